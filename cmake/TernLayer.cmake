@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+# What every layer's library and every test has in common.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY_BIN ${PROJECT_BINARY_DIR}/bin)
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+find_package(Threads REQUIRED)
+
+add_library(tern_flags INTERFACE)
+target_compile_options(tern_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor
+  $<$<BOOL:${TERN_WERROR}>:-Werror> -fno-semantic-interposition)
+if(TERN_SANITIZE)
+  # Applies to everything built here, third-party headers included, so that no mixed binary results.
+  add_compile_options(-fsanitize=${TERN_SANITIZE} -fno-omit-frame-pointer -g)
+  add_link_options(-fsanitize=${TERN_SANITIZE})
+endif()
+
+# tern_layer(NAME SOURCES … HEADERS … DEPENDS layer… PRIVATE target… TESTS file…)
+#   makes tern_NAME (tern::NAME), installs it and its headers, and builds its unit tests as tern_NAME_test.
+function(tern_layer NAME)
+  cmake_parse_arguments(L "" "" "SOURCES;HEADERS;DEPENDS;PRIVATE;TESTS" ${ARGN})
+  add_library(tern_${NAME} ${L_SOURCES})
+  add_library(tern::${NAME} ALIAS tern_${NAME})
+  set_target_properties(tern_${NAME} PROPERTIES EXPORT_NAME ${NAME} VERSION ${PROJECT_VERSION}
+    SOVERSION ${PROJECT_VERSION_MAJOR} INSTALL_RPATH "$ORIGIN")
+  target_compile_features(tern_${NAME} PUBLIC cxx_std_20)
+  target_sources(tern_${NAME} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR} FILES ${L_HEADERS})
+  list(TRANSFORM L_DEPENDS PREPEND tern::)
+  target_link_libraries(tern_${NAME} PUBLIC ${L_DEPENDS} Threads::Threads PRIVATE $<BUILD_INTERFACE:tern_flags> ${L_PRIVATE})
+  install(TARGETS tern_${NAME} EXPORT tern-targets
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+    FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+  if(TERN_BUILD_TESTS AND L_TESTS)
+    add_executable(tern_${NAME}_test ${L_TESTS})
+    target_link_libraries(tern_${NAME}_test PRIVATE tern::${NAME} tern_flags GTest::gtest GTest::gmock GTest::gtest_main)
+    gtest_discover_tests(tern_${NAME}_test TEST_PREFIX ${NAME}. DISCOVERY_TIMEOUT 60
+      PROPERTIES TIMEOUT 60 LABELS ${NAME})
+  endif()
+endfunction()
