@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// From options and machine to what a rank is given. Internal.
+
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <tern/base/options.hpp>
+
+namespace tern::net {
+
+struct job_settings {
+  int workers = 1;
+  std::size_t stack_bytes = 0;
+  std::chrono::microseconds spin{0};
+  std::vector<std::vector<int>> cpus; ///< by worker; empty: not bound
+  std::string bound_to;               ///< "core" or "numa" where bound
+  std::optional<double> quota;        ///< CPUs that the container may use, if limited
+};
+
+/// \throws error(invalid_option) for an unknown binding.
+job_settings resolve(const options& opts, int host_rank, int host_size);
+
+} // namespace tern::net

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// Handlers: functions that other ranks may call. A handler is named by the function itself (`&solve`, a static member,
+/// a captureless lambda), so there is nothing to register: using it in a `send` or `call` enters it into a table before
+/// `main` starts. The table is the same on every rank of one program whatever its address layout, because it is ordered
+/// by the functions' mangled names; names that collide (two functions of one name in anonymous namespaces of different
+/// files) are refused when the runtime starts.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <typeinfo>
+
+#include <tern/base/bytes.hpp>
+
+namespace tern::net {
+
+class node;
+
+/// In front of every message.
+struct wire_header {
+  std::uint32_t handler = 0; ///< index into the table
+  std::uint32_t flags = 0;
+  std::uint64_t reply = 0; ///< the caller's pending-call number; 0: nobody waits
+};
+inline constexpr std::uint32_t flag_uncounted = 1; ///< not part of what termination detection counts
+
+/// Runs on the receiver's polling context, outside any fiber: must not block. Handlers that may block start a fiber.
+using handler_entry = void (*)(node& here, int source, const wire_header& header, byte_buffer message);
+
+/// One line of the table. Static objects only: constructing one enters it.
+class handler_record {
+public:
+  handler_record(const std::type_info& identity, std::string_view pretty, const char* file, const void* function,
+                 handler_entry run, bool internal = false);
+  handler_record(const handler_record&) = delete;
+  handler_record& operator=(const handler_record&) = delete;
+
+  /// The handler's index; valid once a runtime has started.
+  std::uint32_t id() const noexcept { return id_; }
+  /// The name as a user wrote it, for messages.
+  const std::string& name() const noexcept { return name_; }
+  const char* file() const noexcept { return file_; }
+  handler_entry entry() const noexcept { return entry_; }
+
+private:
+  friend class handler_table;
+  std::string identity_, name_;
+  const char* file_;
+  const void* function_;
+  handler_entry entry_;
+  bool internal_; // the runtime's own come first, so that even ranks of different programs can tell each other so
+  std::uint32_t id_ = UINT32_MAX;
+  handler_record* next_;
+};
+
+/// The table. Filled before `main`, ordered and frozen when the first runtime starts.
+class handler_table {
+public:
+  /// \throws error(already_exists) naming both places if two functions have one name; error(invalid_state) if a shared
+  /// library that was loaded after the first start brought handlers.
+  static void freeze();
+  static std::uint32_t size() noexcept;
+  /// \pre id < size()
+  static const handler_record& at(std::uint32_t id) noexcept;
+  /// Equal for equal tables; compared between the ranks at the start.
+  static std::uint64_t fingerprint() noexcept;
+};
+
+namespace detail {
+
+template <auto F> struct handler_tag {};
+
+/// `… [with auto F = solve]` or `… [F = &solve]`: cuts out what the user wrote.
+std::string_view pretty_name(std::string_view signature) noexcept;
+
+template <auto F> std::string_view signature_of() noexcept { return __PRETTY_FUNCTION__; }
+
+template <auto F> const void* address_of() noexcept {
+  if constexpr (std::is_pointer_v<decltype(F)>) return reinterpret_cast<const void*>(F);
+  else return nullptr;
+}
+
+} // namespace detail
+} // namespace tern::net

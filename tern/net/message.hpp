@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// Active messages: run a function on another rank.
+///
+///     int square(int x) { return x * x; }
+///     tern::send<&record>(1, values);                 // starts record(values) on rank 1 and goes on
+///     int nine = tern::call<&square>(1, 3).get();     // … and waits for the result
+///
+/// Arguments and results are anything that can be serialized (archive.hpp). Handlers run in fibers: they may block, call
+/// and wait. Between one pair of ranks handlers *start* in the order in which their messages were sent.
+
+#include <source_location>
+#include <span>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <tern/base/archive.hpp>
+#include <tern/net/handler.hpp>
+#include <tern/net/node.hpp>
+
+namespace tern {
+
+template <> inline constexpr bool is_bitwise<net::wire_header> = true;
+
+namespace net::detail {
+
+// How a handler's parameter travels: by value; a span of constants travels as the vector it views.
+template <class P> struct travels {
+  using type = std::remove_cvref_t<P>;
+};
+template <class T> struct travels<std::span<const T>> {
+  using type = std::vector<T>;
+};
+template <class T> struct travels<const std::span<const T>&> : travels<std::span<const T>> {};
+
+template <class P>
+inline constexpr bool can_travel =
+    !std::is_pointer_v<std::remove_cvref_t<P>> &&
+    !(std::is_lvalue_reference_v<P> && !std::is_const_v<std::remove_reference_t<P>>);
+
+template <class R, class... P> struct signature {
+  using result = std::remove_cvref_t<R>;
+  using arguments = std::tuple<typename travels<P>::type...>;
+  static constexpr std::size_t arity = sizeof...(P);
+  static constexpr bool travels_well = (can_travel<P> && ...);
+};
+
+template <class F> struct signature_of_callable : signature_of_callable<decltype(&F::operator())> {};
+template <class R, class... P> struct signature_of_callable<R (*)(P...)> : signature<R, P...> {};
+template <class R, class... P> struct signature_of_callable<R (*)(P...) noexcept> : signature<R, P...> {};
+template <class C, class R, class... P> struct signature_of_callable<R (C::*)(P...) const> : signature<R, P...> {};
+template <class C, class R, class... P> struct signature_of_callable<R (C::*)(P...) const noexcept> : signature<R, P...> {};
+
+// The argument as the parameter's own type: a reference if it is that already, converted otherwise, so that
+// call<&f>(r, 3) for f(double) sends a double.
+template <class Stored, class A> decltype(auto) as_stored(A&& a) {
+  if constexpr (std::is_same_v<std::remove_cvref_t<A>, Stored>) return std::as_const(a);
+  else if constexpr (requires { Stored(std::begin(a), std::end(a)); } && !std::is_convertible_v<A, Stored>)
+    return Stored(std::begin(a), std::end(a)); // a span or range for a vector
+  else return Stored(std::forward<A>(a));
+}
+
+template <class Arguments, class... A> byte_buffer pack_call(const wire_header& h, A&&... a) {
+  return [&]<std::size_t... I>(std::index_sequence<I...>) {
+    return pack(h, as_stored<std::tuple_element_t<I, Arguments>>(std::forward<A>(a))...);
+  }(std::index_sequence_for<A...>{});
+}
+
+inline std::span<const std::byte> body_of(const byte_buffer& message) {
+  return std::span<const std::byte>(message.data(), message.size()).subspan(sizeof(wire_header));
+}
+
+template <class Arguments> Arguments unpack_call(const byte_buffer& message) {
+  Arguments args;
+  std::apply([&](auto&... a) { unpack_into(body_of(message), a...); }, args);
+  return args;
+}
+
+// Runs `f` and sends its result, or what it threw, to the caller.
+template <class R, class F>
+void answer(node& here, int source, const wire_header& header, const std::string& context, F&& f) {
+  try {
+    if constexpr (std::is_void_v<R>) {
+      f();
+      if (header.reply) here.reply_value(source, header.reply, pack(wire_header{}));
+    } else if (header.reply) {
+      const R result = f();
+      here.reply_value(source, header.reply, pack(wire_header{}, result));
+    } else {
+      static_cast<void>(f());
+    }
+  } catch (...) {
+    here.reply_error(source, header.reply, std::current_exception(), context);
+  }
+}
+
+template <class R> class typed_reply final : public pending_reply {
+public:
+  explicit typed_reply(std::source_location made) : promise_(made) {}
+  future<R> get_future() { return promise_.get_future(); }
+  void value(std::span<const std::byte> bytes) override {
+    if constexpr (std::is_void_v<R>) {
+      unpack_into(bytes);
+      promise_.set_value();
+    } else {
+      R result;
+      unpack_into(bytes, result);
+      promise_.set_value(std::move(result));
+    }
+  }
+  void failed(std::exception_ptr e) override { promise_.set_exception(std::move(e)); }
+
+private:
+  promise<R> promise_;
+};
+
+template <auto F> void run_function(node& here, int source, const wire_header& header, byte_buffer message);
+
+#ifdef __BASE_FILE__
+#define TERN_THIS_FILE __BASE_FILE__
+#else
+#define TERN_THIS_FILE __FILE__
+#endif
+template <auto F>
+inline const handler_record function_handler{typeid(handler_tag<F>), signature_of<F>(), TERN_THIS_FILE, address_of<F>(),
+                                             &run_function<F>};
+
+template <auto F> void run_function(node& here, int source, const wire_header& header, byte_buffer message) {
+  using sig = signature_of_callable<std::remove_cvref_t<decltype(F)>>;
+  const std::string& name = function_handler<F>.name();
+  here.run_handler(
+      [&here, source, header, message = std::move(message), &name]() mutable {
+        answer<typename sig::result>(here, source, header, "handler '" + name + "'", [&]() -> typename sig::result {
+          auto args = unpack_call<typename sig::arguments>(message);
+          message = {}; // its memory is not needed while the handler runs
+          return std::apply(F, std::move(args));
+        });
+      },
+      name, header);
+}
+
+template <auto F, class... A> constexpr void check_call() {
+  using sig = signature_of_callable<std::remove_cvref_t<decltype(F)>>;
+  static_assert(sig::travels_well, "a handler's parameters travel by value: use values or const references, "
+                                   "no pointers and no non-const references");
+  static_assert(sizeof...(A) == sig::arity, "the number of arguments differs from the handler's parameters");
+}
+
+} // namespace net::detail
+
+/// Runs `F(args…)` in a fiber on rank `destination`; returns when the arguments are packed, so they may be changed at once.
+/// An exception out of `F` has nobody to go to and ends the job: use `call` for what may fail.
+/// \throws error(invalid_argument) for a destination that is no rank, error(invalid_data) if an argument's `serialize`
+/// contradicts itself, error(invalid_state) outside a running job. Any worker thread, in or out of a fiber.
+template <auto F, class... A> void send(int destination, A&&... args) {
+  net::detail::check_call<F, A...>();
+  using sig = net::detail::signature_of_callable<std::remove_cvref_t<decltype(F)>>;
+  net::node& here = net::node::here();
+  here.check_rank(destination);
+  here.post(destination, net::detail::pack_call<typename sig::arguments>(
+                             net::wire_header{net::detail::function_handler<F>.id(), 0, 0}, std::forward<A>(args)...));
+}
+
+/// As `send`, and gives a future for the result. What `F` throws is thrown by the future: a tern::error with its code and
+/// hint, anything else as error(remote) with its type and text; the message names handler and rank.
+template <auto F, class... A>
+auto call(int destination, A&&... args)
+    -> future<typename net::detail::signature_of_callable<std::remove_cvref_t<decltype(F)>>::result> {
+  net::detail::check_call<F, A...>();
+  using sig = net::detail::signature_of_callable<std::remove_cvref_t<decltype(F)>>;
+  net::node& here = net::node::here();
+  here.check_rank(destination);
+  auto reply = std::make_unique<net::detail::typed_reply<typename sig::result>>(std::source_location::current());
+  auto result = reply->get_future();
+  const std::uint64_t number = here.expect(std::move(reply));
+  try {
+    here.post(destination,
+              net::detail::pack_call<typename sig::arguments>(
+                  net::wire_header{net::detail::function_handler<F>.id(), 0, number}, std::forward<A>(args)...));
+  } catch (...) {
+    here.forget(number);
+    throw;
+  }
+  return result;
+}
+
+} // namespace tern

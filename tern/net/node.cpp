@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tern/net/node.hpp>
+
+#include <algorithm>
+#include <cxxabi.h>
+#include <cstdlib>
+#include <utility>
+
+#include <tern/base/archive.hpp>
+#include <tern/base/log.hpp>
+#include <tern/base/topology.hpp>
+#include <tern/net/collectives.hpp>
+#include <tern/net/detail/settings.hpp>
+#include <tern/net/message.hpp>
+#include <tern/net/runtime.hpp>
+
+namespace tern::net {
+namespace {
+
+std::string demangled(const std::type_info* type) {
+  if (!type) return "unknown type";
+  int status = 0;
+  std::unique_ptr<char, void (*)(void*)> text(abi::__cxa_demangle(type->name(), nullptr, nullptr, &status), std::free);
+  return status == 0 ? text.get() : type->name();
+}
+
+// What travels of an exception.
+struct failure {
+  errc code = errc::internal;
+  std::string message, hint, place;
+  template <class A> void serialize(A& ar) { ar(code, message, hint, place); }
+};
+
+failure describe(std::exception_ptr e) {
+  try {
+    std::rethrow_exception(std::move(e));
+  } catch (const error& x) {
+    return {x.code(), x.message(), x.hint(), x.place()};
+  } catch (const std::exception& x) {
+    return {errc::remote, demangled(&typeid(x)) + ": " + x.what(), {}, {}};
+  } catch (...) {
+    return {errc::remote, "an exception of type " + demangled(abi::__cxa_current_exception_type()), {}, {}};
+  }
+}
+
+// Summed over all ranks by termination detection.
+struct counts {
+  std::uint64_t sent = ~0ull, done = 0;
+  bool operator==(const counts&) const = default;
+  template <class A> void serialize(A& ar) { ar(sent, done); }
+};
+
+} // namespace
+
+// The runtime's own handlers. They run on the polling context and must not block.
+struct node::internal_handlers {
+  static void reply_value(node& here, int source, const wire_header& h, byte_buffer message) {
+    auto who = here.take_pending(h.reply, source);
+    try {
+      who->value(detail::body_of(message));
+    } catch (...) {
+      who->failed(std::current_exception());
+    }
+    here.message_done(h);
+  }
+  static void reply_error(node& here, int source, const wire_header& h, byte_buffer message) {
+    auto who = here.take_pending(h.reply, source);
+    failure f;
+    unpack_into(detail::body_of(message), f);
+    who->failed(std::make_exception_ptr(error(f.code, f.message, f.hint, f.place)));
+    here.message_done(h);
+  }
+  static void collective(node& here, int source, const wire_header&, byte_buffer message) {
+    std::uint64_t sequence = 0;
+    collective_message m;
+    unpack_into(detail::body_of(message), sequence, m.signature, m.what, m.payload);
+    const collective_key key{sequence, source};
+    std::unique_lock hold(here.collective_lock_);
+    if (auto it = here.collective_awaited_.find(key); it != here.collective_awaited_.end()) {
+      auto p = std::move(it->second);
+      here.collective_awaited_.erase(it);
+      hold.unlock();
+      p.set_value(std::move(m));
+    } else {
+      here.collective_arrived_.emplace(key, std::move(m));
+    }
+  }
+};
+
+namespace {
+struct reply_value_tag {};
+struct reply_error_tag {};
+struct collective_tag {};
+const handler_record reply_value_record{typeid(reply_value_tag), "tern reply", __FILE__, nullptr,
+                                        &node::internal_handlers::reply_value, true};
+const handler_record reply_error_record{typeid(reply_error_tag), "tern error reply", __FILE__, nullptr,
+                                        &node::internal_handlers::reply_error, true};
+const handler_record collective_record{typeid(collective_tag), "tern collective", __FILE__, nullptr,
+                                       &node::internal_handlers::collective, true};
+} // namespace
+
+node::node(options opts, std::unique_ptr<transport> wire)
+    : opts_(std::move(opts)), wire_(std::move(wire)), rank_(wire_->rank()), size_(wire_->size()),
+      slots_(local_slot_count()) {
+  const job_settings s = resolve(opts_, wire_->host_rank(), wire_->host_size());
+  scheduler::settings cfg;
+  cfg.workers = s.workers;
+  cfg.stack_bytes = s.stack_bytes;
+  cfg.spin = s.spin;
+  cfg.cpus = s.cpus;
+  cfg.name = "tern r" + std::to_string(rank_);
+  cfg.context = this;
+  cfg.source = this;
+  scheduler_ = std::make_unique<scheduler>(std::move(cfg));
+  sink_ = [this](int source, byte_buffer message) { deliver(source, std::move(message)); };
+  if (rank_ == 0)
+    log_info("Tern " TERN_VERSION ": " + std::to_string(size_) + (size_ == 1 ? " rank" : " ranks") + " (" +
+             wire_->describe() + "), " + std::to_string(s.workers) + (s.workers == 1 ? " worker" : " workers") +
+             " each, " + (s.cpus.empty() ? std::string("not bound") : "bound to " + s.bound_to) +
+             (s.quota ? ", CPU quota " + std::to_string(*s.quota) : std::string()));
+}
+
+node::~node() = default;
+
+node* node::current() noexcept {
+  scheduler* s = scheduler::current();
+  return s ? static_cast<node*>(s->context()) : nullptr;
+}
+
+node& node::here() {
+  if (node* n = current()) return *n;
+  throw error(errc::invalid_state, "this thread works for no rank",
+              "call Tern's functions from inside tern::run, not from threads of your own");
+}
+
+void node::check_rank(int destination) const {
+  if (destination < 0 || destination >= size_)
+    throw error(errc::invalid_argument, "there is no rank " + std::to_string(destination),
+                size_ == 1 ? "this job has the one rank 0; start more with `tern run -n N`"
+                           : "ranks are 0 to " + std::to_string(size_ - 1));
+}
+
+void node::post(int destination, byte_buffer message, bool counted) {
+  check_rank(destination);
+  if (counted) {
+    if (closed_.load(std::memory_order_acquire))
+      throw error(errc::invalid_state, "a message was sent after the job had ended",
+                  "send from handlers and from the function given to tern::run only");
+    sent_.fetch_add(1, std::memory_order_seq_cst);
+  }
+  wire_->send(destination, std::move(message));
+}
+
+std::uint64_t node::expect(std::unique_ptr<pending_reply> who) {
+  std::lock_guard hold(pending_lock_);
+  pending_.emplace(next_reply_, std::move(who));
+  return next_reply_++;
+}
+
+void node::forget(std::uint64_t reply) noexcept {
+  std::lock_guard hold(pending_lock_);
+  pending_.erase(reply);
+}
+
+std::unique_ptr<pending_reply> node::take_pending(std::uint64_t reply, int source) {
+  std::lock_guard hold(pending_lock_);
+  auto it = pending_.find(reply);
+  if (it == pending_.end())
+    throw error(errc::invalid_data, "rank " + std::to_string(source) + " answered call " + std::to_string(reply) +
+                                        ", which nobody made");
+  auto who = std::move(it->second);
+  pending_.erase(it);
+  return who;
+}
+
+void node::reply_value(int to, std::uint64_t reply, byte_buffer message) {
+  const wire_header h{reply_value_record.id(), 0, reply};
+  std::memcpy(message.data(), &h, sizeof h);
+  post(to, std::move(message));
+}
+
+void node::reply_error(int to, std::uint64_t reply, std::exception_ptr e, const std::string& context) {
+  failure f = describe(std::move(e));
+  f.message += " (in " + context + " on rank " + std::to_string(rank_) + ")";
+  if (reply) {
+    post(to, pack(wire_header{reply_error_record.id(), 0, reply}, f));
+    return;
+  }
+  fatal(error(f.code, f.message, f.hint.empty() ? "nobody waited for it: use call instead of send to handle it" : f.hint,
+              f.place)
+            .what());
+}
+
+void node::run_handler(unique_function<void()> body, const std::string& name, const wire_header& header) {
+  scheduler_->spawn(
+      [this, header, body = std::move(body)]() mutable {
+        body();
+        body.reset();
+        message_done(header);
+      },
+      name);
+}
+
+void node::message_done(const wire_header& header) noexcept {
+  if (header.flags & flag_uncounted) return;
+  done_.fetch_add(1, std::memory_order_seq_cst);
+  // seq_cst with `idle_waiters_`: either this sees the waiter, or the waiter sees the zero.
+  if (active_.fetch_sub(1, std::memory_order_seq_cst) == 1 && idle_waiters_.load(std::memory_order_seq_cst) > 0) {
+    std::lock_guard hold(idle_lock_);
+    idle_.notify_all();
+  }
+}
+
+void node::deliver(int source, byte_buffer message) {
+  try {
+    wire_header h;
+    if (message.size() < sizeof h)
+      throw error(errc::invalid_data, "rank " + std::to_string(source) + " sent a message of " +
+                                          std::to_string(message.size()) + " bytes, shorter than any header");
+    std::memcpy(&h, message.data(), sizeof h);
+    if (h.handler >= handler_table::size())
+      throw error(errc::invalid_data,
+                  "rank " + std::to_string(source) + " sent a message for handler " + std::to_string(h.handler) +
+                      ", but there are " + std::to_string(handler_table::size()),
+                  "all ranks must run the same program");
+    if (!(h.flags & flag_uncounted)) active_.fetch_add(1, std::memory_order_seq_cst);
+    handler_table::at(h.handler).entry()(*this, source, h, std::move(message));
+  } catch (const std::exception& e) {
+    fatal(std::string("a message could not be handled: ") + e.what());
+  }
+}
+
+void node::fatal(const std::string& what) noexcept {
+  log_error(what);
+  wire_->abort(1);
+  __builtin_unreachable(); // g++ does not see [[noreturn]] through the virtual call
+}
+
+// Collectives ----------------------------------------------------------------------------------------------------------
+
+void node::collective_send(int to, std::uint64_t sequence, std::uint64_t signature, const std::string& what,
+                           byte_buffer payload) {
+  post(to, pack(wire_header{collective_record.id(), flag_uncounted, 0}, sequence, signature, what, payload), false);
+}
+
+byte_buffer node::collective_receive(int from, std::uint64_t sequence, std::uint64_t signature, const std::string& what) {
+  const collective_key key{sequence, from};
+  collective_message m;
+  std::unique_lock hold(collective_lock_);
+  if (auto it = collective_arrived_.find(key); it != collective_arrived_.end()) {
+    m = std::move(it->second);
+    collective_arrived_.erase(it);
+    hold.unlock();
+  } else {
+    promise<collective_message> p;
+    auto f = p.get_future();
+    collective_awaited_.emplace(key, std::move(p));
+    hold.unlock();
+    m = f.get();
+  }
+  if (m.signature != signature)
+    throw error(errc::invalid_state,
+                "collective operation " + std::to_string(sequence) + " is " + what + " on rank " + std::to_string(rank_) +
+                    " but " + m.what + " on rank " + std::to_string(from),
+                "all ranks must call the same collectives in the same order");
+  return std::move(m.payload);
+}
+
+void node::quiesce() {
+  counts before;
+  for (;;) {
+    idle_waiters_.fetch_add(1, std::memory_order_seq_cst);
+    {
+      std::unique_lock hold(idle_lock_);
+      idle_.wait(hold, [&] { return active_.load(std::memory_order_seq_cst) == 0; });
+    }
+    idle_waiters_.fetch_sub(1, std::memory_order_seq_cst);
+    counts mine;
+    mine.done = done_.load(std::memory_order_seq_cst); // before `sent`: never counts a reply as done but not as sent
+    mine.sent = sent_.load(std::memory_order_seq_cst);
+    const counts now = allreduce(mine, [](counts a, counts b) { return counts{a.sent + b.sent, a.done + b.done}; });
+    // The second sum was begun after the first was complete everywhere. If nothing was sent or done in between, and as much
+    // was done as sent, nothing was under way then and nothing can have begun since.
+    if (now.sent == now.done && now == before) return;
+    before = now;
+  }
+}
+
+// The rank's life ------------------------------------------------------------------------------------------------------
+
+void* node::local(std::size_t index, void* (*make)(), void (*destroy)(void*)) {
+  if (index >= slots_.size())
+    throw error(errc::invalid_state, "a rank_local was made after the job had started",
+                "make it a static object of the program, or load its library before tern::run");
+  slot& s = slots_[index];
+  if (void* there = s.object.load(std::memory_order_acquire)) return there;
+  std::lock_guard making(s.making);
+  if (void* there = s.object.load(std::memory_order_relaxed)) return there;
+  void* object = make();
+  s.destroy = destroy;
+  {
+    std::lock_guard hold(slot_order_lock_);
+    slot_order_.push_back(index);
+  }
+  s.object.store(object, std::memory_order_release);
+  return object;
+}
+
+void node::compare_programs() {
+  const auto mine = handler_table::fingerprint();
+  if (broadcast(mine) != mine)
+    throw error(errc::invalid_state, "rank " + std::to_string(rank_) + " runs another program than rank 0",
+                "start the same executable, built once, on all ranks");
+}
+
+int node::guarded_main(const std::function<int()>& main) {
+  try {
+    compare_programs();
+    return main();
+  } catch (...) {
+    const failure f = describe(std::current_exception());
+    fatal(error(f.code, "the main function failed on rank " + std::to_string(rank_) + ": " + f.message, f.hint, f.place)
+              .what());
+  }
+}
+
+int node::run(const std::function<int()>& main) {
+  int code = 0;
+  scheduler_->run([&] {
+    code = guarded_main(main);
+    try {
+      code = allreduce(code, [](int a, int b) { return std::max(a, b); });
+      quiesce();
+      // Everything that was sent has been handled, everywhere; from here on nothing may be sent.
+      closed_.store(true, std::memory_order_release);
+      barrier();
+      for (; !slot_order_.empty(); slot_order_.pop_back()) {
+        slot& s = slots_[slot_order_.back()];
+        s.destroy(s.object.exchange(nullptr, std::memory_order_relaxed)); // nothing else runs any more
+      }
+    } catch (const std::exception& e) {
+      fatal(std::string("the end of the job failed: ") + e.what());
+    }
+  });
+  wire_->finish();
+  return code;
+}
+
+bool node::poll() {
+  try {
+    return wire_->poll(sink_) > 0;
+  } catch (const std::exception& e) {
+    fatal(e.what());
+  }
+}
+void node::wait(std::chrono::microseconds at_most) { wire_->wait(at_most); }
+void node::wake() noexcept { wire_->wake(); }
+
+} // namespace tern::net

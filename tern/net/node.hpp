@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// One rank of a job: its transport, its scheduler, its counters, and what the layers above keep for it. Programs use the
+/// functions in runtime.hpp, message.hpp and collectives.hpp; this is what those are made of, and what the layers above
+/// `net` build on.
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <tern/base/bytes.hpp>
+#include <tern/base/options.hpp>
+#include <tern/net/handler.hpp>
+#include <tern/net/transport.hpp>
+#include <tern/task/future.hpp>
+#include <tern/task/scheduler.hpp>
+#include <tern/task/sync.hpp>
+
+namespace tern::net {
+
+/// Somebody on this rank waits for the answer to a call.
+class pending_reply {
+public:
+  virtual ~pending_reply() = default;
+  /// \throws error(invalid_data) if the bytes are no such value.
+  virtual void value(std::span<const std::byte> bytes) = 0;
+  virtual void failed(std::exception_ptr e) = 0;
+};
+
+/// Where in the collective protocol a message belongs.
+struct collective_key {
+  std::uint64_t sequence = 0;
+  int source = 0;
+  bool operator==(const collective_key&) const = default;
+};
+
+/// Thread-safe unless said otherwise.
+class node final : public work_source {
+public:
+  node(options opts, std::unique_ptr<transport> wire);
+  ~node() override;
+
+  /// The rank that the calling thread works for. \throws error(invalid_state) on a thread that is no worker of a rank.
+  static node& here();
+  static node* current() noexcept;
+
+  int rank() const noexcept { return rank_; }
+  int size() const noexcept { return size_; }
+  const options& opts() const noexcept { return opts_; }
+  transport& wire() noexcept { return *wire_; }
+
+  // Messages ----------------------------------------------------------------------------------------------------------
+
+  /// Sends a message that begins with a `wire_header`.
+  /// \throws error(invalid_argument) for a destination that is no rank; error(invalid_state) after shutdown began.
+  void post(int destination, byte_buffer message, bool counted = true);
+  /// Throws as `post` does, before anything has been packed.
+  void check_rank(int destination) const;
+  /// Enters a caller that waits. \return the number to send along as `wire_header::reply`.
+  std::uint64_t expect(std::unique_ptr<pending_reply> who);
+  /// Forgets a caller whose message could not be sent.
+  void forget(std::uint64_t reply) noexcept;
+  void reply_value(int to, std::uint64_t reply, byte_buffer message_with_header);
+  /// Sends `e` back to a caller; `context` names handler and object. Without a caller (`reply == 0`) there is nobody who
+  /// could handle it, so the job ends with the error's text.
+  void reply_error(int to, std::uint64_t reply, std::exception_ptr e, const std::string& context);
+
+  /// Runs `body` as a handler in a fiber of its own. The message that caused it counts as done when `body` has returned.
+  void run_handler(unique_function<void()> body, const std::string& name, const wire_header& header);
+  /// For handlers that ran without a fiber: their message is done.
+  void message_done(const wire_header& header) noexcept;
+
+  /// Ends the job with one clear line. Does not return.
+  [[noreturn]] void fatal(const std::string& what) noexcept;
+
+  // Collectives and termination (see collectives.hpp for what they promise) ----------------------------------------------
+
+  std::uint64_t next_collective() noexcept { return collective_sequence_++; }
+  void collective_send(int to, std::uint64_t sequence, std::uint64_t signature, const std::string& what, byte_buffer payload);
+  byte_buffer collective_receive(int from, std::uint64_t sequence, std::uint64_t signature, const std::string& what);
+  void quiesce();
+
+  // Layers above ------------------------------------------------------------------------------------------------------
+
+  /// This rank's instance of slot `index`, made by `make` when first asked for. Destroyed with the node, last made first.
+  void* local(std::size_t index, void* (*make)(), void (*destroy)(void*));
+
+  /// Runs `main` on this rank; collective over all ranks. \return the largest of the ranks' codes.
+  int run(const std::function<int()>& main);
+
+  // work_source, called by worker 0
+  bool poll() override;
+  void wait(std::chrono::microseconds at_most) override;
+  void wake() noexcept override;
+
+  struct internal_handlers; // the runtime's own entries in the table
+
+private:
+  void deliver(int source, byte_buffer message);
+  std::unique_ptr<pending_reply> take_pending(std::uint64_t reply, int source);
+  void compare_programs();
+  int guarded_main(const std::function<int()>& main);
+
+  options opts_;
+  std::unique_ptr<transport> wire_;
+  int rank_, size_;
+  std::unique_ptr<scheduler> scheduler_;
+  transport::sink sink_;
+
+  std::mutex pending_lock_;
+  std::uint64_t next_reply_ = 1;
+  std::unordered_map<std::uint64_t, std::unique_ptr<pending_reply>> pending_;
+
+  // Counted messages sent by, and handled on, this rank. `done_` follows the handler's own sends, so that a sum of both
+  // over all ranks that is equal twice in a row means that nothing is under way (Mattern 1987, four-counter method).
+  std::atomic<std::uint64_t> sent_{0}, done_{0};
+  std::atomic<std::int64_t> active_{0}; // arrived, not yet done
+  mutex idle_lock_;
+  condition_variable idle_;
+  std::atomic<int> idle_waiters_{0};
+  std::atomic<bool> closed_{false};
+
+  struct collective_message {
+    byte_buffer payload;
+    std::uint64_t signature;
+    std::string what;
+  };
+  struct key_hash {
+    std::size_t operator()(const collective_key& k) const noexcept {
+      return static_cast<std::size_t>(k.sequence * 0x9e3779b97f4a7c15ull + static_cast<std::uint64_t>(k.source));
+    }
+  };
+  std::mutex collective_lock_;
+  std::uint64_t collective_sequence_ = 0;
+  std::unordered_map<collective_key, collective_message, key_hash> collective_arrived_;
+  std::unordered_map<collective_key, promise<collective_message>, key_hash> collective_awaited_;
+
+  struct slot {
+    std::atomic<void*> object{nullptr}; // release when made, acquire when used: what the constructor wrote is visible
+    mutex making;                       // a constructor may wait, and may use other slots
+    void (*destroy)(void*) = nullptr;
+  };
+  std::vector<slot> slots_; // never resized: its length is the number of rank_local objects that exist before main
+  std::mutex slot_order_lock_;
+  std::vector<std::size_t> slot_order_;
+};
+
+} // namespace tern::net

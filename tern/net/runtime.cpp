@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tern/net/runtime.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
+
+#include <tern/base/log.hpp>
+#include <tern/base/topology.hpp>
+#include <tern/net/detail/settings.hpp>
+#include <tern/net/node.hpp>
+
+namespace tern {
+namespace net {
+namespace {
+
+const option<int> ranks_option{"ranks", 1, "ranks to run in this process when no MPI launcher started it",
+                               between<int>(1, 100000)};
+const option<std::string> transport_option{
+    "transport", "auto", "how ranks reach each other: threads of one process, or MPI; auto: mpi under an MPI launcher",
+    one_of({"auto", "inproc", "mpi"})};
+const option<std::string> mpi_option{"mpi", "", "which MPI to use where the launcher leaves it open",
+                                     one_of({"", "openmpi", "mpich"})};
+const option<int> workers_option{"workers", 0, "worker threads of each rank; 0: as many as it has CPUs to itself",
+                                 between<int>(0, 4096)};
+const option<std::string> bind_option{"bind", "none", "bind each worker to", one_of({"none", "core", "numa"})};
+const option<int> stack_option{"stack-kib", 256, "stack of each fiber, KiB", between<int>(16, 1 << 20)};
+const option<int> spin_option{"spin-us", -1,
+                              "how long an idle worker looks for work before it sleeps, microseconds; -1: 20 if every "
+                              "worker has a CPU to itself, else 0",
+                              between<int>(-1, 1000000)};
+
+int usable_here(int host_size) { return std::max(1, usable_cpus() / std::max(1, host_size)); }
+
+int log_rank() noexcept {
+  const node* n = node::current();
+  return n ? n->rank() : -1;
+}
+
+// Before MPI has started, the launcher's variables tell this process' rank; used to say things once and not N times.
+int launcher_number(std::initializer_list<const char*> names, int otherwise) {
+  for (const char* name : names)
+    if (const char* text = std::getenv(name)) return std::atoi(text);
+  return otherwise;
+}
+int launcher_rank() { return launcher_number({"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}, 0); }
+
+int run_rank(const options& opts, std::unique_ptr<transport> wire, const std::function<int()>& main) {
+  node n(opts, std::move(wire));
+  return n.run(main);
+}
+
+int run_inproc(const options& opts, const std::function<int()>& main) {
+  auto ends = make_inproc(opts[ranks_option]);
+  std::vector<std::thread> others;
+  std::atomic<int> code{0};
+  const auto one = [&](std::unique_ptr<transport> wire) noexcept {
+    transport* end = wire.get();
+    try {
+      code.store(run_rank(opts, std::move(wire), main)); // the same on every rank
+    } catch (const std::exception& e) {
+      log_error(e.what());
+      end->abort(2);
+    }
+  };
+  for (std::size_t r = 1; r < ends.size(); ++r)
+    others.emplace_back([&, r] { one(std::move(ends[r])); });
+  one(std::move(ends[0]));
+  for (auto& t : others) t.join();
+  return code.load();
+}
+
+int start(const options& opts, int& argc, char** argv, const std::function<int()>& main) {
+  handler_table::freeze();
+  set_log_level(log_level_from(opts[log_level_option]));
+  if (launcher_rank() == 0)
+    for (const auto& name : options::unknown_environment()) log_warning("the environment variable " + name + " is not one of Tern's");
+  const std::string& kind = opts[transport_option];
+  std::string mpi = kind == "inproc" ? "" : detect_mpi(opts[mpi_option]);
+  if (mpi.empty() && kind == "mpi") mpi = opts[mpi_option].empty() ? "openmpi" : opts[mpi_option];
+  if (mpi.empty()) return run_inproc(opts, main);
+  int workers = opts[workers_option];
+  if (workers == 0)
+    workers = usable_here(launcher_number({"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"}, 1));
+  if (opts.source("ranks") != "default" && launcher_rank() == 0)
+    log_warning("the option 'ranks' (" + opts.source("ranks") + ") means nothing under MPI, where each process is a rank");
+  return run_rank(opts, make_mpi(mpi, &argc, &argv, workers > 1), main);
+}
+
+std::atomic<std::size_t> local_slots{0}; // counts static objects, before main
+
+} // namespace
+
+job_settings resolve(const options& opts, int host_rank, int host_size) {
+  job_settings s;
+  s.quota = cgroup_quota();
+  s.workers = opts[workers_option] > 0 ? opts[workers_option] : usable_here(host_size);
+  s.stack_bytes = static_cast<std::size_t>(opts[stack_option]) * 1024;
+  const bool crowded = s.workers * host_size > usable_cpus();
+  s.spin = std::chrono::microseconds(opts[spin_option] >= 0 ? opts[spin_option] : crowded ? 0 : 20);
+  const binding kind = binding_from(opts[bind_option]);
+  if (kind != binding::none) {
+    s.cpus = plan_binding(kind, s.workers, host_rank, host_size);
+    s.bound_to = opts[bind_option];
+  }
+  return s;
+}
+
+int run_job(int& argc, char** argv, const std::function<int()>& main) {
+  set_rank_provider(log_rank);
+  try {
+    const options opts = options::parse(argc, argv);
+    if (opts.help_requested()) {
+      if (launcher_rank() == 0) std::fputs(opts.help().c_str(), stdout);
+      return 0;
+    }
+    return start(opts, argc, argv, main);
+  } catch (const std::exception& e) {
+    if (launcher_rank() == 0) std::fprintf(stderr, "tern: cannot start: %s\n", e.what());
+    return 2;
+  }
+}
+
+std::size_t new_local_slot() noexcept { return local_slots.fetch_add(1, std::memory_order_relaxed); }
+std::size_t local_slot_count() noexcept { return local_slots.load(std::memory_order_relaxed); }
+void* local_slot(std::size_t index, void* (*make)(), void (*destroy)(void*)) {
+  return node::here().local(index, make, destroy);
+}
+
+} // namespace net
+
+int rank() { return net::node::here().rank(); }
+int size() { return net::node::here().size(); }
+const options& run_options() { return net::node::here().opts(); }
+
+} // namespace tern

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// What the address and thread sanitizers must be told about stacks that are switched by hand. Without sanitizers every
+/// function here is empty.
+
+#include <cstddef>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define TERN_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define TERN_ASAN 1
+#endif
+#endif
+#if defined(__SANITIZE_THREAD__)
+#define TERN_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define TERN_TSAN 1
+#endif
+#endif
+
+#ifdef TERN_ASAN
+#include <sanitizer/common_interface_defs.h>
+#endif
+#ifdef TERN_TSAN
+#include <sanitizer/tsan_interface.h>
+#endif
+
+namespace tern::detail {
+
+namespace asan {
+/// Before leaving a stack. `fake_stack` is where its fake frames are kept; null when it is never entered again.
+inline void start_switch([[maybe_unused]] void** fake_stack, [[maybe_unused]] const void* low,
+                         [[maybe_unused]] std::size_t size) {
+#ifdef TERN_ASAN
+  __sanitizer_start_switch_fiber(fake_stack, low, size);
+#endif
+}
+/// After arriving on a stack; gives the bounds of the stack that was left.
+inline void finish_switch([[maybe_unused]] void* fake_stack, [[maybe_unused]] const void** left_low,
+                          [[maybe_unused]] std::size_t* left_size) {
+#ifdef TERN_ASAN
+  __sanitizer_finish_switch_fiber(fake_stack, left_low, left_size);
+#endif
+}
+} // namespace asan
+
+namespace tsan {
+inline void* create_fiber() {
+#ifdef TERN_TSAN
+  return __tsan_create_fiber(0);
+#else
+  return nullptr;
+#endif
+}
+inline void destroy_fiber([[maybe_unused]] void* fiber) {
+#ifdef TERN_TSAN
+  if (fiber) __tsan_destroy_fiber(fiber);
+#endif
+}
+inline void* current_fiber() {
+#ifdef TERN_TSAN
+  return __tsan_get_current_fiber();
+#else
+  return nullptr;
+#endif
+}
+inline void switch_to([[maybe_unused]] void* fiber) {
+#ifdef TERN_TSAN
+  __tsan_switch_to_fiber(fiber, 0);
+#endif
+}
+} // namespace tsan
+
+} // namespace tern::detail

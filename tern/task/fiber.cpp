@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tern/task/detail/fiber.hpp>
+
+#include <cstring>
+#include <utility>
+
+#include <tern/task/detail/core.hpp>
+#include <tern/task/detail/sanitizer.hpp>
+
+namespace tern::detail {
+namespace {
+
+namespace ctx = boost::context::detail;
+
+thread_local worker* this_worker_ = nullptr;
+
+// Copies the calling thread's exception record out or in. __cxa_get_globals is declared pure, so this must not be inlined
+// into a function that switches.
+[[gnu::noinline]] void swap_exceptions(exception_state& out, const exception_state& in) noexcept {
+  auto* globals = reinterpret_cast<exception_state*>(abi::__cxa_get_globals());
+  out = *globals;
+  *globals = in;
+}
+
+void finished(fiber* f, void*) { f->home->finished(f); }
+
+// Runs on the fiber's own stack, from its first entry to its end.
+void entry(ctx::transfer_t from) {
+  auto* w = static_cast<worker*>(from.data);
+  asan::finish_switch(nullptr, &w->stack_low, &w->stack_size);
+  w->context = from.fctx;
+  fiber* self = w->running;
+  self->body();
+  self->body.reset(); // what the closure owns goes while the fiber still counts as running
+  w = this_worker();  // the body may have moved to another worker
+  w->after = finished;
+  w->after_argument = nullptr;
+  asan::start_switch(nullptr, w->stack_low, w->stack_size);
+  tsan::switch_to(w->tsan_fiber);
+  ctx::jump_fcontext(w->context, nullptr);
+  __builtin_unreachable();
+}
+
+} // namespace
+
+worker* this_worker() noexcept { return this_worker_; }
+void set_this_worker(worker* w) noexcept { this_worker_ = w; }
+
+void prepare(fiber& f, stack_pool& pool) {
+  f.memory = pool.take();
+  f.context = ctx::make_fcontext(f.memory.top(), f.memory.size, entry);
+}
+
+void enter(worker& w, fiber& f) noexcept {
+  w.running = &f;
+  exception_state mine;
+  swap_exceptions(mine, f.exceptions);
+  asan::start_switch(&w.fake_stack, f.memory.low, f.memory.size);
+  tsan::switch_to(f.memory.tsan_fiber);
+  const ctx::transfer_t back = ctx::jump_fcontext(f.context, &w);
+  asan::finish_switch(w.fake_stack, nullptr, nullptr);
+  f.context = back.fctx;
+  swap_exceptions(f.exceptions, mine);
+  w.running = nullptr;
+  // From here on `f` may be entered by another worker or be gone.
+  std::exchange(w.after, nullptr)(&f, w.after_argument);
+}
+
+void leave(void (*after)(fiber*, void*), void* argument) noexcept {
+  worker* w = this_worker();
+  fiber* self = w->running;
+  w->after = after;
+  w->after_argument = argument;
+  asan::start_switch(&self->fake_stack, w->stack_low, w->stack_size);
+  tsan::switch_to(w->tsan_fiber);
+  const ctx::transfer_t from = ctx::jump_fcontext(w->context, nullptr);
+  w = static_cast<worker*>(from.data); // not this_worker(): the same value, without the call
+  asan::finish_switch(self->fake_stack, &w->stack_low, &w->stack_size);
+  w->context = from.fctx;
+}
+
+} // namespace tern::detail

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tern/task/scheduler.hpp>
+
+#include <atomic>
+#include <mutex>
+#include <set>
+#include <stdexcept>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <tern/base/error.hpp>
+#include <tern/task/future.hpp>
+#include <tern/task/sync.hpp>
+
+namespace tern {
+namespace {
+
+class on_workers : public testing::TestWithParam<int> {
+protected:
+  scheduler::settings with() const { return {.workers = GetParam(), .name = "test"}; }
+};
+
+TEST_P(on_workers, runs_main_and_all_it_starts) {
+  std::atomic<int> ran{0};
+  scheduler s(with());
+  const auto stuck = s.run([&] {
+    EXPECT_TRUE(scheduler::in_fiber());
+    EXPECT_EQ(scheduler::current(), &s);
+    for (int i = 0; i < 1000; ++i) scheduler::current()->spawn([&] { ++ran; });
+  });
+  EXPECT_EQ(stuck, 0u);
+  EXPECT_EQ(ran, 1000);
+  EXPECT_FALSE(scheduler::in_fiber());
+  EXPECT_EQ(scheduler::current(), nullptr);
+}
+
+TEST_P(on_workers, yield_lets_every_other_fiber_run) {
+  scheduler s(with());
+  std::atomic<bool> stop{false};
+  std::atomic<int> turns{0};
+  s.run([&] {
+    auto other = async([&] {
+      while (!stop) this_fiber::yield();
+    });
+    auto me = async([&] {
+      for (int i = 0; i < 100; ++i) {
+        ++turns;
+        this_fiber::yield();
+      }
+      stop = true;
+    });
+    me.get();
+    other.get();
+  });
+  EXPECT_EQ(turns, 100);
+}
+
+TEST_P(on_workers, exceptions_survive_suspension_inside_catch) {
+  scheduler s(with());
+  std::atomic<int> right{0};
+  s.run([&] {
+    std::vector<future<void>> all;
+    for (int i = 0; i < 64; ++i)
+      all.push_back(async([&, i] {
+        try {
+          throw std::runtime_error(std::to_string(i));
+        } catch (...) {
+          for (int k = 0; k < 20; ++k) this_fiber::yield();
+          try {
+            throw; // rethrows this fiber's exception, whatever others threw and caught meanwhile
+          } catch (const std::runtime_error& e) {
+            if (e.what() == std::to_string(i)) ++right;
+          }
+        }
+      }));
+    for (auto& f : all) f.get();
+  });
+  EXPECT_EQ(right, 64);
+}
+
+TEST_P(on_workers, foreign_threads_may_spawn) {
+  scheduler s(with());
+  std::atomic<int> ran{0};
+  s.run([&] {
+    latch all(200);
+    std::thread outside([&] {
+      EXPECT_EQ(scheduler::current(), nullptr);
+      for (int i = 0; i < 200; ++i)
+        s.spawn([&] {
+          ++ran;
+          all.count_down();
+        });
+    });
+    all.wait();
+    outside.join();
+  });
+  EXPECT_EQ(ran, 200);
+}
+
+TEST_P(on_workers, many_blocked_fibers_at_once) {
+  scheduler s({.workers = GetParam(), .stack_bytes = 16 * 1024, .name = "test"});
+  int sum = 0;
+  s.run([&] {
+    latch go(1);
+    std::vector<future<int>> all;
+    for (int i = 0; i < 5000; ++i)
+      all.push_back(async([&, i] {
+        go.wait();
+        return i;
+      }));
+    go.count_down();
+    for (auto& f : all) sum += f.get();
+  });
+  EXPECT_EQ(sum, 5000 * 4999 / 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(workers, on_workers, testing::Values(1, 2, 5));
+
+TEST(scheduler, refuses_no_workers_and_a_second_run) {
+  try {
+    scheduler s({.workers = 0});
+    FAIL();
+  } catch (const error& e) {
+    EXPECT_EQ(e.code(), errc::invalid_argument);
+    EXPECT_THAT(e.what(), testing::HasSubstr("at least 1 worker, not 0"));
+  }
+  scheduler s({});
+  s.run([] {});
+  EXPECT_THROW(s.run([] {}), error);
+}
+
+TEST(scheduler, rethrows_what_main_throws_after_the_others_ended) {
+  scheduler s({.workers = 2});
+  std::atomic<int> ran{0};
+  EXPECT_THROW(s.run([&] {
+    for (int i = 0; i < 10; ++i) scheduler::current()->spawn([&] { ++ran; });
+    throw std::domain_error("no");
+  }),
+               std::domain_error);
+  EXPECT_EQ(ran, 10);
+}
+
+TEST(scheduler, counts_fibers_that_can_never_go_on) {
+  auto never = std::make_shared<promise<int>>(); // kept alive: a broken promise would end the wait
+  scheduler s({.workers = 2});
+  const auto stuck = s.run([&] {
+    scheduler::current()->spawn([never, f = std::make_shared<future<int>>(never->get_future())] { f->wait(); }, "waits for ever");
+    this_fiber::yield();
+  });
+  EXPECT_EQ(stuck, 1u);
+}
+
+TEST(scheduler, async_outside_says_what_to_do) {
+  try {
+    auto f = async([] { return 1; });
+    FAIL();
+  } catch (const error& e) {
+    EXPECT_EQ(e.code(), errc::invalid_state);
+    EXPECT_THAT(e.what(), testing::HasSubstr("inside tern::run or scheduler::run"));
+  }
+}
+
+// A source as the network is one: events come from another thread and must not be lost while worker 0 sleeps.
+class ring : public work_source {
+public:
+  bool poll() override {
+    std::lock_guard hold(lock_);
+    if (arrived_ == 0) return false;
+    --arrived_;
+    scheduler::current()->spawn([this] { done.count_down(); });
+    return true;
+  }
+  void wait(std::chrono::microseconds at_most) override {
+    std::unique_lock hold(lock_);
+    bell_.wait_for(hold, at_most, [&] { return woken_ || arrived_ > 0; });
+    woken_ = false;
+  }
+  void wake() noexcept override {
+    std::lock_guard hold(lock_);
+    woken_ = true;
+    bell_.notify_one();
+  }
+  void arrive() {
+    std::lock_guard hold(lock_);
+    ++arrived_;
+    bell_.notify_one();
+  }
+  latch done{2000};
+
+private:
+  std::mutex lock_;
+  std::condition_variable bell_;
+  bool woken_ = false;
+  int arrived_ = 0;
+};
+
+TEST_P(on_workers, a_source_wakes_and_feeds_the_workers) {
+  ring source;
+  auto cfg = with();
+  cfg.source = &source;
+  scheduler s(std::move(cfg));
+  std::thread outside([&] {
+    for (int i = 0; i < 2000; ++i) {
+      source.arrive();
+      if (i % 100 == 0) std::this_thread::yield();
+    }
+  });
+  s.run([&] { source.done.wait(); });
+  outside.join();
+  EXPECT_TRUE(source.done.try_wait());
+}
+
+} // namespace
+} // namespace tern

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// Everything a Tern program needs.
+
+#include <tern/base/archive.hpp>
+#include <tern/base/error.hpp>
+#include <tern/base/log.hpp>
+#include <tern/base/options.hpp>
+#include <tern/mobile/object.hpp>
+#include <tern/net/collectives.hpp>
+#include <tern/net/message.hpp>
+#include <tern/net/runtime.hpp>
+#include <tern/task/future.hpp>
+#include <tern/task/scheduler.hpp>
+#include <tern/task/sync.hpp>

@@ -1,0 +1,100 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# install_test.sh FOLDER BUILD: installs BUILD (or, for the word `static`, a static build made here), moves it elsewhere, and
+# builds and runs programs against it, outside the tree. FOLDER is where this script and its programs lie.
+set -euo pipefail
+programs=$(cd -- "$1" && pwd)
+build=$2
+cmake=${CMAKE_COMMAND:-cmake}
+jobs=$(nproc)
+
+tmp=$(mktemp -d "${TMPDIR:-/tmp}/tern-install.XXXXXX")
+trap 'rm -rf -- "$tmp"' EXIT
+fail() { printf 'install test: %s\n' "$*" >&2; exit 1; }
+# quietly LOG COMMAND…: its output only if it fails.
+quietly() {
+  local log=$tmp/$1.log
+  shift
+  "$@" >"$log" 2>&1 || { cat -- "$log" >&2; fail "failed: $*"; }
+}
+
+if [[ $build == static ]]; then
+  build=$tmp/static
+  quietly configure-static "$cmake" -S "$programs/../.." -B "$build" -G Ninja -DBUILD_SHARED_LIBS=OFF \
+    -DTERN_BUILD_TESTS=OFF -DTERN_BUILD_APPS=OFF -DTERN_BUILD_BENCH=OFF -DTERN_BUILD_EXAMPLES=OFF
+  quietly build-static "$cmake" --build "$build" --parallel "$jobs"
+fi
+[[ -f $build/CMakeCache.txt ]] || fail "$build is no build folder"
+
+# Installed in one place, used from another: nothing installed may remember where it was.
+quietly install "$cmake" --install "$build" --prefix "$tmp/first"
+mkdir -p "$tmp/elsewhere"
+mv -- "$tmp/first" "$tmp/elsewhere/tern"
+prefix=$tmp/elsewhere/tern
+libdir=$(dirname -- "$(find "$prefix" -path '*/pkgconfig/tern.pc' | head -n 1)")/..
+libdir=$(realpath -- "$libdir")
+for remembered in "$tmp/first" "$(realpath -- "$build")"; do
+  if grep -rlF -- "$remembered" "$libdir/cmake" "$libdir/pkgconfig"; then fail "the files above name $remembered"; fi
+done
+
+# Ranks must not notice the environment of whoever runs this test.
+for variable in $(compgen -e | grep -E '^(TERN_|OMPI_|PMIX_|PMI_|MPI)' || true); do unset "$variable"; done
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+export OMPI_MCA_btl_vader_single_copy_mechanism=none # containers forbid it, and Open MPI says so on each run
+# A static program has no library beside which the plug-ins could lie.
+if [[ $2 == static ]]; then export TERN_PLUGIN_DIR=$libdir/tern; fi
+
+expected=$'rank 0 says 1\nrank 1 says 4'
+# says WHAT COMMAND…: standard output is what the first program prints with two ranks.
+says() {
+  local what=$1 output
+  shift
+  output=$(timeout 60 "$@" 2>"$tmp/stderr") || { cat -- "$tmp/stderr" >&2; fail "$what: ended with code $?"; }
+  [[ $output == "$expected" ]] || { cat -- "$tmp/stderr" >&2; fail "$what: printed '$output'"; }
+  echo "ok   $what"
+}
+run_everywhere() { # WHAT PROGRAM
+  says "$1, 2 ranks in one process" env TERN_RANKS=2 "$2"
+  local launcher
+  for launcher in mpirun.openmpi mpirun.mpich; do
+    if command -v "$launcher" >/dev/null; then
+      says "$1, $launcher -n 2" "$launcher" -n 2 "$2"
+    else
+      echo "skip $1, $launcher: not here"
+    fi
+  done
+}
+
+cp -r -- "$programs" "$tmp/programs" # outside the tree: nothing of it may be found by chance
+compilers=(g++)
+if command -v clang++-19 >/dev/null; then compilers+=(clang++-19); else echo 'skip clang++-19: not here'; fi
+for compiler in "${compilers[@]}"; do
+  for program in everything one_layer; do
+    dir=$tmp/build-$compiler-$program
+    quietly "configure-$compiler-$program" "$cmake" -S "$tmp/programs/$program" -B "$dir" -G Ninja \
+      -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_PREFIX_PATH="$prefix"
+    quietly "build-$compiler-$program" "$cmake" --build "$dir" --parallel "$jobs"
+  done
+  run_everywhere "find_package(tern), $compiler" "$tmp/build-$compiler-everything/app"
+  output=$(timeout 60 "$tmp/build-$compiler-one_layer/app") || fail "COMPONENTS task, $compiler: ended with code $?"
+  [[ $output == 42 ]] || fail "COMPONENTS task, $compiler: printed '$output'"
+  if ldd "$tmp/build-$compiler-one_layer/app" 2>/dev/null | grep -E 'libtern_(net|mobile)'; then
+    fail 'a program that uses tern::task alone links more of Tern'
+  fi
+  echo "ok   find_package(tern COMPONENTS task), $compiler"
+done
+
+export PKG_CONFIG_PATH=$libdir/pkgconfig
+# Quoting would make one argument of many.
+# shellcheck disable=SC2046
+quietly pkg-config g++ -o "$tmp/pc_app" "$tmp/programs/app.cpp" $(pkg-config --cflags --libs tern)
+LD_LIBRARY_PATH=$libdir run_everywhere 'pkg-config tern' "$tmp/pc_app"
+
+if "$cmake" -S "$tmp/programs/nonsense" -B "$tmp/build-nonsense" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" \
+  >"$tmp/nonsense.log" 2>&1; then
+  fail 'find_package(tern COMPONENTS nonsense) was accepted'
+fi
+# CMake breaks lines where it likes.
+tr -s ' \n' ' ' <"$tmp/nonsense.log" | grep -q "has no component 'nonsense'; it has: base " ||
+  { cat -- "$tmp/nonsense.log" >&2; fail 'a missing component is not named'; }
+echo 'ok   find_package(tern COMPONENTS nonsense) is refused by name'

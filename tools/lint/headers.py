@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Public headers: each compiles alone, and includes only the standard library and other public headers.
+
+Public is what is installed: the headers named in HEADERS of tern_layer() and in file sets, in tern/**/CMakeLists.txt. A
+folder without a CMakeLists.txt has all its headers public. Reports how long tern/tern.hpp takes to compile (a report,
+not a check: machines differ; the budget is 2 s).
+"""
+
+import argparse
+import concurrent.futures
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+import common
+
+STANDARD = set("""
+algorithm any array atomic barrier bit bitset charconv chrono codecvt compare complex concepts condition_variable
+coroutine deque exception execution filesystem format forward_list fstream functional future initializer_list iomanip ios
+iosfwd iostream istream iterator latch limits list locale map memory memory_resource mutex new numbers numeric optional
+ostream queue random ranges ratio regex scoped_allocator semaphore set shared_mutex source_location span sstream stack
+stdexcept stop_token streambuf string string_view strstream syncstream system_error thread tuple type_traits typeindex
+typeinfo unordered_map unordered_set utility valarray variant vector version
+cassert cctype cerrno cfenv cfloat cinttypes climits clocale cmath csetjmp csignal cstdarg cstddef cstdint cstdio cstdlib
+cstring ctime cuchar cwchar cwctype
+""".split())
+# A header that C includes has only these.
+STANDARD_C = set("""assert.h ctype.h errno.h fenv.h float.h inttypes.h limits.h locale.h math.h setjmp.h signal.h stdarg.h
+stdbool.h stddef.h stdint.h stdio.h stdlib.h string.h time.h uchar.h wchar.h wctype.h""".split())
+BUDGET_SECONDS = 2.0
+
+
+def listed_headers(content: str) -> list[str] | None:
+    """Headers a CMakeLists.txt installs; None if it computes them, so that one cannot tell."""
+    content = re.sub(r"#[^\n]*", "", content)
+    found = []
+    for call in re.finditer(r"(?:tern_layer|target_sources)\s*\(([^)]*)\)", content):
+        keyword = ""
+        for word in call.group(1).split():
+            if word.isupper():
+                keyword = word if (word, keyword) != ("HEADERS", "FILE_SET") else keyword
+            elif keyword in ("HEADERS", "FILES"):
+                if "$" in word:
+                    return None
+                found.append(word.strip('"'))
+    return found
+
+
+def public_headers(root: pathlib.Path) -> list[str]:
+    headers = [name for name in common.sources(root, "tern/") if name.endswith((".hpp", ".h"))]
+    lists: dict[str, list[str] | None] = {}
+    for name in common.files(root):
+        if name.startswith("tern/") and name.endswith("/CMakeLists.txt"):
+            folder = os.path.dirname(name)
+            listed = listed_headers(common.text(root, name))
+            lists[folder] = None if listed is None else [os.path.normpath(f"{folder}/{header}") for header in listed]
+
+    def is_public(header: str) -> bool:
+        folder = os.path.dirname(header)
+        while folder and folder not in lists:
+            folder = os.path.dirname(folder)
+        listed = lists.get(folder)
+        # tern/CMakeLists.txt speaks for tern.hpp only, not for a layer that has no CMakeLists.txt yet.
+        if listed is None or (folder == "tern" and os.path.dirname(header) != "tern"):
+            return True
+        return header in listed
+
+    return [header for header in headers if is_public(header)]
+
+
+def check_includes(root: pathlib.Path) -> list[common.Finding]:
+    findings = []
+    public = set(public_headers(root))
+    for name in sorted(public):
+        for include in common.includes(common.text(root, name)):
+            if include.name in STANDARD or (include.name in STANDARD_C and name.endswith(".h")):
+                continue
+            target = common.resolve(root, name, include)
+            if target in public:
+                continue
+            if include.name in STANDARD_C:
+                message = f"<{include.name}>: use <c{include.name[:-2]}>"
+            elif target.startswith("tern/") and (root / target).is_file():
+                message = f"public header includes {target}, which is not installed: list it in HEADERS"
+            elif target.startswith("tern/"):
+                message = f"{target} does not exist"
+            else:
+                message = (f"public header includes <{include.name}>: only the standard library and <tern/…>; "
+                           "move it into a .cpp or a header that is not installed")
+            findings.append(common.Finding(name, include.line, "own-headers", message))
+    return findings
+
+
+def compile_alone(root: pathlib.Path, name: str, compiler: str, language: str, standard: str) -> list[common.Finding]:
+    """Compiles a file that includes the header twice: complete, and guarded against the second time."""
+    line = f'#include "{root / name}"\n'
+    result = subprocess.run(
+        [compiler, "-x", language, f"-std={standard}", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", f"-I{root}", "-"],
+        input=line * 2, text=True, capture_output=True, cwd=root)
+    if result.returncode == 0:
+        return []
+    errors = [text for text in result.stderr.splitlines() if "error" in text] or result.stderr.splitlines() or ["?"]
+    match = re.match(r"(?:.*?):(\d+):", errors[0]) if errors[0].startswith(str(root / name)) else None
+    return [common.Finding(name, int(match.group(1)) if match else 1, "self-contained",
+                           f"does not compile alone ({compiler}): {errors[0].replace(str(root) + '/', '')}")]
+
+
+def check_self_contained(root: pathlib.Path) -> list[common.Finding]:
+    jobs = []
+    for name in public_headers(root):
+        jobs.append((root, name, "g++", "c++", "c++20"))
+        if name.endswith(".h") and shutil.which("gcc"):
+            jobs.append((root, name, "gcc", "c", "c11"))
+    with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        return [finding for found in pool.map(lambda job: compile_alone(*job), jobs) for finding in found]
+
+
+def include_seconds(root: pathlib.Path, name: str = "tern/tern.hpp") -> float | None:
+    """Wall-clock seconds g++ needs for a file with this one include; the best of three. None if it doesn't compile."""
+    best = None
+    if not (root / name).is_file():
+        return None
+    for _ in range(3):
+        start = time.monotonic()
+        result = subprocess.run(["g++", "-x", "c++", "-std=c++20", "-O2", "-c", "-o", os.devnull, f"-I{root}", "-"],
+                                input=f"#include <{name}>\n", text=True, capture_output=True)
+        if result.returncode != 0:
+            return None
+        best = min(best or 1e9, time.monotonic() - start)
+    return best
+
+
+def report_time(root: pathlib.Path) -> None:
+    if (seconds := include_seconds(root)) is not None:
+        print(f"include time: tern/tern.hpp {seconds:.2f} s (budget {BUDGET_SECONDS:.0f} s, "
+              f"{'within' if seconds <= BUDGET_SECONDS else 'OVER'})")
+
+
+def check(root: pathlib.Path) -> list[common.Finding]:
+    return check_includes(root) + check_self_contained(root)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parents[2])
+    tree = parser.parse_args().root.resolve()
+    code = common.report(check(tree))
+    report_time(tree)
+    sys.exit(code)

@@ -1,0 +1,174 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The lints find what they are for, and nothing else, on small trees made here."""
+
+import pathlib
+import shutil
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import common  # noqa: E402
+import format  # noqa: E402
+import headers  # noqa: E402
+import layers  # noqa: E402
+import packages_check  # noqa: E402
+import text  # noqa: E402
+
+SPDX = "// SPDX-License-Identifier: Apache-2.0\n"
+OPEN_END = "TO" + "DO"
+
+
+class Tree(unittest.TestCase):
+    def setUp(self):
+        self.root = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.root)
+
+    def write(self, name: str, content: str = "") -> None:
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+
+    def found(self, check) -> list[tuple[str, int, str]]:
+        return [(finding.path, finding.line, finding.rule) for finding in check(self.root)]
+
+
+class Layers(Tree):
+    def test_downwards_directly_and_through_others(self):
+        self.write("tern/base/b.hpp")
+        self.write("tern/net/n.hpp")
+        self.write("tern/mobile/m.hpp", "#include <tern/net/n.hpp>\n#include <tern/base/b.hpp>\n")
+        self.write("tern/tern.hpp", "#include <tern/mobile/m.hpp>\n")
+        self.assertEqual(self.found(layers.check), [])
+
+    def test_upwards(self):
+        self.write("tern/net/n.hpp")
+        self.write("tern/task/t.cpp", SPDX + "#include <vector>\n  #  include <tern/net/n.hpp>\n")
+        self.assertEqual(self.found(layers.check), [("tern/task/t.cpp", 3, "layers")])
+        self.assertIn("task may include base trace task", layers.check(self.root)[0].message)
+
+    def test_sideways(self):
+        self.write("tern/hetero/h.hpp")
+        self.write("tern/net/n.hpp", "#include <tern/hetero/h.hpp>\n")
+        self.write("tern/global/g.hpp", "#include <tern/hetero/h.hpp>\n#include <tern/net/n.hpp>\n")
+        self.assertEqual(self.found(layers.check), [("tern/net/n.hpp", 1, "layers")])
+
+    def test_relative_paths_are_followed(self):
+        self.write("tern/net/n.hpp")
+        self.write("tern/base/own.hpp")
+        self.write("tern/base/b.hpp", '#include "own.hpp"\n#include "../net/n.hpp"\n')
+        self.assertEqual(self.found(layers.check), [("tern/base/b.hpp", 2, "layers")])
+
+    def test_nothing_outside_tern_and_not_tern_hpp(self):
+        self.write("tern/tern.hpp")
+        self.write("apps/mesh/a.hpp")
+        self.write("tern/mobile/m.cpp", "#include <tern/tern.hpp>\n#include <apps/mesh/a.hpp>\n")
+        self.assertEqual(self.found(layers.check), [("tern/mobile/m.cpp", 1, "layers"), ("tern/mobile/m.cpp", 2, "layers")])
+
+    def test_unknown_layer(self):
+        self.write("tern/attic/a.hpp")
+        self.assertEqual(self.found(layers.check), [("tern/attic/a.hpp", 1, "layers")])
+
+    def test_cmake_dependencies(self):
+        self.write("tern/base/CMakeLists.txt", "# note\ntern_layer(base SOURCES a.cpp\n  DEPENDS task TESTS a_test.cpp)\n")
+        self.write("tern/mobile/CMakeLists.txt", "tern_layer(mobile DEPENDS net PRIVATE fmt::fmt)\n")
+        self.assertEqual(self.found(layers.check), [("tern/base/CMakeLists.txt", 2, "layers")])
+
+    def test_dependants(self):
+        self.assertEqual(layers.with_dependants({"mobile"}), ["mobile", "balance", "global"])
+        self.assertEqual(layers.with_dependants({"base"}), list(layers.GRAPH))
+        self.assertEqual(layers.touched(["tern/net/mpi/plugin.cpp", "README.md", "tern/tern.hpp", ""]), {"net"})
+        self.assertEqual(layers.touched(["apps/mesh/mesh.cpp"]), {"mesh"})
+        self.assertEqual(layers.touched(["CMakeLists.txt"]), set(layers.GRAPH))
+
+
+class Headers(Tree):
+    def test_public_is_what_is_installed(self):
+        self.write("tern/base/CMakeLists.txt", "tern_layer(base SOURCES a.cpp\n HEADERS a.hpp detail/b.hpp DEPENDS)\n")
+        for name in ("a.hpp", "detail/b.hpp", "own.hpp"):
+            self.write(f"tern/base/{name}")
+        self.write("tern/CMakeLists.txt", "target_sources(tern INTERFACE FILE_SET HEADERS BASE_DIRS x FILES tern.hpp)\n")
+        self.write("tern/tern.hpp")
+        self.write("tern/task/t.hpp")
+        self.assertEqual(headers.public_headers(self.root),
+                         ["tern/base/a.hpp", "tern/base/detail/b.hpp", "tern/task/t.hpp", "tern/tern.hpp"])
+
+    def test_only_standard_and_own(self):
+        self.write("tern/base/CMakeLists.txt", "tern_layer(base HEADERS a.hpp b.hpp c.h)")
+        self.write("tern/base/b.hpp")
+        self.write("tern/base/own.hpp")
+        self.write("tern/base/c.h", "#include <stdint.h>\n")
+        self.write("tern/base/a.hpp", "#include <vector>\n#include <tern/base/b.hpp>\n#include \"b.hpp\"\n"
+                   "#include <fmt/core.h>\n#include <sys/mman.h>\n#include <stdint.h>\n#include <tern/base/own.hpp>\n"
+                   "#include <tern/base/gone.hpp>\n")
+        self.assertEqual([line for _, line, _ in self.found(headers.check_includes)], [4, 5, 6, 7, 8])
+
+    @unittest.skipUnless(shutil.which("g++"), "needs g++")
+    def test_self_contained(self):
+        self.write("tern/base/good.hpp", "#pragma once\n#include <vector>\ninline std::vector<int> f() { return {}; }\n")
+        self.write("tern/base/bad.hpp", "#pragma once\n\ninline std::vector<int> g() { return {}; }\n")
+        self.write("tern/base/unguarded.hpp", "struct s {};\n")
+        self.assertEqual(self.found(headers.check_self_contained),
+                         [("tern/base/bad.hpp", 3, "self-contained"), ("tern/base/unguarded.hpp", 1, "self-contained")])
+
+
+class Text(Tree):
+    def test_licences(self):
+        self.write("tern/a.cpp", SPDX)
+        self.write("run", "#!/bin/sh\n# SPDX-License-Identifier: Apache-2.0\n")
+        self.write("apps/mesh/m.cpp", "// SPDX-License-Identifier: GPL-3.0-or-later\n")
+        self.write("apps/mesh/wrong.cpp", SPDX)
+        self.write("bare", "#!/bin/sh\n")
+        self.write("notes.md", "no licence needed\n")
+        self.assertEqual(self.found(text.check), [("apps/mesh/wrong.cpp", 1, "licence"), ("bare", 1, "licence")])
+
+    def test_length(self):
+        self.write("tern/a.cpp", SPDX + "\n" * 599)
+        self.write("tern/b.cpp", SPDX + "\n" * 600)
+        self.assertEqual(self.found(text.check), [("tern/b.cpp", 601, "length")])
+
+    def test_open_ends(self):
+        self.write("tern/a.cpp", f"{SPDX}// {OPEN_END}: later\n// {OPEN_END}(#7): planned\n// mkstemp: XXXXXX\n")
+        self.assertEqual(self.found(text.check), [("tern/a.cpp", 2, "open-end")])
+
+    def test_machine_paths(self):
+        self.write("tern/a.cpp", SPDX + 'auto a = "/ho' + 'me/me/x";\nauto b = "../wo' + 'rk/x"; // and/or\n'
+                   'auto c = "../sha' + 'red/x";\nauto d = "/usr/lib";\n')
+        self.assertEqual(self.found(text.check), [("tern/a.cpp", 2, "machine-path"), ("tern/a.cpp", 4, "machine-path")])
+
+
+class Packages(Tree):
+    def test_includes_and_cmake(self):
+        self.write("packages.txt", "# head\nbuild  libfmt-dev  # text\n")
+        self.write("tern/base/own.hpp")
+        self.write("tern/base/a.cpp", "#include <fmt/core.h>\n#include <unistd.h>\n#include <vector>\n#include <hwloc.h>\n"
+                   "#include \"own.hpp\"\n#include <mystery/m.h>\n")
+        self.write("CMakeLists.txt", "find_package(fmt)\nfind_package(CGAL REQUIRED)\npkg_check_modules(C REQUIRED cairo)\n")
+        self.assertEqual(self.found(packages_check.check), [
+            ("CMakeLists.txt", 2, "packages"), ("CMakeLists.txt", 3, "packages"),
+            ("tern/base/a.cpp", 4, "packages"), ("tern/base/a.cpp", 6, "packages")])
+
+    def test_form_of_the_list(self):
+        self.write("packages.txt", "build  g++  # compiler\nlater  g++  # what\nbuild  cmake\nrun  g++  # again\n")
+        self.assertEqual([line for _, line, _ in self.found(packages_check.check)], [2, 3, 4])
+
+
+class Format(Tree):
+    @unittest.skipUnless(format.find_tool(), "needs clang-format")
+    def test_names_the_file(self):
+        self.write(".clang-format", "BasedOnStyle: LLVM\n")
+        self.write("a.cpp", "int a;\n")
+        self.write("b.cpp", "int a;\nint   b;\n")
+        self.assertEqual(self.found(format.check), [("b.cpp", 2, "format")])
+
+
+class Common(Tree):
+    def test_build_folders_are_skipped(self):
+        self.write("build/x.cpp")
+        self.write("src/x.cpp")
+        self.assertEqual(common.files(self.root), ["src/x.cpp"])
+
+
+if __name__ == "__main__":
+    unittest.main()

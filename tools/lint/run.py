@@ -1,0 +1,47 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs every lint, one line each, and their own tests."""
+
+import argparse
+import pathlib
+import subprocess
+import sys
+import time
+
+import common
+import format
+import headers
+import layers
+import packages_check
+import text
+
+LINTS = {"layers": layers.check, "text": text.check, "packages": packages_check.check, "format": format.check,
+         "headers": headers.check}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parents[2])
+    root = parser.parse_args().root.resolve()
+    failed = 0
+    for name, check in LINTS.items():
+        start = time.monotonic()
+        findings = check(root)
+        print(f"lint {name:10} {'ok' if not findings else f'{len(findings)} findings':14} "
+              f"{time.monotonic() - start:5.1f} s", flush=True)
+        for finding in findings:
+            print(f"  {finding}", flush=True)
+        failed += bool(findings)
+    tests = subprocess.run([sys.executable, str(pathlib.Path(__file__).parent / "lint_test.py")], capture_output=True,
+                           text=True)
+    print(f"lint {'own tests':10} {'ok' if tests.returncode == 0 else 'FAILED'}")
+    if tests.returncode != 0:
+        print(tests.stderr)
+        failed += 1
+    headers.report_time(root)
+    print(f"lint: {len(LINTS) + 1 - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
