@@ -180,13 +180,14 @@ bool mesh_check::conforms() const {
 std::string mesh_check::describe() const {
   if (conforms()) return "conforms";
   char text[400];
-  std::snprintf(text, sizeof text,
-                "does not conform: %llu triangles, %llu of them not counterclockwise; edges used more than twice or twice "
-                "one way: %llu; used once inside the sea: %llu; segments of the coast not covered: %llu; area off by %.3g "
-                "(relative), outline %.9f instead of %.9f km",
-                static_cast<unsigned long long>(triangles), static_cast<unsigned long long>(flipped),
-                static_cast<unsigned long long>(bad_edges), static_cast<unsigned long long>(stray_edges),
-                static_cast<unsigned long long>(gaps), area_error, outer_length, input_length);
+  std::snprintf(
+      text, sizeof text,
+      "does not conform: %llu triangles, %llu of them not counterclockwise; edges used more than twice or twice "
+      "one way: %llu; used once inside the sea: %llu; segments of the coast not covered: %llu; area off by %.3g "
+      "(relative), outline %.9f instead of %.9f km",
+      static_cast<unsigned long long>(triangles), static_cast<unsigned long long>(flipped),
+      static_cast<unsigned long long>(bad_edges), static_cast<unsigned long long>(stray_edges),
+      static_cast<unsigned long long>(gaps), area_error, outer_length, input_length);
   return text;
 }
 

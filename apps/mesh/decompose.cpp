@@ -34,9 +34,9 @@ namespace {
 using vertex_base = CGAL::Triangulation_vertex_base_with_info_2<std::int32_t, kernel>;
 using face_base = CGAL::Triangulation_face_base_with_info_2<std::int32_t, kernel,
                                                             CGAL::Constrained_triangulation_face_base_2<kernel>>;
-using triangulation = CGAL::Constrained_Delaunay_triangulation_2<
-    kernel, CGAL::Triangulation_data_structure_2<vertex_base, face_base>,
-    CGAL::No_constraint_intersection_requiring_constructions_tag>;
+using triangulation =
+    CGAL::Constrained_Delaunay_triangulation_2<kernel, CGAL::Triangulation_data_structure_2<vertex_base, face_base>,
+                                               CGAL::No_constraint_intersection_requiring_constructions_tag>;
 
 constexpr double degree = 57.295779513082320877;
 
@@ -61,7 +61,8 @@ void triangulate(const domain& sea, detail::core& mesh) {
     }
   std::sort(points.begin(), points.end());
   points.erase(std::unique(points.begin(), points.end()), points.end());
-  if (points.size() < 3) throw tern::error(tern::errc::invalid_argument, "the sea has no outline", "choose another box");
+  if (points.size() < 3)
+    throw tern::error(tern::errc::invalid_argument, "the sea has no outline", "choose another box");
   mesh.vertices.assign(points.size(), {0, detail::core_no_origin});
   auto number = [&](const point& p) {
     return static_cast<std::int32_t>(std::lower_bound(points.begin(), points.end(), p) - points.begin());
@@ -125,7 +126,8 @@ void triangulate(const domain& sea, detail::core& mesh) {
 }
 
 /// Visits each wedge between two constrained edges that follow each other around a vertex, with sea in between.
-/// \param constrained whether an edge, given as 4 * face + index, is. \param visit gets the edge that leaves the vertex on
+/// \param constrained whether an edge, given as 4 * face + index, is. \param visit gets the edge that leaves the vertex
+/// on
 ///   the wedge's right, the edge that arrives on its left, and the angle in degrees.
 template <class Constrained, class Visit>
 void for_each_wedge(const detail::core& mesh, Constrained constrained, Visit visit) {
@@ -163,7 +165,8 @@ std::vector<sharp_joint> find_joints(detail::core& mesh) {
         std::int32_t v = mesh.faces[leaving >> 2].v[next(leaving & 3)];
         if (angle < 60) mesh.vertices[v].apex = 1;
         if (angle >= bound) return;
-        std::uint32_t first = mesh.segments[~neighbour(leaving)].origin, second = mesh.segments[~neighbour(arriving)].origin;
+        std::uint32_t first = mesh.segments[~neighbour(leaving)].origin,
+                      second = mesh.segments[~neighbour(arriving)].origin;
         joints.push_back({mesh.points[v], angle, std::min(first, second), std::max(first, second)});
       });
   std::sort(joints.begin(), joints.end(), [](const sharp_joint& a, const sharp_joint& b) {
@@ -192,13 +195,13 @@ std::uint64_t morton(const domain& sea, const point& p) {
 
 /// Which group each coarse face belongs to.
 struct cut {
-  std::vector<std::uint32_t> order; ///< faces, group by group
-  std::vector<std::uint32_t> group; ///< of each face
+  std::vector<std::uint32_t> order;    ///< faces, group by group
+  std::vector<std::uint32_t> group;    ///< of each face
   std::vector<double> work, triangles; ///< of each group
 };
 
-/// Thin coarse faces (at the input's sharp angles) stay with their neighbours: a border along their edges would meet the
-/// coast at an angle that is not the input's.
+/// Thin coarse faces (at the input's sharp angles) stay with their neighbours: a border along their edges would meet
+/// the coast at an angle that is not the input's.
 std::vector<std::uint32_t> clusters(const detail::core& mesh) {
   std::vector<std::uint32_t> parent(mesh.faces.size());
   std::iota(parent.begin(), parent.end(), 0U);
@@ -229,7 +232,7 @@ cut cut_groups(const domain& sea, const size_field& sizes, const detail::core& m
     const point &a = mesh.points[v[0]], &b = mesh.points[v[1]], &c = mesh.points[v[2]];
     point centre{(a.x + b.x + c.x) / 3, (a.y + b.y + c.y) / 3};
     double area = ((b.x - a.x) * (c.y - a.y) - (b.y - a.y) * (c.x - a.x)) / 2, h = sizes.h(centre);
-    triangles[f] = 2 + 5.4 * area / (h * h);
+    triangles[f] = 2 + 5.1 * area / (h * h);
     work[f] = options.work == estimate::count ? triangles[f] : area;
     all += work[f];
     all_triangles += triangles[f];
@@ -241,7 +244,8 @@ cut cut_groups(const domain& sea, const size_field& sizes, const detail::core& m
                        static_cast<std::size_t>(std::llround(all_triangles / options.triangles_per_group))});
 
   std::vector<std::uint32_t> cluster = clusters(mesh);
-  for (std::size_t f = 0; f < count; ++f) key[f] = key[cluster[f]]; // a cluster's root has its lowest number, so comes first
+  for (std::size_t f = 0; f < count; ++f)
+    key[f] = key[cluster[f]]; // a cluster's root has its lowest number, so comes first
   cut result;
   result.order.resize(count);
   std::iota(result.order.begin(), result.order.end(), 0U);
@@ -254,7 +258,8 @@ cut cut_groups(const domain& sea, const size_field& sizes, const detail::core& m
   for (std::size_t k = 0; k < count; ++k) {
     std::uint32_t f = result.order[k];
     bool continues = k > 0 && cluster[f] == cluster[result.order[k - 1]];
-    auto here = std::min(wanted - 1, static_cast<std::size_t>((done + work[f] / 2) / all * static_cast<double>(wanted)));
+    auto here =
+        std::min(wanted - 1, static_cast<std::size_t>((done + work[f] / 2) / all * static_cast<double>(wanted)));
     if (result.work.empty() || (here > slice && !continues)) {
       slice = here;
       result.work.push_back(0);
@@ -317,7 +322,8 @@ decomposition decompose(const domain& sea, const size_field& sizes, const decomp
         owner[global] = id;
         local[global] = static_cast<std::uint32_t>(g.nodes.size());
         detail::core_vertex info = mesh.vertices[global];
-        g.nodes.push_back({mesh.points[global], info.origin == detail::core_no_origin ? no_origin : info.origin, info.apex});
+        g.nodes.push_back(
+            {mesh.points[global], info.origin == detail::core_no_origin ? no_origin : info.origin, info.apex});
       }
       v[i] = local[global];
     }

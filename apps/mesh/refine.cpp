@@ -61,9 +61,10 @@ double measure(const size_field& sizes, const point& a, const point& b, std::vec
 }
 
 /// The first division of a border piece p-q, p < q, the same for both groups: points between p and q, in order. Long
-/// pieces are divided evenly in the metric of h, starting at apexes with a power of two (see `split_point`); short ones as
-/// refinement would.
-void divide(const size_field& sizes, const point& p, bool p_apex, const point& q, bool q_apex, std::vector<point>& out) {
+/// pieces are divided evenly in the metric of h, starting at apexes with a power of two (see `split_point`); short ones
+/// as refinement would.
+void divide(const size_field& sizes, const point& p, bool p_apex, const point& q, bool q_apex,
+            std::vector<point>& out) {
   double n = measure(sizes, p, q);
   if (n < 1.3) return;
   if (n < 4) {
@@ -88,7 +89,8 @@ void divide(const size_field& sizes, const point& p, bool p_apex, const point& q
   for (int i = 1; i < pieces; ++i) {
     double target = n * i / pieces;
     while (k + 2 < sums.size() && sums[k + 1] < target) ++k;
-    double t = (static_cast<double>(k) + (target - sums[k]) / (sums[k + 1] - sums[k])) / static_cast<double>(sums.size() - 1);
+    double t =
+        (static_cast<double>(k) + (target - sums[k]) / (sums[k + 1] - sums[k])) / static_cast<double>(sums.size() - 1);
     out.push_back({a.x + (b.x - a.x) * t, a.y + (b.y - a.y) * t});
   }
   if (v > 0) out.push_back(b);
@@ -131,9 +133,9 @@ struct group_mesh::impl {
   detail::core core;
   std::vector<coarse_piece> pieces; ///< emptied by refine()
   std::vector<std::uint32_t> neighbours;
-  std::vector<std::vector<split>> fresh;                        ///< by neighbour: splits not taken yet
-  std::unordered_map<split, std::int32_t, split_hash> borders;  ///< border segments: number, or `was_split`
-  std::vector<point> sharp;                                     ///< input vertices with an angle below 20 degrees
+  std::vector<std::vector<split>> fresh;                       ///< by neighbour: splits not taken yet
+  std::unordered_map<split, std::int32_t, split_hash> borders; ///< border segments: number, or `was_split`
+  std::vector<point> sharp;                                    ///< input vertices with an angle below 20 degrees
   std::uint64_t border_pieces = 0, splits = 0, peak_bytes = 0;
   double seconds = 0;
   bool refined = false;
@@ -190,8 +192,8 @@ struct group_mesh::impl {
   std::size_t index_of(std::uint32_t neighbour) const {
     auto n = std::lower_bound(neighbours.begin(), neighbours.end(), neighbour);
     if (n == neighbours.end() || *n != neighbour)
-      throw tern::error(tern::errc::invalid_argument, "group " + std::to_string(neighbour) + " is no neighbour of group " +
-                                                          std::to_string(id));
+      throw tern::error(tern::errc::invalid_argument,
+                        "group " + std::to_string(neighbour) + " is no neighbour of group " + std::to_string(id));
     return static_cast<std::size_t>(n - neighbours.begin());
   }
 
@@ -307,7 +309,8 @@ std::size_t group_mesh::apply_splits(std::vector<split> from_neighbours) {
     auto known = impl_->borders.find(s);
     if (known == impl_->borders.end()) {
       char text[200];
-      std::snprintf(text, sizeof text, "group %u has no border segment (%.17g, %.17g)-(%.17g, %.17g) km, which a neighbour split",
+      std::snprintf(text, sizeof text,
+                    "group %u has no border segment (%.17g, %.17g)-(%.17g, %.17g) km, which a neighbour split",
                     impl_->id, s.a.x, s.a.y, s.b.x, s.b.y);
       throw tern::error(tern::errc::invalid_data, text);
     }
@@ -346,8 +349,8 @@ group_statistics group_mesh::statistics() const {
       // Strict: excused is only what the input makes inevitable, not what refinement happened to leave alone.
       const point& p = core.points[f.v[corner]];
       bool at_input = std::find(impl_->sharp.begin(), impl_->sharp.end(), p) != impl_->sharp.end();
-      bool excused = s < bound && core.excused(f) &&
-                     (at_input || f.n[(corner + 1) % 3] >= 0 || f.n[(corner + 2) % 3] >= 0);
+      bool excused =
+          s < bound && core.excused(f) && (at_input || f.n[(corner + 1) % 3] >= 0 || f.n[(corner + 2) % 3] >= 0);
       if (!excused) smallest_free = std::min(smallest_free, s);
       if (s < bound) {
         group_statistics one;

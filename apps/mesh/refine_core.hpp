@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 /// \file
-/// Delaunay refinement in flat arrays: what `decompose` (coarse mesh) and `group_mesh` (fine mesh) have in common. Private
-/// to these two.
+/// Delaunay refinement in flat arrays: what `decompose` (coarse mesh) and `group_mesh` (fine mesh) have in common.
+/// Private to these two.
 ///
-/// A face is three vertex and three neighbour indices (24 bytes), a vertex 20 bytes: about 36 bytes a triangle, a third of
-/// CGAL's, so that a group stays in the cache. Only faces inside the sea exist: an edge of the outline has a segment where
-/// another edge has a neighbour. A cavity's faces are overwritten by its new ones, so no face is ever freed.
+/// A face is three vertex and three neighbour indices (24 bytes), a vertex 20 bytes: about 36 bytes a triangle, a third
+/// of CGAL's, so that a group stays in the cache. Only faces inside the sea exist: an edge of the outline has a segment
+/// where another edge has a neighbour. A cavity's faces are overwritten by its new ones, so no face is ever freed.
 
 #include "geometry.hpp"
 #include "size_field.hpp"
@@ -69,7 +69,6 @@ public:
   std::vector<core_split> split_log; ///< grows; the owner empties it
   double factor = 1;                 ///< edges may be this many h long
   double give_up_below = 0;          ///< km: neither split shorter segments nor improve faces with shorter edges
-  double off_centre = 0;             ///< distance of the off-centre from the shortest edge, in units of it; 0: none
   double cap = 1e6;                  ///< insertions allowed in all
   std::uint64_t insertions = 0, rejected = 0, given_up = 0;
 
@@ -100,7 +99,7 @@ private:
   struct queued {
     std::int32_t face, stamp;
   };
-  static constexpr int skinny_buckets = 8, size_buckets = 32;
+  static constexpr int skinny_buckets = 8, size_buckets = 64;
 
   void spread(const point& p);
   bool measure_rim(const point& p, const point& end);

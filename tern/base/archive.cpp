@@ -50,9 +50,11 @@ void archive_left_over(std::size_t offset, std::size_t size) {
               untrusted_hint);
 }
 
-void archive_too_deep() {
+void archive_too_deep(int depth) {
+  const bool counted = depth >= archive_max_depth;
   throw error(errc::invalid_data,
-              "pointers and containers lie inside each other more than " + std::to_string(archive_max_depth) + " deep",
+              "pointers and containers lie inside each other more than " + std::to_string(depth) + " deep" +
+                  (counted ? "" : ", which takes over " + std::to_string(archive_max_stack / 1024) + " KiB of stack"),
               "serialize long chains as a vector of nodes");
 }
 
@@ -62,10 +64,11 @@ void archive_cycle(std::string_view type) {
 }
 
 void archive_size_mismatch(std::string_view type, std::size_t counted, std::size_t written) {
-  throw error(errc::invalid_data,
-              (type.empty() ? std::string("a value") : "a value of type " + std::string(type)) + " was counted as " +
-                  std::to_string(counted) + " bytes but packed as " + std::to_string(written),
-              "its serialize or save must do the same each time it is called, and nobody may change the value meanwhile");
+  throw error(
+      errc::invalid_data,
+      (type.empty() ? std::string("a value") : "a value of type " + std::string(type)) + " was counted as " +
+          std::to_string(counted) + " bytes but packed as " + std::to_string(written),
+      "its serialize or save must do the same each time it is called, and nobody may change the value meanwhile");
 }
 
 void archive_not_static_type(std::string_view type, const std::type_info& dynamic) {

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Serialization: values to bytes and back. It follows cereal's convention, so that a class that cereal can handle usually
-/// works unchanged:
-/// \code
-/// struct particle {
+/// Serialization: values to bytes and back. It follows cereal's convention, so that a class that cereal can handle
+/// usually works unchanged: \code struct particle {
 ///   double x, y;
 ///   std::vector<int> neighbours;
 ///   template<class A> void serialize(A& ar) { ar(x, y, neighbours); }
@@ -13,30 +11,34 @@
 /// auto [p, side] = tern::unpack<particle, std::string>(message);
 /// \endcode
 ///
-/// **Works as in cereal**: member or free `serialize(A&)`; split `save(A&) const` and `load(A&)`, member or free; free functions
-/// found by argument-dependent lookup in the namespace of the type (or in `tern`); `ar(a, b)`, `ar & a`, `ar << a`, `ar >> a`;
-/// `make_nvp` (the name is ignored), `base_class<B>(this)`, `binary_data(pointer, bytes)`; private members through
-/// `friend class tern::access`. Handled: arithmetic types, enums, C arrays, std::array, string, string_view (saving only),
-/// vector, deque, list, pair, tuple, map, multimap, set, multiset and their unordered kin, optional, variant, monostate,
-/// complex, chrono durations and time points, unique_ptr, shared_ptr (an object that is shared inside one archive is shared
-/// after loading); and, of ours, `byte_buffer` and `std::span<const T>` (saving only; load a vector).
+/// **Works as in cereal**: member or free `serialize(A&)`; split `save(A&) const` and `load(A&)`, member or free; free
+/// functions found by argument-dependent lookup in the namespace of the type (or in `tern`); `ar(a, b)`, `ar & a`, `ar
+/// << a`, `ar >> a`; `make_nvp` (the name is ignored), `base_class<B>(this)`, `binary_data(pointer, bytes)`; private
+/// members through `friend class tern::access`. Handled: arithmetic types, enums, C arrays, std::array, string,
+/// string_view (saving only), vector, deque, list, pair, tuple, map, multimap, set, multiset and their unordered kin,
+/// optional, variant, monostate, complex, chrono durations and time points, unique_ptr, shared_ptr (an object that is
+/// shared inside one archive is shared after loading); and, of ours, `byte_buffer` and `std::span<const T>` (saving
+/// only; load a vector).
 ///
-/// **Differs from cereal**: `A::is_loading` and `A::is_saving` are `constexpr bool`, not types. A type that reads itself has a
-/// constructor `explicit T(tern::input_archive&)`, which must read what saving wrote; there is no `load_and_construct`. Macros
-/// such as `CEREAL_NVP` are cereal's; use `ar(x)`. A function in namespace `cereal` is not found: move it to its type's namespace.
+/// **Differs from cereal**: `A::is_loading` and `A::is_saving` are `constexpr bool`, not types. A type that reads
+/// itself has a constructor `explicit T(tern::input_archive&)`, which must read what saving wrote; there is no
+/// `load_and_construct`. Macros such as `CEREAL_NVP` are cereal's; use `ar(x)`. A function in namespace `cereal` is not
+/// found: move it to its type's namespace.
 /// **Not there**: versions (`serialize(A&, unsigned)`), polymorphic pointers (saving a pointer to an object whose type
-/// differs from the pointer's throws error(unsupported)), weak_ptr, raw pointers, `save_minimal`, deferred members, text formats.
+/// differs from the pointer's throws error(unsupported)), weak_ptr, raw pointers, `save_minimal`, deferred members,
+/// text formats.
 ///
 /// **Format**: native byte order and sizes, no padding, no type names: for messages between ranks of one job and for
-/// checkpoints of one build, not for archives that outlive it. Lengths are 8 bytes. Elements that may take no bytes take
-/// one, so that a length can be checked against what follows. Ranges of bitwise elements (numbers, enums, arrays and complex
-/// numbers of them, and classes declared by `is_bitwise`) travel in one copy.
+/// checkpoints of one build, not for archives that outlive it. Lengths are 8 bytes. Elements that may take no bytes
+/// take one, so that a length can be checked against what follows. Ranges of bitwise elements (numbers, enums, arrays
+/// and complex numbers of them, and classes declared by `is_bitwise`) travel in one copy.
 ///
-/// **Errors**: bytes that cannot be right are refused by error(invalid_data) with the offset: too short or too long, lengths
-/// beyond the end, bools, optionals and variants with impossible values, repeated keys, references to shared objects that are
-/// unknown, of another type or still being read (cycles), and nesting beyond `archive_max_depth`. Cycles and nesting are
-/// refused on saving too. A type that cannot be serialized stops the compiler with one line that says what to add.
-/// Values of `is_bitwise` classes and of enums are not checked: the program must.
+/// **Errors**: bytes that cannot be right are refused by error(invalid_data) with the offset: too short or too long,
+/// lengths beyond the end, bools, optionals and variants with impossible values, repeated keys, references to shared
+/// objects that are unknown, of another type or still being read (cycles), and nesting beyond `archive_max_depth` or
+/// `archive_max_stack`. Cycles and nesting are refused on saving too. A type that cannot be serialized stops the
+/// compiler with one line that says what to add. Values of `is_bitwise` classes and of enums are not checked: the
+/// program must.
 
 #include <array>
 #include <tuple>
@@ -49,19 +51,17 @@
 namespace tern {
 
 /// The number of bytes that `pack` would give. Throws as `pack`.
-template<class... T>
-std::size_t packed_size(const T&... x) {
+template <class... T> std::size_t packed_size(const T&... x) {
   size_archive ar;
   ar(x...);
   return ar.size();
 }
 
-/// All values, one after the other, in a buffer of exactly their size (allocated once), after `prefix` uninitialised bytes for
-/// the caller's own use. Any thread, as long as nobody changes the values.
-/// \throws error(invalid_data) for a cycle, too deep nesting, or a class that writes another number of bytes than it
-/// counted (named, with both numbers); error(unsupported) for a polymorphic pointer; error(out_of_memory); what `save` throws.
-template<class... T>
-byte_buffer pack_after(std::size_t prefix, const T&... x) {
+/// All values, one after the other, in a buffer of exactly their size (allocated once), after `prefix` uninitialised
+/// bytes for the caller's own use. Any thread, as long as nobody changes the values. \throws error(invalid_data) for a
+/// cycle, too deep nesting, or a class that writes another number of bytes than it counted (named, with both numbers);
+/// error(unsupported) for a polymorphic pointer; error(out_of_memory); what `save` throws.
+template <class... T> byte_buffer pack_after(std::size_t prefix, const T&... x) {
   // Positions after each value, in both passes, cost two stores a value and let the error name the culprit.
   std::array<std::size_t, sizeof...(T) + 1> counted{}, written{};
   {
@@ -86,30 +86,23 @@ byte_buffer pack_after(std::size_t prefix, const T&... x) {
 }
 
 /// `pack_after` with no prefix.
-template<class... T>
-byte_buffer pack(const T&... x) {
-  return pack_after(0, x...);
-}
+template <class... T> byte_buffer pack(const T&... x) { return pack_after(0, x...); }
 
 /// Reads values that `pack` wrote into existing objects; every byte must be used.
 /// \throws error(invalid_data) as described above.
-template<class... T>
-void unpack_into(std::span<const std::byte> bytes, T&... x) {
+template <class... T> void unpack_into(std::span<const std::byte> bytes, T&... x) {
   input_archive ar(bytes);
   ar(x...);
   ar.finish();
 }
 
-/// Reads the archive's next value, made by T's constructor from an archive if it has one, else by its default constructor.
-template<class T>
-T unpack_next(input_archive& ar) {
-  return detail::load_new<T>(ar);
-}
+/// Reads the archive's next value, made by T's constructor from an archive if it has one, else by its default
+/// constructor.
+template <class T> T unpack_next(input_archive& ar) { return detail::load_new<T>(ar); }
 
 /// Reads values that `pack` wrote: the value itself for one type, else a tuple. Every byte must be used.
 /// \throws error(invalid_data) as described above.
-template<class... T>
-auto unpack(std::span<const std::byte> bytes) {
+template <class... T> auto unpack(std::span<const std::byte> bytes) {
   input_archive ar(bytes);
   if constexpr (sizeof...(T) == 1) {
     auto value = detail::load_new<T...>(ar);

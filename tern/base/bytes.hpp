@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// `byte_buffer`: the owned bytes of a message. Unlike `std::vector<std::byte>` it never fills memory that is about to be
-/// overwritten, and its memory comes from `malloc`, so that ownership can cross a C interface (the MPI plug-ins).
+/// `byte_buffer`: the owned bytes of a message. Unlike `std::vector<std::byte>` it never fills memory that is about to
+/// be overwritten, and its memory comes from `malloc`, so that ownership can cross a C interface (the MPI plug-ins).
 
 #include <cstddef>
 #include <cstdlib>
@@ -16,7 +16,8 @@
 namespace tern {
 
 /// A move-only, growing array of bytes. New bytes are uninitialised. Aligned as by `malloc` (16 bytes here).
-/// Threads: like a standard container. Every function that allocates throws error(out_of_memory) and changes nothing then.
+/// Threads: like a standard container. Every function that allocates throws error(out_of_memory) and changes nothing
+/// then.
 class byte_buffer {
 public:
   using value_type = std::byte;
@@ -49,7 +50,8 @@ public:
     if (!bytes.empty()) std::memcpy(buffer.data_, bytes.data(), bytes.size());
     return buffer;
   }
-  /// Hands the memory over: the caller gives it to `free`. The buffer is empty afterwards. Null if nothing was allocated.
+  /// Hands the memory over: the caller gives it to `free`. The buffer is empty afterwards. Null if nothing was
+  /// allocated.
   [[nodiscard]] std::byte* release() noexcept {
     size_ = capacity_ = 0;
     return std::exchange(data_, nullptr);

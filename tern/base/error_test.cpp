@@ -33,13 +33,15 @@ TEST(error, what_has_all_parts) {
   EXPECT_EQ(e.hint(), "ranks are 0..3");
   EXPECT_EQ(e.place(), "tern/base/error_test.cpp:" + std::to_string(line));
   EXPECT_EQ(std::string(e.what()),
-            "rank 7 does not exist; ranks are 0..3 [invalid_argument at tern/base/error_test.cpp:" + std::to_string(line) + "]");
+            "rank 7 does not exist; ranks are 0..3 [invalid_argument at tern/base/error_test.cpp:" +
+                std::to_string(line) + "]");
 }
 
 TEST(error, what_leaves_out_missing_parts) {
   EXPECT_STREQ(error(errc::io, "disk full", "", std::string()).what(), "disk full [io]");
   EXPECT_STREQ(error(errc::io, "disk full", "", "a.cpp:3").what(), "disk full [io at a.cpp:3]");
-  EXPECT_STREQ(error(errc::io, "disk full", "delete something", std::string()).what(), "disk full; delete something [io]");
+  EXPECT_STREQ(error(errc::io, "disk full", "delete something", std::string()).what(),
+               "disk full; delete something [io]");
 }
 
 TEST(error, copies_are_independent) {

@@ -24,12 +24,18 @@ constinit std::atomic<rank_provider> present_provider{nullptr};
 
 spdlog::level::level_enum native(log_level level) noexcept {
   switch (level) {
-  case log_level::trace: return spdlog::level::trace;
-  case log_level::debug: return spdlog::level::debug;
-  case log_level::info: return spdlog::level::info;
-  case log_level::warning: return spdlog::level::warn;
-  case log_level::error: return spdlog::level::err;
-  case log_level::off: break;
+  case log_level::trace:
+    return spdlog::level::trace;
+  case log_level::debug:
+    return spdlog::level::debug;
+  case log_level::info:
+    return spdlog::level::info;
+  case log_level::warning:
+    return spdlog::level::warn;
+  case log_level::error:
+    return spdlog::level::err;
+  case log_level::off:
+    break;
   }
   return spdlog::level::off;
 }

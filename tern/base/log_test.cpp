@@ -20,8 +20,7 @@ using tern::log_level;
 using testing::HasSubstr;
 using testing::MatchesRegex;
 
-template<class F>
-std::string captured(F&& what) {
+template <class F> std::string captured(F&& what) {
   testing::internal::CaptureStderr();
   what();
   return testing::internal::GetCapturedStderr();
@@ -81,7 +80,8 @@ TEST_F(log, text_is_no_format_and_may_be_long) {
 }
 
 TEST_F(log, names) {
-  for (const auto level : {log_level::trace, log_level::debug, log_level::info, log_level::warning, log_level::error, log_level::off})
+  for (const auto level :
+       {log_level::trace, log_level::debug, log_level::info, log_level::warning, log_level::error, log_level::off})
     EXPECT_EQ(tern::log_level_from(tern::name_of(level)), level);
   EXPECT_EQ(tern::name_of(static_cast<log_level>(17)), "unknown");
   try {

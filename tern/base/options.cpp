@@ -64,7 +64,8 @@ std::map<std::string, const option_declaration*, std::less<>> option_table::all(
     // One declaration in a header may exist once in each of several libraries; that is no clash.
     if (fresh || at->second->place() == each->place()) continue;
     const auto [one, other] = std::minmax(at->second->place(), each->place());
-    throw error(errc::invalid_option, "option \"" + each->name() + "\" is declared twice: at " + one + " and at " + other,
+    throw error(errc::invalid_option,
+                "option \"" + each->name() + "\" is declared twice: at " + one + " and at " + other,
                 "rename one of them");
   }
   return options;
@@ -108,8 +109,7 @@ std::string environment_name(std::string_view option) {
 }
 
 namespace {
-template<class T>
-std::string whole_number_text(T) {
+template <class T> std::string whole_number_text(T) {
   return "a whole number from " + std::to_string(std::numeric_limits<T>::min()) + " to " +
          std::to_string(std::numeric_limits<T>::max());
 }
@@ -128,8 +128,7 @@ std::string allowed_text(const option_declaration& option) {
 }
 
 namespace {
-template<class T>
-std::optional<option_value> parse_number(const std::string& text) {
+template <class T> std::optional<option_value> parse_number(const std::string& text) {
   T value{};
   const char* begin = text.data();
   const char* const end = begin + text.size();
@@ -150,10 +149,14 @@ std::optional<option_value> parse_value(const option_declaration& option, const 
     for (const char* word : {"false", "no", "off", "0"})
       if (text == word) return option_value(false);
     return std::nullopt;
-  case 1: return parse_number<int>(text);
-  case 2: return parse_number<std::int64_t>(text);
-  case 3: return parse_number<double>(text);
-  default: return option_value(text);
+  case 1:
+    return parse_number<int>(text);
+  case 2:
+    return parse_number<std::int64_t>(text);
+  case 3:
+    return parse_number<double>(text);
+  default:
+    return option_value(text);
   }
 }
 
@@ -190,7 +193,9 @@ void refuse_value(const option_declaration& option, const std::string& text, con
 option_check<std::string> one_of(std::vector<std::string> words) {
   std::string list;
   for (const auto& word : words) list += (list.empty() ? "one of " : ", ") + detail::option_text(word);
-  return {[words = std::move(words)](const std::string& x) { return std::find(words.begin(), words.end(), x) != words.end(); },
+  return {[words = std::move(words)](const std::string& x) {
+            return std::find(words.begin(), words.end(), x) != words.end();
+          },
           list};
 }
 
@@ -220,7 +225,8 @@ options options::parse(int& argc, char** argv) {
       continue;
     }
     const auto equals = argument.find('=');
-    const std::string_view name = argument.substr(prefix.size(), equals == std::string_view::npos ? equals : equals - prefix.size());
+    const std::string_view name =
+        argument.substr(prefix.size(), equals == std::string_view::npos ? equals : equals - prefix.size());
     const bool has_value = equals != std::string_view::npos;
     std::string text(has_value ? argument.substr(equals + 1) : std::string_view());
     const auto* option = find(name);
@@ -306,12 +312,14 @@ std::string options::help() const {
   };
   std::size_t width = 0;
   for (const auto& [name, option] : table) width = std::max(width, left(*option).size());
-  std::string text = "Options of Tern. The command line wins over the environment, that over the file, that over the default.\n";
+  std::string text =
+      "Options of Tern. The command line wins over the environment, that over the file, that over the default.\n";
   for (const auto& [name, option] : table) {
     const std::string head = left(*option), indent(width + 2, ' ');
     text += head + std::string(width + 2 - head.size(), ' ') + option->help();
     if (!option->allowed().empty()) text += "; " + option->allowed();
-    text += "\n" + indent + detail::environment_name(name) + ", default " + detail::option_text(option->default_value());
+    text +=
+        "\n" + indent + detail::environment_name(name) + ", default " + detail::option_text(option->default_value());
     if (const auto at = settings_.find(name); at != settings_.end())
       text += ", now " + detail::option_text(at->second.value) + " (" + at->second.source + ")";
     text += "\n";

@@ -4,11 +4,11 @@
 /// Options of Tern and of what is built on it: declared where they are used, given on the command line, in the
 /// environment or in a JSON file, and read from one object. Declare:
 /// \code
-/// inline const tern::option<int> workers{"workers", 0, "worker threads of a rank; 0: as many as CPUs", tern::at_least(0)};
-/// \endcode
-/// Give: `--tern-workers=4`, `--tern-workers 4`, `TERN_WORKERS=4`, or `{"workers": 4}` in the file named by
-/// `--tern-options FILE` or `TERN_OPTIONS`. In a clash the command line wins, then the environment, then the file, then the
-/// default. Read: `int n = opts[workers];`.
+/// inline const tern::option<int> workers{"workers", 0, "worker threads of a rank; 0: as many as CPUs",
+/// tern::at_least(0)}; \endcode Give: `--tern-workers=4`, `--tern-workers 4`, `TERN_WORKERS=4`, or `{"workers": 4}` in
+/// the file named by
+/// `--tern-options FILE` or `TERN_OPTIONS`. In a clash the command line wins, then the environment, then the file, then
+/// the default. Read: `int n = opts[workers];`.
 
 #include <concepts>
 #include <cstdint>
@@ -24,14 +24,13 @@
 namespace tern {
 
 /// The types an option may have.
-template<class T>
+template <class T>
 concept option_type = std::same_as<T, bool> || std::same_as<T, int> || std::same_as<T, std::int64_t> ||
-                      std::same_as<T, double> || std::same_as<T, std::string>;
+    std::same_as<T, double> || std::same_as<T, std::string>;
 using option_value = std::variant<bool, int, std::int64_t, double, std::string>;
 
 /// Restricts an option's values: `allowed` completes the sentence "allowed: …" in errors and in the help.
-template<option_type T>
-struct option_check {
+template <option_type T> struct option_check {
   std::function<bool(const T&)> accepts;
   std::string allowed;
 };
@@ -40,8 +39,8 @@ namespace detail {
 struct option_table;
 std::string option_text(const option_value& value);
 
-/// A declared option, whatever its type. Declarations form a list that is filled before `main` (and by libraries that are
-/// loaded later); the list is only read by `options`.
+/// A declared option, whatever its type. Declarations form a list that is filled before `main` (and by libraries that
+/// are loaded later); the list is only read by `options`.
 class option_declaration {
 public:
   option_declaration(const option_declaration&) = delete;
@@ -69,8 +68,7 @@ private:
 } // namespace detail
 
 /// Declares an option. Make it a static object: `inline const` in a header, or `const` in a source file.
-template<option_type T>
-class option : public detail::option_declaration {
+template <option_type T> class option : public detail::option_declaration {
 public:
   /// \param name lower-case words joined by `-`; one that starts with "no-" is best avoided.
   /// \param help what it does, in the user's terms, on one line.
@@ -87,20 +85,19 @@ private:
 };
 
 /// Values from `least` up. The template argument must be the option's type: `at_least<std::int64_t>(1)`.
-template<option_type T>
-option_check<T> at_least(T least) {
+template <option_type T> option_check<T> at_least(T least) {
   return {[least](const T& value) { return value >= least; }, "at least " + detail::option_text(least)};
 }
 /// Values from `least` to `most`, both included.
-template<option_type T>
-option_check<T> between(T least, T most) {
+template <option_type T> option_check<T> between(T least, T most) {
   return {[least, most](const T& value) { return value >= least && value <= most; },
           "from " + detail::option_text(least) + " to " + detail::option_text(most)};
 }
 /// One of some words.
 option_check<std::string> one_of(std::vector<std::string> words);
 
-/// Declares an environment variable `TERN_…` that is no option, so that nobody is warned about it. Make it a static object.
+/// Declares an environment variable `TERN_…` that is no option, so that nobody is warned about it. Make it a static
+/// object.
 class known_environment {
 public:
   explicit known_environment(std::string_view name);
@@ -121,23 +118,20 @@ public:
   options() = default;
 
   /// Reads file, environment and command line. What was understood is removed from `argc` and `argv`; the program's own
-  /// arguments keep their order. `--` ends the options and stays. A switch (bool) is given as `--tern-x`, `--tern-no-x` or
+  /// arguments keep their order. `--` ends the options and stays. A switch (bool) is given as `--tern-x`, `--tern-no-x`
+  /// or
   /// `--tern-x=on|off|yes|no|true|false|1|0` and never takes the next argument. Given twice, the last wins. An
   /// environment variable that is set to nothing counts as not set.
-  /// \throws error(invalid_option) for an unknown `--tern-…` (with the nearest name), a value that is no such value or is not
-  /// allowed (naming option, origin, text and what is allowed), a file with unknown keys or bad JSON (with line and column),
-  /// or a name declared in two places (naming both); error(io) for a file that cannot be read. On a throw `argc` and `argv`
-  /// are as they were.
+  /// \throws error(invalid_option) for an unknown `--tern-…` (with the nearest name), a value that is no such value or
+  /// is not allowed (naming option, origin, text and what is allowed), a file with unknown keys or bad JSON (with line
+  /// and column), or a name declared in two places (naming both); error(io) for a file that cannot be read. On a throw
+  /// `argc` and `argv` are as they were.
   static options parse(int& argc, char** argv);
 
   /// The value. For an option declared after `parse` (by a library loaded since): its default.
-  template<class T>
-  const T& operator[](const option<T>& which) const {
-    return std::get<T>(value_of(which));
-  }
+  template <class T> const T& operator[](const option<T>& which) const { return std::get<T>(value_of(which)); }
   /// Sets a value from within the program. \throws error(invalid_option) if it is not allowed.
-  template<class T>
-  void set(const option<T>& which, std::type_identity_t<T> value) {
+  template <class T> void set(const option<T>& which, std::type_identity_t<T> value) {
     set_value(which, option_value(std::in_place_type<T>, std::move(value)), "program");
   }
   /// "command line", "environment", "file x.json", "program" or "default".

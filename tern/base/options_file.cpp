@@ -39,11 +39,15 @@ std::string without_tag(std::string_view text) {
 /// The value if the JSON type fits the option; a whole number fits an option for numbers.
 std::optional<option_value> value_from(const detail::option_declaration& option, const json& given) {
   switch (option.default_value().index()) {
-  case 0: return given.is_boolean() ? std::optional<option_value>(given.get<bool>()) : std::nullopt;
+  case 0:
+    return given.is_boolean() ? std::optional<option_value>(given.get<bool>()) : std::nullopt;
   case 1:
-  case 2: return given.is_number_integer() ? detail::parse_value(option, given.dump()) : std::nullopt;
-  case 3: return given.is_number() ? detail::parse_value(option, given.dump()) : std::nullopt;
-  default: return given.is_string() ? std::optional<option_value>(given.get<std::string>()) : std::nullopt;
+  case 2:
+    return given.is_number_integer() ? detail::parse_value(option, given.dump()) : std::nullopt;
+  case 3:
+    return given.is_number() ? detail::parse_value(option, given.dump()) : std::nullopt;
+  default:
+    return given.is_string() ? std::optional<option_value>(given.get<std::string>()) : std::nullopt;
   }
 }
 
@@ -74,7 +78,9 @@ void options::read_file(const std::string& path, const std::string& origin) {
     }
     auto value = value_from(*at->second, given);
     if (!value || !at->second->accepts(*value))
-      detail::refuse_value(*at->second, given.is_string() ? given.get<std::string>() : given.dump(-1, ' ', false, json::error_handler_t::replace),
+      detail::refuse_value(*at->second,
+                           given.is_string() ? given.get<std::string>()
+                                             : given.dump(-1, ' ', false, json::error_handler_t::replace),
                            (given.is_string() ? "a text in file " : "in file ") + path);
     set_value(*at->second, std::move(*value), "file " + path);
   }

@@ -59,7 +59,8 @@ std::vector<cpu_core> cores_of(hwloc_topology_t topology, const std::vector<int>
     if (!core) core = pu; // machines that show no cores (some emulators): each hardware thread is one
     const auto [at, fresh] = index.try_emplace(core, cores.size());
     if (fresh) {
-      const hwloc_obj_t node = hwloc_get_next_obj_covering_cpuset_by_type(topology, pu->cpuset, HWLOC_OBJ_NUMANODE, nullptr);
+      const hwloc_obj_t node =
+          hwloc_get_next_obj_covering_cpuset_by_type(topology, pu->cpuset, HWLOC_OBJ_NUMANODE, nullptr);
       cores.push_back({node ? static_cast<int>(node->os_index) : 0, {}});
     }
     cores[at->second].pus.push_back(cpu);
@@ -103,7 +104,7 @@ std::optional<double> quota_v1(const std::string& folder) {
   return ratio(number(*quota), number(*period));
 }
 
-template<class Read>
+template <class Read>
 void lower_along(std::optional<double>& least, const std::string& mount, std::string path, Read read) {
   // A path that climbs out of what the container shows says nothing about folders below the mount.
   if (path.find("/..") != std::string::npos) path.clear();

@@ -9,9 +9,12 @@ namespace tern {
 
 std::string_view name_of(binding kind) noexcept {
   switch (kind) {
-  case binding::none: return "none";
-  case binding::core: return "core";
-  case binding::numa: return "numa";
+  case binding::none:
+    return "none";
+  case binding::core:
+    return "core";
+  case binding::numa:
+    return "numa";
   }
   return "unknown";
 }
@@ -19,19 +22,22 @@ std::string_view name_of(binding kind) noexcept {
 binding binding_from(std::string_view name) {
   for (const binding kind : {binding::none, binding::core, binding::numa})
     if (name_of(kind) == name) return kind;
-  throw error(errc::invalid_argument, "\"" + std::string(name) + "\" is no way to bind threads", "use none, core or numa");
+  throw error(errc::invalid_argument, "\"" + std::string(name) + "\" is no way to bind threads",
+              "use none, core or numa");
 }
 
 std::vector<std::vector<int>> plan_binding(binding kind, int workers, int host_rank, int host_size,
                                            const std::vector<cpu_core>& cores) {
   if (workers < 0 || host_size < 1 || host_rank < 0 || host_rank >= host_size)
-    throw error(errc::invalid_argument, "cannot place " + std::to_string(workers) + " workers of rank " +
-                                            std::to_string(host_rank) + " of " + std::to_string(host_size) + " on this host",
+    throw error(errc::invalid_argument,
+                "cannot place " + std::to_string(workers) + " workers of rank " + std::to_string(host_rank) + " of " +
+                    std::to_string(host_size) + " on this host",
                 "workers must be at least 0, and the rank from 0 to one less than the number of ranks on the host");
   std::vector<std::vector<int>> plan(static_cast<std::size_t>(workers));
   if (kind == binding::none || cores.empty()) return plan;
 
-  const std::size_t n = cores.size(), ranks = static_cast<std::size_t>(host_size), rank = static_cast<std::size_t>(host_rank);
+  const std::size_t n = cores.size(), ranks = static_cast<std::size_t>(host_size),
+                    rank = static_cast<std::size_t>(host_rank);
   std::size_t first = rank * n / ranks, count = (rank + 1) * n / ranks - first;
   if (ranks > n) first = rank % n, count = 1;
   for (std::size_t w = 0; w < plan.size(); ++w) {

@@ -53,9 +53,8 @@ TEST(topology, usable_cpus) {
 class cgroup : public testing::Test {
 protected:
   void SetUp() override {
-    root_ = std::filesystem::temp_directory_path() /
-            ("tern-cgroup-" + std::to_string(::getpid()) + "-" +
-             testing::UnitTest::GetInstance()->current_test_info()->name());
+    root_ = std::filesystem::temp_directory_path() / ("tern-cgroup-" + std::to_string(::getpid()) + "-" +
+                                                      testing::UnitTest::GetInstance()->current_test_info()->name());
     std::filesystem::create_directories(root_);
   }
   void TearDown() override { std::filesystem::remove_all(root_); }
@@ -170,7 +169,8 @@ TEST(plan, numa_gives_whole_nodes_and_spreads) {
 }
 
 TEST(plan, refuses_impossible_places) {
-  for (const auto& [workers, rank, size] : {std::array{-1, 0, 1}, std::array{1, 1, 1}, std::array{1, -1, 1}, std::array{1, 0, 0}})
+  for (const auto& [workers, rank, size] :
+       {std::array{-1, 0, 1}, std::array{1, 1, 1}, std::array{1, -1, 1}, std::array{1, 0, 0}})
     try {
       plan_binding(binding::core, workers, rank, size, four_cores());
       FAIL();
@@ -181,7 +181,8 @@ TEST(plan, refuses_impossible_places) {
 }
 
 TEST(topology, binding_names) {
-  for (const auto kind : {binding::none, binding::core, binding::numa}) EXPECT_EQ(tern::binding_from(tern::name_of(kind)), kind);
+  for (const auto kind : {binding::none, binding::core, binding::numa})
+    EXPECT_EQ(tern::binding_from(tern::name_of(kind)), kind);
   EXPECT_EQ(tern::name_of(static_cast<binding>(9)), "unknown");
   EXPECT_THROW(tern::binding_from("socket"), tern::error);
 }

@@ -48,7 +48,10 @@ template <class R, class... P> struct signature {
   static constexpr bool travels_well = (can_travel<P> && ...);
 };
 
-template <class F> struct signature_of_callable : signature_of_callable<decltype(&F::operator())> {};
+template <class F> struct signature_of_callable; // none for member functions: those belong to mobile objects
+template <class F>
+  requires std::is_class_v<F>
+struct signature_of_callable<F> : signature_of_callable<decltype(&F::operator())> {};
 template <class R, class... P> struct signature_of_callable<R (*)(P...)> : signature<R, P...> {};
 template <class R, class... P> struct signature_of_callable<R (*)(P...) noexcept> : signature<R, P...> {};
 template <class C, class R, class... P> struct signature_of_callable<R (C::*)(P...) const> : signature<R, P...> {};

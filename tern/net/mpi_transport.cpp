@@ -67,9 +67,7 @@ public:
   int size() const noexcept override { return info_.size; }
   int host_rank() const noexcept override { return info_.host_rank; }
   int host_size() const noexcept override { return info_.host_size; }
-  std::string describe() const override {
-    return std::string("mpi (") + info_.library + ", " + info_.threads + ")";
-  }
+  std::string describe() const override { return std::string("mpi (") + info_.library + ", " + info_.threads + ")"; }
 
   void send(int destination, byte_buffer message) override {
     if (destination < 0 || destination >= info_.size)
@@ -224,8 +222,9 @@ std::unique_ptr<transport> make_mpi(const std::string& implementation, int* argc
     }
   }
   if (path.empty())
-    throw error(errc::not_found, "this process belongs to " + title(implementation) + ", but its plug-in " + file +
-                                     " is in none of the folders " + joined(folders),
+    throw error(errc::not_found,
+                "this process belongs to " + title(implementation) + ", but its plug-in " + file +
+                    " is in none of the folders " + joined(folders),
                 "install lib" + implementation + "-dev and build Tern again, or set TERN_PLUGIN_DIR");
   // GLOBAL: Open MPI opens components of its own that look for their symbols in the global scope. Never closed: no MPI
   // survives that.
@@ -293,8 +292,8 @@ std::vector<std::string> plugin_folders() {
       add(file.parent_path() / "../lib/tern");
     }
   }
-#ifdef TERN_INSTALLED_PLUGIN_DIR
-  add(TERN_INSTALLED_PLUGIN_DIR);
+#ifdef TERN_PLUGIN_INSTALL_DIR
+  add(TERN_PLUGIN_INSTALL_DIR);
 #endif
   return folders;
 }

@@ -283,6 +283,7 @@ void node::quiesce() {
     // was done as sent, nothing was under way then and nothing can have begun since.
     if (now.sent == now.done && now == before) return;
     before = now;
+    this_fiber::yield(); // what is under way to this rank must be able to arrive
   }
 }
 

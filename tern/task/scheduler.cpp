@@ -99,10 +99,9 @@ void scheduler_core::wake_one(std::unique_lock<std::mutex>& hold) {
   else if (source_sleeps) cfg.source->wake();
 }
 
-fiber* scheduler_core::next(worker&) {
+fiber* scheduler_core::next(fiber_queue& queue) {
   std::lock_guard hold(lock);
-  fiber* f = ready_queue.pop();
-  if (!f) f = yield_queue.pop();
+  fiber* f = queue.pop();
   if (f) ++busy;
   return f;
 }
@@ -117,7 +116,14 @@ void scheduler_core::work(worker& w) {
       since_poll = 0;
       source->poll();
     }
-    if (fiber* f = next(w)) {
+    fiber* f = next(ready_queue);
+    if (!f && source && source->poll()) {
+      since_poll = 0;
+      continue;
+    }
+    // Those that gave way come last, behind the source too: they may be waiting for just what it brings.
+    if (!f) f = next(yield_queue);
+    if (f) {
       enter(w, *f);
       std::unique_lock hold(lock);
       // The last one to come to rest lets the others see that all is done.
@@ -126,10 +132,6 @@ void scheduler_core::work(worker& w) {
         wake.notify_all();
         if (cfg.source) cfg.source->wake();
       }
-      continue;
-    }
-    if (source && source->poll()) {
-      since_poll = 0;
       continue;
     }
     {

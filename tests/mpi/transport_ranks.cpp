@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// The MPI transport by itself, started by an MPI launcher with any number of ranks: order and content of messages of all
-/// sizes between all pairs, sends from a second thread, pieces, sleeping and waking, an idle rank's use of its core.
-/// Prints `N passed, N failed` from rank 0; the exit code is 0 if none failed on any rank.
+/// The MPI transport by itself, started by an MPI launcher with any number of ranks: order and content of messages of
+/// all sizes between all pairs, sends from a second thread, pieces, sleeping and waking, an idle rank's use of its
+/// core. Prints `N passed, N failed` from rank 0; the exit code is 0 if none failed on any rank. Arguments: `single`
+/// claims to have one thread only; `hold` sleeps until it is killed, `abort` ends the job with code 7 (both for the
+/// tests of `tern run`).
 #include <tern/net/transport.hpp>
 
 #include <array>
@@ -16,6 +18,8 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include <unistd.h>
 
 using namespace std::chrono_literals;
 using clock_type = std::chrono::steady_clock;
@@ -68,8 +72,8 @@ void fill(std::byte* at, std::size_t n, std::uint64_t seed) {
 constexpr int owner_stream = 0, thread_stream = 1, late_owner_stream = 2, streams = 3;
 constexpr int per_stream = 40;
 
-/// Streams 0 and 1 follow each other, so their messages may be empty; the two streams that run at once are told apart by
-/// their first byte.
+/// Streams 0 and 1 follow each other, so their messages may be empty; the two streams that run at once are told apart
+/// by their first byte.
 tern::byte_buffer make_message(int s, int d, int stream, int k) {
   const auto seed = seed_of(s, d, stream, k);
   const std::size_t tag = stream == owner_stream ? 0 : 1;
@@ -108,8 +112,9 @@ struct checker {
     --remaining;
     const auto expected = make_message(source, me, stream, k);
     if (expected.size() != message.size())
-      return fail(source, stream, "message " + std::to_string(k) + " has " + std::to_string(message.size()) +
-                                      " bytes, not " + std::to_string(expected.size()));
+      return fail(source, stream,
+                  "message " + std::to_string(k) + " has " + std::to_string(message.size()) + " bytes, not " +
+                      std::to_string(expected.size()));
     if (message.size() && std::memcmp(expected.data(), message.data(), message.size()) != 0)
       return fail(source, stream, "message " + std::to_string(k) + " has the wrong content");
   }
@@ -144,8 +149,7 @@ public:
   int collect();
 
 private:
-  template <class Done>
-  void until(Done&& done, const char* what) {
+  template <class Done> void until(Done&& done, const char* what) {
     const auto limit = clock_type::now() + 20s;
     while (!done()) {
       if (net_.poll([this](int s, tern::byte_buffer m) { check_(s, std::move(m)); }) == 0) net_.wait(1s);
@@ -291,8 +295,18 @@ int main(int argc, char** argv) {
       std::fprintf(stderr, "start this program with an MPI launcher\n");
       return 2;
     }
-    const auto net = tern::net::make_mpi(which, &argc, &argv, argc < 2);
+    const std::string mode = argc > 1 ? argv[1] : "";
+    const auto net = tern::net::make_mpi(which, &argc, &argv, mode != "single");
     me = net->rank();
+    if (mode == "hold") {
+      std::printf("rank %d process %ld\n", me, static_cast<long>(getpid()));
+      std::fflush(stdout);
+      const auto ignore = [](int, tern::byte_buffer) {};
+      for (;;)
+        if (net->poll(ignore) == 0) net->wait(1s);
+    }
+    if (mode == "abort" && me == net->size() - 1) std::thread([&] { net->abort(7); }).detach();
+    while (mode == "abort") net->wait(1s);
     if (me == 0) std::printf("%s, %d ranks\n", net->describe().c_str(), net->size());
     expect(which == "openmpi" || which == "mpich", "known MPI");
     expect(net->host_size() >= 1 && net->host_rank() < net->host_size(), "place on the host");

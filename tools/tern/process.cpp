@@ -66,7 +66,8 @@ bool drain(int fd, std::string& text, int milliseconds) {
 
 exit_status wait_for(pid_t pid) {
   int status = 0;
-  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
+  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
   return {WIFEXITED(status) ? WEXITSTATUS(status) : 0, WIFSIGNALED(status) ? WTERMSIG(status) : 0};
 }
 
@@ -84,7 +85,8 @@ fs::path find_program(const std::string& name) {
   if (!has_slash) {
     if (executable_file(fs::path(".") / name))
       throw failure("there is no program \"" + name + "\" in PATH; did you mean ./" + name + "?", 127);
-    if (!fs::exists(name, ignored)) throw failure("there is no program \"" + name + "\" in PATH or in this folder", 127);
+    if (!fs::exists(name, ignored))
+      throw failure("there is no program \"" + name + "\" in PATH or in this folder", 127);
   }
   if (!fs::exists(name, ignored)) throw failure("there is no program " + name, 127);
   if (fs::is_directory(name, ignored)) throw failure(name + " is a folder, not a program", 126);

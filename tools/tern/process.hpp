@@ -15,8 +15,8 @@
 
 namespace tern::tool {
 
-/// Something the user can put right. `code` is the exit code of the command: 2 wrong usage, 126 a program that cannot be
-/// executed, 127 a program that is not there (as in the shell), 1 anything else.
+/// Something the user can put right. `code` is the exit code of the command: 2 wrong usage, 126 a program that cannot
+/// be executed, 127 a program that is not there (as in the shell), 1 anything else.
 struct failure : std::runtime_error {
   explicit failure(const std::string& what, int exit_code = 1) : std::runtime_error(what), code(exit_code) {}
   int code;
@@ -34,7 +34,8 @@ struct exit_status {
 std::string signal_name(int signal);
 
 /// The executable that `name` stands for, searched in PATH if it holds no slash.
-/// \throws failure (126, 127) saying what is wrong with it and, if a file of that name stands in the working folder, that.
+/// \throws failure (126, 127) saying what is wrong with it and, if a file of that name stands in the working folder,
+/// that.
 std::filesystem::path find_program(const std::string& name);
 /// The same, without the reasons.
 std::optional<std::filesystem::path> look_for_program(const std::string& name);
@@ -61,14 +62,15 @@ struct job {
   std::vector<std::string> argv;
   /// Variables to set, or to remove (no value), on top of this process' environment.
   std::vector<std::pair<std::string, std::optional<std::string>>> environment;
-  /// In a process group of its own, so that signals reach all of it and nothing else. Without: the job shares our terminal
-  /// and handles its Ctrl-C itself (a debugger).
+  /// In a process group of its own, so that signals reach all of it and nothing else. Without: the job shares our
+  /// terminal and handles its Ctrl-C itself (a debugger).
   bool own_group = true;
   /// Signals go to the process alone, which passes them on to its ranks (an MPI launcher), or to its whole group.
   bool signal_leader_only = false;
   output_filter* standard_output = nullptr; ///< null: passed through untouched
   output_filter* standard_error = nullptr;
-  /// Asked after each output: true once it is clear that the job has failed, which must end it within `failure_seconds`.
+  /// Asked after each output: true once it is clear that the job has failed, which must end it within
+  /// `failure_seconds`.
   std::function<bool()> failed;
   double failure_seconds = 8;
   /// A pipe into which our standard input is copied while the job runs, or -1.
@@ -83,8 +85,8 @@ struct outcome {
   double seconds = 0;
 };
 
-/// Runs the job. SIGINT, SIGTERM and SIGHUP are passed on once; the next one kills. When it returns, no process that the
-/// job started is left. Call from a process with one thread. \throws failure if it cannot be started.
+/// Runs the job. SIGINT, SIGTERM and SIGHUP are passed on once; the next one kills. When it returns, no process that
+/// the job started is left. Call from a process with one thread. \throws failure if it cannot be started.
 outcome supervise(const job& what);
 
 } // namespace tern::tool

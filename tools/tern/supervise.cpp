@@ -51,7 +51,8 @@ std::vector<pid_t> descendants() {
     const auto bracket = line.rfind(')'); // the name before it may hold anything
     char state = 0;
     int parent = 0;
-    if (bracket == std::string::npos || std::sscanf(line.c_str() + bracket + 1, " %c %d", &state, &parent) != 2) continue;
+    if (bracket == std::string::npos || std::sscanf(line.c_str() + bracket + 1, " %c %d", &state, &parent) != 2)
+      continue;
     children.emplace(parent, static_cast<pid_t>(std::stol(name)));
   }
   std::vector<pid_t> found{getpid()};
@@ -250,14 +251,16 @@ private:
   void clean_up() {
     const auto limit = clock_type::now() + std::chrono::seconds(2);
     for (;;) {
-      while (waitpid(-1, nullptr, WNOHANG) > 0) {}
+      while (waitpid(-1, nullptr, WNOHANG) > 0) {
+      }
       const auto left = descendants();
       if (left.empty() || clock_type::now() > limit) return;
       for (const pid_t pid : left) kill(pid, SIGKILL);
       pollfd waiting{signals_, POLLIN, 0}; // SIGCHLD tells of the next one
       poll(&waiting, 1, 50);
       signalfd_siginfo info{};
-      while (read(signals_, &info, sizeof info) == sizeof info) {}
+      while (read(signals_, &info, sizeof info) == sizeof info) {
+      }
     }
   }
 

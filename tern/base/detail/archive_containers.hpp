@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// How each type is saved and loaded: users' classes and the standard library's values and containers. Each `codec<T>` has
-/// `save(archive, const T&)` for both saving archives, `load(input_archive&, T&)`, `min_size`, and where T may lack a default
-/// constructor `make(input_archive&)`.
+/// How each type is saved and loaded: users' classes and the standard library's values and containers. Each `codec<T>`
+/// has `save(archive, const T&)` for both saving archives, `load(input_archive&, T&)`, `min_size`, and where T may lack
+/// a default constructor `make(input_archive&)`.
 
 #include <algorithm>
 #include <deque>
@@ -26,8 +26,7 @@
 namespace tern {
 namespace detail {
 
-template<class A, class T>
-inline void save_value(A& ar, const T& x) {
+template <class A, class T> inline void save_value(A& ar, const T& x) {
   if constexpr (bitwise<T>) {
     static_assert(std::is_trivially_copyable_v<T>, "tern::is_bitwise<T> is true, but T is not trivially copyable");
     ar.write(&x, sizeof x);
@@ -36,8 +35,7 @@ inline void save_value(A& ar, const T& x) {
   }
 }
 
-template<class T>
-inline void load_value(input_archive& ar, T& x) {
+template <class T> inline void load_value(input_archive& ar, T& x) {
   if constexpr (std::is_const_v<T>) {
     static_assert(!std::is_const_v<T>, "tern: cannot load into a const object");
   } else if constexpr (bitwise<T>) {
@@ -48,12 +46,11 @@ inline void load_value(input_archive& ar, T& x) {
   }
 }
 
-template<class T>
+template <class T>
 inline constexpr bool loads_in_place = std::is_default_constructible_v<T> && !archive_constructible<T>;
 
 /// A new value, see `tern::unpack_next`.
-template<class T>
-T load_new(input_archive& ar) {
+template <class T> T load_new(input_archive& ar) {
   if constexpr (archive_constructible<T> && !bitwise<T>) {
     return access::make<T>(ar);
   } else if constexpr (default_constructible<T>) {
@@ -67,22 +64,23 @@ T load_new(input_archive& ar) {
   } else if constexpr (requires { codec<T>::make(ar); }) {
     return codec<T>::make(ar);
   } else {
-    static_assert(default_constructible<T>, "tern: this type cannot be created when loading: give it a default constructor "
-                                            "or `explicit T(tern::input_archive&)` (private ones: `friend class tern::access`)");
+    static_assert(default_constructible<T>,
+                  "tern: this type cannot be created when loading: give it a default constructor "
+                  "or `explicit T(tern::input_archive&)` (private ones: `friend class tern::access`)");
   }
 }
 
 /// Users' classes.
-template<class T>
-struct codec {
+template <class T> struct codec {
+  using is_users_class = void;
   static constexpr std::size_t min_size = 0;
 
-  template<class A>
-  static void save(A& ar, const T& x) {
+  template <class A> static void save(A& ar, const T& x) {
     constexpr int ways = ways_to_save<A, T>;
     if constexpr (ways > 1) {
-      static_assert(ways <= 1, "tern: this type offers more than one of member serialize, free serialize, member save, free "
-                               "save (perhaps by inheritance): keep one");
+      static_assert(ways <= 1,
+                    "tern: this type offers more than one of member serialize, free serialize, member save, free "
+                    "save (perhaps by inheritance): keep one");
     } else if constexpr (member_serialize<A, T>) {
       access::serialize(ar, const_cast<T&>(x)); // cereal's convention: one function for both directions
     } else if constexpr (free_serialize<A, T>) {
@@ -92,20 +90,23 @@ struct codec {
     } else if constexpr (free_save<A, T>) {
       save_free(ar, x);
     } else if constexpr (std::is_pointer_v<T>) {
-      static_assert(!std::is_pointer_v<T>, "tern: a raw pointer cannot be serialized: use unique_ptr, shared_ptr, mobile_ptr, "
-                                           "or tern::binary_data(pointer, bytes)");
+      static_assert(!std::is_pointer_v<T>,
+                    "tern: a raw pointer cannot be serialized: use unique_ptr, shared_ptr, mobile_ptr, "
+                    "or tern::binary_data(pointer, bytes)");
     } else {
-      static_assert(ways == 1, "tern: this type cannot be serialized: add a member `template<class A> void serialize(A& ar) { "
-                               "ar(members...); }` (if private: `friend class tern::access;`), or for a trivially copyable "
-                               "class without pointers `template<> inline constexpr bool tern::is_bitwise<T> = true;`");
+      static_assert(ways == 1,
+                    "tern: this type cannot be serialized: add a member `template<class A> void serialize(A& ar) { "
+                    "ar(members...); }` (if private: `friend class tern::access;`), or for a trivially copyable "
+                    "class without pointers `template<> inline constexpr bool tern::is_bitwise<T> = true;`");
     }
   }
 
   static void load(input_archive& ar, T& x) {
     constexpr int ways = ways_to_load<input_archive, T>;
     if constexpr (ways > 1) {
-      static_assert(ways <= 1, "tern: this type offers more than one of member serialize, free serialize, member load, free "
-                               "load (perhaps by inheritance): keep one");
+      static_assert(ways <= 1,
+                    "tern: this type offers more than one of member serialize, free serialize, member load, free "
+                    "load (perhaps by inheritance): keep one");
     } else if constexpr (member_serialize<input_archive, T>) {
       access::serialize(ar, x);
     } else if constexpr (free_serialize<input_archive, T>) {
@@ -117,47 +118,33 @@ struct codec {
     } else if constexpr (archive_constructible<T>) {
       x = access::make<T>(ar);
     } else if constexpr (std::is_pointer_v<T>) {
-      static_assert(!std::is_pointer_v<T>, "tern: a raw pointer cannot be serialized: use unique_ptr, shared_ptr, mobile_ptr, "
-                                           "or tern::binary_data(pointer, bytes)");
+      static_assert(!std::is_pointer_v<T>,
+                    "tern: a raw pointer cannot be serialized: use unique_ptr, shared_ptr, mobile_ptr, "
+                    "or tern::binary_data(pointer, bytes)");
     } else {
-      static_assert(ways == 1, "tern: this type cannot be loaded: add a member `template<class A> void serialize(A& ar) { "
-                               "ar(members...); }` (if private: `friend class tern::access;`), or for a trivially copyable "
-                               "class without pointers `template<> inline constexpr bool tern::is_bitwise<T> = true;`");
+      static_assert(ways == 1,
+                    "tern: this type cannot be loaded: add a member `template<class A> void serialize(A& ar) { "
+                    "ar(members...); }` (if private: `friend class tern::access;`), or for a trivially copyable "
+                    "class without pointers `template<> inline constexpr bool tern::is_bitwise<T> = true;`");
     }
   }
 
 private:
   // Outside of `save` and `load`, whose names would hide the free functions.
-  template<class A>
-  static void save_free(A& ar, const T& x);
+  template <class A> static void save_free(A& ar, const T& x);
   static void load_free(input_archive& ar, T& x);
 };
 
-template<class A, class T>
-inline void call_free_save(A& ar, const T& x) {
-  save(ar, x);
-}
-template<class T>
-inline void call_free_load(input_archive& ar, T& x) {
-  load(ar, x);
-}
-template<class T>
-template<class A>
-inline void codec<T>::save_free(A& ar, const T& x) {
-  call_free_save(ar, x);
-}
-template<class T>
-inline void codec<T>::load_free(input_archive& ar, T& x) {
-  call_free_load(ar, x);
-}
+template <class A, class T> inline void call_free_save(A& ar, const T& x) { save(ar, x); }
+template <class T> inline void call_free_load(input_archive& ar, T& x) { load(ar, x); }
+template <class T> template <class A> inline void codec<T>::save_free(A& ar, const T& x) { call_free_save(ar, x); }
+template <class T> inline void codec<T>::load_free(input_archive& ar, T& x) { call_free_load(ar, x); }
 
 // --- elements of containers: at least one byte each, or a forged length could not be told from a true one
 
-template<class... T>
-inline constexpr std::size_t element_size = std::max<std::size_t>(1, (min_size<T>() + ... + 0));
+template <class... T> inline constexpr std::size_t element_size = std::max<std::size_t>(1, (min_size<T>() + ... + 0));
 
-template<class A, class... T>
-inline void save_element(A& ar, const T&... x) {
+template <class A, class... T> inline void save_element(A& ar, const T&... x) {
   [[maybe_unused]] const std::size_t before = ar.position();
   (save_value(ar, x), ...);
   if constexpr ((min_size<T>() + ... + 0) == 0) {
@@ -167,14 +154,12 @@ inline void save_element(A& ar, const T&... x) {
 }
 
 /// To be called after an element that began at `before`.
-template<class... T>
-inline void skip_filler(input_archive& ar, [[maybe_unused]] std::size_t before) {
+template <class... T> inline void skip_filler(input_archive& ar, [[maybe_unused]] std::size_t before) {
   if constexpr ((min_size<T>() + ... + 0) == 0)
     if (ar.position() == before) ar.take(1);
 }
 
-template<class A>
-inline void save_length(A& ar, std::size_t n) {
+template <class A> inline void save_length(A& ar, std::size_t n) {
   const std::uint64_t length = n;
   ar.write(&length, sizeof length);
 }
@@ -186,8 +171,7 @@ inline std::size_t justified(const input_archive& ar, std::size_t length, std::s
 
 // --- sequences
 
-template<class A, class T>
-inline void save_contiguous(A& ar, const T* data, std::size_t n) {
+template <class A, class T> inline void save_contiguous(A& ar, const T* data, std::size_t n) {
   save_length(ar, n);
   if constexpr (bitwise<T>) {
     ar.write(data, n * sizeof(T));
@@ -197,13 +181,11 @@ inline void save_contiguous(A& ar, const T* data, std::size_t n) {
   }
 }
 
-template<class C>
-struct sequence_codec {
+template <class C> struct sequence_codec {
   using T = typename C::value_type;
   static constexpr std::size_t min_size = sizeof(std::uint64_t);
 
-  template<class A>
-  static void save(A& ar, const C& x) {
+  template <class A> static void save(A& ar, const C& x) {
     if constexpr (requires { x.data(); }) {
       save_contiguous(ar, x.data(), x.size());
     } else {
@@ -213,7 +195,8 @@ struct sequence_codec {
     }
   }
   static void load(input_archive& ar, C& x) {
-    if constexpr (bitwise<T> && requires { x.data(); } && std::is_copy_assignable_v<T> && std::is_default_constructible_v<T>) {
+    if constexpr (bitwise<T> && requires { x.data(); } && std::is_copy_assignable_v<T> &&
+                  std::is_default_constructible_v<T>) {
       const std::size_t n = ar.read_length(sizeof(T));
       const std::byte* source = ar.take(n * sizeof(T));
       if (reinterpret_cast<std::uintptr_t>(source) % alignof(T) == 0) {
@@ -239,20 +222,17 @@ struct sequence_codec {
     }
   }
 };
-template<class T, class Allocator>
+template <class T, class Allocator>
 struct codec<std::vector<T, Allocator>> : sequence_codec<std::vector<T, Allocator>> {};
-template<class T, class Allocator>
+template <class T, class Allocator>
 struct codec<std::deque<T, Allocator>> : sequence_codec<std::deque<T, Allocator>> {};
-template<class T, class Allocator>
-struct codec<std::list<T, Allocator>> : sequence_codec<std::list<T, Allocator>> {};
-template<class C, class Traits, class Allocator>
+template <class T, class Allocator> struct codec<std::list<T, Allocator>> : sequence_codec<std::list<T, Allocator>> {};
+template <class C, class Traits, class Allocator>
 struct codec<std::basic_string<C, Traits, Allocator>> : sequence_codec<std::basic_string<C, Traits, Allocator>> {};
 
-template<class Allocator>
-struct codec<std::vector<bool, Allocator>> { // eight to a byte
+template <class Allocator> struct codec<std::vector<bool, Allocator>> { // eight to a byte
   static constexpr std::size_t min_size = sizeof(std::uint64_t);
-  template<class A>
-  static void save(A& ar, const std::vector<bool, Allocator>& x) {
+  template <class A> static void save(A& ar, const std::vector<bool, Allocator>& x) {
     save_length(ar, x.size());
     for (std::size_t i = 0; i < x.size(); i += 8) {
       unsigned char bits = 0;
@@ -271,37 +251,25 @@ struct codec<std::vector<bool, Allocator>> { // eight to a byte
   }
 };
 
-template<class T, std::size_t Extent>
-struct codec<std::span<T, Extent>> {
+template <class T, std::size_t Extent> struct codec<std::span<T, Extent>> {
   static constexpr std::size_t min_size = sizeof(std::uint64_t);
-  template<class A>
-  static void save(A& ar, const std::span<T, Extent>& x) {
-    save_contiguous(ar, x.data(), x.size());
-  }
-  template<class U>
-  static void load(input_archive&, U&) {
+  template <class A> static void save(A& ar, const std::span<T, Extent>& x) { save_contiguous(ar, x.data(), x.size()); }
+  template <class U> static void load(input_archive&, U&) {
     static_assert(sizeof(U) == 0, "tern: a span can be saved but not loaded: load a std::vector");
   }
 };
-template<class C, class Traits>
-struct codec<std::basic_string_view<C, Traits>> {
+template <class C, class Traits> struct codec<std::basic_string_view<C, Traits>> {
   static constexpr std::size_t min_size = sizeof(std::uint64_t);
-  template<class A>
-  static void save(A& ar, const std::basic_string_view<C, Traits>& x) {
+  template <class A> static void save(A& ar, const std::basic_string_view<C, Traits>& x) {
     save_contiguous(ar, x.data(), x.size());
   }
-  template<class U>
-  static void load(input_archive&, U&) {
+  template <class U> static void load(input_archive&, U&) {
     static_assert(sizeof(U) == 0, "tern: a string_view can be saved but not loaded: load a std::string");
   }
 };
-template<>
-struct codec<byte_buffer> {
+template <> struct codec<byte_buffer> {
   static constexpr std::size_t min_size = sizeof(std::uint64_t);
-  template<class A>
-  static void save(A& ar, const byte_buffer& x) {
-    save_contiguous(ar, x.data(), x.size());
-  }
+  template <class A> static void save(A& ar, const byte_buffer& x) { save_contiguous(ar, x.data(), x.size()); }
   static void load(input_archive& ar, byte_buffer& x) {
     const std::size_t n = ar.read_length(1);
     x = byte_buffer::copy_of({ar.take(n), n});
@@ -310,12 +278,10 @@ struct codec<byte_buffer> {
 
 // --- sets and maps
 
-template<class C>
-struct set_codec {
+template <class C> struct set_codec {
   using K = typename C::key_type;
   static constexpr std::size_t min_size = sizeof(std::uint64_t);
-  template<class A>
-  static void save(A& ar, const C& x) {
+  template <class A> static void save(A& ar, const C& x) {
     nesting<A> guard(ar);
     save_length(ar, x.size());
     for (const K& key : x) save_element(ar, key);
@@ -333,22 +299,20 @@ struct set_codec {
     }
   }
 };
-template<class K, class Less, class Allocator>
+template <class K, class Less, class Allocator>
 struct codec<std::set<K, Less, Allocator>> : set_codec<std::set<K, Less, Allocator>> {};
-template<class K, class Less, class Allocator>
+template <class K, class Less, class Allocator>
 struct codec<std::multiset<K, Less, Allocator>> : set_codec<std::multiset<K, Less, Allocator>> {};
-template<class K, class H, class E, class Allocator>
+template <class K, class H, class E, class Allocator>
 struct codec<std::unordered_set<K, H, E, Allocator>> : set_codec<std::unordered_set<K, H, E, Allocator>> {};
-template<class K, class H, class E, class Allocator>
+template <class K, class H, class E, class Allocator>
 struct codec<std::unordered_multiset<K, H, E, Allocator>> : set_codec<std::unordered_multiset<K, H, E, Allocator>> {};
 
-template<class C>
-struct map_codec {
+template <class C> struct map_codec {
   using K = typename C::key_type;
   using V = typename C::mapped_type;
   static constexpr std::size_t min_size = sizeof(std::uint64_t);
-  template<class A>
-  static void save(A& ar, const C& x) {
+  template <class A> static void save(A& ar, const C& x) {
     nesting<A> guard(ar);
     save_length(ar, x.size());
     for (const auto& [key, value] : x) save_element(ar, key, value);
@@ -367,14 +331,15 @@ struct map_codec {
     }
   }
 };
-template<class K, class V, class Less, class Allocator>
+template <class K, class V, class Less, class Allocator>
 struct codec<std::map<K, V, Less, Allocator>> : map_codec<std::map<K, V, Less, Allocator>> {};
-template<class K, class V, class Less, class Allocator>
+template <class K, class V, class Less, class Allocator>
 struct codec<std::multimap<K, V, Less, Allocator>> : map_codec<std::multimap<K, V, Less, Allocator>> {};
-template<class K, class V, class H, class E, class Allocator>
+template <class K, class V, class H, class E, class Allocator>
 struct codec<std::unordered_map<K, V, H, E, Allocator>> : map_codec<std::unordered_map<K, V, H, E, Allocator>> {};
-template<class K, class V, class H, class E, class Allocator>
-struct codec<std::unordered_multimap<K, V, H, E, Allocator>> : map_codec<std::unordered_multimap<K, V, H, E, Allocator>> {};
+template <class K, class V, class H, class E, class Allocator>
+struct codec<std::unordered_multimap<K, V, H, E, Allocator>>
+    : map_codec<std::unordered_multimap<K, V, H, E, Allocator>> {};
 
 } // namespace detail
 } // namespace tern

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// The three archives: `size_archive` counts, `output_archive` writes, `input_archive` reads. Everything on the path of a
-/// message is inline and without virtual calls; everything that fails is out of line in archive.cpp.
+/// The three archives: `size_archive` counts, `output_archive` writes, `input_archive` reads. Everything on the path of
+/// a message is inline and without virtual calls; everything that fails is out of line in archive.cpp.
 
 #include <cstdint>
 #include <cstring>
@@ -22,29 +22,32 @@
 
 namespace tern {
 
-/// How many pointers and containers of non-bitwise elements may lie inside each other. Deeper data is refused on saving and
-/// on loading, so that a forged message cannot overrun a (fiber's) stack.
+/// How many pointers and containers of non-bitwise elements may lie inside each other, and how much stack (bytes) going
+/// down through them may take. Deeper data is refused on saving and on loading, so that a forged message cannot overrun
+/// a fiber's stack (256 KiB). Classes with large frames, and builds without optimisation, meet the second limit first.
 inline constexpr int archive_max_depth = 500;
+inline constexpr std::size_t archive_max_stack = 128 * 1024;
 
 namespace detail {
 
 [[noreturn]] void archive_truncated(std::size_t offset, std::size_t wanted, std::size_t available);
-[[noreturn]] void archive_bad_length(std::size_t offset, std::uint64_t length, std::size_t element, std::size_t available);
-[[noreturn]] void archive_bad_value(std::size_t offset, std::string_view what, std::uint64_t value, std::string_view allowed);
+[[noreturn]] void archive_bad_length(std::size_t offset, std::uint64_t length, std::size_t element,
+                                     std::size_t available);
+[[noreturn]] void archive_bad_value(std::size_t offset, std::string_view what, std::uint64_t value,
+                                    std::string_view allowed);
 [[noreturn]] void archive_left_over(std::size_t offset, std::size_t size);
-[[noreturn]] void archive_too_deep();
+[[noreturn]] void archive_too_deep(int depth);
 [[noreturn]] void archive_cycle(std::string_view type);
 [[noreturn]] void archive_size_mismatch(std::string_view type, std::size_t counted, std::size_t written);
 [[noreturn]] void archive_not_static_type(std::string_view type, const std::type_info& dynamic);
 [[noreturn]] void archive_unsavable(std::string_view type, std::string_view why);
 
-template<class A, class T>
-void save_value(A& ar, const T& x);
-template<class T>
-void load_value(input_archive& ar, T& x);
+template <class A, class T> void save_value(A& ar, const T& x);
+template <class T> void load_value(input_archive& ar, T& x);
 
-/// Which shared objects an archive has met while saving. Keyed by address and type, since an object and its first member
-/// share an address. The addresses are only looked up; numbers follow the order of first encounter, the same on each run.
+/// Which shared objects an archive has met while saving. Keyed by address and type, since an object and its first
+/// member share an address. The addresses are only looked up; numbers follow the order of first encounter, the same on
+/// each run.
 class saved_objects {
 public:
   struct entry {
@@ -64,35 +67,34 @@ private:
 };
 
 /// What all archives share: the syntax, and how deep they are.
-template<class Archive>
-class archive_base {
+template <class Archive> class archive_base {
 public:
   archive_base(const archive_base&) = delete;
   archive_base& operator=(const archive_base&) = delete;
 
-  template<class T>
-  Archive& operator&(T&& x) {
-    return self()(std::forward<T>(x));
-  }
+  template <class T> Archive& operator&(T&& x) { return self()(std::forward<T>(x)); }
 
 protected:
   archive_base() = default;
   ~archive_base() = default;
 
 private:
-  template<class A>
-  friend class nesting;
+  template <class A> friend class nesting;
   Archive& self() noexcept { return static_cast<Archive&>(*this); }
   int depth_ = 0;
+  std::uintptr_t stack_ = 0; // the outermost level's frame
 };
 
 /// Stands on the stack while an archive is inside a pointer or container.
-template<class Archive>
-class nesting {
+template <class Archive> class nesting {
 public:
   explicit nesting(archive_base<Archive>& ar) : depth_(ar.depth_) {
-    if (depth_ >= archive_max_depth) [[unlikely]]
-      archive_too_deep();
+    // Counting levels alone would not do: a level's frames are as large as the user's class makes them.
+    const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+    if (depth_ == 0) ar.stack_ = here;
+    const std::uintptr_t used = ar.stack_ > here ? ar.stack_ - here : here - ar.stack_;
+    if (depth_ >= archive_max_depth || used > archive_max_stack) [[unlikely]]
+      archive_too_deep(depth_);
     ++depth_;
   }
   ~nesting() { --depth_; }
@@ -104,21 +106,16 @@ private:
 };
 
 /// What the two saving archives share.
-template<class Archive>
-class saving_archive : public archive_base<Archive> {
+template <class Archive> class saving_archive : public archive_base<Archive> {
 public:
   static constexpr bool is_saving = true;
   static constexpr bool is_loading = false;
 
-  template<class... T>
-  Archive& operator()(T&&... x) {
+  template <class... T> Archive& operator()(T&&... x) {
     (save_value(static_cast<Archive&>(*this), static_cast<const std::remove_reference_t<T>&>(x)), ...);
     return static_cast<Archive&>(*this);
   }
-  template<class T>
-  Archive& operator<<(T&& x) {
-    return (*this)(std::forward<T>(x));
-  }
+  template <class T> Archive& operator<<(T&& x) { return (*this)(std::forward<T>(x)); }
   /// For codecs.
   saved_objects& objects() {
     if (!objects_) objects_ = std::make_unique<saved_objects>();
@@ -168,8 +165,9 @@ private:
   std::size_t capacity_, position_ = 0;
 };
 
-/// Reads from memory that it does not trust: whatever the bytes are, it yields values or throws error(invalid_data), and
-/// never takes more memory than the bytes can justify. After a throw the values that were being read are valid but unspecified.
+/// Reads from memory that it does not trust: whatever the bytes are, it yields values or throws error(invalid_data),
+/// and never takes more memory than the bytes can justify. After a throw the values that were being read are valid but
+/// unspecified.
 class input_archive : public detail::archive_base<input_archive> {
 public:
   static constexpr bool is_saving = false;
@@ -178,15 +176,11 @@ public:
   /// The bytes must outlive the archive and stay as they are.
   explicit input_archive(std::span<const std::byte> source) noexcept : data_(source.data()), size_(source.size()) {}
 
-  template<class... T>
-  input_archive& operator()(T&&... x) {
+  template <class... T> input_archive& operator()(T&&... x) {
     (detail::load_value(*this, x), ...);
     return *this;
   }
-  template<class T>
-  input_archive& operator>>(T&& x) {
-    return (*this)(std::forward<T>(x));
-  }
+  template <class T> input_archive& operator>>(T&& x) { return (*this)(std::forward<T>(x)); }
 
   /// Bytes read so far.
   std::size_t position() const noexcept { return position_; }
@@ -212,13 +206,13 @@ public:
     return at;
   }
   /// For codecs: a value of an arithmetic type.
-  template<class T>
-  T read_number() {
+  template <class T> T read_number() {
     T value;
     read(&value, sizeof value);
     return value;
   }
-  /// For codecs: a number of elements that take at least `element` > 0 bytes each, refused if the rest cannot hold them.
+  /// For codecs: a number of elements that take at least `element` > 0 bytes each, refused if the rest cannot hold
+  /// them.
   std::size_t read_length(std::size_t element) {
     const auto length = read_number<std::uint64_t>();
     if (length > remaining() / element) [[unlikely]]

@@ -10,22 +10,20 @@
 
 namespace tern::detail {
 
-template<class T>
-void check_static_type(const T& object) {
-  static_assert(!std::is_abstract_v<T>, "tern: a pointer to an abstract class cannot be serialized: its object's type is not "
-                                        "known when loading; point to the concrete class, or use std::variant");
+template <class T> void check_static_type(const T& object) {
+  static_assert(!std::is_abstract_v<T>,
+                "tern: a pointer to an abstract class cannot be serialized: its object's type is not "
+                "known when loading; point to the concrete class, or use std::variant");
   if constexpr (std::is_polymorphic_v<T>)
     if (typeid(object) != typeid(T)) [[unlikely]]
       archive_not_static_type(type_name<T>(), typeid(object));
 }
 
-template<class T>
-struct codec<std::unique_ptr<T>> { // one byte, 0 or 1, then the object
+template <class T> struct codec<std::unique_ptr<T>> { // one byte, 0 or 1, then the object
   static_assert(!std::is_array_v<T>, "tern: unique_ptr<T[]> does not know its length: use std::vector");
   static constexpr std::size_t min_size = 1;
 
-  template<class A>
-  static void save(A& ar, const std::unique_ptr<T>& x) {
+  template <class A> static void save(A& ar, const std::unique_ptr<T>& x) {
     const std::uint8_t flag = x != nullptr;
     ar.write(&flag, 1);
     if (!x) return;
@@ -50,15 +48,15 @@ struct codec<std::unique_ptr<T>> { // one byte, 0 or 1, then the object
   }
 };
 
-template<class T>
-struct codec<std::shared_ptr<T>> { // a number: 0 null, the next unused one a new object that follows, else one met before
+template <class T>
+struct codec<std::shared_ptr<T>> { // a number: 0 null, the next unused one a new object that follows, else one met
+                                   // before
   static_assert(!std::is_array_v<T>, "tern: shared_ptr<T[]> does not know its length: use std::vector");
   static_assert(!std::is_void_v<T>, "tern: shared_ptr<void> does not know its object's type");
   static constexpr std::size_t min_size = sizeof(std::uint32_t);
   using object = std::remove_cv_t<T>;
 
-  template<class A>
-  static void save(A& ar, const std::shared_ptr<T>& x) {
+  template <class A> static void save(A& ar, const std::shared_ptr<T>& x) {
     std::uint32_t id = 0;
     if (!x) return ar.write(&id, sizeof id);
     check_static_type(*x);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Inside of options: the declared options, and how texts become values. Not installed; only this layer's sources use it.
+/// Inside of options: the declared options, and how texts become values. Not installed; only this layer's sources use
+/// it.
 
 #include <map>
 #include <mutex>

@@ -7,8 +7,7 @@
 
 namespace tern::detail {
 
-template<class T>
-constexpr std::string_view type_name() noexcept {
+template <class T> constexpr std::string_view type_name() noexcept {
   // gcc: "constexpr std::string_view … [with T = int; std::string_view = …]"; clang: "std::string_view … [T = int]".
   constexpr std::string_view text = __PRETTY_FUNCTION__;
   constexpr std::size_t begin = text.find("T = ") + 4;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// How a rank sleeps until a message may have arrived. MPI has no blocking wait that leaves the core idle, so each rank has
-/// a futex word in memory shared by the ranks of its host: whoever sends to a sleeping rank rings it.
+/// How a rank sleeps until a message may have arrived. MPI has no blocking wait that leaves the core idle, so each rank
+/// has a futex word in memory shared by the ranks of its host: whoever sends to a sleeping rank rings it.
 ///
 /// The word is `awake`, `sleeping` or `rung` (a wake-up that nobody has consumed yet).
 ///   sleeper: awake -> sleeping; look at MPI once more; futex wait while sleeping; whatever it is -> awake
 ///   ringer:  make the work visible (start the send, fill a queue); then see `sleeping` and end it
-/// Either the ringer sees `sleeping`, or the sleeper's last look sees the work: the store and the load on each side must
-/// not change places, which only sequential consistency forbids (Dekker's pattern).
+/// Either the ringer sees `sleeping`, or the sleeper's last look sees the work: the store and the load on each side
+/// must not change places, which only sequential consistency forbids (Dekker's pattern).
 #include <mpi.h>
 
 #include <algorithm>
@@ -47,9 +47,9 @@ public:
     const int at = host_index_[static_cast<std::size_t>(rank)];
     if (at < 0) return;
     auto& word = lines_[at].word;
-    // seq_cst fence: the send's stores into MPI's shared memory come before the load below, see the file comment. A load
-    // and not an exchange, because nearly always the peer is awake and its line may then stay shared. No `rung` is left
-    // behind for a rank that is awake: before it sleeps it looks at MPI.
+    // seq_cst fence: the send's stores into MPI's shared memory come before the load below, see the file comment. A
+    // load and not an exchange, because nearly always the peer is awake and its line may then stay shared. No `rung` is
+    // left behind for a rank that is awake: before it sleeps it looks at MPI.
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (word.load(std::memory_order_relaxed) == sleeping) strike(word);
   }
@@ -58,12 +58,11 @@ public:
   void wake() { strike(*own_.load(std::memory_order_acquire)); }
 
   /// Owner only. Sleeps until rung, or `at_most` microseconds, or not at all if `last_look` finds something to do.
-  template <class F>
-  void sleep(std::int64_t at_most, F&& last_look) {
+  template <class F> void sleep(std::int64_t at_most, F&& last_look) {
     auto& word = *own_.load(std::memory_order_relaxed); // the owner itself stored it
     std::uint32_t expected = awake;
-    // seq_cst: this store comes before the last look's loads. Failing means that it was rung already; the exchange at the
-    // end consumes that, acquiring what the ringer did.
+    // seq_cst: this store comes before the last look's loads. Failing means that it was rung already; the exchange at
+    // the end consumes that, acquiring what the ringer did.
     if (word.compare_exchange_strong(expected, sleeping, std::memory_order_seq_cst)) {
       std::atomic_thread_fence(std::memory_order_seq_cst); // pairs with the fence in `ring`
       if (at_most > 0 && !last_look()) {
@@ -87,7 +86,8 @@ private:
   static std::uint32_t* address(std::atomic<std::uint32_t>& word) { return reinterpret_cast<std::uint32_t*>(&word); }
 
   static void strike(std::atomic<std::uint32_t>& word) {
-    // seq_cst: release for the work that was made visible before, and ordered against the sleeper's store (file comment).
+    // seq_cst: release for the work that was made visible before, and ordered against the sleeper's store (file
+    // comment).
     if (word.exchange(rung, std::memory_order_seq_cst) == sleeping)
       syscall(SYS_futex, address(word), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
   }
@@ -97,7 +97,7 @@ private:
     return at == MAP_FAILED ? nullptr : static_cast<line*>(at);
   }
 
-  line alone_{};                                        // the own word when there is no shared one
+  line alone_{}; // the own word when there is no shared one
   std::atomic<std::atomic<std::uint32_t>*> own_{&alone_.word};
   line* lines_ = nullptr;
   std::size_t bytes_ = 0;
@@ -143,7 +143,8 @@ inline void doorbell::open(MPI_Comm comm, int rank, int size) {
     }
     int everyone = lines_ != nullptr, mine = everyone;
     MPI_Allreduce(&mine, &everyone, 1, MPI_INT, MPI_MIN, node); // also the barrier: all have opened it
-    if (host_rank_ == 0 && fd >= 0) shm_unlink(name);           // from here on nothing can be left behind
+    if (host_rank_ == 0 && fd >= 0) shm_unlink(name);
+    MPI_Barrier(node); // a rank that goes on from here and ends the job at once leaves nothing behind
     if (fd >= 0) ::close(fd);
     if (!everyone && lines_ != nullptr) {
       munmap(lines_, bytes_);
@@ -159,7 +160,8 @@ inline void doorbell::open(MPI_Comm comm, int rank, int size) {
 }
 
 inline void doorbell::close() {
-  // Our word stays mapped (a page): a thread may be inside wake(), and nobody is left to ring. Later wakes stay private.
+  // Our word stays mapped (a page): a thread may be inside wake(), and nobody is left to ring. Later wakes stay
+  // private.
   own_.store(&alone_.word, std::memory_order_release);
   lines_ = nullptr;
   host_index_.clear();

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// The MPI transport plug-in: one source, compiled once for each MPI found when Tern is built, into a library that exports
-/// the table `tern_transport_plugin` and links nothing of Tern. See tern/net/transport_abi.h for the contract.
+/// The MPI transport plug-in: one source, compiled once for each MPI found when Tern is built, into a library that
+/// exports the table `tern_transport_plugin` and links nothing of Tern. See tern/net/transport_abi.h for the contract.
 ///
 /// Wire format, on a communicator of our own: a message of at most `fragment` bytes is one MPI message (tag `whole`); a
-/// larger one is an announcement (tag `announce`, the size as 8 bytes) followed by its pieces (tag `piece`). All tags are
-/// matched by one wildcard probe, so MPI's non-overtaking rule gives the order of the sender.
+/// larger one is an announcement (tag `announce`, the size as 8 bytes) followed by its pieces (tag `piece`). All tags
+/// are matched by one wildcard probe, so MPI's non-overtaking rule gives the order of the sender.
 ///
 /// Sleeping: every rank has a futex word in memory shared by the ranks of its host; see `doorbell`.
 #include <mpi.h>
@@ -34,11 +34,11 @@ namespace {
 
 using tern_mpi::doorbell;
 
-constexpr int whole = 1, announce = 2, piece = 3; // tags
-constexpr std::size_t largest_fragment = std::size_t{1} << 30;  // MPI-3 counts are int
-constexpr std::size_t smallest_fragment = 64;                   // below, the announcement would be most of the traffic
-constexpr int probes_per_poll = 32, tests_per_poll = 64;        // the bound on the work of one poll
-constexpr std::size_t receives_in_flight = 64;                  // bounds memory promised to senders at one time
+constexpr int whole = 1, announce = 2, piece = 3;              // tags
+constexpr std::size_t largest_fragment = std::size_t{1} << 30; // MPI-3 counts are int
+constexpr std::size_t smallest_fragment = 64;                  // below, the announcement would be most of the traffic
+constexpr int probes_per_poll = 32, tests_per_poll = 64;       // the bound on the work of one poll
+constexpr std::size_t receives_in_flight = 64;                 // bounds memory promised to senders at one time
 constexpr std::int64_t first_nap = 100, nap_in_flight = 1000, nap_remote = 2000; // microseconds
 constexpr std::int64_t safety = 50'000; // a bell can't be lost, but MPI may hold a message back inside the sender
 
@@ -126,11 +126,16 @@ private:
 
 const char* level_name(int level) {
   switch (level) {
-  case MPI_THREAD_SINGLE: return "single";
-  case MPI_THREAD_FUNNELED: return "funneled";
-  case MPI_THREAD_SERIALIZED: return "serialized";
-  case MPI_THREAD_MULTIPLE: return "multiple";
-  default: return "unknown";
+  case MPI_THREAD_SINGLE:
+    return "single";
+  case MPI_THREAD_FUNNELED:
+    return "funneled";
+  case MPI_THREAD_SERIALIZED:
+    return "serialized";
+  case MPI_THREAD_MULTIPLE:
+    return "multiple";
+  default:
+    return "unknown";
   }
 }
 
@@ -387,7 +392,8 @@ std::size_t endpoint::poll(const tern_transport_sink& sink) {
   test_sends();
   std::size_t events = report_sent(sink);
   events += test_receives(sink);
-  for (int i = 0; i < probes_per_poll && receive_next(sink, events); ++i) {}
+  for (int i = 0; i < probes_per_poll && receive_next(sink, events); ++i) {
+  }
   if (events) nap_ = first_nap;
   return events;
 }
@@ -427,7 +433,8 @@ void endpoint::finish(const tern_transport_sink& sink) {
     if (done) break;
     rest(poll(sink));
   }
-  while (poll(sink) != 0 || in_flight()) {}
+  while (poll(sink) != 0 || in_flight()) {
+  }
   active = false;
   bell.close();
   check(MPI_Comm_free(&comm), "MPI_Comm_free");
@@ -438,14 +445,14 @@ void endpoint::finish(const tern_transport_sink& sink) {
   }
 }
 
-// MPI itself is one a process, so is its endpoint. Never destroyed: other threads may call `wake` until the process ends.
+// MPI itself is one a process, so is its endpoint. Never destroyed: other threads may call `wake` until the process
+// ends.
 endpoint& self() {
   static auto* const it = new endpoint;
   return *it;
 }
 
-template <class F>
-int guarded(char* error, std::size_t error_size, F&& body) {
+template <class F> int guarded(char* error, std::size_t error_size, F&& body) {
   try {
     body();
     return 0;
@@ -487,11 +494,5 @@ extern "C" __attribute__((visibility("default"))) const struct tern_transport_pl
 #else
     "mpich",
 #endif
-    plugin_init,
-    plugin_send,
-    plugin_poll,
-    plugin_wait,
-    plugin_wake,
-    plugin_finish,
-    plugin_abort,
+    plugin_init,        plugin_send, plugin_poll, plugin_wait, plugin_wake, plugin_finish, plugin_abort,
 };

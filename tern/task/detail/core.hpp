@@ -48,7 +48,7 @@ struct scheduler_core {
   std::size_t run(unique_function<void()> main);
 
   void work(worker& w);
-  fiber* next(worker& w);
+  fiber* next(fiber_queue& queue);
   void idle(worker& w);
   void wake_one(std::unique_lock<std::mutex>& hold);
   void report_stuck();

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/harness.hpp"
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+using namespace tern::bench;
+
+namespace {
+
+metric simple(direction better, std::optional<double> target, double ours, double rival) {
+  return {.name = "a.b",
+          .unit = "s",
+          .better = better,
+          .target = target,
+          .rival_name = "them",
+          .ours = [=] { return ours; },
+          .rival = [=] { return rival; }};
+}
+
+template <class Metrics> int run_with(std::vector<std::string> arguments, const Metrics& metrics) {
+  arguments.insert(arguments.begin(), "bench_x");
+  std::vector<char*> raw;
+  for (auto& one : arguments) raw.push_back(one.data());
+  raw.push_back(nullptr);
+  return run(static_cast<int>(arguments.size()), raw.data(), metrics);
+}
+
+} // namespace
+
+TEST(quantile, interpolates_between_neighbours) {
+  EXPECT_DOUBLE_EQ(quantile({3, 1, 2}, 0.5), 2);
+  EXPECT_DOUBLE_EQ(quantile({4, 1, 3, 2}, 0.5), 2.5);
+  EXPECT_DOUBLE_EQ(quantile({1, 2, 3, 4, 5, 6, 7, 8, 9}, 0.25), 3);
+  EXPECT_DOUBLE_EQ(quantile({1, 2}, 0.25), 1.25);
+  EXPECT_DOUBLE_EQ(quantile({7}, 1), 7);
+  EXPECT_DOUBLE_EQ(quantile({2, 1}, 0), 1);
+  EXPECT_THROW(quantile({}, 0.5), std::invalid_argument);
+  EXPECT_THROW(quantile({1}, 1.5), std::invalid_argument);
+  EXPECT_THROW(quantile({1}, std::nan("")), std::invalid_argument);
+}
+
+TEST(judgement, takes_the_better_quartile) {
+  const std::vector<double> ratios{1, 2, 3, 4, 5, 6, 7, 8, 9};
+  EXPECT_DOUBLE_EQ(better_quartile(ratios, direction::lower), 3);
+  EXPECT_DOUBLE_EQ(better_quartile(ratios, direction::higher), 7);
+  EXPECT_EQ(judge(0.6, direction::lower, 0.6), verdict::ok);
+  EXPECT_EQ(judge(0.61, direction::lower, 0.6), verdict::short_of_target);
+  EXPECT_EQ(judge(4.0, direction::higher, 4.0), verdict::ok);
+  EXPECT_EQ(judge(3.9, direction::higher, 4.0), verdict::short_of_target);
+  EXPECT_EQ(judge(99, direction::lower, std::nullopt), verdict::informational);
+}
+
+TEST(measurement, warms_up_then_alternates) {
+  std::string order;
+  metric m = simple(direction::lower, 1.0, 1, 1);
+  m.ours = [&] { return order += 'o', 1.0; };
+  m.rival = [&] { return order += 'r', 2.0; };
+  const auto r = measure(m, 4);
+  EXPECT_EQ(order, "or"
+                   "or"
+                   "ro"
+                   "or"
+                   "ro");
+  EXPECT_DOUBLE_EQ(r.ratio, 0.5);
+  EXPECT_DOUBLE_EQ(r.ours, 1);
+  EXPECT_DOUBLE_EQ(r.rival, 2);
+  EXPECT_EQ(r.status, verdict::ok);
+}
+
+TEST(measurement, one_noisy_half_does_not_decide) {
+  int call = 0;
+  metric m = simple(direction::lower, 0.6, 0, 1);
+  m.ours = [&] { return ++call % 2 ? 0.5 : 5.0; };
+  EXPECT_EQ(measure(m, 9).status, verdict::ok);
+}
+
+TEST(measurement, absent_and_impossible) {
+  metric m = simple(direction::lower, 0.6, 1, 1);
+  m.rival = []() -> double { throw absent("no GPU"); };
+  const auto r = measure(m, 9);
+  EXPECT_EQ(r.status, verdict::absent);
+  EXPECT_EQ(r.why, "no GPU");
+  EXPECT_TRUE(to_json(r)["ratio"].is_null());
+  EXPECT_THROW(measure(simple(direction::lower, 1, 0, 1), 9), std::runtime_error);
+  EXPECT_THROW(measure(simple(direction::lower, 1, 1, std::nan("")), 9), std::runtime_error);
+}
+
+TEST(output, json_has_the_fields_and_the_table_is_aligned) {
+  const auto r = measure(simple(direction::higher, 4, 8, 1), 9);
+  const auto line = to_json(r);
+  for (const char* field : {"name", "ours", "rival", "rival_name", "unit", "better", "ratio", "target", "status"})
+    EXPECT_TRUE(line.contains(field)) << field;
+  EXPECT_EQ(line["better"], "higher");
+  EXPECT_EQ(line["status"], "ok");
+  EXPECT_EQ(line.dump().find('\n'), std::string::npos);
+  const auto lines = table({r, measure(simple(direction::lower, std::nullopt, 8, 1), 9)});
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lines[0].find("status"), lines[1].find("ok"));
+  EXPECT_EQ(lines[0].find("status"), lines[2].find("info"));
+}
+
+TEST(command_line, exit_codes) {
+  const std::vector<metric> good{simple(direction::lower, 2, 1, 1)}, missed{simple(direction::lower, 0.5, 1, 1)};
+  EXPECT_EQ(run_with({"--json"}, good), 0);
+  EXPECT_EQ(run_with({}, missed), 0);
+  EXPECT_EQ(run_with({"--strict", "--pairs", "3"}, missed), 3);
+  EXPECT_EQ(run_with({"--bogus"}, good), 2);
+  EXPECT_EQ(run_with({"--pairs", "0"}, good), 2);
+  bool measured = false;
+  auto other = simple(direction::lower, 1, 1, 1);
+  other.ours = [&]() -> double { return measured = true, 1; };
+  EXPECT_EQ(run_with({"--list"}, std::vector<metric>{other}), 0);
+  EXPECT_EQ(run_with({"--filter", "nothing like it"}, std::vector<metric>{other}), 0);
+  EXPECT_FALSE(measured);
+  other.ours = []() -> double { throw std::runtime_error("planned"); };
+  EXPECT_EQ(run_with({}, std::vector<metric>{other}), 1);
+}
+
+TEST(command, output_json_and_failures) {
+  EXPECT_EQ(run_command({"/bin/sh", "-c", "echo $X"}, {{"X", "7"}}).output, "7\n");
+  EXPECT_GT(run_command({"/bin/true"}).peak_mib, 0);
+  EXPECT_EQ(run_for_json({"/bin/sh", "-c", "echo hello; echo '{\"a\": 3}'; echo done"})["a"], 3);
+  EXPECT_THROW(run_for_json({"/bin/sh", "-c", "echo none"}), std::runtime_error);
+  EXPECT_THROW(run_command({"./no-such-program"}), absent);
+  EXPECT_THROW(run_command({}), std::invalid_argument);
+  try {
+    run_command({"/bin/sh", "-c", "echo broken >&2; exit 3"});
+    FAIL();
+  } catch (const std::runtime_error& e) {
+    EXPECT_NE(std::string(e.what()).find("exit code 3: broken"), std::string::npos) << e.what();
+  }
+  EXPECT_THROW(run_command({"/bin/sh", "-c", "kill -9 $$"}), std::runtime_error);
+  const std::string file =
+      std::filesystem::temp_directory_path() / ("tern-harness-" + std::to_string(getpid()) + ".json");
+  EXPECT_EQ(run_for_json({"/bin/sh", "-c", "echo '{\"b\": 4}' > " + file}, file)["b"], 4);
+  EXPECT_THROW(run_for_json({"/bin/true"}, file), std::runtime_error); // the old file does not count
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// `tern bench`: runs the benchmark programs of the build tree one after the other and passes their lines through.
+#include "commands.hpp"
+#include "process.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <system_error>
+
+#include <CLI/CLI.hpp>
+
+namespace tern::tool {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct bench_options {
+  std::vector<std::string> names;
+  bool json = false, list = false, strict = false;
+  int pairs = 0;
+  std::string filter;
+};
+
+fs::path folder() {
+  if (const char* set = std::getenv("TERN_BENCH_DIR"); set && *set) return set;
+  std::error_code failed;
+  const fs::path self = fs::read_symlink("/proc/self/exe", failed);
+  return (self.parent_path() / "../bench").lexically_normal();
+}
+
+std::map<std::string, fs::path> find_benchmarks(const fs::path& where) {
+  const std::string prefix = "bench_";
+  std::map<std::string, fs::path> found;
+  std::error_code failed;
+  for (const auto& entry : fs::directory_iterator(where, failed)) {
+    const std::string name = entry.path().filename();
+    if (name.starts_with(prefix) && look_for_program(entry.path().string()))
+      found.emplace(name.substr(prefix.size()), entry.path());
+  }
+  return found;
+}
+
+int run(const bench_options& options) {
+  const fs::path where = folder();
+  const auto found = find_benchmarks(where);
+  std::string known;
+  for (const auto& [name, path] : found) known += (known.empty() ? "" : ", ") + name;
+  if (found.empty())
+    throw failure("there are no benchmark programs in " + where.string() +
+                  "; build Tern with -DTERN_BUILD_BENCH=ON, or set TERN_BENCH_DIR");
+  for (const auto& name : options.names)
+    if (!found.count(name)) throw failure("there is no benchmark \"" + name + "\"; there are: " + known, 2);
+
+  int failures = 0;
+  for (const auto& [name, path] : found) {
+    if (!options.names.empty() && std::find(options.names.begin(), options.names.end(), name) == options.names.end())
+      continue;
+    job what;
+    what.argv = {path.string()};
+    what.ranks = "benchmark " + name;
+    if (options.json) what.argv.push_back("--json");
+    if (options.list) what.argv.push_back("--list");
+    if (options.strict) what.argv.push_back("--strict");
+    if (options.pairs > 0) what.argv.insert(what.argv.end(), {"--pairs", std::to_string(options.pairs)});
+    if (!options.filter.empty()) what.argv.insert(what.argv.end(), {"--filter", options.filter});
+    if (!options.json) std::printf("%s:\n", name.c_str());
+    std::fflush(stdout);
+    const outcome end = supervise(what);
+    if (end.interrupted_by) {
+      std::fprintf(stderr, "tern: interrupted during benchmark %s\n", name.c_str());
+      return 128 + end.interrupted_by;
+    }
+    if (end.status.shell_code() == 0) continue;
+    ++failures;
+    std::fprintf(stderr, "tern: benchmark %s %s\n", name.c_str(),
+                 end.status.signal ? ("was killed by " + signal_name(end.status.signal)).c_str()
+                                   : ("failed with exit code " + std::to_string(end.status.code)).c_str());
+  }
+  return failures ? 1 : 0;
+}
+
+} // namespace
+
+void add_bench(CLI::App& app, int& code) {
+  auto* sub = app.add_subcommand("bench", "Compare Tern with its rivals, interleaved in one run");
+  auto options = std::make_shared<bench_options>();
+  sub->add_option("NAME", options->names, "Benchmarks to run (all)");
+  sub->add_flag("--json", options->json, "One JSON object a line");
+  sub->add_flag("--list", options->list, "Only name the metrics");
+  sub->add_flag("--strict", options->strict, "Fail if a target is not met");
+  sub->add_option("--pairs", options->pairs, "Pairs of measurements for each metric (9)")->check(CLI::Range(1, 10000));
+  sub->add_option("--filter", options->filter, "Only metrics whose name contains this");
+  sub->footer("Each line: name, ours, rival, ratio, target, ok|short|absent (absent: needs what this machine lacks).\n"
+              "Exit code: 0 unless a benchmark program fails to run, or with --strict misses a target.");
+  sub->callback([options, &code] { code = run(*options); });
+}
+
+} // namespace tern::tool

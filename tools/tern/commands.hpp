@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// The subcommands of `tern`. Each adds its options to the parser and, when chosen, leaves its exit code in `code`.
+
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace tern::tool {
+
+/// \param program what stands behind `--` on the command line: the program to run and its arguments.
+void add_run(CLI::App& app, const std::vector<std::string>& program, int& code);
+void add_info(CLI::App& app, int& code);
+void add_bench(CLI::App& app, int& code);
+
+} // namespace tern::tool

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// `tern run`: starts a program with some ranks, on threads of one process or under an MPI launcher, and sees to its
+/// end.
+#include "commands.hpp"
+#include "launcher.hpp"
+#include "process.hpp"
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <system_error>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+
+#include <tern/base/topology.hpp>
+
+namespace tern::tool {
+namespace {
+
+constexpr int most_ranks = 100'000;
+
+struct run_options {
+  int ranks = 0;
+  std::string transport, mpi, bind;
+  bool per_socket = false, per_node = false;
+  int workers = 0;
+  int gdb = -1;
+};
+
+std::string all(int ranks) {
+  return ranks == 1 ? "the rank" : ranks > 0 ? "all " + std::to_string(ranks) + " ranks" : "all ranks";
+}
+
+std::string advice(int signal, int rank, int ranks, const std::string& program) {
+  switch (signal) {
+  case SIGSEGV:
+  case SIGBUS:
+  case SIGFPE:
+  case SIGILL:
+  case SIGABRT:
+    return "; to see where: tern run --gdb " + std::to_string(rank < 0 ? 0 : rank) + " -n " +
+           std::to_string(ranks > 0 ? ranks : 1) + " -- " + program;
+  case SIGKILL:
+    return ", from outside or by the kernel when memory ran out (see dmesg)";
+  case SIGXCPU:
+    return ", for its limit of CPU time (ulimit -t)";
+  default:
+    return ", from outside";
+  }
+}
+
+std::string killed_by(int signal) { return "was killed by " + signal_name(signal) + " (" + strsignal(signal) + ")"; }
+
+/// A folder for shared memory of one job that is removed with all it holds, however the ranks ended: Open MPI leaves
+/// its segments behind when a rank is killed.
+class scratch_folder {
+public:
+  scratch_folder() {
+    char name[] = "/dev/shm/tern-run-XXXXXX";
+    if (mkdtemp(name)) path_ = name;
+  }
+  ~scratch_folder() {
+    std::error_code ignored;
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  }
+  scratch_folder(const scratch_folder&) = delete;
+  scratch_folder& operator=(const scratch_folder&) = delete;
+  const std::string& path() const { return path_; }
+
+private:
+  std::string path_;
+};
+
+int interrupted(const outcome& end, const std::string& ranks) {
+  std::fprintf(stderr, "tern: %s after %.1f s; %s ended\n",
+               end.interrupted_by == SIGINT ? "interrupted" : ("ended by " + signal_name(end.interrupted_by)).c_str(),
+               end.seconds, ranks.c_str());
+  return 128 + end.interrupted_by;
+}
+
+int run_inproc(const run_options& options, const std::vector<std::string>& program, int ranks) {
+  job what;
+  what.argv = program;
+  what.ranks = all(ranks);
+  what.environment = {{"TERN_RANKS", std::to_string(ranks)}, {"TERN_TRANSPORT", "inproc"}};
+  if (options.workers > 0) what.environment.emplace_back("TERN_WORKERS", std::to_string(options.workers));
+  if (!options.bind.empty()) what.environment.emplace_back("TERN_BIND", options.bind);
+  if (options.gdb >= 0) {
+    std::fprintf(stderr,
+                 "tern: all %d ranks are threads of this process; those of rank %d are called \"tern r%d w…\" "
+                 "(info threads)\n",
+                 ranks, options.gdb, options.gdb);
+    what.argv.insert(what.argv.begin(), {find_program("gdb").string(), "--args"});
+    what.own_group = false; // the debugger wants the terminal and its Ctrl-C
+  }
+  const outcome end = supervise(what);
+  if (end.interrupted_by) return interrupted(end, what.ranks);
+  if (end.status.signal)
+    std::fprintf(stderr, "tern: %s with %s in it %s%s\n", program[0].c_str(), what.ranks.c_str(),
+                 killed_by(end.status.signal).c_str(), advice(end.status.signal, -1, ranks, program[0]).c_str());
+  return end.status.shell_code();
+}
+
+const mpi_installation& choose(const std::vector<mpi_installation>& found, const std::string& wanted) {
+  for (const auto& one : found)
+    if (wanted.empty() ? one.launcher && one.plugin : one.name == wanted) {
+      if (!one.launcher)
+        throw failure("there is no launcher of " + one.title + " in PATH; install " +
+                      (one.name == "openmpi" ? "openmpi-bin" : "mpich") + ", or run without --mpi");
+      if (!one.plugin)
+        throw failure("this Tern was built without " + one.title + ": there is no libtern_mpi_" + one.name +
+                      ".so; install lib" + one.name + "-dev and build again, or set TERN_PLUGIN_DIR");
+      return one;
+    }
+  std::string why;
+  for (const auto& one : found)
+    why += (why.empty() ? "" : "; ") + one.title + ": " +
+           (!one.launcher ? "no launcher in PATH" : "no plug-in libtern_mpi_" + one.name + ".so");
+  throw failure("no MPI to run with (" + why +
+                "); install openmpi-bin and libopenmpi-dev and build again, or leave "
+                "--transport mpi out");
+}
+
+/// One line for the whole job, whatever the launcher said. \return the exit code.
+int report(const outcome& end, const job_failure& seen, const std::vector<std::string>& program, int ranks,
+           const std::string& launcher) {
+  const std::string who = seen.rank >= 0  ? "rank " + std::to_string(seen.rank)
+                          : seen.pid >= 0 ? "a rank (process " + std::to_string(seen.pid) + ")"
+                                          : "a rank";
+  const std::string rest = "; " + all(ranks) + " ended";
+  if (seen.known && seen.signal) {
+    std::fprintf(stderr, "tern: %s %s%s%s\n", who.c_str(), killed_by(seen.signal).c_str(),
+                 advice(seen.signal, seen.rank, ranks, program[0]).c_str(), rest.c_str());
+    return 128 + seen.signal;
+  }
+  if (seen.known) {
+    const int code = seen.code ? seen.code : end.status.shell_code();
+    std::fprintf(stderr, "tern: %s %s exit code %d%s\n", who.c_str(),
+                 seen.aborted ? "ended the job with" : "ended with", code, rest.c_str());
+    return code ? code : 1;
+  }
+  if (end.status.signal)
+    std::fprintf(stderr, "tern: %s %s%s\n", launcher.c_str(), killed_by(end.status.signal).c_str(), rest.c_str());
+  else if (end.status.code)
+    std::fprintf(stderr, "tern: the job ended with exit code %d\n", end.status.code);
+  return end.status.shell_code();
+}
+
+int run_mpi(const run_options& options, const std::vector<std::string>& program, const placement& where) {
+  const auto found = find_mpis();
+  const auto& mpi = choose(found, options.mpi);
+  job_failure seen;
+  launcher_noise out(seen), err(seen);
+  job what;
+  what.ranks = all(where.ranks);
+  // The launcher copies its own environment, so it is set here and named in its command.
+  setenv("TERN_TRANSPORT", "mpi", 1);
+  if (options.workers > 0) setenv("TERN_WORKERS", std::to_string(options.workers).c_str(), 1);
+  if (!options.bind.empty()) setenv("TERN_BIND", options.bind.c_str(), 1);
+  what.environment.emplace_back("TERN_RANKS", std::nullopt);
+  // A launcher that starts us has marked our environment; this one must not take itself for one of its ranks.
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMI_FD", "PMI_SIZE",
+                           "PMIX_RANK", "PMIX_NAMESPACE", "MPI_LOCALNRANKS", "MPI_LOCALRANKID"})
+    what.environment.emplace_back(name, std::nullopt);
+  std::optional<scratch_folder> scratch;
+  if (mpi.name == "openmpi" && job_stays_here() && !std::getenv("OMPI_MCA_btl_vader_backing_directory")) {
+    scratch.emplace();
+    if (!scratch->path().empty())
+      what.environment.emplace_back("OMPI_MCA_btl_vader_backing_directory", scratch->path());
+  }
+  what.argv = launcher_command(mpi, where);
+  int input[2] = {-1, -1};
+  if (options.gdb >= 0) {
+    // Launchers give their input to rank 0 or to nobody. The debugged rank, on this host, takes it from our own pipe.
+    const std::string gdb = find_program("gdb").string();
+    if (pipe2(input, O_CLOEXEC) != 0) throw failure(std::string("no pipe: ") + std::strerror(errno));
+    what.input_copy = input[1];
+    const std::string script = "if [ \"${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-0}}\" = " + std::to_string(options.gdb) +
+                               " ]; then exec " + gdb +
+                               " -ex 'set pagination off' -ex 'set confirm off' --args \"$@\" < /proc/" +
+                               std::to_string(getpid()) + "/fd/" + std::to_string(input[0]) + "; else exec \"$@\"; fi";
+    what.argv.insert(what.argv.end(), {"/bin/sh", "-c", script, "tern-gdb"});
+    std::fprintf(stderr, "tern: rank %d is under gdb (type `run`); Ctrl-C ends the job\n", options.gdb);
+  }
+  what.argv.insert(what.argv.end(), program.begin(), program.end());
+  what.signal_leader_only = true;
+  what.standard_output = &out;
+  what.standard_error = &err;
+  what.failed = [&] { return seen.known; };
+  const outcome end = supervise(what);
+  if (input[0] >= 0) close(input[0]);
+  std::fflush(stdout);
+  if (end.interrupted_by) return interrupted(end, what.ranks);
+  if (end.status.shell_code() == 0 && !seen.known) return 0;
+  return report(end, seen, program, where.ranks, mpi.launcher->filename().string());
+}
+
+int run(const run_options& options, std::vector<std::string> program, bool ranks_given) {
+  if (program.empty() || program[0].empty()) throw failure("no program given; for example: tern run -n 4 -- ./app", 2);
+  if (program[0][0] == '-')
+    throw failure(
+        "unknown option " + program[0] + "; the program and its arguments stand behind --: tern run -n 4 -- ./app", 2);
+  if (ranks_given && (options.ranks < 1 || options.ranks > most_ranks))
+    throw failure("-n " + std::to_string(options.ranks) + ": the number of ranks must be from 1 to " +
+                      std::to_string(most_ranks),
+                  2);
+  program[0] = find_program(program[0]).string();
+
+  const bool mpi = options.transport == "mpi" || (options.transport.empty() && !options.mpi.empty());
+  if (!mpi && !options.mpi.empty()) throw failure("--mpi goes with --transport mpi, not with inproc", 2);
+  placement where;
+  where.ranks = ranks_given ? options.ranks : 1;
+  if (options.per_socket || options.per_node) {
+    where.per = options.per_socket ? placement::per_what::socket : placement::per_what::node;
+    if (!mpi || job_stays_here()) { // on a cluster the launcher knows how many there are
+      const int places = options.per_socket ? describe_machine().packages : 1;
+      if (!ranks_given) where.ranks = places;
+      if (where.ranks > places)
+        throw failure("this machine has " + std::to_string(places) + (options.per_socket ? " socket(s)" : " node") +
+                          ", too few for " + std::to_string(where.ranks) + " ranks with " +
+                          (options.per_socket ? "--per-socket" : "--per-node"),
+                      2);
+    } else if (!ranks_given) {
+      where.ranks = 0;
+    }
+  }
+  if (options.gdb >= 0 && where.ranks > 0 && options.gdb >= where.ranks)
+    throw failure(
+        "--gdb " + std::to_string(options.gdb) + ": there are only ranks 0 to " + std::to_string(where.ranks - 1), 2);
+  return mpi ? run_mpi(options, program, where) : run_inproc(options, program, where.ranks);
+}
+
+} // namespace
+
+void add_run(CLI::App& app, const std::vector<std::string>& program, int& code) {
+  auto* sub = app.add_subcommand("run", "Run a program with some ranks");
+  auto options = std::make_shared<run_options>();
+  auto* ranks = sub->add_option("-n,--ranks", options->ranks, "Number of ranks (1)");
+  sub->add_option("--transport", options->transport,
+                  "inproc: ranks are threads of one process, works everywhere (default); mpi: processes under MPI")
+      ->check(CLI::IsMember({"inproc", "mpi"}));
+  sub->add_option("--mpi", options->mpi, "Which MPI, if there are several; implies --transport mpi")
+      ->check(CLI::IsMember({"openmpi", "mpich"}));
+  auto* socket = sub->add_flag("--per-socket", options->per_socket, "One rank for each processor socket");
+  sub->add_flag("--per-node", options->per_node, "One rank for each machine")->excludes(socket);
+  sub->add_option("--workers", options->workers, "Worker threads of a rank (as many as it has CPUs)")
+      ->check(CLI::Range(1, 4096));
+  sub->add_option("--bind", options->bind, "Bind workers to a core each, to NUMA nodes, or not")
+      ->check(CLI::IsMember({"core", "numa", "none"}));
+  sub->add_option("--gdb", options->gdb, "Run this rank under gdb")->check(CLI::Range(0, most_ranks - 1));
+  sub->prefix_command();
+  sub->footer("The program and its arguments stand behind --:\n"
+              "  tern run -n 4 -- ./app --size 100\n"
+              "  tern run -n 4 --transport mpi -- ./app\n"
+              "Exit code: the program's; 128 + signal if it was killed. Ctrl-C ends all ranks, twice kills them.\n"
+              "Input is passed on from files and pipes, not from the terminal.");
+  sub->callback([sub, options, ranks, program, &code] {
+    std::vector<std::string> rest = sub->remaining();
+    if (!program.empty() && !rest.empty() && rest[0][0] != '-')
+      throw failure("\"" + rest[0] + "\" stands before --: the program and its arguments stand behind it", 2);
+    rest.insert(rest.end(), program.begin(), program.end());
+    code = run(*options, std::move(rest), ranks->count() > 0);
+  });
+}
+
+} // namespace tern::tool

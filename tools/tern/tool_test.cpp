@@ -1,0 +1,428 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// The `tern` command from outside: what it says, its exit codes, and that no process of a job is left, however it
+/// ends.
+#include "launcher.hpp"
+#include "process.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <thread>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+using namespace std::chrono_literals;
+
+namespace {
+
+namespace fs = std::filesystem;
+using strings = std::vector<std::string>;
+
+/// The tool as a child of the test.
+class tool {
+public:
+  explicit tool(strings arguments, const std::string& input = "/dev/null") {
+    EXPECT_EQ(pipe2(out_, O_CLOEXEC), 0);
+    EXPECT_EQ(pipe2(err_, O_CLOEXEC), 0);
+    arguments.insert(arguments.begin(), TERN_TOOL_PATH);
+    std::vector<char*> raw;
+    for (auto& one : arguments) raw.push_back(one.data());
+    raw.push_back(nullptr);
+    pid_ = fork();
+    if (pid_ == 0) {
+      dup2(open(input.c_str(), O_RDONLY), 0);
+      dup2(out_[1], 1);
+      dup2(err_[1], 2);
+      execv(raw[0], raw.data());
+      _exit(99);
+    }
+    close(out_[1]);
+    close(err_[1]);
+  }
+  ~tool() {
+    if (pid_ > 0) {
+      kill(pid_, SIGKILL);
+      waitpid(pid_, nullptr, 0);
+    }
+    close(out_[0]);
+    close(err_[0]);
+  }
+  tool(const tool&) = delete;
+  tool& operator=(const tool&) = delete;
+
+  void signal(int which) const { kill(pid_, which); }
+
+  /// Reads until stdout has `text` so many times. \return whether it came within 20 s.
+  bool wait_for(const std::string& text, int times = 1) {
+    const auto limit = std::chrono::steady_clock::now() + 20s;
+    for (;;) {
+      int seen = 0;
+      for (std::size_t at = 0; (at = out.find(text, at)) != std::string::npos; at += text.size()) ++seen;
+      if (seen >= times) return true;
+      if (std::chrono::steady_clock::now() > limit || !read_some()) return false;
+    }
+  }
+
+  /// Reads to the end. \return the exit code, or 1000 + signal.
+  int end() {
+    while (read_some()) {
+    }
+    int status = 0;
+    waitpid(pid_, &status, 0);
+    pid_ = -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+  }
+
+  std::string out, err;
+
+private:
+  bool read_some() {
+    std::array<pollfd, 2> waiting{pollfd{open_[0] ? out_[0] : -1, POLLIN, 0},
+                                  pollfd{open_[1] ? err_[0] : -1, POLLIN, 0}};
+    if (!open_[0] && !open_[1]) return false;
+    poll(waiting.data(), 2, 1000);
+    for (std::size_t i = 0; i < 2; ++i) {
+      if (!waiting[i].revents) continue;
+      std::array<char, 4096> buffer;
+      const ssize_t n = read(waiting[i].fd, buffer.data(), buffer.size());
+      if (n <= 0)
+        open_[i] = false;
+      else
+        (i ? err : out).append(buffer.data(), static_cast<std::size_t>(n));
+    }
+    return true;
+  }
+
+  int out_[2], err_[2];
+  bool open_[2] = {true, true};
+  pid_t pid_ = -1;
+};
+
+struct finished {
+  int code;
+  std::string out, err;
+};
+
+finished run(strings arguments, const std::string& input = "/dev/null") {
+  tool child(std::move(arguments), input);
+  const int code = child.end();
+  return {code, child.out, child.err};
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+int lines(const std::string& text) { return static_cast<int>(std::count(text.begin(), text.end(), '\n')); }
+
+/// Processes whose command line contains `mark`; this one excepted.
+int processes_with(const std::string& mark) {
+  int count = 0;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator("/proc", ignored)) {
+    const std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") != std::string::npos || name == std::to_string(getpid())) continue;
+    std::ifstream file(entry.path() / "cmdline");
+    if (has({std::istreambuf_iterator<char>(file), {}}, mark)) ++count;
+  }
+  return count;
+}
+
+/// A number of seconds that no other sleep on this machine has.
+std::string unique_sleep() {
+  static int next = 0;
+  return std::to_string(1'000'000 + getpid()) + "." + std::to_string(1000 + next++);
+}
+
+/// A file or folder that goes with the test.
+struct temporary {
+  fs::path path = fs::temp_directory_path() / ("tern-tool-test-" + std::to_string(getpid()));
+  temporary() { fs::create_directories(path); }
+  ~temporary() { fs::remove_all(path); }
+};
+
+strings usable_mpis() {
+  strings names;
+  for (const auto& one : tern::tool::find_mpis())
+    if (one.launcher && one.plugin) names.push_back(one.name);
+  return names;
+}
+
+} // namespace
+
+TEST(help, version_and_examples) {
+  EXPECT_EQ(run({"--version"}).out, "tern " TERN_VERSION "\n");
+  const auto help = run({"--help"});
+  EXPECT_EQ(help.code, 0);
+  EXPECT_TRUE(has(help.out, "tern run -n 4 -- ./app")) << help.out;
+  EXPECT_TRUE(has(run({"run", "--help"}).out, "--transport"));
+}
+
+TEST(usage, errors_are_one_clear_line) {
+  const struct {
+    strings arguments;
+    int code;
+    std::string text;
+  } cases[] = {
+      {{}, 2, "subcommand is required"},
+      {{"fly"}, 2, "no subcommand \"fly\""},
+      {{"run", "-n", "0", "--", "true"}, 2, "from 1 to 100000"},
+      {{"run", "-n", "-3", "--", "true"}, 2, "from 1 to 100000"},
+      {{"run", "-n", "100001", "--", "true"}, 2, "from 1 to 100000"},
+      {{"run", "-n", "many", "--", "true"}, 2, "many"},
+      {{"run", "-n", "2"}, 2, "no program given; for example: tern run -n 4 -- ./app"},
+      {{"run", "-n", "2", "--"}, 2, "no program given"},
+      {{"run", "--fast", "--", "true"}, 2, "unknown option --fast"},
+      {{"run", "extra", "--", "true"}, 2, "\"extra\" stands before --"},
+      {{"run", "--", "no-such-program"}, 127, "there is no program \"no-such-program\" in PATH"},
+      {{"run", "--", "./no-such-program"}, 127, "there is no program ./no-such-program"},
+      {{"run", "--", "/"}, 126, "/ is a folder"},
+      {{"run", "--", "/etc/passwd"}, 126, "/etc/passwd is not executable"},
+      {{"run", "--transport", "pigeon", "--", "true"}, 2, "pigeon"},
+      {{"run", "--mpi", "nompi", "--", "true"}, 2, "nompi"},
+      {{"run", "--transport", "inproc", "--mpi", "mpich", "--", "true"}, 2, "--mpi goes with --transport mpi"},
+      {{"run", "--bind", "glue", "--", "true"}, 2, "glue"},
+      {{"run", "--workers", "0", "--", "true"}, 2, "workers"},
+      {{"run", "-n", "2", "--gdb", "2", "--", "true"}, 2, "only ranks 0 to 1"},
+      {{"run", "--per-socket", "--per-node", "--", "true"}, 2, "--per-"},
+      {{"run", "-n", "5", "--per-node", "--", "true"}, 2, "too few for 5 ranks"},
+  };
+  for (const auto& one : cases) {
+    const auto r = run(one.arguments);
+    EXPECT_EQ(r.code, one.code) << r.err;
+    EXPECT_TRUE(has(r.err, one.text)) << one.text << "\n" << r.err;
+    EXPECT_EQ(r.err.rfind("tern: ", 0), 0u) << r.err;
+    EXPECT_EQ(lines(r.err), 1) << r.err;
+    EXPECT_EQ(r.out, "");
+  }
+}
+
+TEST(usage, a_program_in_this_folder_is_suggested) {
+  const temporary folder;
+  const fs::path program = folder.path / "my-own-app";
+  std::ofstream(program) << "#!/bin/sh\n";
+  chmod(program.c_str(), 0755);
+  const auto r =
+      run({"run", "--", "sh", "-c", "cd " + folder.path.string() + " && exec " TERN_TOOL_PATH " run -- my-own-app"});
+  EXPECT_EQ(r.code, 127);
+  EXPECT_TRUE(has(r.err, "did you mean ./my-own-app?")) << r.err;
+}
+
+TEST(inproc, environment_arguments_and_exit_code) {
+  const auto r =
+      run({"run", "-n", "3", "--workers", "2", "--bind", "none", "--", "sh", "-c",
+           "echo $TERN_RANKS $TERN_TRANSPORT $TERN_WORKERS $TERN_BIND \"$@\"; exit 4", "sh", "--flag", "--", "a b"});
+  EXPECT_EQ(r.out, "3 inproc 2 none --flag -- a b\n");
+  EXPECT_EQ(r.code, 4);
+  EXPECT_EQ(r.err, "");
+  EXPECT_EQ(run({"run", "echo", "without", "marker"}).out, "without marker\n");
+}
+
+TEST(inproc, input_from_a_file_is_passed_on) {
+  const temporary folder;
+  std::ofstream(folder.path / "in") << "words\n";
+  EXPECT_EQ(run({"run", "--", "cat"}, folder.path / "in").out, "words\n");
+}
+
+TEST(inproc, a_killed_program_gives_one_line) {
+  const auto killed = run({"run", "-n", "2", "--", "sh", "-c", "kill -9 $$"});
+  EXPECT_EQ(killed.code, 137);
+  EXPECT_EQ(lines(killed.err), 1) << killed.err;
+  EXPECT_TRUE(has(killed.err, "SIGKILL") && has(killed.err, "memory ran out") && has(killed.err, "all 2 ranks"))
+      << killed.err;
+  const auto crashed = run({"run", "-n", "2", "--", "sh", "-c", "kill -11 $$"});
+  EXPECT_EQ(crashed.code, 139);
+  EXPECT_TRUE(has(crashed.err, "SIGSEGV") && has(crashed.err, "tern run --gdb 0 -n 2 --")) << crashed.err;
+}
+
+TEST(inproc, interrupt_ends_everything) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    const std::string mark = unique_sleep();
+    tool child({"run", "-n", "4", "--", "sh", "-c", "sleep " + mark + " & echo started; wait"});
+    ASSERT_TRUE(child.wait_for("started"));
+    child.signal(signal);
+    EXPECT_EQ(child.end(), 128 + signal);
+    EXPECT_TRUE(has(child.err, signal == SIGINT ? "tern: interrupted after " : "tern: ended by SIG")) << child.err;
+    EXPECT_TRUE(has(child.err, "all 4 ranks ended")) << child.err;
+    EXPECT_EQ(processes_with(mark), 0);
+  }
+}
+
+TEST(inproc, a_second_interrupt_kills) {
+  const std::string mark = unique_sleep();
+  tool child({"run", "--", "sh", "-c",
+              "trap 'echo caught' INT; setsid sleep " + mark + " & echo started; while :; do wait; done"});
+  ASSERT_TRUE(child.wait_for("started"));
+  child.signal(SIGINT);
+  ASSERT_TRUE(child.wait_for("caught"));
+  child.signal(SIGINT);
+  EXPECT_EQ(child.end(), 130);
+  EXPECT_EQ(processes_with(mark), 0);
+}
+
+TEST(inproc, what_the_program_leaves_behind_is_ended) {
+  const std::string mark = unique_sleep();
+  EXPECT_EQ(run({"run", "--", "sh", "-c", "setsid sleep " + mark + " > /dev/null 2>&1 & exit 0"}).code, 0);
+  EXPECT_EQ(processes_with(mark), 0);
+}
+
+TEST(inproc, gdb_runs_the_program) {
+  if (!tern::tool::look_for_program("gdb")) GTEST_SKIP() << "no gdb";
+  const temporary folder;
+  std::ofstream(folder.path / "commands") << "run\nquit\n";
+  const auto r = run({"run", "-n", "2", "--gdb", "1", "--", "/bin/echo", "hello"}, folder.path / "commands");
+  EXPECT_TRUE(has(r.err, "rank 1")) << r.err;
+  EXPECT_TRUE(has(r.out, "hello")) << r.out << r.err;
+}
+
+TEST(info, text_and_json) {
+  const auto text = run({"info"});
+  EXPECT_EQ(text.code, 0) << text.err;
+  for (const char* word : {"machine", "binding", "inproc", "host CPU", "MADV_GUARD_INSTALL"})
+    EXPECT_TRUE(has(text.out, word));
+  const auto json = nlohmann::json::parse(run({"info", "--json"}).out);
+  EXPECT_EQ(json["tern"]["version"], TERN_VERSION);
+  EXPECT_GE(json["machine"]["cpus"], 1);
+  EXPECT_EQ(json["transports"].size(), 3u);
+}
+
+TEST(bench, runs_what_is_there) {
+  const temporary folder;
+  const auto script = [&](const std::string& name, const std::string& text) {
+    std::ofstream(folder.path / name) << "#!/bin/sh\n" << text << "\n";
+    chmod((folder.path / name).c_str(), 0755);
+  };
+  setenv("TERN_BENCH_DIR", folder.path.c_str(), 1);
+  const auto none = run({"bench"});
+  EXPECT_EQ(none.code, 1);
+  EXPECT_TRUE(has(none.err, "no benchmark programs")) << none.err;
+  script("bench_good", "echo good \"$@\"");
+  script("bench_bad", "exit 5");
+  const auto all = run({"bench", "--json"});
+  EXPECT_EQ(all.code, 1);
+  EXPECT_EQ(all.out, "good --json\n");
+  EXPECT_TRUE(has(all.err, "benchmark bad failed with exit code 5")) << all.err;
+  EXPECT_EQ(run({"bench", "good", "--pairs", "3"}).out, "good:\ngood --pairs 3\n");
+  const auto unknown = run({"bench", "gold"});
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_TRUE(has(unknown.err, "no benchmark \"gold\"; there are: bad, good")) << unknown.err;
+  unsetenv("TERN_BENCH_DIR");
+}
+
+TEST(mpi, runs_under_each) {
+  for (const auto& mpi : usable_mpis()) {
+    const auto r = run({"run", "-n", "2", "--mpi", mpi, "--", TERN_RANKS_PROGRAM, "single"});
+    EXPECT_EQ(r.code, 0) << mpi << r.err;
+    EXPECT_TRUE(has(r.out, " 0 failed")) << r.out;
+    EXPECT_EQ(r.err, "") << mpi;
+  }
+}
+
+TEST(mpi, a_rank_killed_ends_the_job_with_one_line) {
+  for (const auto& mpi : usable_mpis()) {
+    tool child({"run", "-n", "3", "--mpi", mpi, "--", TERN_RANKS_PROGRAM, "hold"});
+    ASSERT_TRUE(child.wait_for(" process ", 3)) << child.out << child.err;
+    ASSERT_TRUE(child.wait_for("\n", 3));
+    const auto at = child.out.find("rank 1 process ");
+    ASSERT_NE(at, std::string::npos);
+    const auto start = std::chrono::steady_clock::now();
+    kill(static_cast<pid_t>(std::stol(child.out.substr(at + 15))), SIGKILL);
+    EXPECT_EQ(child.end(), 137) << child.err;
+    EXPECT_LT(std::chrono::steady_clock::now() - start, 10s); // the promise, not a measurement
+    EXPECT_EQ(lines(child.err), 1) << mpi << ": " << child.err;
+    EXPECT_EQ(lines(child.out), 3) << mpi << ": " << child.out;
+    EXPECT_TRUE(has(child.err, "SIGKILL") && has(child.err, "all 3 ranks ended")) << child.err;
+  }
+}
+
+TEST(mpi, abort_keeps_the_code) {
+  for (const auto& mpi : usable_mpis()) {
+    const auto r = run({"run", "-n", "2", "--mpi", mpi, "--", TERN_RANKS_PROGRAM, "abort"});
+    EXPECT_EQ(r.code, 7) << mpi << r.err;
+    EXPECT_EQ(lines(r.err), 1) << mpi << ": " << r.err;
+  }
+}
+
+TEST(mpi, interrupt_ends_all_ranks) {
+  for (const auto& mpi : usable_mpis()) {
+    tool child({"run", "-n", "3", "--mpi", mpi, "--", TERN_RANKS_PROGRAM, "hold"});
+    ASSERT_TRUE(child.wait_for("\n", 3)) << child.out << child.err;
+    strings ranks;
+    std::istringstream words(child.out);
+    for (std::string word; words >> word;)
+      if (word == "process" && words >> word) ranks.push_back(word);
+    child.signal(SIGINT);
+    EXPECT_EQ(child.end(), 130) << mpi;
+    EXPECT_TRUE(has(child.err, "tern: interrupted after ") && has(child.err, "all 3 ranks ended")) << child.err;
+    EXPECT_EQ(ranks.size(), 3u);
+    for (const auto& rank : ranks) EXPECT_FALSE(fs::exists("/proc/" + rank)) << mpi;
+  }
+}
+
+TEST(mpi, what_is_missing_is_named) {
+  const std::string path = std::getenv("PATH");
+  setenv("PATH", "/nowhere", 1);
+  const auto r = run({"run", "--mpi", "mpich", "--", "/bin/true"});
+  setenv("PATH", path.c_str(), 1);
+  EXPECT_EQ(r.code, 1);
+  EXPECT_TRUE(has(r.err, "no launcher of MPICH in PATH")) << r.err;
+}
+
+TEST(mpi, gdb_on_one_rank) {
+  if (!tern::tool::look_for_program("gdb")) GTEST_SKIP() << "no gdb";
+  const temporary folder;
+  std::ofstream(folder.path / "commands") << "run\nquit\n";
+  for (const auto& mpi : usable_mpis()) {
+    const auto r =
+        run({"run", "-n", "2", "--mpi", mpi, "--gdb", "1", "--", "/bin/echo", "hello"}, folder.path / "commands");
+    EXPECT_TRUE(has(r.out, "exited normally")) << mpi << r.out << r.err;
+  }
+}
+
+// The launchers' banners, as they are. What an application prints passes unchanged, also if it looks alike.
+TEST(noise, banners_are_dropped_and_understood) {
+  const std::string dashes(74, '-'), equals(83, '=');
+  const auto filtered = [](const std::string& text, std::size_t step, tern::tool::job_failure& seen) {
+    tern::tool::launcher_noise filter(seen);
+    std::string out;
+    for (std::size_t i = 0; i < text.size(); i += step) out += filter.feed(std::string_view(text).substr(i, step));
+    return out + filter.end();
+  };
+  const std::string openmpi = dashes +
+                              "\nmpirun noticed that process rank 2 with PID 0 on node vm exited on signal 11 "
+                              "(Segmentation fault).\n" +
+                              dashes + "\n";
+  const std::string mpich =
+      "\n" + equals +
+      "\n=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n=   PID 123 RUNNING AT "
+      "vm\n=   EXIT CODE: 9\n=   CLEANING UP REMAINING PROCESSES\n" +
+      equals +
+      "\nYOUR APPLICATION TERMINATED WITH THE EXIT STRING: Killed (signal 9)\nThis typically refers to a "
+      "problem with your application.\nPlease see the FAQ page for debugging suggestions\n";
+  const std::string own = "a\n\n" + dashes + "\nresults\n" + dashes + "\n\n" + equals + "\n= mine\n[x] y\nno line feed";
+  for (const std::size_t step : {1u, 7u, 100000u}) {
+    tern::tool::job_failure first, second, third;
+    EXPECT_EQ(filtered("before\n" + openmpi + "after\n", step, first), "before\nafter\n");
+    EXPECT_EQ(first.rank, 2);
+    EXPECT_EQ(first.signal, 11);
+    EXPECT_EQ(filtered("before\n" + mpich + "after\n", step, second), "before\nafter\n");
+    EXPECT_EQ(second.pid, 123);
+    EXPECT_EQ(second.signal, 9);
+    EXPECT_EQ(filtered(own, step, third), own);
+    EXPECT_FALSE(third.known);
+  }
+  tern::tool::job_failure seen;
+  tern::tool::launcher_noise filter(seen);
+  EXPECT_EQ(filter.feed("progress 10 %\r"), "progress 10 %\r"); // at once
+}
