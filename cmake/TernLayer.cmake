@@ -13,7 +13,8 @@ find_package(Threads REQUIRED)
 
 add_library(tern_flags INTERFACE)
 target_compile_options(tern_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor
-  $<$<BOOL:${TERN_WERROR}>:-Werror> -fno-semantic-interposition)
+  $<$<BOOL:${TERN_WERROR}>:-Werror> -fno-semantic-interposition
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>) # g++ 12 warns of std::string's own code (GCC bug 105651)
 if(TERN_SANITIZE)
   # Applies to everything built here, third-party headers included, so that no mixed binary results.
   add_compile_options(-fsanitize=${TERN_SANITIZE} -fno-omit-frame-pointer -g)
@@ -27,7 +28,7 @@ function(tern_layer NAME)
   add_library(tern_${NAME} ${L_SOURCES})
   add_library(tern::${NAME} ALIAS tern_${NAME})
   set_target_properties(tern_${NAME} PROPERTIES EXPORT_NAME ${NAME} VERSION ${PROJECT_VERSION}
-    SOVERSION ${PROJECT_VERSION_MAJOR} INSTALL_RPATH "$ORIGIN")
+    SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR} INSTALL_RPATH "$ORIGIN")
   target_compile_features(tern_${NAME} PUBLIC cxx_std_20)
   target_sources(tern_${NAME} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR} FILES ${L_HEADERS})
   list(TRANSFORM L_DEPENDS PREPEND tern::)

@@ -148,7 +148,7 @@ struct group_mesh::impl {
     };
     if (d.triangulation.empty()) bad("no triangles");
     if (!(d.triangles >= 0) || d.triangles > 1e9) bad("its estimated number of triangles cannot be right");
-    auto expected = static_cast<std::size_t>(d.triangles * 1.1) + 64;
+    auto expected = static_cast<std::size_t>(std::min(d.triangles * 1.1, 4e6)) + 64; // the definition may be hostile
     core.points.reserve(expected * 6 / 10);
     core.vertices.reserve(expected * 6 / 10);
     core.faces.reserve(expected);
@@ -171,6 +171,7 @@ struct group_mesh::impl {
     core.cap = 10 * d.triangles + 200 * static_cast<double>(d.triangulation.size()) + 200000;
     for (const coarse_piece& p : d.pieces) {
       core.segments.push_back({number(p.a), number(p.b), -1, -1, p.origin & detail::core_no_origin});
+      if (p.neighbour == id) bad("a piece borders the group itself");
       if (p.neighbour != no_neighbour) neighbours.push_back(p.neighbour);
     }
     std::sort(neighbours.begin(), neighbours.end());

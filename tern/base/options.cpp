@@ -192,7 +192,10 @@ void refuse_value(const option_declaration& option, const std::string& text, con
 
 option_check<std::string> one_of(std::vector<std::string> words) {
   std::string list;
-  for (const auto& word : words) list += (list.empty() ? "one of " : ", ") + detail::option_text(word);
+  for (const auto& word : words) {
+    list += list.empty() ? "one of " : ", ";
+    list += detail::option_text(word);
+  }
   return {[words = std::move(words)](const std::string& x) {
             return std::find(words.begin(), words.end(), x) != words.end();
           },

@@ -191,7 +191,10 @@ int usable_cpus() { return usable_cpus(allowed_cpus().size(), cgroup_quota()); }
 void bind_this_thread(const std::vector<int>& cpus) {
   if (cpus.empty()) return;
   std::string list;
-  for (const int cpu : cpus) list += (list.empty() ? "" : ",") + std::to_string(cpu);
+  for (const int cpu : cpus) {
+    if (!list.empty()) list += ',';
+    list += std::to_string(cpu);
+  }
   const auto [least, most] = std::minmax_element(cpus.begin(), cpus.end());
   if (*least < 0 || *most >= (1 << 20))
     throw error(errc::invalid_argument, "cannot bind a thread to CPUs " + list + ": no CPU has such a number",

@@ -5,7 +5,10 @@
 #include <unordered_set>
 #include <vector>
 
-#include <tern/tern.hpp>
+#include <tern/mobile/object.hpp>
+#include <tern/net/collectives.hpp>
+#include <tern/net/runtime.hpp>
+#include <tern/task/sync.hpp>
 
 #include "rank_test.hpp"
 

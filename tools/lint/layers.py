@@ -98,7 +98,7 @@ def check_cmake(root: pathlib.Path) -> list[common.Finding]:
 
 
 def touched(names: list[str]) -> set[str]:
-    """Layers (and applications) whose tests a change of these files concerns; the build description concerns all."""
+    """Layers (also applications, and "tool" for the tern command) whose tests a change of these files concerns."""
     changed = set()
     for name in names:
         if (layer := layer_of(name)) in GRAPH:
@@ -107,6 +107,8 @@ def touched(names: list[str]) -> set[str]:
             changed.update(GRAPH)
         elif name.startswith("apps/") and name.count("/") > 1:
             changed.add(name.split("/")[1])
+        elif name.startswith("tools/tern/"):
+            changed.add("tool")
     return changed
 
 

@@ -80,6 +80,7 @@ class Layers(Tree):
         self.assertEqual(layers.with_dependants({"base"}), list(layers.GRAPH))
         self.assertEqual(layers.touched(["tern/net/mpi/plugin.cpp", "README.md", "tern/tern.hpp", ""]), {"net"})
         self.assertEqual(layers.touched(["apps/mesh/mesh.cpp"]), {"mesh"})
+        self.assertEqual(layers.touched(["tools/tern/run.cpp", "tools/lint/text.py"]), {"tool"})
         self.assertEqual(layers.touched(["CMakeLists.txt"]), set(layers.GRAPH))
 
 

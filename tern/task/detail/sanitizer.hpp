@@ -32,14 +32,14 @@ namespace tern::detail {
 
 namespace asan {
 /// Before leaving a stack. `fake_stack` is where its fake frames are kept; null when it is never entered again.
-inline void start_switch([[maybe_unused]] void** fake_stack, [[maybe_unused]] const void* low,
+[[gnu::always_inline]] inline void start_switch([[maybe_unused]] void** fake_stack, [[maybe_unused]] const void* low,
                          [[maybe_unused]] std::size_t size) {
 #ifdef TERN_ASAN
   __sanitizer_start_switch_fiber(fake_stack, low, size);
 #endif
 }
 /// After arriving on a stack; gives the bounds of the stack that was left.
-inline void finish_switch([[maybe_unused]] void* fake_stack, [[maybe_unused]] const void** left_low,
+[[gnu::always_inline]] inline void finish_switch([[maybe_unused]] void* fake_stack, [[maybe_unused]] const void** left_low,
                           [[maybe_unused]] std::size_t* left_size) {
 #ifdef TERN_ASAN
   __sanitizer_finish_switch_fiber(fake_stack, left_low, left_size);
@@ -67,7 +67,8 @@ inline void* current_fiber() {
   return nullptr;
 #endif
 }
-inline void switch_to([[maybe_unused]] void* fiber) {
+// Always inlined: a call's entry and exit would be recorded on two different fibers.
+[[gnu::always_inline]] inline void switch_to([[maybe_unused]] void* fiber) {
 #ifdef TERN_TSAN
   __tsan_switch_to_fiber(fiber, 0);
 #endif

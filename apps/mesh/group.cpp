@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "group.hpp"
+
+#include <utility>
+
+namespace mesh {
+namespace {
+
+const tern::rank_local<size_field> sizes_of_rank;
+
+} // namespace
+
+size_field& rank_sizes() { return *sizes_of_rank; }
+
+group::group(const group_definition& definition) : mesh_(definition, rank_sizes()), id_(definition.id) {}
+
+void group::meet(std::vector<std::pair<std::uint32_t, group_ptr>> neighbours) {
+  neighbours_ = {neighbours.begin(), neighbours.end()};
+  for (auto n : mesh_.neighbours())
+    if (!neighbours_.contains(n))
+      throw tern::error(tern::errc::internal, "subdomain " + std::to_string(id_) + " does not know its neighbour " +
+                                                  std::to_string(n));
+}
+
+std::uint64_t group::refine() {
+  mesh_.refine();
+  const std::uint64_t told = tell();
+  mesh_.compact();
+  return told;
+}
+
+void group::take(const std::vector<split>& theirs) { inbox_.insert(inbox_.end(), theirs.begin(), theirs.end()); }
+
+std::uint64_t group::follow() {
+  if (inbox_.empty()) return 0;
+  const std::uint64_t changed = mesh_.apply_splits(std::exchange(inbox_, {}));
+  tell();
+  return changed;
+}
+
+std::uint64_t group::tell() {
+  std::uint64_t told = 0;
+  for (const auto& [number, neighbour] : neighbours_) {
+    const auto mine = mesh_.take_new_splits(number);
+    if (mine.empty()) continue;
+    told += mine.size();
+    tern::send<&group::take>(neighbour, mine);
+  }
+  return told;
+}
+
+} // namespace mesh

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+/// \file
+/// A subdomain as a mobile object: it meshes itself and tells its neighbours which border segments it has split.
+
+#include "refine.hpp"
+#include "size_field.hpp"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <tern/mobile/object.hpp>
+#include <tern/net/runtime.hpp>
+
+// These travel in arrays, each as one copy.
+template <> inline constexpr bool tern::is_bitwise<mesh::point> = true;
+template <> inline constexpr bool tern::is_bitwise<mesh::split> = true;
+template <> inline constexpr bool tern::is_bitwise<mesh::coarse_node> = true;
+template <> inline constexpr bool tern::is_bitwise<mesh::coarse_triangle> = true;
+template <> inline constexpr bool tern::is_bitwise<mesh::coarse_piece> = true;
+template <> inline constexpr bool tern::is_bitwise<mesh::sharp_joint> = true;
+
+namespace mesh {
+
+class group;
+using group_ptr = tern::mobile_ptr<group>;
+
+/// The rank's copy of the size field, set before its groups are made.
+size_field& rank_sizes();
+
+class group {
+public:
+  explicit group(const group_definition& definition);
+
+  /// Makes the neighbours' addresses known: (group number, object).
+  void meet(std::vector<std::pair<std::uint32_t, group_ptr>> neighbours);
+
+  /// The first meshing; sends its border splits to the neighbours. \return how many it sent.
+  std::uint64_t refine();
+  /// From a neighbour: border segments that it has split.
+  void take(const std::vector<split>& theirs);
+  /// Follows the neighbours' splits, refines again and sends what that split. \return how many segments changed.
+  std::uint64_t follow();
+
+  group_statistics statistics() const { return mesh_.statistics(); }
+  extracted extract() const { return mesh_.extract(); }
+
+private:
+  std::uint64_t tell();
+
+  group_mesh mesh_;
+  std::uint32_t id_;
+  std::map<std::uint32_t, group_ptr> neighbours_; // ordered: messages leave in the same order in every run
+  std::vector<split> inbox_;
+};
+
+} // namespace mesh

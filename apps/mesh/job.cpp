@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "job.hpp"
+
+#include "progress.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <functional>
+#include <map>
+#include <numeric>
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <tern/base/clock.hpp>
+#include <tern/net/collectives.hpp>
+#include <tern/task/scheduler.hpp>
+
+namespace mesh {
+namespace {
+
+// Consecutive subdomains (neighbours, mostly) with equal shares of the estimated work.
+std::vector<int> place(const decomposition& cut, int ranks) {
+  std::vector<int> owners;
+  double before = 0;
+  for (const auto& g : cut.groups) {
+    const double middle = before + g.work / 2;
+    owners.push_back(std::clamp(static_cast<int>(middle / cut.work * ranks), 0, ranks - 1));
+    before += g.work;
+  }
+  // A heavy subdomain may leave a rank without any: then by number.
+  for (int r = 0; r < ranks; ++r)
+    if (std::find(owners.begin(), owners.end(), r) == owners.end()) {
+      for (std::size_t g = 0; g < owners.size(); ++g)
+        owners[g] = static_cast<int>(g * static_cast<std::size_t>(ranks) / owners.size());
+      break;
+    }
+  return owners;
+}
+
+double peak_mib_of_process() {
+  rusage use{};
+  getrusage(RUSAGE_SELF, &use);
+  return static_cast<double>(use.ru_maxrss) / 1024;
+}
+
+// Calls F on each group, as many at once as there are workers: between two, the rank answers its messages.
+template <auto F, class Done> std::uint64_t for_each_group(const std::vector<group_ptr>& groups, Done done) {
+  std::deque<std::pair<std::size_t, tern::future<std::uint64_t>>> running;
+  std::uint64_t sum = 0;
+  const auto finish_one = [&] {
+    sum += running.front().second.get();
+    done(running.front().first);
+    running.pop_front();
+  };
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    if (running.size() >= static_cast<std::size_t>(tern::scheduler::current()->workers())) finish_one();
+    running.emplace_back(i, tern::call<F>(groups[i]));
+  }
+  while (!running.empty()) finish_one();
+  return sum;
+}
+
+std::uint64_t sum_over_ranks(std::uint64_t mine) { return tern::allreduce(mine, std::plus<>()); }
+
+struct distribution {
+  size_field sizes;
+  std::vector<group_ptr> groups;
+  std::vector<int> owners;
+  double estimated = 0;
+};
+
+// Rank 0: cuts the sea, makes the subdomains where they belong and introduces neighbours.
+void distribute(const decomposition& cut, distribution& to) {
+  to.owners = place(cut, tern::size());
+  std::vector<tern::future<group_ptr>> made;
+  for (std::size_t g = 0; g < cut.groups.size(); ++g)
+    made.push_back(tern::create_on<group>(to.owners[g], std::cref(cut.groups[g]).get()));
+  for (auto& f : made) to.groups.push_back(f.get());
+  std::vector<tern::future<void>> met;
+  for (std::size_t g = 0; g < cut.groups.size(); ++g) {
+    std::map<std::uint32_t, group_ptr> neighbours;
+    for (const auto& piece : cut.groups[g].pieces)
+      if (piece.neighbour != no_neighbour) neighbours[piece.neighbour] = to.groups[piece.neighbour];
+    met.push_back(tern::call<&group::meet>(
+        to.groups[g], std::vector<std::pair<std::uint32_t, group_ptr>>(neighbours.begin(), neighbours.end())));
+  }
+  for (auto& f : met) f.get();
+}
+
+rank_report report_of(const std::vector<group_ptr>& mine, group_statistics& total) {
+  rank_report r;
+  r.groups = mine.size();
+  for (auto g : mine) {
+    const auto s = tern::call<&group::statistics>(g).get();
+    r.busy += s.seconds;
+    r.triangles += s.triangles;
+    total += s;
+  }
+  r.process = static_cast<std::uint64_t>(getpid());
+  r.peak_mib = peak_mib_of_process();
+  char host[256] = "";
+  gethostname(host, sizeof host - 1);
+  r.host = host;
+  return r;
+}
+
+} // namespace
+
+double meshed::peak_mib() const {
+  std::map<std::pair<std::string, std::uint64_t>, double> processes;
+  for (const auto& r : ranks) processes[{r.host, r.process}] = std::max(processes[{r.host, r.process}], r.peak_mib);
+  return std::accumulate(processes.begin(), processes.end(), 0.0, [](double sum, auto& p) { return sum + p.second; });
+}
+
+double meshed::imbalance() const {
+  double most = 0, sum = 0;
+  for (const auto& r : ranks) {
+    most = std::max(most, r.busy);
+    sum += r.busy;
+  }
+  return sum > 0 ? most / (sum / static_cast<double>(ranks.size())) : 1;
+}
+
+meshed run_job(const domain& sea, const settings& wanted, phase_times so_far) {
+  meshed result;
+  result.times = so_far;
+  tern::stopwatch clock;
+  const auto lap = [&](double& phase) {
+    phase = clock.seconds();
+    clock.restart();
+  };
+  distribution shared;
+  decomposition cut;
+  if (tern::rank() == 0) {
+    shared.sizes = size_field(sea, wanted.sizes);
+    lap(result.times.sizing);
+  }
+  tern::barrier(); // the others' clocks do not matter; rank 0's phases begin together with theirs
+  rank_sizes() = tern::broadcast(std::move(shared.sizes));
+  clock.restart();
+  if (tern::rank() == 0) {
+    cut = decompose(sea, rank_sizes(), {.triangles_per_group = wanted.triangles_per_group, .groups = wanted.groups, .work = wanted.work});
+    lap(result.times.decompose);
+    if (cut.groups.size() < static_cast<std::size_t>(tern::size()))
+      throw tern::error(tern::errc::invalid_argument,
+                        "there are " + std::to_string(tern::size()) + " ranks but only " +
+                            std::to_string(cut.groups.size()) + " subdomains",
+                        "start fewer ranks, or cut smaller subdomains with --group-size or --groups");
+    distribute(cut, shared);
+    result.joints = std::move(cut.joints);
+    result.coarse_triangles = cut.coarse_triangles;
+    result.estimated_triangles = cut.triangles;
+    cut = {};
+  }
+  result.groups = tern::broadcast(std::move(shared.groups));
+  result.owners = tern::broadcast(std::move(shared.owners));
+  lap(result.times.distribute);
+
+  std::vector<group_ptr> mine;
+  for (std::size_t g = 0; g < result.groups.size(); ++g)
+    if (result.owners[g] == tern::rank()) mine.push_back(result.groups[g]);
+
+  progress_begin(result.groups.size(), wanted.quiet);
+  std::uint64_t open = for_each_group<&group::refine>(mine, [](std::size_t) { tern::send<&progress_one>(0); });
+  tern::quiesce(); // every border split has reached its neighbour
+  lap(result.times.refine);
+  for (open = sum_over_ranks(open); open > 0; open = sum_over_ranks(open)) {
+    ++result.rounds;
+    open = for_each_group<&group::follow>(mine, [](std::size_t) {});
+    tern::quiesce();
+  }
+  lap(result.times.exchange);
+  progress_end();
+
+  const rank_report me = report_of(mine, result.total);
+  result.total = tern::reduce(std::move(result.total), [](group_statistics a, const group_statistics& b) {
+    a += b;
+    return a;
+  });
+  result.ranks = tern::gather(me);
+  lap(result.times.statistics);
+  return result;
+}
+
+} // namespace mesh

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Waiting never holds a core: fibers, futures and locks inside one rank.
+#include <cstdio>
+#include <mutex>
+#include <vector>
+
+#include <tern/tern.hpp>
+
+int main(int argc, char** argv) {
+  return tern::run(argc, argv, [] {
+    tern::mutex m;
+    tern::latch ready(100);
+    long sum = 0;
+    std::vector<tern::future<void>> done;
+    for (int i = 1; i <= 100; ++i)
+      done.push_back(tern::async([&, i] {
+        ready.arrive_and_wait(); // a hundred fibers wait here on as few workers as there are
+        std::lock_guard hold(m);
+        sum += i;
+        tern::this_fiber::yield(); // even while holding the lock: it is a fiber's lock
+      }));
+    for (auto& d : done) d.get();
+    if (tern::rank() == 0) std::printf("sum %ld\n", sum);
+    return sum == 5050 ? 0 : 1;
+  });
+}
