@@ -13,6 +13,7 @@ find_package(Threads REQUIRED)
 
 add_library(tern_flags INTERFACE)
 target_compile_options(tern_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor
+  -Wno-missing-field-initializers # members left out of a designated initializer have defaults: that is the point
   $<$<BOOL:${TERN_WERROR}>:-Werror> -fno-semantic-interposition
   $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>) # g++ 12 warns of std::string's own code (GCC bug 105651)
 if(TERN_SANITIZE)

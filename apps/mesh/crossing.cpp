@@ -49,7 +49,7 @@ bool meet(segment s, segment t, point& where) {
 /// Which segments pass through which cell of a uniform grid.
 class buckets {
 public:
-  explicit buckets(const std::vector<segment>& segments) : segments_(segments) {
+  explicit buckets(const std::vector<segment>& segments) {
     low_ = high_ = segments.front().a;
     for (const auto& s : segments)
       for (const auto& p : {s.a, s.b}) {
@@ -63,8 +63,7 @@ public:
     columns_ = static_cast<std::size_t>(width * per_km_) + 1;
     rows_ = static_cast<std::size_t>(height * per_km_) + 1;
     start_.assign(columns_ * rows_ + 1, 0);
-    for (std::size_t i = 0; i < segments.size(); ++i)
-      walk(segments[i], [&](std::size_t c) { ++start_[c + 1]; });
+    for (std::size_t i = 0; i < segments.size(); ++i) walk(segments[i], [&](std::size_t c) { ++start_[c + 1]; });
     for (std::size_t c = 0; c < columns_ * rows_; ++c) start_[c + 1] += start_[c];
     entries_.resize(start_.back());
     std::vector<std::size_t> next(start_.begin(), start_.end() - 1);
@@ -110,7 +109,6 @@ private:
     }
   }
 
-  const std::vector<segment>& segments_;
   point low_, high_;
   double per_km_ = 1;
   std::size_t columns_ = 1, rows_ = 1;

@@ -18,8 +18,8 @@ using tern::errc;
 using tern::error;
 
 constexpr double snap_km = 1e-6;
-constexpr const char* repair_hint =
-    "repair the polygons, for example with QGIS (Fix geometries) or ogr2ogr -makevalid, or choose a box without this place";
+constexpr const char* repair_hint = "repair the polygons, for example with QGIS (Fix geometries) or ogr2ogr "
+                                    "-makevalid, or choose a box without this place";
 
 /// A piece of coast of ring `ring`, land on its left.
 struct edge {
@@ -83,10 +83,12 @@ private:
       extent degrees;
       for (const auto& p : land.rings[r]) {
         if (!std::isfinite(p[0]) || !std::isfinite(p[1]))
-          throw error(errc::invalid_data, "ring " + std::to_string(r) + " of " + source_ + " has a coordinate that is not finite");
+          throw error(errc::invalid_data,
+                      "ring " + std::to_string(r) + " of " + source_ + " has a coordinate that is not finite");
         degrees.add({p[0], p[1]});
       }
-      if (degrees.high.x < box.west || degrees.low.x > box.east || degrees.high.y < box.south || degrees.low.y > box.north)
+      if (degrees.high.x < box.west || degrees.low.x > box.east || degrees.high.y < box.south ||
+          degrees.low.y > box.north)
         continue;
       std::vector<point> ring;
       ring.reserve(land.rings[r].size());
@@ -210,8 +212,8 @@ private:
     }
   }
 
-  /// Whether a ray from `p` crosses the edge. The ray starts a hair's breadth beyond `p`, so that what runs along the line
-  /// through `p` across the ray is behind it.
+  /// Whether a ray from `p` crosses the edge. The ray starts a hair's breadth beyond `p`, so that what runs along the
+  /// line through `p` across the ray is behind it.
   static bool crosses(const edge& e, const point& p, int towards) {
     bool horizontal = towards <= east;
     double pa = horizontal ? p.y : p.x;
@@ -262,11 +264,13 @@ private:
     };
     throw error(errc::invalid_data,
                 "polygons of " + source_ + " cross themselves or each other at longitude, latitude " +
-                    at(sea_.proj, found.where) + ": the segments " + name(found.first) + " and " + name(found.second) + " meet",
+                    at(sea_.proj, found.where) + ": the segments " + name(found.first) + " and " + name(found.second) +
+                    " meet",
                 repair_hint);
   }
 
-  /// Rounding at the box's edge could leave a piece of it on the wrong side: then an odd number of segments meets somewhere.
+  /// Rounding at the box's edge could leave a piece of it on the wrong side: then an odd number of segments meets
+  /// somewhere.
   void refuse_open_ends() const {
     std::vector<point> ends;
     for (const auto& s : sea_.boundary) ends.insert(ends.end(), {s.a, s.b});
@@ -335,8 +339,9 @@ private:
     sea_.area = static_cast<double>(whole - land);
     if (!(sea_.area > 0) || std::fabs(sea_.area - static_cast<double>(around)) > 1e-9 * static_cast<double>(whole)) {
       char buffer[160];
-      std::snprintf(buffer, sizeof buffer, "the polygons' areas leave %.6f km2 of sea in the box, their outline %.6f km2",
-                    sea_.area, static_cast<double>(around));
+      std::snprintf(buffer, sizeof buffer,
+                    "the polygons' areas leave %.6f km2 of sea in the box, their outline %.6f km2", sea_.area,
+                    static_cast<double>(around));
       throw error(errc::invalid_data, "polygons of " + source_ + " overlap: " + buffer, repair_hint);
     }
   }

@@ -14,7 +14,8 @@ void gathered_mesh::check() const {
                                                   std::to_string(rank.size()) + " ranks and " +
                                                   std::to_string(group.size()) + " groups");
   if (points.size() > std::numeric_limits<std::int32_t>::max())
-    throw tern::error(errc::unsupported, "a mesh of " + std::to_string(points.size()) + " points is too large to write");
+    throw tern::error(errc::unsupported,
+                      "a mesh of " + std::to_string(points.size()) + " points is too large to write");
   std::uint32_t largest = 0;
   for (const auto& t : triangles)
     for (std::uint32_t i : t) largest = largest < i ? i : largest;

@@ -59,9 +59,9 @@ void sizing::check() const {
     throw tern::error(tern::errc::invalid_argument, std::string(option) + " is " + text(value) + ": " + rule,
                       std::string("change ") + option + "; lengths are in km");
   };
-  if (!std::isfinite(h_min) || !(h_min > 0)) refuse("--h-min", h_min, "it must be a positive length");
+  if (!std::isfinite(h_min) || !(h_min > 0)) refuse("--hmin", h_min, "it must be a positive length");
   if (!std::isfinite(h_max) || !(h_max >= h_min))
-    refuse("--h-max", h_max, ("it must be finite and at least --h-min, which is " + text(h_min)).c_str());
+    refuse("--hmax", h_max, ("it must be finite and at least --hmin, which is " + text(h_min)).c_str());
   if (!std::isfinite(grade) || !(grade >= 0)) refuse("--grade", grade, "it must be a number that is not negative");
 }
 

@@ -23,8 +23,8 @@ using tern::errc;
 using tern::error;
 
 constexpr int deepest_collection = 64;
-constexpr const char* wanted_formats =
-    "give land polygons as GeoJSON or TopoJSON, longitude and latitude in degrees (for example apps/mesh/data/land-50m.json)";
+constexpr const char* wanted_formats = "give land polygons as GeoJSON or TopoJSON, longitude and latitude in degrees "
+                                       "(for example apps/mesh/data/land-50m.json)";
 
 std::string text(double value) {
   char buffer[40];
@@ -78,8 +78,8 @@ position checked(double longitude, double latitude, const place& at) {
     refuse(at, "(" + text(longitude) + ", " + text(latitude) + ") is no longitude and latitude",
            "coordinates must be degrees, longitude in [-180, 180] and latitude in [-90, 90] (EPSG:4326); reproject the "
            "file with ogr2ogr -t_srs EPSG:4326");
-  // In steps of 2^-40 degrees (0.1 micrometres) a full turn is added and taken away without rounding, so that copies of a
-  // point on either end of the map agree.
+  // In steps of 2^-40 degrees (0.1 micrometres) a full turn is added and taken away without rounding, so that copies of
+  // a point on either end of the map agree.
   constexpr double steps = 1099511627776.0;
   return {std::round(longitude * steps) / steps, latitude};
 }
@@ -173,7 +173,8 @@ public:
     auto type = value.is_object() ? value.find("type") : value.end();
     if (!value.is_object() || type == value.end() || !(type->is_string() || type->is_null()))
       throw error(errc::invalid_data,
-                  at_.path + ": feature " + std::to_string(at_.feature) + " is no geometry: it has no 'type'", wanted_formats);
+                  at_.path + ": feature " + std::to_string(at_.feature) + " is no geometry: it has no 'type'",
+                  wanted_formats);
     if (type->is_null()) return;
     const std::string name = *type;
     if (name == "FeatureCollection") return each(value, "features", depth);
@@ -198,7 +199,8 @@ private:
     for (auto [key, target] : {std::pair{"scale", &scale_}, std::pair{"translate", &translate_}}) {
       const json pair = transform->is_object() ? transform->value(key, json()) : json();
       if (!pair.is_array() || pair.size() != 2 || !pair[0].is_number() || !pair[1].is_number())
-        throw error(errc::invalid_data, at_.path + ": the transform's '" + key + "' is not two numbers", wanted_formats);
+        throw error(errc::invalid_data, at_.path + ": the transform's '" + key + "' is not two numbers",
+                    wanted_formats);
       *target = {pair[0].get<double>(), pair[1].get<double>()};
     }
   }
@@ -303,7 +305,8 @@ private:
       bool wrapped = value.is_number_unsigned() && index < 0;
       auto which = static_cast<std::uint64_t>(index < 0 ? ~index : index);
       if (wrapped || which >= decoded_.size())
-        refuse(at_, "arc " + value.dump() + " does not exist: the file has " + std::to_string(decoded_.size()) + " arcs",
+        refuse(at_,
+               "arc " + value.dump() + " does not exist: the file has " + std::to_string(decoded_.size()) + " arcs",
                "the file is damaged; fetch it again");
       ring piece = arc(which);
       if (index < 0) std::reverse(piece.begin(), piece.end());
@@ -330,8 +333,9 @@ json parse(const std::string& content, const std::string& path) {
   } catch (const json::exception& e) {
     std::string what = e.what(); // "[json.exception.parse_error.101] parse error at line 1, column 7: …"
     if (auto end = what.find("] "); what.starts_with("[json.") && end != std::string::npos) what.erase(0, end + 2);
-    throw error(errc::invalid_data, path + " is not JSON or was cut short (" + std::to_string(content.size()) +
-                                        " bytes): " + what.substr(0, 300),
+    throw error(errc::invalid_data,
+                path + " is not JSON or was cut short (" + std::to_string(content.size()) +
+                    " bytes): " + what.substr(0, 300),
                 wanted_formats);
   }
 }
@@ -345,27 +349,29 @@ land_polygons read_land(const std::string& path, const std::string& object) {
   const json root = parse(content, path);
   auto type = root.is_object() ? root.find("type") : root.end();
   if (!root.is_object() || type == root.end() || !type->is_string())
-    throw error(errc::invalid_data, path + " is JSON but neither GeoJSON nor TopoJSON: it has no 'type'", wanted_formats);
+    throw error(errc::invalid_data, path + " is JSON but neither GeoJSON nor TopoJSON: it has no 'type'",
+                wanted_formats);
   land_polygons land;
   land.source = path;
   place at;
   at.path = path;
   const std::string name = *type;
-  constexpr std::array known = {"FeatureCollection", "Feature", "GeometryCollection", "Polygon", "MultiPolygon",
-                                "Point", "MultiPoint", "LineString", "MultiLineString"};
+  constexpr std::array known = {"FeatureCollection", "Feature",      "GeometryCollection",
+                                "Polygon",           "MultiPolygon", "Point",
+                                "MultiPoint",        "LineString",   "MultiLineString"};
   if (name == "Topology")
     reader(land, at).topology(root, object);
   else if (std::find(known.begin(), known.end(), name) == known.end())
-    throw error(errc::invalid_data, path + " is JSON of type '" + name.substr(0, 40) + "', neither GeoJSON nor TopoJSON",
-                wanted_formats);
+    throw error(errc::invalid_data,
+                path + " is JSON of type '" + name.substr(0, 40) + "', neither GeoJSON nor TopoJSON", wanted_formats);
   else
     reader(land, at).geometry(root, 0);
   if (land.rings.empty())
-    throw error(errc::invalid_data,
-                land.source + " has no land polygon" +
-                    (land.skipped ? "; " + std::to_string(land.skipped) + " rings have fewer than three distinct points"
-                                  : ""),
-                wanted_formats);
+    throw error(
+        errc::invalid_data,
+        land.source + " has no land polygon" +
+            (land.skipped ? "; " + std::to_string(land.skipped) + " rings have fewer than three distinct points" : ""),
+        wanted_formats);
   return land;
 }
 

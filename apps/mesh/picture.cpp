@@ -2,6 +2,7 @@
 #include "picture.hpp"
 
 #include "output_file.hpp"
+#include "palette.hpp"
 #include "raster.hpp"
 
 #include <cairo.h>
@@ -16,40 +17,6 @@
 
 namespace mesh {
 namespace {
-
-constexpr colour paper{252, 251, 248}, ink{38, 46, 58}, faint{112, 120, 132}, sand{241, 234, 220}, shore{74, 62, 48};
-
-/// Hues that stay apart for colour-blind readers (after Okabe and Ito, and Tol), muted to sit beside sand.
-constexpr colour hues[] = {{61, 124, 168},  {232, 150, 84},  {86, 163, 136}, {146, 122, 186},
-                           {214, 183, 84},  {126, 190, 220}, {190, 94, 120}, {120, 134, 92}};
-constexpr std::size_t hue_count = std::size(hues);
-
-/// Viridis (Smith and van der Walt, 2015) at equal steps.
-constexpr colour viridis[] = {{68, 1, 84},    {72, 26, 108},  {71, 47, 125},  {65, 68, 135},  {57, 86, 140},  {49, 104, 142},
-                              {42, 120, 142}, {35, 136, 142}, {31, 152, 139}, {34, 168, 132}, {53, 183, 121}, {84, 197, 104},
-                              {122, 209, 81}, {165, 219, 54}, {210, 226, 27}, {253, 231, 37}};
-
-/// \param t 0 (small: bright) to 1 (large: dark, as deep water is).
-colour size_colour(double t) {
-  double at = (1 - std::clamp(t, 0.0, 1.0)) * (std::size(viridis) - 1);
-  auto i = std::min(static_cast<std::size_t>(at), std::size(viridis) - 2);
-  return mix(viridis[i], viridis[i + 1], at - static_cast<double>(i));
-}
-
-colour rank_colour(std::size_t rank) {
-  colour base = hues[rank % hue_count];
-  switch (rank / hue_count % 3) { // more ranks than hues: lighter, then darker
-  case 1: return mix(base, {255, 255, 255}, 0.4);
-  case 2: return mix(base, {0, 0, 0}, 0.3);
-  default: return base;
-  }
-}
-
-/// Groups beside each other are mostly numbered beside each other, so steps of 3 in 7 shades tell them apart.
-colour group_shade(colour base, std::uint32_t group) {
-  double shade = (static_cast<double>(group * 3ULL % 7) - 3) / 3;
-  return shade > 0 ? mix(base, {255, 255, 255}, 0.20 * shade) : mix(base, {12, 20, 40}, -0.15 * shade);
-}
 
 std::string text(const char* format, double value) {
   char buffer[64];
@@ -93,17 +60,20 @@ double longest_edge(const gathered_mesh& m, const std::array<std::uint32_t, 3>& 
 /// What the picture says about the mesh, from one pass over it.
 struct summary {
   double smallest = 1, largest = 1, fine = 1; ///< longest edges, km; `fine`: 5 % of the triangles are smaller
-  double bar_low = 1, bar_high = 1;           ///< ends of the colour bar: all but 1/1000 at each end
+  double bar_low = 1, bar_high = 2;           ///< ends of the colour bar: all but 1/1000 at each end
   std::size_t ranks = 0, groups = 0;
   std::vector<std::size_t> by_rank;
+  std::vector<float> edges;           ///< the longest of each triangle, km
+  std::vector<std::size_t> histogram; ///< of edges, 32 bins to a factor of two, from 2^-16 km
 
   explicit summary(const gathered_mesh& m) {
-    constexpr int bins = 1024;
-    std::vector<std::size_t> histogram(bins, 0);
+    histogram.assign(bins, 0);
+    edges.reserve(m.triangles.size());
     double low = std::numeric_limits<double>::max(), high = 0;
     std::vector<char> group_seen;
     for (std::size_t i = 0; i < m.triangles.size(); ++i) {
       double edge = longest_edge(m, m.triangles[i]);
+      edges.push_back(static_cast<float>(edge));
       low = std::min(low, edge);
       high = std::max(high, edge);
       ++histogram[bin(edge)];
@@ -121,23 +91,26 @@ struct summary {
     largest = high;
     auto quantile = [&](double share) {
       std::size_t wanted = static_cast<std::size_t>(share * static_cast<double>(m.triangles.size())), sum = 0;
-      for (int b = 0; b < bins; ++b)
-        if ((sum += histogram[static_cast<std::size_t>(b)]) > wanted) return std::exp2(b / 32.0 - 16);
+      for (std::size_t b = 0; b < bins; ++b)
+        if ((sum += histogram[b]) > wanted) return bin_start(b);
       return high;
     };
     fine = std::clamp(quantile(0.05), low, high);
     bar_low = std::clamp(quantile(0.001), low, high);
     bar_high = std::clamp(quantile(0.999) * 1.02, low, high);
-    if (!(bar_high > bar_low * 1.05)) {
-      bar_low /= 1.05;
-      bar_high *= 1.05;
+    if (const double wider = 2.5 / (bar_high / bar_low); wider > 1) { // so that the bar has a labelled size
+      bar_low /= std::sqrt(wider);
+      bar_high *= std::sqrt(wider);
     }
   }
 
-private:
-  static std::size_t bin(double edge) { // 32 to a factor of two, from 2^-16 to 2^16 km
-    return static_cast<std::size_t>(std::clamp((std::log2(static_cast<float>(edge)) + 16) * 32, 0.0F, 1023.0F));
+  static double bin_start(std::size_t bin) { return std::exp2(static_cast<double>(bin) / 32 - 16); }
+  static std::size_t bin(double edge) {
+    return static_cast<std::size_t>(std::clamp((std::log2(static_cast<float>(edge)) + 16) * 32, 0.0F, bins - 1.0F));
   }
+
+private:
+  static constexpr std::size_t bins = 1024;
 };
 
 /// Where a magnifier of `side` km shows most: coast, sea, many triangles, ranks and groups that meet.
@@ -196,6 +169,9 @@ class painter {
 public:
   painter(const gathered_mesh& m, const domain& sea, const picture_style& style)
       : mesh_(m), sea_(sea), style_(style), about_(m), unit_(std::clamp(style.width, 600, 8000) / 2000.0) {
+    for (int k = 0; k < 256; ++k) sizes_.push_back(size_colour(k / 255.0));
+    log_bar_low_ = static_cast<float>(std::log2(about_.bar_low));
+    per_log_bar_ = static_cast<float>(1 / std::log2(about_.bar_high / about_.bar_low));
     lay_out();
     surface_.reset(cairo_image_surface_create(CAIRO_FORMAT_RGB24, width_, height_));
     context_.reset(cairo_create(surface_.get()));
@@ -264,10 +240,11 @@ private:
       height_ = static_cast<int>(inset_.y + panel + 60 * unit_);
       width_ = static_cast<int>(2000 * unit_);
     } else {
-      inset_ = {map_.x + width + gap, map_.y, panel, panel};
+      const double legend_height = 470 * unit_;
+      inset_ = {map_.x + width + gap, map_.y, panel, std::clamp(map_.height - legend_height, panel, 1.4 * panel)};
       legend_x_ = inset_.x;
-      legend_y_ = map_.y + (style_.inset ? panel + 66 * unit_ : 0);
-      double needed = legend_y_ + (style_.colour == colour_by::rank ? 480 : 420) * unit_;
+      legend_y_ = map_.y + (style_.inset ? inset_.height + 66 * unit_ : 0);
+      double needed = legend_y_ + legend_height;
       height_ = static_cast<int>(std::max(map_.y + height + below, needed));
       // A narrow box leaves the title more room than itself.
       width_ = static_cast<int>(inset_.x + panel + right);
@@ -275,27 +252,32 @@ private:
     map_view_ = {sea_.low, width / box_width, static_cast<int>(width), static_cast<int>(height)};
   }
 
-  colour colour_of(std::size_t i, double edge) const {
-    if (style_.colour == colour_by::rank) return group_shade(rank_colour(mesh_.rank[i]), mesh_.group[i]);
-    float share = (std::log2(static_cast<float>(edge)) - static_cast<float>(std::log2(about_.bar_low))) /
-                  static_cast<float>(std::log2(about_.bar_high / about_.bar_low));
+  colour colour_of(std::size_t i, float edge) {
+    if (style_.colour == colour_by::rank) {
+      if (mesh_.rank[i] != last_rank_ || mesh_.group[i] != last_group_) {
+        last_rank_ = mesh_.rank[i];
+        last_group_ = mesh_.group[i];
+        last_colour_ = group_shade(rank_colour(last_rank_), last_group_);
+      }
+      return last_colour_;
+    }
+    float share = (std::log2(edge) - log_bar_low_) * per_log_bar_;
     return sizes_[static_cast<std::size_t>(std::clamp(share, 0.0F, 1.0F) * 255 + 0.5F)];
   }
 
   void fill_map(const view& seen, const rectangle& to, int samples) {
-    if (sizes_.empty())
-      for (int k = 0; k < 256; ++k) sizes_.push_back(size_colour(k / 255.0));
     raster canvas(seen, samples, sand);
     const double east = seen.low.x + seen.width / seen.scale, north = seen.low.y + seen.height / seen.scale;
+    const auto pixels_per_km = static_cast<float>(seen.scale / unit_);
     for (std::size_t i = 0; i < mesh_.triangles.size(); ++i) {
       const auto& t = mesh_.triangles[i];
       const point &a = mesh_.points[t[0]], &b = mesh_.points[t[1]], &c = mesh_.points[t[2]];
       if (std::max({a.x, b.x, c.x}) < seen.low.x || std::min({a.x, b.x, c.x}) > east ||
           std::max({a.y, b.y, c.y}) < seen.low.y || std::min({a.y, b.y, c.y}) > north)
         continue;
-      double edge = longest_edge(mesh_, t), pixels = edge * seen.scale / unit_;
+      const float edge = about_.edges[i];
       // Lines around triangles of a few pixels would only darken the sea.
-      float visible = static_cast<float>(std::clamp((pixels - 3.0) / 6.0, 0.0, 1.0));
+      float visible = std::clamp((edge * pixels_per_km - 3) / 6, 0.0F, 1.0F);
       canvas.draw(a, b, c, colour_of(i, edge), 0.62F * visible * visible * (3 - 2 * visible));
     }
     cairo_surface_flush(surface_.get());
@@ -340,8 +322,8 @@ private:
     const point low = sea_.proj.to_degrees(sea_.low), high = sea_.proj.to_degrees(sea_.high);
     const double per_degree = map_.width / (high.x - low.x), per_degree_north = map_.height / (high.y - low.y);
     double step = 90;
-    for (double candidate : {45.0, 30.0, 20.0, 10.0, 5.0, 2.0, 1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001,
-                             0.0005, 0.0002, 0.0001})
+    for (double candidate : {45.0, 30.0, 20.0, 10.0, 5.0, 2.0, 1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002,
+                             0.001, 0.0005, 0.0002, 0.0001})
       if (candidate * per_degree_north >= 120 * unit_ && candidate * per_degree >= 120 * unit_) step = candidate;
     auto lines = [&](double from, double to, auto&& draw) {
       for (auto k = static_cast<long>(std::ceil(from / step - 1e-9)); static_cast<double>(k) * step <= to + 1e-9; ++k)
@@ -370,25 +352,32 @@ private:
     const double shorter = std::min(sea_.high.x - sea_.low.x, sea_.high.y - sea_.low.y);
     double side = style_.inset_km > 0 && std::isfinite(style_.inset_km) ? style_.inset_km : 48 * about_.fine;
     side = std::min(side, shorter / 2);
+    const double tall = side * inset_.height / inset_.width;
     point centre = style_.inset_degrees ? sea_.proj.to_km(style_.inset_degrees->x, style_.inset_degrees->y)
                                         : interesting_place(mesh_, sea_, side);
-    auto keep_inside = [&](double value, double low, double high) {
-      return std::clamp(std::isfinite(value) ? value : low, low + side / 2, std::max(low + side / 2, high - side / 2));
+    auto keep_inside = [](double value, double low, double high, double extent) {
+      return std::clamp(std::isfinite(value) ? value : low, low + extent / 2,
+                        std::max(low + extent / 2, high - extent / 2));
     };
-    centre = {keep_inside(centre.x, sea_.low.x, sea_.high.x), keep_inside(centre.y, sea_.low.y, sea_.high.y)};
+    centre = {keep_inside(centre.x, sea_.low.x, sea_.high.x, side),
+              keep_inside(centre.y, sea_.low.y, sea_.high.y, tall)};
     inset_.x = std::round(inset_.x);
     inset_.y = std::round(inset_.y);
-    inset_.width = inset_.height = std::round(inset_.width);
-    view seen{{centre.x - side / 2, centre.y - side / 2}, inset_.width / side, static_cast<int>(inset_.width),
+    inset_.width = std::round(inset_.width);
+    inset_.height = std::round(inset_.height);
+    view seen{{centre.x - side / 2, centre.y - tall / 2},
+              inset_.width / side,
+              static_cast<int>(inset_.width),
               static_cast<int>(inset_.height)};
     fill_map(seen, inset_, 3);
     draw_coast(seen, inset_, 2.4);
 
-    rectangle spot{map_.x + map_view_.x(seen.low.x), map_.y + map_view_.y(seen.low.y + side), side * map_view_.scale,
-                   side * map_view_.scale};
+    rectangle spot{map_.x + map_view_.x(seen.low.x), map_.y + map_view_.y(seen.low.y + tall), side * map_view_.scale,
+                   tall * map_view_.scale};
     const double least = 9 * unit_; // a place too small to see is marked by a larger square
     if (spot.width < least)
-      spot = {spot.x - (least - spot.width) / 2, spot.y - (least - spot.height) / 2, least, least};
+      spot = {spot.x - (least - spot.width) / 2, spot.y - (least - spot.height) / 2, least,
+              std::max(least, spot.height)};
     cairo_t* c = context_.get();
     auto leader = [&] {
       double x0 = wide_ ? spot.x : spot.x + spot.width, y0 = wide_ ? spot.y + spot.height : spot.y;
@@ -427,8 +416,11 @@ private:
     auto several = [](std::size_t n, const char* what) { return grouped(n) + " " + what + (n == 1 ? "" : "s"); };
     if (subtitle.empty())
       subtitle = several(mesh_.triangles.size(), "triangle") + " in " + several(about_.groups, "group") + " on " +
-                 several(about_.ranks, "rank") + ", longest edges from " + length_text(about_.smallest) + " to " +
-                 length_text(about_.largest);
+                 several(about_.ranks, "rank");
+    if (style_.subtitle.empty() && !mesh_.triangles.empty()) {
+      const std::string from = length_text(about_.smallest), to = length_text(about_.largest);
+      subtitle += from == to ? ", longest edges " + from : ", longest edges from " + from + " to " + to;
+    }
     write_text(map_.x, 66 * unit_, title, 40, ink, 0, true, width_ - map_.x - 30 * unit_);
     write_text(map_.x, 104 * unit_, subtitle, 21, faint, 0, false, width_ - map_.x - 30 * unit_);
   }
@@ -448,7 +440,8 @@ private:
           ++left_out;
           continue;
         }
-        double at_x = x + static_cast<double>(shown / rows) * width / 2, at_y = y + static_cast<double>(shown % rows) * 38 * unit_;
+        double at_x = x + static_cast<double>(shown / rows) * width / 2,
+               at_y = y + static_cast<double>(shown % rows) * 38 * unit_;
         for (std::uint32_t k = 0; k < 5; ++k) { // the shades of its groups
           set(group_shade(rank_colour(r), k));
           cairo_rectangle(c, at_x + k * 12 * unit_, at_y, 12.5 * unit_, 24 * unit_);
@@ -456,41 +449,63 @@ private:
         }
         bool one_column = about_.ranks <= rows;
         write_text(at_x + 74 * unit_, at_y + 19 * unit_,
-                   std::to_string(r) + (one_column ? "   " + grouped(about_.by_rank[r]) + " triangles" : ""), 19, ink, 0);
+                   std::to_string(r) + (one_column ? "   " + grouped(about_.by_rank[r]) + " triangles" : ""), 19, ink,
+                   0);
         ++shown;
       }
       y += static_cast<double>(std::min(std::max(shown, std::size_t{1}), rows)) * 38 * unit_ + 20 * unit_;
-      write_text(x, y, left_out ? "and " + std::to_string(left_out) + " more ranks; shades are groups" : "Shades of a hue are groups of that rank",
+      write_text(x, y,
+                 left_out ? "and " + std::to_string(left_out) + " more ranks; shades are groups"
+                          : "Shades of a hue are groups of that rank",
                  17, faint, 0);
     } else {
-      write_text(x, y, "Longest edge", 22, ink, 0, true);
-      y += 18 * unit_;
-      const double ratio = std::log(about_.bar_high / about_.bar_low);
-      for (int k = 0; k < 215; ++k) {
-        set(size_colour((k + 0.5) / 215));
-        cairo_rectangle(c, x + k * width / 215, y, width / 215 + 0.5 * unit_, 28 * unit_);
-        cairo_fill(c);
-      }
-      frame({x, y, width, 28 * unit_}, 1);
-      double free = -1e9; // x from which a label fits
-      for (int power = -6; power <= 4; ++power)
-        for (double digit : {1.0, 2.0, 5.0}) {
-          double km = digit * std::pow(10, power), at = std::log(km / about_.bar_low) / ratio;
-          if (at < -1e-9 || at > 1 + 1e-9) continue;
-          double tick = x + at * width;
-          set(ink);
-          cairo_set_line_width(c, 1.2 * unit_);
-          cairo_move_to(c, tick, y + 28 * unit_);
-          cairo_line_to(c, tick, y + 36 * unit_);
-          cairo_stroke(c);
-          if (tick - 24 * unit_ < free) continue;
-          write_text(tick, y + 56 * unit_, text("%.6g", km), 18, ink, 0.5);
-          free = tick + 24 * unit_;
-        }
-      y += 84 * unit_;
-      write_text(x, y, "km, logarithmic", 17, faint, 0);
+      y = size_legend(x, y, width);
     }
     scale_bar(x, y + 56 * unit_);
+  }
+
+  /// How many triangles have which size, over the colours' bar. \return where the next thing may be.
+  double size_legend(double x, double y, double width) {
+    cairo_t* c = context_.get();
+    write_text(x, y, "Triangles by longest edge", 22, ink, 0, true);
+    y += 16 * unit_;
+    const double tallest = 120 * unit_, ratio = std::log(about_.bar_high / about_.bar_low);
+    auto place = [&](double km) { return std::log(km / about_.bar_low) / ratio; };
+    const std::size_t first = summary::bin(about_.bar_low), last = summary::bin(about_.bar_high);
+    std::size_t most = 1;
+    for (std::size_t b = first; b <= last; ++b) most = std::max(most, about_.histogram[b]);
+    for (std::size_t b = first; b <= last && !about_.edges.empty(); ++b) {
+      double from = std::clamp(place(summary::bin_start(b)), 0.0, 1.0),
+             to = std::clamp(place(summary::bin_start(b + 1)), 0.0, 1.0);
+      double high = tallest * static_cast<double>(about_.histogram[b]) / static_cast<double>(most);
+      set(size_colour((from + to) / 2));
+      cairo_rectangle(c, x + from * width, y + tallest - high, std::max(0.0, (to - from) * width - unit_), high);
+      cairo_fill(c);
+    }
+    y += tallest + 6 * unit_;
+    for (int k = 0; k < 215; ++k) {
+      set(size_colour((k + 0.5) / 215));
+      cairo_rectangle(c, x + k * width / 215, y, width / 215 + 0.5 * unit_, 22 * unit_);
+      cairo_fill(c);
+    }
+    frame({x, y, width, 22 * unit_}, 1);
+    double free = -1e9; // where a label fits
+    set(ink);
+    cairo_set_line_width(c, 1.2 * unit_);
+    for (int power = -6; power <= 4; ++power)
+      for (int digit = 1; digit <= 9; ++digit) {
+        double km = digit * std::pow(10, power), at = place(km), tick = x + at * width;
+        if (at < -1e-9 || at > 1 + 1e-9) continue;
+        bool labelled = digit == 1 || digit == 2 || digit == 5 || (digit == 3 && ratio < 4);
+        cairo_move_to(c, tick, y + 22 * unit_);
+        cairo_line_to(c, tick, y + (labelled ? 31 : 27) * unit_);
+        cairo_stroke(c);
+        if (!labelled || tick - 24 * unit_ < free) continue;
+        write_text(tick, y + 51 * unit_, text("%.6g", km), 18, ink, 0.5);
+        free = tick + 24 * unit_;
+      }
+    write_text(x, y + 80 * unit_, "km, logarithmic", 17, faint, 0);
+    return y + 80 * unit_;
   }
 
   void scale_bar(double x, double y) {
@@ -504,10 +519,8 @@ private:
     frame({x, y, pixels, 9 * unit_}, 1.2);
     write_text(x + pixels + 12 * unit_, y + 11 * unit_, length_text(km), 19, ink, 0);
     write_text(x, y + 40 * unit_, "Equidistant cylindrical projection; scale at its middle", 15, faint, 0);
-    write_text(x, y + 64 * unit_, "Land: " + land_note(), 15, faint, 0);
+    write_text(x, y + 64 * unit_, "Coast: " + grouped(sea_.coast) + " segments in the box", 15, faint, 0);
   }
-
-  std::string land_note() const { return grouped(sea_.coast) + " pieces of coast in the box"; }
 
   void set(colour c) { cairo_set_source_rgb(context_.get(), c.red / 255.0, c.green / 255.0, c.blue / 255.0); }
 
@@ -522,7 +535,8 @@ private:
   void write_text(double x, double y, const std::string& what, double size, colour in, double anchor, bool bold = false,
                   double most = 0) {
     cairo_t* c = context_.get();
-    cairo_select_font_face(c, "sans-serif", CAIRO_FONT_SLANT_NORMAL, bold ? CAIRO_FONT_WEIGHT_BOLD : CAIRO_FONT_WEIGHT_NORMAL);
+    cairo_select_font_face(c, "sans-serif", CAIRO_FONT_SLANT_NORMAL,
+                           bold ? CAIRO_FONT_WEIGHT_BOLD : CAIRO_FONT_WEIGHT_NORMAL);
     cairo_set_font_size(c, size * unit_);
     cairo_text_extents_t extents;
     cairo_text_extents(c, what.c_str(), &extents);
@@ -546,6 +560,9 @@ private:
   int width_ = 1, height_ = 1;
   view map_view_;
   std::vector<colour> sizes_;
+  float log_bar_low_ = 0, per_log_bar_ = 1;
+  std::uint32_t last_rank_ = 0xffffffff, last_group_ = 0;
+  colour last_colour_;
   struct release {
     void operator()(cairo_surface_t* s) const { cairo_surface_destroy(s); }
     void operator()(cairo_t* c) const { cairo_destroy(c); }

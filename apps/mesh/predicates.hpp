@@ -7,7 +7,8 @@
 
 namespace mesh {
 
-/// \return positive if `a`, `b`, `c` turn left (counterclockwise), negative if right, 0 if on a line. Exact (a filter, then
+/// \return positive if `a`, `b`, `c` turn left (counterclockwise), negative if right, 0 if on a line. Exact (a filter,
+/// then
 ///   an expansion: Shewchuk, "Adaptive precision floating-point arithmetic", 1997).
 int orient2d(const point& a, const point& b, const point& c);
 

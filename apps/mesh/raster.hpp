@@ -19,8 +19,8 @@ colour mix(colour a, colour b, double share);
 
 /// A rectangle of the plane seen on a rectangle of pixels, y upwards in km and downwards in pixels.
 struct view {
-  point low;             ///< south-west corner, km
-  double scale = 1;      ///< pixels per km
+  point low;                 ///< south-west corner, km
+  double scale = 1;          ///< pixels per km
   int width = 1, height = 1; ///< pixels
   double x(double km) const { return (km - low.x) * scale; }
   double y(double km) const { return height - (km - low.y) * scale; }
@@ -31,7 +31,8 @@ class raster {
 public:
   /// \param samples along a side of a pixel.
   raster(const view& seen, int samples, colour background);
-  /// Fills a triangle (either orientation). A line of about a pixel, half of it inside, darkens its edges by `edge` (0 to 1).
+  /// Fills a triangle (either orientation). A line of about a pixel, half of it inside, darkens its edges by `edge` (0
+  /// to 1).
   void draw(const point& a, const point& b, const point& c, colour fill, float edge);
   /// Averages the samples into 32-bit pixels 0xffRRGGBB.
   void resolve(unsigned char* pixels, int stride) const;

@@ -16,14 +16,15 @@ namespace mesh {
 class size_field {
 public:
   size_field() = default;
-  /// \param spacing_km distance between grid points; 0: the box's longer side / 1600, at most 1 km (default region: 1 km),
+  /// \param spacing_km distance between grid points; 0: the box's longer side / 1600, at most 1 km (default region: 1
+  /// km),
   ///   more where that would need over 16 million grid points.
   /// \throws tern::error(invalid_argument) for a sizing, spacing or domain that cannot be right.
   size_field(const domain& sea, const sizing& wanted, double spacing_km = 0);
 
-  /// Distance to the nearest coast segment (edges of the box don't count), km; 1e30 without a coast. The distance at grid
-  /// points is that to the segment itself; between them it is interpolated, so it errs by at most about `spacing()`.
-  /// Outside the box: the value at the nearest point of the grid.
+  /// Distance to the nearest coast segment (edges of the box don't count), km; 1e30 without a coast. The distance at
+  /// grid points is that to the segment itself; between them it is interpolated, so it errs by at most about
+  /// `spacing()`. Outside the box: the value at the nearest point of the grid.
   double distance(double x, double y) const {
     double column = std::min(std::max(0.0, (x - low_.x) * per_km_), last_column_);
     double row = std::min(std::max(0.0, (y - low_.y) * per_km_), last_row_);
@@ -57,8 +58,8 @@ private:
   sizing sizes_;
   point low_;
   double per_km_ = 1, last_column_ = 1, last_row_ = 1;
-  double at_coast_ = 5;                                    ///< h where the distance is 0
-  std::uint32_t columns_ = 2, rows_ = 2;                   ///< grid points, at least 2 each way
+  double at_coast_ = 5;                                        ///< h where the distance is 0
+  std::uint32_t columns_ = 2, rows_ = 2;                       ///< grid points, at least 2 each way
   std::vector<float> distance_ = {1e30F, 1e30F, 1e30F, 1e30F}; ///< km, by rows from the south-west corner
 };
 

@@ -42,16 +42,18 @@ void write_vtu(const std::string& path, const gathered_mesh& mesh, const domain&
   std::uint64_t offset = 0;
   auto declare = [&](const array_header& a) {
     char line[200];
-    std::snprintf(line, sizeof line,
-                  "<DataArray type=\"%s\" Name=\"%s\" NumberOfComponents=\"%d\" format=\"appended\" offset=\"%llu\"/>\n",
-                  a.type, a.name, a.components, static_cast<unsigned long long>(offset));
+    std::snprintf(
+        line, sizeof line,
+        "<DataArray type=\"%s\" Name=\"%s\" NumberOfComponents=\"%d\" format=\"appended\" offset=\"%llu\"/>\n", a.type,
+        a.name, a.components, static_cast<unsigned long long>(offset));
     offset += sizeof(std::uint64_t) + a.bytes;
     file.put(std::string(line));
   };
   point low = sea.proj.to_degrees(sea.low), high = sea.proj.to_degrees(sea.high);
   char box[200];
   std::snprintf(box, sizeof box, "%.10g %.10g %.10g %.10g", low.x, low.y, high.x, high.y);
-  file.put("<?xml version=\"1.0\"?>\n<!-- Lengths in km: equidistant cylindrical projection of the box named below, which is "
+  file.put("<?xml version=\"1.0\"?>\n<!-- Lengths in km: equidistant cylindrical projection of the box named below, "
+           "which is "
            "in degrees. -->\n<VTKFile type=\"UnstructuredGrid\" version=\"1.0\" byte_order=\"LittleEndian\" "
            "header_type=\"UInt64\">\n<UnstructuredGrid>\n<FieldData>\n<DataArray type=\"Float64\" "
            "Name=\"west_south_east_north\" NumberOfTuples=\"4\" format=\"ascii\">" +

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// A job that ends in the way its first argument says.
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include <tern/base/error.hpp>
+#include <tern/net/collectives.hpp>
+#include <tern/net/message.hpp>
+#include <tern/net/runtime.hpp>
+
+namespace {
+
+void fail_in_handler(const std::string& what) { throw std::domain_error(what); }
+
+// Ranks that do not fail: one waits in the runtime, the others compute and never look at the network.
+[[noreturn]] void go_on_for_ever() {
+  if (tern::rank() == 0) tern::barrier();
+  for (;;) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+}
+
+int ends(std::string_view how, int number) {
+  if (how == "hello") {
+    const int ranks = tern::allreduce(1, std::plus<>());
+    if (tern::rank() == 0) std::printf("hello from %d\n", ranks);
+    return 0;
+  }
+  if (how == "throw") {
+    if (tern::rank() == number) throw std::out_of_range("no such cell");
+    go_on_for_ever();
+  }
+  if (how == "throw-tern") {
+    if (tern::rank() == number) throw tern::error(tern::errc::io, "the disk is full", "empty it");
+    go_on_for_ever();
+  }
+  if (how == "throw-int") {
+    if (tern::rank() == number) throw 7;
+    go_on_for_ever();
+  }
+  if (how == "throw-handler") {
+    if (tern::rank() == 0) tern::send<&fail_in_handler>(number, "bad cell");
+    if (tern::rank() == number) tern::barrier(); // a main fiber that computes would keep its only worker from handlers
+    go_on_for_ever();
+  }
+  if (how == "rank-as-code") return 3 + tern::rank();
+  if (how == "one-fails") return tern::rank() == number ? 5 : 0;
+  if (how == "code") return tern::rank() == tern::size() - 1 ? number : 0;
+  std::fprintf(stderr, "there is no ending '%s'\n", std::string(how).c_str());
+  return 99;
+}
+
+int run_twice(int argc, char** argv) {
+  int sum = 0;
+  const int first = tern::run(argc, argv, [&] { sum += tern::allreduce(1, std::plus<>()) * (tern::rank() == 0); });
+  const int second = tern::run(argc, argv, [&] { sum += tern::allreduce(10, std::plus<>()) * (tern::rank() == 0); });
+  std::printf("codes %d %d, sum %d\n", first, second, sum);
+  return first ? first : second;
+}
+
+int ask_too_early(int argc, char** argv) {
+  const auto ask = [](const char* when) {
+    try {
+      static_cast<void>(tern::rank());
+      std::printf("%s: no error\n", when);
+    } catch (const tern::error& e) {
+      std::printf("%s: %s\n", when, e.what());
+    }
+  };
+  ask("before");
+  const int code = tern::run(argc, argv, [] {});
+  ask("after");
+  return code;
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  const std::string how = argc > 1 ? argv[1] : "hello";
+  const int number = argc > 2 ? std::atoi(argv[2]) : 0;
+  if (how == "twice") return run_twice(argc, argv);
+  if (how == "ask-early") return ask_too_early(argc, argv);
+  if (how == "void") return tern::run(argc, argv, [] { tern::barrier(); });
+  return tern::run(argc, argv, [&] { return ends(how, number); });
+}

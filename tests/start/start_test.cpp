@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Jobs that cannot start, or fail: each ends all its ranks in time, with its exit code and one clear message.
+#include "child.hpp"
+
+#include <filesystem>
+#include <fstream>
+#include <optional>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+namespace {
+
+namespace fs = std::filesystem;
+using start::count;
+using start::ending;
+using strings = std::vector<std::string>;
+using variables = std::map<std::string, std::string>;
+
+ending alone(const char* program, const strings& arguments, variables environment = {}) {
+  strings command{program};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  environment.try_emplace("TERN_WORKERS", "1");
+  return start::run(command, environment);
+}
+
+/// How the ranks of a job are started: "inproc", "openmpi" or "mpich".
+class started : public testing::TestWithParam<std::string> {
+protected:
+  void SetUp() override {
+    if (GetParam() != "inproc" && !launcher()) GTEST_SKIP() << "no " << GetParam() << " here, or a sanitizer";
+  }
+  bool under_mpi() const { return GetParam() != "inproc"; }
+
+  std::optional<strings> launcher() const {
+    const strings found{START_MPIRUN_OPENMPI, START_MPIRUN_MPICH};
+    const std::string path = found[GetParam() == "openmpi" ? 0 : 1];
+    if (path.empty()) return std::nullopt;
+    if (GetParam() == "openmpi") return strings{path, "--oversubscribe", "--bind-to", "none"};
+    return strings{path, "-bind-to", "none"};
+  }
+
+  ending job(int ranks, const char* program, const strings& arguments, variables environment = {}) const {
+    if (!under_mpi()) {
+      environment.try_emplace("TERN_RANKS", std::to_string(ranks));
+      return alone(program, arguments, environment);
+    }
+    strings command = *launcher();
+    command.insert(command.end(), {"-np", std::to_string(ranks), program});
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    return launch(command, environment);
+  }
+  static ending launch(const strings& command, variables environment = {}) {
+    environment.try_emplace("TERN_WORKERS", "1");
+    environment.insert({{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}});
+    return start::run(command, environment);
+  }
+};
+INSTANTIATE_TEST_SUITE_P(with, started, testing::Values("inproc", "openmpi", "mpich"),
+                         [](const auto& chosen) { return chosen.param; });
+
+/// It did not start: code 2, the message once, and nothing ran.
+void expect_refused(const ending& end, const strings& parts) {
+  EXPECT_TRUE(end.in_time) << end.all();
+  EXPECT_EQ(end.code, 2) << end.all();
+  EXPECT_EQ(count(end.err, "tern: cannot start: "), 1) << end.all();
+  for (const auto& part : parts) EXPECT_EQ(count(end.err, part), 1) << part << "\n" << end.all();
+  EXPECT_EQ(end.out, "");
+}
+
+/// It failed while running: code 1, and each part once.
+void expect_failed(const ending& end, const strings& parts) {
+  EXPECT_TRUE(end.in_time) << end.all();
+  EXPECT_EQ(end.code, 1) << end.all();
+  for (const auto& part : parts) EXPECT_EQ(count(end.err, part), 1) << part << "\n" << end.all();
+}
+
+struct temporary_folder {
+  fs::path path;
+  temporary_folder() {
+    std::string name = (fs::temp_directory_path() / "tern-start-XXXXXX").string();
+    if (!mkdtemp(name.data())) throw std::runtime_error("no temporary folder");
+    path = name;
+  }
+  ~temporary_folder() {
+    std::error_code ignored;
+    fs::remove_all(path, ignored);
+  }
+  temporary_folder(const temporary_folder&) = delete;
+  temporary_folder& operator=(const temporary_folder&) = delete;
+  std::string write(const char* name, const std::string& text) const {
+    std::ofstream(path / name) << text;
+    return (path / name).string();
+  }
+};
+
+// Handlers ------------------------------------------------------------------------------------------------------------
+
+TEST_P(started, functions_of_one_name_in_two_files_are_refused) {
+  expect_refused(job(2, START_SAME_FUNCTION, {}), {"two handlers have the name", "report", "same_function_main.cpp",
+                                                   "same_function_other.cpp", "already_exists"});
+}
+
+TEST_P(started, lambdas_of_one_name_in_two_files_are_refused) {
+  expect_refused(job(2, START_SAME_LAMBDA, {}),
+                 {"two handlers have the name", "same_lambda_main.cpp", "same_lambda_other.cpp"});
+}
+
+TEST(start, lambdas_of_one_file_do_not_collide) {
+  const auto end = alone(START_TWO_LAMBDAS, {});
+  EXPECT_EQ(end.code, 0) << end.all();
+  EXPECT_EQ(end.out, "321\n") << end.all();
+}
+
+TEST_P(started, different_programs_in_one_job_are_refused) {
+  if (!under_mpi()) GTEST_SKIP() << "one process is one program";
+  const struct {
+    strings programs;
+    const char* culprit;
+  } cases[] = {{{"-np", "1", START_ENDINGS, ":", "-np", "1", START_STRANGER}, "rank 1"},
+               {{"-np", "1", START_STRANGER, ":", "-np", "1", START_ENDINGS}, "rank 1"},
+               // Rank 0 sends to rank 3 at once. It must not run as another function there.
+               {{"-np", "3", START_ENDINGS, "throw-handler", "3", ":", "-np", "1", START_STRANGER}, "rank 3"}};
+  for (const auto& one : cases) {
+    strings command = *launcher();
+    command.insert(command.end(), one.programs.begin(), one.programs.end());
+    const auto end = launch(command);
+    expect_failed(end, {one.culprit + std::string(" runs another program than rank 0"), "start the same executable"});
+    EXPECT_EQ(count(end.out, "hello") + count(end.out, "met"), 0) << end.all();
+  }
+}
+
+// Options -------------------------------------------------------------------------------------------------------------
+
+TEST_P(started, unknown_option_suggests_the_nearest) {
+  expect_refused(job(2, START_ENDINGS, {"hello", "--tern-wrokers=2"}),
+                 {"unknown option --tern-wrokers", "did you mean --tern-workers?"});
+}
+
+TEST_P(started, bad_values_name_their_origin_and_what_is_allowed) {
+  const struct {
+    strings arguments;
+    variables environment;
+    strings parts;
+  } cases[] = {
+      {{"--tern-workers=many"}, {}, {"option workers cannot be \"many\"", "on the command line", "allowed: "}},
+      {{"--tern-workers=-1"}, {}, {"option workers cannot be \"-1\""}},
+      {{"--tern-transport=pigeon"}, {}, {"cannot be \"pigeon\"", "one of auto, inproc, mpi"}},
+      {{"--tern-bind=glue"}, {}, {"cannot be \"glue\"", "one of none, core, numa"}},
+      {{"--tern-stack-kib"}, {}, {"--tern-stack-kib needs a value"}},
+      {{}, {{"TERN_RANKS", "0"}}, {"option ranks cannot be \"0\"", "TERN_RANKS in the environment", "1 to 100000"}},
+      {{}, {{"TERN_RANKS", "abc"}}, {"option ranks cannot be \"abc\"", "TERN_RANKS in the environment"}},
+      {{}, {{"TERN_SPIN_US", "1e9"}}, {"option spin-us cannot be \"1e9\"", "TERN_SPIN_US in the environment"}},
+  };
+  for (const auto& one : cases) {
+    strings arguments{"hello"};
+    arguments.insert(arguments.end(), one.arguments.begin(), one.arguments.end());
+    expect_refused(job(2, START_ENDINGS, arguments, one.environment), one.parts);
+    if (under_mpi()) break; // what differs between launchers is who prints it, and one case shows that
+  }
+}
+
+TEST(start, options_files_that_cannot_be_read) {
+  const temporary_folder folder;
+  const auto gone = (folder.path / "gone.json").string();
+  const auto cut = folder.write("cut.json", "{\"workers\": ");
+  const auto list = folder.write("list.json", "[1, 2]");
+  const auto slip = folder.write("slip.json", "{\"wrokers\": 2}");
+  const auto text = folder.write("text.json", "{\"workers\": \"2\"}");
+  expect_refused(alone(START_ENDINGS, {"hello", "--tern-options=" + gone}), {"cannot read the options file " + gone});
+  expect_refused(alone(START_ENDINGS, {}, {{"TERN_OPTIONS", gone}}), {gone, "named by TERN_OPTIONS"});
+  expect_refused(alone(START_ENDINGS, {"hello", "--tern-options=" + cut}), {cut + " is no JSON", "line 1"});
+  expect_refused(alone(START_ENDINGS, {"hello", "--tern-options=" + list}), {list + " holds array"});
+  expect_refused(alone(START_ENDINGS, {"hello", "--tern-options=" + slip}),
+                 {"unknown option \"wrokers\" in file " + slip, "did you mean workers?"});
+  expect_refused(alone(START_ENDINGS, {"hello", "--tern-options=" + text}), {"option workers cannot be \"2\""});
+  const auto good = folder.write("good.json", "{\"workers\": 1, \"ranks\": 3}");
+  EXPECT_EQ(alone(START_ENDINGS, {"hello", "--tern-options", good}).out, "hello from 3\n");
+}
+
+TEST_P(started, unknown_variable_is_a_warning) {
+  const auto end = job(2, START_ENDINGS, {"hello"}, {{"TERN_WROKERS", "2"}});
+  EXPECT_EQ(end.code, 0) << end.all();
+  EXPECT_EQ(end.out, "hello from 2\n") << end.all();
+  EXPECT_EQ(count(end.err, "TERN_WROKERS is not one of Tern's"), 1) << end.all();
+}
+
+TEST_P(started, help_is_printed_once_and_nothing_runs) {
+  const auto end = job(3, START_ENDINGS, {"throw", "0", "--tern-help"});
+  EXPECT_EQ(end.code, 0) << end.all();
+  for (const char* name :
+       {"bind", "log-level", "mpi", "options", "ranks", "spin-us", "stack-kib", "transport", "workers"})
+    EXPECT_EQ(count(end.out, std::string("\n  --tern-") + name + "="), 1) << name << "\n" << end.all();
+  EXPECT_EQ(count(end.out, "\n  --tern-help "), 1) << end.all();
+  EXPECT_EQ(end.err, "");
+}
+
+TEST(start, mpi_without_a_plug_in) {
+  const std::string library = START_NET_LIBRARY;
+  if (library.empty()) GTEST_SKIP() << "static libraries, or a sanitizer";
+  // The plug-ins lie beside the library, so it is taken from elsewhere.
+  const temporary_folder folder;
+  fs::create_directories(folder.path / "lib");
+  fs::create_directories(folder.path / "empty");
+  const fs::path copy = folder.path / "lib" / fs::path(library).filename();
+  fs::copy_file(library, copy);
+  const variables environment{{"LD_PRELOAD", copy.string()}, {"TERN_PLUGIN_DIR", (folder.path / "empty").string()}};
+  for (const std::string mpi : {"openmpi", "mpich"}) {
+    const auto end = alone(START_ENDINGS, {"hello", "--tern-transport=mpi", "--tern-mpi=" + mpi}, environment);
+    if (end.code == 0) GTEST_SKIP() << "Tern is installed on this machine, with its plug-ins";
+    expect_refused(end, {"libtern_mpi_" + mpi + ".so", (folder.path / "empty").string(),
+                         (folder.path / "lib/tern").string(), "lib" + mpi + "-dev"});
+  }
+}
+
+// Failing -------------------------------------------------------------------------------------------------------------
+
+TEST_P(started, exception_out_of_main_ends_all_ranks) {
+  expect_failed(job(3, START_ENDINGS, {"throw", "1"}),
+                {"the main function failed on rank 1: std::out_of_range: no such cell"});
+}
+
+TEST_P(started, error_of_terns_keeps_hint_and_code) {
+  expect_failed(job(3, START_ENDINGS, {"throw-tern", "2"}),
+                {"the main function failed on rank 2: the disk is full; empty it [io at ", "endings.cpp:"});
+}
+
+TEST(start, exception_that_is_no_std_exception) {
+  expect_failed(alone(START_ENDINGS, {"throw-int", "1"}, {{"TERN_RANKS", "3"}}),
+                {"the main function failed on rank 1: an exception of type int"});
+}
+
+TEST_P(started, exception_in_a_sent_handler_ends_all_ranks) {
+  expect_failed(job(3, START_ENDINGS, {"throw-handler", "2"}),
+                {"std::domain_error: bad cell", "fail_in_handler", "on rank 2)", "use call instead of send"});
+}
+
+TEST(start, failure_is_one_line) {
+  const auto end = alone(START_ENDINGS, {"throw", "2"}, {{"TERN_RANKS", "3"}, {"TERN_LOG_LEVEL", "warning"}});
+  EXPECT_EQ(count(end.err, "\n"), 1) << end.all();
+  EXPECT_EQ(count(end.err, "[tern "), 1) << end.all();
+  EXPECT_EQ(count(end.err, " r2 error] "), 1) << end.all();
+}
+
+TEST_P(started, exit_code_is_the_largest_of_the_ranks) {
+  EXPECT_EQ(job(3, START_ENDINGS, {"rank-as-code"}).code, 5);
+  EXPECT_EQ(job(3, START_ENDINGS, {"one-fails", "1"}).code, 5);
+}
+
+TEST_P(started, main_without_a_result_gives_zero) { EXPECT_EQ(job(2, START_ENDINGS, {"void"}).code, 0); }
+
+TEST(start, codes_that_no_process_can_have_are_still_failures) {
+  EXPECT_NE(alone(START_ENDINGS, {"code", "-1"}, {{"TERN_RANKS", "2"}}).code, 0);
+  EXPECT_NE(alone(START_ENDINGS, {"code", "256"}, {{"TERN_RANKS", "2"}}).code, 0);
+}
+
+// Around the job ------------------------------------------------------------------------------------------------------
+
+TEST_P(started, rank_is_unknown_outside_the_job) {
+  const auto end = job(1, START_ENDINGS, {"ask-early"});
+  EXPECT_EQ(end.code, 0) << end.all();
+  for (const char* when : {"before", "after"})
+    EXPECT_EQ(count(end.out, std::string(when) + ": this thread works for no rank"), 1) << end.all();
+  EXPECT_EQ(count(end.out, "invalid_state"), 2) << end.all();
+}
+
+TEST(start, two_jobs_one_after_the_other) {
+  const auto end = alone(START_ENDINGS, {"twice"}, {{"TERN_RANKS", "3"}});
+  EXPECT_EQ(end.code, 0) << end.all();
+  EXPECT_EQ(end.out, "codes 0 0, sum 33\n") << end.all();
+}
+
+TEST_P(started, second_job_under_mpi_is_refused) {
+  if (!under_mpi()) GTEST_SKIP() << "see two_jobs_one_after_the_other";
+  const auto end = job(2, START_ENDINGS, {"twice"});
+  EXPECT_TRUE(end.in_time) << end.all();
+  EXPECT_EQ(end.code, 2) << end.all();
+  EXPECT_EQ(count(end.err, "MPI was finalised already in this process and cannot start again"), 1) << end.all();
+}
+
+} // namespace
