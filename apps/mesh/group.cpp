@@ -18,8 +18,8 @@ void group::meet(std::vector<std::pair<std::uint32_t, group_ptr>> neighbours) {
   neighbours_ = {neighbours.begin(), neighbours.end()};
   for (auto n : mesh_.neighbours())
     if (!neighbours_.contains(n))
-      throw tern::error(tern::errc::internal, "subdomain " + std::to_string(id_) + " does not know its neighbour " +
-                                                  std::to_string(n));
+      throw tern::error(tern::errc::internal,
+                        "subdomain " + std::to_string(id_) + " does not know its neighbour " + std::to_string(n));
 }
 
 std::uint64_t group::refine() {

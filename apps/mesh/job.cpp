@@ -140,7 +140,8 @@ meshed run_job(const domain& sea, const settings& wanted, phase_times so_far) {
   rank_sizes() = tern::broadcast(std::move(shared.sizes));
   clock.restart();
   if (tern::rank() == 0) {
-    cut = decompose(sea, rank_sizes(), {.triangles_per_group = wanted.triangles_per_group, .groups = wanted.groups, .work = wanted.work});
+    cut = decompose(sea, rank_sizes(),
+                    {.triangles_per_group = wanted.triangles_per_group, .groups = wanted.groups, .work = wanted.work});
     lap(result.times.decompose);
     if (cut.groups.size() < static_cast<std::size_t>(tern::size()))
       throw tern::error(tern::errc::invalid_argument,

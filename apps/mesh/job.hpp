@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 /// \file
-/// The parallel job, from a domain to statistics. Every function here is called by the main fibers of all ranks together.
+/// The parallel job, from a domain to statistics. Every function here is called by the main fibers of all ranks
+/// together.
 
 #include "decompose.hpp"
 #include "group.hpp"
@@ -22,7 +23,7 @@ struct phase_times {
 
 /// What one rank contributed.
 struct rank_report {
-  double busy = 0;           ///< seconds in subdomains' refinement
+  double busy = 0; ///< seconds in subdomains' refinement
   std::uint64_t groups = 0, triangles = 0;
   std::uint64_t process = 0; ///< ranks of one process share its memory
   double peak_mib = 0;
@@ -31,12 +32,12 @@ struct rank_report {
 };
 
 struct meshed {
-  std::vector<group_ptr> groups;      ///< by number; on every rank
-  std::vector<int> owners;            ///< by group; on every rank
-  group_statistics total;             ///< on rank 0
-  std::vector<rank_report> ranks;     ///< on rank 0
-  std::vector<sharp_joint> joints;    ///< on rank 0
-  std::size_t coarse_triangles = 0;   ///< on rank 0
+  std::vector<group_ptr> groups;    ///< by number; on every rank
+  std::vector<int> owners;          ///< by group; on every rank
+  group_statistics total;           ///< on rank 0
+  std::vector<rank_report> ranks;   ///< on rank 0
+  std::vector<sharp_joint> joints;  ///< on rank 0
+  std::size_t coarse_triangles = 0; ///< on rank 0
   double estimated_triangles = 0;
   int rounds = 0;
   phase_times times;
@@ -44,8 +45,8 @@ struct meshed {
   double imbalance() const; ///< largest busy time over mean
 };
 
-/// Meshes `sea` (given on rank 0 only). \throws tern::error(invalid_argument) on rank 0 if there are fewer subdomains than
-/// ranks; what refinement throws.
+/// Meshes `sea` (given on rank 0 only). \throws tern::error(invalid_argument) on rank 0 if there are fewer subdomains
+/// than ranks; what refinement throws.
 meshed run_job(const domain& sea, const settings& wanted, phase_times so_far);
 
 } // namespace mesh

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /// \file
-/// The coastal mesher: a conforming triangle mesh of a region's sea, made by many ranks at once. Rank 0 reads and cuts; the
-/// subdomains are mobile objects (group.hpp) that mesh themselves and agree on their borders.
+/// The coastal mesher: a conforming triangle mesh of a region's sea, made by many ranks at once. Rank 0 reads and cuts;
+/// the subdomains are mobile objects (group.hpp) that mesh themselves and agree on their borders.
 
 #include "check_mesh.hpp"
 #include "domain.hpp"
@@ -39,6 +39,7 @@ int prepare(int argc, char** argv, preparation& p) {
   }
   p.wanted = line.wanted;
   if (!p.wanted.out.empty()) mesh::check_writable(p.wanted.out);
+  if (!p.wanted.json.empty()) mesh::check_file_writable(p.wanted.json);
   p.sea = mesh::make_domain(mesh::read_land(p.wanted.input), p.wanted.box);
   p.times.input = clock.seconds();
   if (!p.wanted.sequential) return -1;
@@ -47,8 +48,10 @@ int prepare(int argc, char** argv, preparation& p) {
   p.times.sizing = clock.seconds();
   const auto result = mesh::run_cgal(p.sea, sizes);
   const std::string json = mesh::sequential_json(result, p.sea, p.wanted, p.times);
-  if (!p.wanted.json.empty()) mesh::write_text(p.wanted.json, json);
-  else std::fputs(json.c_str(), stdout);
+  if (!p.wanted.json.empty())
+    mesh::write_text(p.wanted.json, json);
+  else
+    std::fputs(json.c_str(), stdout);
   return 0;
 }
 
@@ -80,8 +83,14 @@ int output(const preparation& p, mesh::meshed& job) {
   if (!s.json.empty()) mesh::write_text(s.json, json);
   if (!s.out.empty()) mesh::write_text(in("summary.json"), json);
   mesh::print_table(job, p.sea, s);
-  if (!sound) std::fputs("mesh: the mesh does not keep its promises (see above): please report this with the summary\n", stderr);
+  if (!sound)
+    std::fputs("mesh: the mesh does not keep its promises (see above): please report this with the summary\n", stderr);
   return sound ? 0 : 1;
+}
+
+// What went wrong with what the user gave us: no need for the place in our source.
+void tell(const tern::error& e) {
+  std::fprintf(stderr, "mesh: %s%s%s\n", e.message().c_str(), e.hint().empty() ? "" : "\n  ", e.hint().c_str());
 }
 
 int work(int argc, char** argv) {
@@ -90,16 +99,22 @@ int work(int argc, char** argv) {
   if (tern::rank() == 0) {
     try {
       code = prepare(argc, argv, p);
-    } catch (const tern::error& e) { // the user's input: no need for the place in our source
-      std::fprintf(stderr, "mesh: %s%s%s\n", e.message().c_str(), e.hint().empty() ? "" : "\n  ", e.hint().c_str());
+    } catch (const tern::error& e) {
+      tell(e);
       code = 2;
     }
   }
   code = tern::broadcast(code);
   if (code >= 0) return code;
   auto job = mesh::run_job(p.sea, p.wanted, p.times);
-  code = tern::rank() == 0 ? output(p, job) : 0;
-  return code;
+  if (tern::rank() != 0) return 0;
+  try {
+    return output(p, job);
+  } catch (const tern::error& e) {
+    if (e.code() != tern::errc::io) throw;
+    tell(e); // the mesh is made, but a file cannot be written
+    return 1;
+  }
 }
 
 } // namespace

@@ -38,7 +38,8 @@ void show(bar& b) {
                  b.clock.seconds());
     b.shown = percent;
   } else if (percent / 25 > b.shown / 25) {
-    std::fprintf(stderr, "meshing: %3d %%, %zu of %zu subdomains, %.1f s\n", percent, b.done, b.steps, b.clock.seconds());
+    std::fprintf(stderr, "meshing: %3d %%, %zu of %zu subdomains, %.1f s\n", percent, b.done, b.steps,
+                 b.clock.seconds());
     b.shown = percent;
   }
   std::fflush(stderr);

@@ -68,9 +68,9 @@ nlohmann::ordered_json head(const domain& sea, const settings& s) {
 }
 
 nlohmann::ordered_json phases(const phase_times& t) {
-  return {{"input", t.input},   {"sizing", t.sizing},     {"decompose", t.decompose},   {"distribute", t.distribute},
-          {"refine", t.refine}, {"exchange", t.exchange}, {"statistics", t.statistics}, {"output", t.output},
-          {"meshing", t.meshing()}};
+  return {{"input", t.input},           {"sizing", t.sizing}, {"decompose", t.decompose},
+          {"distribute", t.distribute}, {"refine", t.refine}, {"exchange", t.exchange},
+          {"statistics", t.statistics}, {"output", t.output}, {"meshing", t.meshing()}};
 }
 
 } // namespace
@@ -114,7 +114,8 @@ void print_table(const meshed& job, const domain& sea, const settings& wanted) {
                                      t.smallest_angle, t.below_20_input, t.below_20_artificial));
   for (const auto& p : t.places) {
     const auto at = sea.proj.to_degrees(p.where);
-    line("", fmt::format("  {:.2f} degrees at {:.4f} E {:.4f} N{}", p.degrees, at.x, at.y, p.artificial ? " (our cut)" : ""));
+    line("", fmt::format("  {:.2f} degrees at {:.4f} E {:.4f} N{}", p.degrees, at.x, at.y,
+                         p.artificial ? " (our cut)" : ""));
   }
   line("area", fmt::format("{:.4f} km2, the polygons' to {:.1e}", t.area + t.area_error, area_error(job, sea)));
   line("borders", fmt::format("{} edges between subdomains, {}; {} rounds for {} splits", t.border_edges / 2,
@@ -150,8 +151,10 @@ std::string summary_json(const meshed& job, const domain& sea, const settings& w
   j["worst_angles"] = nlohmann::ordered_json::array();
   for (const auto& p : t.places) {
     const auto at = sea.proj.to_degrees(p.where);
-    j["worst_angles"].push_back(
-        {{"longitude", at.x}, {"latitude", at.y}, {"degrees", p.degrees}, {"cause", p.artificial ? "artificial" : "input"}});
+    j["worst_angles"].push_back({{"longitude", at.x},
+                                 {"latitude", at.y},
+                                 {"degrees", p.degrees},
+                                 {"cause", p.artificial ? "artificial" : "input"}});
   }
   j["sharp_input_angles"] = job.joints.size();
   j["border_edges"] = t.border_edges / 2;
@@ -163,7 +166,8 @@ std::string summary_json(const meshed& job, const domain& sea, const settings& w
   j["peak_mib"] = job.peak_mib();
   j["by_rank"] = nlohmann::ordered_json::array();
   for (const auto& r : job.ranks)
-    j["by_rank"].push_back({{"subdomains", r.groups}, {"triangles", r.triangles}, {"busy_seconds", r.busy}, {"peak_mib", r.peak_mib}});
+    j["by_rank"].push_back(
+        {{"subdomains", r.groups}, {"triangles", r.triangles}, {"busy_seconds", r.busy}, {"peak_mib", r.peak_mib}});
   return j.dump(2) + "\n";
 }
 
@@ -199,6 +203,19 @@ void check_writable(const std::string& folder) {
     std::filesystem::remove(probe, failed);
   } else {
     refuse(std::strerror(errno));
+  }
+}
+
+void check_file_writable(const std::string& path) {
+  std::error_code failed;
+  const bool there = std::filesystem::exists(path, failed);
+  errno = 0;
+  if (std::FILE* f = std::fopen(path.c_str(), "ab")) {
+    std::fclose(f);
+    if (!there) std::filesystem::remove(path, failed);
+  } else {
+    throw tern::error(tern::errc::io, "cannot write '" + path + "': " + std::strerror(errno),
+                      "choose another file with --json, or make it writable");
   }
 }
 

@@ -29,6 +29,8 @@ std::string sequential_json(const sequential_result& result, const domain& sea, 
 
 /// Makes the folder if need be and tries to write there. \throws tern::error(io) that names it and says why.
 void check_writable(const std::string& folder);
+/// Opens the file for writing, leaving what is in it; a file that was not there is not left. \throws tern::error(io).
+void check_file_writable(const std::string& path);
 /// \throws tern::error(io).
 void write_text(const std::string& path, const std::string& text);
 

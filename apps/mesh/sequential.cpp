@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -27,16 +28,28 @@ using triangulation = CGAL::Constrained_Delaunay_triangulation_2<
                                          CGAL::Delaunay_mesh_face_base_2<kernel>>,
     CGAL::No_constraint_intersection_requiring_constructions_tag>;
 
-/// As CGAL::Delaunay_mesh_size_criteria_2, with h(centroid) for its constant size.
+/// The bits of `v` at the even places.
+std::uint32_t spread_bits(std::uint32_t v) {
+  v = (v | v << 8) & 0x00ff00ffU;
+  v = (v | v << 4) & 0x0f0f0f0fU;
+  v = (v | v << 2) & 0x33333333U;
+  return (v | v << 1) & 0x55555555U;
+}
+
+/// As CGAL::Delaunay_mesh_size_criteria_2, with h(centroid) for its constant size, and cell by cell.
+///
+/// The order makes CGAL more than ten times as fast (docs/results/mesh.md). It keeps its bad faces in two trees; with
+/// the largest face of the whole sea first they hold a face in two, and each search in them misses the cache at each
+/// level. When a cell of 8 h_min is finished before the next, they hold a few hundred.
 class criteria {
 public:
-  explicit criteria(const size_field& sizes) : sizes_(&sizes) {}
+  criteria(const size_field& sizes, const point& low) : is_bad_(&sizes, low, 1 / (8 * sizes.sizes().h_min)) {}
 
   struct Quality {
     double sine = 1, size = 0; ///< sin^2 of the smallest angle; (longest edge / h)^2
-    Quality() = default;
-    Quality(double sine_, double size_) : sine(sine_), size(size_) {}
+    std::uint32_t cell = 0;    ///< Morton code of where it lies
     bool operator<(const Quality& q) const {
+      if (cell != q.cell) return cell < q.cell;
       if (size > 1) return q.size <= 1 || size > q.size;
       return q.size <= 1 && sine < q.sine;
     }
@@ -44,7 +57,8 @@ public:
 
   class Is_bad {
   public:
-    explicit Is_bad(const size_field* sizes) : sizes_(sizes) {}
+    Is_bad(const size_field* sizes, const point& low, double cells_per_km)
+        : sizes_(sizes), low_(low), cells_per_km_(cells_per_km) {}
     CGAL::Mesh_2::Face_badness operator()(const Quality& q) const {
       if (q.size > 1) return CGAL::Mesh_2::IMPERATIVELY_BAD;
       return q.sine < bound ? CGAL::Mesh_2::BAD : CGAL::Mesh_2::NOT_BAD;
@@ -53,7 +67,9 @@ public:
       const auto &a = f->vertex(0)->point(), &b = f->vertex(1)->point(), &c = f->vertex(2)->point();
       double la = CGAL::squared_distance(b, c), lb = CGAL::squared_distance(a, c), lc = CGAL::squared_distance(a, b);
       double longest = std::max({la, lb, lc}), shortest = std::min({la, lb, lc});
-      double h = sizes_->h((a.x() + b.x() + c.x()) / 3, (a.y() + b.y() + c.y()) / 3);
+      const double x = (a.x() + b.x() + c.x()) / 3, y = (a.y() + b.y() + c.y()) / 3;
+      q.cell = spread_bits(column(x - low_.x)) | spread_bits(column(y - low_.y)) << 1;
+      const double h = sizes_->h(x, y);
       q.size = longest / (h * h);
       if (q.size > 1) {
         q.sine = 1;
@@ -65,14 +81,19 @@ public:
     }
 
   private:
+    std::uint32_t column(double km) const {
+      return static_cast<std::uint32_t>(std::clamp(km * cells_per_km_, 0.0, 65535.0));
+    }
     const size_field* sizes_;
+    point low_;
+    double cells_per_km_;
   };
 
-  Is_bad is_bad_object() const { return Is_bad(sizes_); }
+  const Is_bad& is_bad_object() const { return is_bad_; }
 
 private:
   static constexpr double bound = 0.125;
-  const size_field* sizes_;
+  Is_bad is_bad_;
 };
 
 } // namespace
@@ -115,7 +136,7 @@ sequential_result run_cgal(const domain& sea, const size_field& sizes) {
       stack.emplace_back(g, inside != f->is_constrained(i));
     }
   }
-  CGAL::Delaunay_mesher_2<triangulation, criteria> mesher(t, criteria(sizes));
+  CGAL::Delaunay_mesher_2<triangulation, criteria> mesher(t, criteria(sizes, sea.low));
   mesher.init(true); // domain is marked
   mesher.refine_mesh();
 

@@ -18,7 +18,8 @@ struct sequential_result {
 };
 
 /// CGAL::refine_Delaunay_mesh_2 with CGAL's own face and vertex types: the criterion is longest edge <= h(centroid) and
-/// sin^2 of the smallest angle >= 0.125 (20.7 degrees), what CGAL guarantees.
+/// sin^2 of the smallest angle >= 0.125 (20.7 degrees), what CGAL guarantees. Bad faces are refined cell by cell, which
+/// is how CGAL is fastest.
 /// \throws tern::error(invalid_data) for a boundary that crosses itself.
 sequential_result run_cgal(const domain& sea, const size_field& sizes);
 

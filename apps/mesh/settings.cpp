@@ -18,7 +18,8 @@ std::string shipped_land() {
     const auto path = std::filesystem::path(folder) / "land-50m.json";
     if (std::filesystem::exists(path, failed)) return path.string();
   }
-  throw tern::error(tern::errc::not_found, "the shipped land polygons (land-50m.json) are not where they were built or installed",
+  throw tern::error(tern::errc::not_found,
+                    "the shipped land polygons (land-50m.json) are not where they were built or installed",
                     "name a GeoJSON or TopoJSON file with --input");
 }
 
@@ -29,14 +30,18 @@ command_line parse_command_line(int argc, const char* const* argv) {
   bool no_pictures = false, no_vtu = false;
   CLI::App app("Meshes the sea of a region with triangles that grow with their distance from the coast, in parallel.");
   app.footer("Example: tern run -n 2 -- mesh --bbox=-10.5,51,-5,55.5 --hmin 0.3 --out ireland");
-  app.add_option("--input", s.input, "land polygons, GeoJSON or TopoJSON (default: the shipped Natural Earth 1:50m land)");
+  app.add_option("--input", s.input,
+                 "land polygons, GeoJSON or TopoJSON (default: the shipped Natural Earth 1:50m land)");
   app.add_option("--bbox", box, "region, degrees: west,south,east,north (default 19,30.5,36.8,41.2)");
   app.add_option("--hmin", s.sizes.h_min, "longest edge at the coast, km")->capture_default_str();
   app.add_option("--hmax", s.sizes.h_max, "longest edge far from it, km")->capture_default_str();
-  app.add_option("--grade", s.sizes.grade, "growth of the longest edge for each km from the coast")->capture_default_str();
+  app.add_option("--grade", s.sizes.grade, "growth of the longest edge for each km from the coast")
+      ->capture_default_str();
   app.add_option("--estimate", work, "how subdomains' work is estimated when they are cut and placed: count or area")
-      ->check(CLI::IsMember({"count", "area"}))->capture_default_str();
-  app.add_option("--group-size", s.triangles_per_group, "triangles aimed at in each subdomain")->capture_default_str()
+      ->check(CLI::IsMember({"count", "area"}))
+      ->capture_default_str();
+  app.add_option("--group-size", s.triangles_per_group, "triangles aimed at in each subdomain")
+      ->capture_default_str()
       ->check(CLI::Range(100.0, 1e9));
   app.add_option("--groups", s.groups, "number of subdomains; 0: from --group-size")->capture_default_str();
   app.add_option("--out", s.out, "folder for mesh.png, mesh_size.png, mesh.vtu and summary.json");

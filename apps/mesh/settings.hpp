@@ -11,16 +11,16 @@
 namespace mesh {
 
 struct settings {
-  std::string input;      ///< GeoJSON or TopoJSON with land polygons; empty: the shipped 1:50m land
+  std::string input; ///< GeoJSON or TopoJSON with land polygons; empty: the shipped 1:50m land
   bounding_box box;
   sizing sizes;
   estimate work = estimate::count;
   double triangles_per_group = 35000;
   std::size_t groups = 0;
-  std::string out;        ///< folder for pictures, mesh and summary; empty: none
-  std::string json;       ///< file for the summary; empty: only `out`/summary.json
+  std::string out;  ///< folder for pictures, mesh and summary; empty: none
+  std::string json; ///< file for the summary; empty: only `out`/summary.json
   bool pictures = true, vtu = true;
-  bool verify = false;    ///< gather the mesh and check it as a whole
+  bool verify = false;     ///< gather the mesh and check it as a whole
   bool sequential = false; ///< run CGAL's mesher instead, for comparison
   bool quiet = false;
 };

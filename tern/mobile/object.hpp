@@ -102,12 +102,20 @@ template <auto F> void run_member(net::node& here, int source, const net::wire_h
   directory::here().deliver(here, id, type_of<object>(), std::move(call));
 }
 
-template <auto F, class T, class... A> byte_buffer pack_invocation(mobile_ptr<T> to, std::uint64_t reply, A&&... args) {
+// Says in one line what is wrong; the caller compiles nothing further then.
+template <auto F, class T, class... A> consteval bool check_invocation() {
   using sig = member_signature<decltype(F)>;
-  static_assert(std::is_same_v<typename sig::object, T>, "the function belongs to another class than the pointer");
+  constexpr bool same = std::is_same_v<typename sig::object, T>;
+  static_assert(same, "the function belongs to another class than the pointer");
   static_assert(sig::travels_well, "an invocation's parameters travel by value: use values or const references, "
                                    "no pointers and no non-const references");
+  static_assert(!sig::has_futures, "a future cannot travel: wait for it and send its value");
   static_assert(sizeof...(A) == sig::arity, "the number of arguments differs from the function's parameters");
+  return same && sig::travels_well && !sig::has_futures && sizeof...(A) == sig::arity;
+}
+
+template <auto F, class T, class... A> byte_buffer pack_invocation(mobile_ptr<T> to, std::uint64_t reply, A&&... args) {
+  using sig = member_signature<decltype(F)>;
   return [&]<std::size_t... I>(std::index_sequence<I...>) {
     return pack(net::wire_header{member_handler<F>.id(), 0, reply}, to.id().bits,
                 as_stored<std::tuple_element_t<I, typename sig::arguments>>(std::forward<A>(args))...);
@@ -141,28 +149,27 @@ template <class T, class... A> future<mobile_ptr<T>> create_on(int where, A&&...
 /// an object that is gone: use `call` for what may fail.
 /// \throws error(invalid_argument) for a null pointer.
 template <auto F, class T, class... A> void send(mobile_ptr<T> to, A&&... args) {
-  net::node& here = net::node::here();
-  const int where = mobile::directory::here().locate(to.id());
-  here.post(where, mobile::detail::pack_invocation<F>(to, 0, std::forward<A>(args)...));
+  if constexpr (mobile::detail::check_invocation<F, T, A...>()) {
+    net::node& here = net::node::here();
+    const int where = mobile::directory::here().locate(to.id());
+    here.post(where, mobile::detail::pack_invocation<F>(to, 0, std::forward<A>(args)...));
+  }
 }
 
 /// As `send`, with a future for the result. It throws what the invocation throws, with the function's, the object's and its
 /// rank's name in the message, and error(not_found) if the object is gone.
 template <auto F, class T, class... A>
 auto call(mobile_ptr<T> to, A&&... args) -> future<typename mobile::detail::member_signature<decltype(F)>::result> {
-  using result_type = typename mobile::detail::member_signature<decltype(F)>::result;
-  net::node& here = net::node::here();
-  const int where = mobile::directory::here().locate(to.id());
-  auto reply = std::make_unique<net::detail::typed_reply<result_type>>(std::source_location::current());
-  auto result = reply->get_future();
-  const std::uint64_t number = here.expect(std::move(reply));
-  try {
-    here.post(where, mobile::detail::pack_invocation<F>(to, number, std::forward<A>(args)...));
-  } catch (...) {
-    here.forget(number);
-    throw;
+  if constexpr (mobile::detail::check_invocation<F, T, A...>()) {
+    net::node& here = net::node::here();
+    const int where = mobile::directory::here().locate(to.id());
+    return net::detail::post_call<typename mobile::detail::member_signature<decltype(F)>::result>(
+        here, where, [&](std::uint64_t number) {
+          return mobile::detail::pack_invocation<F>(to, number, std::forward<A>(args)...);
+        });
+  } else {
+    return {};
   }
-  return result;
 }
 
 /// Destroys the object after the invocations that it already has. The future is set when it is gone; later invocations

@@ -41,11 +41,16 @@ inline constexpr bool can_travel =
     !std::is_pointer_v<std::remove_cvref_t<P>> &&
     !(std::is_lvalue_reference_v<P> && !std::is_const_v<std::remove_reference_t<P>>);
 
+template <class T> inline constexpr bool is_future = false;
+template <class T> inline constexpr bool is_future<future<T>> = true;
+template <class T> inline constexpr bool is_future<promise<T>> = true;
+
 template <class R, class... P> struct signature {
   using result = std::remove_cvref_t<R>;
   using arguments = std::tuple<typename travels<P>::type...>;
   static constexpr std::size_t arity = sizeof...(P);
   static constexpr bool travels_well = (can_travel<P> && ...);
+  static constexpr bool has_futures = is_future<result> || (is_future<std::remove_cvref_t<P>> || ...);
 };
 
 template <class F> struct signature_of_callable; // none for member functions: those belong to mobile objects
@@ -120,6 +125,20 @@ private:
   promise<R> promise_;
 };
 
+// Sends the message that `pack(reply number)` makes, and gives the future of its answer.
+template <class R, class Pack> future<R> post_call(node& here, int destination, Pack pack) {
+  auto reply = std::make_unique<typed_reply<R>>(std::source_location::current());
+  auto result = reply->get_future();
+  const std::uint64_t number = here.expect(std::move(reply));
+  try {
+    here.post(destination, pack(number));
+  } catch (...) {
+    here.forget(number);
+    throw;
+  }
+  return result;
+}
+
 template <auto F> void run_function(node& here, int source, const wire_header& header, byte_buffer message);
 
 #ifdef __BASE_FILE__
@@ -145,11 +164,14 @@ template <auto F> void run_function(node& here, int source, const wire_header& h
       name, header);
 }
 
-template <auto F, class... A> constexpr void check_call() {
+// Says in one line what is wrong; the caller compiles nothing further then.
+template <auto F, class... A> consteval bool check_call() {
   using sig = signature_of_callable<std::remove_cvref_t<decltype(F)>>;
   static_assert(sig::travels_well, "a handler's parameters travel by value: use values or const references, "
                                    "no pointers and no non-const references");
+  static_assert(!sig::has_futures, "a future cannot travel: wait for it and send its value");
   static_assert(sizeof...(A) == sig::arity, "the number of arguments differs from the handler's parameters");
+  return sig::travels_well && !sig::has_futures && sizeof...(A) == sig::arity;
 }
 
 } // namespace net::detail
@@ -159,12 +181,13 @@ template <auto F, class... A> constexpr void check_call() {
 /// \throws error(invalid_argument) for a destination that is no rank, error(invalid_data) if an argument's `serialize`
 /// contradicts itself, error(invalid_state) outside a running job. Any worker thread, in or out of a fiber.
 template <auto F, class... A> void send(int destination, A&&... args) {
-  net::detail::check_call<F, A...>();
-  using sig = net::detail::signature_of_callable<std::remove_cvref_t<decltype(F)>>;
-  net::node& here = net::node::here();
-  here.check_rank(destination);
-  here.post(destination, net::detail::pack_call<typename sig::arguments>(
-                             net::wire_header{net::detail::function_handler<F>.id(), 0, 0}, std::forward<A>(args)...));
+  if constexpr (net::detail::check_call<F, A...>()) {
+    using sig = net::detail::signature_of_callable<std::remove_cvref_t<decltype(F)>>;
+    net::node& here = net::node::here();
+    here.check_rank(destination);
+    const net::wire_header header{net::detail::function_handler<F>.id(), 0, 0};
+    here.post(destination, net::detail::pack_call<typename sig::arguments>(header, std::forward<A>(args)...));
+  }
 }
 
 /// As `send`, and gives a future for the result. What `F` throws is thrown by the future: a tern::error with its code and
@@ -172,22 +195,17 @@ template <auto F, class... A> void send(int destination, A&&... args) {
 template <auto F, class... A>
 auto call(int destination, A&&... args)
     -> future<typename net::detail::signature_of_callable<std::remove_cvref_t<decltype(F)>>::result> {
-  net::detail::check_call<F, A...>();
-  using sig = net::detail::signature_of_callable<std::remove_cvref_t<decltype(F)>>;
-  net::node& here = net::node::here();
-  here.check_rank(destination);
-  auto reply = std::make_unique<net::detail::typed_reply<typename sig::result>>(std::source_location::current());
-  auto result = reply->get_future();
-  const std::uint64_t number = here.expect(std::move(reply));
-  try {
-    here.post(destination,
-              net::detail::pack_call<typename sig::arguments>(
-                  net::wire_header{net::detail::function_handler<F>.id(), 0, number}, std::forward<A>(args)...));
-  } catch (...) {
-    here.forget(number);
-    throw;
+  if constexpr (net::detail::check_call<F, A...>()) {
+    using sig = net::detail::signature_of_callable<std::remove_cvref_t<decltype(F)>>;
+    net::node& here = net::node::here();
+    here.check_rank(destination);
+    return net::detail::post_call<typename sig::result>(here, destination, [&](std::uint64_t number) {
+      const net::wire_header header{net::detail::function_handler<F>.id(), 0, number};
+      return net::detail::pack_call<typename sig::arguments>(header, std::forward<A>(args)...);
+    });
+  } else {
+    return {};
   }
-  return result;
 }
 
 } // namespace tern

@@ -214,6 +214,14 @@ TEST(start, mpi_without_a_plug_in) {
   }
 }
 
+TEST_P(started, a_start_that_fails_on_one_rank_only_ends_all) {
+  if (!under_mpi()) GTEST_SKIP() << "one process has one environment";
+  strings command = *launcher();
+  command.insert(command.end(), {"-np", "1", START_ENDINGS, "hello", ":", "-np", "1", "/usr/bin/env",
+                                 "TERN_WORKERS=many", START_ENDINGS, "hello"});
+  expect_refused(launch(command), {"option workers cannot be \"many\""});
+}
+
 // Failing -------------------------------------------------------------------------------------------------------------
 
 TEST_P(started, exception_out_of_main_ends_all_ranks) {
