@@ -16,7 +16,10 @@ target_compile_options(tern_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -W
   -Wno-missing-field-initializers # members left out of a designated initializer have defaults: that is the point
   $<$<BOOL:${TERN_WERROR}>:-Werror> -fno-semantic-interposition
   $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>) # g++ 12 warns of std::string's own code (GCC bug 105651)
+# For definitions: the list's comma would end a generator expression.
+set(TERN_SANITIZED 0)
 if(TERN_SANITIZE)
+  set(TERN_SANITIZED 1)
   # Applies to everything built here, third-party headers included, so that no mixed binary results.
   add_compile_options(-fsanitize=${TERN_SANITIZE} -fno-omit-frame-pointer -g)
   add_link_options(-fsanitize=${TERN_SANITIZE})

@@ -113,6 +113,11 @@ double meshed::peak_mib() const {
   return std::accumulate(processes.begin(), processes.end(), 0.0, [](double sum, auto& p) { return sum + p.second; });
 }
 
+void meshed::measure_peak() {
+  for (auto& r : ranks)
+    if (r.process == ranks[0].process && r.host == ranks[0].host) r.peak_mib = peak_mib_of_process();
+}
+
 double meshed::imbalance() const {
   double most = 0, sum = 0;
   for (const auto& r : ranks) {
@@ -140,8 +145,12 @@ meshed run_job(const domain& sea, const settings& wanted, phase_times so_far) {
   rank_sizes() = tern::broadcast(std::move(shared.sizes));
   clock.restart();
   if (tern::rank() == 0) {
+    // A small sea gives several ranks something to do too. Not by their number: the mesh must not depend on it.
     cut = decompose(sea, rank_sizes(),
-                    {.triangles_per_group = wanted.triangles_per_group, .groups = wanted.groups, .work = wanted.work});
+                    {.triangles_per_group = wanted.triangles_per_group,
+                     .groups = wanted.groups,
+                     .at_least = 16,
+                     .work = wanted.work});
     lap(result.times.decompose);
     if (cut.groups.size() < static_cast<std::size_t>(tern::size()))
       throw tern::error(tern::errc::invalid_argument,

@@ -42,6 +42,7 @@ struct meshed {
   int rounds = 0;
   phase_times times;
   double peak_mib() const;  ///< of all processes
+  void measure_peak();      ///< on rank 0: takes its process' peak again, which output may have raised
   double imbalance() const; ///< largest busy time over mean
 };
 

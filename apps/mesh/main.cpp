@@ -79,6 +79,7 @@ int output(const preparation& p, mesh::meshed& job) {
     }
   }
   job.times.output = clock.seconds();
+  job.measure_peak();
   const std::string json = mesh::summary_json(job, p.sea, s);
   if (!s.json.empty()) mesh::write_text(s.json, json);
   if (!s.out.empty()) mesh::write_text(in("summary.json"), json);

@@ -75,15 +75,17 @@ TEST_P(same_mesh, whatever_ranks_transport_and_workers) {
 }
 
 INSTANTIATE_TEST_SUITE_P(all, same_mesh, testing::Combine(testing::ValuesIn(transports()), testing::Values(1, 2, 3, 4)),
-                         [](const auto& info) {
-                           return std::get<0>(info.param) + "_" + std::to_string(std::get<1>(info.param)) + "ranks";
+                         [](const auto& test) {
+                           return std::get<0>(test.param) + "_" + std::to_string(std::get<1>(test.param)) + "ranks";
                          });
 
-TEST(job, verified_as_a_whole) {
-  for (const auto& where : transports()) {
-    const auto done = sound_job(where, 2, small + strings{"--verify"});
-    EXPECT_TRUE(has(done.program.out, "verified: conforms\n")) << done.program.out;
-  }
+class whole_job : public testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(under, whole_job, testing::ValuesIn(transports()),
+                         [](const auto& test) { return test.param; });
+
+TEST_P(whole_job, verified) {
+  const auto done = sound_job(GetParam(), 2, small + strings{"--verify"});
+  EXPECT_TRUE(has(done.program.out, "verified: conforms\n")) << done.program.out;
 }
 
 TEST(job, both_estimates) {
@@ -122,28 +124,26 @@ TEST(job, no_files_unless_asked_for) {
   EXPECT_TRUE(has(done.out, "triangles") && has(done.out, "smallest angle") && has(done.out, "busy s")) << done.out;
 }
 
-TEST(job, files) {
-  for (const auto& where : transports()) {
-    const temporary folder;
-    const auto done = run(job(where, 2, tiny + strings{"--out", folder / "new/out"}));
-    ASSERT_EQ(done.code, 0) << done.err;
-    const auto summary = read_json(folder / "new/out/summary.json");
-    ASSERT_TRUE(summary.is_object());
-    for (const char* name : {"mesh.png", "mesh_size.png"}) {
-      const auto png = read_text(folder / (std::string("new/out/") + name));
-      EXPECT_EQ(png.substr(0, 8), "\x89PNG\r\n\x1a\n") << name;
-      EXPECT_TRUE(has(png.substr(png.size() - 12), "IEND")) << name;
-    }
-    const auto vtu = read_text(folder / "new/out/mesh.vtu");
-    EXPECT_EQ(vtu.rfind("<?xml version=\"1.0\"?>", 0), 0u);
-    EXPECT_TRUE(has(vtu, "NumberOfCells=\"" + std::to_string(summary["triangles"].get<int>()) + "\""));
-    for (const char* array : {"\"rank\"", "\"group\"", "\"size\"", "\"angle\"", "\"connectivity\""})
-      EXPECT_TRUE(has(vtu, std::string("Name=") + array)) << array;
-    EXPECT_TRUE(has(vtu.substr(vtu.size() - 40), "</VTKFile>"));
-    std::size_t files = 0;
-    for (const auto& entry : std::filesystem::directory_iterator(folder.path / "new/out")) files += entry.exists();
-    EXPECT_EQ(files, 4u);
+TEST_P(whole_job, files) {
+  const temporary folder;
+  const auto done = run(job(GetParam(), 2, tiny + strings{"--out", folder / "new/out"}));
+  ASSERT_EQ(done.code, 0) << done.err;
+  const auto summary = read_json(folder / "new/out/summary.json");
+  ASSERT_TRUE(summary.is_object());
+  for (const char* name : {"mesh.png", "mesh_size.png"}) {
+    const auto png = read_text(folder / (std::string("new/out/") + name));
+    EXPECT_EQ(png.substr(0, 8), "\x89PNG\r\n\x1a\n") << name;
+    EXPECT_TRUE(has(png.substr(png.size() - 12), "IEND")) << name;
   }
+  const auto vtu = read_text(folder / "new/out/mesh.vtu");
+  EXPECT_EQ(vtu.rfind("<?xml version=\"1.0\"?>", 0), 0u);
+  EXPECT_TRUE(has(vtu, "NumberOfCells=\"" + std::to_string(summary["triangles"].get<int>()) + "\""));
+  for (const char* array : {"\"rank\"", "\"group\"", "\"size\"", "\"angle\"", "\"connectivity\""})
+    EXPECT_TRUE(has(vtu, std::string("Name=") + array)) << array;
+  EXPECT_TRUE(has(vtu.substr(vtu.size() - 40), "</VTKFile>"));
+  std::size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path / "new/out")) files += entry.exists();
+  EXPECT_EQ(files, 4u);
 }
 
 TEST(job, only_the_files_asked_for) {
@@ -208,7 +208,7 @@ std::vector<refusal> refusals() {
       {"cut_short", {"--input", folder / "cut.json"}, "cut.json is not JSON or was cut short", land},
       {"no_json", {"--input", folder / "words.json"}, "words.json is not JSON or was cut short", land},
       {"no_polygons", {"--input", folder / "other.json"}, "other.json", land},
-      {"self_crossing", {"--input", folder / "cross.json"}, "22.2", "repair"},
+      {"self_crossing", {"--input", folder / "cross.json"}, "(21.7143, 34.7143)", "repair the polygons"},
       {"all_land", {"--bbox=20,20,25,25"}, "no sea in the box", "--bbox"},
       {"h_min_zero", {"--hmin", "0"}, "--hmin is 0: it must be a positive length", "change --hmin"},
       {"h_min_negative", {"--hmin", "-1"}, "--hmin is -1: it must be a positive length", "change --hmin"},
@@ -258,7 +258,7 @@ TEST_P(refused, with_one_clear_message) {
 }
 
 INSTANTIATE_TEST_SUITE_P(input, refused, testing::Range<std::size_t>(0, refusals().size()),
-                         [](const auto& info) { return refusals()[info.param].name; });
+                         [](const auto& test) { return refusals()[test.param].name; });
 
 TEST(bad_input, more_ranks_than_subdomains) {
   for (const auto& where : transports()) {
@@ -320,4 +320,4 @@ TEST_P(dying_rank, ends_all) {
 }
 
 INSTANTIATE_TEST_SUITE_P(under, dying_rank, testing::ValuesIn(transports()),
-                         [](const auto& info) { return info.param; });
+                         [](const auto& test) { return test.param; });

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tern/mobile/directory.hpp>
 
-#include <cstdlib>
 #include <cstring>
-#include <cxxabi.h>
 #include <mutex>
 #include <vector>
 
@@ -29,6 +27,7 @@ struct directory::entry {
   tern::detail::spin_lock lock; // protects what follows
   int sharing = 0;
   bool exclusive = false;
+  bool starting = false; // admitted invocations are being started: what arrives meanwhile comes after them
   bool gone = false; // destroyed; whoever still holds the entry must not queue
   std::deque<invocation> waiting;
 
@@ -89,9 +88,9 @@ void directory::deliver(net::node& here, object_id id, const type_record& expect
 }
 
 void directory::refuse(net::node& here, const invocation& call, const std::string& problem) {
-  here.reply_error(call.source, call.header.reply,
-                   std::make_exception_ptr(error(errc::not_found, problem, "do not use pointers to destroyed objects")),
-                   "invocation of '" + *call.name + "'");
+  auto why = std::make_exception_ptr(error(errc::not_found, problem, "do not use pointers to destroyed objects"));
+  if (call.ends) call.ends->set_exception(std::move(why)); // its message is uncounted, and nobody waits for a reply
+  else here.reply_error(call.source, call.header.reply, std::move(why), "invocation of '" + *call.name + "'");
   here.message_done(call.header);
 }
 
@@ -99,7 +98,7 @@ bool directory::submit(net::node& here, const std::shared_ptr<entry>& e, invocat
   {
     std::lock_guard hold(e->lock);
     if (e->gone) return false;
-    if (!e->waiting.empty() || !e->admits(call)) {
+    if (e->starting || !e->waiting.empty() || !e->admits(call)) {
       e->waiting.push_back(std::move(call));
       return true;
     }
@@ -109,34 +108,45 @@ bool directory::submit(net::node& here, const std::shared_ptr<entry>& e, invocat
   return true;
 }
 
-void directory::start(net::node& here, std::shared_ptr<entry> e, invocation call) {
+void directory::start(net::node& here, std::shared_ptr<entry> e, invocation call) noexcept {
   const std::string& name = *call.name;
   const net::wire_header header = call.header;
-  // Not captured piecemeal: the closure would exceed what fits without an allocation anyway.
-  auto shared_call = std::make_unique<invocation>(std::move(call));
-  here.run_handler(
-      [this, &here, e = std::move(e), call = std::move(shared_call)]() mutable {
-        call->body(e->object);
-        const bool exclusive = call->exclusive;
-        call.reset(); // what it holds goes before the next one sees the object
-        finished(here, e, exclusive);
-      },
-      name, header);
+  try {
+    // One allocation for all of it: the closure would need one anyway.
+    auto owned = std::make_unique<invocation>(std::move(call));
+    here.run_handler(
+        [this, &here, e = std::move(e), owned = std::move(owned)]() mutable {
+          owned->body(e->object);
+          const bool exclusive = owned->exclusive;
+          owned.reset(); // what it holds goes before the next one sees the object
+          finished(here, e, exclusive);
+        },
+        name, header);
+  } catch (const std::exception& x) { // memory has run out: the object would stay locked for ever
+    here.fatal("cannot start '" + name + "': " + x.what());
+  }
 }
 
 void directory::finished(net::node& here, const std::shared_ptr<entry>& e, bool exclusive) {
   std::vector<invocation> admitted;
-  {
-    std::lock_guard hold(e->lock);
-    if (exclusive) e->exclusive = false;
-    else --e->sharing;
+  std::unique_lock hold(e->lock);
+  if (exclusive) e->exclusive = false;
+  else --e->sharing;
+  if (e->starting) return; // whoever is starting looks again
+  e->starting = true;
+  for (;;) {
     while (!e->waiting.empty() && e->admits(e->waiting.front())) {
       e->admit(e->waiting.front());
       admitted.push_back(std::move(e->waiting.front()));
       e->waiting.pop_front();
     }
+    if (admitted.empty()) break;
+    hold.unlock();
+    for (auto& call : admitted) start(here, e, std::move(call));
+    admitted.clear();
+    hold.lock();
   }
-  for (auto& call : admitted) start(here, e, std::move(call));
+  e->starting = false;
 }
 
 void directory::end(net::node& here, object_id id, promise<void> gone) {
@@ -147,7 +157,8 @@ void directory::end(net::node& here, object_id id, promise<void> gone) {
   last.exclusive = true;
   last.name = &name;
   last.header.flags = net::flag_uncounted; // the request that caused it is counted and waits for it
-  last.body = [this, &here, e, gone = std::move(gone)](void* object) mutable {
+  last.ends = std::make_unique<promise<void>>(std::move(gone));
+  last.body = [this, &here, e, gone = last.ends.get()](void* object) {
     std::deque<invocation> late;
     {
       std::lock_guard hold(lock_);
@@ -161,7 +172,7 @@ void directory::end(net::node& here, object_id id, promise<void> gone) {
     for (auto& call : late) refuse(here, call, missing(e->id, e->type.name));
     e->object = nullptr;
     e->type.destroy(object);
-    gone.set_value();
+    gone->set_value();
   };
   if (!submit(here, e, last)) throw error(errc::not_found, missing(id, e->type.name), "destroy each object once");
 }
@@ -174,12 +185,6 @@ std::size_t directory::size() const {
 std::string to_string(object_id id) { return std::to_string(id.home()) + ":" + std::to_string(id.number()); }
 
 namespace detail {
-
-std::string type_name(const std::type_info& type) {
-  int status = 0;
-  std::unique_ptr<char, void (*)(void*)> text(abi::__cxa_demangle(type.name(), nullptr, nullptr, &status), std::free);
-  return status == 0 ? text.get() : type.name();
-}
 
 object_id read_target(const byte_buffer& message) {
   object_id id;

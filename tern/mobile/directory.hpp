@@ -14,6 +14,7 @@
 #include <unordered_map>
 
 #include <tern/base/bytes.hpp>
+#include <tern/base/detail/type_name.hpp>
 #include <tern/base/unique_function.hpp>
 #include <tern/net/node.hpp>
 #include <tern/task/sync.hpp>
@@ -57,6 +58,7 @@ struct invocation {
   const std::string* name = nullptr; ///< of the function; static
   int source = 0;
   net::wire_header header;
+  std::unique_ptr<promise<void>> ends; ///< set if it ends the object: who waits for that, instead of a caller
   unique_function<void(void* object)> body; ///< answers the caller itself; never throws
 };
 
@@ -91,7 +93,7 @@ private:
   /// \return false, with `call` untouched, if the object is gone.
   bool submit(net::node& here, const std::shared_ptr<entry>& e, invocation& call);
   static void refuse(net::node& here, const invocation& call, const std::string& problem);
-  void start(net::node& here, std::shared_ptr<entry> e, invocation call);
+  void start(net::node& here, std::shared_ptr<entry> e, invocation call) noexcept;
   void finished(net::node& here, const std::shared_ptr<entry>& e, bool exclusive);
   std::string missing(object_id id, const std::string& type) const;
 
@@ -102,10 +104,8 @@ private:
 
 namespace detail {
 
-std::string type_name(const std::type_info& type);
-
 template <class T> const type_record& type_of() {
-  static const type_record record{type_name(typeid(T)), [](void* p) { delete static_cast<T*>(p); }};
+  static const type_record record{tern::detail::type_name(typeid(T)), [](void* p) { delete static_cast<T*>(p); }};
   return record;
 }
 

@@ -161,6 +161,20 @@ struct noisy {
   static const tern::rank_local<std::atomic<int>> died;
 };
 const tern::rank_local<std::atomic<int>> noisy::died;
+TERN_RANK_TEST(destroying_twice_at_once_fails_once) {
+  auto c = create_on<counter>(size() - 1).get();
+  auto a = tern::destroy(c), b = tern::destroy(c); // the second is queued behind the first
+  int failed = 0;
+  for (auto* f : {&a, &b}) {
+    try {
+      f->get();
+    } catch (const tern::error& e) {
+      failed += e.code() == errc::not_found;
+    }
+  }
+  TERN_EXPECT_EQ(failed, 1);
+}
+
 TERN_RANK_TEST(destroy_runs_the_destructor_where_the_object_is) {
   auto n = create_on<noisy>(size() - 1).get();
   tern::destroy(n).get();

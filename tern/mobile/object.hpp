@@ -74,7 +74,7 @@ template <auto F> void run_member(net::node& here, int source, const net::wire_h
 
 template <auto F>
 inline const net::handler_record member_handler{typeid(std::pair<net::detail::handler_tag<F>, object_id>),
-                                                net::detail::signature_of<F>(), TERN_THIS_FILE, nullptr, &run_member<F>};
+                                                net::detail::signature_of<F>(), TERN_THIS_FILE, &run_member<F>};
 
 template <auto F> void run_member(net::node& here, int source, const net::wire_header& header, byte_buffer message) {
   using sig = member_signature<decltype(F)>;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tern/net/collectives.hpp>
 
+#include <tern/base/detail/type_name.hpp>
 #include <tern/net/runtime.hpp>
 
 namespace tern {
@@ -9,7 +10,7 @@ namespace net::detail {
 
 collective_name name_collective(const char* operation, const std::type_info& type, int root) {
   collective_name name;
-  name.what = std::string(operation) + "<" + type.name() + ">(root " + std::to_string(root) + ")";
+  name.what = std::string(operation) + "<" + tern::detail::type_name(type) + ">(root " + std::to_string(root) + ")";
   name.signature = 14695981039346656037ull; // FNV-1a
   for (unsigned char c : name.what) name.signature = (name.signature ^ c) * 1099511628211ull;
   return name;
@@ -18,7 +19,7 @@ collective_name name_collective(const char* operation, const std::type_info& typ
 // Ranks are numbered from the root; rank v receives from v without its lowest set bit, and sends to v + 2^k for every
 // 2^k below that bit.
 void broadcast_bytes(node& here, byte_buffer& bytes, int root, const collective_name& name) {
-  const std::uint64_t sequence = here.next_collective();
+  const std::uint64_t sequence = here.next_collective(name.what);
   const int n = here.size(), v = (here.rank() - root + n) % n;
   const auto actual = [&](int virtual_rank) { return (virtual_rank + root) % n; };
   int bit = 1;
@@ -33,7 +34,7 @@ void broadcast_bytes(node& here, byte_buffer& bytes, int root, const collective_
 
 bool reduce_up(node& here, const collective_name& name, const std::function<byte_buffer()>& mine,
                const std::function<void(std::span<const std::byte>)>& absorb) {
-  const std::uint64_t sequence = here.next_collective();
+  const std::uint64_t sequence = here.next_collective(name.what);
   const int n = here.size(), v = here.rank();
   for (int bit = 1; bit < n; bit <<= 1) {
     if (v & bit) {

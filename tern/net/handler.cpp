@@ -30,11 +30,17 @@ std::uint64_t mix(std::uint64_t hash, std::string_view text) { // FNV-1a: stable
   return (hash ^ 0xff) * 1099511628211ull;
 }
 
+// Whether a mangled name means the same thing in every file. Names of internal linkage carry a marker (Itanium C++ ABI:
+// `_GLOBAL__N_` for anonymous namespaces, `L` before the name for static functions); to see one too many is harmless.
+bool has_linkage(std::string_view identity) {
+  return identity.find("_GLOBAL__N_") == identity.npos && identity.find("ZL") == identity.npos;
+}
+
 } // namespace
 
 handler_record::handler_record(const std::type_info& identity, std::string_view pretty, const char* file,
-                               const void* function, handler_entry run, bool internal)
-    : identity_(identity.name()), name_(detail::pretty_name(pretty)), file_(file), function_(function), entry_(run),
+                               handler_entry run, bool internal)
+    : identity_(identity.name()), name_(detail::pretty_name(pretty)), file_(file), entry_(run),
       internal_(internal) {
   registry& r = the_registry();
   std::lock_guard hold(r.lock);
@@ -44,6 +50,11 @@ handler_record::handler_record(const std::type_info& identity, std::string_view 
   }
   next_ = r.newest;
   r.newest = this;
+}
+
+void handler_record::throw_unnumbered() const {
+  throw error(errc::invalid_state, "handler '" + name_ + "' has no number: no runtime has started since it was loaded",
+              "link the library that defines it, or dlopen it before tern::run");
 }
 
 void handler_table::freeze() {
@@ -64,7 +75,7 @@ void handler_table::freeze() {
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (i > 0 && all[i]->identity_ == all[i - 1]->identity_) {
       // A library built with hidden visibility brings its own record of the same function: one handler, no collision.
-      if (all[i]->function_ && all[i]->function_ == all[i - 1]->function_) {
+      if (has_linkage(all[i]->identity_)) {
         all[i]->id_ = all[i - 1]->id_;
         continue;
       }

@@ -32,23 +32,26 @@ using handler_entry = void (*)(node& here, int source, const wire_header& header
 /// One line of the table. Static objects only: constructing one enters it.
 class handler_record {
 public:
-  handler_record(const std::type_info& identity, std::string_view pretty, const char* file, const void* function,
-                 handler_entry run, bool internal = false);
+  handler_record(const std::type_info& identity, std::string_view pretty, const char* file, handler_entry run,
+                 bool internal = false);
   handler_record(const handler_record&) = delete;
   handler_record& operator=(const handler_record&) = delete;
 
-  /// The handler's index; valid once a runtime has started.
-  std::uint32_t id() const noexcept { return id_; }
+  /// The handler's index. \throws error(invalid_state) before a runtime has started, and for one that came too late.
+  std::uint32_t id() const {
+    if (id_ == UINT32_MAX) throw_unnumbered();
+    return id_;
+  }
   /// The name as a user wrote it, for messages.
   const std::string& name() const noexcept { return name_; }
   const char* file() const noexcept { return file_; }
   handler_entry entry() const noexcept { return entry_; }
 
 private:
+  [[noreturn]] void throw_unnumbered() const;
   friend class handler_table;
   std::string identity_, name_;
   const char* file_;
-  const void* function_;
   handler_entry entry_;
   bool internal_; // the runtime's own come first, so that even ranks of different programs can tell each other so
   std::uint32_t id_ = UINT32_MAX;
@@ -76,11 +79,6 @@ template <auto F> struct handler_tag {};
 std::string_view pretty_name(std::string_view signature) noexcept;
 
 template <auto F> std::string_view signature_of() noexcept { return __PRETTY_FUNCTION__; }
-
-template <auto F> const void* address_of() noexcept {
-  if constexpr (std::is_pointer_v<decltype(F)>) return reinterpret_cast<const void*>(F);
-  else return nullptr;
-}
 
 } // namespace detail
 } // namespace tern::net

@@ -88,7 +88,8 @@ public:
 
   // The other ranks' threads run on meanwhile, so nothing may be destroyed under them.
   [[noreturn]] void abort(int code) noexcept override {
-    std::fflush(nullptr);
+    std::fflush(stdout); // not all streams: a thread that reads one would keep its lock
+    std::fflush(stderr);
     std::_Exit(code);
   }
 

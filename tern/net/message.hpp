@@ -147,7 +147,7 @@ template <auto F> void run_function(node& here, int source, const wire_header& h
 #define TERN_THIS_FILE __FILE__
 #endif
 template <auto F>
-inline const handler_record function_handler{typeid(handler_tag<F>), signature_of<F>(), TERN_THIS_FILE, address_of<F>(),
+inline const handler_record function_handler{typeid(handler_tag<F>), signature_of<F>(), TERN_THIS_FILE,
                                              &run_function<F>};
 
 template <auto F> void run_function(node& here, int source, const wire_header& header, byte_buffer message) {
@@ -191,7 +191,8 @@ template <auto F, class... A> void send(int destination, A&&... args) {
 }
 
 /// As `send`, and gives a future for the result. What `F` throws is thrown by the future: a tern::error with its code and
-/// hint, anything else as error(remote) with its type and text; the message names handler and rank.
+/// hint, anything else as error(remote) with its type and text; the message names handler and rank. The result's `load` or
+/// `serialize` runs where messages arrive and must not wait.
 template <auto F, class... A>
 auto call(int destination, A&&... args)
     -> future<typename net::detail::signature_of_callable<std::remove_cvref_t<decltype(F)>>::result> {

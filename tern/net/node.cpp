@@ -3,10 +3,11 @@
 
 #include <algorithm>
 #include <cxxabi.h>
-#include <cstdlib>
+#include <cstring>
 #include <utility>
 
 #include <tern/base/archive.hpp>
+#include <tern/base/detail/type_name.hpp>
 #include <tern/base/log.hpp>
 #include <tern/base/topology.hpp>
 #include <tern/net/collectives.hpp>
@@ -16,13 +17,6 @@
 
 namespace tern::net {
 namespace {
-
-std::string demangled(const std::type_info* type) {
-  if (!type) return "unknown type";
-  int status = 0;
-  std::unique_ptr<char, void (*)(void*)> text(abi::__cxa_demangle(type->name(), nullptr, nullptr, &status), std::free);
-  return status == 0 ? text.get() : type->name();
-}
 
 // What travels of an exception.
 struct failure {
@@ -37,9 +31,10 @@ failure describe(std::exception_ptr e) {
   } catch (const error& x) {
     return {x.code(), x.message(), x.hint(), x.place()};
   } catch (const std::exception& x) {
-    return {errc::remote, demangled(&typeid(x)) + ": " + x.what(), {}, {}};
+    return {errc::remote, tern::detail::type_name(typeid(x)) + ": " + x.what(), {}, {}};
   } catch (...) {
-    return {errc::remote, "an exception of type " + demangled(abi::__cxa_current_exception_type()), {}, {}};
+    const std::type_info* type = abi::__cxa_current_exception_type();
+    return {errc::remote, "an exception of type " + (type ? tern::detail::type_name(*type) : "unknown"), {}, {}};
   }
 }
 
@@ -91,11 +86,11 @@ namespace {
 struct reply_value_tag {};
 struct reply_error_tag {};
 struct collective_tag {};
-const handler_record reply_value_record{typeid(reply_value_tag), "tern reply", __FILE__, nullptr,
+const handler_record reply_value_record{typeid(reply_value_tag), "tern reply", __FILE__,
                                         &node::internal_handlers::reply_value, true};
-const handler_record reply_error_record{typeid(reply_error_tag), "tern error reply", __FILE__, nullptr,
+const handler_record reply_error_record{typeid(reply_error_tag), "tern error reply", __FILE__,
                                         &node::internal_handlers::reply_error, true};
-const handler_record collective_record{typeid(collective_tag), "tern collective", __FILE__, nullptr,
+const handler_record collective_record{typeid(collective_tag), "tern collective", __FILE__,
                                        &node::internal_handlers::collective, true};
 } // namespace
 
@@ -148,7 +143,12 @@ void node::post(int destination, byte_buffer message, bool counted) {
                   "send from handlers and from the function given to tern::run only");
     sent_.fetch_add(1, std::memory_order_seq_cst);
   }
-  wire_->send(destination, std::move(message));
+  try {
+    wire_->send(destination, std::move(message));
+  } catch (...) {
+    if (counted) sent_.fetch_sub(1, std::memory_order_seq_cst); // else `quiesce` would wait for it for ever
+    throw;
+  }
 }
 
 std::uint64_t node::expect(std::unique_ptr<pending_reply> who) {
@@ -183,7 +183,11 @@ void node::reply_error(int to, std::uint64_t reply, std::exception_ptr e, const 
   failure f = describe(std::move(e));
   f.message += " (in " + context + " on rank " + std::to_string(rank_) + ")";
   if (reply) {
-    post(to, pack(wire_header{reply_error_record.id(), 0, reply}, f));
+    try {
+      post(to, pack(wire_header{reply_error_record.id(), 0, reply}, f));
+    } catch (const std::exception& x) {
+      fatal("rank " + std::to_string(to) + " cannot be told that " + f.message + ": " + x.what());
+    }
     return;
   }
   fatal(error(f.code, f.message, f.hint.empty() ? "nobody waited for it: use call instead of send to handle it" : f.hint,
@@ -206,8 +210,10 @@ void node::message_done(const wire_header& header) noexcept {
   done_.fetch_add(1, std::memory_order_seq_cst);
   // seq_cst with `idle_waiters_`: either this sees the waiter, or the waiter sees the zero.
   if (active_.fetch_sub(1, std::memory_order_seq_cst) == 1 && idle_waiters_.load(std::memory_order_seq_cst) > 0) {
-    std::lock_guard hold(idle_lock_);
-    idle_.notify_all();
+    idle_guard_.lock();
+    auto* all = idle_list_.take();
+    idle_guard_.unlock();
+    tern::detail::waiter_list::wake_all(all);
   }
 }
 
@@ -243,6 +249,21 @@ void node::collective_send(int to, std::uint64_t sequence, std::uint64_t signatu
   post(to, pack(wire_header{collective_record.id(), flag_uncounted, 0}, sequence, signature, what, payload), false);
 }
 
+std::uint64_t node::next_collective(const std::string& what) {
+  std::lock_guard hold(collective_lock_);
+  for (const auto& [key, m] : collective_arrived_)
+    if (key.sequence < collective_sequence_) throw disagreement(key.sequence, collective_latest_, key.source, m.what);
+  collective_latest_ = what;
+  return collective_sequence_++;
+}
+
+error node::disagreement(std::uint64_t sequence, const std::string& mine, int other, const std::string& theirs) const {
+  return error(errc::invalid_state,
+               "the ranks do different things together: operation " + std::to_string(sequence) + " is " + theirs +
+                   " on rank " + std::to_string(other) + ", but rank " + std::to_string(rank_) + " did " + mine,
+               "all ranks must call the same collectives, with the same types and roots, in the same order");
+}
+
 byte_buffer node::collective_receive(int from, std::uint64_t sequence, std::uint64_t signature, const std::string& what) {
   const collective_key key{sequence, from};
   collective_message m;
@@ -258,11 +279,7 @@ byte_buffer node::collective_receive(int from, std::uint64_t sequence, std::uint
     hold.unlock();
     m = f.get();
   }
-  if (m.signature != signature)
-    throw error(errc::invalid_state,
-                "collective operation " + std::to_string(sequence) + " is " + what + " on rank " + std::to_string(rank_) +
-                    " but " + m.what + " on rank " + std::to_string(from),
-                "all ranks must call the same collectives in the same order");
+  if (m.signature != signature) throw disagreement(sequence, what, from, m.what);
   return std::move(m.payload);
 }
 
@@ -270,10 +287,14 @@ void node::quiesce() {
   counts before;
   for (;;) {
     idle_waiters_.fetch_add(1, std::memory_order_seq_cst);
-    {
-      std::unique_lock hold(idle_lock_);
-      idle_.wait(hold, [&] { return active_.load(std::memory_order_seq_cst) == 0; });
+    for (;;) {
+      idle_guard_.lock();
+      if (active_.load(std::memory_order_seq_cst) == 0) break;
+      tern::detail::waiter self;
+      idle_list_.push(self);
+      self.wait(idle_guard_);
     }
+    idle_guard_.unlock();
     idle_waiters_.fetch_sub(1, std::memory_order_seq_cst);
     counts mine;
     mine.done = done_.load(std::memory_order_seq_cst); // before `sent`: never counts a reply as done but not as sent
@@ -312,12 +333,15 @@ void node::compare_programs() {
   if (broadcast(mine) != mine)
     throw error(errc::invalid_state, "rank " + std::to_string(rank_) + " runs another program than rank 0",
                 "start the same executable, built once, on all ranks");
+  barrier(); // a rank that has compared must not send to one that has not: that would run another function there
 }
 
 int node::guarded_main(const std::function<int()>& main) {
   try {
     compare_programs();
-    return main();
+    const int code = main();
+    // What exit() would leave of it, but never success for a failure; so that the largest of all ranks' is what it seems.
+    return code >= 0 && code <= 255 ? code : (code & 255) ? code & 255 : 1;
   } catch (...) {
     const failure f = describe(std::current_exception());
     fatal(error(f.code, "the main function failed on rank " + std::to_string(rank_) + ": " + f.message, f.hint, f.place)
@@ -335,16 +359,26 @@ int node::run(const std::function<int()>& main) {
       // Everything that was sent has been handled, everywhere; from here on nothing may be sent.
       closed_.store(true, std::memory_order_release);
       barrier();
-      for (; !slot_order_.empty(); slot_order_.pop_back()) {
-        slot& s = slots_[slot_order_.back()];
-        s.destroy(s.object.exchange(nullptr, std::memory_order_relaxed)); // nothing else runs any more
-      }
-    } catch (const std::exception& e) {
-      fatal(std::string("the end of the job failed: ") + e.what());
+      static_cast<void>(next_collective("the end of the job")); // nothing may be left of an earlier one
+    } catch (...) {
+      fatal("the end of the job failed: " + describe(std::current_exception()).message);
     }
   });
+  destroy_locals();
   wire_->finish();
   return code;
+}
+
+// After every fiber has ended. In a scheduler of its own, so that destructors know their rank.
+void node::destroy_locals() {
+  scheduler last({.name = "tern r" + std::to_string(rank_), .context = this});
+  last.run([this] {
+    while (!slot_order_.empty()) { // a destructor may use, and so make, another slot
+      slot& s = slots_[slot_order_.back()];
+      slot_order_.pop_back();
+      s.destroy(s.object.exchange(nullptr, std::memory_order_relaxed));
+    }
+  });
 }
 
 bool node::poll() {

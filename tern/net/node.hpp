@@ -82,7 +82,9 @@ public:
 
   // Collectives and termination (see collectives.hpp for what they promise) ----------------------------------------------
 
-  std::uint64_t next_collective() noexcept { return collective_sequence_++; }
+  /// Begins an operation. \throws error(invalid_state) if a message for an earlier one was never asked for: the ranks
+  /// disagree on what they do together.
+  std::uint64_t next_collective(const std::string& what);
   void collective_send(int to, std::uint64_t sequence, std::uint64_t signature, const std::string& what, byte_buffer payload);
   byte_buffer collective_receive(int from, std::uint64_t sequence, std::uint64_t signature, const std::string& what);
   void quiesce();
@@ -107,6 +109,8 @@ private:
   std::unique_ptr<pending_reply> take_pending(std::uint64_t reply, int source);
   void compare_programs();
   int guarded_main(const std::function<int()>& main);
+  void destroy_locals();
+  error disagreement(std::uint64_t sequence, const std::string& mine, int other, const std::string& theirs) const;
 
   options opts_;
   std::unique_ptr<transport> wire_;
@@ -122,8 +126,9 @@ private:
   // over all ranks that is equal twice in a row means that nothing is under way (Mattern 1987, four-counter method).
   std::atomic<std::uint64_t> sent_{0}, done_{0};
   std::atomic<std::int64_t> active_{0}; // arrived, not yet done
-  mutex idle_lock_;
-  condition_variable idle_;
+  // Not a tern::mutex: the polling context, which must not wait for a fiber, tells of the end of work too.
+  tern::detail::spin_lock idle_guard_;
+  tern::detail::waiter_list idle_list_;
   std::atomic<int> idle_waiters_{0};
   std::atomic<bool> closed_{false};
 
@@ -138,7 +143,8 @@ private:
     }
   };
   std::mutex collective_lock_;
-  std::uint64_t collective_sequence_ = 0;
+  std::uint64_t collective_sequence_ = 0; ///< operations begun
+  std::string collective_latest_;         ///< the last one's name
   std::unordered_map<collective_key, collective_message, key_hash> collective_arrived_;
   std::unordered_map<collective_key, promise<collective_message>, key_hash> collective_awaited_;
 

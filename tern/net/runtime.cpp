@@ -78,18 +78,55 @@ int start(const options& opts, int& argc, char** argv, const std::function<int()
   if (launcher_rank() == 0)
     for (const auto& name : options::unknown_environment()) log_warning("the environment variable " + name + " is not one of Tern's");
   const std::string& kind = opts[transport_option];
-  std::string mpi = kind == "inproc" ? "" : detect_mpi(opts[mpi_option]);
-  if (mpi.empty() && kind == "mpi") mpi = opts[mpi_option].empty() ? "openmpi" : opts[mpi_option];
+  // The option 'mpi' chooses between MPIs; whether there is one at all, the launcher or the option 'transport' says.
+  const bool launched = !detect_mpi("").empty();
+  std::string mpi = kind == "mpi" || (kind == "auto" && launched) ? detect_mpi(opts[mpi_option]) : "";
+  if (mpi.empty() && kind == "mpi") mpi = "openmpi";
+  if (mpi.empty() && launched && launcher_rank() == 0 && launcher_number({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}, 1) > 1)
+    log_warning("an MPI launcher started this, but the transport is inproc: each process is a job of its own");
   if (mpi.empty()) return run_inproc(opts, main);
   int workers = opts[workers_option];
   if (workers == 0)
     workers = usable_here(launcher_number({"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"}, 1));
   if (opts.source("ranks") != "default" && launcher_rank() == 0)
     log_warning("the option 'ranks' (" + opts.source("ranks") + ") means nothing under MPI, where each process is a rank");
-  return run_rank(opts, make_mpi(mpi, &argc, &argv, workers > 1), main);
+  // MPI was told how many threads there will be before it could tell how many ranks share the host: keep to that.
+  options decided = opts;
+  decided.set(workers_option, workers);
+  return run_rank(decided, make_mpi(mpi, &argc, &argv, workers > 1), main);
 }
 
+// Used by the tern command and by quickstart and check.
+const known_environment bench_variable{"TERN_BENCH_DIR"}, setup_variable{"TERN_SKIP_SETUP"};
+
 std::atomic<std::size_t> local_slots{0}; // counts static objects, before main
+
+/// Tells why this rank cannot start. \return the exit code.
+int refuse(int& argc, char** argv, const char* why) {
+  const auto tell = [why] { std::fprintf(stderr, "tern: cannot start: %s\n", why); };
+  std::string mpi;
+  try {
+    mpi = detect_mpi("");
+  } catch (const std::exception&) { // is perhaps what `why` says
+  }
+  if (mpi.empty() || launcher_number({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}, 2) < 2) {
+    tell();
+    return 2;
+  }
+  // Other ranks may have started well and wait for this one inside MPI_Init, where only MPI can end them (MPICH's launcher
+  // does not mind a rank that leaves before it). Mostly all ranks fail alike: the first tells it and ends the others.
+  try {
+    const auto wire = make_mpi(mpi, &argc, &argv, false);
+    if (wire->rank() != 0) std::this_thread::sleep_for(std::chrono::seconds(2));
+    tell();
+    wire->abort(2);
+  } catch (const std::exception&) {
+    // No MPI to end the others with. Open MPI's launcher ends them when it sees the first leave: not before it has spoken.
+    if (launcher_rank() == 0) tell();
+    else std::this_thread::sleep_for(std::chrono::seconds(1));
+  }
+  return 2;
+}
 
 } // namespace
 
@@ -118,8 +155,7 @@ int run_job(int& argc, char** argv, const std::function<int()>& main) {
     }
     return start(opts, argc, argv, main);
   } catch (const std::exception& e) {
-    if (launcher_rank() == 0) std::fprintf(stderr, "tern: cannot start: %s\n", e.what());
-    return 2;
+    return refuse(argc, argv, e.what());
   }
 }
 

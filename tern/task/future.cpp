@@ -28,6 +28,16 @@ void future_state_base::claim() {
                 "set each promise exactly once");
 }
 
+void future_state_base::unclaim() noexcept {
+  std::lock_guard hold(guard_);
+  claimed_ = false;
+}
+
+bool future_state_base::claimed() const {
+  std::lock_guard hold(guard_);
+  return claimed_;
+}
+
 void future_state_base::publish() {
   waiter* chain = nullptr;
   {

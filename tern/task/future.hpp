@@ -30,12 +30,14 @@ public:
   bool ready() const;
   void wait();
   void fail(std::exception_ptr e);
+  bool claimed() const;
 
 protected:
   void claim();   // \throws error(already_exists) if a value was set before
+  void unclaim() noexcept;
   void publish(); // wakes all waiters
-  void rethrow_if_failed() const {
-    if (exception_) std::rethrow_exception(exception_);
+  void rethrow_if_failed() {
+    if (exception_) std::rethrow_exception(std::exchange(exception_, nullptr));
   }
 
 private:
@@ -49,7 +51,12 @@ template <class T> class future_state : public future_state_base {
 public:
   template <class... U> void set(U&&... value) {
     claim();
-    value_.emplace(std::forward<U>(value)...);
+    try {
+      value_.emplace(std::forward<U>(value)...);
+    } catch (...) {
+      unclaim();
+      throw;
+    }
     publish();
   }
   T take() {
@@ -116,7 +123,6 @@ public:
       abandon();
       state_ = std::move(other.state_);
       future_taken_ = other.future_taken_;
-      kept_ = other.kept_;
       made_ = other.made_;
     }
     return *this;
@@ -133,24 +139,24 @@ public:
     requires(std::is_void_v<T> ? sizeof...(U) == 0 : sizeof...(U) == 1)
   void set_value(U&&... value) {
     if (!state_) detail::throw_no_state("promise::set_value");
-    state_->set(std::forward<U>(value)...);
-    kept_ = true;
+    const auto state = state_; // once it is set, the waiter may destroy this promise
+    state->set(std::forward<U>(value)...);
   }
   void set_exception(std::exception_ptr e) {
     if (!state_) detail::throw_no_state("promise::set_exception");
-    state_->fail(std::move(e));
-    kept_ = true;
+    const auto state = state_;
+    state->fail(std::move(e));
   }
 
 private:
   void abandon() noexcept {
-    if (state_ && !kept_)
+    if (state_ && !state_->claimed())
       state_->fail(detail::broken_promise_error(std::string(made_.file_name()) + ":" + std::to_string(made_.line())));
     state_.reset();
   }
   std::shared_ptr<detail::future_state<T>> state_;
   std::source_location made_;
-  bool future_taken_ = false, kept_ = false;
+  bool future_taken_ = false;
 };
 
 /// Calls `f()` and keeps `p` with its result or exception.

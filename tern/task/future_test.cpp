@@ -2,6 +2,7 @@
 #include <tern/task/future.hpp>
 
 #include <memory>
+#include <stdexcept>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -63,6 +64,33 @@ TEST(future, broken_promise_names_its_maker) {
     EXPECT_EQ(e.code(), errc::broken_promise);
     EXPECT_THAT(e.what(), testing::HasSubstr("future_test.cpp:"));
   }
+}
+
+TEST(future, a_waiter_may_destroy_the_promise_that_woke_it) {
+  in_fiber(3, [] {
+    for (int i = 0; i < 2000; ++i) {
+      auto p = std::make_unique<promise<int>>();
+      auto f = p->get_future();
+      auto* raw = p.get();
+      auto setter = async([raw] { raw->set_value(1); });
+      EXPECT_EQ(f.get(), 1);
+      p.reset(); // while set_value may not have returned
+      setter.get();
+    }
+  });
+}
+
+struct refuses_copies {
+  refuses_copies() = default;
+  refuses_copies(const refuses_copies&) { throw std::length_error("too long"); }
+};
+TEST(future, a_value_that_cannot_be_stored_leaves_the_promise_unkept) {
+  promise<refuses_copies> p;
+  auto f = p.get_future();
+  const refuses_copies value;
+  EXPECT_THROW(p.set_value(value), std::length_error);
+  p.set_exception(std::make_exception_ptr(1));
+  EXPECT_THROW(f.get(), int);
 }
 
 TEST(future, misuse_is_an_error) {

@@ -34,6 +34,8 @@ scheduler_core::scheduler_core(scheduler::settings s)
 
 scheduler_core::~scheduler_core() {
   for (fiber* f : spare) delete f;
+  // Their closures may own promises that others of them wait for: waking needs all of them alive.
+  for (fiber* f = newest; f; f = f->older) f->body.reset();
   while (newest) { // stuck fibers: their stacks are given up without unwinding, as `run` promises
     fiber* f = newest;
     newest = f->older;
@@ -58,7 +60,7 @@ void scheduler_core::spawn(unique_function<void()> body, std::string name) {
   f->name = std::move(name);
   f->exceptions = {};
   f->fake_stack = nullptr;
-  prepare(*f, stacks);
+  f->memory = {}; // the stack comes with the first run: thousands of fibers may queue, few are begun at once
   f->newer = nullptr;
   f->older = newest;
   if (newest) newest->newer = f.get();
@@ -83,6 +85,8 @@ void scheduler_core::yielded(fiber* f) {
 void scheduler_core::finished(fiber* f) noexcept {
   std::lock_guard hold(lock);
   stacks.give(f->memory);
+  f->memory = {};
+  --begun;
   if (f->newer) f->newer->older = f->older;
   else newest = f->older;
   if (f->older) f->older->newer = f->newer;
@@ -93,36 +97,68 @@ void scheduler_core::finished(fiber* f) noexcept {
 // Called with the lock held, releases it. Wakes a sleeping worker if there is one; an awake one looks at the queues before
 // it sleeps, under this lock, so nothing is lost.
 void scheduler_core::wake_one(std::unique_lock<std::mutex>& hold) {
-  const bool worker_sleeps = parked > 0, source_sleeps = source_asleep;
-  hold.unlock();
+  // A worker that was notified and has not got the lock yet still counts as parked, but is spoken for.
+  const bool worker_sleeps = parked > notified, source_sleeps = source_asleep;
+  if (worker_sleeps) ++notified;
+  // A caller that is no worker of ours may be all that is left of the run by the time it notifies: keep the lock then.
+  if (worker* w = this_worker(); w && w->home == this) hold.unlock();
   if (worker_sleeps) wake.notify_one();
   else if (source_sleeps) cfg.source->wake();
 }
 
-fiber* scheduler_core::next(fiber_queue& queue) {
+fiber* scheduler_core::next(worker& w, fiber_queue& queue) {
   std::lock_guard hold(lock);
+  // Worker 0 leaves fibers to a sleeping colleague, who has been or is being notified of them: a long one here would keep
+  // the network waiting.
+  if (w.index == 0 && cfg.source && parked > notified) return nullptr;
   fiber* f = queue.pop();
-  if (f) ++busy;
+  if (!f) return nullptr;
+  ++busy;
+  if (!f->memory.low) ++begun;
   return f;
 }
 
+bool scheduler_core::begin(fiber* f) {
+  try {
+    prepare(*f, stacks);
+    return true;
+  } catch (const error& e) {
+    std::lock_guard hold(lock);
+    --busy;
+    // Those that have a stack will give it back, unless all of them wait for this one.
+    if (--begun == 0) {
+      log_error(e.what());
+      std::terminate();
+    }
+    yield_queue.push(f);
+    return false;
+  }
+}
+
 void scheduler_core::work(worker& w) {
+  worker* const outer = this_worker(); // of a run that this one is nested in
   set_this_worker(&w);
   w.tsan_fiber = tsan::current_fiber();
   work_source* source = w.index == 0 ? cfg.source : nullptr;
-  unsigned since_poll = 0;
+  unsigned since_poll = 0, since_yielded = 0;
   for (;;) {
     if (source && ++since_poll >= fibers_per_poll) {
       since_poll = 0;
       source->poll();
     }
-    fiber* f = next(ready_queue);
+    fiber* f = nullptr;
+    if (++since_yielded >= 64) { // else fibers that make each other ready would starve those that gave way
+      since_yielded = 0;
+      f = next(w, yield_queue);
+    }
+    if (!f) f = next(w, ready_queue);
     if (!f && source && source->poll()) {
       since_poll = 0;
       continue;
     }
     // Those that gave way come last, behind the source too: they may be waiting for just what it brings.
-    if (!f) f = next(yield_queue);
+    if (!f) f = next(w, yield_queue);
+    if (f && !f->memory.low && !begin(f)) continue;
     if (f) {
       enter(w, *f);
       std::unique_lock hold(lock);
@@ -146,7 +182,7 @@ void scheduler_core::work(worker& w) {
     wake.notify_all();
   }
   if (cfg.source && w.index != 0) cfg.source->wake();
-  set_this_worker(nullptr);
+  set_this_worker(outer);
 }
 
 void scheduler_core::idle(worker& w) {
@@ -174,7 +210,10 @@ void scheduler_core::idle(worker& w) {
     source_asleep = false;
   } else {
     ++parked;
-    wake.wait(hold, [&] { return !nothing(); });
+    while (nothing()) {
+      wake.wait(hold);
+      if (notified > 0) --notified; // also when somebody else took the fiber: else we would sleep on as "notified"
+    }
     --parked;
   }
 }
@@ -192,6 +231,7 @@ std::size_t scheduler_core::run(unique_function<void()> main) {
         } catch (...) {
           main_failed = std::current_exception();
         }
+        body.reset(); // what it captured may wait when it is destroyed
         std::lock_guard hold(lock);
         stopping = true;
       },
@@ -211,8 +251,10 @@ std::size_t scheduler_core::run(unique_function<void()> main) {
       }
       work(workers[static_cast<std::size_t>(i)]);
     });
-  if (cfg.workers >= 1 && !cfg.cpus.empty() && !cfg.cpus[0].empty()) {
+  std::vector<int> unbound; // the calling thread is only lent: it gets its CPUs back
+  if (!cfg.cpus.empty() && !cfg.cpus[0].empty()) {
     try {
+      unbound = allowed_cpus();
       bind_this_thread(cfg.cpus[0]);
     } catch (const std::exception& e) {
       log_warning(std::string("worker 0 runs unbound: ") + e.what());
@@ -220,6 +262,7 @@ std::size_t scheduler_core::run(unique_function<void()> main) {
   }
   work(workers[0]);
   for (auto& t : threads) t.join();
+  if (!unbound.empty()) bind_this_thread(unbound);
   const std::size_t stuck = live.load(std::memory_order_relaxed);
   if (stuck) report_stuck();
   if (main_failed) std::rethrow_exception(main_failed);

@@ -153,6 +153,52 @@ TEST(scheduler, counts_fibers_that_can_never_go_on) {
   never->set_value(0); // while the scheduler is there: whoever waits must not outlive its stack
 }
 
+TEST(scheduler, stuck_fibers_may_hold_each_others_promises) {
+  scheduler s({.workers = 1});
+  const auto stuck = s.run([] {
+    auto p = std::make_shared<promise<int>>();
+    auto q = std::make_shared<promise<int>>();
+    auto f = std::make_shared<future<int>>(p->get_future()), g = std::make_shared<future<int>>(q->get_future());
+    scheduler::current()->spawn([p, g] { g->wait(); });
+    scheduler::current()->spawn([q, f] { f->wait(); });
+  });
+  EXPECT_EQ(stuck, 2u); // and destroying the scheduler must not touch what is gone
+}
+
+TEST_P(on_workers, yielders_are_not_starved_by_fibers_that_ready_each_other) {
+  scheduler s(with());
+  s.run([] {
+    std::atomic<bool> done{false};
+    auto patient = async([&] {
+      for (int i = 0; i < 10; ++i) this_fiber::yield();
+      done = true;
+    });
+    while (!done) async([] {}).get();
+    patient.get();
+  });
+}
+
+TEST_P(on_workers, queued_fibers_need_no_stack) {
+  std::atomic<int> ran{0};
+  scheduler s(with());
+  s.run([&] {
+    for (int i = 0; i < 100000; ++i) scheduler::current()->spawn([&] { ++ran; }); // 25 GiB of stacks, all at once
+  });
+  EXPECT_EQ(ran, 100000);
+}
+
+TEST(scheduler, may_run_inside_a_fiber_of_another) {
+  scheduler outer({.workers = 2});
+  int inner_sum = 0;
+  outer.run([&] {
+    scheduler inner({.workers = 1});
+    inner.run([&] { inner_sum = async([] { return 5; }).get(); });
+    EXPECT_EQ(scheduler::current(), &outer);
+    EXPECT_EQ(async([] { return 6; }).get(), 6);
+  });
+  EXPECT_EQ(inner_sum, 5);
+}
+
 TEST(scheduler, async_outside_says_what_to_do) {
   try {
     auto f = async([] { return 1; });

@@ -3,9 +3,14 @@
 /// \file
 /// A type's name for error messages. Compilers spell names differently: never send or compare it.
 
+#include <string>
 #include <string_view>
+#include <typeinfo>
 
 namespace tern::detail {
+
+/// The same for a type that is known only when the program runs.
+std::string type_name(const std::type_info& type);
 
 template <class T> constexpr std::string_view type_name() noexcept {
   // gcc: "constexpr std::string_view … [with T = int; std::string_view = …]"; clang: "std::string_view … [T = int]".

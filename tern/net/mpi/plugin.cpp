@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -477,7 +478,19 @@ void plugin_wake() { self().bell.wake(); }
 int plugin_finish(const tern_transport_sink* sink, char* error, size_t error_size) {
   return guarded(error, error_size, [&] { self().finish(*sink); });
 }
+volatile std::sig_atomic_t code_to_leave_with = 1;
+extern "C" void leave_at_once(int) { _exit(code_to_leave_with); }
+
+/// MPICH's MPI_Abort over UCX goes on communicating, without end if another rank no longer does: so only for a second. A
+/// rank that leaves without MPI_Finalize ends the job under both launchers.
 void plugin_abort(int code) {
+  code_to_leave_with = code;
+  std::signal(SIGALRM, leave_at_once);
+  sigset_t only;
+  sigemptyset(&only);
+  sigaddset(&only, SIGALRM);
+  pthread_sigmask(SIG_UNBLOCK, &only, nullptr);
+  alarm(1);
   int initialized = 0, finalized = 0;
   MPI_Initialized(&initialized);
   MPI_Finalized(&finalized);

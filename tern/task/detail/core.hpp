@@ -48,7 +48,9 @@ struct scheduler_core {
   std::size_t run(unique_function<void()> main);
 
   void work(worker& w);
-  fiber* next(fiber_queue& queue);
+  fiber* next(worker& w, fiber_queue& queue);
+  /// Gives a fiber its stack. \return false, with the fiber back in a queue, if there is none just now.
+  bool begin(fiber* f);
   void idle(worker& w);
   void wake_one(std::unique_lock<std::mutex>& hold);
   void report_stuck();
@@ -63,7 +65,9 @@ struct scheduler_core {
   fiber* newest = nullptr;        // of the live fibers
   std::vector<fiber*> spare;      // finished fibers, to be used again
   int parked = 0;                 // workers in `wake.wait`
-  int busy = 0;                   // workers inside a fiber or in their source
+  int notified = 0;               // of these, how many a notify is under way to
+  int begun = 0;                  // fibers that have a stack
+  int busy = 0;                   // workers inside a fiber
   bool source_asleep = false;     // worker 0 is, or is about to be, in cfg.source->wait
   bool stopping = false, started = false;
   std::atomic<std::size_t> live{0};
