@@ -23,7 +23,7 @@ int main(int argc, char** argv) {
     shared = tern::broadcast(shared);
     for (int i = 0; i < 100; ++i) pay_in(shared, 1);                      // from every rank
     tern::send<&pay_in>((tern::rank() + 1) % tern::size(), shared, 1000); // and through another one
-    tern::quiesce(); // everything sent has been done, everywhere
+    tern::quiesce();                                                      // everything sent has been done, everywhere
     const long expected = tern::size() * 1100L, got = tern::call<&account::balance>(shared).get();
     if (tern::rank() == 0) std::printf("%ld cents on rank %d\n", got, shared.home());
     tern::barrier(); // so that nobody ends the account while others ask

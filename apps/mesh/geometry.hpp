@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 /// \file
-/// Plain geometry shared by the parts of the coastal mesher. Lengths in km, areas in km^2, angles in degrees. No CGAL, no
-/// Tern runtime: everything here is a value that can be sent to another rank.
+/// Plain geometry shared by the parts of the coastal mesher. Lengths in km, areas in km^2, angles in degrees. No CGAL,
+/// no Tern runtime: everything here is a value that can be sent to another rank.
 
 #include <compare>
 #include <cstddef>
@@ -12,7 +12,8 @@
 
 namespace mesh {
 
-/// A point of the plane, km. Ordered by x, then y; equality is bitwise for the finite, non-negative-zero values used here.
+/// A point of the plane, km. Ordered by x, then y; equality is bitwise for the finite, non-negative-zero values used
+/// here.
 struct point {
   double x = 0, y = 0;
   auto operator<=>(const point&) const = default;
@@ -46,18 +47,20 @@ private:
 /// The sea inside a box.
 struct domain {
   projection proj;
-  point low, high;                      ///< corners of the box, km
-  std::vector<segment> boundary;        ///< coast clipped to the box, and the box's edges where they border sea
-  std::size_t coast = 0;                ///< the first `coast` entries of `boundary` are coast, the rest box edges
-  double area = 0;                      ///< of the sea, from the clipped polygons, independent of any mesh
-  std::vector<std::vector<point>> land; ///< closed rings (last point not repeated) that touch the box, unclipped, for pictures
+  point low, high;               ///< corners of the box, km
+  std::vector<segment> boundary; ///< coast clipped to the box, and the box's edges where they border sea
+  std::size_t coast = 0;         ///< the first `coast` entries of `boundary` are coast, the rest box edges
+  double area = 0;               ///< of the sea, from the clipped polygons, independent of any mesh
+  std::vector<std::vector<point>>
+      land; ///< closed rings (last point not repeated) that touch the box, unclipped, for pictures
 };
 
 /// What a triangle's longest edge may measure: h(x) = clamp(h_min + grade * distance to the coast, h_min, h_max).
 struct sizing {
   double h_min = 0.5, h_max = 5.0, grade = 0.05;
   template <class A> void serialize(A& ar) { ar(h_min, h_max, grade); }
-  /// \throws tern::error(invalid_argument) unless 0 < h_min <= h_max and grade >= 0, all finite; names the option to change.
+  /// \throws tern::error(invalid_argument) unless 0 < h_min <= h_max and grade >= 0, all finite; names the option to
+  /// change.
   void check() const;
 };
 

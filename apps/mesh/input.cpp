@@ -106,7 +106,14 @@ bool bounds_area(const ring& points) {
       high[k] = std::max(high[k], p[k]);
     }
   double extent = std::max(high[0] - low[0], high[1] - low[1]);
-  return std::fabs(signed_area(points)) > 1e-14 * extent * extent; // on a line: as good as two points
+  // Not the signed area: a ring that crosses itself may bound none in sum, and must be told so by whoever looks for
+  // that.
+  double twice = 0;
+  const position& o = points.front();
+  for (std::size_t i = 1; i + 1 < points.size(); ++i)
+    twice += std::fabs((points[i][0] - o[0]) * (points[i + 1][1] - o[1]) -
+                       (points[i][1] - o[1]) * (points[i + 1][0] - o[0]));
+  return twice > 2e-14 * extent * extent; // on a line: as good as two points
 }
 
 /// A ring whose points step over the 180 degree meridian (more than 180 degrees from one to the next), made continuous:

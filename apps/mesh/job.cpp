@@ -19,6 +19,29 @@
 namespace mesh {
 namespace {
 
+// Points are numbered with 32 bits where the mesh is put together, and each triangle takes some 70 bytes.
+constexpr double most_triangles = 2e9;
+
+// Before anything is cut, which for an absurd sizing would not end: the triangles that the box would have if all of it
+// were sea, from a sample of the size field.
+void check_size(const domain& sea, const size_field& sizes) {
+  constexpr int samples = 300;
+  const double dx = (sea.high.x - sea.low.x) / samples, dy = (sea.high.y - sea.low.y) / samples;
+  double sum = 0;
+  for (int j = 0; j < samples; ++j)
+    for (int i = 0; i < samples; ++i) {
+      const double h = sizes.h(sea.low.x + (i + 0.5) * dx, sea.low.y + (j + 0.5) * dy);
+      sum += 5.1 * dx * dy / (h * h); // as decompose() estimates
+    }
+  sum *= sea.area / ((sea.high.x - sea.low.x) * (sea.high.y - sea.low.y));
+  if (sum > most_triangles)
+    throw tern::error(tern::errc::invalid_argument,
+                      "this sizing asks for about " + std::to_string(static_cast<std::uint64_t>(sum / 1e6)) +
+                          " million triangles, more than the " +
+                          std::to_string(static_cast<std::uint64_t>(most_triangles / 1e6)) + " million that fit",
+                      "make --hmin, --hmax or --grade larger, or the box smaller");
+}
+
 // Consecutive subdomains (neighbours, mostly) with equal shares of the estimated work.
 std::vector<int> place(const decomposition& cut, int ranks) {
   std::vector<int> owners;
@@ -145,6 +168,7 @@ meshed run_job(const domain& sea, const settings& wanted, phase_times so_far) {
   rank_sizes() = tern::broadcast(std::move(shared.sizes));
   clock.restart();
   if (tern::rank() == 0) {
+    check_size(sea, rank_sizes());
     // A small sea gives several ranks something to do too. Not by their number: the mesh must not depend on it.
     cut = decompose(sea, rank_sizes(),
                     {.triangles_per_group = wanted.triangles_per_group,

@@ -216,6 +216,7 @@ std::vector<refusal> refusals() {
       {"h_min_word", {"--hmin", "small"}, "--hmin = small", "--help"},
       {"h_max_below", {"--hmin", "2", "--hmax", "1"}, "at least --hmin, which is 2", "change --hmax"},
       {"h_max_infinite", {"--hmax", "inf"}, "--hmax is inf", "change --hmax"},
+      {"too_many", {"--hmin", "1e-6", "--hmax", "1e-5"}, "million triangles, more than", "make --hmin"},
       {"grade_negative", {"--grade", "-1"}, "--grade is -1", "change --grade"},
       {"box_of_three", {"--bbox=1,2,3"}, "--bbox '1,2,3' is not four numbers", "west,south,east,north"},
       {"box_of_words", {"--bbox=1,2,3,north"}, "is not four numbers", "west,south,east,north"},

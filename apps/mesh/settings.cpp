@@ -14,9 +14,11 @@ namespace mesh {
 
 std::string shipped_land() {
   std::error_code failed;
-  for (const char* folder : {MESH_DATA_BUILD, MESH_DATA_INSTALL}) {
-    const auto path = std::filesystem::path(folder) / "land-50m.json";
-    if (std::filesystem::exists(path, failed)) return path.string();
+  // An installed program finds its data beside itself, wherever the prefix was moved.
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", failed).parent_path();
+  for (const auto& folder : {self / ".." / MESH_DATA_FROM_BIN, std::filesystem::path(MESH_DATA_BUILD)}) {
+    const auto path = folder / "land-50m.json";
+    if (std::filesystem::exists(path, failed)) return path.lexically_normal().string();
   }
   throw tern::error(tern::errc::not_found,
                     "the shipped land polygons (land-50m.json) are not where they were built or installed",

@@ -130,7 +130,8 @@ machine describe_machine() {
   m.cores = cores > 0 ? cores : m.pus;
   const hwloc_obj_t root = hwloc_get_root_obj(topology);
   // Not hwloc's sum over NUMA nodes: memory plugged into a running virtual machine may be missing there.
-  m.memory_bytes = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+  m.memory_bytes =
+      static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
   hwloc_obj_t package = hwloc_get_obj_by_type(topology, HWLOC_OBJ_PACKAGE, 0);
   for (const hwloc_obj_t object : {package, root}) {
     const char* model = object ? hwloc_obj_get_info_by_name(object, "CPUModel") : nullptr;

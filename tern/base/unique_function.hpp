@@ -24,8 +24,9 @@ template <class R, class... Args> class unique_function<R(Args...)> {
     void (*destroy)(void*) noexcept;
   };
 
-  template <class F> static constexpr bool fits =
-      sizeof(F) <= capacity && alignof(F) <= alignof(std::max_align_t) && std::is_nothrow_move_constructible_v<F>;
+  template <class F>
+  static constexpr bool fits = sizeof(F) <= capacity &&
+                               alignof(F) <= alignof(std::max_align_t) && std::is_nothrow_move_constructible_v<F>;
 
   template <class F> static const operations* inline_operations() {
     static constexpr operations ops{
@@ -40,7 +41,7 @@ template <class R, class... Args> class unique_function<R(Args...)> {
   template <class F> static const operations* heap_operations() {
     static constexpr operations ops{
         [](void* p, Args&&... args) -> R { return (**static_cast<F**>(p))(std::forward<Args>(args)...); },
-        [](void* from, void* to) noexcept { ::new (to) (F*)(*static_cast<F**>(from)); },
+        [](void* from, void* to) noexcept { ::new (to)(F*)(*static_cast<F**>(from)); },
         [](void* p) noexcept { delete *static_cast<F**>(p); }};
     return &ops;
   }
@@ -48,15 +49,15 @@ template <class R, class... Args> class unique_function<R(Args...)> {
 public:
   unique_function() noexcept = default;
   template <class F>
-    requires(!std::is_same_v<std::remove_cvref_t<F>, unique_function> &&
-             std::is_invocable_r_v<R, std::remove_cvref_t<F>&, Args...>)
-  unique_function(F&& f) { // NOLINT(google-explicit-constructor): converts like std::function
+  requires(!std::is_same_v<std::remove_cvref_t<F>, unique_function> &&
+           std::is_invocable_r_v<R, std::remove_cvref_t<F>&, Args...>)
+      unique_function(F&& f) { // NOLINT(google-explicit-constructor): converts like std::function
     using callable = std::remove_cvref_t<F>;
     if constexpr (fits<callable>) {
       ::new (static_cast<void*>(storage_)) callable(std::forward<F>(f));
       ops_ = inline_operations<callable>();
     } else {
-      ::new (static_cast<void*>(storage_)) (callable*)(new callable(std::forward<F>(f)));
+      ::new (static_cast<void*>(storage_))(callable*)(new callable(std::forward<F>(f)));
       ops_ = heap_operations<callable>();
     }
   }

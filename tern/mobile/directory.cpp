@@ -28,15 +28,17 @@ struct directory::entry {
   int sharing = 0;
   bool exclusive = false;
   bool starting = false; // admitted invocations are being started: what arrives meanwhile comes after them
-  bool gone = false; // destroyed; whoever still holds the entry must not queue
+  bool gone = false;     // destroyed; whoever still holds the entry must not queue
   std::deque<invocation> waiting;
 
   bool admits(const invocation& call) const noexcept {
     return call.exclusive ? !exclusive && sharing == 0 : !exclusive;
   }
   void admit(const invocation& call) noexcept {
-    if (call.exclusive) exclusive = true;
-    else ++sharing;
+    if (call.exclusive)
+      exclusive = true;
+    else
+      ++sharing;
   }
 };
 
@@ -62,8 +64,9 @@ int directory::locate(object_id id) const {
   const net::node& here = net::node::here();
   if (!id) throw error(errc::invalid_argument, "a null mobile_ptr was invoked", "create the object first");
   if (id.home() >= here.size())
-    throw error(errc::invalid_argument, "a mobile_ptr names object " + to_string(id) + ", but the job has " +
-                                            std::to_string(here.size()) + " ranks",
+    throw error(errc::invalid_argument,
+                "a mobile_ptr names object " + to_string(id) + ", but the job has " + std::to_string(here.size()) +
+                    " ranks",
                 "pointers are valid within the job that made them only");
   return find(id) ? here.rank() : id.home();
 }
@@ -80,7 +83,8 @@ std::string directory::missing(object_id id, const std::string& type) const {
 void directory::deliver(net::node& here, object_id id, const type_record& expected, invocation call) {
   std::string problem;
   const auto e = find(id);
-  if (!e) problem = missing(id, expected.name);
+  if (!e)
+    problem = missing(id, expected.name);
   else if (&e->type != &expected && e->type.name != expected.name)
     problem = "object " + to_string(id) + " is a " + e->type.name + ", not a " + expected.name;
   if (problem.empty() && submit(here, e, call)) return;
@@ -89,8 +93,10 @@ void directory::deliver(net::node& here, object_id id, const type_record& expect
 
 void directory::refuse(net::node& here, const invocation& call, const std::string& problem) {
   auto why = std::make_exception_ptr(error(errc::not_found, problem, "do not use pointers to destroyed objects"));
-  if (call.ends) call.ends->set_exception(std::move(why)); // its message is uncounted, and nobody waits for a reply
-  else here.reply_error(call.source, call.header.reply, std::move(why), "invocation of '" + *call.name + "'");
+  if (call.ends)
+    call.ends->set_exception(std::move(why)); // its message is uncounted, and nobody waits for a reply
+  else
+    here.reply_error(call.source, call.header.reply, std::move(why), "invocation of '" + *call.name + "'");
   here.message_done(call.header);
 }
 
@@ -130,8 +136,10 @@ void directory::start(net::node& here, std::shared_ptr<entry> e, invocation call
 void directory::finished(net::node& here, const std::shared_ptr<entry>& e, bool exclusive) {
   std::vector<invocation> admitted;
   std::unique_lock hold(e->lock);
-  if (exclusive) e->exclusive = false;
-  else --e->sharing;
+  if (exclusive)
+    e->exclusive = false;
+  else
+    --e->sharing;
   if (e->starting) return; // whoever is starting looks again
   e->starting = true;
   for (;;) {

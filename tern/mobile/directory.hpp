@@ -58,15 +58,15 @@ struct invocation {
   const std::string* name = nullptr; ///< of the function; static
   int source = 0;
   net::wire_header header;
-  std::unique_ptr<promise<void>> ends; ///< set if it ends the object: who waits for that, instead of a caller
+  std::unique_ptr<promise<void>> ends;      ///< set if it ends the object: who waits for that, instead of a caller
   unique_function<void(void* object)> body; ///< answers the caller itself; never throws
 };
 
 /// The objects of one rank. Thread-safe.
 ///
-/// Access: an invocation is admitted when nothing that came before it waits and it is compatible with what runs: any number
-/// of shared ones, or one exclusive one. So a stream of readers cannot starve a writer, and what one sender sent in order
-/// begins in order.
+/// Access: an invocation is admitted when nothing that came before it waits and it is compatible with what runs: any
+/// number of shared ones, or one exclusive one. So a stream of readers cannot starve a writer, and what one sender sent
+/// in order begins in order.
 class directory {
 public:
   directory() = default;

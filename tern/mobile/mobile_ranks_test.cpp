@@ -116,8 +116,8 @@ TERN_RANK_TEST(errors_name_function_object_and_rank) {
   TERN_EXPECT_EQ(call<&counter::get>(c).get(), 0); // the object goes on
   TERN_EXPECT_ERROR(create_on<counter>(to, -1, "bad").get(), errc::remote, "counters start at 0 or more");
   TERN_EXPECT_ERROR(call<&counter::get>(mobile_ptr<counter>()), errc::invalid_argument, "null mobile_ptr");
-  TERN_EXPECT_ERROR(call<&counter::get>(mobile_ptr<counter>(tern::mobile::object_id(size(), 1))), errc::invalid_argument,
-                    "but the job has " + std::to_string(size()) + " ranks");
+  TERN_EXPECT_ERROR(call<&counter::get>(mobile_ptr<counter>(tern::mobile::object_id(size(), 1))),
+                    errc::invalid_argument, "but the job has " + std::to_string(size()) + " ranks");
 }
 
 struct other {
@@ -135,8 +135,8 @@ TERN_RANK_TEST(use_after_destroy_and_wrong_types_are_errors) {
   gone.get();
   TERN_EXPECT_ERROR(call<&counter::get>(c).get(), errc::not_found, "(mobile_test::counter) has been destroyed");
   TERN_EXPECT_ERROR(tern::destroy(c).get(), errc::not_found, "has been destroyed");
-  TERN_EXPECT_ERROR(call<&counter::get>(mobile_ptr<counter>(tern::mobile::object_id(to, 1 << 30))).get(), errc::not_found,
-                    "was never created");
+  TERN_EXPECT_ERROR(call<&counter::get>(mobile_ptr<counter>(tern::mobile::object_id(to, 1 << 30))).get(),
+                    errc::not_found, "was never created");
   auto live = create_on<counter>(to).get();
   TERN_EXPECT_ERROR(call<&other::get>(mobile_ptr<other>(live.id())).get(), errc::not_found,
                     "is a mobile_test::counter, not a mobile_test::other");

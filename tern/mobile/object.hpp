@@ -12,9 +12,9 @@
 ///     tern::send<&counter::add>(c, 5);
 ///     long v = tern::call<&counter::get>(c).get(); // 5: one sender's invocations run in the order they were sent
 ///
-/// Invocations of different objects run concurrently; those of one object as its functions' constness says. An invocation
-/// is a handler: it runs in a fiber and may block, and keeps its access to the object meanwhile. (It must therefore not wait
-/// for an exclusive invocation of its own object.)
+/// Invocations of different objects run concurrently; those of one object as its functions' constness says. An
+/// invocation is a handler: it runs in a fiber and may block, and keeps its access to the object meanwhile. (It must
+/// therefore not wait for an exclusive invocation of its own object.)
 
 #include <compare>
 #include <cstdint>
@@ -29,8 +29,8 @@
 
 namespace tern {
 
-/// Names a mobile object of type T, or nothing. A value: copy, compare, hash, send. Holding one does not keep the object
-/// alive; objects live until `destroy` or the end of the job.
+/// Names a mobile object of type T, or nothing. A value: copy, compare, hash, send. Holding one does not keep the
+/// object alive; objects live until `destroy` or the end of the job.
 template <class T> class mobile_ptr {
 public:
   constexpr mobile_ptr() noexcept = default;
@@ -51,13 +51,15 @@ namespace mobile::detail {
 using net::detail::answer;
 using net::detail::as_stored;
 
-// What a function that may be invoked on an object looks like: a member, or a free function that takes the object first.
+// What a function that may be invoked on an object looks like: a member, or a free function that takes the object
+// first.
 template <class F> struct member_signature;
 template <class C, class R, class... P> struct member_signature<R (C::*)(P...)> : net::detail::signature<R, P...> {
   using object = C;
   static constexpr bool exclusive = true;
 };
-template <class C, class R, class... P> struct member_signature<R (C::*)(P...) const> : net::detail::signature<R, P...> {
+template <class C, class R, class... P>
+struct member_signature<R (C::*)(P...) const> : net::detail::signature<R, P...> {
   using object = C;
   static constexpr bool exclusive = false;
 };
@@ -119,7 +121,8 @@ template <auto F, class T, class... A> byte_buffer pack_invocation(mobile_ptr<T>
   return [&]<std::size_t... I>(std::index_sequence<I...>) {
     return pack(net::wire_header{member_handler<F>.id(), 0, reply}, to.id().bits,
                 as_stored<std::tuple_element_t<I, typename sig::arguments>>(std::forward<A>(args))...);
-  }(std::index_sequence_for<A...>{});
+  }
+  (std::index_sequence_for<A...>{});
 }
 
 template <class A> struct constructor_argument {
@@ -134,8 +137,7 @@ template <class T, class... A> mobile_ptr<T> construct(A... args) {
 
 /// Makes a T on the calling rank. Throws what its constructor throws. Any worker thread of a rank.
 template <class T, class... A> mobile_ptr<T> create(A&&... args) {
-  return mobile_ptr<T>(
-      mobile::directory::here().add(mobile::detail::type_of<T>(), new T(std::forward<A>(args)...)));
+  return mobile_ptr<T>(mobile::directory::here().add(mobile::detail::type_of<T>(), new T(std::forward<A>(args)...)));
 }
 
 /// Makes a T on rank `where`, from arguments that are sent there. The future throws what the constructor throws.
@@ -144,8 +146,8 @@ template <class T, class... A> future<mobile_ptr<T>> create_on(int where, A&&...
       where, std::forward<A>(args)...);
 }
 
-/// Starts `(object->*F)(args…)`, or `F(object, args…)`, where the object is, and goes on. Invocations from one rank's fiber
-/// to one object begin in the order sent. An exception has nobody to go to and ends the job, as does a pointer to
+/// Starts `(object->*F)(args…)`, or `F(object, args…)`, where the object is, and goes on. Invocations from one rank's
+/// fiber to one object begin in the order sent. An exception has nobody to go to and ends the job, as does a pointer to
 /// an object that is gone: use `call` for what may fail.
 /// \throws error(invalid_argument) for a null pointer.
 template <auto F, class T, class... A> void send(mobile_ptr<T> to, A&&... args) {
@@ -156,17 +158,16 @@ template <auto F, class T, class... A> void send(mobile_ptr<T> to, A&&... args) 
   }
 }
 
-/// As `send`, with a future for the result. It throws what the invocation throws, with the function's, the object's and its
-/// rank's name in the message, and error(not_found) if the object is gone.
+/// As `send`, with a future for the result. It throws what the invocation throws, with the function's, the object's and
+/// its rank's name in the message, and error(not_found) if the object is gone.
 template <auto F, class T, class... A>
 auto call(mobile_ptr<T> to, A&&... args) -> future<typename mobile::detail::member_signature<decltype(F)>::result> {
   if constexpr (mobile::detail::check_invocation<F, T, A...>()) {
     net::node& here = net::node::here();
     const int where = mobile::directory::here().locate(to.id());
     return net::detail::post_call<typename mobile::detail::member_signature<decltype(F)>::result>(
-        here, where, [&](std::uint64_t number) {
-          return mobile::detail::pack_invocation<F>(to, number, std::forward<A>(args)...);
-        });
+        here, where,
+        [&](std::uint64_t number) { return mobile::detail::pack_invocation<F>(to, number, std::forward<A>(args)...); });
   } else {
     return {};
   }

@@ -26,8 +26,8 @@ struct collective_name {
 collective_name name_collective(const char* operation, const std::type_info& type, int root);
 
 void broadcast_bytes(node& here, byte_buffer& bytes, int root, const collective_name& name);
-/// Binomial tree over ranks 0 … size-1: `absorb` is given the packed value of the ranks just above those already held, so
-/// that values combine in rank order. \return true on rank 0, which ends with the result.
+/// Binomial tree over ranks 0 … size-1: `absorb` is given the packed value of the ranks just above those already held,
+/// so that values combine in rank order. \return true on rank 0, which ends with the result.
 bool reduce_up(node& here, const collective_name& name, const std::function<byte_buffer()>& mine,
                const std::function<void(std::span<const std::byte>)>& absorb);
 
@@ -37,7 +37,8 @@ bool reduce_up(node& here, const collective_name& name, const std::function<byte
 void barrier();
 
 /// Returns when no message is under way and no handler runs, anywhere, counting everything that was sent before and all
-/// that its handlers sent. Collective. Fibers started with `async` or `scheduler::spawn` are not counted, only handlers.
+/// that its handlers sent. Collective. Fibers started with `async` or `scheduler::spawn` are not counted, only
+/// handlers.
 void quiesce();
 
 /// Gives `value` of rank `root` to all ranks. \throws error(invalid_argument) for a root that is no rank.

@@ -40,8 +40,7 @@ bool has_linkage(std::string_view identity) {
 
 handler_record::handler_record(const std::type_info& identity, std::string_view pretty, const char* file,
                                handler_entry run, bool internal)
-    : identity_(identity.name()), name_(detail::pretty_name(pretty)), file_(file), entry_(run),
-      internal_(internal) {
+    : identity_(identity.name()), name_(detail::pretty_name(pretty)), file_(file), entry_(run), internal_(internal) {
   registry& r = the_registry();
   std::lock_guard hold(r.lock);
   if (r.frozen) {

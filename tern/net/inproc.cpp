@@ -82,8 +82,10 @@ public:
 
   void finish() override {
     std::unique_lock hold(hub_->lock);
-    if (++hub_->finished == hub_->inboxes.size()) hub_->all_finished.notify_all();
-    else hub_->all_finished.wait(hold, [&] { return hub_->finished == hub_->inboxes.size(); });
+    if (++hub_->finished == hub_->inboxes.size())
+      hub_->all_finished.notify_all();
+    else
+      hub_->all_finished.wait(hold, [&] { return hub_->finished == hub_->inboxes.size(); });
   }
 
   // The other ranks' threads run on meanwhile, so nothing may be destroyed under them.

@@ -67,7 +67,7 @@ TEST(inproc, a_wake_before_the_wait_is_not_lost) {
   const double start = steady_seconds();
   ends[0]->wake();
   ends[0]->wait(std::chrono::seconds(20));
-  EXPECT_LT(steady_seconds() - start, 10); // it did not sleep to the end
+  EXPECT_LT(steady_seconds() - start, 10);       // it did not sleep to the end
   ends[0]->wait(std::chrono::microseconds(100)); // used up: sleeps, and returns by itself
 }
 

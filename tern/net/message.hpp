@@ -7,8 +7,8 @@
 ///     tern::send<&record>(1, values);                 // starts record(values) on rank 1 and goes on
 ///     int nine = tern::call<&square>(1, 3).get();     // … and waits for the result
 ///
-/// Arguments and results are anything that can be serialized (archive.hpp). Handlers run in fibers: they may block, call
-/// and wait. Between one pair of ranks handlers *start* in the order in which their messages were sent.
+/// Arguments and results are anything that can be serialized (archive.hpp). Handlers run in fibers: they may block,
+/// call and wait. Between one pair of ranks handlers *start* in the order in which their messages were sent.
 
 #include <source_location>
 #include <span>
@@ -28,18 +28,13 @@ template <> inline constexpr bool is_bitwise<net::wire_header> = true;
 namespace net::detail {
 
 // How a handler's parameter travels: by value; a span of constants travels as the vector it views.
-template <class P> struct travels {
-  using type = std::remove_cvref_t<P>;
-};
-template <class T> struct travels<std::span<const T>> {
-  using type = std::vector<T>;
-};
+template <class P> struct travels { using type = std::remove_cvref_t<P>; };
+template <class T> struct travels<std::span<const T>> { using type = std::vector<T>; };
 template <class T> struct travels<const std::span<const T>&> : travels<std::span<const T>> {};
 
 template <class P>
-inline constexpr bool can_travel =
-    !std::is_pointer_v<std::remove_cvref_t<P>> &&
-    !(std::is_lvalue_reference_v<P> && !std::is_const_v<std::remove_reference_t<P>>);
+inline constexpr bool can_travel = !std::is_pointer_v<std::remove_cvref_t<P>> &&
+                                   !(std::is_lvalue_reference_v<P> && !std::is_const_v<std::remove_reference_t<P>>);
 
 template <class T> inline constexpr bool is_future = false;
 template <class T> inline constexpr bool is_future<future<T>> = true;
@@ -55,26 +50,31 @@ template <class R, class... P> struct signature {
 
 template <class F> struct signature_of_callable; // none for member functions: those belong to mobile objects
 template <class F>
-  requires std::is_class_v<F>
-struct signature_of_callable<F> : signature_of_callable<decltype(&F::operator())> {};
+requires std::is_class_v<F>
+struct signature_of_callable<F> : signature_of_callable<decltype(&F::operator())> {
+};
 template <class R, class... P> struct signature_of_callable<R (*)(P...)> : signature<R, P...> {};
 template <class R, class... P> struct signature_of_callable<R (*)(P...) noexcept> : signature<R, P...> {};
 template <class C, class R, class... P> struct signature_of_callable<R (C::*)(P...) const> : signature<R, P...> {};
-template <class C, class R, class... P> struct signature_of_callable<R (C::*)(P...) const noexcept> : signature<R, P...> {};
+template <class C, class R, class... P>
+struct signature_of_callable<R (C::*)(P...) const noexcept> : signature<R, P...> {};
 
 // The argument as the parameter's own type: a reference if it is that already, converted otherwise, so that
 // call<&f>(r, 3) for f(double) sends a double.
 template <class Stored, class A> decltype(auto) as_stored(A&& a) {
-  if constexpr (std::is_same_v<std::remove_cvref_t<A>, Stored>) return std::as_const(a);
+  if constexpr (std::is_same_v<std::remove_cvref_t<A>, Stored>)
+    return std::as_const(a);
   else if constexpr (requires { Stored(std::begin(a), std::end(a)); } && !std::is_convertible_v<A, Stored>)
     return Stored(std::begin(a), std::end(a)); // a span or range for a vector
-  else return Stored(std::forward<A>(a));
+  else
+    return Stored(std::forward<A>(a));
 }
 
 template <class Arguments, class... A> byte_buffer pack_call(const wire_header& h, A&&... a) {
   return [&]<std::size_t... I>(std::index_sequence<I...>) {
     return pack(h, as_stored<std::tuple_element_t<I, Arguments>>(std::forward<A>(a))...);
-  }(std::index_sequence_for<A...>{});
+  }
+  (std::index_sequence_for<A...>{});
 }
 
 inline std::span<const std::byte> body_of(const byte_buffer& message) {
@@ -176,9 +176,9 @@ template <auto F, class... A> consteval bool check_call() {
 
 } // namespace net::detail
 
-/// Runs `F(args…)` in a fiber on rank `destination`; returns when the arguments are packed, so they may be changed at once.
-/// An exception out of `F` has nobody to go to and ends the job: use `call` for what may fail.
-/// \throws error(invalid_argument) for a destination that is no rank, error(invalid_data) if an argument's `serialize`
+/// Runs `F(args…)` in a fiber on rank `destination`; returns when the arguments are packed, so they may be changed at
+/// once. An exception out of `F` has nobody to go to and ends the job: use `call` for what may fail. \throws
+/// error(invalid_argument) for a destination that is no rank, error(invalid_data) if an argument's `serialize`
 /// contradicts itself, error(invalid_state) outside a running job. Any worker thread, in or out of a fiber.
 template <auto F, class... A> void send(int destination, A&&... args) {
   if constexpr (net::detail::check_call<F, A...>()) {
@@ -190,9 +190,9 @@ template <auto F, class... A> void send(int destination, A&&... args) {
   }
 }
 
-/// As `send`, and gives a future for the result. What `F` throws is thrown by the future: a tern::error with its code and
-/// hint, anything else as error(remote) with its type and text; the message names handler and rank. The result's `load` or
-/// `serialize` runs where messages arrive and must not wait.
+/// As `send`, and gives a future for the result. What `F` throws is thrown by the future: a tern::error with its code
+/// and hint, anything else as error(remote) with its type and text; the message names handler and rank. The result's
+/// `load` or `serialize` runs where messages arrive and must not wait.
 template <auto F, class... A>
 auto call(int destination, A&&... args)
     -> future<typename net::detail::signature_of_callable<std::remove_cvref_t<decltype(F)>>::result> {

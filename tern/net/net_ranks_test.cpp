@@ -5,8 +5,8 @@
 #include <map>
 #include <numeric>
 #include <stdexcept>
-#include <thread>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <tern/net/collectives.hpp>
@@ -100,7 +100,8 @@ TERN_RANK_TEST(messages_of_one_pair_start_in_order) {
     for (int r = 0; r < size(); ++r) send<&note>(r, rank(), i);
   tern::quiesce();
   TERN_EXPECT_EQ(arrived->size(), static_cast<std::size_t>(n * size()));
-  if (tern::scheduler::current()->workers() == 1) { // with more, handlers start in order but may overtake each other's locks
+  if (tern::scheduler::current()->workers() ==
+      1) { // with more, handlers start in order but may overtake each other's locks
     std::vector<int> next(static_cast<std::size_t>(size()), 0);
     for (int v : *arrived) TERN_EXPECT_EQ(v % 100000, next[static_cast<std::size_t>(v / 100000)]++);
   }

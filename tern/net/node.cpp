@@ -2,8 +2,8 @@
 #include <tern/net/node.hpp>
 
 #include <algorithm>
-#include <cxxabi.h>
 #include <cstring>
+#include <cxxabi.h>
 #include <utility>
 
 #include <tern/base/archive.hpp>
@@ -166,8 +166,8 @@ std::unique_ptr<pending_reply> node::take_pending(std::uint64_t reply, int sourc
   std::lock_guard hold(pending_lock_);
   auto it = pending_.find(reply);
   if (it == pending_.end())
-    throw error(errc::invalid_data, "rank " + std::to_string(source) + " answered call " + std::to_string(reply) +
-                                        ", which nobody made");
+    throw error(errc::invalid_data,
+                "rank " + std::to_string(source) + " answered call " + std::to_string(reply) + ", which nobody made");
   auto who = std::move(it->second);
   pending_.erase(it);
   return who;
@@ -190,8 +190,8 @@ void node::reply_error(int to, std::uint64_t reply, std::exception_ptr e, const 
     }
     return;
   }
-  fatal(error(f.code, f.message, f.hint.empty() ? "nobody waited for it: use call instead of send to handle it" : f.hint,
-              f.place)
+  fatal(error(f.code, f.message,
+              f.hint.empty() ? "nobody waited for it: use call instead of send to handle it" : f.hint, f.place)
             .what());
 }
 
@@ -242,7 +242,8 @@ void node::fatal(const std::string& what) noexcept {
   __builtin_unreachable(); // g++ does not see [[noreturn]] through the virtual call
 }
 
-// Collectives ----------------------------------------------------------------------------------------------------------
+// Collectives
+// ----------------------------------------------------------------------------------------------------------
 
 void node::collective_send(int to, std::uint64_t sequence, std::uint64_t signature, const std::string& what,
                            byte_buffer payload) {
@@ -264,7 +265,8 @@ error node::disagreement(std::uint64_t sequence, const std::string& mine, int ot
                "all ranks must call the same collectives, with the same types and roots, in the same order");
 }
 
-byte_buffer node::collective_receive(int from, std::uint64_t sequence, std::uint64_t signature, const std::string& what) {
+byte_buffer node::collective_receive(int from, std::uint64_t sequence, std::uint64_t signature,
+                                     const std::string& what) {
   const collective_key key{sequence, from};
   collective_message m;
   std::unique_lock hold(collective_lock_);
@@ -300,15 +302,16 @@ void node::quiesce() {
     mine.done = done_.load(std::memory_order_seq_cst); // before `sent`: never counts a reply as done but not as sent
     mine.sent = sent_.load(std::memory_order_seq_cst);
     const counts now = allreduce(mine, [](counts a, counts b) { return counts{a.sent + b.sent, a.done + b.done}; });
-    // The second sum was begun after the first was complete everywhere. If nothing was sent or done in between, and as much
-    // was done as sent, nothing was under way then and nothing can have begun since.
+    // The second sum was begun after the first was complete everywhere. If nothing was sent or done in between, and as
+    // much was done as sent, nothing was under way then and nothing can have begun since.
     if (now.sent == now.done && now == before) return;
     before = now;
     this_fiber::yield(); // what is under way to this rank must be able to arrive
   }
 }
 
-// The rank's life ------------------------------------------------------------------------------------------------------
+// The rank's life
+// ------------------------------------------------------------------------------------------------------
 
 void* node::local(std::size_t index, void* (*make)(), void (*destroy)(void*)) {
   if (index >= slots_.size())
@@ -340,7 +343,8 @@ int node::guarded_main(const std::function<int()>& main) {
   try {
     compare_programs();
     const int code = main();
-    // What exit() would leave of it, but never success for a failure; so that the largest of all ranks' is what it seems.
+    // What exit() would leave of it, but never success for a failure; so that the largest of all ranks' is what it
+    // seems.
     return code >= 0 && code <= 255 ? code : (code & 255) ? code & 255 : 1;
   } catch (...) {
     const failure f = describe(std::current_exception());

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// One rank of a job: its transport, its scheduler, its counters, and what the layers above keep for it. Programs use the
-/// functions in runtime.hpp, message.hpp and collectives.hpp; this is what those are made of, and what the layers above
-/// `net` build on.
+/// One rank of a job: its transport, its scheduler, its counters, and what the layers above keep for it. Programs use
+/// the functions in runtime.hpp, message.hpp and collectives.hpp; this is what those are made of, and what the layers
+/// above `net` build on.
 
 #include <atomic>
 #include <cstdint>
@@ -68,11 +68,12 @@ public:
   /// Forgets a caller whose message could not be sent.
   void forget(std::uint64_t reply) noexcept;
   void reply_value(int to, std::uint64_t reply, byte_buffer message_with_header);
-  /// Sends `e` back to a caller; `context` names handler and object. Without a caller (`reply == 0`) there is nobody who
-  /// could handle it, so the job ends with the error's text.
+  /// Sends `e` back to a caller; `context` names handler and object. Without a caller (`reply == 0`) there is nobody
+  /// who could handle it, so the job ends with the error's text.
   void reply_error(int to, std::uint64_t reply, std::exception_ptr e, const std::string& context);
 
-  /// Runs `body` as a handler in a fiber of its own. The message that caused it counts as done when `body` has returned.
+  /// Runs `body` as a handler in a fiber of its own. The message that caused it counts as done when `body` has
+  /// returned.
   void run_handler(unique_function<void()> body, const std::string& name, const wire_header& header);
   /// For handlers that ran without a fiber: their message is done.
   void message_done(const wire_header& header) noexcept;
@@ -80,18 +81,21 @@ public:
   /// Ends the job with one clear line. Does not return.
   [[noreturn]] void fatal(const std::string& what) noexcept;
 
-  // Collectives and termination (see collectives.hpp for what they promise) ----------------------------------------------
+  // Collectives and termination (see collectives.hpp for what they promise)
+  // ----------------------------------------------
 
   /// Begins an operation. \throws error(invalid_state) if a message for an earlier one was never asked for: the ranks
   /// disagree on what they do together.
   std::uint64_t next_collective(const std::string& what);
-  void collective_send(int to, std::uint64_t sequence, std::uint64_t signature, const std::string& what, byte_buffer payload);
+  void collective_send(int to, std::uint64_t sequence, std::uint64_t signature, const std::string& what,
+                       byte_buffer payload);
   byte_buffer collective_receive(int from, std::uint64_t sequence, std::uint64_t signature, const std::string& what);
   void quiesce();
 
   // Layers above ------------------------------------------------------------------------------------------------------
 
-  /// This rank's instance of slot `index`, made by `make` when first asked for. Destroyed with the node, last made first.
+  /// This rank's instance of slot `index`, made by `make` when first asked for. Destroyed with the node, last made
+  /// first.
   void* local(std::size_t index, void* (*make)(), void (*destroy)(void*));
 
   /// Runs `main` on this rank; collective over all ranks. \return the largest of the ranks' codes.

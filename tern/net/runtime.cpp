@@ -65,8 +65,7 @@ int run_inproc(const options& opts, const std::function<int()>& main) {
       end->abort(2);
     }
   };
-  for (std::size_t r = 1; r < ends.size(); ++r)
-    others.emplace_back([&, r] { one(std::move(ends[r])); });
+  for (std::size_t r = 1; r < ends.size(); ++r) others.emplace_back([&, r] { one(std::move(ends[r])); });
   one(std::move(ends[0]));
   for (auto& t : others) t.join();
   return code.load();
@@ -76,7 +75,8 @@ int start(const options& opts, int& argc, char** argv, const std::function<int()
   handler_table::freeze();
   set_log_level(log_level_from(opts[log_level_option]));
   if (launcher_rank() == 0)
-    for (const auto& name : options::unknown_environment()) log_warning("the environment variable " + name + " is not one of Tern's");
+    for (const auto& name : options::unknown_environment())
+      log_warning("the environment variable " + name + " is not one of Tern's");
   const std::string& kind = opts[transport_option];
   // The option 'mpi' chooses between MPIs; whether there is one at all, the launcher or the option 'transport' says.
   const bool launched = !detect_mpi("").empty();
@@ -86,10 +86,10 @@ int start(const options& opts, int& argc, char** argv, const std::function<int()
     log_warning("an MPI launcher started this, but the transport is inproc: each process is a job of its own");
   if (mpi.empty()) return run_inproc(opts, main);
   int workers = opts[workers_option];
-  if (workers == 0)
-    workers = usable_here(launcher_number({"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"}, 1));
+  if (workers == 0) workers = usable_here(launcher_number({"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"}, 1));
   if (opts.source("ranks") != "default" && launcher_rank() == 0)
-    log_warning("the option 'ranks' (" + opts.source("ranks") + ") means nothing under MPI, where each process is a rank");
+    log_warning("the option 'ranks' (" + opts.source("ranks") +
+                ") means nothing under MPI, where each process is a rank");
   // MPI was told how many threads there will be before it could tell how many ranks share the host: keep to that.
   options decided = opts;
   decided.set(workers_option, workers);
@@ -113,17 +113,21 @@ int refuse(int& argc, char** argv, const char* why) {
     tell();
     return 2;
   }
-  // Other ranks may have started well and wait for this one inside MPI_Init, where only MPI can end them (MPICH's launcher
-  // does not mind a rank that leaves before it). Mostly all ranks fail alike: the first tells it and ends the others.
+  // Other ranks may have started well and wait for this one inside MPI_Init, where only MPI can end them (MPICH's
+  // launcher does not mind a rank that leaves before it). Mostly all ranks fail alike: the first tells it and ends the
+  // others.
   try {
     const auto wire = make_mpi(mpi, &argc, &argv, false);
     if (wire->rank() != 0) std::this_thread::sleep_for(std::chrono::seconds(2));
     tell();
     wire->abort(2);
   } catch (const std::exception&) {
-    // No MPI to end the others with. Open MPI's launcher ends them when it sees the first leave: not before it has spoken.
-    if (launcher_rank() == 0) tell();
-    else std::this_thread::sleep_for(std::chrono::seconds(1));
+    // No MPI to end the others with. Open MPI's launcher ends them when it sees the first leave: not before it has
+    // spoken.
+    if (launcher_rank() == 0)
+      tell();
+    else
+      std::this_thread::sleep_for(std::chrono::seconds(1));
   }
   return 2;
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// How ranks reach each other. A transport moves whole messages between the ranks of a job; everything above it (handlers,
-/// counting, collectives) is the same whatever the transport. It is chosen when the program starts, never when it is built.
+/// How ranks reach each other. A transport moves whole messages between the ranks of a job; everything above it
+/// (handlers, counting, collectives) is the same whatever the transport. It is chosen when the program starts, never
+/// when it is built.
 
 #include <chrono>
 #include <cstddef>
@@ -22,8 +23,8 @@ namespace tern::net {
 /// One rank's end of the network.
 ///
 /// Threads: one thread of the rank, the *owner*, calls `poll`, `wait`, `finish`; any thread may call `send` and `wake`.
-/// Order: messages between one pair of ranks are delivered in the order of their `send` calls (calls from different threads
-/// are ordered as the caller orders them).
+/// Order: messages between one pair of ranks are delivered in the order of their `send` calls (calls from different
+/// threads are ordered as the caller orders them).
 class transport {
 public:
   /// Receives a message; runs on the owner, must not block.
@@ -43,8 +44,8 @@ public:
   virtual void send(int destination, byte_buffer message) = 0;
   /// Makes progress and hands what has arrived to `receive`. \return how many events there were; 0 means idle.
   virtual std::size_t poll(const sink& receive) = 0;
-  /// Sleeps until something may have arrived, `wake` is called, or the time is over. Returns at once if `wake` was called
-  /// since the last `wait` returned, so that a wake-up between "nothing to do" and `wait` is not lost.
+  /// Sleeps until something may have arrived, `wake` is called, or the time is over. Returns at once if `wake` was
+  /// called since the last `wait` returned, so that a wake-up between "nothing to do" and `wait` is not lost.
   virtual void wait(std::chrono::microseconds at_most) = 0;
   /// Ends a present or the next `wait`. Any thread.
   virtual void wake() noexcept = 0;
@@ -64,8 +65,8 @@ std::vector<std::unique_ptr<transport>> make_inproc(int ranks);
 std::unique_ptr<transport> make_mpi(const std::string& implementation, int* argc, char*** argv, bool multithreaded);
 
 /// Which MPI this process belongs to: "openmpi", "mpich", or "" for none. Looks, in this order, at an MPI that the
-/// application has loaded, at `preferred` (an option; "" for no preference), and at what launchers leave in the environment.
-/// \throws error(transport) if the application's MPI and the launcher's differ.
+/// application has loaded, at `preferred` (an option; "" for no preference), and at what launchers leave in the
+/// environment. \throws error(transport) if the application's MPI and the launcher's differ.
 std::string detect_mpi(const std::string& preferred);
 
 /// Where plug-ins are looked for, best first: $TERN_PLUGIN_DIR, beside the library that holds this function (and its

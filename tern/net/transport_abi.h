@@ -27,7 +27,8 @@ struct tern_transport_info {
   char threads[32];         /* the thread level in force: "single", "funneled", … */
 };
 
-/** How a plug-in hands things to the core; `context` is passed back unchanged. Called only from within `poll`/`finish`. */
+/** How a plug-in hands things to the core; `context` is passed back unchanged. Called only from within `poll`/`finish`.
+ */
 struct tern_transport_sink {
   void* context;
   /** Memory for an arriving message of `size` bytes; null means out of memory. Owned by the core from `deliver` on. */
@@ -43,20 +44,22 @@ struct tern_transport_plugin {
   const char* name; /* "openmpi", "mpich" */
   /** Initialises the network library unless the application has. `multithreaded`: the rank has more threads than the
    *  owner (they never call the library). `fragment`: messages above this many bytes travel in pieces. */
-  int (*init)(int* argc, char*** argv, int multithreaded, size_t fragment, struct tern_transport_info* info, char* error,
-              size_t error_size);
+  int (*init)(int* argc, char*** argv, int multithreaded, size_t fragment, struct tern_transport_info* info,
+              char* error, size_t error_size);
   /** Starts sending; `data` stays valid and unchanged until `sent(token)`. Never blocks on the receiver.
    *  `destination` is never the own rank. Rings the destination's doorbell if it sleeps on this host. */
   int (*send)(int destination, const void* data, size_t size, void* token, char* error, size_t error_size);
-  /** Makes progress and delivers what has arrived, at most a bounded number of messages; `*events` counts deliveries and
-   *  completed sends. Never blocks. */
+  /** Makes progress and delivers what has arrived, at most a bounded number of messages; `*events` counts deliveries
+   * and completed sends. Never blocks. */
   int (*poll)(const struct tern_transport_sink* sink, size_t* events, char* error, size_t error_size);
-  /** The owner has nothing to do: sleep until a message may have arrived, `wake` was called, or the time is over. Returns
-   *  at once if `wake` was called since the last `wait` returned. An idle process must not burn its core. */
+  /** The owner has nothing to do: sleep until a message may have arrived, `wake` was called, or the time is over.
+   * Returns at once if `wake` was called since the last `wait` returned. An idle process must not burn its core. */
   void (*wait)(int64_t at_most_microseconds);
-  /** Ends a present or the next `wait` of this process. Any thread; async-signal-safe; cheap when the owner is awake. */
+  /** Ends a present or the next `wait` of this process. Any thread; async-signal-safe; cheap when the owner is awake.
+   */
   void (*wake)(void);
-  /** Collective. Completes all sends, meets all ranks, releases everything; finalises the library only if `init` did. */
+  /** Collective. Completes all sends, meets all ranks, releases everything; finalises the library only if `init` did.
+   */
   int (*finish)(const struct tern_transport_sink* sink, char* error, size_t error_size);
   /** Ends all ranks of the job with this exit code. Does not return. Any thread that may call the library. */
   void (*abort)(int code);

@@ -14,8 +14,8 @@ namespace ctx = boost::context::detail;
 
 thread_local worker* this_worker_ = nullptr;
 
-// Copies the calling thread's exception record out or in. __cxa_get_globals is declared pure, so this must not be inlined
-// into a function that switches.
+// Copies the calling thread's exception record out or in. __cxa_get_globals is declared pure, so this must not be
+// inlined into a function that switches.
 [[gnu::noinline]] void swap_exceptions(exception_state& out, const exception_state& in) noexcept {
   auto* globals = reinterpret_cast<exception_state*>(abi::__cxa_get_globals());
   out = *globals;

@@ -33,7 +33,7 @@ public:
   bool claimed() const;
 
 protected:
-  void claim();   // \throws error(already_exists) if a value was set before
+  void claim(); // \throws error(already_exists) if a value was set before
   void unclaim() noexcept;
   void publish(); // wakes all waiters
   void rethrow_if_failed() {
@@ -136,8 +136,7 @@ public:
   }
   /// \throws error(already_exists) if a value or exception was set before.
   template <class... U>
-    requires(std::is_void_v<T> ? sizeof...(U) == 0 : sizeof...(U) == 1)
-  void set_value(U&&... value) {
+  requires(std::is_void_v<T> ? sizeof...(U) == 0 : sizeof...(U) == 1) void set_value(U&&... value) {
     if (!state_) detail::throw_no_state("promise::set_value");
     const auto state = state_; // once it is set, the waiter may destroy this promise
     state->set(std::forward<U>(value)...);
@@ -178,8 +177,9 @@ template <class T, class F> void fulfil(promise<T>& p, F&& f) noexcept {
 template <class F, class R = std::invoke_result_t<std::decay_t<F>&>>
 future<R> async(F&& f, std::source_location made = std::source_location::current()) {
   scheduler* s = scheduler::current();
-  if (!s) throw error(errc::invalid_state, "tern::async was called on a thread that is not a worker",
-                      "call it from inside tern::run or scheduler::run", made);
+  if (!s)
+    throw error(errc::invalid_state, "tern::async was called on a thread that is not a worker",
+                "call it from inside tern::run or scheduler::run", made);
   promise<R> p(made);
   auto result = p.get_future();
   s->spawn([p = std::move(p), f = std::forward<F>(f)]() mutable { fulfil(p, f); });

@@ -87,29 +87,33 @@ void scheduler_core::finished(fiber* f) noexcept {
   stacks.give(f->memory);
   f->memory = {};
   --begun;
-  if (f->newer) f->newer->older = f->older;
-  else newest = f->older;
+  if (f->newer)
+    f->newer->older = f->older;
+  else
+    newest = f->older;
   if (f->older) f->older->newer = f->newer;
   live.fetch_sub(1, std::memory_order_relaxed);
   spare.push_back(f);
 }
 
-// Called with the lock held, releases it. Wakes a sleeping worker if there is one; an awake one looks at the queues before
-// it sleeps, under this lock, so nothing is lost.
+// Called with the lock held, releases it. Wakes a sleeping worker if there is one; an awake one looks at the queues
+// before it sleeps, under this lock, so nothing is lost.
 void scheduler_core::wake_one(std::unique_lock<std::mutex>& hold) {
   // A worker that was notified and has not got the lock yet still counts as parked, but is spoken for.
   const bool worker_sleeps = parked > notified, source_sleeps = source_asleep;
   if (worker_sleeps) ++notified;
   // A caller that is no worker of ours may be all that is left of the run by the time it notifies: keep the lock then.
   if (worker* w = this_worker(); w && w->home == this) hold.unlock();
-  if (worker_sleeps) wake.notify_one();
-  else if (source_sleeps) cfg.source->wake();
+  if (worker_sleeps)
+    wake.notify_one();
+  else if (source_sleeps)
+    cfg.source->wake();
 }
 
 fiber* scheduler_core::next(worker& w, fiber_queue& queue) {
   std::lock_guard hold(lock);
-  // Worker 0 leaves fibers to a sleeping colleague, who has been or is being notified of them: a long one here would keep
-  // the network waiting.
+  // Worker 0 leaves fibers to a sleeping colleague, who has been or is being notified of them: a long one here would
+  // keep the network waiting.
   if (w.index == 0 && cfg.source && parked > notified) return nullptr;
   fiber* f = queue.pop();
   if (!f) return nullptr;
@@ -198,9 +202,7 @@ void scheduler_core::idle(worker& w) {
 #endif
   }
   std::unique_lock hold(lock);
-  const auto nothing = [&] {
-    return ready_queue.empty() && yield_queue.empty() && !(stopping && busy == 0);
-  };
+  const auto nothing = [&] { return ready_queue.empty() && yield_queue.empty() && !(stopping && busy == 0); };
   if (!nothing()) return;
   if (source) {
     source_asleep = true;
@@ -274,8 +276,8 @@ void scheduler_core::report_stuck() {
   int shown = 0;
   for (fiber* f = newest; f && shown < 8; f = f->older, ++shown)
     names += (shown ? ", " : "") + (f->name.empty() ? std::string("(unnamed)") : f->name);
-  log_warning(std::to_string(live.load(std::memory_order_relaxed)) + " fibers still wait at the end and are given up: " +
-              names + (shown == 8 ? ", …" : ""));
+  log_warning(std::to_string(live.load(std::memory_order_relaxed)) +
+              " fibers still wait at the end and are given up: " + names + (shown == 8 ? ", …" : ""));
 }
 
 } // namespace detail
@@ -294,7 +296,9 @@ scheduler::scheduler(settings s) {
 scheduler::~scheduler() = default;
 
 std::size_t scheduler::run(unique_function<void()> main) { return impl_->run(std::move(main)); }
-void scheduler::spawn(unique_function<void()> body, std::string name) { impl_->spawn(std::move(body), std::move(name)); }
+void scheduler::spawn(unique_function<void()> body, std::string name) {
+  impl_->spawn(std::move(body), std::move(name));
+}
 int scheduler::workers() const noexcept { return impl_->cfg.workers; }
 void* scheduler::context() const noexcept { return impl_->cfg.context; }
 std::size_t scheduler::live_fibers() const noexcept { return impl_->live.load(std::memory_order_relaxed); }
@@ -313,8 +317,10 @@ bool scheduler::in_fiber() noexcept {
 }
 
 void this_fiber::yield() {
-  if (scheduler::in_fiber()) detail::leave(detail::make_yielded, nullptr);
-  else std::this_thread::yield();
+  if (scheduler::in_fiber())
+    detail::leave(detail::make_yielded, nullptr);
+  else
+    std::this_thread::yield();
 }
 
 std::string this_fiber::name() {

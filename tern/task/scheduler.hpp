@@ -24,7 +24,8 @@ namespace tern {
 class work_source {
 public:
   virtual ~work_source() = default;
-  /// Makes progress; may spawn fibers. Called by worker 0 only, outside any fiber; must not block. \return true if there was an event.
+  /// Makes progress; may spawn fibers. Called by worker 0 only, outside any fiber; must not block. \return true if
+  /// there was an event.
   virtual bool poll() = 0;
   /// Worker 0 has nothing to do: sleep until `wake`, an event, or the time is over. A `wake` since the last `wait`
   /// returned makes it return at once.
@@ -37,13 +38,13 @@ public:
 class scheduler {
 public:
   struct settings {
-    int workers = 1;                          ///< >= 1; worker 0 is the thread that calls `run`
-    std::size_t stack_bytes = 256 * 1024;     ///< of each fiber; rounded up to whole pages, at least 16 KiB
-    std::chrono::microseconds spin{0};        ///< how long an idle worker looks for work before it sleeps
-    std::string name = "tern";                ///< threads are called "NAME wI"
-    std::vector<std::vector<int>> cpus;       ///< for each worker the CPUs it is bound to; empty: not bound
-    void* context = nullptr;                  ///< what `context()` returns; the layers above hang their state here
-    work_source* source = nullptr;            ///< polled by worker 0; must outlive the scheduler
+    int workers = 1;                      ///< >= 1; worker 0 is the thread that calls `run`
+    std::size_t stack_bytes = 256 * 1024; ///< of each fiber; rounded up to whole pages, at least 16 KiB
+    std::chrono::microseconds spin{0};    ///< how long an idle worker looks for work before it sleeps
+    std::string name = "tern";            ///< threads are called "NAME wI"
+    std::vector<std::vector<int>> cpus;   ///< for each worker the CPUs it is bound to; empty: not bound
+    void* context = nullptr;              ///< what `context()` returns; the layers above hang their state here
+    work_source* source = nullptr;        ///< polled by worker 0; must outlive the scheduler
   };
 
   /// Starts nothing yet. \throws error(invalid_argument) for workers < 1.

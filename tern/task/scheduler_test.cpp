@@ -146,7 +146,8 @@ TEST(scheduler, counts_fibers_that_can_never_go_on) {
   auto never = std::make_shared<promise<int>>(); // kept alive: a broken promise would end the wait
   scheduler s({.workers = 2});
   const auto stuck = s.run([&] {
-    scheduler::current()->spawn([never, f = std::make_shared<future<int>>(never->get_future())] { f->wait(); }, "waits for ever");
+    scheduler::current()->spawn([never, f = std::make_shared<future<int>>(never->get_future())] { f->wait(); },
+                                "waits for ever");
     this_fiber::yield();
   });
   EXPECT_EQ(stuck, 1u);

@@ -39,8 +39,8 @@ void stack_pool::grow() {
   void* base = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (base == MAP_FAILED)
     throw error(errc::out_of_memory,
-                "no memory for more fiber stacks (" + std::to_string(stacks_) + " of " + std::to_string(usable_ / 1024) +
-                    " KiB exist): " + std::strerror(errno),
+                "no memory for more fiber stacks (" + std::to_string(stacks_) + " of " +
+                    std::to_string(usable_ / 1024) + " KiB exist): " + std::strerror(errno),
                 "start fewer fibers at once, or raise vm.max_map_count or the memory limit");
   // A huge page would back sixteen barely used stacks with 2 MiB each. Only a hint, so its failure changes nothing.
   (void)madvise(base, size, MADV_NOHUGEPAGE);

@@ -43,8 +43,7 @@ void mutex::unlock() {
 }
 
 void condition_variable::wait(std::unique_lock<mutex>& lock) {
-  if (!lock.owns_lock())
-    throw error(errc::invalid_state, "condition_variable::wait needs a lock that owns its mutex");
+  if (!lock.owns_lock()) throw error(errc::invalid_state, "condition_variable::wait needs a lock that owns its mutex");
   guard_.lock();
   detail::waiter self;
   waiters_.push(self);

@@ -64,8 +64,10 @@ TEST_P(sync, mutex_is_first_come_first_served) {
     EXPECT_TRUE(m.try_lock());
     m.unlock();
   });
-  if (GetParam() == 1) EXPECT_THAT(order, testing::ElementsAre(0, 1, 2, 3, 4));
-  else EXPECT_EQ(order.size(), 5u);
+  if (GetParam() == 1)
+    EXPECT_THAT(order, testing::ElementsAre(0, 1, 2, 3, 4));
+  else
+    EXPECT_EQ(order.size(), 5u);
 }
 
 TEST_P(sync, condition_variable_passes_items) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Tests that every rank of a job runs together, whatever the transport. GoogleTest runs one test at a time in a process,
-/// but several ranks may share a process here; so these are plain functions with a few checks of their own:
+/// Tests that every rank of a job runs together, whatever the transport. GoogleTest runs one test at a time in a
+/// process, but several ranks may share a process here; so these are plain functions with a few checks of their own:
 ///
 ///     TERN_RANK_TEST(sums_over_all_ranks) { TERN_EXPECT_EQ(tern::allreduce(1, std::plus<>()), tern::size()); }
 ///
@@ -31,11 +31,13 @@ template <class A, class B> void expect_equal(const A& a, const B& b, const char
   fail(file, line, out.str());
 }
 
-template <class F> void expect_error(F&& f, errc code, const std::string& part, const char* text, const char* file, int line) {
+template <class F>
+void expect_error(F&& f, errc code, const std::string& part, const char* text, const char* file, int line) {
   try {
     f();
   } catch (const error& e) {
-    if (e.code() != code) fail(file, line, std::string(text) + " threw " + std::string(name_of(e.code())) + ": " + e.what());
+    if (e.code() != code)
+      fail(file, line, std::string(text) + " threw " + std::string(name_of(e.code())) + ": " + e.what());
     else if (std::string(e.what()).find(part) == std::string::npos)
       fail(file, line, std::string(text) + " threw '" + e.what() + "', which lacks '" + part + "'");
     return;
@@ -49,8 +51,7 @@ template <class F> void expect_error(F&& f, errc code, const std::string& part, 
   static void name();                                                                                                  \
   static const tern::test::rank_test register_##name{#name, name};                                                     \
   static void name()
-#define TERN_EXPECT(condition)                                                                                         \
-  ((condition) ? void() : tern::test::fail(__FILE__, __LINE__, "expected " #condition))
+#define TERN_EXPECT(condition) ((condition) ? void() : tern::test::fail(__FILE__, __LINE__, "expected " #condition))
 #define TERN_EXPECT_EQ(a, b) tern::test::expect_equal((a), (b), #a " == " #b, __FILE__, __LINE__)
 #define TERN_EXPECT_ERROR(expression, code, part)                                                                      \
   tern::test::expect_error([&] { (void)(expression); }, code, part, #expression, __FILE__, __LINE__)

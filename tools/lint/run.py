@@ -9,6 +9,7 @@ import sys
 import time
 
 import common
+import docs
 import format
 import headers
 import layers
@@ -16,7 +17,7 @@ import packages_check
 import text
 
 LINTS = {"layers": layers.check, "text": text.check, "packages": packages_check.check, "format": format.check,
-         "headers": headers.check}
+         "headers": headers.check, "docs": docs.check}
 
 
 def main() -> int:

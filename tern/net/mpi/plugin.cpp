@@ -481,8 +481,8 @@ int plugin_finish(const tern_transport_sink* sink, char* error, size_t error_siz
 volatile std::sig_atomic_t code_to_leave_with = 1;
 extern "C" void leave_at_once(int) { _exit(code_to_leave_with); }
 
-/// MPICH's MPI_Abort over UCX goes on communicating, without end if another rank no longer does: so only for a second. A
-/// rank that leaves without MPI_Finalize ends the job under both launchers.
+/// MPICH's MPI_Abort over UCX goes on communicating, without end if another rank no longer does: so only for a second.
+/// A rank that leaves without MPI_Finalize ends the job under both launchers.
 void plugin_abort(int code) {
   code_to_leave_with = code;
   std::signal(SIGALRM, leave_at_once);

@@ -62,13 +62,13 @@ struct scheduler_core {
   std::mutex lock;
   std::condition_variable wake;
   fiber_queue ready_queue, yield_queue;
-  fiber* newest = nullptr;        // of the live fibers
-  std::vector<fiber*> spare;      // finished fibers, to be used again
-  int parked = 0;                 // workers in `wake.wait`
-  int notified = 0;               // of these, how many a notify is under way to
-  int begun = 0;                  // fibers that have a stack
-  int busy = 0;                   // workers inside a fiber
-  bool source_asleep = false;     // worker 0 is, or is about to be, in cfg.source->wait
+  fiber* newest = nullptr;    // of the live fibers
+  std::vector<fiber*> spare;  // finished fibers, to be used again
+  int parked = 0;             // workers in `wake.wait`
+  int notified = 0;           // of these, how many a notify is under way to
+  int begun = 0;              // fibers that have a stack
+  int busy = 0;               // workers inside a fiber
+  bool source_asleep = false; // worker 0 is, or is about to be, in cfg.source->wait
   bool stopping = false, started = false;
   std::atomic<std::size_t> live{0};
   std::exception_ptr main_failed;

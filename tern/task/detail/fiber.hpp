@@ -16,8 +16,8 @@ namespace tern::detail {
 
 struct scheduler_core;
 
-/// The C++ runtime's per-thread record of exceptions being handled (Itanium C++ ABI 2.2.2). It belongs to the stack, not
-/// to the thread: a fiber that suspends inside a catch block must find it again, on whatever thread it goes on.
+/// The C++ runtime's per-thread record of exceptions being handled (Itanium C++ ABI 2.2.2). It belongs to the stack,
+/// not to the thread: a fiber that suspends inside a catch block must find it again, on whatever thread it goes on.
 struct exception_state {
   void* caught = nullptr;
   unsigned int uncaught = 0;
@@ -29,8 +29,8 @@ struct fiber {
   unique_function<void()> body;
   std::string name;
   exception_state exceptions;
-  void* fake_stack = nullptr; // address sanitizer
-  fiber* next = nullptr;      // in a run queue
+  void* fake_stack = nullptr;               // address sanitizer
+  fiber* next = nullptr;                    // in a run queue
   fiber *newer = nullptr, *older = nullptr; // in the scheduler's list of live fibers
   scheduler_core* home = nullptr;
 };
@@ -51,8 +51,8 @@ struct worker {
   std::size_t stack_size = 0;
 };
 
-/// The worker that the calling thread is, or null. Never inlined: compilers keep a thread_local's address in a register,
-/// which is wrong after a switch has changed the thread.
+/// The worker that the calling thread is, or null. Never inlined: compilers keep a thread_local's address in a
+/// register, which is wrong after a switch has changed the thread.
 [[gnu::noinline]] worker* this_worker() noexcept;
 [[gnu::noinline]] void set_this_worker(worker* w) noexcept;
 

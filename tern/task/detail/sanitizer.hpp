@@ -33,14 +33,15 @@ namespace tern::detail {
 namespace asan {
 /// Before leaving a stack. `fake_stack` is where its fake frames are kept; null when it is never entered again.
 [[gnu::always_inline]] inline void start_switch([[maybe_unused]] void** fake_stack, [[maybe_unused]] const void* low,
-                         [[maybe_unused]] std::size_t size) {
+                                                [[maybe_unused]] std::size_t size) {
 #ifdef TERN_ASAN
   __sanitizer_start_switch_fiber(fake_stack, low, size);
 #endif
 }
 /// After arriving on a stack; gives the bounds of the stack that was left.
-[[gnu::always_inline]] inline void finish_switch([[maybe_unused]] void* fake_stack, [[maybe_unused]] const void** left_low,
-                          [[maybe_unused]] std::size_t* left_size) {
+[[gnu::always_inline]] inline void finish_switch([[maybe_unused]] void* fake_stack,
+                                                 [[maybe_unused]] const void** left_low,
+                                                 [[maybe_unused]] std::size_t* left_size) {
 #ifdef TERN_ASAN
   __sanitizer_finish_switch_fiber(fake_stack, left_low, left_size);
 #endif

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Stacks for fibers: cut from large mappings, each with a guard page below it, reused last in first out so that the next
-/// fiber finds warm memory.
+/// Stacks for fibers: cut from large mappings, each with a guard page below it, reused last in first out so that the
+/// next fiber finds warm memory.
 
 #include <cstddef>
 #include <mutex>

@@ -10,7 +10,8 @@ namespace tern::detail {
 
 /// Mutual exclusion for a few instructions, never held across a suspension by its holder's own code; a suspending fiber
 /// hands it to the scheduler, which releases it once the fiber has left its stack (a std::mutex may not be unlocked by
-/// another context than the one that locked it). Spins briefly, then yields the CPU: the holder may have been preempted.
+/// another context than the one that locked it). Spins briefly, then yields the CPU: the holder may have been
+/// preempted.
 class spin_lock {
 public:
   void lock() noexcept {
