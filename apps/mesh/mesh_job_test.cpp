@@ -5,6 +5,8 @@
 #include "child_test.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <csignal>
 #include <fstream>
 
 #include <gtest/gtest.h>
@@ -118,7 +120,7 @@ TEST(job, open_ocean) {
 
 TEST(job, no_files_unless_asked_for) {
   const temporary folder;
-  const auto done = run(job("inproc", 2, tiny), 20, folder.path);
+  const auto done = run(job("inproc", 2, tiny), 20, {.folder = folder.path});
   EXPECT_EQ(done.code, 0) << done.err;
   EXPECT_TRUE(std::filesystem::is_empty(folder.path));
   EXPECT_TRUE(has(done.out, "triangles") && has(done.out, "smallest angle") && has(done.out, "busy s")) << done.out;
@@ -306,7 +308,7 @@ TEST_P(dying_rank, ends_all) {
   const auto& where = GetParam();
   // 16 million triangles: seconds are left when a quarter is done.
   child job_of_two(job(where, 2, {"--hmin", "0.25", "--hmax", "0.6", "--json", folder / "s.json"}, 1));
-  ASSERT_TRUE(job_of_two.wait_for("meshing:  25 %")) << job_of_two.err;
+  ASSERT_TRUE(job_of_two.wait_for_err("meshing:  25 %")) << job_of_two.err;
   const auto ranks = processes_of(folder.path.string());
   ASSERT_EQ(ranks.size(), where == "inproc" ? 1u : 2u);
   const auto start = std::chrono::steady_clock::now();

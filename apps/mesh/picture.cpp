@@ -440,7 +440,8 @@ private:
           ++left_out;
           continue;
         }
-        double at_x = x + static_cast<double>(shown / rows) * width / 2,
+        const auto legend_column = shown / rows; // whole: which of the two
+        double at_x = x + static_cast<double>(legend_column) * width / 2,
                at_y = y + static_cast<double>(shown % rows) * 38 * unit_;
         for (std::uint32_t k = 0; k < 5; ++k) { // the shades of its groups
           set(group_shade(rank_colour(r), k));

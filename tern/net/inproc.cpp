@@ -110,6 +110,7 @@ std::vector<std::unique_ptr<transport>> make_inproc(int ranks) {
                 "set TERN_RANKS or `tern run -n` to 1 or more");
   auto h = std::make_shared<hub>(ranks);
   std::vector<std::unique_ptr<transport>> ends;
+  ends.reserve(static_cast<std::size_t>(ranks));
   for (int r = 0; r < ranks; ++r) ends.push_back(std::make_unique<inproc_transport>(h, r));
   return ends;
 }

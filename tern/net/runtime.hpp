@@ -38,7 +38,7 @@ void* local_slot(std::size_t index, void* (*make)(), void (*destroy)(void*));
 /// a second run in the same program sees the environment and the options file only. An exception out of `main` on any
 /// rank ends all ranks with exit code 1 and the exception's text on standard error.
 template <class F> int run(int& argc, char** argv, F main) {
-  return net::run_job(argc, argv, [&argc, argv, &main]() -> int {
+  return net::run_job(argc, argv, [&]() -> int {
     const auto invoke = [&]() -> decltype(auto) {
       if constexpr (std::is_invocable_v<F&>)
         return main();

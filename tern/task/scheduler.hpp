@@ -38,13 +38,13 @@ public:
 class scheduler {
 public:
   struct settings {
-    int workers = 1;                      ///< >= 1; worker 0 is the thread that calls `run`
-    std::size_t stack_bytes = 256 * 1024; ///< of each fiber; rounded up to whole pages, at least 16 KiB
-    std::chrono::microseconds spin{0};    ///< how long an idle worker looks for work before it sleeps
-    std::string name = "tern";            ///< threads are called "NAME wI"
-    std::vector<std::vector<int>> cpus;   ///< for each worker the CPUs it is bound to; empty: not bound
-    void* context = nullptr;              ///< what `context()` returns; the layers above hang their state here
-    work_source* source = nullptr;        ///< polled by worker 0; must outlive the scheduler
+    int workers = 1;                                   ///< >= 1; worker 0 is the thread that calls `run`
+    std::size_t stack_bytes = std::size_t{256} * 1024; ///< of each fiber; rounded up to whole pages, at least 16 KiB
+    std::chrono::microseconds spin{0};                 ///< how long an idle worker looks for work before it sleeps
+    std::string name = "tern";                         ///< threads are called "NAME wI"
+    std::vector<std::vector<int>> cpus;                ///< for each worker the CPUs it is bound to; empty: not bound
+    void* context = nullptr;       ///< what `context()` returns; the layers above hang their state here
+    work_source* source = nullptr; ///< polled by worker 0; must outlive the scheduler
   };
 
   /// Starts nothing yet. \throws error(invalid_argument) for workers < 1.

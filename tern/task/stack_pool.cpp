@@ -27,7 +27,7 @@ bool make_guard(void* page, std::size_t size) {
 
 stack_pool::stack_pool(std::size_t stack_bytes)
     : page_(static_cast<std::size_t>(sysconf(_SC_PAGESIZE))),
-      usable_((std::max(stack_bytes, std::size_t{16 * 1024}) + page_ - 1) / page_ * page_), slot_(usable_ + page_) {}
+      usable_((std::max(stack_bytes, std::size_t{16} * 1024) + page_ - 1) / page_ * page_), slot_(usable_ + page_) {}
 
 stack_pool::~stack_pool() {
   for (auto& s : free_) tsan::destroy_fiber(s.tsan_fiber);

@@ -4,25 +4,28 @@
 #include "child.hpp"
 
 #include <filesystem>
-#include <fstream>
 #include <optional>
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 namespace {
 
 namespace fs = std::filesystem;
-using start::count;
-using start::ending;
-using strings = std::vector<std::string>;
-using variables = std::map<std::string, std::string>;
+using tern::test::count;
+using tern::test::finished;
+using tern::test::strings;
+using tern::test::temporary;
+using tern::test::variables;
 
-ending alone(const char* program, const strings& arguments, variables environment = {}) {
+finished run(const strings& command, const variables& environment) {
+  return tern::test::run(command, 10, {.environment = environment});
+}
+
+finished alone(const char* program, const strings& arguments, variables environment = {}) {
   strings command{program};
   command.insert(command.end(), arguments.begin(), arguments.end());
   environment.try_emplace("TERN_WORKERS", "1");
-  return start::run(command, environment);
+  return run(command, environment);
 }
 
 /// How the ranks of a job are started: "inproc", "openmpi" or "mpich".
@@ -42,7 +45,7 @@ protected:
     return strings{path, "-bind-to", "none"};
   }
 
-  ending job(int ranks, const char* program, const strings& arguments, variables environment = {}) const {
+  finished job(int ranks, const char* program, const strings& arguments, variables environment = {}) const {
     if (!under_mpi()) {
       environment.try_emplace("TERN_RANKS", std::to_string(ranks));
       return alone(program, arguments, environment);
@@ -52,10 +55,10 @@ protected:
     command.insert(command.end(), arguments.begin(), arguments.end());
     return launch(command, environment);
   }
-  static ending launch(const strings& command, variables environment = {}) {
+  static finished launch(const strings& command, variables environment = {}) {
     environment.try_emplace("TERN_WORKERS", "1");
     environment.insert({{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}});
-    return start::run(command, environment);
+    return run(command, environment);
   }
 };
 INSTANTIATE_TEST_SUITE_P(with, started, testing::Values("inproc", "openmpi", "mpich"),
@@ -63,8 +66,8 @@ INSTANTIATE_TEST_SUITE_P(with, started, testing::Values("inproc", "openmpi", "mp
 
 /// Ended by itself, with `code`. MPICH's launcher kills the other ranks when one aborts, and then sometimes ends with
 /// their signal instead: not zero is all that it promises.
-void expect_code(const ending& end, int code, bool mpich) {
-  EXPECT_TRUE(end.in_time) << end.all();
+void expect_code(const finished& end, int code, bool mpich) {
+  EXPECT_TRUE(end.in_time()) << end.all();
   if (mpich)
     EXPECT_NE(end.code, 0) << end.all();
   else
@@ -72,7 +75,7 @@ void expect_code(const ending& end, int code, bool mpich) {
 }
 
 /// It did not start: code 2, the message once, and nothing of the program ran.
-void expect_refused(const ending& end, const strings& parts, bool mpich = false) {
+void expect_refused(const finished& end, const strings& parts, bool mpich = false) {
   expect_code(end, 2, mpich);
   EXPECT_EQ(count(end.err, "tern: cannot start: "), 1) << end.all();
   for (const auto& part : parts) EXPECT_EQ(count(end.err, part), 1) << part << "\n" << end.all();
@@ -80,29 +83,10 @@ void expect_refused(const ending& end, const strings& parts, bool mpich = false)
 }
 
 /// It failed while running: code 1, and each part once.
-void expect_failed(const ending& end, const strings& parts, bool mpich = false) {
+void expect_failed(const finished& end, const strings& parts, bool mpich = false) {
   expect_code(end, 1, mpich);
   for (const auto& part : parts) EXPECT_EQ(count(end.err, part), 1) << part << "\n" << end.all();
 }
-
-struct temporary_folder {
-  fs::path path;
-  temporary_folder() {
-    std::string name = (fs::temp_directory_path() / "tern-start-XXXXXX").string();
-    if (!mkdtemp(name.data())) throw std::runtime_error("no temporary folder");
-    path = name;
-  }
-  ~temporary_folder() {
-    std::error_code ignored;
-    fs::remove_all(path, ignored);
-  }
-  temporary_folder(const temporary_folder&) = delete;
-  temporary_folder& operator=(const temporary_folder&) = delete;
-  std::string write(const char* name, const std::string& text) const {
-    std::ofstream(path / name) << text;
-    return (path / name).string();
-  }
-};
 
 // Handlers ------------------------------------------------------------------------------------------------------------
 
@@ -174,7 +158,7 @@ TEST_P(started, bad_values_name_their_origin_and_what_is_allowed) {
 }
 
 TEST(start, options_files_that_cannot_be_read) {
-  const temporary_folder folder;
+  const temporary folder;
   const auto gone = (folder.path / "gone.json").string();
   const auto cut = folder.write("cut.json", "{\"workers\": ");
   const auto list = folder.write("list.json", "[1, 2]");
@@ -212,7 +196,7 @@ TEST(start, mpi_without_a_plug_in) {
   const std::string library = START_NET_LIBRARY;
   if (library.empty()) GTEST_SKIP() << "static libraries, or a sanitizer";
   // The plug-ins lie beside the library, so it is taken from elsewhere.
-  const temporary_folder folder;
+  const temporary folder;
   fs::create_directories(folder.path / "lib");
   fs::create_directories(folder.path / "empty");
   const fs::path copy = folder.path / "lib" / fs::path(library).filename();
@@ -295,7 +279,7 @@ TEST(start, two_jobs_one_after_the_other) {
 TEST_P(started, second_job_under_mpi_is_refused) {
   if (!under_mpi()) GTEST_SKIP() << "see two_jobs_one_after_the_other";
   const auto end = job(2, START_ENDINGS, {"twice"});
-  EXPECT_TRUE(end.in_time) << end.all();
+  EXPECT_TRUE(end.in_time()) << end.all();
   EXPECT_EQ(end.code, 2) << end.all();
   EXPECT_EQ(count(end.err, "MPI was finalised already in this process and cannot start again"), 1) << end.all();
 }

@@ -2,23 +2,19 @@
 /// \file
 /// The `tern` command from outside: what it says, its exit codes, and that no process of a job is left, however it
 /// ends.
+#include "child.hpp"
 #include "launcher.hpp"
 #include "process.hpp"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <sstream>
-#include <thread>
 
-#include <fcntl.h>
-#include <poll.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <gtest/gtest.h>
@@ -29,100 +25,25 @@ using namespace std::chrono_literals;
 namespace {
 
 namespace fs = std::filesystem;
-using strings = std::vector<std::string>;
+using tern::test::finished;
+using tern::test::has;
+using tern::test::strings;
+using tern::test::temporary;
 
 /// The tool as a child of the test.
-class tool {
+class tool : public tern::test::child {
 public:
-  explicit tool(strings arguments, const std::string& input = "/dev/null") {
-    EXPECT_EQ(pipe2(out_, O_CLOEXEC), 0);
-    EXPECT_EQ(pipe2(err_, O_CLOEXEC), 0);
+  explicit tool(strings arguments, const std::string& input = "/dev/null")
+      : child(command(std::move(arguments)), {.input = input}) {}
+  static strings command(strings arguments) {
     arguments.insert(arguments.begin(), TERN_TOOL_PATH);
-    std::vector<char*> raw;
-    for (auto& one : arguments) raw.push_back(one.data());
-    raw.push_back(nullptr);
-    pid_ = fork();
-    if (pid_ == 0) {
-      dup2(open(input.c_str(), O_RDONLY), 0);
-      dup2(out_[1], 1);
-      dup2(err_[1], 2);
-      execv(raw[0], raw.data());
-      _exit(99);
-    }
-    close(out_[1]);
-    close(err_[1]);
+    return arguments;
   }
-  ~tool() {
-    if (pid_ > 0) {
-      kill(pid_, SIGKILL);
-      waitpid(pid_, nullptr, 0);
-    }
-    close(out_[0]);
-    close(err_[0]);
-  }
-  tool(const tool&) = delete;
-  tool& operator=(const tool&) = delete;
-
-  void signal(int which) const { kill(pid_, which); }
-
-  /// Reads until stdout has `text` so many times. \return whether it came within 20 s.
-  bool wait_for(const std::string& text, int times = 1) {
-    const auto limit = std::chrono::steady_clock::now() + 20s;
-    for (;;) {
-      int seen = 0;
-      for (std::size_t at = 0; (at = out.find(text, at)) != std::string::npos; at += text.size()) ++seen;
-      if (seen >= times) return true;
-      if (std::chrono::steady_clock::now() > limit || !read_some()) return false;
-    }
-  }
-
-  /// Reads to the end. \return the exit code, or 1000 + signal.
-  int end() {
-    while (read_some()) {
-    }
-    int status = 0;
-    waitpid(pid_, &status, 0);
-    pid_ = -1;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
-  }
-
-  std::string out, err;
-
-private:
-  bool read_some() {
-    std::array<pollfd, 2> waiting{pollfd{open_[0] ? out_[0] : -1, POLLIN, 0},
-                                  pollfd{open_[1] ? err_[0] : -1, POLLIN, 0}};
-    if (!open_[0] && !open_[1]) return false;
-    poll(waiting.data(), 2, 1000);
-    for (std::size_t i = 0; i < 2; ++i) {
-      if (!waiting[i].revents) continue;
-      std::array<char, 4096> buffer;
-      const ssize_t n = read(waiting[i].fd, buffer.data(), buffer.size());
-      if (n <= 0)
-        open_[i] = false;
-      else
-        (i ? err : out).append(buffer.data(), static_cast<std::size_t>(n));
-    }
-    return true;
-  }
-
-  int out_[2], err_[2];
-  bool open_[2] = {true, true};
-  pid_t pid_ = -1;
-};
-
-struct finished {
-  int code;
-  std::string out, err;
 };
 
 finished run(strings arguments, const std::string& input = "/dev/null") {
-  tool child(std::move(arguments), input);
-  const int code = child.end();
-  return {code, child.out, child.err};
+  return tern::test::run(tool::command(std::move(arguments)), 50, {.input = input});
 }
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 int lines(const std::string& text) { return static_cast<int>(std::count(text.begin(), text.end(), '\n')); }
 
@@ -144,13 +65,6 @@ std::string unique_sleep() {
   static int next = 0;
   return std::to_string(1'000'000 + getpid()) + "." + std::to_string(1000 + next++);
 }
-
-/// A file or folder that goes with the test.
-struct temporary {
-  fs::path path = fs::temp_directory_path() / ("tern-tool-test-" + std::to_string(getpid()));
-  temporary() { fs::create_directories(path); }
-  ~temporary() { fs::remove_all(path); }
-};
 
 strings usable_mpis() {
   strings names;
@@ -253,7 +167,7 @@ TEST(inproc, interrupt_ends_everything) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     const std::string mark = unique_sleep();
     tool child({"run", "-n", "4", "--", "sh", "-c", "sleep " + mark + " & echo started; wait"});
-    ASSERT_TRUE(child.wait_for("started"));
+    ASSERT_TRUE(child.wait_for_out("started"));
     child.signal(signal);
     EXPECT_EQ(child.end(), 128 + signal);
     EXPECT_TRUE(has(child.err, signal == SIGINT ? "tern: interrupted after " : "tern: ended by SIG")) << child.err;
@@ -266,9 +180,9 @@ TEST(inproc, a_second_interrupt_kills) {
   const std::string mark = unique_sleep();
   tool child({"run", "--", "sh", "-c",
               "trap 'echo caught' INT; setsid sleep " + mark + " & echo started; while :; do wait; done"});
-  ASSERT_TRUE(child.wait_for("started"));
+  ASSERT_TRUE(child.wait_for_out("started"));
   child.signal(SIGINT);
-  ASSERT_TRUE(child.wait_for("caught"));
+  ASSERT_TRUE(child.wait_for_out("caught"));
   child.signal(SIGINT);
   EXPECT_EQ(child.end(), 130);
   EXPECT_EQ(processes_with(mark), 0);
@@ -335,8 +249,8 @@ TEST(mpi, runs_under_each) {
 TEST(mpi, a_rank_killed_ends_the_job_with_one_line) {
   for (const auto& mpi : usable_mpis()) {
     tool child({"run", "-n", "3", "--mpi", mpi, "--", TERN_RANKS_PROGRAM, "hold"});
-    ASSERT_TRUE(child.wait_for(" process ", 3)) << child.out << child.err;
-    ASSERT_TRUE(child.wait_for("\n", 3));
+    ASSERT_TRUE(child.wait_for_out(" process ", 3)) << child.out << child.err;
+    ASSERT_TRUE(child.wait_for_out("\n", 3));
     const auto at = child.out.find("rank 1 process ");
     ASSERT_NE(at, std::string::npos);
     const auto start = std::chrono::steady_clock::now();
@@ -360,7 +274,7 @@ TEST(mpi, abort_keeps_the_code) {
 TEST(mpi, interrupt_ends_all_ranks) {
   for (const auto& mpi : usable_mpis()) {
     tool child({"run", "-n", "3", "--mpi", mpi, "--", TERN_RANKS_PROGRAM, "hold"});
-    ASSERT_TRUE(child.wait_for("\n", 3)) << child.out << child.err;
+    ASSERT_TRUE(child.wait_for_out("\n", 3)) << child.out << child.err;
     strings ranks;
     std::istringstream words(child.out);
     for (std::string word; words >> word;)
