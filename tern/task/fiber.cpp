@@ -25,7 +25,7 @@ thread_local worker* this_worker_ = nullptr;
 void finished(fiber* f, void*) { f->home->finished(f); }
 
 // Runs on the fiber's own stack, from its first entry to its end.
-void entry(ctx::transfer_t from) {
+TERN_UNRECORDED void entry(ctx::transfer_t from) {
   auto* w = static_cast<worker*>(from.data);
   asan::finish_switch(nullptr, &w->stack_low, &w->stack_size);
   w->context = from.fctx;

@@ -56,9 +56,13 @@ int ends(std::string_view how, int number) {
 }
 
 int run_twice(int argc, char** argv) {
-  int sum = 0;
-  const int first = tern::run(argc, argv, [&] { sum += tern::allreduce(1, std::plus<>()) * (tern::rank() == 0); });
-  const int second = tern::run(argc, argv, [&] { sum += tern::allreduce(10, std::plus<>()) * (tern::rank() == 0); });
+  int sum = 0; // the ranks share it, so one of them writes it
+  const auto add = [&sum](int each) {
+    const int all = tern::allreduce(each, std::plus<>());
+    if (tern::rank() == 0) sum += all;
+  };
+  const int first = tern::run(argc, argv, [&] { add(1); });
+  const int second = tern::run(argc, argv, [&] { add(10); });
   std::printf("codes %d %d, sum %d\n", first, second, sum);
   return first ? first : second;
 }

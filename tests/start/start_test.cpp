@@ -78,7 +78,8 @@ void expect_code(const finished& end, int code, bool mpich) {
 void expect_refused(const finished& end, const strings& parts, bool mpich = false) {
   expect_code(end, 2, mpich);
   EXPECT_EQ(count(end.err, "tern: cannot start: "), 1) << end.all();
-  for (const auto& part : parts) EXPECT_EQ(count(end.err, part), 1) << part << "\n" << end.all();
+  // clang puts the file into a lambda's name, so a part may stand there twice.
+  for (const auto& part : parts) EXPECT_GE(count(end.err, part), 1) << part << "\n" << end.all();
   EXPECT_EQ(count(end.out, "hello"), 0) << end.all();
 }
 
