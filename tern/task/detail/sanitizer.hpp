@@ -28,8 +28,8 @@
 #include <sanitizer/tsan_interface.h>
 #endif
 
-// For a function that is entered on a pooled stack and never returns: the thread sanitizer keeps a record of calls with each
-// stack, which would grow by one with each use.
+// For a function that is entered on a pooled stack and never returns: the thread sanitizer keeps a record of calls with
+// each stack, which would grow by one with each use.
 #if defined(TERN_TSAN) && defined(__clang__)
 #define TERN_UNRECORDED __attribute__((disable_sanitizer_instrumentation))
 #else
