@@ -58,6 +58,9 @@ protected:
   static finished launch(const strings& command, variables environment = {}) {
     environment.try_emplace("TERN_WORKERS", "1");
     environment.insert({{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}});
+    // Open MPI leaves its shared memory behind when ranks end badly: somewhere that goes with the test.
+    const temporary scratch;
+    environment["OMPI_MCA_btl_vader_backing_directory"] = scratch.path.string();
     return run(command, environment);
   }
 };
