@@ -253,8 +253,14 @@ void node::collective_send(int to, std::uint64_t sequence, std::uint64_t signatu
 std::uint64_t node::next_collective(const std::string& what) {
   std::lock_guard hold(collective_lock_);
   for (const auto& [key, m] : collective_arrived_)
-    if (key.sequence < collective_sequence_) throw disagreement(key.sequence, collective_latest_, key.source, m.what);
-  collective_latest_ = what;
+    if (key.sequence < collective_sequence_) {
+      const std::uint64_t back = collective_sequence_ - key.sequence; // 1: the latest
+      const std::size_t kept = collective_names_.size();
+      throw disagreement(key.sequence, back <= kept ? collective_names_[kept - back] : "something else", key.source,
+                         m.what);
+    }
+  collective_names_.push_back(what);
+  if (collective_names_.size() > 16) collective_names_.pop_front();
   return collective_sequence_++;
 }
 
@@ -365,7 +371,10 @@ int node::run(const std::function<int()>& main) {
       barrier();
       static_cast<void>(next_collective("the end of the job")); // nothing may be left of an earlier one
     } catch (...) {
-      fatal("the end of the job failed: " + describe(std::current_exception()).message);
+      const failure f = describe(std::current_exception());
+      fatal(error(f.code, "the end of the job failed on rank " + std::to_string(rank_) + ": " + f.message, f.hint,
+                  f.place)
+                .what());
     }
   });
   destroy_locals();

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -147,8 +148,8 @@ private:
     }
   };
   std::mutex collective_lock_;
-  std::uint64_t collective_sequence_ = 0; ///< operations begun
-  std::string collective_latest_;         ///< the last one's name
+  std::uint64_t collective_sequence_ = 0;    ///< operations begun
+  std::deque<std::string> collective_names_; ///< of the latest few, the last one begun at the back
   std::unordered_map<collective_key, collective_message, key_hash> collective_arrived_;
   std::unordered_map<collective_key, promise<collective_message>, key_hash> collective_awaited_;
 

@@ -48,6 +48,9 @@ int ends(std::string_view how, int number) {
     if (tern::rank() == number) tern::barrier(); // a main fiber that computes would keep its only worker from handlers
     go_on_for_ever();
   }
+  // Neither rank receives anything, so only what is left over shows that they disagree.
+  if (how == "disagree-on-root") return tern::broadcast(0, tern::rank());
+  if (how == "disagree-on-operation") return tern::rank() == 0 ? tern::broadcast(0) : tern::reduce(0, std::plus<>());
   if (how == "rank-as-code") return 3 + tern::rank();
   if (how == "one-fails") return tern::rank() == number ? 5 : 0;
   if (how == "code") return tern::rank() == tern::size() - 1 ? number : 0;

@@ -67,6 +67,11 @@ protected:
 INSTANTIATE_TEST_SUITE_P(with, started, testing::Values("inproc", "openmpi", "mpich"),
                          [](const auto& chosen) { return chosen.param; });
 
+/// What makes no sense for ranks of one process.
+class started_by_mpi : public started {};
+INSTANTIATE_TEST_SUITE_P(with, started_by_mpi, testing::Values("openmpi", "mpich"),
+                         [](const auto& chosen) { return chosen.param; });
+
 /// Ended by itself, with `code`. MPICH's launcher kills the other ranks when one aborts, and then sometimes ends with
 /// their signal instead: not zero is all that it promises.
 void expect_code(const finished& end, int code, bool mpich) {
@@ -112,8 +117,7 @@ TEST(start, lambdas_of_one_file_do_not_collide) {
   EXPECT_EQ(end.out, "321\n") << end.all();
 }
 
-TEST_P(started, different_programs_in_one_job_are_refused) {
-  if (!under_mpi()) GTEST_SKIP() << "one process is one program";
+TEST_P(started_by_mpi, different_programs_in_one_job_are_refused) {
   const struct {
     strings programs;
     const char* culprit;
@@ -214,8 +218,7 @@ TEST(start, mpi_without_a_plug_in) {
   }
 }
 
-TEST_P(started, a_start_that_fails_on_one_rank_only_ends_all) {
-  if (!under_mpi()) GTEST_SKIP() << "one process has one environment";
+TEST_P(started_by_mpi, a_start_that_fails_on_one_rank_only_ends_all) {
   strings command = *launcher();
   command.insert(command.end(), {"-np", "1", START_ENDINGS, "hello", ":", "-np", "1", "/usr/bin/env",
                                  "TERN_WORKERS=many", START_ENDINGS, "hello"});
@@ -223,6 +226,17 @@ TEST_P(started, a_start_that_fails_on_one_rank_only_ends_all) {
 }
 
 // Failing -------------------------------------------------------------------------------------------------------------
+
+TEST_P(started, ranks_that_do_different_things_together_are_told) {
+  for (const char* how : {"disagree-on-root", "disagree-on-operation"}) {
+    const auto end = job(2, START_ENDINGS, {how});
+    expect_code(end, 1, mpich());
+    // Both ranks notice, and either may be first.
+    EXPECT_GE(count(end.err, "the ranks do different things together"), 1) << end.all();
+    EXPECT_GE(count(end.err, "all ranks must call the same collectives"), 1) << end.all();
+    EXPECT_GE(count(end.err, "broadcast<int>(root"), 1) << end.all();
+  }
+}
 
 TEST_P(started, exception_out_of_main_ends_all_ranks) {
   for (const std::string rank : {"0", "1"})
@@ -280,8 +294,7 @@ TEST(start, two_jobs_one_after_the_other) {
   EXPECT_EQ(end.out, "codes 0 0, sum 33\n") << end.all();
 }
 
-TEST_P(started, second_job_under_mpi_is_refused) {
-  if (!under_mpi()) GTEST_SKIP() << "see two_jobs_one_after_the_other";
+TEST_P(started_by_mpi, second_job_under_mpi_is_refused) {
   const auto end = job(2, START_ENDINGS, {"twice"});
   EXPECT_TRUE(end.in_time()) << end.all();
   EXPECT_EQ(end.code, 2) << end.all();
