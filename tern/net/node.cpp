@@ -105,7 +105,7 @@ node::node(options opts, std::unique_ptr<transport> wire)
   cfg.cpus = s.cpus;
   cfg.name = "tern r" + std::to_string(rank_);
   cfg.context = this;
-  cfg.source = this;
+  cfg.events = this;
   scheduler_ = std::make_unique<scheduler>(std::move(cfg));
   sink_ = [this](int source, byte_buffer message) { deliver(source, std::move(message)); };
   if (rank_ == 0)

@@ -43,7 +43,7 @@ struct collective_key {
 };
 
 /// Thread-safe unless said otherwise.
-class node final : public work_source {
+class node final : public event_source {
 public:
   node(options opts, std::unique_ptr<transport> wire);
   ~node() override;
@@ -102,7 +102,7 @@ public:
   /// Runs `main` on this rank; collective over all ranks. \return the largest of the ranks' codes.
   int run(const std::function<int()>& main);
 
-  // work_source, called by worker 0
+  // event_source, called by worker 0
   bool poll() override;
   void wait(std::chrono::microseconds at_most) override;
   void wake() noexcept override;

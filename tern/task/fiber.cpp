@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tern/task/detail/fiber.hpp>
 
-#include <cstring>
+#include <cstdint>
 #include <utility>
 
 #include <tern/task/detail/core.hpp>
 #include <tern/task/detail/sanitizer.hpp>
 
 namespace tern::detail {
+worker_head no_worker;
+}
+constinit thread_local tern::detail::worker_head* tern_this_worker = &tern::detail::no_worker;
+
+namespace tern::detail {
 namespace {
 
 namespace ctx = boost::context::detail;
-
-thread_local worker* this_worker_ = nullptr;
 
 // Copies the calling thread's exception record out or in. __cxa_get_globals is declared pure, so this must not be
 // inlined into a function that switches.
@@ -27,7 +30,7 @@ void finished(fiber* f, void*) { f->home->finished(f); }
 // Runs on the fiber's own stack, from its first entry to its end.
 TERN_UNRECORDED void entry(ctx::transfer_t from) {
   auto* w = static_cast<worker*>(from.data);
-  asan::finish_switch(nullptr, &w->stack_low, &w->stack_size);
+  asan::finish_switch(nullptr, &w->own_stack_low, &w->own_stack_size);
   w->context = from.fctx;
   fiber* self = w->running;
   self->body();
@@ -35,7 +38,7 @@ TERN_UNRECORDED void entry(ctx::transfer_t from) {
   w = this_worker();  // the body may have moved to another worker
   w->after = finished;
   w->after_argument = nullptr;
-  asan::start_switch(nullptr, w->stack_low, w->stack_size);
+  asan::start_switch(nullptr, w->own_stack_low, w->own_stack_size);
   tsan::switch_to(w->tsan_fiber);
   ctx::jump_fcontext(w->context, nullptr);
   __builtin_unreachable();
@@ -43,8 +46,10 @@ TERN_UNRECORDED void entry(ctx::transfer_t from) {
 
 } // namespace
 
-worker* this_worker() noexcept { return this_worker_; }
-void set_this_worker(worker* w) noexcept { this_worker_ = w; }
+#ifndef TERN_THIS_WORKER_IN_HEADER
+worker_head* this_worker_head() noexcept { return tern_this_worker; }
+#endif
+void set_this_worker(worker* w) noexcept { tern_this_worker = w ? w : &no_worker; }
 
 void prepare(fiber& f, stack_pool& pool) {
   f.memory = pool.take();
@@ -53,6 +58,8 @@ void prepare(fiber& f, stack_pool& pool) {
 
 void enter(worker& w, fiber& f) noexcept {
   w.running = &f;
+  w.stack_low = reinterpret_cast<std::uintptr_t>(f.memory.low);
+  w.stack_size = f.memory.size;
   exception_state mine;
   swap_exceptions(mine, f.exceptions);
   asan::start_switch(&w.fake_stack, f.memory.low, f.memory.size);
@@ -62,6 +69,7 @@ void enter(worker& w, fiber& f) noexcept {
   f.context = back.fctx;
   swap_exceptions(f.exceptions, mine);
   w.running = nullptr;
+  w.stack_size = 0;
   // From here on `f` may be entered by another worker or be gone.
   std::exchange(w.after, nullptr)(&f, w.after_argument);
 }
@@ -71,11 +79,11 @@ void leave(void (*after)(fiber*, void*), void* argument) noexcept {
   fiber* self = w->running;
   w->after = after;
   w->after_argument = argument;
-  asan::start_switch(&self->fake_stack, w->stack_low, w->stack_size);
+  asan::start_switch(&self->fake_stack, w->own_stack_low, w->own_stack_size);
   tsan::switch_to(w->tsan_fiber);
   const ctx::transfer_t from = ctx::jump_fcontext(w->context, nullptr);
   w = static_cast<worker*>(from.data); // not this_worker(): the same value, without the call
-  asan::finish_switch(self->fake_stack, &w->stack_low, &w->stack_size);
+  asan::finish_switch(self->fake_stack, &w->own_stack_low, &w->own_stack_size);
   w->context = from.fctx;
 }
 

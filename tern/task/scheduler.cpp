@@ -2,9 +2,9 @@
 #include <tern/task/scheduler.hpp>
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
-#include <tern/base/clock.hpp>
 #include <tern/base/error.hpp>
 #include <tern/base/log.hpp>
 #include <tern/base/topology.hpp>
@@ -15,75 +15,97 @@ namespace tern {
 namespace detail {
 namespace {
 
-// How often a busy worker 0 looks at its source: between two fibers, but not between every two.
-constexpr unsigned fibers_per_poll = 8;
-// Nobody needs waking this often; it bounds the damage if an outside wake-up were ever lost.
-constexpr std::chrono::milliseconds longest_sleep{50};
-
 void make_yielded(fiber* f, void*) { f->home->yielded(f); }
 
 } // namespace
 
 scheduler_core::scheduler_core(scheduler::settings s)
-    : cfg(std::move(s)), stacks(cfg.stack_bytes), workers(static_cast<std::size_t>(cfg.workers)) {
-  for (int i = 0; i < cfg.workers; ++i) {
-    workers[static_cast<std::size_t>(i)].home = this;
-    workers[static_cast<std::size_t>(i)].index = i;
+    : cfg(std::move(s)), barrier(asymmetric_barrier::available(cfg.membarrier)), stacks(cfg.stack_bytes),
+      outside_pool(this, -1, barrier.usable()) {
+  for (int i = 0; i < cfg.workers; ++i) workers.push_back(std::make_unique<worker>(this, i, barrier.usable()));
+  for (auto& w : workers) {
+    w->prepared.resize(workers.size());
+    w->random = 2463534242u + 7919u * static_cast<unsigned>(w->index);
   }
+  spin = cfg.spin;
+  if (cfg.spin.count() < 0) spin = std::chrono::microseconds(cfg.workers > 1 && cfg.workers <= usable_cpus() ? 50 : 0);
 }
 
 scheduler_core::~scheduler_core() {
+  // acquire: pairs with the release of the last visitor. It is a few instructions from its end.
+  while (visitors.load(std::memory_order_acquire) > 0) std::this_thread::yield();
   for (fiber* f : spare) delete f;
   // Their closures may own promises that others of them wait for: waking needs all of them alive.
   for (fiber* f = newest; f; f = f->older) f->body.reset();
-  while (newest) { // stuck fibers: their stacks are given up without unwinding, as `run` promises
-    fiber* f = newest;
-    newest = f->older;
-    tsan::destroy_fiber(f->memory.tsan_fiber);
-    delete f;
-  }
+  // Stuck fibers, whose stacks are given up without unwinding, as `run` promises; and runners, which never end.
+  for (fiber* all : {newest, runners})
+    while (all) {
+      fiber* f = all;
+      all = f->older;
+      tsan::destroy_fiber(f->memory.tsan_fiber);
+      delete f;
+    }
+}
+
+fiber* scheduler_core::new_fiber() {
+  auto f = std::make_unique<fiber>();
+  f->home = this;
+  return f.release();
+}
+
+fiber* scheduler_core::new_runner() {
+  std::unique_ptr<fiber> f(new_fiber());
+  f->body = [this] { run_tasklets(); };
+  prepare(*f, stacks);
+  std::lock_guard hold(registry);
+  f->older = runners;
+  return runners = f.release();
 }
 
 void scheduler_core::spawn(unique_function<void()> body, std::string name) {
-  std::unique_lock hold(lock);
-  std::unique_ptr<fiber> f;
-  if (spare.empty()) {
-    f = std::make_unique<fiber>();
-    const std::size_t all = live.load(std::memory_order_relaxed) + 1;
-    if (spare.capacity() < all) spare.reserve(2 * all); // so that `finished` need not allocate
-    f->home = this;
-  } else {
-    f.reset(spare.back());
-    spare.pop_back();
+  fiber* f = nullptr;
+  {
+    std::lock_guard hold(registry);
+    if (!spare.empty()) {
+      f = spare.back();
+      spare.pop_back();
+    } else {
+      const std::size_t all = live.load(std::memory_order_relaxed) + 1;
+      if (spare.capacity() < all) spare.reserve(2 * all); // so that `finished` need not allocate
+      f = new_fiber();
+    }
+    f->body = std::move(body);
+    f->name = std::move(name);
+    f->exceptions = {};
+    f->fake_stack = nullptr;
+    f->memory = {}; // the stack comes with the first run: thousands of fibers may queue, few are begun at once
+    f->newer = nullptr;
+    f->older = newest;
+    if (newest) newest->newer = f;
+    newest = f;
+    live.fetch_add(1, std::memory_order_relaxed); // only ever changed under the lock
   }
-  f->body = std::move(body);
-  f->name = std::move(name);
-  f->exceptions = {};
-  f->fake_stack = nullptr;
-  f->memory = {}; // the stack comes with the first run: thousands of fibers may queue, few are begun at once
-  f->newer = nullptr;
-  f->older = newest;
-  if (newest) newest->newer = f.get();
-  newest = f.get();
-  live.fetch_add(1, std::memory_order_relaxed); // only ever changed under the lock
-  ready_queue.push(f.release());
-  wake_one(hold);
+  ready(f);
 }
 
 void scheduler_core::ready(fiber* f) {
-  std::unique_lock hold(lock);
-  ready_queue.push(f);
-  wake_one(hold);
+  if (worker* w = this_worker(); w && w->home == this) {
+    w->box.push_ready(f);
+    notify();
+    return;
+  }
+  const visit here(*this);
+  outside.push(f);
+  notify();
 }
 
 void scheduler_core::yielded(fiber* f) {
-  std::unique_lock hold(lock);
-  yield_queue.push(f);
-  wake_one(hold);
+  // Alone, it would go on here at once: no reason to wake anybody.
+  if (this_worker()->box.push_yielded(f) > 1) notify();
 }
 
 void scheduler_core::finished(fiber* f) noexcept {
-  std::lock_guard hold(lock);
+  std::lock_guard hold(registry);
   stacks.give(f->memory);
   f->memory = {};
   --begun;
@@ -96,136 +118,40 @@ void scheduler_core::finished(fiber* f) noexcept {
   spare.push_back(f);
 }
 
-// Called with the lock held, releases it. Wakes a sleeping worker if there is one; an awake one looks at the queues
-// before it sleeps, under this lock, so nothing is lost.
-void scheduler_core::wake_one(std::unique_lock<std::mutex>& hold) {
-  // A worker that was notified and has not got the lock yet still counts as parked, but is spoken for.
-  const bool worker_sleeps = parked > notified, source_sleeps = source_asleep;
-  if (worker_sleeps) ++notified;
-  // A caller that is no worker of ours may be all that is left of the run by the time it notifies: keep the lock then.
-  if (worker* w = this_worker(); w && w->home == this) hold.unlock();
-  if (worker_sleeps)
-    wake.notify_one();
-  else if (source_sleeps)
-    cfg.source->wake();
-}
-
-fiber* scheduler_core::next(worker& w, fiber_queue& queue) {
-  std::lock_guard hold(lock);
-  // Worker 0 leaves fibers to a sleeping colleague, who has been or is being notified of them: a long one here would
-  // keep the network waiting.
-  if (w.index == 0 && cfg.source && parked > notified) return nullptr;
-  fiber* f = queue.pop();
-  if (!f) return nullptr;
-  ++busy;
-  if (!f->memory.low) ++begun;
-  return f;
-}
-
-bool scheduler_core::begin(fiber* f) {
-  try {
-    prepare(*f, stacks);
-    return true;
-  } catch (const error& e) {
-    std::lock_guard hold(lock);
-    --busy;
-    // Those that have a stack will give it back, unless all of them wait for this one.
-    if (--begun == 0) {
-      log_error(e.what());
-      std::terminate();
-    }
-    yield_queue.push(f);
-    return false;
-  }
-}
-
-void scheduler_core::work(worker& w) {
-  worker* const outer = this_worker(); // of a run that this one is nested in
-  set_this_worker(&w);
-  w.tsan_fiber = tsan::current_fiber();
-  work_source* source = w.index == 0 ? cfg.source : nullptr;
-  unsigned since_poll = 0, since_yielded = 0;
-  for (;;) {
-    if (source && ++since_poll >= fibers_per_poll) {
-      since_poll = 0;
-      source->poll();
-    }
-    fiber* f = nullptr;
-    if (++since_yielded >= 64) { // else fibers that make each other ready would starve those that gave way
-      since_yielded = 0;
-      f = next(w, yield_queue);
-    }
-    if (!f) f = next(w, ready_queue);
-    if (!f && source && source->poll()) {
-      since_poll = 0;
-      continue;
-    }
-    // Those that gave way come last, behind the source too: they may be waiting for just what it brings.
-    if (!f) f = next(w, yield_queue);
-    if (f && !f->memory.low && !begin(f)) continue;
-    if (f) {
-      enter(w, *f);
-      std::unique_lock hold(lock);
-      // The last one to come to rest lets the others see that all is done.
-      if (--busy == 0 && stopping) {
-        hold.unlock();
-        wake.notify_all();
-        if (cfg.source) cfg.source->wake();
+// Thieves try their neighbours first: the other hardware thread of the core, then the NUMA node, then all.
+void scheduler_core::plan_victims() {
+  std::vector<int> core(workers.size(), -1), numa(workers.size(), -1);
+  if (!cfg.cpus.empty()) {
+    const machine here = describe_machine();
+    for (std::size_t i = 0; i < workers.size() && i < cfg.cpus.size(); ++i)
+      for (std::size_t c = 0; c < here.allowed_cores.size() && !cfg.cpus[i].empty(); ++c) {
+        const auto& pus = here.allowed_cores[c].pus;
+        if (std::find(pus.begin(), pus.end(), cfg.cpus[i].front()) == pus.end()) continue;
+        core[i] = cfg.cpus[i].size() <= pus.size() ? static_cast<int>(c) : -1; // bound to a core, not to more
+        numa[i] = here.allowed_cores[c].numa;
       }
-      continue;
-    }
-    {
-      std::unique_lock hold(lock);
-      if (stopping && busy == 0 && ready_queue.empty() && yield_queue.empty()) break;
-    }
-    idle(w);
   }
-  {
-    // Whoever leaves first passes it on: a worker may have gone to sleep between the last notify and now.
-    std::lock_guard hold(lock);
-    wake.notify_all();
-  }
-  if (cfg.source && w.index != 0) cfg.source->wake();
-  set_this_worker(outer);
-}
-
-void scheduler_core::idle(worker& w) {
-  work_source* source = w.index == 0 ? cfg.source : nullptr;
-  const double until = steady_seconds() + std::chrono::duration<double>(cfg.spin).count();
-  while (steady_seconds() < until) {
-    if (source && source->poll()) return;
-    std::unique_lock hold(lock, std::try_to_lock);
-    if (hold.owns_lock() && (!ready_queue.empty() || !yield_queue.empty())) return;
-    if (hold.owns_lock() && stopping) break;
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#endif
-  }
-  std::unique_lock hold(lock);
-  const auto nothing = [&] { return ready_queue.empty() && yield_queue.empty() && !(stopping && busy == 0); };
-  if (!nothing()) return;
-  if (source) {
-    source_asleep = true;
-    hold.unlock();
-    source->wait(longest_sleep);
-    hold.lock();
-    source_asleep = false;
-  } else {
-    ++parked;
-    while (nothing()) {
-      wake.wait(hold);
-      if (notified > 0) --notified; // also when somebody else took the fiber: else we would sleep on as "notified"
+  for (auto& w : workers) {
+    const auto me = static_cast<std::size_t>(w->index);
+    std::vector<std::vector<worker*>> tiers(3);
+    for (std::size_t other = 0; other < workers.size(); ++other) {
+      if (other == me) continue;
+      const bool same_core = core[me] >= 0 && core[me] == core[other];
+      const bool same_numa = numa[me] >= 0 && numa[me] == numa[other];
+      tiers[same_core ? 0 : same_numa ? 1 : 2].push_back(workers[other].get());
     }
-    --parked;
+    std::erase_if(tiers, [](const auto& tier) { return tier.empty(); });
+    w->victims = std::move(tiers);
   }
 }
 
 std::size_t scheduler_core::run(unique_function<void()> main) {
   {
-    std::lock_guard hold(lock);
+    std::lock_guard hold(registry);
     if (std::exchange(started, true))
       throw error(errc::invalid_state, "scheduler::run was called twice", "make a new scheduler for another run");
   }
+  plan_victims();
   spawn(
       [this, body = std::move(main)]() mutable {
         try {
@@ -234,8 +160,7 @@ std::size_t scheduler_core::run(unique_function<void()> main) {
           main_failed = std::current_exception();
         }
         body.reset(); // what it captured may wait when it is destroyed
-        std::lock_guard hold(lock);
-        stopping = true;
+        stopping.store(true, std::memory_order_seq_cst);
       },
       "main");
   std::vector<std::thread> threads;
@@ -251,7 +176,7 @@ std::size_t scheduler_core::run(unique_function<void()> main) {
       } catch (const std::exception& e) { // a worker that is not bound is slower, not wrong
         log_warning(std::string("worker ") + std::to_string(i) + " runs unbound: " + e.what());
       }
-      work(workers[static_cast<std::size_t>(i)]);
+      work(*workers[static_cast<std::size_t>(i)]);
     });
   std::vector<int> unbound; // the calling thread is only lent: it gets its CPUs back
   if (!cfg.cpus.empty() && !cfg.cpus[0].empty()) {
@@ -262,46 +187,65 @@ std::size_t scheduler_core::run(unique_function<void()> main) {
       log_warning(std::string("worker 0 runs unbound: ") + e.what());
     }
   }
-  work(workers[0]);
+  work(*workers[0]);
   for (auto& t : threads) t.join();
   if (!unbound.empty()) bind_this_thread(unbound);
-  const std::size_t stuck = live.load(std::memory_order_relaxed);
-  if (stuck) report_stuck();
+  const std::size_t stuck = report_stuck();
   if (main_failed) std::rethrow_exception(main_failed);
   return stuck;
 }
 
-void scheduler_core::report_stuck() {
-  std::string names;
-  int shown = 0;
-  for (fiber* f = newest; f && shown < 8; f = f->older, ++shown)
-    names += (shown ? ", " : "") + (f->name.empty() ? std::string("(unnamed)") : f->name);
-  log_warning(std::to_string(live.load(std::memory_order_relaxed)) +
-              " fibers still wait at the end and are given up: " + names + (shown == 8 ? ", …" : ""));
+std::size_t scheduler_core::report_stuck() {
+  std::vector<std::string> names;
+  for (fiber* f = newest; f; f = f->older) names.push_back(f->name.empty() ? "(unnamed)" : f->name);
+  for (fiber* f = runners; f; f = f->older)
+    if (f->group)
+      names.push_back(std::string("tasklet of the group made at ") + f->group->made.file_name() + ":" +
+                      std::to_string(f->group->made.line()));
+  if (names.empty()) return 0;
+  std::string text;
+  for (std::size_t i = 0; i < names.size() && i < 8; ++i) text += (i ? ", " : "") + names[i];
+  log_warning(std::to_string(names.size()) + " fibers still wait at the end and are given up: " + text +
+              (names.size() > 8 ? ", …" : ""));
+  return names.size();
 }
 
 } // namespace detail
-
-struct scheduler::impl : detail::scheduler_core {
-  using scheduler_core::scheduler_core;
-};
 
 scheduler::scheduler(settings s) {
   if (s.workers < 1)
     throw error(errc::invalid_argument, "a scheduler needs at least 1 worker, not " + std::to_string(s.workers),
                 "set --tern-workers to 1 or more");
-  impl_ = std::make_unique<impl>(std::move(s));
-  impl_->owner = this;
+  core_ = std::make_unique<detail::scheduler_core>(std::move(s));
+  core_->owner = this;
 }
 scheduler::~scheduler() = default;
 
-std::size_t scheduler::run(unique_function<void()> main) { return impl_->run(std::move(main)); }
+std::size_t scheduler::run(unique_function<void()> main) { return core_->run(std::move(main)); }
 void scheduler::spawn(unique_function<void()> body, std::string name) {
-  impl_->spawn(std::move(body), std::move(name));
+  core_->spawn(std::move(body), std::move(name));
 }
-int scheduler::workers() const noexcept { return impl_->cfg.workers; }
-void* scheduler::context() const noexcept { return impl_->cfg.context; }
-std::size_t scheduler::live_fibers() const noexcept { return impl_->live.load(std::memory_order_relaxed); }
+void scheduler::notify() noexcept {
+  const detail::scheduler_core::visit here(*core_);
+  core_->notify();
+}
+int scheduler::workers() const noexcept { return core_->cfg.workers; }
+void* scheduler::context() const noexcept { return core_->cfg.context; }
+std::size_t scheduler::live_fibers() const noexcept { return core_->live.load(std::memory_order_relaxed); }
+
+scheduler_counters scheduler::counters() const noexcept {
+  scheduler_counters sum;
+  for (const auto& w : core_->workers) {
+    const auto& c = w->counts;
+    sum.steals += c.steals.load(std::memory_order_relaxed);
+    sum.stolen += c.stolen.load(std::memory_order_relaxed);
+    sum.forced += c.forced.load(std::memory_order_relaxed);
+    sum.parks += c.parks.load(std::memory_order_relaxed);
+    sum.wakes += c.wakes.load(std::memory_order_relaxed);
+    sum.pauses += c.pauses.load(std::memory_order_relaxed);
+  }
+  return sum;
+}
 
 scheduler* scheduler::current() noexcept {
   detail::worker* w = detail::this_worker();

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// The node scheduler: N workers (OS threads) that run fibers (user-level threads). A fiber that waits (for a lock, a
-/// future, a message) gives its worker to another fiber, so waiting never holds a core.
+/// The node scheduler: N workers (OS threads) that run fibers (user-level threads) and tasklets (task_group.hpp). A
+/// fiber that waits (for a lock, a future, a message) gives its worker to another fiber, so waiting never holds a core.
+/// A worker without work takes some from another, and sleeps when there is none.
 ///
 ///     tern::scheduler s({.workers = 2});
 ///     s.run([] {
@@ -12,6 +13,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,10 +22,14 @@
 
 namespace tern {
 
-/// Something outside the scheduler that produces work and must be polled by worker 0, e.g. a network.
-class work_source {
+namespace detail {
+struct scheduler_core;
+}
+
+/// Something outside that has events and must be polled by worker 0, e.g. a network.
+class event_source {
 public:
-  virtual ~work_source() = default;
+  virtual ~event_source() = default;
   /// Makes progress; may spawn fibers. Called by worker 0 only, outside any fiber; must not block. \return true if
   /// there was an event.
   virtual bool poll() = 0;
@@ -34,17 +40,63 @@ public:
   virtual void wake() noexcept = 0;
 };
 
+/// Where workers that have nothing left ask for more before they steal from each other: load balancing plugs in here.
+class work_source {
+public:
+  virtual ~work_source() = default;
+  /// May spawn fibers or tasklets; must not block. Called outside any fiber, by several workers at once.
+  /// Whoever makes `produce` succeed later must call `scheduler::notify`, or sleeping workers will not ask.
+  /// \return true if it spawned anything.
+  virtual bool produce(int worker) = 0;
+  /// Might `produce` succeed now? Asked by a worker that is about to sleep. Any thread.
+  virtual bool has_work() const noexcept = 0;
+};
+
+/// What an observer is told; `n` as said.
+enum class worker_event : std::uint8_t {
+  fiber_begin,    ///< a fiber is entered, for the first time or again
+  fiber_end,      ///< it suspended or ended
+  tasklets_begin, ///< tasklets are about to run outside a fiber of their spawner's
+  tasklets_end,   ///< `n`: how many were run
+  steal,          ///< `n`: how many tasklets
+  park,           ///< the worker goes to sleep
+  wake,           ///< and is awake again
+};
+
+/// For traces and counters: told by each worker, on its thread, what it does. Must be quick, not block, not throw.
+class scheduler_observer {
+public:
+  virtual ~scheduler_observer() = default;
+  virtual void event(int worker, worker_event what, std::uint64_t n) noexcept = 0;
+};
+
+/// How often the rarer things have happened, over all workers.
+struct scheduler_counters {
+  std::uint64_t steals = 0; ///< successful ones, each of one or more tasklets
+  std::uint64_t stolen = 0; ///< tasklets that were stolen
+  std::uint64_t forced = 0; ///< times that tasklets had to be taken out of the hands of a worker in a long body
+  std::uint64_t parks = 0;  ///< times that a worker went to sleep
+  std::uint64_t wakes = 0;  ///< times that a worker woke another
+  std::uint64_t pauses = 0; ///< times that a spawner of very many tasklets was suspended
+};
+
 /// Runs fibers on a fixed number of workers until its main fiber and all that it started are done.
 class scheduler {
 public:
   struct settings {
     int workers = 1;                                   ///< >= 1; worker 0 is the thread that calls `run`
     std::size_t stack_bytes = std::size_t{256} * 1024; ///< of each fiber; rounded up to whole pages, at least 16 KiB
-    std::chrono::microseconds spin{0};                 ///< how long an idle worker looks for work before it sleeps
-    std::string name = "tern";                         ///< threads are called "NAME wI"
-    std::vector<std::vector<int>> cpus;                ///< for each worker the CPUs it is bound to; empty: not bound
-    void* context = nullptr;       ///< what `context()` returns; the layers above hang their state here
-    work_source* source = nullptr; ///< polled by worker 0; must outlive the scheduler
+    /// How long an idle worker looks for work before it sleeps; negative: 50 µs, or not at all if there are more
+    /// workers than CPUs for them.
+    std::chrono::microseconds spin{-1};
+    std::string name = "tern";                ///< threads are called "NAME wI"
+    std::vector<std::vector<int>> cpus;       ///< for each worker the CPUs it is bound to; empty: not bound
+    void* context = nullptr;                  ///< what `context()` returns; the layers above hang their state here
+    event_source* events = nullptr;           ///< polled by worker 0; must outlive the scheduler
+    work_source* source = nullptr;            ///< asked by workers without work; must outlive the scheduler
+    scheduler_observer* observer = nullptr;   ///< told what workers do; must outlive the scheduler
+    /// Use membarrier(2) where the kernel has it. Without it spawning a tasklet costs a few nanoseconds more.
+    bool membarrier = true;
   };
 
   /// Starts nothing yet. \throws error(invalid_argument) for workers < 1.
@@ -63,7 +115,12 @@ public:
   /// results and errors to a promise, or use `async`.
   void spawn(unique_function<void()> body, std::string name = {});
 
+  /// A `work_source` has got work: wakes a worker if none is looking for any. Any thread.
+  void notify() noexcept;
+
   int workers() const noexcept;
+  /// As they stand; exact once `run` has returned. Any thread.
+  scheduler_counters counters() const noexcept;
   void* context() const noexcept;
   /// Fibers that have been spawned and have not finished.
   std::size_t live_fibers() const noexcept;
@@ -71,13 +128,13 @@ public:
   static scheduler* current() noexcept;
   /// The calling thread's number among the workers of `current()`; -1 on foreign threads.
   static int current_worker() noexcept;
-  /// True inside a fiber: where waiting suspends. False on foreign threads and inside `work_source::poll`.
+  /// True inside a fiber: where waiting suspends. False on foreign threads and inside `event_source::poll`.
   static bool in_fiber() noexcept;
 
-  struct impl;
+  detail::scheduler_core& inside() noexcept { return *core_; } ///< for the rest of this layer
 
 private:
-  std::unique_ptr<impl> impl_;
+  std::unique_ptr<detail::scheduler_core> core_;
 };
 
 namespace this_fiber {

@@ -211,7 +211,7 @@ TEST(scheduler, async_outside_says_what_to_do) {
 }
 
 // A source as the network is one: events come from another thread and must not be lost while worker 0 sleeps.
-class ring : public work_source {
+class ring : public event_source {
 public:
   bool poll() override {
     std::lock_guard hold(lock_);
@@ -247,7 +247,7 @@ private:
 TEST_P(on_workers, a_source_wakes_and_feeds_the_workers) {
   ring source;
   auto cfg = with();
-  cfg.source = &source;
+  cfg.events = &source;
   scheduler s(std::move(cfg));
   std::thread outside([&] {
     for (int i = 0; i < 2000; ++i) {

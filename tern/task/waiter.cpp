@@ -6,14 +6,11 @@
 
 namespace tern::detail {
 
-void spin_lock::relax(int tries) noexcept {
-  if (tries < 64) {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#endif
-  } else {
+void spin_lock::back_off(int tries) noexcept {
+  if (tries < 64)
+    relax();
+  else
     std::this_thread::yield(); // the holder's thread may have been preempted
-  }
 }
 
 waiter::waiter() noexcept {
@@ -27,6 +24,10 @@ void waiter::wait(spin_lock& guard) noexcept {
     return;
   }
   guard.unlock();
+  sleep();
+}
+
+void waiter::sleep() noexcept {
   // acquire: pairs with the release in wake, so that what the waker did before is visible.
   while (!woken_.load(std::memory_order_acquire)) woken_.wait(0, std::memory_order_acquire);
 }

@@ -8,6 +8,15 @@
 
 namespace tern::detail {
 
+/// Tells the processor that this is a waiting loop.
+inline void relax() noexcept {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb");
+#endif
+}
+
 /// Mutual exclusion for a few instructions, never held across a suspension by its holder's own code; a suspending fiber
 /// hands it to the scheduler, which releases it once the fiber has left its stack (a std::mutex may not be unlocked by
 /// another context than the one that locked it). Spins briefly, then yields the CPU: the holder may have been
@@ -16,12 +25,12 @@ class spin_lock {
 public:
   void lock() noexcept {
     // acquire: what the previous holder wrote is visible; pairs with the release in unlock.
-    for (int tries = 0; flag_.exchange(true, std::memory_order_acquire); ++tries) relax(tries);
+    for (int tries = 0; flag_.exchange(true, std::memory_order_acquire); ++tries) back_off(tries);
   }
   void unlock() noexcept { flag_.store(false, std::memory_order_release); }
 
 private:
-  static void relax(int tries) noexcept;
+  static void back_off(int tries) noexcept;
   std::atomic<bool> flag_{false};
 };
 
@@ -34,6 +43,8 @@ public:
   /// Waits until `wake`. `guard` is held by the caller and protects the list that this waiter was put into; it is
   /// released only after the context has been left, so that a waker cannot resume a stack that is still in use.
   void wait(spin_lock& guard) noexcept;
+  /// The same without a lock, on a foreign thread only.
+  void sleep() noexcept;
   /// Ends `wait`, exactly once. The waiter may be gone when this returns. Any thread; no lock needed.
   void wake() noexcept;
 

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// How workers sleep and are woken: at least one is woken when there is work and nobody looks for any, and no more than
+/// are needed.
+
+#include <atomic>
+#include <cstdint>
+
+namespace tern::detail {
+
+/// A full memory barrier in all running threads of this process, or, where the kernel has no membarrier(2), in this one
+/// only. Costs microseconds, so that the other side of a store-load race needs nothing but a compiler barrier.
+class asymmetric_barrier {
+public:
+  /// \param wanted false: do without. \return whether there is one. Registers the process with the kernel.
+  static bool available(bool wanted) noexcept;
+  explicit asymmetric_barrier(bool usable) noexcept : usable_(usable) {}
+  bool usable() const noexcept { return usable_; }
+  void operator()() const noexcept;
+
+private:
+  bool usable_;
+};
+
+/// Where one worker sleeps.
+///
+///     awake --(the worker)--> drowsy --(anybody: rouse)--> roused --(the worker)--> awake
+///                               '------(the worker: stay_awake)-------------------> awake
+///
+/// Only a drowsy worker can be roused, by one caller; so each rouse wakes one more worker.
+class alignas(64) bed {
+public:
+  /// The worker intends to sleep. It must look for work once more before it does.
+  void lie_down() noexcept { state_.store(drowsy, std::memory_order_seq_cst); }
+  /// The worker found work after all. \return false if it has been roused meanwhile, and so is counted as searching.
+  bool stay_awake() noexcept {
+    std::uint32_t expected = drowsy;
+    const bool by_itself = state_.compare_exchange_strong(expected, awake, std::memory_order_acq_rel);
+    if (!by_itself) state_.store(awake, std::memory_order_relaxed);
+    return by_itself;
+  }
+  /// Sleeps until roused. May return early.
+  void sleep() noexcept;
+  bool is_drowsy() const noexcept { return state_.load(std::memory_order_seq_cst) == drowsy; }
+  /// \return whether the worker was drowsy and now will wake; `wake_thread` must follow if it sleeps here.
+  bool rouse() noexcept {
+    std::uint32_t expected = drowsy;
+    return state_.load(std::memory_order_relaxed) == drowsy &&
+           state_.compare_exchange_strong(expected, roused, std::memory_order_acq_rel);
+  }
+  void wake_thread() noexcept;
+
+private:
+  static constexpr std::uint32_t awake = 0, drowsy = 1, roused = 2;
+  std::atomic<std::uint32_t> state_{awake}; // the futex
+};
+
+} // namespace tern::detail

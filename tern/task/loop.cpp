@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tern/task/detail/loop.hpp>
+
+#include <chrono>
+#include <string>
+
+#include <tern/base/error.hpp>
+
+namespace tern::detail {
+
+void check_range(const char* what, bool valid, std::int64_t first, std::int64_t last) {
+  if (!valid)
+    throw error(errc::invalid_argument,
+                std::string(what) + " over [" + std::to_string(first) + ", " + std::to_string(last) +
+                    "): the end lies before the beginning",
+                "ranges are half-open, and empty if both are equal");
+}
+
+void check_grain(const char* what, std::int64_t grain) {
+  if (grain < 1 && grain != -1)
+    throw error(errc::invalid_argument, std::string(what) + " with a grain of " + std::to_string(grain),
+                "a chunk has at least one index; leave the grain out, or give tern::automatic, to let Tern choose");
+}
+
+int check_worker(const char* what) {
+  if (!scheduler::in_fiber())
+    throw error(errc::invalid_state, std::string(what) + " was called outside any fiber",
+                "call it from inside tern::run, scheduler::run, a handler or a tasklet, not from threads of your own");
+  return scheduler::current()->workers();
+}
+
+std::int64_t nanoseconds() noexcept {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+} // namespace tern::detail

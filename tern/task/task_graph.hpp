@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// Graphs of tasks that are built once and run many times.
+///
+///     tern::task_graph g;
+///     auto a = g.add([] { … }, "read"), b = g.add([] { … }, "left"), c = g.add([] { … }, "right");
+///     g.precede(a, b, c);              // b and c after a
+///     for (int step = 0; step < 1000; ++step) g.run();
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <source_location>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <tern/base/unique_function.hpp>
+#include <tern/task/detail/tasklet.hpp>
+
+namespace tern {
+
+class task_group;
+
+/// A directed acyclic graph of functions. A run calls each function once, after all that precede it have returned;
+/// functions that no path connects may run at the same time. A run costs no allocation and a few nanoseconds a node.
+///
+/// One context builds and runs; the functions run anywhere and may block. A graph neither changes nor runs twice at the
+/// same time (checked: error(invalid_state)). It stays where it is made.
+class task_graph {
+public:
+  /// Names a function of one graph. Copied freely.
+  class node {
+  public:
+    node() = default;
+
+  private:
+    friend class task_graph;
+    node(const task_graph* graph, std::uint32_t index) : graph_(graph), index_(index) {}
+    const task_graph* graph_ = nullptr;
+    std::uint32_t index_ = 0;
+  };
+
+  explicit task_graph(std::source_location made = std::source_location::current());
+  ~task_graph();
+  task_graph(const task_graph&) = delete;
+  task_graph& operator=(const task_graph&) = delete;
+
+  /// Adds a function without predecessors. The name is for pictures and errors.
+  node add(unique_function<void()> f, std::string name = {});
+  /// Adds a graph as one function of this one: its run is this node's. It must live as long as this graph. The same
+  /// graph in two nodes that may run at the same time is an error when that happens.
+  /// \throws error(invalid_argument) if `inner` is this graph or contains it.
+  node add(task_graph& inner, std::string name = {});
+  /// `after` begin once `before` has returned. Edges may be given twice.
+  /// \throws error(invalid_argument) for nodes of another graph or none.
+  template <class... Nodes> void precede(node before, Nodes... after) {
+    static_assert((std::is_same_v<Nodes, node> && ...), "precede takes nodes of this graph");
+    (add_edge(before, after), ...);
+  }
+
+  /// Runs all, and returns when all have returned. In a fiber.
+  /// \throws the first exception that a function threw: those that had not begun are then left out, and the next run
+  /// begins anew. error(invalid_argument) naming the nodes if the graph has a cycle; error(invalid_state) outside a
+  /// fiber.
+  void run();
+
+  std::size_t nodes() const noexcept { return bodies_.size(); }
+  std::size_t edges() const noexcept { return edges_.size(); }
+  /// The graph in the DOT language of Graphviz; inner graphs as clusters.
+  std::string dot() const;
+
+private:
+  struct vertex;
+  struct body {
+    unique_function<void()> f;
+    std::string name;
+    task_graph* inner = nullptr;
+  };
+
+  void add_edge(node before, node after);
+  bool contains(const task_graph& other) const;
+  void check_idle() const;
+  void prepare();
+  [[noreturn]] void throw_cycle(const std::vector<std::uint32_t>& pending) const;
+  std::string label(std::uint32_t i) const;
+  void write_dot(std::string& out, const std::string& prefix, int depth) const;
+  static detail::worker_base* run_vertex(detail::tasklet* t) noexcept;
+
+  std::source_location made_;
+  std::unique_ptr<task_group> group_; // its tasklets are the nodes; apart from this, so that it counts atomically
+  std::vector<body> bodies_;
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> edges_;
+  // Made from these for running, when something has changed.
+  bool prepared_ = false;
+  std::unique_ptr<vertex[]> vertices_;
+  std::vector<std::uint32_t> successors_, sources_; // successors of all, one after the other
+  std::atomic<bool> running_{false};
+};
+
+} // namespace tern

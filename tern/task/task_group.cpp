@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tern/task/task_group.hpp>
+
+#include <exception>
+#include <mutex>
+#include <string>
+
+#include <tern/base/error.hpp>
+#include <tern/task/detail/core.hpp>
+
+namespace tern {
+namespace detail {
+
+struct group_failures {
+  std::exception_ptr first;
+  std::atomic<std::uint32_t> count{1};
+};
+
+void group_state::failed() noexcept {
+  if (auto* known = failures.load(std::memory_order_acquire)) {
+    known->count.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  auto* mine = new group_failures{std::current_exception()};
+  group_failures* known = nullptr;
+  // release: the waiter reads the exception, though `complete` would carry it over as well.
+  if (failures.compare_exchange_strong(known, mine, std::memory_order_acq_rel)) {
+    cancelled.store(true, std::memory_order_relaxed);
+  } else {
+    delete mine;
+    known->count.fetch_add(1, std::memory_order_relaxed);
+  }
+}
+
+void group_state::wake() noexcept { sleeper->wake(); }
+
+} // namespace detail
+
+using detail::group_state;
+using detail::tasklet;
+using detail::worker;
+
+task_group::task_group(scheduler& s, std::source_location made) noexcept
+    : state_(scheduler::current() == &s ? nullptr : &s.inside(), made) {}
+
+// From somewhere else than the owner's stack ---------------------------------------------------------------------------
+
+task_group::outside_pool::outside_pool(group_state& g) : group_(g), worker_(detail::this_worker_base()) {
+  core_ = g.home() ? g.home() : worker_ ? worker_->home : nullptr;
+  if (!core_)
+    throw error(errc::invalid_state, "task_group::run was called on a thread that is not a worker",
+                "give the group its scheduler, task_group g(s), or spawn from inside scheduler::run", g.made);
+  // Outside any fiber a worker cannot be suspended, so it uses the queue that never asks for that.
+  if (worker_ && (worker_->home != core_ || !static_cast<worker*>(worker_)->running)) worker_ = nullptr;
+}
+
+tasklet* task_group::outside_pool::allocate(int kind) const {
+  if (worker_) return worker_->allocate(kind);
+  std::lock_guard hold(core_->outside_pool_lock);
+  return core_->outside_pool.allocate(kind);
+}
+
+void task_group::outside_pool::submit(tasklet* t) const {
+  // Before it can complete. relaxed: whoever pushes is in the group, or calls before `wait`; so it cannot seem done.
+  group_.remote.fetch_sub(1, std::memory_order_relaxed);
+  if (worker_) {
+    worker_->push(t);
+    return;
+  }
+  const detail::scheduler_core::visit here(*core_);
+  try {
+    core_->outside.push(t);
+  } catch (...) { // no memory: it cannot run
+    group_.remote.fetch_add(1, std::memory_order_relaxed);
+    throw;
+  }
+  core_->notify();
+}
+
+// Waiting --------------------------------------------------------------------------------------------------------------
+
+void task_group::suspend() noexcept {
+  group_state& g = state_;
+  worker* w = detail::this_worker();
+  // Those that were stolen may be about to end: a switch costs more than a moment.
+  const int spins = w && w->home->cfg.workers > 1 ? 50 : 1;
+  for (int i = 0; i < spins; ++i) {
+    // acquire: what the tasklets wrote is ours to read.
+    if (g.remote.load(std::memory_order_acquire) == g.out) {
+      g.out = 0;
+      g.remote.store(0, std::memory_order_relaxed);
+      return;
+    }
+    detail::relax();
+  }
+  detail::waiter self;
+  g.sleeper = &self;
+  if (w && w->running) // counted once this stack has been left: a thief may resume it at once
+    detail::leave([](detail::fiber* f, void* p) { if (static_cast<group_state*>(p)->count_over()) f->home->ready(f); }, &g);
+  else if (!g.count_over())
+    self.sleep();
+  g.out = 0;
+  g.remote.store(0, std::memory_order_relaxed);
+}
+
+void task_group::drain() noexcept {
+  worker* w = detail::this_worker();
+  const bool near = w && w->on_stack(state_.where); // where it lies does not change, wherever we go on
+  while (w && w->running && (!state_.home() || w->home == state_.home())) {
+    tasklet* t = w->pop();
+    if (!t) break;
+    if (t->group != &state_) {
+      w->unpop(t);
+      break;
+    }
+    w = static_cast<worker*>(t->run(t));
+    if (near)
+      --state_.out;
+    else
+      state_.remote.fetch_add(1, std::memory_order_acq_rel);
+  }
+  if (state_.remote.load(std::memory_order_acquire) != 0 || (near && state_.out != 0)) suspend();
+}
+
+group_status task_group::wait_elsewhere() {
+  worker* w = detail::this_worker();
+  if (w && !w->running)
+    throw error(errc::invalid_state, "task_group::wait was called outside any fiber, where nothing can be suspended",
+                "event sources and work sources must not block: spawn a fiber that waits", state_.made);
+  const bool inside = w && w->running->group == &state_;
+  if (inside || state_.waited.exchange(true, std::memory_order_relaxed))
+    throw error(errc::invalid_state,
+                inside ? "task_group::wait was called from one of the group's own tasklets: it would wait for itself"
+                       : "task_group::wait was called while the group is being waited for, perhaps from one of its own "
+                         "tasklets, which would wait for itself",
+                "use another group for what the tasklet spawns, or return and let the waiter wait", state_.made);
+  drain();
+  state_.waited.store(false, std::memory_order_relaxed);
+  return state_.cancelled.load(std::memory_order_relaxed) ? conclude() : group_status::complete;
+}
+
+group_status task_group::conclude() {
+  state_.cancelled.store(false, std::memory_order_relaxed);
+  const std::unique_ptr<detail::group_failures> failed(
+      state_.failures.exchange(nullptr, std::memory_order_acquire));
+  state_.failed_before = failed ? failed->count.load(std::memory_order_relaxed) : 0;
+  if (failed) std::rethrow_exception(failed->first);
+  return group_status::cancelled;
+}
+
+// Ends what has begun, drops the rest, and forgets what was thrown.
+void task_group::give_up() noexcept {
+  cancel();
+  drain();
+  delete state_.failures.exchange(nullptr, std::memory_order_acquire);
+  state_.cancelled.store(false, std::memory_order_relaxed);
+}
+
+void task_group::abandon() {
+  const bool unwinding = std::uncaught_exceptions() > 0;
+  give_up();
+  if (!unwinding)
+    throw error(errc::invalid_state, "a task_group was destroyed before its tasklets were waited for",
+                "call wait before the group's scope ends; tasklets that had not begun were dropped", state_.made);
+}
+
+} // namespace tern
