@@ -38,11 +38,10 @@ template <std::size_t Dimensions> struct tile_options {
 
 /// Calls `body` for all indices in [first, last), in parallel and in no particular order.
 /// `body(index)` is called for each index; `body(range<Index>)`, if it takes that instead, for chunks. Calls overlap:
-/// what they share must bear it. A loop divides itself as it goes, so short ones cost next to nothing and irregular ones
-/// balance; bodies may block. Returns when all is done.
-/// \throws the first exception that a call threw, after the calls under way have ended; others are dropped, and so is
-/// what has not begun. error(invalid_argument) for `last < first` or a grain that is not positive; error(invalid_state)
-/// outside a fiber.
+/// what they share must bear it. A loop divides itself as it goes, so short ones cost next to nothing and irregular
+/// ones balance; bodies may block. Returns when all is done. \throws the first exception that a call threw, after the
+/// calls under way have ended; others are dropped, and so is what has not begun. error(invalid_argument) for `last <
+/// first` or a grain that is not positive; error(invalid_state) outside a fiber.
 template <std::integral Index, class Body>
 void parallel_for(Index first, std::type_identity_t<Index> last, Body&& body, loop_options options = {},
                   std::source_location made = std::source_location::current()) {
@@ -77,7 +76,8 @@ template <std::random_access_iterator It, class Body>
 void parallel_for_each(It first, It last, Body&& body, loop_options options = {},
                        std::source_location made = std::source_location::current()) {
   parallel_for(
-      std::iter_difference_t<It>{0}, last - first, [&](std::iter_difference_t<It> i) { body(first[i]); }, options, made);
+      std::iter_difference_t<It>{0}, last - first, [&](std::iter_difference_t<It> i) { body(first[i]); }, options,
+      made);
 }
 
 namespace detail {
@@ -127,7 +127,8 @@ private:
 };
 
 template <std::integral Index, std::size_t D, class Run>
-void loop_over_tiles(const box_range<Index, D>& all, const tile_options<D>& options, std::source_location made, Run run) {
+void loop_over_tiles(const box_range<Index, D>& all, const tile_options<D>& options, std::source_location made,
+                     Run run) {
   const tiling<Index, D> tiles(all, options.tile, check_worker("parallel_for"));
   loop(
       tiles.size(), 0,

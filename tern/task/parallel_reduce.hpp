@@ -107,7 +107,7 @@ T parallel_reduce(Index first, std::type_identity_t<Index> last, T identity, Map
   detail::check_grain("parallel_reduce", options.grain);
   const auto n = static_cast<std::int64_t>(last - first);
   detail::reduction<Index, T, std::remove_reference_t<Map>, std::remove_reference_t<Combine>> all(first, identity, map,
-                                                                                                 combine, made);
+                                                                                                  combine, made);
   if (n == 0) return identity;
   if (options.deterministic)
     return all.in_fixed_parts(n, options.grain == automatic ? (n + 1023) / 1024 : options.grain);

@@ -48,15 +48,14 @@ TEST_P(with_workers, for_with_a_grain_gives_exactly_these_chunks) {
   run([] {
     std::mutex lock;
     std::set<std::pair<int, int>> chunks;
-    parallel_for(
-        10, 110,
-        [&](range<int> r) {
-          std::lock_guard hold(lock);
-          EXPECT_TRUE(chunks.emplace(r.first(), r.last()).second);
-        },
-        {.grain = 30});
-    EXPECT_THAT(chunks, testing::ElementsAre(std::pair(10, 40), std::pair(40, 70), std::pair(70, 100),
-                                             std::pair(100, 110)));
+    parallel_for(10, 110,
+                 [&](range<int> r) {
+                   std::lock_guard hold(lock);
+                   EXPECT_TRUE(chunks.emplace(r.first(), r.last()).second);
+                 },
+                 {.grain = 30});
+    EXPECT_THAT(chunks,
+                testing::ElementsAre(std::pair(10, 40), std::pair(40, 70), std::pair(70, 100), std::pair(100, 110)));
   });
 }
 
@@ -73,25 +72,22 @@ TEST_P(with_workers, for_does_not_hide_the_rest_behind_a_body) {
 TEST_P(with_workers, for_over_boxes) {
   run([] {
     std::vector<std::atomic<int>> hit(37 * 53);
-    parallel_for(range2<int>({-7, 30}, {100, 153}), [&](int y, int x) {
-      ++hit[static_cast<std::size_t>((y + 7) * 53 + (x - 100))];
-    });
+    parallel_for(range2<int>({-7, 30}, {100, 153}),
+                 [&](int y, int x) { ++hit[static_cast<std::size_t>((y + 7) * 53 + (x - 100))]; });
     for (const auto& h : hit) ASSERT_EQ(h, 1);
     std::vector<std::atomic<int>> cells(5 * 6 * 7);
-    parallel_for(range3<int>({0, 5}, {0, 6}, {0, 7}), [&](int z, int y, int x) {
-      ++cells[static_cast<std::size_t>((z * 6 + y) * 7 + x)];
-    });
+    parallel_for(range3<int>({0, 5}, {0, 6}, {0, 7}),
+                 [&](int z, int y, int x) { ++cells[static_cast<std::size_t>((z * 6 + y) * 7 + x)]; });
     for (const auto& h : cells) ASSERT_EQ(h, 1);
     std::atomic<int> tiles{0}, area{0};
-    parallel_for(
-        range2<int>({0, 10}, {0, 25}),
-        [&](range2<int> t) {
-          ++tiles;
-          EXPECT_LE(t[0].size(), 4u);
-          EXPECT_LE(t[1].size(), 10u);
-          area += static_cast<int>(t[0].size() * t[1].size());
-        },
-        {.tile = {4, 10}});
+    parallel_for(range2<int>({0, 10}, {0, 25}),
+                 [&](range2<int> t) {
+                   ++tiles;
+                   EXPECT_LE(t[0].size(), 4u);
+                   EXPECT_LE(t[1].size(), 10u);
+                   area += static_cast<int>(t[0].size() * t[1].size());
+                 },
+                 {.tile = {4, 10}});
     EXPECT_EQ(tiles, 9);
     EXPECT_EQ(area, 250);
     parallel_for(range2<int>({0, 0}, {0, 9}), [](int, int) { ADD_FAILURE(); });
@@ -118,13 +114,12 @@ TEST_P(with_workers, loops_inside_loops) {
 TEST_P(with_workers, an_exception_ends_the_loop) {
   run([] {
     std::atomic<int> after{0};
-    EXPECT_THROW(parallel_for(
-                     0, 100'000,
-                     [&](int i) {
-                       if (i == 10) throw std::out_of_range("ten");
-                       ++after;
-                     },
-                     {.grain = 10}),
+    EXPECT_THROW(parallel_for(0, 100'000,
+                              [&](int i) {
+                                if (i == 10) throw std::out_of_range("ten");
+                                ++after;
+                              },
+                              {.grain = 10}),
                  std::out_of_range);
     EXPECT_LT(after, 100'000);
     EXPECT_THROW(parallel_reduce(
@@ -135,13 +130,16 @@ TEST_P(with_workers, an_exception_ends_the_loop) {
 
 TEST_P(with_workers, reduce_keeps_the_order) {
   run([] {
-    const auto text = parallel_reduce(
-        0, 2000, std::string(), [](int i) { return std::to_string(i % 10); }, std::plus<>(), {.grain = 3});
+    const auto text = parallel_reduce(0, 2000, std::string(), [](int i) { return std::to_string(i % 10); },
+                                      std::plus<>(), {.grain = 3});
     std::string expected;
     for (int i = 0; i < 2000; ++i) expected += std::to_string(i % 10);
     EXPECT_EQ(text, expected);
-    EXPECT_EQ(parallel_reduce(5, 5, 42, [](int) { return 1; }, std::plus<>()), 42);
-    EXPECT_TRUE(parallel_reduce(0, 5000, true, [](int i) { return i >= 0; }, std::logical_and<>()));
+    EXPECT_EQ(parallel_reduce(
+                  5, 5, 42, [](int) { return 1; }, std::plus<>()),
+              42);
+    EXPECT_TRUE(parallel_reduce(
+        0, 5000, true, [](int i) { return i >= 0; }, std::logical_and<>()));
     const auto chunked = parallel_reduce(
         0, 100'000, std::int64_t{0},
         [](range<int> r, std::int64_t sum) {
@@ -161,9 +159,8 @@ TEST(parallel, a_deterministic_reduction_gives_the_same_bits_on_any_machine) {
     for (int repeat = 0; repeat < 5; ++repeat) {
       scheduler s({.workers = workers});
       s.run([&] {
-        results.insert(parallel_reduce(
-            std::size_t{0}, x.size(), 0.0, [&](std::size_t i) { return x[i]; }, std::plus<>(),
-            {.deterministic = true}));
+        results.insert(parallel_reduce(std::size_t{0}, x.size(), 0.0, [&](std::size_t i) { return x[i]; },
+                                       std::plus<>(), {.deterministic = true}));
       });
     }
   EXPECT_EQ(results.size(), 1u);
@@ -210,9 +207,14 @@ TEST(parallel, bad_use_is_told) {
     EXPECT_THAT(text_of([] { parallel_for(0, 3, [](int) {}, {.grain = 0}); }),
                 testing::HasSubstr("parallel_for with a grain of 0"));
     EXPECT_THAT(text_of([] { parallel_for(0, 3, [](int) {}, {.grain = -7}); }), testing::HasSubstr("grain of -7"));
-    EXPECT_THAT(text_of([] { parallel_for(range2<int>({0, 3}, {4, 1}), [](int, int) {}); }),
+    EXPECT_THAT(text_of([] {
+                  parallel_for(range2<int>({0, 3}, {4, 1}), [](int, int) {});
+                }),
                 testing::HasSubstr("[4, 1)"));
-    EXPECT_THAT(text_of([] { parallel_reduce(3, 0, 0, [](int i) { return i; }, std::plus<>()); }),
+    EXPECT_THAT(text_of([] {
+                  parallel_reduce(
+                      3, 0, 0, [](int i) { return i; }, std::plus<>());
+                }),
                 testing::HasSubstr("parallel_reduce over [3, 0)"));
   });
   EXPECT_THAT(text_of([] { parallel_for(0, 3, [](int) {}); }), testing::HasSubstr("outside any fiber"));

@@ -89,12 +89,12 @@ public:
     /// How long an idle worker looks for work before it sleeps; negative: 50 µs, or not at all if there are more
     /// workers than CPUs for them.
     std::chrono::microseconds spin{-1};
-    std::string name = "tern";                ///< threads are called "NAME wI"
-    std::vector<std::vector<int>> cpus;       ///< for each worker the CPUs it is bound to; empty: not bound
-    void* context = nullptr;                  ///< what `context()` returns; the layers above hang their state here
-    event_source* events = nullptr;           ///< polled by worker 0; must outlive the scheduler
-    work_source* source = nullptr;            ///< asked by workers without work; must outlive the scheduler
-    scheduler_observer* observer = nullptr;   ///< told what workers do; must outlive the scheduler
+    std::string name = "tern";              ///< threads are called "NAME wI"
+    std::vector<std::vector<int>> cpus;     ///< for each worker the CPUs it is bound to; empty: not bound
+    void* context = nullptr;                ///< what `context()` returns; the layers above hang their state here
+    event_source* events = nullptr;         ///< polled by worker 0; must outlive the scheduler
+    work_source* source = nullptr;          ///< asked by workers without work; must outlive the scheduler
+    scheduler_observer* observer = nullptr; ///< told what workers do; must outlive the scheduler
     /// Use membarrier(2) where the kernel has it. Without it spawning a tasklet costs a few nanoseconds more.
     bool membarrier = true;
   };

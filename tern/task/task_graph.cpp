@@ -65,8 +65,8 @@ task_graph::node task_graph::add(task_graph& inner, std::string name) {
 }
 
 bool task_graph::contains(const task_graph& other) const {
-  return this == &other ||
-         std::any_of(bodies_.begin(), bodies_.end(), [&](const body& b) { return b.inner && b.inner->contains(other); });
+  return this == &other || std::any_of(bodies_.begin(), bodies_.end(),
+                                       [&](const body& b) { return b.inner && b.inner->contains(other); });
 }
 
 void task_graph::add_edge(node before, node after) {

@@ -164,9 +164,9 @@ TEST(task_graph, bad_use_is_told) {
   s.run([&] {
     const std::string text = text_of([&] { g.run(); });
     EXPECT_THAT(text, testing::HasSubstr("has a cycle"));
-    EXPECT_THAT(text, testing::AnyOf(testing::HasSubstr("a -> b -> node 2 -> a"),
-                                     testing::HasSubstr("b -> node 2 -> a -> b"),
-                                     testing::HasSubstr("node 2 -> a -> b -> node 2")));
+    EXPECT_THAT(text,
+                testing::AnyOf(testing::HasSubstr("a -> b -> node 2 -> a"), testing::HasSubstr("b -> node 2 -> a -> b"),
+                               testing::HasSubstr("node 2 -> a -> b -> node 2")));
     EXPECT_THAT(text, testing::HasSubstr("task_graph_test.cpp"));
     task_graph self;
     self.add([&] { EXPECT_THAT(text_of([&] { self.run(); }), testing::HasSubstr("while it runs")); });

@@ -43,7 +43,8 @@ using detail::worker;
 task_group::task_group(scheduler& s, std::source_location made) noexcept
     : state_(scheduler::current() == &s ? nullptr : &s.inside(), made) {}
 
-// From somewhere else than the owner's stack ---------------------------------------------------------------------------
+// From somewhere else than the owner's stack
+// ---------------------------------------------------------------------------
 
 task_group::outside_pool::outside_pool(group_state& g) : group_(g), worker_(detail::this_worker_base()) {
   core_ = g.home() ? g.home() : worker_ ? worker_->home : nullptr;
@@ -77,7 +78,8 @@ void task_group::outside_pool::submit(tasklet* t) const {
   core_->notify();
 }
 
-// Waiting --------------------------------------------------------------------------------------------------------------
+// Waiting
+// --------------------------------------------------------------------------------------------------------------
 
 void task_group::suspend() noexcept {
   group_state& g = state_;
@@ -96,7 +98,11 @@ void task_group::suspend() noexcept {
   detail::waiter self;
   g.sleeper = &self;
   if (w && w->running) // counted once this stack has been left: a thief may resume it at once
-    detail::leave([](detail::fiber* f, void* p) { if (static_cast<group_state*>(p)->count_over()) f->home->ready(f); }, &g);
+    detail::leave(
+        [](detail::fiber* f, void* p) {
+          if (static_cast<group_state*>(p)->count_over()) f->home->ready(f);
+        },
+        &g);
   else if (!g.count_over())
     self.sleep();
   g.out = 0;
@@ -141,8 +147,7 @@ group_status task_group::wait_elsewhere() {
 
 group_status task_group::conclude() {
   state_.cancelled.store(false, std::memory_order_relaxed);
-  const std::unique_ptr<detail::group_failures> failed(
-      state_.failures.exchange(nullptr, std::memory_order_acquire));
+  const std::unique_ptr<detail::group_failures> failed(state_.failures.exchange(nullptr, std::memory_order_acquire));
   state_.failed_before = failed ? failed->count.load(std::memory_order_relaxed) : 0;
   if (failed) std::rethrow_exception(failed->first);
   return group_status::cancelled;

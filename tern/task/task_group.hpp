@@ -53,7 +53,8 @@ public:
   /// \throws error(invalid_state) if there are tasklets that were not waited for, naming the place where the group was
   /// made, after it has cancelled and waited for them. While an exception unwinds the stack it does that in silence.
   ~task_group() noexcept(false) {
-    if ((state_.out | state_.remote.load(std::memory_order_relaxed)) != 0) [[unlikely]] abandon();
+    if ((state_.out | state_.remote.load(std::memory_order_relaxed)) != 0) [[unlikely]]
+      abandon();
   }
   task_group(const task_group&) = delete;
   task_group& operator=(const task_group&) = delete;
@@ -109,9 +110,11 @@ public:
       --state_.out;
       w = t->run(t);
     }
-    if (state_.remote.load(std::memory_order_acquire) != 0 || state_.out != 0) [[unlikely]] suspend();
+    if (state_.remote.load(std::memory_order_acquire) != 0 || state_.out != 0) [[unlikely]]
+      suspend();
     state_.waited.store(false, std::memory_order_relaxed);
-    if (state_.cancelled.load(std::memory_order_relaxed)) [[unlikely]] return conclude();
+    if (state_.cancelled.load(std::memory_order_relaxed)) [[unlikely]]
+      return conclude();
     return group_status::complete;
   }
   /// Calls `f()` here, then waits, also if it throws. \throws what `f` throws, else as `wait`.

@@ -23,9 +23,9 @@
 namespace tern::detail {
 namespace {
 
-constexpr int most_in_a_row = 256;  // tasklets that a runner runs before others get a chance
-constexpr unsigned fair_turn = 64;  // each so many turns what is seldom looked at comes first
-constexpr int fibers_per_poll = 8;  // a busy worker 0 looks at its events between so many things
+constexpr int most_in_a_row = 256;   // tasklets that a runner runs before others get a chance
+constexpr unsigned fair_turn = 64;   // each so many turns what is seldom looked at comes first
+constexpr int fibers_per_poll = 8;   // a busy worker 0 looks at its events between so many things
 constexpr double poll_every = 50e-6; // seconds, between tasklets
 // Worker 0 looks at its events so often even if nobody rings: it bounds the damage of a wake-up lost by the outside.
 constexpr std::chrono::milliseconds longest_sleep{50};
@@ -160,7 +160,7 @@ void scheduler_core::run_tasklets() {
       } while (t && t->group == group);
       observe(*w, worker_event::tasklets_end, static_cast<std::uint64_t>(n));
       w->running->group = nullptr;
-      group->complete(n); // may be the last: the group is gone
+      group->complete(n);            // may be the last: the group is gone
       if (t && w->box.has_ready()) { // the waiter, who has waited longest
         w->unpop(t);
         t = nullptr;

@@ -92,7 +92,8 @@ struct scheduler_core {
   bool wake(worker& w) noexcept;
   void wake_all() noexcept;
   void observe(const worker& w, worker_event e, std::uint64_t n = 0) const noexcept {
-    if (cfg.observer) [[unlikely]] cfg.observer->event(w.index, e, n);
+    if (cfg.observer) [[unlikely]]
+      cfg.observer->event(w.index, e, n);
   }
 
   std::size_t report_stuck();

@@ -72,7 +72,8 @@ void run_first_chunk(std::int64_t begin, std::int64_t end, chunk_size& size, Chu
 /// A loop whose parts all belong to one group.
 template <class Chunk> class divided_loop {
 public:
-  divided_loop(std::int64_t grain, Chunk& chunk, std::source_location made) : group_(made), chunk_(chunk), size_(grain) {}
+  divided_loop(std::int64_t grain, Chunk& chunk, std::source_location made)
+      : group_(made), chunk_(chunk), size_(grain) {}
   void run(std::int64_t n) {
     group_.run_and_wait([&] { part(0, n); });
   }

@@ -96,9 +96,7 @@ struct worker_head {
   std::uintptr_t stack_low = 0;
   std::size_t stack_size = 0; // 0: no fiber runs
   /// Is the object on that stack?
-  bool on_stack(const void* p) const noexcept {
-    return reinterpret_cast<std::uintptr_t>(p) - stack_low < stack_size;
-  }
+  bool on_stack(const void* p) const noexcept { return reinterpret_cast<std::uintptr_t>(p) - stack_low < stack_size; }
 };
 
 /// The part of a worker that user code sees.
@@ -107,7 +105,8 @@ struct worker_base : worker_head {
 
   tasklet* allocate(int kind) {
     tasklet* t = free[kind];
-    if (!t) [[unlikely]] return refill(kind);
+    if (!t) [[unlikely]]
+      return refill(kind);
     free[kind] = t->next;
     return t;
   }
@@ -122,7 +121,8 @@ struct worker_base : worker_head {
   }
   /// May suspend the calling fiber, if very much is waiting: afterwards it may be on another worker.
   void push(tasklet* t) {
-    if (deque.push(t)) [[unlikely]] attend();
+    if (deque.push(t)) [[unlikely]]
+      attend();
   }
   tasklet* pop() noexcept {
     bool sure = false;
@@ -183,7 +183,8 @@ inline worker_base* this_worker_base() noexcept {
 
 /// Runs a closure for a group and keeps what it throws.
 template <class F> void run_closure(group_state& g, F& f) noexcept {
-  if (g.cancelled.load(std::memory_order_relaxed)) [[unlikely]] return; // a hint: too late is not wrong
+  if (g.cancelled.load(std::memory_order_relaxed)) [[unlikely]]
+    return; // a hint: too late is not wrong
   try {
     f();
   } catch (...) {
