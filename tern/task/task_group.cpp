@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tern/task/task_group.hpp>
 
+#include <algorithm>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <string>
 
@@ -11,25 +13,14 @@
 namespace tern {
 namespace detail {
 
-struct group_failures {
-  std::exception_ptr first;
-  std::atomic<std::uint32_t> count{1};
+struct group_failure {
+  std::exception_ptr exception;
 };
 
-void group_state::failed() noexcept {
-  if (auto* known = failures.load(std::memory_order_acquire)) {
-    known->count.fetch_add(1, std::memory_order_relaxed);
-    return;
-  }
-  auto* mine = new group_failures{std::current_exception()};
-  group_failures* known = nullptr;
-  // release: the waiter reads the exception, though `complete` would carry it over as well.
-  if (failures.compare_exchange_strong(known, mine, std::memory_order_acq_rel)) {
-    cancelled.store(true, std::memory_order_relaxed);
-  } else {
-    delete mine;
-    known->count.fetch_add(1, std::memory_order_relaxed);
-  }
+void group_state::keep_exception() noexcept {
+  // relaxed: the waiter learns of it through `complete`, as of everything else that a tasklet did.
+  if (failed.fetch_add(1, std::memory_order_relaxed) == 0) failure = new group_failure{std::current_exception()};
+  cancelled.store(true, std::memory_order_relaxed);
 }
 
 void group_state::wake() noexcept { sleeper->wake(); }
@@ -147,17 +138,18 @@ group_status task_group::wait_elsewhere() {
 
 group_status task_group::conclude() {
   state_.cancelled.store(false, std::memory_order_relaxed);
-  const std::unique_ptr<detail::group_failures> failed(state_.failures.exchange(nullptr, std::memory_order_acquire));
-  state_.failed_before = failed ? failed->count.load(std::memory_order_relaxed) : 0;
-  if (failed) std::rethrow_exception(failed->first);
-  return group_status::cancelled;
+  const std::uint32_t failed = state_.failed.exchange(0, std::memory_order_relaxed);
+  state_.failed_before = static_cast<std::uint16_t>(std::min<std::uint32_t>(failed, 65535));
+  if (failed == 0) return group_status::cancelled;
+  const std::unique_ptr<detail::group_failure> first(state_.failure);
+  std::rethrow_exception(first->exception);
 }
 
 // Ends what has begun, drops the rest, and forgets what was thrown.
 void task_group::give_up() noexcept {
   cancel();
   drain();
-  delete state_.failures.exchange(nullptr, std::memory_order_acquire);
+  if (state_.failed.exchange(0, std::memory_order_relaxed) > 0) delete state_.failure;
   state_.cancelled.store(false, std::memory_order_relaxed);
 }
 

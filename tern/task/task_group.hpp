@@ -110,7 +110,7 @@ public:
       --state_.out;
       w = t->run(t);
     }
-    if (state_.remote.load(std::memory_order_acquire) != 0 || state_.out != 0) [[unlikely]]
+    if ((state_.out | state_.remote.load(std::memory_order_acquire)) != 0) [[unlikely]]
       suspend();
     state_.waited.store(false, std::memory_order_relaxed);
     if (state_.cancelled.load(std::memory_order_relaxed)) [[unlikely]]
@@ -132,7 +132,7 @@ public:
   /// made. Any thread.
   void cancel() noexcept { state_.cancelled.store(true, std::memory_order_relaxed); }
   bool cancelled() const noexcept { return state_.cancelled.load(std::memory_order_relaxed); }
-  /// How many tasklets threw, before the last `wait` ended.
+  /// How many tasklets had thrown when the last `wait` threw; at most 65,535.
   std::size_t failures() const noexcept { return state_.failed_before; }
 
 private:

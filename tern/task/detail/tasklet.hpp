@@ -20,7 +20,7 @@ namespace tern::detail {
 struct worker_base;
 struct tasklet;
 struct scheduler_core;
-struct group_failures;
+struct group_failure;
 class waiter;
 
 /// What a group's tasklets need of it.
@@ -34,14 +34,15 @@ struct group_state {
   std::int64_t out = 0;
   std::atomic<std::int64_t> remote{0};
   std::atomic<bool> cancelled{false};
-  std::atomic<bool> waited{false}; // somebody is in wait()
-  std::uint32_t failed_before = 0; // of the last wait that threw
+  std::atomic<bool> waited{false};      // somebody is in wait()
+  std::uint16_t failed_before = 0;      // as `failed`, when the last wait that threw ended; at most 65535
+  std::atomic<std::uint32_t> failed{0}; // tasklets that threw
   // The group itself, or the scheduler that it was given and that is not the constructing worker's. So one comparison
   // tells whether it lies on a stack and belongs to whoever runs there.
   const void* where;
   waiter* sleeper; // set once somebody suspends
   std::source_location made;
-  std::atomic<group_failures*> failures{nullptr};
+  group_failure* failure; // the first of them; set if there is one
 
   static constexpr std::int64_t waiting_mark = std::int64_t{1} << 62;
 
@@ -63,7 +64,7 @@ struct group_state {
   }
   void wake() noexcept;
   /// Keeps the current exception if it is the first, counts it, and cancels what has not started.
-  void failed() noexcept;
+  void keep_exception() noexcept;
 };
 
 /// The head of a piece of work; its closure follows. `run` runs the closure unless the group is cancelled, destroys it,
@@ -188,7 +189,7 @@ template <class F> void run_closure(group_state& g, F& f) noexcept {
   try {
     f();
   } catch (...) {
-    g.failed();
+    g.keep_exception();
   }
 }
 
