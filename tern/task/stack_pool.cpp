@@ -31,7 +31,10 @@ stack_pool::stack_pool(std::size_t stack_bytes)
 
 stack_pool::~stack_pool() {
   for (auto& s : free_) tsan::destroy_fiber(s.tsan_fiber);
-  for (auto& m : mappings_) munmap(m.base, m.size);
+  for (auto& m : mappings_) {
+    asan::forget(m.base, m.size);
+    munmap(m.base, m.size);
+  }
 }
 
 void stack_pool::grow() {

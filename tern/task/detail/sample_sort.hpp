@@ -134,16 +134,16 @@ public:
   bool equal(std::size_t bucket) const noexcept { return own_ && bucket % 2 == 1 && bucket != buckets() - 1; }
 
   template <std::size_t N, class It> void find(It element, Less& less, std::uint32_t* bucket) const {
-    std::uint32_t at[N];
+    std::size_t at[N];
 #pragma GCC unroll 16
     for (std::size_t i = 0; i < N; ++i) at[i] = 1;
     for (unsigned level = 0; level < log_; ++level) {
 #pragma GCC unroll 16
       for (std::size_t i = 0; i < N; ++i)
-        at[i] = 2 * at[i] + static_cast<std::uint32_t>(less(get(tree_, at[i]), element[static_cast<std::iter_difference_t<It>>(i)]));
+        at[i] = 2 * at[i] + static_cast<std::size_t>(less(get(tree_, at[i]), element[static_cast<std::iter_difference_t<It>>(i)]));
     }
 #pragma GCC unroll 16
-    for (std::size_t i = 0; i < N; ++i) bucket[i] = at[i] - (std::uint32_t{1} << log_);
+    for (std::size_t i = 0; i < N; ++i) bucket[i] = static_cast<std::uint32_t>(at[i] - (std::size_t{1} << log_));
     if (own_) {
 #pragma GCC unroll 16
       for (std::size_t i = 0; i < N; ++i)
@@ -200,14 +200,14 @@ public:
     take_sample(less, log_buckets);
     try {
       each([&](std::size_t i) { distribute(i, less); });
-      for (std::size_t i = 0; i < samples_; ++i) tree_.template find<1>(sample_.get() + i, less, &sample_bucket_[i]);
+      for (std::size_t i = 0; i < samples_; ++i) tree_.template find<1>(sample(i), less, &sample_bucket_[i]);
     } catch (...) {
       put_back();
       throw;
     }
     for (std::size_t i = 0; i < samples_; ++i) {
-      push(stripes_.size() - 1, sample_bucket_[i], std::move(sample_.get()[i]));
-      std::destroy_at(sample_.get() + i);
+      push(*memory_[stripes_.size() - 1], stripes_.back(), sample_bucket_[i], std::move(*sample(i)));
+      std::destroy_at(sample(i));
     }
     count();
     each([&](std::size_t i) { close_gaps(i); });
@@ -299,32 +299,37 @@ private:
     for (std::size_t i = 0; i < stripes_.size(); ++i) memory_[i]->clear(buckets());
   }
 
-  void push(std::size_t i, std::size_t bucket, T&& x) noexcept {
-    buffers<T>& m = *memory_[i];
-    std::uint32_t& to = m.at[bucket];
+  [[gnu::always_inline]] void push(buffers<T>& m, stripe& s, std::size_t bucket, T&& x) noexcept {
+    const std::uint32_t to = m.at[bucket];
     std::construct_at(m.memory.get() + to, std::move(x));
-    if (++to % length != 0) return;
-    to -= length;
+    m.at[bucket] = to + 1;
+    if ((to + 1) % length == 0) [[unlikely]] flush(m, s, bucket);
+  }
+  [[gnu::noinline]] void flush(buffers<T>& m, stripe& s, std::size_t bucket) noexcept {
+    m.at[bucket] -= static_cast<std::uint32_t>(length);
     ++m.blocks[bucket];
-    stripe& s = stripes_[i];
     sorting::put(m.of(bucket), length, at(s.write));
     label_[s.write / length] = static_cast<std::uint16_t>(bucket);
     s.write += length;
   }
 
   void distribute(std::size_t i, Less& less) {
-    constexpr std::size_t batch = 8;
+    constexpr std::size_t batch = 16;
     stripe& s = stripes_[i];
+    buffers<T>& m = *memory_[i];
     std::uint32_t bucket[batch];
-    while (s.read + batch <= s.end) {
-      const It from = at(s.read);
+    std::size_t read = s.read;
+    const std::size_t end = s.end;
+    while (read + batch <= end) {
+      const It from = at(read);
       tree_.template find<batch>(from, less, bucket);
-      for (std::size_t j = 0; j < batch; ++j) push(i, bucket[j], std::move(from[static_cast<difference>(j)]));
-      s.read += batch;
+      for (std::size_t j = 0; j < batch; ++j) push(m, s, bucket[j], std::move(from[static_cast<difference>(j)]));
+      read += batch;
+      s.read = read;
     }
-    for (; s.read < s.end; ++s.read) {
+    for (; s.read < end; ++s.read) {
       tree_.template find<1>(at(s.read), less, bucket);
-      push(i, bucket[0], std::move(*at(s.read)));
+      push(m, s, bucket[0], std::move(*at(s.read)));
     }
   }
 
@@ -449,7 +454,7 @@ private:
       const std::size_t block = first_block(b) * length, full = block + cursors_[b].blocks * length;
       // The gaps: before the first block, and behind the last one.
       std::size_t to = begin, gap_end = std::min(block, end), second = std::max(gap_end, std::min(full, end));
-      const bool overflown = full > n_;
+      const bool any = full > block, overflown = any && full > n_;
       if (overflown) second = full - length;
       const auto fill = [&](auto* from, std::size_t n) {
         while (n > 0) {
@@ -466,7 +471,7 @@ private:
       };
       if (overflown) {
         fill(overflow_.get(), length);
-      } else if (full > end) {
+      } else if (any && full > end) {
         if (b + 1 == mine.end && mine.margin > 0) {
           fill(memory_[i]->spare(), mine.margin);
         } else {

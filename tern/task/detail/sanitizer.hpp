@@ -22,6 +22,7 @@
 #endif
 
 #ifdef TERN_ASAN
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 #ifdef TERN_TSAN
@@ -52,6 +53,13 @@ namespace asan {
                                                  [[maybe_unused]] std::size_t* left_size) {
 #ifdef TERN_ASAN
   __sanitizer_finish_switch_fiber(fake_stack, left_low, left_size);
+#endif
+}
+/// Before memory that held stacks is given back: frames that were never unwound have left marks on it, which would
+/// outlive it.
+inline void forget([[maybe_unused]] void* memory, [[maybe_unused]] std::size_t size) {
+#ifdef TERN_ASAN
+  __asan_unpoison_memory_region(memory, size);
 #endif
 }
 } // namespace asan
