@@ -8,12 +8,11 @@
 
 namespace tern::detail {
 
-void check_range(const char* what, bool valid, std::int64_t first, std::int64_t last) {
-  if (!valid)
-    throw error(errc::invalid_argument,
-                std::string(what) + " over [" + std::to_string(first) + ", " + std::to_string(last) +
-                    "): the end lies before the beginning",
-                "ranges are half-open, and empty if both are equal");
+void throw_bad_range(const char* what, const std::string& first, const std::string& last, bool backwards) {
+  throw error(errc::invalid_argument,
+              std::string(what) + " over [" + first + ", " + last +
+                  "): " + (backwards ? "the end lies before the beginning" : "more than 2^63 - 1 indices"),
+              backwards ? "ranges are half-open, and empty if both are equal" : "use nested loops");
 }
 
 void check_grain(const char* what, std::int64_t grain) {

@@ -46,9 +46,8 @@ template <std::integral Index, class Body>
 void parallel_for(Index first, std::type_identity_t<Index> last, Body&& body, loop_options options = {},
                   std::source_location made = std::source_location::current()) {
   detail::check_worker("parallel_for");
-  detail::check_range("parallel_for", first <= last, static_cast<std::int64_t>(first), static_cast<std::int64_t>(last));
   detail::check_grain("parallel_for", options.grain);
-  const auto n = static_cast<std::int64_t>(last - first);
+  const std::int64_t n = detail::length_of("parallel_for", range<Index>(first, last));
   detail::loop(
       n, options.grain == automatic ? 0 : options.grain,
       [first, &body](std::int64_t b, std::int64_t e) {
@@ -87,8 +86,7 @@ template <std::integral Index, std::size_t D> class tiling {
 public:
   tiling(const box_range<Index, D>& all, std::array<std::int64_t, D> tile, int workers) : all_(all), tile_(tile) {
     for (std::size_t d = 0; d < D; ++d) {
-      check_range("parallel_for", all[d].first() <= all[d].last(), static_cast<std::int64_t>(all[d].first()),
-                  static_cast<std::int64_t>(all[d].last()));
+      length_of("parallel_for", all[d]);
       check_grain("parallel_for", tile[d]);
     }
     std::int64_t rows = 1;

@@ -102,10 +102,8 @@ template <std::integral Index, class T, class Map, class Combine>
 T parallel_reduce(Index first, std::type_identity_t<Index> last, T identity, Map&& map, Combine&& combine,
                   reduce_options options = {}, std::source_location made = std::source_location::current()) {
   detail::check_worker("parallel_reduce");
-  detail::check_range("parallel_reduce", first <= last, static_cast<std::int64_t>(first),
-                      static_cast<std::int64_t>(last));
   detail::check_grain("parallel_reduce", options.grain);
-  const auto n = static_cast<std::int64_t>(last - first);
+  const std::int64_t n = detail::length_of("parallel_reduce", range<Index>(first, last));
   detail::reduction<Index, T, std::remove_reference_t<Map>, std::remove_reference_t<Combine>> all(first, identity, map,
                                                                                                   combine, made);
   if (n == 0) return identity;

@@ -27,8 +27,7 @@ template <std::random_access_iterator In, std::random_access_iterator Out, class
 T parallel_scan(In first, In last, Out out, T identity, Op op = {}, scan_kind kind = scan_kind::inclusive,
                 loop_options options = {}, std::source_location made = std::source_location::current()) {
   const int workers = detail::check_worker("parallel_scan");
-  const auto n = static_cast<std::int64_t>(last - first);
-  detail::check_range("parallel_scan", n >= 0, 0, n);
+  const std::int64_t n = detail::length_of("parallel_scan", range<std::int64_t>(0, last - first));
   detail::check_grain("parallel_scan", options.grain);
   const auto scan = [&](std::int64_t b, std::int64_t e, T sum) {
     for (; b < e; ++b) {

@@ -28,7 +28,7 @@ namespace detail::sorting {
 
 #ifndef TUNE
 #define TUNE
-inline std::size_t cache_limit_bytes = 1024*1024, piece_limit = 4096, stripe_min=65536;
+inline std::size_t cache_limit_bytes = 1024 * 1024, piece_limit = 4096, stripe_min = 65536;
 #endif
 
 /// Things that several may want and each may use alone.
@@ -79,7 +79,8 @@ private:
     return true;
   }
   template <class InOrder> bool sorting_run(It first, It last, InOrder&& ok) {
-    for(It i=first+1;i!=last;++i) if(!ok(*(i-1),*i)) return false;
+    for (It i = first + 1; i != last; ++i)
+      if (!ok(*(i - 1), *i)) return false;
     return true;
   }
 
@@ -105,8 +106,10 @@ private:
     }
     while (workers_ > 1 && last - first > static_cast<std::ptrdiff_t>(piece_limit) && patience_left > 0) {
       const auto [left_end, right] = sorting::split(first, last, less_, patience_left, after);
-      if(last-right > 512) group_.run([this, right = right, last, patience_left] { piece(right, last, patience_left, true); });
-      else sorting::quick_sort(right,last,less_,patience_left,true);
+      if (last - right > 512)
+        group_.run([this, right = right, last, patience_left] { piece(right, last, patience_left, true); });
+      else
+        sorting::quick_sort(right, last, less_, patience_left, true);
       last = left_end;
     }
     sorting::quick_sort(first, last, less_, patience_left, after);
@@ -115,11 +118,11 @@ private:
   void distribute(It first, It last, int patience_left) {
     const auto n = static_cast<std::size_t>(last - first);
     std::size_t stripes = std::min(workers_, n / stripe_min);
-    if (n < n_ / (4 * workers_) || stripes<1) stripes = 1;
-    unsigned log = static_cast<unsigned>(std::bit_width(n * sizeof(T) / cache_limit_bytes)+1);
-    if(stripes>1) log=std::max(log,(unsigned)std::bit_width(workers_)+3);
+    if (n < n_ / (4 * workers_) || stripes < 1) stripes = 1;
+    unsigned log = static_cast<unsigned>(std::bit_width(n * sizeof(T) / cache_limit_bytes) + 1);
+    if (stripes > 1) log = std::max(log, (unsigned)std::bit_width(workers_) + 3);
     log = std::clamp(log, 2u, most_log_buckets);
-    if(log<8 && log>4 && 0) log=8;
+    if (log < 8 && log > 4 && 0) log = 8;
     std::vector<std::size_t> begin;
     std::vector<bool> skip;
     {
@@ -158,7 +161,7 @@ template <std::random_access_iterator It, class Compare = std::less<>>
 void parallel_sort(It first, It last, Compare less = {}, std::source_location made = std::source_location::current()) {
   const int workers = detail::check_worker("parallel_sort");
   const auto n = last - first;
-  detail::check_range("parallel_sort", n >= 0, 0, static_cast<std::int64_t>(n));
+  detail::length_of("parallel_sort", range<std::int64_t>(0, static_cast<std::int64_t>(n)));
   if constexpr (std::contiguous_iterator<It>) {
     auto* begin = std::to_address(first);
     detail::sorting::parallel_sorter<decltype(begin), Compare>(less, workers, made).sort(begin, begin + n);

@@ -38,7 +38,9 @@ TEST_P(with_workers, for_calls_each_index_once) {
     std::atomic<std::int64_t> sum{0};
     parallel_for(std::int64_t{-500}, std::int64_t{500}, [&](std::int64_t i) { sum += i; });
     EXPECT_EQ(sum, -500);
-    std::atomic<int> bytes{0};
+    std::atomic<int> bytes{0}, signed_bytes{0};
+    parallel_for(std::int8_t{-128}, std::int8_t{127}, [&](std::int8_t i) { signed_bytes += i; });
+    EXPECT_EQ(signed_bytes, -128 - 127);
     parallel_for(std::uint8_t{0}, std::uint8_t{255}, [&](std::uint8_t) { ++bytes; });
     EXPECT_EQ(bytes, 255);
   });

@@ -103,6 +103,7 @@ void task_group::suspend() noexcept {
 void task_group::drain() noexcept {
   worker* w = detail::this_worker();
   const bool near = w && w->on_stack(state_.where); // where it lies does not change, wherever we go on
+  std::int64_t ran = 0;                             // here; counted at the end, since nobody else waits
   while (w && w->running && (!state_.home() || w->home == state_.home())) {
     tasklet* t = w->pop();
     if (!t) break;
@@ -111,11 +112,12 @@ void task_group::drain() noexcept {
       break;
     }
     w = static_cast<worker*>(t->run(t));
-    if (near)
-      --state_.out;
-    else
-      state_.remote.fetch_add(1, std::memory_order_acq_rel);
+    ++ran;
   }
+  if (near)
+    state_.out -= ran;
+  else if (ran > 0)
+    state_.remote.fetch_add(ran, std::memory_order_acq_rel);
   if (state_.remote.load(std::memory_order_acquire) != 0 || (near && state_.out != 0)) suspend();
 }
 

@@ -13,6 +13,7 @@
 #include <tern/task/detail/core.hpp>
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include <tern/base/clock.hpp>
@@ -57,7 +58,13 @@ void worker_base::attend() {
   if (waiting < split_deque::crowded_at || !w->running) return;
   // Each paused fiber has pushed one more than it should: thousands of them could still fill the deque.
   if (waiting > split_deque::full_at)
-    if (tasklet* t = pop()) home->outside.push(t);
+    if (tasklet* t = pop()) {
+      try {
+        home->outside.push(t);
+      } catch (const std::bad_alloc&) {
+        unpop(t); // the slack must do
+      }
+    }
   event_counts::add(w->counts.pauses);
   leave(to_spawners, nullptr);
 }

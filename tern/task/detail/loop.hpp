@@ -9,14 +9,24 @@
 #include <atomic>
 #include <cstdint>
 #include <source_location>
+#include <string>
 #include <type_traits>
 
+#include <tern/task/range.hpp>
 #include <tern/task/task_group.hpp>
 
 namespace tern::detail {
 
-/// \throws error(invalid_argument) if `last < first`, naming `what`.
-void check_range(const char* what, bool valid, std::int64_t first, std::int64_t last);
+/// \throws error(invalid_argument) that says what is wrong with the range, naming `what`.
+[[noreturn]] void throw_bad_range(const char* what, const std::string& first, const std::string& last, bool backwards);
+/// How many indices there are. \throws error(invalid_argument) if `last < first`, or for more than 2^63 - 1.
+template <std::integral Index> std::int64_t length_of(const char* what, const range<Index>& r) {
+  const auto n =
+      static_cast<std::int64_t>(static_cast<std::uint64_t>(r.last()) - static_cast<std::uint64_t>(r.first()));
+  if (r.last() < r.first() || n < 0)
+    throw_bad_range(what, std::to_string(r.first()), std::to_string(r.last()), r.last() < r.first());
+  return n;
+}
 /// \throws error(invalid_argument) unless positive or automatic.
 void check_grain(const char* what, std::int64_t grain);
 /// \throws error(invalid_state) on a thread that is no worker, or outside a fiber. \return the number of workers.

@@ -282,6 +282,20 @@ template <class It, class Less> void heap_sort(It first, It last, Less& less) {
   }
 }
 
+/// Copies an element; numbers through integer registers, of which processors can store more at a time.
+template <class It> void copy(It from, It to) {
+  using T = std::iter_value_t<It>;
+  if constexpr (std::is_same_v<T, double>) {
+    typedef std::uint64_t bits __attribute__((may_alias));
+    reinterpret_cast<bits&>(*to) = reinterpret_cast<const bits&>(*from);
+  } else if constexpr (std::is_same_v<T, float>) {
+    typedef std::uint32_t bits __attribute__((may_alias));
+    reinterpret_cast<bits&>(*to) = reinterpret_cast<const bits&>(*from);
+  } else {
+    *to = *from;
+  }
+}
+
 /// Moves the elements for which `goes_left` to the front. \return where the others begin.
 template <class It, class Pred> It partition(It first, It last, Pred goes_left) {
   using T = std::iter_value_t<It>;
@@ -289,16 +303,18 @@ template <class It, class Pred> It partition(It first, It last, Pred goes_left) 
   if constexpr (cheap<T>) {
     const T taken = *first; // leaves a hole
     It hole = first, left = first;
-    const auto step = [&](const T& value, It from) {
-      const bool is_left = goes_left(value);
-      *hole = *left;
-      *left = value;
-      hole = from;
-      left += is_left;
-    };
     try {
-      for (It right = first + 1; right != last; ++right) step(*right, right);
-      step(taken, first);
+      for (It right = first + 1; right != last; ++right) {
+        const bool is_left = goes_left(*right);
+        sorting::copy(left, hole);
+        sorting::copy(right, left);
+        hole = right;
+        left += is_left;
+      }
+      const bool is_left = goes_left(taken);
+      sorting::copy(left, hole);
+      *left = taken;
+      left += is_left;
     } catch (...) {
       *hole = taken;
       throw;

@@ -8,7 +8,8 @@
 /// the search for an element's bucket without branches is Sanders and Winkel's, "Super Scalar Sample Sort", 2004.
 ///
 /// 1. Splitters: a sorted sample is taken out of the range; every so manieth of it separates two buckets.
-/// 2. Distribution: each worker reads a stripe of the range, and puts each element into its bucket's buffer of one block;
+/// 2. Distribution: each worker reads a stripe of the range, and puts each element into its bucket's buffer of one
+/// block;
 ///    full buffers go back to the front of the stripe, where all has been read. So the range turns into blocks of
 ///    elements of one bucket each, and as many empty places as there are elements in buffers.
 /// 3. Permutation: blocks are exchanged until each lies inside its bucket, all workers at once.
@@ -43,8 +44,8 @@ inline constexpr std::size_t cache_line = 64;
 /// Elements that can be distributed: a move that throws would leave gaps that nobody knows of; large ones would need
 /// large buffers.
 template <class T>
-inline constexpr bool distributable =
-    std::is_nothrow_move_constructible_v<T> && std::is_nothrow_move_assignable_v<T> && sizeof(T) <= 256;
+inline constexpr bool distributable = std::is_nothrow_move_constructible_v<T>&& std::is_nothrow_move_assignable_v<T> &&
+                                      sizeof(T) <= 256;
 
 /// How many elements a block has, a power of two.
 template <class T> inline constexpr std::size_t block_length = std::bit_floor(std::size_t{2048} / sizeof(T));
@@ -53,8 +54,8 @@ template <class T> inline constexpr std::size_t block_length = std::bit_floor(st
 template <class T> class raw_memory {
 public:
   explicit raw_memory(std::size_t n)
-      : memory_(static_cast<T*>(::operator new(n * sizeof(T), std::align_val_t{alignment}))) {}
-  ~raw_memory() { ::operator delete(memory_, std::align_val_t{alignment}); }
+      : memory_(static_cast<T*>(::operator new (n * sizeof(T), std::align_val_t{alignment}))) {}
+  ~raw_memory() { ::operator delete (memory_, std::align_val_t{alignment}); }
   raw_memory(const raw_memory&) = delete;
   raw_memory& operator=(const raw_memory&) = delete;
   T* get() const noexcept { return memory_; }
@@ -65,7 +66,7 @@ private:
 };
 
 template <class It, class T>
-inline constexpr bool copies_as_bytes = std::is_trivially_copyable_v<T> && std::is_pointer_v<It>;
+inline constexpr bool copies_as_bytes = std::is_trivially_copyable_v<T>&& std::is_pointer_v<It>;
 
 /// Moves `n` elements of the range to raw memory.
 template <class It, class T> void take(It from, std::size_t n, T* to) noexcept {
@@ -98,7 +99,7 @@ template <class It, class T> void exchange(It in_range, T* held, std::size_t n) 
 template <class T> struct buffers {
   static constexpr std::size_t length = block_length<T>;
   raw_memory<T> memory{(most_buckets + 1) * length};
-  std::uint32_t at[most_buckets];     // where in `memory` the next element of a bucket goes; buckets have one block each
+  std::uint32_t at[most_buckets]; // where in `memory` the next element of a bucket goes; buckets have one block each
   std::uint32_t blocks[most_buckets]; // how many were full
 
   void clear(std::size_t buckets) noexcept {
@@ -140,15 +141,16 @@ public:
     for (unsigned level = 0; level < log_; ++level) {
 #pragma GCC unroll 16
       for (std::size_t i = 0; i < N; ++i)
-        at[i] = 2 * at[i] + static_cast<std::size_t>(less(get(tree_, at[i]), element[static_cast<std::iter_difference_t<It>>(i)]));
+        at[i] = 2 * at[i] +
+                static_cast<std::size_t>(less(get(tree_, at[i]), element[static_cast<std::iter_difference_t<It>>(i)]));
     }
 #pragma GCC unroll 16
     for (std::size_t i = 0; i < N; ++i) bucket[i] = static_cast<std::uint32_t>(at[i] - (std::size_t{1} << log_));
     if (own_) {
 #pragma GCC unroll 16
       for (std::size_t i = 0; i < N; ++i)
-        bucket[i] = 2 * bucket[i] +
-                    static_cast<std::uint32_t>(!less(element[static_cast<std::iter_difference_t<It>>(i)], get(sorted_, bucket[i])));
+        bucket[i] = 2 * bucket[i] + static_cast<std::uint32_t>(!less(
+                                        element[static_cast<std::iter_difference_t<It>>(i)], get(sorted_, bucket[i])));
     }
   }
 
@@ -185,11 +187,9 @@ public:
   static constexpr std::size_t length = block_length<T>;
   static constexpr std::size_t oversampling = 8, most_samples = oversampling * most_buckets;
 
-  /// Distributes [first, last) among up to 2^`log_buckets` buckets. \pre Each stripe gets `most_samples` elements or more,
-  /// or a tenth of that for each of few buckets.
-  /// \param memory one for each stripe.
-  /// \param each is given a function, and calls it for 0, …, `memory.size()` - 1, perhaps at the same time; it throws
-  /// what the calls throw.
+  /// Distributes [first, last) among up to 2^`log_buckets` buckets. \pre Each stripe gets `most_samples` elements or
+  /// more, or a tenth of that for each of few buckets. \param memory one for each stripe. \param each is given a
+  /// function, and calls it for 0, …, `memory.size()` - 1, perhaps at the same time; it throws what the calls throw.
   /// \throws what comparisons throw; all elements are in the range then. std::bad_alloc.
   template <class Each>
   void run(It first, It last, Less& less, unsigned log_buckets, const std::vector<buffers<T>*>& memory, Each&& each) {
@@ -230,8 +230,8 @@ private:
   struct alignas(cache_line) stripe {
     std::size_t write, read, end; // [write, read) has room; [read, end) is to be read
   };
-  /// Of the blocks in a bucket's part of the range, [write, read) are in nobody's hands yet; those before are where they
-  /// belong, and those behind are free, or being read.
+  /// Of the blocks in a bucket's part of the range, [write, read) are in nobody's hands yet; those before are where
+  /// they belong, and those behind are free, or being read.
   struct alignas(cache_line) cursor {
     static constexpr std::int64_t bias = 1 << 16; // each who finds no block takes `read` down once too often
     static constexpr std::uint64_t one_written = std::uint64_t{1} << 32;
@@ -288,7 +288,8 @@ private:
     sorting::quick_sort(in_range, at(n_), less);
     std::size_t distinct = 0;
     for (std::size_t i = oversampling - 1; i < samples_; i += oversampling)
-      if (distinct == 0 || less(in_range[static_cast<difference>(splitters_[distinct - 1])], in_range[static_cast<difference>(i)]))
+      if (distinct == 0 ||
+          less(in_range[static_cast<difference>(splitters_[distinct - 1])], in_range[static_cast<difference>(i)]))
         splitters_[distinct++] = static_cast<std::uint32_t>(i);
     const bool own = distinct < wanted - 1; // some element is frequent
     std::size_t stride = 1;
@@ -303,7 +304,8 @@ private:
     const std::uint32_t to = m.at[bucket];
     std::construct_at(m.memory.get() + to, std::move(x));
     m.at[bucket] = to + 1;
-    if ((to + 1) % length == 0) [[unlikely]] flush(m, s, bucket);
+    if ((to + 1) % length == 0) [[unlikely]]
+      flush(m, s, bucket);
   }
   [[gnu::noinline]] void flush(buffers<T>& m, stripe& s, std::size_t bucket) noexcept {
     m.at[bucket] -= static_cast<std::uint32_t>(length);
