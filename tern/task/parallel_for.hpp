@@ -6,6 +6,7 @@
 ///     tern::parallel_for(0, n, [&](int i) { y[i] += a * x[i]; });
 ///     tern::parallel_for(tern::range2<int>({0, height}, {0, width}), [&](int y, int x) { … });
 
+#include <algorithm>
 #include <array>
 #include <concepts>
 #include <iterator>
@@ -49,10 +50,10 @@ void parallel_for(Index first, std::type_identity_t<Index> last, Body&& body, lo
   detail::check_grain("parallel_for", options.grain);
   const std::int64_t n = detail::length_of("parallel_for", range<Index>(first, last));
   detail::loop(
-      n, options.grain == automatic ? 0 : options.grain,
+      n, options.grain == automatic ? 0 : std::min(options.grain, n),
       [first, &body](std::int64_t b, std::int64_t e) {
-        const auto begin = static_cast<Index>(first + static_cast<Index>(b));
-        const auto end = static_cast<Index>(first + static_cast<Index>(e));
+        const Index begin = detail::index_at(first, b);
+        const Index end = detail::index_at(first, e);
         if constexpr (std::is_invocable_v<Body&, Index>) {
           for (Index i = begin; i != end; ++i) body(i);
         } else {
@@ -90,6 +91,8 @@ public:
       check_grain("parallel_for", tile[d]);
     }
     std::int64_t rows = 1;
+    for (std::size_t d = 0; d < D; ++d) // so that nothing overflows below
+      tile_[d] = std::min(tile_[d], std::max<std::int64_t>(1, static_cast<std::int64_t>(all[d].size())));
     for (std::size_t d = 0; d + 1 < D; ++d) {
       if (tile_[d] == automatic) tile_[d] = 1;
       rows *= count(d);
@@ -108,16 +111,17 @@ public:
     for (std::size_t d = D; d-- > 0;) {
       const std::int64_t i = number % count(d);
       number /= count(d);
-      const auto b = static_cast<Index>(all_[d].first() + static_cast<Index>(i * tile_[d]));
-      const auto rest = static_cast<std::int64_t>(all_[d].last() - b);
-      t.dimension[d] = range<Index>(b, static_cast<Index>(b + static_cast<Index>(std::min(rest, tile_[d]))));
+      const Index b = index_at(all_[d].first(), i * tile_[d]);
+      const auto rest = static_cast<std::int64_t>(range<Index>(b, all_[d].last()).size());
+      t.dimension[d] = range<Index>(b, index_at(b, std::min(rest, tile_[d])));
     }
     return t;
   }
 
 private:
   std::int64_t count(std::size_t d) const noexcept {
-    return (static_cast<std::int64_t>(all_[d].size()) + tile_[d] - 1) / tile_[d];
+    const auto length = static_cast<std::int64_t>(all_[d].size());
+    return length == 0 ? 0 : (length - 1) / tile_[d] + 1;
   }
   box_range<Index, D> all_;
   std::array<std::int64_t, D> tile_;

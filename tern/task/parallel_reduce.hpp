@@ -36,8 +36,8 @@ public:
 
   /// [b, e) folded from the left, after `sum`.
   T fold(T sum, std::int64_t b, std::int64_t e) {
-    const auto begin = static_cast<Index>(first_ + static_cast<Index>(b));
-    const auto end = static_cast<Index>(first_ + static_cast<Index>(e));
+    const Index begin = index_at(first_, b);
+    const Index end = index_at(first_, e);
     if constexpr (std::is_invocable_r_v<T, Map&, range<Index>, T>) {
       return map_(range<Index>(begin, end), std::move(sum));
     } else {
@@ -66,7 +66,7 @@ public:
   }
 
   T in_fixed_parts(std::int64_t n, std::int64_t grain) {
-    const std::int64_t parts = (n + grain - 1) / grain;
+    const std::int64_t parts = (n - 1) / grain + 1;
     struct slot { // of its own: vector<bool> has no elements that can be written at the same time
       T value;
     };
@@ -75,7 +75,8 @@ public:
         parts, 0,
         [&](std::int64_t b, std::int64_t e) {
           for (; b < e; ++b)
-            partial[static_cast<std::size_t>(b)].value = fold(identity_, b * grain, std::min(n, (b + 1) * grain));
+            partial[static_cast<std::size_t>(b)].value =
+                fold(identity_, b * grain, b * grain + std::min(grain, n - b * grain));
         },
         made_);
     T sum = identity_;
@@ -108,8 +109,8 @@ T parallel_reduce(Index first, std::type_identity_t<Index> last, T identity, Map
                                                                                                   combine, made);
   if (n == 0) return identity;
   if (options.deterministic)
-    return all.in_fixed_parts(n, options.grain == automatic ? (n + 1023) / 1024 : options.grain);
-  detail::chunk_size size(options.grain == automatic ? 0 : options.grain);
+    return all.in_fixed_parts(n, options.grain == automatic ? (n - 1) / 1024 + 1 : std::min(options.grain, n));
+  detail::chunk_size size(options.grain == automatic ? 0 : std::min(options.grain, n));
   return all.part(0, n, size);
 }
 

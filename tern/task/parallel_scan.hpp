@@ -43,8 +43,7 @@ T parallel_scan(In first, In last, Out out, T identity, Op op = {}, scan_kind ki
     return sum;
   };
   constexpr std::int64_t least = 2048; // elements for which a second pass is worth it
-  const std::int64_t grain =
-      options.grain == automatic ? std::max(least, (n + 8 * workers - 1) / (8 * workers)) : options.grain;
+  const std::int64_t grain = options.grain == automatic ? std::max(least, n / (8 * workers) + 1) : options.grain;
   if (workers == 1 || n <= grain) return scan(0, n, std::move(identity));
 
   const std::int64_t parts = (n + grain - 1) / grain;

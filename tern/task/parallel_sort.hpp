@@ -99,8 +99,9 @@ private:
   void piece(It first, It last, int patience_left, bool after) {
     const auto n = static_cast<std::size_t>(last - first);
     if constexpr (distributable<T>) {
-      if (n * sizeof(T) > cache_limit_bytes && patience_left > 0) {
-        distribute(first, last, patience_left);
+      std::size_t stripes = n > n_ / (4 * workers_) ? std::min(workers_, n / stripe_min) : 1;
+      if (patience_left > 0 && (stripes > 1 || n * sizeof(T) > (cheap<T> ? cheap_factor : 1) * cache_limit_bytes)) {
+        distribute(first, last, patience_left, std::max<std::size_t>(stripes, 1));
         return;
       }
     }
@@ -115,10 +116,8 @@ private:
     sorting::quick_sort(first, last, less_, patience_left, after);
   }
 
-  void distribute(It first, It last, int patience_left) {
+  void distribute(It first, It last, int patience_left, std::size_t stripes) {
     const auto n = static_cast<std::size_t>(last - first);
-    std::size_t stripes = std::min(workers_, n / stripe_min);
-    if (n < n_ / (4 * workers_) || stripes < 1) stripes = 1;
     unsigned log = static_cast<unsigned>(std::bit_width(n * sizeof(T) / cache_limit_bytes) + 1);
     if (stripes > 1) log = std::max(log, (unsigned)std::bit_width(workers_) + 3);
     log = std::clamp(log, 2u, most_log_buckets);

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <mutex>
 #include <numeric>
 #include <set>
@@ -38,6 +39,12 @@ TEST_P(with_workers, for_calls_each_index_once) {
     std::atomic<std::int64_t> sum{0};
     parallel_for(std::int64_t{-500}, std::int64_t{500}, [&](std::int64_t i) { sum += i; });
     EXPECT_EQ(sum, -500);
+    std::atomic<int> far{0};
+    parallel_for(-2'000'000'000, 2'000'000'000, [&](range<int> r) { far += r.first() == -2'000'000'000; },
+                 {.grain = 1'000'000'000});
+    EXPECT_EQ(far, 1);
+    parallel_for(0, 10, [&](int) { ++far; }, {.grain = std::numeric_limits<std::int64_t>::max()});
+    EXPECT_EQ(far, 11);
     std::atomic<int> bytes{0}, signed_bytes{0};
     parallel_for(std::int8_t{-128}, std::int8_t{127}, [&](std::int8_t i) { signed_bytes += i; });
     EXPECT_EQ(signed_bytes, -128 - 127);
@@ -140,6 +147,9 @@ TEST_P(with_workers, reduce_keeps_the_order) {
     EXPECT_EQ(parallel_reduce(
                   5, 5, 42, [](int) { return 1; }, std::plus<>()),
               42);
+    EXPECT_EQ(parallel_reduce(0, 10, 0, [](int i) { return i; }, std::plus<>(),
+                              {.grain = std::numeric_limits<std::int64_t>::max(), .deterministic = true}),
+              45);
     EXPECT_TRUE(parallel_reduce(
         0, 5000, true, [](int i) { return i >= 0; }, std::logical_and<>()));
     const auto chunked = parallel_reduce(

@@ -32,7 +32,9 @@ public:
   constexpr iterator end() const noexcept { return iterator(last_); }
   constexpr Index first() const noexcept { return first_; }
   constexpr Index last() const noexcept { return last_; } ///< one past the last index
-  constexpr std::size_t size() const noexcept { return static_cast<std::size_t>(last_ - first_); }
+  constexpr std::size_t size() const noexcept {
+    return static_cast<std::size_t>(static_cast<std::uint64_t>(last_) - static_cast<std::uint64_t>(first_));
+  }
   constexpr bool empty() const noexcept { return first_ == last_; }
   constexpr bool operator==(const range&) const noexcept = default;
 

@@ -2,6 +2,7 @@
 #include <tern/task/scheduler.hpp>
 
 #include <algorithm>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -25,6 +26,7 @@ scheduler_core::scheduler_core(scheduler::settings s)
   for (int i = 0; i < cfg.workers; ++i) workers.push_back(std::make_unique<worker>(this, i, barrier.usable()));
   for (auto& w : workers) {
     w->prepared.resize(workers.size());
+    w->seen_turns.resize(workers.size());
     w->random = 2463534242u + 7919u * static_cast<unsigned>(w->index);
   }
   spin = cfg.spin;
@@ -59,7 +61,26 @@ fiber* scheduler_core::new_runner() {
   prepare(*f, stacks);
   std::lock_guard hold(registry);
   f->older = runners;
+  if (runners) runners->newer = f.get();
   return runners = f.release();
+}
+
+void scheduler_core::share_runner(fiber* f) noexcept {
+  std::lock_guard hold(registry);
+  f->next = shared_runners;
+  shared_runners = f;
+  has_shared_runners.store(true, std::memory_order_relaxed);
+}
+
+// It is at rest in its loop, which holds nothing.
+void scheduler_core::give_up_runner(fiber* f) noexcept {
+  std::lock_guard hold(registry);
+  (f->newer ? f->newer->older : runners) = f->older;
+  if (f->older) f->older->newer = f->newer;
+  asan::forget(f->memory.low, f->memory.size);
+  tsan::destroy_fiber(std::exchange(f->memory.tsan_fiber, nullptr)); // its record of calls would be wrong
+  stacks.give(f->memory);
+  delete f;
 }
 
 void scheduler_core::spawn(unique_function<void()> body, std::string name) {
@@ -169,15 +190,26 @@ std::size_t scheduler_core::run(unique_function<void()> main) {
     name_this_thread(cfg.name + " w" + std::to_string(index));
     if (i < cfg.cpus.size() && !cfg.cpus[i].empty()) bind_this_thread(cfg.cpus[i]);
   };
-  for (int i = 1; i < cfg.workers; ++i)
-    threads.emplace_back([this, i, dress] {
-      try {
-        dress(i);
-      } catch (const std::exception& e) { // a worker that is not bound is slower, not wrong
-        log_warning(std::string("worker ") + std::to_string(i) + " runs unbound: " + e.what());
-      }
-      work(*workers[static_cast<std::size_t>(i)]);
-    });
+  try {
+    for (int i = 1; i < cfg.workers; ++i)
+      threads.emplace_back([this, i, dress] {
+        try {
+          dress(i);
+        } catch (const std::exception& e) { // a worker that is not bound is slower, not wrong
+          log_warning(std::string("worker ") + std::to_string(i) + " runs unbound: " + e.what());
+        }
+        work(*workers[static_cast<std::size_t>(i)]);
+      });
+  } catch (const std::system_error& e) {
+    over.store(true, std::memory_order_seq_cst);
+    wake_all();
+    const std::size_t begun_threads = threads.size();
+    for (auto& t : threads) t.join();
+    throw error(errc::system,
+                "only " + std::to_string(begun_threads + 1) + " of " + std::to_string(cfg.workers) +
+                    " workers could be started: " + e.what(),
+                "use fewer workers, or raise the limit on processes (ulimit -u)");
+  }
   std::vector<int> unbound; // the calling thread is only lent: it gets its CPUs back
   if (!cfg.cpus.empty() && !cfg.cpus[0].empty()) {
     try {

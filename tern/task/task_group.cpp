@@ -55,17 +55,13 @@ tasklet* task_group::outside_pool::allocate(int kind) const {
 void task_group::outside_pool::submit(tasklet* t) const {
   // Before it can complete. relaxed: whoever pushes is in the group, or calls before `wait`; so it cannot seem done.
   group_.remote.fetch_sub(1, std::memory_order_relaxed);
+  group_.counted_remotely.store(true, std::memory_order_relaxed);
   if (worker_) {
     worker_->push(t);
     return;
   }
   const detail::scheduler_core::visit here(*core_);
-  try {
-    core_->outside.push(t);
-  } catch (...) { // no memory: it cannot run
-    group_.remote.fetch_add(1, std::memory_order_relaxed);
-    throw;
-  }
+  core_->outside.push(t);
   core_->notify();
 }
 
@@ -82,6 +78,7 @@ void task_group::suspend() noexcept {
     if (g.remote.load(std::memory_order_acquire) == g.out) {
       g.out = 0;
       g.remote.store(0, std::memory_order_relaxed);
+      g.counted_remotely.store(false, std::memory_order_relaxed);
       return;
     }
     detail::relax();
@@ -98,6 +95,7 @@ void task_group::suspend() noexcept {
     self.sleep();
   g.out = 0;
   g.remote.store(0, std::memory_order_relaxed);
+  g.counted_remotely.store(false, std::memory_order_relaxed);
 }
 
 void task_group::drain() noexcept {
@@ -113,12 +111,14 @@ void task_group::drain() noexcept {
     }
     w = static_cast<worker*>(t->run(t));
     ++ran;
+    if (w->out_of_breath()) w = static_cast<worker*>(w->give_way());
   }
   if (near)
     state_.out -= ran;
   else if (ran > 0)
     state_.remote.fetch_add(ran, std::memory_order_acq_rel);
   if (state_.remote.load(std::memory_order_acquire) != 0 || (near && state_.out != 0)) suspend();
+  state_.counted_remotely.store(false, std::memory_order_relaxed);
 }
 
 group_status task_group::wait_elsewhere() {

@@ -53,7 +53,8 @@ public:
   /// \throws error(invalid_state) if there are tasklets that were not waited for, naming the place where the group was
   /// made, after it has cancelled and waited for them. While an exception unwinds the stack it does that in silence.
   ~task_group() noexcept(false) {
-    if ((state_.out | state_.remote.load(std::memory_order_relaxed)) != 0) [[unlikely]]
+    if ((state_.out | state_.remote.load(std::memory_order_relaxed)) != 0 ||
+        state_.counted_remotely.load(std::memory_order_relaxed)) [[unlikely]]
       abandon();
   }
   task_group(const task_group&) = delete;
@@ -77,6 +78,9 @@ public:
       detail::tasklet* t = w->allocate(kind);
       detail::fill_tasklet(t, state_, std::forward<C>(closure));
       ++state_.out;
+      // A copy or move that suspends may have brought us elsewhere.
+      if constexpr (!std::is_trivially_copyable_v<std::remove_cvref_t<C>>)
+        w = static_cast<detail::worker_base*>(detail::this_worker_head());
       w->push(t);
     });
   }
@@ -109,6 +113,8 @@ public:
       }
       --state_.out;
       w = t->run(t);
+      if (w->out_of_breath()) [[unlikely]]
+        w = w->give_way();
     }
     if ((state_.out | state_.remote.load(std::memory_order_acquire)) != 0) [[unlikely]]
       suspend();

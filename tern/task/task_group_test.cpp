@@ -364,6 +364,16 @@ TEST_P(on_machine, a_group_destroyed_unwaited_is_an_error) {
   EXPECT_THAT(text, testing::HasSubstr("destroyed before its tasklets were waited for"));
   EXPECT_THAT(text, testing::HasSubstr("task_group_test.cpp"));
   EXPECT_TRUE(quiet);
+  run([&] { // also if all its tasklets have been counted by others already
+    text = text_of([] {
+      latch done(1);
+      auto* heap = new task_group;
+      heap->run([&] { done.count_down(); });
+      done.wait();
+      delete heap;
+    });
+  });
+  EXPECT_THAT(text, testing::HasSubstr("destroyed before"));
 }
 
 INSTANTIATE_TEST_SUITE_P(machines, on_machine,

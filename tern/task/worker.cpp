@@ -9,11 +9,10 @@
 /// consistency on both sides). Private tasklets, which their owner makes visible to nobody and without a fence, are
 /// covered by the barrier of `park` being one for all threads, and by `want`: see split_deque.
 /// Why not too many are woken. One that searches is enough: when it finds work and is the last to search, it wakes the
-/// next if there is more to be had (`found_work`). Model: tests/models/parking.pml.
+/// next (`found_work`). Model: tests/models/parking.pml.
 #include <tern/task/detail/core.hpp>
 
 #include <algorithm>
-#include <new>
 #include <utility>
 
 #include <tern/base/clock.hpp>
@@ -24,10 +23,12 @@
 namespace tern::detail {
 namespace {
 
-constexpr int most_in_a_row = 256;   // tasklets that a runner runs before others get a chance
-constexpr unsigned fair_turn = 64;   // each so many turns what is seldom looked at comes first
-constexpr int fibers_per_poll = 8;   // a busy worker 0 looks at its events between so many things
-constexpr double poll_every = 50e-6; // seconds, between tasklets
+constexpr double slice = 50e-6;        // seconds for which tasklets run before others get a chance
+constexpr int most_in_a_row = 4096;    // tasklets between two looks at the clock
+constexpr unsigned fair_turn = 64;     // each so many turns what is seldom looked at comes first
+constexpr int fibers_per_poll = 8;     // a busy worker 0 looks at its events between so many things
+constexpr int most_idle_runners = 16;  // of one worker
+constexpr double force_after = 500e-6; // seconds that a worker which never sleeps waits for what others keep private
 // Worker 0 looks at its events so often even if nobody rings: it bounds the damage of a wake-up lost by the outside.
 constexpr std::chrono::milliseconds longest_sleep{50};
 
@@ -41,9 +42,16 @@ unsigned next_random(worker& w) noexcept { // xorshift (Marsaglia 2003)
 
 void to_idle_runners(fiber* f, void*) {
   worker* w = this_worker();
+  if (w->idle_runner_count >= most_idle_runners) { // it began on another worker, which would make a new one each time
+    w->home->share_runner(f);
+    return;
+  }
+  ++w->idle_runner_count;
   f->next = w->idle_runners;
   w->idle_runners = f;
 }
+
+void make_ready(fiber* f, void*) { this_worker()->box.push_ready(f); }
 
 void to_spawners(fiber* f, void*) { this_worker()->box.push_spawner(f); }
 
@@ -58,15 +66,30 @@ void worker_base::attend() {
   if (waiting < split_deque::crowded_at || !w->running) return;
   // Each paused fiber has pushed one more than it should: thousands of them could still fill the deque.
   if (waiting > split_deque::full_at)
-    if (tasklet* t = pop()) {
-      try {
-        home->outside.push(t);
-      } catch (const std::bad_alloc&) {
-        unpop(t); // the slack must do
-      }
-    }
+    if (tasklet* t = pop()) home->outside.push(t);
   event_counts::add(w->counts.pauses);
   leave(to_spawners, nullptr);
+}
+
+bool worker_base::catch_breath() noexcept {
+  auto* w = static_cast<worker*>(this);
+  const double now = steady_seconds(), took = now - w->slice_began;
+  // As many tasklets between two looks at the clock as take about half a slice.
+  if (took < slice / 4 && w->breath_length < most_in_a_row) w->breath_length *= 2;
+  if (took > slice && w->breath_length > 1) w->breath_length /= 2;
+  breath = w->breath_length;
+  if (took < slice / 2) return false;
+  w->slice_began = now;
+  return w->fair = true;
+}
+
+worker_base* worker_base::give_way() noexcept {
+  auto* w = static_cast<worker*>(this);
+  const bool events = w->index == 0 && w->home->cfg.events;
+  if (!events && !w->box.has_ready() && !w->box.has_yielded() && !w->box.has_spawner() && home->outside.empty())
+    return this;
+  leave(make_ready, nullptr);
+  return this_worker_base();
 }
 
 bool worker_base::somebody_idle() const noexcept {
@@ -88,36 +111,63 @@ void worker_base::unpop(tasklet* t) noexcept {
 // Running ------------------------------------------------------------------------------------------------------------
 
 void scheduler_core::run_fiber(worker& w, fiber* f) {
-  if (!f->memory.low) {
-    try {
-      prepare(*f, stacks);
-      std::lock_guard hold(registry);
-      ++begun;
-    } catch (const error& e) {
-      std::unique_lock hold(registry);
-      // Those that have a stack will give it back, unless all of them wait for this one.
-      if (begun == 0) {
-        log_error(e.what());
-        std::terminate();
-      }
-      hold.unlock();
-      w.box.push_yielded(f);
-      return;
-    }
+  if (!f->memory.low && !give_stack(w, *f)) {
+    w.box.push_yielded(f);
+    return;
   }
   observe(w, worker_event::fiber_begin);
   enter(w, *f);
   observe(w, worker_event::fiber_end);
 }
 
+// A stack for a fiber that has none; runners that have nothing to do give theirs up when there is no memory. \return
+// false if there is none just now.
+bool scheduler_core::give_stack(worker& w, fiber& f) {
+  for (;;) {
+    try {
+      prepare(f, stacks);
+      std::lock_guard hold(registry);
+      ++begun;
+      return true;
+    } catch (const std::exception& e) {
+      if (fiber* idle = idle_runner(w)) {
+        give_up_runner(idle);
+        continue;
+      }
+      std::unique_lock hold(registry);
+      // Those that have a stack will give it back, unless all of them wait for this one.
+      const bool hopeless = begun == 0, first = !std::exchange(short_of_stacks, true);
+      hold.unlock();
+      if (hopeless) {
+        log_error(e.what());
+        std::terminate();
+      }
+      if (first) log_warning(std::string("fibers must wait for a stack until another one ends: ") + e.what());
+      return false;
+    }
+  }
+}
+
+fiber* scheduler_core::idle_runner(worker& w) noexcept {
+  if (fiber* f = w.idle_runners) {
+    w.idle_runners = f->next;
+    --w.idle_runner_count;
+    return f;
+  }
+  if (!has_shared_runners.load(std::memory_order_relaxed)) return nullptr;
+  std::lock_guard hold(registry);
+  fiber* f = shared_runners;
+  if (f) shared_runners = f->next;
+  has_shared_runners.store(shared_runners != nullptr, std::memory_order_relaxed);
+  return f;
+}
+
 void scheduler_core::run_tasklet(worker& w, tasklet* t) {
-  fiber* runner = w.idle_runners;
-  if (runner) {
-    w.idle_runners = runner->next;
-  } else {
+  fiber* runner = idle_runner(w);
+  if (!runner) {
     try {
       runner = new_runner();
-    } catch (const error& e) {
+    } catch (const std::exception& e) {
       std::unique_lock hold(registry);
       if (begun == 0) {
         log_error(e.what());
@@ -129,21 +179,7 @@ void scheduler_core::run_tasklet(worker& w, tasklet* t) {
     }
   }
   w.handed = t;
-  if (w.index == 0 && cfg.events) {
-    // As many tasklets as fit between two looks at the events, by how long the last ones took.
-    const int allowed = w.budget = tasklets_per_poll;
-    const double start = steady_seconds();
-    enter(w, *runner);
-    const double took = steady_seconds() - start;
-    if (took > poll_every)
-      tasklets_per_poll = std::max(1, tasklets_per_poll / 2);
-    else if (w.budget <= 0 && took < poll_every / 2)
-      tasklets_per_poll = std::min(most_in_a_row, 2 * allowed);
-    poll_in = 0;
-  } else {
-    w.budget = most_in_a_row;
-    enter(w, *runner);
-  }
+  enter(w, *runner);
 }
 
 // Tasklets that nobody waits for on this stack run here. A runner is an ordinary fiber: a tasklet that blocks suspends
@@ -161,7 +197,7 @@ void scheduler_core::run_tasklets() {
       do { // those of one group that lie together are counted together
         w = static_cast<worker*>(t->run(t));
         ++n;
-        go_on = --w->budget > 0 && !w->box.has_ready() &&
+        go_on = !w->out_of_breath() && !w->box.has_ready() &&
                 !(w->box.has_spawner() && w->deque.size() <= split_deque::relaxed_at);
         t = go_on ? w->pop() : nullptr;
       } while (t && t->group == group);
@@ -182,13 +218,11 @@ void scheduler_core::run_tasklets() {
 void scheduler_core::found_work(worker& w) noexcept {
   if (!w.searching) return;
   w.searching = false;
-  // Others relied on us to look: if there is more than what we have found, somebody else must.
-  if (searching.fetch_sub(1, std::memory_order_seq_cst) != 1 || asleep.load(std::memory_order_seq_cst) == 0) return;
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  bool more = !outside.empty();
-  for (std::size_t i = 0; i < workers.size() && !more; ++i)
-    more = workers[i]->deque.has_public() || workers[i]->box.has_ready();
-  if (more) wake_one();
+  // Others relied on us to look, and may have private tasklets that we cannot see: somebody else must go on looking.
+  // The count may lag behind by one who has been roused and is not counted yet, so "nobody" may also read as less than
+  // none.
+  if (searching.fetch_sub(1, std::memory_order_seq_cst) > 1) return;
+  if (asleep.load(std::memory_order_seq_cst) > 0) wake_one();
 }
 
 bool scheduler_core::poll(worker& w) {
@@ -257,37 +291,88 @@ bool scheduler_core::steal(worker& w) {
   return false;
 }
 
+// A yielded fiber belongs to its worker, which will come back to it, unless that is inside a long body: then it has not
+// taken a turn since we looked last.
+bool scheduler_core::has_stranded_yielded(worker& w, const worker& other) const noexcept {
+  if (!other.box.has_yielded()) return false;
+  const unsigned now = other.turns.load(std::memory_order_relaxed);
+  return std::exchange(w.seen_turns[static_cast<std::size_t>(other.index)], now) == now;
+}
+
 bool scheduler_core::steal_yielded(worker& w) {
   for (const auto& tier : w.victims)
     for (worker* victim : tier)
-      if (fiber* f = victim->box.take_yielded()) {
+      if (has_stranded_yielded(w, *victim))
+        if (fiber* f = victim->box.take_yielded()) {
+          found_work(w);
+          run_fiber(w, f);
+          return true;
+        }
+  return false;
+}
+
+// What would starve if it were only looked at when there is nothing else; another kind first each time.
+bool scheduler_core::take_turn(worker& w) {
+  w.fair = false;
+  const unsigned first = ++w.fair_turns;
+  for (unsigned i = 0; i < 4; ++i) {
+    switch ((first + i) % 4) {
+    case 0:
+      if (fiber* f = w.box.take_yielded()) {
         found_work(w);
         run_fiber(w, f);
         return true;
       }
-  return false;
+      break;
+    case 1:
+      if (take_outside(w)) return true;
+      break;
+    case 2:
+      if (resume_spawner(w)) return true;
+      break;
+    case 3:
+      if (tasklet* t = w.pop()) {
+        found_work(w);
+        run_tasklet(w, t);
+        return true;
+      }
+      break;
+    }
+  }
+  return force_some(w);
 }
 
-// What would starve if it were only looked at when there is nothing else.
-bool scheduler_core::take_turn(worker& w) {
-  if (fiber* f = w.box.take_yielded()) {
-    found_work(w);
-    run_fiber(w, f);
-    return true;
+// A worker that has fibers which only yield never goes to sleep, and one that is told to spin for long does so late:
+// they too must not wait for an owner in a long body.
+bool scheduler_core::force_some(worker& w) {
+  bool any = false;
+  for (const auto& other : workers)
+    any = any || (other.get() != &w && !other->deque.has_public() && other->deque.has_private());
+  if (!any) {
+    w.hidden_since = 0;
+    return false;
   }
-  if (take_outside(w)) return true;
-  if (tasklet* t = w.pop()) {
-    found_work(w);
-    run_tasklet(w, t);
-    return true;
-  }
+  const double now = steady_seconds();
+  if (w.hidden_since == 0) w.hidden_since = now;
+  if (now - w.hidden_since < force_after) return false;
+  w.hidden_since = 0;
+  for (std::size_t i = 0; i < workers.size(); ++i)
+    w.prepared[i] = workers[i].get() == &w ? 0 : workers[i]->deque.prepare_force();
+  barrier();
+  for (std::size_t i = 0; i < workers.size(); ++i)
+    if (w.prepared[i] != 0 && workers[i]->deque.force(w.prepared[i])) {
+      event_counts::add(w.counts.forced);
+      return steal_from(w, *workers[i]);
+    }
   return false;
 }
 
 bool scheduler_core::step(worker& w) {
   const bool has_events = w.index == 0 && cfg.events;
-  if (has_events && --poll_in <= 0) poll(w);
-  if (++w.turns % fair_turn == 0 && take_turn(w)) return true;
+  if (has_events && (--poll_in <= 0 || w.fair)) poll(w);
+  const unsigned turn = w.turns.load(std::memory_order_relaxed) + 1;
+  w.turns.store(turn, std::memory_order_relaxed);
+  if ((w.fair || turn % fair_turn == 0) && take_turn(w)) return true;
   if (fiber* f = w.box.take_ready()) {
     found_work(w);
     run_fiber(w, f);
@@ -343,7 +428,7 @@ void scheduler_core::work(worker& w) {
 
 void scheduler_core::notify() noexcept {
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (asleep.load(std::memory_order_seq_cst) > 0 && searching.load(std::memory_order_seq_cst) == 0) wake_one();
+  if (asleep.load(std::memory_order_seq_cst) > 0 && searching.load(std::memory_order_seq_cst) <= 0) wake_one();
 }
 
 void scheduler_core::wake_one() noexcept {
@@ -377,10 +462,14 @@ bool scheduler_core::anything_to_do(worker& w) {
   if (over.load(std::memory_order_seq_cst) || !outside.empty()) return true;
   for (std::size_t i = 0; i < workers.size(); ++i) {
     worker& other = *workers[i];
-    if (other.box.has_ready() || other.box.has_yielded()) return true;
+    if (other.box.has_ready()) return true;
+    if (&other == &w ? w.box.has_yielded() : has_stranded_yielded(w, other)) return true;
     if (other.box.has_spawner() && other.deque.size() <= split_deque::relaxed_at) return true;
     if (other.deque.has_public()) return true;
-    if (w.prepared[i] != 0 && other.deque.has_private() && other.deque.force(w.prepared[i])) {
+    if (&other == &w) continue;
+    // Something was public when we asked, and the owner has taken it back without knowing that we want it: ask again.
+    if (w.prepared[i] == 0) return true;
+    if (other.deque.has_private() && other.deque.force(w.prepared[i])) {
       event_counts::add(w.counts.forced);
       return true;
     }

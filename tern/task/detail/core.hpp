@@ -22,8 +22,8 @@ public:
     fibers_.push(f);
     add(1);
   }
-  /// \throws std::bad_alloc.
-  void push(tasklet* t) {
+  /// No memory for the list's own growth ends the program.
+  void push(tasklet* t) noexcept {
     std::lock_guard hold(lock_);
     tasklets_.push_back(t);
     add(1);
@@ -77,6 +77,8 @@ struct scheduler_core {
   bool steal(worker& w);
   bool steal_from(worker& w, worker& victim);
   bool steal_yielded(worker& w);
+  bool has_stranded_yielded(worker& w, const worker& other) const noexcept;
+  bool force_some(worker& w);
   void run_fiber(worker& w, fiber* f);
   void run_tasklet(worker& w, tasklet* t);
   void run_tasklets(); // a runner's body
@@ -99,6 +101,10 @@ struct scheduler_core {
   std::size_t report_stuck();
   fiber* new_fiber();
   fiber* new_runner();
+  fiber* idle_runner(worker& w) noexcept;
+  void share_runner(fiber* f) noexcept;
+  void give_up_runner(fiber* f) noexcept;
+  bool give_stack(worker& w, fiber& f);
   void plan_victims();
 
   scheduler* owner = nullptr;
@@ -108,7 +114,6 @@ struct scheduler_core {
   std::vector<std::unique_ptr<worker>> workers;
   std::chrono::nanoseconds spin; // how long to look for work before sleeping
   int poll_in = 0;               // worker 0's: turns until the next look at the events
-  int tasklets_per_poll = 1;     // worker 0's
 
   // Both change with sequential consistency: see `notify` and `park`.
   alignas(64) std::atomic<int> searching{0}; // awake and without work; includes those that have been roused
@@ -125,10 +130,13 @@ struct scheduler_core {
 
   spin_lock registry; // protects what follows
   bool started = false;
-  fiber* newest = nullptr;   // of the live fibers, in order of birth
-  fiber* runners = nullptr;  // all of them, through fiber::older
-  std::vector<fiber*> spare; // finished fibers, to be used again
-  int begun = 0;             // fibers and runners that have a stack and may give it back
+  fiber* newest = nullptr;         // of the live fibers, in order of birth
+  fiber* runners = nullptr;        // all of them, through fiber::older and newer
+  fiber* shared_runners = nullptr; // idle ones that no worker keeps, through fiber::next
+  bool short_of_stacks = false;    // it has been said
+  std::vector<fiber*> spare;       // finished fibers, to be used again
+  int begun = 0;                   // fibers and runners that have a stack and may give it back
+  std::atomic<bool> has_shared_runners{false};
   std::atomic<std::size_t> live{0};
   std::exception_ptr main_failed;
 };

@@ -19,6 +19,10 @@ namespace tern::detail {
 
 /// \throws error(invalid_argument) that says what is wrong with the range, naming `what`.
 [[noreturn]] void throw_bad_range(const char* what, const std::string& first, const std::string& last, bool backwards);
+/// The index that is `i` after `first`. Computed without sign, so that no difference overflows.
+template <std::integral Index> Index index_at(Index first, std::int64_t i) noexcept {
+  return static_cast<Index>(static_cast<std::uint64_t>(first) + static_cast<std::uint64_t>(i));
+}
 /// How many indices there are. \throws error(invalid_argument) if `last < first`, or for more than 2^63 - 1.
 template <std::integral Index> std::int64_t length_of(const char* what, const range<Index>& r) {
   const auto n =
@@ -55,11 +59,11 @@ public:
     const std::int64_t start = nanoseconds();
     body();
     const std::int64_t took = nanoseconds() - start, now = get();
-    // relaxed, and lost updates are harmless: it is a guess.
-    if (took < chunk_nanoseconds / 2 && length >= now)
+    // relaxed, and lost updates are harmless: it is a guess. Parts are between half as long as asked for and just so.
+    if (took < chunk_nanoseconds / 2 && 2 * length > now)
       now_.store(2 * length, std::memory_order_relaxed);
     else if (took > 2 * chunk_nanoseconds && length <= now && now > 1)
-      now_.store(now / 2, std::memory_order_relaxed);
+      now_.store((length + 1) / 2, std::memory_order_relaxed);
   }
 
 private:

@@ -34,9 +34,10 @@ struct group_state {
   std::int64_t out = 0;
   std::atomic<std::int64_t> remote{0};
   std::atomic<bool> cancelled{false};
-  std::atomic<bool> waited{false};      // somebody is in wait()
-  std::uint16_t failed_before = 0;      // as `failed`, when the last wait that threw ended; at most 65535
-  std::atomic<std::uint32_t> failed{0}; // tasklets that threw
+  std::atomic<bool> waited{false};           // somebody is in wait()
+  std::atomic<bool> counted_remotely{false}; // since the last wait; `remote` alone may be back at zero
+  std::uint16_t failed_before = 0;           // as `failed`, when the last wait that threw ended; at most 65535
+  std::atomic<std::uint32_t> failed{0};      // tasklets that threw
   // The group itself, or the scheduler that it was given and that is not the constructing worker's. So one comparison
   // tells whether it lies on a stack and belongs to whoever runs there.
   const void* where;
@@ -131,6 +132,12 @@ struct worker_base : worker_head {
     return sure ? t : pop_slow();
   }
 
+  /// Counts the tasklets that run here one after the other. \return true if others should have a turn.
+  bool out_of_breath() noexcept { return --breath <= 0 && catch_breath(); }
+  bool catch_breath() noexcept;
+  /// The running fiber lets others run, if there are any. \return the worker on which it goes on.
+  worker_base* give_way() noexcept;
+
   tasklet* refill(int kind);
   void release_remote(tasklet* t, const slab& s) noexcept;
   /// Publishes, wakes, and pauses the spawner if the deque is crowded.
@@ -142,6 +149,7 @@ struct worker_base : worker_head {
   void unpop(tasklet* t) noexcept;
 
   scheduler_core* home;
+  int breath = 1;
   tasklet* free[2] = {nullptr, nullptr};
   // Tasklets of another worker that were run here, going home in one chain.
   tasklet *back_first = nullptr, *back_last = nullptr;
@@ -223,8 +231,8 @@ template <class F> void fill_tasklet(tasklet* t, group_state& g, F&& f) noexcept
   t->group = &g;
 }
 
-/// Calls `use` with a closure that `fill_tasklet` takes: `f` itself, a copy of it, or a box around it. What may throw,
-/// or even suspend, happens here, before anybody has looked up a worker.
+/// Calls `use` with a closure that `fill_tasklet` takes: `f` itself, a copy of it, or a box around it. What may throw
+/// happens here, before memory is taken.
 template <class F, class Use> void with_closure(F&& f, Use&& use) {
   using closure = std::decay_t<F>;
   if constexpr (closure_traits<closure>::boxed)

@@ -97,12 +97,19 @@ struct worker : worker_base {
   const void* own_stack_low = nullptr; // of the thread, for the address sanitizer
   std::size_t own_stack_size = 0;
 
-  tasklet* handed = nullptr;                 // to the runner that is entered next
-  int budget = 0;                            // tasklets that a runner may still run before it must come back
-  fiber* idle_runners = nullptr;             // stack of runners without work, through fiber::next
-  unsigned turns = 0, random = 0;            // fairness; choice of victims
-  bool searching = false;                    // counted in scheduler_core::searching
-  bool roused = false;                       // how the last sleep ended
+  tasklet* handed = nullptr;     // to the runner that is entered next
+  fiber* idle_runners = nullptr; // stack of runners without work, through fiber::next
+  int idle_runner_count = 0;
+  int breath_length = 1; // tasklets between two looks at the clock
+  double slice_began = 0;
+  bool fair = false; // those that others run before shall have a turn
+  unsigned fair_turns = 0;
+  std::atomic<unsigned> turns{0};   // written by this worker only: that it moves shows that it is in no long body
+  std::vector<unsigned> seen_turns; // of the others
+  double hidden_since = 0;          // when somebody was first seen to have nothing but private tasklets; 0: not now
+  unsigned random = 0;              // choice of victims
+  bool searching = false;           // counted in scheduler_core::searching
+  bool roused = false;              // how the last sleep ended
   std::vector<std::vector<worker*>> victims; // nearest first
   std::vector<std::uint64_t> prepared;       // for split_deque::force, one for each worker
   tasklet* loot[split_deque::most_stolen] = {};
