@@ -2,6 +2,7 @@
 #include <tern/task/task_group.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <numeric>
@@ -308,6 +309,68 @@ TEST_P(on_machine, deep_recursion_on_small_stacks) {
   long got = 0;
   s.run([&] { got = fib(24); });
   EXPECT_EQ(got, 46368);
+}
+
+// Two fibers that wake each other for ever, and one that only gives way, must not keep others from running.
+TEST_P(on_machine, busy_fibers_starve_neither_tasklets_nor_spawners) {
+  for (const bool many : {false, true})
+    run([&] {
+      std::atomic<bool> done{false};
+      mutex m;
+      condition_variable turned;
+      int turn = 0;
+      const auto ping_pong = [&](int me) {
+        std::unique_lock hold(m);
+        while (!done) {
+          turned.wait(hold, [&] { return turn == me || done; });
+          turn = 1 - me;
+          turned.notify_all();
+        }
+      };
+      std::vector<future<void>> all;
+      for (const int me : {0, 1}) all.push_back(async([&, me] { ping_pong(me); }));
+      all.push_back(async([&] {
+        while (!done) this_fiber::yield();
+      }));
+      all.push_back(async([&] {
+        latch ran(1);
+        task_group g;
+        for (int i = 0; i < (many ? 2000 : 0); ++i) g.run([] {});
+        g.run([&] { ran.count_down(); });
+        ran.wait();
+        g.wait();
+        done = true;
+        std::lock_guard hold(m);
+        turned.notify_all();
+      }));
+      for (auto& f : all) f.get();
+    });
+}
+
+class counting_source : public event_source {
+public:
+  bool poll() override {
+    ++polls;
+    return false;
+  }
+  void wait(std::chrono::microseconds at_most) override { std::this_thread::sleep_for(at_most); }
+  void wake() noexcept override {}
+  int polls = 0;
+};
+
+TEST(task_group, events_are_looked_at_while_a_fiber_computes_in_tasklets) {
+  counting_source events;
+  scheduler s({.workers = 1, .events = &events});
+  s.run([&] {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
+    task_group g;
+    const int before = events.polls;
+    while (std::chrono::steady_clock::now() < end) {
+      for (int i = 0; i < 100; ++i) g.run([] {});
+      g.wait();
+    }
+    EXPECT_GT(events.polls, before + 20);
+  });
 }
 
 std::string text_of(const std::function<void()>& f) {

@@ -314,6 +314,7 @@ bool scheduler_core::steal_yielded(worker& w) {
 // What would starve if it were only looked at when there is nothing else; another kind first each time.
 bool scheduler_core::take_turn(worker& w) {
   w.fair = false;
+  if (w.deque.size() == 0 && force_some(w)) return true;
   const unsigned first = ++w.fair_turns;
   for (unsigned i = 0; i < 4; ++i) {
     switch ((first + i) % 4) {
@@ -339,7 +340,7 @@ bool scheduler_core::take_turn(worker& w) {
       break;
     }
   }
-  return force_some(w);
+  return false;
 }
 
 // A worker that has fibers which only yield never goes to sleep, and one that is told to spin for long does so late:

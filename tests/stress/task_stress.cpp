@@ -110,6 +110,51 @@ TEST_P(machines, nobody_sleeps_while_there_is_work) {
   });
 }
 
+// As many bodies as workers, none of which ends before all have begun: every worker must find one, though at first all
+// of them are private to one worker, which is in one of them itself.
+TEST_P(machines, every_worker_is_woken_if_there_is_work_for_it) {
+  const int workers = GetParam().first;
+  stress::repeat(1, [&](int) {
+    for (const int spin : {0, 50}) {
+      scheduler s(with(std::chrono::microseconds(spin)));
+      s.run([&] {
+        for (int i = 0; i < some(300); ++i) {
+          std::atomic<int> begun{0};
+          const auto body = [&] {
+            begun.fetch_add(1);
+            while (begun.load() < workers) std::this_thread::yield();
+          };
+          task_group g;
+          for (int k = 1; k < workers; ++k) g.run(body);
+          body();
+          g.wait();
+          if (i % 3 == 0) busy(std::chrono::microseconds(i % 120));
+        }
+      });
+    }
+  });
+}
+
+TEST_P(machines, a_worker_with_a_yielding_fiber_still_helps) {
+  if (GetParam().first < 2) return;
+  stress::repeat(1, [&](int) {
+    scheduler s(with());
+    s.run([] {
+      for (int i = 0; i < some(50); ++i) {
+        std::atomic<bool> other{false};
+        auto yielder = async([&] {
+          while (!other) this_fiber::yield();
+        });
+        task_group g;
+        g.run([&] { other = true; });
+        while (!other) std::this_thread::yield(); // a long body
+        g.wait();
+        yielder.get();
+      }
+    });
+  });
+}
+
 TEST_P(machines, cancelling_while_running) {
   stress::repeat(1, [&](int) {
     scheduler s(with());
