@@ -102,7 +102,7 @@ private:
 template <std::integral Index, class T, class Map, class Combine>
 T parallel_reduce(Index first, std::type_identity_t<Index> last, T identity, Map&& map, Combine&& combine,
                   reduce_options options = {}, std::source_location made = std::source_location::current()) {
-  detail::check_worker("parallel_reduce");
+  const int workers = detail::check_worker("parallel_reduce");
   detail::check_grain("parallel_reduce", options.grain);
   const std::int64_t n = detail::length_of("parallel_reduce", range<Index>(first, last));
   detail::reduction<Index, T, std::remove_reference_t<Map>, std::remove_reference_t<Combine>> all(first, identity, map,
@@ -110,7 +110,7 @@ T parallel_reduce(Index first, std::type_identity_t<Index> last, T identity, Map
   if (n == 0) return identity;
   if (options.deterministic)
     return all.in_fixed_parts(n, options.grain == automatic ? (n - 1) / 1024 + 1 : std::min(options.grain, n));
-  detail::chunk_size size(options.grain == automatic ? 0 : std::min(options.grain, n));
+  detail::chunk_size size(options.grain == automatic ? 0 : std::min(options.grain, n), n, workers);
   return all.part(0, n, size);
 }
 

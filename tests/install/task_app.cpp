@@ -11,7 +11,10 @@ int main() {
     auto half = tern::async([] { return 21; });
     tern::task_group g;
     int sum = 0;
-    g.run([&] { sum = tern::parallel_reduce(1, 7, 0, [](int i) { return i; }, std::plus<>()); });
+    g.run([&] {
+      sum = tern::parallel_reduce(
+          1, 7, 0, [](int i) { return i; }, std::plus<>());
+    });
     g.wait();
     std::printf("%d\n", half.get() + sum);
   });

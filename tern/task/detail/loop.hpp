@@ -6,6 +6,7 @@
 /// while the chunk's body is long or blocks; what nobody steals is popped again, in order, for the price of a tasklet a
 /// chunk. How many indices make some microseconds is found while the loop runs, and known to all its pieces.
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <source_location>
@@ -37,14 +38,17 @@ void check_grain(const char* what, std::int64_t grain);
 int check_worker(const char* what);
 
 /// How long a chunk should take: long against a tasklet and two looks at the clock (some 60 ns), short against a wait.
-constexpr std::int64_t chunk_nanoseconds = 8000;
+constexpr std::int64_t chunk_nanoseconds = 20000;
+/// But no fewer chunks than this for each worker, so that short loops balance as well.
+constexpr std::int64_t chunks_per_worker = 16;
 std::int64_t nanoseconds() noexcept;
 
 /// The size of a loop's chunks, by how long the last ones took. Shared by all who run parts of it.
 class chunk_size {
 public:
-  /// \param grain the exact size; 0: find out.
-  explicit chunk_size(std::int64_t grain) noexcept : fixed_(grain), now_(grain ? grain : 1) {}
+  /// \param grain the exact size; 0: find out, for a loop of `n` indices.
+  chunk_size(std::int64_t grain, std::int64_t n, int workers) noexcept
+      : fixed_(grain), most_(std::max<std::int64_t>(1, n / (chunks_per_worker * workers))), now_(grain ? grain : 1) {}
   std::int64_t get() const noexcept { return now_.load(std::memory_order_relaxed); }
   /// Where a part of `length` is to be cut: whole chunks of a fixed grain stay together, so that they are the same
   /// however the loop is divided.
@@ -61,13 +65,13 @@ public:
     const std::int64_t took = nanoseconds() - start, now = get();
     // relaxed, and lost updates are harmless: it is a guess. Parts are between half as long as asked for and just so.
     if (took < chunk_nanoseconds / 2 && 2 * length > now)
-      now_.store(2 * length, std::memory_order_relaxed);
+      now_.store(std::min(2 * length, most_), std::memory_order_relaxed);
     else if (took > 2 * chunk_nanoseconds && length <= now && now > 1)
       now_.store((length + 1) / 2, std::memory_order_relaxed);
   }
 
 private:
-  const std::int64_t fixed_;
+  const std::int64_t fixed_, most_;
   std::atomic<std::int64_t> now_;
 };
 
@@ -86,10 +90,10 @@ void run_first_chunk(std::int64_t begin, std::int64_t end, chunk_size& size, Chu
 /// A loop whose parts all belong to one group.
 template <class Chunk> class divided_loop {
 public:
-  divided_loop(std::int64_t grain, Chunk& chunk, std::source_location made)
-      : group_(made), chunk_(chunk), size_(grain) {}
-  void run(std::int64_t n) {
-    group_.run_and_wait([&] { part(0, n); });
+  divided_loop(std::int64_t n, std::int64_t grain, Chunk& chunk, std::source_location made)
+      : group_(made), chunk_(chunk), size_(grain, n, scheduler::current()->workers()), n_(n) {}
+  void run() {
+    group_.run_and_wait([&] { part(0, n_); });
   }
 
 private:
@@ -101,11 +105,12 @@ private:
   task_group group_;
   Chunk& chunk_;
   chunk_size size_;
+  std::int64_t n_;
 };
 
 /// Calls `chunk(b, e)` for parts of [0, n), in parallel. `grain`: the exact size of all but the last; 0: automatic.
 template <class Chunk> void loop(std::int64_t n, std::int64_t grain, Chunk&& chunk, std::source_location made) {
-  if (n > 0) divided_loop<std::remove_reference_t<Chunk>>(grain, chunk, made).run(n);
+  if (n > 0) divided_loop<std::remove_reference_t<Chunk>>(n, grain, chunk, made).run();
 }
 
 } // namespace tern::detail
