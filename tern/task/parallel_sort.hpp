@@ -4,10 +4,14 @@
 /// Parallel sorting.
 ///
 ///     tern::parallel_sort(v.begin(), v.end());
-///     tern::parallel_sort(particles.begin(), particles.end(), [](auto& a, auto& b) { return a.cell < b.cell; });
+///     tern::parallel_sort(all.begin(), all.end(), [](const particle& a, const particle& b) { return a.cell < b.cell;
+///     });
 
+#include <algorithm>
 #include <atomic>
-#include <concepts>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <iterator>
 #include <memory>
@@ -26,12 +30,7 @@ namespace tern {
 
 namespace detail::sorting {
 
-#ifndef TUNE
-#define TUNE
-inline std::size_t cache_limit_bytes = 1024 * 1024, piece_limit = 4096, stripe_min = 65536;
-#endif
-
-/// Things that several may want and each may use alone.
+/// Things that several may want, each of which one may use at a time.
 template <class T> class pool {
 public:
   std::unique_ptr<T> get() {
@@ -55,115 +54,159 @@ private:
   std::vector<std::unique_ptr<T>> free_;
 };
 
-/// One call of parallel_sort.
+/// One call of parallel_sort. All pieces of it are tasklets of one group; only a distribution by several workers waits
+/// for its steps.
 template <class It, class Less> class parallel_sorter {
 public:
   parallel_sorter(Less& less, int workers, std::source_location made)
-      : group_(made), less_(less), workers_(static_cast<std::size_t>(workers)) {}
+      : made_(made), group_(made), less_(less), workers_(static_cast<std::size_t>(workers)) {}
 
   void sort(It first, It last) {
-    n_ = static_cast<std::size_t>(last - first);
-    if (in_order(first, last)) return;
-    group_.run_and_wait([&] { piece(first, last, patience(n_), false); });
+    all_ = static_cast<std::size_t>(last - first);
+    if (sorted(first)) return;
+    group_.run_and_wait([&] { piece(first, last, patience(all_), false); });
   }
 
 private:
   using T = std::iter_value_t<It>;
+  using difference = std::iter_difference_t<It>;
 
-  /// Finds out whether the range is sorted, and sorts one that is the wrong way round. Costs nothing in other cases.
-  bool in_order(It first, It last) {
-    if (last - first < 2) return true;
-    if (sorting_run(first, last, [&](const T& a, const T& b) { return !less_(b, a); })) return true;
-    if (!sorting_run(first, last, [&](const T& a, const T& b) { return less_(b, a); })) return false;
-    std::reverse(first, last);
+  // What a worker's second cache holds, and what it is worth to distribute more of: numbers are sorted so fast that
+  // three passes over memory cost no more.
+  static constexpr std::size_t cached = std::size_t{1} << 20, far_more = cheap<T> ? 4 * cached : cached;
+  static constexpr difference worth_a_tasklet = 2048; // elements; some ten microseconds
+
+  /// Is the range in order? Sorts one that is the wrong way round. Costs next to nothing in other cases.
+  bool sorted(It first) {
+    if (all_ < 2) return true;
+    if (each_pair(first, [this](const T& a, const T& b) { return !less_(b, a); })) return true;
+    if (!each_pair(first, [this](const T& a, const T& b) { return !less_(a, b); })) return false;
+    const std::size_t half = all_ / 2, stripes = std::min(workers_, all_ / grain + 1);
+    each(stripes, [&](std::size_t i) {
+      const It last = first + static_cast<difference>(half * (i + 1) / stripes);
+      It a = first + static_cast<difference>(half * i / stripes);
+      for (It b = first + static_cast<difference>(all_ - half * i / stripes); a != last; ++a) std::iter_swap(a, --b);
+    });
     return true;
   }
-  template <class InOrder> bool sorting_run(It first, It last, InOrder&& ok) {
-    for (It i = first + 1; i != last; ++i)
-      if (!ok(*(i - 1), *i)) return false;
-    return true;
+  template <class Test> bool each_pair(It first, Test&& test) {
+    const auto run = [&](std::size_t begin, std::size_t end) {
+      for (It a = first + static_cast<difference>(begin); begin < end; ++begin, ++a)
+        if (!test(*a, *(a + 1))) return false;
+      return true;
+    };
+    const std::size_t pairs = all_ - 1;
+    if (!run(0, std::min(pairs, grain))) return false;
+    if (pairs <= grain) return true;
+    const std::size_t stripes = std::min(workers_, pairs / grain);
+    std::atomic<bool> good{true};
+    each(stripes, [&](std::size_t i) {
+      const std::size_t end = pairs * (i + 1) / stripes;
+      for (std::size_t at = pairs * i / stripes; at < end && good.load(std::memory_order_relaxed); at += grain)
+        if (!run(at, std::min(end, at + grain))) good.store(false, std::memory_order_relaxed);
+    });
+    return good;
   }
+  static constexpr std::size_t grain = 8192;
 
   template <class Function> void each(std::size_t n, Function&& f) {
-    if (n == 1) {
-      f(0);
-      return;
-    }
-    task_group group;
+    if (n == 1) return f(0);
+    task_group group(made_);
     group.run_and_wait([&] {
       for (std::size_t i = 1; i < n; ++i) group.run([&f, i] { f(i); });
       f(0);
     });
   }
 
-  void piece(It first, It last, int patience_left, bool after) {
-    const auto n = static_cast<std::size_t>(last - first);
+  /// Sorts [first, last), or spawns what does. \param after as for quick_sort.
+  [[gnu::noinline]] void piece(It first, It last, int patience_left, bool after) {
     if constexpr (distributable<T>) {
-      std::size_t stripes = n > n_ / (4 * workers_) ? std::min(workers_, n / stripe_min) : 1;
-      if (patience_left > 0 && (stripes > 1 || n * sizeof(T) > (cheap<T> ? cheap_factor : 1) * cache_limit_bytes)) {
+      const auto n = static_cast<std::size_t>(last - first), bytes = n * sizeof(T);
+      std::size_t stripes = 1;
+      if (n > all_ / (4 * workers_)) // else there is enough to do for all workers
+        stripes = std::min({workers_, bytes / (cached / 4), n / (2 * distribution<It, Less>::most_samples)});
+      if (patience_left > 0 && (stripes > 1 || bytes > far_more)) {
         distribute(first, last, patience_left, std::max<std::size_t>(stripes, 1));
         return;
       }
     }
-    while (workers_ > 1 && last - first > static_cast<std::ptrdiff_t>(piece_limit) && patience_left > 0) {
+    while (workers_ > 1 && last - first > 2 * worth_a_tasklet && patience_left > 0) {
       const auto [left_end, right] = sorting::split(first, last, less_, patience_left, after);
-      if (last - right > 512)
-        group_.run([this, right = right, last, patience_left] { piece(right, last, patience_left, true); });
-      else
-        sorting::quick_sort(right, last, less_, patience_left, true);
+      spawn(right, last, patience_left, true);
       last = left_end;
     }
     sorting::quick_sort(first, last, less_, patience_left, after);
   }
+  void spawn(It first, It last, int patience_left, bool after) {
+    if (last - first < worth_a_tasklet)
+      sorting::quick_sort(first, last, less_, patience_left, after);
+    else
+      group_.run([this, first, last, patience_left, after] { piece(first, last, patience_left, after); });
+  }
 
   void distribute(It first, It last, int patience_left, std::size_t stripes) {
     const auto n = static_cast<std::size_t>(last - first);
-    unsigned log = static_cast<unsigned>(std::bit_width(n * sizeof(T) / cache_limit_bytes) + 1);
-    if (stripes > 1) log = std::max(log, (unsigned)std::bit_width(workers_) + 3);
-    log = std::clamp(log, 2u, most_log_buckets);
-    if (log < 8 && log > 4 && 0) log = 8;
-    std::vector<std::size_t> begin;
-    std::vector<bool> skip;
-    {
-      auto d = distributions_.get();
-      std::vector<std::unique_ptr<buffers<T>>> own(stripes);
-      std::vector<buffers<T>*> memory(stripes);
-      for (std::size_t i = 0; i < stripes; ++i) memory[i] = (own[i] = buffers_.get()).get();
-      d->run(first, last, less_, log, memory, [&](auto&& f) { each(stripes, f); });
-      for (std::size_t b = 0; b <= d->buckets(); ++b) begin.push_back(d->begin(b));
-      for (std::size_t b = 0; b < d->buckets(); ++b) skip.push_back(d->equal(b));
-      for (auto& o : own) buffers_.give_back(std::move(o));
-      distributions_.give_back(std::move(d));
+    auto log_buckets = static_cast<unsigned>(std::bit_width(n * sizeof(T) / cached)) + 1;
+    if (stripes > 1) log_buckets = std::max(log_buckets, static_cast<unsigned>(std::bit_width(workers_)) + 3);
+    auto step = distributions_.get();
+    std::vector<std::unique_ptr<buffers<T>>> owned(stripes);
+    std::vector<buffers<T>*> memory(stripes);
+    for (std::size_t i = 0; i < stripes; ++i) {
+      owned[i] = buffers_.get();
+      memory[i] = owned[i].get();
     }
-    for (std::size_t b = 0; b < skip.size(); ++b)
-      if (!skip[b] && begin[b + 1] - begin[b] > 1) {
-        const It f = first + static_cast<std::iter_difference_t<It>>(begin[b]);
-        const It l = first + static_cast<std::iter_difference_t<It>>(begin[b + 1]);
-        const int left = patience_left - ((begin[b + 1] - begin[b]) > n / 2);
-        if (l - f > 512)
-          group_.run([this, f, l, left] { piece(f, l, left, false); });
-        else
-          sorting::quick_sort(f, l, less_, left);
-      }
+    step->run(first, last, less_, std::min(log_buckets, most_log_buckets), memory, [&](auto&& f) { each(stripes, f); });
+    for (auto& b : owned) buffers_.give_back(std::move(b)); // what is spawned now will want them
+    for (std::size_t b = 0; b < step->buckets(); ++b) {
+      const std::size_t begin = step->begin(b), end = step->begin(b + 1);
+      // A distribution that leaves most in one bucket was a bad one, as with quicksort.
+      if (!step->equal(b))
+        spawn(first + static_cast<difference>(begin), first + static_cast<difference>(end),
+              patience_left - (end - begin > n / 2), false);
+    }
+    distributions_.give_back(std::move(step));
   }
 
+  std::source_location made_;
   task_group group_;
   Less& less_;
-  std::size_t workers_, n_ = 0;
+  std::size_t workers_, all_ = 0;
   pool<distribution<It, Less>> distributions_;
   pool<buffers<T>> buffers_;
 };
 
 } // namespace detail::sorting
 
+/// Sorts [first, last) so that `less(b, a)` is false for all a before b. Not stable: equal elements may change places.
+///
+/// Works in place, apart from about 0.6 MiB for each worker and 0.2 % of the range. Elements need only be movable.
+/// Takes O(n log n) comparisons and moves whatever the order, on p workers O(n log n / p) of them one after the other
+/// if n is large against p; a range that is sorted already, either way, takes n comparisons. Large ranges are
+/// distributed among buckets by all workers at once (detail/sample_sort.hpp); elements whose moves may throw, or of
+/// more than 256 bytes, are sorted by quicksort with tasklets instead, whose first steps are not parallel. Numbers and
+/// other trivially copyable elements of at most 32 bytes are sorted without branches that depend on them
+/// (detail/quick_sort.hpp).
+///
+/// Must be called inside a fiber; the workers are those of its scheduler. `less` is one object that is called by
+/// several workers at the same time. It must be a strict weak ordering (so no NaN among numbers); if not, the order
+/// that results is any, but nothing outside of the range is touched. \throws the first exception that `less` threw: the
+/// range then holds all of its elements in some order. If a move throws, they are all valid, but some may be moved
+/// from. error(invalid_argument) for `last < first`, error(invalid_state) outside a fiber, std::bad_alloc.
 template <std::random_access_iterator It, class Compare = std::less<>>
 void parallel_sort(It first, It last, Compare less = {}, std::source_location made = std::source_location::current()) {
+  using T = std::iter_value_t<It>;
+  static_assert(std::is_same_v<std::iter_reference_t<It>, T&>,
+                "parallel_sort needs iterators to elements that can be changed, each at a place of its own: const "
+                "elements, or those of std::vector<bool>, will not do");
+  static_assert(std::is_invocable_r_v<bool, Compare&, const T&, const T&>,
+                "the comparison of parallel_sort is called with two const elements and returns bool");
   const int workers = detail::check_worker("parallel_sort");
   const auto n = last - first;
   detail::length_of("parallel_sort", range<std::int64_t>(0, static_cast<std::int64_t>(n)));
+  if (n < 2) return;
   if constexpr (std::contiguous_iterator<It>) {
-    auto* begin = std::to_address(first);
-    detail::sorting::parallel_sorter<decltype(begin), Compare>(less, workers, made).sort(begin, begin + n);
+    T* const begin = std::to_address(first);
+    detail::sorting::parallel_sorter<T*, Compare>(less, workers, made).sort(begin, begin + n);
   } else {
     detail::sorting::parallel_sorter<It, Compare>(less, workers, made).sort(first, last);
   }

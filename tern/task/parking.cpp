@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tern/task/detail/parking.hpp>
 
-#include <climits>
+#include <ctime>
 
 #include <linux/futex.h>
 #include <linux/membarrier.h>
@@ -22,9 +22,10 @@ void asymmetric_barrier::operator()() const noexcept {
   std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
-void bed::sleep() noexcept {
+void bed::sleep(std::chrono::microseconds at_most) noexcept {
+  const timespec limit{at_most.count() / 1'000'000, at_most.count() % 1'000'000 * 1000};
   // Returns at once if the state has changed; interrupted sleeps are found out by the caller, who looks again.
-  syscall(SYS_futex, &state_, FUTEX_WAIT_PRIVATE, drowsy, nullptr, nullptr, 0);
+  syscall(SYS_futex, &state_, FUTEX_WAIT_PRIVATE, drowsy, at_most.count() > 0 ? &limit : nullptr, nullptr, 0);
 }
 
 void bed::wake_thread() noexcept { syscall(SYS_futex, &state_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0); }

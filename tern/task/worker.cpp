@@ -31,6 +31,8 @@ constexpr int most_idle_runners = 16;  // of one worker
 constexpr double force_after = 500e-6; // seconds that a worker which never sleeps waits for what others keep private
 // Worker 0 looks at its events so often even if nobody rings: it bounds the damage of a wake-up lost by the outside.
 constexpr std::chrono::milliseconds longest_sleep{50};
+// When a fiber has yielded on a worker that may or may not be in a long body by now.
+constexpr std::chrono::microseconds look_again{500};
 
 unsigned next_random(worker& w) noexcept { // xorshift (Marsaglia 2003)
   unsigned x = w.random;
@@ -51,7 +53,8 @@ void to_idle_runners(fiber* f, void*) {
   w->idle_runners = f;
 }
 
-void make_ready(fiber* f, void*) { this_worker()->box.push_ready(f); }
+void make_ready(fiber* f, void*) { f->home->ready(f); }
+void to_come_back(fiber* f, void*) { this_worker()->comes_back = f; }
 
 void to_spawners(fiber* f, void*) { this_worker()->box.push_spawner(f); }
 
@@ -85,10 +88,10 @@ bool worker_base::catch_breath() noexcept {
 
 worker_base* worker_base::give_way() noexcept {
   auto* w = static_cast<worker*>(this);
-  const bool events = w->index == 0 && w->home->cfg.events;
-  if (!events && !w->box.has_ready() && !w->box.has_yielded() && !w->box.has_spawner() && home->outside.empty())
-    return this;
-  leave(make_ready, nullptr);
+  if (w->box.has_ready() || w->box.has_yielded() || w->box.has_spawner() || !home->outside.empty())
+    leave(make_ready, nullptr);
+  else if (w->index == 0 && home->cfg.events)
+    leave(to_come_back, nullptr);
   return this_worker_base();
 }
 
@@ -363,6 +366,7 @@ bool scheduler_core::force_some(worker& w) {
   for (std::size_t i = 0; i < workers.size(); ++i)
     if (w.prepared[i] != 0 && workers[i]->deque.force(w.prepared[i])) {
       event_counts::add(w.counts.forced);
+      notify(); // what sleepers had asked for has been answered: they will not be told by the owner
       return steal_from(w, *workers[i]);
     }
   return false;
@@ -370,6 +374,11 @@ bool scheduler_core::force_some(worker& w) {
 
 bool scheduler_core::step(worker& w) {
   const bool has_events = w.index == 0 && cfg.events;
+  if (fiber* f = std::exchange(w.comes_back, nullptr)) { // nobody else knows of it, so nothing may come between
+    poll(w);
+    run_fiber(w, f);
+    return true;
+  }
   if (has_events && (--poll_in <= 0 || w.fair)) poll(w);
   const unsigned turn = w.turns.load(std::memory_order_relaxed) + 1;
   w.turns.store(turn, std::memory_order_relaxed);
@@ -458,22 +467,26 @@ void scheduler_core::wake_all() noexcept {
   for (auto& w : workers) wake(*w);
 }
 
-// After the barrier: everything that others can have made visible, and what only they can see.
-bool scheduler_core::anything_to_do(worker& w) {
+// After the barrier: everything that others can have made visible, and what only they can see. Each worker's deque
+// before its boxes: an owner that goes from what it puts into a box into a long body has changed its deque in between.
+bool scheduler_core::anything_to_do(worker& w, bool& perhaps) {
+  perhaps = false;
   if (over.load(std::memory_order_seq_cst) || !outside.empty()) return true;
   for (std::size_t i = 0; i < workers.size(); ++i) {
     worker& other = *workers[i];
-    if (other.box.has_ready()) return true;
-    if (&other == &w ? w.box.has_yielded() : has_stranded_yielded(w, other)) return true;
-    if (other.box.has_spawner() && other.deque.size() <= split_deque::relaxed_at) return true;
     if (other.deque.has_public()) return true;
-    if (&other == &w) continue;
-    // Something was public when we asked, and the owner has taken it back without knowing that we want it: ask again.
-    if (w.prepared[i] == 0) return true;
-    if (other.deque.has_private() && other.deque.force(w.prepared[i])) {
-      event_counts::add(w.counts.forced);
-      return true;
+    if (&other != &w) {
+      // Something was public when we asked, and the owner has taken it back without knowing that we want it: ask again.
+      if (w.prepared[i] == 0) return true;
+      if (other.deque.has_private() && other.deque.force(w.prepared[i])) {
+        event_counts::add(w.counts.forced);
+        return true;
+      }
     }
+    if (other.box.has_ready()) return true;
+    if (other.box.has_spawner() && other.deque.size() <= split_deque::relaxed_at) return true;
+    if (&other == &w ? w.box.has_yielded() : has_stranded_yielded(w, other)) return true;
+    perhaps = perhaps || other.box.has_yielded(); // its owner will come back to it, or not: one look cannot tell
   }
   return cfg.source && cfg.source->has_work();
 }
@@ -492,7 +505,8 @@ bool scheduler_core::park(worker& w) {
   for (std::size_t i = 0; i < workers.size(); ++i)
     w.prepared[i] = workers[i].get() == &w ? 0 : workers[i]->deque.prepare_force();
   barrier();
-  if (!anything_to_do(w)) {
+  bool perhaps = false;
+  if (!anything_to_do(w, perhaps)) {
     if (stopping.load(std::memory_order_seq_cst) && all_asleep()) {
       // The last one. All others have found nothing since and sleep, and only a worker makes work for workers now.
       over.store(true, std::memory_order_seq_cst);
@@ -500,10 +514,11 @@ bool scheduler_core::park(worker& w) {
     } else {
       event_counts::add(w.counts.parks);
       observe(w, worker_event::park);
+      const std::chrono::microseconds at_most = perhaps ? look_again : longest_sleep;
       if (w.index == 0 && cfg.events)
-        cfg.events->wait(longest_sleep);
+        cfg.events->wait(at_most);
       else
-        w.sleep.sleep();
+        w.sleep.sleep(perhaps ? at_most : std::chrono::microseconds::zero());
       observe(w, worker_event::wake);
     }
   }

@@ -85,7 +85,8 @@ struct scheduler_core {
   void keep_loot(worker& w, unsigned n);
   /// Sleeps if there is really nothing. \return false if the run is over.
   bool park(worker& w);
-  bool anything_to_do(worker& w);
+  /// \param perhaps there may be something that cannot be told yet.
+  bool anything_to_do(worker& w, bool& perhaps);
   bool all_asleep() const noexcept;
   void found_work(worker& w) noexcept;
   /// There is work that others may take: wakes somebody if nobody looks for any. Any thread.

@@ -5,6 +5,7 @@
 /// are needed.
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 
 namespace tern::detail {
@@ -40,8 +41,8 @@ public:
     if (!by_itself) state_.store(awake, std::memory_order_relaxed);
     return by_itself;
   }
-  /// Sleeps until roused. May return early.
-  void sleep() noexcept;
+  /// Sleeps until roused, or for `at_most` if that is not 0. May return early.
+  void sleep(std::chrono::microseconds at_most) noexcept;
   bool is_drowsy() const noexcept { return state_.load(std::memory_order_seq_cst) == drowsy; }
   /// \return whether the worker was drowsy and now will wake; `wake_thread` must follow if it sleeps here.
   bool rouse() noexcept {

@@ -135,23 +135,27 @@ public:
   bool equal(std::size_t bucket) const noexcept { return own_ && bucket % 2 == 1 && bucket != buckets() - 1; }
 
   template <std::size_t N, class It> void find(It element, Less& less, std::uint32_t* bucket) const {
+    using difference = std::iter_difference_t<It>;
+    const unsigned log = log_; // the compiler cannot know that writing to `bucket` does not change it
+    const bool own = own_;
     std::size_t at[N];
 #pragma GCC unroll 16
     for (std::size_t i = 0; i < N; ++i) at[i] = 1;
-    for (unsigned level = 0; level < log_; ++level) {
+    for (unsigned level = 0; level < log; ++level) {
 #pragma GCC unroll 16
-      for (std::size_t i = 0; i < N; ++i)
-        at[i] = 2 * at[i] +
-                static_cast<std::size_t>(less(get(tree_, at[i]), element[static_cast<std::iter_difference_t<It>>(i)]));
+      for (std::size_t i = 0; i < N; ++i) {
+        const bool right = less(get(tree_, at[i]), std::as_const(element[static_cast<difference>(i)]));
+        at[i] = 2 * at[i] + right;
+      }
     }
-#pragma GCC unroll 16
-    for (std::size_t i = 0; i < N; ++i) bucket[i] = static_cast<std::uint32_t>(at[i] - (std::size_t{1} << log_));
-    if (own_) {
-#pragma GCC unroll 16
-      for (std::size_t i = 0; i < N; ++i)
-        bucket[i] = 2 * bucket[i] + static_cast<std::uint32_t>(!less(
-                                        element[static_cast<std::iter_difference_t<It>>(i)], get(sorted_, bucket[i])));
+    for (std::size_t i = 0; i < N; ++i) at[i] -= std::size_t{1} << log;
+    if (own) {
+      for (std::size_t i = 0; i < N; ++i) {
+        const bool lower = less(std::as_const(element[static_cast<difference>(i)]), get(sorted_, at[i]));
+        at[i] = 2 * at[i] + !lower;
+      }
     }
+    for (std::size_t i = 0; i < N; ++i) bucket[i] = static_cast<std::uint32_t>(at[i]);
   }
 
 private:
@@ -165,7 +169,7 @@ private:
     if constexpr (copied)
       std::construct_at(place, value);
     else
-      std::construct_at(place, &value);
+      std::construct_at(place, std::addressof(value));
   }
   static const T& get(const nodes& in, std::size_t i) {
     if constexpr (copied)
@@ -225,6 +229,8 @@ public:
   bool equal(std::size_t b) const noexcept { return tree_.equal(b); }
 
 private:
+  // The steps are not inlined: each is called from two places, in tasklets and by who spawns them.
+
   static constexpr std::uint16_t empty = std::numeric_limits<std::uint16_t>::max();
 
   struct alignas(cache_line) stripe {
@@ -265,11 +271,9 @@ private:
 
   void cut_stripes(std::size_t stripes) {
     const std::size_t blocks = n_ / length;
-    label_.resize(blocks + 1);
-    sample_bucket_.resize(most_samples);
-    splitters_.resize(most_buckets);
-    shares_.resize(stripes);
-    stripes_.resize(stripes);
+    label_.assign(blocks + 1, empty);
+    shares_ = std::vector<share>(stripes);
+    stripes_ = std::vector<stripe>(stripes);
     for (std::size_t i = 0; i < stripes; ++i) {
       const std::size_t begin = blocks * i / stripes * length;
       stripes_[i] = {begin, begin, i + 1 < stripes ? blocks * (i + 1) / stripes * length : n_};
@@ -315,7 +319,7 @@ private:
     s.write += length;
   }
 
-  void distribute(std::size_t i, Less& less) {
+  [[gnu::noinline]] void distribute(std::size_t i, Less& less) {
     constexpr std::size_t batch = 16;
     stripe& s = stripes_[i];
     buffers<T>& m = *memory_[i];
@@ -359,15 +363,10 @@ private:
       cursors_[b].blocks = blocks;
     }
     begin_[buckets()] = before;
-    for (std::size_t i = 0; i < stripes_.size(); ++i) {
-      const std::size_t end = i + 1 < stripes_.size() ? n_ / length * (i + 1) / stripes_.size() : label_.size();
-      std::fill(label_.begin() + static_cast<std::ptrdiff_t>(stripes_[i].write / length),
-                label_.begin() + static_cast<std::ptrdiff_t>(end), empty);
-    }
   }
 
   /// Brings the blocks that lie in each bucket's part of the range, whosever they are, to its beginning.
-  void close_gaps(std::size_t i) noexcept {
+  [[gnu::noinline]] void close_gaps(std::size_t i) noexcept {
     const std::size_t end = buckets() * (i + 1) / stripes_.size();
     for (std::size_t b = buckets() * i / stripes_.size(); b < end; ++b) {
       const std::size_t begin = first_block(b);
@@ -384,7 +383,7 @@ private:
     }
   }
 
-  template <bool Shared> void permute(std::size_t i) noexcept {
+  template <bool Shared> [[gnu::noinline]] void permute(std::size_t i) noexcept {
     T* const held = memory_[i]->spare();
     // The workers begin at different buckets. Who has been through all of them has left no block unclaimed.
     for (std::size_t j = 0, b = buckets() * i / stripes_.size(); j < buckets(); ++j, b = (b + 1) % buckets()) {
@@ -449,7 +448,7 @@ private:
     }
   }
 
-  void place_rest(std::size_t i) noexcept {
+  [[gnu::noinline]] void place_rest(std::size_t i) noexcept {
     const share& mine = shares_[i];
     for (std::size_t b = mine.begin; b < mine.end; ++b) {
       const std::size_t begin = begin_[b], end = begin_[b + 1];
@@ -492,10 +491,10 @@ private:
   classifier<T, Less> tree_;
   raw_memory<T> sample_{most_samples};
   std::size_t samples_ = 0;
-  std::vector<std::uint32_t> splitters_;     // which of the sample
-  std::vector<std::uint32_t> sample_bucket_; // of each of the sample
-  std::vector<std::uint16_t> label_;         // of each block: its bucket, or `empty`
-  std::size_t begin_[most_buckets + 1] = {}; // of each bucket
+  std::uint32_t splitters_[most_buckets];     // which of the sample
+  std::uint32_t sample_bucket_[most_samples]; // of each of the sample
+  std::vector<std::uint16_t> label_;          // of each block: its bucket, or `empty`
+  std::size_t begin_[most_buckets + 1];       // of each bucket
   std::vector<cursor> cursors_ = std::vector<cursor>(most_buckets);
   raw_memory<T> overflow_{length}; // the last block, where the range has not room for all of it
   std::vector<share> shares_;

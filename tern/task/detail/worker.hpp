@@ -102,7 +102,8 @@ struct worker : worker_base {
   int idle_runner_count = 0;
   int breath_length = 1; // tasklets between two looks at the clock
   double slice_began = 0;
-  bool fair = false; // those that others run before shall have a turn
+  fiber* comes_back = nullptr; // that gave way to the events only
+  bool fair = false;           // those that others run before shall have a turn
   unsigned fair_turns = 0;
   std::atomic<unsigned> turns{0};   // written by this worker only: that it moves shows that it is in no long body
   std::vector<unsigned> seen_turns; // of the others

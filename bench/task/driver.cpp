@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/task/driver.hpp"
+
+#include "bench/harness.hpp"
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#ifndef BENCH_TASK_TERN
+#error "define BENCH_TASK_TERN, _TBB, _LIBOMP and _LIBGOMP as the paths of the sides; empty: not built"
+#endif
+
+namespace tern::bench::task {
+
+const side& side_named(const std::string& name) {
+  static const std::vector<side> sides{
+      {"tern", BENCH_TASK_TERN, "", ""},
+      {"TBB", BENCH_TASK_TBB, "libtbb-dev", ""},
+      {"libomp", BENCH_TASK_LIBOMP, "clang-19 and libomp-19-dev", ""},
+      {"libomp turnaround", BENCH_TASK_LIBOMP, "clang-19 and libomp-19-dev", "KMP_LIBRARY=turnaround"},
+      {"libgomp", BENCH_TASK_LIBGOMP, "g++", ""},
+  };
+  for (const side& s : sides)
+    if (s.name == name) return s;
+  throw std::invalid_argument("no side is called " + name);
+}
+
+namespace {
+
+std::runtime_error system_error(const std::string& what) {
+  return std::runtime_error(what + ": " + std::strerror(errno));
+}
+
+/// What this process was told about the runtimes is not meant for a comparison.
+std::vector<std::string> clean_environment() {
+  std::vector<std::string> kept;
+  for (char** one = environ; *one; ++one) {
+    const std::string_view variable = *one;
+    bool meant = false;
+    for (const std::string_view prefix : {"OMP_", "KMP_", "GOMP_", "LIBOMP_", "TBB_", "TERN_"})
+      meant = meant || variable.starts_with(prefix);
+    if (!meant) kept.emplace_back(variable);
+  }
+  return kept;
+}
+
+std::vector<char*> pointers(std::vector<std::string>& strings) {
+  std::vector<char*> all;
+  for (auto& one : strings) all.push_back(one.data());
+  all.push_back(nullptr);
+  return all;
+}
+
+} // namespace
+
+child::child(const side& s, const std::string& benchmark, int workers, std::size_t size, std::chrono::seconds patience)
+    : what_(s.name + ", " + benchmark + ", " + std::to_string(workers) + " workers, size " + std::to_string(size)),
+      patience_(patience) {
+  if (s.path.empty()) throw absent(s.name + " is not there: install " + s.needs + " and configure again");
+  if (access(s.path.c_str(), X_OK) != 0) throw absent(s.path + ": " + std::strerror(errno));
+  std::vector<std::string> words{s.path, benchmark, std::to_string(workers), std::to_string(size)};
+  std::vector<std::string> environment = clean_environment();
+  if (!s.setting.empty()) environment.push_back(s.setting);
+  const std::vector<char*> argv = pointers(words), envp = pointers(environment);
+  std::array<int, 2> in{}, out{};
+  if (pipe2(in.data(), O_CLOEXEC) != 0) throw system_error("no pipe");
+  if (pipe2(out.data(), O_CLOEXEC) != 0) throw system_error("no pipe");
+  pid_ = fork();
+  if (pid_ < 0) throw system_error("cannot start a process");
+  if (pid_ == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL); // reaches also those that are stopped
+    dup2(in[0], STDIN_FILENO);
+    dup2(out[1], STDOUT_FILENO);
+    execve(s.path.c_str(), argv.data(), envp.data());
+    _exit(127);
+  }
+  close(in[0]);
+  close(out[1]);
+  to_ = in[1];
+  from_ = out[0];
+  try {
+    if (const std::string first = line(); first != "ready") throw std::runtime_error(what_ + ": " + first);
+    stop();
+  } catch (...) {
+    end();
+    throw;
+  }
+}
+
+int child::end() noexcept {
+  int status = 0;
+  if (pid_ < 0) return status;
+  // Killed, not asked to end: it may be stopped, or busy for a long time yet.
+  kill(pid_, SIGKILL);
+  while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+  }
+  pid_ = -1;
+  close(to_);
+  close(from_);
+  return status;
+}
+
+void child::stop() {
+  kill(pid_, SIGSTOP);
+  int status = 0;
+  while (waitpid(pid_, &status, WUNTRACED) < 0 && errno == EINTR) {
+  }
+}
+
+void child::gone() {
+  const int status = end();
+  const std::string how = WIFEXITED(status) ? "with code " + std::to_string(WEXITSTATUS(status))
+                                            : "by signal " + std::to_string(WTERMSIG(status));
+  throw std::runtime_error(what_ + ": it ended without an answer, " + how);
+}
+
+std::string child::line() {
+  const auto end = std::chrono::steady_clock::now() + patience_;
+  for (;;) {
+    if (const auto newline = read_.find('\n'); newline != std::string::npos) {
+      std::string first = read_.substr(0, newline);
+      read_.erase(0, newline + 1);
+      return first;
+    }
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+    pollfd waiting{from_, POLLIN, 0};
+    if (left.count() <= 0) throw too_slow(what_ + ": no answer in " + std::to_string(patience_.count()) + " s");
+    if (poll(&waiting, 1, static_cast<int>(left.count())) <= 0) continue;
+    std::array<char, 4096> buffer;
+    const ssize_t n = read(from_, buffer.data(), buffer.size());
+    if (n > 0)
+      read_.append(buffer.data(), static_cast<std::size_t>(n));
+    else if (n == 0 || errno != EINTR)
+      gone();
+  }
+}
+
+double child::ask() {
+  kill(pid_, SIGCONT);
+  const char go = '\n';
+  if (write(to_, &go, 1) != 1) gone();
+  const std::string answer = line();
+  stop();
+  char* rest = nullptr;
+  const double seconds = std::strtod(answer.c_str(), &rest);
+  if (rest == answer.c_str() || *rest) throw std::runtime_error(what_ + ": " + answer);
+  return seconds;
+}
+
+double children::ask(const std::string& metric, const question& q) {
+  if (metric != metric_) running_.clear();
+  metric_ = metric;
+  auto& one = running_[q];
+  if (!one) one = std::make_unique<child>(side_named(q.side), q.benchmark, q.workers, q.size);
+  return one->ask();
+}
+
+} // namespace tern::bench::task

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Tasks against TBB, OpenMP (LLVM's and GNU's runtime) and libstdc++'s parallel mode (docs/results/task.md). Each
+/// runtime is a child process of its own; what is compared is what those report. `--growth FILE [MOST]` instead studies
+/// how costs grow (growth.hpp).
+
+#include "bench/harness.hpp"
+#include "bench/task/driver.hpp"
+#include "bench/task/growth.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace {
+
+using tern::bench::metric;
+using tern::bench::task::children;
+using tern::bench::task::question;
+using tern::bench::task::side_named;
+
+/// Who else can do it: sides, and for each what the benchmark is called there ("" is as ours).
+struct rival {
+  std::string side, benchmark;
+};
+
+struct comparison {
+  std::string name;
+  std::optional<double> target;
+  std::string benchmark;
+  int workers;
+  std::size_t size;
+  std::vector<rival> rivals;
+};
+
+std::string describe(const std::vector<rival>& rivals) {
+  std::string all;
+  for (const rival& r : rivals)
+    all += (all.empty() ? "" : ", ") + r.side + (r.benchmark.empty() ? "" : " " + r.benchmark);
+  return rivals.size() > 1 ? "faster of " + all : all;
+}
+
+/// Ours in ms against the fastest of the rivals that are there, all of them measured each time.
+metric compare(children& running, comparison c) {
+  std::vector<rival> there;
+  for (const rival& r : c.rivals)
+    if (!side_named(r.side).path.empty()) there.push_back(r);
+  if (there.empty()) there = c.rivals; // asking them tells what is missing
+  const std::string name = describe(there);
+  const auto ask = [c, &running](const std::string& side, const std::string& benchmark) {
+    const std::string& what = benchmark.empty() ? c.benchmark : benchmark;
+    return running.ask(c.name, question{side, what, c.workers, c.size}) * 1e3;
+  };
+  return {.name = c.name,
+          .unit = "ms",
+          .target = c.target,
+          .rival_name = name,
+          .ours = [ask] { return ask("tern", ""); },
+          .rival =
+              [ask, there] {
+                double best = std::numeric_limits<double>::infinity();
+                for (const rival& r : there) best = std::min(best, ask(r.side, r.benchmark));
+                return best;
+              }};
+}
+
+/// Ours against a fixed value.
+metric limit(children& running, const std::string& name, const std::string& unit, double factor, double target,
+             const std::string& rival, double value, const question& q) {
+  return {.name = name,
+          .unit = unit,
+          .target = target,
+          .rival_name = rival,
+          .ours = [=, &running] { return running.ask(name, q) * factor; },
+          .rival = tern::bench::budget(value)};
+}
+
+std::vector<metric> metrics(children& running) {
+  const std::vector<rival> tbb{{"TBB", ""}}, openmp{{"libomp", ""}, {"libgomp", ""}},
+      all{{"TBB", ""}, {"libomp", ""}, {"libgomp", ""}};
+  std::vector<metric> list;
+  const auto add = [&](comparison c) { list.push_back(compare(running, std::move(c))); };
+  constexpr std::size_t million = 1'000'000;
+
+  // Recursion to the end. OpenMP's runtimes get a smaller number, or they would take half a minute a time.
+  add({"task.fib.tbb.1w", 0.12, "fib", 1, 35, tbb});
+  add({"task.fib.tbb.2w", 0.12, "fib", 2, 35, tbb});
+  add({"task.fib.tbb.context.1w", {}, "fib", 1, 35, {{"TBB", "fib_one_context"}}});
+  add({"task.fib.tbb.context.2w", {}, "fib", 2, 35, {{"TBB", "fib_one_context"}}});
+  add({"task.fib.omp.1w", 0.25, "fib", 1, 30, openmp});
+  add({"task.fib.omp.2w", 0.10, "fib", 2, 30, {{"libomp", ""}, {"libomp turnaround", ""}, {"libgomp", ""}}});
+
+  add({"task.empty.1w", 0.15, "empty", 1, million, tbb});
+  add({"task.empty.2w", 0.35, "empty", 2, million, tbb});
+  list.push_back(limit(running, "task.burst.2w", "ms", 1e3, 1.05, "ideal", 8, {"tern", "burst", 2, 8}));
+  add({"task.burst.tbb.2w", {}, "burst", 2, 8, tbb});
+
+  add({"task.for.dense.tbb.2w", 1.03, "dense", 2, 100 * million, {{"TBB", ""}, {"TBB", "dense_static"}}});
+  add({"task.for.dense.omp.2w", 1.03, "dense", 2, 100 * million, openmp});
+  add({"task.for.mandelbrot.tbb.2w", 1.00, "mandelbrot", 2, 1000, tbb});
+  add({"task.for.mandelbrot.omp.2w", 1.00, "mandelbrot", 2, 1000, openmp});
+  add({"task.for.pareto.tbb.2w", 1.00, "pareto", 2, 100'000, tbb});
+  add({"task.for.pareto.omp.2w", 1.00, "pareto", 2, 100'000, openmp});
+  add({"task.sort.2w", 1.00, "sort", 2, 50 * million, {{"TBB", ""}, {"libgomp", ""}}});
+  add({"task.fft.2w", 1.03, "fft", 2, std::size_t{1} << 24, all});
+  add({"task.alignment.2w", 1.03, "alignment", 2, 100, all});
+
+  for (const std::string shape : {"chain", "wide", "random"}) {
+    add({"task.graph." + shape + ".1w", {}, shape, 1, 100'000, tbb});
+    add({"task.graph." + shape + ".2w", 0.5, shape, 2, 100'000, tbb});
+  }
+  // Five seconds in which nothing happens.
+  list.push_back(limit(running, "task.idle.2w", "cores", 1, 1, "budget", 0.01, {"tern", "idle", 2, 5000}));
+  return list;
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_IGN); // a side that has died is reported, not died of
+  if (argc >= 3 && std::string_view(argv[1]) == "--growth") {
+    try {
+      return tern::bench::task::growth(argv[2], argc > 3 ? std::strtoull(argv[3], nullptr, 10) : 10'000'000);
+    } catch (const std::exception& e) {
+      std::fprintf(stderr, "%s: %s\n", argv[0], e.what());
+      return 1;
+    }
+  }
+  children running;
+  return tern::bench::run(argc, argv, metrics(running));
+}

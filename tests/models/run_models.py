@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks the models of this folder with SPIN: right ones must be right, broken ones must be found out.
+
+One line each. The exit code is 0 if all is as it should be, 1 if not, 77 if SPIN is not installed.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+MEMORY_MIB = 1800
+SECONDS = 400  # for one search
+DEPTH = 200000
+STORY_LINES = 80
+COMPILER = os.environ.get("CC", "cc").split()
+
+# What must be right: a model and its switches. "cycles": instead of all else, that no run goes on for ever.
+RIGHT = [
+    ("deque", "-DTASKS=3"),
+    ("deque", "-DUNPOPS=0 -DCAPACITY=2"),
+    ("deque", "-DTASKS=3 -DKEEP_WANT"),
+    ("parking", "-DWORKERS=2 -DEARLY=2"),
+    ("parking", "-DWORKERS=2 -DKEEP_WANT"),
+    ("parking", "-DWORKERS=2 -DYIELDS=1"),
+    ("parking", "-DWORKERS=2 -DYIELDS=1", "cycles"),
+    ("parking", "-DFOREIGN=0 -DPUSHES=1 -DYIELDS=1"),
+    ("parking", "-DFOREIGN=0 -DPUSHES=1", "cycles"),
+    ("parking", "-DFOREIGN=0 -DPUSHES=3"),
+    ("parking", "-DFOREIGN=0 -DFORCES=1"),
+    ("parking", "-DFOREIGN=0 -DKEEP_WANT"),
+    ("parking", "-DFOREIGN=0 -DLAST_LOOKS_BEHIND_BARRIER"),
+    ("parking", "-DPUSHES=1"),
+]
+# What must be found out: each of these breaks the model.
+BROKEN = [
+    ("deque", "-DTASKS=3", "NO_TAG NO_BARRIER NO_CAS_ON_WANT NO_CAS_ON_LAST FORCE_ANY"),
+    ("parking", "-DFOREIGN=0", "NO_RECHECK NO_BARRIER NO_FORCE PREPARED_OR_NOTHING LAST_SEARCHER_SILENT LAST_LOOKS "
+                               "LAST_LOOKS_AT_PUBLIC EXACTLY_ZERO COUNT_FIRST COUNTED_TWICE FINISH_EARLY"),
+    ("parking", "-DFOREIGN=0 -DFORCES=1", "FORCE_SILENT"),
+    ("parking", "-DWORKERS=2", "NO_VISITORS"),
+    ("parking", "-DWORKERS=2 -DYIELDS=1", "BOXES_FIRST YIELDED_SLEEP_ON"),
+]
+
+
+class Failure(Exception):
+    pass
+
+
+class Search:
+    """One search through all states of one model, in a folder of its own."""
+
+    def __init__(self, folder: pathlib.Path, model: str, switches: list[str]):
+        self.folder, self.model, self.switches = folder, model, switches
+        folder.mkdir()
+        shutil.copy(HERE / f"{model}.pml", folder)
+        self.call(["spin", *switches, "-a", f"{model}.pml"])
+
+    def call(self, command: list[str]) -> str:
+        done = subprocess.run(command, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              errors="replace", timeout=SECONDS)
+        if done.returncode != 0:
+            raise Failure(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout}")
+        return done.stdout
+
+    def run(self, *defines: str) -> str:
+        """What the search prints at its end, from 'errors: N' on also how many states it saw."""
+        self.call([*COMPILER, "-O1", "-w", "-DCOLLAPSE" if "-DBFS" not in defines else "-DSAFETY",
+                   f"-DMEMLIM={MEMORY_MIB}", *defines, "-o", "pan", "pan.c"])
+        output = self.call(["./pan", f"-m{DEPTH}", *(["-l"] if "-DNP" in defines else [])])
+        if "errors:" not in output:
+            raise Failure(f"the search broke off:\n{output}")
+        return output
+
+    def story(self) -> str:
+        """A counterexample, the shortest if there is memory for a search in breadth."""
+        try:
+            self.run("-DSAFETY", "-DBFS")
+        except (Failure, subprocess.TimeoutExpired):
+            pass  # the one from the search in depth is still there
+        lines = self.call(["spin", *self.switches, "-t", "-B", f"{self.model}.pml"]).splitlines()
+        return "\n".join(lines[-STORY_LINES:])
+
+
+def number(pattern: str, output: str) -> int:
+    match = re.search(pattern, output)
+    return int(match.group(1)) if match else -1
+
+
+def check(folder: pathlib.Path, model: str, switches: str, broken: bool, cycles: bool) -> bool:
+    start = time.monotonic()
+    problem = story = ""
+    states = 0
+    try:
+        search = Search(folder, model, switches.split())
+        output = search.run("-DNP" if cycles else "-DSAFETY")
+        errors, states = number(r"errors: (\d+)", output), number(r"(\d+) states, stored", output)
+        if broken and errors == 0:
+            problem = "the broken model passes"
+        elif not broken and errors != 0:
+            problem, story = "wrong", search.story()
+        elif not broken and re.search(r"Search not completed|max search depth too small|MEMLIM", output):
+            problem = f"did not fit into {MEMORY_MIB} MiB and depth {DEPTH}"
+    except (Failure, subprocess.TimeoutExpired) as e:
+        problem = str(e)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    verdict = "FAILED: " + problem if problem else "found out" if broken else "ends" if cycles else "right"
+    print(f"{model:8} {switches:42} {states:10} states {time.monotonic() - start:6.1f} s  {verdict}", flush=True)
+    if story:
+        print(story, flush=True)
+    return not problem
+
+
+def main() -> int:
+    if not shutil.which("spin"):
+        print("spin is not installed")
+        return 77
+    if not shutil.which(COMPILER[0]):
+        print(f"no C compiler '{COMPILER[0]}', which SPIN's searches are compiled with: set CC")
+        return 1
+    plan = [(model, switches, False, "cycles" in rest) for model, switches, *rest in RIGHT]
+    plan += [(model, f"{switches} -D{flaw}", True, False)
+             for model, switches, flaws in BROKEN for flaw in flaws.split()]
+    failed = 0
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="tern-models-") as folder:
+        for i, (model, switches, broken, cycles) in enumerate(plan):
+            failed += not check(pathlib.Path(folder) / str(i), model, switches, broken, cycles)
+    print(f"{len(plan)} searches, {failed} failed, {time.monotonic() - start:.0f} s")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
