@@ -265,9 +265,9 @@ TEST_P(sort_on, what_a_comparison_throws_arrives_and_no_element_is_lost) {
   });
 }
 
-/// Counts those that live, and those that were moved from when they died.
+/// Counts those that live, and must not be compared after a move from them.
 struct counted {
-  static inline std::atomic<std::int64_t> alive{0}, copies_until_throw{std::numeric_limits<std::int64_t>::max()};
+  static inline std::atomic<std::int64_t> alive{0};
   int key = 0;
   explicit counted(int k) : key(k) { ++alive; }
   counted(counted&& other) noexcept : key(std::exchange(other.key, -1)) { ++alive; }
