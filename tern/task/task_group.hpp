@@ -105,8 +105,12 @@ public:
     auto* w = static_cast<detail::worker_base*>(here);
     state_.waited.store(true, std::memory_order_relaxed);
     while (state_.out > 0) {
-      detail::tasklet* t = w->pop();
-      if (!t) break;
+      bool sure = false;
+      detail::tasklet* t = w->deque.pop_fast(sure);
+      if (!sure) [[unlikely]] {
+        t = w->pop_slow();
+        if (!t) break;
+      }
       if (t->group != &state_) [[unlikely]] { // not ours: it may block on what we hold
         w->unpop(t);
         break;

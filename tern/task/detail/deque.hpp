@@ -115,9 +115,9 @@ public:
 
 private:
   static constexpr std::uint16_t mask = capacity - 1;
-  static constexpr std::uint64_t want_bit = std::uint64_t{1} << 32;
-  static constexpr std::uint64_t tag_one = std::uint64_t{1} << 33; // 31 bits: 2^31 changes while one thief stands still
-  static constexpr std::uint64_t tag_mask = ~(tag_one - 1);
+  static constexpr std::uint64_t want_bit = std::uint64_t{1} << 63; // the sign: cheap to test
+  static constexpr std::uint64_t tag_one = std::uint64_t{1} << 32; // 31 bits: 2^31 changes while one thief stands still
+  static constexpr std::uint64_t tag_mask = ~(tag_one - 1) & ~want_bit;
 
   static std::uint16_t top(std::uint64_t v) noexcept { return static_cast<std::uint16_t>(v); }
   static std::uint16_t split(std::uint64_t v) noexcept { return static_cast<std::uint16_t>(v >> 16); }
