@@ -112,8 +112,9 @@ int child::end() noexcept {
 
 void child::stop() {
   kill(pid_, SIGSTOP);
-  int status = 0;
-  while (waitpid(pid_, &status, WUNTRACED) < 0 && errno == EINTR) {
+  // Waits, but leaves one that has ended in the table: its number must not become somebody else's yet.
+  siginfo_t info;
+  while (waitid(P_PID, static_cast<id_t>(pid_), &info, WSTOPPED | WEXITED | WNOWAIT) < 0 && errno == EINTR) {
   }
 }
 
@@ -146,6 +147,7 @@ std::string child::line() {
 }
 
 double child::ask() {
+  if (pid_ < 0) throw std::runtime_error(what_ + ": it has ended"); // and a signal to -1 would reach everybody
   kill(pid_, SIGCONT);
   const char go = '\n';
   if (write(to_, &go, 1) != 1) gone();

@@ -78,6 +78,15 @@ TEST_P(with_workers, for_does_not_hide_the_rest_behind_a_body) {
   });
 }
 
+// Chunks grow until they take some microseconds, also if the length is no power of two.
+TEST_P(with_workers, for_does_not_get_stuck_at_tiny_chunks) {
+  run([] {
+    std::atomic<int> chunks{0};
+    parallel_for(0, 100'000'007, [&](range<int>) { chunks.fetch_add(1, std::memory_order_relaxed); });
+    EXPECT_LT(chunks, 100'000);
+  });
+}
+
 TEST_P(with_workers, for_over_boxes) {
   run([] {
     std::vector<std::atomic<int>> hit(37 * 53);
