@@ -31,8 +31,8 @@ namespace tern::detail::sorting {
 
 /// So cheap to copy that a copy too many costs less than a branch that is foretold wrongly.
 template <class T>
-inline constexpr bool cheap = std::is_trivially_copyable_v<T>&& std::is_trivially_copy_constructible_v<T>&&
-                                  std::is_trivially_copy_assignable_v<T> &&
+inline constexpr bool cheap = std::conjunction_v<std::is_trivially_copyable<T>, std::is_trivially_copy_constructible<T>,
+                                                 std::is_trivially_copy_assignable<T>> &&
                               sizeof(T) <= 32;
 
 template <class T, class Less>
@@ -44,9 +44,9 @@ inline constexpr bool descending = std::is_same_v<Less, std::greater<>> || std::
 
 /// Numbers that every processor's vector registers can compare.
 template <class T, class Less>
-inline constexpr bool in_lanes = (std::is_floating_point_v<T> || (std::is_integral_v<T> && std::is_signed_v<T>)) &&
-                                 (sizeof(T) == 4 || (sizeof(T) == 8 && std::is_floating_point_v<T>)) &&
-                                 (ascending<T, Less> || descending<T, Less>);
+inline constexpr bool
+    in_lanes = std::disjunction_v<std::is_same<T, double>, std::is_same<T, float>, std::is_same<T, std::int32_t>> &&
+               (ascending<T, Less> || descending<T, Less>);
 
 /// For each number of elements up to 16, which pairs to compare.
 struct network_table {
@@ -152,17 +152,15 @@ private:
   }
 
   template <std::size_t Rows> [[gnu::always_inline]] static void sort_columns(row* x) {
-    constexpr auto& net = []() -> auto& {
-      if constexpr (Rows == 16)
-        return network_16;
-      else if constexpr (Rows == 8)
-        return network_8;
-      else
-        return network_4;
-    }
-    ();
-    [&]<std::size_t... I>(std::index_sequence<I...>) { (exchange(x[net[I].low], x[net[I].high]), ...); }
-    (std::make_index_sequence<std::size(net)>());
+    const auto steps = [x]<std::size_t... I>(const auto& net, std::index_sequence<I...>) {
+      (exchange(x[net[I].low], x[net[I].high]), ...);
+    };
+    if constexpr (Rows == 16)
+      steps(network_16, std::make_index_sequence<60>());
+    else if constexpr (Rows == 8)
+      steps(network_8, std::make_index_sequence<19>());
+    else
+      steps(network_4, std::make_index_sequence<5>());
   }
   /// Sorts columns that are bitonic.
   template <std::size_t Rows> [[gnu::always_inline]] static void merge_columns(row* x) {
@@ -174,8 +172,7 @@ private:
   }
   /// Merges sorted columns to one sequence, which goes on from the foot of each column to the head of the next.
   template <std::size_t Rows> [[gnu::always_inline]] static void join_columns(row* x) {
-    // Comparing one column with the next one upside down leaves the lesser half in the first, the greater in the
-    // second.
+    // Comparing a column with the next one upside down leaves the lesser half in one, the greater in the other.
     for (std::size_t i = 0; i < Rows / 2; ++i) {
       row &upper = x[i], &lower = x[Rows - 1 - i];
       if constexpr (width == 2) {
@@ -348,8 +345,7 @@ template <class It, class Less> void sort_short(It first, It last, Less& less) {
   }
 }
 template <class It, class Less>
-inline constexpr std::iter_difference_t<It> shortest =
-    in_lanes<std::iter_value_t<It>, Less>&& std::is_pointer_v<It> ? 32 : 16;
+inline constexpr std::iter_difference_t<It> shortest = in_lanes<std::remove_pointer_t<It>, Less> ? 32 : 16;
 
 template <class It, class Less> It median(It a, It b, It c, Less& less) {
   if (less(*b, *a)) std::swap(a, b);
@@ -372,6 +368,11 @@ template <class It, class Less> void choose_pivot(It first, It last, Less& less)
   std::iter_swap(first, middle);
 }
 
+/// Not of an element with itself: that would move from what was moved from.
+template <class It> void swap_different(It a, It b) {
+  if (a != b) std::iter_swap(a, b);
+}
+
 /// Breaks up patterns that misled the choice of a pivot.
 template <class It> void scatter(It first, It last) {
   const auto n = last - first;
@@ -380,8 +381,8 @@ template <class It> void scatter(It first, It last) {
   for (const auto at : {n / 4, n / 2, n - 1 - n / 4})
     for (auto i = at - 1; i <= at + 1; ++i) {
       random = random * 6364136223846793005u + 1442695040888963407u;
-      std::iter_swap(first + i,
-                     first + static_cast<std::iter_difference_t<It>>((random >> 33) % static_cast<std::uint64_t>(n)));
+      const auto other = (random >> 33) % static_cast<std::uint64_t>(n);
+      sorting::swap_different(first + i, first + static_cast<std::iter_difference_t<It>>(other));
     }
 }
 
@@ -398,7 +399,7 @@ template <class It, class Less> std::pair<It, It> split(It first, It last, Less&
   if (after && !less(*(first - 1), pivot))
     return {first, sorting::partition(first + 1, last, [&](const T& x) { return !less(pivot, x); })};
   const It cut = sorting::partition(first + 1, last, [&](const T& x) { return less(x, pivot); }) - 1;
-  std::iter_swap(first, cut);
+  sorting::swap_different(first, cut);
   if (std::min(cut - first, last - cut) < (last - first) / 8) {
     --patience_left;
     sorting::scatter(first, cut);

@@ -7,11 +7,10 @@
 /// After Axtmann, Witt, Ferizovic, Sanders, "Engineering In-place (Shared-memory) Sorting Algorithms", 2022 (IPS4o);
 /// the search for an element's bucket without branches is Sanders and Winkel's, "Super Scalar Sample Sort", 2004.
 ///
-/// 1. Splitters: a sorted sample is taken out of the range; every so manieth of it separates two buckets.
-/// 2. Distribution: each worker reads a stripe of the range, and puts each element into its bucket's buffer of one
-/// block;
-///    full buffers go back to the front of the stripe, where all has been read. So the range turns into blocks of
-///    elements of one bucket each, and as many empty places as there are elements in buffers.
+/// 1. Splitters: a sorted sample is taken out of the range; every eighth of it separates two buckets.
+/// 2. Distribution: each worker reads a stripe of the range, and puts each element into its bucket's buffer of a block;
+///    full ones go back to the front of the stripe, where all has been read. So the range turns into blocks of elements
+///    of one bucket each, and as many empty places as there are elements in buffers.
 /// 3. Permutation: blocks are exchanged until each lies inside its bucket, all workers at once.
 /// 4. Rest: what is left in the buffers, and what of a bucket's last block lies beyond its end, fills its gaps.
 ///
@@ -44,8 +43,9 @@ inline constexpr std::size_t cache_line = 64;
 /// Elements that can be distributed: a move that throws would leave gaps that nobody knows of; large ones would need
 /// large buffers.
 template <class T>
-inline constexpr bool distributable = std::is_nothrow_move_constructible_v<T>&& std::is_nothrow_move_assignable_v<T> &&
-                                      sizeof(T) <= 256;
+inline constexpr bool
+    distributable = std::conjunction_v<std::is_nothrow_move_constructible<T>, std::is_nothrow_move_assignable<T>> &&
+                    sizeof(T) <= 256;
 
 /// How many elements a block has, a power of two.
 template <class T> inline constexpr std::size_t block_length = std::bit_floor(std::size_t{2048} / sizeof(T));
@@ -66,7 +66,7 @@ private:
 };
 
 template <class It, class T>
-inline constexpr bool copies_as_bytes = std::is_trivially_copyable_v<T>&& std::is_pointer_v<It>;
+inline constexpr bool copies_as_bytes = std::conjunction_v<std::is_pointer<It>, std::is_trivially_copyable<T>>;
 
 /// Moves `n` elements of the range to raw memory.
 template <class It, class T> void take(It from, std::size_t n, T* to) noexcept {
@@ -99,7 +99,7 @@ template <class It, class T> void exchange(It in_range, T* held, std::size_t n) 
 template <class T> struct buffers {
   static constexpr std::size_t length = block_length<T>;
   raw_memory<T> memory{(most_buckets + 1) * length};
-  std::uint32_t at[most_buckets]; // where in `memory` the next element of a bucket goes; buckets have one block each
+  std::uint32_t at[most_buckets];     // where in `memory` the next element goes; there is a block for each bucket
   std::uint32_t blocks[most_buckets]; // how many were full
 
   void clear(std::size_t buckets) noexcept {
@@ -191,9 +191,11 @@ public:
   static constexpr std::size_t length = block_length<T>;
   static constexpr std::size_t oversampling = 8, most_samples = oversampling * most_buckets;
 
-  /// Distributes [first, last) among up to 2^`log_buckets` buckets. \pre Each stripe gets `most_samples` elements or
-  /// more, or a tenth of that for each of few buckets. \param memory one for each stripe. \param each is given a
-  /// function, and calls it for 0, …, `memory.size()` - 1, perhaps at the same time; it throws what the calls throw.
+  /// Distributes [first, last) among up to 2^`log_buckets` buckets.
+  /// \pre The last stripe is longer than the sample: `oversampling` elements for each bucket. Less than 2^31 blocks.
+  /// \param memory one for each stripe.
+  /// \param each is given a function, which it calls for 0, …, `memory.size()` - 1, perhaps at the same time. It throws
+  /// nothing but what a call throws.
   /// \throws what comparisons throw; all elements are in the range then. std::bad_alloc.
   template <class Each>
   void run(It first, It last, Less& less, unsigned log_buckets, const std::vector<buffers<T>*>& memory, Each&& each) {
@@ -229,7 +231,7 @@ public:
   bool equal(std::size_t b) const noexcept { return tree_.equal(b); }
 
 private:
-  // The steps are not inlined: each is called from two places, in tasklets and by who spawns them.
+  // The steps are not inlined, since each is called from two places: by tasklets and by who spawns them.
 
   static constexpr std::uint16_t empty = std::numeric_limits<std::uint16_t>::max();
 
@@ -286,7 +288,7 @@ private:
     auto random = static_cast<std::uint64_t>(n_);
     for (std::size_t i = 0; i < samples_; ++i) {
       random = random * 6364136223846793005u + 1442695040888963407u;
-      std::iter_swap(at((random >> 16) % (n_ - i)), at(n_ - 1 - i));
+      sorting::swap_different(at((random >> 16) % (n_ - i)), at(n_ - 1 - i));
     }
     const It in_range = at(n_ - samples_);
     sorting::quick_sort(in_range, at(n_), less);
@@ -412,10 +414,12 @@ private:
       const auto to = static_cast<std::size_t>(cursor::write_of(before));
       if (cursor::write_of(before) >= cursor::read_of(before)) {
         if (Shared) wait_for_readers(c); // one of them may have claimed this very block
-        if (to == n_ / length)
-          sorting::take(held, length, overflow_.get()), destroy(held);
-        else
+        if (to == n_ / length) {
+          sorting::take(held, length, overflow_.get());
+          std::destroy_n(held, length);
+        } else {
           sorting::put(held, length, at(to * length));
+        }
         return;
       }
       const std::size_t there = label_[to];
@@ -424,10 +428,9 @@ private:
       bucket = there;
     }
   }
-  static void destroy(T* block) noexcept { std::destroy_n(block, length); }
   static void wait_for_readers(const cursor& c) noexcept {
     for (int rounds = 0; c.readers.load(std::memory_order_acquire) != 0; ++rounds)
-      if (rounds > 100) this_fiber::yield(); // the reader's thread may not be running
+      if (rounds > 2000) this_fiber::yield(); // the reader's thread may not be running
   }
 
   void share_rest() noexcept {
