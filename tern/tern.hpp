@@ -13,5 +13,6 @@
 #include <tern/net/runtime.hpp>
 #include <tern/task/future.hpp>
 #include <tern/task/parallel.hpp>
+#include <tern/task/fiber.hpp>
 #include <tern/task/scheduler.hpp>
 #include <tern/task/sync.hpp>

@@ -27,7 +27,9 @@ enum class errc : std::uint16_t {
   transport = 10,       ///< the network layer or MPI failed
   remote = 11,          ///< a handler on another rank threw something that is not a tern::error
   broken_promise = 12,  ///< a promise was destroyed before its value was set
-  unsupported = 13      ///< this build, machine or version cannot do it
+  unsupported = 13,     ///< this build, machine or version cannot do it
+  deadlock = 14,        ///< what was asked for could never come: whoever could bring it waits for the caller
+  cancelled = 15        ///< somebody asked for it to be given up
 };
 
 /// "invalid_argument", …: the enumerator's own name; "unknown" for a number that is none.

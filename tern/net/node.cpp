@@ -202,7 +202,7 @@ void node::run_handler(unique_function<void()> body, const std::string& name, co
         body.reset();
         message_done(header);
       },
-      name);
+      {.name = name});
 }
 
 void node::message_done(const wire_header& header) noexcept {
@@ -298,7 +298,7 @@ void node::quiesce() {
     for (;;) {
       idle_guard_.lock();
       if (active_.load(std::memory_order_seq_cst) == 0) break;
-      tern::detail::waiter self;
+      tern::detail::waiter self({tern::detail::wait_kind::other, this});
       idle_list_.push(self);
       self.wait(idle_guard_);
     }

@@ -1,11 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Leaving one stack and entering another.
 #include <tern/task/detail/fiber.hpp>
 
+#include <cerrno>
 #include <cstdint>
+#include <cxxabi.h>
+#include <new>
+#include <thread>
 #include <utility>
 
+#include <pthread.h>
+
 #include <tern/task/detail/core.hpp>
+#include <tern/task/detail/locals.hpp>
 #include <tern/task/detail/sanitizer.hpp>
+#include <tern/task/fiber.hpp>
 
 namespace tern::detail {
 worker_head no_worker;
@@ -15,32 +25,75 @@ constinit thread_local tern::detail::worker_head* tern_this_worker = &tern::deta
 namespace tern::detail {
 namespace {
 
-namespace ctx = boost::context::detail;
+// Always inlined, as all that surrounds a switch is: what it returns to must belong to the stack that it returns on.
+[[gnu::always_inline]] inline void arrive(worker* w) noexcept {
+  if (auto* after = std::exchange(w->after, nullptr)) after(w->left, w->after_argument);
+}
 
-// Copies the calling thread's exception record out or in. __cxa_get_globals is declared pure, so this must not be
-// inlined into a function that switches.
-[[gnu::noinline]] void swap_exceptions(exception_state& out, const exception_state& in) noexcept {
-  auto* globals = reinterpret_cast<exception_state*>(abi::__cxa_get_globals());
-  out = *globals;
-  *globals = in;
+[[gnu::always_inline]] inline void switch_to(worker& w, stack_context& from, stack_context& to,
+                                             bool for_ever) noexcept {
+  from.exceptions = std::exchange(*w.exceptions, to.exceptions);
+  from.error_number = std::exchange(*w.error_number, to.error_number);
+  asan::start_switch(for_ever ? nullptr : &from.fake_stack, to.low, to.size);
+  tsan::switch_to(to.tsan_fiber);
+  switch_stack(from.at, to.at);
+  asan::finish_switch(from.fake_stack, nullptr, nullptr);
+}
+
+[[gnu::always_inline]] inline void go(worker& w, fiber& self, fiber* to, bool for_ever) noexcept {
+  if (self.guard == guard_kind::canary) [[unlikely]]
+    check_canary(self);
+  w.left = &self;
+  w.running = to;
+  if (to) {
+    w.stack_low = reinterpret_cast<std::uintptr_t>(to->low);
+    w.stack_size = to->size;
+    switch_to(w, self, *to, for_ever);
+  } else {
+    w.stack_size = 0;
+    switch_to(w, self, w.root, for_ever);
+  }
+}
+
+// Who goes on when the running fiber leaves; null: the worker, who looks further.
+[[gnu::always_inline]] inline fiber* next_fiber(worker& w) noexcept {
+  fiber* const hint = std::exchange(w.hint, nullptr);
+  if (--w.budget <= 0) return nullptr;
+  if (hint && w.box.unlink(hint)) return hint;
+  if (w.box.has_public(fiber_box::soon) || w.box.has_bound(fiber_box::soon)) return nullptr; // they are older
+  return w.box.pop_fiber(fiber_box::soon);
 }
 
 void finished(fiber* f, void*) { f->home->finished(f); }
 
 // Runs on the fiber's own stack, from its first entry to its end.
-TERN_UNRECORDED void entry(ctx::transfer_t from) {
-  auto* w = static_cast<worker*>(from.data);
-  asan::finish_switch(nullptr, &w->own_stack_low, &w->own_stack_size);
-  w->context = from.fctx;
-  fiber* self = w->running;
-  self->body();
-  self->body.reset(); // what the closure owns goes while the fiber still counts as running
-  w = this_worker();  // the body may have moved to another worker
-  w->after = finished;
-  w->after_argument = nullptr;
-  asan::start_switch(nullptr, w->own_stack_low, w->own_stack_size);
-  tsan::switch_to(w->tsan_fiber);
-  ctx::jump_fcontext(w->context, nullptr);
+TERN_UNRECORDED void entry() {
+  worker* w = this_worker();
+  fiber* const self = w->running;
+  asan::finish_switch(nullptr, nullptr, nullptr);
+  arrive(w);
+  self->failed = self->body(self->closure, true);
+  if (self->locals) destroy_locals(*self);
+  if (self->heap_closure) {
+    ::operator delete(self->closure);
+    self->heap_closure = false;
+  }
+  w = this_worker(); // the body may have moved to another worker
+  w->died.store(w->died.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  // acquire: the joiner has left its stack.
+  const std::uintptr_t joiner = self->joiner.load(std::memory_order_acquire);
+  auto* to = reinterpret_cast<fiber*>(joiner);
+  if (joiner > fiber::done && (joiner & fiber::thread_bit) == 0 && w->budget > 1 && to->home == w->home &&
+      (to->worker < 0 || to->worker == w->index)) {
+    --w->budget;
+    self->joiner.store(fiber::done, std::memory_order_relaxed); // it reads this on this thread
+    w->after = nullptr;
+  } else {
+    w->after = finished;
+    w->after_argument = nullptr;
+    to = next_fiber(*w);
+  }
+  go(*w, *self, to, true);
   __builtin_unreachable();
 }
 
@@ -51,40 +104,79 @@ worker_head* this_worker_head() noexcept { return tern_this_worker; }
 #endif
 void set_this_worker(worker* w) noexcept { tern_this_worker = w ? w : &no_worker; }
 
-void prepare(fiber& f, stack_pool& pool) {
-  f.memory = pool.take();
-  f.context = ctx::make_fcontext(f.memory.top(), f.memory.size, entry);
+void scheduler_core::start_thread(worker& w) {
+  set_this_worker(&w);
+  w.exceptions = reinterpret_cast<exception_state*>(abi::__cxa_get_globals());
+  w.error_number = &errno;
+  w.root.tsan_fiber = tsan::current_fiber();
+#ifdef TERN_ASAN
+  pthread_attr_t a;
+  void* low = nullptr;
+  if (pthread_getattr_np(pthread_self(), &a) == 0) {
+    pthread_attr_getstack(&a, &low, &w.root.size);
+    pthread_attr_destroy(&a);
+  }
+  w.root.low = static_cast<std::byte*>(low);
+#endif
+}
+
+void prepare(fiber& f, std::byte* top) noexcept {
+  inherit_control_words(f.at);
+  prepare_stack<entry>(f.at, top, static_cast<std::size_t>(top - f.low));
 }
 
 void enter(worker& w, fiber& f) noexcept {
   w.running = &f;
-  w.stack_low = reinterpret_cast<std::uintptr_t>(f.memory.low);
-  w.stack_size = f.memory.size;
-  exception_state mine;
-  swap_exceptions(mine, f.exceptions);
-  asan::start_switch(&w.fake_stack, f.memory.low, f.memory.size);
-  tsan::switch_to(f.memory.tsan_fiber);
-  const ctx::transfer_t back = ctx::jump_fcontext(f.context, &w);
-  asan::finish_switch(w.fake_stack, nullptr, nullptr);
-  f.context = back.fctx;
-  swap_exceptions(f.exceptions, mine);
-  w.running = nullptr;
-  w.stack_size = 0;
-  // From here on `f` may be entered by another worker or be gone.
-  std::exchange(w.after, nullptr)(&f, w.after_argument);
+  w.stack_low = reinterpret_cast<std::uintptr_t>(f.low);
+  w.stack_size = f.size;
+  switch_to(w, w.root, f, false);
+  // Who comes back need not be `f`. From here on whoever does may be entered by another worker or be gone.
+  arrive(&w);
 }
 
 void leave(void (*after)(fiber*, void*), void* argument) noexcept {
   worker* w = this_worker();
-  fiber* self = w->running;
   w->after = after;
   w->after_argument = argument;
-  asan::start_switch(&self->fake_stack, w->own_stack_low, w->own_stack_size);
-  tsan::switch_to(w->tsan_fiber);
-  const ctx::transfer_t from = ctx::jump_fcontext(w->context, nullptr);
-  w = static_cast<worker*>(from.data); // not this_worker(): the same value, without the call
-  asan::finish_switch(self->fake_stack, &w->own_stack_low, &w->own_stack_size);
-  w->context = from.fctx;
+  go(*w, *w->running, next_fiber(*w), false);
+  arrive(this_worker());
+}
+
+void leave_to(fiber* to, void (*after)(fiber*, void*), void* argument) noexcept {
+  worker* w = this_worker();
+  w->after = after;
+  w->after_argument = argument;
+  w->hint = nullptr;
+  go(*w, *w->running, to, false);
+  arrive(this_worker());
 }
 
 } // namespace tern::detail
+
+namespace tern {
+
+namespace {
+void make_yielded(detail::fiber* f, void*) { f->home->yielded(f); }
+} // namespace
+
+void this_fiber::yield() {
+  using detail::fiber_box;
+  detail::worker* w = detail::this_worker();
+  if (!w || !w->running) {
+    std::this_thread::yield();
+    return;
+  }
+  w->after = make_yielded;
+  w->after_argument = nullptr;
+  detail::fiber* to = nullptr;
+  // Straight to the next one if all that the worker would look at before it comes to it is plainly empty.
+  if (--w->budget > 0 && w->deque.size() == 0 && !w->box.has_public(fiber_box::all) &&
+      !w->box.has_bound(fiber_box::all) && !w->box.has_spawner() && w->home->outside.empty() && !w->fair &&
+      !(w->index == 0 && w->home->cfg.events))
+    to = w->box.pop_fiber(fiber_box::all);
+  w->hint = nullptr;
+  detail::go(*w, *w->running, to, false);
+  detail::arrive(detail::this_worker());
+}
+
+} // namespace tern

@@ -2,6 +2,8 @@
 #include <tern/task/scheduler.hpp>
 
 #include <algorithm>
+#include <cstring>
+#include <new>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -10,25 +12,33 @@
 #include <tern/base/log.hpp>
 #include <tern/base/topology.hpp>
 #include <tern/task/detail/core.hpp>
+#include <tern/task/detail/engine.hpp>
+#include <tern/task/detail/locals.hpp>
+#include <tern/task/detail/registry.hpp>
+#include <tern/task/sim.hpp>
 #include <tern/task/detail/sanitizer.hpp>
 
 namespace tern {
 namespace detail {
 namespace {
 
-void make_yielded(fiber* f, void*) { f->home->yielded(f); }
+constexpr int steps_in_a_row = 64; // fibers that are entered one from another before their worker looks around
 
 } // namespace
 
 scheduler_core::scheduler_core(scheduler::settings s)
-    : cfg(std::move(s)), barrier(asymmetric_barrier::available(cfg.membarrier)), stacks(cfg.stack_bytes),
+    : cfg(std::move(s)), barrier(asymmetric_barrier::available(cfg.membarrier)), stacks(cfg.stack_bytes, cfg.guard), engine(cfg.simulation ? &cfg.simulation->inside() : nullptr),
       outside_pool(this, -1, barrier.usable()) {
   for (int i = 0; i < cfg.workers; ++i) workers.push_back(std::make_unique<worker>(this, i, barrier.usable()));
   for (auto& w : workers) {
     w->prepared.resize(workers.size());
+    w->prepared_boxes.resize(workers.size());
     w->seen_turns.resize(workers.size());
+    // An observer sees each switch; in a simulation chance decides.
+    w->full_budget = engine || cfg.observer ? 0 : steps_in_a_row;
     w->random = 2463534242u + 7919u * static_cast<unsigned>(w->index);
   }
+  register_core(*this);
   spin = cfg.spin;
   if (cfg.spin.count() < 0) spin = std::chrono::microseconds(cfg.workers > 1 && cfg.workers <= usable_cpus() ? 50 : 0);
 }
@@ -36,33 +46,144 @@ scheduler_core::scheduler_core(scheduler::settings s)
 scheduler_core::~scheduler_core() {
   // acquire: pairs with the release of the last visitor. It is a few instructions from its end.
   while (visitors.load(std::memory_order_acquire) > 0) std::this_thread::yield();
-  for (fiber* f : spare) delete f;
-  // Their closures may own promises that others of them wait for: waking needs all of them alive.
-  for (fiber* f = newest; f; f = f->older) f->body.reset();
-  // Stuck fibers, whose stacks are given up without unwinding, as `run` promises; and runners, which never end.
-  for (fiber* all : {newest, runners})
-    while (all) {
-      fiber* f = all;
-      all = f->older;
-      tsan::destroy_fiber(f->memory.tsan_fiber);
-      delete f;
-    }
+  // Closures may own promises that other fibers wait for: waking needs all of them alive.
+  std::vector<fiber*> stuck;
+  each_fiber([&](fiber& f) { stuck.push_back(&f); });
+  for (fiber* f : stuck) // their stacks are given up without unwinding, as `run` promises; runners never end
+    if (f->joiner.load(std::memory_order_relaxed) != fiber::done) f->body(f->closure, false);
+  for (fiber* f : stuck) {
+    if (f->locals) destroy_locals(*f);
+    if (f->heap_closure) ::operator delete(f->closure);
+  }
+  // What never began.
+  tasklet* none[1];
+  const auto drop = [](runnable* x) {
+    if (x && !x->is_fiber) delete static_cast<pending_fiber*>(x);
+    return x != nullptr;
+  };
+  for (auto& w : workers)
+    while (drop(w->box.pop(fiber_box::all)) || drop(w->box.pop_bound(fiber_box::all)) ||
+           drop(w->box.take_public(fiber_box::all))) {}
+  for (runnable* x = nullptr; outside.take(x, none, 1) > 0 || x; x = nullptr) drop(x);
+  unregister_core(*this);
 }
 
-fiber* scheduler_core::new_fiber() {
-  auto f = std::make_unique<fiber>();
+std::uint8_t scheduler_core::checked(const fiber_options& options, const std::source_location& made) const {
+  if (options.worker < -1 || options.worker >= cfg.workers)
+    throw error(errc::invalid_argument,
+                "a fiber was to run on worker " + std::to_string(options.worker) + ", but there are " +
+                    std::to_string(cfg.workers),
+                "give a worker from 0 to " + std::to_string(cfg.workers - 1) + ", or -1 for any", made);
+  return options.stack_bytes == 0 ? std::uint8_t{0} : stacks.class_of(options.stack_bytes);
+}
+
+seed scheduler_core::sow(std::size_t bytes, std::size_t alignment, const fiber_options& options,
+                         const std::source_location& made) {
+  worker* w = this_worker();
+  if (w && w->home != this) w = nullptr;
+  const std::uint8_t stack_class = checked(options, made);
+  fiber* f = w && stack_class == 0 ? w->pool : nullptr;
+  if (f) {
+    w->pool = static_cast<fiber*>(f->next);
+    --w->pool_count;
+  } else {
+    f = take_stack(w, stack_class);
+  }
   f->home = this;
-  return f.release();
+  f->joiner.store(fiber::alone, std::memory_order_relaxed);
+  f->level = static_cast<std::uint8_t>(options.priority);
+  f->worker = static_cast<std::int16_t>(options.worker);
+  f->exceptions = {};
+  f->error_number = 0;
+  f->fake_stack = nullptr;
+  f->made = made;
+  const std::size_t n = std::min(options.name.size(), sizeof f->name - 1);
+  if (n > 0) std::memcpy(f->name, options.name.data(), n);
+  f->name[n] = 0;
+  std::byte* top = f->top();
+  if (bytes > f->size / 8 || alignment > alignof(fiber)) { // large ones would eat up the stack
+    f->closure = nullptr;
+    void* p = nullptr;
+    if (alignment <= __STDCPP_DEFAULT_NEW_ALIGNMENT__) p = ::operator new(bytes, std::nothrow);
+    if (!p) {
+      recycle(f);
+      if (alignment > __STDCPP_DEFAULT_NEW_ALIGNMENT__)
+        throw error(errc::unsupported, "a fiber's body is aligned to " + std::to_string(alignment) + " bytes",
+                    "keep what needs such an alignment on the heap", made);
+      throw std::bad_alloc();
+    }
+    f->closure = p;
+    f->heap_closure = true;
+  } else {
+    top -= (bytes + alignof(fiber) - 1) / alignof(fiber) * alignof(fiber);
+    f->closure = top;
+  }
+  prepare(*f, top);
+  // Each worker counts by itself.
+  const auto strands = static_cast<std::uint64_t>(cfg.workers) + 1;
+  const std::uint64_t id = w ? w->serial++ * strands + static_cast<std::uint64_t>(w->index) + 1
+                             : serial_outside.fetch_add(1, std::memory_order_relaxed) * strands + strands;
+  f->id.store(id, std::memory_order_relaxed);
+  return {f, f->closure};
+}
+
+// Runners that have nothing to do give theirs up when there is no memory.
+fiber* scheduler_core::take_stack(worker* w, std::uint8_t stack_class) {
+  for (;;) {
+    try {
+      return stacks.take(stack_class);
+    } catch (const error&) {
+      fiber* idle = w && stack_class == 0 ? idle_runner(*w) : nullptr;
+      if (!idle) throw;
+      // It is at rest in its loop, which holds nothing.
+      asan::forget(idle->low, idle->size);
+      tsan::destroy_fiber(idle->tsan_fiber); // its record of calls would be wrong
+      idle->tsan_fiber = tsan::create_fiber();
+      idle->runner = false;
+      recycle(idle);
+    }
+  }
+}
+
+void scheduler_core::recycle(fiber* f) noexcept {
+  constexpr unsigned most = 128; // of one worker
+  f->id.store(0, std::memory_order_relaxed);
+  worker* w = this_worker();
+  if (!w || w->home != this || f->stack_class != 0) {
+    f->next = nullptr;
+    stacks.give(f);
+    return;
+  }
+  f->next = w->pool;
+  w->pool = f;
+  if (++w->pool_count < most) return;
+  // The coldest half is for others.
+  fiber* last = w->pool;
+  for (unsigned i = 1; i < most / 2; ++i) last = static_cast<fiber*>(last->next);
+  auto* rest = static_cast<fiber*>(last->next);
+  last->next = nullptr;
+  w->pool_count = most / 2;
+  stacks.give(rest);
+}
+
+void scheduler_core::launch(fiber* f, fiber_body body) noexcept {
+  f->body = body;
+  worker* w = this_worker();
+  if (w && w->home == this)
+    w->born.store(w->born.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  else
+    born_outside.fetch_add(1, std::memory_order_relaxed);
+  ready(f);
 }
 
 fiber* scheduler_core::new_runner() {
-  std::unique_ptr<fiber> f(new_fiber());
-  f->body = [this] { run_tasklets(); };
-  prepare(*f, stacks);
-  std::lock_guard hold(registry);
-  f->older = runners;
-  if (runners) runners->newer = f.get();
-  return runners = f.release();
+  auto loop = [this] { run_tasklets(); };
+  const seed s = sow(sizeof loop, alignof(decltype(loop)), {.name = "tasklets"}, std::source_location::current());
+  ::new (s.closure) decltype(loop)(loop);
+  s.self->body = run_body<decltype(loop)>;
+  s.self->runner = true;
+  s.self->joiner.store(fiber::detached, std::memory_order_relaxed);
+  return s.self;
 }
 
 void scheduler_core::share_runner(fiber* f) noexcept {
@@ -72,71 +193,79 @@ void scheduler_core::share_runner(fiber* f) noexcept {
   has_shared_runners.store(true, std::memory_order_relaxed);
 }
 
-// It is at rest in its loop, which holds nothing.
-void scheduler_core::give_up_runner(fiber* f) noexcept {
-  std::lock_guard hold(registry);
-  (f->newer ? f->newer->older : runners) = f->older;
-  if (f->older) f->older->newer = f->newer;
-  asan::forget(f->memory.low, f->memory.size);
-  tsan::destroy_fiber(std::exchange(f->memory.tsan_fiber, nullptr)); // its record of calls would be wrong
-  stacks.give(f->memory);
-  delete f;
-}
-
-void scheduler_core::spawn(unique_function<void()> body, std::string name) {
-  fiber* f = nullptr;
-  {
-    std::lock_guard hold(registry);
-    if (!spare.empty()) {
-      f = spare.back();
-      spare.pop_back();
-    } else {
-      const std::size_t all = live.load(std::memory_order_relaxed) + 1;
-      if (spare.capacity() < all) spare.reserve(2 * all); // so that `finished` need not allocate
-      f = new_fiber();
-    }
-    f->body = std::move(body);
-    f->name = std::move(name);
-    f->exceptions = {};
-    f->fake_stack = nullptr;
-    f->memory = {}; // the stack comes with the first run: thousands of fibers may queue, few are begun at once
-    f->newer = nullptr;
-    f->older = newest;
-    if (newest) newest->newer = f;
-    newest = f;
-    live.fetch_add(1, std::memory_order_relaxed); // only ever changed under the lock
+void scheduler_core::spawn(unique_function<void()> body, const fiber_options& options,
+                           const std::source_location& made) {
+  worker* w = this_worker();
+  if (w && w->home == this && may_grow()) {
+    const seed s = sow(sizeof body, alignof(unique_function<void()>), options, made);
+    ::new (s.closure) unique_function<void()>(std::move(body));
+    s.self->joiner.store(fiber::detached, std::memory_order_relaxed);
+    launch(s.self, run_body<unique_function<void()>>);
+    return;
   }
-  ready(f);
+  (void)checked(options, made);
+  auto p = std::make_unique<pending_fiber>();
+  p->body = std::move(body);
+  p->name = options.name;
+  p->made = made;
+  p->level = static_cast<std::uint8_t>(options.priority);
+  p->worker = static_cast<std::int16_t>(options.worker);
+  p->stack_bytes = options.stack_bytes;
+  if (w && w->home == this)
+    w->born.store(w->born.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  else
+    born_outside.fetch_add(1, std::memory_order_relaxed);
+  ready(p.release());
 }
 
-void scheduler_core::ready(fiber* f) {
-  if (worker* w = this_worker(); w && w->home == this) {
-    w->box.push_ready(f);
-    notify();
+void scheduler_core::ready(runnable* x) noexcept {
+  if (engine) {
+    engine->ready(x);
+    return;
+  }
+  worker* w = this_worker();
+  if (w && w->home != this) w = nullptr;
+  if (x->worker >= 0) [[unlikely]] {
+    const visit here(*this);
+    worker& target = *workers[static_cast<std::size_t>(x->worker)];
+    target.box.push_bound(x->level, x);
+    if (&target == w) return;
+    std::atomic_thread_fence(std::memory_order_seq_cst); // as in `notify`, for one sleeper
+    if (target.sleep.is_drowsy()) wake(target);
+    return;
+  }
+  if (w) {
+    w->box.push(x->level, x);
+    if (w->box.wanted()) [[unlikely]]
+      answer(*w);
     return;
   }
   const visit here(*this);
-  outside.push(f);
+  outside.push(x);
   notify();
 }
 
-void scheduler_core::yielded(fiber* f) {
+void scheduler_core::yielded(fiber* f) noexcept {
+  if (engine) {
+    engine->ready(f);
+    return;
+  }
+  worker* w = this_worker();
+  if (f->worker >= 0) [[unlikely]] {
+    w->box.push_bound(fiber_box::yielded, f);
+    return;
+  }
+  w->box.push(fiber_box::yielded, f);
   // Alone, it would go on here at once: no reason to wake anybody.
-  if (this_worker()->box.push_yielded(f) > 1) notify();
+  if (w->box.wanted() && w->box.count() > 1) [[unlikely]]
+    answer(*w);
 }
 
-void scheduler_core::finished(fiber* f) noexcept {
-  std::lock_guard hold(registry);
-  stacks.give(f->memory);
-  f->memory = {};
-  --begun;
-  if (f->newer)
-    f->newer->older = f->older;
-  else
-    newest = f->older;
-  if (f->older) f->older->newer = f->newer;
-  live.fetch_sub(1, std::memory_order_relaxed);
-  spare.push_back(f);
+std::size_t scheduler_core::live_fibers() const noexcept {
+  std::uint64_t born = born_outside.load(std::memory_order_relaxed), died = 0;
+  for (const auto& w : workers) died += w->died.load(std::memory_order_relaxed);
+  for (const auto& w : workers) born += w->born.load(std::memory_order_relaxed);
+  return born > died ? born - died : 0;
 }
 
 // Thieves try their neighbours first: the other hardware thread of the core, then the NUMA node, then all.
@@ -183,7 +312,11 @@ std::size_t scheduler_core::run(unique_function<void()> main) {
         body.reset(); // what it captured may wait when it is destroyed
         stopping.store(true, std::memory_order_seq_cst);
       },
-      "main");
+      {.name = "main"}, std::source_location::current());
+  if (engine) {
+    engine->run(*this);
+    return conclude();
+  }
   std::vector<std::thread> threads;
   const auto dress = [this](int index) {
     const auto i = static_cast<std::size_t>(index);
@@ -222,6 +355,14 @@ std::size_t scheduler_core::run(unique_function<void()> main) {
   work(*workers[0]);
   for (auto& t : threads) t.join();
   if (!unbound.empty()) bind_this_thread(unbound);
+  return conclude();
+}
+
+std::size_t scheduler_core::conclude() {
+  if (!deadlock.empty()) throw error(errc::deadlock, deadlock, "take locks in the same order everywhere");
+  if (engine && !stopping.load(std::memory_order_relaxed))
+    throw error(errc::deadlock, "main waits and nothing can run:" + describe_fibers(*this),
+                "seed " + std::to_string(cfg.simulation->seed()) + " shows it again");
   const std::size_t stuck = report_stuck();
   if (main_failed) std::rethrow_exception(main_failed);
   return stuck;
@@ -229,11 +370,14 @@ std::size_t scheduler_core::run(unique_function<void()> main) {
 
 std::size_t scheduler_core::report_stuck() {
   std::vector<std::string> names;
-  for (fiber* f = newest; f; f = f->older) names.push_back(f->name.empty() ? "(unnamed)" : f->name);
-  for (fiber* f = runners; f; f = f->older)
-    if (f->group)
-      names.push_back(std::string("tasklet of the group made at ") + f->group->made.file_name() + ":" +
-                      std::to_string(f->group->made.line()));
+  each_fiber([&](const fiber& f) {
+    if (f.joiner.load(std::memory_order_acquire) == fiber::done) return;
+    if (!f.runner)
+      names.push_back(f.name[0] ? std::string(f.name) : "(unnamed)");
+    else if (f.group)
+      names.push_back(std::string("tasklet of the group made at ") + f.group->made.file_name() + ":" +
+                      std::to_string(f.group->made.line()));
+  });
   if (names.empty()) return 0;
   std::string text;
   for (std::size_t i = 0; i < names.size() && i < 8; ++i) text += (i ? ", " : "") + names[i];
@@ -254,8 +398,8 @@ scheduler::scheduler(settings s) {
 scheduler::~scheduler() = default;
 
 std::size_t scheduler::run(unique_function<void()> main) { return core_->run(std::move(main)); }
-void scheduler::spawn(unique_function<void()> body, std::string name) {
-  core_->spawn(std::move(body), std::move(name));
+void scheduler::spawn(unique_function<void()> body, const fiber_options& options, std::source_location made) {
+  core_->spawn(std::move(body), options, made);
 }
 void scheduler::notify() noexcept {
   const detail::scheduler_core::visit here(*core_);
@@ -263,7 +407,11 @@ void scheduler::notify() noexcept {
 }
 int scheduler::workers() const noexcept { return core_->cfg.workers; }
 void* scheduler::context() const noexcept { return core_->cfg.context; }
-std::size_t scheduler::live_fibers() const noexcept { return core_->live.load(std::memory_order_relaxed); }
+std::size_t scheduler::live_fibers() const noexcept { return core_->live_fibers(); }
+stack_report scheduler::stacks() const {
+  auto& pool = core_->stacks;
+  return {pool.made(), pool.usable_bytes(), pool.deepest(), pool.guard()};
+}
 
 scheduler_counters scheduler::counters() const noexcept {
   scheduler_counters sum;
@@ -290,18 +438,6 @@ int scheduler::current_worker() noexcept {
 bool scheduler::in_fiber() noexcept {
   detail::worker* w = detail::this_worker();
   return w && w->running;
-}
-
-void this_fiber::yield() {
-  if (scheduler::in_fiber())
-    detail::leave(detail::make_yielded, nullptr);
-  else
-    std::this_thread::yield();
-}
-
-std::string this_fiber::name() {
-  detail::worker* w = detail::this_worker();
-  return w && w->running ? w->running->name : std::string{};
 }
 
 } // namespace tern

@@ -15,16 +15,30 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <source_location>
 #include <string>
 #include <vector>
 
 #include <tern/base/unique_function.hpp>
+#include <tern/task/detail/seed.hpp>
 
 namespace tern {
 
 namespace detail {
 struct scheduler_core;
 }
+namespace sim {
+class simulation;
+}
+
+/// What lies below a stack, so that a fiber that needs more than it has does not write over another's.
+enum class stack_guard : std::uint8_t {
+  automatic, ///< the best that works here
+  regions,   ///< memory that cannot be touched, made by MADV_GUARD_INSTALL (Linux 6.13); free
+  pages,     ///< the same made by mprotect, for the first quarter of vm.max_map_count stacks, since each costs two
+             ///< mappings; a canary for the others
+  canary,    ///< a pattern that is checked when the fiber is left: finds the overflow late
+};
 
 /// Something outside that has events and must be polled by worker 0, e.g. a network.
 class event_source {
@@ -80,6 +94,14 @@ struct scheduler_counters {
   std::uint64_t pauses = 0; ///< times that a spawner of very many tasklets was suspended
 };
 
+/// The stacks of a scheduler.
+struct stack_report {
+  std::size_t made = 0;          ///< stacks, which is the most fibers that were alive at once, or a few more
+  std::size_t bytes = 0;         ///< of each of the usual size
+  std::size_t deepest_bytes = 0; ///< the most that was ever used of one, in whole pages
+  stack_guard guard = stack_guard::automatic;
+};
+
 /// Runs fibers on a fixed number of workers until its main fiber and all that it started are done.
 class scheduler {
 public:
@@ -97,6 +119,9 @@ public:
     scheduler_observer* observer = nullptr; ///< told what workers do; must outlive the scheduler
     /// Use membarrier(2) where the kernel has it. Without it spawning a tasklet costs a few nanoseconds more.
     bool membarrier = true;
+    stack_guard guard = stack_guard::automatic; ///< for tests and old kernels
+    /// Run in this simulation instead of on threads (sim.hpp); must outlive the scheduler.
+    sim::simulation* simulation = nullptr;
   };
 
   /// Starts nothing yet. \throws error(invalid_argument) for workers < 1.
@@ -108,12 +133,16 @@ public:
   /// Runs `main` as a fiber; the calling thread becomes worker 0. Returns when `main` has returned and no fiber can run
   /// any more. Fibers that are still suspended then wait for something that cannot come: they are counted in the result
   /// and named in the log, and their stacks are given up without unwinding. May be called once.
-  /// An exception out of `main` is rethrown here after the other fibers have ended.
+  /// An exception out of `main` is rethrown here after the other fibers have ended. \throws error(deadlock) if fibers
+  /// wait for each other in a circle and so can never go on; it names them. error(deadlock) in a simulation too when
+  /// `main` waits and nothing can run.
   std::size_t run(unique_function<void()> main);
 
-  /// Adds a fiber. Any thread, also before `run`. An exception out of `body` ends the program (std::terminate): give
-  /// results and errors to a promise, or use `async`.
-  void spawn(unique_function<void()> body, std::string name = {});
+  /// Adds a fiber that nobody joins. Any thread, also before `run`. It gets its stack when it begins, so thousands may
+  /// wait for that. An exception out of `body` ends the program (std::terminate) with a message that names the fiber:
+  /// give results and errors to a promise, or use `async` or `fiber`.
+  void spawn(unique_function<void()> body, const fiber_options& options = {},
+             std::source_location made = std::source_location::current());
 
   /// A `work_source` has got work: wakes a worker if none is looking for any. Any thread.
   void notify() noexcept;
@@ -122,8 +151,10 @@ public:
   /// As they stand; exact once `run` has returned. Any thread.
   scheduler_counters counters() const noexcept;
   void* context() const noexcept;
-  /// Fibers that have been spawned and have not finished.
+  /// Fibers that have been spawned and have not finished. Any thread.
   std::size_t live_fibers() const noexcept;
+  /// Looks at every stack: takes a microsecond for each. Any thread.
+  stack_report stacks() const;
   /// The scheduler whose worker the calling thread is; null on foreign threads.
   static scheduler* current() noexcept;
   /// The calling thread's number among the workers of `current()`; -1 on foreign threads.
@@ -136,12 +167,5 @@ public:
 private:
   std::unique_ptr<detail::scheduler_core> core_;
 };
-
-namespace this_fiber {
-/// Lets the other ready fibers run first. From a foreign thread: yields to the operating system.
-void yield();
-/// The name given at `spawn`; empty if none, or on a foreign thread.
-std::string name();
-} // namespace this_fiber
 
 } // namespace tern

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <tern/task/fiber.hpp>
 #include <tern/task/scheduler.hpp>
 
 #include <atomic>
@@ -147,7 +148,7 @@ TEST(scheduler, counts_fibers_that_can_never_go_on) {
   scheduler s({.workers = 2});
   const auto stuck = s.run([&] {
     scheduler::current()->spawn([never, f = std::make_shared<future<int>>(never->get_future())] { f->wait(); },
-                                "waits for ever");
+                                {.name = "waits for ever"});
     this_fiber::yield();
   });
   EXPECT_EQ(stuck, 1u);

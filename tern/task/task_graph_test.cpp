@@ -13,6 +13,7 @@
 
 #include <tern/base/error.hpp>
 #include <tern/task/future.hpp>
+#include <tern/task/fiber.hpp>
 #include <tern/task/scheduler.hpp>
 
 namespace tern {

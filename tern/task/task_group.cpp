@@ -83,7 +83,7 @@ void task_group::suspend() noexcept {
     }
     detail::relax();
   }
-  detail::waiter self;
+  detail::waiter self({detail::wait_kind::group, this});
   g.sleeper = &self;
   if (w && w->running) // counted once this stack has been left: a thief may resume it at once
     detail::leave(

@@ -68,7 +68,7 @@ worker::~worker() {
   }
 }
 
-unsigned outside_queue::take(fiber*& f, tasklet** out, unsigned most) noexcept {
+unsigned outside_queue::take(runnable*& f, tasklet** out, unsigned most) noexcept {
   std::lock_guard hold(lock_);
   f = fibers_.pop();
   if (f) {

@@ -1,8 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Waiting: for somebody, for a time, for a cancellation.
+#include <tern/task/detail/wait.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <mutex>
+#include <new>
+#include <string>
 #include <thread>
 
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <tern/task/detail/core.hpp>
-#include <tern/task/detail/wait.hpp>
+#include <tern/task/detail/engine.hpp>
+#include <tern/task/fiber.hpp>
 
 namespace tern::detail {
 
@@ -13,23 +27,224 @@ void spin_lock::back_off(int tries) noexcept {
     std::this_thread::yield(); // the holder's thread may have been preempted
 }
 
-waiter::waiter() noexcept {
-  worker* w = this_worker();
-  fiber_ = w ? w->running : nullptr;
+std::uintptr_t this_context() noexcept {
+  const worker* w = this_worker();
+  if (w && w->running) return reinterpret_cast<std::uintptr_t>(w->running);
+  static thread_local char here; // not inside a fiber, so nothing switches below
+  return reinterpret_cast<std::uintptr_t>(&here) | 1;
+}
+
+std::string fiber::called() const { return std::to_string(id.load(std::memory_order_relaxed)) + (name[0] ? " '" + std::string(name) + "'" : ""); }
+
+std::string describe_context(std::uintptr_t context) {
+  if (context == 0) return "nobody";
+  if ((context & 1) == 0) return "fiber " + reinterpret_cast<const fiber*>(context)->called();
+  return context == this_context() ? "thread " + std::to_string(syscall(SYS_gettid)) : "a thread";
+}
+
+std::int64_t clock_now() noexcept {
+  const worker* w = this_worker();
+  return w ? w->home->now() : std::chrono::steady_clock::now().time_since_epoch().count();
+}
+
+std::int64_t deadline_after(std::chrono::nanoseconds d) noexcept {
+  const std::int64_t now = clock_now();
+  return d.count() >= wait_limit::never - now ? wait_limit::never : now + std::max<std::int64_t>(0, d.count());
+}
+
+void schedule_point() noexcept {
+  const worker* w = this_worker();
+  if (w && w->home->engine && w->running && w->home->engine->preempt()) this_fiber::yield();
+}
+
+// Timers -------------------------------------------------------------------------------------------------------------
+
+struct waiter::limits : timer {
+  struct stop_now {
+    waiter* self;
+    void operator()() const noexcept { self->give_up(stopped); }
+  };
+  limits(waiter& w, spin_lock& g, const wait_limit& l) noexcept : self(w), guard(g), stop(l.stop) {
+    deadline = l.deadline;
+  }
+  ~limits() {} // `disarm` has done it
+
+
+  // Once the waiting context can be resumed. The guard is held: whoever gives up waiting takes it first.
+  void arm() noexcept {
+    if (deadline != wait_limit::never) {
+      where = this_worker();
+      where->home->timers.fetch_add(1, std::memory_order_relaxed);
+      {
+        std::lock_guard hold(where->alarms.guard);
+        where->alarms.wheel.add(*this);
+        where->alarms.next.store(where->alarms.wheel.next(), std::memory_order_relaxed);
+      }
+      where->home->alarm_set(deadline);
+    }
+    watch_stop();
+  }
+  void watch_stop() noexcept {
+    if (!stop || !stop->stop_possible()) return;
+    watched = true; // before: it may be called at once
+    ::new (static_cast<void*>(&callback)) std::stop_callback<stop_now>(*stop, stop_now{&self});
+  }
+  void disarm() noexcept {
+    if (watched) callback.~stop_callback(); // waits for one that is being called
+    if (!where) return;
+    std::lock_guard hold(where->alarms.guard); // waits for the firing
+    if (!armed) return;
+    where->alarms.wheel.remove(*this);
+    where->alarms.next.store(where->alarms.wheel.next(), std::memory_order_relaxed);
+    where->home->timers.fetch_sub(1, std::memory_order_relaxed);
+  }
+
+  waiter& self;
+  spin_lock& guard;
+  const std::stop_token* stop;
+  worker* where = nullptr; // on whose clock
+  bool watched = false;
+  union {
+    std::stop_callback<stop_now> callback; // if watched
+  };
+};
+
+std::int64_t scheduler_core::now() const noexcept {
+  return engine ? engine->now() : std::chrono::steady_clock::now().time_since_epoch().count();
+}
+
+bool scheduler_core::ring(worker& whose, std::int64_t time) noexcept {
+  alarm_clock& a = whose.alarms;
+  if (a.next.load(std::memory_order_relaxed) > time) return false;
+  std::lock_guard hold(a.guard);
+  int fired = 0;
+  for (timer* t = a.wheel.advance(time); t; ++fired) {
+    timer* const next = t->next;
+    static_cast<waiter::limits*>(t)->self.give_up(waiter::expired); // under the guard: see disarm
+    t = next;
+  }
+  a.next.store(a.wheel.next(), std::memory_order_relaxed);
+  timers.fetch_sub(fired, std::memory_order_relaxed);
+  return fired > 0;
+}
+
+bool scheduler_core::ring_all() noexcept {
+  const std::int64_t time = now();
+  bool any = false;
+  for (auto& w : workers) any = ring(*w, time) || any;
+  return any;
+}
+
+std::int64_t scheduler_core::next_alarm() const noexcept {
+  std::int64_t first = wait_limit::never;
+  for (const auto& w : workers) first = std::min(first, w->alarms.next.load(std::memory_order_relaxed));
+  return first;
+}
+
+void scheduler_core::alarm_set(std::int64_t deadline) noexcept {
+  if (engine) return;
+  // With the same in `park`: either that sees the timer, or this sees who sleeps and until when.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (asleep.load(std::memory_order_seq_cst) > 0 && searching.load(std::memory_order_seq_cst) <= 0 &&
+      deadline < sleeps_until.load(std::memory_order_seq_cst))
+    wake_one();
+}
+
+// Waiters ------------------------------------------------------------------------------------------------------------
+
+waiter::waiter(wait_reason why) noexcept : fiber_(this_worker() ? this_worker()->running : nullptr), why_(why) {
+  if (!fiber_) return;
+  fiber_->waits_for.store(why.object, std::memory_order_relaxed);
+  fiber_->waits_on.store(why.owner, std::memory_order_relaxed);
+  fiber_->waits_since.store(ticks(), std::memory_order_relaxed);
+  // release: whoever reads the kind (dump_fibers) reads what belongs to it.
+  fiber_->waits.store(why.kind, std::memory_order_release);
+}
+
+waiter::~waiter() {
+  if (fiber_) fiber_->waits.store(wait_kind::none, std::memory_order_relaxed);
 }
 
 void waiter::wait(spin_lock& guard) noexcept {
-  if (fiber_) {
-    leave([](fiber*, void* g) { static_cast<spin_lock*>(g)->unlock(); }, &guard);
+  if (!fiber_) {
+    guard.unlock();
+    sleep();
     return;
   }
-  guard.unlock();
-  sleep();
+  leave([](fiber*, void* g) { static_cast<spin_lock*>(g)->unlock(); }, &guard);
+}
+
+wait_result waiter::wait(spin_lock& guard, waiter_list& list, const wait_limit& limit) noexcept {
+  const bool stoppable = limit.stop && limit.stop->stop_possible();
+  if (limit.deadline == wait_limit::never && !stoppable) {
+    wait(guard);
+    return wait_result::woken;
+  }
+  const bool stop = stoppable && limit.stop->stop_requested();
+  if (stop || limit.deadline <= clock_now()) {
+    list.remove(*this);
+    guard.unlock();
+    return stop ? wait_result::cancelled : wait_result::timed_out;
+  }
+  limits l(*this, guard, limit);
+  limits_ = &l;
+  if (fiber_) {
+    leave(
+        [](fiber*, void* p) {
+          auto* mine = static_cast<limits*>(p);
+          mine->arm();
+          mine->guard.unlock();
+        },
+        &l);
+  } else {
+    l.watch_stop();
+    guard.unlock();
+    sleep_until(limit.deadline);
+  }
+  const std::uint32_t how = state_.load(std::memory_order_acquire);
+  if (how == expired || how == stopped) {
+    // Also waits until whoever put us to sleep is done with `l`.
+    std::lock_guard hold(guard);
+    if (linked_) list.remove(*this);
+  }
+  l.disarm();
+  return how == expired ? wait_result::timed_out : how == stopped ? wait_result::cancelled : wait_result::woken;
+}
+
+// By a timer or a stop_callback. Once the state is changed, the waiter may be gone; but not before both are: see
+// disarm.
+void waiter::give_up(std::uint32_t how) noexcept {
+  fiber* const f = fiber_;
+  std::uint32_t expected = waiting;
+  if (!state_.compare_exchange_strong(expected, how, std::memory_order_acq_rel)) return;
+  if (f)
+    f->home->ready(f);
+  else
+    syscall(SYS_futex, &state_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
 }
 
 void waiter::sleep() noexcept {
   // acquire: pairs with the release in wake, so that what the waker did before is visible.
-  while (!woken_.load(std::memory_order_acquire)) woken_.wait(0, std::memory_order_acquire);
+  for (std::uint32_t s; (s = state_.load(std::memory_order_acquire)) != awake;)
+    syscall(SYS_futex, &state_, FUTEX_WAIT_PRIVATE, s, nullptr, nullptr, 0);
+}
+
+void waiter::sleep_until(std::int64_t deadline) noexcept {
+  for (;;) {
+    std::uint32_t s = state_.load(std::memory_order_acquire);
+    if (s == awake || s == stopped) return;
+    timespec left{};
+    const bool limited = s == waiting && deadline != wait_limit::never;
+    if (limited) {
+      const std::int64_t ns = deadline - clock_now();
+      if (ns <= 0) {
+        if (state_.compare_exchange_strong(s, expired, std::memory_order_acq_rel)) return;
+        continue; // somebody is about to wake us
+      }
+      left = {ns / 1'000'000'000, ns % 1'000'000'000};
+    }
+    syscall(SYS_futex, &state_, FUTEX_WAIT_PRIVATE, s, limited ? &left : nullptr, nullptr, 0);
+  }
 }
 
 void waiter::wake() noexcept {
@@ -37,9 +252,9 @@ void waiter::wake() noexcept {
     fiber_->home->ready(fiber_);
     return;
   }
-  woken_.store(1, std::memory_order_release);
-  // The waiter may be gone by now; the standard library's notify only uses the address, never the value behind it.
-  woken_.notify_one();
+  state_.store(awake, std::memory_order_release);
+  // The waiter may be gone by now; the kernel only uses the address, never the value behind it.
+  syscall(SYS_futex, &state_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
 }
 
 } // namespace tern::detail

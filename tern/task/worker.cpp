@@ -18,7 +18,9 @@
 #include <tern/base/clock.hpp>
 #include <tern/base/error.hpp>
 #include <tern/base/log.hpp>
+#include <tern/task/detail/registry.hpp>
 #include <tern/task/detail/sanitizer.hpp>
+#include <tern/task/fiber.hpp>
 
 namespace tern::detail {
 namespace {
@@ -26,11 +28,14 @@ namespace {
 constexpr double slice = 50e-6;        // seconds for which tasklets run before others get a chance
 constexpr int most_in_a_row = 4096;    // tasklets between two looks at the clock
 constexpr unsigned fair_turn = 64;     // each so many turns what is seldom looked at comes first
+constexpr int steps_per_look = 16;     // at the timers
 constexpr int fibers_per_poll = 8;     // a busy worker 0 looks at its events between so many things
 constexpr int most_idle_runners = 16;  // of one worker
 constexpr double force_after = 500e-6; // seconds that a worker which never sleeps waits for what others keep private
 // Worker 0 looks at its events so often even if nobody rings: it bounds the damage of a wake-up lost by the outside.
 constexpr std::chrono::milliseconds longest_sleep{50};
+// All sleep: who among them is the last wakes once more to see whether they wait for each other.
+constexpr std::chrono::microseconds deadlock_patience{100'000};
 // When a fiber has yielded on a worker that may or may not be in a long body by now.
 constexpr std::chrono::microseconds look_again{500};
 
@@ -76,6 +81,10 @@ void worker_base::attend() {
 
 bool worker_base::catch_breath() noexcept {
   auto* w = static_cast<worker*>(this);
+  if (home->engine) { // real time must not decide
+    breath = 16;
+    return w->fair = true;
+  }
   const double now = steady_seconds(), took = now - w->slice_began;
   // As many tasklets between two looks at the clock as take about half a slice.
   if (took < slice / 4 && w->breath_length < most_in_a_row) w->breath_length *= 2;
@@ -88,10 +97,10 @@ bool worker_base::catch_breath() noexcept {
 
 worker_base* worker_base::give_way() noexcept {
   auto* w = static_cast<worker*>(this);
-  if (w->box.has_ready() || w->box.has_yielded() || w->box.has_spawner() || !home->outside.empty())
-    leave(make_ready, nullptr);
+  if (w->has_fibers() || !home->outside.empty())
+    leave_to(nullptr, make_ready, nullptr);
   else if (w->index == 0 && home->cfg.events)
-    leave(to_come_back, nullptr);
+    leave_to(nullptr, to_come_back, nullptr);
   return this_worker_base();
 }
 
@@ -113,54 +122,50 @@ void worker_base::unpop(tasklet* t) noexcept {
 
 // Running ------------------------------------------------------------------------------------------------------------
 
-void scheduler_core::run_fiber(worker& w, fiber* f) {
-  if (!f->memory.low && !give_stack(w, *f)) {
-    w.box.push_yielded(f);
-    return;
-  }
+void scheduler_core::run_fiber(worker& w, runnable* x) {
+  fiber* f = x->is_fiber ? static_cast<fiber*>(x) : begin(w, static_cast<pending_fiber*>(x));
+  if (!f) return;
   observe(w, worker_event::fiber_begin);
   enter(w, *f);
   observe(w, worker_event::fiber_end);
 }
 
-// A stack for a fiber that has none; runners that have nothing to do give theirs up when there is no memory. \return
-// false if there is none just now.
-bool scheduler_core::give_stack(worker& w, fiber& f) {
-  for (;;) {
-    try {
-      prepare(f, stacks);
-      std::lock_guard hold(registry);
-      ++begun;
-      return true;
-    } catch (const std::exception& e) {
-      if (fiber* idle = idle_runner(w)) {
-        give_up_runner(idle);
-        continue;
-      }
-      std::unique_lock hold(registry);
-      // Those that have a stack will give it back, unless all of them wait for this one.
-      const bool hopeless = begun == 0, first = !std::exchange(short_of_stacks, true);
-      hold.unlock();
-      if (hopeless) {
-        log_error(e.what());
-        std::terminate();
-      }
-      if (first) log_warning(std::string("fibers must wait for a stack until another one ends: ") + e.what());
-      return false;
+fiber* scheduler_core::begin(worker& w, pending_fiber* p) {
+  try {
+    const seed s = sow(sizeof p->body, alignof(unique_function<void()>),
+                       {.name = p->name, .priority = priority{p->level}, .stack_bytes = p->stack_bytes, .worker = p->worker}, p->made);
+    ::new (s.closure) unique_function<void()>(std::move(p->body));
+    s.self->body = run_body<unique_function<void()>>;
+    s.self->joiner.store(fiber::detached, std::memory_order_relaxed);
+    delete p;
+    return s.self;
+  } catch (const std::exception& e) {
+    // Those that have a stack will give it back, unless all of them wait for this one.
+    bool hopeless = true;
+    each_fiber([&](const fiber& f) { hopeless = hopeless && f.runner; });
+    if (hopeless) {
+      log_error(e.what());
+      std::terminate();
     }
+    std::unique_lock hold(registry);
+    const bool first = !std::exchange(short_of_stacks, true);
+    hold.unlock();
+    if (first) log_warning(std::string("fibers must wait for a stack until another one ends: ") + e.what());
+    w.box.push(fiber_box::yielded, p);
+    return nullptr;
   }
 }
 
 fiber* scheduler_core::idle_runner(worker& w) noexcept {
   if (fiber* f = w.idle_runners) {
-    w.idle_runners = f->next;
+    w.idle_runners = static_cast<fiber*>(f->next);
     --w.idle_runner_count;
     return f;
   }
   if (!has_shared_runners.load(std::memory_order_relaxed)) return nullptr;
   std::lock_guard hold(registry);
   fiber* f = shared_runners;
-  if (f) shared_runners = f->next;
+  if (f) shared_runners = static_cast<fiber*>(f->next);
   has_shared_runners.store(shared_runners != nullptr, std::memory_order_relaxed);
   return f;
 }
@@ -171,12 +176,12 @@ void scheduler_core::run_tasklet(worker& w, tasklet* t) {
     try {
       runner = new_runner();
     } catch (const std::exception& e) {
-      std::unique_lock hold(registry);
-      if (begun == 0) {
+      bool hopeless = true;
+      each_fiber([&](const fiber& f) { hopeless = hopeless && f.runner && !f.group; });
+      if (hopeless) {
         log_error(e.what());
         std::terminate();
       }
-      hold.unlock();
       w.unpop(t); // a fiber that ends gives its stack back
       return;
     }
@@ -200,19 +205,19 @@ void scheduler_core::run_tasklets() {
       do { // those of one group that lie together are counted together
         w = static_cast<worker*>(t->run(t));
         ++n;
-        go_on = !w->out_of_breath() && !w->box.has_ready() &&
+        go_on = !w->out_of_breath() && !w->has_ready() &&
                 !(w->box.has_spawner() && w->deque.size() <= split_deque::relaxed_at);
         t = go_on ? w->pop() : nullptr;
       } while (t && t->group == group);
       observe(*w, worker_event::tasklets_end, static_cast<std::uint64_t>(n));
       w->running->group = nullptr;
-      group->complete(n);            // may be the last: the group is gone
-      if (t && w->box.has_ready()) { // the waiter, who has waited longest
+      group->complete(n);        // may be the last: the group is gone
+      if (t && w->has_ready()) { // the waiter, who has waited longest
         w->unpop(t);
         t = nullptr;
       }
     }
-    leave(to_idle_runners, nullptr);
+    leave_to(nullptr, to_idle_runners, nullptr);
   }
 }
 
@@ -237,7 +242,7 @@ bool scheduler_core::poll(worker& w) {
 
 bool scheduler_core::take_outside(worker& w) {
   if (outside.empty()) return false;
-  fiber* f = nullptr;
+  runnable* f = nullptr;
   const bool room = w.deque.size() < split_deque::crowded_at;
   const unsigned n = outside.take(f, w.loot, room ? split_deque::most_stolen : 1);
   if (!f && n == 0) return false;
@@ -276,10 +281,13 @@ bool scheduler_core::steal_from(worker& w, worker& victim) {
     keep_loot(w, n);
     return true;
   }
-  fiber* f = victim.box.take_ready();
+  runnable* f = victim.box.take_public(fiber_box::soon);
   // A spawner that paused because its worker had so much to do, which it has no longer.
   if (!f && victim.box.has_spawner() && victim.deque.size() <= split_deque::relaxed_at) f = victim.box.take_spawner();
-  if (!f) return false;
+  if (!f) {
+    victim.box.ask();
+    return false;
+  }
   found_work(w);
   run_fiber(w, f);
   return true;
@@ -294,24 +302,69 @@ bool scheduler_core::steal(worker& w) {
   return false;
 }
 
+bool scheduler_core::steal_fiber(worker& w, unsigned kinds) {
+  for (const auto& tier : w.victims)
+    for (worker* victim : tier)
+      if (runnable* f = victim->box.take_public(kinds)) {
+        found_work(w);
+        run_fiber(w, f);
+        return true;
+      }
+  return false;
+}
+
 // A yielded fiber belongs to its worker, which will come back to it, unless that is inside a long body: then it has not
 // taken a turn since we looked last.
 bool scheduler_core::has_stranded_yielded(worker& w, const worker& other) const noexcept {
-  if (!other.box.has_yielded()) return false;
+  if (!other.box.has(fiber_box::last)) return false;
   const unsigned now = other.turns.load(std::memory_order_relaxed);
   return std::exchange(w.seen_turns[static_cast<std::size_t>(other.index)], now) == now;
 }
 
 bool scheduler_core::steal_yielded(worker& w) {
+  if (steal_fiber(w, fiber_box::last)) return true;
   for (const auto& tier : w.victims)
     for (worker* victim : tier)
-      if (has_stranded_yielded(w, *victim))
-        if (fiber* f = victim->box.take_yielded()) {
+      if (has_stranded_yielded(w, *victim)) {
+        const std::uint32_t prepared = victim->box.prepare_force();
+        barrier();
+        if (!victim->box.force(prepared, fiber_box::last)) continue;
+        if (runnable* f = victim->box.take_public(fiber_box::last)) {
           found_work(w);
           run_fiber(w, f);
           return true;
         }
+      }
   return false;
+}
+
+// Fibers that a worker has woken or made and then not come to. Not at once: usually it waits a moment later, and then
+// they need not go elsewhere, where all that they touch would have to follow.
+bool scheduler_core::force_fibers(worker& w) noexcept {
+  constexpr int patience = 24; // looks
+  worker* rich = nullptr;
+  for (const auto& other : workers)
+    if (other.get() != &w && other->box.has(fiber_box::soon | fiber_box::later)) rich = other.get();
+  if (!rich) w.seen_private = 0;
+  if (!rich || ++w.seen_private < patience) return false;
+  w.seen_private = 0;
+  const std::uint32_t prepared = rich->box.prepare_force();
+  barrier();
+  return rich->box.force(prepared, fiber_box::soon | fiber_box::later);
+}
+
+void scheduler_core::answer(worker& w) noexcept {
+  w.box.publish();
+  notify(); // also if the only one stays private: somebody should be there if it is not run soon
+}
+
+runnable* scheduler_core::own_fiber(worker& w, unsigned kinds) noexcept {
+  const bool bound_first = w.turns.load(std::memory_order_relaxed) % 2 == 0;
+  runnable* x = bound_first ? w.box.pop_bound(kinds) : nullptr;
+  if (!x) x = w.box.take_public(kinds); // older than what is private
+  if (!x) x = w.box.pop(kinds);
+  if (!x && !bound_first) x = w.box.pop_bound(kinds);
+  return x;
 }
 
 // What would starve if it were only looked at when there is nothing else; another kind first each time.
@@ -322,7 +375,7 @@ bool scheduler_core::take_turn(worker& w) {
   for (unsigned i = 0; i < 4; ++i) {
     switch ((first + i) % 4) {
     case 0:
-      if (fiber* f = w.box.take_yielded()) {
+      if (runnable* f = own_fiber(w, first % 8 < 4 ? fiber_box::last : fiber_box::later | fiber_box::last)) {
         found_work(w);
         run_fiber(w, f);
         return true;
@@ -380,10 +433,15 @@ bool scheduler_core::step(worker& w) {
     return true;
   }
   if (has_events && (--poll_in <= 0 || w.fair)) poll(w);
+  if (timers.load(std::memory_order_relaxed) > 0 && --w.timers_in <= 0) {
+    w.timers_in = steps_per_look;
+    ring(w, now());
+  }
+  w.budget = has_events ? std::min(poll_in, w.full_budget) : w.full_budget;
   const unsigned turn = w.turns.load(std::memory_order_relaxed) + 1;
   w.turns.store(turn, std::memory_order_relaxed);
   if ((w.fair || turn % fair_turn == 0) && take_turn(w)) return true;
-  if (fiber* f = w.box.take_ready()) {
+  if (runnable* f = own_fiber(w, fiber_box::soon)) {
     found_work(w);
     run_fiber(w, f);
     return true;
@@ -400,20 +458,21 @@ bool scheduler_core::step(worker& w) {
     found_work(w);
     return true;
   }
+  if (timers.load(std::memory_order_relaxed) > 0 && ring_all()) return true;
   if (steal(w)) return true;
   // Those that gave way come last, behind the events too: they may be waiting for just what these bring.
-  if (fiber* f = w.box.take_yielded()) {
+  if (runnable* f = own_fiber(w, fiber_box::later | fiber_box::last)) {
     found_work(w);
     run_fiber(w, f);
     return true;
   }
-  return steal_yielded(w);
+  return steal_fiber(w, fiber_box::later) || steal_yielded(w);
 }
 
 void scheduler_core::work(worker& w) {
   worker* const outer = this_worker(); // of a run that this one is nested in
-  set_this_worker(&w);
-  w.tsan_fiber = tsan::current_fiber();
+  start_thread(w);
+  const overflow_watch watch;
   double until = 0;
   for (;;) {
     if (step(w)) continue;
@@ -424,7 +483,8 @@ void scheduler_core::work(worker& w) {
       continue; // what came before we counted as searching
     }
     if (!over.load(std::memory_order_relaxed) && steady_seconds() < until) {
-      for (int i = 0; i < 8; ++i) relax();
+      if (!force_fibers(w))
+        for (int i = 0; i < 8; ++i) relax();
       continue;
     }
     if (!park(w)) break;
@@ -483,10 +543,16 @@ bool scheduler_core::anything_to_do(worker& w, bool& perhaps) {
         return true;
       }
     }
-    if (other.box.has_ready()) return true;
+    if (other.box.has_public(fiber_box::all)) return true;
     if (other.box.has_spawner() && other.deque.size() <= split_deque::relaxed_at) return true;
-    if (&other == &w ? w.box.has_yielded() : has_stranded_yielded(w, other)) return true;
-    perhaps = perhaps || other.box.has_yielded(); // its owner will come back to it, or not: one look cannot tell
+    if (&other == &w) {
+      if (w.box.has(fiber_box::all) || w.box.has_bound(fiber_box::all)) return true;
+      continue;
+    }
+    constexpr unsigned ready = fiber_box::soon | fiber_box::later;
+    if (other.box.has(ready) && other.box.force(w.prepared_boxes[i], ready)) return true;
+    if (has_stranded_yielded(w, other) && other.box.force(w.prepared_boxes[i], fiber_box::last)) return true;
+    perhaps = perhaps || other.box.has(fiber_box::all); // its owner will come back to it, or not: one look cannot tell
   }
   return cfg.source && cfg.source->has_work();
 }
@@ -503,25 +569,45 @@ bool scheduler_core::park(worker& w) {
   searching.fetch_sub(1, std::memory_order_seq_cst);
   w.searching = false;
   for (std::size_t i = 0; i < workers.size(); ++i)
-    w.prepared[i] = workers[i].get() == &w ? 0 : workers[i]->deque.prepare_force();
+    if (workers[i].get() != &w) {
+      w.prepared[i] = workers[i]->deque.prepare_force();
+      w.prepared_boxes[i] = workers[i]->box.prepare_force();
+    }
   barrier();
   bool perhaps = false;
   if (!anything_to_do(w, perhaps)) {
-    if (stopping.load(std::memory_order_seq_cst) && all_asleep()) {
+    const std::int64_t alarm = next_alarm();
+    if (stopping.load(std::memory_order_seq_cst) && alarm == wait_limit::never && all_asleep()) {
       // The last one. All others have found nothing since and sleep, and only a worker makes work for workers now.
       over.store(true, std::memory_order_seq_cst);
       wake_all();
     } else {
       event_counts::add(w.counts.parks);
       observe(w, worker_event::park);
-      const std::chrono::microseconds at_most = perhaps ? look_again : longest_sleep;
+      std::chrono::microseconds at_most = perhaps ? look_again : longest_sleep;
+      const bool last = all_asleep();
+      if (last) at_most = std::min(at_most, deadlock_patience);
+      bool limited = perhaps || last || (w.index == 0 && cfg.events);
+      if (alarm != wait_limit::never) {
+        // Others that set an earlier one later look at this, after they have set it.
+        std::int64_t before = sleeps_until.load(std::memory_order_seq_cst);
+        while (alarm < before && !sleeps_until.compare_exchange_weak(before, alarm, std::memory_order_seq_cst)) {
+        }
+        const std::chrono::microseconds left(std::max<std::int64_t>(0, (alarm - now() + 999) / 1000));
+        if (!limited || left < at_most) at_most = left;
+        limited = true;
+      }
       if (w.index == 0 && cfg.events)
         cfg.events->wait(at_most);
-      else
-        w.sleep.sleep(perhaps ? at_most : std::chrono::microseconds::zero());
+      else if (!limited || at_most.count() > 0)
+        w.sleep.sleep(limited ? at_most : std::chrono::microseconds::zero());
+      // Perhaps others still sleep until then; they need not be the only ones who know.
+      if (alarm != wait_limit::never) sleeps_until.store(wait_limit::never, std::memory_order_seq_cst);
       observe(w, worker_event::wake);
+      if (last) look_for_deadlock();
     }
   }
+  { const std::lock_guard pass(freeze); }
   w.roused = !w.sleep.stay_awake();
   if (!w.roused) searching.fetch_add(1, std::memory_order_seq_cst); // else whoever roused us has counted us
   asleep.fetch_sub(1, std::memory_order_seq_cst);

@@ -8,16 +8,22 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
+#include <tern/task/detail/stack_pool.hpp>
 #include <tern/task/detail/worker.hpp>
+
+namespace tern::sim::detail {
+class engine;
+}
 
 namespace tern::detail {
 
 /// What came from outside: from foreign threads, and from worker threads that are in no fiber. Thread-safe.
 class outside_queue {
 public:
-  void push(fiber* f) noexcept {
+  void push(runnable* f) noexcept {
     std::lock_guard hold(lock_);
     fibers_.push(f);
     add(1);
@@ -30,13 +36,13 @@ public:
   }
   bool empty() const noexcept { return count_.load(std::memory_order_acquire) == 0; }
   /// A fiber, or else up to `most` tasklets. \return how many tasklets.
-  unsigned take(fiber*& f, tasklet** out, unsigned most) noexcept;
+  unsigned take(runnable*& f, tasklet** out, unsigned most) noexcept;
 
 private:
   void add(int n) noexcept { count_.store(count_.load(std::memory_order_relaxed) + n, std::memory_order_release); }
   spin_lock lock_;
   std::atomic<int> count_{0};
-  intrusive_queue<fiber> fibers_;
+  runnable_queue fibers_;
   std::deque<tasklet*> tasklets_;
 };
 
@@ -58,13 +64,30 @@ struct scheduler_core {
   ~scheduler_core();
 
   // Fibers ------------------------------------------------------------------------------------------------------------
-  void spawn(unique_function<void()> body, std::string name);
-  /// A suspended fiber can go on. Any thread.
-  void ready(fiber* f);
+  void spawn(unique_function<void()> body, const fiber_options& options, const std::source_location& made);
+  /// A fiber with its stack, and memory for a closure.
+  seed sow(std::size_t bytes, std::size_t alignment, const fiber_options& options, const std::source_location& made);
+  void launch(fiber* f, fiber_body body) noexcept;
+  /// It can run (again). Any thread.
+  void ready(runnable* x) noexcept;
   /// A running fiber gives way: behind everything that is ready. On the worker that ran it.
-  void yielded(fiber* f);
+  void yielded(fiber* f) noexcept;
+  /// It has left its stack for ever.
   void finished(fiber* f) noexcept;
+  /// Its memory may be used for another.
+  void recycle(fiber* f) noexcept;
   std::size_t run(unique_function<void()> main);
+  std::size_t live_fibers() const noexcept;
+
+  // Time (waiter.cpp) -------------------------------------------------------------------------------------------------
+  std::int64_t now() const noexcept;
+  /// Fires what is due on one worker's clock. \return whether there was anything.
+  bool ring(worker& whose, std::int64_t time) noexcept;
+  bool ring_all() noexcept;
+  /// The earliest moment at which a timer must be looked at.
+  std::int64_t next_alarm() const noexcept;
+  /// The calling worker has set a timer for `deadline`: those that sleep must not oversleep.
+  void alarm_set(std::int64_t deadline) noexcept;
 
   // A worker's day (worker.cpp) ---------------------------------------------------------------------------------------
   void work(worker& w);
@@ -76,10 +99,18 @@ struct scheduler_core {
   bool resume_spawner(worker& w);
   bool steal(worker& w);
   bool steal_from(worker& w, worker& victim);
+  bool steal_fiber(worker& w, unsigned kinds);
   bool steal_yielded(worker& w);
   bool has_stranded_yielded(worker& w, const worker& other) const noexcept;
   bool force_some(worker& w);
-  void run_fiber(worker& w, fiber* f);
+  void run_fiber(worker& w, runnable* x);
+  /// Gives a body that waited its fiber. \return null if there is no stack for it just now.
+  fiber* begin(worker& w, pending_fiber* p);
+  /// The next of these kinds that is this worker's to run.
+  runnable* own_fiber(worker& w, unsigned kinds) noexcept;
+  /// Others want what this worker has.
+  void answer(worker& w) noexcept;
+  bool force_fibers(worker& w) noexcept;
   void run_tasklet(worker& w, tasklet* t);
   void run_tasklets(); // a runner's body
   void keep_loot(worker& w, unsigned n);
@@ -99,22 +130,37 @@ struct scheduler_core {
       cfg.observer->event(w.index, e, n);
   }
 
+  /// Calls `f(fiber&)` for all that have begun or are about to and have not ended; other workers may go on meanwhile.
+  template <class F> void each_fiber(F&& f) {
+    stacks.each([&](fiber& x) {
+      if (x.id.load(std::memory_order_relaxed) != 0) f(x);
+    });
+  }
   std::size_t report_stuck();
-  fiber* new_fiber();
+  std::size_t conclude();
+  fiber* take_stack(worker* w, std::uint8_t stack_class);
+  /// \return the class of its stack.
+  std::uint8_t checked(const fiber_options& options, const std::source_location& made) const;
+  /// Looks for fibers that wait for each other in a circle. \return what to say of them; empty if there are none. Only
+  /// while no fiber runs.
+  std::string find_deadlock();
+  double waited_seconds(const fiber& f) const noexcept;
+  /// The calling worker sleeps: if all do, looks for a deadlock, and ends the run if there is one.
+  void look_for_deadlock() noexcept;
   fiber* new_runner();
   fiber* idle_runner(worker& w) noexcept;
   void share_runner(fiber* f) noexcept;
-  void give_up_runner(fiber* f) noexcept;
-  bool give_stack(worker& w, fiber& f);
   void plan_victims();
+  void start_thread(worker& w);
 
   scheduler* owner = nullptr;
   scheduler::settings cfg;
   const asymmetric_barrier barrier;
   stack_pool stacks;
   std::vector<std::unique_ptr<worker>> workers;
-  std::chrono::nanoseconds spin; // how long to look for work before sleeping
-  int poll_in = 0;               // worker 0's: turns until the next look at the events
+  sim::detail::engine* engine = nullptr; // of the simulation that this runs in
+  std::chrono::nanoseconds spin;         // how long to look for work before sleeping
+  int poll_in = 0;                       // worker 0's: turns until the next look at the events
 
   // Both change with sequential consistency: see `notify` and `park`.
   alignas(64) std::atomic<int> searching{0}; // awake and without work; includes those that have been roused
@@ -129,17 +175,23 @@ struct scheduler_core {
   std::atomic<bool> stopping{false}; // main has ended
   std::atomic<bool> over{false};     // and nothing can run any more
 
+  std::atomic<std::int64_t> sleeps_until{wait_limit::never}; // the earliest time that a sleeping worker looks again
+  std::atomic<int> timers{0};                                // set and not yet fired or removed; a guess
+  std::atomic<std::uint64_t> born_outside{0}, died_outside{0};
+  std::atomic<std::uint64_t> serial_outside{0};
+
   spin_lock registry; // protects what follows
   bool started = false;
-  fiber* newest = nullptr;         // of the live fibers, in order of birth
-  fiber* runners = nullptr;        // all of them, through fiber::older and newer
   fiber* shared_runners = nullptr; // idle ones that no worker keeps, through fiber::next
   bool short_of_stacks = false;    // it has been said
-  std::vector<fiber*> spare;       // finished fibers, to be used again
-  int begun = 0;                   // fibers and runners that have a stack and may give it back
   std::atomic<bool> has_shared_runners{false};
-  std::atomic<std::size_t> live{0};
   std::exception_ptr main_failed;
+
+  // Whoever has slept passes through it before it runs anything: so while one holds it and all are counted as asleep,
+  // no fiber runs.
+  spin_lock freeze;
+  std::uint64_t turns_looked_at = 0; // when a deadlock was last looked for; under `freeze`
+  std::string deadlock;              // why the run was ended; under `freeze`, then read after it
 };
 
 } // namespace tern::detail

@@ -1,22 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// The fiber itself and the switch between a worker's own stack and a fiber's. Internal: users see `scheduler`, `async`
-/// and `this_fiber`.
+/// The fiber itself. Internal: users see `fiber`, `scheduler`, `async` and `this_fiber`.
 
-#include <cxxabi.h>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <source_location>
 #include <string>
-
-#include <boost/context/detail/fcontext.hpp>
+#include <utility>
 
 #include <tern/base/unique_function.hpp>
-#include <tern/task/detail/stack_pool.hpp>
+#include <tern/task/detail/sanitizer.hpp>
+#include <tern/task/detail/seed.hpp>
+#include <tern/task/detail/switch.hpp>
+#include <tern/task/detail/wait.hpp>
 
 namespace tern::detail {
 
 struct scheduler_core;
 struct group_state;
 struct worker;
+class fiber_box;
+struct local_table;
 
 /// The C++ runtime's per-thread record of exceptions being handled (Itanium C++ ABI 2.2.2). It belongs to the stack,
 /// not to the thread: a fiber that suspends inside a catch block must find it again, on whatever thread it goes on.
@@ -25,26 +32,81 @@ struct exception_state {
   unsigned int uncaught = 0;
 };
 
-struct fiber {
-  boost::context::detail::fcontext_t context = nullptr;
-  stack memory;
-  unique_function<void()> body;
-  std::string name;
+/// A stack that can be left and entered: a fiber's, or a worker's own.
+struct stack_context {
+  switch_point at;
   exception_state exceptions;
-  void* fake_stack = nullptr;               // address sanitizer
-  fiber* next = nullptr;                    // in a run queue
-  fiber *newer = nullptr, *older = nullptr; // in the scheduler's list of live fibers
-  scheduler_core* home = nullptr;
-  // A runner, which runs tasklets: the group whose tasklets it is at; null while it has none.
-  group_state* group = nullptr;
+  int error_number = 0; // errno
+  std::byte* low = nullptr;
+  std::size_t size = 0;
+  void* tsan_fiber = nullptr; // the thread sanitizer's context, one for each stack
+  void* fake_stack = nullptr; // the address sanitizer's
 };
 
-/// Gives `f` its stack and entry point. \throws error(out_of_memory).
-void prepare(fiber& f, stack_pool& pool);
-/// Worker to fiber; returns when the fiber suspends or ends, after what it asked for has been done.
+/// Something that stands in a worker's queue: a fiber, or one that has no stack yet.
+struct runnable {
+  runnable *next = nullptr, *prev = nullptr;
+  std::atomic<fiber_box*> queued{nullptr}; // in whose private queue; changes under that box's exclusion
+  std::uint8_t level = 1;                  // its priority
+  std::uint8_t kind = 1;                   // of the queue that it stands in
+  bool is_fiber = true;
+  std::int16_t worker = -1; // that alone may run it; -1: any
+};
+
+/// A body that waits for its first turn before it gets a stack: many may wait so, few have begun at once.
+struct pending_fiber : runnable {
+  pending_fiber() noexcept { is_fiber = false; }
+  unique_function<void()> body;
+  std::string name;
+  std::size_t stack_bytes = 0;
+  std::source_location made;
+};
+
+enum class guard_kind : std::uint8_t { region, page, canary };
+
+/// Lies at the upper end of its stack, so that a fiber which does little touches one page.
+struct alignas(64) fiber : runnable, stack_context {
+  static constexpr std::uintptr_t alone = 0, detached = 1, done = 2, thread_bit = 4;
+  /// Who joins it: a fiber's address, or that of a foreign thread's waiter with `thread_bit`; or one of those above.
+  std::atomic<std::uintptr_t> joiner{alone};
+  const std::atomic<std::uintptr_t> me{reinterpret_cast<std::uintptr_t>(this)}; // for wait_reason::owner
+  fiber_body body = nullptr;
+  void* closure = nullptr;
+  scheduler_core* home = nullptr;
+  group_state* group = nullptr; // a runner, which runs tasklets: the group whose tasklets it is at; else null
+  local_table* locals = nullptr;
+  std::exception_ptr failed;
+  std::atomic<std::uint64_t> id{0}; // 0: not in use
+  bool runner = false;
+  bool heap_closure = false;
+  guard_kind guard = guard_kind::region;
+  std::uint8_t stack_class = 0;
+  // For dumps and deadlocks; written by whoever runs on this stack, read by anybody.
+  std::atomic<wait_kind> waits{wait_kind::none};
+  std::atomic<const void*> waits_for{nullptr};
+  std::atomic<const std::atomic<std::uintptr_t>*> waits_on{nullptr};
+  std::atomic<std::int64_t> waits_since{0};
+  std::source_location made;
+  char name[48] = {};
+
+  std::byte* top() const noexcept { return low + size; } ///< of what the body may use
+  std::string called() const;                            ///< "12 'name'", "12"
+};
+
+inline constexpr std::size_t canary_bytes = 64;
+/// Ends the program if `f` has written over the lower end of its stack. For guard_kind::canary.
+void check_canary(const fiber& f) noexcept;
+[[noreturn]] void overflowed(const fiber& f) noexcept;
+
+/// Makes `f` call `f->body(f->closure)` when it is entered first, on the stack below `top`.
+void prepare(fiber& f, std::byte* top) noexcept;
+/// Worker to fiber; returns when the worker's own stack is entered again, perhaps by another fiber.
 void enter(worker& w, fiber& f) noexcept;
-/// Fiber to worker; `after(fiber, argument)` runs on the worker's stack once this stack has been left. Returns when the
-/// fiber is entered again, perhaps on another worker.
+/// Leaves the running fiber's stack, for another fiber that can run or the worker's own. `after(fiber, argument)` runs
+/// once it has been left: publishing "ready", "unlocked" or "finished" earlier would let another worker enter a stack
+/// that is still in use. Returns when the fiber is entered again, perhaps on another worker.
 void leave(void (*after)(fiber*, void*), void* argument) noexcept;
+/// The same, for `to` (which is in no queue) or, if null, always for the worker's own stack.
+void leave_to(fiber* to, void (*after)(fiber*, void*), void* argument) noexcept;
 
 } // namespace tern::detail

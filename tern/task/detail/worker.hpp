@@ -9,67 +9,14 @@
 #include <vector>
 
 #include <tern/task/detail/fiber.hpp>
+#include <tern/task/detail/fiber_box.hpp>
 #include <tern/task/detail/parking.hpp>
 #include <tern/task/detail/tasklet.hpp>
+#include <tern/task/detail/timer_wheel.hpp>
 #include <tern/task/detail/wait.hpp>
 #include <tern/task/scheduler.hpp>
 
 namespace tern::detail {
-
-/// A first-in, first-out list through `next`.
-template <class T> class intrusive_queue {
-public:
-  bool empty() const noexcept { return !head_; }
-  void push(T* x) noexcept {
-    x->next = nullptr;
-    (head_ ? tail_->next : head_) = x;
-    tail_ = x;
-  }
-  T* pop() noexcept {
-    T* x = head_;
-    if (x) head_ = x->next;
-    return x;
-  }
-
-private:
-  T *head_ = nullptr, *tail_ = nullptr;
-};
-
-/// The fibers that can run on a worker: its owner's unless somebody takes them. Thread-safe.
-class fiber_box {
-public:
-  /// \return how many are here now.
-  int push_ready(fiber* f) noexcept { return push(ready_, ready_count_, f); }
-  int push_yielded(fiber* f) noexcept { return push(yielded_, yielded_count_, f); }
-  /// A fiber that spawned so many tasklets that it had to pause.
-  int push_spawner(fiber* f) noexcept { return push(spawners_, spawner_count_, f); }
-  fiber* take_ready() noexcept { return take(ready_, ready_count_); }
-  fiber* take_yielded() noexcept { return take(yielded_, yielded_count_); }
-  fiber* take_spawner() noexcept { return take(spawners_, spawner_count_); }
-  // Without the lock; for "is it worth a look" and, after a barrier, for "is there really nothing".
-  bool has_ready() const noexcept { return ready_count_.load(std::memory_order_acquire) > 0; }
-  bool has_yielded() const noexcept { return yielded_count_.load(std::memory_order_acquire) > 0; }
-  bool has_spawner() const noexcept { return spawner_count_.load(std::memory_order_acquire) > 0; }
-
-private:
-  int push(intrusive_queue<fiber>& q, std::atomic<int>& count, fiber* f) noexcept {
-    std::lock_guard hold(lock_);
-    q.push(f);
-    const int now = count.load(std::memory_order_relaxed) + 1;
-    count.store(now, std::memory_order_release);
-    return now;
-  }
-  fiber* take(intrusive_queue<fiber>& q, std::atomic<int>& count) noexcept {
-    if (count.load(std::memory_order_relaxed) == 0) return nullptr;
-    std::lock_guard hold(lock_);
-    fiber* f = q.pop();
-    if (f) count.store(count.load(std::memory_order_relaxed) - 1, std::memory_order_release);
-    return f;
-  }
-  spin_lock lock_;
-  std::atomic<int> ready_count_{0}, yielded_count_{0}, spawner_count_{0}; // written under the lock
-  intrusive_queue<fiber> ready_, yielded_, spawners_;
-};
 
 /// Slow-path events since the start; written by one worker, read by anybody.
 struct event_counts {
@@ -79,23 +26,36 @@ struct event_counts {
   }
 };
 
+/// The timers that were set on a worker. Any worker may fire them.
+struct alarm_clock {
+  spin_lock guard;
+  timer_wheel wheel;                                  // under the guard
+  std::atomic<std::int64_t> next{timer_wheel::never}; // when to look; changes under the guard
+};
+
 struct worker : worker_base {
-  worker(scheduler_core* core, int number, bool fenceless) : worker_base(core, fenceless), index(number) {}
+  worker(scheduler_core* core, int number, bool biased) : worker_base(core, biased), index(number), box(biased) {}
   ~worker();
   worker(const worker&) = delete;
   worker& operator=(const worker&) = delete;
 
   const int index;
   fiber* running = nullptr;
-  boost::context::detail::fcontext_t context = nullptr; // of the worker's stack while a fiber runs
-  // What the fiber that has just left its stack asked to be done: publishing "ready", "unlocked" or "finished" earlier
-  // would let another worker enter a stack that is still in use.
+  // Fibers are entered straight from others that leave, so many times until the worker has a look at everything else.
+  int budget = 0;
+  int full_budget = 0; // 0: never; the worker itself goes between any two
+  // What the fiber that has just left its stack asked to be done.
   void (*after)(fiber*, void*) = nullptr;
   void* after_argument = nullptr;
-  void* tsan_fiber = nullptr;
-  void* fake_stack = nullptr;
-  const void* own_stack_low = nullptr; // of the thread, for the address sanitizer
-  std::size_t own_stack_size = 0;
+  fiber* left = nullptr;
+  exception_state* exceptions = nullptr; // the thread's
+  int* error_number = nullptr;           // the thread's errno
+  fiber* hint = nullptr;                 // to go on next, if it stands in our queue: see start_now
+  fiber* pool = nullptr;                 // free ones of the default size, through fiber::next
+  unsigned pool_count = 0;
+  std::uint64_t serial = 0;                    // of the fibers made here
+  std::atomic<std::uint64_t> born{0}, died{0}; // here; written by this worker only
+  stack_context root;                          // the thread's own stack
 
   tasklet* handed = nullptr;     // to the runner that is entered next
   fiber* idle_runners = nullptr; // stack of runners without work, through fiber::next
@@ -114,12 +74,21 @@ struct worker : worker_base {
   std::vector<std::vector<worker*>> victims; // nearest first
   std::vector<std::uint64_t> prepared;       // for split_deque::force, one for each worker
   tasklet* loot[split_deque::most_stolen] = {};
+  int seen_private = 0; // looks in a row, while searching, at which some box had nothing but private fibers
+  int timers_in = 0;    // steps until the next look at the timers
+  std::vector<std::uint32_t> prepared_boxes; // for fiber_box::force, one for each worker
   event_counts counts;
 
   fiber_box box;
+  alarm_clock alarms;
   bed sleep;
 
+  bool has_ready() const noexcept { return has(fiber_box::soon); }
+  bool has_fibers() const noexcept { return has(fiber_box::all) || box.has_spawner(); }
   void flush_returns() noexcept;
+
+private:
+  bool has(unsigned kinds) const noexcept { return box.has(kinds) || box.has_public(kinds) || box.has_bound(kinds); }
 };
 
 inline worker* this_worker() noexcept { return static_cast<worker*>(this_worker_base()); }

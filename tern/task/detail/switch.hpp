@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// The switch from one stack to another.
+///
+/// On x86-64 and aarch64 a few instructions of our own: they save what a compiler cannot be told to save and reload
+/// the floating-point control words only if they differ, which is all that the ABI asks for. (Boost.Context reloads
+/// them each time, and loading MXCSR with other sticky flags costs 50 ns, which numeric programs meet all the time.)
+/// Elsewhere, and with -DTERN_BOOST_CONTEXT, it is Boost.Context's.
+
+#include <cstddef>
+#include <cstdint>
+
+#if !defined(TERN_BOOST_CONTEXT) && !((defined(__x86_64__) && defined(__LP64__)) || defined(__aarch64__))
+#define TERN_BOOST_CONTEXT
+#endif
+#ifdef TERN_BOOST_CONTEXT
+#include <boost/context/detail/fcontext.hpp>
+#endif
+
+namespace tern::detail {
+
+#ifdef TERN_BOOST_CONTEXT
+
+/// Where a context that does not run goes on.
+struct switch_point {
+  boost::context::detail::fcontext_t sp = nullptr;
+};
+inline void inherit_control_words(switch_point&) noexcept {}
+
+[[gnu::always_inline]] inline void switch_stack(switch_point& from, switch_point& to) noexcept {
+  const auto came = boost::context::detail::jump_fcontext(to.sp, &from);
+  static_cast<switch_point*>(came.data)->sp = came.fctx;
+}
+
+/// Makes the first switch to `point` call `Entry()` on the stack that ends at `top`.
+template <void (*Entry)()> void prepare_stack(switch_point& point, void* top, std::size_t size) noexcept {
+  point.sp = boost::context::detail::make_fcontext(top, size, [](boost::context::detail::transfer_t came) {
+    static_cast<switch_point*>(came.data)->sp = came.fctx;
+    Entry();
+  });
+}
+
+#else
+
+#if defined(__x86_64__)
+
+/// What the C and C++ standards call the floating-point environment, without the sticky flags.
+struct control_words {
+  std::uint32_t mxcsr = 0x1f80;
+  std::uint16_t x87 = 0x037f;
+};
+[[gnu::always_inline]] inline control_words read_control_words() noexcept {
+  control_words c;
+  asm volatile("stmxcsr %0\n\tfnstcw %1" : "=m"(c.mxcsr), "=m"(c.x87));
+  return c;
+}
+[[gnu::always_inline]] inline bool differ(const control_words& a, const control_words& b) noexcept {
+  return (((a.mxcsr ^ b.mxcsr) & 0xffc0) | static_cast<std::uint32_t>(a.x87 ^ b.x87)) != 0; // the rest is sticky flags
+}
+inline void load_control_words(const control_words& c) noexcept {
+  asm volatile("ldmxcsr %0\n\tfldcw %1" : : "m"(c.mxcsr), "m"(c.x87));
+}
+
+#else // aarch64
+
+struct control_words {
+  std::uint64_t fpcr = 0;
+};
+[[gnu::always_inline]] inline control_words read_control_words() noexcept {
+  control_words c;
+  asm volatile("mrs %0, fpcr" : "=r"(c.fpcr));
+  return c;
+}
+[[gnu::always_inline]] inline bool differ(const control_words& a, const control_words& b) noexcept {
+  return a.fpcr != b.fpcr;
+}
+inline void load_control_words(const control_words& c) noexcept { asm volatile("msr fpcr, %0" : : "r"(c.fpcr)); }
+
+#endif
+
+struct switch_point {
+  void* sp = nullptr; // there lie: the address to go on at, and the registers that are saved
+  control_words words;
+};
+inline void inherit_control_words(switch_point& p) noexcept { p.words = read_control_words(); }
+
+/// Saves where the caller is in `from` and goes on at `to`; returns when somebody switches to `from`.
+/// Must be inlined into a function that is not (so that what it returns to belongs to one stack) and is compiled for
+/// the baseline of the architecture: registers that only extensions have are not mentioned.
+[[gnu::always_inline]] inline void switch_stack(switch_point& from, switch_point& to) noexcept {
+  from.words = read_control_words();
+  if (differ(from.words, to.words)) [[unlikely]]
+    load_control_words(to.words);
+#if defined(__x86_64__)
+  void** save = &from.sp;
+  void* go = to.sp;
+  asm volatile("leaq -128(%%rsp), %%rsp\n\t" // the caller may use 128 bytes below the stack pointer
+               "pushq %%rbp\n\t"
+               "pushq %%rbx\n\t"
+               "leaq 1f(%%rip), %%rax\n\t"
+               "pushq %%rax\n\t"
+               "movq %%rsp, (%0)\n\t"
+               "movq %1, %%rsp\n\t"
+               "popq %%rax\n\t"
+               "jmp *%%rax\n"
+               "1:\n\t"
+#if defined(__CET__) && (__CET__ & 1)
+               "endbr64\n\t"
+#endif
+               "popq %%rbx\n\t"
+               "popq %%rbp\n\t"
+               "leaq 128(%%rsp), %%rsp"
+               : "+D"(save), "+S"(go)
+               :
+               : "rax", "rcx", "rdx", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "memory", "cc", "xmm0",
+                 "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12",
+                 "xmm13", "xmm14", "xmm15"
+#if defined(__AVX512F__)
+                 ,
+                 "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23", "xmm24", "xmm25", "xmm26",
+                 "xmm27", "xmm28", "xmm29", "xmm30", "xmm31", "k1", "k2", "k3", "k4", "k5", "k6", "k7"
+#endif
+  );
+#else
+  register void** save asm("x0") = &from.sp;
+  register void* go asm("x1") = to.sp;
+  asm volatile("sub sp, sp, #32\n\t"
+               "stp x29, x30, [sp, #16]\n\t"
+               "adr x2, 1f\n\t"
+               "stp x2, x19, [sp]\n\t"
+               "mov x2, sp\n\t"
+               "str x2, [x0]\n\t"
+               "mov sp, x1\n\t"
+               "ldr x2, [sp]\n\t"
+               "br x2\n"
+               "1:\n\t"
+#if defined(__ARM_FEATURE_BTI_DEFAULT)
+               "bti j\n\t"
+#endif
+               "ldr x19, [sp, #8]\n\t"
+               "ldp x29, x30, [sp, #16]\n\t"
+               "add sp, sp, #32"
+               : "+r"(save), "+r"(go)
+               :
+               : "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15", "x16", "x17",
+                 "x20", "x21", "x22", "x23", "x24", "x25", "x26", "x27", "x28", "memory", "cc", "v0", "v1", "v2", "v3",
+                 "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16", "v17", "v18",
+                 "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31");
+#endif
+}
+
+/// Makes the first switch to `point` call `Entry()`, which never returns, on the stack that ends at `top`.
+template <void (*Entry)()> void prepare_stack(switch_point& point, void* top, std::size_t) noexcept {
+  auto** sp = reinterpret_cast<void**>(reinterpret_cast<std::uintptr_t>(top) & ~std::uintptr_t{15});
+#if defined(__x86_64__)
+  *--sp = nullptr; // where a call would have left its return address: the last frame, for debuggers
+  *--sp = reinterpret_cast<void*>(Entry);
+#else
+  sp -= 4;
+  sp[0] = reinterpret_cast<void*>(Entry);
+  sp[1] = sp[2] = sp[3] = nullptr;
+#endif
+  point.sp = sp;
+}
+
+#endif
+
+} // namespace tern::detail
