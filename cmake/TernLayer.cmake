@@ -37,6 +37,8 @@ function(tern_layer NAME)
   target_sources(tern_${NAME} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR} FILES ${L_HEADERS})
   list(TRANSFORM L_DEPENDS PREPEND tern::)
   target_link_libraries(tern_${NAME} PUBLIC ${L_DEPENDS} Threads::Threads PRIVATE $<BUILD_INTERFACE:tern_flags> ${L_PRIVATE})
+  # Calls inside a library need not go through the table that lets another library take a function's place.
+  target_link_options(tern_${NAME} PRIVATE $<$<STREQUAL:$<TARGET_PROPERTY:tern_${NAME},TYPE>,SHARED_LIBRARY>:LINKER:-Bsymbolic-functions>)
   install(TARGETS tern_${NAME} EXPORT tern-targets
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
     FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})

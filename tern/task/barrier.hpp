@@ -81,9 +81,9 @@ struct no_completion {
 
 } // namespace detail
 
-/// Lets all of a number of participants arrive, then all go on; as often as they like. Any thread, inside fibers and
-/// out. \tparam Completion called without arguments by the last that arrives in each phase, before anybody goes on. It
-/// must be noexcept; it may wait.
+/// As std::barrier (`tern::barrier` is the ranks'): lets all of a number of participants arrive, then all go on; as
+/// often as they like. `Completion` is called without arguments by the last that arrives in each phase, before anybody
+/// goes on; it must be noexcept, and may wait. Any thread, inside fibers and out.
 template <class Completion = detail::no_completion> class fiber_barrier {
   static_assert(std::is_nothrow_invocable_v<Completion&>, "a barrier's completion function must be noexcept");
 

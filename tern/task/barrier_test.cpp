@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// latch, barrier, semaphore, once_flag.
+// latch, fiber_barrier, semaphore, once_flag.
 #include <tern/task/sync.hpp>
 
 #include <stdexcept>
@@ -13,7 +13,7 @@
 #include <tern/task/fiber.hpp>
 #include <tern/task/future.hpp>
 
-#include <tests/support/executors.hpp>
+#include <tern/task/executors_test.hpp>
 
 namespace tern {
 namespace {
@@ -98,12 +98,12 @@ TEST(latch, misuse_is_an_error) {
   EXPECT_FALSE(two.try_wait());
 }
 
-// barrier -------------------------------------------------------------------------------------------------------------
+// fiber_barrier -------------------------------------------------------------------------------------------------------
 
-TEST(barrier, nobody_is_a_phase_ahead) {
+TEST(fiber_barrier, nobody_is_a_phase_ahead) {
   everywhere([] {
     int completed = 0; // plain: written by whoever arrives last, read by all between two arrivals
-    barrier meet(3, [&]() noexcept {
+    fiber_barrier meet(3, [&]() noexcept {
       ++completed;
       this_fiber::yield(); // a completion function may wait
     });
@@ -118,9 +118,9 @@ TEST(barrier, nobody_is_a_phase_ahead) {
   });
 }
 
-TEST(barrier, arrives_now_and_waits_later) {
+TEST(fiber_barrier, arrives_now_and_waits_later) {
   everywhere([] {
-    barrier meet(3);
+    fiber_barrier meet(3);
     std::atomic<int> arrived{0};
     const auto go = [&] {
       for (int phase = 1; phase <= 2; ++phase) {
@@ -136,9 +136,9 @@ TEST(barrier, arrives_now_and_waits_later) {
   });
 }
 
-TEST(barrier, some_drop_out) {
+TEST(fiber_barrier, some_drop_out) {
   everywhere([] {
-    barrier meet(3);
+    fiber_barrier meet(3);
     int last = 0;
     const auto stay = [&] {
       meet.arrive_and_wait();
@@ -156,10 +156,10 @@ TEST(barrier, some_drop_out) {
   });
 }
 
-TEST(barrier, foreign_threads) {
+TEST(fiber_barrier, foreign_threads) {
   on_workers(2, [] {
     int completed = 0;
-    barrier meet(4, [&]() noexcept { ++completed; });
+    fiber_barrier meet(4, [&]() noexcept { ++completed; });
     const auto go = [&] {
       for (int phase = 1; phase <= 50; ++phase) {
         meet.arrive_and_wait();
@@ -173,9 +173,9 @@ TEST(barrier, foreign_threads) {
   });
 }
 
-TEST(barrier, misuse_is_an_error) {
-  EXPECT_THAT(text_of(errc::invalid_argument, [] { barrier<> b(-2); }), HasSubstr("cannot have -2 participants"));
-  barrier two(2);
+TEST(fiber_barrier, misuse_is_an_error) {
+  EXPECT_THAT(text_of(errc::invalid_argument, [] { fiber_barrier<> b(-2); }), HasSubstr("cannot have -2 participants"));
+  fiber_barrier two(2);
   EXPECT_THAT(text_of(errc::invalid_state, [&] { (void)two.arrive(3); }), HasSubstr("3 arrived"));
   EXPECT_THAT(text_of(errc::invalid_state, [&] { (void)two.arrive(0); }), HasSubstr("0 arrived"));
   (void)two.arrive(2);

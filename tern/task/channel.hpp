@@ -32,10 +32,10 @@ namespace detail {
 [[noreturn]] void throw_no_capacity();
 } // namespace detail
 
-/// Any number of contexts push and pop; what comes first goes first, and who waits longest is served first: a value goes
-/// straight to a waiting receiver. Any thread, inside fibers (which suspend) and out (which sleep).
-/// \tparam T movable. It is moved and destroyed under a short lock, so these must not wait. If a move throws, that comes
-/// out of the function whose caller's value it is, which has then no effect, and all other values stay where they are.
+/// Any number of contexts push and pop; what comes first goes first, and who waits longest is served first: a value
+/// goes straight to a waiting receiver. Any thread, inside fibers (which suspend) and out (which sleep). \tparam T
+/// movable. It is moved and destroyed under a short lock, so these must not wait. If a move throws, that comes out of
+/// the function whose caller's value it is, which has then no effect, and all other values stay where they are.
 template <class T> class channel {
   static_assert(std::is_object_v<T> && std::is_move_constructible_v<T>, "a channel carries movable objects");
   template <class U> static constexpr bool makes_value = std::is_constructible_v<T, U>;
@@ -54,11 +54,12 @@ public:
   channel(const channel&) = delete;
   channel& operator=(const channel&) = delete;
 
-  /// Adds a value; while the channel is full, a fiber suspends and a foreign thread sleeps. \throws error(invalid_state)
-  /// if it is closed, or is closed while the caller waits; so do the functions below. An argument of type `T&&` is moved
-  /// from only if it has been added.
+  /// Adds a value; while the channel is full, a fiber suspends and a foreign thread sleeps. \throws
+  /// error(invalid_state) if it is closed, or is closed while the caller waits; so do the functions below. An argument
+  /// of type `T&&` is moved from only if it has been added.
   template <class U = T>
-  requires makes_value<U> void push(U&& value) {
+  requires makes_value<U>
+  void push(U&& value) {
     with(std::forward<U>(value), [this](T& v) { return send(v, nullptr); });
   }
   /// The same until `stop` is set. \return whether it has been added; so do those below.

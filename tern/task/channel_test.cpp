@@ -16,7 +16,7 @@
 #include <tern/task/future.hpp>
 #include <tern/task/sync.hpp>
 
-#include <tests/support/executors.hpp>
+#include <tern/task/executors_test.hpp>
 
 namespace tern {
 namespace {
@@ -90,8 +90,7 @@ TEST(channel, many_to_many) {
   everywhere([] { many_to_many(1, 2, 2, 3); });
   everywhere([] { many_to_many(3, 2, 3, 4); });
   for (const int workers : {1, 2, 4})
-    for (const std::size_t capacity : {1u, 7u, 64u})
-      on_workers(workers, [&] { many_to_many(capacity, 5, 6, 500); });
+    for (const std::size_t capacity : {1u, 7u, 64u}) on_workers(workers, [&] { many_to_many(capacity, 5, 6, 500); });
 }
 
 TEST(channel, ping_pong) {
@@ -366,7 +365,8 @@ TEST(channel, misuse_is_an_error) {
   EXPECT_THAT(text_of(errc::invalid_argument, [] { channel<int> c(0); }), HasSubstr("cannot have capacity 0"));
   channel<int> c(1);
   c.close();
-  EXPECT_THAT(text_of(errc::invalid_state, [&] { c.push(1); }), HasSubstr("pushed into a tern::channel that is closed"));
+  EXPECT_THAT(text_of(errc::invalid_state, [&] { c.push(1); }),
+              HasSubstr("pushed into a tern::channel that is closed"));
   EXPECT_THAT(text_of(errc::invalid_state, [&] { (void)c.try_push(1); }), HasSubstr("closed"));
 }
 

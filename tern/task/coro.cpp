@@ -3,8 +3,8 @@
 
 namespace tern::detail {
 
-/// The body of a fiber that goes on with a coroutine. Destroyed without having been called, as by a scheduler that ends,
-/// it ends the coroutine.
+/// The body of a fiber that goes on with a coroutine. Destroyed without having been called, as by a scheduler that
+/// ends, it ends the coroutine.
 class coro_root::continued {
 public:
   continued(coro_root& root, std::coroutine_handle<> h) noexcept : root_(&root), next_(h) {}
@@ -30,7 +30,8 @@ private:
   std::coroutine_handle<> next_;
 };
 
-// Out of line, or g++ 12 warns that a local variable's address is kept: until the coroutine goes on elsewhere, as it must.
+// Out of line, or g++ 12 warns that a local variable's address is kept: until the coroutine goes on elsewhere, as it
+// must.
 [[gnu::noinline]] void coro_root::set_leg(leg& l) noexcept { leg_ = &l; }
 
 void coro_root::drive(std::coroutine_handle<> h) noexcept {

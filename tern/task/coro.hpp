@@ -36,8 +36,8 @@ namespace tern {
 
 template <class T = void> class coro;
 
-/// To be awaited: the coroutine goes on in a fiber of `where`, and after later awaits too. A caller of `sync_wait`, which
-/// was running it, then only waits. \pre as `future::then`.
+/// To be awaited: the coroutine goes on in a fiber of `where`, and after later awaits too. A caller of `sync_wait`,
+/// which was running it, then only waits. \pre as `future::then`.
 struct resume_on {
   explicit resume_on(scheduler& s) noexcept : where(s) {}
   scheduler& where;
@@ -321,10 +321,10 @@ private:
 
 } // namespace detail
 
-/// Runs a coroutine in a new fiber of `where`. \return its result. If the scheduler ends while the coroutine waits for a
-/// fiber, or before it has begun, it is destroyed, and the result is error(broken_promise). Any thread.
-/// \throws error(invalid_state) if it is not `valid`; else as scheduler::spawn.
-/// \pre the scheduler is there when what it awaits is ready.
+/// Runs a coroutine in a new fiber of `where`. \return its result. If the scheduler ends while the coroutine waits for
+/// a fiber, or before it has begun, it is destroyed, and the result is error(broken_promise). Any thread. \throws
+/// error(invalid_state) if it is not `valid`; else as scheduler::spawn. \pre the scheduler is there when what it awaits
+/// is ready.
 template <class T>
 future<T> spawn(scheduler& where, coro<T> body, const fiber_options& options = {},
                 std::source_location made = std::source_location::current()) {

@@ -11,8 +11,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/support/executors.hpp"
 #include <tern/task/when.hpp>
+#include <tern/task/executors_test.hpp>
 
 namespace tern {
 namespace {
@@ -234,7 +234,8 @@ TEST(coro, outside_says_what_to_do) {
     FAIL();
   } catch (const error& e) {
     EXPECT_EQ(e.code(), errc::invalid_state);
-    EXPECT_THAT(e.what(), testing::AllOf(testing::HasSubstr("spawn(scheduler, "), testing::HasSubstr("coro_test.cpp:")));
+    EXPECT_THAT(e.what(),
+                testing::AllOf(testing::HasSubstr("spawn(scheduler, "), testing::HasSubstr("coro_test.cpp:")));
   }
   EXPECT_THROW(sync_wait(coro<int>()), error);
   on_workers(1, [] {

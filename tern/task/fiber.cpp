@@ -5,12 +5,16 @@
 
 #include <cerrno>
 #include <cstdint>
+#include <cstring>
 #include <cxxabi.h>
 #include <new>
 #include <thread>
 #include <utility>
 
 #include <pthread.h>
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 #include <tern/task/detail/core.hpp>
 #include <tern/task/detail/locals.hpp>
@@ -25,14 +29,34 @@ constinit thread_local tern::detail::worker_head* tern_this_worker = &tern::deta
 namespace tern::detail {
 namespace {
 
-// Always inlined, as all that surrounds a switch is: what it returns to must belong to the stack that it returns on.
-[[gnu::always_inline]] inline void arrive(worker* w) noexcept {
-  if (auto* after = std::exchange(w->after, nullptr)) after(w->left, w->after_argument);
+// Both words at once. What the C++ runtime has is aligned to 8 bytes only.
+struct both_words {
+  std::uint64_t word[2];
+};
+static_assert(sizeof(exception_state) == sizeof(both_words));
+[[gnu::always_inline]] inline void exchange_exceptions(exception_state& from, void* globals,
+                                                       const exception_state& to) noexcept {
+#if defined(__SSE2__)
+  const __m128i mine = _mm_loadu_si128(static_cast<const __m128i*>(globals));
+  _mm_storeu_si128(static_cast<__m128i*>(globals), _mm_load_si128(reinterpret_cast<const __m128i*>(&to)));
+  _mm_store_si128(reinterpret_cast<__m128i*>(&from), mine);
+#else
+  std::memcpy(&from, globals, sizeof from);
+  std::memcpy(globals, &to, sizeof to);
+#endif
 }
 
-[[gnu::always_inline]] inline void switch_to(worker& w, stack_context& from, stack_context& to,
-                                             bool for_ever) noexcept {
-  from.exceptions = std::exchange(*w.exceptions, to.exceptions);
+// The calling thread's, which is one.
+[[gnu::always_inline]] inline worker* this_workers_self() noexcept { return static_cast<worker*>(this_worker_head()); }
+
+// Always inlined, as all that surrounds a switch is: what it returns to must belong to the stack that it returns on.
+[[gnu::always_inline]] inline void arrive(worker* w) noexcept {
+  w->box.end_rotation(); // if one was begun
+  if (w->after) std::exchange(w->after, nullptr)(w->left, w->after_argument);
+}
+
+[[gnu::always_inline]] inline void switch_to(worker& w, stack_context& from, stack_context& to, bool for_ever) noexcept {
+  exchange_exceptions(from.exceptions, w.exceptions, to.exceptions);
   from.error_number = std::exchange(*w.error_number, to.error_number);
   asan::start_switch(for_ever ? nullptr : &from.fake_stack, to.low, to.size);
   tsan::switch_to(to.tsan_fiber);
@@ -59,7 +83,7 @@ namespace {
 [[gnu::always_inline]] inline fiber* next_fiber(worker& w) noexcept {
   fiber* const hint = std::exchange(w.hint, nullptr);
   if (--w.budget <= 0) return nullptr;
-  if (hint && w.box.unlink(hint)) return hint;
+  if (hint && w.box.unlink(hint)) return hint; // it may be anything by now, but memory of a fiber it is
   if (w.box.has_public(fiber_box::soon) || w.box.has_bound(fiber_box::soon)) return nullptr; // they are older
   return w.box.pop_fiber(fiber_box::soon);
 }
@@ -72,7 +96,7 @@ TERN_UNRECORDED void entry() {
   fiber* const self = w->running;
   asan::finish_switch(nullptr, nullptr, nullptr);
   arrive(w);
-  self->failed = self->body(self->closure, true);
+  self->body(self->closure, self);
   if (self->locals) destroy_locals(*self);
   if (self->heap_closure) {
     ::operator delete(self->closure);
@@ -87,7 +111,6 @@ TERN_UNRECORDED void entry() {
       (to->worker < 0 || to->worker == w->index)) {
     --w->budget;
     self->joiner.store(fiber::done, std::memory_order_relaxed); // it reads this on this thread
-    w->after = nullptr;
   } else {
     w->after = finished;
     w->after_argument = nullptr;
@@ -121,7 +144,8 @@ void scheduler_core::start_thread(worker& w) {
 }
 
 void prepare(fiber& f, std::byte* top) noexcept {
-  inherit_control_words(f.at);
+  asan::forget(f.low, f.size); // the last one's frames never returned
+  inherit_control_words(f.at, f.x87);
   prepare_stack<entry>(f.at, top, static_cast<std::size_t>(top - f.low));
 }
 
@@ -139,7 +163,7 @@ void leave(void (*after)(fiber*, void*), void* argument) noexcept {
   w->after = after;
   w->after_argument = argument;
   go(*w, *w->running, next_fiber(*w), false);
-  arrive(this_worker());
+  arrive(this_workers_self());
 }
 
 void leave_to(fiber* to, void (*after)(fiber*, void*), void* argument) noexcept {
@@ -148,7 +172,7 @@ void leave_to(fiber* to, void (*after)(fiber*, void*), void* argument) noexcept 
   w->after_argument = argument;
   w->hint = nullptr;
   go(*w, *w->running, to, false);
-  arrive(this_worker());
+  arrive(this_workers_self());
 }
 
 } // namespace tern::detail
@@ -156,27 +180,34 @@ void leave_to(fiber* to, void (*after)(fiber*, void*), void* argument) noexcept 
 namespace tern {
 
 namespace {
+
 void make_yielded(detail::fiber* f, void*) { f->home->yielded(f); }
+[[gnu::noinline]] void yield_slowly(detail::worker* w) {
+  if (static_cast<detail::worker_head*>(w) != &detail::no_worker && w->running)
+    detail::leave_to(nullptr, make_yielded, nullptr);
+  else
+    std::this_thread::yield();
+}
+
 } // namespace
 
 void this_fiber::yield() {
-  using detail::fiber_box;
-  detail::worker* w = detail::this_worker();
-  if (!w || !w->running) {
-    std::this_thread::yield();
+  detail::worker* w = detail::this_workers_self();
+  // Straight to the next one, if nothing comes before it on this worker. What others may have brought is looked at when
+  // the budget is used up.
+  if (static_cast<detail::worker_head*>(w) == &detail::no_worker || !w->running || --w->budget <= 0 || !w->nothing_else() || w->running->worker >= 0)
+      [[unlikely]] {
+    yield_slowly(w);
     return;
   }
-  w->after = make_yielded;
-  w->after_argument = nullptr;
-  detail::fiber* to = nullptr;
-  // Straight to the next one if all that the worker would look at before it comes to it is plainly empty.
-  if (--w->budget > 0 && w->deque.size() == 0 && !w->box.has_public(fiber_box::all) &&
-      !w->box.has_bound(fiber_box::all) && !w->box.has_spawner() && w->home->outside.empty() && !w->fair &&
-      !(w->index == 0 && w->home->cfg.events))
-    to = w->box.pop_fiber(fiber_box::all);
-  w->hint = nullptr;
-  detail::go(*w, *w->running, to, false);
-  detail::arrive(detail::this_worker());
+  detail::fiber& self = *w->running;
+  detail::fiber* const to = w->box.begin_rotation(&self);
+  if (!to) {
+    yield_slowly(w);
+    return;
+  }
+  detail::go(*w, self, to, false);
+  detail::arrive(detail::this_workers_self());
 }
 
 } // namespace tern

@@ -7,8 +7,8 @@
 namespace tern::detail {
 namespace {
 
-/// The body of a fiber that makes a state ready. Destroyed without having been called to the end, as by a scheduler that
-/// ends while the fiber waits, it breaks the promise.
+/// The body of a fiber that makes a state ready. Destroyed without having been called to the end, as by a scheduler
+/// that ends while the fiber waits, it breaks the promise.
 class start {
 public:
   start(future_state_base& state, void (*perform)(future_state_base&) noexcept) noexcept

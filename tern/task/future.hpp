@@ -60,8 +60,7 @@ public:
     return wait_until_nanoseconds(detail::deadline_in(d));
   }
   /// Waits until a moment; that of another clock than `fiber_clock` is turned into a time from now.
-  template <class Clock, class Duration>
-  future_status wait_until(std::chrono::time_point<Clock, Duration> t) const {
+  template <class Clock, class Duration> future_status wait_until(std::chrono::time_point<Clock, Duration> t) const {
     return wait_until_nanoseconds(detail::deadline_at(t));
   }
 
@@ -82,12 +81,12 @@ protected:
 private:
   future_status wait_until_nanoseconds(std::int64_t deadline) const {
     return state("future::wait").wait(wait_limit{deadline, nullptr}) == wait_result::woken ? future_status::ready
-                                                                                            : future_status::timeout;
+                                                                                           : future_status::timeout;
   }
 };
 
-template <class Future, class F> auto then(const char* what, scheduler& where, Future&& input, F&& f,
-                                           const std::source_location& made);
+template <class Future, class F>
+auto then(const char* what, scheduler& where, Future&& input, F&& f, const std::source_location& made);
 constexpr const char* give_scheduler = "give it one: then(scheduler, f)";
 
 } // namespace detail
@@ -120,18 +119,16 @@ public:
   /// that returns a future<U>, a future<U> that is ready when that one is. This future is not `valid()` any more.
   ///
   /// `f` takes a T (nothing for void; a reference for a T&), and is not called if there is an exception, which goes on
-  /// to the result. If it cannot be called so, it takes a future<T>, which is ready, and sees exceptions itself. What it
-  /// captured is destroyed before the result is ready. What moving a U does must not suspend.
-  /// \throws error(invalid_state) on a thread that is no worker, and then the future stays `valid()`.
-  /// \pre the scheduler is there when the promise is set. If it ends before `f` has begun, the result is
-  /// error(broken_promise).
+  /// to the result. If it cannot be called so, it takes a future<T>, which is ready, and sees exceptions itself. What
+  /// it captured is destroyed before the result is ready. What moving a U does must not suspend. \throws
+  /// error(invalid_state) on a thread that is no worker, and then the future stays `valid()`. \pre the scheduler is
+  /// there when the promise is set. If it ends before `f` has begun, the result is error(broken_promise).
   template <class F> auto then(F&& f, std::source_location made = std::source_location::current()) {
     scheduler& here = detail::scheduler_for("future::then", detail::give_scheduler, made);
     return detail::then("future::then", here, std::move(*this), std::forward<F>(f), made);
   }
   /// The same in a fiber of `where`. Any thread.
-  template <class F>
-  auto then(scheduler& where, F&& f, std::source_location made = std::source_location::current()) {
+  template <class F> auto then(scheduler& where, F&& f, std::source_location made = std::source_location::current()) {
     return detail::then("future::then", where, std::move(*this), std::forward<F>(f), made);
   }
 
@@ -294,8 +291,8 @@ future<T> make_exceptional_future(std::exception_ptr e, std::source_location mad
   return result;
 }
 template <class T, class E>
-requires(!std::is_same_v<std::remove_cvref_t<E>, std::exception_ptr>)
-future<T> make_exceptional_future(E&& e, std::source_location made = std::source_location::current()) {
+requires(!std::is_same_v<std::remove_cvref_t<E>, std::exception_ptr>) future<T> make_exceptional_future(
+    E&& e, std::source_location made = std::source_location::current()) {
   return make_exceptional_future<T>(std::make_exception_ptr(std::forward<E>(e)), made);
 }
 
@@ -335,7 +332,8 @@ template <class F, class Input> decltype(auto) call_continuation(F& f, Input&& i
   if constexpr (how::with_value) {
     return how::call(f, future_access::state(input));
   } else {
-    static_assert(std::is_invocable_v<F&, Input>, "a continuation takes the value (nothing, of a future<void>) or the future");
+    static_assert(std::is_invocable_v<F&, Input>,
+                  "a continuation takes the value (nothing, of a future<void>) or the future");
     return f(std::move(input));
   }
 }
@@ -424,9 +422,9 @@ auto then(const char* what, scheduler& where, Future&& input, F&& f, const std::
 
 } // namespace detail
 
-/// Runs `f()` in a new fiber of `where`. \return its result or exception. What `f` captured is destroyed before that can
-/// be seen. If the scheduler ends before `f` has returned, the result is error(broken_promise). Any thread.
-/// \throws as scheduler::spawn.
+/// Runs `f()` in a new fiber of `where`. \return its result or exception. What `f` captured is destroyed before that
+/// can be seen. If the scheduler ends before `f` has returned, the result is error(broken_promise). Any thread. \throws
+/// as scheduler::spawn.
 template <class F, class R = detail::result_of_call<std::invoke_result_t<std::decay_t<F>&>>>
 future<R> async(scheduler& where, F&& f, const fiber_options& options = {},
                 std::source_location made = std::source_location::current()) {
@@ -438,10 +436,10 @@ future<R> async(scheduler& where, F&& f, const fiber_options& options = {},
 }
 /// The same in a fiber of the current scheduler. \throws also error(invalid_state) on a thread that is no worker.
 template <class F, class R = detail::result_of_call<std::invoke_result_t<std::decay_t<F>&>>>
-future<R> async(F&& f, const fiber_options& options = {},
-                std::source_location made = std::source_location::current()) {
-  return async(detail::scheduler_for("tern::async", "call it from inside tern::run or scheduler::run, or give it one", made),
-               std::forward<F>(f), options, made);
+future<R> async(F&& f, const fiber_options& options = {}, std::source_location made = std::source_location::current()) {
+  return async(
+      detail::scheduler_for("tern::async", "call it from inside tern::run or scheduler::run, or give it one", made),
+      std::forward<F>(f), options, made);
 }
 
 } // namespace tern

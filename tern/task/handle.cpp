@@ -30,12 +30,24 @@ void register_joiner(fiber* joiner, void* target) {
 void wait_for_end(fiber* f) {
   if (f->joiner.load(std::memory_order_acquire) == fiber::done) return;
   worker* w = this_worker();
-  waiter self({wait_kind::join, f, &f->me});
   if (w && w->running) {
-    if (w->home == f->home) w->hint = f;
-    leave(register_joiner, f);
+    fiber* const joiner = w->running;
+    joiner->waits_for.store(f, std::memory_order_relaxed);
+    joiner->waits_on.store(&f->me, std::memory_order_relaxed);
+    // Usually a short wait: the time of the worker's last look around will do, reading the counter takes longer.
+    joiner->waits_since.store(w->looked_around, std::memory_order_relaxed);
+    joiner->waits.store(wait_kind::join, std::memory_order_release); // as in announce_wait
+    // One that stands in our queue goes on in our place.
+    if (w->budget > 1 && w->home == f->home && w->box.unlink(f)) {
+      --w->budget;
+      leave_to(f, register_joiner, f);
+    } else {
+      leave(register_joiner, f);
+    }
+    joiner->waits.store(wait_kind::none, std::memory_order_relaxed);
     return;
   }
+  waiter self({wait_kind::join, f, &f->me});
   std::uintptr_t expected = fiber::alone;
   if (f->joiner.compare_exchange_strong(expected, reinterpret_cast<std::uintptr_t>(&self) | fiber::thread_bit,
                                         std::memory_order_acq_rel))
@@ -87,11 +99,13 @@ void let_go(fiber* f) noexcept {
 
 seed sow(std::size_t bytes, std::size_t alignment, const fiber_options& options, const std::source_location& made) {
   worker* w = this_worker();
-  if (!w)
+  if (!w) [[unlikely]]
     throw error(errc::invalid_state, "a fiber was started on a thread that is not a worker",
                 "start it inside tern::run or scheduler::run, or use scheduler::spawn", made);
   return w->home->sow(bytes, alignment, options, made);
 }
+
+void keep_failure(fiber& f) noexcept { f.failed = std::current_exception(); }
 
 void uproot(seed s) noexcept {
   if (std::exchange(s.self->heap_closure, false)) ::operator delete(s.closure);
@@ -171,14 +185,18 @@ fiber_clock::time_point fiber_clock::now() noexcept { return time_point(duration
 
 void fiber::join() {
   if (!self_) detail::throw_not_joinable("join");
-  if (reinterpret_cast<std::uintptr_t>(self_) == detail::this_context())
+  const detail::worker* w = detail::this_worker();
+  if (w && w->running == self_) [[unlikely]]
     throw error(errc::deadlock, "fiber " + self_->called() + " joins itself", "it would wait for ever");
   detail::fiber* f = std::exchange(self_, nullptr);
   detail::wait_for_end(f);
-  const std::exception_ptr failed = std::move(f->failed);
-  f->failed = nullptr;
+  if (!f->failed) [[likely]] {
+    f->home->recycle(f);
+    return;
+  }
+  const std::exception_ptr failed = std::exchange(f->failed, nullptr);
   f->home->recycle(f);
-  if (failed) std::rethrow_exception(failed);
+  std::rethrow_exception(failed);
 }
 
 void fiber::detach() {

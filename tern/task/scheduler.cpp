@@ -27,7 +27,7 @@ constexpr int steps_in_a_row = 64; // fibers that are entered one from another b
 } // namespace
 
 scheduler_core::scheduler_core(scheduler::settings s)
-    : cfg(std::move(s)), barrier(asymmetric_barrier::available(cfg.membarrier)), stacks(cfg.stack_bytes, cfg.guard), engine(cfg.simulation ? &cfg.simulation->inside() : nullptr),
+    : cfg(std::move(s)), barrier(asymmetric_barrier::available(cfg.membarrier)), stacks(this, cfg.stack_bytes, cfg.guard), engine(cfg.simulation ? &cfg.simulation->inside() : nullptr),
       outside_pool(this, -1, barrier.usable()) {
   for (int i = 0; i < cfg.workers; ++i) workers.push_back(std::make_unique<worker>(this, i, barrier.usable()));
   for (auto& w : workers) {
@@ -35,6 +35,7 @@ scheduler_core::scheduler_core(scheduler::settings s)
     w->prepared_boxes.resize(workers.size());
     w->seen_turns.resize(workers.size());
     // An observer sees each switch; in a simulation chance decides.
+    w->polls = w->index == 0 && cfg.events;
     w->full_budget = engine || cfg.observer ? 0 : steps_in_a_row;
     w->random = 2463534242u + 7919u * static_cast<unsigned>(w->index);
   }
@@ -50,7 +51,7 @@ scheduler_core::~scheduler_core() {
   std::vector<fiber*> stuck;
   each_fiber([&](fiber& f) { stuck.push_back(&f); });
   for (fiber* f : stuck) // their stacks are given up without unwinding, as `run` promises; runners never end
-    if (f->joiner.load(std::memory_order_relaxed) != fiber::done) f->body(f->closure, false);
+    if (f->joiner.load(std::memory_order_relaxed) != fiber::done) f->body(f->closure, nullptr);
   for (fiber* f : stuck) {
     if (f->locals) destroy_locals(*f);
     if (f->heap_closure) ::operator delete(f->closure);
@@ -81,7 +82,8 @@ seed scheduler_core::sow(std::size_t bytes, std::size_t alignment, const fiber_o
                          const std::source_location& made) {
   worker* w = this_worker();
   if (w && w->home != this) w = nullptr;
-  const std::uint8_t stack_class = checked(options, made);
+  const bool usual = options.worker == -1 && options.stack_bytes == 0;
+  const std::uint8_t stack_class = usual ? std::uint8_t{0} : checked(options, made);
   fiber* f = w && stack_class == 0 ? w->pool : nullptr;
   if (f) {
     w->pool = static_cast<fiber*>(f->next);
@@ -89,7 +91,6 @@ seed scheduler_core::sow(std::size_t bytes, std::size_t alignment, const fiber_o
   } else {
     f = take_stack(w, stack_class);
   }
-  f->home = this;
   f->joiner.store(fiber::alone, std::memory_order_relaxed);
   f->level = static_cast<std::uint8_t>(options.priority);
   f->worker = static_cast<std::int16_t>(options.worker);
@@ -97,9 +98,13 @@ seed scheduler_core::sow(std::size_t bytes, std::size_t alignment, const fiber_o
   f->error_number = 0;
   f->fake_stack = nullptr;
   f->made = made;
-  const std::size_t n = std::min(options.name.size(), sizeof f->name - 1);
-  if (n > 0) std::memcpy(f->name, options.name.data(), n);
-  f->name[n] = 0;
+  f->x87 = options.x87;
+  f->name[0] = 0;
+  if (!options.name.empty()) {
+    const std::size_t n = std::min(options.name.size(), sizeof f->name - 1);
+    std::memcpy(f->name, options.name.data(), n);
+    f->name[n] = 0;
+  }
   std::byte* top = f->top();
   if (bytes > f->size / 8 || alignment > alignof(fiber)) { // large ones would eat up the stack
     f->closure = nullptr;
@@ -211,6 +216,7 @@ void scheduler_core::spawn(unique_function<void()> body, const fiber_options& op
   p->level = static_cast<std::uint8_t>(options.priority);
   p->worker = static_cast<std::int16_t>(options.worker);
   p->stack_bytes = options.stack_bytes;
+  p->x87 = options.x87;
   if (w && w->home == this)
     w->born.store(w->born.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   else
@@ -218,31 +224,23 @@ void scheduler_core::spawn(unique_function<void()> body, const fiber_options& op
   ready(p.release());
 }
 
-void scheduler_core::ready(runnable* x) noexcept {
+void scheduler_core::ready_elsewhere(runnable* x) noexcept {
   if (engine) {
     engine->ready(x);
     return;
   }
-  worker* w = this_worker();
-  if (w && w->home != this) w = nullptr;
-  if (x->worker >= 0) [[unlikely]] {
-    const visit here(*this);
-    worker& target = *workers[static_cast<std::size_t>(x->worker)];
-    target.box.push_bound(x->level, x);
-    if (&target == w) return;
-    std::atomic_thread_fence(std::memory_order_seq_cst); // as in `notify`, for one sleeper
-    if (target.sleep.is_drowsy()) wake(target);
-    return;
-  }
-  if (w) {
-    w->box.push(x->level, x);
-    if (w->box.wanted()) [[unlikely]]
-      answer(*w);
-    return;
-  }
+  const worker* w = this_worker();
   const visit here(*this);
-  outside.push(x);
-  notify();
+  if (x->worker < 0) {
+    outside.push(x);
+    notify();
+    return;
+  }
+  worker& target = *workers[static_cast<std::size_t>(x->worker)];
+  target.box.push_bound(x->level, x);
+  if (&target == w) return;
+  std::atomic_thread_fence(std::memory_order_seq_cst); // as in `notify`, for one sleeper
+  if (target.sleep.is_drowsy()) wake(target);
 }
 
 void scheduler_core::yielded(fiber* f) noexcept {

@@ -188,6 +188,7 @@ void engine::run(scheduler_core& core) {
     at_work_ = who;
     now_ = first;
     w.budget = 0;
+    w.looked_around = now_;
     if (!core.outside.empty()) {
       runnable* f = nullptr;
       tasklet* some[split_deque::most_stolen];

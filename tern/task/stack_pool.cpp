@@ -50,8 +50,8 @@ stack_guard best_guard() {
   return best;
 }
 
-stack_pool::stack_pool(std::size_t stack_bytes, stack_guard guard)
-    : page_(static_cast<std::size_t>(sysconf(_SC_PAGESIZE))),
+stack_pool::stack_pool(scheduler_core* home, std::size_t stack_bytes, stack_guard guard)
+    : home_(home), page_(static_cast<std::size_t>(sysconf(_SC_PAGESIZE))),
       guard_(guard == stack_guard::automatic ? best_guard() : guard) {
   classes_[0].usable = round_up(std::max(stack_bytes, least_bytes), page_);
   for (std::size_t i = 1; i < classes_.size(); ++i) classes_[i].usable = std::size_t{1} << i;
@@ -124,6 +124,7 @@ fiber* stack_pool::carve(std::uint8_t stack_class) {
   std::byte* low = m.base + m.carved * m.slot + guard_bytes;
   auto* f = ::new (static_cast<void*>(m.fiber_at(m.carved))) fiber;
   f->guard = protect(low);
+  f->home = home_;
   f->stack_class = stack_class;
   f->low = low;
   f->size = static_cast<std::size_t>(reinterpret_cast<std::byte*>(f) - low);

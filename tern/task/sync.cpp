@@ -133,9 +133,10 @@ bool mutex::take_or_announce(word me, bool called) noexcept {
 
 bool mutex::lock_slowly(word me, const detail::wait_limit* limit) {
   if (owned_by(me))
-    throw error(errc::deadlock, detail::describe_context(me) + " locked a tern::mutex that it owns already",
-                "a tern::mutex is not recursive: lock it once, or split the function into one that locks it and one that "
-                "needs it locked");
+    throw error(
+        errc::deadlock, detail::describe_context(me) + " locked a tern::mutex that it owns already",
+        "a tern::mutex is not recursive: lock it once, or split the function into one that locks it and one that "
+        "needs it locked");
   for (bool called = false;; called = true) {
     if (spin(me, called)) return true;
     guard_.lock();
@@ -143,7 +144,7 @@ bool mutex::lock_slowly(word me, const detail::wait_limit* limit) {
       guard_.unlock();
       return true;
     }
-    waiter self({detail::wait_kind::mutex, this, &owner_});
+    waiter self({detail::wait_kind::mutex, this, limit ? nullptr : &owner_}); // the owner alone can end it: no limit
     self.data = called ? called_before : fresh;
     called ? waiters_.push_front(self) : waiters_.push(self);
     if (!limit)
@@ -285,7 +286,7 @@ bool shared_mutex::lock_slowly(std::uintptr_t share, const detail::wait_limit* l
     }
     if ((state & queued) || state_.compare_exchange_weak(state, state | queued, std::memory_order_relaxed)) break;
   }
-  waiter self({detail::wait_kind::shared_mutex, this, &owner_});
+  waiter self({detail::wait_kind::shared_mutex, this, limit ? nullptr : &owner_});
   self.data = share;
   waiters_.push(self);
   if (!limit) {
@@ -347,8 +348,8 @@ void shared_mutex::unlock_shared() {
   const auto state = state_.load(std::memory_order_relaxed);
   if (state < reader)
     throw error(errc::invalid_state,
-                detail::describe_context(detail::this_context()) +
-                    " unlocked a tern::shared_mutex that nobody shares" + (state & exclusive ? "; it is owned" : ""),
+                detail::describe_context(detail::this_context()) + " unlocked a tern::shared_mutex that nobody shares" +
+                    (state & exclusive ? "; it is owned" : ""),
                 "unlock_shared belongs to lock_shared, unlock to lock");
   release(reader);
 }

@@ -14,7 +14,7 @@
 #include <tern/task/fiber.hpp>
 #include <tern/task/future.hpp>
 
-#include <tests/support/executors.hpp>
+#include <tern/task/executors_test.hpp>
 
 namespace tern {
 namespace {
@@ -116,10 +116,13 @@ TEST(mutex, nobody_is_overtaken_for_ever) {
     mutex m;
     bool got_it = false; // protected by m
     m.lock();
+    latch begun(1);
     auto waits = async([&] {
+      begun.count_down();
       std::lock_guard hold(m);
       got_it = true;
     });
+    begun.wait();
     m.unlock();
     for (bool over = false; !over;) {
       std::lock_guard hold(m);
@@ -448,7 +451,8 @@ TEST(shared_mutex, misuse_is_an_error) {
   EXPECT_THAT(text_of(errc::invalid_state, [&] { m.unlock(); }), HasSubstr("a tern::shared_mutex that nobody owns"));
   EXPECT_THAT(text_of(errc::invalid_state, [&] { m.unlock_shared(); }), HasSubstr("that nobody shares"));
   m.lock();
-  EXPECT_THAT(text_of(errc::deadlock, [&] { m.lock(); }), HasSubstr("locked a tern::shared_mutex that it owns already"));
+  EXPECT_THAT(text_of(errc::deadlock, [&] { m.lock(); }),
+              HasSubstr("locked a tern::shared_mutex that it owns already"));
   EXPECT_THAT(text_of(errc::deadlock, [&] { m.lock_shared(); }), HasSubstr("owns already"));
   EXPECT_THAT(text_of(errc::invalid_state, [&] { m.unlock_shared(); }), HasSubstr("nobody shares; it is owned"));
   std::thread([&] {

@@ -152,13 +152,16 @@ void scheduler_core::alarm_set(std::int64_t deadline) noexcept {
 
 // Waiters ------------------------------------------------------------------------------------------------------------
 
-waiter::waiter(wait_reason why) noexcept : fiber_(this_worker() ? this_worker()->running : nullptr), why_(why) {
-  if (!fiber_) return;
-  fiber_->waits_for.store(why.object, std::memory_order_relaxed);
-  fiber_->waits_on.store(why.owner, std::memory_order_relaxed);
-  fiber_->waits_since.store(ticks(), std::memory_order_relaxed);
+void announce_wait(fiber& f, const wait_reason& why, std::int64_t since) noexcept {
+  f.waits_for.store(why.object, std::memory_order_relaxed);
+  f.waits_on.store(why.owner, std::memory_order_relaxed);
+  f.waits_since.store(since, std::memory_order_relaxed);
   // release: whoever reads the kind (dump_fibers) reads what belongs to it.
-  fiber_->waits.store(why.kind, std::memory_order_release);
+  f.waits.store(why.kind, std::memory_order_release);
+}
+
+waiter::waiter(const wait_reason& why) noexcept : fiber_(this_worker() ? this_worker()->running : nullptr) {
+  if (fiber_) announce_wait(*fiber_, why, ticks());
 }
 
 waiter::~waiter() {

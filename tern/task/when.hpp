@@ -103,8 +103,7 @@ template <class Sequence> class any_state final : public future_state<when_any_r
   static constexpr std::size_t nothing = when_any_result<Sequence>::nothing;
 
 public:
-  any_state(Sequence&& futures, const std::source_location& made)
-      : future_state<when_any_result<Sequence>>(1, made) {
+  any_state(Sequence&& futures, const std::source_location& made) : future_state<when_any_result<Sequence>>(1, made) {
     this->store(when_any_result<Sequence>{nothing, std::move(futures)});
     const auto inputs = states_of(this->kept_value().futures);
     hooks_ = std::make_unique<hook[]>(inputs.size());
@@ -189,7 +188,7 @@ template <class Range> auto gather(const char* what, Range&& range) {
 /// Ready when all futures are; at once if there are none. \return future<std::tuple<…>> of them.
 /// \throws error(invalid_state) if one is not `valid`, and then all stay as they are.
 template <class... Futures>
-requires(detail::is_any_future<std::remove_cvref_t<Futures>> && ...) auto when_all(Futures&&... futures) {
+requires(detail::is_any_future<std::remove_cvref_t<Futures>>&&...) auto when_all(Futures&&... futures) {
   using sequence = std::tuple<std::remove_cvref_t<Futures>...>;
   detail::check_all_valid("when_all", futures...);
   return detail::combine<detail::all_state<sequence>>(sequence(std::forward<Futures>(futures)...),
@@ -206,7 +205,7 @@ auto when_all(Range&& futures, std::source_location made = std::source_location:
 /// it is the first of them. \return future<when_any_result<std::tuple<…>>>.
 /// \throws error(invalid_state) if one is not `valid`, and then all stay as they are.
 template <class... Futures>
-requires(detail::is_any_future<std::remove_cvref_t<Futures>> && ...) auto when_any(Futures&&... futures) {
+requires(detail::is_any_future<std::remove_cvref_t<Futures>>&&...) auto when_any(Futures&&... futures) {
   using sequence = std::tuple<std::remove_cvref_t<Futures>...>;
   detail::check_all_valid("when_any", futures...);
   return detail::combine<detail::any_state<sequence>>(sequence(std::forward<Futures>(futures)...),

@@ -12,7 +12,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/support/executors.hpp"
+#include <tern/task/executors_test.hpp>
 
 namespace tern {
 namespace {
@@ -27,8 +27,9 @@ TEST(when_all, gives_the_futures_of_a_call) {
     const shared_future<void> shared = async([] {});
     auto all = when_all(p.get_future(), async([] { return std::make_unique<int>(2); }), shared,
                         async([]() -> int { throw std::out_of_range("far"); }));
-    static_assert(std::is_same_v<decltype(all), future<std::tuple<future<int>, future<std::unique_ptr<int>>,
-                                                                  shared_future<void>, future<int>>>>);
+    static_assert(std::is_same_v<
+                  decltype(all),
+                  future<std::tuple<future<int>, future<std::unique_ptr<int>>, shared_future<void>, future<int>>>>);
     EXPECT_FALSE(all.ready());
     auto setter = async([&] { p.set_value(1); });
     auto [a, b, c, d] = all.get();

@@ -133,7 +133,12 @@ void scheduler_core::run_fiber(worker& w, runnable* x) {
 fiber* scheduler_core::begin(worker& w, pending_fiber* p) {
   try {
     const seed s = sow(sizeof p->body, alignof(unique_function<void()>),
-                       {.name = p->name, .priority = priority{p->level}, .stack_bytes = p->stack_bytes, .worker = p->worker}, p->made);
+                       {.name = p->name,
+                        .priority = priority{p->level},
+                        .stack_bytes = p->stack_bytes,
+                        .worker = p->worker,
+                        .x87 = p->x87},
+                       p->made);
     ::new (s.closure) unique_function<void()>(std::move(p->body));
     s.self->body = run_body<unique_function<void()>>;
     s.self->joiner.store(fiber::detached, std::memory_order_relaxed);
@@ -437,6 +442,7 @@ bool scheduler_core::step(worker& w) {
     w.timers_in = steps_per_look;
     ring(w, now());
   }
+  w.looked_around = ticks();
   w.budget = has_events ? std::min(poll_in, w.full_budget) : w.full_budget;
   const unsigned turn = w.turns.load(std::memory_order_relaxed) + 1;
   w.turns.store(turn, std::memory_order_relaxed);

@@ -69,7 +69,17 @@ struct scheduler_core {
   seed sow(std::size_t bytes, std::size_t alignment, const fiber_options& options, const std::source_location& made);
   void launch(fiber* f, fiber_body body) noexcept;
   /// It can run (again). Any thread.
-  void ready(runnable* x) noexcept;
+  void ready(runnable* x) noexcept {
+    worker* w = this_worker();
+    if (!w || w->home != this || x->worker >= 0 || engine) [[unlikely]] {
+      ready_elsewhere(x);
+      return;
+    }
+    w->box.push(x->level, x);
+    if (w->box.wanted()) [[unlikely]]
+      answer(*w);
+  }
+  void ready_elsewhere(runnable* x) noexcept;
   /// A running fiber gives way: behind everything that is ready. On the worker that ran it.
   void yielded(fiber* f) noexcept;
   /// It has left its stack for ever.
@@ -193,5 +203,9 @@ struct scheduler_core {
   std::uint64_t turns_looked_at = 0; // when a deadlock was last looked for; under `freeze`
   std::string deadlock;              // why the run was ended; under `freeze`, then read after it
 };
+
+inline bool worker::nothing_else() const noexcept {
+  return !fair && !polls && deque.size() == 0;
+}
 
 } // namespace tern::detail

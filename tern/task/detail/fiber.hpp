@@ -27,7 +27,7 @@ struct local_table;
 
 /// The C++ runtime's per-thread record of exceptions being handled (Itanium C++ ABI 2.2.2). It belongs to the stack,
 /// not to the thread: a fiber that suspends inside a catch block must find it again, on whatever thread it goes on.
-struct exception_state {
+struct alignas(16) exception_state { // copied at once
   void* caught = nullptr;
   unsigned int uncaught = 0;
 };
@@ -59,6 +59,7 @@ struct pending_fiber : runnable {
   unique_function<void()> body;
   std::string name;
   std::size_t stack_bytes = 0;
+  bool x87 = false;
   std::source_location made;
 };
 
@@ -79,6 +80,7 @@ struct alignas(64) fiber : runnable, stack_context {
   std::atomic<std::uint64_t> id{0}; // 0: not in use
   bool runner = false;
   bool heap_closure = false;
+  bool x87 = false;
   guard_kind guard = guard_kind::region;
   std::uint8_t stack_class = 0;
   // For dumps and deadlocks; written by whoever runs on this stack, read by anybody.

@@ -98,6 +98,26 @@ public:
     remove(f);
     return true;
   }
+  /// `self`, which is running, gives way: it stands last among those that did, and the first of them goes on. The private
+  /// half stays excluded until `end_rotation`, when `self` has left its stack. \return null, and nothing is changed, if
+  /// there are others that come before, or somebody asks.
+  fiber* begin_rotation(fiber* self) noexcept {
+    busy_.store(true, std::memory_order_relaxed);
+    std::atomic_signal_fence(std::memory_order_seq_cst); // as in `exclusion`
+    runnable* const x = queues_[yielded].front();
+    if ((want_.load(std::memory_order_relaxed) & 1) != 0 || mask_.load(std::memory_order_relaxed) != last ||
+        !x->is_fiber) [[unlikely]] {
+      end_rotation();
+      return nullptr;
+    }
+    queues_[yielded].remove(x);
+    x->queued.store(nullptr, std::memory_order_relaxed);
+    queues_[yielded].push(self);
+    self->queued.store(this, std::memory_order_relaxed);
+    self->kind = yielded;
+    return static_cast<fiber*>(x);
+  }
+  void end_rotation() noexcept { busy_.store(false, std::memory_order_release); }
   /// Has somebody asked for what is private?
   bool wanted() const noexcept { return (want_.load(std::memory_order_relaxed) & 1) != 0; }
   /// Makes half of what is private public, all but one at most. \return whether there was anything to make public.

@@ -65,6 +65,12 @@ inline void forget([[maybe_unused]] void* memory, [[maybe_unused]] std::size_t s
 } // namespace asan
 
 namespace tsan {
+/// It does not know what a barrier that the kernel runs on all threads orders.
+#ifdef TERN_TSAN
+inline constexpr bool enabled = true;
+#else
+inline constexpr bool enabled = false;
+#endif
 inline void* create_fiber() {
 #ifdef TERN_TSAN
   return __tsan_create_fiber(0);

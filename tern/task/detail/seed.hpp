@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <new>
 #include <source_location>
 #include <string_view>
@@ -26,6 +25,9 @@ struct fiber_options {
   std::size_t stack_bytes = 0;
   /// The worker that alone runs it; -1: any. For code that depends on `thread_local` or `errno`.
   int worker = -1;
+  /// Its body changes the x87 control word by other means than <cfenv> (precision control for `long double`): keep it
+  /// across suspensions although that makes them slower.
+  bool x87 = false;
 };
 
 namespace detail {
@@ -39,8 +41,10 @@ struct seed {
   void* closure;
 };
 
-/// Calls the closure and destroys it. \return what it threw.
-using fiber_body = std::exception_ptr (*)(void* closure, bool call) noexcept;
+/// Calls the closure, if `self` is not null, keeps what it throws there, and destroys it.
+using fiber_body = void (*)(void* closure, fiber* self) noexcept;
+/// The exception that is being handled is what `f` ended with.
+void keep_failure(fiber& f) noexcept;
 
 /// A new fiber of the current scheduler. \throws as tern::fiber's constructor.
 seed sow(std::size_t bytes, std::size_t alignment, const fiber_options& options, const std::source_location& made);
@@ -49,18 +53,16 @@ void uproot(seed s) noexcept;
 /// It runs from now on.
 void launch(fiber* f, fiber_body body) noexcept;
 
-template <class F> std::exception_ptr run_body(void* closure, bool call) noexcept {
+template <class F> void run_body(void* closure, fiber* self) noexcept {
   F* f = static_cast<F*>(closure);
-  std::exception_ptr failed;
-  if (call) {
+  if (self) {
     try {
       (*f)();
     } catch (...) {
-      failed = std::current_exception();
+      detail::keep_failure(*self);
     }
   }
   f->~F();
-  return failed;
 }
 
 /// Makes and starts a fiber that calls `f()`.

@@ -24,7 +24,7 @@ public:
   static constexpr std::size_t least_bytes = std::size_t{16} * 1024;
   static constexpr std::size_t most_bytes = std::size_t{1} << 36;
 
-  stack_pool(std::size_t stack_bytes, stack_guard guard);
+  stack_pool(scheduler_core* home, std::size_t stack_bytes, stack_guard guard);
   ~stack_pool();
   stack_pool(const stack_pool&) = delete;
   stack_pool& operator=(const stack_pool&) = delete;
@@ -66,6 +66,7 @@ private:
   void map(std::uint8_t stack_class);
   guard_kind protect(std::byte* low);
 
+  scheduler_core* const home_;
   const std::size_t page_;
   stack_guard guard_;
   std::mutex lock_;

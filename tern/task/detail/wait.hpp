@@ -99,7 +99,9 @@ enum class wait_result : std::uint8_t { woken, timed_out, cancelled };
 std::int64_t clock_now() noexcept;
 /// `d` from now, without overflow; `d` <= 0 is a moment that has passed.
 std::int64_t deadline_after(std::chrono::nanoseconds d) noexcept;
-/// Of a cheap counter, for `dump_fibers`.
+/// Tells `dump_fibers` and the search for deadlocks that `f` is about to wait. \param since of a cheap counter.
+void announce_wait(fiber& f, const wait_reason& why, std::int64_t since) noexcept;
+/// That counter.
 std::int64_t ticks() noexcept;
 /// Gives way now and then under the simulated executor, so that it can try what another order would do; nothing
 /// otherwise. At the beginning of operations that others may want to come between. \pre no spin_lock is held.
@@ -108,7 +110,7 @@ void schedule_point() noexcept;
 /// One waiting context: a fiber, which suspends, or a foreign thread, which sleeps. Lives on the waiter's stack.
 class waiter {
 public:
-  explicit waiter(wait_reason why) noexcept;
+  explicit waiter(const wait_reason& why) noexcept;
   ~waiter();
   waiter(const waiter&) = delete;
   waiter& operator=(const waiter&) = delete;
@@ -146,7 +148,6 @@ private:
 
   fiber* const fiber_; // null: a foreign thread
   limits* limits_ = nullptr;
-  const wait_reason why_;
   bool linked_ = false;
   std::atomic<std::uint32_t> state_{waiting}; // the futex of foreign threads
 };

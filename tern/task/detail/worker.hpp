@@ -34,7 +34,7 @@ struct alarm_clock {
 };
 
 struct worker : worker_base {
-  worker(scheduler_core* core, int number, bool biased) : worker_base(core, biased), index(number), box(biased) {}
+  worker(scheduler_core* core, int number, bool biased) : worker_base(core, biased), index(number), box(biased && !tsan::enabled) {}
   ~worker();
   worker(const worker&) = delete;
   worker& operator=(const worker&) = delete;
@@ -43,6 +43,7 @@ struct worker : worker_base {
   fiber* running = nullptr;
   // Fibers are entered straight from others that leave, so many times until the worker has a look at everything else.
   int budget = 0;
+  bool polls = false; // it looks after the events
   int full_budget = 0; // 0: never; the worker itself goes between any two
   // What the fiber that has just left its stack asked to be done.
   void (*after)(fiber*, void*) = nullptr;
@@ -75,6 +76,7 @@ struct worker : worker_base {
   std::vector<std::uint64_t> prepared;       // for split_deque::force, one for each worker
   tasklet* loot[split_deque::most_stolen] = {};
   int seen_private = 0; // looks in a row, while searching, at which some box had nothing but private fibers
+  std::int64_t looked_around = 0; // ticks() at the last step
   int timers_in = 0;    // steps until the next look at the timers
   std::vector<std::uint32_t> prepared_boxes; // for fiber_box::force, one for each worker
   event_counts counts;
@@ -83,6 +85,8 @@ struct worker : worker_base {
   alarm_clock alarms;
   bed sleep;
 
+  /// Is all empty that comes before fibers which have given way?
+  bool nothing_else() const noexcept;
   bool has_ready() const noexcept { return has(fiber_box::soon); }
   bool has_fibers() const noexcept { return has(fiber_box::all) || box.has_spawner(); }
   void flush_returns() noexcept;
