@@ -11,8 +11,12 @@
 #include <tern/net/collectives.hpp>
 #include <tern/net/message.hpp>
 #include <tern/net/runtime.hpp>
+#include <tern/task/channel.hpp>
+#include <tern/task/coro.hpp>
+#include <tern/task/fiber.hpp>
 #include <tern/task/future.hpp>
 #include <tern/task/parallel.hpp>
-#include <tern/task/fiber.hpp>
 #include <tern/task/scheduler.hpp>
+#include <tern/task/sim.hpp>
 #include <tern/task/sync.hpp>
+#include <tern/task/when.hpp>

@@ -12,11 +12,11 @@
 #include <gtest/gtest.h>
 
 #include <tern/base/error.hpp>
+#include <tern/task/executors_test.hpp>
 #include <tern/task/fiber.hpp>
 #include <tern/task/future.hpp>
 #include <tern/task/sync.hpp>
-
-#include <tern/task/executors_test.hpp>
+#include <tern/task/sync_test.hpp>
 
 namespace tern {
 namespace {
@@ -24,25 +24,10 @@ namespace {
 using namespace std::chrono_literals;
 using test_support::everywhere;
 using test_support::on_workers;
+using test_support::text_of;
+using test_support::together;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-template <class F> std::string text_of(errc code, F&& f) {
-  try {
-    f();
-  } catch (const error& e) {
-    EXPECT_EQ(e.code(), code) << e.what();
-    return e.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return {};
-}
-
-template <class... Fs> void together(Fs&&... fs) {
-  std::vector<future<void>> all;
-  (all.push_back(async(std::forward<Fs>(fs))), ...);
-  for (auto& f : all) f.get();
-}
 
 TEST(channel, keeps_the_order) {
   everywhere([] {

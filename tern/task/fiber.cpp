@@ -55,34 +55,43 @@ static_assert(sizeof(exception_state) == sizeof(both_words));
   if (w->after) std::exchange(w->after, nullptr)(w->left, w->after_argument);
 }
 
-[[gnu::always_inline]] inline void switch_to(worker& w, stack_context& from, stack_context& to, bool for_ever) noexcept {
+// All of a switch but the jump.
+[[gnu::always_inline]] inline void depart(worker& w, stack_context& from, stack_context& to, bool for_ever) noexcept {
   exchange_exceptions(from.exceptions, w.exceptions, to.exceptions);
   from.error_number = std::exchange(*w.error_number, to.error_number);
   asan::start_switch(for_ever ? nullptr : &from.fake_stack, to.low, to.size);
   tsan::switch_to(to.tsan_fiber);
+}
+
+[[gnu::always_inline]] inline void switch_to(worker& w, stack_context& from, stack_context& to, bool for_ever) noexcept {
+  depart(w, from, to, for_ever);
   switch_stack(from.at, to.at);
   asan::finish_switch(from.fake_stack, nullptr, nullptr);
 }
 
-[[gnu::always_inline]] inline void go(worker& w, fiber& self, fiber* to, bool for_ever) noexcept {
+// The worker runs `to` from now on; null: itself.
+[[gnu::always_inline]] inline stack_context& hand_over(worker& w, fiber& self, fiber* to) noexcept {
   if (self.guard == guard_kind::canary) [[unlikely]]
     check_canary(self);
   w.left = &self;
   w.running = to;
-  if (to) {
-    w.stack_low = reinterpret_cast<std::uintptr_t>(to->low);
-    w.stack_size = to->size;
-    switch_to(w, self, *to, for_ever);
-  } else {
+  if (!to) {
     w.stack_size = 0;
-    switch_to(w, self, w.root, for_ever);
+    return w.root;
   }
+  w.stack_low = reinterpret_cast<std::uintptr_t>(to->low);
+  w.stack_size = to->size;
+  return *to;
+}
+
+[[gnu::always_inline]] inline void go(worker& w, fiber& self, fiber* to, bool for_ever) noexcept {
+  switch_to(w, self, hand_over(w, self, to), for_ever);
 }
 
 // Who goes on when the running fiber leaves; null: the worker, who looks further.
 [[gnu::always_inline]] inline fiber* next_fiber(worker& w) noexcept {
-  fiber* const hint = std::exchange(w.hint, nullptr);
   if (--w.budget <= 0) return nullptr;
+  fiber* const hint = std::exchange(w.hint, nullptr);
   if (hint && w.box.unlink(hint)) return hint; // it may be anything by now, but memory of a fiber it is
   if (w.box.has_public(fiber_box::soon) || w.box.has_bound(fiber_box::soon)) return nullptr; // they are older
   return w.box.pop_fiber(fiber_box::soon);
@@ -170,44 +179,45 @@ void leave_to(fiber* to, void (*after)(fiber*, void*), void* argument) noexcept 
   worker* w = this_worker();
   w->after = after;
   w->after_argument = argument;
-  w->hint = nullptr;
   go(*w, *w->running, to, false);
   arrive(this_workers_self());
 }
 
-} // namespace tern::detail
-
-namespace tern {
-
 namespace {
 
-void make_yielded(detail::fiber* f, void*) { f->home->yielded(f); }
-[[gnu::noinline]] void yield_slowly(detail::worker* w) {
-  if (static_cast<detail::worker_head*>(w) != &detail::no_worker && w->running)
-    detail::leave_to(nullptr, make_yielded, nullptr);
+void make_yielded(fiber* f, void*) { f->home->yielded(f); }
+
+[[gnu::noinline]] passage yield_slowly(worker* w) noexcept {
+  if (static_cast<worker_head*>(w) != &no_worker && w->running)
+    leave_to(nullptr, make_yielded, nullptr);
   else
     std::this_thread::yield();
+  return {};
 }
 
 } // namespace
 
-void this_fiber::yield() {
-  detail::worker* w = detail::this_workers_self();
+passage begin_yield() noexcept {
+  worker* w = this_workers_self();
   // Straight to the next one, if nothing comes before it on this worker. What others may have brought is looked at when
   // the budget is used up.
-  if (static_cast<detail::worker_head*>(w) == &detail::no_worker || !w->running || --w->budget <= 0 || !w->nothing_else() || w->running->worker >= 0)
-      [[unlikely]] {
-    yield_slowly(w);
-    return;
-  }
-  detail::fiber& self = *w->running;
-  detail::fiber* const to = w->box.begin_rotation(&self);
-  if (!to) {
-    yield_slowly(w);
-    return;
-  }
-  detail::go(*w, self, to, false);
-  detail::arrive(detail::this_workers_self());
+  if (static_cast<worker_head*>(w) == &no_worker || !w->running || --w->budget <= 0 || !w->nothing_else() ||
+      w->running->worker >= 0) [[unlikely]]
+    return yield_slowly(w);
+  fiber& self = *w->running;
+  fiber* const to = w->box.begin_rotation(&self);
+  if (!to) return yield_slowly(w);
+#if defined(TERN_BOOST_CONTEXT) || defined(TERN_ASAN) || defined(TERN_TSAN)
+  go(*w, self, to, false);
+  arrive(this_workers_self());
+  return {};
+#else
+  depart(*w, self, hand_over(*w, self, to), false);
+  meet_control_words(self.at, to->at);
+  return {&self.at.sp, to->at.sp};
+#endif
 }
 
-} // namespace tern
+void end_yield() noexcept { arrive(this_workers_self()); }
+
+} // namespace tern::detail

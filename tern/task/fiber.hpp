@@ -26,6 +26,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <tern/task/detail/jump.hpp>
 #include <tern/task/detail/seed.hpp>
 #include <tern/task/scheduler.hpp>
 
@@ -99,7 +100,15 @@ private:
 
 namespace this_fiber {
 /// Lets whatever else can run on this worker run first. From a foreign thread: yields to the operating system.
-void yield();
+inline void yield() {
+  [[maybe_unused]] const detail::passage p = detail::begin_yield();
+#ifdef TERN_JUMP_STACK
+  if (p.save) {
+    detail::jump_stack(p.save, p.go);
+    detail::end_yield();
+  }
+#endif
+}
 /// The name given when it was made; empty if none, or on a foreign thread.
 std::string name();
 /// The calling fiber's `fiber::id`; 0 on a foreign thread.

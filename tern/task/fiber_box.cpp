@@ -61,15 +61,28 @@ runnable* fiber_box::take_public(unsigned kinds) noexcept {
   return take_from(public_, public_mask_, kinds);
 }
 
-void fiber_box::push_bound(int kind, runnable* x) noexcept {
-  std::lock_guard hold(lock_);
-  add_to(bound_, bound_mask_, kind, x);
-}
-
 runnable* fiber_box::pop_bound(unsigned kinds) noexcept {
-  if (!has_bound(kinds)) return nullptr;
-  std::lock_guard hold(lock_);
-  return take_from(bound_, bound_mask_, kinds);
+  if (inbox_.load(std::memory_order_relaxed)) {
+    // acquire: the fibers as their senders left them.
+    runnable *chain = inbox_.exchange(nullptr, std::memory_order_acquire), *in_order = nullptr;
+    while (chain) {
+      runnable* const next = chain->next;
+      chain->next = in_order;
+      in_order = chain;
+      chain = next;
+    }
+    while (in_order) {
+      runnable* const next = in_order->next;
+      push_bound(in_order->kind, in_order);
+      in_order = next;
+    }
+  }
+  const unsigned there = bound_mask_ & kinds;
+  if (there == 0) return nullptr;
+  const int kind = __builtin_ctz(there);
+  runnable* x = bound_[kind].pop();
+  if (bound_[kind].empty()) bound_mask_ &= ~(1u << kind);
+  return x;
 }
 
 void fiber_box::push_spawner(fiber* f) noexcept {

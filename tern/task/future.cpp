@@ -84,7 +84,10 @@ void future_state_base::announce(ready_queue& more) noexcept {
   waiter* const chain = waiters_.take();
   ready_hook* const hooks = std::exchange(hooks_, nullptr);
   guard_.unlock();
-  waiter_list::wake_all(chain);
+  if (chain && !chain->next)
+    chain->wake_next(); // depth first: else whoever waits would stand behind all that has not begun
+  else
+    waiter_list::wake_all(chain);
   more.push_reversed(hooks);
 }
 

@@ -115,7 +115,7 @@ void uproot(seed s) noexcept {
 void launch(fiber* f, fiber_body body) noexcept { f->home->launch(f, body); }
 
 bool may_grow() noexcept {
-  constexpr unsigned many = 256;
+  constexpr unsigned many = 4096; // 16 MiB of stacks; depth first, a recursion has far fewer
   const worker* w = this_worker();
   return w && (w->home->engine || w->box.count() < many);
 }

@@ -230,15 +230,26 @@ void scheduler_core::ready_elsewhere(runnable* x) noexcept {
     return;
   }
   const worker* w = this_worker();
-  const visit here(*this);
-  if (x->worker < 0) {
-    outside.push(x);
-    notify();
+  if (w && w->home == this) {
+    ready_bound(x, w);
     return;
   }
+  const visit here(*this);
+  if (x->worker >= 0) {
+    ready_bound(x, nullptr);
+  } else {
+    outside.push(x);
+    notify();
+  }
+}
+
+void scheduler_core::ready_bound(runnable* x, const worker* by) noexcept {
   worker& target = *workers[static_cast<std::size_t>(x->worker)];
-  target.box.push_bound(x->level, x);
-  if (&target == w) return;
+  if (&target == by) {
+    target.box.push_bound(x->level, x);
+    return;
+  }
+  target.box.send_bound(x->level, x);
   std::atomic_thread_fence(std::memory_order_seq_cst); // as in `notify`, for one sleeper
   if (target.sleep.is_drowsy()) wake(target);
 }

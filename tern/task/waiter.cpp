@@ -250,8 +250,15 @@ void waiter::sleep_until(std::int64_t deadline) noexcept {
   }
 }
 
+void waiter::wake_next() noexcept {
+  fiber* const f = fiber_;
+  wake();
+  if (worker* w = this_worker(); f && w && w->home == f->home) w->hint = f;
+}
+
 void waiter::wake() noexcept {
   if (fiber_) {
+    __builtin_prefetch(fiber_, 1); // it will be written to: fetched for reading, its line would travel twice
     fiber_->home->ready(fiber_);
     return;
   }

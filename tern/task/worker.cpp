@@ -13,6 +13,7 @@
 #include <tern/task/detail/core.hpp>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include <tern/base/clock.hpp>
@@ -346,7 +347,7 @@ bool scheduler_core::steal_yielded(worker& w) {
 // Fibers that a worker has woken or made and then not come to. Not at once: usually it waits a moment later, and then
 // they need not go elsewhere, where all that they touch would have to follow.
 bool scheduler_core::force_fibers(worker& w) noexcept {
-  constexpr int patience = 24; // looks
+  constexpr int patience = 6; // looks
   worker* rich = nullptr;
   for (const auto& other : workers)
     if (other.get() != &w && other->box.has(fiber_box::soon | fiber_box::later)) rich = other.get();
@@ -376,11 +377,14 @@ runnable* scheduler_core::own_fiber(worker& w, unsigned kinds) noexcept {
 bool scheduler_core::take_turn(worker& w) {
   w.fair = false;
   if (w.deque.size() == 0 && force_some(w)) return true;
+  // Each that can stand behind others that are always ready.
+  constexpr unsigned lower = fiber_box::later | fiber_box::last,
+                     behind[] = {fiber_box::last, lower, 1u << fiber_box::normal | lower};
   const unsigned first = ++w.fair_turns;
   for (unsigned i = 0; i < 4; ++i) {
     switch ((first + i) % 4) {
     case 0:
-      if (runnable* f = own_fiber(w, first % 8 < 4 ? fiber_box::last : fiber_box::later | fiber_box::last)) {
+      if (runnable* f = own_fiber(w, behind[first / 4 % std::size(behind)])) {
         found_work(w);
         run_fiber(w, f);
         return true;
@@ -447,6 +451,11 @@ bool scheduler_core::step(worker& w) {
   const unsigned turn = w.turns.load(std::memory_order_relaxed) + 1;
   w.turns.store(turn, std::memory_order_relaxed);
   if ((w.fair || turn % fair_turn == 0) && take_turn(w)) return true;
+  // Whoever was to go on next when the budget was used up; now and then the others have precedence.
+  if (fiber* f = std::exchange(w.hint, nullptr); f && turn % 8 != 0 && w.box.unlink(f)) {
+    run_fiber(w, f);
+    return true;
+  }
   if (runnable* f = own_fiber(w, fiber_box::soon)) {
     found_work(w);
     run_fiber(w, f);
@@ -475,13 +484,31 @@ bool scheduler_core::step(worker& w) {
   return steal_fiber(w, fiber_box::later) || steal_yielded(w);
 }
 
+// To look at others' queues all the time would slow them down: each look takes a line out of their cache.
+void scheduler_core::linger(const worker& w, unsigned call, int looks) const noexcept {
+  for (int i = 0; i < looks; ++i) {
+    if (calls.load(std::memory_order_relaxed) != call || w.box.has_bound(fiber_box::all) || !outside.empty()) return;
+    relax();
+  }
+}
+
 void scheduler_core::work(worker& w) {
   worker* const outer = this_worker(); // of a run that this one is nested in
   start_thread(w);
   const overflow_watch watch;
   double until = 0;
+  bool rested = false; // since it last found something
   for (;;) {
-    if (step(w)) continue;
+    const unsigned call = calls.load(std::memory_order_acquire);
+    if (step(w)) {
+      rested = false;
+      continue;
+    }
+    // Often the next fiber comes at once. Counting as searching and back takes two turns at a line that all share.
+    if (!w.searching && !std::exchange(rested, true) && spin.count() > 0) {
+      linger(w, call, 24);
+      continue;
+    }
     if (!w.searching) {
       w.searching = true;
       searching.fetch_add(1, std::memory_order_seq_cst);
@@ -489,8 +516,7 @@ void scheduler_core::work(worker& w) {
       continue; // what came before we counted as searching
     }
     if (!over.load(std::memory_order_relaxed) && steady_seconds() < until) {
-      if (!force_fibers(w))
-        for (int i = 0; i < 8; ++i) relax();
+      if (!force_fibers(w)) linger(w, call, 64);
       continue;
     }
     if (!park(w)) break;
@@ -504,7 +530,10 @@ void scheduler_core::work(worker& w) {
 
 void scheduler_core::notify() noexcept {
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (asleep.load(std::memory_order_seq_cst) > 0 && searching.load(std::memory_order_seq_cst) <= 0) wake_one();
+  if (searching.load(std::memory_order_seq_cst) > 0)
+    calls.fetch_add(1, std::memory_order_release);
+  else if (asleep.load(std::memory_order_seq_cst) > 0)
+    wake_one();
 }
 
 void scheduler_core::wake_one() noexcept {

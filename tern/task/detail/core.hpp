@@ -80,6 +80,7 @@ struct scheduler_core {
       answer(*w);
   }
   void ready_elsewhere(runnable* x) noexcept;
+  void ready_bound(runnable* x, const worker* by) noexcept;
   /// A running fiber gives way: behind everything that is ready. On the worker that ran it.
   void yielded(fiber* f) noexcept;
   /// It has left its stack for ever.
@@ -121,6 +122,8 @@ struct scheduler_core {
   /// Others want what this worker has.
   void answer(worker& w) noexcept;
   bool force_fibers(worker& w) noexcept;
+  /// A moment's rest for one that searches.
+  void linger(const worker& w, unsigned call, int looks) const noexcept;
   void run_tasklet(worker& w, tasklet* t);
   void run_tasklets(); // a runner's body
   void keep_loot(worker& w, unsigned n);
@@ -175,6 +178,8 @@ struct scheduler_core {
   // Both change with sequential consistency: see `notify` and `park`.
   alignas(64) std::atomic<int> searching{0}; // awake and without work; includes those that have been roused
   std::atomic<int> asleep{0};                // drowsy, or roused and not yet up
+  // Changes when `notify` finds somebody searching: who searches watches it, and leaves others' queues alone meanwhile.
+  alignas(64) std::atomic<unsigned> calls{0};
   alignas(64) outside_queue outside;
   worker outside_pool; // tasklets for contexts that are no worker, under `outside_pool_lock`; it never runs
   spin_lock outside_pool_lock;

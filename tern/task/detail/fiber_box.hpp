@@ -118,6 +118,16 @@ public:
     return static_cast<fiber*>(x);
   }
   void end_rotation() noexcept { busy_.store(false, std::memory_order_release); }
+  /// Adds a fiber that only the owner may run.
+  void push_bound(int kind, runnable* x) noexcept {
+    bound_[kind].push(x);
+    bound_mask_ |= 1u << kind;
+  }
+  runnable* pop_bound(unsigned kinds) noexcept;
+  /// What others have sent counts as any kind.
+  bool has_bound(unsigned kinds) const noexcept {
+    return (bound_mask_ & kinds) != 0 || inbox_.load(std::memory_order_acquire) != nullptr;
+  }
   /// Has somebody asked for what is private?
   bool wanted() const noexcept { return (want_.load(std::memory_order_relaxed) & 1) != 0; }
   /// Makes half of what is private public, all but one at most. \return whether there was anything to make public.
@@ -132,10 +142,16 @@ public:
   runnable* take_public(unsigned kinds) noexcept;
   /// Is any of these kinds public?
   bool has_public(unsigned kinds) const noexcept { return (public_mask_.load(std::memory_order_acquire) & kinds) != 0; }
-  /// Fibers that no other worker may run. `push_bound` by anybody, `pop_bound` by the owner.
-  void push_bound(int kind, runnable* x) noexcept;
-  runnable* pop_bound(unsigned kinds) noexcept;
-  bool has_bound(unsigned kinds) const noexcept { return (bound_mask_.load(std::memory_order_acquire) & kinds) != 0; }
+  /// Adds a fiber that only the owner may run.
+  void send_bound(int kind, runnable* x) noexcept {
+    x->kind = static_cast<std::uint8_t>(kind);
+    runnable* first = inbox_.load(std::memory_order_relaxed);
+    do {
+      x->next = first;
+      // The owner takes all at once: the first cannot have gone and come back with another next (no ABA).
+      // release: the owner sees the fiber as it is; seq_cst is up to who must also know whether the owner sleeps.
+    } while (!inbox_.compare_exchange_weak(first, x, std::memory_order_release, std::memory_order_relaxed));
+  }
   /// A fiber that spawned so many tasklets that it had to pause.
   void push_spawner(fiber* f) noexcept;
   fiber* take_spawner() noexcept;
@@ -193,11 +209,14 @@ private:
   std::atomic<unsigned> count_{0};
   std::atomic<std::uint32_t> want_;
   runnable_queue queues_[kind_count];
+  runnable_queue bound_[kind_count]; // the owner's alone, as the next
+  unsigned bound_mask_ = 0;
+  alignas(64) std::atomic<runnable*> inbox_{nullptr}; // last in first out
   alignas(64) spin_lock lock_; // of what follows, and see above
   const bool keep_want_;
-  std::atomic<unsigned> public_mask_{0}, bound_mask_{0};
+  std::atomic<unsigned> public_mask_{0};
   std::atomic<int> spawner_count_{0};
-  runnable_queue public_[kind_count], bound_[kind_count], spawners_;
+  runnable_queue public_[kind_count], spawners_;
 };
 
 } // namespace tern::detail

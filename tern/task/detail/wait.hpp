@@ -126,6 +126,8 @@ public:
   /// Ends `wait`, exactly once, after `waiter_list::pop` or `take` (or without a list). The waiter may be gone when
   /// this returns. Any thread; no lock needed.
   void wake() noexcept;
+  /// The same by a fiber that is likely to end or wait soon: the waiter goes on then, before others that can run.
+  void wake_next() noexcept;
 
   waiter *next = nullptr, *prev = nullptr; ///< for the list of whoever is waited for
   std::uintptr_t data = 0;                 ///< for whoever made it: a mode, an address to put a value, …
@@ -177,6 +179,7 @@ public:
   /// The same, if `fits(*longest waiter)`.
   template <class F> waiter* pop_if(F&& fits) noexcept {
     while (waiter* w = head_) {
+      __builtin_prefetch(w, 1); // it will be written to, and usually lies in another worker's cache
       if (!w->gone() && !fits(static_cast<const waiter&>(*w))) return nullptr;
       const bool ours = w->claim();
       remove(*w); // if a limit was faster, it need not do so itself

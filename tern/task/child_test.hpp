@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// Runs a part of a test in a process of its own, for what ends the program or changes its limits.
+
+#include <cstdlib>
+#include <functional>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include <child.hpp> // of tests/support
+
+namespace tern::test_support {
+
+/// What `body` says and how it ends, in a new process that runs just this test up to here: 0 if nothing fails. Tests
+/// that call it more than once give each a number.
+inline test::finished in_child(const std::function<void()>& body, int number = 0, double seconds = 50) {
+  static constexpr const char* variable = "TERN_TEST_CHILD";
+  if (const char* which = std::getenv(variable)) {
+    if (std::atoi(which) != number) return {};
+    body();
+    std::exit(testing::Test::HasFailure() ? 1 : 0);
+  }
+  const auto* self = testing::UnitTest::GetInstance()->current_test_info();
+  return test::run({"/proc/self/exe", std::string("--gtest_filter=") + self->test_suite_name() + "." + self->name(),
+                    "--gtest_color=no"},
+                   seconds, {.environment = test::variables{{variable, std::to_string(number)}}});
+}
+
+/// How `test::finished::code` shows that a signal ended it.
+inline constexpr int by_signal = 1000;
+
+#if defined(__SANITIZE_ADDRESS__)
+inline constexpr bool address_sanitizer = true;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+inline constexpr bool address_sanitizer = true;
+#else
+inline constexpr bool address_sanitizer = false;
+#endif
+#else
+inline constexpr bool address_sanitizer = false;
+#endif
+#if defined(__SANITIZE_THREAD__)
+inline constexpr bool thread_sanitizer = true;
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+inline constexpr bool thread_sanitizer = true;
+#else
+inline constexpr bool thread_sanitizer = false;
+#endif
+#else
+inline constexpr bool thread_sanitizer = false;
+#endif
+inline constexpr bool sanitized = address_sanitizer || thread_sanitizer;
+
+} // namespace tern::test_support

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// What the tests of the blocking primitives share.
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <tern/base/error.hpp>
+#include <tern/task/future.hpp>
+
+namespace tern::test_support {
+
+/// The text of the error that `f` throws, which must have that code.
+template <class F> std::string text_of(errc code, F&& f) {
+  try {
+    f();
+  } catch (const error& e) {
+    EXPECT_EQ(e.code(), code) << e.what();
+    return e.what();
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return {};
+}
+
+/// Runs each in a fiber of its own, until all are done.
+template <class... Fs> void together(Fs&&... fs) {
+  std::vector<future<void>> all;
+  (all.push_back(async(std::forward<Fs>(fs))), ...);
+  for (auto& f : all) f.get();
+}
+
+} // namespace tern::test_support
