@@ -154,7 +154,7 @@ void scheduler_core::start_thread(worker& w) {
 
 void prepare(fiber& f, std::byte* top) noexcept {
   asan::forget(f.low, f.size); // the last one's frames never returned
-  inherit_control_words(f.at, f.x87);
+  inherit_control_words(f.at);
   prepare_stack<entry>(f.at, top, static_cast<std::size_t>(top - f.low));
 }
 

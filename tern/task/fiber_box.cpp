@@ -46,7 +46,7 @@ bool fiber_box::publish() noexcept {
   if ((want & 1) == 0) return false; // somebody has forced it
   // Under the lock and with `want_` odd the private half is ours, as it is the owner that calls.
   if (move_to_public(all, count() / 2) == 0) return false;
-  if (!keep_want_) want_.store(want + 1, std::memory_order_relaxed);
+  if (!keep_want_) want_.store(want + 1, std::memory_order_release);
   return true;
 }
 
@@ -112,7 +112,7 @@ bool fiber_box::force(std::uint32_t prepared, unsigned kinds) noexcept {
   // The owner may be inside since before it could know, for a few instructions, or preempted there.
   for (int tries = 0; busy_.load(std::memory_order_acquire); ++tries) spin_lock::back_off(tries);
   const unsigned moved = move_to_public(kinds, (count() + 1) / 2);
-  if (moved > 0 && !keep_want_) want_.store(prepared + 1, std::memory_order_relaxed);
+  if (moved > 0 && !keep_want_) want_.store(prepared + 1, std::memory_order_release);
   return moved > 0;
 }
 

@@ -166,7 +166,7 @@ TEST(fiber, its_destructor_stops_and_joins) {
 TEST(fiber, moving) {
   everywhere([] {
     std::array<bool, 2> ended{};
-    fiber a([&] { ended[0] = true; }), b([&](const std::stop_token& stop) {
+    fiber a([&] { ended[0] = true; }), b([&](const std::stop_token&stop) {
       this_fiber::sleep_for(1h, stop);
       ended[1] = true;
     });
@@ -188,8 +188,9 @@ TEST(fiber, an_exception_that_a_destructor_meets_is_logged) {
     fiber a([] { throw std::runtime_error("of a"); }, {.name = "unhappy"});
     fiber b([] { throw 1; });
   });
-  EXPECT_THAT(testing::internal::GetCapturedStderr(),
-              AllOf(HasSubstr("'unhappy', joined by its handle's destructor, had thrown: of a"), HasSubstr("had thrown\n")));
+  EXPECT_THAT(
+      testing::internal::GetCapturedStderr(),
+      AllOf(HasSubstr("'unhappy', joined by its handle's destructor, had thrown: of a"), HasSubstr("had thrown\n")));
 }
 
 TEST(fiber, destroying_ones_own_handle_detaches) {
@@ -214,19 +215,22 @@ TEST(fiber, destroying_ones_own_handle_detaches) {
 }
 
 TEST(fiber, misuse_is_an_error) {
-  everywhere([] {
-    fiber none;
-    EXPECT_THAT(text_of(errc::invalid_state, [&] { none.join(); }), HasSubstr("join was called on a fiber that is not"));
-    EXPECT_THAT(text_of(errc::invalid_state, [&] { none.detach(); }), HasSubstr("detach was called"));
-    fiber f([] {});
-    f.join();
-    EXPECT_THAT(text_of(errc::invalid_state, [&] { f.join(); }), HasSubstr("joined, detached, moved from"));
-    EXPECT_THAT(text_of(errc::invalid_state, [&] { f.detach(); }), HasSubstr("not joinable"));
-    fiber g([] {});
-    g.detach();
-    EXPECT_THAT(text_of(errc::invalid_state, [&] { g.detach(); }), HasSubstr("not joinable"));
-    EXPECT_THAT(text_of(errc::invalid_state, [&] { g.join(); }), HasSubstr("not joinable"));
-  }, 2);
+  everywhere(
+      [] {
+        fiber none;
+        EXPECT_THAT(text_of(errc::invalid_state, [&] { none.join(); }),
+                    HasSubstr("join was called on a fiber that is not"));
+        EXPECT_THAT(text_of(errc::invalid_state, [&] { none.detach(); }), HasSubstr("detach was called"));
+        fiber f([] {});
+        f.join();
+        EXPECT_THAT(text_of(errc::invalid_state, [&] { f.join(); }), HasSubstr("joined, detached, moved from"));
+        EXPECT_THAT(text_of(errc::invalid_state, [&] { f.detach(); }), HasSubstr("not joinable"));
+        fiber g([] {});
+        g.detach();
+        EXPECT_THAT(text_of(errc::invalid_state, [&] { g.detach(); }), HasSubstr("not joinable"));
+        EXPECT_THAT(text_of(errc::invalid_state, [&] { g.join(); }), HasSubstr("not joinable"));
+      },
+      2);
 }
 
 TEST(fiber, cannot_join_itself) {
@@ -253,8 +257,8 @@ TEST(fiber, options_that_cannot_be) {
   };
   scheduler s({.workers = 2, .name = "test"});
   EXPECT_EQ(s.run([&] {
-    EXPECT_THAT(bad({.worker = 2}), AllOf(HasSubstr("on worker 2, but there are 2"), HasSubstr("0 to 1"),
-                                          HasSubstr("fiber_test.cpp")));
+    EXPECT_THAT(bad({.worker = 2}),
+                AllOf(HasSubstr("on worker 2, but there are 2"), HasSubstr("0 to 1"), HasSubstr("fiber_test.cpp")));
     EXPECT_THAT(bad({.worker = -2}), HasSubstr("worker -2"));
     EXPECT_THAT(bad({.worker = 70000}), HasSubstr("worker 70000"));
     EXPECT_THAT(bad({.stack_bytes = std::size_t{1} << 40}), HasSubstr("2^36"));
@@ -388,24 +392,26 @@ TEST(fiber, those_that_yield_take_turns) {
 
 // Each waits by asking for what only somebody of another kind can bring.
 TEST(fiber, yielding_lets_everybody_run) {
-  everywhere([] {
-    std::atomic<int> seen{0};
-    const auto ask = [&] {
-      while (seen < 5) this_fiber::yield();
-    };
-    fiber a(ask, {.priority = priority::high}), b(ask, {.worker = 0});
-    const auto tell = [&] { ++seen; };
-    fiber low(tell, {.priority = priority::low}), pinned(tell, {.worker = 0}), sleeper([&] {
-      this_fiber::sleep_for(1us);
-      tell();
-    });
-    task_group g;
-    g.run(tell);
-    scheduler::current()->spawn(tell);
-    ask();
-    g.wait();
-    EXPECT_EQ(seen, 5);
-  }, 5);
+  everywhere(
+      [] {
+        std::atomic<int> seen{0};
+        const auto ask = [&] {
+          while (seen < 5) this_fiber::yield();
+        };
+        fiber a(ask, {.priority = priority::high}), b(ask, {.worker = 0});
+        const auto tell = [&] { ++seen; };
+        fiber low(tell, {.priority = priority::low}), pinned(tell, {.worker = 0}), sleeper([&] {
+          this_fiber::sleep_for(1us);
+          tell();
+        });
+        task_group g;
+        g.run(tell);
+        scheduler::current()->spawn(tell);
+        ask();
+        g.wait();
+        EXPECT_EQ(seen, 5);
+      },
+      5);
   on_workers(1, [] { // a foreign thread
     std::atomic<bool> came{false};
     scheduler& here = *scheduler::current();
@@ -419,21 +425,23 @@ TEST(fiber, yielding_lets_everybody_run) {
 }
 
 TEST(fiber, waits_until_something_is_so) {
-  everywhere([] {
-    bool set = false;
-    fiber setter(
-        [&] {
-          for (int i = 0; i < 3; ++i) this_fiber::yield();
-          set = true;
-        },
-        {.worker = 0});
-    fiber asker([&] { wait_until([&] { return set; }); }, {.worker = 0}); // one worker: a plain variable will do
-    asker.join();
-    EXPECT_TRUE(set);
-    EXPECT_TRUE(wait_until([&] { return set; }, 0ns));
-    EXPECT_FALSE(wait_until([] { return false; }, 1us));
-    EXPECT_THROW(wait_until([]() -> bool { throw std::logic_error("asked"); }), std::logic_error);
-  }, 5);
+  everywhere(
+      [] {
+        bool set = false;
+        fiber setter(
+            [&] {
+              for (int i = 0; i < 3; ++i) this_fiber::yield();
+              set = true;
+            },
+            {.worker = 0});
+        fiber asker([&] { wait_until([&] { return set; }); }, {.worker = 0}); // one worker: a plain variable will do
+        asker.join();
+        EXPECT_TRUE(set);
+        EXPECT_TRUE(wait_until([&] { return set; }, 0ns));
+        EXPECT_FALSE(wait_until([] { return false; }, 1us));
+        EXPECT_THROW(wait_until([]() -> bool { throw std::logic_error("asked"); }), std::logic_error);
+      },
+      5);
   std::atomic<bool> set{false};
   std::thread setter([&] { set = true; });
   wait_until([&] { return set.load(); }); // on a foreign thread
@@ -523,29 +531,33 @@ TEST(fiber, pinned_ones_are_not_stolen_from_a_busy_worker) {
 // Names, sizes, numbers -----------------------------------------------------------------------------------------------
 
 TEST(fiber, names_and_numbers) {
-  everywhere([] {
-    EXPECT_EQ(this_fiber::name(), "main");
-    std::set<std::uint64_t> ids{this_fiber::id()};
-    std::vector<fiber> all;
-    for (int i = 0; i < 20; ++i) {
-      const std::string name(static_cast<std::size_t>(i) * 5, static_cast<char>('a' + i)); // gone before it runs
-      all.emplace_back(
-          [i] { EXPECT_EQ(this_fiber::name(), std::string(std::min<std::size_t>(47, static_cast<std::size_t>(i) * 5),
-                                                          static_cast<char>('a' + i))); },
-          fiber_options{.name = name});
-    }
-    for (auto& f : all) {
-      EXPECT_TRUE(ids.insert(f.id()).second);
-      f.join();
-    }
-    std::uint64_t inside = 0;
-    fiber f([&] { inside = this_fiber::id(); });
-    const auto id = f.id();
-    f.join();
-    EXPECT_EQ(inside, id);
-    EXPECT_TRUE(ids.insert(id).second);
-    EXPECT_EQ(ids.count(0), 0u);
-  }, 3);
+  everywhere(
+      [] {
+        EXPECT_EQ(this_fiber::name(), "main");
+        std::set<std::uint64_t> ids{this_fiber::id()};
+        std::vector<fiber> all;
+        for (int i = 0; i < 20; ++i) {
+          const std::string name(static_cast<std::size_t>(i) * 5, static_cast<char>('a' + i)); // gone before it runs
+          all.emplace_back(
+              [i] {
+                EXPECT_EQ(this_fiber::name(), std::string(std::min<std::size_t>(47, static_cast<std::size_t>(i) * 5),
+                                                          static_cast<char>('a' + i)));
+              },
+              fiber_options{.name = name});
+        }
+        for (auto& f : all) {
+          EXPECT_TRUE(ids.insert(f.id()).second);
+          f.join();
+        }
+        std::uint64_t inside = 0;
+        fiber f([&] { inside = this_fiber::id(); });
+        const auto id = f.id();
+        f.join();
+        EXPECT_EQ(inside, id);
+        EXPECT_TRUE(ids.insert(id).second);
+        EXPECT_EQ(ids.count(0), 0u);
+      },
+      3);
   EXPECT_EQ(this_fiber::name(), ""); // a foreign thread
   EXPECT_EQ(this_fiber::id(), 0u);
 }
@@ -575,19 +587,21 @@ TEST(fiber, numbers_are_never_used_twice) {
 }
 
 TEST(fiber, large_bodies) {
-  everywhere([] {
-    auto count = std::make_shared<int>(0);
-    std::array<char, 40'000> large{};
-    large.back() = 'x';
-    fiber f([large, count] {
-      this_fiber::yield();
-      EXPECT_EQ(large.back(), 'x');
-      ++*count;
-    });
-    f.join();
-    EXPECT_EQ(*count, 1);
-    EXPECT_EQ(count.use_count(), 1);
-  }, 2);
+  everywhere(
+      [] {
+        auto count = std::make_shared<int>(0);
+        std::array<char, 40'000> large{};
+        large.back() = 'x';
+        fiber f([large, count] {
+          this_fiber::yield();
+          EXPECT_EQ(large.back(), 'x');
+          ++*count;
+        });
+        f.join();
+        EXPECT_EQ(*count, 1);
+        EXPECT_EQ(count.use_count(), 1);
+      },
+      2);
 }
 
 TEST(fiber, a_body_that_cannot_be_copied) {
@@ -679,15 +693,16 @@ TEST(fiber, foreign_threads_spawn_and_join) {
           throw std::domain_error("seen outside");
         });
         this_fiber::yield();
-        std::thread outside([&, ended = std::move(ended), waits = std::move(waits), fails = std::move(fails)]() mutable {
-          ended.join();
-          s.spawn([&] { where = scheduler::current_worker(); }, {.worker = workers - 1});
-          sleeps.count_down();
-          waits.join();
-          EXPECT_THROW(fails.join(), std::domain_error);
-          EXPECT_FALSE(fails.joinable());
-          over.count_down();
-        });
+        std::thread outside(
+            [&, ended = std::move(ended), waits = std::move(waits), fails = std::move(fails)]() mutable {
+              ended.join();
+              s.spawn([&] { where = scheduler::current_worker(); }, {.worker = workers - 1});
+              sleeps.count_down();
+              waits.join();
+              EXPECT_THROW(fails.join(), std::domain_error);
+              EXPECT_FALSE(fails.joinable());
+              over.count_down();
+            });
         sleeps.wait();
         for (int k = 0; k < i; ++k) this_fiber::yield();
         go.count_down();

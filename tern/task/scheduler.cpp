@@ -98,7 +98,6 @@ seed scheduler_core::sow(std::size_t bytes, std::size_t alignment, const fiber_o
   f->error_number = 0;
   f->fake_stack = nullptr;
   f->made = made;
-  f->x87 = options.x87;
   f->name[0] = 0;
   if (!options.name.empty()) {
     const std::size_t n = std::min(options.name.size(), sizeof f->name - 1);
@@ -216,7 +215,6 @@ void scheduler_core::spawn(unique_function<void()> body, const fiber_options& op
   p->level = static_cast<std::uint8_t>(options.priority);
   p->worker = static_cast<std::int16_t>(options.worker);
   p->stack_bytes = options.stack_bytes;
-  p->x87 = options.x87;
   if (w && w->home == this)
     w->born.store(w->born.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   else

@@ -137,8 +137,7 @@ fiber* scheduler_core::begin(worker& w, pending_fiber* p) {
                        {.name = p->name,
                         .priority = priority{p->level},
                         .stack_bytes = p->stack_bytes,
-                        .worker = p->worker,
-                        .x87 = p->x87},
+                        .worker = p->worker},
                        p->made);
     ::new (s.closure) unique_function<void()>(std::move(p->body));
     s.self->body = run_body<unique_function<void()>>;

@@ -30,11 +30,12 @@
 #ifndef FIBERS
 #define FIBERS 3
 #endif
+#ifndef OTHERS
 #define OTHERS 2
+#endif
 #define WORKERS (1 + OTHERS)
-#define BUFFER 4 /* stores that may wait */
+#define BUFFER 3 /* stores that may wait */
 #define BOUND (1 << FIBERS)
-#define ALL ((1 << FIBERS) - 1)
 
 #ifdef KEEP_WANT
 #define KEPT 1
@@ -60,10 +61,11 @@ byte drowsy; /* bit i: process i sleeps or is about to */
 
 /* Of the properties. */
 byte inside = 1; /* those that run */
-byte ended, blocked;
+byte alive = 1;  /* made and not ended */
+byte blocked;
 
-#define OVER (ended == ALL && !bound && inside == 0)
-#define NOTHING_LEFT (private == 0 && public == 0 && empty(buffer))
+#define OVER (alive == 0 && !bound && inside == 0)
+#define NOTHING_LEFT (private == 0 && public == 0 && len(buffer) == 0)
 
 inline drain_one() {
   buffer?place, value;
@@ -82,25 +84,21 @@ inline drain() {
   :: empty(buffer) -> break
   od
 }
-inline lowest(of, x) {
+inline lowest(these, low) {
   if
-  :: (of) & 1 -> x = 1
-  :: !((of) & 1) && ((of) & 2) -> x = 2
-  :: !((of) & 3) && ((of) & 4) -> x = 4
-  :: !((of) & 7) && ((of) & 8) -> x = 8
-  :: else -> x = 0
+  :: (these) & 1 -> low = 1
+  :: !((these) & 1) && ((these) & 2) -> low = 2
+  :: !((these) & 3) && ((these) & 4) -> low = 4
+  :: !((these) & 7) && ((these) & 8) -> low = 8
+  :: else -> low = 0
   fi
 }
-inline enters(x) {
-  assert((inside & (x)) == 0);
-  assert((ended & (x)) == 0);
-  inside = inside | (x)
+inline enters(f) {
+  assert((inside & (f)) == 0);
+  assert((f) == BOUND || (alive & (f)) != 0);
+  inside = inside | (f)
 }
-inline leaves(x) { inside = inside & ~(x) }
-inline ends(x) {
-  leaves(x);
-  ended = ended | (x)
-}
+inline leaves(f) { inside = inside & ~(f) }
 inline notify() { drowsy = 0 } /* parking.pml has it in detail */
 #define TWO_OR_MORE(of) (((of) & ((of) - 1)) != 0)
 
@@ -113,14 +111,14 @@ end:
 }
 
 /* Of the owner, whose loads see its own stores first: `mine` is what it has stored last. */
-inline load_private(x) {
+inline load_private(to) {
   if
-  :: buffer??[PRIVATE, _] -> x = mine
-  :: else -> x = private
+  :: buffer??[PRIVATE, _] -> to = mine
+  :: else -> to = private
   fi
 }
-inline store_private(x) {
-  mine = x;
+inline store_private(set) {
+  mine = set;
   buffer!PRIVATE, mine
 }
 inline enter_box() {
@@ -128,8 +126,10 @@ inline enter_box() {
   atomic { slow = want };
   atomic { buffer!BUSY, 1 };
 #else
-  atomic { buffer!BUSY, 1 };
-  atomic { slow = want };
+  atomic { /* one step only if the buffer has room; nobody sees the difference */
+    buffer!BUSY, 1;
+    slow = want
+  };
 #endif
   if
   :: atomic { !slow -> skip }
@@ -177,11 +177,13 @@ inline answer() { /* publish, and notify */
     notify()
   }
 }
-inline push(f) {
+inline push(added) {
   enter_box();
-  atomic { load_private(v) };
   atomic {
-    store_private(v | (f));
+    load_private(v);
+    v = v | (added);
+    added = 0;
+    store_private(v);
     v = 0
   };
   leave_box()
@@ -196,9 +198,8 @@ proctype owner() {
 
 runs:
   do
-  :: atomic { made < FIBERS -> x = 1 << made; made++; printf("owner makes %d\n", x) };
+  :: atomic { made < FIBERS -> x = 1 << made; made++; alive = alive | x; printf("owner makes %d\n", x) };
      push(x);
-     atomic { x = 0 };
      if
 #ifdef PUSH_SILENT
      :: skip
@@ -209,10 +210,13 @@ runs:
 #endif
      fi
 
-  :: atomic { self != BOUND -> buffer!BUSY, 1 }; /* begin_rotation */
+  :: atomic { self != BOUND -> /* begin_rotation */
+       buffer!BUSY, 1;
 #ifdef FRONT_FIRST
-     atomic { load_private(v); lowest(v, x) };
+       load_private(v);
+       lowest(v, x)
 #endif
+     };
      if
      :: atomic { want -> buffer!BUSY, 0; v = 0; x = 0; goto gives_way }
      :: atomic { !want -> skip }
@@ -225,10 +229,9 @@ runs:
        if
        :: v == 0 || x == 0 -> buffer!BUSY, 0; v = 0; x = 0; goto gives_way
        :: else
-       fi
-     };
-     atomic {
-       store_private((v & ~x) | self);
+       fi;
+       v = (v & ~x) | self;
+       store_private(v);
        printf("owner rotates from %d to %d\n", self, x);
        v = 0
      };
@@ -246,7 +249,7 @@ runs:
      atomic { buffer!BUSY, 0 } /* end_rotation */
 #endif
 
-  :: atomic { self != BOUND && empty(buffer) && !NOTHING_LEFT && blocked + 1 < WORKERS ->
+  :: atomic { self != BOUND && !NOTHING_LEFT && blocked + 1 < WORKERS ->
        blocked++; printf("owner runs %d for long\n", self) };
      atomic { NOTHING_LEFT -> blocked--; goto ends_now }
   :: atomic { self == BOUND && !NOTHING_LEFT && blocked + 1 < WORKERS ->
@@ -263,7 +266,7 @@ gives_way: /* not by rotation */
     printf("owner: %d gives way\n", self)
   };
   push(self);
-  atomic { self = 0; load_private(v) };
+  atomic { load_private(v) };
   if
 #ifndef PUSH_SILENT
   :: atomic { want && TWO_OR_MORE(v) -> v = 0 };
@@ -280,37 +283,38 @@ ends_now:
     printf("owner: %d ends\n", self);
     if
     :: self == BOUND -> leaves(self)
-    :: else -> ends(self)
+    :: else -> leaves(self); alive = alive & ~self
     fi;
     self = 0;
     buffer!STACK, 0
   };
 
 looks:
+  atomic { load_private(v) };
   if
-  :: atomic { bound -> skip }; /* pop_bound */
+  :: atomic { bound -> x = BOUND }; /* pop_bound */
 #ifndef BOUND_SILENT
      if
-     :: atomic { load_private(v); want && v != 0 -> v = 0 };
-        answer()
-     :: atomic { load_private(v); !want || v == 0 -> v = 0 }
+     :: atomic { want && v != 0 -> v = 0 };
+        answer();
+        atomic { x = BOUND }
+     :: atomic { !want || v == 0 -> v = 0 }
      fi;
 #endif
-     atomic { bound = 0; x = BOUND; goto found }
+     atomic { v = 0; goto found }
   :: atomic { !lock && public != 0 -> /* take_public */
        drain();
        lowest(public, x);
        public = public & ~x;
+       v = 0;
        goto found
      }
-  :: atomic { load_private(v);
-       if
-       :: v == 0 -> goto nothing
-       :: else -> v = 0
-       fi };
+  :: atomic { v == 0 -> goto nothing }
+  :: atomic { v != 0 -> v = 0 };
      enter_box(); /* pop */
-     atomic { load_private(v); lowest(v, x) };
      atomic {
+       load_private(v);
+       lowest(v, x);
        if
        :: x != 0 -> store_private(v & ~x)
        :: else
@@ -332,14 +336,14 @@ nothing:
 found:
   atomic {
     enters(x);
+    if
+    :: x == BOUND -> bound = 0
+    :: else
+    fi;
     self = x;
     x = 0;
     printf("owner runs %d\n", self);
     buffer!STACK, self;
-    if
-    :: self == 1 -> skip
-    :: else
-    fi;
     goto runs
   };
 over:
@@ -370,7 +374,8 @@ looks:
      :: atomic { true -> skip }
      fi;
      atomic {
-       ends(x);
+       leaves(x);
+       alive = alive & ~x;
        x = 0;
        goto looks
      }

@@ -68,7 +68,6 @@ private:
   std::vector<std::int64_t> clocks_; // of the workers
   std::vector<choice> choices_;
   std::size_t at_work_ = 0; // the worker that runs
-  bool inside_ = false;
   std::int64_t now_ = 0, latest_ = 0;
   std::uint64_t hash_ = 14695981039346656037u, events_ = 0;
   std::string running_; // for surprises

@@ -59,7 +59,6 @@ struct pending_fiber : runnable {
   unique_function<void()> body;
   std::string name;
   std::size_t stack_bytes = 0;
-  bool x87 = false;
   std::source_location made;
 };
 
@@ -80,7 +79,6 @@ struct alignas(64) fiber : runnable, stack_context {
   std::atomic<std::uint64_t> id{0}; // 0: not in use
   bool runner = false;
   bool heap_closure = false;
-  bool x87 = false;
   guard_kind guard = guard_kind::region;
   std::uint8_t stack_class = 0;
   // For dumps and deadlocks; written by whoever runs on this stack, read by anybody.

@@ -104,9 +104,11 @@ public:
   fiber* begin_rotation(fiber* self) noexcept {
     busy_.store(true, std::memory_order_relaxed);
     std::atomic_signal_fence(std::memory_order_seq_cst); // as in `exclusion`
-    runnable* const x = queues_[yielded].front();
-    if ((want_.load(std::memory_order_relaxed) & 1) != 0 || mask_.load(std::memory_order_relaxed) != last ||
-        !x->is_fiber) [[unlikely]] {
+    // First whether the private half is ours; acquire: as whoever had it left it.
+    runnable* x = nullptr;
+    if ((want_.load(std::memory_order_acquire) & 1) == 0 && mask_.load(std::memory_order_relaxed) == last)
+      x = queues_[yielded].front();
+    if (!x || !x->is_fiber) [[unlikely]] {
       end_rotation();
       return nullptr;
     }
@@ -177,7 +179,7 @@ private:
     explicit exclusion(fiber_box& b) noexcept : box_(b) {
       box_.busy_.store(true, std::memory_order_relaxed);
       std::atomic_signal_fence(std::memory_order_seq_cst); // store before load; see above for the processor's half
-      slow_ = (box_.want_.load(std::memory_order_relaxed) & 1) != 0;
+      slow_ = (box_.want_.load(std::memory_order_acquire) & 1) != 0; // acquire: see begin_rotation
       if (slow_) [[unlikely]]
         box_.enter_slowly();
     }

@@ -25,9 +25,6 @@ struct fiber_options {
   std::size_t stack_bytes = 0;
   /// The worker that alone runs it; -1: any. For code that depends on `thread_local` or `errno`.
   int worker = -1;
-  /// Its body changes the x87 control word by other means than <cfenv> (precision control for `long double`): keep it
-  /// across suspensions although that makes them slower.
-  bool x87 = false;
 };
 
 namespace detail {

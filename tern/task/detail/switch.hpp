@@ -28,7 +28,7 @@ namespace tern::detail {
 struct switch_point {
   boost::context::detail::fcontext_t sp = nullptr;
 };
-inline void inherit_control_words(switch_point&, bool) noexcept {}
+inline void inherit_control_words(switch_point&) noexcept {}
 
 [[gnu::always_inline]] inline void switch_stack(switch_point& from, switch_point& to) noexcept {
   const auto came = boost::context::detail::jump_fcontext(to.sp, &from);
@@ -51,26 +51,23 @@ template <void (*Entry)()> void prepare_stack(switch_point& point, void* top, st
 struct control_words {
   std::uint32_t mxcsr = 0x1f80;
   std::uint16_t x87 = 0x037f;
-  // Everything in the standard library that changes the x87 control word changes MXCSR too; who changes it alone says
-  // so (fiber_options::x87).
-  bool keep_x87 = false;
 };
+// Each is read again as wide as it was written: a wider load would have to wait for both stores (20 cycles).
 [[gnu::always_inline]] inline void read_control_words(control_words& c) noexcept {
   asm volatile("stmxcsr %0" : "=m"(c.mxcsr));
+  asm volatile("fnstcw %0" : "=m"(c.x87));
 }
 [[gnu::always_inline]] inline bool differ(const control_words& a, const control_words& b) noexcept {
-  return (((a.mxcsr ^ b.mxcsr) & 0xffc0) | a.keep_x87 | b.keep_x87) != 0; // the rest is sticky flags
+  return (((a.mxcsr ^ b.mxcsr) & 0xffc0) | static_cast<std::uint32_t>(a.x87 ^ b.x87)) != 0; // the rest is sticky flags
 }
-inline void exchange_control_words(control_words& from, const control_words& to) noexcept {
-  asm volatile("fnstcw %0" : "=m"(from.x87));
-  asm volatile("ldmxcsr %0\n\tfldcw %1" : : "m"(to.mxcsr), "m"(to.x87));
+inline void load_control_words(const control_words& c) noexcept {
+  asm volatile("ldmxcsr %0\n\tfldcw %1" : : "m"(c.mxcsr), "m"(c.x87));
 }
 
 #else // aarch64
 
 struct control_words {
   std::uint64_t fpcr = 0;
-  bool keep_x87 = false;
 };
 [[gnu::always_inline]] inline void read_control_words(control_words& c) noexcept {
   asm volatile("mrs %0, fpcr" : "=r"(c.fpcr));
@@ -78,9 +75,7 @@ struct control_words {
 [[gnu::always_inline]] inline bool differ(const control_words& a, const control_words& b) noexcept {
   return a.fpcr != b.fpcr;
 }
-inline void exchange_control_words(control_words&, const control_words& to) noexcept {
-  asm volatile("msr fpcr, %0" : : "r"(to.fpcr));
-}
+inline void load_control_words(const control_words& c) noexcept { asm volatile("msr fpcr, %0" : : "r"(c.fpcr)); }
 
 #endif
 
@@ -89,22 +84,13 @@ struct switch_point {
   control_words words;
 };
 /// A new stack begins with the words of whoever makes it.
-inline void inherit_control_words(switch_point& p, [[maybe_unused]] bool keep_x87) noexcept {
-  read_control_words(p.words);
-#if defined(__x86_64__)
-  p.words.x87 = 0x037f;
-  p.words.keep_x87 = keep_x87;
-  if (keep_x87 || (p.words.mxcsr & 0xffc0) != 0x1f80) [[unlikely]] {
-    asm volatile("fnstcw %0" : "=m"(p.words.x87));
-  }
-#endif
-}
+inline void inherit_control_words(switch_point& p) noexcept { read_control_words(p.words); }
 
 /// Saves the words of `from`, and loads those of `to` if they differ.
 [[gnu::always_inline]] inline void meet_control_words(switch_point& from, switch_point& to) noexcept {
   read_control_words(from.words);
   if (differ(from.words, to.words)) [[unlikely]]
-    exchange_control_words(from.words, to.words);
+    load_control_words(to.words);
 }
 
 /// Saves where the caller is in `from` and goes on at `to`; returns when somebody switches to `from`.
