@@ -4,9 +4,10 @@
 #include "progress.hpp"
 
 #include <algorithm>
-#include <deque>
+#include <atomic>
 #include <functional>
 #include <map>
+#include <mutex>
 #include <numeric>
 
 #include <sys/resource.h>
@@ -14,7 +15,9 @@
 
 #include <tern/base/clock.hpp>
 #include <tern/net/collectives.hpp>
+#include <tern/task/future.hpp>
 #include <tern/task/scheduler.hpp>
+#include <tern/task/sync.hpp>
 
 namespace mesh {
 namespace {
@@ -69,18 +72,20 @@ double peak_mib_of_process() {
 
 // Calls F on each group, as many at once as there are workers: between two, the rank answers its messages.
 template <auto F, class Done> std::uint64_t for_each_group(const std::vector<group_ptr>& groups, Done done) {
-  std::deque<std::pair<std::size_t, tern::future<std::uint64_t>>> running;
+  std::atomic<std::size_t> next{0};
+  tern::mutex lock;
   std::uint64_t sum = 0;
-  const auto finish_one = [&] {
-    sum += running.front().second.get();
-    done(running.front().first);
-    running.pop_front();
+  const auto one_after_another = [&] {
+    for (std::size_t i = next++; i < groups.size(); i = next++) {
+      const std::uint64_t n = tern::call<F>(groups[i]).get();
+      const std::lock_guard hold(lock);
+      sum += n;
+      done(i);
+    }
   };
-  for (std::size_t i = 0; i < groups.size(); ++i) {
-    if (running.size() >= static_cast<std::size_t>(tern::scheduler::current()->workers())) finish_one();
-    running.emplace_back(i, tern::call<F>(groups[i]));
-  }
-  while (!running.empty()) finish_one();
+  std::vector<tern::future<void>> all(static_cast<std::size_t>(tern::scheduler::current()->workers()));
+  for (auto& f : all) f = tern::async(one_after_another);
+  for (auto& f : all) f.get();
   return sum;
 }
 

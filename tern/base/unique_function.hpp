@@ -50,9 +50,9 @@ public:
   unique_function() noexcept = default;
   template <class F>
   requires(!std::is_same_v<std::remove_cvref_t<F>, unique_function> &&
-           std::is_invocable_r_v<R, std::remove_cvref_t<F>&, Args...>)
+           std::is_invocable_r_v<R, std::decay_t<F>&, Args...>)
       unique_function(F&& f) { // NOLINT(google-explicit-constructor): converts like std::function
-    using callable = std::remove_cvref_t<F>;
+    using callable = std::decay_t<F>;
     if constexpr (fits<callable>) {
       ::new (static_cast<void*>(storage_)) callable(std::forward<F>(f));
       ops_ = inline_operations<callable>();

@@ -361,7 +361,7 @@ int node::guarded_main(const std::function<int()>& main) {
 
 int node::run(const std::function<int()>& main) {
   int code = 0;
-  scheduler_->run([&] {
+  const auto life = [&] {
     code = guarded_main(main);
     try {
       code = allreduce(code, [](int a, int b) { return std::max(a, b); });
@@ -376,7 +376,12 @@ int node::run(const std::function<int()>& main) {
                   f.place)
                 .what());
     }
-  });
+  };
+  try {
+    scheduler_->run(life);
+  } catch (const error& e) { // a deadlock: the other ranks would wait for this one
+    fatal(e.what());
+  }
   destroy_locals();
   wire_->finish();
   return code;

@@ -11,8 +11,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <tern/task/when.hpp>
 #include <tern/task/executors_test.hpp>
+#include <tern/task/when.hpp>
 
 namespace tern {
 namespace {

@@ -45,9 +45,10 @@ struct beginning {
 const beginning start;
 
 const char* name_of(wait_kind k) noexcept {
-  static constexpr const char* names[] = {"nothing", "mutex",   "shared_mutex", "condition_variable", "semaphore",
-                                          "latch",   "barrier", "once",         "channel",            "future",
-                                          "join",    "group",   "sleep",        "predicate",          "something"};
+  static constexpr const char* names[] = {"nothing",   "mutex",     "shared_mutex", "condition_variable",
+                                          "semaphore", "latch",     "barrier",      "once",
+                                          "channel",   "future",    "join",         "group",
+                                          "sleep",     "predicate", "something"};
   return names[std::min<std::size_t>(static_cast<std::size_t>(k), std::size(names) - 1)];
 }
 

@@ -63,7 +63,8 @@ static_assert(sizeof(exception_state) == sizeof(both_words));
   tsan::switch_to(to.tsan_fiber);
 }
 
-[[gnu::always_inline]] inline void switch_to(worker& w, stack_context& from, stack_context& to, bool for_ever) noexcept {
+[[gnu::always_inline]] inline void switch_to(worker& w, stack_context& from, stack_context& to,
+                                             bool for_ever) noexcept {
   depart(w, from, to, for_ever);
   switch_stack(from.at, to.at);
   asan::finish_switch(from.fake_stack, nullptr, nullptr);

@@ -134,9 +134,9 @@ template <class Predicate> void wait_until(Predicate&& ready) {
 }
 /// The same for at most `d`. \return the last `ready()`.
 template <class Predicate> bool wait_until(Predicate&& ready, std::chrono::nanoseconds d) {
-  const auto end = fiber_clock::now() + d;
+  const auto begin = fiber_clock::now();
   for (unsigned round = 0; !ready(); ++round) {
-    if (fiber_clock::now() >= end) return false;
+    if (fiber_clock::now() - begin >= d) return false;
     detail::pause_before_look(round);
   }
   return true;

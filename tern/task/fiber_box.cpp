@@ -6,7 +6,8 @@
 namespace tern::detail {
 namespace {
 
-runnable* take_from(runnable_queue (&queues)[fiber_box::kind_count], std::atomic<unsigned>& mask, unsigned kinds) noexcept {
+runnable* take_from(runnable_queue (&queues)[fiber_box::kind_count], std::atomic<unsigned>& mask,
+                    unsigned kinds) noexcept {
   const unsigned there = mask.load(std::memory_order_relaxed) & kinds;
   if (there == 0) return nullptr;
   const int kind = __builtin_ctz(there);
@@ -15,7 +16,8 @@ runnable* take_from(runnable_queue (&queues)[fiber_box::kind_count], std::atomic
   return x;
 }
 
-void add_to(runnable_queue (&queues)[fiber_box::kind_count], std::atomic<unsigned>& mask, int kind, runnable* x) noexcept {
+void add_to(runnable_queue (&queues)[fiber_box::kind_count], std::atomic<unsigned>& mask, int kind,
+            runnable* x) noexcept {
   queues[kind].push(x);
   mask.store(mask.load(std::memory_order_relaxed) | 1u << kind, std::memory_order_release);
 }

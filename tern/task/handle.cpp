@@ -249,9 +249,7 @@ void this_fiber::sleep_for(std::chrono::nanoseconds d) {
   if (d.count() > 0) sleep(detail::deadline_after(d), nullptr);
 }
 
-void this_fiber::sleep_until(fiber_clock::time_point t) {
-  if (t.time_since_epoch().count() < detail::wait_limit::never) sleep(t.time_since_epoch().count(), nullptr);
-}
+void this_fiber::sleep_until(fiber_clock::time_point t) { sleep(t.time_since_epoch().count(), nullptr); }
 
 bool this_fiber::sleep_for(std::chrono::nanoseconds d, const std::stop_token& stop) {
   return sleep(detail::deadline_after(d), &stop) != detail::wait_result::cancelled;

@@ -15,8 +15,8 @@
 #include <tern/task/detail/engine.hpp>
 #include <tern/task/detail/locals.hpp>
 #include <tern/task/detail/registry.hpp>
-#include <tern/task/sim.hpp>
 #include <tern/task/detail/sanitizer.hpp>
+#include <tern/task/sim.hpp>
 
 namespace tern {
 namespace detail {
@@ -27,7 +27,8 @@ constexpr int steps_in_a_row = 64; // fibers that are entered one from another b
 } // namespace
 
 scheduler_core::scheduler_core(scheduler::settings s)
-    : cfg(std::move(s)), barrier(asymmetric_barrier::available(cfg.membarrier)), stacks(this, cfg.stack_bytes, cfg.guard), engine(cfg.simulation ? &cfg.simulation->inside() : nullptr),
+    : cfg(std::move(s)), barrier(asymmetric_barrier::available(cfg.membarrier)),
+      stacks(this, cfg.stack_bytes, cfg.guard), engine(cfg.simulation ? &cfg.simulation->inside() : nullptr),
       outside_pool(this, -1, barrier.usable()) {
   for (int i = 0; i < cfg.workers; ++i) workers.push_back(std::make_unique<worker>(this, i, barrier.usable()));
   for (auto& w : workers) {
@@ -64,7 +65,8 @@ scheduler_core::~scheduler_core() {
   };
   for (auto& w : workers)
     while (drop(w->box.pop(fiber_box::all)) || drop(w->box.pop_bound(fiber_box::all)) ||
-           drop(w->box.take_public(fiber_box::all))) {}
+           drop(w->box.take_public(fiber_box::all))) {
+    }
   for (runnable* x = nullptr; outside.take(x, none, 1) > 0 || x; x = nullptr) drop(x);
   unregister_core(*this);
 }
@@ -302,7 +304,7 @@ void scheduler_core::plan_victims() {
   }
 }
 
-std::size_t scheduler_core::run(unique_function<void()> main) {
+std::size_t scheduler_core::run(unique_function<void()> main, const std::source_location& made) {
   {
     std::lock_guard hold(registry);
     if (std::exchange(started, true))
@@ -319,7 +321,7 @@ std::size_t scheduler_core::run(unique_function<void()> main) {
         body.reset(); // what it captured may wait when it is destroyed
         stopping.store(true, std::memory_order_seq_cst);
       },
-      {.name = "main"}, std::source_location::current());
+      {.name = "main"}, made);
   if (engine) {
     engine->run(*this);
     return conclude();
@@ -367,6 +369,11 @@ std::size_t scheduler_core::run(unique_function<void()> main) {
 
 std::size_t scheduler_core::conclude() {
   if (!deadlock.empty()) throw error(errc::deadlock, deadlock, "take locks in the same order everywhere");
+  if (engine) {
+    const std::string circle = find_deadlock();
+    if (!circle.empty())
+      throw error(errc::deadlock, circle, "seed " + std::to_string(cfg.simulation->seed()) + " shows it again");
+  }
   if (engine && !stopping.load(std::memory_order_relaxed))
     throw error(errc::deadlock, "main waits and nothing can run:" + describe_fibers(*this),
                 "seed " + std::to_string(cfg.simulation->seed()) + " shows it again");
@@ -404,7 +411,9 @@ scheduler::scheduler(settings s) {
 }
 scheduler::~scheduler() = default;
 
-std::size_t scheduler::run(unique_function<void()> main) { return core_->run(std::move(main)); }
+std::size_t scheduler::run(unique_function<void()> main, std::source_location made) {
+  return core_->run(std::move(main), made);
+}
 void scheduler::spawn(unique_function<void()> body, const fiber_options& options, std::source_location made) {
   core_->spawn(std::move(body), options, made);
 }

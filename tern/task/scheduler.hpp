@@ -136,7 +136,7 @@ public:
   /// An exception out of `main` is rethrown here after the other fibers have ended. \throws error(deadlock) if fibers
   /// wait for each other in a circle and so can never go on; it names them. error(deadlock) in a simulation too when
   /// `main` waits and nothing can run.
-  std::size_t run(unique_function<void()> main);
+  std::size_t run(unique_function<void()> main, std::source_location made = std::source_location::current());
 
   /// Adds a fiber that nobody joins. Any thread, also before `run`. It gets its stack when it begins, so thousands may
   /// wait for that. An exception out of `body` ends the program (std::terminate) with a message that names the fiber:

@@ -165,16 +165,11 @@ void engine::run(scheduler_core& core) {
       tern::detail::set_this_worker(core.workers[0].get());
       if (core.cfg.events->poll()) note(what::poll, 0, 0);
     }
-    // Those who can begin first; of several one by chance.
-    std::int64_t first = never;
-    std::size_t who = 0, equal = 0;
-    for (std::size_t i = 0; i < core.workers.size(); ++i) {
-      const std::int64_t t = earliest(*core.workers[i]);
-      if (t == never || t > first) continue;
-      equal = t < first ? 1 : equal + 1;
-      first = t;
-      if (equal == 1 || random() % equal == 0) who = i;
-    }
+    // Who can begin first, or hardly later: real workers are not that exact, and whoever is woken should sometimes go
+    // on where its waker ran.
+    starts_.clear();
+    for (const auto& w : core.workers) starts_.push_back(earliest(*w));
+    const std::int64_t first = *std::min_element(starts_.begin(), starts_.end());
     const std::int64_t alarm = core.next_alarm();
     if (alarm != never && alarm <= first) {
       now_ = alarm;
@@ -183,10 +178,14 @@ void engine::run(scheduler_core& core) {
       continue;
     }
     if (first == never) break;
+    const std::int64_t latest = std::min(first < never - 2 * step ? first + 2 * step : first, alarm);
+    std::size_t who = 0, candidates = 0;
+    for (std::size_t i = 0; i < starts_.size(); ++i)
+      if (starts_[i] <= latest && random() % ++candidates == 0) who = i;
     worker& w = *core.workers[who];
     tern::detail::set_this_worker(&w);
     at_work_ = who;
-    now_ = first;
+    now_ = starts_[who];
     w.budget = 0;
     w.looked_around = now_;
     if (!core.outside.empty()) {

@@ -12,8 +12,8 @@
 #include <gtest/gtest.h>
 
 #include <tern/base/error.hpp>
-#include <tern/task/future.hpp>
 #include <tern/task/fiber.hpp>
+#include <tern/task/future.hpp>
 #include <tern/task/scheduler.hpp>
 
 namespace tern {

@@ -22,8 +22,8 @@
 #include <utility>
 
 #include <tern/task/detail/tasklet.hpp>
-#include <tern/task/future.hpp>
 #include <tern/task/fiber.hpp>
+#include <tern/task/future.hpp>
 #include <tern/task/scheduler.hpp>
 
 namespace tern {

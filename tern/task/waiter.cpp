@@ -34,7 +34,9 @@ std::uintptr_t this_context() noexcept {
   return reinterpret_cast<std::uintptr_t>(&here) | 1;
 }
 
-std::string fiber::called() const { return std::to_string(id.load(std::memory_order_relaxed)) + (name[0] ? " '" + std::string(name) + "'" : ""); }
+std::string fiber::called() const {
+  return std::to_string(id.load(std::memory_order_relaxed)) + (name[0] ? " '" + std::string(name) + "'" : "");
+}
 
 std::string describe_context(std::uintptr_t context) {
   if (context == 0) return "nobody";
@@ -68,7 +70,6 @@ struct waiter::limits : timer {
     deadline = l.deadline;
   }
   ~limits() {} // `disarm` has done it
-
 
   // Once the waiting context can be resumed. The guard is held: whoever gives up waiting takes it first.
   void arm() noexcept {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The private half of a worker's box, tern/task/detail/fiber_box.hpp and fiber_box.cpp: a lock that is biased towards
- * its owner. One owner; two others, which force and take; each shared access a step of its own. FIBERS fibers, which
- * the owner makes, which give way on it (by rotation too) and end anywhere, and one that is bound to the owner. The
- * names are those of the C++ code.
+ * its owner. One owner; OTHERS others, which ask, force and take; each shared access a step of its own. FIBERS fibers,
+ * which the owner makes, which give way on it (by rotation too) and end anywhere, and one that is bound to the owner.
+ * The names are those of the C++ code.
  *
  * - No fiber is entered twice, nor while its stack is still in use; each ends once.
  * - A fiber may be a long one: it keeps its worker until all others have been begun elsewhere. (Not so on the last free

@@ -37,6 +37,10 @@ RIGHT = [
     ("parking", "-DFOREIGN=0 -DKEEP_WANT"),
     ("parking", "-DFOREIGN=0 -DLAST_LOOKS_BEHIND_BARRIER"),
     ("parking", "-DPUSHES=1"),
+    ("fiber_box", "-DOTHERS=1"),
+    ("fiber_box", "-DFIBERS=2"),
+    ("fiber_box", "-DOTHERS=1 -DKEEP_WANT"),
+    ("fiber_box", "-DFIBERS=2 -DKEEP_WANT"),
 ]
 # What must be found out: each of these breaks the model.
 BROKEN = [
@@ -46,6 +50,9 @@ BROKEN = [
     ("parking", "-DFOREIGN=0 -DFORCES=1", "FORCE_SILENT"),
     ("parking", "-DWORKERS=2", "NO_VISITORS"),
     ("parking", "-DWORKERS=2 -DYIELDS=1", "BOXES_FIRST YIELDED_SLEEP_ON"),
+    ("fiber_box", "-DOTHERS=1", "NO_BARRIER NO_BUSY WANT_FIRST FRONT_FIRST KEEP_BUSY END_EARLY UNLOCKED PUSH_SILENT "
+                                "BOUND_SILENT"),
+    ("fiber_box", "-DOTHERS=2", "FORCE_ANY FORCE_SILENT"),
 ]
 
 
@@ -112,7 +119,7 @@ def check(folder: pathlib.Path, model: str, switches: str, broken: bool, cycles:
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     verdict = "FAILED: " + problem if problem else "found out" if broken else "ends" if cycles else "right"
-    print(f"{model:8} {switches:42} {states:10} states {time.monotonic() - start:6.1f} s  {verdict}", flush=True)
+    print(f"{model:9} {switches:42} {states:10} states {time.monotonic() - start:6.1f} s  {verdict}", flush=True)
     if story:
         print(story, flush=True)
     return not problem

@@ -87,7 +87,7 @@ struct scheduler_core {
   void finished(fiber* f) noexcept;
   /// Its memory may be used for another.
   void recycle(fiber* f) noexcept;
-  std::size_t run(unique_function<void()> main);
+  std::size_t run(unique_function<void()> main, const std::source_location& made);
   std::size_t live_fibers() const noexcept;
 
   // Time (waiter.cpp) -------------------------------------------------------------------------------------------------
@@ -209,8 +209,6 @@ struct scheduler_core {
   std::string deadlock;              // why the run was ended; under `freeze`, then read after it
 };
 
-inline bool worker::nothing_else() const noexcept {
-  return !fair && !polls && deque.size() == 0;
-}
+inline bool worker::nothing_else() const noexcept { return !fair && !polls && deque.size() == 0; }
 
 } // namespace tern::detail

@@ -66,6 +66,7 @@ private:
   tern::detail::scheduler_core* core_ = nullptr;
   std::vector<entry> entries_;
   std::vector<std::int64_t> clocks_; // of the workers
+  std::vector<std::int64_t> starts_; // when each can do something
   std::vector<choice> choices_;
   std::size_t at_work_ = 0; // the worker that runs
   std::int64_t now_ = 0, latest_ = 0;

@@ -98,9 +98,9 @@ public:
     remove(f);
     return true;
   }
-  /// `self`, which is running, gives way: it stands last among those that did, and the first of them goes on. The private
-  /// half stays excluded until `end_rotation`, when `self` has left its stack. \return null, and nothing is changed, if
-  /// there are others that come before, or somebody asks.
+  /// `self`, which is running, gives way: it stands last among those that did, and the first of them goes on. The
+  /// private half stays excluded until `end_rotation`, when `self` has left its stack. \return null, and nothing is
+  /// changed, if there are others that come before, or somebody asks.
   fiber* begin_rotation(fiber* self) noexcept {
     busy_.store(true, std::memory_order_relaxed);
     std::atomic_signal_fence(std::memory_order_seq_cst); // as in `exclusion`
@@ -214,7 +214,7 @@ private:
   runnable_queue bound_[kind_count]; // the owner's alone, as the next
   unsigned bound_mask_ = 0;
   alignas(64) std::atomic<runnable*> inbox_{nullptr}; // last in first out
-  alignas(64) spin_lock lock_; // of what follows, and see above
+  alignas(64) spin_lock lock_;                        // of what follows, and see above
   const bool keep_want_;
   std::atomic<unsigned> public_mask_{0};
   std::atomic<int> spawner_count_{0};

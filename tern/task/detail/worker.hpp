@@ -34,7 +34,8 @@ struct alarm_clock {
 };
 
 struct worker : worker_base {
-  worker(scheduler_core* core, int number, bool biased) : worker_base(core, biased), index(number), box(biased && !tsan::enabled) {}
+  worker(scheduler_core* core, int number, bool biased)
+      : worker_base(core, biased), index(number), box(biased && !tsan::enabled) {}
   ~worker();
   worker(const worker&) = delete;
   worker& operator=(const worker&) = delete;
@@ -43,7 +44,7 @@ struct worker : worker_base {
   fiber* running = nullptr;
   // Fibers are entered straight from others that leave, so many times until the worker has a look at everything else.
   int budget = 0;
-  bool polls = false; // it looks after the events
+  bool polls = false;  // it looks after the events
   int full_budget = 0; // 0: never; the worker itself goes between any two
   // What the fiber that has just left its stack asked to be done.
   void (*after)(fiber*, void*) = nullptr;
@@ -75,9 +76,9 @@ struct worker : worker_base {
   std::vector<std::vector<worker*>> victims; // nearest first
   std::vector<std::uint64_t> prepared;       // for split_deque::force, one for each worker
   tasklet* loot[split_deque::most_stolen] = {};
-  int seen_private = 0; // looks in a row, while searching, at which some box had nothing but private fibers
+  int seen_private = 0;           // looks in a row, while searching, at which some box had nothing but private fibers
   std::int64_t looked_around = 0; // ticks() at the last step
-  int timers_in = 0;    // steps until the next look at the timers
+  int timers_in = 0;              // steps until the next look at the timers
   std::vector<std::uint32_t> prepared_boxes; // for fiber_box::force, one for each worker
   event_counts counts;
 
