@@ -27,6 +27,7 @@
 #include <utility>
 
 #include <tern/task/detail/jump.hpp>
+#include <tern/task/detail/limit.hpp>
 #include <tern/task/detail/seed.hpp>
 #include <tern/task/scheduler.hpp>
 
@@ -120,9 +121,16 @@ void sleep_for(std::chrono::nanoseconds d);
 void sleep_until(fiber_clock::time_point t);
 /// The same until `stop` is set, if that is earlier. \return false if it was.
 bool sleep_for(std::chrono::nanoseconds d, const std::stop_token& stop);
-/// Moments of another clock are turned into a time from now.
-template <class Clock, class Duration> void sleep_until(std::chrono::time_point<Clock, Duration> t) {
-  sleep_for(std::chrono::ceil<std::chrono::nanoseconds>(t - Clock::now()));
+// Times in other units, without overflow. Moments of another clock are turned into a time from now.
+template <class Rep, class Period> void sleep_for(const std::chrono::duration<Rep, Period>& d) {
+  sleep_for(detail::in_nanoseconds(d));
+}
+template <class Rep, class Period>
+bool sleep_for(const std::chrono::duration<Rep, Period>& d, const std::stop_token& stop) {
+  return sleep_for(detail::in_nanoseconds(d), stop);
+}
+template <class Clock, class Duration> void sleep_until(const std::chrono::time_point<Clock, Duration>& t) {
+  sleep_until(fiber_clock::time_point(fiber_clock::duration(detail::deadline_at(t))));
 }
 } // namespace this_fiber
 
@@ -133,10 +141,12 @@ template <class Predicate> void wait_until(Predicate&& ready) {
   for (unsigned round = 0; !ready(); ++round) detail::pause_before_look(round);
 }
 /// The same for at most `d`. \return the last `ready()`.
-template <class Predicate> bool wait_until(Predicate&& ready, std::chrono::nanoseconds d) {
+template <class Predicate, class Rep, class Period>
+bool wait_until(Predicate&& ready, const std::chrono::duration<Rep, Period>& d) {
+  const auto most = detail::in_nanoseconds(d);
   const auto begin = fiber_clock::now();
   for (unsigned round = 0; !ready(); ++round) {
-    if (fiber_clock::now() - begin >= d) return false;
+    if (fiber_clock::now() - begin >= most) return false;
     detail::pause_before_look(round);
   }
   return true;

@@ -45,8 +45,8 @@ TEST(fiber_order, priorities_decide_who_runs_first) {
       for (const auto& [level, letter] :
            {std::pair{priority::low, 'l'}, std::pair{priority::normal, 'n'}, std::pair{priority::high, 'h'}})
         scheduler::current()->spawn(
-            [&, letter = letter] {
-              order += letter;
+            [&, mine = letter] {
+              order += mine;
               all.count_down();
             },
             {.priority = level});
@@ -62,9 +62,9 @@ TEST(fiber_order, an_awakened_one_goes_by_its_priority_too) {
     for (const auto& [level, letter] :
          {std::pair{priority::low, 'l'}, std::pair{priority::normal, 'n'}, std::pair{priority::high, 'h'}})
       scheduler::current()->spawn(
-          [&, letter = letter] {
+          [&, mine = letter] {
             go.wait();
-            order += letter;
+            order += mine;
             all.count_down();
           },
           {.priority = level});

@@ -97,7 +97,7 @@ void future_state_base::hurry() const {
   if (producer == this_context())
     throw error(errc::deadlock, me() + " waits for its own result",
                 "only it could make the future ready, which was made at the place named here", made_);
-  start_now(reinterpret_cast<fiber*>(producer));
+  start_now(reinterpret_cast<fiber*>(producer), producers_home_.load(std::memory_order_relaxed));
 }
 
 wait_result future_state_base::wait_in_list(const wait_limit* limit) {
@@ -107,7 +107,7 @@ wait_result future_state_base::wait_in_list(const wait_limit* limit) {
     guard_.unlock();
     return wait_result::woken;
   }
-  waiter self({wait_kind::future, this, &producer_});
+  waiter self({wait_kind::future, this, limit ? nullptr : &producer_});
   waiters_.push(self);
   if (!limit) {
     self.wait(guard_);
@@ -147,7 +147,14 @@ void begin(future_state_base& state, void (*perform)(future_state_base&) noexcep
     where.spawn(std::move(body), options, state.made());
     return;
   }
-  const seed s = sow(sizeof(start), alignof(start), options, state.made());
+  seed s;
+  try {
+    s = sow(sizeof(start), alignof(start), options, state.made());
+  } catch (const error& e) {
+    if (e.code() != errc::out_of_memory) throw;
+    where.spawn(std::move(body), options, state.made()); // it waits for a stack
+    return;
+  }
   ::new (s.closure) start(std::move(body));
   state.produced_by(reinterpret_cast<std::uintptr_t>(s.self)); // before it can end
   launch(s.self, run_body<start>);

@@ -120,9 +120,14 @@ bool may_grow() noexcept {
   return w && (w->home->engine || w->box.count() < many);
 }
 
-void start_now(fiber* f) noexcept {
+void start_now(fiber* f, const scheduler_core* home) noexcept {
   worker* w = this_worker();
-  if (w && w->home == f->home) w->hint = f;
+  if (w && w->home == home) w->hint = f; // else its memory may be gone
+}
+
+const scheduler_core* this_scheduler() noexcept {
+  const worker* w = this_worker();
+  return w ? w->home : nullptr;
 }
 
 void pause_before_look(unsigned round) {

@@ -34,7 +34,7 @@ void say_overflow(const fiber& f) noexcept {
 
 void handle(int number, siginfo_t* info, void* context) {
   const worker* w = this_worker();
-  const fiber* f = w ? w->running : nullptr;
+  const fiber* f = w ? static_cast<fiber*>(w->running) : nullptr;
   if (f) {
     // How far a frame can reach beyond the stack before it meets somebody else's memory.
     const auto at = reinterpret_cast<std::uintptr_t>(info->si_addr), low = reinterpret_cast<std::uintptr_t>(f->low);

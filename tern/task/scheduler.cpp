@@ -51,8 +51,11 @@ scheduler_core::~scheduler_core() {
   // Closures may own promises that other fibers wait for: waking needs all of them alive.
   std::vector<fiber*> stuck;
   each_fiber([&](fiber& f) { stuck.push_back(&f); });
+  std::erase_if(stuck, [](const fiber* f) { return f->joiner.load(std::memory_order_relaxed) == fiber::done; });
+  // They may own each other's handles, which would wait for them.
+  for (fiber* f : stuck) f->joiner.store(fiber::done, std::memory_order_relaxed);
   for (fiber* f : stuck) // their stacks are given up without unwinding, as `run` promises; runners never end
-    if (f->joiner.load(std::memory_order_relaxed) != fiber::done) f->body(f->closure, nullptr);
+    if (f->body) f->body(f->closure, nullptr);
   for (fiber* f : stuck) {
     if (f->locals) destroy_locals(*f);
     if (f->heap_closure) ::operator delete(f->closure);
@@ -68,6 +71,7 @@ scheduler_core::~scheduler_core() {
            drop(w->box.take_public(fiber_box::all))) {
     }
   for (runnable* x = nullptr; outside.take(x, none, 1) > 0 || x; x = nullptr) drop(x);
+  if (engine) engine->drop(*this);
   unregister_core(*this);
 }
 
@@ -86,13 +90,8 @@ seed scheduler_core::sow(std::size_t bytes, std::size_t alignment, const fiber_o
   if (w && w->home != this) w = nullptr;
   const bool usual = options.worker == -1 && options.stack_bytes == 0;
   const std::uint8_t stack_class = usual ? std::uint8_t{0} : checked(options, made);
-  fiber* f = w && stack_class == 0 ? w->pool : nullptr;
-  if (f) {
-    w->pool = static_cast<fiber*>(f->next);
-    --w->pool_count;
-  } else {
-    f = take_stack(w, stack_class);
-  }
+  fiber* f = take_stack(w, stack_class);
+  f->body = nullptr;
   f->joiner.store(fiber::alone, std::memory_order_relaxed);
   f->level = static_cast<std::uint8_t>(options.priority);
   f->worker = static_cast<std::int16_t>(options.worker);
@@ -137,6 +136,12 @@ seed scheduler_core::sow(std::size_t bytes, std::size_t alignment, const fiber_o
 fiber* scheduler_core::take_stack(worker* w, std::uint8_t stack_class) {
   for (;;) {
     try {
+      if (w && stack_class == 0 && w->pool) {
+        fiber* f = w->pool;
+        w->pool = static_cast<fiber*>(f->next);
+        --w->pool_count;
+        return f;
+      }
       return stacks.take(stack_class);
     } catch (const error&) {
       fiber* idle = w && stack_class == 0 ? idle_runner(*w) : nullptr;
@@ -203,11 +208,15 @@ void scheduler_core::spawn(unique_function<void()> body, const fiber_options& op
                            const std::source_location& made) {
   worker* w = this_worker();
   if (w && w->home == this && may_grow()) {
-    const seed s = sow(sizeof body, alignof(unique_function<void()>), options, made);
-    ::new (s.closure) unique_function<void()>(std::move(body));
-    s.self->joiner.store(fiber::detached, std::memory_order_relaxed);
-    launch(s.self, run_body<unique_function<void()>>);
-    return;
+    try {
+      const seed s = sow(sizeof body, alignof(unique_function<void()>), options, made);
+      ::new (s.closure) unique_function<void()>(std::move(body));
+      s.self->joiner.store(fiber::detached, std::memory_order_relaxed);
+      launch(s.self, run_body<unique_function<void()>>);
+      return;
+    } catch (const error& e) {
+      if (e.code() != errc::out_of_memory) throw; // it waits for a stack
+    }
   }
   (void)checked(options, made);
   auto p = std::make_unique<pending_fiber>();
@@ -226,7 +235,7 @@ void scheduler_core::spawn(unique_function<void()> body, const fiber_options& op
 
 void scheduler_core::ready_elsewhere(runnable* x) noexcept {
   if (engine) {
-    engine->ready(x);
+    engine->ready(*this, x);
     return;
   }
   const worker* w = this_worker();
@@ -256,7 +265,7 @@ void scheduler_core::ready_bound(runnable* x, const worker* by) noexcept {
 
 void scheduler_core::yielded(fiber* f) noexcept {
   if (engine) {
-    engine->ready(f);
+    engine->ready(*this, f);
     return;
   }
   worker* w = this_worker();
@@ -310,6 +319,7 @@ std::size_t scheduler_core::run(unique_function<void()> main, const std::source_
     if (std::exchange(started, true))
       throw error(errc::invalid_state, "scheduler::run was called twice", "make a new scheduler for another run");
   }
+  if (engine) engine->expect_free();
   plan_victims();
   spawn(
       [this, body = std::move(main)]() mutable {
@@ -369,11 +379,10 @@ std::size_t scheduler_core::run(unique_function<void()> main, const std::source_
 
 std::size_t scheduler_core::conclude() {
   if (!deadlock.empty()) throw error(errc::deadlock, deadlock, "take locks in the same order everywhere");
-  if (engine) {
-    const std::string circle = find_deadlock();
-    if (!circle.empty())
-      throw error(errc::deadlock, circle, "seed " + std::to_string(cfg.simulation->seed()) + " shows it again");
-  }
+  if (const std::string circle = find_deadlock(); !circle.empty())
+    throw error(errc::deadlock, circle,
+                engine ? "seed " + std::to_string(cfg.simulation->seed()) + " shows it again"
+                       : "take locks in the same order everywhere");
   if (engine && !stopping.load(std::memory_order_relaxed))
     throw error(errc::deadlock, "main waits and nothing can run:" + describe_fibers(*this),
                 "seed " + std::to_string(cfg.simulation->seed()) + " shows it again");
@@ -406,6 +415,9 @@ scheduler::scheduler(settings s) {
   if (s.workers < 1)
     throw error(errc::invalid_argument, "a scheduler needs at least 1 worker, not " + std::to_string(s.workers),
                 "set --tern-workers to 1 or more");
+  if (s.stack_bytes > detail::stack_pool::most_bytes)
+    throw error(errc::invalid_argument, "fibers cannot have stacks of " + std::to_string(s.stack_bytes) + " bytes",
+                "at most 2^36 bytes; put large data on the heap");
   core_ = std::make_unique<detail::scheduler_core>(std::move(s));
   core_->owner = this;
 }

@@ -12,6 +12,7 @@
 #include <tern/base/log.hpp>
 #include <tern/task/detail/core.hpp>
 #include <tern/task/detail/engine.hpp>
+#include <tern/task/fiber.hpp>
 
 namespace tern::sim {
 
@@ -55,7 +56,18 @@ void engine::note(what kind, std::uint64_t worker, std::uint64_t n) noexcept {
   }
 }
 
-void engine::ready(runnable* x) { entries_.push_back({x, now_}); }
+void engine::ready(scheduler_core& core, runnable* x) { entries_.push_back({x, &core, now_}); }
+
+void engine::drop(const scheduler_core& core) noexcept {
+  std::erase_if(entries_, [&](const entry& e) {
+    if (e.core == &core && !e.x->is_fiber) delete static_cast<tern::detail::pending_fiber*>(e.x);
+    return e.core == &core;
+  });
+}
+
+bool engine::may_run(const entry& e, const worker& w) const noexcept {
+  return e.core == core_ && (e.x->worker < 0 || e.x->worker == w.index);
+}
 
 bool engine::any_tasklets() const {
   return std::any_of(core_->workers.begin(), core_->workers.end(), [](const auto& w) { return w->deque.size() > 0; });
@@ -67,7 +79,7 @@ std::int64_t engine::earliest(const worker& w) const {
   if (any_tasklets() || !core_->outside.empty() || w.box.has_spawner()) return clock;
   std::int64_t first = never;
   for (const entry& e : entries_)
-    if (e.x->worker < 0 || e.x->worker == w.index) first = std::min(first, std::max(clock, e.at));
+    if (may_run(e, w)) first = std::min(first, std::max(clock, e.at));
   return first;
 }
 
@@ -76,7 +88,7 @@ void engine::collect(worker& w) {
   choices_.clear();
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     const entry& e = entries_[i];
-    if (e.at <= now_ && (e.x->worker < 0 || e.x->worker == w.index)) choices_.push_back({what::fiber, i});
+    if (e.at <= now_ && may_run(e, w)) choices_.push_back({what::fiber, i});
   }
   for (std::size_t i = 0; i < core_->workers.size(); ++i)
     if (core_->workers[i]->deque.size() > 0)
@@ -114,6 +126,9 @@ void engine::act(worker& w, const choice& c) {
     if (const std::uint64_t prepared = victim.deque.prepare_force()) victim.deque.force(prepared);
     if (const unsigned n = victim.deque.steal(w.loot)) {
       note(what::loot, at_work_, c.which * 1000 + n);
+      tern::detail::event_counts::add(w.counts.steals);
+      tern::detail::event_counts::add(w.counts.stolen, n);
+      core_->observe(w, worker_event::steal, n);
       running_ = "a stolen tasklet";
       core_->keep_loot(w, n);
     }
@@ -141,6 +156,8 @@ void engine::watch(double began) {
   blocked_ = now;
 }
 
+void engine::overlook() noexcept { blocked_ = blocked_so_far(); }
+
 void engine::surprise(std::string text) {
   if (surprises_.size() >= most_surprises) return;
   text = "simulation with seed " + std::to_string(cfg_.seed) + ", " + std::to_string(1e-9 * static_cast<double>(now_)) +
@@ -149,10 +166,13 @@ void engine::surprise(std::string text) {
   surprises_.push_back(std::move(text));
 }
 
-void engine::run(scheduler_core& core) {
+void engine::expect_free() const {
   if (core_)
     throw error(errc::invalid_state, "a simulation runs one scheduler at a time",
                 "make another simulation, or run this scheduler after the other");
+}
+
+void engine::run(scheduler_core& core) {
   core_ = &core;
   clocks_.assign(core.workers.size(), latest_);
   now_ = latest_;
@@ -192,7 +212,7 @@ void engine::run(scheduler_core& core) {
       runnable* f = nullptr;
       tasklet* some[split_deque::most_stolen];
       const unsigned n = core.outside.take(f, some, split_deque::most_stolen);
-      if (f) ready(f);
+      if (f) ready(core, f);
       for (unsigned i = 0; i < n; ++i) w.push(some[i]);
     }
     collect(w);
@@ -229,14 +249,17 @@ void charge(double seconds) {
   if (!(seconds >= 0 && seconds < 1e9))
     throw error(errc::invalid_argument, "sim::charge was given " + std::to_string(seconds) + " seconds",
                 "a time of work is at least 0 and finite");
-  if (auto* e = detail::here()) e->charge(std::llround(seconds * 1e9));
+  auto* e = detail::here();
+  if (!e) return;
+  e->charge(std::llround(seconds * 1e9));
+  if (scheduler::in_fiber()) this_fiber::yield(); // whose clock is behind comes first
 }
 
 outside_world::outside_world() noexcept {
   if (auto* e = detail::here()) ++e->announced;
 }
 outside_world::~outside_world() {
-  if (auto* e = detail::here()) --e->announced;
+  if (auto* e = detail::here(); e && --e->announced == 0) e->overlook();
 }
 
 } // namespace tern::sim

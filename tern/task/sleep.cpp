@@ -97,6 +97,13 @@ bool scheduler_core::all_asleep() const noexcept {
   return std::all_of(workers.begin(), workers.end(), [](const auto& w) { return w->sleep.is_drowsy(); });
 }
 
+// After all were seen asleep: one of them may have said so and not looked yet, or have set a timer before it did.
+bool scheduler_core::nothing_left() const noexcept {
+  return next_alarm() == wait_limit::never && std::none_of(workers.begin(), workers.end(), [](const auto& w) {
+           return w->box.has(fiber_box::all) || w->box.has_public(fiber_box::all) || w->box.has_mail();
+         });
+}
+
 bool scheduler_core::park(worker& w) {
   w.flush_returns();
   w.sleep.lie_down();
@@ -112,8 +119,8 @@ bool scheduler_core::park(worker& w) {
   bool perhaps = false;
   if (!anything_to_do(w, perhaps)) {
     const std::int64_t alarm = next_alarm();
-    if (stopping.load(std::memory_order_seq_cst) && alarm == wait_limit::never && all_asleep()) {
-      // The last one. All others have found nothing since and sleep, and only a worker makes work for workers now.
+    if (stopping.load(std::memory_order_seq_cst) && all_asleep() && nothing_left()) {
+      // The last one. Only a worker makes work for workers now, and all sleep or are about to look and find nothing.
       over.store(true, std::memory_order_seq_cst);
       wake_all();
     } else {
@@ -142,10 +149,12 @@ bool scheduler_core::park(worker& w) {
       if (last) look_for_deadlock();
     }
   }
-  { const std::lock_guard pass(freeze); }
-  w.roused = !w.sleep.stay_awake();
-  if (!w.roused) searching.fetch_add(1, std::memory_order_seq_cst); // else whoever roused us has counted us
-  asleep.fetch_sub(1, std::memory_order_seq_cst);
+  {
+    const std::lock_guard pass(freeze);
+    w.roused = !w.sleep.stay_awake();
+    if (!w.roused) searching.fetch_add(1, std::memory_order_seq_cst); // else whoever roused us has counted us
+    asleep.fetch_sub(1, std::memory_order_seq_cst);
+  }
   w.searching = true;
   return !over.load(std::memory_order_seq_cst);
 }

@@ -123,6 +123,8 @@ public:
     }
     if ((state_.out | state_.remote.load(std::memory_order_acquire)) != 0) [[unlikely]]
       suspend();
+    // Others may have counted and come out even without us, if we ran on a worker of theirs in between.
+    state_.counted_remotely.store(false, std::memory_order_relaxed);
     state_.waited.store(false, std::memory_order_relaxed);
     if (state_.cancelled.load(std::memory_order_relaxed)) [[unlikely]]
       return conclude();

@@ -16,6 +16,7 @@
 
 #include <tern/task/detail/core.hpp>
 #include <tern/task/detail/engine.hpp>
+#include <tern/task/detail/registry.hpp>
 #include <tern/task/fiber.hpp>
 
 namespace tern::detail {
@@ -29,7 +30,7 @@ void spin_lock::back_off(int tries) noexcept {
 
 std::uintptr_t this_context() noexcept {
   const worker* w = this_worker();
-  if (w && w->running) return reinterpret_cast<std::uintptr_t>(w->running);
+  if (w && w->running) return reinterpret_cast<std::uintptr_t>(static_cast<fiber*>(w->running));
   static thread_local char here; // not inside a fiber, so nothing switches below
   return reinterpret_cast<std::uintptr_t>(&here) | 1;
 }
@@ -40,7 +41,7 @@ std::string fiber::called() const {
 
 std::string describe_context(std::uintptr_t context) {
   if (context == 0) return "nobody";
-  if ((context & 1) == 0) return "fiber " + reinterpret_cast<const fiber*>(context)->called();
+  if ((context & 1) == 0) return describe_fiber_at(context);
   return context == this_context() ? "thread " + std::to_string(syscall(SYS_gettid)) : "a thread";
 }
 
@@ -161,7 +162,8 @@ void announce_wait(fiber& f, const wait_reason& why, std::int64_t since) noexcep
   f.waits.store(why.kind, std::memory_order_release);
 }
 
-waiter::waiter(const wait_reason& why) noexcept : fiber_(this_worker() ? this_worker()->running : nullptr) {
+waiter::waiter(const wait_reason& why) noexcept
+    : fiber_(this_worker() ? static_cast<fiber*>(this_worker()->running) : nullptr) {
   if (fiber_) announce_wait(*fiber_, why, ticks());
 }
 
@@ -253,8 +255,10 @@ void waiter::sleep_until(std::int64_t deadline) noexcept {
 
 void waiter::wake_next() noexcept {
   fiber* const f = fiber_;
+  worker* w = this_worker();
+  const bool here = f && w && w->home == f->home; // once it is awake, its scheduler may come to its end
   wake();
-  if (worker* w = this_worker(); f && w && w->home == f->home) w->hint = f;
+  if (here) w->hint = f;
 }
 
 void waiter::wake() noexcept {

@@ -10,6 +10,7 @@
 #include <tern/base/clock.hpp>
 #include <tern/base/error.hpp>
 #include <tern/base/log.hpp>
+#include <tern/task/detail/engine.hpp>
 #include <tern/task/detail/registry.hpp>
 #include <tern/task/detail/sanitizer.hpp>
 #include <tern/task/fiber.hpp>
@@ -20,7 +21,8 @@ namespace {
 constexpr double slice = 50e-6;        // seconds for which tasklets run before others get a chance
 constexpr int most_in_a_row = 4096;    // tasklets between two looks at the clock
 constexpr unsigned fair_turn = 64;     // each so many turns what is seldom looked at comes first
-constexpr int steps_per_look = 16;     // at the timers
+constexpr int fibers_per_look = 8;     // at the timers
+constexpr int looks_per_round = 16;    // at those of all workers
 constexpr int fibers_per_poll = 8;     // a busy worker 0 looks at its events between so many things
 constexpr int most_idle_runners = 16;  // of one worker
 constexpr double force_after = 500e-6; // seconds that a worker which never sleeps waits for what others keep private
@@ -47,7 +49,13 @@ void to_idle_runners(fiber* f, void*) {
 void make_ready(fiber* f, void*) { f->home->ready(f); }
 void to_come_back(fiber* f, void*) { this_worker()->comes_back = f; }
 
-void to_spawners(fiber* f, void*) { this_worker()->box.push_spawner(f); }
+void to_spawners(fiber* f, void*) {
+  worker* w = this_worker();
+  if (f->worker >= 0) // others may not take it
+    w->box.push_bound(fiber_box::low, f);
+  else
+    w->box.push_spawner(f);
+}
 
 } // namespace
 
@@ -68,8 +76,8 @@ void worker_base::attend() {
 bool worker_base::catch_breath() noexcept {
   auto* w = static_cast<worker*>(this);
   if (home->engine) { // real time must not decide
-    breath = 16;
-    return w->fair = true;
+    breath = 1;
+    return true;
   }
   const double now = steady_seconds(), took = now - w->slice_began;
   // As many tasklets between two looks at the clock as take about half a slice.
@@ -83,7 +91,7 @@ bool worker_base::catch_breath() noexcept {
 
 worker_base* worker_base::give_way() noexcept {
   auto* w = static_cast<worker*>(this);
-  if (w->has_fibers() || !home->outside.empty())
+  if (home->engine || w->has_fibers() || !home->outside.empty())
     leave_to(nullptr, make_ready, nullptr);
   else if (w->index == 0 && home->cfg.events)
     leave_to(nullptr, to_come_back, nullptr);
@@ -112,6 +120,7 @@ void scheduler_core::run_fiber(worker& w, runnable* x) {
   fiber* f = x->is_fiber ? static_cast<fiber*>(x) : begin(w, static_cast<pending_fiber*>(x));
   if (!f) return;
   observe(w, worker_event::fiber_begin);
+  w.entered.store(w.entered.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   enter(w, *f);
   observe(w, worker_event::fiber_end);
 }
@@ -138,7 +147,12 @@ fiber* scheduler_core::begin(worker& w, pending_fiber* p) {
     const bool first = !std::exchange(short_of_stacks, true);
     hold.unlock();
     if (first) log_warning(std::string("fibers must wait for a stack until another one ends: ") + e.what());
-    w.box.push(fiber_box::yielded, p);
+    if (engine)
+      engine->ready(*this, p);
+    else if (p->worker >= 0)
+      w.box.push_bound(fiber_box::yielded, p);
+    else
+      w.box.push(fiber_box::yielded, p);
     return nullptr;
   }
 }
@@ -316,6 +330,7 @@ bool scheduler_core::steal_yielded(worker& w) {
         const std::uint32_t prepared = victim->box.prepare_force();
         barrier();
         if (!victim->box.force(prepared, fiber_box::last)) continue;
+        notify(); // what sleepers had asked for has been answered: they will not be told by the owner
         if (runnable* f = victim->box.take_public(fiber_box::last)) {
           found_work(w);
           run_fiber(w, f);
@@ -351,6 +366,8 @@ runnable* scheduler_core::own_fiber(worker& w, unsigned kinds) noexcept {
   if (!x) x = w.box.take_public(kinds); // older than what is private
   if (!x) x = w.box.pop(kinds);
   if (!x && !bound_first) x = w.box.pop_bound(kinds);
+  // One that gave way alone was kept from others because it would go on at once. Now it does not.
+  if (x && x->worker >= 0 && w.box.wanted() && w.box.has(fiber_box::all)) answer(w);
   return x;
 }
 
@@ -423,17 +440,23 @@ bool scheduler_core::step(worker& w) {
     return true;
   }
   if (has_events && (--poll_in <= 0 || w.fair)) poll(w);
-  if (timers.load(std::memory_order_relaxed) > 0 && --w.timers_in <= 0) {
-    w.timers_in = steps_per_look;
-    ring(w, now());
-  }
   w.looked_around = ticks();
   w.budget = has_events ? std::min(poll_in, w.full_budget) : w.full_budget;
+  if (timers.load(std::memory_order_relaxed) > 0) { // then look often
+    w.budget = std::min(w.budget, fibers_per_look);
+    if (--w.timers_in <= 0) {
+      w.timers_in = looks_per_round;
+      ring_all(); // others may be in long bodies
+    } else {
+      ring(w, now());
+    }
+  }
   const unsigned turn = w.turns.load(std::memory_order_relaxed) + 1;
   w.turns.store(turn, std::memory_order_relaxed);
   if ((w.fair || turn % fair_turn == 0) && take_turn(w)) return true;
   // Whoever was to go on next when the budget was used up; now and then the others have precedence.
   if (fiber* f = std::exchange(w.hint, nullptr); f && turn % 8 != 0 && w.box.unlink(f)) {
+    found_work(w);
     run_fiber(w, f);
     return true;
   }

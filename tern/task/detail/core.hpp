@@ -132,6 +132,7 @@ struct scheduler_core {
   /// \param perhaps there may be something that cannot be told yet.
   bool anything_to_do(worker& w, bool& perhaps);
   bool all_asleep() const noexcept;
+  bool nothing_left() const noexcept;
   void found_work(worker& w) noexcept;
   /// There is work that others may take: wakes somebody if nobody looks for any. Any thread.
   void notify() noexcept;
@@ -205,8 +206,8 @@ struct scheduler_core {
   // Whoever has slept passes through it before it runs anything: so while one holds it and all are counted as asleep,
   // no fiber runs.
   spin_lock freeze;
-  std::uint64_t turns_looked_at = 0; // when a deadlock was last looked for; under `freeze`
-  std::string deadlock;              // why the run was ended; under `freeze`, then read after it
+  std::uint64_t entered_before = 0; // when a deadlock was last looked for; under `freeze`
+  std::string deadlock;             // why the run was ended; under `freeze`, then read after it
 };
 
 inline bool worker::nothing_else() const noexcept { return !fair && !polls && deque.size() == 0; }

@@ -25,7 +25,13 @@ public:
   /// Runs a scheduler until nothing can run any more.
   void run(tern::detail::scheduler_core& core);
   /// Instead of a worker's queue.
-  void ready(tern::detail::runnable* x);
+  void ready(tern::detail::scheduler_core& core, tern::detail::runnable* x);
+  /// Forgets what waits for its turn; bodies that never began are destroyed.
+  void drop(const tern::detail::scheduler_core& core) noexcept;
+  /// \throws error(invalid_state) while a scheduler runs here.
+  void expect_free() const;
+  /// Whatever has blocked until now was announced.
+  void overlook() noexcept;
   /// The clock of the worker that runs, or the time of the timer that fires, ns.
   std::int64_t now() const noexcept { return now_; }
   bool preempt() noexcept;
@@ -43,8 +49,10 @@ private:
   enum class what : std::uint64_t { fiber = 1, tasklet, loot, alarm, poll, spawner };
   struct entry {
     tern::detail::runnable* x;
+    tern::detail::scheduler_core* core;
     std::int64_t at; // not before
   };
+  bool may_run(const entry& e, const tern::detail::worker& w) const noexcept;
   /// One of the things that a worker can do at a time.
   struct choice {
     what kind;

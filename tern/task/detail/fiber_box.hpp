@@ -144,6 +144,8 @@ public:
   runnable* take_public(unsigned kinds) noexcept;
   /// Is any of these kinds public?
   bool has_public(unsigned kinds) const noexcept { return (public_mask_.load(std::memory_order_acquire) & kinds) != 0; }
+  /// Is there something that was sent and not yet taken in?
+  bool has_mail() const noexcept { return inbox_.load(std::memory_order_acquire) != nullptr; }
   /// Adds a fiber that only the owner may run.
   void send_bound(int kind, runnable* x) noexcept {
     x->kind = static_cast<std::uint8_t>(kind);

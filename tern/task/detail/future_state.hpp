@@ -120,7 +120,10 @@ public:
 
   /// Which fiber is going to make it ready; 0 if none is known. It must be set to 0 before that fiber ends without
   /// having published.
-  void produced_by(std::uintptr_t context) noexcept { producer_.store(context, std::memory_order_release); }
+  void produced_by(std::uintptr_t context) noexcept {
+    producers_home_.store(this_scheduler(), std::memory_order_relaxed);
+    producer_.store(context, std::memory_order_release);
+  }
 
 protected:
   void rethrow_once() {
@@ -149,6 +152,7 @@ private:
   waiter_list waiters_;
   ready_hook* hooks_ = nullptr; // last one first
   std::atomic<std::uintptr_t> producer_{0};
+  std::atomic<const scheduler_core*> producers_home_{nullptr}; // only compared: it may be gone
   std::exception_ptr exception_;
   std::source_location made_;
 };

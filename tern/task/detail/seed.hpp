@@ -34,8 +34,8 @@ struct scheduler_core;
 
 /// A fiber that has its stack and nothing to do yet, and the memory for its closure.
 struct seed {
-  fiber* self;
-  void* closure;
+  fiber* self = nullptr;
+  void* closure = nullptr;
 };
 
 /// Calls the closure, if `self` is not null, keeps what it throws there, and destroys it.
@@ -87,7 +87,10 @@ void let_go(fiber* f) noexcept;
 bool may_grow() noexcept;
 /// The caller is about to wait for `f`: if it stands on this worker's queue, it goes on in the caller's place, without
 /// waiting for its turn. A hint; `f` may have ended.
-void start_now(fiber* f) noexcept;
+/// \param home its scheduler.
+void start_now(fiber* f, const scheduler_core* home) noexcept;
+/// Of the worker that the calling thread is; null if none.
+const scheduler_core* this_scheduler() noexcept;
 
 void pause_before_look(unsigned round);
 

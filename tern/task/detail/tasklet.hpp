@@ -237,6 +237,8 @@ template <class F, class Use> void with_closure(F&& f, Use&& use) {
   using closure = std::decay_t<F>;
   if constexpr (closure_traits<closure>::boxed)
     use(boxed_closure<closure>{std::make_unique<closure>(std::forward<F>(f))});
+  else if constexpr (std::is_function_v<std::remove_reference_t<F>>)
+    use(static_cast<closure>(f));
   else if constexpr (std::is_nothrow_constructible_v<closure, F>)
     use(std::forward<F>(f));
   else

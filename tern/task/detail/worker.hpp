@@ -26,6 +26,21 @@ struct event_counts {
   }
 };
 
+/// Written by one thread; read by others that do not mind an old value.
+template <class T> class relaxed {
+public:
+  relaxed(T x) noexcept : value_(x) {} // NOLINT(google-explicit-constructor): stands for a T
+  relaxed& operator=(T x) noexcept {
+    value_.store(x, std::memory_order_relaxed);
+    return *this;
+  }
+  operator T() const noexcept { return value_.load(std::memory_order_relaxed); } // NOLINT(google-explicit-constructor)
+  T operator->() const noexcept { return *this; }
+
+private:
+  std::atomic<T> value_;
+};
+
 /// The timers that were set on a worker. Any worker may fire them.
 struct alarm_clock {
   spin_lock guard;
@@ -41,7 +56,7 @@ struct worker : worker_base {
   worker& operator=(const worker&) = delete;
 
   const int index;
-  fiber* running = nullptr;
+  relaxed<fiber*> running = nullptr;
   // Fibers are entered straight from others that leave, so many times until the worker has a look at everything else.
   int budget = 0;
   bool polls = false;  // it looks after the events
@@ -67,12 +82,13 @@ struct worker : worker_base {
   fiber* comes_back = nullptr; // that gave way to the events only
   bool fair = false;           // those that others run before shall have a turn
   unsigned fair_turns = 0;
-  std::atomic<unsigned> turns{0};   // written by this worker only: that it moves shows that it is in no long body
-  std::vector<unsigned> seen_turns; // of the others
-  double hidden_since = 0;          // when somebody was first seen to have nothing but private tasklets; 0: not now
-  unsigned random = 0;              // choice of victims
-  bool searching = false;           // counted in scheduler_core::searching
-  bool roused = false;              // how the last sleep ended
+  std::atomic<std::uint64_t> entered{0}; // fibers, by the worker itself
+  std::atomic<unsigned> turns{0};        // written by this worker only: that it moves shows that it is in no long body
+  std::vector<unsigned> seen_turns;      // of the others
+  double hidden_since = 0; // when somebody was first seen to have nothing but private tasklets; 0: not now
+  unsigned random = 0;     // choice of victims
+  bool searching = false;  // counted in scheduler_core::searching
+  bool roused = false;     // how the last sleep ended
   std::vector<std::vector<worker*>> victims; // nearest first
   std::vector<std::uint64_t> prepared;       // for split_deque::force, one for each worker
   tasklet* loot[split_deque::most_stolen] = {};
