@@ -9,7 +9,7 @@
 
 #include <gtest/gtest.h>
 
-#include <child.hpp> // of tests/support
+#include "child.hpp" // of tests/support
 
 namespace tern::test_support {
 

@@ -88,14 +88,10 @@ fiber* stack_pool::mapping::fiber_at(std::size_t i) const noexcept {
 void stack_pool::map(std::uint8_t stack_class) {
   size_class& c = classes_[stack_class];
   const std::size_t slot = guard_bytes + c.usable;
-  std::size_t slots = std::max<std::size_t>(1, std::min(c.slots, mapping_bytes / slot));
+  const std::size_t slots = std::max<std::size_t>(1, std::min(c.slots, mapping_bytes / slot));
   mappings_.reserve(mappings_.size() + 1);
-  constexpr int memory = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-  void* base = mmap(nullptr, slot * slots, PROT_READ | PROT_WRITE, memory, -1, 0);
-  while (base == MAP_FAILED && slots > 1) { // as many as still fit
-    slots /= 2;
-    base = mmap(nullptr, slot * slots, PROT_READ | PROT_WRITE, memory, -1, 0);
-  }
+  // If so many do not fit, we do not try fewer: the heap needs some room as well.
+  void* base = mmap(nullptr, slot * slots, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (base == MAP_FAILED)
     throw error(errc::out_of_memory,
                 "no memory for more fiber stacks (" + std::to_string(made()) + " exist, the next has " +
