@@ -142,7 +142,6 @@ TEST(timers, late_but_not_lost_while_all_workers_compute) {
   });
   on_workers(2, [] {
     std::atomic<int> woken{0};
-    std::atomic<bool> enough{false};
     std::vector<fiber> all;
     for (int i = 0; i < 4; ++i)
       all.emplace_back([&] {
@@ -279,7 +278,7 @@ TEST(timers, the_longest_times_are_no_limits) {
         });
         std::vector<fiber> sleepers;
         for (int i = 0; i < 3; ++i)
-          sleepers.emplace_back([&](const std::stop_token& stop) {
+          sleepers.emplace_back([i](const std::stop_token& stop) {
             EXPECT_FALSE(this_fiber::sleep_for(i == 0 ? nanoseconds::max() : nanoseconds::max() / i, stop));
           });
         for (int i = 1; i <= 6; ++i) {

@@ -31,10 +31,13 @@
 
 // For a function that is entered on a pooled stack and never returns: the thread sanitizer keeps a record of calls with
 // each stack, which would grow by one with each use.
+// What it calls for its synchronisation is marked as the opposite.
 #if defined(TERN_TSAN) && defined(__clang__)
 #define TERN_UNRECORDED __attribute__((disable_sanitizer_instrumentation))
+#define TERN_RECORDED __attribute__((noinline))
 #else
 #define TERN_UNRECORDED
+#define TERN_RECORDED inline
 #endif
 
 namespace tern::detail {
