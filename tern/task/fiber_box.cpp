@@ -39,6 +39,7 @@ unsigned fiber_box::move_to_public(unsigned kinds, unsigned most) noexcept {
     remove(x);
     add_to(public_, public_mask_, kind, x);
   }
+  public_count_.store(public_count() + n, std::memory_order_relaxed);
   return n;
 }
 
@@ -52,15 +53,12 @@ bool fiber_box::publish() noexcept {
   return true;
 }
 
-void fiber_box::push_public(int kind, runnable* x) noexcept {
-  std::lock_guard hold(lock_);
-  add_to(public_, public_mask_, kind, x);
-}
-
 runnable* fiber_box::take_public(unsigned kinds) noexcept {
   if (!has_public(kinds)) return nullptr;
   std::lock_guard hold(lock_);
-  return take_from(public_, public_mask_, kinds);
+  runnable* x = take_from(public_, public_mask_, kinds);
+  if (x) public_count_.store(public_count() - 1, std::memory_order_relaxed);
+  return x;
 }
 
 runnable* fiber_box::pop_bound(unsigned kinds) noexcept {

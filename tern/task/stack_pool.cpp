@@ -89,19 +89,22 @@ void stack_pool::map(std::uint8_t stack_class) {
   size_class& c = classes_[stack_class];
   const std::size_t slot = guard_bytes + c.usable;
   const std::size_t slots = std::max<std::size_t>(1, std::min(c.slots, mapping_bytes / slot));
-  mappings_.reserve(mappings_.size() + 1);
+  mappings_.emplace_back(); // now: later nothing may fail
   // If so many do not fit, we do not try fewer: the heap needs some room as well.
   void* base = mmap(nullptr, slot * slots, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (base == MAP_FAILED)
+  if (base == MAP_FAILED) {
+    const int why = errno;
+    mappings_.pop_back();
     throw error(errc::out_of_memory,
                 "no memory for more fiber stacks (" + std::to_string(made()) + " exist, the next has " +
-                    std::to_string(c.usable / 1024) + " KiB): " + std::strerror(errno),
+                    std::to_string(c.usable / 1024) + " KiB): " + std::strerror(why),
                 "start fewer fibers at once, or raise vm.max_map_count or the memory limit");
+  }
   // A huge page would back many barely used stacks with 2 MiB each. Only a hint, so its failure changes nothing.
   (void)madvise(base, slot * slots, MADV_NOHUGEPAGE);
-  mappings_.push_back({static_cast<std::byte*>(base), slot, slots, 0, stack_class});
+  mappings_.back() = {static_cast<std::byte*>(base), slot, slots, 0, stack_class};
   c.mapping = mappings_.size();
-  c.slots *= 2;
+  if (c.slots * slot < mapping_bytes) c.slots *= 2;
 }
 
 // Below `low`.

@@ -134,13 +134,14 @@ public:
   bool wanted() const noexcept { return (want_.load(std::memory_order_relaxed) & 1) != 0; }
   /// Makes half of what is private public, all but one at most. \return whether there was anything to make public.
   bool publish() noexcept;
+  /// How many are public. A guess.
+  unsigned public_count() const noexcept { return public_count_.load(std::memory_order_relaxed); }
   /// How many are private. A guess for others.
   unsigned count() const noexcept { return count_.load(std::memory_order_relaxed); }
   /// Is any of these kinds private? A guess, for others too.
   bool has(unsigned kinds) const noexcept { return (mask_.load(std::memory_order_relaxed) & kinds) != 0; }
 
   // Anybody -----------------------------------------------------------------------------------------------------------
-  void push_public(int kind, runnable* x) noexcept;
   runnable* take_public(unsigned kinds) noexcept;
   /// Is any of these kinds public?
   bool has_public(unsigned kinds) const noexcept { return (public_mask_.load(std::memory_order_acquire) & kinds) != 0; }
@@ -218,7 +219,7 @@ private:
   alignas(64) std::atomic<runnable*> inbox_{nullptr}; // last in first out
   alignas(64) spin_lock lock_;                        // of what follows, and see above
   const bool keep_want_;
-  std::atomic<unsigned> public_mask_{0};
+  std::atomic<unsigned> public_mask_{0}, public_count_{0};
   std::atomic<int> spawner_count_{0};
   runnable_queue public_[kind_count], spawners_;
 };
