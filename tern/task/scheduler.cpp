@@ -104,6 +104,7 @@ seed scheduler_core::sow(std::size_t bytes, std::size_t alignment, const fiber_o
     const std::size_t n = std::min(options.name.size(), sizeof f->name - 1);
     std::memcpy(f->name, options.name.data(), n);
     f->name[n] = 0;
+    tsan::name_fiber(f->tsan_fiber, f->name);
   }
   std::byte* top = f->top();
   if (bytes > f->size / 8 || alignment > alignof(fiber)) { // large ones would eat up the stack

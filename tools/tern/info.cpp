@@ -164,7 +164,9 @@ void print(const json& all) {
   const auto& k = all["kernel"];
   line("kernel", text(k["name"]));
   line("", std::string("guard regions (MADV_GUARD_INSTALL): ") +
-               (k["guard_regions"].get<bool>() ? "yes" : "no, stacks are guarded by mprotect"));
+               (k["guard_regions"].get<bool>()
+                    ? "yes"
+                    : "no; stacks are guarded by mprotect, and beyond a quarter of vm.max_map_count by canaries"));
   line("", std::string("futex: ") + (k["futex"].get<bool>() ? "yes" : "no") + ", at most " + k["max_map_count"].dump() +
                " mappings");
 }

@@ -86,6 +86,12 @@ inline void destroy_fiber([[maybe_unused]] void* fiber) {
   if (fiber) __tsan_destroy_fiber(fiber);
 #endif
 }
+/// For its reports. The name is copied.
+inline void name_fiber([[maybe_unused]] void* fiber, [[maybe_unused]] const char* name) {
+#ifdef TERN_TSAN
+  __tsan_set_fiber_name(fiber, name);
+#endif
+}
 inline void* current_fiber() {
 #ifdef TERN_TSAN
   return __tsan_get_current_fiber();
