@@ -201,12 +201,17 @@ std::string scheduler_core::find_deadlock() {
   return {};
 }
 
+std::uint64_t scheduler_core::entered() const noexcept {
+  std::uint64_t all = 1;
+  for (const auto& w : workers) all += w->entered.load(std::memory_order_relaxed);
+  return all;
+}
+
 void scheduler_core::look_for_deadlock() noexcept {
   const std::lock_guard hold(freeze);
   if (asleep.load(std::memory_order_seq_cst) != static_cast<int>(workers.size())) return;
-  std::uint64_t all = 1;
-  for (const auto& w : workers) all += w->entered.load(std::memory_order_relaxed);
-  if (std::exchange(entered_before, all) == all) return;
+  const std::uint64_t now = entered();
+  if (looked_at.exchange(now, std::memory_order_relaxed) == now) return;
   deadlock = find_deadlock();
   if (deadlock.empty()) return;
   log_error(deadlock);

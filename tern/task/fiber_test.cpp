@@ -24,6 +24,7 @@
 
 #include <tern/task/child_test.hpp>
 #include <tern/task/executors_test.hpp>
+#include <tern/task/sync_test.hpp>
 
 namespace tern {
 namespace {
@@ -32,6 +33,7 @@ using namespace std::chrono_literals;
 using test_support::in_child;
 using test_support::on_workers;
 using test_support::sanitized;
+using test_support::text_of;
 using testing::AllOf;
 using testing::HasSubstr;
 
@@ -39,18 +41,6 @@ void everywhere(const std::function<void()>& body, int times = 20, std::uint64_t
   for (const int workers : {1, 2, 4})
     for (int i = 0; i < times && !testing::Test::HasFailure(); ++i) on_workers(workers, body);
   test_support::simulated(body, 3, seeds);
-}
-
-/// The text of the error that `f` throws, which must have that code.
-template <class F> std::string text_of(errc code, F&& f) {
-  try {
-    f();
-  } catch (const error& e) {
-    EXPECT_EQ(e.code(), code) << e.what();
-    return e.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return {};
 }
 
 // Life ----------------------------------------------------------------------------------------------------------------

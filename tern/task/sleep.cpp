@@ -127,7 +127,8 @@ bool scheduler_core::park(worker& w) {
       event_counts::add(w.counts.parks);
       observe(w, worker_event::park);
       std::chrono::microseconds at_most = perhaps ? look_again : longest_sleep;
-      const bool last = all_asleep();
+      // Once for each time that all fall asleep after something has run.
+      const bool last = all_asleep() && entered() != looked_at.load(std::memory_order_relaxed);
       if (last) at_most = std::min(at_most, deadlock_patience);
       bool limited = perhaps || last || (w.index == 0 && cfg.events);
       if (alarm != wait_limit::never) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What the tests of the blocking primitives share.
+/// What the tests of fibers, futures and blocking primitives share.
 
 #include <string>
 #include <utility>
@@ -24,6 +24,17 @@ template <class F> std::string text_of(errc code, F&& f) {
   }
   ADD_FAILURE() << "nothing was thrown";
   return {};
+}
+
+/// Calls `f`, which must throw an error; gives it.
+template <class F> error thrown_by(F&& f) {
+  try {
+    f();
+  } catch (const error& e) {
+    return e;
+  }
+  ADD_FAILURE() << "no tern::error was thrown";
+  return error(errc::internal, "nothing was thrown");
 }
 
 /// Runs each in a fiber of its own, until all are done.

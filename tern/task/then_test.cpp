@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include <tern/task/executors_test.hpp>
+#include <tern/task/sync_test.hpp>
 
 namespace tern {
 namespace {
@@ -19,19 +20,9 @@ namespace {
 using namespace std::chrono_literals;
 using test_support::everywhere;
 using test_support::on_workers;
+using test_support::thrown_by;
 using testing::AllOf;
 using testing::HasSubstr;
-
-/// Calls `f`, which must throw an error; gives it.
-template <class F> error thrown_by(F f) {
-  try {
-    f();
-  } catch (const error& e) {
-    return e;
-  }
-  ADD_FAILURE() << "no tern::error was thrown";
-  return error(errc::internal, "nothing was thrown");
-}
 
 TEST(then, takes_the_value_or_the_future) {
   on_workers(2, [] {

@@ -161,6 +161,8 @@ struct scheduler_core {
   double waited_seconds(const fiber& f) const noexcept;
   /// The calling worker sleeps: if all do, looks for a deadlock, and ends the run if there is one.
   void look_for_deadlock() noexcept;
+  /// How often fibers have been entered by the workers themselves.
+  std::uint64_t entered() const noexcept;
   fiber* new_runner();
   fiber* idle_runner(worker& w) noexcept;
   void share_runner(fiber* f) noexcept;
@@ -206,8 +208,8 @@ struct scheduler_core {
   // Whoever has slept passes through it before it runs anything: so while one holds it and all are counted as asleep,
   // no fiber runs.
   spin_lock freeze;
-  std::uint64_t entered_before = 0; // when a deadlock was last looked for; under `freeze`
-  std::string deadlock;             // why the run was ended; under `freeze`, then read after it
+  std::atomic<std::uint64_t> looked_at{0}; // `entered` when a deadlock was last looked for
+  std::string deadlock;                    // why the run was ended; under `freeze`, then read after it
 };
 
 inline bool worker::nothing_else() const noexcept { return !fair && !polls && deque.size() == 0; }
