@@ -77,11 +77,12 @@ runnable* fiber_box::pop_bound(unsigned kinds) noexcept {
       in_order = next;
     }
   }
-  const unsigned there = bound_mask_ & kinds;
+  const unsigned there = bound_mask_.load(std::memory_order_relaxed) & kinds;
   if (there == 0) return nullptr;
   const int kind = __builtin_ctz(there);
   runnable* x = bound_[kind].pop();
-  if (bound_[kind].empty()) bound_mask_ &= ~(1u << kind);
+  if (bound_[kind].empty())
+    bound_mask_.store(bound_mask_.load(std::memory_order_relaxed) & ~(1u << kind), std::memory_order_relaxed);
   return x;
 }
 

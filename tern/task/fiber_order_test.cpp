@@ -292,5 +292,31 @@ TEST(fiber_order, pinned_ones_are_not_stolen_from_a_busy_worker) {
     });
 }
 
+// The last moment: the fiber is sent while its worker lies down, and main ends before that has looked once more.
+TEST(fiber_order, a_pinned_one_sent_at_the_end_still_runs) {
+  struct slow_look final : work_source {
+    bool produce(int) override {
+      const auto begin = std::chrono::steady_clock::now();
+      while (std::chrono::steady_clock::now() - begin < 20us) {
+      }
+      return false;
+    }
+    bool has_work() const noexcept override { return false; }
+  } slow;
+  for (int i = 0; i < 2000; ++i) {
+    std::atomic<int> sent{0}, ran{0};
+    scheduler s({.workers = 2, .spin = std::chrono::microseconds(0), .source = &slow});
+    ASSERT_EQ(s.run([&] {
+      for (int k = 0; k <= i % 3; ++k) {
+        const int here = scheduler::current_worker();
+        ++sent;
+        s.spawn([&] { ++ran; }, {.worker = 1 - here});
+      }
+    }),
+              0u);
+    ASSERT_EQ(ran, sent);
+  }
+}
+
 } // namespace
 } // namespace tern

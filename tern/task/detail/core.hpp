@@ -132,7 +132,8 @@ struct scheduler_core {
   /// \param perhaps there may be something that cannot be told yet.
   bool anything_to_do(worker& w, bool& perhaps);
   bool all_asleep() const noexcept;
-  bool nothing_left() const noexcept;
+  /// Ends the run if main has ended and nothing can run any more. \return whether it did.
+  bool end_if_done() noexcept;
   void found_work(worker& w) noexcept;
   /// There is work that others may take: wakes somebody if nobody looks for any. Any thread.
   void notify() noexcept;

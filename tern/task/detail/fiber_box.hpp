@@ -123,12 +123,13 @@ public:
   /// Adds a fiber that only the owner may run.
   void push_bound(int kind, runnable* x) noexcept {
     bound_[kind].push(x);
-    bound_mask_ |= 1u << kind;
+    bound_mask_.store(bound_mask_.load(std::memory_order_relaxed) | 1u << kind, std::memory_order_relaxed);
   }
   runnable* pop_bound(unsigned kinds) noexcept;
-  /// What others have sent counts as any kind.
+  /// What others have sent counts as any kind. A guess for others, unless the owner sleeps.
   bool has_bound(unsigned kinds) const noexcept {
-    return (bound_mask_ & kinds) != 0 || inbox_.load(std::memory_order_acquire) != nullptr;
+    return (bound_mask_.load(std::memory_order_relaxed) & kinds) != 0 ||
+           inbox_.load(std::memory_order_acquire) != nullptr;
   }
   /// Has somebody asked for what is private?
   bool wanted() const noexcept { return (want_.load(std::memory_order_relaxed) & 1) != 0; }
@@ -145,8 +146,6 @@ public:
   runnable* take_public(unsigned kinds) noexcept;
   /// Is any of these kinds public?
   bool has_public(unsigned kinds) const noexcept { return (public_mask_.load(std::memory_order_acquire) & kinds) != 0; }
-  /// Is there something that was sent and not yet taken in?
-  bool has_mail() const noexcept { return inbox_.load(std::memory_order_acquire) != nullptr; }
   /// Adds a fiber that only the owner may run.
   void send_bound(int kind, runnable* x) noexcept {
     x->kind = static_cast<std::uint8_t>(kind);
@@ -215,7 +214,7 @@ private:
   std::atomic<std::uint32_t> want_;
   runnable_queue queues_[kind_count];
   runnable_queue bound_[kind_count]; // the owner's alone, as the next
-  unsigned bound_mask_ = 0;
+  std::atomic<unsigned> bound_mask_{0};
   alignas(64) std::atomic<runnable*> inbox_{nullptr}; // last in first out
   alignas(64) spin_lock lock_;                        // of what follows, and see above
   const bool keep_want_;
