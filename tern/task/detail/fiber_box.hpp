@@ -70,24 +70,11 @@ public:
   }
   /// The first of the first kind in `kinds` (a bit each) that has any; null if none.
   runnable* pop(unsigned kinds) noexcept {
-    if (!has(kinds)) return nullptr;
-    const exclusion hold(*this);
-    const unsigned there = mask_.load(std::memory_order_relaxed) & kinds;
-    if (there == 0) return nullptr;
-    runnable* x = queues_[__builtin_ctz(there)].front();
-    remove(x);
-    return x;
+    return pop_if(kinds, [](const runnable&) { return true; });
   }
   /// The same, but only if it is a fiber that has a stack.
   fiber* pop_fiber(unsigned kinds) noexcept {
-    if (!has(kinds)) return nullptr;
-    const exclusion hold(*this);
-    const unsigned there = mask_.load(std::memory_order_relaxed) & kinds;
-    if (there == 0) return nullptr;
-    runnable* x = queues_[__builtin_ctz(there)].front();
-    if (!x->is_fiber) return nullptr;
-    remove(x);
-    return static_cast<fiber*>(x);
+    return static_cast<fiber*>(pop_if(kinds, [](const runnable& x) { return x.is_fiber; }));
   }
   /// Takes out `f` if it stands in the private half and has not given way.
   bool unlink(fiber* f) noexcept {
@@ -199,6 +186,16 @@ private:
     bool slow_;
   };
   void enter_slowly() noexcept;
+  template <class Fits> runnable* pop_if(unsigned kinds, Fits fits) noexcept {
+    if (!has(kinds)) return nullptr;
+    const exclusion hold(*this);
+    const unsigned there = mask_.load(std::memory_order_relaxed) & kinds;
+    if (there == 0) return nullptr;
+    runnable* x = queues_[__builtin_ctz(there)].front();
+    if (!fits(*x)) return nullptr;
+    remove(x);
+    return x;
+  }
   void remove(runnable* x) noexcept {
     queues_[x->kind].remove(x);
     if (queues_[x->kind].empty())
