@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# What an installed Tern offers to others: find_package(tern [COMPONENTS base task net mobile]) and pkg-config tern.
+# What an installed Tern offers to others: find_package(tern [COMPONENTS base trace task net mobile]) and pkg-config tern.
 # Both keep working when the installed folder is moved. Included last, when all layers are known.
 include(CMakePackageConfigHelpers)
 

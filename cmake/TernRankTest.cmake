@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # tern_rank_test(NAME SOURCES … LINK target…): one program whose ranks test together (tests/support/rank_test.hpp), run
-# alone, as threads of one process, and under every MPI that is installed.
+# alone, as threads of one process, simulated, and under every MPI that is installed.
 
 # tern_mpi_launcher(openmpi|mpich RESULT): the launcher's command with the flags that let it run as root and with more
 # ranks than cores; empty if there is none.
@@ -35,6 +35,16 @@ function(tern_add_rank_runs NAME TARGET)
     add_test(NAME ${NAME}.inproc.${ranks}ranks.${workers}workers COMMAND ${TARGET} ${ARGN})
     set_tests_properties(${NAME}.inproc.${ranks}ranks.${workers}workers PROPERTIES TIMEOUT 60 LABELS "${labels}"
       ENVIRONMENT "TERN_RANKS=${ranks};TERN_WORKERS=${workers}")
+  endforeach()
+  # RANKSxWORKERS, and more words of a world.
+  foreach(run 1x1 4x3 "16x1,faults=delay:reorder:slow:pause" "64x2,topology=fat-tree:8:8,host=2")
+    string(REGEX MATCH "^([0-9]+)x([0-9]+)(.*)" all ${run})
+    set(ranks ${CMAKE_MATCH_1})
+    set(workers ${CMAKE_MATCH_2})
+    set(test ${NAME}.sim.${ranks}ranks.${workers}workers)
+    add_test(NAME ${test} COMMAND ${TARGET} ${ARGN})
+    set_tests_properties(${test} PROPERTIES TIMEOUT 60 LABELS "${labels};sim"
+      ENVIRONMENT "TERN_SIM=ranks=${ranks},workers=${workers}${CMAKE_MATCH_3}")
   endforeach()
   # The sanitizers' reports would be about the MPI libraries, which are not built with them.
   if(TERN_SANITIZE)

@@ -10,6 +10,7 @@
 #include <tern/mobile/object.hpp>
 #include <tern/net/collectives.hpp>
 #include <tern/net/message.hpp>
+#include <tern/net/report.hpp>
 #include <tern/net/runtime.hpp>
 #include <tern/task/channel.hpp>
 #include <tern/task/coro.hpp>
@@ -20,3 +21,4 @@
 #include <tern/task/sim.hpp>
 #include <tern/task/sync.hpp>
 #include <tern/task/when.hpp>
+#include <tern/trace/trace.hpp>

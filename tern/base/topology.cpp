@@ -50,7 +50,7 @@ int count_of(hwloc_topology_t topology, hwloc_obj_type_t type) {
 /// The machine's cores in its own order, each with those of its hardware threads that are in `allowed`.
 std::vector<cpu_core> cores_of(hwloc_topology_t topology, const std::vector<int>& allowed) {
   std::vector<cpu_core> cores;
-  std::map<hwloc_obj_t, std::size_t> index;
+  std::map<hwloc_obj_t, std::size_t> index; // address: only looked up; `cores` is in the machine's order
   const int pus = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_PU);
   for (int i = 0; i < pus; ++i) {
     const hwloc_obj_t pu = hwloc_get_obj_by_type(topology, HWLOC_OBJ_PU, static_cast<unsigned>(i));

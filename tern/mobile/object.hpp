@@ -90,7 +90,8 @@ template <auto F> void run_member(net::node& here, int source, const net::wire_h
   call.header = header;
   call.body = [&here, source, header, id, message = std::move(message), &name](void* target) mutable {
     answer<typename sig::result>(
-        here, source, header, describe_invocation(name, id, type_of<object>()), [&]() -> typename sig::result {
+        here, source, header, [&] { return describe_invocation(name, id, type_of<object>()); },
+        [&]() -> typename sig::result {
           typename sig::arguments args;
           std::apply([&](auto&... a) { unpack_into(arguments_of(message), a...); }, args);
           message = {};

@@ -87,9 +87,9 @@ template <class Arguments> Arguments unpack_call(const byte_buffer& message) {
   return args;
 }
 
-// Runs `f` and sends its result, or what it threw, to the caller.
-template <class R, class F>
-void answer(node& here, int source, const wire_header& header, const std::string& context, F&& f) {
+// Runs `f` and sends its result, or what it threw, to the caller. `context()` says what it was.
+template <class R, class Context, class F>
+void answer(node& here, int source, const wire_header& header, const Context& context, F&& f) {
   try {
     if constexpr (std::is_void_v<R>) {
       f();
@@ -101,7 +101,7 @@ void answer(node& here, int source, const wire_header& header, const std::string
       static_cast<void>(f());
     }
   } catch (...) {
-    here.reply_error(source, header.reply, std::current_exception(), context);
+    here.reply_error(source, header.reply, std::current_exception(), context());
   }
 }
 
@@ -129,7 +129,7 @@ private:
 template <class R, class Pack> future<R> post_call(node& here, int destination, Pack pack) {
   auto reply = std::make_unique<typed_reply<R>>(std::source_location::current());
   auto result = reply->get_future();
-  const std::uint64_t number = here.expect(std::move(reply));
+  const std::uint64_t number = here.expect(std::move(reply), destination);
   try {
     here.post(destination, pack(number));
   } catch (...) {
@@ -139,7 +139,7 @@ template <class R, class Pack> future<R> post_call(node& here, int destination, 
   return result;
 }
 
-template <auto F> void run_function(node& here, int source, const wire_header& header, byte_buffer message);
+template <auto F> void take_function(node& here, int source, const wire_header& header, byte_buffer message);
 
 #ifdef __BASE_FILE__
 #define TERN_THIS_FILE __BASE_FILE__
@@ -148,20 +148,21 @@ template <auto F> void run_function(node& here, int source, const wire_header& h
 #endif
 template <auto F>
 inline const handler_record function_handler{typeid(handler_tag<F>), signature_of<F>(), TERN_THIS_FILE,
-                                             &run_function<F>};
+                                             &take_function<F>};
 
 template <auto F> void run_function(node& here, int source, const wire_header& header, byte_buffer message) {
   using sig = signature_of_callable<std::remove_cvref_t<decltype(F)>>;
-  const std::string& name = function_handler<F>.name();
-  here.run_handler(
-      [&here, source, header, message = std::move(message), &name]() mutable {
-        answer<typename sig::result>(here, source, header, "handler '" + name + "'", [&]() -> typename sig::result {
-          auto args = unpack_call<typename sig::arguments>(message);
-          message = {}; // its memory is not needed while the handler runs
-          return std::apply(F, std::move(args));
-        });
-      },
-      name, header);
+  answer<typename sig::result>(
+      here, source, header, [] { return "handler '" + function_handler<F>.name() + "'"; },
+      [&]() -> typename sig::result {
+        auto args = unpack_call<typename sig::arguments>(message);
+        message = {}; // its memory is not needed while the handler runs
+        return std::apply(F, std::move(args));
+      });
+}
+
+template <auto F> void take_function(node& here, int source, const wire_header& header, byte_buffer message) {
+  here.run_handler(&run_function<F>, source, header, std::move(message), function_handler<F>.name());
 }
 
 // Says in one line what is wrong; the caller compiles nothing further then.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <cxxabi.h>
+#include <mutex>
 #include <utility>
 
 #include <tern/base/archive.hpp>
@@ -11,6 +12,7 @@
 #include <tern/base/log.hpp>
 #include <tern/base/topology.hpp>
 #include <tern/net/collectives.hpp>
+#include <tern/net/detail/reporter.hpp>
 #include <tern/net/detail/settings.hpp>
 #include <tern/net/message.hpp>
 #include <tern/net/runtime.hpp>
@@ -94,10 +96,16 @@ const handler_record collective_record{typeid(collective_tag), "tern collective"
                                        &node::internal_handlers::collective, true};
 } // namespace
 
-node::node(options opts, std::unique_ptr<transport> wire)
-    : opts_(std::move(opts)), wire_(std::move(wire)), rank_(wire_->rank()), size_(wire_->size()),
+node::node(std::shared_ptr<const options> opts, std::unique_ptr<transport> wire, sim::simulation* world, int workers)
+    : opts_(std::move(opts)), world_(world), wire_(std::move(wire)), rank_(wire_->rank()), size_(wire_->size()),
       slots_(local_slot_count()) {
-  const job_settings s = resolve(opts_, wire_->host_rank(), wire_->host_size());
+  job_settings s;
+  if (world) { // nothing of this machine counts
+    s.workers = workers;
+    s.stack_bytes = stack_bytes(*opts_);
+  } else {
+    s = resolve(*opts_, wire_->host_rank(), wire_->host_size());
+  }
   scheduler::settings cfg;
   cfg.workers = s.workers;
   cfg.stack_bytes = s.stack_bytes;
@@ -106,6 +114,7 @@ node::node(options opts, std::unique_ptr<transport> wire)
   cfg.name = "tern r" + std::to_string(rank_);
   cfg.context = this;
   cfg.events = this;
+  cfg.simulation = world;
   scheduler_ = std::make_unique<scheduler>(std::move(cfg));
   sink_ = [this](int source, byte_buffer message) { deliver(source, std::move(message)); };
   if (rank_ == 0)
@@ -113,6 +122,7 @@ node::node(options opts, std::unique_ptr<transport> wire)
              wire_->describe() + "), " + std::to_string(s.workers) + (s.workers == 1 ? " worker" : " workers") +
              " each, " + (s.cpus.empty() ? std::string("not bound") : "bound to " + s.bound_to) +
              (s.quota ? ", CPU quota " + std::to_string(*s.quota) : std::string()));
+  reported_.emplace(*this);
 }
 
 node::~node() = default;
@@ -143,17 +153,22 @@ void node::post(int destination, byte_buffer message, bool counted) {
                   "send from handlers and from the function given to tern::run only");
     sent_.fetch_add(1, std::memory_order_seq_cst);
   }
+  wire_header h;
+  const std::size_t bytes = message.size();
+  std::memcpy(&h, message.data(), std::min(bytes, sizeof h));
   try {
     wire_->send(destination, std::move(message));
+    sent_log_.note({tern::detail::ticks(), h.reply, bytes, h.handler, destination});
   } catch (...) {
     if (counted) sent_.fetch_sub(1, std::memory_order_seq_cst); // else `quiesce` would wait for it for ever
     throw;
   }
 }
 
-std::uint64_t node::expect(std::unique_ptr<pending_reply> who) {
+std::uint64_t node::expect(std::unique_ptr<pending_reply> who, int from) {
+  const std::int64_t now = tern::detail::ticks();
   std::lock_guard hold(pending_lock_);
-  pending_.emplace(next_reply_, std::move(who));
+  pending_.emplace(next_reply_, pending_call{std::move(who), from, now});
   return next_reply_++;
 }
 
@@ -168,7 +183,7 @@ std::unique_ptr<pending_reply> node::take_pending(std::uint64_t reply, int sourc
   if (it == pending_.end())
     throw error(errc::invalid_data,
                 "rank " + std::to_string(source) + " answered call " + std::to_string(reply) + ", which nobody made");
-  auto who = std::move(it->second);
+  auto who = std::move(it->second.who);
   pending_.erase(it);
   return who;
 }
@@ -196,13 +211,41 @@ void node::reply_error(int to, std::uint64_t reply, std::exception_ptr e, const 
 }
 
 void node::run_handler(unique_function<void()> body, const std::string& name, const wire_header& header) {
-  scheduler_->spawn(
-      [this, header, body = std::move(body)]() mutable {
-        body();
-        body.reset();
-        message_done(header);
-      },
-      {.name = name});
+  start({nullptr, 0, header, &name, {}, std::move(body)});
+}
+
+void node::run_handler(handler_entry body, int source, const wire_header& header, byte_buffer message,
+                       const std::string& name) {
+  start({body, source, header, &name, std::move(message), {}});
+}
+
+void node::start(starting next) {
+  {
+    std::lock_guard hold(start_lock_);
+    to_start_.push_back(std::move(next));
+  }
+  scheduler_->spawn([this] { start_handler(); }, {.name = "handler"});
+}
+
+void node::start_handler() {
+  std::unique_lock hold(start_lock_);
+  starting next = std::move(to_start_[started_++]);
+  if (started_ == to_start_.size()) {
+    to_start_.clear();
+    started_ = 0;
+  } else if (started_ >= 64 && 2 * started_ >= to_start_.size()) { // never empty: what has gone must not pile up
+    to_start_.erase(to_start_.begin(), to_start_.begin() + static_cast<std::ptrdiff_t>(started_));
+    started_ = 0;
+  }
+  hold.unlock();
+  this_fiber::set_name(*next.name);
+  if (next.entry) {
+    next.entry(*this, next.source, next.header, std::move(next.message));
+  } else {
+    next.body();
+    next.body.reset();
+  }
+  message_done(next.header);
 }
 
 void node::message_done(const wire_header& header) noexcept {
@@ -229,6 +272,7 @@ void node::deliver(int source, byte_buffer message) {
                   "rank " + std::to_string(source) + " sent a message for handler " + std::to_string(h.handler) +
                       ", but there are " + std::to_string(handler_table::size()),
                   "all ranks must run the same program");
+    received_log_.note({tern::detail::ticks(), h.reply, message.size(), h.handler, source});
     if (!(h.flags & flag_uncounted)) active_.fetch_add(1, std::memory_order_seq_cst);
     handler_table::at(h.handler).entry()(*this, source, h, std::move(message));
   } catch (const std::exception& e) {
@@ -238,6 +282,7 @@ void node::deliver(int source, byte_buffer message) {
 
 void node::fatal(const std::string& what) noexcept {
   log_error(what);
+  report_failure(what);
   wire_->abort(1);
   __builtin_unreachable(); // g++ does not see [[noreturn]] through the virtual call
 }
@@ -338,8 +383,11 @@ void* node::local(std::size_t index, void* (*make)(), void (*destroy)(void*)) {
 }
 
 void node::compare_programs() {
-  const auto mine = handler_table::fingerprint();
-  if (broadcast(mine) != mine)
+  // With it goes what the job is called in reports; in a simulation nothing, as no run may differ from another.
+  const std::pair<std::uint64_t, std::uint64_t> mine{handler_table::fingerprint(), world_ ? 0 : report_job()};
+  const auto first = broadcast(mine);
+  if (first.second) set_report_job(first.second);
+  if (first.first != mine.first)
     throw error(errc::invalid_state, "rank " + std::to_string(rank_) + " runs another program than rank 0",
                 "start the same executable, built once, on all ranks");
   barrier(); // a rank that has compared must not send to one that has not: that would run another function there
@@ -360,36 +408,41 @@ int node::guarded_main(const std::function<int()>& main) {
 }
 
 int node::run(const std::function<int()>& main) {
-  int code = 0;
-  const auto life = [&] {
-    code = guarded_main(main);
-    try {
-      code = allreduce(code, [](int a, int b) { return std::max(a, b); });
-      quiesce();
-      // Everything that was sent has been handled, everywhere; from here on nothing may be sent.
-      closed_.store(true, std::memory_order_release);
-      barrier();
-      static_cast<void>(next_collective("the end of the job")); // nothing may be left of an earlier one
-    } catch (...) {
-      const failure f = describe(std::current_exception());
-      fatal(error(f.code, "the end of the job failed on rank " + std::to_string(rank_) + ": " + f.message, f.hint,
-                  f.place)
-                .what());
-    }
-  };
   try {
-    scheduler_->run(life);
+    scheduler_->run([&] { live(main); });
   } catch (const error& e) { // a deadlock: the other ranks would wait for this one
     fatal(e.what());
   }
+  return end();
+}
+
+void node::live(const std::function<int()>& main) {
+  code_ = guarded_main(main);
+  try {
+    code_ = allreduce(code_, [](int a, int b) { return std::max(a, b); });
+    quiesce();
+    // Everything that was sent has been handled, everywhere; from here on nothing may be sent.
+    closed_.store(true, std::memory_order_release);
+    barrier();
+    static_cast<void>(next_collective("the end of the job")); // nothing may be left of an earlier one
+  } catch (...) {
+    const failure f = describe(std::current_exception());
+    fatal(
+        error(f.code, "the end of the job failed on rank " + std::to_string(rank_) + ": " + f.message, f.hint, f.place)
+            .what());
+  }
+}
+
+int node::end() {
   destroy_locals();
   wire_->finish();
-  return code;
+  return code_;
 }
 
 // After every fiber has ended. In a scheduler of its own, so that destructors know their rank.
 void node::destroy_locals() {
-  scheduler last({.name = "tern r" + std::to_string(rank_), .context = this});
+  if (slot_order_.empty()) return;
+  scheduler last({.name = "tern r" + std::to_string(rank_), .context = this, .simulation = world_});
   last.run([this] {
     while (!slot_order_.empty()) { // a destructor may use, and so make, another slot
       slot& s = slots_[slot_order_.back()];

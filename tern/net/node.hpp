@@ -11,6 +11,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -18,10 +19,13 @@
 
 #include <tern/base/bytes.hpp>
 #include <tern/base/options.hpp>
+#include <tern/net/detail/message_log.hpp>
+#include <tern/net/detail/report_entry.hpp>
 #include <tern/net/handler.hpp>
 #include <tern/net/transport.hpp>
 #include <tern/task/future.hpp>
 #include <tern/task/scheduler.hpp>
+#include <tern/task/sim.hpp>
 #include <tern/task/sync.hpp>
 
 namespace tern::net {
@@ -45,7 +49,10 @@ struct collective_key {
 /// Thread-safe unless said otherwise.
 class node final : public event_source {
 public:
-  node(options opts, std::unique_ptr<transport> wire);
+  /// \param opts shared by the ranks of a process: thousands of them may be simulated.
+  /// \param world the simulation that the rank lives in, if any, and how many workers it has there.
+  node(std::shared_ptr<const options> opts, std::unique_ptr<transport> wire, sim::simulation* world = nullptr,
+       int workers = 0);
   ~node() override;
 
   /// The rank that the calling thread works for. \throws error(invalid_state) on a thread that is no worker of a rank.
@@ -54,8 +61,9 @@ public:
 
   int rank() const noexcept { return rank_; }
   int size() const noexcept { return size_; }
-  const options& opts() const noexcept { return opts_; }
+  const options& opts() const noexcept { return *opts_; }
   transport& wire() noexcept { return *wire_; }
+  scheduler& fibers() noexcept { return *scheduler_; }
 
   // Messages ----------------------------------------------------------------------------------------------------------
 
@@ -64,8 +72,8 @@ public:
   void post(int destination, byte_buffer message, bool counted = true);
   /// Throws as `post` does, before anything has been packed.
   void check_rank(int destination) const;
-  /// Enters a caller that waits. \return the number to send along as `wire_header::reply`.
-  std::uint64_t expect(std::unique_ptr<pending_reply> who);
+  /// Enters a caller that waits for an answer of rank `from`. \return the number to send along as `wire_header::reply`.
+  std::uint64_t expect(std::unique_ptr<pending_reply> who, int from);
   /// Forgets a caller whose message could not be sent.
   void forget(std::uint64_t reply) noexcept;
   void reply_value(int to, std::uint64_t reply, byte_buffer message_with_header);
@@ -73,9 +81,12 @@ public:
   /// who could handle it, so the job ends with the error's text.
   void reply_error(int to, std::uint64_t reply, std::exception_ptr e, const std::string& context);
 
-  /// Runs `body` as a handler in a fiber of its own. The message that caused it counts as done when `body` has
-  /// returned.
+  /// Runs `body` as a handler in a fiber of its own. Handlers are taken up in the order of these calls. The message
+  /// that caused it counts as done when `body` has returned. \param name must live as long as the job.
   void run_handler(unique_function<void()> body, const std::string& name, const wire_header& header);
+  /// The same for `body(*this, source, header, message)`.
+  void run_handler(handler_entry body, int source, const wire_header& header, byte_buffer message,
+                   const std::string& name);
   /// For handlers that ran without a fiber: their message is done.
   void message_done(const wire_header& header) noexcept;
 
@@ -101,6 +112,10 @@ public:
 
   /// Runs `main` on this rank; collective over all ranks. \return the largest of the ranks' codes.
   int run(const std::function<int()>& main);
+  /// The parts of `run`, for a simulation that runs many ranks together: what the main fiber does, and what comes after
+  /// all fibers have ended.
+  void live(const std::function<int()>& main);
+  int end();
 
   // event_source, called by worker 0
   bool poll() override;
@@ -108,24 +123,33 @@ public:
   void wake() noexcept override;
 
   struct internal_handlers; // the runtime's own entries in the table
+  struct reporting;         // what reports say of a rank
 
 private:
   void deliver(int source, byte_buffer message);
+  void start_handler();
   std::unique_ptr<pending_reply> take_pending(std::uint64_t reply, int source);
   void compare_programs();
   int guarded_main(const std::function<int()>& main);
   void destroy_locals();
   error disagreement(std::uint64_t sequence, const std::string& mine, int other, const std::string& theirs) const;
 
-  options opts_;
+  std::shared_ptr<const options> opts_;
+  sim::simulation* const world_;
   std::unique_ptr<transport> wire_;
   int rank_, size_;
   std::unique_ptr<scheduler> scheduler_;
   transport::sink sink_;
+  int code_ = 0;
 
   std::mutex pending_lock_;
   std::uint64_t next_reply_ = 1;
-  std::unordered_map<std::uint64_t, std::unique_ptr<pending_reply>> pending_;
+  struct pending_call {
+    std::unique_ptr<pending_reply> who;
+    int to;
+    std::int64_t since;
+  };
+  std::unordered_map<std::uint64_t, pending_call> pending_;
 
   // Counted messages sent by, and handled on, this rank. `done_` follows the handler's own sends, so that a sum of both
   // over all ranks that is equal twice in a row means that nothing is under way (Mattern 1987, four-counter method).
@@ -136,6 +160,21 @@ private:
   tern::detail::waiter_list idle_list_;
   std::atomic<int> idle_waiters_{0};
   std::atomic<bool> closed_{false};
+
+  // Handlers that have a fiber and have not been taken up. A scheduler may enter fibers in any order; so whichever
+  // fiber comes first takes the oldest handler.
+  struct starting {
+    handler_entry entry; // with source and message; null: body
+    int source;
+    wire_header header;
+    const std::string* name;
+    byte_buffer message;
+    unique_function<void()> body;
+  };
+  void start(starting next);
+  tern::detail::spin_lock start_lock_;
+  std::vector<starting> to_start_; // from `started_` on
+  std::size_t started_ = 0;
 
   struct collective_message {
     byte_buffer payload;
@@ -161,6 +200,9 @@ private:
   std::vector<slot> slots_; // never resized: its length is the number of rank_local objects that exist before main
   std::mutex slot_order_lock_;
   std::vector<std::size_t> slot_order_;
+
+  message_log sent_log_, received_log_;
+  std::optional<report_entry> reported_; // last: reports may look at all of the above
 };
 
 } // namespace tern::net

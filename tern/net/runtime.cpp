@@ -9,8 +9,11 @@
 
 #include <tern/base/log.hpp>
 #include <tern/base/topology.hpp>
+#include <tern/net/detail/reporter.hpp>
 #include <tern/net/detail/settings.hpp>
+#include <tern/net/detail/sim_job.hpp>
 #include <tern/net/node.hpp>
+#include <tern/net/simulate.hpp>
 
 namespace tern {
 namespace net {
@@ -19,8 +22,17 @@ namespace {
 const option<int> ranks_option{"ranks", 1, "ranks to run in this process when no MPI launcher started it",
                                between<int>(1, 100000)};
 const option<std::string> transport_option{
-    "transport", "auto", "how ranks reach each other: threads of one process, or MPI; auto: mpi under an MPI launcher",
-    one_of({"auto", "inproc", "mpi"})};
+    "transport",
+    "auto",
+    "how ranks reach each other: as threads of one process, by MPI, or in a simulation; auto: sim if that is set, mpi "
+    "under an MPI launcher, else inproc",
+    {[](const std::string& t) {
+       return t == "auto" || t == "inproc" || t == "mpi" || t == "sim" || t.starts_with("sim:");
+     },
+     "auto, inproc, mpi, sim, sim:WORD=VALUE,…"}};
+const option<std::string> sim_option{
+    "sim", "",
+    "simulate the job, with a network, faults and virtual time; as ranks=256,workers=4,seed=7,faults=delay:reorder"};
 const option<std::string> mpi_option{"mpi", "", "which MPI to use where the launcher leaves it open",
                                      one_of({"", "openmpi", "mpich"})};
 const option<int> workers_option{"workers", 0, "worker threads of each rank; 0: as many as it has CPUs to itself",
@@ -48,11 +60,12 @@ int launcher_number(std::initializer_list<const char*> names, int otherwise) {
 int launcher_rank() { return launcher_number({"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}, 0); }
 
 int run_rank(const options& opts, std::unique_ptr<transport> wire, const std::function<int()>& main) {
-  node n(opts, std::move(wire));
+  node n(std::make_shared<const options>(opts), std::move(wire));
   return n.run(main);
 }
 
 int run_inproc(const options& opts, const std::function<int()>& main) {
+  const report_session reports(opts);
   auto ends = make_inproc(opts[ranks_option]);
   std::vector<std::thread> others;
   std::atomic<int> code{0};
@@ -71,6 +84,26 @@ int run_inproc(const options& opts, const std::function<int()>& main) {
   return code.load();
 }
 
+sim::world world_of(const options& opts) {
+  sim::world w;
+  w.ranks = opts[ranks_option];
+  if (opts[workers_option] > 0) w.workers = opts[workers_option];
+  w = sim::parse_world(opts[sim_option], std::move(w));
+  const std::string& kind = opts[transport_option];
+  return kind.starts_with("sim:") ? sim::parse_world(std::string_view(kind).substr(4), std::move(w)) : w;
+}
+
+int run_sim(const options& opts, const std::function<int()>& main) {
+  const report_session reports(opts);
+  const sim::world w = world_of(opts);
+  try {
+    return sim::run(w, main, opts).code;
+  } catch (const std::exception& e) {
+    log_error(e.what());
+    sim::detail::give_up(w, 1);
+  }
+}
+
 int start(const options& opts, int& argc, char** argv, const std::function<int()>& main) {
   handler_table::freeze();
   set_log_level(log_level_from(opts[log_level_option]));
@@ -78,6 +111,7 @@ int start(const options& opts, int& argc, char** argv, const std::function<int()
     for (const auto& name : options::unknown_environment())
       log_warning("the environment variable " + name + " is not one of Tern's");
   const std::string& kind = opts[transport_option];
+  if (kind.starts_with("sim") || (kind == "auto" && !opts[sim_option].empty())) return run_sim(opts, main);
   // The option 'mpi' chooses between MPIs; whether there is one at all, the launcher or the option 'transport' says.
   const bool launched = !detect_mpi("").empty();
   std::string mpi = kind == "mpi" || (kind == "auto" && launched) ? detect_mpi(opts[mpi_option]) : "";
@@ -93,7 +127,9 @@ int start(const options& opts, int& argc, char** argv, const std::function<int()
   // MPI was told how many threads there will be before it could tell how many ranks share the host: keep to that.
   options decided = opts;
   decided.set(workers_option, workers);
-  return run_rank(decided, make_mpi(mpi, &argc, &argv, workers > 1), main);
+  auto wire = make_mpi(mpi, &argc, &argv, workers > 1);
+  const report_session reports(decided); // after MPI's own signal handlers, which then do what they do without us
+  return run_rank(decided, std::move(wire), main);
 }
 
 // Used by the tern command and by quickstart and check.
@@ -134,11 +170,13 @@ int refuse(int& argc, char** argv, const char* why) {
 
 } // namespace
 
+std::size_t stack_bytes(const options& opts) { return static_cast<std::size_t>(opts[stack_option]) * 1024; }
+
 job_settings resolve(const options& opts, int host_rank, int host_size) {
   job_settings s;
   s.quota = cgroup_quota();
   s.workers = opts[workers_option] > 0 ? opts[workers_option] : usable_here(host_size);
-  s.stack_bytes = static_cast<std::size_t>(opts[stack_option]) * 1024;
+  s.stack_bytes = stack_bytes(opts);
   const bool crowded = s.workers * host_size > usable_cpus();
   s.spin = std::chrono::microseconds(opts[spin_option] >= 0 ? opts[spin_option] : crowded ? 0 : 20);
   const binding kind = binding_from(opts[bind_option]);

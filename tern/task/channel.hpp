@@ -277,7 +277,7 @@ private:
   bool wait(std::unique_lock<detail::spin_lock>& hold, detail::waiter_list& list, void* data, bool first,
             const detail::wait_limit* limit) noexcept {
     detail::waiter self({detail::wait_kind::channel, this});
-    self.data = reinterpret_cast<std::uintptr_t>(data);
+    self.data = reinterpret_cast<std::uintptr_t>(data); // address: kept, to put the value there
     first ? list.push_front(self) : list.push(self);
     detail::spin_lock& guard = *hold.release();
     if (limit) return self.wait(guard, list, *limit) == detail::wait_result::woken;

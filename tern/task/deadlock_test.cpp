@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// Who waits for what: deadlocks that are found, waiting that is none, and pictures of all fibers.
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -105,6 +106,22 @@ TEST(deadlock, three_joins) {
   for (const auto& text : texts)
     EXPECT_THAT(text, AllOf(HasSubstr("'red'"), HasSubstr("'green'"), HasSubstr("'blue'"), HasSubstr(" to end"),
                             HasSubstr("made at"), Not(HasSubstr("'main'"))));
+}
+
+// Of several circles that of the lowest number is told, wherever they lie.
+TEST(deadlock, the_same_circle_each_time) {
+  std::vector<std::uint64_t> lowest;
+  const auto texts = deadlocks([&] {
+    fiber all[20];
+    latch made(1), never(1);
+    const auto join_other = [&](std::size_t i) { made.wait(), all[i ^ 1].join(); };
+    for (std::size_t i = 0; i < 20; ++i) all[i] = fiber([&, i] { join_other(i); });
+    lowest.push_back(std::ranges::min_element(all, {}, &fiber::id)->id());
+    made.count_down();
+    never.wait();
+  });
+  for (std::size_t i = 0; i < texts.size(); ++i)
+    EXPECT_THAT(texts[i], HasSubstr("go on:\n  fiber " + std::to_string(lowest[i]) + ": "));
 }
 
 TEST(deadlock, a_mutex_and_a_join) {

@@ -22,7 +22,7 @@ bool split_deque::publish() noexcept {
 tasklet* split_deque::pop_slow(bool hungry, bool& published) noexcept {
   published = false;
   const std::uint16_t b = bottom_.load(std::memory_order_relaxed); // already lowered
-  tasklet* const t = slots_[b & mask].load(std::memory_order_relaxed);
+  tasklet* const t = slot(b).load(std::memory_order_relaxed);
   std::uint64_t v = word_.load(std::memory_order_acquire);
   for (;;) {
     const int own = static_cast<std::int16_t>(b + 1 - split(v)); // with the one we are after
@@ -62,7 +62,7 @@ unsigned split_deque::steal(tasklet** out) noexcept {
     }
     unsigned n = (open + 1) / 2;
     if (n > most_stolen) n = most_stolen;
-    for (unsigned i = 0; i < n; ++i) out[i] = slots_[(top(v) + i) & mask].load(std::memory_order_relaxed);
+    for (unsigned i = 0; i < n; ++i) out[i] = slot(top(v) + i).load(std::memory_order_relaxed);
     const bool want = (v & want_bit) != 0 || n == open;
     if (word_.compare_exchange_strong(v, pack(static_cast<std::uint16_t>(top(v) + n), split(v), want, v),
                                       std::memory_order_acq_rel, std::memory_order_acquire))

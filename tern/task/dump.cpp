@@ -2,12 +2,13 @@
 /// \file
 /// Who waits for what: dumps and deadlocks.
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
-#include <map>
 #include <mutex>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include <sys/uio.h>
@@ -49,37 +50,38 @@ struct beginning {
 };
 const beginning start;
 
-const char* name_of(wait_kind k) noexcept {
-  static constexpr const char* names[] = {"nothing",   "mutex",     "shared_mutex", "condition_variable",
-                                          "semaphore", "latch",     "barrier",      "once",
-                                          "channel",   "future",    "join",         "group",
-                                          "sleep",     "predicate", "something"};
-  return names[std::min<std::size_t>(static_cast<std::size_t>(k), std::size(names) - 1)];
-}
-
 std::string address(const void* p) {
   char text[32];
   std::snprintf(text, sizeof text, "%p", p);
   return text;
 }
 
+// All fibers in the order of their ids: what is said of them, and of which, is the same wherever they lie.
+struct roster {
+  /// \param limit how long to wait for whoever makes stacks just now: he may have crashed. 0: as long as it takes.
+  explicit roster(scheduler_core& c, std::chrono::milliseconds limit = {}) {
+    const auto note = [&](const fiber& f) { in_order.emplace_back(f.id.load(std::memory_order_relaxed), &f); };
+    complete = limit.count() == 0 ? (c.each_fiber(note), true) : c.each_fiber_within(limit, note);
+    std::stable_sort(in_order.begin(), in_order.end(), [](auto& a, auto& b) { return a.first < b.first; });
+    for (const auto& [id, f] : in_order) known.insert(f);
+  }
+
+  std::vector<std::pair<std::uint64_t, const fiber*>> in_order;
+  std::unordered_set<const fiber*> known; // address: only asked whether it holds one, never gone through
+  bool complete = false;
+};
+
 // What `f` waits for may be gone while we look, and its memory too: then the read fails, and what it gives counts only
 // if it is the address of a fiber.
-const fiber* owner_of(const fiber& f, const std::unordered_set<const fiber*>& known) noexcept {
+const fiber* owner_of(const fiber& f, const roster& all) noexcept {
   if (f.waits.load(std::memory_order_acquire) == wait_kind::none) return nullptr;
   const auto* on = f.waits_on.load(std::memory_order_relaxed);
   if (!on) return nullptr;
   std::uintptr_t owner = 0;
   const iovec to{&owner, sizeof owner}, from{const_cast<std::atomic<std::uintptr_t>*>(on), sizeof owner};
   if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) != static_cast<ssize_t>(sizeof owner)) return nullptr;
-  const auto found = known.find(reinterpret_cast<const fiber*>(owner));
-  return found == known.end() ? nullptr : *found;
-}
-
-std::unordered_set<const fiber*> fibers_of(scheduler_core& c) {
-  std::unordered_set<const fiber*> all;
-  c.each_fiber([&](const fiber& f) { all.insert(&f); });
-  return all;
+  const auto found = all.known.find(reinterpret_cast<const fiber*>(owner));
+  return found == all.known.end() ? nullptr : *found;
 }
 
 #if defined(__has_feature) || defined(__SANITIZE_THREAD__)
@@ -113,35 +115,68 @@ std::string waits_for(const fiber& f) {
   return std::string("waits for ") + name_of(kind) + (object ? " " + address(object) : std::string());
 }
 
-std::string describe(const fiber& f, const scheduler_core& c, const std::unordered_set<const fiber*>& known) {
-  std::string text = "fiber " + called(f) + ": ";
+fiber_note note(const fiber& f, const scheduler_core& c, const roster& all) {
+  fiber_note n;
+  n.who = &f;
+  n.id = f.id.load(std::memory_order_relaxed);
+  n.called = called(f);
+  n.made = place(f);
   const bool running = std::any_of(c.workers.begin(), c.workers.end(), [&](const auto& w) { return w->running == &f; });
   if (f.joiner.load(std::memory_order_relaxed) == fiber::done) {
-    text += "has ended and was not joined";
+    n.state = fiber_state::ended;
+    n.kind = n.text = "has ended and was not joined";
   } else if (running) {
-    text += "runs";
+    n.state = fiber_state::runs;
+    n.kind = n.text = "runs";
   } else if (f.waits.load(std::memory_order_acquire) == wait_kind::none) {
-    text += f.runner && !f.group ? "has no tasklet to run" : "can run";
+    n.state = f.runner && !f.group ? fiber_state::idle : fiber_state::ready;
+    n.kind = n.text = f.runner && !f.group ? "has no tasklet to run" : "can run";
   } else {
-    text += waits_for(f);
-    if (const fiber* owner = f.waits.load(std::memory_order_relaxed) != wait_kind::join ? owner_of(f, known) : nullptr)
-      text += " that fiber " + called(*owner) + " has";
-    char since[48];
-    std::snprintf(since, sizeof since, ", since %.3f s", c.waited_seconds(f));
-    text += since;
+    n.state = fiber_state::waits;
+    n.kind = name_of(f.waits.load(std::memory_order_relaxed));
+    n.text = waits_for(f);
+    if (const fiber* owner = f.waits.load(std::memory_order_relaxed) != wait_kind::join ? owner_of(f, all) : nullptr)
+      n.text += " that fiber " + called(*owner) + " has";
+    n.since = c.waited_seconds(f);
   }
-  return text + ", made at " + place(f);
+  return n;
+}
+
+std::string describe(const fiber& f, const scheduler_core& c, const roster& all) {
+  const fiber_note n = note(f, c, all);
+  char since[48] = "";
+  if (n.state == fiber_state::waits) std::snprintf(since, sizeof since, ", since %.3f s", n.since);
+  return "fiber " + n.called + ": " + n.text + since + ", made at " + n.made;
 }
 
 } // namespace
+
+const char* name_of(wait_kind k) noexcept {
+  static constexpr const char* names[] = {"nothing",   "mutex",     "shared_mutex", "condition_variable",
+                                          "semaphore", "latch",     "barrier",      "once",
+                                          "channel",   "future",    "join",         "group",
+                                          "sleep",     "predicate", "something"};
+  return names[std::min<std::size_t>(static_cast<std::size_t>(k), std::size(names) - 1)];
+}
 
 std::int64_t ticks() noexcept {
   const worker* w = this_worker();
   return w && w->home->engine ? w->home->engine->now() : counter();
 }
 
+std::int64_t raw_ticks() noexcept { return counter(); }
+
+std::int64_t ticks_in(double seconds) noexcept {
+  double now = steady_seconds();
+  while (now - start.seconds < 1e-3) now = steady_seconds(); // a program that has hardly begun
+  return static_cast<std::int64_t>(static_cast<double>(counter() - start.count) / (now - start.seconds) * seconds);
+}
+
 double scheduler_core::waited_seconds(const fiber& f) const noexcept {
-  const std::int64_t since = f.waits_since.load(std::memory_order_relaxed);
+  return seconds_since(f.waits_since.load(std::memory_order_relaxed));
+}
+
+double scheduler_core::seconds_since(std::int64_t since) const noexcept {
   if (engine) return 1e-9 * static_cast<double>(engine->now() - since);
   const std::int64_t now = counter();
   const double per_second = static_cast<double>(now - start.count) / std::max(1e-9, steady_seconds() - start.seconds);
@@ -169,24 +204,30 @@ std::string describe_fiber_at(std::uintptr_t address) {
   for (scheduler_core* c : tern_schedulers)
     if (c)
       c->each_fiber([&](const fiber& f) {
+        // address: is it the same one?
         if (reinterpret_cast<std::uintptr_t>(&f) == address) text = "fiber " + called(f);
       });
   return text;
 }
 
+bool note_fibers(scheduler_core& c, std::vector<fiber_note>& notes, std::chrono::milliseconds limit) {
+  const roster all(c, limit);
+  for (const auto& [id, f] : all.in_order) notes.push_back(note(*f, c, all));
+  return all.complete;
+}
+
 std::string describe_fibers(scheduler_core& c) {
   std::string text;
-  std::multimap<std::uint64_t, const fiber*> in_order;
-  const auto known = fibers_of(c);
-  for (const fiber* f : known) in_order.emplace(f->id.load(std::memory_order_relaxed), f);
-  for (const auto& [id, f] : in_order) text += "\n  " + describe(*f, c, known);
+  const roster all(c);
+  for (const auto& [id, f] : all.in_order) text += "\n  " + describe(*f, c, all);
   return text;
 }
 
 std::string scheduler_core::find_deadlock() {
-  const auto all = fibers_of(*this);
+  const roster all(*this);
+  // address: only looked up, never gone through
   std::unordered_map<const fiber*, const fiber*> seen; // in whose search
-  for (const fiber* first : all) {
+  for (const auto& [id, first] : all.in_order) {
     const fiber* f = first;
     while (f && seen.emplace(f, first).second) f = owner_of(*f, all);
     if (!f || seen[f] != first) continue;

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include <pthread.h>
+#include <unistd.h>
 #if defined(__SSE2__)
 #include <emmintrin.h>
 #endif
@@ -19,6 +20,7 @@
 #include <tern/task/detail/core.hpp>
 #include <tern/task/detail/locals.hpp>
 #include <tern/task/detail/sanitizer.hpp>
+#include <tern/task/detail/tracing.hpp>
 #include <tern/task/fiber.hpp>
 
 namespace tern::detail {
@@ -70,23 +72,31 @@ static_assert(sizeof(exception_state) == sizeof(both_words));
   asan::finish_switch(from.fake_stack, nullptr, nullptr);
 }
 
+// What is to be done when `self` leaves its stack for `to`, for fibers that need something: few do.
+[[gnu::noinline]] void attend(fiber& self, fiber* to, bool for_ever) noexcept {
+  if ((self.attention & attention::canary) != 0) check_canary(self);
+  if ((self.attention & attention::traced) == 0) return;
+  trace_leaves(self, for_ever);
+  if (to) trace_enters(*to);
+}
+
 // The worker runs `to` from now on; null: itself.
-[[gnu::always_inline]] inline stack_context& hand_over(worker& w, fiber& self, fiber* to) noexcept {
-  if (self.guard == guard_kind::canary) [[unlikely]]
-    check_canary(self);
+[[gnu::always_inline]] inline stack_context& hand_over(worker& w, fiber& self, fiber* to, bool for_ever) noexcept {
+  if (self.attention != 0) [[unlikely]]
+    attend(self, to, for_ever);
   w.left = &self;
   w.running = to;
   if (!to) {
     w.stack_size = 0;
     return w.root;
   }
-  w.stack_low = reinterpret_cast<std::uintptr_t>(to->low);
+  w.stack_low = reinterpret_cast<std::uintptr_t>(to->low); // address: for `on_stack`
   w.stack_size = to->size;
   return *to;
 }
 
 [[gnu::always_inline]] inline void go(worker& w, fiber& self, fiber* to, bool for_ever) noexcept {
-  switch_to(w, self, hand_over(w, self, to), for_ever);
+  switch_to(w, self, hand_over(w, self, to, for_ever), for_ever);
 }
 
 // Who goes on when the running fiber leaves; null: the worker, who looks further.
@@ -143,6 +153,7 @@ void scheduler_core::start_thread(worker& w) {
   set_this_worker(&w);
   w.exceptions = reinterpret_cast<exception_state*>(abi::__cxa_get_globals());
   w.error_number = &errno;
+  w.thread = static_cast<int>(gettid());
   w.root.tsan_fiber = tsan::current_fiber();
 #ifdef TERN_ASAN
   pthread_attr_t a;
@@ -163,7 +174,7 @@ void prepare(fiber& f, std::byte* top) noexcept {
 
 void enter(worker& w, fiber& f) noexcept {
   w.running = &f;
-  w.stack_low = reinterpret_cast<std::uintptr_t>(f.low);
+  w.stack_low = reinterpret_cast<std::uintptr_t>(f.low); // address: for `on_stack`
   w.stack_size = f.size;
   switch_to(w, w.root, f, false);
   // Who comes back need not be `f`. From here on whoever does may be entered by another worker or be gone.
@@ -215,7 +226,7 @@ passage begin_yield() noexcept {
   arrive(this_workers_self());
   return {};
 #else
-  depart(*w, self, hand_over(*w, self, to), false);
+  depart(*w, self, hand_over(*w, self, to, false), false);
   meet_control_words(self.at, to->at);
   return {&self.at.sp, to->at.sp};
 #endif

@@ -110,8 +110,10 @@ inline void yield() {
   }
 #endif
 }
-/// The name given when it was made; empty if none, or on a foreign thread.
+/// The name given when it was made, or since; empty if none, or on a foreign thread.
 std::string name();
+/// Names the calling fiber anew, for messages, pictures and debuggers; 47 bytes are kept. Nothing on a foreign thread.
+void set_name(std::string_view name) noexcept;
 /// The calling fiber's `fiber::id`; 0 on a foreign thread.
 std::uint64_t id() noexcept;
 

@@ -156,6 +156,7 @@ void begin(future_state_base& state, void (*perform)(future_state_base&) noexcep
     return;
   }
   ::new (s.closure) start(std::move(body));
+  // address: says who it is, as `this_context` does
   state.produced_by(reinterpret_cast<std::uintptr_t>(s.self)); // before it can end
   launch(s.self, run_body<start>);
   let_go(s.self);

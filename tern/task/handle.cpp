@@ -3,7 +3,9 @@
 /// What users do with fibers: make, join, sleep, keep their own variables.
 #include <tern/task/fiber.hpp>
 
+#include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <exception>
 #include <new>
 #include <string>
@@ -13,6 +15,7 @@
 #include <tern/base/log.hpp>
 #include <tern/task/detail/core.hpp>
 #include <tern/task/detail/locals.hpp>
+#include <tern/task/detail/tracing.hpp>
 
 namespace tern {
 namespace detail {
@@ -23,6 +26,7 @@ void register_joiner(fiber* joiner, void* target) {
   auto* f = static_cast<fiber*>(target);
   std::uintptr_t expected = fiber::alone;
   // release: who ends `f` enters our stack; acquire: it has ended, and what it did is ours to read.
+  // address: says whom to wake
   if (!f->joiner.compare_exchange_strong(expected, reinterpret_cast<std::uintptr_t>(joiner), std::memory_order_acq_rel))
     joiner->home->ready(joiner);
 }
@@ -49,6 +53,7 @@ void wait_for_end(fiber* f) {
   }
   waiter self({wait_kind::join, f, &f->me});
   std::uintptr_t expected = fiber::alone;
+  // address: says whom to wake
   if (f->joiner.compare_exchange_strong(expected, reinterpret_cast<std::uintptr_t>(&self) | fiber::thread_bit,
                                         std::memory_order_acq_rel))
     self.sleep();
@@ -216,7 +221,7 @@ void fiber::end() noexcept {
   if (!self_) return;
   request_stop();
   const std::string called = self_->called();
-  if (reinterpret_cast<std::uintptr_t>(self_) == detail::this_context()) {
+  if (reinterpret_cast<std::uintptr_t>(self_) == detail::this_context()) { // address: is it the same one?
     log_error("fiber " + called + " destroyed its own handle: it is detached");
     detail::let_go(std::exchange(self_, nullptr));
     return;
@@ -228,6 +233,19 @@ void fiber::end() noexcept {
   } catch (...) {
     log_error("fiber " + called + ", joined by its handle's destructor, had thrown");
   }
+}
+
+void this_fiber::set_name(std::string_view name) noexcept {
+  detail::worker* w = detail::this_worker();
+  if (!w || !w->running) return;
+  detail::fiber* const f = w->running;
+  const std::size_t n = std::min(name.size(), sizeof f->name - 1);
+  std::memcpy(f->name, name.data(), n);
+  f->name[n] = 0;
+  detail::tsan::name_fiber(f->tsan_fiber, f->name);
+  f->trace_name = 0;
+  if ((f->attention & detail::attention::inside) != 0) [[unlikely]]
+    detail::trace_enters(*f);
 }
 
 std::string this_fiber::name() {

@@ -37,6 +37,7 @@ void handle(int number, siginfo_t* info, void* context) {
   const fiber* f = w ? static_cast<fiber*>(w->running) : nullptr;
   if (f) {
     // How far a frame can reach beyond the stack before it meets somebody else's memory.
+    // address: only the distance from the stack's end counts
     const auto at = reinterpret_cast<std::uintptr_t>(info->si_addr), low = reinterpret_cast<std::uintptr_t>(f->low);
     if (at < low + 256 && low - at <= stack_pool::guard_bytes) say_overflow(*f);
   }

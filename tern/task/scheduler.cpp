@@ -16,7 +16,9 @@
 #include <tern/task/detail/locals.hpp>
 #include <tern/task/detail/registry.hpp>
 #include <tern/task/detail/sanitizer.hpp>
+#include <tern/task/detail/tracing.hpp>
 #include <tern/task/sim.hpp>
+#include <tern/trace/trace.hpp>
 
 namespace tern {
 namespace detail {
@@ -27,9 +29,10 @@ constexpr int steps_in_a_row = 64; // fibers that are entered one from another b
 } // namespace
 
 scheduler_core::scheduler_core(scheduler::settings s)
-    : cfg(std::move(s)), barrier(asymmetric_barrier::available(cfg.membarrier)),
-      stacks(this, cfg.stack_bytes, cfg.guard), engine(cfg.simulation ? &cfg.simulation->inside() : nullptr),
-      outside_pool(this, -1, barrier.usable()) {
+    : cfg(std::move(s)), watched(cfg.observer || trace::on()), barrier(asymmetric_barrier::available(cfg.membarrier)),
+      engine(cfg.simulation ? &cfg.simulation->inside() : nullptr),
+      own_stacks(engine ? nullptr : std::make_unique<stack_pool>(this, cfg.stack_bytes, cfg.guard)),
+      stacks(engine ? engine->stacks(cfg.stack_bytes, cfg.guard) : *own_stacks) {
   for (int i = 0; i < cfg.workers; ++i) workers.push_back(std::make_unique<worker>(this, i, barrier.usable()));
   for (auto& w : workers) {
     w->prepared.resize(workers.size());
@@ -41,6 +44,10 @@ scheduler_core::scheduler_core(scheduler::settings s)
     w->random = 2463534242u + 7919u * static_cast<unsigned>(w->index);
   }
   register_core(*this);
+  if (engine)
+    engine->attach(*this);
+  else
+    for (auto& w : workers) w->alarms.wheel = std::make_unique<timer_wheel>();
   spin = cfg.spin;
   if (cfg.spin.count() < 0) spin = std::chrono::microseconds(cfg.workers > 1 && cfg.workers <= usable_cpus() ? 50 : 0);
 }
@@ -60,6 +67,13 @@ scheduler_core::~scheduler_core() {
     if (f->locals) destroy_locals(*f);
     if (f->heap_closure) ::operator delete(f->closure);
   }
+  if (engine) // the stacks are not ours
+    while (simulated) {
+      simulated->heap_closure = false;
+      simulated->runner = false;
+      asan::forget(simulated->low, simulated->size);
+      recycle(simulated);
+    }
   // What never began.
   tasklet* none[1];
   const auto drop = [](runnable* x) {
@@ -71,7 +85,7 @@ scheduler_core::~scheduler_core() {
            drop(w->box.take_public(fiber_box::all))) {
     }
   for (runnable* x = nullptr; outside.take(x, none, 1) > 0 || x; x = nullptr) drop(x);
-  if (engine) engine->drop(*this);
+  if (engine) engine->detach(*this);
   unregister_core(*this);
 }
 
@@ -90,7 +104,7 @@ seed scheduler_core::sow(std::size_t bytes, std::size_t alignment, const fiber_o
   if (w && w->home != this) w = nullptr;
   const bool usual = options.worker == -1 && options.stack_bytes == 0;
   const std::uint8_t stack_class = usual ? std::uint8_t{0} : checked(options, made);
-  fiber* f = take_stack(w, stack_class);
+  fiber* f = engine ? take_simulated(stack_class) : take_stack(w, stack_class);
   f->body = nullptr;
   f->joiner.store(fiber::alone, std::memory_order_relaxed);
   f->level = static_cast<std::uint8_t>(options.priority);
@@ -152,14 +166,36 @@ fiber* scheduler_core::take_stack(worker* w, std::uint8_t stack_class) {
       tsan::destroy_fiber(idle->tsan_fiber); // its record of calls would be wrong
       idle->tsan_fiber = tsan::create_fiber();
       idle->runner = false;
+      trace_forgets(*idle);
       recycle(idle);
     }
   }
 }
 
+// Thousands of schedulers take turns on one thread: what the last one has used is warm for the next.
+fiber* scheduler_core::take_simulated(std::uint8_t stack_class) {
+  fiber* f = stack_class == 0 ? stacks.take_here() : stacks.take(stack_class);
+  f->home = this;
+  trace_forgets(*f); // it may not have ended
+  f->older = simulated;
+  f->newer = nullptr;
+  if (simulated) simulated->newer = f;
+  simulated = f;
+  return f;
+}
+
+bool scheduler_core::keeps_list() const noexcept { return engine && engine->on_this_thread(); }
+
 void scheduler_core::recycle(fiber* f) noexcept {
   constexpr unsigned most = 128; // of one worker
   f->id.store(0, std::memory_order_relaxed);
+  if (engine) [[unlikely]] {
+    (f->newer ? f->newer->older : simulated) = f->older;
+    if (f->older) f->older->newer = f->newer;
+    f->next = nullptr;
+    f->stack_class == 0 ? stacks.give_here(f) : stacks.give(f);
+    return;
+  }
   worker* w = this_worker();
   if (!w || w->home != this || f->stack_class != 0) {
     f->next = nullptr;
@@ -314,13 +350,12 @@ void scheduler_core::plan_victims() {
   }
 }
 
-std::size_t scheduler_core::run(unique_function<void()> main, const std::source_location& made) {
+void scheduler_core::begin_run(unique_function<void()> main, const std::source_location& made) {
   {
     std::lock_guard hold(registry);
     if (std::exchange(started, true))
       throw error(errc::invalid_state, "scheduler::run was called twice", "make a new scheduler for another run");
   }
-  if (engine) engine->expect_free();
   plan_victims();
   spawn(
       [this, body = std::move(main)]() mutable {
@@ -333,10 +368,17 @@ std::size_t scheduler_core::run(unique_function<void()> main, const std::source_
         stopping.store(true, std::memory_order_seq_cst);
       },
       {.name = "main"}, made);
+}
+
+std::size_t scheduler_core::run(unique_function<void()> main, const std::source_location& made) {
   if (engine) {
-    engine->run(*this);
+    engine->expect_free();
+    begin_run(std::move(main), made);
+    scheduler_core* const alone[] = {this};
+    engine->run(alone);
     return conclude();
   }
+  begin_run(std::move(main), made);
   std::vector<std::thread> threads;
   const auto dress = [this](int index) {
     const auto i = static_cast<std::size_t>(index);

@@ -122,6 +122,7 @@ public:
     stack_guard guard = stack_guard::automatic; ///< for tests and old kernels
     /// Run in this simulation instead of on threads (sim.hpp); must outlive the scheduler.
     sim::simulation* simulation = nullptr;
+    int trace_rank = 0; ///< under which its workers stand in a trace that is being recorded when it is made
   };
 
   /// Starts nothing yet. \throws error(invalid_argument) for workers < 1.

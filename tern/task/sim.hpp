@@ -23,10 +23,18 @@
 /// (`simulation::surprises`); announce those that are meant with `outside_world`.
 
 #include <cstdint>
-#include <functional>
+#include <exception>
 #include <memory>
+#include <source_location>
+#include <span>
 #include <string>
 #include <vector>
+
+#include <tern/base/unique_function.hpp>
+
+namespace tern {
+class scheduler;
+}
 
 namespace tern::sim {
 
@@ -44,13 +52,26 @@ struct settings {
   bool watch_blocking = true;
 };
 
-/// A world with its own time. One scheduler at a time; used by one thread.
+/// A world with its own time. One scheduler at a time, or several together; used by one thread.
 class simulation {
 public:
+  /// A scheduler of this simulation, and its main function.
+  struct member {
+    scheduler* who = nullptr;
+    unique_function<void()> main;
+  };
+
   explicit simulation(settings = {});
   ~simulation();
   simulation(const simulation&) = delete;
   simulation& operator=(const simulation&) = delete;
+
+  /// Runs several schedulers at once, as scheduler::run would run each, until nothing can happen any more in any of
+  /// them. \return for each what scheduler::run would have thrown: error(deadlock) if its main still waits; null if it
+  /// is well. \throws error(invalid_argument) for one that is not in this simulation, error(invalid_state) if one runs
+  /// already.
+  std::vector<std::exception_ptr> run(std::span<member> all,
+                                      std::source_location made = std::source_location::current());
 
   std::uint64_t seed() const noexcept;
   /// The latest of the workers' clocks.

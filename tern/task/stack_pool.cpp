@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <tern/base/error.hpp>
+#include <tern/trace/trace.hpp>
 
 namespace tern::detail {
 namespace {
@@ -52,7 +53,7 @@ stack_guard best_guard() {
 
 stack_pool::stack_pool(scheduler_core* home, std::size_t stack_bytes, stack_guard guard)
     : home_(home), page_(static_cast<std::size_t>(sysconf(_SC_PAGESIZE))),
-      guard_(guard == stack_guard::automatic ? best_guard() : guard) {
+      guard_(guard == stack_guard::automatic ? best_guard() : guard), traced_(trace::on()) {
   classes_[0].usable = round_up(std::max(stack_bytes, least_bytes), page_);
   for (std::size_t i = 1; i < classes_.size(); ++i) classes_[i].usable = std::size_t{1} << i;
 }
@@ -82,6 +83,7 @@ std::uint8_t stack_pool::class_of(std::size_t stack_bytes) const {
 // Stacks of one size would have their busiest addresses in the same few sets of the cache.
 fiber* stack_pool::mapping::fiber_at(std::size_t i) const noexcept {
   std::byte* end = base + (i + 1) * slot - sizeof(fiber) - i % colours * 64;
+  // address: alignment, which is the same wherever the mapping lies
   return reinterpret_cast<fiber*>(reinterpret_cast<std::uintptr_t>(end) & ~std::uintptr_t{alignof(fiber) - 1});
 }
 
@@ -128,6 +130,8 @@ fiber* stack_pool::carve(std::uint8_t stack_class) {
   std::byte* low = m.base + m.carved * m.slot + guard_bytes;
   auto* f = ::new (static_cast<void*>(m.fiber_at(m.carved))) fiber;
   f->guard = protect(low);
+  f->attention = static_cast<std::uint8_t>((f->guard == guard_kind::canary ? attention::canary : 0) |
+                                           (traced_ ? attention::traced : 0));
   f->home = home_;
   f->stack_class = stack_class;
   f->low = low;

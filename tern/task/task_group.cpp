@@ -49,7 +49,8 @@ task_group::outside_pool::outside_pool(group_state& g) : group_(g), worker_(deta
 tasklet* task_group::outside_pool::allocate(int kind) const {
   if (worker_) return worker_->allocate(kind);
   std::lock_guard hold(core_->outside_pool_lock);
-  return core_->outside_pool.allocate(kind);
+  if (!core_->outside_pool) core_->outside_pool = std::make_unique<detail::worker>(core_, -1, core_->barrier.usable());
+  return core_->outside_pool->allocate(kind);
 }
 
 void task_group::outside_pool::submit(tasklet* t) const {

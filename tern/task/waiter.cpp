@@ -30,8 +30,10 @@ void spin_lock::back_off(int tries) noexcept {
 
 std::uintptr_t this_context() noexcept {
   const worker* w = this_worker();
+  // address: says who it is; contexts are compared for being the same only
   if (w && w->running) return reinterpret_cast<std::uintptr_t>(static_cast<fiber*>(w->running));
   static thread_local char here; // not inside a fiber, so nothing switches below
+  // address: as above
   return reinterpret_cast<std::uintptr_t>(&here) | 1;
 }
 
@@ -79,8 +81,9 @@ struct waiter::limits : timer {
       where->home->timers.fetch_add(1, std::memory_order_relaxed);
       {
         std::lock_guard hold(where->alarms.guard);
-        where->alarms.wheel.add(*this);
-        where->alarms.next.store(where->alarms.wheel.next(), std::memory_order_relaxed);
+        if (!where->alarms.wheel) where->alarms.wheel = std::make_unique<timer_wheel>();
+        where->alarms.wheel->add(*this);
+        where->alarms.next.store(where->alarms.wheel->next(), std::memory_order_relaxed);
       }
       where->home->alarm_set(deadline);
     }
@@ -96,8 +99,8 @@ struct waiter::limits : timer {
     if (!where) return;
     std::lock_guard hold(where->alarms.guard); // waits for the firing
     if (!armed) return;
-    where->alarms.wheel.remove(*this);
-    where->alarms.next.store(where->alarms.wheel.next(), std::memory_order_relaxed);
+    where->alarms.wheel->remove(*this);
+    where->alarms.next.store(where->alarms.wheel->next(), std::memory_order_relaxed);
     where->home->timers.fetch_sub(1, std::memory_order_relaxed);
   }
 
@@ -120,12 +123,12 @@ bool scheduler_core::ring(worker& whose, std::int64_t time) noexcept {
   if (a.next.load(std::memory_order_relaxed) > time) return false;
   std::lock_guard hold(a.guard);
   int fired = 0;
-  for (timer* t = a.wheel.advance(time); t; ++fired) {
+  for (timer* t = a.wheel->advance(time); t; ++fired) {
     timer* const next = t->next;
     static_cast<waiter::limits*>(t)->self.give_up(waiter::expired); // under the guard: see disarm
     t = next;
   }
-  a.next.store(a.wheel.next(), std::memory_order_relaxed);
+  a.next.store(a.wheel->next(), std::memory_order_relaxed);
   timers.fetch_sub(fired, std::memory_order_relaxed);
   return fired > 0;
 }

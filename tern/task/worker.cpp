@@ -13,6 +13,7 @@
 #include <tern/task/detail/engine.hpp>
 #include <tern/task/detail/registry.hpp>
 #include <tern/task/detail/sanitizer.hpp>
+#include <tern/task/detail/tracing.hpp>
 #include <tern/task/fiber.hpp>
 
 namespace tern::detail {
@@ -119,7 +120,10 @@ void worker_base::unpop(tasklet* t) noexcept {
 void scheduler_core::run_fiber(worker& w, runnable* x) {
   fiber* f = x->is_fiber ? static_cast<fiber*>(x) : begin(w, static_cast<pending_fiber*>(x));
   if (!f) return;
-  observe(w, worker_event::fiber_begin);
+  if (watched) [[unlikely]] {
+    tell(w, worker_event::fiber_begin, 0);
+    if ((f->attention & attention::traced) != 0) trace_enters(*f);
+  }
   w.entered.store(w.entered.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   enter(w, *f);
   observe(w, worker_event::fiber_end);
@@ -499,6 +503,7 @@ void scheduler_core::linger(const worker& w, unsigned call, int looks) const noe
 void scheduler_core::work(worker& w) {
   worker* const outer = this_worker(); // of a run that this one is nested in
   start_thread(w);
+  trace_begins(w, outer);
   const overflow_watch watch;
   double until = 0;
   bool rested = false; // since it last found something
@@ -528,6 +533,7 @@ void scheduler_core::work(worker& w) {
     until = w.roused ? steady_seconds() + std::chrono::duration<double>(spin).count() : 0;
   }
   set_this_worker(outer);
+  trace_ends(outer);
 }
 
 } // namespace tern::detail

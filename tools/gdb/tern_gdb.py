@@ -221,8 +221,8 @@ class Scheduler:
         self.workers = len(workers)
         self.boxes = {int(w["box"].address): int(w["index"]) for w in workers}
         self.fibers, self.lost = [], 0
-        size, id_at, me_at = process.fiber.size, process.fiber.at["id"], process.fiber.at["me"]
-        for m in elements(core["stacks"]["mappings_"]):
+        size, id_at, me_at, home_at = process.fiber.size, *(process.fiber.at[f] for f in ("id", "me", "home"))
+        for m in elements(core["stacks"].referenced_value()["mappings_"]):
             base, slot = int(m["base"]), int(m["slot"])
             for i in range(int(m["carved"])):
                 address = (base + (i + 1) * slot - size - i % COLOURS * 64) & ~(ALIGNMENT - 1)
@@ -234,7 +234,8 @@ class Scheduler:
                 if me != address:
                     raise gdb.GdbError(f"there is no fiber at {address:#x}: this tern_gdb.py is of another version than the "
                                        "program's libtern_task")
-                if struct.unpack_from("<Q", raw, id_at)[0] != 0:
+                home = struct.unpack_from("<Q", raw, home_at)[0]  # simulated schedulers share their stacks
+                if home == int(core.address) and struct.unpack_from("<Q", raw, id_at)[0] != 0:
                     self.fibers.append(Fiber(process, self, address, raw))
         self.fibers.sort(key=lambda f: f.id)
         running = {int(w["running"]): int(w["index"]) for w in workers if int(w["running"])}

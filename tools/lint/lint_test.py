@@ -9,6 +9,7 @@ import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import addresses  # noqa: E402
 import common  # noqa: E402
 import format  # noqa: E402
 import headers  # noqa: E402
@@ -82,6 +83,101 @@ class Layers(Tree):
         self.assertEqual(layers.touched(["apps/mesh/mesh.cpp"]), {"mesh"})
         self.assertEqual(layers.touched(["tools/tern/run.cpp", "tools/lint/text.py"]), {"tool"})
         self.assertEqual(layers.touched(["CMakeLists.txt"]), set(layers.GRAPH))
+
+
+class Addresses(Tree):
+    def lines(self, *code: str) -> list[int]:
+        self.write("tern/task/a.cpp", "\n".join(code) + "\n")
+        found = self.found(addresses.check)
+        self.assertEqual({(name, rule) for name, _, rule in found} - {("tern/task/a.cpp", "address")}, set())
+        return [line for _, line, _ in found]
+
+    def test_containers(self):
+        self.assertEqual(self.lines(
+            "std::map<const fiber*, int> a;",
+            "std::unordered_set<std::pair<int, void*>> b;",
+            "std::set<std::shared_ptr<node>> c;",
+            "std::multimap<std::uintptr_t, std::string> d;",
+            "std::map<std::thread::id, int> e;",
+            "std::set<",
+            "    fiber*> f;",
+            "std::map<fiber*, int, std::less<>> g;",
+            "auto h = std::hash<const void*>{}(p);",
+            "bool i = std::less<fiber*>()(p, q);",
+            "std::priority_queue<fiber*> j;",
+            "using handle = fiber*;",
+            "std::unordered_map<handle, int> k;"), [1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 13])
+
+    def test_containers_with_other_keys(self):
+        self.assertEqual(self.lines(
+            "#include <map>",
+            "std::map<std::string, fiber*, std::less<>> a;",
+            "std::unordered_map<std::uint64_t, std::unique_ptr<fiber>> b;",
+            "std::set<fiber*, by_id> c;",
+            "std::unordered_map<object_id, int, std::hash<object_id>> d;",
+            "template <class K> struct codec<std::set<K, Less, Allocator>> : set_codec<K> {};",
+            "std::vector<fiber*> e; // std::set<fiber*>",
+            'auto f = "std::set<fiber*> \\" std::less<int*>", g = R"(std::hash<int*>)";',
+            "std::map<int, int> h; /* std::set<fiber*>",
+            "std::set<fiber*> */ auto i = 1'000, j = 2'000;"), [])
+
+    def test_sorts(self):
+        self.assertEqual(self.lines(
+            "std::vector<fiber*> all;",
+            "std::vector<int> numbers;",
+            "std::sort(all.begin(), all.end());",
+            "std::ranges::sort(all);",
+            "std::stable_sort(all.begin(), all.end(), std::greater<>());",
+            "std::sort(all.begin(), all.end(), [](auto* a, auto* b) { return a < b; });",
+            "std::sort(all.begin(), all.end(), [](auto* a, auto* b) { return a->id < b->id; });",
+            "std::ranges::sort(all, {}, &fiber::id);",
+            "std::ranges::sort(all, by_id);",
+            "std::sort(numbers.begin(), numbers.end());",
+            "std::nth_element(all.begin(), middle, all.end());",
+            "bool less = &a < &b;"), [3, 4, 5, 6, 11, 12])
+
+    def test_numbers(self):
+        self.assertEqual(self.lines(
+            "using word = std::uintptr_t;",
+            "auto a = reinterpret_cast<std::uintptr_t>(p) % 16;",
+            "auto b = (uintptr_t)p;",
+            "auto c = reinterpret_cast<word>(p);",
+            "auto d = std::bit_cast<std::uintptr_t>(p);",
+            "auto e = reinterpret_cast<std::size_t>(&here);",
+            "std::uintptr_t f(std::uintptr_t);",
+            "auto g = reinterpret_cast<std::uintptr_t*>(p), h = sizeof(std::uintptr_t) + 1;",
+            "auto i = std::bit_cast<std::uint64_t>(1.0), j = word{1};"), [2, 3, 4, 5, 6])
+
+    def test_what_the_machine_says(self):
+        self.assertEqual(self.lines(
+            "std::random_device a;",
+            "auto b = std::chrono::system_clock::now();",
+            "auto c = time(nullptr), d = std::time(0);",
+            "int e = std::rand() + rand();",
+            "std::mt19937 f(getpid());",
+            "auto g = std::hash<std::thread::id>{}(std::this_thread::get_id());",
+            "auto h = world.time(0), i = own::time(nullptr), j = operand(1);",
+            "process_vm_readv(getpid(), to); bool k = std::this_thread::get_id() == owner;"), [1, 2, 3, 4, 5, 6, 6])
+
+    def test_exempt(self):
+        self.assertEqual(self.lines(
+            "auto a = (uintptr_t)p; // address: alignment",
+            "auto b = (uintptr_t)p;",
+            "// address: only the distance counts,",
+            "// wherever the stack lies",
+            "std::set<fiber*> c;",
+            "// address: too far away",
+            "",
+            "std::random_device d;",
+            "auto e = std::rand(); // address:",
+            "// the address: no word of this",
+            "auto f = std::rand();"), [2, 8, 9, 11])
+        self.assertIn("without a reason", addresses.check(self.root)[2].message)
+
+    def test_not_in_tests_and_not_elsewhere(self):
+        for name in ("tern/task/a_test.cpp", "tern/task/a_test.hpp", "tests/a.cpp", "bench/b.cpp"):
+            self.write(name, "std::set<int*> a;\n")
+        self.assertEqual(self.found(addresses.check), [])
 
 
 class Headers(Tree):

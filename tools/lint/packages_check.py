@@ -14,6 +14,8 @@ INCLUDES = {
     "boost/context/": ("libboost-context-dev",),
     "boost/fiber/": ("libboost-fiber-dev",),
     "boost/": ("libcgal-dev",),  # depends on libboost-dev
+    "dwarf.h": ("libdw-dev",),
+    "elfutils/": ("libdw-dev",),
     "hwloc.h": ("libhwloc-dev",),
     "hwloc/": ("libhwloc-dev",),
     "spdlog/": ("libspdlog-dev",),
@@ -54,7 +56,7 @@ CMAKE_PACKAGES = {
     "tern": (),
 }
 PKG_CONFIG = {
-    "hwloc": ("libhwloc-dev",), "cairo": ("libcairo2-dev",), "ompi": ("libopenmpi-dev",), "ompi-c": ("libopenmpi-dev",),
+    "hwloc": ("libhwloc-dev",), "libdw": ("libdw-dev",), "cairo": ("libcairo2-dev",), "ompi": ("libopenmpi-dev",), "ompi-c": ("libopenmpi-dev",),
     "ompi-cxx": ("libopenmpi-dev",), "mpich": ("libmpich-dev",), "gmp": ("libgmp-dev",), "mpfr": ("libmpfr-dev",),
     "libpng": ("libpng-dev",), "tern": (),
 }

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 
+import addresses
 import common
 import docs
 import format
@@ -16,8 +17,8 @@ import layers
 import packages_check
 import text
 
-LINTS = {"layers": layers.check, "text": text.check, "packages": packages_check.check, "format": format.check,
-         "headers": headers.check, "docs": docs.check}
+LINTS = {"layers": layers.check, "addresses": addresses.check, "text": text.check, "packages": packages_check.check,
+         "format": format.check, "headers": headers.check, "docs": docs.check}
 
 
 def main() -> int:

@@ -16,5 +16,6 @@ namespace tern::tool {
 void add_run(CLI::App& app, const std::vector<std::string>& program, int& code);
 void add_info(CLI::App& app, int& code);
 void add_bench(CLI::App& app, int& code);
+void add_trace(CLI::App& app, int& code);
 
 } // namespace tern::tool

@@ -29,14 +29,17 @@ int main(int argc, char** argv) {
              "  tern run --gdb 1 -n 2 -- ./app          with rank 1 under the debugger\n"
              "  tern info                               what Tern finds on this machine\n"
              "  tern bench                              compare Tern with its rivals\n"
+             "  tern trace run.json                     the trace of a job that was killed\n"
              "`tern SUBCOMMAND --help` tells more.");
   add_run(app, program, code);
   add_info(app, code);
   add_bench(app, code);
+  add_trace(app, code);
   const auto known =
       app.get_subcommands([&](const CLI::App* sub) { return sub->check_name(arguments.empty() ? "" : arguments[0]); });
   if (!arguments.empty() && !arguments[0].starts_with('-') && known.empty()) {
-    std::fprintf(stderr, "tern: there is no subcommand \"%s\"; there are run, info and bench\n", arguments[0].c_str());
+    std::fprintf(stderr, "tern: there is no subcommand \"%s\"; there are run, info, bench and trace\n",
+                 arguments[0].c_str());
     return 2;
   }
   try {

@@ -20,6 +20,9 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <tern/trace/recorder.hpp>
+#include <tern/trace/trace.hpp>
+
 using namespace std::chrono_literals;
 
 namespace {
@@ -86,6 +89,23 @@ TEST(help, version_and_examples) {
   EXPECT_TRUE(has(run({"run", "--help"}).out, "--transport"));
 }
 
+TEST(trace, is_made_of_what_is_left_of_a_job) {
+  const temporary in;
+  {
+    const tern::trace::recorder r({.folder = in / "t.json.parts", .ranks = 2});
+    tern::trace::instant("here");
+  }
+  const auto done = run({"trace", in / "t.json"});
+  EXPECT_EQ(done.code, 0) << done.all();
+  EXPECT_TRUE(has(done.out, "1 event in ")) << done.out;
+  EXPECT_TRUE(has(done.out, "missing: rank 1: nothing was recorded")) << done.out;
+  std::ifstream file(in / "t.json");
+  EXPECT_TRUE(nlohmann::json::parse(file).is_array());
+  EXPECT_EQ(run({"trace", in / "t.json.parts", "-o", in / "other.json", "--remove"}).code, 0);
+  EXPECT_TRUE(fs::exists(in / "other.json"));
+  EXPECT_FALSE(fs::exists(in / "t.json.parts"));
+}
+
 TEST(usage, errors_are_one_clear_line) {
   const struct {
     strings arguments;
@@ -94,6 +114,11 @@ TEST(usage, errors_are_one_clear_line) {
   } cases[] = {
       {{}, 2, "subcommand is required"},
       {{"fly"}, 2, "no subcommand \"fly\""},
+      {{"trace"}, 2, "FILE is required"},
+      {{"trace", "no-such-trace"}, 2, "neither no-such-trace nor a folder no-such-trace.parts"},
+      {{"trace", "/etc/passwd"}, 2, "there is no folder /etc/passwd.parts"},
+      {{"trace", "/etc"}, 2, "say with -o where"},
+      {{"trace", "/etc", "-o", "no-such-folder/t.json"}, 1, "there are no parts of a trace in /etc"},
       {{"run", "-n", "0", "--", "true"}, 2, "from 1 to 100000"},
       {{"run", "-n", "-3", "--", "true"}, 2, "from 1 to 100000"},
       {{"run", "-n", "100001", "--", "true"}, 2, "from 1 to 100000"},

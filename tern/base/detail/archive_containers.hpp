@@ -199,6 +199,7 @@ template <class C> struct sequence_codec {
                   std::is_default_constructible_v<T>) {
       const std::size_t n = ar.read_length(sizeof(T));
       const std::byte* source = ar.take(n * sizeof(T));
+      // address: whether it fits; both ways give the same elements
       if (reinterpret_cast<std::uintptr_t>(source) % alignof(T) == 0) {
         const T* first = reinterpret_cast<const T*>(source);
         x.assign(first, first + n); // one copy; `resize` would first fill with zeros

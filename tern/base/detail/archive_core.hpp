@@ -62,6 +62,7 @@ private:
     std::shared_ptr<const void> alive; // or a temporary's address might be used again
     bool finished;
   };
+  // address: only looked up, never gone through; the numbers are in the order of saving
   std::map<std::pair<const void*, std::type_index>, std::uint32_t> ids_;
   std::vector<known> objects_;
 };
@@ -90,6 +91,7 @@ template <class Archive> class nesting {
 public:
   explicit nesting(archive_base<Archive>& ar) : depth_(ar.depth_) {
     // Counting levels alone would not do: a level's frames are as large as the user's class makes them.
+    // address: only the distance within one stack counts, wherever the stack lies
     const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
     if (depth_ == 0) ar.stack_ = here;
     const std::uintptr_t used = ar.stack_ > here ? ar.stack_ - here : here - ar.stack_;

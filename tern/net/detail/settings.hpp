@@ -22,6 +22,7 @@ struct job_settings {
   std::optional<double> quota;        ///< CPUs that the container may use, if limited
 };
 
+std::size_t stack_bytes(const options& opts);
 /// \throws error(invalid_option) for an unknown binding.
 job_settings resolve(const options& opts, int host_rank, int host_size);
 

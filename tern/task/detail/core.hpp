@@ -4,6 +4,7 @@
 /// The scheduler's inside. scheduler.cpp has its life and its fibers, worker.cpp what a worker does all day.
 
 #include <atomic>
+#include <chrono>
 #include <deque>
 #include <exception>
 #include <memory>
@@ -16,7 +17,8 @@
 
 namespace tern::sim::detail {
 class engine;
-}
+struct lane;
+} // namespace tern::sim::detail
 
 namespace tern::detail {
 
@@ -88,6 +90,8 @@ struct scheduler_core {
   /// Its memory may be used for another.
   void recycle(fiber* f) noexcept;
   std::size_t run(unique_function<void()> main, const std::source_location& made);
+  /// The first half of `run`: its main fiber is there; the last is `conclude`.
+  void begin_run(unique_function<void()> main, const std::source_location& made);
   std::size_t live_fibers() const noexcept;
 
   // Time (waiter.cpp) -------------------------------------------------------------------------------------------------
@@ -141,25 +145,48 @@ struct scheduler_core {
   bool wake(worker& w) noexcept;
   void wake_all() noexcept;
   void observe(const worker& w, worker_event e, std::uint64_t n = 0) const noexcept {
-    if (cfg.observer) [[unlikely]]
-      cfg.observer->event(w.index, e, n);
+    if (watched) [[unlikely]]
+      tell(w, e, n);
   }
+  /// The observer, and the trace (tracing.cpp).
+  void tell(const worker& w, worker_event e, std::uint64_t n) const noexcept;
 
   /// Calls `f(fiber&)` for all that have begun or are about to and have not ended; other workers may go on meanwhile.
   template <class F> void each_fiber(F&& f) {
+    if (keeps_list()) {
+      for (fiber* x = simulated; x; x = x->older)
+        if (x->id.load(std::memory_order_relaxed) != 0) f(*x);
+      return;
+    }
     stacks.each([&](fiber& x) {
-      if (x.id.load(std::memory_order_relaxed) != 0) f(x);
+      if (x.home == this && x.id.load(std::memory_order_relaxed) != 0) f(x);
+    });
+  }
+  /// The same for one who must not wait for ever, as whoever holds the lock may have crashed. \return whether it was
+  /// done.
+  template <class F> bool each_fiber_within(std::chrono::milliseconds limit, F&& f) {
+    if (keeps_list()) {
+      each_fiber(f);
+      return true;
+    }
+    return stacks.each_within(limit, [&](fiber& x) {
+      if (x.home == this && x.id.load(std::memory_order_relaxed) != 0) f(x);
     });
   }
   std::size_t report_stuck();
   std::size_t conclude();
   fiber* take_stack(worker* w, std::uint8_t stack_class);
+  fiber* take_simulated(std::uint8_t stack_class);
+  /// Is this the simulation's own thread, where the list of fibers stands still?
+  bool keeps_list() const noexcept;
   /// \return the class of its stack.
   std::uint8_t checked(const fiber_options& options, const std::source_location& made) const;
   /// Looks for fibers that wait for each other in a circle. \return what to say of them; empty if there are none. Only
   /// while no fiber runs.
   std::string find_deadlock();
   double waited_seconds(const fiber& f) const noexcept;
+  /// Of a moment of `ticks`. Any thread.
+  double seconds_since(std::int64_t moment) const noexcept;
   /// The calling worker sleeps: if all do, looks for a deadlock, and ends the run if there is one.
   void look_for_deadlock() noexcept;
   /// How often fibers have been entered by the workers themselves.
@@ -172,12 +199,16 @@ struct scheduler_core {
 
   scheduler* owner = nullptr;
   scheduler::settings cfg;
+  const bool watched; // by an observer, or recorded
   const asymmetric_barrier barrier;
-  stack_pool stacks;
+  sim::detail::engine* engine = nullptr;        // of the simulation that this runs in
+  sim::detail::lane* lane = nullptr;            // this scheduler in it
+  const std::unique_ptr<stack_pool> own_stacks; // none in a simulation, whose schedulers share their stacks
+  stack_pool& stacks;
+  fiber* simulated = nullptr; // the newest of this scheduler's fibers in a simulation
   std::vector<std::unique_ptr<worker>> workers;
-  sim::detail::engine* engine = nullptr; // of the simulation that this runs in
-  std::chrono::nanoseconds spin;         // how long to look for work before sleeping
-  int poll_in = 0;                       // worker 0's: turns until the next look at the events
+  std::chrono::nanoseconds spin; // how long to look for work before sleeping
+  int poll_in = 0;               // worker 0's: turns until the next look at the events
 
   // Both change with sequential consistency: see `notify` and `park`.
   alignas(64) std::atomic<int> searching{0}; // awake and without work; includes those that have been roused
@@ -185,7 +216,8 @@ struct scheduler_core {
   // Changes when `notify` finds somebody searching: who searches watches it, and leaves others' queues alone meanwhile.
   alignas(64) std::atomic<unsigned> calls{0};
   alignas(64) outside_queue outside;
-  worker outside_pool; // tasklets for contexts that are no worker, under `outside_pool_lock`; it never runs
+  // Tasklets for contexts that are no worker, under the lock; made when there is one, and never runs.
+  std::unique_ptr<worker> outside_pool;
   spin_lock outside_pool_lock;
 
   // Foreign threads that are in here. What they make ready may end the run before they have left.

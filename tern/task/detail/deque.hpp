@@ -58,7 +58,7 @@ public:
   /// \pre size() <= full_at, or nobody else has pushed since.
   bool push(tasklet* t) noexcept {
     const std::uint16_t b = bottom_.load(std::memory_order_relaxed);
-    slots_[b & mask].store(t, std::memory_order_relaxed); // a thief that copies a stale slot fails at the word
+    slot(b).store(t, std::memory_order_relaxed); // a thief that copies a stale slot fails at the word
     // release: whoever reads this bottom (force) sees the slot and the tasklet.
     bottom_.store(static_cast<std::uint16_t>(b + 1), std::memory_order_release);
     std::atomic_signal_fence(std::memory_order_seq_cst); // the other half of force's barrier: store before load
@@ -73,7 +73,7 @@ public:
     std::atomic_signal_fence(std::memory_order_seq_cst);
     const std::uint64_t v = word_.load(std::memory_order_relaxed);
     sure = static_cast<std::int16_t>(b - split(v)) >= 0 && (v & want_bit) == 0;
-    return slots_[b & mask].load(std::memory_order_relaxed);
+    return slot(b).load(std::memory_order_relaxed);
   }
   /// After `pop_fast` was not sure. `hungry`: some worker is looking for work or asleep; `published` tells whether
   /// thieves got something, who must then be told.
@@ -129,7 +129,10 @@ private:
   const std::uint64_t keep_want_; // want_bit: it is never cleared
   alignas(64) std::atomic<std::uint64_t> word_;
   alignas(64) std::atomic<std::uint16_t> bottom_{0};
-  alignas(64) std::array<std::atomic<tasklet*>, capacity> slots_{};
+  // Not initialised: of a worker that never has a tasklet, and a simulation has thousands of these, no page of it is
+  // touched.
+  alignas(64) tasklet* slots_[capacity];
+  std::atomic_ref<tasklet*> slot(unsigned i) noexcept { return std::atomic_ref<tasklet*>(slots_[i & mask]); }
 };
 
 } // namespace tern::detail

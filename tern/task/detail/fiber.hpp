@@ -64,25 +64,38 @@ struct pending_fiber : runnable {
 
 enum class guard_kind : std::uint8_t { region, page, canary };
 
+/// Why leaving a fiber needs a look: bits of `fiber::attention`, none of them mostly.
+struct attention {
+  static constexpr std::uint8_t canary = 1; ///< its guard is one
+  static constexpr std::uint8_t traced = 2; ///< the trace is told when it is entered and left
+  static constexpr std::uint8_t begun = 4;  ///< and has been told that it began,
+  static constexpr std::uint8_t inside = 8; ///< that it runs,
+  static constexpr std::uint8_t batch = 16; ///< that it is at a batch of tasklets
+};
+
 /// Lies at the upper end of its stack, so that a fiber which does little touches one page.
 struct alignas(64) fiber : runnable, stack_context {
   static constexpr std::uintptr_t alone = 0, detached = 1, done = 2, thread_bit = 4;
   /// Who joins it: a fiber's address, or that of a foreign thread's waiter with `thread_bit`; or one of those above.
   std::atomic<std::uintptr_t> joiner{alone};
-  const std::atomic<std::uintptr_t> me{reinterpret_cast<std::uintptr_t>(this)}; // for wait_reason::owner
+  // address: says who it is and is never ordered; for wait_reason::owner
+  const std::atomic<std::uintptr_t> me{reinterpret_cast<std::uintptr_t>(this)};
   fiber_body body = nullptr;
   void* closure = nullptr;
   scheduler_core* home = nullptr;
   group_state* group = nullptr; // a runner, which runs tasklets: the group whose tasklets it is at; else null
   local_table* locals = nullptr;
   std::exception_ptr failed;
-  std::atomic<std::uint64_t> id{0}; // 0: not in use
+  fiber *older = nullptr, *newer = nullptr; // in a simulation: of the same scheduler
+  std::atomic<std::uint64_t> id{0};         // 0: not in use
   bool runner = false;
   bool heap_closure = false;
   guard_kind guard = guard_kind::region;
   std::uint8_t stack_class = 0;
   // For dumps and deadlocks; written by whoever runs on this stack, read by anybody.
   std::atomic<wait_kind> waits{wait_kind::none};
+  std::uint8_t attention = 0;   // by whoever runs it
+  std::uint32_t trace_name = 0; // its name's number in the trace; 0: not looked up
   std::atomic<const void*> waits_for{nullptr};
   std::atomic<const std::atomic<std::uintptr_t>*> waits_on{nullptr};
   std::atomic<std::int64_t> waits_since{0};

@@ -6,10 +6,12 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <tern/task/detail/fiber.hpp>
@@ -24,6 +26,7 @@ public:
   static constexpr std::size_t least_bytes = std::size_t{16} * 1024;
   static constexpr std::size_t most_bytes = std::size_t{1} << 36;
 
+  /// \param home of its fibers; null: whoever takes one says so.
   stack_pool(scheduler_core* home, std::size_t stack_bytes, stack_guard guard);
   ~stack_pool();
   stack_pool(const stack_pool&) = delete;
@@ -42,6 +45,29 @@ public:
     std::lock_guard hold(lock_);
     for (const auto& m : mappings_)
       for (std::size_t i = 0; i < m.carved; ++i) f(*m.fiber_at(i));
+  }
+  /// The same, unless the lock cannot be had within `limit`. \return whether it was done.
+  template <class F> bool each_within(std::chrono::milliseconds limit, F&& f) {
+    const auto until = std::chrono::steady_clock::now() + limit;
+    while (!lock_.try_lock()) {
+      if (std::chrono::steady_clock::now() > until) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    std::lock_guard hold(lock_, std::adopt_lock);
+    for (const auto& m : mappings_)
+      for (std::size_t i = 0; i < m.carved; ++i) f(*m.fiber_at(i));
+    return true;
+  }
+  /// For a pool that one thread alone takes from and gives to: stacks of class 0, without the lock.
+  fiber* take_here() {
+    if (!spare_) return take(0);
+    fiber* f = spare_;
+    spare_ = static_cast<fiber*>(f->next);
+    return f;
+  }
+  void give_here(fiber* f) noexcept {
+    f->next = spare_;
+    spare_ = f;
   }
   std::size_t made() const noexcept { return made_.load(std::memory_order_relaxed); }
   std::size_t usable_bytes() const noexcept { return classes_[0].usable; }
@@ -69,10 +95,12 @@ private:
   scheduler_core* const home_;
   const std::size_t page_;
   stack_guard guard_;
+  const bool traced_; // fibers are told to the trace
   std::mutex lock_;
   std::array<size_class, 40> classes_;
   std::vector<mapping> mappings_;
   std::atomic<std::size_t> made_{0};
+  fiber* spare_ = nullptr;  // see take_here
   std::size_t guarded_ = 0; // by mprotect
 };
 

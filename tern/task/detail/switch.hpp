@@ -102,6 +102,7 @@ inline void inherit_control_words(switch_point& p) noexcept { read_control_words
 
 /// Makes the first switch to `point` call `Entry()`, which never returns, on the stack that ends at `top`.
 template <void (*Entry)()> void prepare_stack(switch_point& point, void* top, std::size_t) noexcept {
+  // address: alignment, which is the same wherever the stack lies
   auto** sp = reinterpret_cast<void**>(reinterpret_cast<std::uintptr_t>(top) & ~std::uintptr_t{15});
 #if defined(__x86_64__)
   *--sp = nullptr; // where a call would have left its return address: the last frame, for debuggers

@@ -90,6 +90,7 @@ struct slab {
   slab* older;
 };
 inline slab* slab_of(tasklet* t) noexcept {
+  // address: the way to the head of the slab that it lies in
   return reinterpret_cast<slab*>(reinterpret_cast<std::uintptr_t>(t) & ~(slab_bytes - 1));
 }
 
@@ -98,6 +99,7 @@ struct worker_head {
   std::uintptr_t stack_low = 0;
   std::size_t stack_size = 0; // 0: no fiber runs
   /// Is the object on that stack?
+  // address: inside or outside is the same wherever the stack lies
   bool on_stack(const void* p) const noexcept { return reinterpret_cast<std::uintptr_t>(p) - stack_low < stack_size; }
 };
 

@@ -78,6 +78,8 @@ enum class wait_kind : std::uint8_t {
   other
 };
 
+const char* name_of(wait_kind k) noexcept; ///< "mutex"
+
 /// What somebody waits for, for `dump_fibers` and for finding deadlocks.
 struct wait_reason {
   wait_kind kind = wait_kind::other;
@@ -103,6 +105,10 @@ std::int64_t deadline_after(std::chrono::nanoseconds d) noexcept;
 void announce_wait(fiber& f, const wait_reason& why, std::int64_t since) noexcept;
 /// That counter.
 std::int64_t ticks() noexcept;
+/// The processor's counter, in a simulation too.
+std::int64_t raw_ticks() noexcept;
+/// How far it counts in so many seconds.
+std::int64_t ticks_in(double seconds) noexcept;
 /// Gives way now and then under the simulated executor, so that it can try what another order would do; nothing
 /// otherwise. At the beginning of operations that others may want to come between. \pre no spin_lock is held.
 void schedule_point() noexcept;

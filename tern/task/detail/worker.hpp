@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <vector>
 
@@ -44,7 +45,7 @@ private:
 /// The timers that were set on a worker. Any worker may fire them.
 struct alarm_clock {
   spin_lock guard;
-  timer_wheel wheel;                                  // under the guard
+  std::unique_ptr<timer_wheel> wheel;                 // under the guard; of a simulated worker made when needed
   std::atomic<std::int64_t> next{timer_wheel::never}; // when to look; changes under the guard
 };
 
@@ -55,8 +56,11 @@ struct worker : worker_base {
   worker(const worker&) = delete;
   worker& operator=(const worker&) = delete;
 
+  static constexpr std::uint32_t no_track = 0xffffff;
   const int index;
+  std::uint32_t track = no_track; // of the trace
   relaxed<fiber*> running = nullptr;
+  relaxed<int> thread = 0; // the kernel's number; 0: none, or a simulated worker
   // Fibers are entered straight from others that leave, so many times until the worker has a look at everything else.
   int budget = 0;
   bool polls = false;  // it looks after the events

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// The simulator: how many messages a second, how much memory for a rank, and whether it keeps to its model.
+
+#include "bench/harness.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <unistd.h>
+
+#ifndef BENCH_SIM_SIDE
+#error "define BENCH_SIM_SIDE as the path of bench_sim_side"
+#endif
+
+namespace {
+
+using tern::bench::budget;
+using tern::bench::direction;
+using tern::bench::metric;
+
+/// A file for what a side reports, gone with the process.
+class scratch_file {
+public:
+  scratch_file() {
+    std::string name = (std::filesystem::temp_directory_path() / "bench-sim-XXXXXX").string();
+    const int fd = mkstemp(name.data());
+    if (fd < 0) throw std::runtime_error("cannot make a temporary file in " + name);
+    close(fd);
+    path_ = name;
+  }
+  ~scratch_file() { std::remove(path_.c_str()); }
+  scratch_file(const scratch_file&) = delete;
+  scratch_file& operator=(const scratch_file&) = delete;
+  const std::string& path() const noexcept { return path_; }
+
+private:
+  std::string path_;
+};
+
+nlohmann::json measure(std::vector<std::string> arguments) {
+  static const scratch_file file;
+  arguments.insert(arguments.begin(), BENCH_SIM_SIDE);
+  arguments.push_back(file.path());
+  return tern::bench::run_for_json(arguments, file.path());
+}
+
+metric messages(const std::string& ranks, const std::string& millions, double target_millions) {
+  return {.name = "sim.messages." + ranks,
+          .unit = "M/s",
+          .better = direction::higher,
+          .target = 1,
+          .rival_name = "budget",
+          .ours =
+              [=] {
+                return measure({"messages", ranks, millions}).at("rate").get<double>();
+              },
+          .rival = budget(target_millions)};
+}
+
+/// How far from the model's closed form, either way.
+metric model(const std::string& name, const std::vector<std::string>& arguments) {
+  return {.name = "sim.model." + name,
+          .unit = "of model",
+          .target = 1.01,
+          .rival_name = "closed form",
+          .ours =
+              [=] {
+                const auto found = measure(arguments);
+                const double ratio = found.at("measured").get<double>() / found.at("model").get<double>();
+                return std::max(ratio, 1 / ratio);
+              },
+          .rival = budget(1)};
+}
+
+/// Takes half a minute, and two metrics want it.
+nlohmann::json start_many() {
+  static std::optional<nlohmann::json> known;
+  if (!known) known = measure({"start", "100000"});
+  return *known;
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  return tern::bench::run(argc, argv,
+                          {
+                              messages("64", "2", 3),
+                              messages("1024", "1", 1),
+                              {.name = "sim.idle_rank",
+                               .unit = "KiB",
+                               .target = 1,
+                               .rival_name = "budget",
+                               .ours =
+                                   [] {
+                                     return measure({"idle", "10000"}).at("kib").get<double>();
+                                   },
+                               .rival = budget(24)},
+                              {.name = "sim.start.100000",
+                               .unit = "s",
+                               .target = 1,
+                               .rival_name = "budget",
+                               .ours = [] { return start_many().at("seconds").get<double>(); },
+                               .rival = budget(60)},
+                              {.name = "sim.memory.100000",
+                               .unit = "GiB",
+                               .target = 1,
+                               .rival_name = "budget",
+                               .ours = [] { return start_many().at("gib").get<double>(); },
+                               .rival = budget(12)},
+                              model("pingpong.8", {"pingpong", "8"}),
+                              model("pingpong.65536", {"pingpong", "65536"}),
+                              model("alltoall.64", {"alltoall", "64", ""}),
+                              model("alltoall.64.gap", {"alltoall", "64", "gap=2us,overhead=50ns"}),
+                          });
+}

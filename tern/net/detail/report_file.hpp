@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// The file that the processes of a job write their reports to, one after the other. Internal.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tern::net {
+
+class report_file {
+public:
+  /// Opens it, waits some seconds for its lock (others may write), and begins it anew if it is another job's.
+  /// \throws error(io).
+  report_file(const std::string& path, std::uint64_t job, const std::string& heading);
+  ~report_file();
+  report_file(const report_file&) = delete;
+  report_file& operator=(const report_file&) = delete;
+
+  void write(std::string_view text) noexcept;
+  /// Which ranks have written within the last `seconds`, ourselves included.
+  std::vector<int> ranks_within(double seconds) const;
+
+private:
+  int fd_ = -1;
+};
+
+/// "0-3, 5". \pre ascending
+std::string ranges(const std::vector<int>& numbers);
+/// The line that begins a process' part; `ranks_within` reads it.
+std::string part_heading(const std::vector<int>& ranks, int of, const std::string& who);
+
+/// A process of our job on this host.
+struct neighbour {
+  int rank = -1, process = 0;
+  char state = '?'; ///< as in /proc/PID/stat
+};
+/// Those of these ranks that are found, as far as one launcher has started them and us.
+std::vector<neighbour> neighbours(const std::vector<int>& ranks);
+/// A line: "rank 3: process 812 on this host is stopped (SIGSTOP)".
+std::string words_for(const neighbour& n);
+/// Asks it for its report by that signal, if it has a handler for it. \return whether it can be expected to answer.
+bool ask(const neighbour& n, int signal);
+
+} // namespace tern::net

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// What a report says.
+#include <tern/net/report.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include <unistd.h>
+
+#include <tern/base/log.hpp>
+#include <tern/net/detail/report_file.hpp>
+#include <tern/net/detail/reporter.hpp>
+#include <tern/net/node.hpp>
+#include <tern/task/detail/core.hpp>
+#include <tern/task/detail/picture.hpp>
+
+namespace tern::net {
+namespace {
+
+using steady = std::chrono::steady_clock;
+
+constexpr std::size_t listed = 8; // of things that may be thousands
+
+std::string seconds(double s) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3f s", s);
+  return text;
+}
+std::string counted(std::size_t n, const char* one, const char* many) {
+  return std::to_string(n) + " " + (n == 1 ? one : many);
+}
+std::string handler_name(std::uint32_t id) {
+  return id < handler_table::size() ? "'" + handler_table::at(id).name() + "'" : "handler " + std::to_string(id);
+}
+std::string and_more(std::size_t all) {
+  return all > listed ? "    and " + std::to_string(all - listed) + " more\n" : "";
+}
+
+std::string host_name() {
+  char name[256] = "";
+  gethostname(name, sizeof name - 1);
+  return name;
+}
+
+std::string command_line() {
+  std::ifstream in("/proc/self/cmdline", std::ios::binary);
+  std::string all{std::istreambuf_iterator<char>(in), {}};
+  while (!all.empty() && all.back() == '\0') all.pop_back();
+  std::replace(all.begin(), all.end(), '\0', ' ');
+  return all.substr(0, 500);
+}
+
+// Numbers and addresses are all that ranks in the same situation differ in.
+std::string shape(const std::string& text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size();) {
+    if (text[i] < '0' || text[i] > '9') {
+      out += text[i++];
+      continue;
+    }
+    out += '#';
+    if (text.compare(i, 2, "0x") == 0)
+      i = text.find_first_not_of("0123456789abcdef", i + 2);
+    else
+      i = text.find_first_not_of("0123456789.", i);
+    if (i == std::string::npos) break;
+  }
+  return out;
+}
+
+} // namespace
+
+struct node::reporting {
+  static tern::detail::scheduler_core& core(node& n) { return n.scheduler_->inside(); }
+
+  static std::uint64_t progress(node& n) noexcept {
+    return n.sent_log_.count() + n.received_log_.count() + n.done_.load(std::memory_order_relaxed) + core(n).entered();
+  }
+
+  static std::string lines(node& n, const message_log& log, const char* title, const char* direction) {
+    const auto latest = log.latest();
+    if (latest.empty()) return {};
+    std::string text = std::string("  ") + title + ", the latest first:\n";
+    for (const auto& l : latest)
+      text += "    " + seconds(core(n).seconds_since(l.when)) + " ago " + direction + " rank " +
+              std::to_string(l.peer) + ": " + handler_name(l.handler) + ", " + counted(l.bytes, "byte", "bytes") + "\n";
+    return text;
+  }
+
+  static std::string calls(node& n) {
+    const auto hold = try_for_a_while(n.pending_lock_);
+    if (!hold) return "  (calls without answer: somebody holds the lock on their list)\n";
+    if (n.pending_.empty()) return {};
+    std::map<std::uint64_t, const pending_call*> in_order;
+    for (const auto& [number, call] : n.pending_) in_order.emplace(number, &call);
+    std::string text = "  " + counted(in_order.size(), "call", "calls") + " without answer:\n";
+    const auto sent = n.sent_log_.latest();
+    std::size_t told = 0;
+    for (const auto& [number, call] : in_order) {
+      if (++told > listed) break;
+      const auto message = std::find_if(sent.begin(), sent.end(), [number = number, to = call->to](const auto& l) {
+        return l.reply == number && l.peer == to;
+      });
+      text += "    of rank " + std::to_string(call->to) +
+              (message != sent.end() ? ", " + handler_name(message->handler) : std::string()) + ", since " +
+              seconds(core(n).seconds_since(call->since)) + "\n";
+    }
+    return text + and_more(in_order.size());
+  }
+
+  static std::string handlers(node& n) {
+    const auto hold = try_for_a_while(n.start_lock_);
+    if (!hold) return "  (handlers that have not started: somebody holds the lock on their list)\n";
+    if (n.to_start_.empty()) return {};
+    std::map<std::string, std::size_t> names;
+    for (const auto& one : n.to_start_) ++names[*one.name];
+    std::string text =
+        "  " + counted(n.to_start_.size(), "handler has", "handlers have") + " arrived and not started:\n";
+    std::size_t told = 0;
+    for (const auto& [name, times] : names)
+      if (++told <= listed)
+        text += "    '" + name + "'" + (times > 1 ? ", " + std::to_string(times) + " times" : "") + "\n";
+    return text + and_more(names.size());
+  }
+
+  static std::string collectives(node& n) {
+    const auto hold = try_for_a_while(n.collective_lock_);
+    if (!hold) return "  (collective operations: somebody holds the lock on their list)\n";
+    const auto name = [&](std::uint64_t sequence) {
+      const std::uint64_t back = n.collective_sequence_ - sequence; // 1: the latest
+      return "operation " + std::to_string(sequence) +
+             (back >= 1 && back <= n.collective_names_.size()
+                  ? " '" + n.collective_names_[n.collective_names_.size() - back] + "'"
+                  : std::string());
+    };
+    std::string text;
+    if (n.collective_sequence_ > 0)
+      text = "  collective operations: " + std::to_string(n.collective_sequence_) + " begun, the last one is " +
+             name(n.collective_sequence_ - 1) + "\n";
+    std::map<std::uint64_t, std::vector<int>> awaited;
+    for (const auto& [key, p] : n.collective_awaited_) awaited[key.sequence].push_back(key.source);
+    for (auto& [sequence, sources] : awaited) {
+      std::sort(sources.begin(), sources.end());
+      text += "    waits for rank " + ranges(sources) + " in " + name(sequence) + "\n";
+    }
+    std::map<std::uint64_t, std::pair<std::string, std::vector<int>>> early;
+    for (const auto& [key, m] : n.collective_arrived_) {
+      early[key.sequence].first = m.what;
+      early[key.sequence].second.push_back(key.source);
+    }
+    for (auto& [sequence, e] : early) {
+      std::sort(e.second.begin(), e.second.end());
+      text += "    has something of rank " + ranges(e.second) + " for operation " + std::to_string(sequence) + " '" +
+              e.first + "', which this rank has not asked for\n";
+    }
+    return text;
+  }
+
+  static std::string describe(node& n, tern::detail::picture_limits& limits) {
+    const auto active = n.active_.load(std::memory_order_relaxed);
+    std::string text = "rank " + std::to_string(n.rank_) + ": about " + std::to_string(n.sent_log_.count()) +
+                       " messages sent and " + std::to_string(n.received_log_.count()) +
+                       " received; of those that count for the end " +
+                       std::to_string(n.sent_.load(std::memory_order_relaxed)) + " sent, " +
+                       std::to_string(n.done_.load(std::memory_order_relaxed)) + " handled\n";
+    if (active != 0) text += "  " + std::to_string(active) + " arrived and are not done\n";
+    if (n.closed_.load(std::memory_order_relaxed)) text += "  the job is ending: nothing may be sent any more\n";
+    text += collectives(n) + calls(n) + handlers(n);
+    text += tern::detail::picture(core(n), limits);
+    return text + lines(n, n.sent_log_, "sent", "to") + lines(n, n.received_log_, "received", "from");
+  }
+};
+
+std::uint64_t progress_of(node& n) noexcept { return node::reporting::progress(n); }
+
+std::string describe(node& n, bool stacks) {
+  tern::detail::picture_limits limits;
+  if (!stacks) return node::reporting::describe(n, limits);
+  tern::detail::stack_reader reader;
+  limits.stacks = &reader;
+  limits.until = steady::now() + std::chrono::seconds(5);
+  return node::reporting::describe(n, limits);
+}
+
+namespace {
+std::string describe_all(const std::vector<node*>& ranks, double stacks, const tern::detail::busy_watch* busy) {
+  tern::detail::picture_limits limits;
+  limits.busy = busy;
+  std::unique_ptr<tern::detail::stack_reader> reader;
+  if (stacks > 0) {
+    reader = std::make_unique<tern::detail::stack_reader>();
+    limits.stacks = reader.get();
+    limits.until = steady::now() + std::chrono::milliseconds(static_cast<std::int64_t>(1000 * stacks));
+  }
+  struct kind {
+    std::string text;
+    std::vector<int> others;
+  };
+  std::vector<kind> kinds;
+  std::map<std::string, std::size_t> known; // shape → place
+  for (node* n : ranks) {
+    std::string text = node::reporting::describe(*n, limits);
+    const auto [place, fresh] = known.try_emplace(shape(text), kinds.size());
+    if (fresh)
+      kinds.push_back({std::move(text), {}});
+    else
+      kinds[place->second].others.push_back(n->rank());
+  }
+  std::string all;
+  for (const auto& k : kinds) {
+    all += "\n" + k.text;
+    if (!k.others.empty())
+      all += "  " + counted(k.others.size(), "rank differs", "ranks differ") +
+             " from this one in numbers only: " + ranges(k.others) + "\n";
+  }
+  return all;
+}
+} // namespace
+
+std::string describe(const std::vector<node*>& ranks, double stacks) { return describe_all(ranks, stacks, nullptr); }
+
+namespace {
+
+// Sections younger than this are of the same trouble.
+constexpr double same_time = 300;
+
+std::string stack_of_caller(const report_cause& cause) {
+  if (cause.where.known == 0) return {};
+  tern::detail::stack_reader reader;
+  return "stack of " + (cause.thread.empty() ? "the thread that asked" : cause.thread) + ":\n" +
+         reader.text(reader.walk(cause.where, 5000), false, "  ");
+}
+
+std::vector<int> missing_in(const std::vector<int>& there, int size) {
+  std::vector<int> missing;
+  for (int r = 0; r < size; ++r)
+    if (!std::binary_search(there.begin(), there.end(), r)) missing.push_back(r);
+  return missing;
+}
+
+std::string who_is_missing(const std::vector<int>& there, int size) {
+  const auto missing = missing_in(there, size);
+  if (missing.empty()) return size <= 1 ? "" : "\n-- all " + std::to_string(size) + " ranks have reported\n";
+  std::string text = "\n-- " + std::to_string(there.size()) + " of " + std::to_string(size) +
+                     " ranks have reported; missing: " + ranges(missing) +
+                     "\n   A missing rank may not have been asked, still make progress, be stopped, or have gone.\n";
+  for (const auto& n : neighbours(missing)) text += words_for(n);
+  return text;
+}
+
+std::string report_path() {
+  std::string path = report_file_option();
+  return path.empty() ? "tern-report-" + std::to_string(report_job() & 0x3fffff) + ".txt" : path;
+}
+
+std::string written(const report_cause& cause, const std::vector<node*>& ranks, bool complete, bool* alone,
+                    const tern::detail::busy_watch* busy) {
+  const std::string path = report_path();
+  std::vector<int> numbers;
+  for (node* n : ranks) numbers.push_back(n->rank());
+  const int size = ranks.empty() ? 0 : ranks.front()->size();
+  const std::string who = "process " + std::to_string(getpid()) + " on " + host_name();
+  std::string head = ranks.empty() ? "\n-- " + who + ", without ranks\n"
+                                   : part_heading(numbers, size, who + ", " + ranks.front()->wire().describe());
+  head += "reason: " + cause.reason + "\n";
+  if (!complete) head += "(This process' ranks are not told of: somebody holds the lock on their list.)\n";
+  const std::string first = "Tern " TERN_VERSION ", " + command_line() + "\n";
+  // While a crash is told of, more may go wrong: what is known is in the file at once. Else others need not wait.
+  std::string text = cause.crash ? "" : head + stack_of_caller(cause) + describe_all(ranks, 5, busy);
+  std::vector<int> there;
+  {
+    report_file file(path, report_job(), first);
+    if (cause.crash) {
+      file.write(head);
+      file.write(stack_of_caller(cause));
+      text = describe_all(ranks, 3, busy);
+    }
+    file.write(text);
+    there = file.ranks_within(same_time);
+    if (alone) *alone = there.size() <= ranks.size();
+    if (cause.ask_others == 0 || there.size() >= static_cast<std::size_t>(size)) {
+      file.write(who_is_missing(there, size));
+      return path;
+    }
+  }
+  std::size_t expected = there.size();
+  for (const auto& n : neighbours(missing_in(there, size))) expected += ask(n, cause.ask_others) ? 1 : 0;
+  for (const auto until = steady::now() + std::chrono::milliseconds(1500); steady::now() < until;) {
+    if (there.size() >= expected) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    there = report_file(path, report_job(), first).ranks_within(same_time);
+  }
+  if (there.size() < static_cast<std::size_t>(size)) // else the last one has said so
+    report_file(path, report_job(), first).write(who_is_missing(there, size));
+  return path;
+}
+
+} // namespace
+
+std::string compose_report(const report_cause& cause, bool* alone, const tern::detail::busy_watch* busy) {
+  std::string path;
+  try {
+    const bool had = with_ranks([&](const auto& ranks) { path = written(cause, ranks, true, alone, busy); });
+    if (!had) path = written(cause, {}, false, alone, busy);
+  } catch (const std::exception& e) {
+    log_error(e.what());
+  }
+  return path;
+}
+
+} // namespace tern::net

@@ -1,0 +1,433 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Who writes reports, and when: the reporter's thread, the signals, the watchdog.
+#include <tern/net/detail/reporter.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <tern/base/clock.hpp>
+#include <tern/base/log.hpp>
+#include <tern/net/node.hpp>
+#include <tern/net/report.hpp>
+#include <tern/task/detail/core.hpp>
+#include <tern/task/detail/picture.hpp>
+#include <tern/task/detail/sanitizer.hpp>
+
+namespace tern::net {
+
+// The ranks -----------------------------------------------------------------------------------------------------------
+
+struct entries {
+  static inline std::mutex lock;
+  static inline report_entry* first = nullptr;
+  static report_entry*& next(report_entry& e) { return e.next_; }
+  static report_entry*& previous(report_entry& e) { return e.previous_; }
+  static node& who(report_entry& e) { return e.who_; }
+};
+
+report_entry::report_entry(node& n) noexcept : who_(n) {
+  const std::lock_guard hold(entries::lock);
+  next_ = entries::first;
+  if (next_) next_->previous_ = this;
+  entries::first = this;
+}
+
+report_entry::~report_entry() {
+  const std::lock_guard hold(entries::lock);
+  (previous_ ? previous_->next_ : entries::first) = next_;
+  if (next_) next_->previous_ = previous_;
+}
+
+bool with_ranks(const std::function<void(const std::vector<node*>&)>& f) {
+  const auto hold = try_for_a_while(entries::lock, std::chrono::milliseconds(500));
+  if (!hold) return false;
+  std::vector<node*> ranks;
+  for (report_entry* e = entries::first; e; e = entries::next(*e)) ranks.push_back(&entries::who(*e));
+  std::sort(ranks.begin(), ranks.end(), [](node* a, node* b) { return a->rank() < b->rank(); });
+  f(ranks);
+  return true;
+}
+
+namespace {
+
+const option<std::string> report_option{
+    "report", "", "where reports of hangs and crashes go, and that failures write one too; empty: tern-report-PID.txt"};
+const option<double> watchdog_option{
+    "watchdog", 0, "write a report when nothing has gone on for so many seconds; 0: never", at_least<double>(0)};
+const option<bool> abort_option{"watchdog-abort", false, "and end the job then, with code 1"};
+const option<bool> signal_option{"report-signal", true,
+                                 "write a report, and go on, at the signal SIGUSR1 (SIGUSR2 where MPI uses that)"};
+
+constexpr int crash_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+constexpr int crash_limit_ms = 15000; // that a crash waits for its report
+
+// All that signal handlers touch.
+struct {
+  std::atomic<int> wake_fd{-1}, told_fd{-1}; // never closed: a handler may be about to use them
+  std::atomic<bool> asked{false};
+  std::atomic<int> asks{0};          // the signal that asks for a report, while there is one
+  std::atomic<int> reporter{0};      // the thread's number while there is one
+  std::atomic<int> crashed{0};       // the first thread that crashed
+  std::atomic<bool> recorded{false}; // what follows is complete
+  int number = 0, code = 0;
+  void* address = nullptr;
+  tern::detail::worker* worker = nullptr;
+  tern::detail::stopped_at where;
+  struct sigaction before[std::size(crash_signals)]; // what they did without us
+} signals;
+
+void ring(int fd) noexcept {
+  const std::uint64_t one = 1;
+  static_cast<void>(!write(fd, &one, sizeof one));
+}
+void drain(int fd) noexcept {
+  std::uint64_t all = 0;
+  static_cast<void>(!read(fd, &all, sizeof all));
+}
+
+void asked_by_signal(int) {
+  const int saved = errno;
+  signals.asked.store(true, std::memory_order_relaxed);
+  ring(signals.wake_fd.load(std::memory_order_relaxed));
+  errno = saved;
+}
+
+// Does what the signal would have done without us.
+void pass_on(int number, siginfo_t* info, void* context) {
+  const auto which = static_cast<std::size_t>(std::find(std::begin(crash_signals), std::end(crash_signals), number) -
+                                              std::begin(crash_signals));
+  const struct sigaction& old = signals.before[which];
+  const bool sent = info->si_code <= 0; // by kill or raise: nothing would fail again
+  if ((old.sa_flags & SA_SIGINFO) != 0 && old.sa_sigaction) {
+    old.sa_sigaction(number, info, context);
+  } else if (old.sa_handler != SIG_DFL && old.sa_handler != SIG_IGN) {
+    old.sa_handler(number);
+  } else if (old.sa_handler == SIG_DFL || !sent) {
+    signal(number, SIG_DFL);
+    if (sent) raise(number); // comes when this handler returns
+  }
+}
+
+void crashed(int number, siginfo_t* info, void* context) {
+  const int reporter = signals.reporter.load(std::memory_order_acquire);
+  const int me = static_cast<int>(gettid());
+  int nobody = 0;
+  if (reporter == me && signals.crashed.load(std::memory_order_relaxed) != 0) {
+    ring(signals.told_fd.load(std::memory_order_relaxed)); // the report ends here; the first crash goes on
+    for (;;) pause();
+  }
+  if (reporter != 0 && reporter != me) {
+    if (signals.crashed.compare_exchange_strong(nobody, me, std::memory_order_acq_rel)) {
+      signals.number = number;
+      signals.code = info->si_code;
+      signals.address = info->si_addr;
+      signals.worker = tern::detail::this_worker();
+      signals.where = tern::detail::where_stopped(context);
+      signals.recorded.store(true, std::memory_order_release);
+      ring(signals.wake_fd.load(std::memory_order_relaxed));
+    }
+    // Not drained: others that crash meanwhile wait for it too. What interrupts it makes the wait shorter at worst.
+    pollfd told{signals.told_fd.load(std::memory_order_relaxed), POLLIN, 0};
+    for (int tries = 0; poll(&told, 1, crash_limit_ms) < 0 && errno == EINTR && tries < 100; ++tries) {
+    }
+  }
+  pass_on(number, info, context);
+}
+
+void install_crash_handlers() {
+#if !defined(TERN_ASAN) && !defined(TERN_TSAN) // they have their own, which say more
+  struct sigaction mine {};
+  mine.sa_sigaction = crashed;
+  mine.sa_flags = SA_SIGINFO | SA_ONSTACK;
+  sigemptyset(&mine.sa_mask);
+  for (std::size_t i = 0; i < std::size(crash_signals); ++i) sigaction(crash_signals[i], &mine, &signals.before[i]);
+#endif
+}
+
+std::string thread_text(int thread, const tern::detail::worker* w) {
+  std::string text = "thread " + std::to_string(thread);
+  if (!w) return text;
+  text += ", worker " + std::to_string(w->index) + " of '" + w->home->cfg.name + "'";
+  if (const tern::detail::fiber* f = w->running) text += ", in fiber " + f->called();
+  return text;
+}
+
+std::string crash_text() {
+  char text[200];
+  const bool has_address = signals.number != SIGABRT && signals.code > 0;
+  std::snprintf(text, sizeof text, "%s (%s)", sigabbrev_np(signals.number), sigdescr_np(signals.number));
+  std::string reason = std::string("SIG") + text;
+  if (has_address) {
+    std::snprintf(text, sizeof text, " at address %p", signals.address);
+    reason += text;
+  }
+  return reason;
+}
+
+// The reporter --------------------------------------------------------------------------------------------------------
+
+class reporter {
+public:
+  explicit reporter(const options& opts)
+      : failures(!opts[report_option].empty() || opts[watchdog_option] > 0), limit_(opts[watchdog_option]),
+        abort_(opts[abort_option]) {
+    thread_ = std::thread([this] { live(); });
+  }
+  ~reporter() {
+    over_.store(true, std::memory_order_release);
+    ring(signals.wake_fd.load(std::memory_order_relaxed));
+    thread_.join();
+  }
+  reporter(const reporter&) = delete;
+  reporter& operator=(const reporter&) = delete;
+
+  /// Any thread but the reporter's. \return the path; empty if there is none in time.
+  std::string write(report_cause cause) {
+    const auto r = std::make_shared<request>();
+    r->cause = std::move(cause);
+    std::unique_lock hold(lock_);
+    waiting_.push_back(r);
+    ring(signals.wake_fd.load(std::memory_order_relaxed));
+    done_.wait_for(hold, std::chrono::seconds(60), [&] { return r->done; });
+    return r->path;
+  }
+  bool is_here() const noexcept { return std::this_thread::get_id() == thread_.get_id(); }
+
+  const bool failures; // write a report
+
+private:
+  struct request {
+    report_cause cause;
+    std::string path;
+    bool done = false; // under the lock
+  };
+
+  void live() {
+    sigset_t all;
+    sigfillset(&all);
+    for (const int s : crash_signals) sigdelset(&all, s);
+    pthread_sigmask(SIG_BLOCK, &all, nullptr);
+    pthread_setname_np(pthread_self(), "tern reporter");
+    signals.reporter.store(static_cast<int>(gettid()), std::memory_order_release);
+    const int tick = limit_ > 0 ? std::clamp(static_cast<int>(1000 * limit_ / 8), 20, 5000) : -1;
+    while (!over_.load(std::memory_order_acquire)) {
+      pollfd wake{signals.wake_fd.load(std::memory_order_relaxed), POLLIN, 0};
+      if (poll(&wake, 1, tick) > 0) drain(wake.fd);
+      if (signals.recorded.load(std::memory_order_acquire)) tell_crash();
+      if (signals.asked.exchange(false, std::memory_order_acquire)) {
+        bool alone = true;
+        const std::string path = compose_report({"a signal asked for it", {}, {}}, &alone);
+        say(path, {}, alone);
+      }
+      serve();
+      if (tick > 0) watch();
+    }
+    signals.reporter.store(0, std::memory_order_release);
+  }
+
+  void tell_crash() {
+    const int who = signals.crashed.load(std::memory_order_relaxed);
+    say(compose_report({crash_text(), thread_text(who, signals.worker), signals.where, true,
+                        signals.asks.load(std::memory_order_relaxed)}),
+        {}, true);
+    ring(signals.told_fd.load(std::memory_order_relaxed));
+    for (;;) pause(); // the process ends by that signal
+  }
+
+  void serve() {
+    for (;;) {
+      std::shared_ptr<request> r;
+      {
+        const std::lock_guard hold(lock_);
+        if (waiting_.empty()) return;
+        r = waiting_.front();
+        waiting_.pop_front();
+      }
+      std::string path = compose_report(r->cause);
+      const std::lock_guard hold(lock_);
+      r->path = std::move(path);
+      r->done = true;
+      done_.notify_all();
+    }
+  }
+
+  static void say(const std::string& path, const std::string& why, bool say_it) {
+    if (!path.empty() && say_it) std::fprintf(stderr, "tern: report in %s%s\n", path.c_str(), why.c_str());
+  }
+
+  void watch() {
+    const double now = steady_seconds();
+    std::uint64_t progress = 0;
+    std::size_t ranks = 0;
+    double used = 0;
+    busy_.begin();
+    if (!with_ranks([&](const auto& all) {
+          ranks = all.size();
+          for (node* n : all) {
+            progress += progress_of(*n);
+            used += busy_.look(n->fibers().inside());
+          }
+        }))
+      return;
+    // A computation enters no fiber and sends nothing, but it uses its CPU.
+    const bool computes = used > 0.01 * (now - looked_);
+    const bool moved = progress != progress_ || ranks != ranks_ || ranks == 0;
+    progress_ = progress;
+    ranks_ = ranks;
+    looked_ = now;
+    if (moved || computes) {
+      still_since_ = now;
+      told_ = false;
+      return;
+    }
+    if (told_ || now - still_since_ < limit_) return;
+    told_ = true;
+    char reason[100];
+    std::snprintf(reason, sizeof reason, "no rank of this process has made progress for %.1f s", now - still_since_);
+    bool alone = true;
+    const std::string path = compose_report({std::string("the watchdog: ") + reason, {}, {}}, &alone, &busy_);
+    say(path, std::string(" (") + reason + ")", alone || abort_);
+    if (abort_)
+      with_ranks([&](const auto& all) {
+        if (!all.empty()) all.front()->fatal(std::string("the watchdog ends the job: ") + reason);
+      });
+  }
+
+  const double limit_;
+  const bool abort_;
+  std::atomic<bool> over_{false};
+  std::mutex lock_;
+  std::condition_variable done_;
+  std::deque<std::shared_ptr<request>> waiting_;
+
+  // The watchdog's
+  tern::detail::busy_watch busy_;
+  std::uint64_t progress_ = 0;
+  std::size_t ranks_ = 0;
+  double looked_ = steady_seconds(), still_since_ = steady_seconds();
+  bool told_ = false;
+
+  std::thread thread_; // last: it uses all the others
+};
+
+std::mutex session_lock; // for beginning and ending; the reporter's users hold it for reading only by being in a job
+std::shared_ptr<reporter> session;
+
+std::shared_ptr<reporter> current() {
+  const std::lock_guard hold(session_lock);
+  return session;
+}
+
+std::uint64_t own_job() {
+  const std::time_t now = std::time(nullptr); // address: a name for people
+  return static_cast<std::uint64_t>(now) << 22 | static_cast<std::uint64_t>(getpid());
+}
+std::atomic<std::uint64_t> job{0};
+// No lock: whoever held it might have crashed. Names of earlier jobs stay, somebody may be about to read one.
+std::deque<std::string> file_options;
+std::atomic<const std::string*> file_option{nullptr};
+
+} // namespace
+
+std::uint64_t report_job() noexcept {
+  std::uint64_t none = 0;
+  if (job.load(std::memory_order_relaxed) == 0) job.compare_exchange_strong(none, own_job());
+  return job.load(std::memory_order_relaxed);
+}
+void set_report_job(std::uint64_t j) noexcept { job.store(j, std::memory_order_relaxed); }
+
+std::string report_file_option() {
+  const std::string* name = file_option.load(std::memory_order_acquire);
+  return name ? *name : std::string();
+}
+
+report_session::report_session(const options& opts) {
+  const std::lock_guard hold(session_lock);
+  if (session) return;
+  if (signals.wake_fd.load() < 0) {
+    signals.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    signals.told_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  }
+  if (signals.wake_fd < 0 || signals.told_fd < 0) { // no more files: the job goes on without reports
+    log_warning(std::string("there will be no reports: ") + std::strerror(errno));
+    return;
+  }
+  mine_ = true;
+  set_report_job(own_job());
+  file_option.store(&file_options.emplace_back(opts[report_option]), std::memory_order_release);
+  session = std::make_shared<reporter>(opts);
+  static bool installed = false; // once: handlers that came later pass on to ours, which must not pass on to them
+  if (session->failures && !std::exchange(installed, true)) install_crash_handlers();
+  if (!opts[signal_option]) return;
+  for (const int number : {SIGUSR1, SIGUSR2}) {
+    struct sigaction old {};
+    if (sigaction(number, nullptr, &old) != 0 || (old.sa_flags & SA_SIGINFO) != 0 || old.sa_handler != SIG_DFL)
+      continue; // it is the program's, or the MPI's: MPICH uses the first
+    struct sigaction mine {};
+    mine.sa_handler = asked_by_signal;
+    mine.sa_flags = SA_RESTART | SA_ONSTACK;
+    sigemptyset(&mine.sa_mask);
+    if (sigaction(number, &mine, nullptr) == 0) signals.asks.store(number, std::memory_order_relaxed);
+    break;
+  }
+}
+
+report_session::~report_session() {
+  if (!mine_) return;
+  const int number = signals.asks.exchange(0, std::memory_order_relaxed);
+  struct sigaction now {};
+  if (number != 0 && sigaction(number, nullptr, &now) == 0 && now.sa_handler == asked_by_signal)
+    std::signal(number, SIG_DFL);
+  std::shared_ptr<reporter> ending;
+  {
+    const std::lock_guard hold(session_lock);
+    ending.swap(session);
+  }
+} // joins the thread, unless somebody is about to have his report written by it
+
+void report_failure(const std::string& what) noexcept {
+  try {
+    const auto r = current();
+    if (!r || !r->failures || r->is_here()) return;
+    static std::atomic<bool> told{false}; // of several that fail at once the first is enough
+    if (told.exchange(true)) return;
+    ucontext_t context;
+    report_cause cause{
+        "the job ends: " + what, thread_text(static_cast<int>(gettid()), tern::detail::this_worker()), {}};
+    if (getcontext(&context) == 0) cause.where = tern::detail::where_stopped(&context);
+    cause.ask_others = signals.asks.load(std::memory_order_relaxed);
+    const std::string path = r->write(std::move(cause));
+    if (!path.empty()) std::fprintf(stderr, "tern: report in %s\n", path.c_str());
+  } catch (const std::exception&) { // the error itself matters more
+  }
+}
+
+} // namespace tern::net
+
+std::string tern::write_report(std::string_view reason) {
+  net::report_cause cause{std::string(reason), {}, {}};
+  cause.thread = net::thread_text(static_cast<int>(gettid()), detail::this_worker());
+  ucontext_t context;
+  if (getcontext(&context) == 0) cause.where = detail::where_stopped(&context);
+  if (const auto r = net::current()) return r->write(std::move(cause));
+  std::string path; // on a stack that is large enough for libdw
+  std::thread([&] { path = net::compose_report(cause); }).join();
+  return path;
+}

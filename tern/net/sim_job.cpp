@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tern/net/detail/sim_job.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <utility>
+
+#include <tern/base/error.hpp>
+#include <tern/task/detail/engine.hpp>
+#include <tern/task/scheduler.hpp>
+
+namespace tern::sim::detail {
+namespace {
+
+constexpr std::uint64_t noted_send = 32, noted_arrival = 33, noted_fault = 34;
+constexpr std::size_t parcels_at_once = 256;
+constexpr std::int64_t countable = std::numeric_limits<std::int64_t>::max() / 1000; // ns that the network knows, in ps
+
+std::int64_t to_ns(double seconds) { return std::llround(std::min(seconds, 9e9) * 1e9); }
+
+/// When the last message of each channel of one sender arrives: a small hash table without deletion.
+class channel_ends {
+public:
+  /// \return the latest moment that was given for `to`; 0 if none.
+  std::int64_t& operator[](std::uint32_t to) {
+    if (slots_.empty() || 4 * (used_ + 1) > 3 * slots_.size()) grow();
+    slot& s = find(to);
+    if (s.to == none) {
+      s.to = to;
+      ++used_;
+    }
+    return s.last;
+  }
+
+private:
+  static constexpr std::uint32_t none = ~std::uint32_t{0};
+  struct slot {
+    std::uint32_t to = none;
+    std::int64_t last = 0;
+  };
+  slot& find(std::uint32_t to) noexcept {
+    const std::size_t mask = slots_.size() - 1;
+    std::size_t i = (to * 2654435769u >> 7) & mask; // Knuth 6.4
+    while (slots_[i].to != none && slots_[i].to != to) i = (i + 1) & mask;
+    return slots_[i];
+  }
+  void grow() {
+    std::vector<slot> old(std::max<std::size_t>(8, 2 * slots_.size()));
+    old.swap(slots_);
+    for (const slot& s : old)
+      if (s.to != none) find(s.to) = s;
+  }
+  std::vector<slot> slots_;
+  std::size_t used_ = 0;
+};
+
+} // namespace
+
+/// A message on its way.
+struct sim_job::parcel final : event {
+  void happen() noexcept override;
+  sim_job* job = nullptr;
+  int from = 0, to = 0;
+  std::int16_t early = 0; // ps before the ns at which it happens
+  bool has_card = false;  // the receiver's; or it needs none
+  byte_buffer message;
+  parcel* next = nullptr;
+};
+
+/// One rank's end.
+class sim_job::port final : public net::transport {
+public:
+  port(sim_job& job, int rank) : job_(job), rank_(rank) {}
+  ~port() override {
+    while (parcel* p = pop()) give(p);
+    job_.ports_[static_cast<std::size_t>(rank_)] = nullptr;
+  }
+
+  int rank() const noexcept override { return rank_; }
+  int size() const noexcept override { return job_.world_.ranks; }
+  int host_rank() const noexcept override { return rank_ % job_.world_.network.host; }
+  int host_size() const noexcept override {
+    const int host = job_.world_.network.host, first = rank_ / host * host;
+    return std::min(host, size() - first);
+  }
+  std::string describe() const override {
+    return "simulated, seed " + std::to_string(job_.world_.seed) + ", " + job_.world_.network.topology;
+  }
+
+  void send(int destination, byte_buffer message) override {
+    if (destination < 0 || destination >= size())
+      throw error(errc::invalid_argument, "there is no rank " + std::to_string(destination),
+                  "ranks are 0 to " + std::to_string(size() - 1));
+    job_.send(*this, destination, std::move(message));
+  }
+  std::size_t poll(const sink& receive) override {
+    std::size_t n = 0;
+    while (parcel* p = pop()) {
+      job_.engine_.charge(job_.overhead_);
+      byte_buffer message = std::move(p->message);
+      const int from = p->from;
+      give(p);
+      receive(from, std::move(message));
+      ++n;
+    }
+    return n;
+  }
+  // The engine sleeps for nobody.
+  void wait(std::chrono::microseconds) override {}
+  void wake() noexcept override {
+    if (core) job_.engine_.ring(*core, job_.engine_.now());
+  }
+  void finish() override {}
+  [[noreturn]] void abort(int code) noexcept override { give_up(job_.world_, code); }
+
+  void push(parcel* p) noexcept {
+    p->next = nullptr;
+    (last_ ? last_->next : first_) = p;
+    last_ = p;
+    job_.engine_.ring(*core, job_.engine_.now());
+  }
+
+  tern::detail::scheduler_core* core = nullptr;
+  channel_ends ends;
+  std::int64_t served = 0;  // when the last of those that waited for the card is done with it
+  std::size_t expected = 0; // messages that have not been read
+  bool crashed = false;
+
+private:
+  friend class sim_job;
+  parcel* pop() noexcept {
+    parcel* p = first_;
+    if (!p) return nullptr;
+    first_ = p->next;
+    if (!first_) last_ = nullptr;
+    --expected;
+    return p;
+  }
+  void give(parcel* p) noexcept {
+    p->message = {};
+    p->next = job_.free_;
+    job_.free_ = p;
+  }
+  sim_job& job_;
+  const int rank_;
+  parcel *first_ = nullptr, *last_ = nullptr; // what has arrived
+};
+
+/// Something that goes wrong at a moment.
+class sim_job::fault final : public event {
+public:
+  fault(sim_job& j, int r, double h) : job(j), rank(r), how_long(h) {}
+  void happen() noexcept override {
+    port& p = *job.ports_[static_cast<std::size_t>(rank)];
+    job.engine_.note(noted_fault, static_cast<std::uint64_t>(rank), how_long < 0);
+    if (how_long < 0) {
+      p.crashed = true;
+      job.engine_.kill(*p.core);
+      job.tell("rank " + std::to_string(rank) + " crashed");
+    } else {
+      job.engine_.hold(*p.core, job.engine_.now() + to_ns(how_long));
+      job.tell("rank " + std::to_string(rank) + " was paused for " + std::to_string(how_long) + " s");
+    }
+  }
+  sim_job& job;
+  const int rank;
+  const double how_long; // negative: for ever
+};
+
+void sim_job::parcel::happen() noexcept {
+  port* const p = job->ports_[static_cast<std::size_t>(to)];
+  if (p->crashed) {
+    --p->expected;
+    message = {};
+    next = job->free_;
+    job->free_ = this;
+    return;
+  }
+  if (const std::int64_t now = job->engine_.now(); !has_card && now < countable) {
+    has_card = true;
+    std::int64_t done = (job->network_->receive(from, to, message.size(), now * 1000 - early) + 999) / 1000;
+    // In order, though those of one moment happen in any.
+    if (const int host = job->world_.network.host; done <= p->served && from / host != to / host) done = p->served + 1;
+    if (done > now) {
+      p->served = done;
+      job->engine_.schedule(done, *this);
+      return;
+    }
+  }
+  job->engine_.note(noted_arrival, static_cast<std::uint64_t>(to), static_cast<std::uint64_t>(from));
+  p->push(this);
+}
+
+sim_job::sim_job(const world& w, simulation& s)
+    : world_(w), simulation_(s), engine_(s.inside()), network_(make_network(w)),
+      ports_(static_cast<std::size_t>(w.ranks)), overhead_(to_ns(w.network.overhead)),
+      jitter_(to_ns(w.network.latency * w.network.jitter)), delay_(to_ns(w.faults.delay)),
+      reorder_(to_ns(w.faults.reorder)) {}
+sim_job::~sim_job() = default;
+
+std::unique_ptr<net::transport> sim_job::end(int rank) {
+  auto p = std::make_unique<port>(*this, rank);
+  ports_[static_cast<std::size_t>(rank)] = p.get();
+  return p;
+}
+
+void sim_job::connect(int rank, scheduler& s) { ports_[static_cast<std::size_t>(rank)]->core = &s.inside(); }
+bool sim_job::crashed(int rank) const noexcept {
+  const port* p = ports_[static_cast<std::size_t>(rank)];
+  return p && p->crashed;
+}
+std::size_t sim_job::under_way(int rank) const noexcept {
+  const port* p = ports_[static_cast<std::size_t>(rank)];
+  return p ? p->expected : 0;
+}
+
+sim_job::parcel* sim_job::take_parcel() {
+  if (!free_) {
+    parcels_.push_back(std::make_unique<parcel[]>(parcels_at_once));
+    for (std::size_t i = parcels_at_once; i-- > 0;) {
+      parcel& p = parcels_.back()[i];
+      p.job = this;
+      p.next = free_;
+      free_ = &p;
+    }
+  }
+  return std::exchange(free_, free_->next);
+}
+
+void sim_job::send(port& from, int to, byte_buffer message) {
+  const std::size_t size = message.size();
+  engine_.charge(overhead_);
+  const std::int64_t now = engine_.now();
+  std::int64_t at = now, early = 0; // to itself: no network
+  if (to != from.rank_) {
+    if (now < countable) {
+      const std::int64_t exact = network_->deliver(from.rank_, to, size, now * 1000);
+      at = (exact + 999) / 1000;
+      early = at * 1000 - exact;
+    }
+    if (jitter_ > 0) at += static_cast<std::int64_t>(engine_.random_below(static_cast<std::uint64_t>(jitter_) + 1));
+    if (reorder_ > 0) at += static_cast<std::int64_t>(engine_.random_below(static_cast<std::uint64_t>(reorder_) + 1));
+    if (delay_ > 0 && engine_.random() % 16 == 0)
+      at += static_cast<std::int64_t>(engine_.random_below(static_cast<std::uint64_t>(delay_) + 1));
+  }
+  // In order, whatever chance says.
+  std::int64_t& last = from.ends[static_cast<std::uint32_t>(to)];
+  if (at <= last) at = last + 1, early = 0;
+  last = at;
+  parcel* p = take_parcel();
+  p->from = from.rank_;
+  p->to = to;
+  p->early = static_cast<std::int16_t>(early);
+  p->has_card = to == from.rank_;
+  p->message = std::move(message);
+  ++messages_;
+  bytes_ += size;
+  ++ports_[static_cast<std::size_t>(to)]->expected;
+  engine_.note(noted_send, static_cast<std::uint64_t>(from.rank_) << 32 | static_cast<std::uint64_t>(to), size);
+  engine_.schedule(at, *p);
+}
+
+void sim_job::tell(const std::string& what) {
+  char at[48];
+  std::snprintf(at, sizeof at, "at %.9f s ", 1e-9 * static_cast<double>(engine_.now()));
+  told_.push_back(at + what);
+}
+
+void sim_job::plan_faults() {
+  const auto rank_of = [&](int given) {
+    return given >= 0 ? given : static_cast<int>(engine_.random_below(static_cast<std::uint64_t>(world_.ranks)));
+  };
+  const auto part = [&] { return static_cast<double>(engine_.random() >> 11) * 0x1p-53; };
+  for (const auto& s : world_.faults.slow) {
+    const int rank = rank_of(s.rank);
+    const double factor = s.factor > 0 ? s.factor : 2 + 18 * part();
+    engine_.slow(*ports_[static_cast<std::size_t>(rank)]->core, factor);
+    tell("rank " + std::to_string(rank) + " is " + std::to_string(factor) + " times slower than the others");
+  }
+  const auto plan = [&](int given, double at, double how_long) {
+    const int rank = rank_of(given);
+    planned_.push_back(std::make_unique<fault>(*this, rank, how_long));
+    engine_.schedule(to_ns(at >= 0 ? at : 1e-3 * part()), *planned_.back());
+  };
+  for (const auto& p : world_.faults.pause) plan(p.rank, p.at, p.seconds >= 0 ? p.seconds : 10e-3 * part());
+  for (const auto& c : world_.faults.crash) plan(c.rank, c.at, -1);
+}
+
+// Replay --------------------------------------------------------------------------------------------------------------
+
+namespace {
+
+std::string quoted(const std::string& word) {
+  if (!word.empty() && word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                              "_-+=./:,@%") == std::string::npos)
+    return word;
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
+} // namespace
+
+std::string replay_command(const world& w, const std::string& trace) {
+  std::string text = "TERN_SIM=" + quoted(to_string(w));
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  const std::string all{std::istreambuf_iterator<char>(file), {}};
+  bool value = false; // of an option that the text has already
+  bool first = true;
+  for (std::size_t i = 0; i < all.size();) {
+    const std::string word(all.c_str() + i);
+    i += word.size() + 1;
+    if (std::exchange(value, false)) continue;
+    bool drop = false;
+    for (const char* name : {"--tern-sim", "--tern-transport", "--tern-ranks", "--tern-workers", "--tern-trace"})
+      if (word == name || word.starts_with(std::string(name) + "=")) {
+        drop = true;
+        value = word == name;
+      }
+    if (drop) continue;
+    text += " " + quoted(word);
+    if (std::exchange(first, false) && !trace.empty()) text += " --tern-trace=" + quoted(trace);
+  }
+  return text;
+}
+
+void give_up(const world& w, int code) noexcept {
+  std::fprintf(stderr, "tern: to see it again: %s\n", replay_command(w, "replay.json").c_str());
+  std::fflush(stdout);
+  std::fflush(stderr);
+  std::_Exit(code);
+}
+
+} // namespace tern::sim::detail

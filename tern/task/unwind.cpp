@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// libdw finds the callers and the names (docs/decisions/0012): it takes registers and memory from callbacks, so a
+/// fiber that no thread runs is to it a thread like any other.
+#include <tern/task/detail/unwind.hpp>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cxxabi.h>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include <dwarf.h>
+#include <elfutils/libdw.h>
+#include <elfutils/libdwfl.h>
+#include <fcntl.h>
+#include <sys/uio.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <tern/task/detail/fiber.hpp>
+
+namespace tern::detail {
+namespace {
+
+#if defined(__x86_64__)
+constexpr unsigned dwarf_sp = 7;
+#elif defined(__aarch64__)
+constexpr unsigned dwarf_sp = 31;
+#else
+constexpr unsigned dwarf_sp = 0;
+#endif
+
+// Names with templates in them may fill pages.
+constexpr std::size_t longest_name = 160;
+
+std::string demangled(const char* name) {
+  int status = 0;
+  char* plain = abi::__cxa_demangle(name, nullptr, nullptr, &status);
+  std::string text = plain && status == 0 ? plain : name;
+  std::free(plain);
+  constexpr std::pair<std::string_view, std::string_view> shorter[] = {
+      {"(anonymous namespace)::", ""},
+      {"[abi:cxx11]", ""},
+      {"std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >", "std::string"},
+      {"std::basic_string_view<char, std::char_traits<char> >", "std::string_view"}};
+  for (const auto& [what, by] : shorter)
+    for (auto at = text.find(what); at != std::string::npos; at = text.find(what)) text.replace(at, what.size(), by);
+  if (text.size() > longest_name) text = text.substr(0, longest_name) + "...";
+  return text;
+}
+
+// What this layer does to start and to suspend a fiber.
+bool is_ours(std::string_view line) {
+  const auto function = line.find(" inlined into ");
+  if (function != std::string_view::npos) line.remove_prefix(function + 14);
+  line = line.substr(0, line.find_first_of("<("));
+  return line.find("tern::detail::") != std::string_view::npos ||
+         line.find("tern::unique_function") != std::string_view::npos;
+}
+
+std::string file_of(const char* path) {
+  const std::string_view all = path;
+  const auto slash = all.rfind('/');
+  return std::string(slash == std::string_view::npos ? all : all.substr(slash + 1));
+}
+
+} // namespace
+
+bool read_memory(void* to, const void* from, std::size_t n) noexcept {
+  const iovec here{to, n}, there{const_cast<void*>(from), n};
+  if (process_vm_readv(getpid(), &here, 1, &there, 1, 0) == static_cast<ssize_t>(n)) return true;
+  // Containers may forbid that call.
+  const int fd = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  const bool all =
+      pread(fd, to, n, static_cast<off_t>(reinterpret_cast<std::uintptr_t>(from))) == static_cast<ssize_t>(n);
+  close(fd);
+  return all;
+}
+
+stopped_at where_suspended([[maybe_unused]] const fiber& f) noexcept {
+  stopped_at s;
+#ifndef TERN_BOOST_CONTEXT
+  // What jump_stack leaves there, and how much of the stack it takes up.
+#if defined(__x86_64__)
+  struct {
+    std::uint64_t pc, rbx, rbp;
+  } saved;
+  constexpr std::size_t above = 3 * 8 + 128;
+#else
+  struct {
+    std::uint64_t pc, x19, x29, x30;
+  } saved;
+  constexpr std::size_t above = 32;
+#endif
+  const void* sp = nullptr;
+  if (!read_memory(&sp, &f.at.sp, sizeof sp) || !read_memory(&saved, sp, sizeof saved)) return s;
+  s.pc = saved.pc;
+  s.set(dwarf_sp, reinterpret_cast<std::uintptr_t>(sp) + above); // address: where the stack goes on
+#if defined(__x86_64__)
+  s.set(3, saved.rbx);
+  s.set(6, saved.rbp);
+#else
+  s.set(19, saved.x19);
+  s.set(29, saved.x29);
+  s.set(30, saved.x30);
+#endif
+#endif
+  return s;
+}
+
+stopped_at where_stopped(const void* context) noexcept {
+  stopped_at s;
+#if defined(__x86_64__)
+  const auto& r = static_cast<const ucontext_t*>(context)->uc_mcontext.gregs;
+  constexpr int order[] = {REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI, REG_RBP, REG_RSP,
+                           REG_R8,  REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15};
+  for (unsigned i = 0; i < 16; ++i) s.set(i, static_cast<std::uint64_t>(r[order[i]]));
+  s.pc = static_cast<std::uintptr_t>(r[REG_RIP]);
+#elif defined(__aarch64__)
+  const auto& m = static_cast<const ucontext_t*>(context)->uc_mcontext;
+  for (unsigned i = 0; i < 31; ++i) s.set(i, m.regs[i]);
+  s.set(dwarf_sp, m.sp);
+  s.pc = m.pc;
+#else
+  static_cast<void>(context);
+#endif
+  return s;
+}
+
+struct stack_reader::inside {
+  Dwfl* dwfl = nullptr;
+  bool attached = false;
+  const stopped_at* from = nullptr;
+  std::vector<std::uintptr_t>* found = nullptr;
+  std::size_t most = 0;
+  std::unordered_map<std::uintptr_t, std::string> names;
+
+  inside() {
+    // Not dwfl_standard_find_debuginfo: that may ask servers.
+    static const Dwfl_Callbacks where{dwfl_linux_proc_find_elf, dwfl_build_id_find_debuginfo, nullptr, nullptr};
+    dwfl = dwfl_begin(&where);
+    if (!dwfl) return;
+    dwfl_report_begin(dwfl);
+    const bool mapped = dwfl_linux_proc_report(dwfl, getpid()) == 0;
+    dwfl_report_end(dwfl, nullptr, nullptr);
+    static const Dwfl_Thread_Callbacks as_thread{next_thread, get_thread, memory, registers, nullptr, nullptr};
+    attached = mapped && dwfl_attach_state(dwfl, nullptr, getpid(), &as_thread, this);
+  }
+  ~inside() {
+    if (dwfl) dwfl_end(dwfl);
+  }
+  inside(const inside&) = delete;
+  inside& operator=(const inside&) = delete;
+
+  static pid_t next_thread(Dwfl*, void*, void**) { return 0; }
+  static bool get_thread(Dwfl*, pid_t, void* self, void** thread) {
+    *thread = self;
+    return true;
+  }
+  static bool memory(Dwfl*, Dwarf_Addr at, Dwarf_Word* to, void*) {
+    std::uint64_t word = 0;
+    // address: of what is to be read
+    if (!read_memory(&word, reinterpret_cast<const void*>(static_cast<std::uintptr_t>(at)), sizeof word)) return false;
+    *to = word;
+    return true;
+  }
+  static bool registers(Dwfl_Thread* thread, void* self) {
+    const stopped_at& s = *static_cast<inside*>(self)->from;
+    for (unsigned i = 0; i < stopped_at::most; ++i)
+      if (s.known >> i & 1) {
+        const Dwarf_Word x = s.value[i];
+        if (!dwfl_thread_state_registers(thread, static_cast<int>(i), 1, &x)) return false;
+      }
+#if defined(__x86_64__)
+    const Dwarf_Word pc = s.pc; // the return address' column holds it
+    return dwfl_thread_state_registers(thread, 16, 1, &pc);
+#else
+    dwfl_thread_state_register_pc(thread, s.pc);
+    return true;
+#endif
+  }
+  static int frame(Dwfl_Frame* f, void* self) {
+    auto& in = *static_cast<inside*>(self);
+    Dwarf_Addr pc = 0;
+    bool stopped_here = false;
+    if (!dwfl_frame_pc(f, &pc, &stopped_here) || pc == 0) return DWARF_CB_ABORT;
+    in.found->push_back(static_cast<std::uintptr_t>(pc - (stopped_here ? 0 : 1)));
+    return in.found->size() < in.most ? DWARF_CB_OK : DWARF_CB_ABORT;
+  }
+
+  /// The function that was inlined at `pc` last, if debug information tells; else `whole`.
+  static std::string innermost(Dwfl_Module* module, Dwarf_Addr pc, std::string whole) {
+    Dwarf_Addr bias = 0;
+    Dwarf_Die* unit = dwfl_module_addrdie(module, pc, &bias);
+    Dwarf_Die* scopes = nullptr;
+    const int n = unit ? dwarf_getscopes(unit, pc - bias, &scopes) : 0;
+    for (int i = 0; i < n; ++i) {
+      const int tag = dwarf_tag(&scopes[i]);
+      if (tag == DW_TAG_subprogram) break;
+      const char* name = tag == DW_TAG_inlined_subroutine ? dwarf_diename(&scopes[i]) : nullptr;
+      if (!name) continue;
+      whole = std::string(name) + " inlined into " + whole;
+      break;
+    }
+    std::free(scopes);
+    return whole;
+  }
+
+  std::string describe(std::uintptr_t pc) const {
+    char hex[32];
+    std::snprintf(hex, sizeof hex, "%p", reinterpret_cast<void*>(pc));
+    Dwfl_Module* module = dwfl ? dwfl_addrmodule(dwfl, pc) : nullptr;
+    if (!module) return hex;
+    const char* library = dwfl_module_info(module, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr);
+    const char* symbol = dwfl_module_addrname(module, pc);
+    std::string text = symbol ? innermost(module, pc, demangled(symbol)) : hex;
+    int line = 0;
+    Dwfl_Line* source = dwfl_module_getsrc(module, pc);
+    const char* file = source ? dwfl_lineinfo(source, nullptr, &line, nullptr, nullptr, nullptr) : nullptr;
+    if (file && line > 0)
+      text += std::string(" at ") + file + ":" + std::to_string(line);
+    else if (library)
+      text += " in " + file_of(library);
+    return text;
+  }
+};
+
+stack_reader::stack_reader() : in_(std::make_unique<inside>()) {}
+stack_reader::~stack_reader() = default;
+
+std::vector<std::uintptr_t> stack_reader::walk(const stopped_at& from, std::size_t most) {
+  std::vector<std::uintptr_t> found;
+  if (from.pc == 0 && from.known == 0) return found;
+  stopped_at start = from;
+  if (in_->dwfl && !dwfl_addrmodule(in_->dwfl, start.pc) && (start.known >> dwarf_sp & 1)) {
+    // A call of something that is no function: who made it is where it would have returned to.
+    found.push_back(start.pc);
+#if defined(__x86_64__)
+    std::uint64_t back = 0;
+    if (!read_memory(&back, reinterpret_cast<const void*>(start.value[dwarf_sp]), sizeof back)) return found;
+    start.pc = back - 1;
+    start.value[dwarf_sp] += sizeof back;
+#else
+    start.pc = start.value[30] - 1;
+#endif
+    if (!dwfl_addrmodule(in_->dwfl, start.pc)) return found;
+  }
+  if (!in_->attached) {
+    found.push_back(start.pc);
+    return found;
+  }
+  in_->from = &start;
+  in_->found = &found;
+  in_->most = most;
+  dwfl_getthread_frames(in_->dwfl, getpid(), inside::frame, in_.get()); // ends with an error where nobody knows more
+  if (found.empty()) found.push_back(start.pc);
+  return found;
+}
+
+const std::string& stack_reader::name(std::uintptr_t pc) {
+  const auto [place, fresh] = in_->names.try_emplace(pc);
+  if (fresh) place->second = in_->describe(pc);
+  return place->second;
+}
+
+std::string stack_reader::text(const std::vector<std::uintptr_t>& stack, bool inner, const std::string& indent) {
+  std::vector<std::string> lines;
+  for (const auto pc : stack) lines.push_back(name(pc));
+  std::size_t first = 0, last = lines.size();
+  while (inner && first < last && is_ours(lines[first])) ++first;
+  while (last > first && is_ours(lines[last - 1])) --last;
+  if (first == last) first = 0, last = lines.size();
+  std::string all;
+  std::vector<std::string> shown;
+  for (std::size_t i = first; i < last;) { // recursion goes thousands of frames deep
+    std::size_t end = i + 1;
+    while (end < last && lines[end] == lines[i]) ++end;
+    shown.push_back(indent + "#" + std::to_string(i - first) + " " + lines[i] +
+                    (end - i > 1 ? ", " + std::to_string(end - i) + " times\n" : "\n"));
+    i = end;
+  }
+  constexpr std::size_t each_end = 32;
+  for (std::size_t i = 0; i < shown.size(); ++i) {
+    if (shown.size() > 2 * each_end && i == each_end) {
+      all += indent + "...\n";
+      i = shown.size() - each_end;
+    }
+    all += shown[i];
+  }
+  return all;
+}
+
+} // namespace tern::detail

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// What the layers above tell: each function writes one record into the calling thread's ring, without locks or atomic
+/// read-modify-writes, in some ten nanoseconds. Call them only if `trace::on()`, which keeps a caller's hot path to one
+/// load; if recording ends in between they do nothing. None throws. They are out of line, so none keeps the address of
+/// something `thread_local` in a caller that may be moved to another thread.
+///
+/// A record belongs to a *track*, one for each worker of each rank. A worker says once which is its own (`on_track`).
+/// In the simulator, where one thread is all workers, it is said whenever another worker's turn comes.
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include <tern/trace/detail/format.hpp>
+#include <tern/trace/trace.hpp>
+
+namespace tern::trace::detail {
+
+/// The number of a name; the same for the same text as long as a recording lasts. Takes a lock when this thread has not
+/// seen it lately. Numbers of earlier recordings are not to be used: keep `recording` beside them.
+std::uint32_t name_number(std::string_view text) noexcept;
+
+/// A new track; `name` empty: "worker N". Takes a lock. \return no_track if nothing is recorded.
+std::uint32_t new_track(int rank, int worker, std::string_view name = {}) noexcept;
+/// What the calling thread records from now on is that track's. \return the one before.
+std::uint32_t on_track(std::uint32_t track) noexcept;
+
+/// A fiber begins (`first`) or goes on, on this thread's track. Regions belong to it until it leaves.
+void fiber_enters(std::uint64_t fiber, std::uint32_t name, bool first) noexcept;
+void fiber_ends(std::uint64_t fiber) noexcept;
+void fiber_yields(std::uint64_t fiber) noexcept;
+/// \param kind the name of what it waits for: "mutex".
+/// \param what shown as an address, but not under a simulator: the traces of one seed are the same to the byte.
+void fiber_waits(std::uint64_t fiber, std::uint32_t kind, const void* what) noexcept;
+
+/// \return whether this batch is one of those recorded; if so tell `tasklets_end` of it too.
+bool tasklets_begin() noexcept;
+void tasklets_end(std::uint64_t n) noexcept;
+void steals(std::uint64_t n) noexcept;
+void parks() noexcept;
+void wakes() noexcept;
+
+/// \param number of the message among all that this rank has sent; the receiver needs its lowest `flow_bits` bits.
+void sends(int to, std::uint64_t number, std::size_t bytes, std::uint32_t handler) noexcept;
+void arrives(int from, std::uint32_t number) noexcept;
+/// Within the handler's own fiber, or outside fibers; ended by `handler_ends`, or with the fiber.
+void handler_begins(int from, std::uint32_t number, std::uint32_t handler) noexcept;
+void handler_ends() noexcept;
+
+void fault(std::string_view text) noexcept;
+void crash(std::string_view text) noexcept;
+
+} // namespace tern::trace::detail

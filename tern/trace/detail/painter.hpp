@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// From records to events, for the records of one part in the order of each track: which slices are open on each track,
+/// and which regions in each fiber. Whatever is wrong in that order (records were overwritten, a rank was killed)
+/// what comes out is well formed: slices of a track nest, what begins also ends.
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <tern/trace/detail/json_file.hpp>
+#include <tern/trace/detail/part.hpp>
+
+namespace tern::trace::detail {
+
+/// What all parts share.
+struct canvas {
+  explicit canvas(const std::string& path) : file(path) {}
+  json_file file;
+  std::uint64_t events = 0, sent = 0, handled = 0, damaged = 0;
+  std::int64_t last = 0;
+  std::unordered_map<int, std::uint64_t> latest_message; // of each rank, of all its messages
+
+  void write(const lines& text) { file.write(text.text()); }
+};
+
+/// Numbers of ranks and workers in the file: 0 stands for the kernel's idle process in several versions of Perfetto,
+/// which then merge it with another.
+inline int shown(int number) noexcept { return number + 1; }
+
+class painter {
+public:
+  painter(canvas& on, const part& from);
+  /// \param ns since the trace's beginning; smaller than before on this track only if clocks are wrong.
+  /// \return false if the record makes no sense.
+  bool paint(const record& r, std::int64_t ns);
+  /// Ends what is still open.
+  void end();
+  std::int64_t last() const noexcept { return last_; }
+
+private:
+  struct slice { // open on a track
+    event what;
+    std::uint32_t name = 0;
+    std::uint64_t fiber = 0; // of a handler: the rank that sent its message
+    std::int64_t begin = 0;
+    bool written = false;
+  };
+  struct track {
+    std::string where; // "pid":1,"tid":1
+    int rank = 0;
+    std::int64_t last = 0, last_arrow = -1;
+    std::vector<slice> open;
+    lines held; // what has happened inside the innermost slice as long as that is not written
+  };
+  struct fiber_state {
+    std::vector<std::uint32_t> regions; // names
+    bool tasklets = false;              // it left in the middle of a batch
+    std::uint32_t on = 0;               // the latest track
+  };
+
+  fiber_state* find(const track& t, std::uint64_t fiber);
+  fiber_state& state(const track& t, std::uint64_t fiber, std::uint32_t on);
+  static std::uint64_t key(const track& t, std::uint64_t fiber) noexcept;
+  const std::string& name(std::uint32_t number) const noexcept;
+  std::string_view name(const slice& s) const noexcept;
+
+  lines& line(const char* phase, const track& t, std::int64_t ts);
+  void emit(track& t);
+  void begin(track& t, slice s);
+  void write_begin(track& t, slice& s);
+  void finish(track& t, std::int64_t ts, std::string_view why = {});
+  void finish_down_to(track& t, std::size_t depth, std::int64_t ts);
+  bool finish_kind(track& t, event what, std::int64_t ts, std::string_view why = {});
+  void begin_arguments(const slice& s, bool& any);
+  void region_line(const char* phase, track& t, std::int64_t ts, std::uint64_t fiber, std::uint32_t region);
+  void enter_fiber(track& t, const record& r, std::int64_t ts, std::uint32_t on);
+  void leave_fiber(track& t, const record& r, event what, std::int64_t ts, std::uint32_t on);
+  void end_region(track& t, const record& r, std::int64_t ts);
+  void flow(track& t, const char* phase, int from, std::uint64_t number, std::int64_t ts, const record* sent);
+  std::uint64_t whole_number(int from, std::uint64_t low) const;
+  void moment(track& t, std::int64_t ts, std::string_view name, const char* category, const char* scope);
+
+  void cut_off(std::string_view why, const track* one, std::int64_t ts);
+
+  canvas& on_;
+  const part& part_;
+  std::vector<track> tracks_;
+  std::vector<std::uint32_t> which_; // of tracks_, by a record's number
+  std::unordered_map<std::uint64_t, fiber_state> fibers_;
+  lines line_, why_;
+  std::int64_t last_ = 0;
+};
+
+} // namespace tern::trace::detail

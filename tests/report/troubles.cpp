@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// A job that gets into the trouble that its first argument names.
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <unistd.h>
+
+#include <tern/net/collectives.hpp>
+#include <tern/net/message.hpp>
+#include <tern/net/report.hpp>
+#include <tern/net/runtime.hpp>
+#include <tern/task/fiber.hpp>
+#include <tern/task/semaphore.hpp>
+
+namespace {
+
+tern::semaphore never(0);
+
+// Not inlined: the tests look for these names.
+[[gnu::noinline]] void wait_for_what_never_comes() {
+  never.acquire();
+  std::printf("it came\n");
+}
+int answer_never(int) {
+  wait_for_what_never_comes();
+  return 0;
+}
+
+[[gnu::noinline]] void write_to(volatile int* where) {
+  *where = 1;
+  std::printf("written\n");
+}
+int crash_here(int) {
+  write_to(nullptr);
+  return 0;
+}
+int abort_here(int) {
+  std::abort();
+  return 0;
+}
+int call_nothing(int) {
+  void (*volatile nothing)() = nullptr;
+  nothing();
+  return 1;
+}
+[[gnu::noinline]] int recurse(int depth) {
+  volatile char frame[512];
+  frame[0] = static_cast<char>(depth);
+  return depth > 0 ? recurse(depth + 1) + frame[0] : 0;
+}
+int overflow_here(int) { return recurse(1); }
+void fail_alone(int) { throw std::runtime_error("no such cell"); }
+
+void compute_for(double seconds) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  while (std::chrono::steady_clock::now() < end) {
+  }
+}
+
+void say(const std::string& what) {
+  std::printf("%s %d of process %d\n", what.c_str(), tern::rank(), static_cast<int>(getpid()));
+  std::fflush(stdout);
+}
+
+int get_into(std::string_view trouble) {
+  const int last = tern::size() - 1;
+  tern::barrier();
+  say("ready");
+  if (trouble == "none") return 0;
+  if (trouble == "hang") { // the first rank waits for the last one, the others for a collective operation
+    if (tern::rank() == 0) tern::call<&answer_never>(last, 7).get();
+    tern::barrier();
+  }
+  if (trouble == "many") {
+    std::vector<tern::fiber> all;
+    for (int i = 0; i < 2000; ++i)
+      all.emplace_back([] { wait_for_what_never_comes(); }, tern::fiber_options{.name = "solver " + std::to_string(i)});
+    for (auto& f : all) f.join();
+  }
+  if (trouble == "compute") {
+    compute_for(1.5);
+    tern::barrier();
+  }
+  if (trouble == "write" && tern::rank() == 0) say(tern::write_report("curiosity"));
+  if (trouble == "segv" && tern::rank() == 0) tern::call<&crash_here>(last, 1).get();
+  if (trouble == "abort" && tern::rank() == 0) tern::call<&abort_here>(last, 1).get();
+  if (trouble == "null-call" && tern::rank() == 0) tern::call<&call_nothing>(last, 1).get();
+  if (trouble == "overflow" && tern::rank() == 0) tern::call<&overflow_here>(last, 1).get();
+  if (trouble == "kill" && tern::rank() == 0) kill(getpid(), SIGSEGV);
+  if (trouble == "throw" && tern::rank() == 0) tern::send<&fail_alone>(last, 1);
+  tern::barrier();
+  return 0;
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  const std::string trouble = argc > 1 ? argv[1] : "none";
+  return tern::run(argc, argv, [&] { return get_into(trouble); });
+}

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the net layer promises: messages, calls, collectives, termination, the end of a job.
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <tern/net/collectives.hpp>
+#include <tern/net/message.hpp>
+#include <tern/net/runtime.hpp>
+#include <tern/task/fiber.hpp>
+#include <tern/task/future.hpp>
+
+#include "property.hpp"
+
+namespace net_properties {
+
+using namespace tern::property;
+using tern::rank;
+using tern::size;
+
+int any_rank() { return static_cast<int>(rolls().below(size())); }
+std::string text(std::int64_t n) { return std::to_string(n); }
+std::vector<char> ballast() { // most messages are small
+  return std::vector<char>(static_cast<std::size_t>(rolls().chance(0.1) ? rolls().below(20'000) : 0));
+}
+
+// Messages of one pair start in the order in which they were sent, each once.
+using pairs = std::map<std::pair<int, int>, std::int64_t>;
+per_case<pairs> sent, started;
+
+void arrive(int from, std::int64_t number, const std::vector<char>&) {
+  auto& due = (*started)[{from, rank()}];
+  TERN_HOLDS(number == due, "message " + text(number) + " from " + text(from) + " to " + text(rank()) +
+                                " started when " + text(due) + " was due");
+  due = std::max(due, number + 1);
+  take_time();
+}
+void send_many() {
+  for (std::int64_t i = 0; i < knob("messages"); ++i) {
+    const int to = any_rank();
+    tern::send<&arrive>(to, rank(), (*sent)[{rank(), to}]++, ballast());
+    if (rolls().chance(0.3)) take_time();
+  }
+}
+
+TERN_PROPERTY(order_of_pairs, "ranks=1..16 workers=1..3 faults=delay:reorder:slow:pause network=any messages=1..150") {
+  send_many();
+  tern::quiesce();
+  TERN_HOLDS(*started == *sent, "not all that was sent has started");
+  tern::barrier();
+}
+
+// The same for what arrives at all when ranks crash; and nobody hangs.
+TERN_PROPERTY(order_with_crashes,
+              "ranks=1..16 workers=1..3 faults=delay:reorder:crash deadlock=allowed messages=1..100") {
+  if (rank() == 0)
+    afterwards([](const ending& e) {
+      TERN_HOLDS(e.deadlock || *started == *sent, "the job has ended, but something that was sent is missing");
+      for (const auto& [pair, n] : *started) TERN_HOLDS(n <= sent->at(pair), "more was started than sent");
+    });
+  send_many();
+  tern::quiesce();
+}
+
+// Each call has its own answer, or its own error.
+std::int64_t expected(int depth, std::int64_t x) { return depth == 0 ? 3 * x : 2 * expected(depth - 1, x + 1) + 1; }
+bool fails(int depth, std::int64_t x) { return (x + depth) % 7 == 0; } // at its innermost
+std::int64_t work(int depth, std::int64_t x, const std::vector<char>& load) {
+  take_time();
+  if (depth > 0) {
+    const std::int64_t inner = tern::call<&work>(any_rank(), depth - 1, x + 1, load).get();
+    take_time();
+    return 2 * inner + 1;
+  }
+  if (x % 7 == 0) {
+    if (x % 2) throw std::out_of_range("no " + text(x));
+    throw tern::error(tern::errc::io, "no " + text(x), "be happy");
+  }
+  return 3 * x;
+}
+void check_answer(tern::future<std::int64_t>& f, int depth, std::int64_t x) {
+  const std::int64_t innermost = x + depth;
+  try {
+    const std::int64_t y = f.get();
+    TERN_HOLDS(!fails(depth, x), "the call of " + text(x) + " should have failed");
+    TERN_HOLDS(y == expected(depth, x), "the call of " + text(x) + " was answered " + text(y));
+  } catch (const tern::error& e) {
+    TERN_HOLDS(fails(depth, x), std::string("unexpected: ") + e.what());
+    TERN_HOLDS(e.code() == (innermost % 2 ? tern::errc::remote : tern::errc::io), "another error's code");
+    TERN_HOLDS(std::string(e.what()).find("no " + text(innermost) + " ") != std::string::npos,
+               std::string("another call's error: ") + e.what());
+  }
+}
+struct open_call {
+  tern::future<std::int64_t> answer;
+  int depth;
+  std::int64_t x;
+};
+void call_many(std::int64_t salt) {
+  std::vector<open_call> open;
+  const auto close_one = [&] {
+    auto& one = open[static_cast<std::size_t>(rolls().below(static_cast<std::int64_t>(open.size())))];
+    std::swap(one, open.back());
+    check_answer(open.back().answer, open.back().depth, open.back().x);
+    open.pop_back();
+  };
+  for (std::int64_t i = 0; i < knob("calls"); ++i) {
+    const int depth = static_cast<int>(rolls().below(4));
+    const std::int64_t x = 1'000'000 * salt + 1000 * rank() + i;
+    open.push_back({tern::call<&work>(any_rank(), depth, x, ballast()), depth, x});
+    while (static_cast<std::int64_t>(open.size()) > knob("open")) close_one();
+    take_time();
+  }
+  while (!open.empty()) close_one();
+}
+
+TERN_PROPERTY(answers_match, "ranks=1..12 workers=1..3 faults=delay:reorder:slow:pause network=any fibers=1..4 "
+                             "calls=1..40 open=0..20") {
+  std::vector<tern::future<void>> fibers;
+  for (std::int64_t f = 1; f < knob("fibers"); ++f) fibers.push_back(tern::async([f] { call_many(f); }));
+  call_many(0);
+  for (auto& f : fibers) f.get();
+}
+
+// Nothing is under way after quiesce.
+struct traffic {
+  std::int64_t sent = 0, handled = 0, calls = 0;
+};
+per_case<traffic> all;
+
+std::int64_t answer() {
+  take_time();
+  return ++all->calls;
+}
+// Mostly one: so that there is little under way, but for long. Then wrong sums are right by chance most easily.
+std::int64_t successors() {
+  const std::int64_t n = rolls().below(10);
+  return n == 0 ? 0 : n == 1 ? 2 : 1;
+}
+void hop(int left, const std::vector<char>& load) {
+  take_time();
+  if (rolls().chance(0.2)) tern::call<&answer>(any_rank()).get();
+  for (std::int64_t n = left > 0 ? successors() : 0; n > 0; --n) {
+    ++all->sent;
+    tern::send<&hop>(any_rank(), left - 1, load);
+    take_time();
+  }
+  ++all->handled;
+}
+void start_hops() {
+  if (rolls().chance(0.5)) return;
+  for (std::int64_t n = rolls().below(knob("messages") + 1); n > 0; --n) {
+    ++all->sent;
+    tern::send<&hop>(any_rank(), static_cast<int>(rolls().between(0, knob("hops"))), ballast());
+    take_time();
+  }
+}
+
+TERN_PROPERTY(quiesce_means_quiet, "ranks=2..16 workers=1..3 faults=delay:reorder:slow:pause network=any rounds=2..16 "
+                                   "messages=1..4 hops=10..60") {
+  for (std::int64_t round = 0; round < knob("rounds"); ++round) {
+    start_hops();
+    if (rolls().chance(0.5)) tern::this_fiber::sleep_for(std::chrono::microseconds(rolls().below(200)));
+    tern::quiesce();
+    TERN_HOLDS(all->sent == all->handled,
+               "quiesce returned when " + text(all->sent) + " had been sent and " + text(all->handled) + " handled");
+    tern::barrier();
+  }
+}
+
+// All that was sent has been handled when the job ends, and what belongs to a rank has lived as long as it.
+struct ledger {
+  std::map<int, int> made, dropped; // by rank
+};
+per_case<ledger> books;
+
+struct resident {
+  resident() : home(rank()) { ++books->made[home]; }
+  resident(const resident&) = delete;
+  resident& operator=(const resident&) = delete;
+  ~resident() {
+    TERN_HOLDS(rank() == home, "a rank_local of " + text(home) + " is destroyed on " + text(rank()));
+    ++books->dropped[home];
+  }
+  const int home;
+  std::int64_t uses = 0;
+};
+const tern::rank_local<resident> first_resident, second_resident;
+
+void visit(int left) {
+  take_time();
+  resident& r = rolls().chance(0.5) ? *first_resident : *second_resident;
+  TERN_HOLDS(r.home == rank(), "rank " + text(rank()) + " sees the rank_local of " + text(r.home));
+  const std::int64_t uses = ++r.uses;
+  TERN_HOLDS(uses > 0, "a rank_local was used after its end");
+  for (std::int64_t n = left > 0 ? successors() : 0; n > 0; --n) {
+    ++all->sent;
+    tern::send<&visit>(any_rank(), left - 1);
+  }
+  take_time();
+  ++all->handled;
+}
+
+TERN_PROPERTY(end_of_job,
+              "ranks=1..16 workers=1..3 faults=delay:reorder:slow:pause network=any messages=1..4 hops=10..60") {
+  if (rank() == 0)
+    afterwards([](const ending& e) {
+      TERN_HOLDS(all->sent == all->handled,
+                 "the job ended when " + text(all->sent) + " had been sent and " + text(all->handled) + " handled");
+      TERN_HOLDS(books->made == books->dropped, "a rank_local was not destroyed");
+      for (const auto& [r, n] : books->made)
+        TERN_HOLDS(n <= 2, "rank " + text(r) + " made " + text(n) + " of its 2 rank_locals");
+      TERN_HOLDS(e.outcome.code == 0, "the exit code is " + text(e.outcome.code));
+    });
+  for (std::int64_t n = rolls().below(knob("messages") + 1); n > 0; --n) {
+    ++all->sent;
+    tern::send<&visit>(any_rank(), static_cast<int>(rolls().between(0, knob("hops"))));
+    take_time();
+  }
+}
+
+// Collectives give what one rank alone would compute; and nobody leaves a barrier before all have come.
+per_case<std::map<std::int64_t, int>> entered;
+
+void disturb(const std::vector<char>&) { take_time(); }
+std::string value_of(std::int64_t operation, int r) {
+  dice d = common(static_cast<std::uint64_t>(operation * 1000 + r));
+  return std::string(static_cast<std::size_t>(d.chance(0.1) ? d.below(5000) : d.below(9)),
+                     static_cast<char>('a' + d.below(26))) +
+         text(r);
+}
+std::string joined(std::int64_t operation) {
+  std::string all_of_them;
+  for (int r = 0; r < size(); ++r) all_of_them += value_of(operation, r);
+  return all_of_them;
+}
+
+TERN_PROPERTY(collectives_agree, "ranks=1..24 workers=1..3 faults=delay:reorder:slow:pause network=any "
+                                 "operations=1..12 messages=0..5") {
+  dice plan = common();
+  for (std::int64_t i = 0; i < knob("operations"); ++i) {
+    for (std::int64_t n = rolls().below(knob("messages") + 1); n > 0; --n) tern::send<&disturb>(any_rank(), ballast());
+    take_time();
+    const std::string mine = value_of(i, rank()), whole = joined(i);
+    const auto plus = std::plus<std::string>();
+    const std::string number = "operation " + text(i) + " is wrong";
+    switch (plan.below(5)) {
+    case 0:
+      TERN_HOLDS(tern::allreduce(mine, plus) == whole, number);
+      break;
+    case 1: {
+      const std::string got = tern::reduce(mine, plus);
+      TERN_HOLDS(rank() != 0 || got == whole, number);
+      break;
+    }
+    case 2: {
+      const int root = static_cast<int>(plan.below(size()));
+      TERN_HOLDS(tern::broadcast(mine, root) == value_of(i, root), number);
+      break;
+    }
+    case 3: {
+      const auto got = tern::gather(mine);
+      TERN_HOLDS(got.size() == (rank() == 0 ? static_cast<std::size_t>(size()) : 0), number);
+      for (std::size_t r = 0; r < got.size(); ++r) TERN_HOLDS(got[r] == value_of(i, static_cast<int>(r)), number);
+      break;
+    }
+    default:
+      ++(*entered)[i];
+      tern::barrier();
+      TERN_HOLDS((*entered)[i] == size(), "a barrier let somebody through when " + text((*entered)[i]) + " had come");
+    }
+  }
+}
+
+} // namespace net_properties
