@@ -97,7 +97,7 @@ void directory::refuse(net::node& here, const invocation& call, const std::strin
     call.ends->set_exception(std::move(why)); // its message is uncounted, and nobody waits for a reply
   else
     here.reply_error(call.source, call.header.reply, std::move(why), "invocation of '" + *call.name + "'");
-  here.message_done(call.header);
+  here.refused(call.source, call.header, *call.name);
 }
 
 bool directory::submit(net::node& here, const std::shared_ptr<entry>& e, invocation& call) {
@@ -117,6 +117,7 @@ bool directory::submit(net::node& here, const std::shared_ptr<entry>& e, invocat
 void directory::start(net::node& here, std::shared_ptr<entry> e, invocation call) noexcept {
   const std::string& name = *call.name;
   const net::wire_header header = call.header;
+  const int source = call.source;
   try {
     // One allocation for all of it: the closure would need one anyway.
     auto owned = std::make_unique<invocation>(std::move(call));
@@ -127,7 +128,7 @@ void directory::start(net::node& here, std::shared_ptr<entry> e, invocation call
           owned.reset(); // what it holds goes before the next one sees the object
           finished(here, e, exclusive);
         },
-        name, header);
+        source, header, name);
   } catch (const std::exception& x) { // memory has run out: the object would stay locked for ever
     here.fatal("cannot start '" + name + "': " + x.what());
   }

@@ -25,6 +25,8 @@ struct wire_header {
   std::uint64_t reply = 0; ///< the caller's pending-call number; 0: nobody waits
 };
 inline constexpr std::uint32_t flag_uncounted = 1; ///< not part of what termination detection counts
+inline constexpr std::uint32_t flag_traced = 2;    ///< its number, for the trace, is in the bits from `traced_shift` on
+inline constexpr unsigned traced_shift = 8;
 
 /// Runs on the receiver's polling context, outside any fiber: must not block. Handlers that may block start a fiber.
 using handler_entry = void (*)(node& here, int source, const wire_header& header, byte_buffer message);
@@ -46,6 +48,7 @@ public:
   const std::string& name() const noexcept { return name_; }
   const char* file() const noexcept { return file_; }
   handler_entry entry() const noexcept { return entry_; }
+  bool internal() const noexcept { return internal_; } ///< the runtime's own
 
 private:
   [[noreturn]] void throw_unnumbered() const;

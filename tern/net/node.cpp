@@ -14,8 +14,10 @@
 #include <tern/net/collectives.hpp>
 #include <tern/net/detail/reporter.hpp>
 #include <tern/net/detail/settings.hpp>
+#include <tern/net/detail/tracing.hpp>
 #include <tern/net/message.hpp>
 #include <tern/net/runtime.hpp>
+#include <tern/trace/trace.hpp>
 
 namespace tern::net {
 namespace {
@@ -115,9 +117,10 @@ node::node(std::shared_ptr<const options> opts, std::unique_ptr<transport> wire,
   cfg.context = this;
   cfg.events = this;
   cfg.simulation = world;
+  cfg.trace_rank = rank_;
   scheduler_ = std::make_unique<scheduler>(std::move(cfg));
   sink_ = [this](int source, byte_buffer message) { deliver(source, std::move(message)); };
-  if (rank_ == 0)
+  if (rank_ == 0 && !world) // thousands of jobs may be simulated one after the other
     log_info("Tern " TERN_VERSION ": " + std::to_string(size_) + (size_ == 1 ? " rank" : " ranks") + " (" +
              wire_->describe() + "), " + std::to_string(s.workers) + (s.workers == 1 ? " worker" : " workers") +
              " each, " + (s.cpus.empty() ? std::string("not bound") : "bound to " + s.bound_to) +
@@ -152,10 +155,15 @@ void node::post(int destination, byte_buffer message, bool counted) {
       throw error(errc::invalid_state, "a message was sent after the job had ended",
                   "send from handlers and from the function given to tern::run only");
     sent_.fetch_add(1, std::memory_order_seq_cst);
+  } else {
+    uncounted_.fetch_add(1, std::memory_order_relaxed);
   }
   wire_header h;
   const std::size_t bytes = message.size();
+  sent_bytes_.fetch_add(bytes, std::memory_order_relaxed);
   std::memcpy(&h, message.data(), std::min(bytes, sizeof h));
+  if (trace::on()) [[unlikely]]
+    trace_send(destination, h, message);
   try {
     wire_->send(destination, std::move(message));
     sent_log_.note({tern::detail::ticks(), h.reply, bytes, h.handler, destination});
@@ -210,8 +218,8 @@ void node::reply_error(int to, std::uint64_t reply, std::exception_ptr e, const 
             .what());
 }
 
-void node::run_handler(unique_function<void()> body, const std::string& name, const wire_header& header) {
-  start({nullptr, 0, header, &name, {}, std::move(body)});
+void node::run_handler(unique_function<void()> body, int source, const wire_header& header, const std::string& name) {
+  start({nullptr, source, header, &name, {}, std::move(body)});
 }
 
 void node::run_handler(handler_entry body, int source, const wire_header& header, byte_buffer message,
@@ -223,6 +231,7 @@ void node::start(starting next) {
   {
     std::lock_guard hold(start_lock_);
     to_start_.push_back(std::move(next));
+    ++handlers_;
   }
   scheduler_->spawn([this] { start_handler(); }, {.name = "handler"});
 }
@@ -239,6 +248,8 @@ void node::start_handler() {
   }
   hold.unlock();
   this_fiber::set_name(*next.name);
+  if (trace::on()) [[unlikely]]
+    trace_start(next);
   if (next.entry) {
     next.entry(*this, next.source, next.header, std::move(next.message));
   } else {
@@ -272,9 +283,15 @@ void node::deliver(int source, byte_buffer message) {
                   "rank " + std::to_string(source) + " sent a message for handler " + std::to_string(h.handler) +
                       ", but there are " + std::to_string(handler_table::size()),
                   "all ranks must run the same program");
+    // One thread at a time does this.
+    received_bytes_.store(received_bytes_.load(std::memory_order_relaxed) + message.size(), std::memory_order_relaxed);
     received_log_.note({tern::detail::ticks(), h.reply, message.size(), h.handler, source});
     if (!(h.flags & flag_uncounted)) active_.fetch_add(1, std::memory_order_seq_cst);
-    handler_table::at(h.handler).entry()(*this, source, h, std::move(message));
+    const handler_record& handler = handler_table::at(h.handler);
+    if (trace::on()) [[unlikely]]
+      trace_run(handler, source, h, std::move(message));
+    else
+      handler.entry()(*this, source, h, std::move(message));
   } catch (const std::exception& e) {
     fatal(std::string("a message could not be handled: ") + e.what());
   }
@@ -283,6 +300,7 @@ void node::deliver(int source, byte_buffer message) {
 void node::fatal(const std::string& what) noexcept {
   log_error(what);
   report_failure(what);
+  tell_of_parts();
   wire_->abort(1);
   __builtin_unreachable(); // g++ does not see [[noreturn]] through the virtual call
 }
@@ -396,6 +414,7 @@ void node::compare_programs() {
 int node::guarded_main(const std::function<int()>& main) {
   try {
     compare_programs();
+    begin_trace(*this);
     const int code = main();
     // What exit() would leave of it, but never success for a failure; so that the largest of all ranks' is what it
     // seems.
@@ -407,20 +426,23 @@ int node::guarded_main(const std::function<int()>& main) {
   }
 }
 
-int node::run(const std::function<int()>& main) {
+int node::run(const std::function<int()>& main, const std::function<void()>& last) {
   try {
     scheduler_->run([&] { live(main); });
   } catch (const error& e) { // a deadlock: the other ranks would wait for this one
     fatal(e.what());
   }
-  return end();
+  return end(last);
 }
 
 void node::live(const std::function<int()>& main) {
+  begin_stats();
   code_ = guarded_main(main);
   try {
     code_ = allreduce(code_, [](int a, int b) { return std::max(a, b); });
+    align_trace(*this);
     quiesce();
+    show_stats();
     // Everything that was sent has been handled, everywhere; from here on nothing may be sent.
     closed_.store(true, std::memory_order_release);
     barrier();
@@ -433,8 +455,9 @@ void node::live(const std::function<int()>& main) {
   }
 }
 
-int node::end() {
+int node::end(const std::function<void()>& last) {
   destroy_locals();
+  if (last) last();
   wire_->finish();
   return code_;
 }
@@ -442,7 +465,8 @@ int node::end() {
 // After every fiber has ended. In a scheduler of its own, so that destructors know their rank.
 void node::destroy_locals() {
   if (slot_order_.empty()) return;
-  scheduler last({.name = "tern r" + std::to_string(rank_), .context = this, .simulation = world_});
+  scheduler last(
+      {.name = "tern r" + std::to_string(rank_), .context = this, .simulation = world_, .trace_rank = rank_});
   last.run([this] {
     while (!slot_order_.empty()) { // a destructor may use, and so make, another slot
       slot& s = slots_[slot_order_.back()];

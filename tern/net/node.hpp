@@ -83,10 +83,12 @@ public:
 
   /// Runs `body` as a handler in a fiber of its own. Handlers are taken up in the order of these calls. The message
   /// that caused it counts as done when `body` has returned. \param name must live as long as the job.
-  void run_handler(unique_function<void()> body, const std::string& name, const wire_header& header);
+  void run_handler(unique_function<void()> body, int source, const wire_header& header, const std::string& name);
   /// The same for `body(*this, source, header, message)`.
   void run_handler(handler_entry body, int source, const wire_header& header, byte_buffer message,
                    const std::string& name);
+  /// A message for which no handler will run is done.
+  void refused(int source, const wire_header& header, const std::string& name) noexcept;
   /// For handlers that ran without a fiber: their message is done.
   void message_done(const wire_header& header) noexcept;
 
@@ -110,12 +112,13 @@ public:
   /// first.
   void* local(std::size_t index, void* (*make)(), void (*destroy)(void*));
 
-  /// Runs `main` on this rank; collective over all ranks. \return the largest of the ranks' codes.
-  int run(const std::function<int()>& main);
+  /// Runs `main` on this rank; collective over all ranks. \param last is done when all else is, before ranks part.
+  /// \return the largest of the ranks' codes.
+  int run(const std::function<int()>& main, const std::function<void()>& last = {});
   /// The parts of `run`, for a simulation that runs many ranks together: what the main fiber does, and what comes after
   /// all fibers have ended.
   void live(const std::function<int()>& main);
-  int end();
+  int end(const std::function<void()>& last = {});
 
   // event_source, called by worker 0
   bool poll() override;
@@ -132,6 +135,12 @@ private:
   void compare_programs();
   int guarded_main(const std::function<int()>& main);
   void destroy_locals();
+  // For the option `stats` (stats.cpp).
+  void begin_stats();
+  void show_stats();
+  // What is recorded, if anything is (tracing.cpp).
+  void trace_send(int to, wire_header h, byte_buffer& message) noexcept;
+  void trace_run(const handler_record& handler, int source, const wire_header& h, byte_buffer message);
   error disagreement(std::uint64_t sequence, const std::string& mine, int other, const std::string& theirs) const;
 
   std::shared_ptr<const options> opts_;
@@ -154,6 +163,9 @@ private:
   // Counted messages sent by, and handled on, this rank. `done_` follows the handler's own sends, so that a sum of both
   // over all ranks that is equal twice in a row means that nothing is under way (Mattern 1987, four-counter method).
   std::atomic<std::uint64_t> sent_{0}, done_{0};
+  // For people: the other messages, and bytes of all.
+  std::atomic<std::uint64_t> uncounted_{0}, sent_bytes_{0}, received_bytes_{0};
+  double stats_cpu_ = 0, stats_since_ = 0; // seconds, when main began
   std::atomic<std::int64_t> active_{0}; // arrived, not yet done
   // Not a tern::mutex: the polling context, which must not wait for a fiber, tells of the end of work too.
   tern::detail::spin_lock idle_guard_;
@@ -172,9 +184,11 @@ private:
     unique_function<void()> body;
   };
   void start(starting next);
+  static void trace_start(const starting& one) noexcept;
   tern::detail::spin_lock start_lock_;
   std::vector<starting> to_start_; // from `started_` on
   std::size_t started_ = 0;
+  std::uint64_t handlers_ = 0; // that were put there
 
   struct collective_message {
     byte_buffer payload;
@@ -202,6 +216,7 @@ private:
   std::vector<std::size_t> slot_order_;
 
   message_log sent_log_, received_log_;
+  std::atomic<std::uint64_t> traced_{0}; // messages that the trace knows
   std::optional<report_entry> reported_; // last: reports may look at all of the above
 };
 

@@ -105,8 +105,8 @@ struct node::reporting {
     std::size_t told = 0;
     for (const auto& [number, call] : in_order) {
       if (++told > listed) break;
-      const auto message = std::find_if(sent.begin(), sent.end(), [number = number, to = call->to](const auto& l) {
-        return l.reply == number && l.peer == to;
+      const auto message = std::find_if(sent.begin(), sent.end(), [which = number, to = call->to](const auto& l) {
+        return l.reply == which && l.peer == to;
       });
       text += "    of rank " + std::to_string(call->to) +
               (message != sent.end() ? ", " + handler_name(message->handler) : std::string()) + ", since " +

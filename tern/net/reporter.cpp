@@ -125,7 +125,7 @@ void pass_on(int number, siginfo_t* info, void* context) {
   }
 }
 
-void crashed(int number, siginfo_t* info, void* context) {
+[[maybe_unused]] void crashed(int number, siginfo_t* info, void* context) { // not under sanitizers
   const int reporter = signals.reporter.load(std::memory_order_acquire);
   const int me = static_cast<int>(gettid());
   int nobody = 0;

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <chrono>
 #include <cstdlib>
+#include <optional>
 #include <thread>
 
 #include <tern/base/log.hpp>
@@ -12,6 +14,7 @@
 #include <tern/net/detail/reporter.hpp>
 #include <tern/net/detail/settings.hpp>
 #include <tern/net/detail/sim_job.hpp>
+#include <tern/net/detail/tracing.hpp>
 #include <tern/net/node.hpp>
 #include <tern/net/simulate.hpp>
 
@@ -59,13 +62,15 @@ int launcher_number(std::initializer_list<const char*> names, int otherwise) {
 }
 int launcher_rank() { return launcher_number({"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}, 0); }
 
-int run_rank(const options& opts, std::unique_ptr<transport> wire, const std::function<int()>& main) {
+int run_rank(const options& opts, std::unique_ptr<transport> wire, const std::function<int()>& main,
+             const std::function<void()>& last = {}) {
   node n(std::make_shared<const options>(opts), std::move(wire));
-  return n.run(main);
+  return n.run(main, last);
 }
 
 int run_inproc(const options& opts, const std::function<int()>& main) {
   const report_session reports(opts);
+  trace_session trace(opts, trace_session::job::here, 0, opts[ranks_option]);
   auto ends = make_inproc(opts[ranks_option]);
   std::vector<std::thread> others;
   std::atomic<int> code{0};
@@ -75,12 +80,15 @@ int run_inproc(const options& opts, const std::function<int()>& main) {
       code.store(run_rank(opts, std::move(wire), main)); // the same on every rank
     } catch (const std::exception& e) {
       log_error(e.what());
+      tell_of_parts();
       end->abort(2);
     }
   };
   for (std::size_t r = 1; r < ends.size(); ++r) others.emplace_back([&, r] { one(std::move(ends[r])); });
   one(std::move(ends[0]));
   for (auto& t : others) t.join();
+  trace.end();
+  trace.merge();
   return code.load();
 }
 
@@ -96,8 +104,15 @@ sim::world world_of(const options& opts) {
 int run_sim(const options& opts, const std::function<int()>& main) {
   const report_session reports(opts);
   const sim::world w = world_of(opts);
+  trace_session trace(opts, trace_session::job::simulated, 0, w.ranks, w.workers);
+  log_info("Tern " TERN_VERSION ": " + std::to_string(w.ranks) + (w.ranks == 1 ? " rank" : " ranks") + ", simulated: " +
+           sim::to_string(w));
   try {
-    return sim::run(w, main, opts).code;
+    const int code = sim::run(w, main, opts).code;
+    trace.end();
+    trace.merge();
+    if (code != 0) sim::detail::tell_replay(w);
+    return code;
   } catch (const std::exception& e) {
     log_error(e.what());
     sim::detail::give_up(w, 1);
@@ -129,7 +144,17 @@ int start(const options& opts, int& argc, char** argv, const std::function<int()
   decided.set(workers_option, workers);
   auto wire = make_mpi(mpi, &argc, &argv, workers > 1);
   const report_session reports(decided); // after MPI's own signal handlers, which then do what they do without us
-  return run_rank(decided, std::move(wire), main);
+  std::optional<trace_session> trace;
+  try {
+    trace.emplace(decided, trace_session::job::parallel, wire->rank(), wire->size());
+  } catch (const std::exception& e) { // mostly all ranks fail alike: the first tells it and ends the others
+    if (wire->rank() != 0) std::this_thread::sleep_for(std::chrono::seconds(2));
+    std::fprintf(stderr, "tern: cannot start: %s\n", e.what());
+    wire->abort(2);
+  }
+  const int code = run_rank(decided, std::move(wire), main, [&] { trace->end(); });
+  trace->merge();
+  return code;
 }
 
 // Used by the tern command and by quickstart and check.

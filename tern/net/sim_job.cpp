@@ -2,17 +2,25 @@
 #include <tern/net/detail/sim_job.hpp>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <limits>
+#include <string_view>
 #include <utility>
 
+#include <unistd.h>
+
 #include <tern/base/error.hpp>
+#include <tern/net/detail/tracing.hpp>
+#include <tern/task/detail/core.hpp>
 #include <tern/task/detail/engine.hpp>
+#include <tern/task/detail/tracing.hpp>
 #include <tern/task/scheduler.hpp>
+#include <tern/trace/detail/events.hpp>
 
 namespace tern::sim::detail {
 namespace {
@@ -166,10 +174,17 @@ public:
       job.engine_.hold(*p.core, job.engine_.now() + to_ns(how_long));
       job.tell("rank " + std::to_string(rank) + " was paused for " + std::to_string(how_long) + " s");
     }
+    if (trace::on()) record(*p.core, job.told_.back());
   }
   sim_job& job;
   const int rank;
   const double how_long; // negative: for ever
+
+private:
+  void record(const tern::detail::scheduler_core& core, const std::string& what) const noexcept {
+    tern::detail::trace_as(core.workers[0].get());
+    how_long < 0 ? trace::detail::crash(what) : trace::detail::fault(what);
+  }
 };
 
 void sim_job::parcel::happen() noexcept {
@@ -307,30 +322,43 @@ std::string quoted(const std::string& word) {
 } // namespace
 
 std::string replay_command(const world& w, const std::string& trace) {
+  // In the environment, since a program may look at its arguments before Tern takes its own out of them.
   std::string text = "TERN_SIM=" + quoted(to_string(w));
+  if (!trace.empty()) text += " TERN_TRACE=" + quoted(trace);
+  const auto known = [](std::string_view word, std::string_view dashes) {
+    for (const char* name : {"sim", "transport", "ranks", "workers", "trace"})
+      if (word.starts_with(dashes) && word.substr(dashes.size()) == name) return true;
+    return false;
+  };
+  for (char** variable = environ; *variable; ++variable) {
+    const std::string_view all = *variable, name = all.substr(0, all.find('='));
+    std::string low(name);
+    for (char& c : low) c = c == '_' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    if (name.starts_with("TERN_") && name.size() < all.size() && !known(low, "tern-"))
+      text += " " + std::string(name) + "=" + quoted(std::string(all.substr(name.size() + 1)));
+  }
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
   const std::string all{std::istreambuf_iterator<char>(file), {}};
   bool value = false; // of an option that the text has already
-  bool first = true;
   for (std::size_t i = 0; i < all.size();) {
     const std::string word(all.c_str() + i);
     i += word.size() + 1;
     if (std::exchange(value, false)) continue;
-    bool drop = false;
-    for (const char* name : {"--tern-sim", "--tern-transport", "--tern-ranks", "--tern-workers", "--tern-trace"})
-      if (word == name || word.starts_with(std::string(name) + "=")) {
-        drop = true;
-        value = word == name;
-      }
-    if (drop) continue;
-    text += " " + quoted(word);
-    if (std::exchange(first, false) && !trace.empty()) text += " --tern-trace=" + quoted(trace);
+    if (known(std::string_view(word).substr(0, word.find('=')), "--tern-"))
+      value = word.find('=') == word.npos;
+    else
+      text += " " + quoted(word);
   }
   return text;
 }
 
-void give_up(const world& w, int code) noexcept {
+void tell_replay(const world& w) noexcept {
   std::fprintf(stderr, "tern: to see it again: %s\n", replay_command(w, "replay.json").c_str());
+}
+
+void give_up(const world& w, int code) noexcept {
+  net::merge_at_once();
+  tell_replay(w);
   std::fflush(stdout);
   std::fflush(stderr);
   std::_Exit(code);

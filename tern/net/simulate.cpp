@@ -4,18 +4,21 @@
 #include <algorithm>
 #include <exception>
 #include <memory>
+#include <sstream>
 #include <utility>
 
 #include <tern/base/error.hpp>
+#include <tern/net/detail/reporter.hpp>
 #include <tern/net/detail/sim_job.hpp>
 #include <tern/net/handler.hpp>
 #include <tern/net/node.hpp>
+#include <tern/net/report.hpp>
 #include <tern/task/sim.hpp>
 
 namespace tern::sim {
 namespace {
 
-constexpr std::size_t most_told = 8; // ranks, in an error
+constexpr std::size_t most_told = 12000; // bytes, in an error
 
 std::string text_of(const std::exception_ptr& e) {
   try {
@@ -27,19 +30,36 @@ std::string text_of(const std::exception_ptr& e) {
   }
 }
 
-// Nothing can happen any more, and some have not ended.
-error stuck(const detail::sim_job& job, const simulation& world, const std::vector<std::exception_ptr>& failed) {
-  std::string crashed, text;
-  std::size_t waiting = 0;
-  for (std::size_t r = 0; r < failed.size(); ++r) {
-    if (job.crashed(static_cast<int>(r))) continue;
-    if (failed[r] && waiting++ < most_told) text += "\nrank " + std::to_string(r) + ": " + text_of(failed[r]);
+// Without the lists of messages: those are for the report's file.
+std::string shortened(const std::string& text) {
+  std::string kept;
+  bool list = false;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    list = line.ends_with(", the latest first:") || (list && line.starts_with("    "));
+    if (!list && !line.empty()) kept += "\n" + line;
   }
-  if (waiting > most_told) text += "\nand " + std::to_string(waiting - most_told) + " more ranks";
+  if (kept.size() > most_told) kept.resize(kept.rfind('\n', most_told));
+  return kept + "\n(more of it, with the last messages and all stacks, in a file: --tern-report FILE)";
+}
+
+// Nothing can happen any more, and some have not ended.
+error stuck(const detail::sim_job& job, const simulation& world, const std::vector<std::unique_ptr<net::node>>& nodes,
+            const std::vector<std::exception_ptr>& failed) {
+  std::vector<net::node*> waiting;
+  std::string circle;
+  for (std::size_t r = 0; r < failed.size(); ++r) {
+    if (job.crashed(static_cast<int>(r)) || !failed[r]) continue;
+    waiting.push_back(nodes[r].get());
+    if (const std::string text = text_of(failed[r]); circle.empty() && text.find("for each other") != text.npos)
+      circle = "\nrank " + std::to_string(r) + ": " + text;
+  }
+  std::string text = circle + shortened(net::describe(waiting, 0));
   for (const std::string& f : job.faults()) text += "\nbefore that, " + f;
   return error(errc::deadlock,
                "nothing can happen any more at " + std::to_string(world.seconds()) + " s of virtual time, and " +
-                   std::to_string(waiting) + " of " + std::to_string(failed.size()) + " ranks have not ended:" + text,
+                   std::to_string(waiting.size()) + " of " + std::to_string(failed.size()) +
+                   " ranks have not ended:" + text,
                job.faults().empty() ? "look at what they wait for, and who should have sent it"
                                     : "what went wrong was ordered by the option 'faults'");
 }
@@ -66,7 +86,11 @@ outcome run(const world& w, const std::function<int()>& main, const options& opt
   const std::vector<std::exception_ptr> failed = world.run(members);
   bool ended = true;
   for (int r = 0; r < w.ranks; ++r) ended = ended && (!failed[static_cast<std::size_t>(r)]);
-  if (!ended) throw stuck(job, world, failed);
+  if (!ended) {
+    error why = stuck(job, world, nodes, failed);
+    net::report_failure(why.what());
+    throw why;
+  }
   outcome o;
   for (auto& n : nodes) o.code = std::max(o.code, n->end());
   // The last first, as they were made.

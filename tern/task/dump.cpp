@@ -62,7 +62,7 @@ struct roster {
   explicit roster(scheduler_core& c, std::chrono::milliseconds limit = {}) {
     const auto note = [&](const fiber& f) { in_order.emplace_back(f.id.load(std::memory_order_relaxed), &f); };
     complete = limit.count() == 0 ? (c.each_fiber(note), true) : c.each_fiber_within(limit, note);
-    std::stable_sort(in_order.begin(), in_order.end(), [](auto& a, auto& b) { return a.first < b.first; });
+    std::sort(in_order.begin(), in_order.end(), [](auto& a, auto& b) { return a.first < b.first; });
     for (const auto& [id, f] : in_order) known.insert(f);
   }
 

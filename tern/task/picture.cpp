@@ -117,7 +117,12 @@ double cpu_seconds(int thread) {
   return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
-std::string picture_of_workers(scheduler_core& c, const busy_watch* busy) {
+std::string picture_of_workers(scheduler_core& c, const std::vector<fiber_note>& notes, const busy_watch* busy) {
+  // What a fiber is called was found under the lock; by now it may be another.
+  const auto called = [&](const fiber* f) {
+    const auto n = std::find_if(notes.begin(), notes.end(), [f](const fiber_note& x) { return x.who == f; });
+    return n == notes.end() ? std::string("that has just begun") : n->called;
+  };
   std::string text;
   std::size_t asleep = 0;
   for (const auto& w : c.workers) {
@@ -131,7 +136,7 @@ std::string picture_of_workers(scheduler_core& c, const busy_watch* busy) {
       text += " (thread " + std::to_string(w->thread) + ", " + seconds(cpu) + " s of CPU time)";
     const double since = busy ? busy->busy_for(*w) : -1;
     if (f)
-      text += ": runs fiber " + f->called() + (since >= 0 ? " since " + seconds(since) + " s" : "") + "\n";
+      text += ": runs fiber " + called(f) + (since >= 0 ? " since " + seconds(since) + " s" : "") + "\n";
     else
       text += c.engine ? ": runs nothing\n" : ": looks for work, or is between two fibers\n";
   }
@@ -155,12 +160,7 @@ double busy_watch::look(scheduler_core& c) {
   const double now = steady_seconds();
   for (const auto& w : c.workers) {
     const fiber* f = w->running;
-    seen s{w.get(),
-           f,
-           w->entered.load(std::memory_order_relaxed),
-           f ? f->id.load(std::memory_order_relaxed) : 0,
-           now,
-           std::max(0.0, cpu_seconds(w->thread))};
+    seen s{w.get(), f, w->entered.load(std::memory_order_relaxed), now, std::max(0.0, cpu_seconds(w->thread))};
     // Mostly the same workers come in the same order.
     if (next_ < before_.size() && before_[next_].who != s.who)
       next_ = static_cast<std::size_t>(
@@ -169,7 +169,7 @@ double busy_watch::look(scheduler_core& c) {
     if (next_ < before_.size()) {
       const seen& b = before_[next_++];
       if (f) used += s.cpu - b.cpu;
-      if (f == b.in && s.id == b.id && s.entered == b.entered) s.since = b.since;
+      if (f == b.in && s.entered == b.entered) s.since = b.since;
     }
     now_.push_back(s);
   }
@@ -186,18 +186,20 @@ double busy_watch::busy_for(const worker& w) const noexcept {
 
 std::string picture(scheduler_core& c, picture_limits& limits) {
   std::vector<fiber_note> notes;
-  std::string text = picture_of_workers(c, limits.busy);
-  if (!note_fibers(c, notes, limits.lock)) return text + "  (fibers: somebody holds the lock on the list of stacks)\n";
+  const bool complete = note_fibers(c, notes, limits.lock);
+  std::string text = picture_of_workers(c, notes, limits.busy);
+  if (!complete) return text + "  (fibers: somebody holds the lock on the list of stacks)\n";
   // Order: those that wait, by the longest wait; then what can run, runs, has ended.
   std::map<std::tuple<std::string, std::string, std::string>, std::vector<const fiber_note*>> situations;
   for (const auto& n : notes)
     if (n.state != fiber_state::idle) situations[{n.kind, n.made, without_numbers(n.called)}].push_back(&n);
   std::vector<alike> all;
   for (auto& [key, group] : situations) {
-    std::stable_sort(group.begin(), group.end(), [](auto* a, auto* b) { return a->since > b->since; });
+    std::sort(group.begin(), group.end(),
+              [](auto* a, auto* b) { return std::tuple(b->since, a->id) < std::tuple(a->since, b->id); });
     for (auto& one : by_stack(group, limits)) all.push_back(std::move(one));
   }
-  std::stable_sort(all.begin(), all.end(), [](const alike& a, const alike& b) {
+  std::sort(all.begin(), all.end(), [](const alike& a, const alike& b) {
     const fiber_note &x = *a.members.front(), &y = *b.members.front();
     return std::tuple(y.state, y.since, x.id) < std::tuple(x.state, x.since, y.id);
   });

@@ -494,7 +494,9 @@ scheduler_counters scheduler::counters() const noexcept {
     sum.parks += c.parks.load(std::memory_order_relaxed);
     sum.wakes += c.wakes.load(std::memory_order_relaxed);
     sum.pauses += c.pauses.load(std::memory_order_relaxed);
+    sum.fibers += w->born.load(std::memory_order_relaxed);
   }
+  sum.fibers += core_->born_outside.load(std::memory_order_relaxed);
   return sum;
 }
 

@@ -92,6 +92,7 @@ struct scheduler_counters {
   std::uint64_t parks = 0;  ///< times that a worker went to sleep
   std::uint64_t wakes = 0;  ///< times that a worker woke another
   std::uint64_t pauses = 0; ///< times that a spawner of very many tasklets was suspended
+  std::uint64_t fibers = 0; ///< that were started, without those that run tasklets
 };
 
 /// The stacks of a scheduler.

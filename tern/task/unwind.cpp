@@ -74,10 +74,11 @@ bool read_memory(void* to, const void* from, std::size_t n) noexcept {
   // Containers may forbid that call.
   const int fd = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
   if (fd < 0) return false;
-  const bool all =
-      pread(fd, to, n, static_cast<off_t>(reinterpret_cast<std::uintptr_t>(from))) == static_cast<ssize_t>(n);
+  // address: of what is to be read
+  const auto at = static_cast<off_t>(reinterpret_cast<std::uintptr_t>(from));
+  const ssize_t read = pread(fd, to, n, at);
   close(fd);
-  return all;
+  return read == static_cast<ssize_t>(n);
 }
 
 stopped_at where_suspended([[maybe_unused]] const fiber& f) noexcept {
@@ -136,7 +137,7 @@ struct stack_reader::inside {
   const stopped_at* from = nullptr;
   std::vector<std::uintptr_t>* found = nullptr;
   std::size_t most = 0;
-  std::unordered_map<std::uintptr_t, std::string> names;
+  std::unordered_map<std::uintptr_t, std::string> names; // address: of code; only looked up
 
   inside() {
     // Not dwfl_standard_find_debuginfo: that may ask servers.

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace tern::trace {
 
@@ -35,8 +36,9 @@ struct recorder_settings {
 /// Real time in nanoseconds to which `recorder::clock_offset` refers (CLOCK_MONOTONIC).
 std::int64_t clock_ns() noexcept;
 
-/// Makes the folder and removes the parts of an earlier job from it. \throws error(io) naming the folder.
-void prepare_parts(const std::string& folder);
+/// Makes the folder and removes the parts of an earlier job from it. \param keep names of files that are of this one.
+/// \throws error(io) naming the folder.
+void prepare_parts(const std::string& folder, const std::vector<std::string>& keep = {});
 
 /// Records what happens in this process from its construction to `end`. One at a time in a process. A process that is
 /// forked meanwhile records nothing.

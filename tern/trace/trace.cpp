@@ -3,6 +3,7 @@
 /// Writing records, and the beginning and the end of a recording.
 #include <tern/trace/trace.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cerrno>
@@ -267,7 +268,7 @@ void region::end() const noexcept {
   detail::write(r, detail::event::region_ends, name_, r ? r->fiber : 0);
 }
 
-void prepare_parts(const std::string& folder) {
+void prepare_parts(const std::string& folder, const std::vector<std::string>& keep) {
   namespace fs = std::filesystem;
   std::error_code e;
   fs::create_directories(folder, e);
@@ -278,6 +279,7 @@ void prepare_parts(const std::string& folder) {
                 "name a trace file in a folder that can be written to");
   for (const auto& entry : fs::directory_iterator(folder, e)) {
     const std::string name = entry.path().filename().string();
+    if (std::find(keep.begin(), keep.end(), name) != keep.end()) continue;
     if (name.ends_with(detail::part_suffix) || name.ends_with(std::string(detail::part_suffix) + ".new"))
       fs::remove(entry.path(), e);
   }

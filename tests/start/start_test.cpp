@@ -150,7 +150,7 @@ TEST_P(started, bad_values_name_their_origin_and_what_is_allowed) {
   } cases[] = {
       {{"--tern-workers=many"}, {}, {"option workers cannot be \"many\"", "on the command line", "allowed: "}},
       {{"--tern-workers=-1"}, {}, {"option workers cannot be \"-1\""}},
-      {{"--tern-transport=pigeon"}, {}, {"cannot be \"pigeon\"", "one of auto, inproc, mpi"}},
+      {{"--tern-transport=pigeon"}, {}, {"cannot be \"pigeon\"", "auto, inproc, mpi, sim"}},
       {{"--tern-bind=glue"}, {}, {"cannot be \"glue\"", "one of none, core, numa"}},
       {{"--tern-stack-kib"}, {}, {"--tern-stack-kib needs a value"}},
       {{}, {{"TERN_RANKS", "0"}}, {"option ranks cannot be \"0\"", "TERN_RANKS in the environment", "1 to 100000"}},

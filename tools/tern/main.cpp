@@ -27,18 +27,20 @@ int main(int argc, char** argv) {
              "  tern run -n 4 -- ./app                  four ranks as threads of one process\n"
              "  tern run -n 4 --transport mpi -- ./app  four processes under MPI\n"
              "  tern run --gdb 1 -n 2 -- ./app          with rank 1 under the debugger\n"
+             "  tern sim -n 64 --seeds 200 -- ./app     simulated, in 200 orders of events\n"
              "  tern info                               what Tern finds on this machine\n"
              "  tern bench                              compare Tern with its rivals\n"
              "  tern trace run.json                     the trace of a job that was killed\n"
              "`tern SUBCOMMAND --help` tells more.");
   add_run(app, program, code);
+  add_sim(app, program, code);
   add_info(app, code);
   add_bench(app, code);
   add_trace(app, code);
   const auto known =
       app.get_subcommands([&](const CLI::App* sub) { return sub->check_name(arguments.empty() ? "" : arguments[0]); });
   if (!arguments.empty() && !arguments[0].starts_with('-') && known.empty()) {
-    std::fprintf(stderr, "tern: there is no subcommand \"%s\"; there are run, info, bench and trace\n",
+    std::fprintf(stderr, "tern: there is no subcommand \"%s\"; there are run, sim, info, bench and trace\n",
                  arguments[0].c_str());
     return 2;
   }

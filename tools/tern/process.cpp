@@ -25,6 +25,12 @@ std::string signal_name(int signal) {
   return name ? std::string("SIG") + name : "signal " + std::to_string(signal);
 }
 
+std::string killed_by(int signal) { return "was killed by " + signal_name(signal) + " (" + strsignal(signal) + ")"; }
+
+std::string all_ranks(int ranks) {
+  return ranks == 1 ? "the rank" : ranks > 0 ? "all " + std::to_string(ranks) + " ranks" : "all ranks";
+}
+
 namespace {
 
 bool executable_file(const fs::path& path) {

@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include <sys/types.h>
+
 namespace tern::tool {
 
 /// Something the user can put right. `code` is the exit code of the command: 2 wrong usage, 126 a program that cannot
@@ -32,6 +34,11 @@ struct exit_status {
 
 /// "SIGSEGV"; "signal 42" for one without a name.
 std::string signal_name(int signal);
+
+/// "was killed by SIGSEGV (Segmentation fault)".
+std::string killed_by(int signal);
+/// "all 4 ranks", "the rank"; "all ranks" of 0, which is an unknown number.
+std::string all_ranks(int ranks);
 
 /// The executable that `name` stands for, searched in PATH if it holds no slash.
 /// \throws failure (126, 127) saying what is wrong with it and, if a file of that name stands in the working folder,
@@ -88,5 +95,11 @@ struct outcome {
 /// Runs the job. SIGINT, SIGTERM and SIGHUP are passed on once; the next one kills. When it returns, no process that
 /// the job started is left. Call from a process with one thread. \throws failure if it cannot be started.
 outcome supervise(const job& what);
+/// Says that a signal has ended the job. \return the exit code for that. \pre `end.interrupted_by`.
+int say_interrupted(const outcome& end, const std::string& ranks);
+
+/// All processes below this one. If it is a subreaper (supervise makes it one) it inherits orphans, so that nobody
+/// leaves this tree.
+std::vector<pid_t> descendants();
 
 } // namespace tern::tool

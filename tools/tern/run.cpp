@@ -35,10 +35,6 @@ struct run_options {
   int gdb = -1;
 };
 
-std::string all(int ranks) {
-  return ranks == 1 ? "the rank" : ranks > 0 ? "all " + std::to_string(ranks) + " ranks" : "all ranks";
-}
-
 std::string advice(int signal, int rank, int ranks, const std::string& program) {
   switch (signal) {
   case SIGSEGV:
@@ -56,8 +52,6 @@ std::string advice(int signal, int rank, int ranks, const std::string& program) 
     return ", from outside";
   }
 }
-
-std::string killed_by(int signal) { return "was killed by " + signal_name(signal) + " (" + strsignal(signal) + ")"; }
 
 /// A folder for shared memory of one job that is removed with all it holds, however the ranks ended: Open MPI leaves
 /// its segments behind when a rank is killed.
@@ -79,17 +73,10 @@ private:
   std::string path_;
 };
 
-int interrupted(const outcome& end, const std::string& ranks) {
-  std::fprintf(stderr, "tern: %s after %.1f s; %s ended\n",
-               end.interrupted_by == SIGINT ? "interrupted" : ("ended by " + signal_name(end.interrupted_by)).c_str(),
-               end.seconds, ranks.c_str());
-  return 128 + end.interrupted_by;
-}
-
 int run_inproc(const run_options& options, const std::vector<std::string>& program, int ranks) {
   job what;
   what.argv = program;
-  what.ranks = all(ranks);
+  what.ranks = all_ranks(ranks);
   what.environment = {{"TERN_RANKS", std::to_string(ranks)}, {"TERN_TRANSPORT", "inproc"}};
   if (options.workers > 0) what.environment.emplace_back("TERN_WORKERS", std::to_string(options.workers));
   if (!options.bind.empty()) what.environment.emplace_back("TERN_BIND", options.bind);
@@ -102,7 +89,7 @@ int run_inproc(const run_options& options, const std::vector<std::string>& progr
     what.own_group = false; // the debugger wants the terminal and its Ctrl-C
   }
   const outcome end = supervise(what);
-  if (end.interrupted_by) return interrupted(end, what.ranks);
+  if (end.interrupted_by) return say_interrupted(end, what.ranks);
   if (end.status.signal)
     std::fprintf(stderr, "tern: %s with %s in it %s%s\n", program[0].c_str(), what.ranks.c_str(),
                  killed_by(end.status.signal).c_str(), advice(end.status.signal, -1, ranks, program[0]).c_str());
@@ -135,7 +122,7 @@ int report(const outcome& end, const job_failure& seen, const std::vector<std::s
   const std::string who = seen.rank >= 0  ? "rank " + std::to_string(seen.rank)
                           : seen.pid >= 0 ? "a rank (process " + std::to_string(seen.pid) + ")"
                                           : "a rank";
-  const std::string rest = "; " + all(ranks) + " ended";
+  const std::string rest = "; " + all_ranks(ranks) + " ended";
   if (seen.known && seen.signal) {
     std::fprintf(stderr, "tern: %s %s%s%s\n", who.c_str(), killed_by(seen.signal).c_str(),
                  advice(seen.signal, seen.rank, ranks, program[0]).c_str(), rest.c_str());
@@ -160,7 +147,7 @@ int run_mpi(const run_options& options, const std::vector<std::string>& program,
   job_failure seen;
   launcher_noise out(seen), err(seen);
   job what;
-  what.ranks = all(where.ranks);
+  what.ranks = all_ranks(where.ranks);
   // The launcher copies its own environment, so it is set here and named in its command.
   setenv("TERN_TRANSPORT", "mpi", 1);
   if (options.workers > 0) setenv("TERN_WORKERS", std::to_string(options.workers).c_str(), 1);
@@ -198,16 +185,12 @@ int run_mpi(const run_options& options, const std::vector<std::string>& program,
   const outcome end = supervise(what);
   if (input[0] >= 0) close(input[0]);
   std::fflush(stdout);
-  if (end.interrupted_by) return interrupted(end, what.ranks);
+  if (end.interrupted_by) return say_interrupted(end, what.ranks);
   if (end.status.shell_code() == 0 && !seen.known) return 0;
   return report(end, seen, program, where.ranks, mpi.launcher->filename().string());
 }
 
 int run(const run_options& options, std::vector<std::string> program, bool ranks_given) {
-  if (program.empty() || program[0].empty()) throw failure("no program given; for example: tern run -n 4 -- ./app", 2);
-  if (program[0][0] == '-')
-    throw failure(
-        "unknown option " + program[0] + "; the program and its arguments stand behind --: tern run -n 4 -- ./app", 2);
   if (ranks_given && (options.ranks < 1 || options.ranks > most_ranks))
     throw failure("-n " + std::to_string(options.ranks) + ": the number of ranks must be from 1 to " +
                       std::to_string(most_ranks),
@@ -240,6 +223,18 @@ int run(const run_options& options, std::vector<std::string> program, bool ranks
 
 } // namespace
 
+std::vector<std::string> program_of(const CLI::App& sub, const std::vector<std::string>& program,
+                                    const std::string& example) {
+  std::vector<std::string> rest = sub.remaining();
+  if (!program.empty() && !rest.empty() && rest[0][0] != '-')
+    throw failure("\"" + rest[0] + "\" stands before --: the program and its arguments stand behind it", 2);
+  rest.insert(rest.end(), program.begin(), program.end());
+  if (rest.empty() || rest[0].empty()) throw failure("no program given; for example: " + example, 2);
+  if (rest[0][0] == '-')
+    throw failure("unknown option " + rest[0] + "; the program and its arguments stand behind --: " + example, 2);
+  return rest;
+}
+
 void add_run(CLI::App& app, const std::vector<std::string>& program, int& code) {
   auto* sub = app.add_subcommand("run", "Run a program with some ranks");
   auto options = std::make_shared<run_options>();
@@ -263,11 +258,7 @@ void add_run(CLI::App& app, const std::vector<std::string>& program, int& code) 
               "Exit code: the program's; 128 + signal if it was killed. Ctrl-C ends all ranks, twice kills them.\n"
               "Input is passed on from files and pipes, not from the terminal.");
   sub->callback([sub, options, ranks, program, &code] {
-    std::vector<std::string> rest = sub->remaining();
-    if (!program.empty() && !rest.empty() && rest[0][0] != '-')
-      throw failure("\"" + rest[0] + "\" stands before --: the program and its arguments stand behind it", 2);
-    rest.insert(rest.end(), program.begin(), program.end());
-    code = run(*options, std::move(rest), ranks->count() > 0);
+    code = run(*options, program_of(*sub, program, "tern run -n 4 -- ./app"), ranks->count() > 0);
   });
 }
 

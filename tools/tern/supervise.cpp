@@ -38,32 +38,6 @@ void write_all(int fd, std::string_view text) {
   }
 }
 
-/// All processes below this one. As a subreaper we inherit orphans, so that nobody leaves this tree.
-std::vector<pid_t> descendants() {
-  std::multimap<pid_t, pid_t> children;
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
-    const std::string name = entry.path().filename();
-    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    std::ifstream file(entry.path() / "stat");
-    std::string line;
-    if (!std::getline(file, line)) continue;
-    const auto bracket = line.rfind(')'); // the name before it may hold anything
-    char state = 0;
-    int parent = 0;
-    if (bracket == std::string::npos || std::sscanf(line.c_str() + bracket + 1, " %c %d", &state, &parent) != 2)
-      continue;
-    children.emplace(parent, static_cast<pid_t>(std::stol(name)));
-  }
-  std::vector<pid_t> found{getpid()};
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    const auto [first, last] = children.equal_range(found[i]);
-    for (auto it = first; it != last; ++it) found.push_back(it->second);
-  }
-  found.erase(found.begin());
-  return found;
-}
-
 class supervisor {
 public:
   explicit supervisor(const job& what) : job_(what) {}
@@ -277,5 +251,39 @@ private:
 } // namespace
 
 outcome supervise(const job& what) { return supervisor(what).run(); }
+
+int say_interrupted(const outcome& end, const std::string& ranks) {
+  std::fprintf(stderr, "tern: %s after %.1f s; %s ended\n",
+               end.interrupted_by == SIGINT ? "interrupted" : ("ended by " + signal_name(end.interrupted_by)).c_str(),
+               end.seconds, ranks.c_str());
+  return 128 + end.interrupted_by;
+}
+
+std::vector<pid_t> descendants() {
+  if (siginfo_t info{}; waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 && errno == ECHILD)
+    return {}; // no children, so nobody: a look at all processes of a large machine takes milliseconds
+  std::multimap<pid_t, pid_t> children;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
+    const std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    std::ifstream file(entry.path() / "stat");
+    std::string line;
+    if (!std::getline(file, line)) continue;
+    const auto bracket = line.rfind(')'); // the name before it may hold anything
+    char state = 0;
+    int parent = 0;
+    if (bracket == std::string::npos || std::sscanf(line.c_str() + bracket + 1, " %c %d", &state, &parent) != 2)
+      continue;
+    children.emplace(parent, static_cast<pid_t>(std::stol(name)));
+  }
+  std::vector<pid_t> found{getpid()};
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const auto [first, last] = children.equal_range(found[i]);
+    for (auto it = first; it != last; ++it) found.push_back(it->second);
+  }
+  found.erase(found.begin());
+  return found;
+}
 
 } // namespace tern::tool

@@ -70,6 +70,8 @@ private:
 /// The command that runs this process's program again in the same world: for people to paste into a shell.
 /// \param trace also record what happens, in this file; empty: no.
 std::string replay_command(const world& w, const std::string& trace);
+/// Prints that command.
+void tell_replay(const world& w) noexcept;
 /// Prints that command and ends the process.
 [[noreturn]] void give_up(const world& w, int code) noexcept;
 

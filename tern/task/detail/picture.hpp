@@ -31,7 +31,7 @@ private:
   struct seen {
     const worker* who;
     const fiber* in;
-    std::uint64_t entered, id;
+    std::uint64_t entered;
     double since, cpu;
   };
   std::vector<seen> before_, now_;
