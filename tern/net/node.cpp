@@ -99,8 +99,8 @@ const handler_record collective_record{typeid(collective_tag), "tern collective"
 } // namespace
 
 node::node(std::shared_ptr<const options> opts, std::unique_ptr<transport> wire, sim::simulation* world, int workers)
-    : opts_(std::move(opts)), world_(world), wire_(std::move(wire)), rank_(wire_->rank()), size_(wire_->size()),
-      slots_(local_slot_count()) {
+    : opts_(std::move(opts)), world_(world), recorded_(trace::on()), wire_(std::move(wire)), rank_(wire_->rank()),
+      size_(wire_->size()), slots_(local_slot_count()) {
   job_settings s;
   if (world) { // nothing of this machine counts
     s.workers = workers;
@@ -162,7 +162,7 @@ void node::post(int destination, byte_buffer message, bool counted) {
   const std::size_t bytes = message.size();
   sent_bytes_.fetch_add(bytes, std::memory_order_relaxed);
   std::memcpy(&h, message.data(), std::min(bytes, sizeof h));
-  if (trace::on()) [[unlikely]]
+  if (trace::built && recorded_) [[unlikely]]
     trace_send(destination, h, message);
   try {
     wire_->send(destination, std::move(message));
@@ -248,7 +248,7 @@ void node::start_handler() {
   }
   hold.unlock();
   this_fiber::set_name(*next.name);
-  if (trace::on()) [[unlikely]]
+  if (trace::built && (next.header.flags & flag_traced) != 0) [[unlikely]]
     trace_start(next);
   if (next.entry) {
     next.entry(*this, next.source, next.header, std::move(next.message));
@@ -288,7 +288,7 @@ void node::deliver(int source, byte_buffer message) {
     received_log_.note({tern::detail::ticks(), h.reply, message.size(), h.handler, source});
     if (!(h.flags & flag_uncounted)) active_.fetch_add(1, std::memory_order_seq_cst);
     const handler_record& handler = handler_table::at(h.handler);
-    if (trace::on()) [[unlikely]]
+    if (trace::built && (h.flags & flag_traced) != 0) [[unlikely]]
       trace_run(handler, source, h, std::move(message));
     else
       handler.entry()(*this, source, h, std::move(message));

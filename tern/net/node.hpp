@@ -145,6 +145,7 @@ private:
 
   std::shared_ptr<const options> opts_;
   sim::simulation* const world_;
+  const bool recorded_; // in a trace
   std::unique_ptr<transport> wire_;
   int rank_, size_;
   std::unique_ptr<scheduler> scheduler_;
@@ -166,7 +167,7 @@ private:
   // For people: the other messages, and bytes of all.
   std::atomic<std::uint64_t> uncounted_{0}, sent_bytes_{0}, received_bytes_{0};
   double stats_cpu_ = 0, stats_since_ = 0; // seconds, when main began
-  std::atomic<std::int64_t> active_{0}; // arrived, not yet done
+  std::atomic<std::int64_t> active_{0};    // arrived, not yet done
   // Not a tern::mutex: the polling context, which must not wait for a fiber, tells of the end of work too.
   tern::detail::spin_lock idle_guard_;
   tern::detail::waiter_list idle_list_;

@@ -34,9 +34,9 @@ struct column {
   const char* name;
   int decimals;
 };
-constexpr column columns[] = {{"sent", 0},      {"MiB", 2},    {"received", 0}, {"MiB", 2},          {"handlers", 0},
-                              {"fibers", 0},    {"steals", 0}, {"parks", 0},    {"wakes", 0},        {"stacks", 0},
-                              {"deepest KiB", 0}, {"cpu %", 1}, {"peak MiB", 1}};
+constexpr column columns[] = {{"sent", 0},        {"MiB", 2},    {"received", 0}, {"MiB", 2},   {"handlers", 0},
+                              {"fibers", 0},      {"steals", 0}, {"parks", 0},    {"wakes", 0}, {"stacks", 0},
+                              {"deepest KiB", 0}, {"cpu %", 1},  {"peak MiB", 1}};
 constexpr std::size_t cpu = std::size(columns) - 2, peak = std::size(columns) - 1;
 using row = std::array<double, std::size(columns)>;
 
@@ -71,7 +71,8 @@ double peak_bytes() {
 std::uint64_t process_number() {
   char host[256] = "";
   ::gethostname(host, sizeof host - 1);
-  return std::hash<std::string>()(host) << 22 ^ static_cast<std::uint64_t>(::getpid());
+  return std::hash<std::string>()(host) << 22 ^
+         static_cast<std::uint64_t>(::getpid()); // address: only compared with that of other ranks
 }
 
 std::string cell(double value, int decimals) {
@@ -131,8 +132,9 @@ void add_unusual(lines& to, const std::vector<account>& all, const row& mean, co
     std::copy(all[o.rank].values.begin(), all[o.rank].values.end(), values.begin());
     to.push_back(line(std::to_string(o.rank), values));
     const bool first_mib = o.in == 1, second_mib = o.in == 3;
-    to.back().push_back(std::string("unusual: ") + (first_mib ? "MiB sent" : second_mib ? "MiB received"
-                                                                                        : columns[o.in].name));
+    to.back().push_back(std::string("unusual: ") + (first_mib    ? "MiB sent"
+                                                    : second_mib ? "MiB received"
+                                                                 : columns[o.in].name));
   }
 }
 

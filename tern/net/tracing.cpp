@@ -162,7 +162,7 @@ void merge_at_once() noexcept {
 // What ranks record ---------------------------------------------------------------------------------------------------
 
 void node::trace_send(int to, wire_header h, byte_buffer& message) noexcept {
-  if (message.size() < sizeof h) return;
+  if (!trace::on() || message.size() < sizeof h) return;
   const std::uint64_t number = traced_.fetch_add(1, std::memory_order_relaxed);
   h.flags |= flag_traced | static_cast<std::uint32_t>(number) << traced_shift;
   std::memcpy(message.data(), &h, sizeof h);
@@ -170,11 +170,9 @@ void node::trace_send(int to, wire_header h, byte_buffer& message) noexcept {
 }
 
 void node::trace_run(const handler_record& handler, int source, const wire_header& h, byte_buffer message) {
-  const bool known = (h.flags & flag_traced) != 0;
-  if (known) trace::detail::arrives(source, h.flags >> traced_shift);
-  const bool told = known && handler.internal();
-  if (told)
-    trace::detail::handler_begins(source, h.flags >> traced_shift, trace::detail::name_number(handler.name()));
+  const bool told = trace::on() && handler.internal();
+  if (trace::on()) trace::detail::arrives(source, h.flags >> traced_shift);
+  if (told) trace::detail::handler_begins(source, h.flags >> traced_shift, trace::detail::name_number(handler.name()));
   handler.entry()(*this, source, h, std::move(message));
   if (told) trace::detail::handler_ends();
 }
@@ -188,9 +186,8 @@ void node::refused(int source, const wire_header& header, const std::string& nam
 }
 
 void node::trace_start(const starting& one) noexcept {
-  if ((one.header.flags & flag_traced) != 0)
-    trace::detail::handler_begins(one.source, one.header.flags >> traced_shift,
-                                  trace::detail::name_number(*one.name));
+  if (trace::on())
+    trace::detail::handler_begins(one.source, one.header.flags >> traced_shift, trace::detail::name_number(*one.name));
 }
 
 } // namespace tern::net

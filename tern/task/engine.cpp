@@ -28,7 +28,6 @@ namespace {
 constexpr std::int64_t never = tern::detail::wait_limit::never;
 constexpr double notable = 20e-6; // seconds; whoever has blocked was away for longer
 constexpr std::size_t most_surprises = 100;
-constexpr std::size_t nowhere = ~std::size_t{0};
 constexpr std::size_t few = 16; // entries that are looked at one by one
 
 long blocked_so_far() noexcept {
@@ -55,13 +54,13 @@ struct lane {
 
   scheduler_core& core;
   // What others need to know of it stands together.
-  std::int64_t key = never;     // of its turn
+  std::int64_t key = never; // of its turn
+  std::uint64_t chance = 0; // as well
   std::int64_t first_clock = 0; // of worker 0
   std::int64_t rung = never;    // when its events want to be polled
   std::int64_t alarm = never;   // the first of its timers, when it was planned
   std::int64_t held_until = 0;
   std::size_t number = 0;
-  std::size_t place = nowhere; // among the turns
   bool active = false;         // it is one of those that run
   bool dead = false;
   tern::detail::heap<entry> any;
@@ -70,8 +69,6 @@ struct lane {
   std::uint64_t entries = 0;                    // ever made
   std::uint64_t slower = 1024;
 };
-
-void engine::turn::moved(std::size_t i) const noexcept { whose->place = i; }
 
 // When `w` can do something, at the earliest.
 std::int64_t lane::earliest(const worker& w) const noexcept {
@@ -119,15 +116,6 @@ std::uint64_t engine::random_below(std::uint64_t n) noexcept { return (random() 
 
 bool engine::preempt() noexcept { return random() < preempt_below_; }
 
-void engine::note(std::uint64_t kind, std::uint64_t who, std::uint64_t n) noexcept {
-  ++events_;
-  // FNV-1a, by larger pieces.
-  hash_ = (hash_ ^ (kind << 56 ^ who)) * 1099511628211u;
-  hash_ = (hash_ ^ n) * 1099511628211u;
-  hash_ = (hash_ ^ static_cast<std::uint64_t>(now_)) * 1099511628211u;
-  hash_ ^= hash_ >> 29; // what is high counts below, too
-}
-
 void engine::charge(std::int64_t ns) noexcept {
   const std::uint64_t slower = current_ ? current_->slower : 1024;
   if (slower != 1024) {
@@ -154,7 +142,7 @@ void engine::detach(scheduler_core& core) noexcept {
   };
   l->any.erase_if(drop);
   for (auto& b : l->bound) b.erase_if(drop);
-  if (l->place != nowhere) turns_.take(l->place);
+  turns_.erase_if([&](const turn& t) { return t.whose == l; });
   // The last mostly goes first: then nothing moves, and numbers, which are part of the hash, stay small.
   const std::size_t n = l->number;
   lanes_[n].reset();
@@ -166,13 +154,8 @@ void engine::plan_at(lane& l, std::int64_t at) noexcept {
   if (at != never) at = std::max(at, l.held_until);
   if (at == l.key) return;
   l.key = at;
-  if (l.place == nowhere) {
-    if (at != never) turns_.push({at, random(), l});
-  } else if (at == never) {
-    turns_.take(std::exchange(l.place, nowhere));
-  } else {
-    turns_.put(l.place, {at, random(), l});
-  }
+  // The former turn stays where it is and counts no longer: see `run`.
+  if (at != never) turns_.push({at, l.chance = random(), l});
 }
 
 void engine::plan(lane& l) noexcept {
@@ -350,7 +333,7 @@ void engine::step(lane& l) {
   scheduler_core& core = l.core;
   current_ = &l;
   std::size_t who = 0;
-  std::int64_t first = l.key;
+  std::int64_t first = std::exchange(l.key, never);
   starts_.clear();
   if (core.workers.size() > 1) {
     first = never;
@@ -438,7 +421,9 @@ void engine::run(std::span<scheduler_core* const> cores) {
   for (;;) {
     const std::int64_t next = planned_.empty() ? never : planned_.top().at();
     if (!turns_.empty() && turns_.top().at() < next) {
-      step(*turns_.top().whose);
+      const turn t = turns_.pop();
+      lane& l = *t.whose;
+      if (l.key != never && t.is(l.key, l.chance)) step(l); // else it was planned anew since
     } else if (next != never) {
       now_ = next;
       planned_.pop().what->happen();

@@ -187,7 +187,6 @@ fiber* scheduler_core::take_simulated(std::uint8_t stack_class) {
 bool scheduler_core::keeps_list() const noexcept { return engine && engine->on_this_thread(); }
 
 void scheduler_core::recycle(fiber* f) noexcept {
-  constexpr unsigned most = 128; // of one worker
   f->id.store(0, std::memory_order_relaxed);
   if (engine) [[unlikely]] {
     (f->newer ? f->newer->older : simulated) = f->older;
@@ -204,14 +203,35 @@ void scheduler_core::recycle(fiber* f) noexcept {
   }
   f->next = w->pool;
   w->pool = f;
+  const unsigned most = w->pool_most;
   if (++w->pool_count < most) return;
-  // The coldest half is for others.
+  // The coldest half is for others; all of it if stacks are scarce.
+  if (most < 2) {
+    w->give_stacks();
+    return;
+  }
   fiber* last = w->pool;
   for (unsigned i = 1; i < most / 2; ++i) last = static_cast<fiber*>(last->next);
   auto* rest = static_cast<fiber*>(last->next);
   last->next = nullptr;
   w->pool_count = most / 2;
   stacks.give(rest);
+}
+
+void worker::give_stacks() noexcept {
+  home->stacks.give(std::exchange(pool, nullptr));
+  pool_count = 0;
+}
+
+void scheduler_core::stacks_are_scarce(const std::exception& why) {
+  std::unique_lock hold(registry);
+  const bool first = !std::exchange(short_of_stacks, true);
+  hold.unlock();
+  if (!first) return;
+  log_warning(std::string("fibers must wait for a stack until another one ends: ") + why.what());
+  // From now on nobody keeps any; those that sleep give back what they have when they lie down again.
+  for (auto& w : workers) w->pool_most = 1;
+  if (!engine) wake_all();
 }
 
 void scheduler_core::launch(fiber* f, fiber_body body) noexcept {

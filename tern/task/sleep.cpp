@@ -114,6 +114,7 @@ bool scheduler_core::end_if_done() noexcept {
 
 bool scheduler_core::park(worker& w) {
   w.flush_returns();
+  if (w.pool_most < 2 && w.pool) w.give_stacks();
   w.sleep.lie_down();
   asleep.fetch_add(1, std::memory_order_seq_cst);
   searching.fetch_sub(1, std::memory_order_seq_cst);

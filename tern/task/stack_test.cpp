@@ -359,7 +359,7 @@ void expect_spawned_ones_wait(int workers, bool inside) {
     };
     if (!inside) {
       spawn();
-      limit_memory(100 * mib); // also the threads
+      limit_memory(128 * mib); // also the threads
     }
     EXPECT_EQ(s.run([&] {
       if (inside) {

@@ -129,6 +129,18 @@ void scheduler_core::run_fiber(worker& w, runnable* x) {
   observe(w, worker_event::fiber_end);
 }
 
+// A free one that another worker keeps counts: that worker will give it back, or run what waits for it.
+bool scheduler_core::no_stack_comes(std::uint8_t stack_class, bool tasklets_end) {
+  bool none = true;
+  stacks.each([&](const fiber& f) {
+    if (f.id.load(std::memory_order_relaxed) == 0)
+      none = none && f.stack_class != stack_class;
+    else if (f.home == this)
+      none = none && f.runner && !(tasklets_end && f.group);
+  });
+  return none;
+}
+
 fiber* scheduler_core::begin(worker& w, pending_fiber* p) {
   try {
     const seed s = sow(
@@ -141,22 +153,18 @@ fiber* scheduler_core::begin(worker& w, pending_fiber* p) {
     return s.self;
   } catch (const std::exception& e) {
     // Those that have a stack will give it back, unless all of them wait for this one.
-    bool hopeless = true;
-    each_fiber([&](const fiber& f) { hopeless = hopeless && f.runner; });
-    if (hopeless) {
+    if (no_stack_comes(p->stack_bytes == 0 ? std::uint8_t{0} : stacks.class_of(p->stack_bytes), false)) {
       log_error(e.what());
       std::terminate();
     }
-    std::unique_lock hold(registry);
-    const bool first = !std::exchange(short_of_stacks, true);
-    hold.unlock();
-    if (first) log_warning(std::string("fibers must wait for a stack until another one ends: ") + e.what());
+    stacks_are_scarce(e);
     if (engine)
       engine->ready(*this, p);
     else if (p->worker >= 0)
       w.box.push_bound(fiber_box::yielded, p);
     else
       w.box.push(fiber_box::yielded, p);
+    if (w.box.wanted()) answer(w); // whoever sleeps does not know of it
     return nullptr;
   }
 }
@@ -181,12 +189,11 @@ void scheduler_core::run_tasklet(worker& w, tasklet* t) {
     try {
       runner = new_runner();
     } catch (const std::exception& e) {
-      bool hopeless = true;
-      each_fiber([&](const fiber& f) { hopeless = hopeless && f.runner && !f.group; });
-      if (hopeless) {
+      if (no_stack_comes(0, true)) {
         log_error(e.what());
         std::terminate();
       }
+      stacks_are_scarce(e);
       w.unpop(t); // a fiber that ends gives its stack back
       return;
     }

@@ -26,11 +26,16 @@ void write_counter(std::string_view name, double value) noexcept;
 void write_instant(std::string_view name) noexcept;
 } // namespace detail
 
+/// False in the benchmark's other side, which has no hooks.
+#ifdef TERN_NO_TRACE
+inline constexpr bool built = false;
+#else
+inline constexpr bool built = true;
+#endif
+
 /// Is anything recorded just now? For what would be expensive to prepare.
 inline bool on() noexcept {
-#ifdef TERN_NO_TRACE // the benchmark's other side
-  return false;
-#endif
+  if (!built) return false;
   // relaxed: who writes looks again, under a lock, before it first touches what belongs to the recording
   return detail::recording.load(std::memory_order_relaxed) != 0;
 }

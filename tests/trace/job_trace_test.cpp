@@ -96,18 +96,18 @@ TEST_P(traced, a_job_records_everything_that_happens) {
     EXPECT_TRUE(has(end.err, "trace " + file + ": ")) << end.all();
     expect_whole(file);
     const std::string text = contents(file);
-    for (const char* part : {// fibers and why they wait
-                             R"("name":"main")", R"("name":"patient")", R"("name":"traced.cpp:)", R"("left":"yielded")",
-                             R"("left":"ended")", R"("waits for":"mutex")", R"("waits for":"sleep")",
-                             R"("waits for":"join")", R"("waits for":"future")",
-                             // what the program tells, in a fiber that waits
-                             R"("name":"the whole")", R"("name":"under the lock")", R"("name":"squaring")",
-                             R"("name":"temperature \"K\"")", R"("name":"half way")",
-                             // messages
-                             R"("name":"square")", R"("name":"ask_back")", R"("handler":"square")", R"("ph":"s")",
-                             R"("ph":"f")",
-                             // tracks
-                             R"("name":"worker 1")"})
+    for (const char* part :
+         {// fibers and why they wait
+          R"("name":"main")", R"("name":"patient")", R"("name":"traced.cpp:)", R"("left":"yielded")",
+          R"("left":"ended")", R"("waits for":"mutex")", R"("waits for":"sleep")", R"("waits for":"join")",
+          R"("waits for":"future")",
+          // what the program tells, in a fiber that waits
+          R"("name":"the whole")", R"("name":"under the lock")", R"("name":"squaring")",
+          R"("name":"temperature \"K\"")", R"("name":"half way")",
+          // messages
+          R"("name":"square")", R"("name":"ask_back")", R"("handler":"square")", R"("ph":"s")", R"("ph":"f")",
+          // tracks
+          R"("name":"worker 1")"})
       EXPECT_TRUE(has(text, part)) << part;
     EXPECT_EQ(has(text, R"("name":"parked")"), !simulated());
     EXPECT_EQ(count(text, R"("name":"temperature \"K\"")"), ranks);
@@ -120,7 +120,7 @@ TEST_P(traced, tasklets_are_seen_and_stolen) {
   expect_whole(file);
   const std::string text = contents(file);
   EXPECT_TRUE(has(text, R"("cat":"tasklets")"));
-  EXPECT_EQ(has(text, R"("name":"steal")"), !simulated());
+  EXPECT_TRUE(has(text, R"("name":"steal")"));
 }
 
 TEST_P(traced, a_full_ring_forgets_the_oldest_and_says_so) {
@@ -188,15 +188,17 @@ TEST_P(traced, statistics_have_a_row_for_each_rank) {
   EXPECT_EQ(has(end.err, "cpu %"), !simulated()) << end.all();
 }
 
-// Where ranks are threads or simulated -----------------------------------------------------------------------------------
+// Where ranks are threads or simulated
+// -----------------------------------------------------------------------------------
 
 TEST(simulated_trace, is_the_same_each_time) {
   const temporary scratch;
   std::string first;
   for (const char* name : {"a.json", "b.json"}) {
     const std::string file = scratch / name;
-    const finished end = tern::test::run({TRACE_TRACED, "--tern-trace", file}, 40,
-                                         {.environment = variables{{"TERN_SIM", "ranks=8,workers=2,faults=slow:pause"}}});
+    const finished end =
+        tern::test::run({TRACE_TRACED, "--tern-trace", file}, 40,
+                        {.environment = variables{{"TERN_SIM", "ranks=8,workers=2,faults=slow:pause"}}});
     ASSERT_EQ(end.code, 0) << end.all();
     expect_whole(file);
     const std::string text = contents(file);
@@ -239,15 +241,16 @@ TEST(simulated_trace, can_be_had_of_the_run_that_failed) {
 }
 
 TEST(statistics, of_many_ranks_are_summed_up) {
-  const finished end = tern::test::run({TRACE_TRACED, "--tern-stats"}, 40,
-                                       {.environment = variables{{"TERN_SIM", "ranks=40"}}});
+  const finished end =
+      tern::test::run({TRACE_TRACED, "--tern-stats"}, 40, {.environment = variables{{"TERN_SIM", "ranks=40"}}});
   ASSERT_EQ(end.code, 0) << end.all();
   for (const char* part : {"40 ranks", "\nleast  ", "\n mean  ", "\n most  ", "unusual: "})
     EXPECT_TRUE(has(end.err, part)) << part << end.all();
   EXPECT_LT(count(end.err, "unusual: "), 5) << end.all();
 }
 
-// Killed -----------------------------------------------------------------------------------------------------------------
+// Killed
+// -----------------------------------------------------------------------------------------------------------------
 
 TEST(killed, a_job_of_threads_leaves_what_it_had_recorded) {
   const temporary scratch;

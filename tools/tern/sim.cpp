@@ -5,12 +5,13 @@
 #include "process.hpp"
 #include "seeds.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
 #include <memory>
-#include <string_view>
+#include <optional>
 
 #include <CLI/CLI.hpp>
 
@@ -21,14 +22,15 @@ namespace tern::tool {
 namespace {
 
 constexpr int most_jobs = 500; // each has a pipe, and a process has 1024 files
-constexpr double longest = 1e8;
+constexpr std::int64_t most_seeds = 1'000'000'000'000'000;
 
 struct sim_options {
   std::string ranks, workers, world, faults, seed, trace; // the texts of numbers: the parser of worlds checks them
-  std::uint64_t seeds = 0;
+  std::int64_t seeds = 0;
   std::string from;
   int jobs = 0;
-  double limit = 60, budget = 0;
+  double limit = 60;
+  std::optional<double> budget;
 };
 
 /// What the options say on top of TERN_SIM. \throws failure(2)
@@ -81,19 +83,25 @@ int run_many(const sim_options& o, const std::vector<std::string>& program) {
   if (!o.seed.empty()) throw failure("--seed goes with one run; the first of many seeds is given by --from", 2);
   if (!o.trace.empty())
     throw failure("--trace goes with one run; a seed that fails is shown with the command that traces it", 2);
+  const auto check_seconds = [](const char* name, double value) {
+    if (!(value >= 0.001 && value <= 1e8))
+      throw failure(std::string(name) + ": it must be a number of seconds from 0.001 to 100000000", 2);
+  };
+  check_seconds("--limit", o.limit);
+  if (o.budget) check_seconds("--budget", *o.budget);
   seed_search what;
   what.world = world_of(o, o.from.empty() ? "1" : o.from);
+  what.seeds = static_cast<std::uint64_t>(o.seeds);
   constexpr auto last = std::numeric_limits<std::uint64_t>::max();
-  if (o.seeds - 1 > last - what.world.seed)
+  if (what.seeds - 1 > last - what.world.seed)
     throw failure("--seeds " + std::to_string(o.seeds) + ": the last seed would be above " + std::to_string(last) +
                       ", the largest there is",
                   2);
   what.argv = what.shown = program;
   what.argv[0] = find_program(program[0]).string();
-  what.seeds = o.seeds;
   what.jobs = o.jobs > 0 ? o.jobs : std::min(usable_cpus(), most_jobs);
   what.limit = o.limit;
-  what.budget = o.budget;
+  what.budget = o.budget.value_or(0);
   return search_seeds(what);
 }
 
@@ -103,7 +111,6 @@ void add_sim(CLI::App& app, const std::vector<std::string>& program, int& code) 
   auto* sub = app.add_subcommand("sim", "Run a program in the simulator, once or with many seeds");
   auto o = std::make_shared<sim_options>();
   const auto not_empty = [](const std::string& text) { return std::string(text.empty() ? "it is empty" : ""); };
-  const CLI::Range any_seconds(0.001, longest);
   sub->add_option("-n,--ranks", o->ranks, "Number of ranks (1)")->check(not_empty);
   sub->add_option("--workers", o->workers, "Workers of each rank (1)")->check(not_empty);
   sub->add_option("--world", o->world, "The network and the rest, as in TERN_SIM: latency=2us,topology=fat-tree:8:4");
@@ -113,15 +120,13 @@ void add_sim(CLI::App& app, const std::vector<std::string>& program, int& code) 
   sub->add_option("--seed", o->seed, "Decides all that is left to chance (1)")->check(not_empty);
   sub->add_option("--trace", o->trace, "Write a trace of the run to this file")->check(not_empty);
   auto* seeds = sub->add_option("--seeds", o->seeds, "Run so many seeds, up to the first that fails")
-                    ->check(CLI::Range(std::uint64_t(1), std::numeric_limits<std::uint64_t>::max()));
+                    ->check(CLI::Range(std::int64_t(1), most_seeds));
   sub->add_option("--from", o->from, "The first seed (1)")->needs(seeds)->check(not_empty);
   sub->add_option("--jobs", o->jobs, "So many at a time (as many as there are CPUs)")
       ->needs(seeds)
       ->check(CLI::Range(1, most_jobs));
-  sub->add_option("--limit", o->limit, "Seconds after which a seed is killed and has failed (60)")
-      ->needs(seeds)
-      ->check(any_seconds);
-  sub->add_option("--budget", o->budget, "Seconds after which no more is tried")->needs(seeds)->check(any_seconds);
+  sub->add_option("--limit", o->limit, "Seconds after which a seed is killed and has failed (60)")->needs(seeds);
+  sub->add_option("--budget", o->budget, "Seconds after which no more is tried")->needs(seeds);
   sub->prefix_command();
   sub->footer("The program and its arguments stand behind --:\n"
               "  tern sim -n 256 --world topology=fat-tree:16:16 -- ./app --size 100\n"

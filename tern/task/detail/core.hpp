@@ -121,6 +121,10 @@ struct scheduler_core {
   void run_fiber(worker& w, runnable* x);
   /// Gives a body that waited its fiber. \return null if there is no stack for it just now.
   fiber* begin(worker& w, pending_fiber* p);
+  /// Will none of the fibers that have a stack of this class give it back by itself?
+  /// \param tasklets_end runners that are at a tasklet will.
+  bool no_stack_comes(std::uint8_t stack_class, bool tasklets_end);
+  void stacks_are_scarce(const std::exception& why);
   /// The next of these kinds that is this worker's to run.
   runnable* own_fiber(worker& w, unsigned kinds) noexcept;
   /// Others want what this worker has.

@@ -77,7 +77,14 @@ public:
   /// The worker that runs has worked so long.
   void charge(std::int64_t ns) noexcept;
   /// Makes something part of the trace's hash.
-  void note(std::uint64_t kind, std::uint64_t who, std::uint64_t what) noexcept;
+  void note(std::uint64_t kind, std::uint64_t who, std::uint64_t n) noexcept {
+    ++events_;
+    // FNV-1a, by larger pieces.
+    hash_ = (hash_ ^ (kind << 56 ^ who)) * 1099511628211u;
+    hash_ = (hash_ ^ n) * 1099511628211u;
+    hash_ = (hash_ ^ static_cast<std::uint64_t>(now_)) * 1099511628211u;
+    hash_ ^= hash_ >> 29; // what is high counts below, too
+  }
   std::uint64_t random() noexcept;
   /// Below `n`.
   std::uint64_t random_below(std::uint64_t n) noexcept;
@@ -107,6 +114,7 @@ private:
         : key_(static_cast<std::uint64_t>(std::min(at, most)) << bits | (chance & ((1u << bits) - 1))) {}
     std::int64_t at() const noexcept { return static_cast<std::int64_t>(key_ >> bits); }
     bool before(const due& o) const noexcept { return key_ < o.key_; }
+    bool is(std::int64_t at, std::uint64_t chance) const noexcept { return key_ == due(at, chance).key_; }
 
   private:
     static constexpr int bits = 10;
@@ -120,7 +128,6 @@ private:
   struct turn : due {
     turn(std::int64_t at, std::uint64_t chance, lane& l) noexcept : due(at, chance), whose(&l) {}
     lane* whose;
-    void moved(std::size_t i) const noexcept;
   };
 
   void plan(lane& l) noexcept;
@@ -144,7 +151,7 @@ private:
   std::vector<std::unique_ptr<pool>> stacks_;
   const pthread_t thread_;
   std::vector<std::unique_ptr<lane>> lanes_; // those that are attached, in that order
-  tern::detail::heap<turn> turns_;           // lanes that can do something, each once
+  tern::detail::heap<turn> turns_; // of lanes that can do something; some have been planned anew since
   tern::detail::heap<planned> planned_;
   bool running_ = false, traced_ = false;
   lane* current_ = nullptr;

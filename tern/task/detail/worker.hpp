@@ -74,6 +74,7 @@ struct worker : worker_base {
   fiber* hint = nullptr;                 // to go on next, if it stands in our queue: see start_now
   fiber* pool = nullptr;                 // free ones of the default size, through fiber::next
   unsigned pool_count = 0;
+  relaxed<unsigned> pool_most = 128; // it keeps fewer than so many; 1 when stacks are scarce
   std::uint64_t serial = 0;                    // of the fibers made here
   std::atomic<std::uint64_t> born{0}, died{0}; // here; written by this worker only
   stack_context root;                          // the thread's own stack
@@ -111,6 +112,8 @@ struct worker : worker_base {
   bool has_ready() const noexcept { return has(fiber_box::soon); }
   bool has_fibers() const noexcept { return has(fiber_box::all) || box.has_spawner(); }
   void flush_returns() noexcept;
+  /// All that it keeps for itself, to the others.
+  void give_stacks() noexcept;
 
 private:
   bool has(unsigned kinds) const noexcept { return box.has(kinds) || box.has_public(kinds) || box.has_bound(kinds); }
