@@ -105,8 +105,8 @@ int run_sim(const options& opts, const std::function<int()>& main) {
   const report_session reports(opts);
   const sim::world w = world_of(opts);
   trace_session trace(opts, trace_session::job::simulated, 0, w.ranks, w.workers);
-  log_info("Tern " TERN_VERSION ": " + std::to_string(w.ranks) + (w.ranks == 1 ? " rank" : " ranks") + ", simulated: " +
-           sim::to_string(w));
+  log_info("Tern " TERN_VERSION ": " + std::to_string(w.ranks) + (w.ranks == 1 ? " rank" : " ranks") +
+           ", simulated: " + sim::to_string(w));
   try {
     const int code = sim::run(w, main, opts).code;
     trace.end();

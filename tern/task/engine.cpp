@@ -54,14 +54,14 @@ struct lane {
 
   scheduler_core& core;
   // What others need to know of it stands together.
-  std::int64_t key = never; // of its turn
-  std::uint64_t chance = 0; // as well
+  std::int64_t key = never;     // of its turn
+  std::uint64_t chance = 0;     // as well
   std::int64_t first_clock = 0; // of worker 0
   std::int64_t rung = never;    // when its events want to be polled
   std::int64_t alarm = never;   // the first of its timers, when it was planned
   std::int64_t held_until = 0;
   std::size_t number = 0;
-  bool active = false;         // it is one of those that run
+  bool active = false; // it is one of those that run
   bool dead = false;
   tern::detail::heap<entry> any;
   std::vector<tern::detail::heap<entry>> bound; // by worker; empty as long as there was none

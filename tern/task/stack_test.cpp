@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include <malloc.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -307,6 +308,7 @@ void limit_memory(std::size_t more) {
 TEST(stacks, none_left_is_an_error) {
   if (sanitized) GTEST_SKIP() << "the sanitizers need all addresses";
   const auto child = in_child([] {
+    mallopt(M_ARENA_MAX, 1); // as below
     scheduler s({.workers = 2, .name = "test"});
     EXPECT_EQ(s.run([&] {
       latch go(1);
@@ -343,6 +345,7 @@ TEST(stacks, none_left_is_an_error) {
 void expect_spawned_ones_wait(int workers, bool inside) {
   if (sanitized) GTEST_SKIP() << "the sanitizers need all addresses";
   const auto child = in_child([&] {
+    mallopt(M_ARENA_MAX, 1); // or a thread that starts meanwhile reserves 64 MiB for its heap
     constexpr int count = 5000;
     scheduler s({.workers = workers, .name = "test"});
     std::atomic<int> ran{0}, at_once{0}, most{0};
@@ -359,7 +362,7 @@ void expect_spawned_ones_wait(int workers, bool inside) {
     };
     if (!inside) {
       spawn();
-      limit_memory(128 * mib); // also the threads
+      limit_memory(100 * mib); // also the threads
     }
     EXPECT_EQ(s.run([&] {
       if (inside) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Programs that know nothing of simulations, run in one: TERN_SIM, --tern-transport=sim:…, and the command that shows a
-/// failure again.
+/// Programs that know nothing of simulations, run in one: TERN_SIM, --tern-transport=sim:…, and the command that shows
+/// a failure again.
 #include "child.hpp"
 
 #include <filesystem>
@@ -34,12 +34,12 @@ std::string rest_of_line(const std::string& text, const std::string& mark) {
 const std::string again = "tern: to see it again: ";
 
 TEST(simulated_start, by_environment_and_by_option) {
-  for (const auto& end : {simulated("ranks=64,workers=2", {"hello"}),
-                          simulated("", {"hello", "--tern-transport=sim:ranks=64,workers=2"}),
-                          simulated("ranks=3", {"hello", "--tern-sim=ranks=64"}),
-                          simulated("", {"hello", "--tern-transport=sim"}, {{"TERN_RANKS", "64"}}),
-                          simulated("seed=3", {"hello"}, {{"TERN_RANKS", "64"}, {"TERN_WORKERS", "3"}}),
-                          simulated("ranks=7", {"hello", "--tern-transport=sim:ranks=64,faults=delay:reorder"})}) {
+  for (const auto& end :
+       {simulated("ranks=64,workers=2", {"hello"}), simulated("", {"hello", "--tern-transport=sim:ranks=64,workers=2"}),
+        simulated("ranks=3", {"hello", "--tern-sim=ranks=64"}),
+        simulated("", {"hello", "--tern-transport=sim"}, {{"TERN_RANKS", "64"}}),
+        simulated("seed=3", {"hello"}, {{"TERN_RANKS", "64"}, {"TERN_WORKERS", "3"}}),
+        simulated("ranks=7", {"hello", "--tern-transport=sim:ranks=64,faults=delay:reorder"})}) {
     EXPECT_EQ(end.code, 0) << end.all();
     EXPECT_EQ(end.out, "hello from 64\n") << end.all();
     EXPECT_EQ(count(end.err, again), 0) << end.all();
@@ -54,10 +54,14 @@ TEST(simulated_start, another_transport_wins_over_a_world) {
 TEST(simulated_start, a_world_that_cannot_be_names_the_word) {
   const struct {
     const char *text, *part;
-  } cases[] = {{"ranks=4,pigeon=1", "pigeon"},     {"ranks=many", "many"},
-               {"ranks=0", "ranks"},               {"ranks", "ranks"},
-               {"faults=delay:flood", "flood"},    {"ranks=4,faults=crash=9@1ms", "9"},
-               {"topology=ring:4", "ring"},        {"latency=3parsec", "3parsec"},
+  } cases[] = {{"ranks=4,pigeon=1", "pigeon"},
+               {"ranks=many", "many"},
+               {"ranks=0", "ranks"},
+               {"ranks", "ranks"},
+               {"faults=delay:flood", "flood"},
+               {"ranks=4,faults=crash=9@1ms", "9"},
+               {"topology=ring:4", "ring"},
+               {"latency=3parsec", "3parsec"},
                {"ranks=4,,seed=2", "ranks=4,,seed=2"}};
   for (const auto& one : cases) {
     const auto end = simulated(one.text, {"hello"});

@@ -151,7 +151,7 @@ private:
   std::vector<std::unique_ptr<pool>> stacks_;
   const pthread_t thread_;
   std::vector<std::unique_ptr<lane>> lanes_; // those that are attached, in that order
-  tern::detail::heap<turn> turns_; // of lanes that can do something; some have been planned anew since
+  tern::detail::heap<turn> turns_;           // of lanes that can do something; some have been planned anew since
   tern::detail::heap<planned> planned_;
   bool running_ = false, traced_ = false;
   lane* current_ = nullptr;

@@ -74,7 +74,7 @@ struct worker : worker_base {
   fiber* hint = nullptr;                 // to go on next, if it stands in our queue: see start_now
   fiber* pool = nullptr;                 // free ones of the default size, through fiber::next
   unsigned pool_count = 0;
-  relaxed<unsigned> pool_most = 128; // it keeps fewer than so many; 1 when stacks are scarce
+  relaxed<unsigned> pool_most = 128;           // it keeps fewer than so many; 1 when stacks are scarce
   std::uint64_t serial = 0;                    // of the fibers made here
   std::atomic<std::uint64_t> born{0}, died{0}; // here; written by this worker only
   stack_context root;                          // the thread's own stack
