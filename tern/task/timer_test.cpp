@@ -258,7 +258,7 @@ TEST(timers, the_longest_times_are_no_limits) {
         mutex m;
         condition_variable changed;
         int stage = 0;
-        const auto stage_is = [&](int n) { return [&stage, n] { return stage == n; }; };
+        const auto stage_is = [&](int n) { return [&stage, n] { return stage >= n; }; }; // it may look late
         promise<int> p;
         auto value = p.get_future();
         semaphore permits(0);

@@ -3,7 +3,7 @@
 // processes, addresses or heaps.
 #include <cstdlib>
 #include <fstream>
-#include <regex>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -109,9 +109,8 @@ TEST(property, a_failure_is_shrunk_to_the_smallest) {
   const auto run = property("has_a_smallest", {"--seeds", "500", "--jobs", "2", "--shrink", "40"});
   ASSERT_EQ(run.code, 1) << run.all();
   const std::string smaller = after(run.out, "smaller, found in ");
-  EXPECT_TRUE(
-      std::regex_search(smaller, std::regex("--case 'ranks=3,seed=[0-9]+,faults=delay(=[^;:]*)?;other=3,steps=7'")))
-      << run.all();
+  for (const char* part : {"--case 'ranks=3,seed=", ",faults=delay", ";other=3,steps=7'"})
+    EXPECT_TRUE(has(smaller, part)) << part << run.all();
   const auto again = in_shell(smaller.substr(smaller.find(": ") + 2));
   EXPECT_EQ(again.code, 1) << again.all();
   EXPECT_TRUE(has(again.err, "planted, with 7")) << again.all();
@@ -171,9 +170,11 @@ TEST(replay, two_runs_that_differ_are_a_failure) {
 
 std::vector<std::string> digests(const std::string& text) {
   std::vector<std::string> all;
-  const std::regex word("(\\w+): held .* digest ([0-9a-f]{16})");
-  for (auto it = std::sregex_iterator(text.begin(), text.end(), word); it != std::sregex_iterator(); ++it)
-    all.push_back((*it)[1].str() + " " + (*it)[2].str());
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const auto held = line.find(": held "), digest = line.find(" digest ");
+    if (held != line.npos && digest != line.npos) all.push_back(line.substr(0, held) + line.substr(digest, 8 + 16));
+  }
   return all;
 }
 
