@@ -215,7 +215,10 @@ sim_job::sim_job(const world& w, simulation& s)
     : world_(w), simulation_(s), engine_(s.inside()), network_(make_network(w)),
       ports_(static_cast<std::size_t>(w.ranks)), overhead_(to_ns(w.network.overhead)),
       jitter_(to_ns(w.network.latency * w.network.jitter)), delay_(to_ns(w.faults.delay)),
-      reorder_(to_ns(w.faults.reorder)) {}
+      reorder_(to_ns(w.faults.reorder)) {
+  // Ranks of one host are nearer than others.
+  engine_.look_ahead(to_ns(w.network.latency) / (w.network.host > 1 ? 4 : 1));
+}
 sim_job::~sim_job() = default;
 
 std::unique_ptr<net::transport> sim_job::end(int rank) {

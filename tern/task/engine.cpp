@@ -328,7 +328,13 @@ void engine::expect_free() const {
                 "give them to simulation::run together, make another simulation, or run this one after the other");
 }
 
-// One worker of the lane does one thing.
+// One step on average.
+void engine::take_time() noexcept {
+  const std::int64_t used = step_ / 2 + static_cast<std::int64_t>(random_below(static_cast<std::uint64_t>(step_)));
+  charge(std::max<std::int64_t>(1, used));
+}
+
+// One worker of the lane does one thing, or a few.
 void engine::step(lane& l) {
   scheduler_core& core = l.core;
   current_ = &l;
@@ -369,18 +375,24 @@ void engine::step(lane& l) {
   // Mostly what the network brings comes first, as on a real worker; now and then not.
   const bool poll_first = who == 0 && l.rung <= now_ && (l.any.empty() || random() % 8 != 0);
   if (poll_first) poll_events(l, w);
-  if (l.any.size() == 1 && l.any.top().at <= now_ && l.bound.empty() && !w.box.has_spawner() && !l.any_tasklets()) {
-    run_fiber(l, w, l.any.pop().x); // mostly there is no choice
-  } else {
-    collect(l, w);
-    if (!choices_.empty())
-      act(l, w, choices_[random_below(choices_.size())]);
-    else if (!poll_first && who == 0 && l.rung <= now_)
-      poll_events(l, w);
+  for (;;) {
+    if (l.any.size() == 1 && l.any.top().at <= now_ && l.bound.empty() && !w.box.has_spawner() && !l.any_tasklets()) {
+      run_fiber(l, w, l.any.pop().x); // mostly there is no choice
+    } else {
+      collect(l, w);
+      if (!choices_.empty())
+        act(l, w, choices_[random_below(choices_.size())]);
+      else if (!poll_first && who == 0 && l.rung <= now_)
+        poll_events(l, w);
+    }
+    if (cfg_.watch_blocking) watch();
+    take_time();
+    // Whoever has more to do mostly goes on as long as nobody can notice: all that it touches is at hand now, and with
+    // a thousand others it will not be when its turn comes again.
+    if (now_ - first >= ahead_ || core.workers.size() > 1 || l.any.empty() || l.any.top().at > now_ || l.dead ||
+        l.held_until > now_ || core.next_alarm() <= now_ || random() % 16 == 0)
+      break;
   }
-  if (cfg_.watch_blocking) watch();
-  const std::int64_t used = step_ / 2 + static_cast<std::int64_t>(random_below(static_cast<std::uint64_t>(step_)));
-  charge(std::max<std::int64_t>(1, used)); // a step on average
   l.clocks[who] = now_;
   l.first_clock = l.clocks[0];
   latest_ = std::max(latest_, now_);

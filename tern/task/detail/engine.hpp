@@ -76,6 +76,8 @@ public:
   void slow(tern::detail::scheduler_core& core, double factor) noexcept;
   /// The worker that runs has worked so long.
   void charge(std::int64_t ns) noexcept;
+  /// Nothing that one scheduler does can reach another in less: so one may be that far ahead of the others.
+  void look_ahead(std::int64_t ns) noexcept { ahead_ = ns; }
   /// Makes something part of the trace's hash.
   void note(std::uint64_t kind, std::uint64_t who, std::uint64_t n) noexcept {
     ++events_;
@@ -133,6 +135,7 @@ private:
   void plan(lane& l) noexcept;
   void plan_at(lane& l, std::int64_t at) noexcept;
   void step(lane& l);
+  void take_time() noexcept;
   void poll_events(lane& l, tern::detail::worker& w);
   void collect(lane& l, tern::detail::worker& w);
   void act(lane& l, tern::detail::worker& w, const choice& c);
@@ -144,6 +147,7 @@ private:
 
   const settings cfg_;
   const std::int64_t step_;
+  std::int64_t ahead_ = 0;
   const std::uint64_t preempt_below_;
   std::uint64_t random_;
   // Before the lanes: their fibers lie in it.
