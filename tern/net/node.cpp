@@ -29,6 +29,14 @@ struct failure {
   template <class A> void serialize(A& ar) { ar(code, message, hint, place); }
 };
 
+// What rank 0 tells all others first.
+struct beginning {
+  std::uint64_t program = 0, job = 0;
+  bool stats = false;
+  std::string trace;
+  template <class A> void serialize(A& ar) { ar(program, job, stats, trace); }
+};
+
 failure describe(std::exception_ptr e) {
   try {
     std::rethrow_exception(std::move(e));
@@ -400,21 +408,33 @@ void* node::local(std::size_t index, void* (*make)(), void (*destroy)(void*)) {
   return object;
 }
 
-void node::compare_programs() {
-  // With it goes what the job is called in reports; in a simulation nothing, as no run may differ from another.
-  const std::pair<std::uint64_t, std::uint64_t> mine{handler_table::fingerprint(), world_ ? 0 : report_job()};
-  const auto first = broadcast(mine);
-  if (first.second) set_report_job(first.second);
-  if (first.first != mine.first)
+// \return the trace that rank 0 wants.
+std::string node::compare_programs() {
+  // With it goes what the job is called in reports, and what rank 0 wants of all; in a simulation nothing, as no run
+  // may differ from another.
+  beginning first{handler_table::fingerprint(), 0, stats_, {}};
+  const std::uint64_t mine = first.program;
+  if (world_) {
+    first.program = broadcast(std::pair<std::uint64_t, std::uint64_t>{mine, 0}).first;
+  } else {
+    first.job = report_job();
+    first.trace = wanted_trace();
+    first = broadcast(std::move(first));
+  }
+  if (first.job) set_report_job(first.job);
+  if (stats_ && !first.stats)
+    log_warning("there is no table of statistics: the option 'stats' must be given to rank 0 too");
+  stats_ = first.stats;
+  if (first.program != mine)
     throw error(errc::invalid_state, "rank " + std::to_string(rank_) + " runs another program than rank 0",
                 "start the same executable, built once, on all ranks");
   barrier(); // a rank that has compared must not send to one that has not: that would run another function there
+  return first.trace;
 }
 
 int node::guarded_main(const std::function<int()>& main) {
   try {
-    compare_programs();
-    begin_trace(*this);
+    begin_trace(*this, compare_programs());
     const int code = main();
     // What exit() would leave of it, but never success for a failure; so that the largest of all ranks' is what it
     // seems.

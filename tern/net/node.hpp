@@ -132,7 +132,7 @@ private:
   void deliver(int source, byte_buffer message);
   void start_handler();
   std::unique_ptr<pending_reply> take_pending(std::uint64_t reply, int source);
-  void compare_programs();
+  std::string compare_programs();
   int guarded_main(const std::function<int()>& main);
   void destroy_locals();
   // For the option `stats` (stats.cpp).
@@ -166,6 +166,7 @@ private:
   std::atomic<std::uint64_t> sent_{0}, done_{0};
   // For people: the other messages, and bytes of all.
   std::atomic<std::uint64_t> uncounted_{0}, sent_bytes_{0}, received_bytes_{0};
+  bool stats_ = false;                     // rank 0 wants the table
   double stats_cpu_ = 0, stats_since_ = 0; // seconds, when main began
   std::atomic<std::int64_t> active_{0};    // arrived, not yet done
   // Not a tern::mutex: the polling context, which must not wait for a fiber, tells of the end of work too.

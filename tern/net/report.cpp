@@ -260,8 +260,17 @@ std::string report_path() {
   return path.empty() ? "tern-report-" + std::to_string(report_job() & 0x3fffff) + ".txt" : path;
 }
 
+/// Who has reported to it lately, and these, which have even if the file cannot be read.
+std::vector<int> reported(const report_file& file, const std::vector<int>& ours) {
+  const auto read = file.ranks_within(same_time);
+  std::vector<int> all;
+  std::set_union(read.begin(), read.end(), ours.begin(), ours.end(), std::back_inserter(all));
+  return all;
+}
+
 std::string written(const report_cause& cause, const std::vector<node*>& ranks, bool complete, bool* alone,
                     const tern::detail::busy_watch* busy) {
+  const bool by_us = report_file_option().empty(); // the name; somebody else may have put a link there
   const std::string path = report_path();
   std::vector<int> numbers;
   for (node* n : ranks) numbers.push_back(n->rank());
@@ -276,14 +285,14 @@ std::string written(const report_cause& cause, const std::vector<node*>& ranks, 
   std::string text = cause.crash ? "" : head + stack_of_caller(cause) + describe_all(ranks, 5, busy);
   std::vector<int> there;
   {
-    report_file file(path, report_job(), first);
+    report_file file(path, report_job(), first, !by_us);
     if (cause.crash) {
       file.write(head);
       file.write(stack_of_caller(cause));
       text = describe_all(ranks, 3, busy);
     }
     file.write(text);
-    there = file.ranks_within(same_time);
+    there = reported(file, numbers);
     if (alone) *alone = there.size() <= ranks.size();
     if (cause.ask_others == 0 || there.size() >= static_cast<std::size_t>(size)) {
       file.write(who_is_missing(there, size));
@@ -295,10 +304,10 @@ std::string written(const report_cause& cause, const std::vector<node*>& ranks, 
   for (const auto until = steady::now() + std::chrono::milliseconds(1500); steady::now() < until;) {
     if (there.size() >= expected) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    there = report_file(path, report_job(), first).ranks_within(same_time);
+    there = reported(report_file(path, report_job(), first, !by_us), numbers);
   }
   if (there.size() < static_cast<std::size_t>(size)) // else the last one has said so
-    report_file(path, report_job(), first).write(who_is_missing(there, size));
+    report_file(path, report_job(), first, !by_us).write(who_is_missing(there, size));
   return path;
 }
 

@@ -2,6 +2,7 @@
 #include <tern/net/detail/report_file.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -28,7 +29,16 @@ namespace {
 constexpr std::string_view rank_variables[] = {"OMPI_COMM_WORLD_RANK=", "PMIX_RANK=", "PMI_RANK="};
 constexpr std::string_view part_begins = "== rank";
 
-std::string first_line(std::uint64_t job) { return "Tern report, job " + std::to_string(job) + "\n"; }
+constexpr std::string_view report_begins = "Tern report, job ";
+
+std::string first_line(std::uint64_t job) { return std::string(report_begins) + std::to_string(job) + "\n"; }
+
+/// Where that line begins; npos: nowhere.
+std::size_t find_line(const std::string& text, const std::string& line) {
+  auto at = text.find(line);
+  while (at != std::string::npos && at > 0 && text[at - 1] != '\n') at = text.find(line, at + 1);
+  return at;
+}
 
 std::string contents(int fd) {
   struct stat s {};
@@ -80,19 +90,45 @@ const char* words_for(char state) {
 
 } // namespace
 
-report_file::report_file(const std::string& path, std::uint64_t job, const std::string& heading) {
-  fd_ = open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+report_file::report_file(const std::string& path, std::uint64_t job, const std::string& heading, bool follow) {
+  fd_ = open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | (follow ? 0 : O_NOFOLLOW), 0644);
   if (fd_ < 0) throw error(errc::io, "cannot write the report " + path + ": " + std::strerror(errno));
+  struct stat mine {};
+  stream_ = fstat(fd_, &mine) != 0 || !S_ISREG(mine.st_mode);
+  for (const int standard : {STDERR_FILENO, STDOUT_FILENO}) {
+    struct stat other {};
+    if (standard == fd_ || fstat(standard, &other) != 0 || other.st_dev != mine.st_dev || other.st_ino != mine.st_ino)
+      continue;
+    // With its position, lest what is written there next overwrites the report.
+    const int same = fcntl(standard, F_DUPFD_CLOEXEC, 0);
+    if (same < 0) continue;
+    close(fd_);
+    fd_ = same;
+    stream_ = true;
+    break;
+  }
+  const std::string first = first_line(job);
+  if (stream_) {
+    static std::atomic<std::uint64_t> begun{0};
+    if (begun.exchange(job) != job) write(first + heading);
+    return;
+  }
   // Whoever has it writes text that he has ready, or crashes; without the lock the parts may mix, which is better than
   // none.
   for (int tries = 0; flock(fd_, LOCK_EX | LOCK_NB) != 0 && tries < 500; ++tries)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  const std::string first = first_line(job);
-  char there[64] = "";
-  if (pread(fd_, there, std::min(first.size(), sizeof there), 0) == static_cast<ssize_t>(first.size()) &&
-      first == std::string_view(there, first.size()))
+  std::string there = contents(fd_);
+  if (const auto at = find_line(there, first); at != std::string::npos) {
+    begin_ = at;
     return;
-  if (ftruncate(fd_, 0) == 0 || errno == EINVAL) write(first + heading); // a pipe or terminal has no length
+  }
+  if (there.starts_with(report_begins)) { // what it says is over; all else is not ours to empty
+    if (ftruncate(fd_, 0) != 0) return;
+    there.clear();
+  }
+  const bool in_line = !there.empty() && there.back() != '\n';
+  begin_ = there.size() + (in_line ? 1 : 0);
+  write((in_line ? "\n" : "") + first + heading);
 }
 
 report_file::~report_file() { close(fd_); }
@@ -110,7 +146,9 @@ void report_file::write(std::string_view text) noexcept {
 // == ranks 0-3,5 of 8 at 2026-11-22 12:00:01 UTC: …
 std::vector<int> report_file::ranks_within(double seconds) const {
   std::set<int> found;
-  const std::string all = contents(fd_);
+  if (stream_) return {};
+  std::string all = contents(fd_);
+  all.erase(0, begin_);
   const std::time_t now = std::time(nullptr); // address: only how old a part is
   for (auto at = all.find(part_begins); at != std::string::npos; at = all.find(part_begins, at + 1)) {
     if (at > 0 && all[at - 1] != '\n') continue;

@@ -16,6 +16,7 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -77,15 +78,18 @@ const option<bool> signal_option{"report-signal", true,
 
 constexpr int crash_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 constexpr int crash_limit_ms = 15000; // that a crash waits for its report
+constexpr std::chrono::seconds request_limit{60};
 
 // All that signal handlers touch.
 struct {
   std::atomic<int> wake_fd{-1}, told_fd{-1}; // never closed: a handler may be about to use them
+  std::atomic<int> process{0};               // whose reporter it is: a forked child inherits all this, but no thread
   std::atomic<bool> asked{false};
   std::atomic<int> asks{0};          // the signal that asks for a report, while there is one
   std::atomic<int> reporter{0};      // the thread's number while there is one
   std::atomic<int> crashed{0};       // the first thread that crashed
-  std::atomic<bool> recorded{false}; // what follows is complete
+  std::atomic<bool> recorded{false}; // what follows is complete, and nobody has begun to tell it
+  std::atomic<bool> crash_told{false};
   int number = 0, code = 0;
   void* address = nullptr;
   tern::detail::worker* worker = nullptr;
@@ -102,7 +106,10 @@ void drain(int fd) noexcept {
   static_cast<void>(!read(fd, &all, sizeof all));
 }
 
+bool inherited() noexcept { return signals.process.load(std::memory_order_relaxed) != static_cast<int>(getpid()); }
+
 void asked_by_signal(int) {
+  if (inherited()) return;
   const int saved = errno;
   signals.asked.store(true, std::memory_order_relaxed);
   ring(signals.wake_fd.load(std::memory_order_relaxed));
@@ -126,10 +133,11 @@ void pass_on(int number, siginfo_t* info, void* context) {
 }
 
 [[maybe_unused]] void crashed(int number, siginfo_t* info, void* context) { // not under sanitizers
-  const int reporter = signals.reporter.load(std::memory_order_acquire);
+  const int reporter = inherited() ? 0 : signals.reporter.load(std::memory_order_acquire);
   const int me = static_cast<int>(gettid());
   int nobody = 0;
-  if (reporter == me && signals.crashed.load(std::memory_order_relaxed) != 0) {
+  if (reporter == me && signals.crashed.load(std::memory_order_relaxed) != 0 &&
+      !signals.crash_told.load(std::memory_order_relaxed)) {
     ring(signals.told_fd.load(std::memory_order_relaxed)); // the report ends here; the first crash goes on
     for (;;) pause();
   }
@@ -198,14 +206,15 @@ public:
   reporter(const reporter&) = delete;
   reporter& operator=(const reporter&) = delete;
 
-  /// Any thread but the reporter's. \return the path; empty if there is none in time.
+  /// Any thread but the reporter's. \return the path; empty if there is none in time, or in a forked child.
   std::string write(report_cause cause) {
+    if (inherited()) return {};
     const auto r = std::make_shared<request>();
     r->cause = std::move(cause);
     std::unique_lock hold(lock_);
     waiting_.push_back(r);
     ring(signals.wake_fd.load(std::memory_order_relaxed));
-    done_.wait_for(hold, std::chrono::seconds(60), [&] { return r->done; });
+    done_.wait_for(hold, request_limit, [&] { return r->done; });
     return r->path;
   }
   bool is_here() const noexcept { return std::this_thread::get_id() == thread_.get_id(); }
@@ -226,11 +235,11 @@ private:
     pthread_sigmask(SIG_BLOCK, &all, nullptr);
     pthread_setname_np(pthread_self(), "tern reporter");
     signals.reporter.store(static_cast<int>(gettid()), std::memory_order_release);
-    const int tick = limit_ > 0 ? std::clamp(static_cast<int>(1000 * limit_ / 8), 20, 5000) : -1;
+    const int tick = tick_ > 0 ? static_cast<int>(1000 * tick_) : -1;
     while (!over_.load(std::memory_order_acquire)) {
       pollfd wake{signals.wake_fd.load(std::memory_order_relaxed), POLLIN, 0};
       if (poll(&wake, 1, tick) > 0) drain(wake.fd);
-      if (signals.recorded.load(std::memory_order_acquire)) tell_crash();
+      if (signals.recorded.exchange(false, std::memory_order_acquire)) tell_crash();
       if (signals.asked.exchange(false, std::memory_order_acquire)) {
         bool alone = true;
         const std::string path = compose_report({"a signal asked for it", {}, {}}, &alone);
@@ -247,8 +256,9 @@ private:
     say(compose_report({crash_text(), thread_text(who, signals.worker), signals.where, true,
                         signals.asks.load(std::memory_order_relaxed)}),
         {}, true);
+    // The process ends by that signal, unless a handler of the program's survives it; then the job goes on.
+    signals.crash_told.store(true, std::memory_order_relaxed);
     ring(signals.told_fd.load(std::memory_order_relaxed));
-    for (;;) pause(); // the process ends by that signal
   }
 
   void serve() {
@@ -274,6 +284,11 @@ private:
 
   void watch() {
     const double now = steady_seconds();
+    // Nobody could make progress while all were stopped, by SIGSTOP or a debugger: that counts as one tick.
+    const double since_watch = now - watched_;
+    watched_ = now;
+    const bool was_stopped = since_watch > 2 * tick_;
+    if (was_stopped) still_since_ += since_watch - tick_;
     std::uint64_t progress = 0;
     std::size_t ranks = 0;
     double used = 0;
@@ -287,7 +302,7 @@ private:
         }))
       return;
     // A computation enters no fiber and sends nothing, but it uses its CPU.
-    const bool computes = used > 0.01 * (now - looked_);
+    const bool computes = used > 0.01 * (was_stopped ? tick_ : now - looked_);
     const bool moved = progress != progress_ || ranks != ranks_ || ranks == 0;
     progress_ = progress;
     ranks_ = ranks;
@@ -311,6 +326,7 @@ private:
   }
 
   const double limit_;
+  const double tick_ = limit_ > 0 ? std::clamp(limit_ / 8, 0.02, 5.0) : 0;
   const bool abort_;
   std::atomic<bool> over_{false};
   std::mutex lock_;
@@ -321,7 +337,7 @@ private:
   tern::detail::busy_watch busy_;
   std::uint64_t progress_ = 0;
   std::size_t ranks_ = 0;
-  double looked_ = steady_seconds(), still_since_ = steady_seconds();
+  double watched_ = steady_seconds(), looked_ = watched_, still_since_ = watched_;
   bool told_ = false;
 
   std::thread thread_; // last: it uses all the others
@@ -361,7 +377,7 @@ std::string report_file_option() {
 report_session::report_session(const options& opts) {
   const std::lock_guard hold(session_lock);
   if (session) return;
-  if (signals.wake_fd.load() < 0) {
+  if (signals.wake_fd.load() < 0 || inherited()) {
     signals.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     signals.told_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   }
@@ -372,7 +388,10 @@ report_session::report_session(const options& opts) {
   mine_ = true;
   set_report_job(own_job());
   file_option.store(&file_options.emplace_back(opts[report_option]), std::memory_order_release);
-  session = std::make_shared<reporter>(opts);
+  signals.process = static_cast<int>(getpid());
+  session = {new reporter(opts), [](reporter* r) {
+               if (!inherited()) delete r; // else there is no thread to join, and its locks stay as they were
+             }};
   static bool installed = false; // once: handlers that came later pass on to ours, which must not pass on to them
   if (session->failures && !std::exchange(installed, true)) install_crash_handlers();
   if (!opts[signal_option]) return;
@@ -402,12 +421,39 @@ report_session::~report_session() {
   }
 } // joins the thread, unless somebody is about to have his report written by it
 
+namespace {
+
+// Of several failures at once the first is told of. The others wait for it: their caller ends the process next.
+struct {
+  std::mutex lock;
+  std::condition_variable changed;
+  bool begun = false, told = false; // under the lock
+} failure_report;
+
+/// \return whether it is the caller's to tell; if not, it has been told now, unless that takes too long.
+bool tell_failure_first() {
+  std::unique_lock hold(failure_report.lock);
+  if (!std::exchange(failure_report.begun, true)) return true;
+  failure_report.changed.wait_for(hold, request_limit, [] { return failure_report.told; });
+  return false;
+}
+
+struct failure_told {
+  ~failure_told() {
+    const std::lock_guard hold(failure_report.lock);
+    failure_report.told = true;
+    failure_report.changed.notify_all();
+  }
+};
+
+} // namespace
+
 void report_failure(const std::string& what) noexcept {
   try {
     const auto r = current();
-    if (!r || !r->failures || r->is_here()) return;
-    static std::atomic<bool> told{false}; // of several that fail at once the first is enough
-    if (told.exchange(true)) return;
+    if (!r || !r->failures || r->is_here() || inherited()) return;
+    if (!tell_failure_first()) return;
+    const failure_told at_the_end;
     ucontext_t context;
     report_cause cause{
         "the job ends: " + what, thread_text(static_cast<int>(gettid()), tern::detail::this_worker()), {}};

@@ -216,8 +216,9 @@ sim_job::sim_job(const world& w, simulation& s)
       ports_(static_cast<std::size_t>(w.ranks)), overhead_(to_ns(w.network.overhead)),
       jitter_(to_ns(w.network.latency * w.network.jitter)), delay_(to_ns(w.faults.delay)),
       reorder_(to_ns(w.faults.reorder)) {
-  // Ranks of one host are nearer than others.
-  engine_.look_ahead(to_ns(w.network.latency) / (w.network.host > 1 ? 4 : 1));
+  // Ranks of one host are nearer than others. No more than a microsecond: faults and messages that are under way
+  // wait for it.
+  engine_.look_ahead(std::min<std::int64_t>(1000, to_ns(w.network.latency) / (w.network.host > 1 ? 4 : 1)));
 }
 sim_job::~sim_job() = default;
 

@@ -172,13 +172,14 @@ std::string table(const std::vector<account>& all) {
 } // namespace
 
 void node::begin_stats() {
-  if (!(*opts_)[stats_option]) return;
-  stats_cpu_ = cpu_seconds(*scheduler_);
-  stats_since_ = world_ ? 0 : steady_seconds();
+  stats_ = (*opts_)[stats_option];
+  if (world_) return;
+  stats_cpu_ = cpu_seconds(*scheduler_); // rank 0, which decides, may want it though we do not
+  stats_since_ = steady_seconds();
 }
 
 void node::show_stats() {
-  if (!(*opts_)[stats_option]) return;
+  if (!stats_) return;
   account mine;
   mine.process = process_number();
   mine.seconds = world_ ? world_->seconds() : steady_seconds() - stats_since_;

@@ -44,7 +44,19 @@ const known_environment compare_clocks{"TERN_TRACE_COMPARE_CLOCKS"};
 // Of the process, as the recording itself is.
 std::atomic<trace_session*> current{nullptr};
 
+// The program may go to another folder.
+std::string absolute(const std::string& file) {
+  std::error_code e;
+  const fs::path path = file.empty() ? fs::path() : fs::absolute(file, e);
+  return e ? file : path.string();
+}
+
 std::string parts_of(const std::string& file) { return file + ".parts"; }
+
+void tell_of_parts_of(const std::string& file) noexcept {
+  std::fprintf(stderr, "tern: the trace's parts are in %s.parts; `tern trace %s` merges them\n", file.c_str(),
+               file.c_str());
+}
 
 // A simulated job has one ring for all.
 int ring_kib(const options& opts, trace_session::job kind, int ranks, int workers) {
@@ -92,7 +104,7 @@ void compare_with_first(node& here, trace::recorder& recorder) {
 } // namespace
 
 trace_session::trace_session(const options& opts, job kind, int rank, int ranks, int workers)
-    : file_(opts[trace_option]), kind_(kind), rank_(rank) {
+    : file_(absolute(opts[trace_option])), kind_(kind), rank_(rank) {
   if (file_.empty()) return;
   trace::recorder_settings s;
   s.folder = parts_of(file_);
@@ -120,19 +132,47 @@ void trace_session::merge() noexcept {
   try {
     const trace::merge_summary done = trace::merge(parts, file_);
     log(done.complete() ? log_level::info : log_level::warning, "trace " + file_ + ": " + done.text());
-    trace::remove_parts(parts);
+    if (done.ranks < done.expected_ranks || done.not_ended > 0)
+      tell_of_parts_of(file_); // what is missing may yet come
+    else
+      trace::remove_parts(parts);
   } catch (const std::exception& e) {
     log_error("the trace " + file_ + " could not be made; its parts are in " + parts + ": " + e.what());
   }
 }
 
-void begin_trace(node& here) {
+// What has been recorded is for nobody.
+void trace_session::leave() noexcept {
+  current.store(nullptr, std::memory_order_release);
+  recorder_->end();
+  std::error_code ignored;
+  fs::remove(recorder_->part(), ignored);
+  fs::remove(parts_of(file_), ignored); // which works if it is empty
+}
+
+std::string wanted_trace() {
+  const trace_session* const s = current.load(std::memory_order_acquire);
+  return s && s->kind_ == trace_session::job::parallel ? s->file_ : std::string();
+}
+
+void begin_trace(node& here, const std::string& firsts) {
   trace_session* const s = current.load(std::memory_order_acquire);
-  if (!s || s->kind_ != trace_session::job::parallel) return;
-  const std::vector<std::string> parts = gather(fs::path(s->recorder_->part()).filename().string());
-  if (here.rank() == 0) trace::prepare_parts(parts_of(s->file_), parts);
-  const std::string mine = clock_domain(), firsts = broadcast(mine);
-  s->far_ = here.rank() != 0 && (firsts != mine || std::getenv("TERN_TRACE_COMPARE_CLOCKS"));
+  if (s && s->kind_ != trace_session::job::parallel) return;
+  if (firsts.empty()) {
+    if (!s) return;
+    log_warning("nothing is recorded into " + s->file_ + ": the option 'trace' must be given to rank 0 too");
+    s->leave();
+    return;
+  }
+  if (!s)
+    log_warning("this rank will not be in the trace " + firsts + ": the option 'trace' was not given to it");
+  else if (s->file_ != firsts)
+    log_warning("this rank will not be in the trace " + firsts + ": it records into " + parts_of(s->file_));
+  const std::vector<std::string> parts = gather(s ? fs::path(s->recorder_->part()).filename().string() : "");
+  if (here.rank() == 0) trace::prepare_parts(parts_of(firsts), parts);
+  const std::string mine = clock_domain(), first_clock = broadcast(mine);
+  if (!s) return;
+  s->far_ = here.rank() != 0 && (first_clock != mine || std::getenv("TERN_TRACE_COMPARE_CLOCKS"));
   align_trace(here);
 }
 
@@ -143,9 +183,7 @@ void align_trace(node& here) {
 
 void tell_of_parts() noexcept {
   const trace_session* const s = current.load(std::memory_order_acquire);
-  if (s && s->kind_ != trace_session::job::simulated)
-    std::fprintf(stderr, "tern: the trace's parts are in %s.parts; `tern trace %s` merges them\n", s->file_.c_str(),
-                 s->file_.c_str());
+  if (s && s->kind_ != trace_session::job::simulated) tell_of_parts_of(s->file_);
 }
 
 void merge_at_once() noexcept {

@@ -112,7 +112,10 @@ std::uint64_t engine::random() noexcept { // splitmix64 (Steele, Lea, Flood 2014
 }
 
 // Without a division; not quite even, which nobody notices for n far below 2^32 (Lemire 2019).
-std::uint64_t engine::random_below(std::uint64_t n) noexcept { return (random() >> 32) * n >> 32; }
+std::uint64_t engine::random_below(std::uint64_t n) noexcept {
+  if (n > std::uint64_t{1} << 32) return random() % n;
+  return (random() >> 32) * n >> 32;
+}
 
 bool engine::preempt() noexcept { return random() < preempt_below_; }
 
@@ -123,6 +126,7 @@ void engine::charge(std::int64_t ns) noexcept {
     ns = longer < 9e18 ? static_cast<std::int64_t>(longer) : never;
   }
   now_ = ns < never - now_ ? now_ + ns : never - 1;
+  if (at_work_) at_work_->looked_around = now_; // for those that note since when they wait
 }
 
 // Lanes ---------------------------------------------------------------------------------------------------------------
@@ -131,6 +135,12 @@ void engine::attach(scheduler_core& core) {
   lanes_.push_back(std::make_unique<lane>(core));
   core.lane = lanes_.back().get();
   core.lane->number = lanes_.size() - 1;
+}
+
+void engine::give_up_all() noexcept {
+  if (!std::exchange(has_run_, false)) return;
+  for (const auto& l : lanes_)
+    if (l && l->core.concluded) l->core.give_up();
 }
 
 void engine::detach(scheduler_core& core) noexcept {
@@ -149,13 +159,17 @@ void engine::detach(scheduler_core& core) noexcept {
   while (!lanes_.empty() && !lanes_.back()) lanes_.pop_back();
 }
 
+bool engine::stands(const turn& t) noexcept { return t.whose->key != never && t.is(t.whose->key, t.whose->chance); }
+
 void engine::plan_at(lane& l, std::int64_t at) noexcept {
   if (l.dead || !l.active) at = never;
   if (at != never) at = std::max(at, l.held_until);
   if (at == l.key) return;
   l.key = at;
   // The former turn stays where it is and counts no longer: see `run`.
-  if (at != never) turns_.push({at, l.chance = random(), l});
+  if (at == never) return;
+  if (turns_.size() > 4 * lanes_.size() + 64) turns_.erase_if([this](const turn& t) { return !stands(t); });
+  turns_.push({at, l.chance = random(), l});
 }
 
 void engine::plan(lane& l) noexcept {
@@ -167,7 +181,13 @@ void engine::plan(lane& l) noexcept {
 
 void engine::ready(scheduler_core& core, runnable* x) {
   lane& l = *core.lane;
-  const entry e{now_, l.entries++, x};
+  // Not before it left its stack: whoever wakes it may run on a worker whose clock is behind.
+  std::int64_t at = now_;
+  if (x->is_fiber)
+    if (const auto* f = static_cast<const tern::detail::fiber*>(x);
+        f->waits.load(std::memory_order_relaxed) != tern::detail::wait_kind::none)
+      at = std::max(at, f->waits_since.load(std::memory_order_relaxed));
+  const entry e{at, l.entries++, x};
   if (x->worker >= 0) {
     if (l.bound.empty()) l.bound.resize(core.workers.size());
     l.bound[static_cast<std::size_t>(x->worker)].push(e);
@@ -177,7 +197,12 @@ void engine::ready(scheduler_core& core, runnable* x) {
   if (&l != current_) plan(l); // else when its turn is over
 }
 
-void engine::schedule(std::int64_t at, event& e) { planned_.push({std::max(at, now_), random(), e}); }
+void engine::schedule(std::int64_t at, event& e) {
+  if (at >= due::most) // they could no longer be told apart
+    throw error(errc::invalid_state, "virtual time has come to its end, 18 years after the beginning",
+                "charge and sleep less");
+  planned_.push({std::max(at, now_), random(), e});
+}
 
 void engine::ring(scheduler_core& core, std::int64_t at) noexcept {
   lane& l = *core.lane;
@@ -230,7 +255,8 @@ void engine::collect(lane& l, worker& w) {
   if (me < l.bound.size()) add(l.bound[me], l.any.size());
   for (std::size_t i = 0; i < l.core.workers.size(); ++i)
     if (l.core.workers[i]->deque.size() > 0) choices_.push_back({i == me ? tasklet : loot, i});
-  if (w.box.has_spawner()) choices_.push_back({spawner, 0});
+  // As on a real worker: it would only add more.
+  if (w.box.has_spawner() && w.deque.size() <= split_deque::relaxed_at) choices_.push_back({spawner, 0});
 }
 
 void engine::runs(const tern::detail::fiber* f, const char* otherwise) noexcept {
@@ -290,7 +316,7 @@ void engine::act(lane& l, worker& w, const choice& c) {
 }
 
 void engine::take_outside(lane& l, worker& w) {
-  if (l.core.outside.empty()) return;
+  if (l.core.outside.empty() || w.deque.size() > split_deque::crowded_at) return;
   runnable* f = nullptr;
   tern::detail::tasklet* some[split_deque::most_stolen];
   const unsigned n = l.core.outside.take(f, some, split_deque::most_stolen);
@@ -371,6 +397,7 @@ void engine::step(lane& l) {
   now_ = starts_.empty() ? first : starts_[who];
   w.budget = 0;
   w.looked_around = now_;
+  at_work_ = &w;
   take_outside(l, w);
   // Mostly what the network brings comes first, as on a real worker; now and then not.
   const bool poll_first = who == 0 && l.rung <= now_ && (l.any.empty() || random() % 8 != 0);
@@ -393,6 +420,7 @@ void engine::step(lane& l) {
         l.held_until > now_ || core.next_alarm() <= now_ || random() % 16 == 0)
       break;
   }
+  at_work_ = nullptr;
   l.clocks[who] = now_;
   l.first_clock = l.clocks[0];
   latest_ = std::max(latest_, now_);
@@ -435,7 +463,7 @@ void engine::run(std::span<scheduler_core* const> cores) {
     if (!turns_.empty() && turns_.top().at() < next) {
       const turn t = turns_.pop();
       lane& l = *t.whose;
-      if (l.key != never && t.is(l.key, l.chance)) step(l); // else it was planned anew since
+      if (stands(t)) step(l); // else it was planned anew since
     } else if (next != never) {
       now_ = next;
       planned_.pop().what->happen();
@@ -450,6 +478,7 @@ void engine::run(std::span<scheduler_core* const> cores) {
   tern::detail::set_this_worker(outer);
   tern::detail::trace_ends(outer);
   running_ = false;
+  has_run_ = true;
 }
 
 } // namespace tern::sim::detail

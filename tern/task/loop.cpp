@@ -5,6 +5,8 @@
 #include <string>
 
 #include <tern/base/error.hpp>
+#include <tern/task/detail/core.hpp>
+#include <tern/task/detail/engine.hpp>
 
 namespace tern::detail {
 
@@ -29,6 +31,8 @@ int check_worker(const char* what) {
 }
 
 std::int64_t nanoseconds() noexcept {
+  // In a simulation by its clock: what the seed does not decide must not decide how a loop is cut.
+  if (const worker* w = this_worker(); w && w->home->engine) return w->home->now();
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
       .count();
 }

@@ -55,25 +55,13 @@ scheduler_core::scheduler_core(scheduler::settings s)
 scheduler_core::~scheduler_core() {
   // acquire: pairs with the release of the last visitor. It is a few instructions from its end.
   while (visitors.load(std::memory_order_acquire) > 0) std::this_thread::yield();
-  // Closures may own promises that other fibers wait for: waking needs all of them alive.
-  std::vector<fiber*> stuck;
-  each_fiber([&](fiber& f) { stuck.push_back(&f); });
-  std::erase_if(stuck, [](const fiber* f) { return f->joiner.load(std::memory_order_relaxed) == fiber::done; });
-  // They may own each other's handles, which would wait for them.
-  for (fiber* f : stuck) f->joiner.store(fiber::done, std::memory_order_relaxed);
-  for (fiber* f : stuck) // their stacks are given up without unwinding, as `run` promises; runners never end
-    if (f->body) f->body(f->closure, nullptr);
-  for (fiber* f : stuck) {
-    if (f->locals) destroy_locals(*f);
-    if (f->heap_closure) ::operator delete(f->closure);
+  if (engine) engine->give_up_all(); // what waits in one of its schedulers may wait for something in another
+  give_up();
+  for (auto* f = simulated; engine && f; f = simulated) { // the stacks are not ours
+    f->heap_closure = f->runner = false;
+    asan::forget(f->low, f->size);
+    recycle(f);
   }
-  if (engine) // the stacks are not ours
-    while (simulated) {
-      simulated->heap_closure = false;
-      simulated->runner = false;
-      asan::forget(simulated->low, simulated->size);
-      recycle(simulated);
-    }
   // What never began.
   tasklet* none[1];
   const auto drop = [](runnable* x) {
@@ -87,6 +75,21 @@ scheduler_core::~scheduler_core() {
   for (runnable* x = nullptr; outside.take(x, none, 1) > 0 || x; x = nullptr) drop(x);
   if (engine) engine->detach(*this);
   unregister_core(*this);
+}
+
+void scheduler_core::give_up() noexcept {
+  // Closures may own promises that other fibers wait for: waking needs all of them alive.
+  std::vector<fiber*> stuck;
+  each_fiber([&](fiber& f) { stuck.push_back(&f); });
+  std::erase_if(stuck, [](const fiber* f) { return f->joiner.load(std::memory_order_relaxed) == fiber::done; });
+  // They may own each other's handles, which would wait for them.
+  for (fiber* f : stuck) f->joiner.store(fiber::done, std::memory_order_relaxed);
+  for (fiber* f : stuck) // their stacks are given up without unwinding, as `run` promises; runners never end
+    if (f->body) f->body(f->closure, nullptr);
+  for (fiber* f : stuck) {
+    if (f->locals) destroy_locals(*f);
+    if (f->heap_closure) ::operator delete(f->closure);
+  }
 }
 
 std::uint8_t scheduler_core::checked(const fiber_options& options, const std::source_location& made) const {
@@ -441,6 +444,7 @@ std::size_t scheduler_core::run(unique_function<void()> main, const std::source_
 }
 
 std::size_t scheduler_core::conclude() {
+  concluded = true;
   if (!deadlock.empty()) throw error(errc::deadlock, deadlock, "take locks in the same order everywhere");
   if (const std::string circle = find_deadlock(); !circle.empty())
     throw error(errc::deadlock, circle,

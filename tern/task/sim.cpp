@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tern/task/sim.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -33,13 +34,16 @@ std::vector<std::exception_ptr> simulation::run(std::span<member> all, std::sour
   engine_->expect_free();
   std::vector<tern::detail::scheduler_core*> cores;
   cores.reserve(all.size());
-  for (member& m : all) {
+  for (const member& m : all) { // before any of them begins
     if (!m.who || m.who->inside().engine != engine_.get())
       throw error(errc::invalid_argument, "simulation::run was given a scheduler that is not in this simulation",
                   "set scheduler::settings::simulation when it is made");
-    m.who->inside().begin_run(std::move(m.main), made);
+    if (m.who->inside().started || std::find(cores.begin(), cores.end(), &m.who->inside()) != cores.end())
+      throw error(errc::invalid_state, "simulation::run was called twice for one scheduler",
+                  "make a new scheduler for another run");
     cores.push_back(&m.who->inside());
   }
+  for (member& m : all) m.who->inside().begin_run(std::move(m.main), made);
   engine_->run(cores);
   std::vector<std::exception_ptr> failed(all.size());
   for (std::size_t i = 0; i < cores.size(); ++i) {

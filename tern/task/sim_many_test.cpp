@@ -3,6 +3,7 @@
 /// Several schedulers in one simulation.
 #include <tern/task/sim.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <exception>
@@ -18,8 +19,11 @@
 #include <tern/base/error.hpp>
 #include <tern/task/channel.hpp>
 #include <tern/task/fiber.hpp>
+#include <tern/task/future.hpp>
 #include <tern/task/parallel_for.hpp>
 #include <tern/task/scheduler.hpp>
+#include <tern/task/sync.hpp>
+#include <tern/task/task_group.hpp>
 
 #include <tern/task/sync_test.hpp>
 
@@ -146,6 +150,83 @@ TEST(simulated_together, strangers_and_second_runs_are_refused) {
   });
   sim::simulation::member again[1] = {{&s, [] {}}};
   EXPECT_THAT(text_of(errc::invalid_state, [&] { world.run(again); }), HasSubstr("called twice"));
+}
+
+// What a scheduler's given-up fibers own may be what another's wait for, in whatever order they go.
+TEST(simulated_together, given_up_ones_may_own_what_others_wait_for) {
+  for (const bool first : {true, false}) {
+    crowd c(2);
+    channel<int> never(1);
+    promise<int> p;
+    auto f = p.get_future();
+    const auto failed = c.run([&](int i) {
+      if (i == 0) f.get();
+      fiber keeper([p = std::move(p), &never]() mutable {
+        never.pop();
+        p.set_value(1);
+      });
+      keeper.join();
+    });
+    EXPECT_TRUE(failed[0] && failed[1]);
+    c.all[first ? 0 : 1].reset();
+    c.all[first ? 1 : 0].reset();
+  }
+}
+
+// Runs alone, but belongs here: many tasklets, of a spawner that may run on one worker only.
+TEST(simulated_together, a_bound_spawner_pauses_and_goes_on) {
+  for (const int workers : {1, 2}) {
+    sim::simulation world({.seed = 3});
+    scheduler s({.workers = workers, .simulation = &world});
+    std::atomic<int> ran{0};
+    s.run([&] {
+      fiber spawner(
+          [&] {
+            task_group g;
+            for (int i = 0; i < 20'000; ++i) g.run([&] { ++ran; });
+            g.wait();
+          },
+          {.worker = 0});
+      spawner.join();
+    });
+    EXPECT_EQ(ran, 20'000);
+  }
+}
+
+// How a loop is cut must not depend on how long its parts really take.
+TEST(simulated_together, loops_are_cut_the_same_each_time) {
+  const auto once = [] {
+    sim::simulation world({.seed = 3});
+    scheduler s({.workers = 4, .simulation = &world});
+    volatile double sink = 0;
+    s.run([&] {
+      tern::parallel_for(0, 20'000, [&](int i) {
+        double x = i;
+        for (int k = 0; k < 300; ++k) x = x * 1.0000001 + 1;
+        if (x < 0) sink = x;
+      });
+    });
+    return world.trace_hash();
+  };
+  const auto hash = once();
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(once(), hash);
+}
+
+TEST(simulated_together, no_fiber_goes_back_in_time) {
+  for (std::uint64_t seed = 1; seed <= 50; ++seed) {
+    crowd c(2, {.seed = seed}, 2);
+    channel<int> a(4), b(4);
+    c.run([&](int i) {
+      auto last = fiber_clock::now();
+      for (int k = 0; k < 100; ++k) {
+        sim::charge(i == 0 ? 1e-6 : 1e-9);
+        i == 0 ? a.push(k) : b.push(k);
+        (i == 0 ? b : a).pop();
+        ASSERT_GE(fiber_clock::now(), last) << seed;
+        last = fiber_clock::now();
+      }
+    });
+  }
 }
 
 } // namespace

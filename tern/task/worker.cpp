@@ -52,7 +52,7 @@ void to_come_back(fiber* f, void*) { this_worker()->comes_back = f; }
 
 void to_spawners(fiber* f, void*) {
   worker* w = this_worker();
-  if (f->worker >= 0) // others may not take it
+  if (f->worker >= 0 && !w->home->engine) // others may not take it; in a simulation nobody takes another's
     w->box.push_bound(fiber_box::low, f);
   else
     w->box.push_spawner(f);
@@ -135,7 +135,7 @@ bool scheduler_core::no_stack_comes(std::uint8_t stack_class, bool tasklets_end)
   stacks.each([&](const fiber& f) {
     if (f.id.load(std::memory_order_relaxed) == 0)
       none = none && f.stack_class != stack_class;
-    else if (f.home == this)
+    else if (f.home == this || engine) // simulated schedulers share their stacks
       none = none && f.runner && !(tasklets_end && f.group);
   });
   return none;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <tern/base/error.hpp>
@@ -36,6 +37,13 @@ void json_file::fail(const char* what) const {
 }
 
 void json_file::flush() {
+  rlimit limit{}; // beyond which writing would be a SIGXFSZ, which ends the process
+  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+    if (const off_t at = ::lseek(file_, 0, SEEK_CUR);
+        at >= 0 && static_cast<rlim_t>(at) + buffer_.size() > limit.rlim_cur) {
+      errno = EFBIG;
+      fail("written");
+    }
   for (std::string_view rest = buffer_; !rest.empty();) {
     const auto n = ::write(file_, rest.data(), rest.size());
     if (n < 0 && errno == EINTR) continue;

@@ -115,6 +115,7 @@ struct merger {
       present.insert(ranks.begin(), ranks.end());
       result.expected_ranks = std::max(result.expected_ranks, p->header().ranks);
       result.lost += p->lost();
+      if (!p->header().ended) ++result.not_ended;
       for (const std::string& fault : faults_of(*p)) {
         std::string host(p->header().host, strnlen(p->header().host, sizeof p->header().host));
         result.missing.push_back(listed(ranks) + " (process " + std::to_string(p->header().process) + " on " + host +
@@ -265,13 +266,7 @@ merge_summary merge(const std::string& folder, const std::string& out) { return 
 void remove_parts(const std::string& folder) noexcept {
   try {
     std::error_code e;
-    std::vector<fs::path> mine;
-    for (const auto& entry : fs::directory_iterator(folder, e)) {
-      const std::string name = entry.path().filename().string();
-      if (name.ends_with(part_suffix) || name.ends_with(std::string(part_suffix) + ".new"))
-        mine.push_back(entry.path());
-    }
-    for (const fs::path& p : mine) fs::remove(p, e);
+    static_cast<void>(remove_idle_parts(folder));
     fs::remove(folder, e);          // which works if it is empty
   } catch (const std::exception&) { // no memory: they stay
   }

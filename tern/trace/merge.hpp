@@ -19,6 +19,7 @@ struct merge_summary {
   std::uint64_t sent = 0;           ///< messages
   std::uint64_t handled = 0;        ///< messages
   int parts = 0;                    ///< processes
+  int not_ended = 0;                ///< processes that were killed, or still run
   int ranks = 0;                    ///< that recorded anything
   int expected_ranks = 0;           ///< of the job
   double seconds = 0;               ///< from the first event to the last one, by the job's clock
@@ -36,7 +37,8 @@ struct merge_summary {
 /// version; error(io).
 merge_summary merge(const std::string& folder, const std::string& out);
 
-/// Removes the parts, and the folder if nothing else is in it. Never throws.
+/// Removes the parts, and the folder if nothing else is in it; with a warning not those that are recorded just now.
+/// Never throws.
 void remove_parts(const std::string& folder) noexcept;
 
 } // namespace tern::trace

@@ -6,15 +6,18 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <system_error>
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <tern/base/error.hpp>
+#include <tern/base/log.hpp>
 
 namespace tern::trace::detail {
 namespace {
@@ -75,6 +78,36 @@ void append_json(std::string& out, std::string_view text) {
     }
   }
   out += '"';
+}
+
+bool is_recorded(const std::string& path) noexcept {
+  int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK); // NFS locks only what may be written
+  if (fd < 0) fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return false;
+  const bool held = ::flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  ::close(fd);
+  return held;
+}
+
+std::error_code remove_idle_parts(const std::string& folder, const std::vector<std::string>& keep) {
+  namespace fs = std::filesystem;
+  std::error_code e, first;
+  std::vector<fs::path> found;
+  for (const auto& entry : fs::directory_iterator(folder, e)) {
+    const std::string name = entry.path().filename().string();
+    if (std::find(keep.begin(), keep.end(), name) != keep.end()) continue;
+    if (name.ends_with(part_suffix) || name.ends_with(std::string(part_suffix) + ".new")) found.push_back(entry.path());
+  }
+  first = e;
+  for (const fs::path& p : found) {
+    if (is_recorded(p.string()))
+      log_warning("another job that still runs records into " + p.string() +
+                  ", which is left there: two jobs should "
+                  "not have one trace file");
+    else if (fs::remove(p, e); e && !first)
+      first = e;
+  }
+  return first;
 }
 
 part::part(std::string path) : path_(std::move(path)) {

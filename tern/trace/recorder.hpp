@@ -36,7 +36,8 @@ struct recorder_settings {
 /// Real time in nanoseconds to which `recorder::clock_offset` refers (CLOCK_MONOTONIC).
 std::int64_t clock_ns() noexcept;
 
-/// Makes the folder and removes the parts of an earlier job from it. \param keep names of files that are of this one.
+/// Makes the folder and removes the parts of an earlier job from it; not those of one that still runs, which are warned
+/// of. \param keep names of files that are of this one.
 /// \throws error(io) naming the folder.
 void prepare_parts(const std::string& folder, const std::vector<std::string>& keep = {});
 

@@ -12,7 +12,9 @@
 #include <system_error>
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -57,12 +59,25 @@ clock_pair both_clocks() noexcept {
   return best;
 }
 
+// \return 0 or an error's number. Beyond the limit (ulimit -f) the kernel would send SIGXFSZ, which ends the process.
+int allocate(int file, off_t at, std::size_t bytes) noexcept {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+      static_cast<rlim_t>(at) + bytes > limit.rlim_cur)
+    return EFBIG;
+  int e = 0;
+  while ((e = ::posix_fallocate(file, at, static_cast<off_t>(bytes))) == EINTR) {
+  }
+  return e;
+}
+
 int new_file(const std::string& path, std::size_t header_bytes) {
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (fd < 0)
     throw error(errc::io, "a part of the trace, " + path + ", cannot be made: " + reason(),
                 "name a trace file in a folder that can be written to");
-  if (const int e = ::posix_fallocate(fd, 0, static_cast<off_t>(header_bytes))) {
+  ::flock(fd, LOCK_EX | LOCK_NB); // tells other jobs that it is in use; some file systems have no locks
+  if (const int e = allocate(fd, 0, header_bytes)) {
     errno = e;
     const std::string why = reason();
     ::close(fd);
@@ -148,7 +163,7 @@ session::~session() {
   rings_.clear();
   if (table_) ::munmap(table_, chunk_bytes_);
   ::munmap(header_, page);
-  ::close(file_);
+  if (file_ >= 0) ::close(file_);
 }
 
 void session::note_time() noexcept {
@@ -160,12 +175,12 @@ void session::note_time() noexcept {
 
 // Never a page that the disk has no room for: writing to that would be a SIGBUS.
 chunk_header* session::new_chunk() noexcept {
+  if (no_room_until_ != 0 && clock_ns() < no_room_until_) return nullptr;
+  no_room_until_ = 0;
   const auto at = static_cast<off_t>(file_bytes_);
-  int e = 0;
-  while ((e = ::posix_fallocate(file_, at, static_cast<off_t>(chunk_bytes_))) == EINTR) {
-  }
-  if (e != 0) {
-    static_cast<void>(::ftruncate(file_, at)); // what was got of it
+  if (const int e = allocate(file_, at, chunk_bytes_)) {
+    if (e != EFBIG) static_cast<void>(::ftruncate(file_, at)); // what was got of it
+    no_room_until_ = clock_ns() + retry_ns;
     return nullptr;
   }
   void* const m = ::mmap(nullptr, chunk_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file_, at);
@@ -201,6 +216,7 @@ ring* session::attach() {
 
 bool session::advance(ring& r) noexcept {
   note_time();
+  take_dropped(r);
   const bool grow = settings.lossless || r.chunks.size() < ring_chunks_;
   chunk_header* c = nullptr;
   if (grow) {
@@ -221,10 +237,7 @@ bool session::advance(ring& r) noexcept {
     }
     r.chunks.push_back(c);
   } else {
-    if (r.chunks.empty()) {
-      ++header_->dropped;
-      return false;
-    }
+    if (r.chunks.empty()) return false;
     c = r.chunks[r.turn];
     r.turn = r.turn + 1 == r.chunks.size() ? 0 : r.turn + 1;
     publish(c->used, std::uint64_t{0}); // first: its old records must not be taken for the new sequence number's
@@ -239,13 +252,9 @@ bool session::advance(ring& r) noexcept {
 
 bool session::add_entry(std::uint32_t kind, const void* bytes, std::size_t length) {
   const std::size_t size = (sizeof(table_entry) + length + 7) / 8 * 8;
-  if (table_full_) return false;
   if (!table_ || sizeof(chunk_header) + table_->used + size > chunk_bytes_) {
     chunk_header* const c = new_chunk();
-    if (!c) {
-      table_full_ = true;
-      return false;
-    }
+    if (!c) return false;
     c->magic = chunk_magic;
     c->kind = chunk_kind::table;
     c->ring = ~0u;
@@ -317,8 +326,17 @@ void session::clock_offset(std::int64_t at, std::int64_t add) noexcept {
 
 void session::finish() noexcept {
   note_time();
+  for (const auto& r : rings_) take_dropped(*r);
   publish(header_->ended, std::uint32_t{1});
+  ::flock(file_, LOCK_UN); // for children too that were forked from this process
 }
+
+void session::close_file() noexcept {
+  ::close(file_);
+  file_ = -1;
+}
+
+void session::take_dropped(ring& r) noexcept { header_->dropped += r.dropped.exchange(0, std::memory_order_relaxed); }
 
 } // namespace detail
 } // namespace tern::trace

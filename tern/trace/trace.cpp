@@ -3,7 +3,6 @@
 /// Writing records, and the beginning and the end of a recording.
 #include <tern/trace/trace.hpp>
 
-#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cerrno>
@@ -18,6 +17,7 @@
 #include <tern/base/error.hpp>
 #include <tern/trace/detail/clock.hpp>
 #include <tern/trace/detail/events.hpp>
+#include <tern/trace/detail/part.hpp>
 #include <tern/trace/detail/session.hpp>
 #include <tern/trace/recorder.hpp>
 
@@ -83,13 +83,29 @@ struct errno_kept {
   return r;
 }
 
+// There was no room for what this thread would write first, less than a second ago: the gate is not for asking again.
+bool has_no_room(const ring& r) noexcept { return r.no_room_until != 0 && clock_ns() < r.no_room_until; }
+
+bool dropped(ring& r) noexcept {
+  r.dropped.fetch_add(1, std::memory_order_relaxed);
+  return false;
+}
+
+// \return as `ready`.
+bool note_room(ring& r, bool ready) noexcept {
+  r.no_room_until = ready ? 0 : clock_ns() + retry_ns;
+  return ready || dropped(r);
+}
+
 [[gnu::noinline]] bool advance(ring& r) noexcept {
+  if (has_no_room(r)) return dropped(r);
   const errno_kept kept;
   std::lock_guard hold(gate);
-  return r.home && r.home->advance(r);
+  return r.home && note_room(r, r.home->advance(r));
 }
 
 [[gnu::noinline]] bool give_track(ring& r) noexcept {
+  if (has_no_room(r)) return dropped(r);
   const errno_kept kept;
   std::lock_guard hold(gate);
   if (!r.home) return false;
@@ -97,7 +113,7 @@ struct errno_kept {
     r.track = r.home->foreign_track();
   } catch (const std::exception&) { // no memory
   }
-  return r.track != no_track;
+  return note_room(r, r.track != no_track);
 }
 
 [[gnu::always_inline]] inline void write(ring* r, event what, std::uint32_t a = 0, std::uint64_t b = 0,
@@ -134,6 +150,7 @@ std::uint32_t number_of(ring* r, std::string_view text) noexcept {
   if (!r) return 0;
   ring::known_name& slot = r->names[hash(text) % r->names.size()];
   if (slot.number != 0 && slot.text == text) return slot.number;
+  if (has_no_room(*r)) return 0; // nor for what is named
   const errno_kept kept_errno;
   std::lock_guard hold(gate);
   if (!r->home) return 0;
@@ -150,6 +167,7 @@ std::uint32_t number_of(ring* r, std::string_view text) noexcept {
 // A child of this process has our mappings and none of our threads: two writers would spoil each other's rings.
 void in_forked_child() noexcept {
   recording.store(0, std::memory_order_relaxed);
+  if (current) current->close_file();   // else its lock would be held as long as we live
   static_cast<void>(current.release()); // not ended: its parent goes on with it
   mine = nullptr;
   gate.unlock();
@@ -277,12 +295,7 @@ void prepare_parts(const std::string& folder, const std::vector<std::string>& ke
                 "the folder " + folder + " for the parts of a trace cannot be made" +
                     (e ? ": " + e.message() : std::string()),
                 "name a trace file in a folder that can be written to");
-  for (const auto& entry : fs::directory_iterator(folder, e)) {
-    const std::string name = entry.path().filename().string();
-    if (std::find(keep.begin(), keep.end(), name) != keep.end()) continue;
-    if (name.ends_with(detail::part_suffix) || name.ends_with(std::string(detail::part_suffix) + ".new"))
-      fs::remove(entry.path(), e);
-  }
+  e = detail::remove_idle_parts(folder, keep);
   if (e) throw error(errc::io, "an earlier trace's parts in " + folder + " cannot be removed: " + e.message());
 }
 

@@ -245,6 +245,24 @@ TEST_P(crash, signal_from_outside_ends_it) {
   EXPECT_TRUE(has(crashes("kill", SIGSEGV), "reason: SIGSEGV (Segmentation fault)\n"));
 }
 
+TEST_P(crash, that_the_programs_own_handler_survives_lets_the_job_end) {
+  if (under_mpi()) GTEST_SKIP() << "the same";
+  const temporary folder;
+  child one = start(folder, 2, "survive", {{"TERN_REPORT", "r.txt"}});
+  EXPECT_EQ(one.end(10), 0) << one.err;
+  EXPECT_TRUE(has(one.out, "survived 0 of")) << one.out;
+  EXPECT_EQ(count(text_of(folder / "r.txt"), "reason: SIGFPE (Floating point exception)\n"), 1);
+}
+
+TEST_P(crash, of_a_forked_child_waits_for_nobody) {
+  if (under_mpi()) GTEST_SKIP() << "the same";
+  const temporary folder;
+  child one = start(folder, 2, "fork-abort", {{"TERN_REPORT", "r.txt"}});
+  EXPECT_EQ(one.end(15), 0) << one.err;
+  EXPECT_TRUE(has(one.out, "signal " + std::to_string(SIGABRT) + " ended 0 of")) << one.out;
+  EXPECT_TRUE(files_in(folder).empty());
+}
+
 TEST_P(crash, nothing_is_written_unless_asked_for) {
   const temporary folder;
   child one = start(folder, 2, "segv");
@@ -265,6 +283,16 @@ TEST_P(job, an_error_that_ends_the_job_is_reported) {
   EXPECT_TRUE(has(report, "reason: the job ends: std::runtime_error: no such cell (in handler '")) << report;
   EXPECT_TRUE(has(report, "fail_alone")) << report;
   EXPECT_EQ(count(report, "all 2 ranks have reported"), 1) << report;
+}
+
+TEST_P(one_process, errors_of_all_ranks_at_once_do_not_cut_the_report_off) {
+  for (int i = 0; i < 5 && !HasFailure(); ++i) {
+    const temporary folder;
+    child one = start(folder, 4, "throw-all", {{"TERN_REPORT", "x.txt"}});
+    EXPECT_EQ(one.end(15), 1) << one.err;
+    EXPECT_EQ(count(one.err, "tern: report in x.txt\n"), 1) << one.err;
+    EXPECT_EQ(count(text_of(folder / "x.txt"), "all 4 ranks have reported"), 1) << text_of(folder / "x.txt");
+  }
 }
 
 TEST_P(job, an_error_is_not_reported_unless_asked_for) {
@@ -295,6 +323,54 @@ TEST_P(one_process, another_jobs_file_is_begun_anew) {
   const std::string report = text_of(folder / "r.txt");
   EXPECT_TRUE(has(report, "reason: curiosity\n")) << report;
   EXPECT_FALSE(has(report, "old\n")) << report;
+}
+
+TEST_P(one_process, a_file_that_is_no_report_is_added_to) {
+  const temporary folder;
+  folder.write("notes.txt", "Dear diary,\nno end of line");
+  child one = start(folder, 2, "throw", {{"TERN_REPORT", "notes.txt"}});
+  EXPECT_EQ(one.end(30), 1) << one.err;
+  const std::string notes = text_of(folder / "notes.txt");
+  EXPECT_EQ(notes.find("Dear diary,\nno end of line\nTern report, job "), 0u) << notes;
+  EXPECT_EQ(count(notes, "Tern report, job "), 1) << notes;
+  EXPECT_EQ(count(notes, "all 2 ranks have reported"), 1) << notes;
+}
+
+TEST_P(one_process, stderr_takes_a_report_and_keeps_the_rest) {
+  const temporary folder;
+  for (const std::string to : {"/dev/stderr", "log"}) {
+    child one({"/bin/sh", "-c", "exec 2>log; echo before >&2; exec " REPORT_TROUBLES " throw"},
+              {.folder = folder.path.string(),
+               .environment = variables{{"TERN_RANKS", "2"}, {"TERN_WORKERS", "1"}, {"TERN_REPORT", to}}});
+    EXPECT_EQ(one.end(30), 1);
+    const std::string log = text_of(folder / "log");
+    EXPECT_EQ(log.find("before\n"), 0u) << log;
+    EXPECT_TRUE(has(log, "no such cell")) << log;
+    EXPECT_EQ(count(log, "\nTern report, job "), 1) << log;
+    EXPECT_EQ(count(log, "all 2 ranks have reported\n"), 1) << log;
+    EXPECT_EQ(count(log, "tern: report in " + to + "\n"), 1) << log;
+  }
+}
+
+TEST_P(one_process, a_link_is_not_followed_unless_it_was_named) {
+  const temporary folder;
+  child one({"/bin/sh", "-c", "ln -s victim tern-report-$$.txt; exec " REPORT_TROUBLES " write"},
+            {.folder = folder.path.string(), .environment = variables{{"TERN_RANKS", "1"}, {"TERN_WORKERS", "1"}}});
+  EXPECT_EQ(one.end(30), 0) << one.err;
+  EXPECT_TRUE(has(one.err, "cannot write the report tern-report-")) << one.err;
+  EXPECT_FALSE(fs::exists(folder / "victim"));
+}
+
+TEST_P(one_process, time_when_it_was_stopped_is_no_hang) {
+  const temporary folder;
+  child one = start(folder, 1, "rest", {{"TERN_WATCHDOG", "1.2"}});
+  ASSERT_TRUE(one.wait_for_out("ready")) << one.err;
+  std::this_thread::sleep_for(std::chrono::milliseconds(350)); // the watchdog has seen it rest
+  one.signal(SIGSTOP);
+  std::this_thread::sleep_for(std::chrono::milliseconds(1800));
+  one.signal(SIGCONT);
+  EXPECT_EQ(one.end(30), 0) << one.err;
+  EXPECT_TRUE(files_in(folder).empty()) << text_of(files_in(folder)[0]);
 }
 
 TEST_P(one_process, a_file_that_cannot_be_written_is_an_error_of_one_line) {

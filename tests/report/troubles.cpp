@@ -9,8 +9,10 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <tern/net/collectives.hpp>
@@ -65,6 +67,22 @@ void compute_for(double seconds) {
   }
 }
 
+void rest_for(int milliseconds) { // in naps: time when the process is stopped is not slept
+  for (; milliseconds > 0; milliseconds -= 50) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+}
+
+/// How it ends.
+int abort_in_forked_child() {
+  const int pid = fork();
+  if (pid == 0) std::abort();
+  int status = 0;
+  for (int i = 0; i < 500 && waitpid(pid, &status, WNOHANG) == 0; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  if (WIFSIGNALED(status)) return WTERMSIG(status);
+  kill(pid, SIGKILL);
+  return 0;
+}
+
 void say(const std::string& what) {
   std::printf("%s %d of process %d\n", what.c_str(), tern::rank(), static_cast<int>(getpid()));
   std::fflush(stdout);
@@ -89,6 +107,13 @@ int get_into(std::string_view trouble) {
     compute_for(1.5);
     tern::barrier();
   }
+  if (trouble == "rest") rest_for(800);
+  if (trouble == "throw-all") throw std::runtime_error("all at once");
+  if (trouble == "survive" && tern::rank() == 0) {
+    raise(SIGFPE);
+    say("survived");
+  }
+  if (trouble == "fork-abort" && tern::rank() == 0) say("signal " + std::to_string(abort_in_forked_child()) + " ended");
   if (trouble == "write" && tern::rank() == 0) say(tern::write_report("curiosity"));
   if (trouble == "segv" && tern::rank() == 0) tern::call<&crash_here>(last, 1).get();
   if (trouble == "abort" && tern::rank() == 0) tern::call<&abort_here>(last, 1).get();
@@ -104,5 +129,6 @@ int get_into(std::string_view trouble) {
 
 int main(int argc, char** argv) {
   const std::string trouble = argc > 1 ? argv[1] : "none";
+  if (trouble == "survive") std::signal(SIGFPE, [](int) {});
   return tern::run(argc, argv, [&] { return get_into(trouble); });
 }

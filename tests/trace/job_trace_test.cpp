@@ -177,6 +177,13 @@ TEST_P(traced, a_file_that_cannot_be_made_stops_the_start) {
   EXPECT_TRUE(has(end.err, "cannot be \"5\"") && has(end.err, "from 256")) << end.all();
 }
 
+TEST_P(traced, a_program_may_go_to_another_folder) {
+  const finished end = tern::test::run(command(2, {"moves", "--tern-trace", "run.json"}), 40,
+                                       {.folder = scratch.path.string(), .environment = around(2)});
+  ASSERT_EQ(end.code, 0) << end.all();
+  expect_whole(file);
+}
+
 TEST_P(traced, statistics_have_a_row_for_each_rank) {
   const finished end = job(3, {"--tern-stats"});
   ASSERT_EQ(end.code, 0) << end.all();
@@ -186,6 +193,51 @@ TEST_P(traced, statistics_have_a_row_for_each_rank) {
   EXPECT_EQ(has(end.err, "one process"), !under_mpi()) << end.all();
   EXPECT_EQ(has(end.err, "peak MiB"), under_mpi()) << end.all();
   EXPECT_EQ(has(end.err, "cpu %"), !simulated()) << end.all();
+}
+
+// Options that not all ranks have
+// ----------------------------------------------------------------------------------------
+
+class differing : public traced {
+protected:
+  // Rank 0 has the first arguments, rank 1 the second ones.
+  finished job_of(const strings& first, const strings& second) const {
+    strings line = command(1, first);
+    line.insert(line.end(), {":", "-np", "1", TRACE_TRACED});
+    line.insert(line.end(), second.begin(), second.end());
+    return tern::test::run(line, 40, {.environment = around(2)});
+  }
+};
+INSTANTIATE_TEST_SUITE_P(with, differing, testing::Values("openmpi", "mpich"),
+                         [](const auto& chosen) { return chosen.param; });
+
+TEST_P(differing, rank_0_decides_on_statistics) {
+  const finished with = job_of({"--tern-stats"}, {"usual"});
+  EXPECT_EQ(with.code, 0) << with.all();
+  for (const char* part : {"rank  sent", "\n   0  ", "\n   1  "}) EXPECT_EQ(count(with.err, part), 1) << with.all();
+  const finished without = job_of({"usual"}, {"--tern-stats"});
+  EXPECT_EQ(without.code, 0) << without.all();
+  EXPECT_EQ(count(without.err, "the option 'stats' must be given to rank 0 too"), 1) << without.all();
+  EXPECT_FALSE(has(without.err, "rank  sent")) << without.all();
+}
+
+TEST_P(differing, rank_0_decides_on_the_trace) {
+  const finished without = job_of({"usual"}, {"--tern-trace", file});
+  EXPECT_EQ(without.code, 0) << without.all();
+  EXPECT_EQ(count(without.err, "the option 'trace' must be given to rank 0 too"), 1) << without.all();
+  EXPECT_FALSE(fs::exists(file) || fs::exists(file + ".parts"));
+
+  const finished with = job_of({"--tern-trace", file}, {"usual"});
+  EXPECT_EQ(with.code, 0) << with.all();
+  EXPECT_EQ(count(with.err, "the option 'trace' was not given to it"), 1) << with.all();
+  EXPECT_TRUE(has(with.err, "missing: rank 1: nothing was recorded")) << with.all();
+  EXPECT_TRUE(has(with.err, "`tern trace " + file + "` merges them")) << with.all(); // what is missing may yet come
+  EXPECT_TRUE(fs::exists(file + ".parts"));
+  EXPECT_EQ(checked(file, {}).code, 0);
+
+  const finished elsewhere = job_of({"--tern-trace", file}, {"--tern-trace", file + ".other"});
+  EXPECT_EQ(elsewhere.code, 0) << elsewhere.all();
+  EXPECT_EQ(count(elsewhere.err, "it records into " + file + ".other.parts"), 1) << elsewhere.all();
 }
 
 // Where ranks are threads or simulated
@@ -247,6 +299,42 @@ TEST(statistics, of_many_ranks_are_summed_up) {
   for (const char* part : {"40 ranks", "\nleast  ", "\n mean  ", "\n most  ", "unusual: "})
     EXPECT_TRUE(has(end.err, part)) << part << end.all();
   EXPECT_LT(count(end.err, "unusual: "), 5) << end.all();
+}
+
+TEST(two_jobs, with_one_trace_leave_each_other_what_they_record) {
+  const temporary scratch;
+  const std::string file = scratch / "run.json";
+  const variables around{{"TERN_RANKS", "2"}, {"TERN_WORKERS", "2"}};
+  child other({TRACE_TRACED, "long", "--tern-trace", file}, {.environment = around});
+  ASSERT_TRUE(other.wait_for_out("ready")) << other.err;
+  const std::string part = fs::directory_iterator(file + ".parts")->path().string();
+  const finished end = tern::test::run({TRACE_TRACED, "--tern-trace", file}, 40, {.environment = around});
+  EXPECT_EQ(end.code, 0) << end.all();
+  EXPECT_EQ(count(end.err, "another job that still runs records into " + part), 1) << end.all();
+  EXPECT_TRUE(has(end.err, "did not end")) << end.all();
+  EXPECT_TRUE(has(end.err, "`tern trace " + file + "` merges them")) << end.all();
+  EXPECT_TRUE(fs::exists(part));
+  other.signal(SIGKILL);
+  EXPECT_EQ(other.end(), 1000 + SIGKILL);
+  const finished next = tern::test::run({TRACE_TRACED, "--tern-trace", file}, 40, {.environment = around});
+  EXPECT_EQ(next.code, 0) << next.all();
+  EXPECT_FALSE(has(next.err, "another job")) << next.all();
+  expect_whole(file);
+}
+
+TEST(small_files, end_neither_the_job_nor_the_trace) {
+  const temporary scratch;
+  const std::string file = scratch / "run.json";
+  const finished end = tern::test::run({"/bin/sh", "-c", // 4 MiB: sh counts by 512 bytes
+                                        "ulimit -f 8192; exec \"$0\" much --tern-trace \"$1\" --tern-trace-lossless",
+                                        TRACE_TRACED, file},
+                                       40, {.environment = variables{{"TERN_RANKS", "2"}, {"TERN_WORKERS", "2"}}});
+  EXPECT_EQ(end.code, 0) << end.all();
+  EXPECT_TRUE(has(end.err, "File too large")) << end.all(); // what is merged is larger than the part
+  const finished merged = merge(file);
+  EXPECT_EQ(merged.code, 0) << merged.all();
+  EXPECT_TRUE(has(merged.out, "missing: ")) << merged.all();
+  EXPECT_EQ(checked(file, {}).code, 0);
 }
 
 // Killed

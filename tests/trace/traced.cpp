@@ -8,6 +8,8 @@
 #include <string>
 #include <thread>
 
+#include <unistd.h>
+
 #include <tern/net/collectives.hpp>
 #include <tern/net/message.hpp>
 #include <tern/net/runtime.hpp>
@@ -126,7 +128,10 @@ int main(int argc, char** argv) {
       long_life();
     else if (what == "much")
       much();
-    else if (what == "stuck")
+    else if (what == "moves") {
+      if (::chdir("/") != 0) return 4;
+      usual();
+    } else if (what == "stuck")
       wait_for_ever();
     else if (what == "throws")
       tern::send<&fail>(next(), 1);

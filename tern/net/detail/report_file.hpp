@@ -12,19 +12,22 @@ namespace tern::net {
 
 class report_file {
 public:
-  /// Opens it, waits some seconds for its lock (others may write), and begins it anew if it is another job's.
-  /// \throws error(io).
-  report_file(const std::string& path, std::uint64_t job, const std::string& heading);
+  /// Opens it, and waits some seconds for its lock (others may write). The report of another job is begun anew; to
+  /// any other file, and to what is no file or is our stdout or stderr, it adds. \throws error(io).
+  /// \param follow if it is a symbolic link.
+  report_file(const std::string& path, std::uint64_t job, const std::string& heading, bool follow);
   ~report_file();
   report_file(const report_file&) = delete;
   report_file& operator=(const report_file&) = delete;
 
   void write(std::string_view text) noexcept;
-  /// Which ranks have written within the last `seconds`, ourselves included.
+  /// Which ranks have written within the last `seconds`, ourselves included; none if it cannot be read.
   std::vector<int> ranks_within(double seconds) const;
 
 private:
   int fd_ = -1;
+  std::size_t begin_ = 0; ///< of the job's part
+  bool stream_ = false;   ///< it cannot be read
 };
 
 /// "0-3, 5". \pre ascending

@@ -40,7 +40,10 @@ public:
   void merge() noexcept;
 
 private:
-  friend void begin_trace(node&);
+  void leave() noexcept;
+
+  friend std::string wanted_trace();
+  friend void begin_trace(node&, const std::string&);
   friend void align_trace(node&);
   friend void tell_of_parts() noexcept;
   friend void merge_at_once() noexcept;
@@ -52,8 +55,11 @@ private:
   std::unique_ptr<trace::recorder> recorder_;
 };
 
-/// All ranks, when they have met: what earlier jobs have left is removed, and clocks are compared.
-void begin_trace(node& here);
+/// The file into which this rank wants to record with other processes; empty: none.
+std::string wanted_trace();
+/// All ranks, when they have met: what earlier jobs have left is removed, and clocks are compared. \param firsts what
+/// rank 0 wants, which is what is done: a rank that does not record takes part in this, one that alone does ends it.
+void begin_trace(node& here, const std::string& firsts);
 /// All ranks, before the job closes: clocks are compared again.
 void align_trace(node& here);
 

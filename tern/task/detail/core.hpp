@@ -179,6 +179,8 @@ struct scheduler_core {
   }
   std::size_t report_stuck();
   std::size_t conclude();
+  /// Fibers that still wait after the run are given up: what their closures own goes. Twice does no harm.
+  void give_up() noexcept;
   fiber* take_stack(worker* w, std::uint8_t stack_class);
   fiber* take_simulated(std::uint8_t stack_class);
   /// Is this the simulation's own thread, where the list of fibers stands still?
@@ -237,6 +239,7 @@ struct scheduler_core {
 
   spin_lock registry; // protects what follows
   bool started = false;
+  bool concluded = false;          // and its run is over
   fiber* shared_runners = nullptr; // idle ones that no worker keeps, through fiber::next
   bool short_of_stacks = false;    // it has been said
   std::atomic<bool> has_shared_runners{false};

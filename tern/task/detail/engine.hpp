@@ -50,6 +50,8 @@ public:
   // For schedulers ----------------------------------------------------------------------------------------------------
   void attach(tern::detail::scheduler_core& core);
   void detach(tern::detail::scheduler_core& core) noexcept;
+  /// `give_up` for all whose runs are over.
+  void give_up_all() noexcept;
   /// \throws error(invalid_state) while this runs already.
   void expect_free() const;
   /// These, until nothing can happen any more.
@@ -76,7 +78,8 @@ public:
   void slow(tern::detail::scheduler_core& core, double factor) noexcept;
   /// The worker that runs has worked so long.
   void charge(std::int64_t ns) noexcept;
-  /// Nothing that one scheduler does can reach another in less: so one may be that far ahead of the others.
+  /// One scheduler may be so far ahead of the others, and of events for it. No more than what one does takes to reach
+  /// another.
   void look_ahead(std::int64_t ns) noexcept { ahead_ = ns; }
   /// Makes something part of the trace's hash.
   void note(std::uint64_t kind, std::uint64_t who, std::uint64_t n) noexcept {
@@ -109,9 +112,11 @@ private:
     std::size_t which; // of the entries, or of the workers
   };
   /// A moment, and below it some bits of chance that decide among what is due at the same one: compared as one number,
-  /// since millions of them are each second. Moments go up to a hundred days.
+  /// since millions of them are each second. Moments go up to 18 years; all that is later is due at the end of them.
   class due {
   public:
+    static constexpr int bits = 4;
+    static constexpr std::int64_t most = (std::int64_t{1} << (63 - bits)) - 1;
     due(std::int64_t at, std::uint64_t chance) noexcept
         : key_(static_cast<std::uint64_t>(std::min(at, most)) << bits | (chance & ((1u << bits) - 1))) {}
     std::int64_t at() const noexcept { return static_cast<std::int64_t>(key_ >> bits); }
@@ -119,8 +124,6 @@ private:
     bool is(std::int64_t at, std::uint64_t chance) const noexcept { return key_ == due(at, chance).key_; }
 
   private:
-    static constexpr int bits = 10;
-    static constexpr std::int64_t most = (std::int64_t{1} << (63 - bits)) - 1;
     std::uint64_t key_;
   };
   struct planned : due {
@@ -132,6 +135,7 @@ private:
     lane* whose;
   };
 
+  static bool stands(const turn& t) noexcept;
   void plan(lane& l) noexcept;
   void plan_at(lane& l, std::int64_t at) noexcept;
   void step(lane& l);
@@ -158,7 +162,9 @@ private:
   tern::detail::heap<turn> turns_;           // of lanes that can do something; some have been planned anew since
   tern::detail::heap<planned> planned_;
   bool running_ = false, traced_ = false;
+  bool has_run_ = false; // since all were given up
   lane* current_ = nullptr;
+  tern::detail::worker* at_work_ = nullptr;
   std::vector<std::int64_t> starts_; // of the current lane's workers
   std::vector<choice> choices_;
   std::int64_t now_ = 0, latest_ = 0;

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include <tern/trace/detail/format.hpp>
@@ -16,6 +17,12 @@ namespace tern::trace::detail {
 
 /// Appends `text` as a JSON string with its quotes. What is no UTF-8 becomes U+FFFD.
 void append_json(std::string& out, std::string_view text);
+
+/// Whether some process records into this file now. It holds a lock (flock(2)) on it until it ends, however that is.
+bool is_recorded(const std::string& path) noexcept;
+/// Removes from `folder` all parts but those in `keep` and those that are recorded now, which are warned of.
+/// \return what went wrong.
+std::error_code remove_idle_parts(const std::string& folder, const std::vector<std::string>& keep = {});
 
 /// A part, mapped.
 class part {

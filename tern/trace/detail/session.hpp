@@ -4,6 +4,7 @@
 /// The writing side of a part. All but `ring`'s fast path happens under one lock, `gate`.
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -21,6 +22,8 @@ namespace tern::trace::detail {
 
 struct session;
 
+inline constexpr std::int64_t retry_ns = 1'000'000'000; // after the disk was full
+
 /// One thread's records. Written by that thread alone; a thread that begins takes over the ring of one that has ended.
 struct ring {
   struct known_name {
@@ -36,6 +39,8 @@ struct ring {
   bool simulated = false;
   std::uint64_t fiber = 0; // that runs on this thread; 0: none
   int batches = 0, sample = 1;
+  std::int64_t no_room_until = 0;                       // by clock_ns(); 0: there was room
+  std::atomic<std::uint64_t> dropped{0};                // records, since the session last took this number
   std::array<known_name, 256> names{};                  // by hash: most names are met again and again
   std::shared_ptr<const std::deque<std::string>> texts; // held: the thread may be at it when the recording ends
 
@@ -69,6 +74,7 @@ struct session {
   std::uint32_t foreign_track();
   void clock_offset(std::int64_t at, std::int64_t add) noexcept;
   void finish() noexcept;
+  void close_file() noexcept;
 
   recorder_settings settings;
   const std::uint32_t number;
@@ -78,17 +84,18 @@ private:
   chunk_header* new_chunk() noexcept;
   bool add_entry(std::uint32_t kind, const void* bytes, std::size_t length);
   void note_time() noexcept;
+  void take_dropped(ring& r) noexcept;
   std::uint64_t now() const noexcept;
 
   int file_ = -1;
   part_header* header_ = nullptr;
   std::size_t chunk_bytes_ = 0, ring_chunks_ = 0;
   std::uint64_t file_bytes_ = 0;
+  std::int64_t no_room_until_ = 0; // by clock_ns()
   std::int64_t (*clock_)() = nullptr;
   std::vector<std::unique_ptr<ring>> rings_;
   chunk_header* table_ = nullptr;
   std::uint64_t table_sequence_ = 0;
-  bool table_full_ = false;
   std::shared_ptr<std::deque<std::string>> texts_ = std::make_shared<std::deque<std::string>>();
   std::unordered_map<std::string_view, std::uint32_t> numbers_;
   std::uint32_t names_ = 0, tracks_ = 0, too_many_ = 0;
