@@ -125,7 +125,9 @@ void add_unusual(lines& to, const std::vector<account>& all, const row& mean, co
         most = {off, r, c};
     if (most.in < mean.size()) found.push_back(most);
   }
-  std::stable_sort(found.begin(), found.end(), [](const odd& a, const odd& b) { return a.how_much > b.how_much; });
+  std::sort(found.begin(), found.end(), [](const odd& a, const odd& b) {
+    return a.how_much != b.how_much ? a.how_much > b.how_much : a.rank < b.rank;
+  });
   if (found.size() > most_unusual) found.resize(most_unusual);
   for (const odd& o : found) {
     row values;

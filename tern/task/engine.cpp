@@ -168,7 +168,7 @@ void engine::plan_at(lane& l, std::int64_t at) noexcept {
   l.key = at;
   // The former turn stays where it is and counts no longer: see `run`.
   if (at == never) return;
-  if (turns_.size() > 4 * lanes_.size() + 64) turns_.erase_if([this](const turn& t) { return !stands(t); });
+  if (turns_.size() > 4 * lanes_.size() + 64) turns_.erase_if([](const turn& t) { return !stands(t); });
   turns_.push({at, l.chance = random(), l});
 }
 

@@ -45,8 +45,8 @@ private:
     any |= change([](test_case& c) { c.world.preempt = sim::world().preempt; });
     any |= lower_one([](test_case& c) -> int& { return c.world.ranks; }, plan_.ranks.least);
     any |= lower_one([](test_case& c) -> int& { return c.world.workers; }, plan_.workers.least);
-    for (const auto& [name, r] : plan_.knobs)
-      any |= lower_one([&name = name](test_case& c) -> std::int64_t& { return c.knobs.at(name); }, r.least);
+    for (const auto& knob : plan_.knobs)
+      any |= lower_one([&knob](test_case& c) -> std::int64_t& { return c.knobs.at(knob.first); }, knob.second.least);
     return any;
   }
 
