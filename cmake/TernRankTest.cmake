@@ -25,6 +25,22 @@ function(tern_mpi_launcher WHICH RESULT)
   endif()
 endfunction()
 
+# tern_define_launchers(TARGET PREFIX) tells a test's code PREFIX_MPIRUN_OPENMPI and PREFIX_MPIRUN_MPICH, the launchers'
+# programs: empty where there is no such MPI, and under sanitizers, whose reports would be about the MPI libraries.
+function(tern_define_launchers TARGET PREFIX)
+  foreach(mpi openmpi mpich)
+    string(TOUPPER ${mpi} upper)
+    set(launcher "")
+    if(TARGET tern_mpi_${mpi} AND NOT TERN_SANITIZE)
+      tern_mpi_launcher(${mpi} command)
+      if(command)
+        list(GET command 0 launcher)
+      endif()
+    endif()
+    target_compile_definitions(${TARGET} PRIVATE ${PREFIX}_MPIRUN_${upper}="${launcher}")
+  endforeach()
+endfunction()
+
 # tern_add_rank_runs(NAME TARGET ARGS…): the ctest entries of one program.
 function(tern_add_rank_runs NAME TARGET)
   set(labels ranks ${NAME})

@@ -52,7 +52,7 @@ TEST(fiber_order, priorities_decide_who_runs_first) {
             {.priority = level});
     all.wait();
   });
-  EXPECT_EQ(order, std::string(10, 'h') + std::string(10, 'n') + std::string(10, 'l'));
+  EXPECT_EQ(order, "hhhhhhhhhhnnnnnnnnnnllllllllll");
 }
 
 TEST(fiber_order, an_awakened_one_goes_by_its_priority_too) {

@@ -13,6 +13,7 @@
 #include <tern/net/collectives.hpp>
 #include <tern/net/message.hpp>
 #include <tern/net/runtime.hpp>
+#include <tern/task/future.hpp>
 #include <tern/task/sim.hpp>
 #include <tern/task/sync.hpp>
 #include <tern/task/task_group.hpp>
@@ -54,6 +55,16 @@ void usual() {
   m.unlock();
   waits.join();
   unnamed.join();
+  // A call's answer may come, on another worker, before one waits for it; this one cannot: its fiber needs the worker.
+  tern::fiber(
+      [] {
+        tern::promise<int> p;
+        auto answer = p.get_future();
+        tern::fiber answers([&] { p.set_value(42); }, {.name = "answers", .worker = 0});
+        if (answer.get() != 42) throw std::logic_error("a wrong answer");
+      },
+      {.name = "asks", .worker = 0})
+      .join();
   for (int i = 0; i < 10; ++i)
     if (tern::call<&square>(next(), i).get() != i * i) throw std::logic_error("a wrong square");
   tern::send<&ask_back>(next(), tern::rank(), 7);
