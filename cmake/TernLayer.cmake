@@ -24,6 +24,13 @@ if(TERN_SANITIZE)
   add_compile_options(-fsanitize=${TERN_SANITIZE} -fno-omit-frame-pointer -g)
   add_link_options(-fsanitize=${TERN_SANITIZE})
 endif()
+# The fuzzer follows the branches that the libraries take too; its main() is linked to the targets alone.
+if(TERN_BUILD_FUZZERS)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    message(FATAL_ERROR "TERN_BUILD_FUZZERS needs clang's libFuzzer: use the preset fuzz")
+  endif()
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
 
 # tern_read_once(TARGET header…): what many of its files include, and what takes the compiler seconds to read, is read
 # once. Not under sanitizers: there every file is compiled by itself, which finds includes that it lacks.

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# tern_rank_test(NAME SOURCES … LINK target…): one program whose ranks test together (tests/support/rank_test.hpp), run
-# alone, as threads of one process, simulated, and under every MPI that is installed.
+# tern_rank_test(NAME [MODES] SOURCES … LINK target…): one program whose ranks test together (tests/support/rank_test.hpp), run
+# alone, as threads of one process, simulated, and under every MPI that is installed. MODES: a few times also with other
+# ways to send and to look after messages.
 
 # tern_mpi_launcher(openmpi|mpich RESULT): the launcher's command with the flags that let it run as root and with more
 # ranks than cores; empty if there is none.
@@ -90,10 +91,55 @@ function(tern_add_rank_runs NAME TARGET)
   endforeach()
 endfunction()
 
+# tern_add_mode_runs(NAME TARGET): more ctest entries, with options that change how messages travel.
+function(tern_add_mode_runs NAME TARGET)
+  set(on TERN_AGGREGATE=on)
+  set(off TERN_AGGREGATE=off)
+  set(thread TERN_PROGRESS=thread)
+  set(both TERN_AGGREGATE=on TERN_PROGRESS=thread)
+  foreach(mode on off thread both)
+    foreach(run 4x1 2x3)
+      string(REPLACE "x" ";" parts ${run})
+      list(GET parts 0 ranks)
+      list(GET parts 1 workers)
+      set(test ${NAME}.inproc.${ranks}ranks.${workers}workers.${mode})
+      add_test(NAME ${test} COMMAND ${TARGET})
+      set_tests_properties(${test} PROPERTIES TIMEOUT 60 LABELS "ranks;${NAME}"
+        ENVIRONMENT "TERN_RANKS=${ranks};TERN_WORKERS=${workers};${${mode}}")
+    endforeach()
+  endforeach()
+  foreach(mode on off)
+    set(test ${NAME}.sim.8ranks.2workers.room2.${mode})
+    add_test(NAME ${test} COMMAND ${TARGET})
+    set_tests_properties(${test} PROPERTIES TIMEOUT 60 LABELS "ranks;${NAME};sim"
+      ENVIRONMENT "TERN_SIM=ranks=8,workers=2,room=2,faults=delay:reorder:slow:pause;${${mode}}")
+  endforeach()
+  if(TERN_SANITIZE)
+    return()
+  endif()
+  foreach(mpi openmpi mpich)
+    set(launcher)
+    if(TARGET tern_mpi_${mpi})
+      tern_mpi_launcher(${mpi} launcher)
+    endif()
+    if(launcher)
+      foreach(mode on off thread)
+        set(test ${NAME}.${mpi}.2ranks.2workers.${mode})
+        add_test(NAME ${test} COMMAND ${launcher} -np 2 $<TARGET_FILE:${TARGET}>)
+        set_tests_properties(${test} PROPERTIES TIMEOUT 60 LABELS "ranks;${NAME};mpi" PROCESSORS 2
+          ENVIRONMENT "TERN_WORKERS=2;${${mode}}")
+      endforeach()
+    endif()
+  endforeach()
+endfunction()
+
 function(tern_rank_test NAME)
-  cmake_parse_arguments(R "" "" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(R "MODES" "" "SOURCES;LINK" ${ARGN})
   add_executable(${NAME} ${R_SOURCES} ${PROJECT_SOURCE_DIR}/tests/support/rank_test_main.cpp)
   target_include_directories(${NAME} PRIVATE ${PROJECT_SOURCE_DIR}/tests/support)
   target_link_libraries(${NAME} PRIVATE ${R_LINK} tern_flags)
   tern_add_rank_runs(${NAME} ${NAME})
+  if(R_MODES)
+    tern_add_mode_runs(${NAME} ${NAME})
+  endif()
 endfunction()

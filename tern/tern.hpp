@@ -8,8 +8,11 @@
 #include <tern/base/log.hpp>
 #include <tern/base/options.hpp>
 #include <tern/mobile/object.hpp>
+#include <tern/net/call_options.hpp>
 #include <tern/net/collectives.hpp>
 #include <tern/net/message.hpp>
+#include <tern/net/multicast.hpp>
+#include <tern/net/remote_promise.hpp>
 #include <tern/net/report.hpp>
 #include <tern/net/runtime.hpp>
 #include <tern/task/channel.hpp>

@@ -85,6 +85,19 @@ template <class... T> byte_buffer pack_after(std::size_t prefix, const T&... x) 
   return buffer;
 }
 
+/// Writes all values into `room` if they fit. \return how many bytes they take; if that is more than `room` has,
+/// nothing was written. Throws as `pack_after`.
+template <class... T> std::size_t pack_into(std::span<std::byte> room, const T&... x) {
+  const std::size_t bytes = packed_size(x...);
+  if (bytes > room.size()) return bytes;
+  output_archive ar(room.first(bytes));
+  ar(x...);
+  if (ar.position() != bytes) [[unlikely]]
+    static_cast<void>(pack_after(0, x...)); // finds the culprit
+  ar.finish();
+  return bytes;
+}
+
 /// `pack_after` with no prefix.
 template <class... T> byte_buffer pack(const T&... x) { return pack_after(0, x...); }
 

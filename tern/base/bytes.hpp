@@ -15,6 +15,18 @@
 
 namespace tern {
 
+/// Whose memory a `byte_buffer` has borrowed.
+class byte_lender {
+public:
+  /// The buffer needs it no more. Any thread.
+  virtual void take_back(std::byte* data) noexcept = 0;
+  /// Does somebody else still look at it?
+  virtual bool read_only() const noexcept { return false; }
+
+protected:
+  ~byte_lender() = default;
+};
+
 /// A move-only, growing array of bytes. New bytes are uninitialised. Aligned as by `malloc` (16 bytes here).
 /// Threads: like a standard container. Every function that allocates throws error(out_of_memory) and changes nothing
 /// then.
@@ -27,7 +39,7 @@ public:
   explicit byte_buffer(std::size_t size) : data_(allocate(size)), size_(size), capacity_(size) {}
   byte_buffer(byte_buffer&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)),
-        capacity_(std::exchange(other.capacity_, 0)) {}
+        capacity_(std::exchange(other.capacity_, 0)), lender_(std::exchange(other.lender_, nullptr)) {}
   byte_buffer& operator=(byte_buffer&& other) noexcept {
     byte_buffer moved(std::move(other));
     swap(moved);
@@ -35,7 +47,7 @@ public:
   }
   byte_buffer(const byte_buffer&) = delete;
   byte_buffer& operator=(const byte_buffer&) = delete;
-  ~byte_buffer() { std::free(data_); }
+  ~byte_buffer() { give_away(); }
 
   /// Takes over `size` bytes that came from `malloc`; they will be given to `free`. A null pointer goes with size 0.
   static byte_buffer adopt(void* malloced, std::size_t size) noexcept {
@@ -44,15 +56,27 @@ public:
     buffer.size_ = buffer.capacity_ = malloced ? size : 0;
     return buffer;
   }
+  /// Uses `size` bytes of somebody else's memory, and gives it back when it is destroyed or needs more.
+  static byte_buffer borrow(std::byte* data, std::size_t size, byte_lender& from) noexcept {
+    byte_buffer buffer;
+    buffer.data_ = data;
+    buffer.size_ = buffer.capacity_ = size;
+    buffer.lender_ = &from;
+    return buffer;
+  }
   /// A buffer with the same bytes as `bytes`.
   static byte_buffer copy_of(std::span<const std::byte> bytes) {
     byte_buffer buffer(bytes.size());
     if (!bytes.empty()) std::memcpy(buffer.data_, bytes.data(), bytes.size());
     return buffer;
   }
-  /// Hands the memory over: the caller gives it to `free`. The buffer is empty afterwards. Null if nothing was
-  /// allocated.
-  [[nodiscard]] std::byte* release() noexcept {
+  /// Is its memory borrowed?
+  bool borrowed() const noexcept { return lender_ != nullptr; }
+  bool writable() const noexcept { return !lender_ || !lender_->read_only(); }
+  /// Hands the memory over: the caller gives it to `free`. What is borrowed is copied first. The buffer is empty
+  /// afterwards. Null if nothing was allocated.
+  [[nodiscard]] std::byte* release() {
+    if (lender_) reallocate(capacity_);
     size_ = capacity_ = 0;
     return std::exchange(data_, nullptr);
   }
@@ -98,6 +122,7 @@ public:
     std::swap(data_, other.data_);
     std::swap(size_, other.size_);
     std::swap(capacity_, other.capacity_);
+    std::swap(lender_, other.lender_);
   }
   friend void swap(byte_buffer& a, byte_buffer& b) noexcept { a.swap(b); }
   /// Same size and same bytes.
@@ -124,15 +149,27 @@ private:
     const std::size_t needed = size_ + more, doubled = capacity_ < 32 ? 64 : 2 * capacity_;
     reallocate(needed > doubled ? needed : doubled);
   }
+  void give_away() noexcept {
+    if (!data_) return; // moved from, mostly
+    if (lender_)
+      lender_->take_back(data_);
+    else
+      std::free(data_);
+  }
   void reallocate(std::size_t capacity) {
-    void* p = capacity > max_size ? nullptr : std::realloc(data_, capacity);
+    void* p = capacity > max_size ? nullptr : lender_ ? std::malloc(capacity) : std::realloc(data_, capacity);
     if (!p) no_memory(capacity);
+    if (lender_) {
+      std::memcpy(p, data_, size_);
+      std::exchange(lender_, nullptr)->take_back(data_);
+    }
     data_ = static_cast<std::byte*>(p);
     capacity_ = capacity;
   }
 
   std::byte* data_ = nullptr;
   std::size_t size_ = 0, capacity_ = 0;
+  byte_lender* lender_ = nullptr; // of memory that is not malloc's
 };
 
 } // namespace tern

@@ -29,7 +29,8 @@ enum class errc : std::uint16_t {
   broken_promise = 12,  ///< a promise was destroyed before its value was set
   unsupported = 13,     ///< this build, machine or version cannot do it
   deadlock = 14,        ///< what was asked for could never come: whoever could bring it waits for the caller
-  cancelled = 15        ///< somebody asked for it to be given up
+  cancelled = 15,       ///< somebody asked for it to be given up
+  timeout = 16          ///< it took longer than the caller wanted to wait
 };
 
 /// "invalid_argument", …: the enumerator's own name; "unknown" for a number that is none.

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cerrno>
 #include <fstream>
 #include <iterator>
@@ -34,6 +35,20 @@ std::string read_text(const std::string& path, const std::string& origin) {
 std::string without_tag(std::string_view text) {
   const auto bracket = text.find("] ");
   return std::string(text.starts_with("[json.") && bracket != text.npos ? text.substr(bracket + 2) : text);
+}
+
+bool nests_deeper(const json& given, int levels) {
+  if (!given.is_structured()) return false;
+  return levels == 0 ||
+         std::any_of(given.begin(), given.end(), [&](const json& x) { return nests_deeper(x, levels - 1); });
+}
+
+/// What was given, for a message. `dump` calls itself for each level, and a file may have more of them than the stack
+/// has room for.
+std::string text_of(const json& given) {
+  if (given.is_string()) return given.get<std::string>();
+  if (nests_deeper(given, 8)) return given.is_array() ? "[…]" : "{…}";
+  return given.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 /// The value if the JSON type fits the option; a whole number fits an option for numbers.
@@ -78,10 +93,7 @@ void options::read_file(const std::string& path, const std::string& origin) {
     }
     auto value = value_from(*at->second, given);
     if (!value || !at->second->accepts(*value))
-      detail::refuse_value(*at->second,
-                           given.is_string() ? given.get<std::string>()
-                                             : given.dump(-1, ' ', false, json::error_handler_t::replace),
-                           (given.is_string() ? "a text in file " : "in file ") + path);
+      detail::refuse_value(*at->second, text_of(given), (given.is_string() ? "a text in file " : "in file ") + path);
     set_value(*at->second, std::move(*value), "file " + path);
   }
 }

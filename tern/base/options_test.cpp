@@ -201,6 +201,8 @@ TEST_F(options, bad_files) {
   EXPECT_THAT(with(std::string(100000, '[')), HasSubstr("is no JSON"));
   EXPECT_THAT(with("{\"test-label\": \"\xff\"}"), HasSubstr("is no JSON"));
   EXPECT_THAT(with(R"({"test-count": {"a": [1, 2]}})"), HasSubstr(R"(cannot be "{"a":[1,2]}")"));
+  const std::string open(100000, '['), close(100000, ']'); // more levels than the stack has room for
+  EXPECT_THAT(with("{\"test-count\": " + open + close + "}"), HasSubstr("cannot be \"[…]\""));
 }
 
 TEST_F(options, bad_values_name_option_origin_text_and_allowed) {

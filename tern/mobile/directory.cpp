@@ -105,6 +105,7 @@ bool directory::submit(net::node& here, const std::shared_ptr<entry>& e, invocat
     std::lock_guard hold(e->lock);
     if (e->gone) return false;
     if (e->starting || !e->waiting.empty() || !e->admits(call)) {
+      call.message.settle();
       e->waiting.push_back(std::move(call));
       return true;
     }
@@ -119,11 +120,12 @@ void directory::start(net::node& here, std::shared_ptr<entry> e, invocation call
   const net::wire_header header = call.header;
   const int source = call.source;
   try {
+    if (!here.starts_at_once(header)) call.message.settle();
     // One allocation for all of it: the closure would need one anyway.
     auto owned = std::make_unique<invocation>(std::move(call));
     here.run_handler(
         [this, &here, e = std::move(e), owned = std::move(owned)]() mutable {
-          owned->body(e->object);
+          owned->body(e->object, owned->message);
           const bool exclusive = owned->exclusive;
           owned.reset(); // what it holds goes before the next one sees the object
           finished(here, e, exclusive);
@@ -167,7 +169,7 @@ void directory::end(net::node& here, object_id id, promise<void> gone) {
   last.name = &name;
   last.header.flags = net::flag_uncounted; // the request that caused it is counted and waits for it
   last.ends = std::make_unique<promise<void>>(std::move(gone));
-  last.body = [this, &here, e, gone = last.ends.get()](void* object) {
+  last.body = [this, &here, e, gone = last.ends.get()](void* object, net::payload&) {
     std::deque<invocation> late;
     {
       std::lock_guard hold(lock_);
@@ -202,10 +204,6 @@ object_id read_target(const byte_buffer& message) {
                                         " bytes has no room for the object's id");
   std::memcpy(&id.bits, message.data() + sizeof(net::wire_header), sizeof id.bits);
   return id;
-}
-
-std::span<const std::byte> arguments_of(const byte_buffer& message) {
-  return net::detail::body_of(message).subspan(sizeof(std::uint64_t));
 }
 
 std::string describe_invocation(const std::string& function, object_id id, const type_record& type) {

@@ -58,8 +58,9 @@ struct invocation {
   const std::string* name = nullptr; ///< of the function; static
   int source = 0;
   net::wire_header header;
-  std::unique_ptr<promise<void>> ends;      ///< set if it ends the object: who waits for that, instead of a caller
-  unique_function<void(void* object)> body; ///< answers the caller itself; never throws
+  std::unique_ptr<promise<void>> ends; ///< set if it ends the object: who waits for that, instead of a caller
+  net::payload message;                ///< with the arguments; perhaps the transport's memory, until it has to wait
+  unique_function<void(void* object, net::payload& message)> body; ///< answers the caller itself; never throws
 };
 
 /// The objects of one rank. Thread-safe.

@@ -49,7 +49,6 @@ private:
 namespace mobile::detail {
 
 using net::detail::answer;
-using net::detail::as_stored;
 
 // What a function that may be invoked on an object looks like: a member, or a free function that takes the object
 // first.
@@ -72,29 +71,29 @@ template <class C, class R, class... P> struct member_signature<R (*)(C&, P...)>
   static constexpr bool exclusive = !std::is_const_v<C>;
 };
 
-template <auto F> void run_member(net::node& here, int source, const net::wire_header& header, byte_buffer message);
+template <auto F> void run_member(net::node& here, int source, const net::wire_header& header, net::payload& message);
 
 template <auto F>
 inline const net::handler_record member_handler{typeid(std::pair<net::detail::handler_tag<F>, object_id>),
                                                 net::detail::signature_of<F>(), TERN_THIS_FILE, &run_member<F>};
 
-template <auto F> void run_member(net::node& here, int source, const net::wire_header& header, byte_buffer message) {
+template <auto F> void run_member(net::node& here, int source, const net::wire_header& header, net::payload& message) {
   using sig = member_signature<decltype(F)>;
   using object = typename sig::object;
-  const object_id id = read_target(message);
+  const object_id id = read_target(message.bytes);
   const std::string& name = member_handler<F>.name();
   invocation call;
   call.exclusive = sig::exclusive;
   call.name = &name;
   call.source = source;
   call.header = header;
-  call.body = [&here, source, header, id, message = std::move(message), &name](void* target) mutable {
+  call.message = std::move(message);
+  call.body = [&here, source, header, id, &name](void* target, net::payload& bytes) {
     answer<typename sig::result>(
         here, source, header, [&] { return describe_invocation(name, id, type_of<object>()); },
         [&]() -> typename sig::result {
-          typename sig::arguments args;
-          std::apply([&](auto&... a) { unpack_into(arguments_of(message), a...); }, args);
-          message = {};
+          auto args = net::detail::unpack_call<typename sig::arguments>(bytes, sizeof id.bits);
+          if constexpr (!net::detail::views_message<typename sig::arguments>) bytes = {};
           return std::apply(
               [&](auto&&... a) -> typename sig::result {
                 return std::invoke(F, *static_cast<object*>(target), std::forward<decltype(a)>(a)...);
@@ -117,13 +116,11 @@ template <auto F, class T, class... A> consteval bool check_invocation() {
   return same && sig::travels_well && !sig::has_futures && sizeof...(A) == sig::arity;
 }
 
-template <auto F, class T, class... A> byte_buffer pack_invocation(mobile_ptr<T> to, std::uint64_t reply, A&&... args) {
+template <auto F, class T, class... A>
+void post_invocation(net::node& here, int where, mobile_ptr<T> to, std::uint64_t reply, A&&... args) {
   using sig = member_signature<decltype(F)>;
-  return [&]<std::size_t... I>(std::index_sequence<I...>) {
-    return pack(net::wire_header{member_handler<F>.id(), 0, reply}, to.id().bits,
-                as_stored<std::tuple_element_t<I, typename sig::arguments>>(std::forward<A>(args))...);
-  }
-  (std::index_sequence_for<A...>{});
+  net::detail::post_arguments<typename sig::arguments>(here, where, {member_handler<F>.id(), 0, reply},
+                                                       std::tuple(to.id().bits), std::forward<A>(args)...);
 }
 
 template <class A> struct constructor_argument {
@@ -155,7 +152,8 @@ template <auto F, class T, class... A> void send(mobile_ptr<T> to, A&&... args) 
   if constexpr (mobile::detail::check_invocation<F, T, A...>()) {
     net::node& here = net::node::here();
     const int where = mobile::directory::here().locate(to.id());
-    here.post(where, mobile::detail::pack_invocation<F>(to, 0, std::forward<A>(args)...));
+    mobile::detail::post_invocation<F>(here, where, to, 0, std::forward<A>(args)...);
+    here.pace(where);
   }
 }
 
@@ -166,9 +164,12 @@ auto call(mobile_ptr<T> to, A&&... args) -> future<typename mobile::detail::memb
   if constexpr (mobile::detail::check_invocation<F, T, A...>()) {
     net::node& here = net::node::here();
     const int where = mobile::directory::here().locate(to.id());
-    return net::detail::post_call<typename mobile::detail::member_signature<decltype(F)>::result>(
-        here, where,
-        [&](std::uint64_t number) { return mobile::detail::pack_invocation<F>(to, number, std::forward<A>(args)...); });
+    auto result = net::detail::post_call<typename mobile::detail::member_signature<decltype(F)>::result>(
+        here, where, [&](std::uint64_t number) {
+          mobile::detail::post_invocation<F>(here, where, to, number, std::forward<A>(args)...);
+        });
+    here.pace(where);
+    return result;
   } else {
     return {};
   }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <tern/base/archive.hpp>
+#include <tern/net/detail/same_bytes.hpp>
 #include <tern/net/message.hpp>
 #include <tern/net/node.hpp>
 
@@ -46,7 +47,10 @@ template <class T> T broadcast(T value, int root = 0) {
   net::node& here = net::node::here();
   here.check_rank(root);
   byte_buffer bytes;
-  if (here.rank() == root) bytes = pack(value);
+  if (here.rank() == root) {
+    const net::detail::same_bytes_for_many told;
+    bytes = pack(value);
+  }
   net::detail::broadcast_bytes(here, bytes, root, net::detail::name_collective("broadcast", typeid(T), root));
   if (here.rank() != root) unpack_into(std::span<const std::byte>(bytes.data(), bytes.size()), value);
   return value;
@@ -65,7 +69,10 @@ template <class T, class Op> T allreduce(T value, Op op) {
         value = op(std::move(value), std::move(other));
       });
   byte_buffer bytes;
-  if (here.rank() == 0) bytes = pack(value);
+  if (here.rank() == 0) {
+    const net::detail::same_bytes_for_many told;
+    bytes = pack(value);
+  }
   net::detail::broadcast_bytes(here, bytes, 0, name);
   if (here.rank() != 0) unpack_into(std::span<const std::byte>(bytes.data(), bytes.size()), value);
   return value;

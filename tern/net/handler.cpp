@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <tern/net/handler.hpp>
 
 #include <algorithm>
@@ -41,6 +42,7 @@ bool has_linkage(std::string_view identity) {
 handler_record::handler_record(const std::type_info& identity, std::string_view pretty, const char* file,
                                handler_entry run, bool internal)
     : identity_(identity.name()), name_(detail::pretty_name(pretty)), file_(file), entry_(run), internal_(internal) {
+  std::copy_n(name_.data(), std::min(name_.size(), label_.size() - 1), label_.data());
   registry& r = the_registry();
   std::lock_guard hold(r.lock);
   if (r.frozen) {
@@ -94,6 +96,7 @@ void handler_table::freeze() {
 
 std::uint32_t handler_table::size() noexcept { return static_cast<std::uint32_t>(the_registry().ordered.size()); }
 const handler_record& handler_table::at(std::uint32_t id) noexcept { return *the_registry().ordered[id]; }
+std::span<const handler_record* const> handler_table::all() noexcept { return the_registry().ordered; }
 std::uint64_t handler_table::fingerprint() noexcept { return the_registry().fingerprint; }
 
 namespace detail {

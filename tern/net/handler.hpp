@@ -8,11 +8,13 @@
 /// files) are refused when the runtime starts.
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <typeinfo>
 
 #include <tern/base/bytes.hpp>
+#include <tern/task/detail/errand.hpp>
 
 namespace tern::net {
 
@@ -25,11 +27,25 @@ struct wire_header {
   std::uint64_t reply = 0; ///< the caller's pending-call number; 0: nobody waits
 };
 inline constexpr std::uint32_t flag_uncounted = 1; ///< not part of what termination detection counts
+inline constexpr std::uint32_t flag_range = 4;     ///< one of the arguments travels as the message's body
+inline constexpr std::uint32_t flag_joined = 8;    ///< the arguments, as long as the head says, stand before it there
 inline constexpr std::uint32_t flag_traced = 2;    ///< its number, for the trace, is in the bits from `traced_shift` on
 inline constexpr unsigned traced_shift = 8;
 
-/// Runs on the receiver's polling context, outside any fiber: must not block. Handlers that may block start a fiber.
-using handler_entry = void (*)(node& here, int source, const wire_header& header, byte_buffer message);
+/// What a handler gets: the message, header first, and its body, if an argument travels as such.
+struct payload {
+  byte_buffer bytes;
+  byte_buffer body;
+  std::size_t size() const noexcept { return bytes.size() + body.size(); }
+  /// It will lie here for some time: then it must not keep the transport's memory.
+  void settle() {
+    if (bytes.borrowed()) bytes = bytes.copy();
+  }
+};
+
+/// Runs where messages arrive and must not block: it hands what may block to `node::run_handler`. The message's memory
+/// may be the transport's: whoever keeps it for long keeps that from others.
+using handler_entry = void (*)(node& here, int source, const wire_header& header, payload& message);
 
 /// One line of the table. Static objects only: constructing one enters it.
 class handler_record {
@@ -46,6 +62,8 @@ public:
   }
   /// The name as a user wrote it, for messages.
   const std::string& name() const noexcept { return name_; }
+  /// The same, cut, for the fiber that runs it.
+  const tern::detail::fiber_name& label() const noexcept { return label_; }
   const char* file() const noexcept { return file_; }
   handler_entry entry() const noexcept { return entry_; }
   bool internal() const noexcept { return internal_; } ///< the runtime's own
@@ -54,6 +72,7 @@ private:
   [[noreturn]] void throw_unnumbered() const;
   friend class handler_table;
   std::string identity_, name_;
+  tern::detail::fiber_name label_{};
   const char* file_;
   handler_entry entry_;
   bool internal_; // the runtime's own come first, so that even ranks of different programs can tell each other so
@@ -70,6 +89,8 @@ public:
   static std::uint32_t size() noexcept;
   /// \pre id < size()
   static const handler_record& at(std::uint32_t id) noexcept;
+  /// All of them, by number.
+  static std::span<const handler_record* const> all() noexcept;
   /// Equal for equal tables; compared between the ranks at the start.
   static std::uint64_t fingerprint() noexcept;
 };

@@ -44,7 +44,8 @@ TEST(handler, table_is_dense_and_has_no_name_twice) {
 TEST(handler, parameters_that_cannot_travel_are_seen_at_compile_time) {
   static_assert(detail::can_travel<int> && detail::can_travel<const std::string&> && detail::can_travel<std::string&&>);
   static_assert(!detail::can_travel<int&> && !detail::can_travel<const char*> && !detail::can_travel<int* const&>);
-  static_assert(std::is_same_v<detail::travels<std::span<const double>>::type, std::vector<double>>);
+  static_assert(std::is_same_v<detail::travels<std::span<const double>>::type, detail::range_view<double>>);
+  static_assert(std::is_same_v<detail::travels<std::span<const std::string>>::type, std::vector<std::string>>);
   static_assert(std::is_same_v<detail::travels<const std::string&>::type, std::string>);
 }
 

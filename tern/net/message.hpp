@@ -18,19 +18,13 @@
 #include <vector>
 
 #include <tern/base/archive.hpp>
+#include <tern/net/detail/packing.hpp>
 #include <tern/net/handler.hpp>
 #include <tern/net/node.hpp>
 
 namespace tern {
 
-template <> inline constexpr bool is_bitwise<net::wire_header> = true;
-
 namespace net::detail {
-
-// How a handler's parameter travels: by value; a span of constants travels as the vector it views.
-template <class P> struct travels { using type = std::remove_cvref_t<P>; };
-template <class T> struct travels<std::span<const T>> { using type = std::vector<T>; };
-template <class T> struct travels<const std::span<const T>&> : travels<std::span<const T>> {};
 
 template <class P>
 inline constexpr bool can_travel = !std::is_pointer_v<std::remove_cvref_t<P>> &&
@@ -38,6 +32,7 @@ inline constexpr bool can_travel = !std::is_pointer_v<std::remove_cvref_t<P>> &&
 
 template <class T> inline constexpr bool is_future = false;
 template <class T> inline constexpr bool is_future<future<T>> = true;
+template <class T> inline constexpr bool is_future<shared_future<T>> = true;
 template <class T> inline constexpr bool is_future<promise<T>> = true;
 
 template <class R, class... P> struct signature {
@@ -59,44 +54,16 @@ template <class C, class R, class... P> struct signature_of_callable<R (C::*)(P.
 template <class C, class R, class... P>
 struct signature_of_callable<R (C::*)(P...) const noexcept> : signature<R, P...> {};
 
-// The argument as the parameter's own type: a reference if it is that already, converted otherwise, so that
-// call<&f>(r, 3) for f(double) sends a double.
-template <class Stored, class A> decltype(auto) as_stored(A&& a) {
-  if constexpr (std::is_same_v<std::remove_cvref_t<A>, Stored>)
-    return std::as_const(a);
-  else if constexpr (requires { Stored(std::begin(a), std::end(a)); } && !std::is_convertible_v<A, Stored>)
-    return Stored(std::begin(a), std::end(a)); // a span or range for a vector
-  else
-    return Stored(std::forward<A>(a));
-}
-
-template <class Arguments, class... A> byte_buffer pack_call(const wire_header& h, A&&... a) {
-  return [&]<std::size_t... I>(std::index_sequence<I...>) {
-    return pack(h, as_stored<std::tuple_element_t<I, Arguments>>(std::forward<A>(a))...);
-  }
-  (std::index_sequence_for<A...>{});
-}
-
-inline std::span<const std::byte> body_of(const byte_buffer& message) {
-  return std::span<const std::byte>(message.data(), message.size()).subspan(sizeof(wire_header));
-}
-
-template <class Arguments> Arguments unpack_call(const byte_buffer& message) {
-  Arguments args;
-  std::apply([&](auto&... a) { unpack_into(body_of(message), a...); }, args);
-  return args;
-}
-
 // Runs `f` and sends its result, or what it threw, to the caller. `context()` says what it was.
 template <class R, class Context, class F>
 void answer(node& here, int source, const wire_header& header, const Context& context, F&& f) {
   try {
     if constexpr (std::is_void_v<R>) {
       f();
-      if (header.reply) here.reply_value(source, header.reply, pack(wire_header{}));
+      if (header.reply) post_answer(here, source, header.reply);
     } else if (header.reply) {
       const R result = f();
-      here.reply_value(source, header.reply, pack(wire_header{}, result));
+      post_answer(here, source, header.reply, result);
     } else {
       static_cast<void>(f());
     }
@@ -125,13 +92,13 @@ private:
   promise<R> promise_;
 };
 
-// Sends the message that `pack(reply number)` makes, and gives the future of its answer.
-template <class R, class Pack> future<R> post_call(node& here, int destination, Pack pack) {
+// `post(reply number)` sends the message. \return the future of its answer.
+template <class R, class Post> future<R> post_call(node& here, int destination, Post&& post) {
   auto reply = std::make_unique<typed_reply<R>>(std::source_location::current());
   auto result = reply->get_future();
   const std::uint64_t number = here.expect(std::move(reply), destination);
   try {
-    here.post(destination, pack(number));
+    post(number);
   } catch (...) {
     here.forget(number);
     throw;
@@ -139,7 +106,7 @@ template <class R, class Pack> future<R> post_call(node& here, int destination, 
   return result;
 }
 
-template <auto F> void take_function(node& here, int source, const wire_header& header, byte_buffer message);
+template <auto F> void take_function(node& here, int source, const wire_header& header, payload& message);
 
 #ifdef __BASE_FILE__
 #define TERN_THIS_FILE __BASE_FILE__
@@ -150,19 +117,19 @@ template <auto F>
 inline const handler_record function_handler{typeid(handler_tag<F>), signature_of<F>(), TERN_THIS_FILE,
                                              &take_function<F>};
 
-template <auto F> void run_function(node& here, int source, const wire_header& header, byte_buffer message) {
+template <auto F> void run_function(node& here, int source, const wire_header& header, payload& message) {
   using sig = signature_of_callable<std::remove_cvref_t<decltype(F)>>;
   answer<typename sig::result>(
       here, source, header, [] { return "handler '" + function_handler<F>.name() + "'"; },
       [&]() -> typename sig::result {
         auto args = unpack_call<typename sig::arguments>(message);
-        message = {}; // its memory is not needed while the handler runs
+        if constexpr (!views_message<typename sig::arguments>) message = {}; // others can use its memory meanwhile
         return std::apply(F, std::move(args));
       });
 }
 
-template <auto F> void take_function(node& here, int source, const wire_header& header, byte_buffer message) {
-  here.run_handler(&run_function<F>, source, header, std::move(message), function_handler<F>.name());
+template <auto F> void take_function(node& here, int source, const wire_header& header, payload& message) {
+  here.run_handler(&run_function<F>, source, header, message, function_handler<F>.name());
 }
 
 // Says in one line what is wrong; the caller compiles nothing further then.
@@ -170,7 +137,8 @@ template <auto F, class... A> consteval bool check_call() {
   using sig = signature_of_callable<std::remove_cvref_t<decltype(F)>>;
   static_assert(sig::travels_well, "a handler's parameters travel by value: use values or const references, "
                                    "no pointers and no non-const references");
-  static_assert(!sig::has_futures, "a future cannot travel: wait for it and send its value");
+  static_assert(!sig::has_futures, "a future cannot travel: wait for it and send its value; "
+                                   "a promise can as a remote_promise");
   static_assert(sizeof...(A) == sig::arity, "the number of arguments differs from the handler's parameters");
   return sig::travels_well && !sig::has_futures && sizeof...(A) == sig::arity;
 }
@@ -187,7 +155,9 @@ template <auto F, class... A> void send(int destination, A&&... args) {
     net::node& here = net::node::here();
     here.check_rank(destination);
     const net::wire_header header{net::detail::function_handler<F>.id(), 0, 0};
-    here.post(destination, net::detail::pack_call<typename sig::arguments>(header, std::forward<A>(args)...));
+    net::detail::post_arguments<typename sig::arguments>(here, destination, header, std::tuple<>(),
+                                                         std::forward<A>(args)...);
+    here.pace(destination);
   }
 }
 
@@ -201,10 +171,13 @@ auto call(int destination, A&&... args)
     using sig = net::detail::signature_of_callable<std::remove_cvref_t<decltype(F)>>;
     net::node& here = net::node::here();
     here.check_rank(destination);
-    return net::detail::post_call<typename sig::result>(here, destination, [&](std::uint64_t number) {
+    auto result = net::detail::post_call<typename sig::result>(here, destination, [&](std::uint64_t number) {
       const net::wire_header header{net::detail::function_handler<F>.id(), 0, number};
-      return net::detail::pack_call<typename sig::arguments>(header, std::forward<A>(args)...);
+      net::detail::post_arguments<typename sig::arguments>(here, destination, header, std::tuple<>(),
+                                                           std::forward<A>(args)...);
     });
+    here.pace(destination);
+    return result;
   } else {
     return {};
   }

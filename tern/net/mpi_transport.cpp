@@ -9,15 +9,16 @@
 #include <cstdlib>
 #include <deque>
 #include <filesystem>
-#include <mutex>
 #include <string_view>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include <dlfcn.h>
 #include <unistd.h>
 
 #include <tern/base/options.hpp>
+#include <tern/net/detail/memory_pool.hpp>
 #include <tern/net/transport_abi.h>
 
 namespace tern::net {
@@ -26,7 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 
 const known_environment plugin_dir_variable{"TERN_PLUGIN_DIR"};
-const known_environment fragment_variable{"TERN_MPI_FRAGMENT"};
+const known_environment fragment_variable{"TERN_MPI_FRAGMENT"}, threads_variable{"TERN_MPI_THREADS"};
 
 constexpr std::size_t default_fragment = std::size_t{1} << 30;
 
@@ -42,25 +43,53 @@ std::size_t fragment_from_environment() {
   return value;
 }
 
-struct outgoing {
-  int destination;
-  byte_buffer message;
+/// Whether TERN_MPI_THREADS asks for a thread level above what the rank needs: to measure what levels cost.
+/// \throws error(invalid_option) for another word, and for a level that does not suffice.
+bool more_threads_from_environment(bool multithreaded) {
+  const char* text = std::getenv("TERN_MPI_THREADS");
+  if (!text || !*text) return multithreaded;
+  const std::string_view level(text);
+  if (level == "funneled") return true;
+  if (level != "single")
+    throw error(errc::invalid_option, "TERN_MPI_THREADS=" + std::string(level) + " is no thread level",
+                "use single or funneled, or leave it out");
+  if (multithreaded)
+    throw error(errc::invalid_option, "TERN_MPI_THREADS=single, but a rank with several workers needs funneled",
+                "run with one worker a rank, or leave TERN_MPI_THREADS out");
+  return false;
+}
+
+/// Gives the slots of heads back. Never destroyed, like the plug-in: heads may outlive the transport.
+class slot_lender final : public byte_lender {
+public:
+  explicit slot_lender(const tern_transport_plugin& plugin) : give_back_(plugin.give_back) {}
+  void take_back(std::byte* data) noexcept override { give_back_(data); } // a slot is known by its head
+
+private:
+  void (*const give_back_)(void*);
 };
+
+slot_lender& lender_of(const tern_transport_plugin& plugin) {
+  static auto* const lender = new slot_lender(plugin); // a process has one MPI, so one plug-in
+  return *lender;
+}
 
 class mpi_transport final : public transport {
 public:
-  mpi_transport(const tern_transport_plugin& plugin, int* argc, char*** argv, bool multithreaded)
-      : plugin_(plugin), owner_(std::this_thread::get_id()) {
-    const std::size_t fragment = fragment_from_environment();
-    char text[512] = "";
-    if (plugin_.init(argc, argv, multithreaded ? 1 : 0, fragment, &info_, text, sizeof text) != 0)
-      throw error(errc::transport, "cannot start " + std::string(plugin_.name) + ": " + text);
-    sink_.context = this;
-    sink_.allocate = [](void*, std::size_t size) { return std::malloc(size ? size : 1); };
-    sink_.deliver = [](void* self, int source, void* data, std::size_t size) {
-      static_cast<mpi_transport*>(self)->arrived_.push_back({source, byte_buffer::adopt(data, size)});
+  mpi_transport(const tern_transport_plugin& plugin, int* argc, char*** argv, bool multithreaded, bool preallocate)
+      : plugin_(plugin), lender_(lender_of(plugin)), owner_(std::this_thread::get_id()) {
+    tern_transport_settings settings{};
+    settings.multithreaded = more_threads_from_environment(multithreaded) ? 1 : 0;
+    settings.preallocate = preallocate ? 1 : 0;
+    settings.fragment = fragment_from_environment();
+    settings.context = this;
+    settings.land = [](void* self, int, const void*, std::size_t, std::size_t body_size) {
+      void* memory = static_cast<mpi_transport*>(self)->memory_.try_take(body_size);
+      if (!memory) static_cast<mpi_transport*>(self)->not_landed_ = body_size;
+      return memory;
     };
-    sink_.sent = [](void*, void* token) { std::free(token); };
+    if (plugin_.init(argc, argv, &settings, &info_) != 0)
+      throw error(errc::transport, "cannot start " + std::string(plugin_.name) + ": " + plugin_.last_error());
   }
 
   int rank() const noexcept override { return info_.rank; }
@@ -68,52 +97,61 @@ public:
   int host_rank() const noexcept override { return info_.host_rank; }
   int host_size() const noexcept override { return info_.host_size; }
   std::string describe() const override { return std::string("mpi (") + info_.library + ", " + info_.threads + ")"; }
+  std::size_t head_limit() const noexcept override { return info_.head_limit; }
+  bool any_thread_sends() const noexcept override { return false; }
 
-  void send(int destination, byte_buffer message) override {
-    if (destination < 0 || destination >= info_.size)
+  bool send(int destination, std::span<const std::byte> head, byte_buffer& body, bool urgent) override {
+    require_owner("send");
+    if (head.size() > info_.head_limit) [[unlikely]]
+      throw error(errc::invalid_argument, "a head of " + std::to_string(head.size()) + " bytes is above the limit of " +
+                                              std::to_string(info_.head_limit));
+    if (destination == info_.rank) // never through MPI: MPICH hangs on a large message to oneself
+      return send_to_self(head, body, urgent);
+    if (destination < 0 || destination >= info_.size) [[unlikely]]
       throw error(errc::invalid_argument,
                   "there is no rank " + std::to_string(destination) + " in a job of " + std::to_string(info_.size));
-    if (on_owner()) {
-      flush(); // what other threads sent before goes first
-      start(destination, std::move(message));
-      return;
+    int sent = 0;
+    if (body.empty()) {
+      sent = plugin_.send(destination, head.data(), head.size(), nullptr, 0, nullptr, urgent);
+      if (sent > 0) body = byte_buffer();
+    } else {
+      sent = send_with_body(destination, head, body, urgent);
     }
-    bool first = false;
-    {
-      const std::lock_guard lock(mutex_);
-      first = outbox_.empty();
-      outbox_.push_back({destination, std::move(message)});
-      // release: with the acquire in flush, a caller that orders "this send, then one on the owner" keeps that order.
-      queued_.store(true, std::memory_order_release);
-    }
-    // Who found messages there leaves the wake-up to the one who put the first: its call is made or about to be.
-    if (first) plugin_.wake();
+    if (sent < 0) [[unlikely]]
+      throw error(errc::transport,
+                  "sending to rank " + std::to_string(destination) + " failed: " + plugin_.last_error());
+    return sent != 0;
   }
 
-  std::size_t poll(const sink& receive) override {
-    require_owner("poll");
+  bool receive(arrival& into) override {
+    require_owner("receive");
     obey_abort();
-    flush();
-    std::size_t events = 0;
-    char text[512] = "";
-    if (plugin_.poll(&sink_, &events, text, sizeof text) != 0) throw error(errc::transport, text);
-    // The plug-in only fills `arrived_`; the receiver runs outside of it, so it may send and may throw. What arrived
-    // through the plug-in is counted there, messages to oneself are counted here.
-    std::size_t delivered = 0;
-    for (std::size_t n = arrived_.size(); n > 0 && !arrived_.empty(); --n) {
-      outgoing next = std::move(arrived_.front());
-      arrived_.pop_front();
-      ++delivered;
-      receive(next.destination, std::move(next.message));
+    // In turn with what comes from others: a handler may send to its own rank each time.
+    if (!to_self_.empty() && (self_in_turn_ = !self_in_turn_)) [[unlikely]]
+      return receive_from_self(into);
+    tern_transport_arrival got; // written where its kind says
+    for (;;) {
+      const int what = plugin_.receive(&got);
+      if (what == TERN_TRANSPORT_NOTHING) return !to_self_.empty() && receive_from_self(into);
+      if (what == TERN_TRANSPORT_MESSAGE) {
+        into.source = got.source;
+        into.head = byte_buffer::borrow(static_cast<std::byte*>(got.head), got.head_size, lender_);
+        into.body = memory_.wrap(static_cast<std::byte*>(got.body), got.body_size);
+        return true;
+      }
+      if (what != TERN_TRANSPORT_SENT) throw_error();
+      auto* const done = static_cast<holder*>(got.token);
+      done->body = {};
+      done->next = std::exchange(idle_, done);
+      --bodies_under_way_;
     }
-    return events > delivered ? events : delivered;
   }
 
   void wait(std::chrono::microseconds at_most) override {
     require_owner("wait");
     obey_abort();
-    if (!arrived_.empty() || queued_.load(std::memory_order_acquire)) return;
-    // A send or an abort between this check and the sleep has called wake, which ends the sleep at once.
+    if (!to_self_.empty()) return;
+    // An abort between this check and the sleep has called wake, which ends the sleep at once.
     plugin_.wait(at_most.count());
     obey_abort();
   }
@@ -122,15 +160,16 @@ public:
 
   void finish() override {
     require_owner("finish");
-    flush();
-    char text[512] = "";
-    if (plugin_.finish(&sink_, text, sizeof text) != 0) throw error(errc::transport, text);
+    to_self_.clear();
+    for (arrival dropped; bodies_under_way_ > 0;) // their memory is ours to free
+      if (!receive(dropped) && bodies_under_way_ > 0) wait(std::chrono::milliseconds(1));
+    if (plugin_.finish() != 0) throw error(errc::transport, plugin_.last_error());
   }
 
   [[noreturn]] void abort(int code) noexcept override {
     if (!on_owner()) {
       // Under FUNNELED only the owner may call MPI: ask it to. It does not come back from that; if it is stuck outside
-      // poll and wait, ending the job from here is better than a hang, whatever the thread level says.
+      // receive and wait, ending the job from here is better than a hang, whatever the thread level says.
       abort_code_.store(code, std::memory_order_relaxed);
       abort_wanted_.store(true, std::memory_order_release);
       plugin_.wake();
@@ -140,41 +179,50 @@ public:
   }
 
 private:
+  // Of messages to oneself, as for those of others.
+  static constexpr std::size_t room_for_self = 64, urgent_room = 8;
+
   bool on_owner() const noexcept { return std::this_thread::get_id() == owner_; }
 
   void require_owner(const char* what) const {
-    if (!on_owner())
+    if (!on_owner()) [[unlikely]]
       throw error(errc::invalid_state, std::string("transport::") + what + " called by a thread that is not the owner");
   }
 
-  /// Owner only.
-  void start(int destination, byte_buffer message) {
-    if (destination == info_.rank) { // never through MPI: MPICH hangs on a large message to oneself
-      arrived_.push_back({destination, std::move(message)});
-      return;
+  int send_with_body(int destination, std::span<const std::byte> head, byte_buffer& body, bool urgent) {
+    if (!idle_) idle_ = &holders_.emplace_back();
+    holder* const mine = idle_;
+    const int sent = plugin_.send(destination, head.data(), head.size(), body.data(), body.size(), mine, urgent);
+    if (sent != 0) { // after an error too: MPI may be reading a part of it
+      idle_ = mine->next;
+      mine->body = std::move(body);
     }
-    const std::size_t size = message.size();
-    std::byte* data = message.release(); // the plug-in's until `sent`
-    char text[512] = "";
-    if (plugin_.send(destination, data, size, data, text, sizeof text) != 0)
-      throw error(errc::transport, "sending " + std::to_string(size) + " bytes to rank " + std::to_string(destination) +
-                                       " failed: " + text);
+    if (sent > 0) ++bodies_under_way_;
+    return sent;
   }
 
-  /// Owner only: starts what other threads handed over.
-  void flush() {
-    if (!queued_.load(std::memory_order_acquire)) return;
-    std::deque<outgoing> taken;
-    {
-      const std::lock_guard lock(mutex_);
-      taken.swap(outbox_);
-      queued_.store(false, std::memory_order_relaxed); // changed under the mutex only
-    }
-    for (auto& one : taken) start(one.destination, std::move(one.message));
+  bool receive_from_self(arrival& into) {
+    into = std::move(to_self_.front());
+    to_self_.pop_front();
+    return true;
+  }
+
+  bool send_to_self(std::span<const std::byte> head, byte_buffer& body, bool urgent) {
+    if (to_self_.size() >= (urgent ? room_for_self : room_for_self - urgent_room)) return false;
+    to_self_.push_back({info_.rank, byte_buffer::copy_of(head), {}});
+    to_self_.back().body = std::move(body);
+    return true;
+  }
+
+  [[noreturn]] void throw_error() {
+    if (const std::size_t size = std::exchange(not_landed_, 0); size != 0)
+      throw error(errc::out_of_memory, plugin_.last_error(), "send less at a time, or give the process more memory");
+    throw error(errc::transport, plugin_.last_error());
   }
 
   void obey_abort() noexcept {
-    if (abort_wanted_.load(std::memory_order_acquire)) abort_now(abort_code_.load(std::memory_order_relaxed));
+    if (abort_wanted_.load(std::memory_order_acquire)) [[unlikely]]
+      abort_now(abort_code_.load(std::memory_order_relaxed));
   }
 
   [[noreturn]] void abort_now(int code) noexcept {
@@ -185,14 +233,22 @@ private:
     _exit(code);
   }
 
-  const tern_transport_plugin& plugin_;
+  const tern_transport_plugin plugin_; // a copy: one load less for each call
+  slot_lender& lender_;
   const std::thread::id owner_;
   tern_transport_info info_{};
-  tern_transport_sink sink_{};
-  std::deque<outgoing> arrived_; // source and message; owner only
-  std::mutex mutex_;
-  std::deque<outgoing> outbox_; // from threads that are not the owner
-  std::atomic<bool> queued_{false}, abort_wanted_{false};
+  struct holder { // of a body that MPI reads; its address is the token
+    byte_buffer body;
+    holder* next = nullptr;
+  };
+  std::deque<holder> holders_;
+  holder* idle_ = nullptr;
+  bool self_in_turn_ = false;
+  std::size_t bodies_under_way_ = 0; // sent, token not back
+  memory_pool memory_;               // of bodies
+  std::size_t not_landed_ = 0;       // bytes that there were not
+  std::deque<arrival> to_self_;
+  std::atomic<bool> abort_wanted_{false};
   std::atomic<int> abort_code_{1};
 };
 
@@ -208,7 +264,8 @@ std::string joined(const std::vector<std::string>& folders) {
 
 } // namespace
 
-std::unique_ptr<transport> make_mpi(const std::string& implementation, int* argc, char*** argv, bool multithreaded) {
+std::unique_ptr<transport> make_mpi(const std::string& implementation, int* argc, char*** argv, bool multithreaded,
+                                    bool preallocate) {
   if (implementation != "openmpi" && implementation != "mpich")
     throw error(errc::invalid_argument, "no MPI is called \"" + implementation + "\"", "use openmpi or mpich");
   const std::string file = "libtern_mpi_" + implementation + ".so";
@@ -243,7 +300,7 @@ std::unique_ptr<transport> make_mpi(const std::string& implementation, int* argc
                 "build the plug-in and Tern from the same version");
   if (implementation != plugin->name)
     throw error(errc::transport, path + " holds the plug-in for \"" + plugin->name + "\", not " + implementation);
-  return std::make_unique<mpi_transport>(*plugin, argc, argv, multithreaded);
+  return std::make_unique<mpi_transport>(*plugin, argc, argv, multithreaded, preallocate);
 }
 
 std::string detect_mpi(const std::string& preferred) {

@@ -3,31 +3,26 @@
 
 #include <algorithm>
 #include <cstring>
-#include <cxxabi.h>
 #include <mutex>
 #include <utility>
 
 #include <tern/base/archive.hpp>
-#include <tern/base/detail/type_name.hpp>
 #include <tern/base/log.hpp>
 #include <tern/base/topology.hpp>
 #include <tern/net/collectives.hpp>
+#include <tern/net/detail/failure.hpp>
 #include <tern/net/detail/reporter.hpp>
 #include <tern/net/detail/settings.hpp>
 #include <tern/net/detail/tracing.hpp>
 #include <tern/net/message.hpp>
 #include <tern/net/runtime.hpp>
+#include <tern/task/detail/core.hpp>
 #include <tern/trace/trace.hpp>
 
 namespace tern::net {
 namespace {
 
-// What travels of an exception.
-struct failure {
-  errc code = errc::internal;
-  std::string message, hint, place;
-  template <class A> void serialize(A& ar) { ar(code, message, hint, place); }
-};
+using detail::describe, detail::failure;
 
 // What rank 0 tells all others first.
 struct beginning {
@@ -37,17 +32,11 @@ struct beginning {
   template <class A> void serialize(A& ar) { ar(program, job, stats, trace); }
 };
 
-failure describe(std::exception_ptr e) {
-  try {
-    std::rethrow_exception(std::move(e));
-  } catch (const error& x) {
-    return {x.code(), x.message(), x.hint(), x.place()};
-  } catch (const std::exception& x) {
-    return {errc::remote, tern::detail::type_name(typeid(x)) + ": " + x.what(), {}, {}};
-  } catch (...) {
-    const std::type_info* type = abi::__cxa_current_exception_type();
-    return {errc::remote, "an exception of type " + (type ? tern::detail::type_name(*type) : "unknown"), {}, {}};
-  }
+constexpr double slice_seconds = 50e-6;
+constexpr double quick_seconds = 2e-6; // what a handler may take to run where messages arrive: about what a fiber costs
+
+int worker_count(const options& opts, const transport& wire, const sim::simulation* world, int simulated) {
+  return world ? simulated : resolve(opts, wire.host_rank(), wire.host_size()).workers;
 }
 
 // Summed over all ranks by termination detection.
@@ -61,26 +50,28 @@ struct counts {
 
 // The runtime's own handlers. They run on the polling context and must not block.
 struct node::internal_handlers {
-  static void reply_value(node& here, int source, const wire_header& h, byte_buffer message) {
-    auto who = here.take_pending(h.reply, source);
+  static void reply_value(node& here, int source, const wire_header& h, payload& message) {
+    auto who = here.calls_.take(h.reply, source);
+    if (!who) return here.message_done(h); // too late
     try {
-      who->value(detail::body_of(message));
+      who->value(detail::body_of(message.bytes));
     } catch (...) {
       who->failed(std::current_exception());
     }
     here.message_done(h);
   }
-  static void reply_error(node& here, int source, const wire_header& h, byte_buffer message) {
-    auto who = here.take_pending(h.reply, source);
+  static void reply_error(node& here, int source, const wire_header& h, payload& message) {
+    auto who = here.calls_.take(h.reply, source);
+    if (!who) return here.message_done(h); // too late
     failure f;
-    unpack_into(detail::body_of(message), f);
-    who->failed(std::make_exception_ptr(error(f.code, f.message, f.hint, f.place)));
+    unpack_into(detail::body_of(message.bytes), f);
+    who->failed(std::make_exception_ptr(f.as_error()));
     here.message_done(h);
   }
-  static void collective(node& here, int source, const wire_header&, byte_buffer message) {
+  static void collective(node& here, int source, const wire_header&, payload& message) {
     std::uint64_t sequence = 0;
     collective_message m;
-    unpack_into(detail::body_of(message), sequence, m.signature, m.what, m.payload);
+    unpack_into(detail::body_of(message.bytes), sequence, m.signature, m.what, m.payload);
     const collective_key key{sequence, source};
     std::unique_lock hold(here.collective_lock_);
     if (auto it = here.collective_awaited_.find(key); it != here.collective_awaited_.end()) {
@@ -108,7 +99,9 @@ const handler_record collective_record{typeid(collective_tag), "tern collective"
 
 node::node(std::shared_ptr<const options> opts, std::unique_ptr<transport> wire, sim::simulation* world, int workers)
     : opts_(std::move(opts)), world_(world), recorded_(trace::on()), wire_(std::move(wire)), rank_(wire_->rank()),
-      size_(wire_->size()), slots_(local_slot_count()) {
+      size_(wire_->size()), head_limit_(wire_->head_limit()), handlers_(handler_table::all()),
+      outbox_(*wire_, aggregation_of(*opts_), batch_handler(), world ? 20'000 : tern::detail::ticks_in(20e-6)),
+      tally_(worker_count(*opts_, *wire_, world, workers)), paces_(handler_table::size()), slots_(local_slot_count()) {
   job_settings s;
   if (world) { // nothing of this machine counts
     s.workers = workers;
@@ -124,23 +117,36 @@ node::node(std::shared_ptr<const options> opts, std::unique_ptr<transport> wire,
   cfg.name = "tern r" + std::to_string(rank_);
   cfg.context = this;
   cfg.events = this;
+  cfg.poll_apart = s.poll_apart;
+  poll_apart_ = s.poll_apart;
   cfg.simulation = world;
   cfg.trace_rank = rank_;
   scheduler_ = std::make_unique<scheduler>(std::move(cfg));
-  sink_ = [this](int source, byte_buffer message) { deliver(source, std::move(message)); };
+  core_ = &scheduler_->inside();
+  single_worker_ = s.workers == 1;
+  light_barrier_ = core_->barrier.usable();
+  quick_ = tern::detail::ticks_in(quick_seconds);
+  slice_ = tern::detail::ticks_in(slice_seconds);
   if (rank_ == 0 && !world) // thousands of jobs may be simulated one after the other
     log_info("Tern " TERN_VERSION ": " + std::to_string(size_) + (size_ == 1 ? " rank" : " ranks") + " (" +
              wire_->describe() + "), " + std::to_string(s.workers) + (s.workers == 1 ? " worker" : " workers") +
-             " each, " + (s.cpus.empty() ? std::string("not bound") : "bound to " + s.bound_to) +
+             " each" + (s.poll_apart ? ", a thread for messages, " : ", ") +
+             (s.cpus.empty() ? std::string("not bound") : "bound to " + s.bound_to) +
              (s.quota ? ", CPU quota " + std::to_string(*s.quota) : std::string()));
   reported_.emplace(*this);
 }
 
-node::~node() = default;
+node::~node() {
+  if (batch_) batch_->abandon();
+}
+
+namespace {
+thread_local node* polled_apart = nullptr; // by the calling thread, which is no worker
+}
 
 node* node::current() noexcept {
   scheduler* s = scheduler::current();
-  return s ? static_cast<node*>(s->context()) : nullptr;
+  return s ? static_cast<node*>(s->context()) : polled_apart;
 }
 
 node& node::here() {
@@ -149,160 +155,37 @@ node& node::here() {
               "call Tern's functions from inside tern::run, not from threads of your own");
 }
 
-void node::check_rank(int destination) const {
-  if (destination < 0 || destination >= size_)
-    throw error(errc::invalid_argument, "there is no rank " + std::to_string(destination),
-                size_ == 1 ? "this job has the one rank 0; start more with `tern run -n N`"
-                           : "ranks are 0 to " + std::to_string(size_ - 1));
-}
-
-void node::post(int destination, byte_buffer message, bool counted) {
-  check_rank(destination);
-  if (counted) {
-    if (closed_.load(std::memory_order_acquire))
-      throw error(errc::invalid_state, "a message was sent after the job had ended",
-                  "send from handlers and from the function given to tern::run only");
-    sent_.fetch_add(1, std::memory_order_seq_cst);
-  } else {
-    uncounted_.fetch_add(1, std::memory_order_relaxed);
-  }
-  wire_header h;
-  const std::size_t bytes = message.size();
-  sent_bytes_.fetch_add(bytes, std::memory_order_relaxed);
-  std::memcpy(&h, message.data(), std::min(bytes, sizeof h));
-  if (trace::built && recorded_) [[unlikely]]
-    trace_send(destination, h, message);
-  try {
-    wire_->send(destination, std::move(message));
-    sent_log_.note({tern::detail::ticks(), h.reply, bytes, h.handler, destination});
-  } catch (...) {
-    if (counted) sent_.fetch_sub(1, std::memory_order_seq_cst); // else `quiesce` would wait for it for ever
-    throw;
-  }
-}
-
-std::uint64_t node::expect(std::unique_ptr<pending_reply> who, int from) {
-  const std::int64_t now = tern::detail::ticks();
-  std::lock_guard hold(pending_lock_);
-  pending_.emplace(next_reply_, pending_call{std::move(who), from, now});
-  return next_reply_++;
-}
-
-void node::forget(std::uint64_t reply) noexcept {
-  std::lock_guard hold(pending_lock_);
-  pending_.erase(reply);
-}
-
-std::unique_ptr<pending_reply> node::take_pending(std::uint64_t reply, int source) {
-  std::lock_guard hold(pending_lock_);
-  auto it = pending_.find(reply);
-  if (it == pending_.end())
-    throw error(errc::invalid_data,
-                "rank " + std::to_string(source) + " answered call " + std::to_string(reply) + ", which nobody made");
-  auto who = std::move(it->second.who);
-  pending_.erase(it);
-  return who;
-}
-
-void node::reply_value(int to, std::uint64_t reply, byte_buffer message) {
-  const wire_header h{reply_value_record.id(), 0, reply};
-  std::memcpy(message.data(), &h, sizeof h);
-  post(to, std::move(message));
-}
+std::uint32_t node::reply_handler() { return reply_value_record.id(); }
 
 void node::reply_error(int to, std::uint64_t reply, std::exception_ptr e, const std::string& context) {
   failure f = describe(std::move(e));
-  f.message += " (in " + context + " on rank " + std::to_string(rank_) + ")";
+  f.message += " (in " + context + " on rank " + std::to_string(rank_);
+  if (!reply) f.message += ", for rank " + std::to_string(to);
+  f.message += ")";
   if (reply) {
     try {
-      post(to, pack(wire_header{reply_error_record.id(), 0, reply}, f));
+      post(to, pack(wire_header{reply_error_record.id(), 0, reply}, f), {.urgent = true});
     } catch (const std::exception& x) {
       fatal("rank " + std::to_string(to) + " cannot be told that " + f.message + ": " + x.what());
     }
     return;
   }
-  fatal(error(f.code, f.message,
-              f.hint.empty() ? "nobody waited for it: use call instead of send to handle it" : f.hint, f.place)
-            .what());
+  const std::string text =
+      error(f.code, f.message, f.hint.empty() ? "nobody waited for it: use call instead of send to handle it" : f.hint,
+            f.place)
+          .what();
+  if (stops_at_unhandled(*opts_)) fatal(text);
+  log_error(text);
 }
 
-void node::run_handler(unique_function<void()> body, int source, const wire_header& header, const std::string& name) {
-  start({nullptr, source, header, &name, {}, std::move(body)});
-}
-
-void node::run_handler(handler_entry body, int source, const wire_header& header, byte_buffer message,
-                       const std::string& name) {
-  start({body, source, header, &name, std::move(message), {}});
-}
-
-void node::start(starting next) {
-  {
-    std::lock_guard hold(start_lock_);
-    to_start_.push_back(std::move(next));
-    ++handlers_;
-  }
-  scheduler_->spawn([this] { start_handler(); }, {.name = "handler"});
-}
-
-void node::start_handler() {
-  std::unique_lock hold(start_lock_);
-  starting next = std::move(to_start_[started_++]);
-  if (started_ == to_start_.size()) {
-    to_start_.clear();
-    started_ = 0;
-  } else if (started_ >= 64 && 2 * started_ >= to_start_.size()) { // never empty: what has gone must not pile up
-    to_start_.erase(to_start_.begin(), to_start_.begin() + static_cast<std::ptrdiff_t>(started_));
-    started_ = 0;
-  }
-  hold.unlock();
-  this_fiber::set_name(*next.name);
-  if (trace::built && (next.header.flags & flag_traced) != 0) [[unlikely]]
-    trace_start(next);
-  if (next.entry) {
-    next.entry(*this, next.source, next.header, std::move(next.message));
-  } else {
-    next.body();
-    next.body.reset();
-  }
-  message_done(next.header);
-}
-
-void node::message_done(const wire_header& header) noexcept {
-  if (header.flags & flag_uncounted) return;
-  done_.fetch_add(1, std::memory_order_seq_cst);
-  // seq_cst with `idle_waiters_`: either this sees the waiter, or the waiter sees the zero.
-  if (active_.fetch_sub(1, std::memory_order_seq_cst) == 1 && idle_waiters_.load(std::memory_order_seq_cst) > 0) {
-    idle_guard_.lock();
-    auto* all = idle_list_.take();
-    idle_guard_.unlock();
-    tern::detail::waiter_list::wake_all(all);
-  }
-}
-
-void node::deliver(int source, byte_buffer message) {
-  try {
-    wire_header h;
-    if (message.size() < sizeof h)
-      throw error(errc::invalid_data, "rank " + std::to_string(source) + " sent a message of " +
-                                          std::to_string(message.size()) + " bytes, shorter than any header");
-    std::memcpy(&h, message.data(), sizeof h);
-    if (h.handler >= handler_table::size())
-      throw error(errc::invalid_data,
-                  "rank " + std::to_string(source) + " sent a message for handler " + std::to_string(h.handler) +
-                      ", but there are " + std::to_string(handler_table::size()),
-                  "all ranks must run the same program");
-    // One thread at a time does this.
-    received_bytes_.store(received_bytes_.load(std::memory_order_relaxed) + message.size(), std::memory_order_relaxed);
-    received_log_.note({tern::detail::ticks(), h.reply, message.size(), h.handler, source});
-    if (!(h.flags & flag_uncounted)) active_.fetch_add(1, std::memory_order_seq_cst);
-    const handler_record& handler = handler_table::at(h.handler);
-    if (trace::built && (h.flags & flag_traced) != 0) [[unlikely]]
-      trace_run(handler, source, h, std::move(message));
-    else
-      handler.entry()(*this, source, h, std::move(message));
-  } catch (const std::exception& e) {
-    fatal(std::string("a message could not be handled: ") + e.what());
-  }
+void node::tell_idle() noexcept {
+  // Of two that were the last, on two workers, one at least sees what both have counted.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (tally_.active() != 0) return;
+  idle_guard_.lock();
+  auto* all = idle_list_.take();
+  idle_guard_.unlock();
+  tern::detail::waiter_list::wake_all(all);
 }
 
 void node::fatal(const std::string& what) noexcept {
@@ -318,7 +201,8 @@ void node::fatal(const std::string& what) noexcept {
 
 void node::collective_send(int to, std::uint64_t sequence, std::uint64_t signature, const std::string& what,
                            byte_buffer payload) {
-  post(to, pack(wire_header{collective_record.id(), flag_uncounted, 0}, sequence, signature, what, payload), false);
+  post(to, pack(wire_header{collective_record.id(), flag_uncounted, 0}, sequence, signature, what, payload),
+       {.counted = false, .urgent = true});
 }
 
 std::uint64_t node::next_collective(const std::string& what) {
@@ -366,9 +250,10 @@ void node::quiesce() {
   counts before;
   for (;;) {
     idle_waiters_.fetch_add(1, std::memory_order_seq_cst);
+    scheduler_->inside().barrier(); // see message_done
     for (;;) {
       idle_guard_.lock();
-      if (active_.load(std::memory_order_seq_cst) == 0) break;
+      if (tally_.active() == 0) break;
       tern::detail::waiter self({tern::detail::wait_kind::other, this});
       idle_list_.push(self);
       self.wait(idle_guard_);
@@ -376,8 +261,8 @@ void node::quiesce() {
     idle_guard_.unlock();
     idle_waiters_.fetch_sub(1, std::memory_order_seq_cst);
     counts mine;
-    mine.done = done_.load(std::memory_order_seq_cst); // before `sent`: never counts a reply as done but not as sent
-    mine.sent = sent_.load(std::memory_order_seq_cst);
+    mine.done = tally_.sum(tally::done); // before `sent`: never counts a reply as done but not as sent
+    mine.sent = tally_.sum(tally::sent);
     const counts now = allreduce(mine, [](counts a, counts b) { return counts{a.sent + b.sent, a.done + b.done}; });
     // The second sum was begun after the first was complete everywhere. If nothing was sent or done in between, and as
     // much was done as sent, nothing was under way then and nothing can have begun since.
@@ -448,7 +333,9 @@ int node::guarded_main(const std::function<int()>& main) {
 
 int node::run(const std::function<int()>& main, const std::function<void()>& last) {
   try {
+    node* const outer = std::exchange(polled_apart, poll_apart_ ? this : polled_apart);
     scheduler_->run([&] { live(main); });
+    polled_apart = outer;
   } catch (const error& e) { // a deadlock: the other ranks would wait for this one
     fatal(e.what());
   }
@@ -476,6 +363,9 @@ void node::live(const std::function<int()>& main) {
 }
 
 int node::end(const std::function<void()>& last) {
+  // The last worker may have gone to rest before the owner sent what others wait for: a barrier's end.
+  while (!outbox_.empty())
+    if (poll() == polled::nothing) wait(std::chrono::milliseconds(1));
   destroy_locals();
   if (last) last();
   wire_->finish();
@@ -496,14 +386,9 @@ void node::destroy_locals() {
   });
 }
 
-bool node::poll() {
-  try {
-    return wire_->poll(sink_) > 0;
-  } catch (const std::exception& e) {
-    fatal(e.what());
-  }
+void node::wait(std::chrono::microseconds at_most) {
+  if (!has_next_) wire_->wait(at_most);
 }
-void node::wait(std::chrono::microseconds at_most) { wire_->wait(at_most); }
 void node::wake() noexcept { wire_->wake(); }
 
 } // namespace tern::net

@@ -19,8 +19,12 @@
 
 #include <tern/base/bytes.hpp>
 #include <tern/base/options.hpp>
+#include <tern/net/detail/memory_pool.hpp>
 #include <tern/net/detail/message_log.hpp>
+#include <tern/net/detail/outbox.hpp>
+#include <tern/net/detail/pending_calls.hpp>
 #include <tern/net/detail/report_entry.hpp>
+#include <tern/net/detail/tally.hpp>
 #include <tern/net/handler.hpp>
 #include <tern/net/transport.hpp>
 #include <tern/task/future.hpp>
@@ -29,15 +33,6 @@
 #include <tern/task/sync.hpp>
 
 namespace tern::net {
-
-/// Somebody on this rank waits for the answer to a call.
-class pending_reply {
-public:
-  virtual ~pending_reply() = default;
-  /// \throws error(invalid_data) if the bytes are no such value.
-  virtual void value(std::span<const std::byte> bytes) = 0;
-  virtual void failed(std::exception_ptr e) = 0;
-};
 
 /// Where in the collective protocol a message belongs.
 struct collective_key {
@@ -67,26 +62,58 @@ public:
 
   // Messages ----------------------------------------------------------------------------------------------------------
 
-  /// Sends a message that begins with a `wire_header`.
+  /// How a message is sent.
+  struct posting {
+    bool counted = true; ///< by `quiesce`
+    bool urgent = false; ///< one of the runtime's own: never waits behind those of the application for room
+  };
+  /// Sends a message that begins with a `wire_header`; `post` copies what is small. Never waits.
   /// \throws error(invalid_argument) for a destination that is no rank; error(invalid_state) after shutdown began.
-  void post(int destination, byte_buffer message, bool counted = true);
+  /// \param body for a message with flag_range.
+  void post(int destination, std::span<std::byte> message, byte_buffer& body, posting how) {
+    if (message.size() <= head_limit_) [[likely]]
+      send_out(destination, message, body, message.size(), how);
+    else
+      post(destination, byte_buffer::copy_of(message), body, how);
+  }
+  void post(int destination, byte_buffer message, byte_buffer& body, posting how);
+  void post(int destination, byte_buffer message, posting how = {true, false}) {
+    byte_buffer none;
+    post(destination, std::move(message), none, how);
+  }
+  /// For messages too large for the stack.
+  memory_pool& memory() noexcept { return memory_; }
+  /// For application messages, after `post`: in a fiber, waits while too much is on its way to `destination`, so that a
+  /// fast sender leaves a slow receiver time.
+  void pace(int destination) {
+    if (outbox_.crowded()) [[unlikely]]
+      outbox_.make_room(destination);
+  }
   /// Throws as `post` does, before anything has been packed.
-  void check_rank(int destination) const;
+  void check_rank(int destination) const {
+    if (static_cast<unsigned>(destination) >= static_cast<unsigned>(size_)) [[unlikely]]
+      no_such_rank(destination);
+  }
   /// Enters a caller that waits for an answer of rank `from`. \return the number to send along as `wire_header::reply`.
-  std::uint64_t expect(std::unique_ptr<pending_reply> who, int from);
+  std::uint64_t expect(std::unique_ptr<pending_reply> who, int from) { return calls_.expect(std::move(who), from); }
   /// Forgets a caller whose message could not be sent.
-  void forget(std::uint64_t reply) noexcept;
-  void reply_value(int to, std::uint64_t reply, byte_buffer message_with_header);
+  void forget(std::uint64_t reply) noexcept { calls_.forget(reply); }
+  detail::pending_calls& calls() noexcept { return calls_; }
+  static std::uint32_t reply_handler(); ///< the number of the handler that takes an answer's value
   /// Sends `e` back to a caller; `context` names handler and object. Without a caller (`reply == 0`) there is nobody
   /// who could handle it, so the job ends with the error's text.
   void reply_error(int to, std::uint64_t reply, std::exception_ptr e, const std::string& context);
 
-  /// Runs `body` as a handler in a fiber of its own. Handlers are taken up in the order of these calls. The message
-  /// that caused it counts as done when `body` has returned. \param name must live as long as the job.
+  /// Runs `body` as a handler: in a fiber, which may be the one that received the message, before this returns.
+  /// Handlers are taken up in the order of these calls. The message that caused it counts as done when `body` has
+  /// returned. \param name must live as long as the job.
   void run_handler(unique_function<void()> body, int source, const wire_header& header, const std::string& name);
   /// The same for `body(*this, source, header, message)`.
-  void run_handler(handler_entry body, int source, const wire_header& header, byte_buffer message,
+  void run_handler(handler_entry body, int source, const wire_header& header, payload& message,
                    const std::string& name);
+  /// Will `run_handler` run the handler of this message at once? Else the message should not keep the transport's
+  /// memory.
+  bool starts_at_once(const wire_header& header) const noexcept;
   /// A message for which no handler will run is done.
   void refused(int source, const wire_header& header, const std::string& name) noexcept;
   /// For handlers that ran without a fiber: their message is done.
@@ -121,7 +148,8 @@ public:
   int end(const std::function<void()>& last = {});
 
   // event_source, called by worker 0
-  bool poll() override;
+  polled poll() override;
+  void in_fiber() override;
   void wait(std::chrono::microseconds at_most) override;
   void wake() noexcept override;
 
@@ -129,9 +157,14 @@ public:
   struct reporting;         // what reports say of a rank
 
 private:
-  void deliver(int source, byte_buffer message);
+  [[noreturn]] void no_such_rank(int destination) const;
+  int worker_here() const noexcept;
+  void send_out(int destination, std::span<std::byte> head, byte_buffer& body, std::size_t bytes, posting how);
+  bool receive();
+  void deliver();
   void start_handler();
-  std::unique_ptr<pending_reply> take_pending(std::uint64_t reply, int source);
+  void tell_if_idle() noexcept;
+  void tell_idle() noexcept;
   std::string compare_programs();
   int guarded_main(const std::function<int()>& main);
   void destroy_locals();
@@ -139,8 +172,8 @@ private:
   void begin_stats();
   void show_stats();
   // What is recorded, if anything is (tracing.cpp).
-  void trace_send(int to, wire_header h, byte_buffer& message) noexcept;
-  void trace_run(const handler_record& handler, int source, const wire_header& h, byte_buffer message);
+  void trace_send(int to, std::span<std::byte> head, std::size_t bytes) noexcept;
+  void trace_run(const handler_record& handler, int source, const wire_header& h, payload& message);
   error disagreement(std::uint64_t sequence, const std::string& mine, int other, const std::string& theirs) const;
 
   std::shared_ptr<const options> opts_;
@@ -148,49 +181,65 @@ private:
   const bool recorded_; // in a trace
   std::unique_ptr<transport> wire_;
   int rank_, size_;
+  const std::size_t head_limit_;
+  const std::span<const handler_record* const> handlers_;
   std::unique_ptr<scheduler> scheduler_;
-  transport::sink sink_;
+  static std::uint32_t batch_handler();
+  memory_pool memory_;
+  outbox outbox_;
   int code_ = 0;
 
-  std::mutex pending_lock_;
-  std::uint64_t next_reply_ = 1;
-  struct pending_call {
-    std::unique_ptr<pending_reply> who;
-    int to;
-    std::int64_t since;
-  };
-  std::unordered_map<std::uint64_t, pending_call> pending_;
+  detail::pending_calls calls_;
 
-  // Counted messages sent by, and handled on, this rank. `done_` follows the handler's own sends, so that a sum of both
-  // over all ranks that is equal twice in a row means that nothing is under way (Mattern 1987, four-counter method).
-  std::atomic<std::uint64_t> sent_{0}, done_{0};
-  // For people: the other messages, and bytes of all.
-  std::atomic<std::uint64_t> uncounted_{0}, sent_bytes_{0}, received_bytes_{0};
+  // A sum of messages sent and done over all ranks that is equal twice in a row means that nothing is under way
+  // (Mattern 1987, four-counter method).
+  tally tally_;
   bool stats_ = false;                     // rank 0 wants the table
   double stats_cpu_ = 0, stats_since_ = 0; // seconds, when main began
-  std::atomic<std::int64_t> active_{0};    // arrived, not yet done
   // Not a tern::mutex: the polling context, which must not wait for a fiber, tells of the end of work too.
   tern::detail::spin_lock idle_guard_;
   tern::detail::waiter_list idle_list_;
   std::atomic<int> idle_waiters_{0};
   std::atomic<bool> closed_{false};
 
-  // Handlers that have a fiber and have not been taken up. A scheduler may enter fibers in any order; so whichever
-  // fiber comes first takes the oldest handler.
+  // What has arrived and is to be dealt with next; the owner's.
+  arrival next_;
+  wire_header next_header_;
+  const handler_record* next_handler_ = nullptr; // null: what has arrived is no message
+  bool has_next_ = false;
+  batch_reader* batch_ = nullptr; // that is being taken apart
+  bool poll_apart_ = false, single_worker_ = false;
+  bool light_barrier_ = false; // of the scheduler's, for all threads: it costs those nothing that do not wait
+  tern::detail::scheduler_core* core_ = nullptr;
+  bool may_run_here_ = false; // the handler of the message that is being delivered
+
+  // Handlers that have a fiber of their own and have not been taken up. A scheduler may enter fibers in any order; so
+  // whichever fiber comes first takes the oldest handler.
   struct starting {
     handler_entry entry; // with source and message; null: body
     int source;
     wire_header header;
     const std::string* name;
-    byte_buffer message;
+    payload message;
     unique_function<void()> body;
   };
-  void start(starting next);
-  static void trace_start(const starting& one) noexcept;
+  void start_later(starting next);
+  template <class F> void run_now(const wire_header& header, int source, const std::string& name, F&& body);
+  static void trace_start(const wire_header& header, int source, const std::string& name) noexcept;
   tern::detail::spin_lock start_lock_;
   std::vector<starting> to_start_; // from `started_` on
   std::size_t started_ = 0;
-  std::uint64_t handlers_ = 0; // that were put there
+  std::atomic<std::size_t> queued_{0}; // and are there still; changes under the lock
+  std::atomic<std::size_t> queued_bytes_{0};
+  bool crowded(std::size_t part) const noexcept;
+  std::atomic<bool> held_{false}; // nothing is received until there are fewer
+
+  // How long each handler takes, in ticks: what is quick runs where messages arrive, if this rank has several workers.
+  // Anybody may write a new guess.
+  std::vector<std::atomic<std::uint32_t>> paces_;
+  std::int64_t quick_ = 0; // ticks
+  std::int64_t slice_ = 0; // for handlers one after the other, ticks
+  unsigned since_measured_ = 0;
 
   struct collective_message {
     byte_buffer payload;

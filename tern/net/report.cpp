@@ -81,7 +81,7 @@ struct node::reporting {
   static tern::detail::scheduler_core& core(node& n) { return n.scheduler_->inside(); }
 
   static std::uint64_t progress(node& n) noexcept {
-    return n.sent_log_.count() + n.received_log_.count() + n.done_.load(std::memory_order_relaxed) + core(n).entered();
+    return n.sent_log_.count() + n.received_log_.count() + n.tally_.sum(tally::done) + core(n).entered();
   }
 
   static std::string lines(node& n, const message_log& log, const char* title, const char* direction) {
@@ -95,24 +95,28 @@ struct node::reporting {
   }
 
   static std::string calls(node& n) {
-    const auto hold = try_for_a_while(n.pending_lock_);
-    if (!hold) return "  (calls without answer: somebody holds the lock on their list)\n";
-    if (n.pending_.empty()) return {};
-    std::map<std::uint64_t, const pending_call*> in_order;
-    for (const auto& [number, call] : n.pending_) in_order.emplace(number, &call);
-    std::string text = "  " + counted(in_order.size(), "call", "calls") + " without answer:\n";
+    std::vector<detail::pending_calls::entry> all;
+    {
+      const auto hold = try_for_a_while(n.calls_.guard());
+      if (!hold) return "  (calls without answer: somebody holds the lock on their list)\n";
+      all = n.calls_.list();
+    }
+    std::string text;
+    if (const std::uint64_t late = n.calls_.late())
+      text = "  " + counted(late, "answer", "answers") + " came after the caller had given up\n";
+    if (all.empty()) return text;
+    text += "  " + counted(all.size(), "call", "calls") + " without answer:\n";
     const auto sent = n.sent_log_.latest();
     std::size_t told = 0;
-    for (const auto& [number, call] : in_order) {
+    for (const auto& call : all) {
       if (++told > listed) break;
-      const auto message = std::find_if(sent.begin(), sent.end(), [which = number, to = call->to](const auto& l) {
-        return l.reply == which && l.peer == to;
-      });
-      text += "    of rank " + std::to_string(call->to) +
+      const auto message = std::find_if(sent.begin(), sent.end(),
+                                        [&](const auto& l) { return l.reply == call.number && l.peer == call.from; });
+      text += "    of rank " + std::to_string(call.from) +
               (message != sent.end() ? ", " + handler_name(message->handler) : std::string()) + ", since " +
-              seconds(core(n).seconds_since(call->since)) + "\n";
+              seconds(core(n).seconds_since(call.since)) + (call.given_up ? ", given up" : "") + "\n";
     }
-    return text + and_more(in_order.size());
+    return text + and_more(all.size());
   }
 
   static std::string handlers(node& n) {
@@ -164,12 +168,11 @@ struct node::reporting {
   }
 
   static std::string describe(node& n, tern::detail::picture_limits& limits) {
-    const auto active = n.active_.load(std::memory_order_relaxed);
+    const auto active = n.tally_.active();
     std::string text = "rank " + std::to_string(n.rank_) + ": about " + std::to_string(n.sent_log_.count()) +
                        " messages sent and " + std::to_string(n.received_log_.count()) +
-                       " received; of those that count for the end " +
-                       std::to_string(n.sent_.load(std::memory_order_relaxed)) + " sent, " +
-                       std::to_string(n.done_.load(std::memory_order_relaxed)) + " handled\n";
+                       " received; of those that count for the end " + std::to_string(n.tally_.sum(tally::sent)) +
+                       " sent, " + std::to_string(n.tally_.sum(tally::done)) + " handled\n";
     if (active != 0) text += "  " + std::to_string(active) + " arrived and are not done\n";
     if (n.closed_.load(std::memory_order_relaxed)) text += "  the job is ending: nothing may be sent any more\n";
     text += collectives(n) + calls(n) + handlers(n);

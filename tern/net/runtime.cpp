@@ -40,6 +40,18 @@ const option<std::string> mpi_option{"mpi", "", "which MPI to use where the laun
                                      one_of({"", "openmpi", "mpich"})};
 const option<int> workers_option{"workers", 0, "worker threads of each rank; 0: as many as it has CPUs to itself",
                                  between<int>(0, 4096)};
+const option<std::string> progress_option{
+    "progress", "worker",
+    "who looks after messages: an idle worker, or a thread of its own, which costs a CPU's time but answers while all "
+    "workers are busy",
+    one_of({"worker", "thread"})};
+const option<std::string> unhandled_option{
+    "unhandled", "stop",
+    "what an exception does that leaves a handler for which nobody waits: end the "
+    "job, or only be reported",
+    one_of({"stop", "report"})};
+const option<bool> preallocate_option{"preallocate", true,
+                                      "keep receives and memory for small messages ready; without, for comparisons"};
 const option<std::string> bind_option{"bind", "none", "bind each worker to", one_of({"none", "core", "numa"})};
 const option<int> stack_option{"stack-kib", 256, "stack of each fiber, KiB", between<int>(16, 1 << 20)};
 const option<int> spin_option{"spin-us", -1,
@@ -142,7 +154,7 @@ int start(const options& opts, int& argc, char** argv, const std::function<int()
   // MPI was told how many threads there will be before it could tell how many ranks share the host: keep to that.
   options decided = opts;
   decided.set(workers_option, workers);
-  auto wire = make_mpi(mpi, &argc, &argv, workers > 1);
+  auto wire = make_mpi(mpi, &argc, &argv, workers > 1 || opts[progress_option] == "thread", opts[preallocate_option]);
   const report_session reports(decided); // after MPI's own signal handlers, which then do what they do without us
   std::optional<trace_session> trace;
   try {
@@ -195,6 +207,16 @@ int refuse(int& argc, char** argv, const char* why) {
 
 } // namespace
 
+const option<std::string> aggregate_option{"aggregate", "auto",
+                                           "whether small messages for one rank travel together: all of them, which "
+                                           "delays each a little; those that must wait "
+                                           "for room anyway; or none",
+                                           one_of({"off", "auto", "on"})};
+aggregation aggregation_of(const options& opts) {
+  const std::string& word = opts[aggregate_option];
+  return word == "on" ? aggregation::on : word == "off" ? aggregation::off : aggregation::automatic;
+}
+bool stops_at_unhandled(const options& opts) { return opts[unhandled_option] == "stop"; }
 std::size_t stack_bytes(const options& opts) { return static_cast<std::size_t>(opts[stack_option]) * 1024; }
 
 job_settings resolve(const options& opts, int host_rank, int host_size) {
@@ -202,6 +224,7 @@ job_settings resolve(const options& opts, int host_rank, int host_size) {
   s.quota = cgroup_quota();
   s.workers = opts[workers_option] > 0 ? opts[workers_option] : usable_here(host_size);
   s.stack_bytes = stack_bytes(opts);
+  s.poll_apart = opts[progress_option] == "thread";
   const bool crowded = s.workers * host_size > usable_cpus();
   s.spin = std::chrono::microseconds(opts[spin_option] >= 0 ? opts[spin_option] : crowded ? 0 : 20);
   const binding kind = binding_from(opts[bind_option]);

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <limits>
@@ -25,59 +26,74 @@
 namespace tern::sim::detail {
 namespace {
 
-constexpr std::uint64_t noted_send = 32, noted_arrival = 33, noted_fault = 34;
+constexpr std::uint64_t noted_send = 32, noted_arrival = 33, noted_fault = 34, noted_room = 35;
 constexpr std::size_t parcels_at_once = 256;
+constexpr std::uint32_t urgent_room = 4; // messages that may come on top of a channel's room
 constexpr std::int64_t countable = std::numeric_limits<std::int64_t>::max() / 1000; // ns that the network knows, in ps
 
 std::int64_t to_ns(double seconds) { return std::llround(std::min(seconds, 9e9) * 1e9); }
 
-/// When the last message of each channel of one sender arrives: a small hash table without deletion.
+/// What one sender knows of each of its channels: a small hash table without deletion.
 class channel_ends {
 public:
-  /// \return the latest moment that was given for `to`; 0 if none.
-  std::int64_t& operator[](std::uint32_t to) {
+  struct channel {
+    std::uint32_t to = none;
+    std::uint32_t unread : 31 = 0; // messages that have not been received; counted if there is not room for any number
+    std::uint32_t refused : 1 = 0; // one since the sender was last told of room
+    std::int64_t last = 0;         // when the last message arrives
+  };
+  /// Until the next call.
+  channel& operator[](std::uint32_t to) {
     if (slots_.empty() || 4 * (used_ + 1) > 3 * slots_.size()) grow();
-    slot& s = find(to);
+    channel& s = find(to);
     if (s.to == none) {
       s.to = to;
       ++used_;
     }
-    return s.last;
+    return s;
   }
 
 private:
   static constexpr std::uint32_t none = ~std::uint32_t{0};
-  struct slot {
-    std::uint32_t to = none;
-    std::int64_t last = 0;
-  };
-  slot& find(std::uint32_t to) noexcept {
+  channel& find(std::uint32_t to) noexcept {
     const std::size_t mask = slots_.size() - 1;
     std::size_t i = (to * 2654435769u >> 7) & mask; // Knuth 6.4
     while (slots_[i].to != none && slots_[i].to != to) i = (i + 1) & mask;
     return slots_[i];
   }
   void grow() {
-    std::vector<slot> old(std::max<std::size_t>(8, 2 * slots_.size()));
+    std::vector<channel> old(std::max<std::size_t>(8, 2 * slots_.size()));
     old.swap(slots_);
-    for (const slot& s : old)
+    for (const channel& s : old)
       if (s.to != none) find(s.to) = s;
   }
-  std::vector<slot> slots_;
+  std::vector<channel> slots_;
   std::size_t used_ = 0;
 };
 
 } // namespace
 
-/// A message on its way.
-struct sim_job::parcel final : event {
+/// A message on its way; then the memory of its head, until the receiver needs that no more.
+struct sim_job::parcel final : event, byte_lender {
   void happen() noexcept override;
+  void take_back(std::byte*) noexcept override { job->give(this); }
+  std::size_t bytes() const noexcept { return head_size + far_head.size() + body.size(); }
   sim_job* job = nullptr;
   int from = 0, to = 0;
-  std::int16_t early = 0; // ps before the ns at which it happens
-  bool has_card = false;  // the receiver's; or it needs none
-  byte_buffer message;
+  std::int16_t early = 0;      // ps before the ns at which it happens
+  bool has_card = false;       // the receiver's; or it needs none
+  std::uint32_t head_size = 0; // of a head that is in `near_head`
+  byte_buffer far_head, body;  // the head is in one of two places
   parcel* next = nullptr;
+  alignas(16) std::byte near_head[112];
+};
+
+/// Lets a sender know that a channel which refused a message has room.
+struct sim_job::room_notice final : event {
+  void happen() noexcept override;
+  sim_job* job = nullptr;
+  int rank = 0;
+  bool planned = false;
 };
 
 /// One rank's end.
@@ -85,7 +101,7 @@ class sim_job::port final : public net::transport {
 public:
   port(sim_job& job, int rank) : job_(job), rank_(rank) {}
   ~port() override {
-    while (parcel* p = pop()) give(p);
+    while (parcel* p = pop()) job_.give(p);
     job_.ports_[static_cast<std::size_t>(rank_)] = nullptr;
   }
 
@@ -100,23 +116,34 @@ public:
     return "simulated, seed " + std::to_string(job_.world_.seed) + ", " + job_.world_.network.topology;
   }
 
-  void send(int destination, byte_buffer message) override {
+  std::size_t head_limit() const noexcept override { return most_head; }
+  bool any_thread_sends() const noexcept override { return true; } // all are this one
+
+  bool send(int destination, std::span<const std::byte> head, byte_buffer& body, bool urgent) override {
     if (destination < 0 || destination >= size())
       throw error(errc::invalid_argument, "there is no rank " + std::to_string(destination),
                   "ranks are 0 to " + std::to_string(size() - 1));
-    job_.send(*this, destination, std::move(message));
+    if (head.size() > most_head)
+      throw error(errc::invalid_argument, "a head of " + std::to_string(head.size()) + " bytes is too large",
+                  "heads have up to " + std::to_string(most_head) + " bytes; send the rest as the body");
+    return job_.send(*this, destination, head, body, urgent);
   }
-  std::size_t poll(const sink& receive) override {
-    std::size_t n = 0;
-    while (parcel* p = pop()) {
-      job_.engine_.charge(job_.overhead_);
-      byte_buffer message = std::move(p->message);
-      const int from = p->from;
-      give(p);
-      receive(from, std::move(message));
-      ++n;
+  bool receive(net::arrival& into) override {
+    into.head = {};
+    into.body = {};
+    parcel* const p = pop();
+    if (!p) return false;
+    job_.engine_.charge(job_.overhead_);
+    into.source = p->from;
+    into.body = std::move(p->body);
+    if (p->head_size > 0) {
+      into.head = byte_buffer::borrow(p->near_head, p->head_size, *p); // comes back by itself
+    } else {
+      into.head = std::move(p->far_head);
+      job_.give(p);
     }
-    return n;
+    job_.received(into.source, rank_);
+    return true;
   }
   // The engine sleeps for nobody.
   void wait(std::chrono::microseconds) override {}
@@ -149,11 +176,7 @@ private:
     --expected;
     return p;
   }
-  void give(parcel* p) noexcept {
-    p->message = {};
-    p->next = job_.free_;
-    job_.free_ = p;
-  }
+  static constexpr std::size_t most_head = 8192;
   sim_job& job_;
   const int rank_;
   parcel *first_ = nullptr, *last_ = nullptr; // what has arrived
@@ -191,14 +214,12 @@ void sim_job::parcel::happen() noexcept {
   port* const p = job->ports_[static_cast<std::size_t>(to)];
   if (p->crashed) {
     --p->expected;
-    message = {};
-    next = job->free_;
-    job->free_ = this;
-    return;
+    job->give(this);
+    return; // it never will be received: its room is lost too
   }
   if (const std::int64_t now = job->engine_.now(); !has_card && now < countable) {
     has_card = true;
-    std::int64_t done = (job->network_->receive(from, to, message.size(), now * 1000 - early) + 999) / 1000;
+    std::int64_t done = (job->network_->receive(from, to, bytes(), now * 1000 - early) + 999) / 1000;
     // In order, though those of one moment happen in any.
     if (const int host = job->world_.network.host; done <= p->served && from / host != to / host) done = p->served + 1;
     if (done > now) {
@@ -211,11 +232,18 @@ void sim_job::parcel::happen() noexcept {
   p->push(this);
 }
 
+void sim_job::room_notice::happen() noexcept {
+  planned = false;
+  job->engine_.note(noted_room, static_cast<std::uint64_t>(rank), 0);
+  if (port* const p = job->ports_[static_cast<std::size_t>(rank)]; p && p->core)
+    job->engine_.ring(*p->core, job->engine_.now());
+}
+
 sim_job::sim_job(const world& w, simulation& s)
     : world_(w), simulation_(s), engine_(s.inside()), network_(make_network(w)),
       ports_(static_cast<std::size_t>(w.ranks)), overhead_(to_ns(w.network.overhead)),
       jitter_(to_ns(w.network.latency * w.network.jitter)), delay_(to_ns(w.faults.delay)),
-      reorder_(to_ns(w.faults.reorder)) {
+      reorder_(to_ns(w.faults.reorder)), latency_(to_ns(w.network.latency)), room_(static_cast<std::uint32_t>(w.room)) {
   // Ranks of one host are nearer than others. No more than a microsecond: faults and messages that are under way
   // wait for it.
   engine_.look_ahead(std::min<std::int64_t>(1000, to_ns(w.network.latency) / (w.network.host > 1 ? 4 : 1)));
@@ -251,8 +279,34 @@ sim_job::parcel* sim_job::take_parcel() {
   return std::exchange(free_, free_->next);
 }
 
-void sim_job::send(port& from, int to, byte_buffer message) {
-  const std::size_t size = message.size();
+void sim_job::give(parcel* p) noexcept {
+  p->head_size = 0;
+  p->far_head = {};
+  p->body = {};
+  p->next = free_;
+  free_ = p;
+}
+
+bool sim_job::send(port& from, int to, std::span<const std::byte> head, byte_buffer& body, bool urgent) {
+  channel_ends::channel& channel = from.ends[static_cast<std::uint32_t>(to)];
+  if (room_ > 0 && channel.unread >= room_ + (urgent ? urgent_room : 0)) {
+    channel.refused = 1;
+    return false;
+  }
+  parcel* const p = take_parcel();
+  if (head.size() <= sizeof p->near_head) {
+    if (!head.empty()) std::memcpy(p->near_head, head.data(), head.size());
+    p->head_size = static_cast<std::uint32_t>(head.size());
+  } else {
+    try {
+      p->far_head = byte_buffer::copy_of(head);
+    } catch (...) {
+      give(p);
+      throw;
+    }
+  }
+  p->body = std::move(body);
+  const std::size_t size = p->bytes();
   engine_.charge(overhead_);
   const std::int64_t now = engine_.now();
   std::int64_t at = now, early = 0; // to itself: no network
@@ -268,20 +322,39 @@ void sim_job::send(port& from, int to, byte_buffer message) {
       at += static_cast<std::int64_t>(engine_.random_below(static_cast<std::uint64_t>(delay_) + 1));
   }
   // In order, whatever chance says.
-  std::int64_t& last = from.ends[static_cast<std::uint32_t>(to)];
-  if (at <= last) at = last + 1, early = 0;
-  last = at;
-  parcel* p = take_parcel();
+  if (at <= channel.last) at = channel.last + 1, early = 0;
+  channel.last = at;
+  if (room_ > 0) ++channel.unread;
   p->from = from.rank_;
   p->to = to;
   p->early = static_cast<std::int16_t>(early);
   p->has_card = to == from.rank_;
-  p->message = std::move(message);
   ++messages_;
   bytes_ += size;
   ++ports_[static_cast<std::size_t>(to)]->expected;
   engine_.note(noted_send, static_cast<std::uint64_t>(from.rank_) << 32 | static_cast<std::uint64_t>(to), size);
   engine_.schedule(at, *p);
+  return true;
+}
+
+// Somebody has taken a message out of a channel. A sender that was refused hears of it one latency later.
+void sim_job::received(int from, int to) {
+  port* const sender = ports_[static_cast<std::size_t>(from)];
+  if (room_ == 0 || !sender) return;
+  channel_ends::channel& channel = sender->ends[static_cast<std::uint32_t>(to)];
+  --channel.unread;
+  if (!channel.refused) return;
+  channel.refused = 0;
+  if (notices_.empty()) notices_.resize(ports_.size());
+  auto& notice = notices_[static_cast<std::size_t>(from)];
+  if (!notice) {
+    notice = std::make_unique<room_notice>();
+    notice->job = this;
+    notice->rank = from;
+  }
+  // One that is on its way will do: the sender tries again everywhere.
+  if (std::exchange(notice->planned, true)) return;
+  engine_.schedule(engine_.now() + (from == to ? 0 : latency_), *notice);
 }
 
 void sim_job::tell(const std::string& what) {

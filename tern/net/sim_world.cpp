@@ -18,6 +18,7 @@ constexpr double longest = 1000; // of a duration; with the other limits no cloc
 constexpr double latest = 1e6;   // of a moment, and of a pause
 constexpr double most_bandwidth = 1e15;
 constexpr double most_factor = 1e6;
+constexpr int most_room = 1'000'000;
 constexpr std::int64_t most_links = 16'000'000; // half a gigabyte
 
 // ---- texts of numbers
@@ -139,6 +140,7 @@ constexpr word words[] = {
     {"hop", kind::time, 0, longest, nullptr, [](world& w) -> double& { return w.network.hop; }},
     {"host", kind::whole, 1, most_ranks, [](world& w) -> int& { return w.network.host; }},
     {"jitter", kind::number, 0, 100, nullptr, [](world& w) -> double& { return w.network.jitter; }},
+    {"room", kind::whole, 0, most_room, [](world& w) -> int& { return w.room; }},
     {"faults", kind::faults},
 };
 constexpr std::string_view fault_words[] = {"delay", "reorder", "slow", "pause", "crash"};

@@ -52,12 +52,13 @@ struct account {
 // processes only, pthread_getcpuclockid for pthread_t only; the kernel's number for it is as here (CPUCLOCK_SCHED).
 double cpu_seconds(scheduler& s) {
   double sum = 0;
-  for (const auto& w : s.inside().workers) {
-    const int thread = w->thread;
+  const auto add = [&](int thread) {
     std::timespec used{};
     if (thread > 0 && ::clock_gettime(static_cast<clockid_t>(~static_cast<unsigned>(thread) << 3 | 6), &used) == 0)
       sum += static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
-  }
+  };
+  for (const auto& w : s.inside().workers) add(w->thread);
+  add(s.inside().poller_thread.load(std::memory_order_relaxed));
   return sum;
 }
 
@@ -187,11 +188,11 @@ void node::show_stats() {
   mine.seconds = world_ ? world_->seconds() : steady_seconds() - stats_since_;
   const auto number = [](std::uint64_t n) { return static_cast<double>(n); };
   const scheduler_counters counts = scheduler_->counters();
-  mine.values = {number(sent_.load(std::memory_order_relaxed) + uncounted_.load(std::memory_order_relaxed)),
-                 number(sent_bytes_.load(std::memory_order_relaxed)) / mib,
+  mine.values = {number(tally_.sum(tally::sent) + tally_.sum(tally::uncounted)),
+                 number(tally_.sum(tally::sent_bytes)) / mib,
                  number(received_log_.count()),
-                 number(received_bytes_.load(std::memory_order_relaxed)) / mib,
-                 number(handlers_),
+                 number(tally_.sum(tally::received_bytes)) / mib,
+                 number(tally_.sum(tally::handlers)),
                  number(counts.fibers),
                  number(counts.steals),
                  number(counts.parks),

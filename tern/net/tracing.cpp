@@ -78,8 +78,8 @@ std::string clock_domain() {
 
 struct clock_tag {};
 const handler_record clock_record{typeid(clock_tag), "tern clock", __FILE__,
-                                  [](node& here, int source, const wire_header& h, byte_buffer) {
-                                    here.reply_value(source, h.reply, pack(wire_header{}, trace::clock_ns()));
+                                  [](node& here, int source, const wire_header& h, payload&) {
+                                    detail::post_answer(here, source, h.reply, trace::clock_ns());
                                     here.message_done(h);
                                   },
                                   true};
@@ -89,8 +89,8 @@ void compare_with_first(node& here, trace::recorder& recorder) {
   std::int64_t shortest = 0, at = 0, add = 0;
   for (int i = 0; i < 12; ++i) {
     const std::int64_t before = trace::clock_ns();
-    const std::int64_t there = detail::post_call<std::int64_t>(here, 0, [](std::uint64_t number) {
-                                 return pack(wire_header{clock_record.id(), 0, number});
+    const std::int64_t there = detail::post_call<std::int64_t>(here, 0, [&](std::uint64_t number) {
+                                 detail::post_packed(here, 0, {clock_record.id(), 0, number}, {.urgent = true});
                                }).get();
     const std::int64_t took = trace::clock_ns() - before;
     if (i > 0 && took >= shortest) continue;
@@ -199,19 +199,21 @@ void merge_at_once() noexcept {
 
 // What ranks record ---------------------------------------------------------------------------------------------------
 
-void node::trace_send(int to, wire_header h, byte_buffer& message) noexcept {
-  if (!trace::on() || message.size() < sizeof h) return;
+void node::trace_send(int to, std::span<std::byte> head, std::size_t bytes) noexcept {
+  wire_header h;
+  if (!trace::on() || head.size() < sizeof h) return;
+  std::memcpy(&h, head.data(), sizeof h);
   const std::uint64_t number = traced_.fetch_add(1, std::memory_order_relaxed);
   h.flags |= flag_traced | static_cast<std::uint32_t>(number) << traced_shift;
-  std::memcpy(message.data(), &h, sizeof h);
-  trace::detail::sends(to, number, message.size(), trace::detail::name_number(handler_table::at(h.handler).name()));
+  std::memcpy(head.data(), &h, sizeof h);
+  trace::detail::sends(to, number, bytes, trace::detail::name_number(handler_table::at(h.handler).name()));
 }
 
-void node::trace_run(const handler_record& handler, int source, const wire_header& h, byte_buffer message) {
+void node::trace_run(const handler_record& handler, int source, const wire_header& h, payload& message) {
   const bool told = trace::on() && handler.internal();
   if (trace::on()) trace::detail::arrives(source, h.flags >> traced_shift);
   if (told) trace::detail::handler_begins(source, h.flags >> traced_shift, trace::detail::name_number(handler.name()));
-  handler.entry()(*this, source, h, std::move(message));
+  handler.entry()(*this, source, h, message);
   if (told) trace::detail::handler_ends();
 }
 
@@ -223,9 +225,9 @@ void node::refused(int source, const wire_header& header, const std::string& nam
   message_done(header);
 }
 
-void node::trace_start(const starting& one) noexcept {
+void node::trace_start(const wire_header& header, int source, const std::string& name) noexcept {
   if (trace::on())
-    trace::detail::handler_begins(one.source, one.header.flags >> traced_shift, trace::detail::name_number(*one.name));
+    trace::detail::handler_begins(source, header.flags >> traced_shift, trace::detail::name_number(name));
 }
 
 } // namespace tern::net

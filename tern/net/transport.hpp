@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// How ranks reach each other. A transport moves whole messages between the ranks of a job; everything above it
-/// (handlers, counting, collectives) is the same whatever the transport. It is chosen when the program starts, never
-/// when it is built.
+/// How ranks reach each other. A transport moves messages between the ranks of a job; everything above it (handlers,
+/// counting, what waits for room, collectives) is the same whatever the transport. It is chosen when the program
+/// starts, never when it is built.
 
 #include <chrono>
 #include <cstddef>
-#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,16 +20,23 @@ class options;
 
 namespace tern::net {
 
-/// One rank's end of the network.
+/// A message that has arrived.
+struct arrival {
+  int source = -1;
+  byte_buffer head; ///< perhaps the transport's own memory, lent: it is given back when the buffer is destroyed
+  byte_buffer body; ///< empty if there was none
+};
+
+/// One rank's end of the network. It moves messages of two parts: a *head*, small and copied, and a *body* of any size
+/// or none, whose memory is handed over and not copied by the sender.
 ///
-/// Threads: one thread of the rank, the *owner*, calls `poll`, `wait`, `finish`; any thread may call `send` and `wake`.
-/// Order: messages between one pair of ranks are delivered in the order of their `send` calls (calls from different
-/// threads are ordered as the caller orders them).
+/// Threads: one thread of the rank, the *owner*, calls `receive`, `wait`, `finish`, and `send` unless
+/// `any_thread_sends`; any thread may call `wake` and destroy what `receive` gave. Nothing here blocks but `wait` and
+/// `finish`. Order: messages between one pair of ranks arrive, whole, in the order of the calls of `send` that took
+/// them. Room: a receiver has room for so many messages of each sender that it has not received; a message that finds
+/// none is refused, and the caller tries again later. So a fast sender cannot exhaust a slow receiver's memory.
 class transport {
 public:
-  /// Receives a message; runs on the owner, must not block.
-  using sink = std::function<void(int source, byte_buffer message)>;
-
   virtual ~transport() = default;
   virtual int rank() const noexcept = 0;
   virtual int size() const noexcept = 0;
@@ -38,14 +45,26 @@ public:
   virtual int host_size() const noexcept = 0;
   /// For the start-up line and `tern info`: "inproc", "mpi (Open MPI 4.1.4, funneled)", ….
   virtual std::string describe() const = 0;
+  /// The most bytes of a head; at least 96, the same on all ranks of a job.
+  virtual std::size_t head_limit() const noexcept = 0;
+  /// Whether `send` may be called by any thread, by several at once.
+  virtual bool any_thread_sends() const noexcept = 0;
 
-  /// Takes the message and returns at once; a rank may send to itself.
-  /// \throws error(invalid_argument) for a destination that is no rank, error(transport) if the network fails.
-  virtual void send(int destination, byte_buffer message) = 0;
-  /// Makes progress and hands what has arrived to `receive`. \return how many events there were; 0 means idle.
-  virtual std::size_t poll(const sink& receive) = 0;
-  /// Sleeps until something may have arrived, `wake` is called, or the time is over. Returns at once if `wake` was
-  /// called since the last `wait` returned, so that a wake-up between "nothing to do" and `wait` is not lost.
+  /// Sends a message: `head` is copied before this returns; `body` is taken over and left empty. A rank may send to
+  /// itself.
+  /// \param urgent may use the room that is kept for such messages, of which there are few: the runtime's own, which
+  /// must get through while others wait for room.
+  /// \return false if there is no room: nothing was sent or taken. Later calls of `receive` by the owner may make room,
+  /// and a `wait` ends when there is some again.
+  /// \throws error(invalid_argument) for a destination that is no rank or a head above `head_limit`, error(transport)
+  /// if the network fails.
+  virtual bool send(int destination, std::span<const std::byte> head, byte_buffer& body, bool urgent = false) = 0;
+  /// Makes progress, and gives the next message that has arrived whole. \return false if there is none.
+  /// \throws error(transport), error(out_of_memory).
+  virtual bool receive(arrival& into) = 0;
+  /// Sleeps until something may have arrived or may have room, `wake` is called, or the time is over. Returns at once
+  /// if `wake` was called since the last `wait` returned, so that a wake-up between "nothing to do" and `wait` is not
+  /// lost.
   virtual void wait(std::chrono::microseconds at_most) = 0;
   /// Ends a present or the next `wait`. Any thread.
   virtual void wake() noexcept = 0;
@@ -61,8 +80,10 @@ std::vector<std::unique_ptr<transport>> make_inproc(int ranks);
 
 /// This process' end of an MPI job, through the plug-in named by `implementation` ("openmpi" or "mpich").
 /// \param multithreaded the rank will have more than one thread.
+/// \param preallocate false: nothing is kept ready for messages to come; to show what that is good for.
 /// \throws error(not_found) naming the folders searched, error(transport) with the library's own words.
-std::unique_ptr<transport> make_mpi(const std::string& implementation, int* argc, char*** argv, bool multithreaded);
+std::unique_ptr<transport> make_mpi(const std::string& implementation, int* argc, char*** argv, bool multithreaded,
+                                    bool preallocate = true);
 
 /// Which MPI this process belongs to: "openmpi", "mpich", or "" for none. Looks, in this order, at an MPI that the
 /// application has loaded, at `preferred` (an option; "" for no preference), and at what launchers leave in the

@@ -8,8 +8,8 @@
  * A plug-in links its own network library (an MPI) and nothing of Tern; the core opens it with dlopen when the program
  * starts, so that neither the core nor the application links any MPI and one binary runs with none or with either.
  *
- * Threads. Every function but `wake` is called by one thread only, the *owner*: the one that called `init`.
- * Every int-returning function returns 0 for success; otherwise it writes one line for the user into `error`.
+ * Threads. Every function but `wake` and `give_back` is called by one thread only, the *owner*: the one that called
+ * `init`.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -18,49 +18,68 @@
 extern "C" {
 #endif
 
-enum { TERN_TRANSPORT_ABI = 1 };
+enum { TERN_TRANSPORT_ABI = 2 };
 
 struct tern_transport_info {
   int rank, size;           /* of this process in the job */
   int host_rank, host_size; /* among the job's processes on the same host */
+  size_t head_limit;        /* the most bytes of a head */
   char library[256];        /* name and version of the network library, one line */
   char threads[32];         /* the thread level in force: "single", "funneled", … */
 };
 
-/** How a plug-in hands things to the core; `context` is passed back unchanged. Called only from within `poll`/`finish`.
- */
-struct tern_transport_sink {
-  void* context;
-  /** Memory for an arriving message of `size` bytes; null means out of memory. Owned by the core from `deliver` on. */
-  void* (*allocate)(void* context, size_t size);
-  /** A whole message from `source` is in `data`. Messages of one source are delivered in the order sent. */
-  void (*deliver)(void* context, int source, void* data, size_t size);
-  /** The send that was given `token` needs its memory no more. */
-  void (*sent)(void* context, void* token);
+/** What `init` is told. */
+struct tern_transport_settings {
+  int multithreaded; /* the rank has more threads than the owner (they never call the library) */
+  int preallocate;   /* 0: no receives posted in advance, no pooled memory: to show what they are good for */
+  size_t fragment;   /* bodies above this many bytes travel in pieces; 0: the plug-in's choice */
+  void* context;     /* handed to `land` */
+  /** Memory for the body of a message of which the head has arrived; null means out of memory. Called within `receive`;
+   *  must not call the plug-in. */
+  void* (*land)(void* context, int source, const void* head, size_t head_size, size_t body_size);
+};
+
+/** What `receive` gives. */
+enum { TERN_TRANSPORT_NOTHING = 0, TERN_TRANSPORT_MESSAGE = 1, TERN_TRANSPORT_SENT = 2 };
+struct tern_transport_arrival {
+  int source; /* of a message */
+  void* head; /* the plug-in's memory, until `give_back(slot)`; aligned to 16 bytes */
+  size_t head_size;
+  void* slot; /* for `give_back`; the same address as `head`, even of an empty one */
+  void* body; /* what `land` gave, filled; null if the message has none */
+  size_t body_size;
+  void* token; /* of a message that was sent: its body's memory is needed no more */
 };
 
 struct tern_transport_plugin {
   uint32_t abi;     /* TERN_TRANSPORT_ABI */
   const char* name; /* "openmpi", "mpich" */
-  /** Initialises the network library unless the application has. `multithreaded`: the rank has more threads than the
-   *  owner (they never call the library). `fragment`: messages above this many bytes travel in pieces. */
-  int (*init)(int* argc, char*** argv, int multithreaded, size_t fragment, struct tern_transport_info* info,
-              char* error, size_t error_size);
-  /** Starts sending; `data` stays valid and unchanged until `sent(token)`. Never blocks on the receiver.
-   *  `destination` is never the own rank. Rings the destination's doorbell if it sleeps on this host. */
-  int (*send)(int destination, const void* data, size_t size, void* token, char* error, size_t error_size);
-  /** Makes progress and delivers what has arrived, at most a bounded number of messages; `*events` counts deliveries
-   * and completed sends. Never blocks. */
-  int (*poll)(const struct tern_transport_sink* sink, size_t* events, char* error, size_t error_size);
-  /** The owner has nothing to do: sleep until a message may have arrived, `wake` was called, or the time is over.
-   * Returns at once if `wake` was called since the last `wait` returned. An idle process must not burn its core. */
+  /** Initialises the network library unless the application has. \return 0, or -1: see `last_error`. */
+  int (*init)(int* argc, char*** argv, const struct tern_transport_settings* settings,
+              struct tern_transport_info* info);
+  /** Why the last call that failed did: one line for the user. */
+  const char* (*last_error)(void);
+  /** Sends a message. `head` is copied before this returns; a `body` (null: none) stays valid and unchanged until
+   *  `receive` gives `token` back. Messages to one destination arrive in the order of these calls. Never blocks on the
+   *  receiver. `destination` is never the own rank. Rings the destination's doorbell if it sleeps on this host.
+   *  \return 1 if sent; 0 if the receiver has no room for it (`urgent` may use the room kept for that); -1 for an
+   * error. */
+  int (*send)(int destination, const void* head, size_t head_size, const void* body, size_t body_size, void* token,
+              int urgent);
+  /** Makes progress and gives one thing that has happened. Never blocks. \return a TERN_TRANSPORT_… or -1. */
+  int (*receive)(struct tern_transport_arrival* into);
+  /** The head's memory is needed no more. Any thread. */
+  void (*give_back)(void* slot);
+  /** The owner has nothing to do: sleep until a message may have arrived or may have room, `wake` was called, or the
+   *  time is over. Returns at once if `wake` was called since the last `wait` returned. An idle process must not burn
+   *  its core. */
   void (*wait)(int64_t at_most_microseconds);
   /** Ends a present or the next `wait` of this process. Any thread; async-signal-safe; cheap when the owner is awake.
    */
   void (*wake)(void);
   /** Collective. Completes all sends, meets all ranks, releases everything; finalises the library only if `init` did.
-   */
-  int (*finish)(const struct tern_transport_sink* sink, char* error, size_t error_size);
+   *  Calls of `receive` must have given all tokens back before, or their memory must outlive this call. */
+  int (*finish)(void);
   /** Ends all ranks of the job with this exit code. Does not return. Any thread that may call the library. */
   void (*abort)(int code);
 };

@@ -129,8 +129,9 @@ fiber_note note(const fiber& f, const scheduler_core& c, const roster& all) {
     n.state = fiber_state::runs;
     n.kind = n.text = "runs";
   } else if (f.waits.load(std::memory_order_acquire) == wait_kind::none) {
-    n.state = f.runner && !f.group ? fiber_state::idle : fiber_state::ready;
-    n.kind = n.text = f.runner && !f.group ? "has no tasklet to run" : "can run";
+    const bool idle = f.runner.load(std::memory_order_relaxed) && !f.group;
+    n.state = idle ? fiber_state::idle : fiber_state::ready;
+    n.kind = n.text = idle ? "has no tasklet to run" : "can run";
   } else {
     n.state = fiber_state::waits;
     n.kind = name_of(f.waits.load(std::memory_order_relaxed));
@@ -155,7 +156,7 @@ const char* name_of(wait_kind k) noexcept {
   static constexpr const char* names[] = {"nothing",   "mutex",     "shared_mutex", "condition_variable",
                                           "semaphore", "latch",     "barrier",      "once",
                                           "channel",   "future",    "join",         "group",
-                                          "sleep",     "predicate", "something"};
+                                          "sleep",     "predicate", "room",         "something"};
   return names[std::min<std::size_t>(static_cast<std::size_t>(k), std::size(names) - 1)];
 }
 
@@ -164,6 +165,10 @@ std::int64_t ticks() noexcept {
   return w && w->home->engine ? w->home->engine->now() : counter();
 }
 
+std::int64_t rough_ticks() noexcept {
+  const worker* const w = this_worker();
+  return w ? w->looked_around : ticks();
+}
 std::int64_t raw_ticks() noexcept { return counter(); }
 
 std::int64_t ticks_in(double seconds) noexcept {

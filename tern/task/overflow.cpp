@@ -17,8 +17,8 @@
 namespace tern::detail {
 namespace {
 
-constexpr std::size_t handler_stack_bytes = std::size_t{64} * 1024;
-struct sigaction before[2]; // what SIGSEGV and SIGBUS did
+[[maybe_unused]] constexpr std::size_t handler_stack_bytes = std::size_t{64} * 1024; // not under the address sanitizer
+struct sigaction before[2];                                                          // what SIGSEGV and SIGBUS did
 
 // In a signal handler: no allocation, no locks.
 void say_overflow(const fiber& f) noexcept {

@@ -39,7 +39,7 @@ scheduler_core::scheduler_core(scheduler::settings s)
     w->prepared_boxes.resize(workers.size());
     w->seen_turns.resize(workers.size());
     // An observer sees each switch; in a simulation chance decides.
-    w->polls = w->index == 0 && cfg.events;
+    w->polls = has_events(*w);
     w->full_budget = engine || cfg.observer ? 0 : steps_in_a_row;
     w->random = 2463534242u + 7919u * static_cast<unsigned>(w->index);
   }
@@ -58,7 +58,8 @@ scheduler_core::~scheduler_core() {
   if (engine) engine->give_up_all(); // what waits in one of its schedulers may wait for something in another
   give_up();
   for (auto* f = simulated; engine && f; f = simulated) { // the stacks are not ours
-    f->heap_closure = f->runner = false;
+    f->heap_closure = false;
+    f->runner.store(false, std::memory_order_relaxed);
     asan::forget(f->low, f->size);
     recycle(f);
   }
@@ -142,12 +143,15 @@ seed scheduler_core::sow(std::size_t bytes, std::size_t alignment, const fiber_o
     f->closure = top;
   }
   prepare(*f, top);
-  // Each worker counts by itself.
-  const auto strands = static_cast<std::uint64_t>(cfg.workers) + 1;
-  const std::uint64_t id = w ? w->serial++ * strands + static_cast<std::uint64_t>(w->index) + 1
-                             : serial_outside.fetch_add(1, std::memory_order_relaxed) * strands + strands;
-  f->id.store(id, std::memory_order_relaxed);
+  f->id.store(new_id(w), std::memory_order_relaxed);
   return {f, f->closure};
+}
+
+// Each worker counts by itself.
+std::uint64_t scheduler_core::new_id(worker* w) noexcept {
+  const auto strands = static_cast<std::uint64_t>(cfg.workers) + 1;
+  return w ? w->serial++ * strands + static_cast<std::uint64_t>(w->index) + 1
+           : serial_outside.fetch_add(1, std::memory_order_relaxed) * strands + strands;
 }
 
 // Runners that have nothing to do give theirs up when there is no memory.
@@ -168,7 +172,7 @@ fiber* scheduler_core::take_stack(worker* w, std::uint8_t stack_class) {
       asan::forget(idle->low, idle->size);
       tsan::destroy_fiber(idle->tsan_fiber); // its record of calls would be wrong
       idle->tsan_fiber = tsan::create_fiber();
-      idle->runner = false;
+      idle->runner.store(false, std::memory_order_relaxed);
       trace_forgets(*idle);
       recycle(idle);
     }
@@ -248,11 +252,11 @@ void scheduler_core::launch(fiber* f, fiber_body body) noexcept {
 }
 
 fiber* scheduler_core::new_runner() {
-  auto loop = [this] { run_tasklets(); };
-  const seed s = sow(sizeof loop, alignof(decltype(loop)), {.name = "tasklets"}, std::source_location::current());
+  auto loop = [this] { run_for_others(); };
+  const seed s = sow(sizeof loop, alignof(decltype(loop)), {.name = runner_name}, std::source_location::current());
   ::new (s.closure) decltype(loop)(loop);
   s.self->body = run_body<decltype(loop)>;
-  s.self->runner = true;
+  s.self->runner.store(true, std::memory_order_relaxed);
   s.self->joiner.store(fiber::detached, std::memory_order_relaxed);
   return s.self;
 }
@@ -409,7 +413,7 @@ std::size_t scheduler_core::run(unique_function<void()> main, const std::source_
     if (i < cfg.cpus.size() && !cfg.cpus[i].empty()) bind_this_thread(cfg.cpus[i]);
   };
   try {
-    for (int i = 1; i < cfg.workers; ++i)
+    for (int i = cfg.poll_apart ? 0 : 1; i < cfg.workers; ++i)
       threads.emplace_back([this, i, dress] {
         try {
           dress(i);
@@ -424,12 +428,12 @@ std::size_t scheduler_core::run(unique_function<void()> main, const std::source_
     const std::size_t begun_threads = threads.size();
     for (auto& t : threads) t.join();
     throw error(errc::system,
-                "only " + std::to_string(begun_threads + 1) + " of " + std::to_string(cfg.workers) +
-                    " workers could be started: " + e.what(),
+                "only " + std::to_string(begun_threads + (cfg.poll_apart ? 0 : 1)) + " of " +
+                    std::to_string(cfg.workers) + " workers could be started: " + e.what(),
                 "use fewer workers, or raise the limit on processes (ulimit -u)");
   }
   std::vector<int> unbound; // the calling thread is only lent: it gets its CPUs back
-  if (!cfg.cpus.empty() && !cfg.cpus[0].empty()) {
+  if (!cfg.poll_apart && !cfg.cpus.empty() && !cfg.cpus[0].empty()) {
     try {
       unbound = allowed_cpus();
       bind_this_thread(cfg.cpus[0]);
@@ -437,7 +441,10 @@ std::size_t scheduler_core::run(unique_function<void()> main, const std::source_
       log_warning(std::string("worker 0 runs unbound: ") + e.what());
     }
   }
-  work(*workers[0]);
+  if (cfg.poll_apart)
+    poll_apart();
+  else
+    work(*workers[0]);
   for (auto& t : threads) t.join();
   if (!unbound.empty()) bind_this_thread(unbound);
   return conclude();
@@ -462,7 +469,7 @@ std::size_t scheduler_core::report_stuck() {
   std::vector<std::string> names;
   each_fiber([&](const fiber& f) {
     if (f.joiner.load(std::memory_order_acquire) == fiber::done) return;
-    if (!f.runner)
+    if (!f.runner.load(std::memory_order_relaxed))
       names.push_back(f.name[0] ? std::string(f.name) : "(unnamed)");
     else if (f.group)
       names.push_back(std::string("tasklet of the group made at ") + f.group->made.file_name() + ":" +

@@ -43,11 +43,20 @@ enum class stack_guard : std::uint8_t {
 /// Something outside that has events and must be polled by worker 0, e.g. a network.
 class event_source {
 public:
+  enum class polled {
+    nothing,
+    something, ///< there was an event
+    in_fiber,  ///< there is one that wants to be dealt with in a fiber
+  };
   virtual ~event_source() = default;
-  /// Makes progress; may spawn fibers. Called by worker 0 only, outside any fiber; must not block. \return true if
-  /// there was an event.
-  virtual bool poll() = 0;
-  /// Worker 0 has nothing to do: sleep until `wake`, an event, or the time is over. A `wake` since the last `wait`
+  /// Makes progress; may spawn fibers. Called by worker 0 only, outside any fiber, or by the thread that polls apart;
+  /// must not block.
+  virtual polled poll() = 0;
+  /// Called after `poll` has said so, by worker 0, in a fiber that is kept for it: what is done here costs no fiber of
+  /// its own as long as it does not wait, and may wait: then worker 0 goes on polling without it. See detail::errand.
+  /// Perhaps not called, if there is no memory for a stack just now: then `poll` is called again.
+  virtual void in_fiber() {}
+  /// Whoever polls has nothing to do: sleep until `wake`, an event, or the time is over. A `wake` since the last `wait`
   /// returned makes it return at once.
   virtual void wait(std::chrono::microseconds at_most) = 0;
   /// Ends a present or the next `wait`. Any thread.
@@ -112,10 +121,13 @@ public:
     /// How long an idle worker looks for work before it sleeps; negative: 50 µs, or not at all if there are more
     /// workers than CPUs for them.
     std::chrono::microseconds spin{-1};
-    std::string name = "tern";              ///< threads are called "NAME wI"
-    std::vector<std::vector<int>> cpus;     ///< for each worker the CPUs it is bound to; empty: not bound
-    void* context = nullptr;                ///< what `context()` returns; the layers above hang their state here
-    event_source* events = nullptr;         ///< polled by worker 0; must outlive the scheduler
+    std::string name = "tern";          ///< threads are called "NAME wI"
+    std::vector<std::vector<int>> cpus; ///< for each worker the CPUs it is bound to; empty: not bound
+    void* context = nullptr;            ///< what `context()` returns; the layers above hang their state here
+    event_source* events = nullptr;     ///< polled by worker 0; must outlive the scheduler
+    /// The thread that calls `run` polls the events and does nothing else; every worker gets a thread of its own. So
+    /// events are dealt with while all workers are busy. Nothing is then done `in_fiber`. Not in a simulation.
+    bool poll_apart = false;
     work_source* source = nullptr;          ///< asked by workers without work; must outlive the scheduler
     scheduler_observer* observer = nullptr; ///< told what workers do; must outlive the scheduler
     /// Use membarrier(2) where the kernel has it. Without it spawning a tasklet costs a few nanoseconds more.
@@ -132,12 +144,12 @@ public:
   scheduler(const scheduler&) = delete;
   scheduler& operator=(const scheduler&) = delete;
 
-  /// Runs `main` as a fiber; the calling thread becomes worker 0. Returns when `main` has returned and no fiber can run
-  /// any more. Fibers that are still suspended then wait for something that cannot come: they are counted in the result
-  /// and named in the log, and their stacks are given up without unwinding. May be called once.
-  /// An exception out of `main` is rethrown here after the other fibers have ended. \throws error(deadlock) if fibers
-  /// wait for each other in a circle and so can never go on; it names them. error(deadlock) in a simulation too when
-  /// `main` waits and nothing can run.
+  /// Runs `main` as a fiber; the calling thread becomes worker 0, unless it polls apart. Returns when `main` has
+  /// returned and no fiber can run any more. Fibers that are still suspended then wait for something that cannot come:
+  /// they are counted in the result and named in the log, and their stacks are given up without unwinding. May be
+  /// called once. An exception out of `main` is rethrown here after the other fibers have ended. \throws
+  /// error(deadlock) if fibers wait for each other in a circle and so can never go on; it names them. error(deadlock)
+  /// in a simulation too when `main` waits and nothing can run.
   std::size_t run(unique_function<void()> main, std::source_location made = std::source_location::current());
 
   /// Adds a fiber that nobody joins. Any thread, also before `run`. It gets its stack when it begins, so thousands may

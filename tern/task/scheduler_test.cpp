@@ -2,18 +2,26 @@
 #include <tern/task/fiber.hpp>
 #include <tern/task/scheduler.hpp>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <cstdio>
 #include <mutex>
 #include <set>
 #include <stdexcept>
+#include <string>
 #include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <tern/base/error.hpp>
+#include <tern/task/detail/errand.hpp>
 #include <tern/task/future.hpp>
+#include <tern/task/semaphore.hpp>
 #include <tern/task/sync.hpp>
+
+using namespace std::chrono_literals;
 
 namespace tern {
 namespace {
@@ -214,12 +222,14 @@ TEST(scheduler, async_outside_says_what_to_do) {
 // A source as the network is one: events come from another thread and must not be lost while worker 0 sleeps.
 class ring : public event_source {
 public:
-  bool poll() override {
+  explicit ring(bool apart = false) : apart_(apart) {}
+  polled poll() override {
     std::lock_guard hold(lock_);
-    if (arrived_ == 0) return false;
+    EXPECT_EQ(scheduler::current() == nullptr, apart_);
+    if (arrived_ == 0) return polled::nothing;
     --arrived_;
-    scheduler::current()->spawn([this] { done.count_down(); });
-    return true;
+    feeds->spawn([this] { done.count_down(); });
+    return polled::something;
   }
   void wait(std::chrono::microseconds at_most) override {
     std::unique_lock hold(lock_);
@@ -237,8 +247,10 @@ public:
     bell_.notify_one();
   }
   latch done{2000};
+  scheduler* feeds = nullptr;
 
 private:
+  const bool apart_;
   std::mutex lock_;
   std::condition_variable bell_;
   bool woken_ = false;
@@ -246,19 +258,73 @@ private:
 };
 
 TEST_P(on_workers, a_source_wakes_and_feeds_the_workers) {
-  ring source;
+  for (const bool apart : {false, true}) {
+    ring source(apart);
+    auto cfg = with();
+    cfg.events = &source;
+    cfg.poll_apart = apart;
+    scheduler s(std::move(cfg));
+    source.feeds = &s;
+    std::thread outside([&] {
+      for (int i = 0; i < 2000; ++i) {
+        source.arrive();
+        if (i % 100 == 0) std::this_thread::yield();
+      }
+    });
+    s.run([&] { source.done.wait(); });
+    outside.join();
+  }
+}
+
+// Each errand is a fiber of its own to everybody, though one fiber does all that do not wait.
+class errands : public event_source {
+public:
+  polled poll() override {
+    if (begun == 300) return polled::nothing;
+    return polled::in_fiber;
+  }
+  void in_fiber() override {
+    ++stacks;
+    while (detail::errand::stays() && begun < 300) {
+      const int number = begun++;
+      detail::fiber_name name{};
+      std::snprintf(name.data(), name.size(), "errand %d", number);
+      const detail::errand one(name);
+      EXPECT_EQ(this_fiber::name(), "errand " + std::to_string(number));
+      EXPECT_TRUE(ids.insert(this_fiber::id()).second);
+      EXPECT_EQ(*mark, 0);
+      *mark = number + 1;
+      if (number % 10 == 3) {
+        gate.acquire();
+        EXPECT_EQ(*mark, number + 1);
+        EXPECT_EQ(this_fiber::name(), "errand " + std::to_string(number));
+      }
+      ended.fetch_add(1);
+    }
+  }
+  void wait(std::chrono::microseconds at_most) override { std::this_thread::sleep_for(std::min(at_most, 100us)); }
+  void wake() noexcept override {}
+
+  int begun = 0, stacks = 0; // worker 0's
+  std::set<std::uint64_t> ids;
+  std::atomic<int> ended{0};
+  fiber_local<int> mark{[] { return 0; }};
+  semaphore gate{0};
+};
+
+TEST_P(on_workers, errands_need_a_stack_each_only_if_they_wait) {
+  errands source;
   auto cfg = with();
   cfg.events = &source;
   scheduler s(std::move(cfg));
-  std::thread outside([&] {
-    for (int i = 0; i < 2000; ++i) {
-      source.arrive();
-      if (i % 100 == 0) std::this_thread::yield();
-    }
+  s.run([&] {
+    while (source.ended.load() < 270) this_fiber::yield();
+    source.gate.release(30);
+    while (source.ended.load() < 300) this_fiber::yield();
   });
-  s.run([&] { source.done.wait(); });
-  outside.join();
-  EXPECT_TRUE(source.done.try_wait());
+  EXPECT_EQ(source.begun, 300);
+  EXPECT_LE(source.stacks, 31 + 30);
+  EXPECT_GE(source.stacks, 30);
 }
 
 } // namespace

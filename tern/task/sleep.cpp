@@ -16,6 +16,10 @@
 #include <chrono>
 #include <mutex>
 
+#include <unistd.h>
+
+#include <tern/base/clock.hpp>
+
 namespace tern::detail {
 namespace {
 
@@ -41,17 +45,17 @@ void scheduler_core::wake_one() noexcept {
   const std::size_t n = workers.size();
   const std::size_t first = self && self->home == this ? static_cast<std::size_t>(self->index) + 1 : 0;
   for (std::size_t i = 0; i < n; ++i) // a neighbour
-    if (const std::size_t one = (first + i) % n; (one != 0 || !cfg.events) && wake(*workers[one])) {
+    if (const std::size_t one = (first + i) % n; !has_events(*workers[one]) && wake(*workers[one])) {
       if (self && self->home == this) event_counts::add(self->counts.wakes);
       return;
     }
-  if (cfg.events) wake(*workers[0]); // last of all: it has its events to look after
+  if (has_events(*workers[0])) wake(*workers[0]); // last of all: it has its events to look after
 }
 
 bool scheduler_core::wake(worker& w) noexcept {
   if (!w.sleep.rouse()) return false;
   searching.fetch_add(1, std::memory_order_seq_cst); // in its name
-  if (w.index == 0 && cfg.events)
+  if (has_events(w))
     cfg.events->wake();
   else
     w.sleep.wake_thread();
@@ -60,6 +64,21 @@ bool scheduler_core::wake(worker& w) noexcept {
 
 void scheduler_core::wake_all() noexcept {
   for (auto& w : workers) wake(*w);
+  if (cfg.poll_apart) cfg.events->wake();
+}
+
+void scheduler_core::poll_apart() {
+  poller_thread.store(static_cast<int>(gettid()), std::memory_order_relaxed);
+  double until = 0;
+  while (!over.load(std::memory_order_seq_cst)) {
+    const double now = steady_seconds();
+    if (cfg.events->poll() != event_source::polled::nothing)
+      until = now + std::chrono::duration<double>(spin).count();
+    else if (now < until)
+      relax();
+    else
+      cfg.events->wait(longest_sleep);
+  }
 }
 
 // After the barrier: everything that others can have made visible, and what only they can see. Each worker's deque
@@ -137,7 +156,7 @@ bool scheduler_core::park(worker& w) {
       // Once for each time that all fall asleep after something has run.
       const bool last = all_asleep() && entered() != looked_at.load(std::memory_order_relaxed);
       if (last) at_most = std::min(at_most, deadlock_patience);
-      bool limited = perhaps || last || (w.index == 0 && cfg.events);
+      bool limited = perhaps || last || has_events(w);
       if (alarm != wait_limit::never) {
         // Others that set an earlier one later look at this, after they have set it.
         std::int64_t before = sleeps_until.load(std::memory_order_seq_cst);
@@ -147,7 +166,7 @@ bool scheduler_core::park(worker& w) {
         if (!limited || left < at_most) at_most = left;
         limited = true;
       }
-      if (w.index == 0 && cfg.events)
+      if (has_events(w))
         cfg.events->wait(at_most);
       else if (!limited || at_most.count() > 0)
         w.sleep.sleep(limited ? at_most : std::chrono::microseconds::zero());

@@ -349,9 +349,9 @@ TEST_P(on_machine, busy_fibers_starve_neither_tasklets_nor_spawners) {
 
 class counting_source : public event_source {
 public:
-  bool poll() override {
+  polled poll() override {
     ++polls;
-    return false;
+    return polled::nothing;
   }
   void wait(std::chrono::microseconds at_most) override { std::this_thread::sleep_for(at_most); }
   void wake() noexcept override {}

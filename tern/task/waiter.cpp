@@ -17,6 +17,7 @@
 #include <tern/task/detail/core.hpp>
 #include <tern/task/detail/engine.hpp>
 #include <tern/task/detail/registry.hpp>
+#include <tern/task/detail/timed_function.hpp>
 #include <tern/task/fiber.hpp>
 
 namespace tern::detail {
@@ -64,6 +65,41 @@ void schedule_point() noexcept {
 
 // Timers -------------------------------------------------------------------------------------------------------------
 
+namespace {
+
+void set_timer(worker& where, timer& t) noexcept {
+  scheduler_core* const home = where.home;
+  const std::int64_t deadline = t.deadline;
+  home->timers.fetch_add(1, std::memory_order_relaxed);
+  {
+    std::lock_guard hold(where.alarms.guard);
+    if (!where.alarms.wheel) where.alarms.wheel = std::make_unique<timer_wheel>();
+    where.alarms.wheel->add(t);
+    where.alarms.next.store(where.alarms.wheel->next(), std::memory_order_relaxed);
+  }
+  home->alarm_set(deadline);
+}
+
+// Waits while others are taken out to be fired. \return false if it has been, too.
+bool remove_timer(worker& where, timer& t) noexcept {
+  std::lock_guard hold(where.alarms.guard);
+  if (!t.armed) return false;
+  where.alarms.wheel->remove(t);
+  where.alarms.next.store(where.alarms.wheel->next(), std::memory_order_relaxed);
+  where.home->timers.fetch_sub(1, std::memory_order_relaxed);
+  return true;
+}
+
+} // namespace
+
+void timed_function::set(std::int64_t moment) noexcept {
+  deadline = moment;
+  where_ = this_worker();
+  set_timer(*where_, *this);
+}
+
+bool timed_function::cancel() noexcept { return where_ && remove_timer(*where_, *this); }
+
 struct waiter::limits : timer {
   struct stop_now {
     waiter* self;
@@ -78,14 +114,7 @@ struct waiter::limits : timer {
   void arm() noexcept {
     if (deadline != wait_limit::never) {
       where = this_worker();
-      where->home->timers.fetch_add(1, std::memory_order_relaxed);
-      {
-        std::lock_guard hold(where->alarms.guard);
-        if (!where->alarms.wheel) where->alarms.wheel = std::make_unique<timer_wheel>();
-        where->alarms.wheel->add(*this);
-        where->alarms.next.store(where->alarms.wheel->next(), std::memory_order_relaxed);
-      }
-      where->home->alarm_set(deadline);
+      set_timer(*where, *this);
     }
     watch_stop();
   }
@@ -97,11 +126,7 @@ struct waiter::limits : timer {
   void disarm() noexcept {
     if (watched) callback.~stop_callback(); // waits for one that is being called
     if (!where) return;
-    std::lock_guard hold(where->alarms.guard); // waits for the firing
-    if (!armed) return;
-    where->alarms.wheel->remove(*this);
-    where->alarms.next.store(where->alarms.wheel->next(), std::memory_order_relaxed);
-    where->home->timers.fetch_sub(1, std::memory_order_relaxed);
+    remove_timer(*where, *this); // waits for the firing
   }
 
   waiter& self;
@@ -121,14 +146,30 @@ std::int64_t scheduler_core::now() const noexcept {
 bool scheduler_core::ring(worker& whose, std::int64_t time) noexcept {
   alarm_clock& a = whose.alarms;
   if (a.next.load(std::memory_order_relaxed) > time) return false;
-  std::lock_guard hold(a.guard);
+  timer* functions = nullptr;
   int fired = 0;
-  for (timer* t = a.wheel->advance(time); t; ++fired) {
-    timer* const next = t->next;
-    static_cast<waiter::limits*>(t)->self.give_up(waiter::expired); // under the guard: see disarm
-    t = next;
+  {
+    std::lock_guard hold(a.guard);
+    timer** last = &functions;
+    for (timer* t = a.wheel->advance(time); t; ++fired) {
+      timer* const next = t->next;
+      if (t->calls) {
+        *last = t;
+        last = &t->next;
+      } else {
+        static_cast<waiter::limits*>(t)->self.give_up(waiter::expired); // under the guard: see disarm
+      }
+      t = next;
+    }
+    *last = nullptr;
+    a.next.store(a.wheel->next(), std::memory_order_relaxed);
   }
-  a.next.store(a.wheel->next(), std::memory_order_relaxed);
+  while (functions) { // without the guard: they may set others
+    timer* const next = functions->next;
+    auto* const f = static_cast<timed_function*>(functions);
+    f->call_(*f);
+    functions = next;
+  }
   timers.fetch_sub(fired, std::memory_order_relaxed);
   return fired > 0;
 }

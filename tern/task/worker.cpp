@@ -48,7 +48,13 @@ void to_idle_runners(fiber* f, void*) {
 }
 
 void make_ready(fiber* f, void*) { f->home->ready(f); }
-void to_come_back(fiber* f, void*) { this_worker()->comes_back = f; }
+void to_come_back(fiber* f, void*) {
+  worker* w = this_worker();
+  if (w->comes_back)
+    f->home->ready(f); // another one gave way while the events were looked at
+  else
+    w->comes_back = f;
+}
 
 void to_spawners(fiber* f, void*) {
   worker* w = this_worker();
@@ -94,7 +100,7 @@ worker_base* worker_base::give_way() noexcept {
   auto* w = static_cast<worker*>(this);
   if (home->engine || w->has_fibers() || !home->outside.empty())
     leave_to(nullptr, make_ready, nullptr);
-  else if (w->index == 0 && home->cfg.events)
+  else if (home->has_events(*w))
     leave_to(nullptr, to_come_back, nullptr);
   return this_worker_base();
 }
@@ -136,7 +142,7 @@ bool scheduler_core::no_stack_comes(std::uint8_t stack_class, bool tasklets_end)
     if (f.id.load(std::memory_order_relaxed) == 0)
       none = none && f.stack_class != stack_class;
     else if (f.home == this || engine) // simulated schedulers share their stacks
-      none = none && f.runner && !(tasklets_end && f.group);
+      none = none && f.runner.load(std::memory_order_relaxed) && !(tasklets_end && f.group);
   });
   return none;
 }
@@ -204,32 +210,38 @@ void scheduler_core::run_tasklet(worker& w, tasklet* t) {
 
 // Tasklets that nobody waits for on this stack run here. A runner is an ordinary fiber: a tasklet that blocks suspends
 // its runner, and the worker takes another one.
-void scheduler_core::run_tasklets() {
+void scheduler_core::run_for_others() {
   for (;;) {
     worker* w = this_worker();
-    tasklet* t = std::exchange(w->handed, nullptr);
-    while (t) {
-      group_state* const group = t->group;
-      w->running->group = group;
-      observe(*w, worker_event::tasklets_begin);
-      std::int64_t n = 0;
-      bool go_on = true;
-      do { // those of one group that lie together are counted together
-        w = static_cast<worker*>(t->run(t));
-        ++n;
-        go_on = !w->out_of_breath() && !w->has_ready() &&
-                !(w->box.has_spawner() && w->deque.size() <= split_deque::relaxed_at);
-        t = go_on ? w->pop() : nullptr;
-      } while (t && t->group == group);
-      observe(*w, worker_event::tasklets_end, static_cast<std::uint64_t>(n));
-      w->running->group = nullptr;
-      group->complete(n);        // may be the last: the group is gone
-      if (t && w->has_ready()) { // the waiter, who has waited longest
-        w->unpop(t);
-        t = nullptr;
-      }
-    }
+    if (w->errands == w->running)
+      cfg.events->in_fiber();
+    else
+      run_handed(w, std::exchange(w->handed, nullptr));
     leave_to(nullptr, to_idle_runners, nullptr);
+  }
+}
+
+void scheduler_core::run_handed(worker* w, tasklet* t) {
+  while (t) {
+    group_state* const group = t->group;
+    w->running->group = group;
+    observe(*w, worker_event::tasklets_begin);
+    std::int64_t n = 0;
+    bool go_on = true;
+    do { // those of one group that lie together are counted together
+      w = static_cast<worker*>(t->run(t));
+      ++n;
+      go_on = !w->out_of_breath() && !w->has_ready() &&
+              !(w->box.has_spawner() && w->deque.size() <= split_deque::relaxed_at);
+      t = go_on ? w->pop() : nullptr;
+    } while (t && t->group == group);
+    observe(*w, worker_event::tasklets_end, static_cast<std::uint64_t>(n));
+    w->running->group = nullptr;
+    group->complete(n);        // may be the last: the group is gone
+    if (t && w->has_ready()) { // the waiter, who has waited longest
+      w->unpop(t);
+      t = nullptr;
+    }
   }
 }
 
@@ -247,9 +259,15 @@ void scheduler_core::found_work(worker& w) noexcept {
 
 bool scheduler_core::poll(worker& w) {
   poll_in = fibers_per_poll;
-  if (!cfg.events->poll()) return false;
-  found_work(w);
-  return true;
+  const event_source::polled p = cfg.events->poll();
+  if (p == event_source::polled::nothing) return false;
+  if (p == event_source::polled::something) {
+    found_work(w);
+    return true;
+  }
+  // One that is alone goes on searching after its errands: nobody relies on it, and to count costs time.
+  if (workers.size() > 1) found_work(w);
+  return run_errands(w);
 }
 
 bool scheduler_core::take_outside(worker& w) {
@@ -444,15 +462,15 @@ bool scheduler_core::force_some(worker& w) {
 }
 
 bool scheduler_core::step(worker& w) {
-  const bool has_events = w.index == 0 && cfg.events;
+  const bool polls = has_events(w);
   if (fiber* f = std::exchange(w.comes_back, nullptr)) { // nobody else knows of it, so nothing may come between
     poll(w);
     run_fiber(w, f);
     return true;
   }
-  if (has_events && (--poll_in <= 0 || w.fair)) poll(w);
+  if (polls && (--poll_in <= 0 || w.fair)) poll(w);
   w.looked_around = ticks();
-  w.budget = has_events ? std::min(poll_in, w.full_budget) : w.full_budget;
+  w.budget = polls ? std::min(poll_in, w.full_budget) : w.full_budget;
   if (timers.load(std::memory_order_relaxed) > 0) { // then look often
     w.budget = std::min(w.budget, fibers_per_look);
     if (--w.timers_in <= 0) {
@@ -483,7 +501,7 @@ bool scheduler_core::step(worker& w) {
     return true;
   }
   if (take_outside(w)) return true;
-  if (has_events && poll(w)) return true;
+  if (polls && poll(w)) return true;
   if (cfg.source && cfg.source->produce(w.index)) {
     found_work(w);
     return true;
@@ -499,12 +517,19 @@ bool scheduler_core::step(worker& w) {
   return steal_fiber(w, fiber_box::later) || steal_yielded(w);
 }
 
-// To look at others' queues all the time would slow them down: each look takes a line out of their cache.
-void scheduler_core::linger(const worker& w, unsigned call, int looks) const noexcept {
+// To look at others' queues all the time would slow them down: each look takes a line out of their cache. Events are
+// looked for all the time: a message that comes now is what everybody waits for.
+bool scheduler_core::linger(worker& w, unsigned call, int looks) {
+  const bool polls = has_events(w);
   for (int i = 0; i < looks; ++i) {
-    if (calls.load(std::memory_order_relaxed) != call || w.box.has_bound(fiber_box::all) || !outside.empty()) return;
-    relax();
+    if (calls.load(std::memory_order_relaxed) != call || w.box.has_bound(fiber_box::all) || !outside.empty())
+      return false;
+    if (!polls)
+      relax();
+    else if (poll(w))
+      return true;
   }
+  return false;
 }
 
 void scheduler_core::work(worker& w) {
@@ -518,26 +543,31 @@ void scheduler_core::work(worker& w) {
     const unsigned call = calls.load(std::memory_order_acquire);
     if (step(w)) {
       rested = false;
+      until = 0;
       continue;
     }
     // Often the next fiber comes at once. Counting as searching and back takes two turns at a line that all share.
     if (!w.searching && !std::exchange(rested, true) && spin.count() > 0) {
-      linger(w, call, 24);
+      if (linger(w, call, 24)) rested = false;
       continue;
     }
     if (!w.searching) {
       w.searching = true;
       searching.fetch_add(1, std::memory_order_seq_cst);
-      until = steady_seconds() + std::chrono::duration<double>(spin).count();
+      until = 0;
       continue; // what came before we counted as searching
     }
-    if (!over.load(std::memory_order_relaxed) && steady_seconds() < until) {
-      if (!force_fibers(w)) linger(w, call, 64);
-      continue;
+    if (!over.load(std::memory_order_relaxed)) {
+      const double now = steady_seconds();
+      if (until == 0) until = now + std::chrono::duration<double>(spin).count(); // since it last found something
+      if (now < until) {
+        if (!force_fibers(w) && linger(w, call, 64)) until = 0;
+        continue;
+      }
     }
     if (!park(w)) break;
     // Roused for work: it may take a moment to find. One that woke by itself only has a look.
-    until = w.roused ? steady_seconds() + std::chrono::duration<double>(spin).count() : 0;
+    until = w.roused ? 0 : -1;
   }
   set_this_worker(outer);
   trace_ends(outer);

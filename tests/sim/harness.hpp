@@ -28,7 +28,7 @@ struct range {
 struct plan {
   std::string name;
   void (*body)() = nullptr;
-  range ranks{1, 1}, workers{1, 1};
+  range ranks{1, 1}, workers{1, 1}, room{0, 0};
   std::vector<std::string> faults;
   bool any_network = false, deadlock_allowed = false;
   std::map<std::string, range> knobs;

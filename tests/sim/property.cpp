@@ -11,6 +11,7 @@
 
 #include <tern/base/error.hpp>
 #include <tern/base/log.hpp>
+#include <tern/net/detail/settings.hpp>
 #include <tern/net/runtime.hpp>
 #include <tern/task/fiber.hpp>
 #include <tern/task/sim.hpp>
@@ -230,11 +231,14 @@ plan plan_of(const declaration& d) {
       const auto r = read_range(value);
       if (!r) throw bad(word, "is no range such as 1..8");
       if ((name == "ranks" || name == "workers") && r->least < 1) throw bad(word, "begins below 1");
+      if (name == "aggregate" && (r->least < 0 || r->most > 2)) throw bad(word, "is not within 0..2");
       ranks = ranks || name == "ranks";
       if (name == "ranks")
         p.ranks = *r;
       else if (name == "workers")
         p.workers = *r;
+      else if (name == "room")
+        p.room = *r;
       else
         p.knobs[name] = *r;
     }
@@ -249,6 +253,7 @@ test_case draw(const plan& p, std::uint64_t seed) {
   c.world.seed = seed;
   c.world.ranks = static_cast<int>(draw(p.ranks, d));
   c.world.workers = static_cast<int>(draw(p.workers, d));
+  if (p.room.most > 0) c.world.room = static_cast<int>(draw(p.room, d));
   if (d.chance(0.3)) c.world.preempt = d.chance(0.5) ? 0.5 : 0.02;
   if (p.any_network) draw_network(c.world, d);
   for (const std::string& f : p.faults)
@@ -313,6 +318,11 @@ verdict run_once(const plan& p, const test_case& c, const options& opts,
   for (auto* f : all_fresh()) f->make();
   ending end;
   bool over = false;
+  options own = opts;
+  if (const auto it = c.knobs.find("aggregate"); it != c.knobs.end()) {
+    static const char* const words[] = {"auto", "off", "on"};
+    own.set(net::aggregate_option, words[std::clamp<std::int64_t>(it->second, 0, 2)]);
+  }
   try {
     end.outcome = sim::run(
         c.world,
@@ -325,7 +335,7 @@ verdict run_once(const plan& p, const test_case& c, const options& opts,
           }
           return 0;
         },
-        opts);
+        own);
     over = true;
   } catch (const error& e) {
     end.deadlock = over = e.code() == errc::deadlock && p.deadlock_allowed;

@@ -128,6 +128,8 @@ public:
 ///     faults=delay:reorder   which faults may strike (sim_world.hpp: also slow, pause, crash); each does in half the
 ///                            cases
 ///     network=any            other networks than the usual one
+///     room=0..8              messages of one rank to another that may be on their way; 0: any number
+///     aggregate=0..2         the option of this name, 0: auto, 1: off, 2: on; a knob too
 ///     deadlock=allowed       a job that cannot end is no failure: needed with crash
 ///     messages=1..300        any other word: a knob. The shrinker lowers it.
 ///

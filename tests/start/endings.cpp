@@ -9,15 +9,43 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 #include <tern/base/error.hpp>
 #include <tern/net/collectives.hpp>
 #include <tern/net/message.hpp>
+#include <tern/net/remote_promise.hpp>
 #include <tern/net/runtime.hpp>
 
 namespace {
 
 void fail_in_handler(const std::string& what) { throw std::domain_error(what); }
+
+void fail_otherwise(int how) {
+  if (how == 0) throw tern::error(tern::errc::io, "the disk is full", "empty it");
+  throw how;
+}
+int fail_in_call(int cell) { throw std::out_of_range("no cell " + std::to_string(cell)); }
+
+// Handlers that fail, some of which nobody waits for; the job goes on.
+int outlive_failures(int number) {
+  if (tern::rank() == 0) {
+    tern::send<&fail_in_handler>(number, "bad cell");
+    tern::send<&fail_otherwise>(number, 0);
+    tern::send<&fail_otherwise>(number, 5);
+    try {
+      static_cast<void>(tern::call<&fail_in_call>(number, 3).get());
+    } catch (const tern::error& e) {
+      std::printf("caught: %s\n", e.what());
+    }
+  }
+  tern::quiesce();
+  const int ranks = tern::allreduce(1, std::plus<>());
+  if (tern::rank() == 0) std::printf("went on with %d\n", ranks);
+  return 0;
+}
+
+void set_value(tern::remote_promise<int> p) { p.set_value(1); }
 
 // Ranks that do not fail: one waits in the runtime, the others compute and never look at the network.
 [[noreturn]] void go_on_for_ever() {
@@ -47,6 +75,20 @@ int ends(std::string_view how, int number) {
     if (tern::rank() == 0) tern::send<&fail_in_handler>(number, "bad cell");
     if (tern::rank() == number) tern::barrier(); // a main fiber that computes would keep its only worker from handlers
     go_on_for_ever();
+  }
+  if (how == "outlive") return outlive_failures(number);
+  if (how == "outlive-with-code") {
+    outlive_failures(number);
+    return tern::rank() == 1 ? 7 : 0;
+  }
+  if (how == "set-twice") { // from two ranks, or from the promise's own and another
+    if (tern::rank() == 0) {
+      tern::remote_promise<int> p;
+      tern::call<&set_value>(number, p).get();
+      tern::call<&set_value>(2, std::move(p)).get();
+    }
+    tern::barrier(); // which rank 0 does not reach
+    return 98;
   }
   // Neither rank receives anything, so only what is left over shows that they disagree.
   if (how == "disagree-on-root") return tern::broadcast(0, tern::rank());

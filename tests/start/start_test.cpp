@@ -155,6 +155,7 @@ TEST_P(started, bad_values_name_their_origin_and_what_is_allowed) {
       {{"--tern-stack-kib"}, {}, {"--tern-stack-kib needs a value"}},
       {{}, {{"TERN_RANKS", "0"}}, {"option ranks cannot be \"0\"", "TERN_RANKS in the environment", "1 to 100000"}},
       {{}, {{"TERN_RANKS", "abc"}}, {"option ranks cannot be \"abc\"", "TERN_RANKS in the environment"}},
+      {{}, {{"TERN_UNHANDLED", "ignore"}}, {"option unhandled cannot be \"ignore\"", "one of stop, report"}},
       {{}, {{"TERN_SPIN_US", "1e9"}}, {"option spin-us cannot be \"1e9\"", "TERN_SPIN_US in the environment"}},
   };
   for (const auto& one : cases) {
@@ -254,9 +255,49 @@ TEST(start, exception_that_is_no_std_exception) {
                 {"the main function failed on rank 1: an exception of type int"});
 }
 
+TEST_P(started, a_second_value_for_a_remote_promise_ends_all_ranks) {
+  for (const char* first : {"1", "0"})
+    expect_failed(job(3, START_ENDINGS, {"set-twice", first}),
+                  {"rank 2 gave a second value or exception to a remote promise of rank 0",
+                   "set each promise exactly once", "[already_exists at ", "endings.cpp:"},
+                  mpich());
+}
+
 TEST_P(started, exception_in_a_sent_handler_ends_all_ranks) {
-  expect_failed(job(3, START_ENDINGS, {"throw-handler", "2"}),
-                {"std::domain_error: bad cell", "fail_in_handler", "on rank 2)", "use call instead of send"}, mpich());
+  expect_failed(
+      job(3, START_ENDINGS, {"throw-handler", "2"}),
+      {"std::domain_error: bad cell", "fail_in_handler", "on rank 2, for rank 0)", "use call instead of send"},
+      mpich());
+}
+
+TEST_P(started, exceptions_in_sent_handlers_are_only_reported_if_wanted) {
+  for (const std::string rank : {"2", "0"}) { // another rank, and the sender itself
+    const auto end = job(3, START_ENDINGS, {"outlive", rank}, {{"TERN_UNHANDLED", "report"}});
+    EXPECT_EQ(end.code, 0) << end.all();
+    EXPECT_EQ(count(end.out, "went on with 3"), 1) << end.all();
+    const std::string where = "' on rank " + rank + ", for rank 0)";
+    // Each once: the exception, the handler, where it ran, for whom, and what could be done.
+    for (const std::string& part :
+         {std::string("std::domain_error: bad cell"), "fail_in_handler" + where, std::string("the disk is full"),
+          std::string("empty it [io at "), std::string("an exception of type int")})
+      EXPECT_EQ(count(end.err, part), 1) << part << "\n" << end.all();
+    EXPECT_EQ(count(end.err, "fail_otherwise" + where), 2) << end.all();
+    EXPECT_EQ(count(end.err, "use call instead of send"), 2) << end.all(); // the third has a hint of its own
+    EXPECT_EQ(count(end.err, " r" + rank + " error] "), 3) << end.all();
+    // Who waits for a call gets its exception; that is no news for others.
+    EXPECT_EQ(count(end.out, "caught: std::out_of_range: no cell 3 (in handler"), 1) << end.all();
+    EXPECT_EQ(count(end.err, "no cell 3"), 0) << end.all();
+  }
+  EXPECT_EQ(job(3, START_ENDINGS, {"outlive-with-code", "2"}, {{"TERN_UNHANDLED", "report"}}).code, 7);
+}
+
+TEST_P(started, exceptions_in_sent_handlers_end_the_job_unless_told_otherwise) {
+  for (const variables& environment : {variables{}, variables{{"TERN_UNHANDLED", "stop"}}}) {
+    const auto end = job(3, START_ENDINGS, {"outlive", "2"}, environment);
+    expect_failed(end, {"std::domain_error: bad cell", "fail_in_handler' on rank 2, for rank 0)"}, mpich());
+    EXPECT_EQ(count(end.out, "went on"), 0) << end.all();
+    EXPECT_EQ(count(end.err, "the disk is full"), 0) << end.all();
+  }
 }
 
 TEST(start, failure_is_one_line) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <tern/base/options.hpp>
+#include <tern/net/detail/outbox.hpp>
 
 namespace tern::net {
 
@@ -17,12 +18,16 @@ struct job_settings {
   int workers = 1;
   std::size_t stack_bytes = 0;
   std::chrono::microseconds spin{0};
+  bool poll_apart = false;            ///< a thread of its own looks after the transport
   std::vector<std::vector<int>> cpus; ///< by worker; empty: not bound
   std::string bound_to;               ///< "core" or "numa" where bound
   std::optional<double> quota;        ///< CPUs that the container may use, if limited
 };
 
 std::size_t stack_bytes(const options& opts);
+extern const option<std::string> aggregate_option;
+aggregation aggregation_of(const options& opts);
+bool stops_at_unhandled(const options& opts);
 /// \throws error(invalid_option) for an unknown binding.
 job_settings resolve(const options& opts, int host_rank, int host_size);
 

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -48,10 +49,13 @@ public:
 
 private:
   struct parcel;
+  struct room_notice;
   class port;
   class fault;
-  void send(port& from, int to, byte_buffer message);
+  bool send(port& from, int to, std::span<const std::byte> head, byte_buffer& body, bool urgent);
+  void received(int from, int to);
   parcel* take_parcel();
+  void give(parcel* p) noexcept;
   void tell(const std::string& what);
 
   const world world_;
@@ -62,9 +66,11 @@ private:
   std::vector<std::unique_ptr<parcel[]>> parcels_;
   parcel* free_ = nullptr;
   std::vector<std::unique_ptr<fault>> planned_;
+  std::vector<std::unique_ptr<room_notice>> notices_; // by sender; empty until one is refused
   std::vector<std::string> told_;
   std::uint64_t messages_ = 0, bytes_ = 0;
-  std::int64_t overhead_ = 0, jitter_ = 0, delay_ = 0, reorder_ = 0; // ns
+  std::int64_t overhead_ = 0, jitter_ = 0, delay_ = 0, reorder_ = 0, latency_ = 0; // ns
+  std::uint32_t room_ = 0;                                                         // messages; 0: for any number
 };
 
 /// The command that runs this process's program again in the same world: for people to paste into a shell.

@@ -110,6 +110,10 @@ struct scheduler_core {
   bool step(worker& w);
   bool take_turn(worker& w);
   bool poll(worker& w);
+  /// Does this worker look after the events?
+  bool has_events(const worker& w) const noexcept { return w.index == 0 && cfg.events && !cfg.poll_apart; }
+  /// Looks after them and nothing else, until the run is over.
+  void poll_apart();
   bool take_outside(worker& w);
   bool resume_spawner(worker& w);
   bool steal(worker& w);
@@ -131,9 +135,15 @@ struct scheduler_core {
   void answer(worker& w) noexcept;
   bool force_fibers(worker& w) noexcept;
   /// A moment's rest for one that searches.
-  void linger(const worker& w, unsigned call, int looks) const noexcept;
+  /// \return whether there was an event.
+  bool linger(worker& w, unsigned call, int looks);
   void run_tasklet(worker& w, tasklet* t);
-  void run_tasklets(); // a runner's body
+  static constexpr const char* runner_name = "tasklets";
+  [[noreturn]] void run_for_others(); // a runner's body
+  void run_handed(worker* w, tasklet* t);
+  /// What the events want done in a fiber. \return false if there is no stack for it.
+  bool run_errands(worker& w);
+  std::uint64_t new_id(worker* w) noexcept; // of a fiber; null: made by no worker of this scheduler
   void keep_loot(worker& w, unsigned n);
   /// Sleeps if there is really nothing. \return false if the run is over.
   bool park(worker& w);
@@ -213,8 +223,9 @@ struct scheduler_core {
   stack_pool& stacks;
   fiber* simulated = nullptr; // the newest of this scheduler's fibers in a simulation
   std::vector<std::unique_ptr<worker>> workers;
-  std::chrono::nanoseconds spin; // how long to look for work before sleeping
-  int poll_in = 0;               // worker 0's: turns until the next look at the events
+  std::chrono::nanoseconds spin;     // how long to look for work before sleeping
+  std::atomic<int> poller_thread{0}; // the kernel's number of the one that polls apart; 0: none
+  int poll_in = 0;                   // worker 0's: turns until the next look at the events
 
   // Both change with sequential consistency: see `notify` and `park`.
   alignas(64) std::atomic<int> searching{0}; // awake and without work; includes those that have been roused

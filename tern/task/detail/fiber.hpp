@@ -88,7 +88,7 @@ struct alignas(64) fiber : runnable, stack_context {
   std::exception_ptr failed;
   fiber *older = nullptr, *newer = nullptr; // in a simulation: of the same scheduler
   std::atomic<std::uint64_t> id{0};         // 0: not in use
-  bool runner = false;
+  std::atomic<bool> runner{false};          // never ends; not while it is on an errand
   bool heap_closure = false;
   guard_kind guard = guard_kind::region;
   std::uint8_t stack_class = 0;

@@ -15,6 +15,7 @@ struct timer {
   timer *next = nullptr, *prev = nullptr;
   std::uint8_t level = 0, slot = 0;
   bool armed = false;
+  bool calls = false; ///< it is a timed_function, else a waiter's limit
 };
 
 /// Timers by their deadline, in nanoseconds from any origin, >= 0. `add` and `remove` take constant time, each timer

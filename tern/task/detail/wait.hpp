@@ -75,6 +75,7 @@ enum class wait_kind : std::uint8_t {
   group,
   sleep,
   predicate,
+  room,
   other
 };
 
@@ -105,6 +106,8 @@ std::int64_t deadline_after(std::chrono::nanoseconds d) noexcept;
 void announce_wait(fiber& f, const wait_reason& why, std::int64_t since) noexcept;
 /// That counter.
 std::int64_t ticks() noexcept;
+/// What that was when the calling worker last looked for something to do: costs nothing. Elsewhere `ticks`.
+std::int64_t rough_ticks() noexcept;
 /// The processor's counter, in a simulation too.
 std::int64_t raw_ticks() noexcept;
 /// How far it counts in so many seconds.

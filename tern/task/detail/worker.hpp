@@ -79,6 +79,7 @@ struct worker : worker_base {
   std::atomic<std::uint64_t> born{0}, died{0}; // here; written by this worker only
   stack_context root;                          // the thread's own stack
 
+  fiber* errands = nullptr;      // on worker 0: the runner that does what the events want done
   tasklet* handed = nullptr;     // to the runner that is entered next
   fiber* idle_runners = nullptr; // stack of runners without work, through fiber::next
   int idle_runner_count = 0;

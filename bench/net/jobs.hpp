@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// Starts the sides of `bench_net`: two ranks under an MPI's launcher, or two threads.
+
+#include "bench/harness.hpp"
+
+#include <string>
+#include <vector>
+
+namespace tern::bench::net {
+
+enum class mpi { open_mpi, mpich };
+
+using words = std::vector<std::string>;
+using environment = std::vector<std::pair<std::string, std::string>>;
+
+/// What a side reports. All \throw absent if the launcher, the library or a second core is not there.
+nlohmann::json run_raw(mpi library, const std::string& level, const words& arguments);
+/// As users run it but for `more`, and without what would let a rank sleep.
+nlohmann::json run_tern(mpi library, const words& arguments, environment more = {});
+/// The same, with Tern's own times to sleep.
+nlohmann::json run_tern_sleepy(mpi library, const words& arguments);
+/// Two ranks that are threads, each bound to a core.
+nlohmann::json run_tern_inproc(const words& arguments);
+/// The program that counts allocations.
+nlohmann::json run_counting(mpi library, const words& arguments);
+/// System calls of both ranks from start to end, by strace. \throws absent also if there is none that may trace.
+double system_calls(mpi library, const words& arguments);
+
+} // namespace tern::bench::net

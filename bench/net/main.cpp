@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Active messages between two processes of one host, beside the same loops in MPI.
+///
+///     bench_net                                   as every benchmark (harness.hpp)
+///     bench_net --markdown [TEXT]                 the table of docs/results/net.md; metrics whose name contains TEXT
+///     bench_net --curves FILE [--points FILE]     a picture of latency and bandwidth; from known points, if given
+
+#include "bench/harness.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unistd.h>
+
+#include "bench/net/curves.hpp"
+#include "bench/net/jobs.hpp"
+
+namespace {
+
+using namespace tern::bench;
+using namespace tern::bench::net;
+
+/// What one process found serves several metrics: each reads the first run, the second, ….
+class series {
+public:
+  explicit series(std::function<nlohmann::json()> run) : state_(std::make_shared<state>(state{std::move(run), {}})) {}
+
+  /// Each call reads the value of that name from the next run.
+  std::function<double()> operator[](const std::string& name) const {
+    return [shared = state_, name, next = std::size_t{0}]() mutable {
+      while (shared->found.size() <= next) shared->found.push_back(shared->run());
+      return shared->found[next++].at(name).get<double>();
+    };
+  }
+
+private:
+  struct state {
+    std::function<nlohmann::json()> run;
+    std::vector<nlohmann::json> found;
+  };
+  std::shared_ptr<state> state_;
+};
+
+series raw(mpi library, const std::string& level, const words& arguments) {
+  return series([=] { return run_raw(library, level, arguments); });
+}
+series ours(mpi library, const words& arguments, const environment& more) {
+  return series([=] { return run_tern(library, arguments, more); });
+}
+
+/// For what takes long and is no matter of chance.
+std::function<double()> once(std::function<double()> measurement) {
+  return [measurement = std::move(measurement), known = 0.0]() mutable {
+    if (known == 0) known = measurement();
+    return known;
+  };
+}
+
+std::string size_name(std::size_t size) {
+  if (size < 1024) return std::to_string(size) + "B";
+  if (size < 1048576) return std::to_string(size / 1024) + "KiB";
+  return std::to_string(size / 1048576) + "MiB";
+}
+
+std::string joined(const std::vector<std::size_t>& sizes) {
+  std::string text;
+  for (const std::size_t size : sizes) text += (text.empty() ? "" : ",") + std::to_string(size);
+  return text;
+}
+
+using metrics = std::vector<metric>;
+
+/// One metric for each size, all from the same processes.
+void add_sizes(metrics& all, const metric& like, const std::string& after, const std::vector<std::size_t>& sizes,
+               const series& our, const series& their) {
+  for (const std::size_t size : sizes) {
+    metric m = like;
+    m.name += "." + size_name(size) + after;
+    m.ours = our[std::to_string(size)];
+    m.rival = their[std::to_string(size)];
+    all.push_back(m);
+  }
+}
+
+const environment funneled{{"TERN_MPI_THREADS", "funneled"}}, single{{"TERN_MPI_THREADS", "single"}};
+environment aggregate(environment more, const char* how) {
+  more.emplace_back("TERN_AGGREGATE", how);
+  return more;
+}
+
+constexpr std::size_t kib = 1024, mib = 1024 * kib;
+const std::vector<std::size_t> tiny{8, 64}, middle{kib, 4 * kib, 16 * kib, 64 * kib},
+    large{mib, 4 * mib, 16 * mib, 64 * mib};
+const words stream{"stream", "0.4"};
+
+void add_latency(metrics& all, mpi library, const std::string& prefix, bool judged) {
+  const metric like{.name = prefix + ".latency", .unit = "us", .rival_name = "raw, funneled"};
+  std::vector<std::size_t> sizes = tiny;
+  sizes.insert(sizes.end(), middle.begin(), middle.end());
+  const words arguments{"latency", joined(sizes), "0.15"};
+  const series our = ours(library, arguments, funneled), their = raw(library, "funneled", arguments);
+  metric low = like, high = like;
+  if (judged) {
+    low.target = 1.10;
+    high.target = 1.15;
+  }
+  add_sizes(all, low, "", tiny, our, their);
+  add_sizes(all, high, "", middle, our, their);
+}
+
+void add_bandwidth(metrics& all, mpi library, const std::string& prefix, bool judged) {
+  metric like{
+      .name = prefix + ".bandwidth", .unit = "GB/s", .better = direction::higher, .rival_name = "raw, funneled"};
+  if (judged) like.target = 0.97;
+  const words arguments{"bandwidth", joined(large), "0.2"};
+  add_sizes(all, like, "", large, ours(library, arguments, funneled), raw(library, "funneled", arguments));
+}
+
+void add_stream(metrics& all, mpi library, const std::string& name, std::optional<double> target,
+                const environment& our, const std::string& level) {
+  all.push_back({.name = name,
+                 .unit = "M/s",
+                 .better = direction::higher,
+                 .target = target,
+                 .rival_name = "raw, " + level,
+                 .ours = ours(library, stream, our)["stream"],
+                 .rival = raw(library, level, stream)["stream"]});
+}
+
+/// For each thousand of small messages. Zero is no ratio, so it is shown as a millionth.
+double allocations() {
+  const auto found = run_counting(mpi::open_mpi, {"exchange", "20000"});
+  return std::max(1e-6, 1000 * found.at("allocations").get<double>() / found.at("messages").get<double>());
+}
+/// What a longer run has more, so that start and end do not count.
+double calls_of_system() {
+  const double shorter = 20000, longer = 220000; // twice as many round trips, and messages of the stream
+  const auto of = [](double n) { return system_calls(mpi::open_mpi, {"exchange", std::to_string(std::lround(n))}); };
+  return std::max(1e-6, 1000 * (of(longer) - of(shorter)) / (2 * 3 * (longer - shorter)));
+}
+
+metrics all_metrics() {
+  metrics all;
+  const words two{"latency", joined(tiny), "0.25"};
+  add_sizes(all, {.name = "net.latency", .unit = "us", .target = 1.40, .rival_name = "raw, single"}, ".single", tiny,
+            ours(mpi::open_mpi, two, single), raw(mpi::open_mpi, "single", two));
+  add_latency(all, mpi::open_mpi, "net", true);
+  add_bandwidth(all, mpi::open_mpi, "net", true);
+  add_stream(all, mpi::open_mpi, "net.stream.single", 0.55, aggregate(single, "off"), "single");
+  add_stream(all, mpi::open_mpi, "net.stream", 0.9, aggregate(funneled, "off"), "funneled");
+  add_stream(all, mpi::open_mpi, "net.stream.aggregated", 6, aggregate(single, "on"), "single");
+
+  const series calls = ours(mpi::open_mpi, {"call", "0.5"}, {}); // both sides in one program
+  all.push_back({.name = "net.call",
+                 .unit = "us",
+                 .target = 1.3,
+                 .rival_name = "two sends",
+                 .ours = calls["call"],
+                 .rival = calls["sends"]});
+  const words one{"latency", "64", "0.25"};
+  all.push_back({.name = "net.inproc.latency.64B",
+                 .unit = "us",
+                 .target = 0.6,
+                 .rival_name = "raw, single",
+                 .ours = series([=] { return run_tern_inproc(one); })["64"],
+                 .rival = raw(mpi::open_mpi, "single", one)["64"]});
+
+  const auto absolute = [&](const std::string& name, const std::string& unit, double most,
+                            std::function<double()> measurement) {
+    all.push_back({.name = name,
+                   .unit = unit,
+                   .target = 1,
+                   .rival_name = "budget",
+                   .ours = std::move(measurement),
+                   .rival = budget(most)});
+  };
+  absolute("net.idle", "% of a core", 1, once([] {
+             return run_tern_sleepy(mpi::open_mpi, {"idle", "5"}).at("percent").get<double>();
+           }));
+  absolute("net.first", "us", 100, once([] {
+             return run_tern_sleepy(mpi::open_mpi, {"first", "7"}).at("first").get<double>();
+           }));
+  absolute("net.allocations", "per 1000", 1, once(allocations));
+  absolute("net.system_calls", "per 1000", 1, once(calls_of_system));
+
+  add_latency(all, mpi::mpich, "net.mpich", false);
+  add_bandwidth(all, mpi::mpich, "net.mpich", false);
+  add_stream(all, mpi::mpich, "net.mpich.stream", {}, aggregate(funneled, "off"), "funneled");
+  add_stream(all, mpi::mpich, "net.mpich.stream.aggregated", {}, aggregate(funneled, "on"), "funneled");
+  return all;
+}
+
+std::string digits(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g", value);
+  return text;
+}
+
+int markdown(const std::string& filter) {
+  std::printf("| metric | ours | rival | ratio | target | |\n|---|---|---|---|---|---|\n");
+  for (const auto& m : all_metrics()) {
+    if (m.name.find(filter) == std::string::npos) continue;
+    const result r = tern::bench::measure(m, 9);
+    const bool there = r.status != verdict::absent;
+    const auto value = [&](double v) { return there ? digits(v) + " " + r.unit : std::string("-"); };
+    std::printf("| %s | %s | %s, %s | %s | %s | %s |\n", r.name.c_str(), value(r.ours).c_str(), value(r.rival).c_str(),
+                r.rival_name.c_str(), there ? digits(r.ratio).c_str() : "-",
+                r.target ? ((r.better == direction::lower ? "<= " : ">= ") + digits(*r.target)).c_str() : "-",
+                std::string(name_of(r.status)).c_str());
+    std::fflush(stdout);
+  }
+  return 0;
+}
+
+int draw(const std::string& path, const std::string& points) {
+#ifdef BENCH_NET_PLOT
+  nlohmann::ordered_json curves;
+  if (points.empty()) {
+    curves = measure_curves();
+    std::printf("%s\n", curves.dump().c_str());
+  } else {
+    std::ifstream file(points);
+    if (!file) throw std::runtime_error("cannot read " + points);
+    curves = nlohmann::ordered_json::parse(file);
+  }
+  plot(curves, path);
+  return 0;
+#else
+  static_cast<void>(path), static_cast<void>(points);
+  throw std::runtime_error("this was built without cairo (libcairo2-dev)");
+#endif
+}
+
+/// What stands in our environment would change one side.
+void forget_settings() {
+  std::vector<std::string> names;
+  for (char** entry = environ; *entry; ++entry) {
+    const std::string text = *entry, name = text.substr(0, text.find('='));
+    for (const char* prefix : {"TERN_", "OMPI_", "PMIX_", "MPICH_", "MPIR_"})
+      if (name.starts_with(prefix) && !name.ends_with("ALLOW_RUN_AS_ROOT") &&
+          !name.ends_with("ALLOW_RUN_AS_ROOT_CONFIRM"))
+        names.push_back(name);
+  }
+  for (const auto& name : names) unsetenv(name.c_str());
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  try {
+    forget_settings();
+    const words arguments(argv + 1, argv + argc);
+    if (!arguments.empty() && arguments[0] == "--markdown") return markdown(arguments.size() > 1 ? arguments[1] : "");
+    if (arguments.size() >= 2 && arguments[0] == "--curves")
+      return draw(arguments[1], arguments.size() == 4 && arguments[2] == "--points" ? arguments[3] : "");
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "bench_net: %s\n", e.what());
+    return 1;
+  }
+  return tern::bench::run(argc, argv, all_metrics());
+}

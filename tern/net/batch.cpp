@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tern/net/detail/batch.hpp>
+
+#include <string>
+#include <utility>
+
+#include <tern/base/error.hpp>
+
+namespace tern::net {
+namespace {
+
+[[noreturn]] void broken(int source, const std::string& what) {
+  throw error(errc::invalid_data, "rank " + std::to_string(source) + " sent a batch " + what,
+              "all ranks must run the same program");
+}
+
+} // namespace
+
+batch_reader* batch_reader::open(arrival&& whole) {
+  wire_header h;
+  std::memcpy(&h, whole.head.data(), sizeof h);
+  if (h.reply == 0 || h.reply > (whole.head.size() - sizeof h) / record_bytes(0) || !whole.body.empty())
+    broken(whole.source,
+           "of " + std::to_string(whole.head.size()) + " bytes with " + std::to_string(h.reply) + " messages");
+  return new batch_reader(std::move(whole), h.reply);
+}
+
+bool batch_reader::next(arrival& into) {
+  if (unread_ == 0) {
+    if (at_ != whole_.head.size()) broken(whole_.source, "with bytes after its last message");
+    take_back(nullptr);
+    return false;
+  }
+  const std::size_t left = whole_.head.size() - at_;
+  std::uint64_t size = 0;
+  if (left >= sizeof size) std::memcpy(&size, whole_.head.data() + at_, sizeof size);
+  if (left < sizeof size || size > left - sizeof size || record_bytes(size) > left)
+    broken(whole_.source, "in which a message of " + std::to_string(size) + " bytes does not fit");
+  --unread_;
+  into.source = whole_.source;
+  into.head = byte_buffer::borrow(whole_.head.data() + at_ + sizeof size, size, *this);
+  into.body = {};
+  at_ += record_bytes(size);
+  return true;
+}
+
+} // namespace tern::net

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// Arrays that travel without being copied.
+///
+///     void store(tern::buffer<double> block);             // a handler that keeps what it gets
+///     void add_up(std::span<const double> block);         // one that looks at it while it runs
+///
+///     tern::send<&add_up>(1, block);                      // copies the block into the message
+///     tern::send<&add_up>(1, std::move(block));           // a std::vector or tern::buffer goes itself
+///     tern::send<&add_up>(1, tern::lend(block));          // neither: waits until the block is needed no more
+///     tern::send<&add_up>(1, tern::lend(shared));         // neither, nor waits: a std::shared_ptr to a std::vector
+
+#include <cstddef>
+#include <cstring>
+#include <iterator>
+#include <limits>
+#include <memory>
+#include <ranges>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <tern/base/archive.hpp>
+#include <tern/base/bytes.hpp>
+
+namespace tern {
+
+template <class T> class buffer;
+
+namespace net::detail {
+template <class T> class vector_lender final : public byte_lender {
+public:
+  explicit vector_lender(std::vector<T>&& v) noexcept : vector_(std::move(v)) {}
+  std::span<T> elements() noexcept { return vector_; }
+  void take_back(std::byte*) noexcept override { delete this; }
+
+private:
+  std::vector<T> vector_;
+};
+struct buffer_access;
+} // namespace net::detail
+
+/// A fixed-size array of T, whose memory is handed over when it is moved to a handler, however large it is. T is a
+/// number, or a class that `is_bitwise` declares to be one for this purpose. Move-only. Threads: as a std::vector.
+template <class T> class buffer {
+  static_assert(detail::bitwise<T> && std::is_trivially_copyable_v<T> && alignof(T) <= alignof(std::max_align_t),
+                "a buffer holds numbers, or classes declared by tern::is_bitwise");
+
+public:
+  using value_type = T;
+
+  buffer() noexcept = default;
+  /// `size` uninitialised elements. \throws error(out_of_memory).
+  explicit buffer(std::size_t size) : memory_(bytes(size)), data_(reinterpret_cast<T*>(memory_.data())), size_(size) {}
+  /// Takes the vector's memory over.
+  explicit buffer(std::vector<T>&& v) {
+    if (v.empty()) return;
+    auto owner = std::make_unique<net::detail::vector_lender<T>>(std::move(v));
+    const std::span<T> all = owner->elements();
+    memory_ = byte_buffer::borrow(reinterpret_cast<std::byte*>(all.data()), all.size_bytes(), *owner);
+    static_cast<void>(owner.release()); // it ends itself when the memory is given back
+    data_ = all.data();
+    size_ = all.size();
+  }
+  /// With a copy of the elements.
+  static buffer copy_of(std::span<const T> elements) {
+    buffer b(elements.size());
+    if (!elements.empty()) std::memcpy(b.data_, elements.data(), elements.size_bytes());
+    return b;
+  }
+  buffer(buffer&& other) noexcept
+      : memory_(std::move(other.memory_)), data_(std::exchange(other.data_, nullptr)),
+        size_(std::exchange(other.size_, 0)) {}
+  buffer& operator=(buffer&& other) noexcept {
+    memory_ = std::move(other.memory_);
+    data_ = std::exchange(other.data_, nullptr);
+    size_ = std::exchange(other.size_, 0);
+    return *this;
+  }
+
+  T* data() noexcept { return data_; }
+  const T* data() const noexcept { return data_; }
+  std::size_t size() const noexcept { return size_; }
+  bool empty() const noexcept { return size_ == 0; }
+  T* begin() noexcept { return data_; }
+  T* end() noexcept { return data_ + size_; }
+  const T* begin() const noexcept { return data_; }
+  const T* end() const noexcept { return data_ + size_; }
+  T& operator[](std::size_t i) noexcept { return data_[i]; }
+  const T& operator[](std::size_t i) const noexcept { return data_[i]; }
+
+private:
+  friend struct net::detail::buffer_access;
+  static std::size_t bytes(std::size_t size) {
+    if (size > std::numeric_limits<std::size_t>::max() / 2 / sizeof(T))
+      throw error(errc::out_of_memory, "cannot allocate a buffer of " + std::to_string(size) + " elements of " +
+                                           std::to_string(sizeof(T)) + " bytes");
+    return size * sizeof(T);
+  }
+  byte_buffer memory_; // exactly the elements
+  T* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+namespace net::detail {
+template <class T> struct lent {
+  std::span<const T> elements;
+  std::shared_ptr<const void> owner; // null: whoever sends waits
+};
+
+struct buffer_access {
+  template <class T> static byte_buffer release(buffer<T>& b) noexcept {
+    b.data_ = nullptr;
+    b.size_ = 0;
+    return std::move(b.memory_);
+  }
+  /// \pre `memory` may be written to and is aligned for T.
+  template <class T> static buffer<T> adopt(byte_buffer memory) noexcept {
+    buffer<T> b;
+    b.memory_ = std::move(memory);
+    b.data_ = reinterpret_cast<T*>(b.memory_.data());
+    b.size_ = b.memory_.size() / sizeof(T);
+    return b;
+  }
+};
+} // namespace net::detail
+
+/// For an argument of `send` or `call`: the elements travel from where they are, without a copy on this side. `send`
+/// returns when they are needed no more (the calling fiber waits; other fibers run): at once if they are few; when they
+/// have left this process; under `inproc`, when the handler on the other side has ended. Nobody may change them
+/// meanwhile. Inside a fiber only.
+template <std::ranges::contiguous_range R> auto lend(const R& elements) {
+  using element = std::ranges::range_value_t<R>;
+  return net::detail::lent<element>{std::span<const element>(std::ranges::data(elements), std::ranges::size(elements)),
+                                    nullptr};
+}
+
+/// The same without waiting, for elements that several share: the message keeps its share until it has been sent (under
+/// `inproc`, until the handler has ended). May be used for any number of messages at once.
+template <class R>
+requires std::ranges::contiguous_range<const R>
+auto lend(std::shared_ptr<R> elements) {
+  auto l = lend(std::as_const(*elements));
+  l.owner = std::move(elements);
+  return l;
+}
+
+} // namespace tern

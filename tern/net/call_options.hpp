@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// Calls that may take too long:
+///
+///     auto answer = tern::call<&solve>({.timeout = 5ms}, 3, system);
+///     auto other = tern::call<&search>({.stop = source.get_token()}, 3, key);
+///
+/// The future is ready when the first of these comes: the answer, the end of the time, the request to stop. The handler
+/// knows nothing of that: it runs to its end, and an answer that comes later is dropped.
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <source_location>
+#include <stop_token>
+#include <string>
+#include <utility>
+
+#include <tern/net/message.hpp>
+
+namespace tern {
+
+/// How long the caller waits for an answer.
+struct call_options {
+  /// From when the arguments are about to be packed, by `fiber_clock`: virtual in a simulation. 0: no limit.
+  std::chrono::nanoseconds timeout{0};
+  /// Whose request to stop ends the waiting.
+  std::stop_token stop{};
+};
+
+namespace net::detail {
+
+/// Enters a caller whose waiting is limited. \param what names the function, for messages.
+std::uint64_t expect(node& here, std::unique_ptr<pending_reply> who, int from, const call_options& limit,
+                     const std::string& what);
+/// \throws error(invalid_argument) for a time before now.
+void check(const call_options& limit);
+error cancelled_call(const std::string& what, int destination);
+
+/// As the other `post_call`.
+template <class R, class Post>
+future<R> post_call(node& here, const call_options& limit, const std::string& what, int destination, Post&& post) {
+  check(limit);
+  auto reply = std::make_unique<typed_reply<R>>(std::source_location::current());
+  auto result = reply->get_future();
+  if (limit.stop.stop_requested()) { // nobody need start what nobody waits for
+    reply->failed(std::make_exception_ptr(cancelled_call(what, destination)));
+    return result;
+  }
+  const std::uint64_t number = expect(here, std::move(reply), destination, limit, what);
+  try {
+    post(number);
+  } catch (...) {
+    here.forget(number);
+    throw;
+  }
+  return result;
+}
+
+} // namespace net::detail
+
+/// As `call` without options. The future throws error(timeout) if the time is over before the answer has come, and
+/// error(cancelled) if `limit.stop` is set before that; both name the handler and the rank. If it is set already,
+/// nothing is sent. One of the three happens, whatever comes at the same time. \throws as `call`;
+/// error(invalid_argument) for a negative time.
+template <auto F, class... A>
+auto call(const call_options& limit, int destination, A&&... args)
+    -> future<typename net::detail::signature_of_callable<std::remove_cvref_t<decltype(F)>>::result> {
+  if constexpr (net::detail::check_call<F, A...>()) {
+    using sig = net::detail::signature_of_callable<std::remove_cvref_t<decltype(F)>>;
+    net::node& here = net::node::here();
+    here.check_rank(destination);
+    auto result = net::detail::post_call<typename sig::result>(
+        here, limit, "handler '" + net::detail::function_handler<F>.name() + "'", destination,
+        [&](std::uint64_t number) {
+          const net::wire_header header{net::detail::function_handler<F>.id(), 0, number};
+          net::detail::post_arguments<typename sig::arguments>(here, destination, header, std::tuple<>(),
+                                                               std::forward<A>(args)...);
+        });
+    here.pace(destination);
+    return result;
+  } else {
+    return {};
+  }
+}
+
+} // namespace tern

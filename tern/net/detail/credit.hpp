@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// Counting references that travel, without a message for each copy.
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace tern::net::detail {
+
+/// Weighted reference counting (Bevan 1987; Watson and Watson 1987): all references to one thing together have the
+/// weight 1; a copy takes half of its original's, and who goes gives its weight back to the owner. When 1 has come
+/// back, none is left anywhere, nor under way. Here a weight is 2^-n and travels as n, so that it can be halved as
+/// often as there is need (Mattern, "Global quiescence detection based on credit distribution and recovery", 1989); the
+/// owner adds up what comes back exactly, as a binary fraction. Not thread-safe.
+class returned_credit {
+public:
+  /// More halvings than this would take a megabyte at the owner. A reference that is copied so often is copied
+  /// through its copies instead.
+  static constexpr std::uint32_t most_halvings = 1u << 23;
+
+  /// Weight 2^-n has come back. \return false if that is more than there was. \pre n <= most_halvings
+  bool add(std::uint32_t n) {
+    while (n > 0) {
+      const std::size_t word = n / 64;
+      const std::uint64_t bit = std::uint64_t{1} << (n % 64);
+      if (word >= fraction_.size()) fraction_.resize(word + 1);
+      fraction_[word] ^= bit;
+      if (fraction_[word] & bit) return !whole_; // nothing to carry
+      --n;
+    }
+    if (whole_) return false;
+    whole_ = true;
+    return empty();
+  }
+  /// All has come back.
+  bool whole() const noexcept { return whole_; }
+
+private:
+  bool empty() const noexcept {
+    for (const std::uint64_t w : fraction_)
+      if (w) return false;
+    return true;
+  }
+  std::vector<std::uint64_t> fraction_; // bit n: 2^-n
+  bool whole_ = false;
+};
+
+} // namespace tern::net::detail

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// Messages on their way from a rank's fibers to its transport. Internal.
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include <tern/base/bytes.hpp>
+#include <tern/net/detail/batch.hpp>
+#include <tern/net/transport.hpp>
+#include <tern/task/detail/wait.hpp>
+
+namespace tern::net {
+
+/// Whether small messages for one destination travel together.
+enum class aggregation {
+  off,
+  automatic, ///< those that wait for room do, so none waits for others
+  on,        ///< all wait for others: until there is a batch, until the owner polls, or until they are too old
+};
+
+/// Sends at once what the transport takes at once, and keeps the rest: what comes from a thread that may not send, and
+/// what found no room. What is kept goes out when the owner calls `flush`, in order for each destination, and urgent
+/// messages before the others. Whoever sends much faster than a receiver takes waits (`make_room`): so neither side's
+/// memory grows without end.
+class outbox {
+public:
+  /// The calling thread is the transport's owner.
+  /// \param batches the number of the handler that takes them.
+  /// \param patience with what is gathered, in ticks.
+  outbox(transport& wire, aggregation mode, std::uint32_t batches, std::int64_t patience)
+      : wire_(wire), owner_(std::this_thread::get_id()), mode_(mode), batches_(batches), patience_(patience) {}
+
+  /// Any thread; never waits. As transport::send, which it calls. \throws what that throws, if it was called at once.
+  void send(int destination, std::span<const std::byte> head, byte_buffer& body, bool urgent) {
+    if (mode_ == aggregation::on && !urgent && body.empty() && head.size() <= most_gathered) {
+      gather(destination, head);
+      return;
+    }
+    if (mode_ == aggregation::on) send_gathered(destination); // what came before goes before
+    if (kept_.load(std::memory_order_acquire) == 0 && may_send()) [[likely]]
+      if (wire_.send(destination, head, body, urgent)) [[likely]]
+        return;
+    keep(destination, head, std::move(body), urgent);
+  }
+  /// Owner. Tries again what is kept, and sends what has been gathered. \return whether anything went.
+  bool flush() { return empty() ? false : flush_all(); }
+  bool empty() const noexcept {
+    return kept_.load(std::memory_order_relaxed) == 0 && gathered_.load(std::memory_order_relaxed) == 0;
+  }
+  std::size_t kept() const noexcept { return kept_.load(std::memory_order_relaxed); } ///< messages
+
+  /// Is so much kept that senders had better wait?
+  bool crowded() const noexcept { return crowded_.load(std::memory_order_relaxed) > 0; }
+  /// In a fiber: waits until not too much is kept for `destination`. Else it returns at once.
+  void make_room(int destination);
+
+  static constexpr std::size_t most_bytes = 4 << 20; ///< kept for one destination before senders wait
+  static constexpr std::size_t most_messages = 4096;
+  static constexpr std::size_t most_batch = 4096; ///< bytes
+
+private:
+  struct letter {
+    byte_buffer head, body;
+    std::optional<batch_writer> batch; // in the head's memory, while others may join it
+    std::size_t bytes() const noexcept { return head.size() + body.size(); }
+  };
+  struct pile { // of what is gathered for one destination
+    byte_buffer memory;
+    std::optional<batch_writer> batch;
+    std::int64_t since = 0;
+    unsigned messages = 0;
+  };
+  struct queue {
+    std::deque<letter> urgent, usual;
+    std::size_t bytes = 0;
+    bool crowded = false;
+    tern::detail::waiter_list waiting;
+    bool full() const noexcept { return bytes > most_bytes || usual.size() > most_messages; }
+    bool has_room() const noexcept { return bytes <= most_bytes / 2 && usual.size() <= most_messages / 2; }
+  };
+  std::size_t batch_bytes() const noexcept { return std::min(wire_.head_limit(), most_batch); }
+  bool may_send() const noexcept { return wire_.any_thread_sends() || std::this_thread::get_id() == owner_; }
+  bool flush_all();
+  void gather(int destination, std::span<const std::byte> head);
+  void send_gathered(int destination);
+  void send_pile(int destination, pile& p);
+  void join(queue& q, std::span<const std::byte> head);
+  void keep(int destination, std::span<const std::byte> head, byte_buffer body, bool urgent);
+  bool send_some(int destination, queue& q, bool urgent);
+
+  transport& wire_;
+  const std::thread::id owner_;
+  const aggregation mode_;
+  const std::uint32_t batches_;
+  const std::int64_t patience_;
+  // Changes under the lock. acquire and release: who finds nothing kept has seen that what was kept has gone before.
+  std::atomic<std::size_t> kept_{0};
+  std::atomic<int> crowded_{0};   // queues
+  std::atomic<bool> told_{false}; // the owner, since it last looked
+  tern::detail::spin_lock lock_;
+  std::map<int, queue> queues_;          // of those that ever had something kept
+  std::atomic<std::size_t> gathered_{0}; // piles with something that is not sent; changes under their lock
+  tern::detail::spin_lock pile_lock_;    // taken before `lock_`
+  std::vector<pile> piles_;              // by destination, if `on`
+  std::vector<int> filled_;
+};
+
+} // namespace tern::net

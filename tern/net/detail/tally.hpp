@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// What a rank counts of its messages: by each worker for itself, so that counting costs a plain addition. Internal.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace tern::net {
+
+/// Memory order. A worker's own counters are stored with release and read by others with acquire: whoever has seen that
+/// a handler is done has therefore seen all that the handler had sent, on whichever workers it ran, since it came from
+/// one to the other through a scheduler's queue. So sums that are taken as "first done, then sent" never show a message
+/// as done whose consequences are missing from "sent". A sum may be late; that is as if it had been taken earlier.
+class tally {
+public:
+  /// Of messages that `node::quiesce` counts.
+  enum counter : std::size_t {
+    sent,
+    received,
+    done,      ///< handled to the end; after all that the handler sent was counted
+    uncounted, ///< others, sent
+    handlers,
+    sent_bytes,
+    received_bytes,
+    counters,
+  };
+
+  explicit tally(int workers)
+      : workers_(workers), rows_(std::make_unique<row[]>(static_cast<std::size_t>(workers) + 2)) {}
+
+  /// \param worker that calls this; anything else for every other thread.
+  void add(int worker, counter what, std::uint64_t n = 1) noexcept {
+    if (static_cast<unsigned>(worker) < static_cast<unsigned>(workers_)) [[likely]]
+      bump(rows_[static_cast<std::size_t>(worker)], what, n);
+    else
+      rows_[static_cast<std::size_t>(workers_)].value[what].fetch_add(n, std::memory_order_release);
+  }
+  /// For the polling context only.
+  void add_polling(counter what, std::uint64_t n = 1) noexcept {
+    bump(rows_[static_cast<std::size_t>(workers_) + 1], what, n);
+  }
+  std::uint64_t sum(counter what) const noexcept {
+    std::uint64_t all = 0;
+    for (int i = 0; i < workers_ + 2; ++i)
+      all += rows_[static_cast<std::size_t>(i)].value[what].load(std::memory_order_acquire);
+    return all;
+  }
+  /// Arrived and not yet done. \return 0 only if that was so at some moment of this call.
+  std::uint64_t active() const noexcept {
+    const std::uint64_t before = sum(done); // never more than have been received by the next line
+    return sum(received) - before;
+  }
+
+private:
+  struct alignas(64) row {
+    std::atomic<std::uint64_t> value[counters] = {};
+  };
+  static void bump(row& r, counter what, std::uint64_t n) noexcept {
+    r.value[what].store(r.value[what].load(std::memory_order_relaxed) + n, std::memory_order_release);
+  }
+  const int workers_;
+  const std::unique_ptr<row[]> rows_; // after the workers': everybody else's, and the polling context's
+};
+
+} // namespace tern::net

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// A rank's messages: how they leave it, and how those that arrive become handlers that run.
+#include <tern/net/node.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <utility>
+
+#include <tern/net/detail/parse.hpp>
+#include <tern/net/message.hpp>
+#include <tern/task/detail/core.hpp>
+#include <tern/task/detail/errand.hpp>
+#include <tern/task/detail/wait.hpp>
+#include <tern/trace/trace.hpp>
+
+namespace tern::net {
+namespace {
+
+constexpr int messages_per_poll = 64;
+constexpr std::size_t most_queued = 4096; // handlers that have not begun
+constexpr std::size_t most_queued_bytes = std::size_t{64} << 20;
+
+struct batch_tag {};
+const handler_record batch_record{
+    typeid(batch_tag), "tern batch", __FILE__,
+    [](node&, int, const wire_header&, payload&) { throw error(errc::invalid_data, "a batch lies in another"); }, true};
+
+} // namespace
+
+// Out -----------------------------------------------------------------------------------------------------------------
+
+void node::no_such_rank(int destination) const {
+  throw error(errc::invalid_argument, "there is no rank " + std::to_string(destination),
+              size_ == 1 ? "this job has the one rank 0; start more with `tern run -n N`"
+                         : "ranks are 0 to " + std::to_string(size_ - 1));
+}
+
+// For the counters: -1 on any other thread.
+inline int node::worker_here() const noexcept {
+  const tern::detail::worker* const w = tern::detail::this_worker();
+  return w && w->home == core_ ? w->index : -1;
+}
+
+void node::post(int destination, byte_buffer message, byte_buffer& body, posting how) {
+  const std::size_t size = message.size();
+  if (size <= head_limit_) return send_out(destination, message.bytes(), body, size, how);
+  // All of it as the body; its header alone stands in the head.
+  struct {
+    wire_header header;
+    std::uint64_t arguments;
+  } head;
+  std::size_t head_size = sizeof head.header;
+  std::memcpy(&head.header, message.data(), sizeof head.header);
+  if (!body.empty()) { // both are large, which is rare
+    head.header.flags |= flag_joined;
+    head.arguments = size;
+    head_size = sizeof head;
+    message.append(body);
+    body = {};
+  }
+  send_out(destination, std::as_writable_bytes(std::span(&head, 1)).first(head_size), message, 0, how);
+}
+
+void node::send_out(int destination, std::span<std::byte> head, byte_buffer& body, std::size_t bytes, posting how) {
+  check_rank(destination);
+  bytes += body.size();
+  if (how.counted && closed_.load(std::memory_order_acquire)) [[unlikely]]
+    throw error(errc::invalid_state, "a message was sent after the job had ended",
+                "send from handlers and from the function given to tern::run only");
+  const auto counter = how.counted ? tally::sent : tally::uncounted;
+  const int worker = worker_here();
+  tally_.add(worker, counter); // before it can be done
+  tally_.add(worker, tally::sent_bytes, bytes);
+  if (trace::built && recorded_) [[unlikely]]
+    trace_send(destination, head, bytes);
+  wire_header h;
+  std::memcpy(&h, head.data(), sizeof h);
+  try {
+    outbox_.send(destination, head, body, how.urgent);
+  } catch (...) {
+    tally_.add(worker, counter, ~std::uint64_t{0}); // one less: else `quiesce` would wait for it for ever
+    throw;
+  }
+  sent_log_.note({tern::detail::ticks(), h.reply, bytes, h.handler, destination}); // while it travels
+}
+
+// In ------------------------------------------------------------------------------------------------------------------
+
+inline bool node::crowded(std::size_t part) const noexcept {
+  return queued_.load(std::memory_order_relaxed) >= most_queued / part ||
+         queued_bytes_.load(std::memory_order_relaxed) >= most_queued_bytes / part;
+}
+
+bool node::receive() {
+  if (has_next_) return true;
+  // Handlers that nobody has time for pile up no further: the network keeps what comes, and then its senders do. Those
+  // that have begun and wait leave their workers to others, so this ends when workers have time again.
+  if (crowded(1) && !world_) [[unlikely]] {
+    held_.store(true, std::memory_order_seq_cst);
+    if (crowded(2)) return false;
+  }
+  for (;;) {
+    if (batch_ && !batch_->next(next_)) batch_ = nullptr;
+    if (!batch_ && !wire_->receive(next_)) return false;
+    next_handler_ = nullptr;
+    if (next_.head.size() >= sizeof next_header_) [[likely]] {
+      std::memcpy(&next_header_, next_.head.data(), sizeof next_header_);
+      if (next_header_.handler < handlers_.size()) [[likely]]
+        next_handler_ = handlers_[next_header_.handler];
+    }
+    if (next_handler_ == &batch_record && !batch_)
+      batch_ = batch_reader::open(std::move(next_));
+    else
+      return has_next_ = true;
+  }
+}
+
+std::uint32_t node::batch_handler() { return batch_record.id(); }
+
+// What has been received. Its handler may wait and others be received meanwhile: so nothing of it stays in the members.
+void node::deliver() {
+  has_next_ = false;
+  const int source = next_.source;
+  const wire_header h = next_header_;
+  try {
+    if (!next_handler_) [[unlikely]]
+      detail::no_message(next_);
+    const handler_record& handler = *next_handler_;
+    payload message;
+    detail::take_parts(next_, h, message);
+    const std::size_t size = message.bytes.size() + message.body.size();
+    tally_.add_polling(tally::received_bytes, size);
+    received_log_.note({tern::detail::rough_ticks(), h.reply, size, h.handler, source});
+    if ((h.flags & flag_uncounted) == 0) tally_.add_polling(tally::received);
+    if (trace::built && (h.flags & flag_traced) != 0) [[unlikely]]
+      trace_run(handler, source, h, message);
+    else
+      handler.entry()(*this, source, h, message);
+  } catch (const std::exception& e) {
+    fatal(std::string("a message could not be handled: ") + e.what());
+  }
+}
+
+// A simulation decides by chance which fiber runs; there each handler has one of its own.
+event_source::polled node::poll() {
+  try {
+    bool any = outbox_.flush();
+    for (int n = 0; (world_ || n < messages_per_poll) && receive(); ++n) { // a simulation asks once
+      if (!world_ && !poll_apart_ && next_handler_ && !next_handler_->internal()) return polled::in_fiber;
+      any = true;
+      deliver();
+    }
+    return any ? polled::something : polled::nothing;
+  } catch (const std::exception& e) {
+    fatal(e.what());
+  }
+}
+
+void node::in_fiber() {
+  std::int64_t since = 0;
+  for (int n = 0; n < messages_per_poll; ++n) {
+    try {
+      if (!receive()) return;
+    } catch (const std::exception& e) {
+      fatal(e.what());
+    }
+    if (!next_handler_ || next_handler_->internal()) {
+      deliver();
+    } else {
+      const tern::detail::errand one(next_handler_->label());
+      may_run_here_ = true;
+      deliver();
+    }
+    if (!tern::detail::errand::stays()) return; // it has waited: another fiber polls
+    may_run_here_ = false;
+    // Others want to run too, timers to ring, and what has been kept to go.
+    if (tern::detail::this_worker()->has_ready() || !outbox_.empty()) return;
+    const std::int64_t now = tern::detail::ticks();
+    if (since == 0) since = now;
+    if (now - since > slice_) return;
+  }
+}
+
+// Handlers ------------------------------------------------------------------------------------------------------------
+
+// Only in the fiber that delivers, and for the message that it delivers: what that handler starts in turn is not.
+bool node::starts_at_once(const wire_header& header) const noexcept {
+  if (!tern::detail::errand::stays() || !may_run_here_) return false;
+  if (queued_.load(std::memory_order_acquire) > 0) return false; // older ones come first
+  if (single_worker_) return true;
+  const std::uint32_t known = paces_[header.handler].load(std::memory_order_relaxed);
+  return known != 0 && known < quick_; // whoever has not run yet may take long, and other workers have nothing to do
+}
+
+template <class F> inline void node::run_now(const wire_header& header, int source, const std::string& name, F&& body) {
+  const bool measured = !single_worker_ && (!tern::detail::errand::stays() || ++since_measured_ % 16 == 0);
+  const std::int64_t begun = measured ? tern::detail::ticks() : 0;
+  if (trace::built && (header.flags & flag_traced) != 0) [[unlikely]]
+    trace_start(header, source, name);
+  body();
+  if (measured) {
+    auto& pace = paces_[header.handler];
+    const std::int64_t took = std::clamp<std::int64_t>(tern::detail::ticks() - begun, 1, 1 << 30);
+    const std::int64_t before = pace.load(std::memory_order_relaxed);
+    pace.store(static_cast<std::uint32_t>(before == 0 ? took : (3 * before + took + 3) / 4), std::memory_order_relaxed);
+  }
+  const int worker = worker_here(); // it may have moved
+  tally_.add(worker, tally::handlers);
+  if ((header.flags & flag_uncounted) == 0) {
+    tally_.add(worker, tally::done);
+    tell_if_idle();
+  }
+}
+
+void node::run_handler(unique_function<void()> body, int source, const wire_header& header, const std::string& name) {
+  if (!starts_at_once(header)) return start_later({nullptr, source, header, &name, {}, std::move(body)});
+  may_run_here_ = false;
+  run_now(header, source, name, [&] {
+    body();
+    body.reset();
+  });
+}
+
+void node::run_handler(handler_entry body, int source, const wire_header& header, payload& message,
+                       const std::string& name) {
+  if (!starts_at_once(header)) return start_later({body, source, header, &name, std::move(message), {}});
+  may_run_here_ = false;
+  run_now(header, source, name, [&] { body(*this, source, header, message); });
+}
+
+void node::start_later(starting next) {
+  next.message.settle();
+  {
+    std::lock_guard hold(start_lock_);
+    queued_bytes_.store(queued_bytes_.load(std::memory_order_relaxed) + next.message.size(), std::memory_order_relaxed);
+    to_start_.push_back(std::move(next));
+    queued_.store(to_start_.size() - started_, std::memory_order_release);
+  }
+  scheduler_->spawn([this] { start_handler(); }, {.name = "handler"});
+}
+
+void node::start_handler() {
+  std::unique_lock hold(start_lock_);
+  starting next = std::move(to_start_[started_++]);
+  queued_.store(to_start_.size() - started_, std::memory_order_release);
+  if (started_ == to_start_.size()) {
+    to_start_.clear();
+    started_ = 0;
+  } else if (started_ >= 64 && 2 * started_ >= to_start_.size()) { // never empty: what has gone must not pile up
+    to_start_.erase(to_start_.begin(), to_start_.begin() + static_cast<std::ptrdiff_t>(started_));
+    started_ = 0;
+  }
+  queued_bytes_.store(queued_bytes_.load(std::memory_order_relaxed) - next.message.size(), std::memory_order_relaxed);
+  hold.unlock();
+  std::atomic_thread_fence(std::memory_order_seq_cst); // `receive` has set it, or sees what was taken
+  if (held_.load(std::memory_order_relaxed) && !crowded(2) && held_.exchange(false)) wire_->wake();
+  this_fiber::set_name(*next.name);
+  run_now(next.header, next.source, *next.name, [&] {
+    if (next.entry) {
+      next.entry(*this, next.source, next.header, next.message);
+    } else {
+      next.body();
+      next.body.reset();
+    }
+  });
+}
+
+void node::message_done(const wire_header& header) noexcept {
+  if ((header.flags & flag_uncounted) != 0) return;
+  tally_.add(worker_here(), tally::done);
+  tell_if_idle();
+}
+
+inline void node::tell_if_idle() noexcept {
+  // Either this sees the waiter, or the waiter, who passes a barrier for all threads, sees what was just counted.
+  if (light_barrier_)
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  else
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (idle_waiters_.load(std::memory_order_relaxed) > 0) [[unlikely]]
+    tell_idle();
+}
+
+} // namespace tern::net

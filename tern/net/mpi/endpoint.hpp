@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// One process' end of the network over MPI. See tern/net/transport_abi.h for the contract.
+///
+/// Heads travel on a communicator of their own, one MPI message each: by MPI_Send where that only copies, else by
+/// MPI_Isend from a copy of ours, so that sending never waits for the receiver. A receiver has `all_credits` of room
+/// for each sender; the tag of every message returns the credits of those received since the last. If nothing goes
+/// back, an empty message does it.
+///
+/// Bodies travel on a second communicator, by MPI's own protocol for large messages: sent together with the head that
+/// announces them, received when that head has arrived. Pieces of one pair of ranks are matched in their order.
+/// Messages of one source that follow one whose body is under way wait for it.
+///
+/// Receiving: persistent receives from anybody are posted ahead and matched in that order, so only the oldest is ever
+/// tested, and data go straight into the slot that the core gets. Without preallocation: a matched probe and malloc.
+#include <mpi.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common.hpp"
+#include "doorbell.hpp"
+#include "slot.hpp"
+
+#include "../transport_abi.h"
+
+namespace tern_mpi {
+
+class endpoint {
+public:
+  void init(int* argc, char*** argv, const tern_transport_settings& settings, tern_transport_info& info);
+  bool send(int destination, const void* head, std::size_t head_size, const void* body, std::size_t body_size,
+            void* token, bool urgent);
+  int receive(tern_transport_arrival& into);
+  void give_back(void* head) { slots_.give_back(slot::of(head)); }
+  void wait(std::int64_t at_most);
+  void finish();
+
+  doorbell bell;
+  MPI_Comm heads = MPI_COMM_NULL;
+  bool active = false;
+
+private:
+  struct arrived { // whole, or a head of which we know only what MPI told us
+    slot* head;
+    std::size_t size;
+    int source, tag;
+  };
+  /// A message that has not arrived whole, or one behind it.
+  struct incoming {
+    slot* head;
+    std::size_t head_size;
+    char* body;
+    std::size_t body_size, fragment;
+    std::size_t posted; // bytes for which a receive was started
+    int under_way;      // receives that are not complete
+    bool complete() const { return posted == body_size && under_way == 0; }
+  };
+  struct inbound { // from one source, in the order sent; a deque, so that addresses stay
+    std::deque<incoming> queue;
+    std::size_t next = 0; // the first that lacks receives
+    int under_way = 0;
+  };
+  struct peer {
+    int credits = all_credits; // room for us over there
+    int owed = 0;              // messages of theirs received since we told them
+    bool on_host = false;
+    std::uint32_t heads_sent = 0, heads_received = 0; // of ours; numbers only ever compared, so they may wrap
+    std::uint32_t sent = 0, received = 0;             // the places that they took in MPI's memory for this pair
+    std::unique_ptr<inbound> in;
+    std::array<std::uint32_t, all_credits> sent_with{}; // `sent` after each head
+    bool waiting() const { return in && !in->queue.empty(); }
+  };
+  struct ready_message {
+    incoming message;
+    int source;
+  };
+  struct large_send {
+    std::size_t remaining; // pieces that MPI still reads
+    void* token;
+  };
+  struct send_record { // one of the two
+    void* token;
+    large_send* large;
+  };
+  struct head_copy { // MPI reads it
+    MPI_Request request;
+    void* memory;
+  };
+  struct receive_record {
+    int source, size;
+    incoming* message;
+  };
+
+  int start_mpi(int* argc, char*** argv, bool multithreaded);
+
+  // endpoint.cpp: sending
+  bool sends_at_once(const peer& to, std::size_t size) const;
+  void send_head(peer& to, int destination, const void* data, std::size_t size, int tag);
+  void send_copy(int destination, const void* data, std::size_t size, int tag);
+  void send_body(int destination, const void* body, std::size_t size, void* token);
+  void return_credits(peer& to, int destination);
+  void track(MPI_Request request, const send_record& record);
+  void sent(const send_record& record);
+  void test_sends();
+  void test_copies();
+
+  // receive.cpp
+  bool next_head(arrived& one);
+  bool test_oldest(arrived& one);
+  bool probe(arrived& one);
+  void refill();
+  void post(slot* s);
+  int head_is_there() const;
+  int received(tern_transport_arrival& into, int source, const incoming& message);
+  bool other_work(tern_transport_arrival& into, int& what);
+  bool receive_large(const arrived& one, incoming& message);
+  void start_receives(int source);
+  void test_receives();
+  void piece_arrived(const receive_record& record, const MPI_Status& status);
+  void move_complete(int source);
+  bool in_flight() const { return !send_requests_.empty() || !receive_requests_.empty(); }
+  bool has_other_work() const {
+    return in_flight() || !ready_.empty() || !sent_.empty() || !stalled_.empty() || !deferred_.empty();
+  }
+
+  // More posted receives make each match and each test slower, fewer make bursts slower.
+#ifdef OPEN_MPI
+  static constexpr unsigned ring = 16;
+#else
+  static constexpr unsigned ring = 8;
+#endif
+
+  // What every send and receive touches.
+  int rank_ = 0, size_ = 1;
+  bool posting_ = true;               // receives ahead
+  unsigned oldest_ = 0, posted_ = 0;  // in the ring
+  std::uint32_t unreceived_ = 0;      // what our messages take up in MPI's memory at all receivers
+  std::uint32_t most_unreceived_ = 0; // of that, for MPI_Send (MPICH only)
+  bool busy_ = false;                 // has_other_work(), for one test instead of four
+  std::vector<peer> peers_;
+  std::array<slot*, ring> ring_{};
+  slot_pool slots_;
+
+  bool mine_ = false; // we initialised MPI, so we finalise it
+  std::size_t fragment_ = 0;
+  std::int64_t nap_ = 0;
+  bool progressed_ = false; // transfers did, since the last `wait`
+  bool refused_ = false;    // a message, since the last credits came
+  tern_transport_settings settings_{};
+  MPI_Comm bodies_ = MPI_COMM_NULL;
+
+  // MPI wants its requests contiguous: records run beside them, index by index.
+  std::vector<MPI_Request> send_requests_, receive_requests_;
+  std::vector<send_record> send_records_;
+  std::vector<receive_record> receive_records_;
+  std::size_t next_test_ = 0;
+  std::deque<head_copy> copies_;
+  std::vector<void*> spare_copies_;
+  std::vector<void*> sent_; // tokens to give back
+  std::deque<ready_message> ready_;
+  std::string deferred_;     // why `wait` failed
+  std::vector<int> stalled_; // sources whose next body found no memory
+};
+
+} // namespace tern_mpi
