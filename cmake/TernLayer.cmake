@@ -21,7 +21,7 @@ set(TERN_SANITIZED 0)
 if(TERN_SANITIZE)
   set(TERN_SANITIZED 1)
   # Applies to everything built here, third-party headers included, so that no mixed binary results.
-  add_compile_options(-fsanitize=${TERN_SANITIZE} -fno-omit-frame-pointer -g)
+  add_compile_options(-fsanitize=${TERN_SANITIZE} -fno-omit-frame-pointer -g1) # lines are enough for their reports
   add_link_options(-fsanitize=${TERN_SANITIZE})
 endif()
 # The fuzzer follows the branches that the libraries take too; its main() is linked to the targets alone.
