@@ -37,34 +37,37 @@ namespace {
 
 int next() { return (tern::rank() + 1) % tern::size(); }
 
-// Something of everything.
-void usual() {
-  tern::trace::region whole("the whole");
+// For a mutex, a fiber's end and a future, each for sure: all belong to one worker, so none of the others goes on
+// before this one waits. A call's answer, say, may come on another worker before anybody waits for it.
+void wait_for_all_kinds() {
   tern::mutex m;
+  bool begun = false;
   m.lock();
   tern::fiber waits(
       [&] {
         tern::trace::region r("under the lock");
+        begun = true;
         m.lock();
         tern::this_fiber::sleep_for(100us);
         m.unlock();
       },
-      {.name = "patient"});
-  tern::fiber unnamed([] { tern::this_fiber::yield(); });
-  tern::this_fiber::sleep_for(50us);
+      {.name = "patient", .worker = 0});
+  while (!begun) tern::this_fiber::yield();
   m.unlock();
   waits.join();
+  tern::promise<int> p;
+  auto answer = p.get_future();
+  tern::fiber answers([&] { p.set_value(42); }, {.name = "answers", .worker = 0});
+  if (answer.get() != 42) throw std::logic_error("a wrong answer");
+}
+
+// Something of everything.
+void usual() {
+  tern::trace::region whole("the whole");
+  tern::fiber(wait_for_all_kinds, {.name = "asks", .worker = 0}).join();
+  tern::fiber unnamed([] { tern::this_fiber::yield(); });
+  tern::this_fiber::sleep_for(50us);
   unnamed.join();
-  // A call's answer may come, on another worker, before one waits for it; this one cannot: its fiber needs the worker.
-  tern::fiber(
-      [] {
-        tern::promise<int> p;
-        auto answer = p.get_future();
-        tern::fiber answers([&] { p.set_value(42); }, {.name = "answers", .worker = 0});
-        if (answer.get() != 42) throw std::logic_error("a wrong answer");
-      },
-      {.name = "asks", .worker = 0})
-      .join();
   for (int i = 0; i < 10; ++i)
     if (tern::call<&square>(next(), i).get() != i * i) throw std::logic_error("a wrong square");
   tern::send<&ask_back>(next(), tern::rank(), 7);
