@@ -20,6 +20,7 @@
 #include <tern/task/future.hpp>
 #include <tern/task/semaphore.hpp>
 #include <tern/task/sync.hpp>
+#include <tern/task/task_group.hpp>
 
 using namespace std::chrono_literals;
 
@@ -311,6 +312,44 @@ public:
   fiber_local<int> mark{[] { return 0; }};
   semaphore gate{0};
 };
+
+// While worker 0 looks at its events for one that gave way, what it finds there may give way too: neither may be lost.
+class busy_errands : public event_source {
+public:
+  polled poll() override { return begun < 10 ? polled::in_fiber : polled::nothing; }
+  void in_fiber() override {
+    ++begun;
+    const detail::errand one(detail::fiber_name{"busy"});
+    compute_in_tasklets(1);
+    ended.fetch_add(1);
+  }
+  void wait(std::chrono::microseconds at_most) override { std::this_thread::sleep_for(std::min(at_most, 100us)); }
+  void wake() noexcept override {}
+  static void compute_in_tasklets(int n) { // each longer than a slice, after which its fiber gives way
+    task_group g;
+    for (int i = 0; i < n; ++i)
+      g.run([] {
+        const auto until = std::chrono::steady_clock::now() + 100us;
+        while (std::chrono::steady_clock::now() < until) {
+        }
+      });
+    g.wait();
+  }
+  int begun = 0; // worker 0's
+  std::atomic<int> ended{0};
+};
+
+TEST_P(on_workers, none_is_lost_that_gives_way_while_errands_do) {
+  busy_errands source;
+  auto cfg = with();
+  cfg.events = &source;
+  scheduler s(std::move(cfg));
+  s.run([&] {
+    busy_errands::compute_in_tasklets(200);
+    while (source.ended.load() < 10) this_fiber::yield();
+  });
+  EXPECT_EQ(source.ended.load(), 10);
+}
 
 TEST_P(on_workers, errands_need_a_stack_each_only_if_they_wait) {
   errands source;
