@@ -2,9 +2,6 @@
 #include <tern/task/detail/errand.hpp>
 
 #include <cstring>
-#include <exception>
-
-#include <tern/base/log.hpp>
 
 #include <tern/task/detail/core.hpp>
 #include <tern/task/detail/locals.hpp>
@@ -63,19 +60,8 @@ bool errand::stays() noexcept {
 }
 
 bool scheduler_core::run_errands(worker& w) {
-  fiber* runner = idle_runner(w);
-  if (!runner) {
-    try {
-      runner = new_runner();
-    } catch (const std::exception& e) {
-      if (no_stack_comes(0, true)) {
-        log_error(e.what());
-        std::terminate();
-      }
-      stacks_are_scarce(e);
-      return false;
-    }
-  }
+  fiber* const runner = any_runner(w);
+  if (!runner) return false;
   w.errands = runner;
   w.entered.store(w.entered.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   observe(w, worker_event::fiber_begin);

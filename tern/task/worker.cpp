@@ -189,20 +189,25 @@ fiber* scheduler_core::idle_runner(worker& w) noexcept {
   return f;
 }
 
-void scheduler_core::run_tasklet(worker& w, tasklet* t) {
-  fiber* runner = idle_runner(w);
-  if (!runner) {
-    try {
-      runner = new_runner();
-    } catch (const std::exception& e) {
-      if (no_stack_comes(0, true)) {
-        log_error(e.what());
-        std::terminate();
-      }
-      stacks_are_scarce(e);
-      w.unpop(t); // a fiber that ends gives its stack back
-      return;
+fiber* scheduler_core::any_runner(worker& w) {
+  if (fiber* idle = idle_runner(w)) return idle;
+  try {
+    return new_runner();
+  } catch (const std::exception& e) {
+    if (no_stack_comes(0, true)) {
+      log_error(e.what());
+      std::terminate();
     }
+    stacks_are_scarce(e);
+    return nullptr;
+  }
+}
+
+void scheduler_core::run_tasklet(worker& w, tasklet* t) {
+  fiber* const runner = any_runner(w);
+  if (!runner) {
+    w.unpop(t); // a fiber that ends gives its stack back
+    return;
   }
   w.handed = t;
   enter(w, *runner);

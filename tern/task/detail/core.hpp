@@ -209,6 +209,8 @@ struct scheduler_core {
   std::uint64_t entered() const noexcept;
   fiber* new_runner();
   fiber* idle_runner(worker& w) noexcept;
+  /// That, or a new one. \return null if there is no stack for it just now.
+  fiber* any_runner(worker& w);
   void share_runner(fiber* f) noexcept;
   void plan_victims();
   void start_thread(worker& w);
