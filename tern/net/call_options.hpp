@@ -74,9 +74,7 @@ auto call(const call_options& limit, int destination, A&&... args)
     auto result = net::detail::post_call<typename sig::result>(
         here, limit, "handler '" + net::detail::function_handler<F>.name() + "'", destination,
         [&](std::uint64_t number) {
-          const net::wire_header header{net::detail::function_handler<F>.id(), 0, number};
-          net::detail::post_arguments<typename sig::arguments>(here, destination, header, std::tuple<>(),
-                                                               std::forward<A>(args)...);
+          net::detail::post_function<F>(here, destination, number, std::forward<A>(args)...);
         });
     here.pace(destination);
     return result;

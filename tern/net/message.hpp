@@ -132,6 +132,13 @@ template <auto F> void take_function(node& here, int source, const wire_header& 
   here.run_handler(&run_function<F>, source, header, message, function_handler<F>.name());
 }
 
+/// Sends the call of a handler. \param reply the caller's number; 0: nobody waits.
+template <auto F, class... A> void post_function(node& here, int destination, std::uint64_t reply, A&&... args) {
+  using sig = signature_of_callable<std::remove_cvref_t<decltype(F)>>;
+  post_arguments<typename sig::arguments>(here, destination, {function_handler<F>.id(), 0, reply}, std::tuple<>(),
+                                          std::forward<A>(args)...);
+}
+
 // Says in one line what is wrong; the caller compiles nothing further then.
 template <auto F, class... A> consteval bool check_call() {
   using sig = signature_of_callable<std::remove_cvref_t<decltype(F)>>;
@@ -151,12 +158,9 @@ template <auto F, class... A> consteval bool check_call() {
 /// contradicts itself, error(invalid_state) outside a running job. Any worker thread, in or out of a fiber.
 template <auto F, class... A> void send(int destination, A&&... args) {
   if constexpr (net::detail::check_call<F, A...>()) {
-    using sig = net::detail::signature_of_callable<std::remove_cvref_t<decltype(F)>>;
     net::node& here = net::node::here();
     here.check_rank(destination);
-    const net::wire_header header{net::detail::function_handler<F>.id(), 0, 0};
-    net::detail::post_arguments<typename sig::arguments>(here, destination, header, std::tuple<>(),
-                                                         std::forward<A>(args)...);
+    net::detail::post_function<F>(here, destination, 0, std::forward<A>(args)...);
     here.pace(destination);
   }
 }
@@ -172,9 +176,7 @@ auto call(int destination, A&&... args)
     net::node& here = net::node::here();
     here.check_rank(destination);
     auto result = net::detail::post_call<typename sig::result>(here, destination, [&](std::uint64_t number) {
-      const net::wire_header header{net::detail::function_handler<F>.id(), 0, number};
-      net::detail::post_arguments<typename sig::arguments>(here, destination, header, std::tuple<>(),
-                                                           std::forward<A>(args)...);
+      net::detail::post_function<F>(here, destination, number, std::forward<A>(args)...);
     });
     here.pace(destination);
     return result;
