@@ -231,7 +231,7 @@ void node::run_handler(handler_entry body, int source, const wire_header& header
 }
 
 void node::start_later(starting next) {
-  next.message.settle();
+  if (!world_) next.message.settle(); // a simulated network has memory for all that is on its way
   {
     std::lock_guard hold(start_lock_);
     queued_bytes_.store(queued_bytes_.load(std::memory_order_relaxed) + next.message.size(), std::memory_order_relaxed);
