@@ -73,6 +73,12 @@ public:
   /// Is its memory borrowed?
   bool borrowed() const noexcept { return lender_ != nullptr; }
   bool writable() const noexcept { return !lender_ || !lender_->read_only(); }
+  /// Forgets what was borrowed: the lender knows that it is not needed, and is not told.
+  void forget() noexcept {
+    data_ = nullptr;
+    size_ = capacity_ = 0;
+    lender_ = nullptr;
+  }
   /// Hands the memory over: the caller gives it to `free`. What is borrowed is copied first. The buffer is empty
   /// afterwards. Null if nothing was allocated.
   [[nodiscard]] std::byte* release() {

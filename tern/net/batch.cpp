@@ -25,23 +25,10 @@ batch_reader* batch_reader::open(arrival&& whole) {
   return new batch_reader(std::move(whole), h.reply);
 }
 
-bool batch_reader::next(arrival& into) {
-  if (unread_ == 0) {
-    if (at_ != whole_.head.size()) broken(whole_.source, "with bytes after its last message");
-    take_back(nullptr);
-    return false;
-  }
-  const std::size_t left = whole_.head.size() - at_;
-  std::uint64_t size = 0;
-  if (left >= sizeof size) std::memcpy(&size, whole_.head.data() + at_, sizeof size);
-  if (left < sizeof size || size > left - sizeof size || record_bytes(size) > left)
-    broken(whole_.source, "in which a message of " + std::to_string(size) + " bytes does not fit");
-  --unread_;
-  into.source = whole_.source;
-  into.head = byte_buffer::borrow(whole_.head.data() + at_ + sizeof size, size, *this);
-  into.body = {};
-  at_ += record_bytes(size);
-  return true;
+void batch_reader::left_over() const { broken(whole_.source, "with bytes after its last message"); }
+
+void batch_reader::does_not_fit(std::uint64_t size) const {
+  broken(whole_.source, "in which a message of " + std::to_string(size) + " bytes does not fit");
 }
 
 } // namespace tern::net

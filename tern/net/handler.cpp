@@ -40,8 +40,9 @@ bool has_linkage(std::string_view identity) {
 } // namespace
 
 handler_record::handler_record(const std::type_info& identity, std::string_view pretty, const char* file,
-                               handler_entry run, bool internal)
-    : identity_(identity.name()), name_(detail::pretty_name(pretty)), file_(file), entry_(run), internal_(internal) {
+                               handler_entry run, bool internal, handler_entry runs)
+    : identity_(identity.name()), name_(detail::pretty_name(pretty)), file_(file), entry_(run), direct_(runs),
+      internal_(internal) {
   std::copy_n(name_.data(), std::min(name_.size(), label_.size() - 1), label_.data());
   registry& r = the_registry();
   std::lock_guard hold(r.lock);

@@ -14,7 +14,7 @@
 #include <typeinfo>
 
 #include <tern/base/bytes.hpp>
-#include <tern/task/detail/errand.hpp>
+#include <tern/task/detail/fiber_name.hpp>
 
 namespace tern::net {
 
@@ -36,6 +36,7 @@ inline constexpr unsigned traced_shift = 8;
 struct payload {
   byte_buffer bytes;
   byte_buffer body;
+  bool in_place = false; ///< whoever runs the handler has a use for its memory only when it is done
   std::size_t size() const noexcept { return bytes.size() + body.size(); }
   /// It will lie here for some time: then it must not keep the transport's memory.
   void settle() {
@@ -50,8 +51,9 @@ using handler_entry = void (*)(node& here, int source, const wire_header& header
 /// One line of the table. Static objects only: constructing one enters it.
 class handler_record {
 public:
+  /// \param runs what `run` hands to `node::run_handler`, if that is all it does; null: it does more.
   handler_record(const std::type_info& identity, std::string_view pretty, const char* file, handler_entry run,
-                 bool internal = false);
+                 bool internal = false, handler_entry runs = nullptr);
   handler_record(const handler_record&) = delete;
   handler_record& operator=(const handler_record&) = delete;
 
@@ -66,6 +68,7 @@ public:
   const tern::detail::fiber_name& label() const noexcept { return label_; }
   const char* file() const noexcept { return file_; }
   handler_entry entry() const noexcept { return entry_; }
+  handler_entry direct() const noexcept { return direct_; }
   bool internal() const noexcept { return internal_; } ///< the runtime's own
 
 private:
@@ -74,7 +77,7 @@ private:
   std::string identity_, name_;
   tern::detail::fiber_name label_{};
   const char* file_;
-  handler_entry entry_;
+  handler_entry entry_, direct_;
   bool internal_; // the runtime's own come first, so that even ranks of different programs can tell each other so
   std::uint32_t id_ = UINT32_MAX;
   handler_record* next_;

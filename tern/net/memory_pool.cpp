@@ -9,12 +9,25 @@
 #include <string>
 #include <utility>
 
+#include <sys/mman.h>
+
 #include <tern/base/error.hpp>
 
 namespace tern::net {
 namespace {
 
 constexpr unsigned smallest = 12; // log2
+constexpr std::size_t huge_page = std::size_t{2} << 20;
+
+// Large blocks in large pages, if the kernel has some to spare: MPI copies between processes page by page, and what
+// does not fit into the caches fits into the TLB.
+void* allocate(std::size_t bytes, std::size_t alignment) noexcept {
+  if (bytes < 2 * huge_page) return std::aligned_alloc(alignment, bytes);
+  const std::size_t whole = (bytes + huge_page - 1) / huge_page * huge_page;
+  void* const memory = std::aligned_alloc(huge_page, whole);
+  if (memory) madvise(memory, whole, MADV_HUGEPAGE); // a wish: without such pages it is memory all the same
+  return memory;
+}
 
 } // namespace
 
@@ -44,7 +57,7 @@ std::byte* memory_pool::store::try_take(std::size_t size) noexcept {
     }
   }
   if (!b) {
-    void* const memory = std::aligned_alloc(alignof(block), sizeof(block) + bytes_of(kind));
+    void* const memory = allocate(sizeof(block) + bytes_of(kind), alignof(block));
     if (!memory) return nullptr;
     b = ::new (memory) block{nullptr, kind};
   }

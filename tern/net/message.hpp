@@ -107,6 +107,7 @@ template <class R, class Post> future<R> post_call(node& here, int destination, 
 }
 
 template <auto F> void take_function(node& here, int source, const wire_header& header, payload& message);
+template <auto F> void run_function(node& here, int source, const wire_header& header, payload& message);
 
 #ifdef __BASE_FILE__
 #define TERN_THIS_FILE __BASE_FILE__
@@ -114,8 +115,8 @@ template <auto F> void take_function(node& here, int source, const wire_header& 
 #define TERN_THIS_FILE __FILE__
 #endif
 template <auto F>
-inline const handler_record function_handler{typeid(handler_tag<F>), signature_of<F>(), TERN_THIS_FILE,
-                                             &take_function<F>};
+inline const handler_record function_handler{
+    typeid(handler_tag<F>), signature_of<F>(), TERN_THIS_FILE, &take_function<F>, false, &run_function<F>};
 
 template <auto F> void run_function(node& here, int source, const wire_header& header, payload& message) {
   using sig = signature_of_callable<std::remove_cvref_t<decltype(F)>>;
@@ -123,7 +124,8 @@ template <auto F> void run_function(node& here, int source, const wire_header& h
       here, source, header, [] { return "handler '" + function_handler<F>.name() + "'"; },
       [&]() -> typename sig::result {
         auto args = unpack_call<typename sig::arguments>(message);
-        if constexpr (!views_message<typename sig::arguments>) message = {}; // others can use its memory meanwhile
+        if constexpr (!views_message<typename sig::arguments>)
+          if (!message.in_place) message = {}; // others can use its memory meanwhile
         return std::apply(F, std::move(args));
       });
 }

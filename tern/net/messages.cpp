@@ -18,7 +18,8 @@
 namespace tern::net {
 namespace {
 
-constexpr int messages_per_poll = 64;
+constexpr int messages_per_poll = 64, messages_in_fiber = 256;
+constexpr int most_between_looks = 32;    // at the clock, messages
 constexpr std::size_t most_queued = 4096; // handlers that have not begun
 constexpr std::size_t most_queued_bytes = std::size_t{64} << 20;
 
@@ -70,9 +71,9 @@ void node::send_out(int destination, std::span<std::byte> head, byte_buffer& bod
     throw error(errc::invalid_state, "a message was sent after the job had ended",
                 "send from handlers and from the function given to tern::run only");
   const auto counter = how.counted ? tally::sent : tally::uncounted;
-  const int worker = worker_here();
-  tally_.add(worker, counter); // before it can be done
-  tally_.add(worker, tally::sent_bytes, bytes);
+  const tern::detail::worker* const here = tern::detail::this_worker();
+  const int worker = here && here->home == core_ ? here->index : -1;
+  tally_.add_sent(worker, counter, bytes); // before it can be done
   if (trace::built && recorded_) [[unlikely]]
     trace_send(destination, head, bytes);
   wire_header h;
@@ -83,7 +84,8 @@ void node::send_out(int destination, std::span<std::byte> head, byte_buffer& bod
     tally_.add(worker, counter, ~std::uint64_t{0}); // one less: else `quiesce` would wait for it for ever
     throw;
   }
-  sent_log_.note({tern::detail::ticks(), h.reply, bytes, h.handler, destination}); // while it travels
+  const std::int64_t when = here ? here->looked_around : tern::detail::ticks();
+  sent_log_.note({when, h.reply, bytes, h.handler, destination}); // while it travels
 }
 
 // In ------------------------------------------------------------------------------------------------------------------
@@ -103,18 +105,22 @@ bool node::receive() {
   }
   for (;;) {
     if (batch_ && !batch_->next(next_)) batch_ = nullptr;
-    if (!batch_ && !wire_->receive(next_)) return false;
-    next_handler_ = nullptr;
-    if (next_.head.size() >= sizeof next_header_) [[likely]] {
-      std::memcpy(&next_header_, next_.head.data(), sizeof next_header_);
-      if (next_header_.handler < handlers_.size()) [[likely]]
-        next_handler_ = handlers_[next_header_.handler];
-    }
-    if (next_handler_ == &batch_record && !batch_)
-      batch_ = batch_reader::open(std::move(next_));
-    else
-      return has_next_ = true;
+    const bool in_batch = batch_ != nullptr;
+    if (!in_batch && !wire_->receive(next_)) return false;
+    look_at_next();
+    if (in_batch || next_handler_ != &batch_record) return has_next_ = true;
+    batch_ = batch_reader::open(std::move(next_));
   }
+}
+
+// What is it that has been received?
+inline void node::look_at_next() noexcept {
+  next_handler_ = nullptr;
+  if (next_.head.size() < sizeof next_header_) [[unlikely]]
+    return;
+  std::memcpy(&next_header_, next_.head.data(), sizeof next_header_);
+  if (next_header_.handler < handlers_.size()) [[likely]]
+    next_handler_ = handlers_[next_header_.handler];
 }
 
 std::uint32_t node::batch_handler() { return batch_record.id(); }
@@ -146,6 +152,7 @@ void node::deliver() {
 // A simulation decides by chance which fiber runs; there each handler has one of its own.
 event_source::polled node::poll() {
   try {
+    settle_counts();
     bool any = outbox_.flush();
     for (int n = 0; (world_ || n < messages_per_poll) && receive(); ++n) { // a simulation asks once
       if (!world_ && !poll_apart_ && next_handler_ && !next_handler_->internal()) return polled::in_fiber;
@@ -158,54 +165,153 @@ event_source::polled node::poll() {
   }
 }
 
+// Will the handler of this message run at once, and is nothing else to be done for it?
+inline bool node::can_run_directly(const wire_header& h, const handler_record& handler) const noexcept {
+  if (!handler.direct() || (h.flags & flag_traced) != 0) return false;
+  if (queued_.load(std::memory_order_acquire) > 0) return false; // older ones come first
+  if (single_worker_) return true;
+  const std::uint32_t known = paces_[h.handler].load(std::memory_order_relaxed);
+  return known != 0 && known < quick_;
+}
+
+// `deliver` and `run_now` in one for the messages of which there may be many. What is done is counted later: by
+// `settle_counts`, at the latest when this rank next polls.
+// \param from where the message lies, if in a batch.
+// \return false if it has waited: another fiber polls.
+inline bool node::run_directly(tern::detail::errands& pieces, const wire_header& h, int source, payload& message,
+                               batch_reader* from) {
+  const handler_entry handler = handlers_[h.handler]->direct();
+  const std::size_t size = message.size();
+  const bool counted = (h.flags & flag_uncounted) == 0;
+  tally_.add_polling(tally::received_bytes, size);
+  if (counted) tally_.add_polling(tally::received);
+  received_log_.note({looked_, h.reply, size, h.handler, source});
+  measured(h, [&] { handler(*this, source, h, message); });
+  if (pieces.go_on()) [[likely]] {
+    ++recent_handlers_;
+    if (counted) ++recent_done_;
+    if (from && message.bytes.borrowed()) {
+      from->done_here();
+      message.bytes.forget();
+    }
+    return true;
+  }
+  const int worker = worker_here(); // perhaps another one
+  tally_.add(worker, tally::handlers);
+  if (counted) {
+    tally_.add(worker, tally::done);
+    tell_if_idle();
+  }
+  return false;
+}
+
+void node::settle_counts() noexcept {
+  if (recent_handlers_ == 0) return;
+  tally_.add_polling(tally::handlers, std::exchange(recent_handlers_, 0));
+  tally_.add_polling(tally::done, std::exchange(recent_done_, 0));
+  tell_if_idle();
+}
+
+// How long `in_fiber` goes on.
+struct node::stay {
+  tern::detail::worker& w = *tern::detail::this_worker();
+  const std::int64_t begun = w.looked_around;
+  int messages = 0, until_look = 1, between_looks = 1;
+};
+
+// \return whether to receive another message.
+inline bool node::goes_on(stay& s) noexcept {
+  // Others want to run too, timers to ring, and what has been kept to go.
+  if (++s.messages == messages_in_fiber || s.w.has_ready() || outbox_.kept() > 0) return false;
+  if (--s.until_look > 0) return true;
+  // The clock costs as much as a small handler: looked at after as many as take little time.
+  const std::int64_t now = tern::detail::ticks();
+  s.between_looks = now - looked_ < slice_ / 16 ? std::min(2 * s.between_looks, most_between_looks) : 1;
+  s.until_look = s.between_looks;
+  looked_ = now;
+  return now - s.begun <= slice_;
+}
+
+// Those messages of the batch at hand whose handlers run at once. \return false if one has waited.
+bool node::run_batch(stay& s, tern::detail::errands& pieces) {
+  batch_reader* const from = batch_;
+  const int source = from->source();
+  for (;;) {
+    std::span<std::byte> bytes;
+    if (!from->peek(bytes)) return true;
+    wire_header h;
+    if (bytes.size() < sizeof h) return true;
+    std::memcpy(&h, bytes.data(), sizeof h);
+    if (h.handler >= handlers_.size()) return true;
+    const handler_record& handler = *handlers_[h.handler];
+    if (!can_run_directly(h, handler)) return true;
+    from->take(bytes);
+    payload message{byte_buffer::borrow(bytes.data(), bytes.size(), *from), {}, true};
+    pieces.begin(s.w, handler.label());
+    if (!run_directly(pieces, h, source, message, from)) return false;
+    if (!goes_on(s)) return true;
+  }
+}
+
 void node::in_fiber() {
-  std::int64_t since = 0;
-  for (int n = 0; n < messages_per_poll; ++n) {
+  tern::detail::errands pieces;
+  stay s;
+  looked_ = s.begun;
+  do {
     try {
-      if (!receive()) return;
+      if (batch_ && !has_next_ && !run_batch(s, pieces)) return;
+      if (!receive()) break;
+      if (!next_handler_ || next_handler_->internal()) {
+        deliver();
+      } else {
+        pieces.begin(s.w, next_handler_->label());
+        if (can_run_directly(next_header_, *next_handler_)) {
+          has_next_ = false;
+          const wire_header h = next_header_;
+          const int source = next_.source;
+          payload message;
+          detail::take_parts(next_, h, message);
+          if (!run_directly(pieces, h, source, message, nullptr)) return;
+          continue;
+        }
+        may_run_here_ = true;
+        deliver();
+      }
     } catch (const std::exception& e) {
       fatal(e.what());
     }
-    if (!next_handler_ || next_handler_->internal()) {
-      deliver();
-    } else {
-      const tern::detail::errand one(next_handler_->label());
-      may_run_here_ = true;
-      deliver();
-    }
-    if (!tern::detail::errand::stays()) return; // it has waited: another fiber polls
+    if (!pieces.go_on()) return;
     may_run_here_ = false;
-    // Others want to run too, timers to ring, and what has been kept to go.
-    if (tern::detail::this_worker()->has_ready() || !outbox_.empty()) return;
-    const std::int64_t now = tern::detail::ticks();
-    if (since == 0) since = now;
-    if (now - since > slice_) return;
-  }
+  } while (goes_on(s));
+  settle_counts();
 }
 
 // Handlers ------------------------------------------------------------------------------------------------------------
 
 // Only in the fiber that delivers, and for the message that it delivers: what that handler starts in turn is not.
 bool node::starts_at_once(const wire_header& header) const noexcept {
-  if (!tern::detail::errand::stays() || !may_run_here_) return false;
+  if (!tern::detail::errands::stays() || !may_run_here_) return false;
   if (queued_.load(std::memory_order_acquire) > 0) return false; // older ones come first
   if (single_worker_) return true;
   const std::uint32_t known = paces_[header.handler].load(std::memory_order_relaxed);
   return known != 0 && known < quick_; // whoever has not run yet may take long, and other workers have nothing to do
 }
 
+// Runs a handler, and sees how long such take: now and then where they run at once, always elsewhere.
+template <class F> inline void node::measured(const wire_header& header, F&& body) {
+  if (single_worker_ || (tern::detail::errands::stays() && ++since_measured_ % 16 != 0)) return body();
+  const std::int64_t begun = tern::detail::ticks();
+  body();
+  auto& pace = paces_[header.handler];
+  const std::int64_t took = std::clamp<std::int64_t>(tern::detail::ticks() - begun, 1, 1 << 30);
+  const std::int64_t before = pace.load(std::memory_order_relaxed);
+  pace.store(static_cast<std::uint32_t>(before == 0 ? took : (3 * before + took + 3) / 4), std::memory_order_relaxed);
+}
+
 template <class F> inline void node::run_now(const wire_header& header, int source, const std::string& name, F&& body) {
-  const bool measured = !single_worker_ && (!tern::detail::errand::stays() || ++since_measured_ % 16 == 0);
-  const std::int64_t begun = measured ? tern::detail::ticks() : 0;
   if (trace::built && (header.flags & flag_traced) != 0) [[unlikely]]
     trace_start(header, source, name);
-  body();
-  if (measured) {
-    auto& pace = paces_[header.handler];
-    const std::int64_t took = std::clamp<std::int64_t>(tern::detail::ticks() - begun, 1, 1 << 30);
-    const std::int64_t before = pace.load(std::memory_order_relaxed);
-    pace.store(static_cast<std::uint32_t>(before == 0 ? took : (3 * before + took + 3) / 4), std::memory_order_relaxed);
-  }
+  measured(header, body);
   const int worker = worker_here(); // it may have moved
   tally_.add(worker, tally::handlers);
   if ((header.flags & flag_uncounted) == 0) {
@@ -235,23 +341,16 @@ void node::start_later(starting next) {
   {
     std::lock_guard hold(start_lock_);
     queued_bytes_.store(queued_bytes_.load(std::memory_order_relaxed) + next.message.size(), std::memory_order_relaxed);
-    to_start_.push_back(std::move(next));
-    queued_.store(to_start_.size() - started_, std::memory_order_release);
+    to_start_.push(std::move(next));
+    queued_.store(to_start_.size(), std::memory_order_release);
   }
   scheduler_->spawn([this] { start_handler(); }, {.name = "handler"});
 }
 
 void node::start_handler() {
   std::unique_lock hold(start_lock_);
-  starting next = std::move(to_start_[started_++]);
-  queued_.store(to_start_.size() - started_, std::memory_order_release);
-  if (started_ == to_start_.size()) {
-    to_start_.clear();
-    started_ = 0;
-  } else if (started_ >= 64 && 2 * started_ >= to_start_.size()) { // never empty: what has gone must not pile up
-    to_start_.erase(to_start_.begin(), to_start_.begin() + static_cast<std::ptrdiff_t>(started_));
-    started_ = 0;
-  }
+  starting next = to_start_.pop();
+  queued_.store(to_start_.size(), std::memory_order_release);
   queued_bytes_.store(queued_bytes_.load(std::memory_order_relaxed) - next.message.size(), std::memory_order_relaxed);
   hold.unlock();
   std::atomic_thread_fence(std::memory_order_seq_cst); // `receive` has set it, or sees what was taken

@@ -124,6 +124,7 @@ node::node(std::shared_ptr<const options> opts, std::unique_ptr<transport> wire,
   scheduler_ = std::make_unique<scheduler>(std::move(cfg));
   core_ = &scheduler_->inside();
   single_worker_ = s.workers == 1;
+  if (single_worker_ && !poll_apart_ && !world) outbox_.nobody_else_sends();
   light_barrier_ = core_->barrier.usable();
   quick_ = tern::detail::ticks_in(quick_seconds);
   slice_ = tern::detail::ticks_in(slice_seconds);
@@ -145,8 +146,8 @@ thread_local node* polled_apart = nullptr; // by the calling thread, which is no
 }
 
 node* node::current() noexcept {
-  scheduler* s = scheduler::current();
-  return s ? static_cast<node*>(s->context()) : polled_apart;
+  const tern::detail::worker* const w = tern::detail::this_worker();
+  return w ? static_cast<node*>(w->home->cfg.context) : polled_apart;
 }
 
 node& node::here() {

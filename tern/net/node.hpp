@@ -19,6 +19,7 @@
 
 #include <tern/base/bytes.hpp>
 #include <tern/base/options.hpp>
+#include <tern/net/detail/fifo.hpp>
 #include <tern/net/detail/memory_pool.hpp>
 #include <tern/net/detail/message_log.hpp>
 #include <tern/net/detail/outbox.hpp>
@@ -31,6 +32,10 @@
 #include <tern/task/scheduler.hpp>
 #include <tern/task/sim.hpp>
 #include <tern/task/sync.hpp>
+
+namespace tern::detail {
+class errands;
+}
 
 namespace tern::net {
 
@@ -162,6 +167,14 @@ private:
   void send_out(int destination, std::span<std::byte> head, byte_buffer& body, std::size_t bytes, posting how);
   bool receive();
   void deliver();
+  void look_at_next() noexcept;
+  struct stay;
+  bool goes_on(stay& s) noexcept;
+  bool can_run_directly(const wire_header& h, const handler_record& handler) const noexcept;
+  bool run_directly(tern::detail::errands& pieces, const wire_header& h, int source, payload& message,
+                    batch_reader* from);
+  bool run_batch(stay& s, tern::detail::errands& pieces);
+  void settle_counts() noexcept;
   void start_handler();
   void tell_if_idle() noexcept;
   void tell_idle() noexcept;
@@ -211,7 +224,8 @@ private:
   bool poll_apart_ = false, single_worker_ = false;
   bool light_barrier_ = false; // of the scheduler's, for all threads: it costs those nothing that do not wait
   tern::detail::scheduler_core* core_ = nullptr;
-  bool may_run_here_ = false; // the handler of the message that is being delivered
+  bool may_run_here_ = false;                           // the handler of the message that is being delivered
+  std::uint64_t recent_handlers_ = 0, recent_done_ = 0; // that `run_directly` has counted and the tally has not
 
   // Handlers that have a fiber of their own and have not been taken up. A scheduler may enter fibers in any order; so
   // whichever fiber comes first takes the oldest handler.
@@ -224,11 +238,11 @@ private:
     unique_function<void()> body;
   };
   void start_later(starting next);
+  template <class F> void measured(const wire_header& header, F&& body);
   template <class F> void run_now(const wire_header& header, int source, const std::string& name, F&& body);
   static void trace_start(const wire_header& header, int source, const std::string& name) noexcept;
   tern::detail::spin_lock start_lock_;
-  std::vector<starting> to_start_; // from `started_` on
-  std::size_t started_ = 0;
+  fifo<starting> to_start_;
   std::atomic<std::size_t> queued_{0}; // and are there still; changes under the lock
   std::atomic<std::size_t> queued_bytes_{0};
   bool crowded(std::size_t part) const noexcept;
@@ -237,8 +251,9 @@ private:
   // How long each handler takes, in ticks: what is quick runs where messages arrive, if this rank has several workers.
   // Anybody may write a new guess.
   std::vector<std::atomic<std::uint32_t>> paces_;
-  std::int64_t quick_ = 0; // ticks
-  std::int64_t slice_ = 0; // for handlers one after the other, ticks
+  std::int64_t quick_ = 0;  // ticks
+  std::int64_t slice_ = 0;  // for handlers one after the other, ticks
+  std::int64_t looked_ = 0; // at the clock, last
   unsigned since_measured_ = 0;
 
   struct collective_message {

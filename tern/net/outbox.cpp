@@ -12,16 +12,18 @@ namespace tern::net {
 // Gathering -----------------------------------------------------------------------------------------------------------
 
 void outbox::gather(int destination, std::span<const std::byte> head) {
-  std::unique_lock hold(pile_lock_);
-  if (piles_.empty()) piles_.resize(static_cast<std::size_t>(wire_.size()));
+  auto hold = hold_piles();
+  if (static_cast<std::size_t>(destination) >= piles_.size()) [[unlikely]]
+    piles_.resize(static_cast<std::size_t>(wire_.size()));
   pile& p = piles_[static_cast<std::size_t>(destination)];
-  if (!p.batch) {
+  if (!p.batch) [[unlikely]] {
     p.memory = byte_buffer(batch_bytes());
     p.batch.emplace(p.memory.data(), p.memory.size(), batches_);
   }
-  if (!p.batch->has_room(head.size())) send_pile(destination, p);
-  const bool first = filled_.empty();
-  if (p.batch->empty()) {
+  if (!p.batch->has_room(head.size())) [[unlikely]]
+    send_pile(destination, p);
+  const bool first = p.batch->empty();
+  if (first) {
     p.since = tern::detail::ticks();
     filled_.push_back(destination);
     gathered_.store(filled_.size(), std::memory_order_relaxed);
@@ -29,8 +31,10 @@ void outbox::gather(int destination, std::span<const std::byte> head) {
   p.batch->add(head);
   // Of somebody who sends a little now and then and does not let the owner poll.
   if (++p.messages % 16 == 0 && tern::detail::ticks() - p.since > patience_) send_pile(destination, p);
-  hold.unlock();
-  if (first) wire_.wake(); // or the owner would not poll: it may be asleep
+  if (first && filled_.size() == 1 && !alone_) {
+    hold.unlock();
+    wire_.wake(); // or the owner would not poll: it may be asleep
+  }
 }
 
 void outbox::send_pile(int destination, pile& p) {
@@ -45,7 +49,7 @@ void outbox::send_pile(int destination, pile& p) {
 
 void outbox::send_gathered(int destination) {
   if (gathered_.load(std::memory_order_acquire) == 0) return;
-  std::lock_guard hold(pile_lock_);
+  const auto hold = hold_piles();
   pile& p = piles_[static_cast<std::size_t>(destination)];
   if (p.batch && !p.batch->empty()) send_pile(destination, p);
 }
@@ -59,11 +63,17 @@ void outbox::join(queue& q, std::span<const std::byte> head) {
     return;
   }
   letter next;
-  next.head = byte_buffer(batch_bytes());
+  if (spare_.empty()) {
+    next.head = byte_buffer(batch_bytes());
+  } else {
+    next.head = std::move(spare_.back());
+    spare_.pop_back();
+    next.head.resize(batch_bytes());
+  }
   next.batch.emplace(next.head.data(), next.head.size(), batches_);
   next.batch->add(head);
   q.bytes += next.bytes();
-  q.usual.push_back(std::move(next)); // its memory stays where it is
+  q.usual.push(std::move(next)); // its memory stays where it is
   kept_.fetch_add(1, std::memory_order_release);
 }
 
@@ -77,7 +87,7 @@ void outbox::keep(int destination, std::span<const std::byte> head, byte_buffer 
   if (mode_ == aggregation::automatic && !urgent && body.empty() && head.size() <= most_gathered) {
     join(q, head);
   } else {
-    letters.push_back({byte_buffer::copy_of(head), std::move(body), std::nullopt});
+    letters.push({byte_buffer::copy_of(head), std::move(body), std::nullopt});
     q.bytes += letters.back().bytes();
     kept_.fetch_add(1, std::memory_order_release);
   }
@@ -104,7 +114,8 @@ bool outbox::send_some(int destination, queue& q, bool urgent) {
     const std::size_t bytes = next.bytes(); // before its body is taken
     if (!wire_.send(destination, next.head, next.body, urgent)) break;
     q.bytes -= bytes;
-    letters.pop_front();
+    letter gone = letters.pop();
+    if (gone.head.capacity() == batch_bytes() && spare_.size() < most_spare) spare_.push_back(std::move(gone.head));
     kept_.fetch_sub(1, std::memory_order_release);
     any = true;
   }
@@ -115,7 +126,7 @@ bool outbox::flush_all() {
   bool any = false;
   told_.store(false, std::memory_order_seq_cst); // before it looks
   if (gathered_.load(std::memory_order_relaxed) > 0) {
-    std::lock_guard hold(pile_lock_);
+    const auto hold = hold_piles();
     any = !filled_.empty();
     while (!filled_.empty()) send_pile(filled_.back(), piles_[static_cast<std::size_t>(filled_.back())]);
   }

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tern/task/detail/errand.hpp>
 
-#include <cstring>
-
-#include <tern/task/detail/core.hpp>
-#include <tern/task/detail/locals.hpp>
-#include <tern/task/detail/sanitizer.hpp>
 #include <tern/task/detail/tracing.hpp>
 
 namespace tern::detail {
@@ -17,46 +12,25 @@ constexpr fiber_name at_rest = [] {
   return name;
 }();
 
-void rename(fiber& f, const fiber_name& name) noexcept {
-  static_assert(sizeof f.name == sizeof name);
-  std::memcpy(f.name, name.data(), sizeof f.name);
-  tsan::name_fiber(f.tsan_fiber, f.name);
-}
-
-// To the trace `f` ends here and another fiber begins.
-void turn_into_another(fiber& f) noexcept {
-  const bool inside = (f.attention & attention::inside) != 0;
-  if (inside)
-    trace_leaves(f, true);
-  else
-    trace_forgets(f);
-}
-
 } // namespace
 
-errand::errand(const fiber_name& name) noexcept : self_(this_worker()->running) {
-  fiber& f = *self_;
-  if ((f.attention & attention::traced) != 0) [[unlikely]]
-    turn_into_another(f);
-  rename(f, name);
-  f.id.store(f.home->new_id(this_worker()), std::memory_order_relaxed);
-  f.runner.store(false, std::memory_order_relaxed);
-  if ((f.attention & attention::traced) != 0) [[unlikely]]
-    trace_enters(f);
+// To the trace one fiber ends here and another begins.
+void errands::leave_trace() noexcept {
+  if ((self_->attention & attention::inside) != 0)
+    trace_leaves(*self_, true);
+  else
+    trace_forgets(*self_);
 }
 
-errand::~errand() {
+void errands::enter_trace() noexcept { trace_enters(*self_); }
+
+void errands::end() noexcept {
   fiber& f = *self_;
   if (f.locals) destroy_locals(f);
   if ((f.attention & attention::traced) != 0) [[unlikely]]
-    turn_into_another(f);
+    leave_trace();
   rename(f, at_rest);
   f.runner.store(true, std::memory_order_relaxed);
-}
-
-bool errand::stays() noexcept {
-  const worker* const w = this_worker();
-  return w && w->running && w->errands == w->running;
 }
 
 bool scheduler_core::run_errands(worker& w) {

@@ -147,13 +147,6 @@ seed scheduler_core::sow(std::size_t bytes, std::size_t alignment, const fiber_o
   return {f, f->closure};
 }
 
-// Each worker counts by itself.
-std::uint64_t scheduler_core::new_id(worker* w) noexcept {
-  const auto strands = static_cast<std::uint64_t>(cfg.workers) + 1;
-  return w ? w->serial++ * strands + static_cast<std::uint64_t>(w->index) + 1
-           : serial_outside.fetch_add(1, std::memory_order_relaxed) * strands + strands;
-}
-
 // Runners that have nothing to do give theirs up when there is no memory.
 fiber* scheduler_core::take_stack(worker* w, std::uint8_t stack_class) {
   for (;;) {

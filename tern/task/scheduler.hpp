@@ -53,7 +53,7 @@ public:
   /// must not block.
   virtual polled poll() = 0;
   /// Called after `poll` has said so, by worker 0, in a fiber that is kept for it: what is done here costs no fiber of
-  /// its own as long as it does not wait, and may wait: then worker 0 goes on polling without it. See detail::errand.
+  /// its own as long as it does not wait, and may wait: then worker 0 goes on polling without it. See detail::errands.
   /// Perhaps not called, if there is no memory for a stack just now: then `poll` is called again.
   virtual void in_fiber() {}
   /// Whoever polls has nothing to do: sleep until `wake`, an event, or the time is over. A `wake` since the last `wait`

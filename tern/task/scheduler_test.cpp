@@ -286,11 +286,12 @@ public:
   }
   void in_fiber() override {
     ++stacks;
-    while (detail::errand::stays() && begun < 300) {
+    detail::errands pieces;
+    while (pieces.go_on() && begun < 300) {
       const int number = begun++;
       detail::fiber_name name{};
       std::snprintf(name.data(), name.size(), "errand %d", number);
-      const detail::errand one(name);
+      pieces.begin(*detail::this_worker(), name);
       EXPECT_EQ(this_fiber::name(), "errand " + std::to_string(number));
       EXPECT_TRUE(ids.insert(this_fiber::id()).second);
       EXPECT_EQ(*mark, 0);
@@ -319,7 +320,8 @@ public:
   polled poll() override { return begun < 10 ? polled::in_fiber : polled::nothing; }
   void in_fiber() override {
     ++begun;
-    const detail::errand one(detail::fiber_name{"busy"});
+    detail::errands one;
+    one.begin(*detail::this_worker(), detail::fiber_name{"busy"});
     compute_in_tasklets(1);
     ended.fetch_add(1);
   }

@@ -13,6 +13,7 @@
 #include <span>
 
 #include <tern/base/bytes.hpp>
+#include <tern/net/detail/thread_mark.hpp>
 #include <tern/net/handler.hpp>
 #include <tern/net/transport.hpp>
 
@@ -36,7 +37,12 @@ public:
   void add(std::span<const std::byte> message) noexcept {
     const std::uint64_t size = message.size();
     std::memcpy(room_ + used_, &size, sizeof size);
-    std::memcpy(room_ + used_ + sizeof size, message.data(), message.size());
+    // By words, most have few of them.
+    const std::byte* from = message.data();
+    std::byte* to = room_ + used_ + sizeof size;
+    std::size_t left = message.size();
+    for (; left >= 8; left -= 8, from += 8, to += 8) std::memcpy(to, from, 8);
+    if (left > 0) std::memcpy(to, from, left);
     used_ += record_bytes(message.size());
     ++count_;
   }
@@ -61,25 +67,70 @@ class batch_reader final : public byte_lender {
 public:
   /// \throws error(invalid_data) if it cannot be one.
   static batch_reader* open(arrival&& whole);
-  /// The next message, which lies in the batch. \return false if that was the last; then nothing may be called any
-  /// more. \throws error(invalid_data). Owner.
-  bool next(arrival& into);
-  /// Instead of further calls of `next`.
+  /// The next message, which lies in the batch. \return false if there is none. \throws error(invalid_data). Owner.
+  bool peek(std::span<std::byte>& message) const {
+    const std::size_t left = whole_.head.size() - at_;
+    if (unread_ == 0) [[unlikely]] {
+      if (left != 0) left_over();
+      return false;
+    }
+    std::byte* const record = const_cast<std::byte*>(whole_.head.data()) + at_;
+    std::uint64_t size = 0;
+    if (left >= sizeof size) [[likely]]
+      std::memcpy(&size, record, sizeof size);
+    if (left < sizeof size || size > left - sizeof size || record_bytes(size) > left) [[unlikely]]
+      does_not_fit(size);
+    message = {record + sizeof size, static_cast<std::size_t>(size)};
+    return true;
+  }
+  /// Takes what `peek` found: it is given back by `take_back` or, by the owner while it still reads, by `done_here`.
+  void take(std::span<const std::byte> message) noexcept {
+    --unread_;
+    at_ += record_bytes(message.size());
+  }
+  /// The next message as one that has arrived. \return false if there is none; then the batch has been abandoned.
+  bool next(arrival& into) {
+    std::span<std::byte> message;
+    if (!peek(message)) {
+      abandon();
+      return false;
+    }
+    take(message);
+    into.source = source();
+    into.head = byte_buffer::borrow(message.data(), message.size(), *this);
+    return true;
+  }
+  int source() const noexcept { return whole_.source; }
+  void done_here() noexcept { ++finished_; }
+  /// The owner reads no more of it. It may be gone afterwards.
   void abandon() noexcept {
-    const std::uint64_t mine = unread_ + 1;
-    if (left_.fetch_sub(mine, std::memory_order_acq_rel) == mine) delete this;
+    reading_ = false;
+    forget(unread_ + 1 + finished_);
   }
   void take_back(std::byte*) noexcept override {
-    if (left_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+    // Most come back to the owner before the next is read: those it need not tell others of until the end.
+    if (this_thread_mark() == owner_ && reading_) [[likely]]
+      done_here();
+    else
+      forget(1);
   }
 
 private:
   batch_reader(arrival&& whole, std::uint64_t count) noexcept
-      : whole_(std::move(whole)), left_(count + 1), // and the reader's own
+      : whole_(std::move(whole)), owner_(this_thread_mark()), left_(count + 1), // and the reader's own
         unread_(count) {}
   ~batch_reader() = default;
+  [[noreturn]] void left_over() const;
+  [[noreturn]] void does_not_fit(std::uint64_t size) const;
+  void forget(std::uint64_t n) noexcept {
+    if (left_.fetch_sub(n, std::memory_order_acq_rel) == n) delete this;
+  }
   arrival whole_;
+  const void* const owner_; // thread
   std::atomic<std::uint64_t> left_;
+  // The owner's.
+  bool reading_ = true;
+  std::uint64_t finished_ = 0; // of `left_`, not yet subtracted
   std::uint64_t unread_;
   std::size_t at_ = sizeof(wire_header);
 };

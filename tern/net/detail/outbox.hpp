@@ -7,15 +7,16 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <span>
-#include <thread>
 #include <vector>
 
 #include <tern/base/bytes.hpp>
 #include <tern/net/detail/batch.hpp>
+#include <tern/net/detail/fifo.hpp>
+#include <tern/net/detail/thread_mark.hpp>
 #include <tern/net/transport.hpp>
 #include <tern/task/detail/wait.hpp>
 
@@ -38,15 +39,20 @@ public:
   /// \param batches the number of the handler that takes them.
   /// \param patience with what is gathered, in ticks.
   outbox(transport& wire, aggregation mode, std::uint32_t batches, std::int64_t patience)
-      : wire_(wire), owner_(std::this_thread::get_id()), mode_(mode), batches_(batches), patience_(patience) {}
+      : wire_(wire), owner_(this_thread_mark()), any_sends_(wire.any_thread_sends()), mode_(mode), batches_(batches),
+        patience_(patience) {}
+  /// From now on only the owner calls anything.
+  void nobody_else_sends() noexcept { alone_ = true; }
 
   /// Any thread; never waits. As transport::send, which it calls. \throws what that throws, if it was called at once.
   void send(int destination, std::span<const std::byte> head, byte_buffer& body, bool urgent) {
-    if (mode_ == aggregation::on && !urgent && body.empty() && head.size() <= most_gathered) {
-      gather(destination, head);
-      return;
+    if (mode_ == aggregation::on) [[unlikely]] {
+      if (!urgent && body.empty() && head.size() <= most_gathered) {
+        if (!alone_ || !join_pile(destination, head)) gather(destination, head);
+        return;
+      }
+      send_gathered(destination); // what came before goes before
     }
-    if (mode_ == aggregation::on) send_gathered(destination); // what came before goes before
     if (kept_.load(std::memory_order_acquire) == 0 && may_send()) [[likely]]
       if (wire_.send(destination, head, body, urgent)) [[likely]]
         return;
@@ -67,6 +73,7 @@ public:
   static constexpr std::size_t most_bytes = 4 << 20; ///< kept for one destination before senders wait
   static constexpr std::size_t most_messages = 4096;
   static constexpr std::size_t most_batch = 4096; ///< bytes
+  static constexpr std::size_t most_spare = 16;   ///< batches whose memory is kept for others
 
 private:
   struct letter {
@@ -81,7 +88,7 @@ private:
     unsigned messages = 0;
   };
   struct queue {
-    std::deque<letter> urgent, usual;
+    fifo<letter> urgent, usual;
     std::size_t bytes = 0;
     bool crowded = false;
     tern::detail::waiter_list waiting;
@@ -89,8 +96,20 @@ private:
     bool has_room() const noexcept { return bytes <= most_bytes / 2 && usual.size() <= most_messages / 2; }
   };
   std::size_t batch_bytes() const noexcept { return std::min(wire_.head_limit(), most_batch); }
-  bool may_send() const noexcept { return wire_.any_thread_sends() || std::this_thread::get_id() == owner_; }
+  bool may_send() const noexcept { return any_sends_ || this_thread_mark() == owner_; }
+  std::unique_lock<tern::detail::spin_lock> hold_piles() noexcept {
+    return alone_ ? std::unique_lock<tern::detail::spin_lock>() : std::unique_lock(pile_lock_);
+  }
   bool flush_all();
+  // The simple case of `gather`: one more of those that are there already.
+  bool join_pile(int destination, std::span<const std::byte> head) noexcept {
+    if (static_cast<std::size_t>(destination) >= piles_.size()) return false;
+    pile& p = piles_[static_cast<std::size_t>(destination)];
+    if (!p.batch || p.batch->empty() || !p.batch->has_room(head.size()) || (p.messages + 1) % 16 == 0) return false;
+    ++p.messages;
+    p.batch->add(head);
+    return true;
+  }
   void gather(int destination, std::span<const std::byte> head);
   void send_gathered(int destination);
   void send_pile(int destination, pile& p);
@@ -99,7 +118,9 @@ private:
   bool send_some(int destination, queue& q, bool urgent);
 
   transport& wire_;
-  const std::thread::id owner_;
+  const void* const owner_; // its mark
+  const bool any_sends_;
+  bool alone_ = false;
   const aggregation mode_;
   const std::uint32_t batches_;
   const std::int64_t patience_;
@@ -109,6 +130,7 @@ private:
   std::atomic<bool> told_{false}; // the owner, since it last looked
   tern::detail::spin_lock lock_;
   std::map<int, queue> queues_;          // of those that ever had something kept
+  std::vector<byte_buffer> spare_;       // of batches that have gone
   std::atomic<std::size_t> gathered_{0}; // piles with something that is not sent; changes under their lock
   tern::detail::spin_lock pile_lock_;    // taken before `lock_`
   std::vector<pile> piles_;              // by destination, if `on`

@@ -160,7 +160,29 @@ template <class Stored, class A> decltype(auto) as_stored(A&& a) {
 
 [[noreturn]] void changed_while_packed();
 
+/// Are values of these types one after the other all there is to their archive, and may it stand on the stack?
+template <class... T>
+inline constexpr bool plain = ((tern::detail::bitwise<std::remove_cvref_t<T>> &&
+                                std::is_trivially_copyable_v<std::remove_cvref_t<T>>)&&...);
+template <class... T>
+inline constexpr std::size_t plain_bytes = (sizeof(std::remove_cvref_t<T>) + ... + std::size_t{0});
+
 /// Packs the values after a header, and sends them.
+template <class... T>
+requires(plain<T...>&& plain_bytes<T...> <=
+         small_message - sizeof(wire_header)) void post_packed(node& here, int destination, wire_header h,
+                                                               node::posting how, T&&... x) {
+  alignas(16) std::array<std::byte, sizeof h + plain_bytes<T...>> room;
+  std::byte* at = room.data();
+  const auto put = [&](const auto& value) {
+    std::memcpy(at, &value, sizeof value);
+    at += sizeof value;
+  };
+  put(h);
+  (put(x), ...);
+  byte_buffer none;
+  here.post(destination, std::span<std::byte>(room), none, how);
+}
 template <class... T> void post_packed(node& here, int destination, wire_header h, node::posting how, T&&... x) {
   std::optional<loan> owed; // outlives the body, which may come back if an argument throws
   byte_buffer body;
@@ -274,10 +296,29 @@ template <class T> void load_argument(input_archive& ar, unpacking& from, buffer
   }
 }
 
+// What `post_packed` wrote without an archive. \return false if it is not that.
+template <class... P> bool load_plain(const payload& message, std::size_t skip, std::tuple<P...>& args) noexcept {
+  if constexpr (plain<P...>) {
+    skip += sizeof(wire_header);
+    if (message.bytes.size() != skip + plain_bytes<P...> || !message.body.empty()) return false;
+    const std::byte* at = message.bytes.data() + skip;
+    const auto get = [&](auto& value) {
+      std::memcpy(&value, at, sizeof value);
+      at += sizeof value;
+    };
+    std::apply([&](auto&... a) { (get(a), ...); }, args);
+    return true;
+  } else {
+    return false;
+  }
+}
+
 /// A call's arguments, after `skip` bytes of the archive. Ranges may lie in the message, which must stay.
 /// \throws error(invalid_data).
 template <class Arguments> Arguments unpack_call(payload& message, std::size_t skip = 0) {
   Arguments args;
+  if (load_plain(message, skip, args)) [[likely]]
+    return args;
   input_archive ar(body_of(message.bytes));
   static_cast<void>(ar.take(skip));
   unpacking from{message};

@@ -38,6 +38,17 @@ public:
     else
       rows_[static_cast<std::size_t>(workers_)].value[what].fetch_add(n, std::memory_order_release);
   }
+  /// A message that goes: `what`, and its bytes.
+  void add_sent(int worker, counter what, std::uint64_t bytes) noexcept {
+    if (static_cast<unsigned>(worker) < static_cast<unsigned>(workers_)) [[likely]] {
+      row& mine = rows_[static_cast<std::size_t>(worker)];
+      bump(mine, what, 1);
+      bump(mine, sent_bytes, bytes);
+    } else {
+      add(worker, what);
+      add(worker, sent_bytes, bytes);
+    }
+  }
   /// For the polling context only.
   void add_polling(counter what, std::uint64_t n = 1) noexcept {
     bump(rows_[static_cast<std::size_t>(workers_) + 1], what, n);

@@ -143,7 +143,12 @@ struct scheduler_core {
   void run_handed(worker* w, tasklet* t);
   /// What the events want done in a fiber. \return false if there is no stack for it.
   bool run_errands(worker& w);
-  std::uint64_t new_id(worker* w) noexcept; // of a fiber; null: made by no worker of this scheduler
+  /// Of a fiber. Each worker counts by itself. \param w null: made by no worker of this scheduler.
+  std::uint64_t new_id(worker* w) noexcept {
+    const auto strands = static_cast<std::uint64_t>(cfg.workers) + 1;
+    return w ? w->serial++ * strands + static_cast<std::uint64_t>(w->index) + 1
+             : serial_outside.fetch_add(1, std::memory_order_relaxed) * strands + strands;
+  }
   void keep_loot(worker& w, unsigned n);
   /// Sleeps if there is really nothing. \return false if the run is over.
   bool park(worker& w);

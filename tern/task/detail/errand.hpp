@@ -4,33 +4,65 @@
 /// What an event source does in the fiber that worker 0 keeps for it (`event_source::in_fiber`). Internal to Tern's
 /// layers.
 
-#include <array>
-#include <cstddef>
+#include <atomic>
+#include <cstring>
+
+#include <tern/task/detail/core.hpp>
+#include <tern/task/detail/fiber_name.hpp>
+#include <tern/task/detail/locals.hpp>
+#include <tern/task/detail/sanitizer.hpp>
 
 namespace tern::detail {
 
-struct fiber;
-
-/// A fiber's name as a fiber keeps it: copied as one piece.
-using fiber_name = std::array<char, 48>;
-
-/// One piece of work: while it lives the calling fiber is, to everybody who looks, a fiber of its own: it has a number
-/// that no other has had, a name, its own `fiber_local`s, and an end. May be destroyed on another worker than it began
-/// on, if it waited.
-class errand {
+/// Pieces of work, one after the other: from its `begin` to the next, or to the end of this object, the calling fiber
+/// is, to everybody who looks, a fiber of its own: it has a number that no other has had, a name, its own
+/// `fiber_local`s, and an end. May be destroyed on another worker than it began on, if it waited.
+class errands {
 public:
   /// \pre in `event_source::in_fiber`, and `stays()`.
-  explicit errand(const fiber_name& name) noexcept;
-  ~errand();
-  errand(const errand&) = delete;
-  errand& operator=(const errand&) = delete;
+  errands() noexcept : self_(this_worker()->running) {}
+  ~errands() {
+    if (begun_) end();
+  }
+  errands(const errands&) = delete;
+  errands& operator=(const errands&) = delete;
+  /// The next one. \pre `go_on()`. \param w the calling worker.
+  void begin(worker& w, const fiber_name& name) noexcept {
+    fiber& f = *self_;
+    if ((f.attention & attention::traced) != 0) [[unlikely]]
+      leave_trace();
+    rename(f, name);
+    f.id.store(f.home->new_id(&w), std::memory_order_relaxed);
+    if (!begun_) f.runner.store(false, std::memory_order_relaxed);
+    begun_ = true;
+    if ((f.attention & attention::traced) != 0) [[unlikely]]
+      enter_trace();
+  }
+  /// Ends the `fiber_local`s of the last one, whose destructors may wait. \return `stays()`.
+  bool go_on() noexcept {
+    if (self_->locals) [[unlikely]]
+      destroy_locals(*self_);
+    return stays();
+  }
 
   /// Does the calling context still work for worker 0's events? No longer after it has waited and gone on elsewhere, or
   /// after another fiber has taken its place: then it returns from `in_fiber`.
-  static bool stays() noexcept;
+  static bool stays() noexcept {
+    const worker* const w = this_worker();
+    return w && w->running && w->errands == w->running;
+  }
 
 private:
+  static void rename(fiber& f, const fiber_name& name) noexcept {
+    static_assert(sizeof f.name == sizeof name);
+    std::memcpy(f.name, name.data(), sizeof f.name);
+    tsan::name_fiber(f.tsan_fiber, f.name);
+  }
+  void end() noexcept;
+  void leave_trace() noexcept;
+  void enter_trace() noexcept;
   fiber* const self_;
+  bool begun_ = false;
 };
 
 } // namespace tern::detail
