@@ -33,6 +33,7 @@ struct beginning {
 };
 
 constexpr double slice_seconds = 50e-6;
+constexpr double patience_seconds = 1.5e-6; // with those that may answer: a round trip to a far core
 constexpr double quick_seconds = 2e-6; // what a handler may take to run where messages arrive: about what a fiber costs
 
 int worker_count(const options& opts, const transport& wire, const sim::simulation* world, int simulated) {
@@ -128,6 +129,7 @@ node::node(std::shared_ptr<const options> opts, std::unique_ptr<transport> wire,
   light_barrier_ = core_->barrier.usable();
   quick_ = tern::detail::ticks_in(quick_seconds);
   slice_ = tern::detail::ticks_in(slice_seconds);
+  patience_ = tern::detail::ticks_in(patience_seconds);
   if (rank_ == 0 && !world) // thousands of jobs may be simulated one after the other
     log_info("Tern " TERN_VERSION ": " + std::to_string(size_) + (size_ == 1 ? " rank" : " ranks") + " (" +
              wire_->describe() + "), " + std::to_string(s.workers) + (s.workers == 1 ? " worker" : " workers") +
@@ -146,12 +148,12 @@ thread_local node* polled_apart = nullptr; // by the calling thread, which is no
 }
 
 node* node::current() noexcept {
-  const tern::detail::worker* const w = tern::detail::this_worker();
-  return w ? static_cast<node*>(w->home->cfg.context) : polled_apart;
+  void* const n = tern::detail::this_worker_head()->context;
+  return n ? static_cast<node*>(n) : polled_apart;
 }
 
-node& node::here() {
-  if (node* n = current()) return *n;
+node& node::here_apart() {
+  if (polled_apart) return *polled_apart;
   throw error(errc::invalid_state, "this thread works for no rank",
               "call Tern's functions from inside tern::run, not from threads of your own");
 }

@@ -28,6 +28,7 @@
 #include <tern/net/detail/tally.hpp>
 #include <tern/net/handler.hpp>
 #include <tern/net/transport.hpp>
+#include <tern/task/detail/tasklet.hpp>
 #include <tern/task/future.hpp>
 #include <tern/task/scheduler.hpp>
 #include <tern/task/sim.hpp>
@@ -56,7 +57,12 @@ public:
   ~node() override;
 
   /// The rank that the calling thread works for. \throws error(invalid_state) on a thread that is no worker of a rank.
-  static node& here();
+  static node& here() {
+    if (void* const n = tern::detail::this_worker_head()->context) [[likely]]
+      return *static_cast<node*>(n);
+    return here_apart();
+  }
+  /// Or null.
   static node* current() noexcept;
 
   int rank() const noexcept { return rank_; }
@@ -162,6 +168,7 @@ public:
   struct reporting;         // what reports say of a rank
 
 private:
+  static node& here_apart();
   [[noreturn]] void no_such_rank(int destination) const;
   int worker_here() const noexcept;
   void send_out(int destination, std::span<std::byte> head, byte_buffer& body, std::size_t bytes, posting how);
@@ -170,6 +177,7 @@ private:
   void look_at_next() noexcept;
   struct stay;
   bool goes_on(stay& s) noexcept;
+  bool awaits_another(stay& s);
   bool can_run_directly(const wire_header& h, const handler_record& handler) const noexcept;
   bool run_directly(tern::detail::errands& pieces, const wire_header& h, int source, payload& message,
                     batch_reader* from);
@@ -251,9 +259,10 @@ private:
   // How long each handler takes, in ticks: what is quick runs where messages arrive, if this rank has several workers.
   // Anybody may write a new guess.
   std::vector<std::atomic<std::uint32_t>> paces_;
-  std::int64_t quick_ = 0;  // ticks
-  std::int64_t slice_ = 0;  // for handlers one after the other, ticks
-  std::int64_t looked_ = 0; // at the clock, last
+  std::int64_t quick_ = 0;    // ticks
+  std::int64_t slice_ = 0;    // for handlers one after the other, ticks
+  std::int64_t looked_ = 0;   // at the clock, last
+  std::int64_t patience_ = 0; // with answers, ticks
   unsigned since_measured_ = 0;
 
   struct collective_message {

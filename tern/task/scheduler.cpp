@@ -33,7 +33,10 @@ scheduler_core::scheduler_core(scheduler::settings s)
       engine(cfg.simulation ? &cfg.simulation->inside() : nullptr),
       own_stacks(engine ? nullptr : std::make_unique<stack_pool>(this, cfg.stack_bytes, cfg.guard)),
       stacks(engine ? engine->stacks(cfg.stack_bytes, cfg.guard) : *own_stacks) {
-  for (int i = 0; i < cfg.workers; ++i) workers.push_back(std::make_unique<worker>(this, i, barrier.usable()));
+  for (int i = 0; i < cfg.workers; ++i) {
+    workers.push_back(std::make_unique<worker>(this, i, barrier.usable()));
+    workers.back()->context = cfg.context;
+  }
   for (auto& w : workers) {
     w->prepared.resize(workers.size());
     w->prepared_boxes.resize(workers.size());

@@ -94,8 +94,9 @@ inline slab* slab_of(tasklet* t) noexcept {
   return reinterpret_cast<slab*>(reinterpret_cast<std::uintptr_t>(t) & ~(slab_bytes - 1));
 }
 
-/// What a thread knows of itself at once: the stack of the fiber that it runs.
+/// What a thread knows of itself at once: the stack of the fiber that it runs, and whom its scheduler works for.
 struct worker_head {
+  void* context = nullptr; // scheduler::settings::context
   std::uintptr_t stack_low = 0;
   std::size_t stack_size = 0; // 0: no fiber runs
   /// Is the object on that stack?
