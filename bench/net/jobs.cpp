@@ -100,8 +100,8 @@ nlohmann::json run_tern(mpi library, const words& arguments, environment more) {
   return run_for_json(job(library, program(BENCH_NET_TERN, arguments)), {}, awake(std::move(more)));
 }
 
-nlohmann::json run_tern_sleepy(mpi library, const words& arguments) {
-  return run_for_json(job(library, program(BENCH_NET_TERN, arguments)), {}, with({}));
+nlohmann::json run_tern_sleepy(mpi library, const words& arguments, environment more) {
+  return run_for_json(job(library, program(BENCH_NET_TERN, arguments)), {}, with(std::move(more)));
 }
 
 nlohmann::json run_tern_inproc(const words& arguments) {

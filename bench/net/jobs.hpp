@@ -20,7 +20,7 @@ nlohmann::json run_raw(mpi library, const std::string& level, const words& argum
 /// As users run it but for `more`, and without what would let a rank sleep.
 nlohmann::json run_tern(mpi library, const words& arguments, environment more = {});
 /// The same, with Tern's own times to sleep.
-nlohmann::json run_tern_sleepy(mpi library, const words& arguments);
+nlohmann::json run_tern_sleepy(mpi library, const words& arguments, environment more = {});
 /// Two ranks that are threads, each bound to a core.
 nlohmann::json run_tern_inproc(const words& arguments);
 /// The program that counts allocations.

@@ -192,6 +192,14 @@ metrics all_metrics() {
   absolute("net.first", "us", 100, once([] {
              return run_tern_sleepy(mpi::open_mpi, {"first", "7"}).at("first").get<double>();
            }));
+  // While the other rank's only worker computes, with a thread for messages.
+  const auto busy = [](const char* what) {
+    return once([what] {
+      return run_tern_sleepy(mpi::open_mpi, {"busy", "3"}, {{"TERN_PROGRESS", "thread"}}).at(what).get<double>();
+    });
+  };
+  absolute("net.busy.received", "ms", 1, busy("received"));
+  absolute("net.busy.answered", "ms", 1, busy("answered"));
   absolute("net.allocations", "per 1000", 1, once(allocations));
   absolute("net.system_calls", "per 1000", 1, once(calls_of_system));
 

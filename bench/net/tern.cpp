@@ -8,6 +8,8 @@
 ///     bench_net_tern call SECONDS                microseconds for a round trip: call with a future, and two sends
 ///     bench_net_tern idle SECONDS                percent of a core that the busier rank used, doing nothing
 ///     bench_net_tern first COUNT                 microseconds until a message's handler runs, after 1 s of rest
+///     bench_net_tern busy COUNT                  while the other rank's worker computes for 1 s, milliseconds until it
+///                                                has received 1 MiB, and until the runtime there has answered
 ///     bench_net_tern exchange COUNT              COUNT round trips, a stream of COUNT, then the same again, counted
 ///
 /// SECONDS: for each size. Rank 0 prints one JSON object.
@@ -225,6 +227,47 @@ nlohmann::json first(long n) {
   return {{"first", median(found)}, {"each", found}};
 }
 
+void compute(double duration) {
+  for (const double began = seconds(); seconds() - began < duration;) {
+  }
+}
+void drop_bytes(bytes) {}
+struct request_tag {};
+// As the runtime's own requests: answered where messages arrive, whatever the workers do.
+const tern::net::handler_record request{
+    typeid(request_tag), "bench request", __FILE__,
+    [](tern::net::node& here, int source, const tern::net::wire_header& h, tern::net::payload&) {
+      tern::net::detail::post_answer(here, source, h.reply);
+      here.message_done(h);
+    },
+    true};
+
+nlohmann::json busy(long n) {
+  size_payload(1 << 20);
+  std::vector<double> received, answered;
+  for (long i = 0; i < n; ++i) {
+    auto computed = tern::call<&compute>(1, 1.0);
+    tern::this_fiber::sleep_for(std::chrono::milliseconds(20)); // it has begun
+    for (int k = 0; k < 9; ++k) {
+      double began = seconds();
+      tern::send<&drop_bytes>(1, tern::lend(*payload)); // returns when all of it is there
+      received.push_back((seconds() - began) * 1e3);
+      tern::this_fiber::sleep_for(std::chrono::milliseconds(20));
+      began = seconds();
+      auto& here = tern::net::node::here();
+      tern::net::detail::post_call<void>(here, 1, [&](std::uint64_t number) {
+        tern::net::detail::post_packed(here, 1, {request.id(), 0, number}, {.urgent = true});
+      }).get();
+      answered.push_back((seconds() - began) * 1e3);
+      tern::this_fiber::sleep_for(std::chrono::milliseconds(20));
+    }
+    if (computed.wait_for(std::chrono::seconds(0)) == tern::future_status::ready)
+      throw std::runtime_error("the other rank did not compute long enough");
+    computed.get();
+  }
+  return {{"received", median(received)}, {"answered", median(answered)}};
+}
+
 nlohmann::json exchange(long n) {
   const auto once = [n] {
     round_trips(8, n);
@@ -259,6 +302,7 @@ nlohmann::json measure(const std::string& what, const std::string& list, const s
   if (what == "call") return call_and_sends(most);
   if (what == "idle") return idle(most);
   if (what == "first") return first(std::atol(amount.c_str()));
+  if (what == "busy") return busy(std::atol(amount.c_str()));
   if (what == "exchange") return exchange(std::atol(amount.c_str()));
   throw std::runtime_error("no measurement is called " + what);
 }
@@ -269,7 +313,7 @@ int main(int argc, char** argv) {
   try {
     if (argc < 3) throw std::runtime_error("usage: bench_net_tern KIND [SIZE,…] AMOUNT");
     const std::string what = argv[1], list = argv[2], amount = argv[argc - 1];
-    if (what != "idle" && what != "first") bind_to_core(); // those two as a user finds them
+    if (what != "idle" && what != "first" && what != "busy") bind_to_core(); // those as a user finds them
     return tern::run(argc, argv, [&] {
       if (tern::size() != 2) throw std::runtime_error("start two ranks");
       if (tern::rank() == 0) std::printf("%s\n", measure(what, list, amount).dump().c_str());

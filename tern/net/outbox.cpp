@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tern/net/detail/outbox.hpp>
 
+#include <algorithm>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -87,7 +88,15 @@ void outbox::keep(int destination, std::span<const std::byte> head, byte_buffer 
   if (mode_ == aggregation::automatic && !urgent && body.empty() && head.size() <= most_gathered) {
     join(q, head);
   } else {
-    letters.push({byte_buffer::copy_of(head), std::move(body), std::nullopt});
+    letter next;
+    next.body = std::move(body);
+    if (head.size() <= next.near.size()) {
+      next.near_size = static_cast<std::uint8_t>(head.size());
+      std::copy(head.begin(), head.end(), next.near.begin());
+    } else {
+      next.head = byte_buffer::copy_of(head);
+    }
+    letters.push(std::move(next));
     q.bytes += letters.back().bytes();
     kept_.fetch_add(1, std::memory_order_release);
   }
@@ -112,7 +121,7 @@ bool outbox::send_some(int destination, queue& q, bool urgent) {
       next.batch.reset();
     }
     const std::size_t bytes = next.bytes(); // before its body is taken
-    if (!wire_.send(destination, next.head, next.body, urgent)) break;
+    if (!wire_.send(destination, next.first_part(), next.body, urgent)) break;
     q.bytes -= bytes;
     letter gone = letters.pop();
     if (gone.head.capacity() == batch_bytes() && spare_.size() < most_spare) spare_.push_back(std::move(gone.head));

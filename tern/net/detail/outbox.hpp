@@ -4,6 +4,7 @@
 /// Messages on their way from a rank's fibers to its transport. Internal.
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -79,7 +80,12 @@ private:
   struct letter {
     byte_buffer head, body;
     std::optional<batch_writer> batch; // in the head's memory, while others may join it
-    std::size_t bytes() const noexcept { return head.size() + body.size(); }
+    std::uint8_t near_size = 0;        // 0: the head is not here
+    std::array<std::byte, 64> near;    // most heads; needs no allocation
+    std::span<const std::byte> first_part() const noexcept {
+      return near_size > 0 ? std::span(near).first(near_size) : head.bytes();
+    }
+    std::size_t bytes() const noexcept { return first_part().size() + body.size(); }
   };
   struct pile { // of what is gathered for one destination
     byte_buffer memory;
