@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <atomic>
-#include <bit>
 #include <condition_variable>
 #include <cstdint>
 #include <cstdio>
@@ -18,6 +17,8 @@
 
 #include <tern/base/error.hpp>
 #include <tern/net/detail/inproc_ring.hpp>
+#include <tern/net/detail/ring_rota.hpp>
+#include <tern/net/detail/thread_mark.hpp>
 #include <tern/net/transport.hpp>
 #include <tern/task/detail/parking.hpp>
 
@@ -25,12 +26,7 @@ namespace tern::net {
 namespace {
 
 using detail::inproc_ring;
-
-// A receiver looks at the rings of so many senders whenever it wants to know. With more ranks, senders say in a bit
-// that theirs is not empty.
-constexpr int few_ranks = 8;
-constexpr int few_rings = 4;      // empty ones whose bits are left set
-constexpr int most_in_a_row = 32; // messages from one sender while others may have some
+using detail::ring_rota;
 
 /// Where a rank's owner sleeps.
 class alignas(128) bell {
@@ -62,14 +58,13 @@ private:
 
 /// What a rank's senders and the rank itself use.
 struct mailbox {
-  explicit mailbox(std::size_t ranks) : rings(ranks), words(ranks > few_ranks ? (ranks + 63) / 64 : 0) {}
+  explicit mailbox(std::size_t ranks) : rings(ranks), marks(ring_rota::words_for(ranks)) {}
   ~mailbox() {
     for (auto& r : rings) delete r.load(std::memory_order_relaxed);
   }
   bell sleeper;
   std::vector<std::atomic<inproc_ring*>> rings; // by sender; null until it sends something
-  // A bit for each sender: its ring may have something. One level is enough: the words of 1,024 ranks are two lines.
-  std::vector<std::atomic<std::uint64_t>> words;
+  std::vector<ring_rota::word> marks;           // a bit for each sender: its ring may have something
 };
 
 struct hub {
@@ -96,14 +91,13 @@ struct hub {
   std::size_t finished = 0;
 };
 
-/// Something that is different for each thread, for the price of a register.
-const void* this_thread_mark() noexcept { return __builtin_thread_pointer(); }
-
 /// Ranks are threads of this process: a message is written into a ring that both ranks see.
 class inproc_transport final : public transport {
 public:
   inproc_transport(std::shared_ptr<hub> h, int rank)
-      : hub_(std::move(h)), rank_(static_cast<std::size_t>(rank)), box_(*hub_->boxes[rank_]) {}
+      : hub_(std::move(h)), rank_(static_cast<std::size_t>(rank)), box_(*hub_->boxes[rank_]) {
+    rota_.open(hub_->ranks, box_.marks.data());
+  }
 
   int rank() const noexcept override { return static_cast<int>(rank_); }
   int size() const noexcept override { return static_cast<int>(hub_->ranks); }
@@ -136,14 +130,12 @@ public:
     if (into.body.capacity() > 0) into.body = {};
     if (const void* me = this_thread_mark(); owner_.load(std::memory_order_relaxed) != me)
       owner_.store(me, std::memory_order_relaxed);
-    if ((in_a_row_ < most_in_a_row && take(current_, into)) ||
-        (box_.words.empty() ? take_any(into) : take_marked(into))) {
-      ++in_a_row_;
-      ++received_;
-      into.source = static_cast<int>(current_);
-      return true;
-    }
-    return false;
+    if (!rota_.next([&](std::size_t from) { return take(from, into); },
+                    [this](std::size_t from) { return ready(from); }))
+      return false;
+    ++received_;
+    into.source = static_cast<int>(rota_.current());
+    return true;
   }
 
   void wait(std::chrono::microseconds at_most) override {
@@ -151,11 +143,11 @@ public:
     // Dekker: a sender stores its message and reads whether we are asleep; we store that we are and look for messages.
     // Senders who say so in a bit have a fence between. The others have none, so ours must work in their threads too:
     // sleeping is rare, sending is not.
-    if (box_.words.empty())
+    if (!rota_.has_marks())
       hub_->barrier();
     else
       std::atomic_thread_fence(std::memory_order_seq_cst);
-    if (!anything()) box_.sleeper.sleep(at_most);
+    if (!rota_.any([this](std::size_t from) { return ready(from); })) box_.sleeper.sleep(at_most);
     box_.sleeper.get_up();
   }
 
@@ -188,13 +180,8 @@ private:
 
   // Lets the receiver know that there is something in our ring.
   void announce(mailbox& box) noexcept {
-    if (!box.words.empty()) {
-      // Dekker: we store the message and read the bit, the receiver clears the bit and looks for a message. And the
-      // same for its sleep. The bit is set nearly always while we send much.
-      std::atomic_thread_fence(std::memory_order_seq_cst);
-      auto& word = box.words[rank_ / 64];
-      const std::uint64_t bit = std::uint64_t{1} << (rank_ % 64);
-      if (!(word.load(std::memory_order_seq_cst) & bit)) word.fetch_or(bit, std::memory_order_seq_cst);
+    if (!box.marks.empty()) {
+      ring_rota::mark(box.marks.data(), rank_);
     } else if (hub_->barrier.usable()) {
       std::atomic_signal_fence(std::memory_order_seq_cst);
     } else {
@@ -212,65 +199,9 @@ private:
     if (r->give_credit()) hub_->boxes[from]->sleeper.ring();
     return r->receive(into.head, into.body);
   }
-  bool take_from(std::size_t from, arrival& into) {
-    if (!take(from, into)) return false;
-    current_ = from;
-    in_a_row_ = 0;
-    return true;
-  }
-  bool take_any(arrival& into) {
-    for (std::size_t i = current_ + 1; i < hub_->ranks; ++i)
-      if (take_from(i, into)) return true;
-    for (std::size_t i = 0; i <= current_; ++i)
-      if (take_from(i, into)) return true;
-    return false;
-  }
-  // Among those whose bits are set, round robin. Bits of empty rings stay set while they are few, so that the ranks
-  // that we talk with need not set them again each time.
-  bool take_marked(arrival& into) {
-    int empty = 0;
-    const std::size_t words = box_.words.size(), start = (current_ + 1) % hub_->ranks;
-    for (std::size_t i = 0; i <= words; ++i) { // the first word's lower part comes last
-      const std::size_t w = (start / 64 + i) % words;
-      const std::uint64_t above = ~std::uint64_t{0} << (start % 64);
-      const std::uint64_t part = i == 0 ? above : i == words ? ~above : ~std::uint64_t{0};
-      for (std::uint64_t left = box_.words[w].load(std::memory_order_relaxed) & part; left; left &= left - 1) {
-        if (take_from(64 * w + static_cast<std::size_t>(std::countr_zero(left)), into)) return true;
-        ++empty;
-      }
-    }
-    return empty > few_rings && clear_marks() && take_marked(into);
-  }
-  // Clears the bits of empty rings. Returns whether one of them was not empty after all.
-  bool clear_marks() noexcept {
-    bool some = false;
-    for (std::size_t w = 0; w < box_.words.size(); ++w) {
-      const std::uint64_t cleared = box_.words[w].load(std::memory_order_relaxed);
-      if (!cleared) continue;
-      box_.words[w].fetch_and(~cleared, std::memory_order_seq_cst);
-      std::atomic_thread_fence(std::memory_order_seq_cst); // see `announce`
-      for (std::uint64_t left = cleared; left; left &= left - 1)
-        if (ready(64 * w + static_cast<std::size_t>(std::countr_zero(left)))) {
-          box_.words[w].fetch_or(left & -left, std::memory_order_seq_cst);
-          some = true;
-        }
-    }
-    return some;
-  }
   bool ready(std::size_t from) const noexcept {
     const inproc_ring* const r = box_.rings[from].load(std::memory_order_acquire);
     return r && r->ready();
-  }
-  bool anything() const noexcept {
-    if (box_.words.empty()) {
-      for (std::size_t i = 0; i < hub_->ranks; ++i)
-        if (ready(i)) return true;
-    } else {
-      for (std::size_t w = 0; w < box_.words.size(); ++w)
-        for (std::uint64_t left = box_.words[w].load(std::memory_order_seq_cst); left; left &= left - 1)
-          if (ready(64 * w + static_cast<std::size_t>(std::countr_zero(left)))) return true;
-    }
-    return false;
   }
 
   const std::shared_ptr<hub> hub_;
@@ -278,8 +209,7 @@ private:
   mailbox& box_;
   std::atomic<const void*> owner_{nullptr}; // the thread that has called `receive`
   // Of the owner.
-  alignas(128) std::size_t current_ = 0; // whose messages are taken
-  int in_a_row_ = 0;
+  alignas(128) ring_rota rota_;
   std::uint64_t received_ = 0;
 };
 

@@ -27,7 +27,8 @@ namespace {
 namespace fs = std::filesystem;
 
 const known_environment plugin_dir_variable{"TERN_PLUGIN_DIR"};
-const known_environment fragment_variable{"TERN_MPI_FRAGMENT"}, threads_variable{"TERN_MPI_THREADS"};
+const known_environment fragment_variable{"TERN_MPI_FRAGMENT"}, threads_variable{"TERN_MPI_THREADS"},
+    rings_variable{"TERN_MPI_RINGS"};
 
 constexpr std::size_t default_fragment = std::size_t{1} << 30;
 
@@ -59,6 +60,17 @@ bool more_threads_from_environment(bool multithreaded) {
   return false;
 }
 
+/// Whether ranks of one host may use rings in shared memory. Only tests and measurements go without.
+bool rings_from_environment() {
+  const char* text = std::getenv("TERN_MPI_RINGS");
+  if (!text || !*text) return true;
+  const std::string_view word(text);
+  if (word != "on" && word != "off")
+    throw error(errc::invalid_option, "TERN_MPI_RINGS=" + std::string(word) + " is neither on nor off",
+                "use on or off, or leave it out");
+  return word == "on";
+}
+
 /// Gives the slots of heads back. Never destroyed, like the plug-in: heads may outlive the transport.
 class slot_lender final : public byte_lender {
 public:
@@ -81,6 +93,7 @@ public:
     tern_transport_settings settings{};
     settings.multithreaded = more_threads_from_environment(multithreaded) ? 1 : 0;
     settings.preallocate = preallocate ? 1 : 0;
+    settings.rings = rings_from_environment() ? 1 : 0;
     settings.fragment = fragment_from_environment();
     settings.context = this;
     settings.land = [](void* self, int, const void*, std::size_t, std::size_t body_size) {
@@ -126,6 +139,9 @@ public:
   bool receive(arrival& into) override {
     require_owner("receive");
     obey_abort();
+    // What is in there is given back before it could count as kept.
+    if (into.head.capacity() > 0) into.head = {};
+    if (into.body.capacity() > 0) into.body = {};
     // In turn with what comes from others: a handler may send to its own rank each time.
     if (!to_self_.empty() && (self_in_turn_ = !self_in_turn_)) [[unlikely]]
       return receive_from_self(into);
@@ -135,8 +151,9 @@ public:
       if (what == TERN_TRANSPORT_NOTHING) return !to_self_.empty() && receive_from_self(into);
       if (what == TERN_TRANSPORT_MESSAGE) {
         into.source = got.source;
-        into.head = byte_buffer::borrow(static_cast<std::byte*>(got.head), got.head_size, lender_);
-        into.body = memory_.wrap(static_cast<std::byte*>(got.body), got.body_size);
+        byte_buffer::borrow(static_cast<std::byte*>(got.head), got.head_size, lender_).swap(into.head);
+        if (got.body) [[unlikely]]
+          into.body = memory_.wrap(static_cast<std::byte*>(got.body), got.body_size);
         return true;
       }
       if (what != TERN_TRANSPORT_SENT) throw_error();

@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-enum { TERN_TRANSPORT_ABI = 2 };
+enum { TERN_TRANSPORT_ABI = 3 };
 
 struct tern_transport_info {
   int rank, size;           /* of this process in the job */
@@ -32,8 +32,9 @@ struct tern_transport_info {
 struct tern_transport_settings {
   int multithreaded; /* the rank has more threads than the owner (they never call the library) */
   int preallocate;   /* 0: no receives posted in advance, no pooled memory: to show what they are good for */
-  size_t fragment;   /* bodies above this many bytes travel in pieces; 0: the plug-in's choice */
-  void* context;     /* handed to `land` */
+  int rings;       /* 0: small messages between ranks of one host go through the library too; so without preallocate */
+  size_t fragment; /* bodies above this many bytes travel in pieces; 0: the plug-in's choice */
+  void* context;   /* handed to `land` */
   /** Memory for the body of a message of which the head has arrived; null means out of memory. Called within `receive`;
    *  must not call the plug-in. */
   void* (*land)(void* context, int source, const void* head, size_t head_size, size_t body_size);

@@ -4,8 +4,9 @@
 /// heads and bodies of all sizes between all pairs, pieces, room that is used up and regained, heads that are kept and
 /// given back from another thread, sleeping and waking, an idle rank's use of its core. Prints `N passed, N failed`
 /// from rank 0; the exit code is 0 if none failed on any rank. Arguments: `single` claims to have one thread only,
-/// `bare` posts and pools nothing; `hold` sleeps until it is killed, `abort` ends the job with code 7 (both for the
-/// tests of `tern run`).
+/// `bare` posts and pools nothing, `alone` sends small messages by MPI too, without rings, `hosts` makes MPICH take odd
+/// and even ranks for those of two hosts; `hold` sleeps until it is killed, `abort` ends the job with code 7 (both for
+/// the tests of `tern run`).
 #include <tern/net/transport.hpp>
 
 #include <algorithm>
@@ -450,6 +451,8 @@ int main(int argc, char** argv) {
       return 2;
     }
     const std::string mode = argc > 1 ? argv[1] : "";
+    if (mode == "alone") setenv("TERN_MPI_RINGS", "off", 1);
+    if (mode == "hosts") setenv("MPIR_CVAR_ODD_EVEN_CLIQUES", "1", 1);
     const auto net = tern::net::make_mpi(which, &argc, &argv, mode != "single", mode != "bare");
     me = net->rank();
     if (mode == "hold") {
@@ -463,6 +466,7 @@ int main(int argc, char** argv) {
     if (me == 0) std::printf("%s, %d ranks\n", net->describe().c_str(), net->size());
     expect(which == "openmpi" || which == "mpich", "known MPI");
     expect(net->host_size() >= 1 && net->host_rank() < net->host_size(), "place on the host");
+    if (mode == "hosts" && which == "mpich") expect(net->host_size() == net->size() / 2, "two hosts");
     expect(net->head_limit() >= 96 && !net->any_thread_sends(), "limits");
     session run(*net);
     run.messages();

@@ -39,8 +39,8 @@ inline void check(int rc, const char* what) {
   return failure("rank " + std::to_string(source) + " sent " + what + "; do all ranks run the same version of Tern?");
 }
 
-/// The most bytes of a head: eager under both MPIs (Open MPI's limit is raised to 17000 before MPI_Init), so that a
-/// receive that matched is complete.
+/// The most bytes of a head, or fewer, as a host's rings allow: eager under both MPIs (Open MPI's limit is raised to
+/// 17000 before MPI_Init), so that a receive that matched is complete.
 constexpr std::size_t head_limit = 8192;
 
 /// Bodies above this many bytes travel in pieces: MPI-3's counts are int.

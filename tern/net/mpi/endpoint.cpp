@@ -13,9 +13,9 @@ namespace tern_mpi {
 
 namespace {
 
-constexpr std::size_t smallest_fragment = 64; // below, MPI's own headers would be most of the traffic
-constexpr int tests_per_call = 64;            // the bound on the work of one call
-constexpr std::int64_t first_nap = 100, nap_in_flight = 1000, nap_remote = 2000; // microseconds
+constexpr std::size_t smallest_fragment = 64;                   // below, MPI's own headers would be most of the traffic
+constexpr int tests_per_call = 64;                              // the bound on the work of one call
+constexpr std::int64_t nap_in_flight = 1000, nap_remote = 2000; // microseconds
 constexpr std::int64_t safety = 50'000; // a bell can't be lost, but MPI may hold a message back inside the sender
 
 const char* level_name(int level) {
@@ -109,30 +109,32 @@ void endpoint::init(int* argc, char*** argv, const tern_transport_settings& sett
   check(MPI_Comm_size(heads, &size_), "MPI_Comm_size");
   fragment_ =
       std::clamp(settings.fragment == 0 ? largest_fragment : settings.fragment, smallest_fragment, largest_fragment);
-  bell.open(heads, rank_, size_);
+  host_.open(heads, rank_, size_, settings.rings != 0 && settings.preallocate != 0);
+  bell.open(host_, size_);
   peers_ = std::vector<peer>(static_cast<std::size_t>(size_));
   for (int i = 0; i < size_; ++i) peers_[static_cast<std::size_t>(i)].on_host = bell.on_host(i);
 #ifndef OPEN_MPI
   // See all_credits: the senders of a host share the 32 places of a receiver that are certain.
-  most_unreceived_ = certain_places / static_cast<std::uint32_t>(std::max(1, bell.host_size() - 1));
+  most_unreceived_ = certain_places / static_cast<std::uint32_t>(std::max(1, host_.size() - 1));
 #endif
   unreceived_ = 0;
   nap_ = first_nap;
   slots_.open(head_limit + sizeof(trailer));
   posting_ = settings.preallocate != 0;
   oldest_ = posted_ = 0;
-  if (posting_) {
+  open_rings();
+  if (posting_ && heads_by_mpi_) {
     constexpr int spare = 8; // being handled
-    std::array<slot*, ring + spare> some{};
+    std::array<slot*, most_posted + spare> some{};
     for (auto& s : some) s = slots_.take();
     for (auto* s : some) slots_.put(s);
     refill();
   }
   info.rank = rank_;
   info.size = size_;
-  info.host_rank = bell.host_rank();
-  info.host_size = bell.host_size();
-  info.head_limit = head_limit;
+  info.host_rank = host_.rank();
+  info.host_size = host_.size();
+  info.head_limit = head_limit_;
   std::snprintf(info.library, sizeof info.library, "%s", library_name().c_str());
   std::snprintf(info.threads, sizeof info.threads, "%s", level_name(level));
   active = true;
@@ -190,10 +192,18 @@ bool endpoint::send(int destination, const void* head, std::size_t head_size, co
                     void* token, bool urgent) {
   if (static_cast<unsigned>(destination) >= static_cast<unsigned>(size_) || destination == rank_) [[unlikely]]
     throw failure("no other rank has number " + std::to_string(destination));
-  if (head_size > head_limit) [[unlikely]]
+  if (head_size > head_limit_) [[unlikely]]
     throw failure("a head of " + std::to_string(head_size) + " bytes is above the limit of " +
-                  std::to_string(head_limit));
+                  std::to_string(head_limit_));
   peer& to = peers_[static_cast<std::size_t>(destination)];
+  if (to.ring) [[likely]] {
+    if (body || head_size > ring_sender::small_head) [[unlikely]]
+      return send_by_ring(to, destination, head, head_size, body, body_size, token, urgent);
+    if (!to.ring->send_small(static_cast<const std::byte*>(head), head_size, urgent, received_)) [[unlikely]]
+      return refused(to, destination);
+    announce(destination);
+    return true;
+  }
   if (to.credits <= (urgent ? 0 : urgent_credits)) {
     refused_ = true;
     return false;
@@ -227,7 +237,7 @@ void endpoint::send_body(int destination, const void* body, std::size_t size, vo
     check(MPI_Isend(static_cast<const char*>(body) + offset, static_cast<int>(std::min(fragment_, size - offset)),
                     MPI_BYTE, destination, 0, bodies_, &request),
           "MPI_Isend");
-    track(request, {large ? nullptr : token, large});
+    track(request, {large ? nullptr : token, large, destination});
   }
 }
 
@@ -244,12 +254,12 @@ void endpoint::track(MPI_Request request, const send_record& record) {
 }
 
 void endpoint::sent(const send_record& record) {
-  if (!record.large) {
-    sent_.push_back(record.token);
-  } else if (--record.large->remaining == 0) {
-    sent_.push_back(record.large->token);
-    delete record.large;
-  }
+  if (record.large && --record.large->remaining > 0) return;
+  sent_.push_back(record.large ? record.large->token : record.token);
+  delete record.large;
+  if (peer& to = peers_[static_cast<std::size_t>(record.destination)]; to.ring)
+    host_.ring(host_.rank(), host_.place_of(record.destination))
+        ->senders_count.store(++to.bodies_left, std::memory_order_relaxed); // a number and nothing behind it
 }
 
 void endpoint::test_sends() {
@@ -288,24 +298,31 @@ void endpoint::wait(std::int64_t at_most) {
     nap_ = first_nap;
     return;
   }
+  if (has_new_room()) { // what was refused is to be tried again
+    nap_ = first_nap;
+    return;
+  }
+  slots_.trim();
   // The end of a transfer and a message from another host ring no bell: then we may only nap.
   std::int64_t limit = bell.reaches_all() ? safety : nap_remote;
   try {
     test_copies();
+    if (!unsettled_.empty()) settle();
   } catch (const failure& e) {
     deferred_ = e.what();
     busy_ = true;
     return;
   }
-  if (in_flight() || !copies_.empty()) limit = nap_in_flight;
+  if (in_flight() || !copies_.empty() || !unsettled_.empty()) limit = nap_in_flight;
   if (limit < safety) {
     limit = std::min(nap_, limit);
     nap_ = std::min(nap_ * 2, nap_remote);
   }
   const auto something_to_do = [this] {
     if (!ready_.empty() || !sent_.empty() || !stalled_.empty()) return true;
+    if (rings_ && (starves_no_more() || rota_.any([this](std::size_t place) { return ready(place); }))) return true;
     try {
-      return head_is_there() != 0;
+      return heads_by_mpi_ && head_is_there() != 0;
     } catch (const failure&) {
       return true; // the next `receive` meets the same error and reports it
     }
@@ -342,11 +359,12 @@ void endpoint::finish() {
   }
   active = false;
   for (; posted_ > 0; --posted_) {
-    slot* s = ring_[oldest_++ % ring];
+    slot* s = posts_[oldest_++ % most_posted];
     check(MPI_Cancel(&s->request), "MPI_Cancel");
     check(MPI_Wait(&s->request, MPI_STATUS_IGNORE), "MPI_Wait");
     slots_.put(s);
   }
+  close_rings();
   slots_.close();
   for (void* memory : spare_copies_) std::free(memory);
   spare_copies_.clear();

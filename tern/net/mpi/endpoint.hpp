@@ -3,7 +3,10 @@
 /// \file
 /// One process' end of the network over MPI. See tern/net/transport_abi.h for the contract.
 ///
-/// Heads travel on a communicator of their own, one MPI message each: by MPI_Send where that only copies, else by
+/// Heads to ranks of the same host travel through rings in memory that these share (host.hpp, rings.cpp), if there are
+/// any; then all of them do, so that they stay in order. A ring's cells are the receiver's room for the sender.
+///
+/// Other heads travel on a communicator of their own, one MPI message each: by MPI_Send where that only copies, else by
 /// MPI_Isend from a copy of ours, so that sending never waits for the receiver. A receiver has `all_credits` of room
 /// for each sender; the tag of every message returns the credits of those received since the last. If nothing goes
 /// back, an empty message does it.
@@ -12,11 +15,15 @@
 /// announces them, received when that head has arrived. Pieces of one pair of ranks are matched in their order.
 /// Messages of one source that follow one whose body is under way wait for it.
 ///
-/// Receiving: persistent receives from anybody are posted ahead and matched in that order, so only the oldest is ever
-/// tested, and data go straight into the slot that the core gets. Without preallocation: a matched probe and malloc.
+/// Receiving by MPI: persistent receives from anybody are posted ahead and matched in that order, so only the oldest is
+/// ever tested, and data go straight into the slot that the core gets. Without preallocation: a matched probe and
+/// malloc. If all ranks are on this host and have rings, MPI is asked for nothing while no body is under way. But a
+/// send that is complete here may not have left: MPI keeps what its queues have no room for, until it is called again.
+/// So both ends of a ring count its bodies, and call MPI until they agree.
 #include <mpi.h>
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -24,13 +31,18 @@
 #include <string>
 #include <vector>
 
+#include <tern/net/transport_abi.h>
+
 #include "common.hpp"
 #include "doorbell.hpp"
+#include "host.hpp"
 #include "slot.hpp"
 
-#include "../transport_abi.h"
-
 namespace tern_mpi {
+
+using tern::net::detail::ring_receiver;
+using tern::net::detail::ring_record;
+using tern::net::detail::ring_sender;
 
 class endpoint {
 public:
@@ -38,7 +50,7 @@ public:
   bool send(int destination, const void* head, std::size_t head_size, const void* body, std::size_t body_size,
             void* token, bool urgent);
   int receive(tern_transport_arrival& into);
-  void give_back(void* head) { slots_.give_back(slot::of(head)); }
+  void give_back(void* head);
   void wait(std::int64_t at_most);
   void finish();
 
@@ -54,7 +66,7 @@ private:
   };
   /// A message that has not arrived whole, or one behind it.
   struct incoming {
-    slot* head;
+    void* head; // in a slot or in a ring
     std::size_t head_size;
     char* body;
     std::size_t body_size, fragment;
@@ -74,6 +86,11 @@ private:
     std::uint32_t heads_sent = 0, heads_received = 0; // of ours; numbers only ever compared, so they may wrap
     std::uint32_t sent = 0, received = 0;             // the places that they took in MPI's memory for this pair
     std::unique_ptr<inbound> in;
+    std::unique_ptr<ring_sender> ring; // to a rank of this host; null: by MPI
+    bool starving = false;             // in `starving_`
+    bool unsettled = false;            // in `unsettled_`
+    // Of bodies that rings announce: sent to it, of these let go by MPI, and received from it whole.
+    std::uint64_t bodies_sent = 0, bodies_left = 0, bodies_received = 0;
     std::array<std::uint32_t, all_credits> sent_with{}; // `sent` after each head
     bool waiting() const { return in && !in->queue.empty(); }
   };
@@ -85,9 +102,10 @@ private:
     std::size_t remaining; // pieces that MPI still reads
     void* token;
   };
-  struct send_record { // one of the two
+  struct send_record { // one of token and large
     void* token;
     large_send* large;
+    int destination;
   };
   struct head_copy { // MPI reads it
     MPI_Request request;
@@ -96,6 +114,17 @@ private:
   struct receive_record {
     int source, size;
     incoming* message;
+  };
+  struct inbound_ring {
+    ring_receiver ring;
+    int source = -1;        // -1: there is none from there
+    slot* pieces = nullptr; // a head that comes in pieces
+    std::size_t size = 0;   // of them until now
+  };
+  struct ring_area { // the rings to this rank; lives for ever, as heads may come back then
+    const std::byte *begin, *end;
+    std::unique_ptr<std::atomic<std::uint8_t>[]> lent; // for each cell, see ring_receiver::open
+    ring_area* earlier;                                // of an earlier job of this process
   };
 
   int start_mpi(int* argc, char*** argv, bool multithreaded);
@@ -111,7 +140,27 @@ private:
   void test_sends();
   void test_copies();
 
+  // rings.cpp
+  void open_rings();
+  void close_rings();
+  void announce(int destination);
+  bool refused(peer& to, int destination);
+  bool send_by_ring(peer& to, int destination, const void* head, std::size_t head_size, const void* body,
+                    std::size_t body_size, void* token, bool urgent);
+  bool put_in_pieces(ring_sender& ring, const std::byte*& head, std::size_t& size, bool urgent);
+  bool next_of_rings(tern_transport_arrival& into);
+  bool take(inbound_ring& from, tern_transport_arrival& into);
+  bool take_other(inbound_ring& from, tern_transport_arrival& into);
+  bool blocked(int source) const;
+  bool ready(std::size_t place) const;
+  bool has_new_room();
+  bool starves_no_more() const;
+  void unsettle(peer& other, int rank);
+  bool settled(int rank) const;
+  void settle();
+
   // receive.cpp
+  int next_by_mpi(tern_transport_arrival& into);
   bool next_head(arrived& one);
   bool test_oldest(arrived& one);
   bool probe(arrived& one);
@@ -120,34 +169,50 @@ private:
   int head_is_there() const;
   int received(tern_transport_arrival& into, int source, const incoming& message);
   bool other_work(tern_transport_arrival& into, int& what);
-  bool receive_large(const arrived& one, incoming& message);
+  bool receive_large(int source, const trailer& end, incoming& message);
+  void queue_behind(int source, const incoming& message);
   void start_receives(int source);
   void test_receives();
   void piece_arrived(const receive_record& record, const MPI_Status& status);
   void move_complete(int source);
   bool in_flight() const { return !send_requests_.empty() || !receive_requests_.empty(); }
   bool has_other_work() const {
-    return in_flight() || !ready_.empty() || !sent_.empty() || !stalled_.empty() || !deferred_.empty();
+    return in_flight() || !ready_.empty() || !sent_.empty() || !stalled_.empty() || !deferred_.empty() ||
+           !unsettled_.empty();
   }
 
   // More posted receives make each match and each test slower, fewer make bursts slower.
 #ifdef OPEN_MPI
-  static constexpr unsigned ring = 16;
+  static constexpr unsigned most_posted = 16;
 #else
-  static constexpr unsigned ring = 8;
+  static constexpr unsigned most_posted = 8;
 #endif
+
+  static constexpr std::int64_t first_nap = 100; // microseconds
 
   // What every send and receive touches.
   int rank_ = 0, size_ = 1;
-  bool posting_ = true;               // receives ahead
-  unsigned oldest_ = 0, posted_ = 0;  // in the ring
-  std::uint32_t unreceived_ = 0;      // what our messages take up in MPI's memory at all receivers
-  std::uint32_t most_unreceived_ = 0; // of that, for MPI_Send (MPICH only)
-  bool busy_ = false;                 // has_other_work(), for one test instead of four
+  bool posting_ = true;                 // receives ahead
+  unsigned oldest_ = 0, posted_ = 0;    // in `posts_`
+  std::uint32_t unreceived_ = 0;        // what our messages take up in MPI's memory at all receivers
+  std::uint32_t most_unreceived_ = 0;   // of that, for MPI_Send (MPICH only)
+  bool busy_ = false;                   // has_other_work(), for one test instead of four
+  bool rings_ = false;                  // there are some
+  bool heads_by_mpi_ = true;            // some come so
+  int since_mpi_ = 0;                   // messages of rings since MPI was asked
+  std::size_t head_limit_ = head_limit; // the job's
+  std::uint64_t received_ = 0;          // messages of rings, see ring_sender::send_small
   std::vector<peer> peers_;
-  std::array<slot*, ring> ring_{};
+  std::array<slot*, most_posted> posts_{};
   slot_pool slots_;
+  ring_rota rota_;
+  std::unique_ptr<inbound_ring[]> inbound_rings_; // by the sender's place on this host
+  std::atomic<ring_area*> areas_{nullptr};        // the newest
 
+  host host_;
+  std::vector<int> starving_;  // destinations whose ring had no room
+  std::vector<int> unsettled_; // ranks with which MPI may not have done all that it was told
+  unsigned settlings_ = 0;
   bool mine_ = false; // we initialised MPI, so we finalise it
   std::size_t fragment_ = 0;
   std::int64_t nap_ = 0;
@@ -168,5 +233,12 @@ private:
   std::string deferred_;     // why `wait` failed
   std::vector<int> stalled_; // sources whose next body found no memory
 };
+
+/// There is something in the destination's ring.
+inline void endpoint::announce(int destination) {
+  if (rota_.has_marks())
+    ring_rota::mark(host_.marks(host_.place_of(destination)), static_cast<std::size_t>(host_.rank()));
+  bell.ring(destination);
+}
 
 } // namespace tern_mpi

@@ -13,10 +13,10 @@ namespace tern_mpi {
 namespace {
 
 constexpr std::size_t slot_bytes = head_limit + sizeof(trailer);
-constexpr int pieces_under_way = 16;    // receives of one source at a time
-constexpr unsigned few_posted = 4;      // below, new slots are made: the core keeps the others
-constexpr int credit_messages = 8;      // taken in one call
-constexpr std::int64_t first_nap = 100; // microseconds
+constexpr int pieces_under_way = 16; // receives of one source at a time
+constexpr unsigned few_posted = 4;   // below, new slots are made: the core keeps the others
+constexpr int credit_messages = 8;   // taken in one call
+constexpr int most_since_mpi = 32;   // messages of rings while others may wait
 
 int count_of(const MPI_Status& status) {
 #ifdef OPEN_MPI
@@ -36,11 +36,11 @@ void endpoint::post(slot* s) {
                         &s->request),
           "MPI_Recv_init");
   check(MPI_Start(&s->request), "MPI_Start");
-  ring_[(oldest_ + posted_++) % ring] = s;
+  posts_[(oldest_ + posted_++) % most_posted] = s;
 }
 
 void endpoint::refill() {
-  while (posted_ < ring) {
+  while (posted_ < most_posted) {
     slot* s = slots_.find();
     if (!s) {
       if (posted_ >= few_posted) return; // a slot that is only being handled comes back soon
@@ -53,9 +53,9 @@ void endpoint::refill() {
 
 /// Posting: the oldest receive is the first that a message matched.
 inline bool endpoint::test_oldest(arrived& one) {
-  if (posted_ < ring / 2) [[unlikely]]
+  if (posted_ < most_posted / 2) [[unlikely]]
     refill();
-  slot* s = ring_[oldest_ % ring];
+  slot* s = posts_[oldest_ % most_posted];
   int done = 0;
   MPI_Status status;
   const int rc = MPI_Test(&s->request, &done, &status);
@@ -68,7 +68,7 @@ inline bool endpoint::test_oldest(arrived& one) {
   }
   if (!done) {
     // Here and not before the test: what the sender waits for comes first.
-    if (posted_ < ring) refill();
+    if (posted_ < most_posted) refill();
     return false;
   }
   ++oldest_;
@@ -102,7 +102,7 @@ int endpoint::head_is_there() const {
   int found = 0;
   for (int i = 0; i < 2 && !found; ++i) {
     if (posting_)
-      check(MPI_Request_get_status(ring_[oldest_ % ring]->request, &found, MPI_STATUS_IGNORE),
+      check(MPI_Request_get_status(posts_[oldest_ % most_posted]->request, &found, MPI_STATUS_IGNORE),
             "MPI_Request_get_status");
     else
       check(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, heads, &found, MPI_STATUS_IGNORE), "MPI_Iprobe");
@@ -111,16 +111,16 @@ int endpoint::head_is_there() const {
 }
 
 /// The core gets a message; its sender gets room for another.
-inline int endpoint::received(tern_transport_arrival& into, int source, const incoming& message) {
+int endpoint::received(tern_transport_arrival& into, int source, const incoming& message) {
   into.source = source;
-  into.head = into.slot = message.head->data();
+  into.head = into.slot = message.head;
   into.head_size = message.head_size;
   into.body = message.body;
   into.body_size = message.body_size;
   into.token = nullptr;
   nap_ = first_nap;
   peer& from = peers_[static_cast<std::size_t>(source)];
-  if (++from.owed >= most_owed) [[unlikely]]
+  if (!from.ring && ++from.owed >= most_owed) [[unlikely]]
     return_credits(from, source);
   return TERN_TRANSPORT_MESSAGE;
 }
@@ -130,14 +130,29 @@ int endpoint::receive(tern_transport_arrival& into) {
     int what = TERN_TRANSPORT_NOTHING;
     if (other_work(into, what)) return what;
   }
+  if (rings_) [[likely]] {
+    if (!heads_by_mpi_) [[likely]]
+      return next_of_rings(into) ? TERN_TRANSPORT_MESSAGE : TERN_TRANSPORT_NOTHING;
+    if (since_mpi_ < most_since_mpi && next_of_rings(into)) {
+      ++since_mpi_;
+      return TERN_TRANSPORT_MESSAGE;
+    }
+    since_mpi_ = 0;
+    if (next_by_mpi(into) == TERN_TRANSPORT_MESSAGE) return TERN_TRANSPORT_MESSAGE;
+    return next_of_rings(into) ? TERN_TRANSPORT_MESSAGE : TERN_TRANSPORT_NOTHING;
+  }
+  return next_by_mpi(into);
+}
+
+int endpoint::next_by_mpi(tern_transport_arrival& into) {
   for (int i = 0; i < credit_messages; ++i) {
     arrived one; // written by next_head
     if (!next_head(one)) return TERN_TRANSPORT_NOTHING;
     peer& from = peers_[static_cast<std::size_t>(one.source)];
-    incoming message{one.head, one.size, nullptr, 0, 0, 0, 0};
+    incoming message{one.head->data(), one.size, nullptr, 0, 0, 0, 0};
     if (one.tag != 0) {
       const int credits = one.tag & credit_bits;
-      if (one.tag > (credit_bits | has_body | only_credits) || credits > all_credits - from.credits) {
+      if (one.tag > (credit_bits | has_body | only_credits) || credits > all_credits - from.credits || from.ring) {
         slots_.put(one.head);
         throw broken(one.source, "a message with tag " + std::to_string(one.tag));
       }
@@ -157,18 +172,21 @@ int endpoint::receive(tern_transport_arrival& into) {
         continue;
       }
       if (one.tag & has_body) {
-        if (receive_large(one, message)) return received(into, one.source, message);
+        trailer end{};
+        if (one.size >= sizeof end) {
+          message.head_size = one.size - sizeof end;
+          std::memcpy(&end, static_cast<char*>(message.head) + message.head_size, sizeof end);
+        }
+        if (receive_large(one.source, end, message)) return received(into, one.source, message);
         continue;
       }
     }
-    if (one.size > head_limit) {
+    if (one.size > head_limit_) {
       slots_.put(one.head);
       throw broken(one.source, "a head of " + std::to_string(one.size) + " bytes");
     }
-    if (from.waiting()) [[unlikely]] { // behind a body
-      from.in->queue.push_back(message);
-      start_receives(one.source); // it lacks none: passes over it
-      move_complete(one.source);
+    if (from.waiting()) [[unlikely]] {
+      queue_behind(one.source, message);
       continue;
     }
     return received(into, one.source, message);
@@ -176,27 +194,29 @@ int endpoint::receive(tern_transport_arrival& into) {
   return TERN_TRANSPORT_NOTHING;
 }
 
+/// A message without a body, behind one whose body is under way.
+void endpoint::queue_behind(int source, const incoming& message) {
+  peers_[static_cast<std::size_t>(source)].in->queue.push_back(message);
+  start_receives(source); // it lacks none: passes over it
+  move_complete(source);
+}
+
 /// \return whether the whole message is here; else it is in its source's queue.
-bool endpoint::receive_large(const arrived& one, incoming& message) {
-  trailer end{};
-  if (one.size >= sizeof end) {
-    message.head_size = one.size - sizeof end;
-    std::memcpy(&end, static_cast<char*>(one.head->data()) + message.head_size, sizeof end);
-  }
+bool endpoint::receive_large(int source, const trailer& end, incoming& message) {
   if (end.body_size == 0 || end.body_size > PTRDIFF_MAX || end.fragment == 0 || end.fragment > largest_fragment) {
-    slots_.put(one.head);
-    throw broken(one.source,
+    give_back(message.head);
+    throw broken(source,
                  "a body of " + std::to_string(end.body_size) + " bytes in pieces of " + std::to_string(end.fragment));
   }
   message.body_size = end.body_size;
   message.fragment = end.fragment;
-  peer& from = peers_[static_cast<std::size_t>(one.source)];
+  peer& from = peers_[static_cast<std::size_t>(source)];
   if (!from.in) from.in = std::make_unique<inbound>();
   from.in->queue.push_back(message);
-  start_receives(one.source);
+  start_receives(source);
   inbound& in = *from.in;
   if (in.queue.size() > 1 || !in.queue.front().complete()) {
-    move_complete(one.source);
+    move_complete(source);
     return false;
   }
   message = in.queue.front(); // came eagerly
@@ -212,7 +232,7 @@ void endpoint::start_receives(int source) {
     incoming& message = in.queue[in.next];
     if (message.body_size != 0 && !message.body) {
       message.body = static_cast<char*>(
-          settings_.land(settings_.context, source, message.head->data(), message.head_size, message.body_size));
+          settings_.land(settings_.context, source, message.head, message.head_size, message.body_size));
       if (!message.body) { // the next call of `receive` tries again
         if (std::find(stalled_.begin(), stalled_.end(), source) == stalled_.end()) stalled_.push_back(source);
         busy_ = true;
@@ -249,19 +269,30 @@ void endpoint::piece_arrived(const receive_record& record, const MPI_Status& sta
     throw broken(record.source,
                  "a piece of " + std::to_string(size) + " bytes instead of " + std::to_string(record.size));
   --record.message->under_way;
-  --peers_[static_cast<std::size_t>(record.source)].in->under_way;
-  if (record.message->complete()) bell.ring(record.source); // the sender may let go of its memory
+  peer& from = peers_[static_cast<std::size_t>(record.source)];
+  --from.in->under_way;
+  if (!record.message->complete()) return;
+  if (from.ring) {
+    host_.ring(host_.place_of(record.source), host_.rank())
+        ->receivers_count.store(++from.bodies_received, std::memory_order_relaxed); // a number and nothing behind it
+    unsettle(from, record.source);
+  }
+  bell.ring(record.source); // the sender may let go of its memory
 }
 
 /// What is whole now, and had nothing before it that is not, goes to the core in the calls that follow.
 void endpoint::move_complete(int source) {
   inbound& in = *peers_[static_cast<std::size_t>(source)].in;
+  const bool was_blocked = blocked(source);
   while (!in.queue.empty() && in.queue.front().complete()) {
     ready_.push_back({in.queue.front(), source});
     in.queue.pop_front();
     --in.next;
     busy_ = true;
   }
+  // Its mark may have been cleared meanwhile.
+  if (was_blocked && rota_.has_marks() && !blocked(source))
+    ring_rota::mark(host_.marks(host_.rank()), static_cast<std::size_t>(host_.place_of(source)));
 }
 
 void endpoint::test_receives() {
@@ -330,6 +361,7 @@ void endpoint::test_receives() {
   if (!deferred_.empty()) throw failure(std::exchange(deferred_, std::string()));
   test_sends();
   test_receives();
+  if (!unsettled_.empty() && ++settlings_ % 4 == 0) settle();
   while (!stalled_.empty()) {
     const int source = stalled_.back();
     stalled_.pop_back();
