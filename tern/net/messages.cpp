@@ -154,7 +154,9 @@ void node::deliver() {
 event_source::polled node::poll() {
   try {
     settle_counts();
-    bool any = outbox_.flush();
+    const tern::detail::worker* const w = tern::detail::this_worker();
+    looked_ = w ? w->looked_around : tern::detail::ticks();
+    bool any = outbox_.flush(!world_ && w && w->has_fibers());             // they may send
     for (int n = 0; (world_ || n < messages_per_poll) && receive(); ++n) { // a simulation asks once
       if (!world_ && !poll_apart_ && next_handler_ && !next_handler_->internal()) return polled::in_fiber;
       any = true;

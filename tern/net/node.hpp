@@ -92,6 +92,16 @@ public:
     byte_buffer none;
     post(destination, std::move(message), none, how);
   }
+  /// As `post` for one that is counted and not urgent, if it can be written at once where it waits for others.
+  /// \return where its `bytes` are to be written; null: post it.
+  std::byte* place(int destination, const wire_header& h, std::size_t bytes) noexcept {
+    if (recorded_ || bytes > most_gathered || closed_.load(std::memory_order_relaxed)) return nullptr;
+    std::byte* const at = outbox_.place(destination, bytes);
+    if (!at) return nullptr;
+    tally_.add_sent(0, tally::sent, bytes); // there is one worker; and it cannot be done before it has left
+    sent_log_.note({looked_, h.reply, bytes, h.handler, destination});
+    return at;
+  }
   /// For messages too large for the stack.
   memory_pool& memory() noexcept { return memory_; }
   /// For application messages, after `post`: in a fiber, waits while too much is on its way to `destination`, so that a

@@ -131,13 +131,18 @@ bool outbox::send_some(int destination, queue& q, bool urgent) {
   return any;
 }
 
-bool outbox::flush_all() {
+bool outbox::flush_all(bool more) {
   bool any = false;
   told_.store(false, std::memory_order_seq_cst); // before it looks
   if (gathered_.load(std::memory_order_relaxed) > 0) {
     const auto hold = hold_piles();
-    any = !filled_.empty();
-    while (!filled_.empty()) send_pile(filled_.back(), piles_[static_cast<std::size_t>(filled_.back())]);
+    const std::int64_t old = tern::detail::ticks() - patience_;
+    for (std::size_t i = filled_.size(); i-- > 0;) { // `send_pile` takes it out
+      pile& p = piles_[static_cast<std::size_t>(filled_[i])];
+      if (more && p.since > old) continue;
+      send_pile(filled_[i], p);
+      any = true;
+    }
   }
   if (kept_.load(std::memory_order_relaxed) == 0) return any;
   std::vector<tern::detail::waiter*> woken;

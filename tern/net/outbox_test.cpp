@@ -105,20 +105,22 @@ INSTANTIATE_TEST_SUITE_P(aggregation, outbox_of,
                          });
 
 TEST_P(outbox_of, what_was_refused_and_has_gone_leaves_room) {
-  for (int i = 0; i < 3000; ++i) { // each would leave some of a batch's 1024 bytes behind, of which 4 MiB are a crowd
+  for (int i = 0; i < 3000;
+       ++i) { // each would leave some of a batch's 1024 bytes behind, and many of those are a crowd
     send(out, 1, numbered(0), false);
-    out.flush(); // refused
+    out.flush(false); // refused
     wire.room[1] = 1;
-    out.flush();
+    out.flush(false);
     wire.taken.clear();
     ASSERT_TRUE(out.empty());
   }
-  for (std::uint64_t i = 0; i < 3000; ++i) send(out, 1, numbered(i, 1000), false, 300); // 3.9 MB
+  constexpr std::uint64_t full = outbox::most_bytes / (1000 + 300);
+  for (std::uint64_t i = 0; i < full * 3 / 4; ++i) send(out, 1, numbered(i, 1000), false, 300);
   EXPECT_FALSE(out.crowded());
-  for (std::uint64_t i = 0; i < 2000; ++i) send(out, 1, numbered(i, 1000), false, 300);
+  for (std::uint64_t i = 0; i < full / 2; ++i) send(out, 1, numbered(i, 1000), false, 300);
   EXPECT_TRUE(out.crowded());
   wire.room[1] = 10'000;
-  out.flush();
+  out.flush(false);
   EXPECT_TRUE(out.empty());
   EXPECT_FALSE(out.crowded());
 }
@@ -133,7 +135,7 @@ TEST_P(outbox_of, order_is_kept_for_each_destination_whatever_finds_room) {
       wire.room[to] += static_cast<int>(random() % 5);
       break;
     case 1:
-      out.flush();
+      out.flush(false);
       break;
     default: {
       const std::size_t size = random() % 8 == 0 ? 300 + random() % 700 : 24 + random() % 200;
@@ -144,7 +146,7 @@ TEST_P(outbox_of, order_is_kept_for_each_destination_whatever_finds_room) {
     }
   }
   for (int to = 0; to < 3; ++to) wire.room[to] = 1 << 30;
-  while (out.flush()) {
+  while (out.flush(false)) {
   }
   EXPECT_TRUE(out.empty());
   EXPECT_FALSE(out.crowded());
@@ -154,13 +156,13 @@ TEST_P(outbox_of, order_is_kept_for_each_destination_whatever_finds_room) {
 
 TEST_P(outbox_of, urgent_ones_go_before_those_that_wait) {
   for (std::uint64_t i = 0; i < 10; ++i) send(out, 1, numbered(i), false);
-  out.flush();
+  out.flush(false);
   EXPECT_TRUE(wire.taken[1].empty()); // no room
   send(out, 1, numbered(100), true);
   EXPECT_EQ(numbers(wire.taken[1]), std::vector<std::uint64_t>{100}); // what is kept for urgent ones
   send(out, 1, numbered(101), true);
   wire.room[1] = 100;
-  out.flush();
+  out.flush(false);
   auto expected = up_to(10);
   expected.insert(expected.begin(), {100, 101});
   EXPECT_EQ(numbers(wire.taken[1]), expected);
@@ -174,7 +176,7 @@ TEST_P(outbox_of, other_threads_leave_it_to_the_owner_and_wake_it) {
   EXPECT_TRUE(wire.taken[2].empty());
   EXPECT_GE(wire.wakes, 1);
   send(out, 2, numbered(100), false);
-  out.flush();
+  out.flush(false);
   EXPECT_EQ(numbers(wire.taken[2]), up_to(101));
 }
 
@@ -199,7 +201,7 @@ TEST_P(outbox_of, a_fast_sender_waits_and_goes_on) {
       wire.room[3] = 10;
       this_fiber::yield();
       most = std::max(most, out.kept());
-      out.flush();
+      out.flush(false);
     }
     sender.join();
   });
@@ -225,8 +227,48 @@ TEST(outbox, what_is_gathered_leaves_when_it_is_much_or_old_or_polled) {
   send(out, 1, numbered(n++, 900), false); // too large for one: those before it go first
   send(out, 1, numbered(n++), false);
   EXPECT_EQ(numbers(wire.taken[1]), up_to(n - 1));
-  EXPECT_TRUE(out.flush());
-  EXPECT_FALSE(out.flush());
+  EXPECT_TRUE(out.flush(false));
+  EXPECT_FALSE(out.flush(false));
+  EXPECT_EQ(numbers(wire.taken[1]), up_to(n));
+}
+
+TEST(outbox, what_may_grow_goes_when_it_is_old) {
+  scripted wire;
+  wire.room[1] = wire.room[2] = 1 << 30;
+  outbox out(wire, aggregation::on, batch_id, tern::detail::ticks_in(3600));
+  send(out, 1, numbered(0), false);
+  send(out, 2, numbered(0), false);
+  EXPECT_FALSE(out.flush(true));
+  EXPECT_TRUE(out.flush(false));
+  EXPECT_EQ(wire.batches, 2);
+  outbox hasty(wire, aggregation::on, batch_id, 0);
+  send(hasty, 1, numbered(1), false);
+  EXPECT_TRUE(hasty.flush(true));
+  EXPECT_EQ(numbers(wire.taken[1]), up_to(2));
+}
+
+// One thread alone writes at once where others lie already, and in their order.
+TEST(outbox, who_sends_alone_may_write_in_place) {
+  scripted wire;
+  wire.room[1] = 1 << 30;
+  outbox out(wire, aggregation::on, batch_id, tern::detail::ticks_in(3600));
+  EXPECT_EQ(out.place(1, 24), nullptr);
+  send(out, 1, numbered(0), false);
+  EXPECT_EQ(out.place(1, 24), nullptr); // others might send too
+  out.nobody_else_sends();
+  EXPECT_EQ(out.place(2, 24), nullptr); // nothing lies there
+  std::uint64_t n = 1, in_place = 0;
+  for (; wire.batches < 3; ++n) {
+    const byte_buffer message = numbered(n);
+    if (std::byte* const at = out.place(1, message.size())) {
+      std::memcpy(at, message.data(), message.size());
+      ++in_place;
+    } else {
+      send(out, 1, numbered(n), false);
+    }
+  }
+  EXPECT_GT(in_place, n / 2);
+  out.flush(false);
   EXPECT_EQ(numbers(wire.taken[1]), up_to(n));
 }
 

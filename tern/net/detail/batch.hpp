@@ -33,18 +33,17 @@ public:
 
   bool empty() const noexcept { return count_ == 0; }
   bool has_room(std::size_t message) const noexcept { return used_ + record_bytes(message) <= size_; }
+  /// One more message, of `size` bytes. \return where they are to be written. \pre has_room
+  std::byte* place(std::uint64_t size) noexcept {
+    std::byte* const record = room_ + used_;
+    std::memcpy(record, &size, sizeof size);
+    used_ += record_bytes(size);
+    ++count_;
+    return record + sizeof size;
+  }
   /// \pre has_room
   void add(std::span<const std::byte> message) noexcept {
-    const std::uint64_t size = message.size();
-    std::memcpy(room_ + used_, &size, sizeof size);
-    // By words, most have few of them.
-    const std::byte* from = message.data();
-    std::byte* to = room_ + used_ + sizeof size;
-    std::size_t left = message.size();
-    for (; left >= 8; left -= 8, from += 8, to += 8) std::memcpy(to, from, 8);
-    if (left > 0) std::memcpy(to, from, left);
-    used_ += record_bytes(message.size());
-    ++count_;
+    std::memcpy(place(message.size()), message.data(), message.size());
   }
   /// The whole message; the batch is empty afterwards, its bytes stay until the next `add`.
   std::span<std::byte> finish() noexcept {

@@ -49,7 +49,7 @@ public:
   void send(int destination, std::span<const std::byte> head, byte_buffer& body, bool urgent) {
     if (mode_ == aggregation::on) [[unlikely]] {
       if (!urgent && body.empty() && head.size() <= most_gathered) {
-        if (!alone_ || !join_pile(destination, head)) gather(destination, head);
+        gather(destination, head);
         return;
       }
       send_gathered(destination); // what came before goes before
@@ -59,8 +59,19 @@ public:
         return;
     keep(destination, head, std::move(body), urgent);
   }
+  /// The simple case of `send`, if nobody else sends: one more of those that are gathered already. \return where its
+  /// `bytes` are to be written; null: it must be sent. \pre not more than `most_gathered`.
+  std::byte* place(int destination, std::size_t bytes) noexcept {
+    // With no piles there is no such rank.
+    if (static_cast<std::size_t>(destination) >= piles_.size() || !alone_) return nullptr;
+    pile& p = piles_[static_cast<std::size_t>(destination)];
+    if (!p.batch || p.batch->empty() || !p.batch->has_room(bytes) || (p.messages + 1) % 16 == 0) return nullptr;
+    ++p.messages;
+    return p.batch->place(bytes);
+  }
   /// Owner. Tries again what is kept, and sends what has been gathered. \return whether anything went.
-  bool flush() { return empty() ? false : flush_all(); }
+  /// \param more there may be more to gather at once: what has not waited for long waits on.
+  bool flush(bool more) { return empty() ? false : flush_all(more); }
   bool empty() const noexcept {
     return kept_.load(std::memory_order_relaxed) == 0 && gathered_.load(std::memory_order_relaxed) == 0;
   }
@@ -71,10 +82,11 @@ public:
   /// In a fiber: waits until not too much is kept for `destination`. Else it returns at once.
   void make_room(int destination);
 
-  static constexpr std::size_t most_bytes = 4 << 20; ///< kept for one destination before senders wait
+  /// Kept for one destination before senders wait. Less than a core's cache, as what goes out must come in again.
+  static constexpr std::size_t most_bytes = 256 * 1024;
   static constexpr std::size_t most_messages = 4096;
   static constexpr std::size_t most_batch = 4096; ///< bytes
-  static constexpr std::size_t most_spare = 16;   ///< batches whose memory is kept for others
+  static constexpr std::size_t most_spare = 64;   ///< batches whose memory is kept for others
 
 private:
   struct letter {
@@ -106,16 +118,7 @@ private:
   std::unique_lock<tern::detail::spin_lock> hold_piles() noexcept {
     return alone_ ? std::unique_lock<tern::detail::spin_lock>() : std::unique_lock(pile_lock_);
   }
-  bool flush_all();
-  // The simple case of `gather`: one more of those that are there already.
-  bool join_pile(int destination, std::span<const std::byte> head) noexcept {
-    if (static_cast<std::size_t>(destination) >= piles_.size()) return false;
-    pile& p = piles_[static_cast<std::size_t>(destination)];
-    if (!p.batch || p.batch->empty() || !p.batch->has_room(head.size()) || (p.messages + 1) % 16 == 0) return false;
-    ++p.messages;
-    p.batch->add(head);
-    return true;
-  }
+  bool flush_all(bool more);
   void gather(int destination, std::span<const std::byte> head);
   void send_gathered(int destination);
   void send_pile(int destination, pile& p);

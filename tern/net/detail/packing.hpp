@@ -172,14 +172,19 @@ template <class... T>
 requires(plain<T...>&& plain_bytes<T...> <=
          small_message - sizeof(wire_header)) void post_packed(node& here, int destination, wire_header h,
                                                                node::posting how, T&&... x) {
-  alignas(16) std::array<std::byte, sizeof h + plain_bytes<T...>> room;
-  std::byte* at = room.data();
-  const auto put = [&](const auto& value) {
-    std::memcpy(at, &value, sizeof value);
-    at += sizeof value;
+  const auto write_to = [&](std::byte* at) {
+    const auto put = [&](const auto& value) {
+      std::memcpy(at, &value, sizeof value);
+      at += sizeof value;
+    };
+    put(h);
+    (put(x), ...);
   };
-  put(h);
-  (put(x), ...);
+  constexpr std::size_t bytes = sizeof h + plain_bytes<T...>;
+  if (how.counted && !how.urgent)
+    if (std::byte* const at = here.place(destination, h, bytes)) return write_to(at);
+  alignas(16) std::array<std::byte, bytes> room;
+  write_to(room.data());
   byte_buffer none;
   here.post(destination, std::span<std::byte>(room), none, how);
 }
@@ -313,12 +318,7 @@ template <class... P> bool load_plain(const payload& message, std::size_t skip, 
   }
 }
 
-/// A call's arguments, after `skip` bytes of the archive. Ranges may lie in the message, which must stay.
-/// \throws error(invalid_data).
-template <class Arguments> Arguments unpack_call(payload& message, std::size_t skip = 0) {
-  Arguments args;
-  if (load_plain(message, skip, args)) [[likely]]
-    return args;
+template <class Arguments> [[gnu::noinline]] void unpack_archive(payload& message, std::size_t skip, Arguments& args) {
   input_archive ar(body_of(message.bytes));
   static_cast<void>(ar.take(skip));
   unpacking from{message};
@@ -327,6 +327,14 @@ template <class Arguments> Arguments unpack_call(payload& message, std::size_t s
   ar.finish();
   if (has_body && !from.body_used) [[unlikely]]
     bad_body_use(false);
+}
+
+/// A call's arguments, after `skip` bytes of the archive. Ranges may lie in the message, which must stay.
+/// \throws error(invalid_data).
+template <class Arguments> Arguments unpack_call(payload& message, std::size_t skip = 0) {
+  Arguments args;
+  if (!load_plain(message, skip, args)) [[unlikely]]
+    unpack_archive(message, skip, args);
   return args;
 }
 

@@ -249,6 +249,7 @@ private:
   std::uint64_t limit_ = 0;        // may not be written: the receiver has not read it
   std::uint64_t kept_ahead_ = 0;   // cells kept between `written_` and there
   bool broken_ = false;
+  std::uint64_t starved_at_ = ~std::uint64_t{0}; // the credit at which `starved` was last stored
   bits covered_{}, known_kept_{};
 };
 

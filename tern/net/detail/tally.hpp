@@ -50,9 +50,7 @@ public:
     }
   }
   /// For the polling context only.
-  void add_polling(counter what, std::uint64_t n = 1) noexcept {
-    bump(rows_[static_cast<std::size_t>(workers_) + 1], what, n);
-  }
+  void add_polling(counter what, std::uint64_t n = 1) noexcept { bump(*polling_, what, n); }
   std::uint64_t sum(counter what) const noexcept {
     std::uint64_t all = 0;
     for (int i = 0; i < workers_ + 2; ++i)
@@ -74,6 +72,7 @@ private:
   }
   const int workers_;
   const std::unique_ptr<row[]> rows_; // after the workers': everybody else's, and the polling context's
+  row* const polling_ = &rows_[static_cast<std::size_t>(workers_) + 1];
 };
 
 } // namespace tern::net
