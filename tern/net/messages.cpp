@@ -20,7 +20,7 @@ namespace {
 
 constexpr int receives_between_looks = 8;
 constexpr int messages_per_poll = 64, messages_in_fiber = 256;
-constexpr int most_between_looks = 32;    // at the clock, messages
+constexpr int most_between_looks = 8;     // at the clock, messages
 constexpr std::size_t most_queued = 4096; // handlers that have not begun
 constexpr std::size_t most_queued_bytes = std::size_t{64} << 20;
 
@@ -101,7 +101,8 @@ bool node::receive() {
   // Handlers that nobody has time for pile up no further: the network keeps what comes, and then its senders do. Those
   // that have begun and wait leave their workers to others, so this ends when workers have time again.
   if (crowded(1) && !world_) [[unlikely]] {
-    held_.store(true, std::memory_order_seq_cst);
+    held_.store(true, std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_seq_cst); // pairs with the one in `start_handler`
     if (crowded(2)) return false;
   }
   for (;;) {
@@ -219,23 +220,27 @@ void node::settle_counts() noexcept {
 struct node::stay {
   tern::detail::worker& w = *tern::detail::this_worker();
   const std::int64_t begun = w.looked_around;
+  std::int64_t looked = begun; // at the clock, by `goes_on`
   int messages = 0, until_look = 1, between_looks = 1;
+  bool over = false;
 };
 
-// \return whether to receive another message.
+// \return whether to receive another message; once false, always.
 inline bool node::goes_on(stay& s) noexcept {
   // Others want to run too, timers to ring, and what has been kept to go.
-  if (++s.messages == messages_in_fiber || s.w.has_ready() || outbox_.kept() > 0) return false;
-  if (--s.until_look > 0) return true;
+  s.over = s.over || ++s.messages >= messages_in_fiber || s.w.has_ready() || s.w.comes_back || outbox_.kept() > 0;
+  if (s.over || --s.until_look > 0) return !s.over;
   // The clock costs as much as a small handler: looked at after as many as take little time.
-  const std::int64_t now = tern::detail::ticks();
-  s.between_looks = now - looked_ < slice_ / 16 ? std::min(2 * s.between_looks, most_between_looks) : 1;
+  looked_ = tern::detail::ticks();
+  s.between_looks = looked_ - s.looked < slice_ / 16 ? std::min(2 * s.between_looks, most_between_looks) : 1;
   s.until_look = s.between_looks;
-  looked_ = now;
-  return now - s.begun <= slice_;
+  s.looked = looked_;
+  s.over = looked_ - s.begun > slice_;
+  return !s.over;
 }
 
-// Those messages of the batch at hand whose handlers run at once. \return false if one has waited.
+// Those messages of the batch at hand whose handlers run at once, as long as it `goes_on`. \return false if one has
+// waited.
 bool node::run_batch(stay& s, tern::detail::errands& pieces) {
   batch_reader* const from = batch_;
   const int source = from->source();
@@ -263,7 +268,8 @@ bool node::awaits_another(stay& s) {
   const std::int64_t until = tern::detail::ticks() + patience_;
   do {
     for (int i = 0; i < receives_between_looks; ++i) {
-      if (s.w.has_fibers() || s.w.deque.size() > 0 || !core_->outside.empty() || !outbox_.empty()) return false;
+      if (s.w.has_fibers() || s.w.comes_back || s.w.deque.size() > 0 || !core_->outside.empty() || !outbox_.empty())
+        return false;
       if (receive()) return true;
     }
     looked_ = tern::detail::ticks();
@@ -278,6 +284,7 @@ void node::in_fiber() {
   do {
     try {
       if (batch_ && !has_next_ && !run_batch(s, pieces)) return;
+      if (s.over) break;
       if (!receive() && !awaits_another(s)) break;
       if (!next_handler_ || next_handler_->internal()) {
         deliver();

@@ -533,6 +533,26 @@ TERN_RANK_TEST(each_handler_is_a_fiber_of_its_own) {
   }
 }
 
+struct flood_state {
+  std::atomic<bool> over{false};
+  std::atomic<std::uint64_t> drops{0};
+};
+const tern::rank_local<flood_state> flood;
+void drop(const std::array<std::uint64_t, 3>& n) { flood->drops.fetch_add(n[0], std::memory_order_relaxed); }
+void dry_up() { flood->over.store(true, std::memory_order_relaxed); }
+TERN_RANK_TEST(timers_ring_and_fibers_take_turns_in_a_flood) {
+  if (simulated() || size() == 1) return; // a flood takes no virtual time
+  if (rank() == 0) {
+    for (int i = 0; i < 3; ++i) tern::this_fiber::sleep_for(std::chrono::milliseconds(2));
+    for (int i = 0; i < 100; ++i) tern::this_fiber::yield();
+    for (int r = 1; r < size(); ++r) send<&dry_up>(r);
+  }
+  while (rank() != 0 && !flood->over.load(std::memory_order_relaxed)) {
+    for (int i = 0; i < 64; ++i) send<&drop>(0, std::array<std::uint64_t, 3>{1});
+    tern::this_fiber::yield();
+  }
+}
+
 TERN_RANK_TEST(threads_and_schedulers_of_ones_own_may_not_send) {
   const auto try_it = [] {
     TERN_EXPECT_ERROR(send<&bump>(0, std::vector<char>()), tern::errc::invalid_state, "from inside tern::run");

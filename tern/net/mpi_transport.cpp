@@ -191,6 +191,10 @@ public:
       abort_wanted_.store(true, std::memory_order_release);
       plugin_.wake();
       std::this_thread::sleep_for(std::chrono::milliseconds(500));
+      if (aborting_.load(std::memory_order_acquire)) { // MPI is the owner's, who is at it
+        std::this_thread::sleep_for(std::chrono::seconds(2));
+        _exit(code);
+      }
     }
     abort_now(code);
   }
@@ -243,6 +247,7 @@ private:
   }
 
   [[noreturn]] void abort_now(int code) noexcept {
+    aborting_.store(true, std::memory_order_release);
     // Not fflush(nullptr): that waits for a thread that sits in a read of stdin.
     std::fflush(stdout);
     std::fflush(stderr);
@@ -265,7 +270,7 @@ private:
   memory_pool memory_;               // of bodies
   std::size_t not_landed_ = 0;       // bytes that there were not
   std::deque<arrival> to_self_;
-  std::atomic<bool> abort_wanted_{false};
+  std::atomic<bool> abort_wanted_{false}, aborting_{false};
   std::atomic<int> abort_code_{1};
 };
 

@@ -25,9 +25,10 @@ struct multicast_tag {};
 void take_multicast(node& here, int source, const wire_header& h, payload& arrived);
 const handler_record multicast_record{typeid(multicast_tag), "tern multicast", __FILE__, &take_multicast, true};
 
-// `ranks`: of the child's subtree, without itself.
+// Who passes one on does not wait for room: it would be overtaken there by what its source sent later. \param paced: it
+// is the one who began. \param ranks of the child's subtree, without itself.
 void post_part(node& here, int child, const route& r, std::span<const std::byte> ranks,
-               std::span<const std::byte> arguments) {
+               std::span<const std::byte> arguments, bool paced) {
   const wire_header h{multicast_record.id(), 0, 0};
   byte_buffer m;
   m.reserve(sizeof h + sizeof r + ranks.size() + arguments.size());
@@ -36,11 +37,12 @@ void post_part(node& here, int child, const route& r, std::span<const std::byte>
   m.append(ranks);
   m.append(arguments);
   here.post(child, std::move(m));
-  here.pace(child);
+  if (paced) here.pace(child);
 }
 
 // A binomial tree: of those left, the first of the far half gets that half. The largest part goes first.
-void pass_on(node& here, const route& mine, std::span<const std::byte> ranks, std::span<const std::byte> arguments) {
+void pass_on(node& here, const route& mine, std::span<const std::byte> ranks, std::span<const std::byte> arguments,
+             bool paced) {
   route r = mine;
   for (std::uint32_t left = mine.listed; left > 0;) {
     const std::uint32_t part = (left + 1) / 2;
@@ -49,14 +51,14 @@ void pass_on(node& here, const route& mine, std::span<const std::byte> ranks, st
     std::memcpy(&child, theirs.data(), sizeof child);
     r.listed = part - 1;
     r.first = r.last = 0;
-    post_part(here, child, r, theirs.subspan(sizeof child), arguments);
+    post_part(here, child, r, theirs.subspan(sizeof child), arguments, paced);
   }
   r.listed = 0;
   for (std::int32_t end = mine.last; end > mine.first;) {
     const std::int32_t begin = end - (end - mine.first + 1) / 2;
     r.first = begin + 1;
     r.last = end;
-    post_part(here, (mine.origin + begin) % here.size(), r, {}, arguments);
+    post_part(here, (mine.origin + begin) % here.size(), r, {}, arguments, paced);
     end = begin;
   }
 }
@@ -77,7 +79,7 @@ void take_multicast(node& here, int source, const wire_header& h, payload& arriv
     throw bad("for handler " + std::to_string(r.handler) + ", which is none of the program's");
   const std::size_t list = sizeof(std::int32_t) * r.listed;
   const auto rest = std::span<const std::byte>(message.bytes()).subspan(before);
-  pass_on(here, r, rest.first(list), rest.subspan(list));
+  pass_on(here, r, rest.first(list), rest.subspan(list), false);
   // What is left is a message as `send` makes it, and counts as this one.
   const wire_header plain{r.handler, h.flags, 0};
   std::memcpy(message.data(), &plain, sizeof plain);
@@ -121,7 +123,8 @@ void multicast(node& here, recipients to, byte_buffer message) {
     r.last = here.size();
   }
   static_assert(sizeof(int) == sizeof(std::int32_t));
-  pass_on(here, r, std::as_bytes(std::span(to.others)), std::span<const std::byte>(message.bytes()).subspan(sizeof h));
+  pass_on(here, r, std::as_bytes(std::span(to.others)), std::span<const std::byte>(message.bytes()).subspan(sizeof h),
+          true);
   if (to.self) here.post(here.rank(), std::move(message));
 }
 

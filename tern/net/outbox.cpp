@@ -139,7 +139,7 @@ bool outbox::flush_all(bool more) {
     const std::int64_t old = tern::detail::ticks() - patience_;
     for (std::size_t i = filled_.size(); i-- > 0;) { // `send_pile` takes it out
       pile& p = piles_[static_cast<std::size_t>(filled_[i])];
-      if (more && p.since > old) continue;
+      if (more && alone_ && p.since > old) continue; // others rely on having woken the owner
       send_pile(filled_[i], p);
       any = true;
     }

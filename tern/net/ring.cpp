@@ -105,6 +105,10 @@ std::uint32_t ring_sender::find_room(std::uint32_t cells, bool urgent) noexcept 
     if (free < 1 + spare) return 0;
     if (kept(written_)) {
       const std::uint32_t kept_here = std::max(1U, record(cell(written_)).cells());
+      if (kept_here > kept_ahead_) { // it is not what it was when the credit was read
+        broken_ = true;
+        return 0;
+      }
       skip(kept_here);
       kept_ahead_ -= kept_here;
       continue;

@@ -468,8 +468,9 @@ bool scheduler_core::force_some(worker& w) {
 
 bool scheduler_core::step(worker& w) {
   const bool polls = has_events(w);
-  if (fiber* f = std::exchange(w.comes_back, nullptr)) { // nobody else knows of it, so nothing may come between
+  if (fiber* const f = w.comes_back) { // nobody else knows of it, so nothing may come between
     poll(w);
+    w.comes_back = nullptr;
     run_fiber(w, f);
     return true;
   }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// A queue that keeps its memory: one that fills and empties again and again allocates nothing. Internal.
+/// A queue that keeps its memory, if it is not much: one that fills and empties again and again allocates nothing.
+/// Internal.
 
 #include <cstddef>
 #include <utility>
@@ -25,6 +26,7 @@ public:
     if (first_ == all_.size()) {
       all_.clear();
       first_ = 0;
+      if (all_.capacity() > most_idle) std::vector<T>().swap(all_);
     } else if (first_ >= 64 && 2 * first_ >= all_.size()) { // never empty: what has gone must not pile up
       all_.erase(all_.begin(), all_.begin() + static_cast<std::ptrdiff_t>(first_));
       first_ = 0;
@@ -33,7 +35,8 @@ public:
   }
 
 private:
-  std::vector<T> all_; // from `first_` on
+  static constexpr std::size_t most_idle = 1024; // elements whose memory an empty one keeps
+  std::vector<T> all_;                           // from `first_` on
   std::size_t first_ = 0;
 };
 

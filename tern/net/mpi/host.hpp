@@ -9,6 +9,7 @@
 /// The memory stays mapped until the process ends: threads may look at heads in it, or ring, after the end of the job.
 #include <mpi.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
@@ -98,10 +99,15 @@ private:
 
 // What the file system lacks later would be a SIGBUS.
 inline bool host::allocate(int fd, std::size_t from, std::size_t length) {
-  int error = 0;
-  do error = posix_fallocate(fd, static_cast<off_t>(from), static_cast<off_t>(length));
-  while (error == EINTR);
-  return error == 0;
+  // In pieces: who is interrupted, by a profiler perhaps, begins the piece again.
+  constexpr std::size_t piece = std::size_t{256} << 10;
+  for (const std::size_t end = from + length; from < end; from += std::min(piece, end - from)) {
+    int error = 0;
+    do error = posix_fallocate(fd, static_cast<off_t>(from), static_cast<off_t>(std::min(piece, end - from)));
+    while (error == EINTR);
+    if (error != 0) return false;
+  }
+  return true;
 }
 
 // The memory may be little (a container's 64 MiB), and the MPI wants some of it too.

@@ -10,6 +10,7 @@
 #include <exception>
 #include <new>
 
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "endpoint.hpp"
@@ -66,7 +67,7 @@ int plugin_finish() {
 volatile std::sig_atomic_t code_to_leave_with = 1;
 extern "C" void leave_at_once(int) { _exit(code_to_leave_with); }
 
-/// MPICH's MPI_Abort over UCX goes on communicating, without end if another rank no longer does: so only for a second.
+/// MPICH's MPI_Abort over UCX goes on communicating, without end if another rank no longer does: so only for a moment.
 /// A rank that leaves without MPI_Finalize ends the job under both launchers.
 void plugin_abort(int code) {
   code_to_leave_with = code;
@@ -75,7 +76,8 @@ void plugin_abort(int code) {
   sigemptyset(&only);
   sigaddset(&only, SIGALRM);
   pthread_sigmask(SIG_UNBLOCK, &only, nullptr);
-  alarm(1);
+  const itimerval moment{{0, 0}, {0, 250'000}};
+  setitimer(ITIMER_REAL, &moment, nullptr);
   int initialized = 0, finalized = 0;
   MPI_Initialized(&initialized);
   MPI_Finalized(&finalized);

@@ -291,7 +291,7 @@ void endpoint::move_complete(int source) {
     busy_ = true;
   }
   // Its mark may have been cleared meanwhile.
-  if (was_blocked && rota_.has_marks() && !blocked(source))
+  if (was_blocked && peers_[static_cast<std::size_t>(source)].ring && rota_.has_marks() && !blocked(source))
     ring_rota::mark(host_.marks(host_.rank()), static_cast<std::size_t>(host_.place_of(source)));
 }
 
