@@ -265,6 +265,7 @@ bool node::run_batch(stay& s, tern::detail::errands& pieces) {
 // here, a moment only, which saves the way out of this fiber and into the next. \return whether something has arrived.
 bool node::awaits_another(stay& s) {
   settle_counts();
+  if (patience_ == 0) return false;
   const std::int64_t until = tern::detail::ticks() + patience_;
   do {
     for (int i = 0; i < receives_between_looks; ++i) {

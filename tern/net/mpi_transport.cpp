@@ -17,6 +17,7 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <tern/base/log.hpp>
 #include <tern/base/options.hpp>
 #include <tern/net/detail/memory_pool.hpp>
 #include <tern/net/transport_abi.h>
@@ -103,13 +104,20 @@ public:
     };
     if (plugin_.init(argc, argv, &settings, &info_) != 0)
       throw error(errc::transport, "cannot start " + std::string(plugin_.name) + ": " + plugin_.last_error());
+    if (settings.rings && preallocate && !info_.rings && info_.host_rank == 0 && info_.host_size > 1)
+      log_warning(
+          "small messages between the " + std::to_string(info_.host_size) +
+          " ranks of this host go through MPI, which is slower: there are more than 128 of them, or /dev/shm has "
+          "too little room for 128 KiB to 4 MiB each");
   }
 
   int rank() const noexcept override { return info_.rank; }
   int size() const noexcept override { return info_.size; }
   int host_rank() const noexcept override { return info_.host_rank; }
   int host_size() const noexcept override { return info_.host_size; }
-  std::string describe() const override { return std::string("mpi (") + info_.library + ", " + info_.threads + ")"; }
+  std::string describe() const override {
+    return std::string("mpi (") + info_.library + ", " + info_.threads + (info_.rings ? ", rings" : "") + ")";
+  }
   std::size_t head_limit() const noexcept override { return info_.head_limit; }
   bool any_thread_sends() const noexcept override { return false; }
 

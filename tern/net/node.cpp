@@ -129,7 +129,8 @@ node::node(std::shared_ptr<const options> opts, std::unique_ptr<transport> wire,
   light_barrier_ = core_->barrier.usable();
   quick_ = tern::detail::ticks_in(quick_seconds);
   slice_ = tern::detail::ticks_in(slice_seconds);
-  patience_ = tern::detail::ticks_in(patience_seconds);
+  // Who shares a core had better leave it to those that are to answer.
+  patience_ = s.spin.count() > 0 ? tern::detail::ticks_in(patience_seconds) : 0;
   if (rank_ == 0 && !world) // thousands of jobs may be simulated one after the other
     log_info("Tern " TERN_VERSION ": " + std::to_string(size_) + (size_ == 1 ? " rank" : " ranks") + " (" +
              wire_->describe() + "), " + std::to_string(s.workers) + (s.workers == 1 ? " worker" : " workers") +

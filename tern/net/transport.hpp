@@ -43,7 +43,7 @@ public:
   /// This rank among the ranks on the same host, and their number; decides how many workers a rank starts by default.
   virtual int host_rank() const noexcept = 0;
   virtual int host_size() const noexcept = 0;
-  /// For the start-up line and `tern info`: "inproc", "mpi (Open MPI 4.1.4, funneled)", ….
+  /// For the start-up line and `tern info`: "inproc", "mpi (Open MPI 4.1.4, funneled, rings)", ….
   virtual std::string describe() const = 0;
   /// The most bytes of a head; at least 96, the same on all ranks of a job.
   virtual std::size_t head_limit() const noexcept = 0;

@@ -26,6 +26,7 @@ struct tern_transport_info {
   size_t head_limit;        /* the most bytes of a head */
   char library[256];        /* name and version of the network library, one line */
   char threads[32];         /* the thread level in force: "single", "funneled", … */
+  int rings;                /* small messages between the ranks of this host go through rings in shared memory */
 };
 
 /** What `init` is told. */

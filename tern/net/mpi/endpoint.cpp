@@ -130,6 +130,7 @@ void endpoint::init(int* argc, char*** argv, const tern_transport_settings& sett
     for (auto* s : some) slots_.put(s);
     refill();
   }
+  info.rings = rings_ ? 1 : 0;
   info.rank = rank_;
   info.size = size_;
   info.host_rank = host_.rank();
