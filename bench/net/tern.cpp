@@ -228,6 +228,7 @@ nlohmann::json first(long n) {
 }
 
 void compute(double duration) {
+  tern::send<&acknowledge>(0);
   for (const double began = seconds(); seconds() - began < duration;) {
   }
 }
@@ -246,13 +247,13 @@ nlohmann::json busy(long n) {
   size_payload(1 << 20);
   std::vector<double> received, answered;
   for (long i = 0; i < n; ++i) {
-    auto computed = tern::call<&compute>(1, 1.0);
-    tern::this_fiber::sleep_for(std::chrono::milliseconds(20)); // it has begun
+    tern::future<void> computed;
+    until_done([&] { computed = tern::call<&compute>(1, 1.0); }); // it has begun
     for (int k = 0; k < 9; ++k) {
       double began = seconds();
       tern::send<&drop_bytes>(1, tern::lend(*payload)); // returns when all of it is there
       received.push_back((seconds() - began) * 1e3);
-      tern::this_fiber::sleep_for(std::chrono::milliseconds(20));
+      tern::this_fiber::sleep_for(std::chrono::milliseconds(20)); // at different moments of its second
       began = seconds();
       auto& here = tern::net::node::here();
       tern::net::detail::post_call<void>(here, 1, [&](std::uint64_t number) {
