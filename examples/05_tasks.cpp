@@ -37,7 +37,7 @@ int main(int argc, char** argv) {
         im = 2 * re * im + (2.4 * y / height - 1.2);
         re = next;
       }
-      picture[static_cast<std::size_t>(y * width + x0)] = steps;
+      picture[static_cast<std::size_t>(y) * width + static_cast<std::size_t>(x0)] = steps;
     });
 
     // Steps that depend on each other, built once and run many times.

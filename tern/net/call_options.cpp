@@ -80,8 +80,7 @@ private:
 
 class limited_reply final : public pending_reply {
 public:
-  limited_reply(std::unique_ptr<pending_reply> who, std::shared_ptr<limits> until)
-      : who_(std::move(who)), until_(std::move(until)) {}
+  limited_reply(reply_ref who, std::shared_ptr<limits> until) : who_(std::move(who)), until_(std::move(until)) {}
   ~limited_reply() override { until_->end(); }
   void value(std::span<const std::byte> bytes) override {
     until_->end(); // before its caller goes on
@@ -93,7 +92,7 @@ public:
   }
 
 private:
-  std::unique_ptr<pending_reply> who_;
+  reply_ref who_;
   std::shared_ptr<limits> until_;
 };
 
@@ -110,11 +109,10 @@ error cancelled_call(const std::string& what, int destination) {
                "it may run yet: its answer will be dropped");
 }
 
-std::uint64_t expect(node& here, std::unique_ptr<pending_reply> who, int from, const call_options& limit,
-                     const std::string& what) {
+std::uint64_t expect(node& here, reply_ref who, int from, const call_options& limit, const std::string& what) {
   if (limit.timeout.count() == 0 && !limit.stop.stop_possible()) return here.expect(std::move(who), from);
   const auto until = std::make_shared<limits>(here.calls(), limit, what, from);
-  const std::uint64_t number = here.expect(std::make_unique<limited_reply>(std::move(who), until), from);
+  const std::uint64_t number = here.expect(reply_ref(new limited_reply(std::move(who), until)), from);
   limits::begin(until, limit.stop, number);
   return number;
 }

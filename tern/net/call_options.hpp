@@ -32,8 +32,7 @@ struct call_options {
 namespace net::detail {
 
 /// Enters a caller whose waiting is limited. \param what names the function, for messages.
-std::uint64_t expect(node& here, std::unique_ptr<pending_reply> who, int from, const call_options& limit,
-                     const std::string& what);
+std::uint64_t expect(node& here, reply_ref who, int from, const call_options& limit, const std::string& what);
 /// \throws error(invalid_argument) for a time before now.
 void check(const call_options& limit);
 error cancelled_call(const std::string& what, int destination);
@@ -42,11 +41,10 @@ error cancelled_call(const std::string& what, int destination);
 template <class R, class Post>
 future<R> post_call(node& here, const call_options& limit, const std::string& what, int destination, Post&& post) {
   check(limit);
-  auto reply = std::make_unique<typed_reply<R>>(std::source_location::current());
-  auto result = reply->get_future();
+  auto [reply, result] = awaited<R>::make(std::source_location::current());
   if (limit.stop.stop_requested()) { // nobody need start what nobody waits for
     reply->failed(std::make_exception_ptr(cancelled_call(what, destination)));
-    return result;
+    return std::move(result);
   }
   const std::uint64_t number = expect(here, std::move(reply), destination, limit, what);
   try {
@@ -55,7 +53,7 @@ future<R> post_call(node& here, const call_options& limit, const std::string& wh
     here.forget(number);
     throw;
   }
-  return result;
+  return std::move(result); // a part of a pair
 }
 
 } // namespace net::detail

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <vector>
 
+#include <tern/base/detail/hash.hpp>
 #include <tern/base/error.hpp>
 
 namespace tern::net {
@@ -26,11 +27,6 @@ registry& the_registry() {
   return r;
 }
 
-std::uint64_t mix(std::uint64_t hash, std::string_view text) { // FNV-1a: stable across compilers and libraries
-  for (unsigned char c : text) hash = (hash ^ c) * 1099511628211ull;
-  return (hash ^ 0xff) * 1099511628211ull;
-}
-
 // Whether a mangled name means the same thing in every file. Names of internal linkage carry a marker (Itanium C++ ABI:
 // `_GLOBAL__N_` for anonymous namespaces, `L` before the name for static functions); to see one too many is harmless.
 bool has_linkage(std::string_view identity) {
@@ -40,9 +36,9 @@ bool has_linkage(std::string_view identity) {
 } // namespace
 
 handler_record::handler_record(const std::type_info& identity, std::string_view pretty, const char* file,
-                               handler_entry run, bool internal, handler_entry runs)
+                               handler_entry run, bool internal, handler_entry runs, handler_run many)
     : identity_(identity.name()), name_(detail::pretty_name(pretty)), file_(file), entry_(run), direct_(runs),
-      internal_(internal) {
+      many_(many), internal_(internal) {
   std::copy_n(name_.data(), std::min(name_.size(), label_.size() - 1), label_.data());
   registry& r = the_registry();
   std::lock_guard hold(r.lock);
@@ -90,8 +86,9 @@ void handler_table::freeze() {
     all[i]->id_ = static_cast<std::uint32_t>(r.ordered.size());
     r.ordered.push_back(all[i]);
   }
-  r.fingerprint = 14695981039346656037ull;
-  for (auto* h : r.ordered) r.fingerprint = mix(r.fingerprint, h->identity_);
+  r.fingerprint = tern::detail::hash_of({});
+  for (auto* h : r.ordered) // which end, so that none could be two
+    r.fingerprint = tern::detail::hash_of("\xff", tern::detail::hash_of(h->identity_, r.fingerprint));
   r.frozen = true;
 }
 

@@ -7,6 +7,7 @@
 /// by the functions' mangled names; names that collide (two functions of one name in anonymous namespaces of different
 /// files) are refused when the runtime starts.
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -19,6 +20,7 @@
 namespace tern::net {
 
 class node;
+class message_run;
 
 /// In front of every message.
 struct wire_header {
@@ -48,12 +50,18 @@ struct payload {
 /// may be the transport's: whoever keeps it for long keeps that from others.
 using handler_entry = void (*)(node& here, int source, const wire_header& header, payload& message);
 
+/// How a handler goes through a run of messages of its own, all of one size, as long as there is a next.
+struct handler_run {
+  void (*run)(message_run&) = nullptr; ///< null: it cannot
+  std::size_t bytes = 0;               ///< of a message, with its header
+};
+
 /// One line of the table. Static objects only: constructing one enters it.
 class handler_record {
 public:
   /// \param runs what `run` hands to `node::run_handler`, if that is all it does; null: it does more.
   handler_record(const std::type_info& identity, std::string_view pretty, const char* file, handler_entry run,
-                 bool internal = false, handler_entry runs = nullptr);
+                 bool internal = false, handler_entry runs = nullptr, handler_run many = {});
   handler_record(const handler_record&) = delete;
   handler_record& operator=(const handler_record&) = delete;
 
@@ -69,6 +77,7 @@ public:
   const char* file() const noexcept { return file_; }
   handler_entry entry() const noexcept { return entry_; }
   handler_entry direct() const noexcept { return direct_; }
+  const handler_run& many() const noexcept { return many_; }
   bool internal() const noexcept { return internal_; } ///< the runtime's own
 
 private:
@@ -78,6 +87,7 @@ private:
   tern::detail::fiber_name label_{};
   const char* file_;
   handler_entry entry_, direct_;
+  handler_run many_;
   bool internal_; // the runtime's own come first, so that even ranks of different programs can tell each other so
   std::uint32_t id_ = UINT32_MAX;
   handler_record* next_;

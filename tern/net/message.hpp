@@ -18,6 +18,7 @@
 #include <vector>
 
 #include <tern/base/archive.hpp>
+#include <tern/net/detail/message_run.hpp>
 #include <tern/net/detail/packing.hpp>
 #include <tern/net/handler.hpp>
 #include <tern/net/node.hpp>
@@ -72,30 +73,36 @@ void answer(node& here, int source, const wire_header& header, const Context& co
   }
 }
 
-template <class R> class typed_reply final : public pending_reply {
+/// Waits for a T that comes in a message. It is also what the future holds: so both take memory once.
+template <class T> class awaited final : public pending_reply, public tern::detail::future_state<T> {
 public:
-  explicit typed_reply(std::source_location made) : promise_(made) {}
-  future<R> get_future() { return promise_.get_future(); }
+  using ref = std::unique_ptr<awaited, pending_reply::goes>;
+  static std::pair<ref, future<T>> make(const std::source_location& made) {
+    ref self(new awaited(made));
+    auto result = tern::detail::future_access::make<T>(self.get());
+    return {std::move(self), std::move(result)};
+  }
   void value(std::span<const std::byte> bytes) override {
-    if constexpr (std::is_void_v<R>) {
+    if constexpr (std::is_void_v<T>) {
       unpack_into(bytes);
-      promise_.set_value();
+      this->set();
     } else {
-      R result;
-      unpack_into(bytes, result);
-      promise_.set_value(std::move(result));
+      this->set(unpack<T>(bytes));
     }
   }
-  void failed(std::exception_ptr e) override { promise_.set_exception(std::move(e)); }
+  void failed(std::exception_ptr e) override { this->set_exception(std::move(e)); }
 
 private:
-  promise<R> promise_;
+  explicit awaited(const std::source_location& made) : tern::detail::future_state<T>(2, made) {} // `make` returns both
+  void let_go() noexcept override {
+    this->abandon();
+    this->release();
+  }
 };
 
 // `post(reply number)` sends the message. \return the future of its answer.
 template <class R, class Post> future<R> post_call(node& here, int destination, Post&& post) {
-  auto reply = std::make_unique<typed_reply<R>>(std::source_location::current());
-  auto result = reply->get_future();
+  auto [reply, result] = awaited<R>::make(std::source_location::current());
   const std::uint64_t number = here.expect(std::move(reply), destination);
   try {
     post(number);
@@ -103,11 +110,17 @@ template <class R, class Post> future<R> post_call(node& here, int destination, 
     here.forget(number);
     throw;
   }
-  return result;
+  return std::move(result); // a part of a pair
 }
 
 template <auto F> void take_function(node& here, int source, const wire_header& header, payload& message);
 template <auto F> void run_function(node& here, int source, const wire_header& header, payload& message);
+template <auto F> void run_function_many(message_run& messages);
+template <auto F> constexpr handler_run run_of_function() {
+  using arguments = typename signature_of_callable<std::remove_cvref_t<decltype(F)>>::arguments;
+  if constexpr (all_plain<arguments>) return {&run_function_many<F>, sizeof(wire_header) + all_plain_bytes<arguments>};
+  return {};
+}
 
 #ifdef __BASE_FILE__
 #define TERN_THIS_FILE __BASE_FILE__
@@ -116,7 +129,8 @@ template <auto F> void run_function(node& here, int source, const wire_header& h
 #endif
 template <auto F>
 inline const handler_record function_handler{
-    typeid(handler_tag<F>), signature_of<F>(), TERN_THIS_FILE, &take_function<F>, false, &run_function<F>};
+    typeid(handler_tag<F>), signature_of<F>(),   TERN_THIS_FILE, &take_function<F>, false,
+    &run_function<F>,       run_of_function<F>()};
 
 template <auto F> void run_function(node& here, int source, const wire_header& header, payload& message) {
   using sig = signature_of_callable<std::remove_cvref_t<decltype(F)>>;
@@ -128,6 +142,18 @@ template <auto F> void run_function(node& here, int source, const wire_header& h
           if (!message.in_place) message = {}; // others can use its memory meanwhile
         return std::apply(F, std::move(args));
       });
+}
+
+template <auto F> void run_function_many(message_run& messages) {
+  while (const std::byte* const bytes = messages.next()) {
+    try {
+      typename signature_of_callable<std::remove_cvref_t<decltype(F)>>::arguments args;
+      read_plain(bytes, args);
+      static_cast<void>(std::apply(F, std::move(args)));
+    } catch (...) {
+      messages.failed(function_handler<F>.name());
+    }
+  }
 }
 
 template <auto F> void take_function(node& here, int source, const wire_header& header, payload& message) {

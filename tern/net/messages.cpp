@@ -169,13 +169,17 @@ event_source::polled node::poll() {
   }
 }
 
-// Will the handler of this message run at once, and is nothing else to be done for it?
-inline bool node::can_run_directly(const wire_header& h, const handler_record& handler) const noexcept {
-  if (!handler.direct() || (h.flags & flag_traced) != 0) return false;
+// Is it the turn of this message's handler, and may other messages wait for it?
+inline bool node::is_next_and_quick(const wire_header& h) const noexcept {
   if (queued_.load(std::memory_order_acquire) > 0) return false; // older ones come first
   if (single_worker_) return true;
   const std::uint32_t known = paces_[h.handler].load(std::memory_order_relaxed);
-  return known != 0 && known < quick_;
+  return known != 0 && known < quick_; // whoever has not run yet may take long, and other workers have nothing to do
+}
+
+// Will the handler of this message run at once, and is nothing else to be done for it?
+inline bool node::can_run_directly(const wire_header& h, const handler_record& handler) const noexcept {
+  return handler.direct() && (h.flags & flag_traced) == 0 && is_next_and_quick(h);
 }
 
 // `deliver` and `run_now` in one for the messages of which there may be many. What is done is counted later: by
@@ -187,8 +191,8 @@ inline bool node::run_directly(tern::detail::errands& pieces, const wire_header&
   const handler_entry handler = handlers_[h.handler]->direct();
   const std::size_t size = message.size();
   const bool counted = (h.flags & flag_uncounted) == 0;
-  tally_.add_polling(tally::received_bytes, size);
-  if (counted) tally_.add_polling(tally::received);
+  recent_bytes_ += size;
+  if (counted) ++recent_received_;
   received_log_.note({looked_, h.reply, size, h.handler, source});
   measured(h, [&] { handler(*this, source, h, message); });
   if (pieces.go_on()) [[likely]] {
@@ -200,24 +204,31 @@ inline bool node::run_directly(tern::detail::errands& pieces, const wire_header&
     }
     return true;
   }
-  const int worker = worker_here(); // perhaps another one
+  count_done(counted);
+  return false;
+}
+
+// Of a handler that has come to its end, on any worker.
+inline void node::count_done(bool counted) noexcept {
+  const int worker = worker_here();
   tally_.add(worker, tally::handlers);
   if (counted) {
     tally_.add(worker, tally::done);
     tell_if_idle();
   }
-  return false;
 }
 
 void node::settle_counts() noexcept {
-  if (recent_handlers_ == 0) return;
+  if (recent_bytes_ == 0 && recent_handlers_ == 0) return;
+  tally_.add_polling(tally::received_bytes, std::exchange(recent_bytes_, 0));
+  tally_.add_polling(tally::received, std::exchange(recent_received_, 0));
   tally_.add_polling(tally::handlers, std::exchange(recent_handlers_, 0));
   tally_.add_polling(tally::done, std::exchange(recent_done_, 0));
   tell_if_idle();
 }
 
 // How long `in_fiber` goes on.
-struct node::stay {
+struct stay {
   tern::detail::worker& w = *tern::detail::this_worker();
   const std::int64_t begun = w.looked_around;
   std::int64_t looked = begun; // at the clock, by `goes_on`
@@ -239,6 +250,39 @@ inline bool node::goes_on(stay& s) noexcept {
   return !s.over;
 }
 
+const std::byte* message_run::next() {
+  node& n = here_;
+  if (running_) {
+    if (!pieces_.go_on()) [[unlikely]] {
+      n.count_done(counted_);
+      waited_ = true;
+      return nullptr;
+    }
+    running_ = false;
+    ++n.recent_handlers_;
+    if (counted_) ++n.recent_done_;
+    if (!n.goes_on(stay_) || --left_ == 0) return nullptr;
+  }
+  std::span<std::byte> bytes;
+  if (!from_.peek(bytes) || bytes.size() != bytes_) return nullptr;
+  wire_header h;
+  std::memcpy(&h, bytes.data(), sizeof h);
+  if (h.handler != handler_ || h.reply != 0 || (h.flags & ~flag_uncounted) != 0 || !n.is_next_and_quick(h))
+    return nullptr;
+  from_.take(bytes);
+  from_.done_here(); // as soon as it has been read
+  n.recent_bytes_ += bytes_;
+  counted_ = (h.flags & flag_uncounted) == 0;
+  if (counted_) ++n.recent_received_;
+  if (std::exchange(began_, true)) pieces_.repeat(stay_.w);
+  running_ = true;
+  return bytes.data() + sizeof h;
+}
+
+void message_run::failed(const std::string& handler) {
+  here_.reply_error(from_.source(), 0, std::current_exception(), "handler '" + handler + "'");
+}
+
 // Those messages of the batch at hand whose handlers run at once, as long as it `goes_on`. \return false if one has
 // waited.
 bool node::run_batch(stay& s, tern::detail::errands& pieces) {
@@ -253,12 +297,31 @@ bool node::run_batch(stay& s, tern::detail::errands& pieces) {
     if (h.handler >= handlers_.size()) return true;
     const handler_record& handler = *handlers_[h.handler];
     if (!can_run_directly(h, handler)) return true;
+    if (const handler_run& many = handler.many(); many.run && h.reply == 0 && bytes.size() == many.bytes) {
+      // Now and then one of them runs by itself, if it is to be measured.
+      const int most = single_worker_ ? messages_in_fiber : static_cast<int>(15 - since_measured_ % 16);
+      if (most > 0) {
+        message_run run(*this, *from, s, pieces, h.handler, many.bytes, most);
+        received_log_.note({looked_, h.reply, bytes.size(), h.handler, source}); // and of its like, the first
+        pieces.begin(s.w, handler.label());
+        many.run(run);
+        since_measured_ += static_cast<unsigned>(most - run.left_);
+        if (run.waited_) return false;
+        if (s.over) return true;
+        continue;
+      }
+    }
     from->take(bytes);
     payload message{byte_buffer::borrow(bytes.data(), bytes.size(), *from), {}, true};
     pieces.begin(s.w, handler.label());
     if (!run_directly(pieces, h, source, message, from)) return false;
     if (!goes_on(s)) return true;
   }
+}
+
+// Has this worker anything to do but messages?
+inline bool node::has_else(const tern::detail::worker& w) const noexcept {
+  return w.has_fibers() || w.comes_back || w.deque.size() > 0 || !core_->outside.empty();
 }
 
 // After the last of what had arrived. Who was answered may answer at once: with nothing else to do that is waited for
@@ -269,13 +332,37 @@ bool node::awaits_another(stay& s) {
   const std::int64_t until = tern::detail::ticks() + patience_;
   do {
     for (int i = 0; i < receives_between_looks; ++i) {
-      if (s.w.has_fibers() || s.w.comes_back || s.w.deque.size() > 0 || !core_->outside.empty() || !outbox_.empty())
-        return false;
+      if (has_else(s.w) || !outbox_.empty()) return false;
       if (receive()) return true;
     }
     looked_ = tern::detail::ticks();
   } while (looked_ < until);
   return false;
+}
+
+// As `awaits_another`, but for the answer that the calling fiber is about to wait for. All that is done here could be
+// done by `poll`. A handler that is met is left to that.
+void node::attend(bool (*over)(const void*) noexcept, const void* what) noexcept {
+  const tern::detail::worker& w = *tern::detail::this_worker();
+  if (patience_ == 0 || size_ == 1 || has_else(w)) return;
+  try {
+    settle_counts();
+    outbox_.flush(false);
+    looked_ = tern::detail::ticks();
+    // Timers and those that give way are looked after between fibers: whoever always has an answer at once comes by
+    // there too.
+    const std::int64_t until = std::min(looked_ + patience_, w.looked_around + slice_);
+    for (; looked_ < until; looked_ = tern::detail::ticks()) {
+      for (int i = 0; i < receives_between_looks; ++i) {
+        if (over(what) || has_else(w) || !outbox_.empty()) return;
+        if (!receive()) continue;
+        if (!next_handler_ || !next_handler_->internal()) return;
+        deliver();
+      }
+    }
+  } catch (const std::exception& e) {
+    fatal(e.what());
+  }
 }
 
 void node::in_fiber() {
@@ -319,11 +406,7 @@ void node::in_fiber() {
 
 // Only in the fiber that delivers, and for the message that it delivers: what that handler starts in turn is not.
 bool node::starts_at_once(const wire_header& header) const noexcept {
-  if (!tern::detail::errands::stays() || !may_run_here_) return false;
-  if (queued_.load(std::memory_order_acquire) > 0) return false; // older ones come first
-  if (single_worker_) return true;
-  const std::uint32_t known = paces_[header.handler].load(std::memory_order_relaxed);
-  return known != 0 && known < quick_; // whoever has not run yet may take long, and other workers have nothing to do
+  return tern::detail::errands::stays() && may_run_here_ && is_next_and_quick(header);
 }
 
 // Runs a handler, and sees how long such take: now and then where they run at once, always elsewhere.
@@ -341,12 +424,7 @@ template <class F> inline void node::run_now(const wire_header& header, int sour
   if (trace::built && (header.flags & flag_traced) != 0) [[unlikely]]
     trace_start(header, source, name);
   measured(header, body);
-  const int worker = worker_here(); // it may have moved
-  tally_.add(worker, tally::handlers);
-  if ((header.flags & flag_uncounted) == 0) {
-    tally_.add(worker, tally::done);
-    tell_if_idle();
-  }
+  count_done((header.flags & flag_uncounted) == 0);
 }
 
 void node::run_handler(unique_function<void()> body, int source, const wire_header& header, const std::string& name) {

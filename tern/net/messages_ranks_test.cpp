@@ -183,7 +183,7 @@ std::int64_t several(std::span<const double> a, const std::string& text, buffer<
   return sum;
 }
 TERN_RANK_TEST(several_arrays_travel_beside_other_arguments) {
-  const std::size_t large = size() > 4 ? 60'000 : 1 << 20;
+  const std::size_t large = size() > 4 ? 60'000 : 200'000;
   for (const int to : destinations())
     for (const std::size_t bytes : {std::size_t{0}, std::size_t{3000}, large}) { // large: the arguments fill no head
       const words w = many_words(bytes);
@@ -230,7 +230,7 @@ std::int64_t look_late_with_words(std::uint64_t salt, std::span<const double> v,
 TERN_RANK_TEST(lent_memory_is_free_when_send_returns) {
   const words w = many_words(40'000);
   const auto lender = [&w](std::uint64_t salt) {
-    for (const std::size_t n : {1u, 100u, 2047u, 2048u, 10'000u, size() > 4 ? 20'000u : 400'000u})
+    for (const std::size_t n : {1u, 100u, 2047u, 2048u, 10'000u, size() > 4 ? 20'000u : 150'000u})
       for (const int to : destinations()) {
         auto v = made<double>(salt, n);
         auto first = call<&look_late>(to, salt, lend(v));

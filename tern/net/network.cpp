@@ -8,7 +8,7 @@
 namespace tern::sim::detail {
 namespace {
 
-__extension__ typedef unsigned __int128 wide; // the standard has none
+__extension__ typedef unsigned __int128 wide; // NOLINT(modernize-use-using): the standard has none
 
 // Later than this is never, and nothing takes longer than `endless`: sums of a few of them fit into 64 bits.
 constexpr std::int64_t never = std::int64_t{1} << 62, endless = std::int64_t{1} << 60;

@@ -70,32 +70,28 @@ struct node::internal_handlers {
     here.message_done(h);
   }
   static void collective(node& here, int source, const wire_header&, payload& message) {
-    std::uint64_t sequence = 0;
-    collective_message m;
-    unpack_into(detail::body_of(message.bytes), sequence, m.signature, m.what, m.payload);
-    const collective_key key{sequence, source};
-    std::unique_lock hold(here.collective_lock_);
-    if (auto it = here.collective_awaited_.find(key); it != here.collective_awaited_.end()) {
-      auto p = std::move(it->second);
-      here.collective_awaited_.erase(it);
-      hold.unlock();
-      p.set_value(std::move(m));
-    } else {
-      here.collective_arrived_.emplace(key, std::move(m));
-    }
+    here.collectives_.take(source, std::move(message.bytes));
+  }
+  static void enquiry(node& here, int source, const wire_header&, payload& message) {
+    here.collectives_.answer(source, message.bytes);
   }
 };
 
 namespace {
+const detail::collective_kind start_kind{"the start"}, quiesce_kind{"quiesce"},
+    end_of_main{"the end of the main function"};
 struct reply_value_tag {};
 struct reply_error_tag {};
 struct collective_tag {};
+struct enquiry_tag {};
 const handler_record reply_value_record{typeid(reply_value_tag), "tern reply", __FILE__,
                                         &node::internal_handlers::reply_value, true};
 const handler_record reply_error_record{typeid(reply_error_tag), "tern error reply", __FILE__,
                                         &node::internal_handlers::reply_error, true};
 const handler_record collective_record{typeid(collective_tag), "tern collective", __FILE__,
                                        &node::internal_handlers::collective, true};
+const handler_record enquiry_record{typeid(enquiry_tag), "tern enquiry", __FILE__, &node::internal_handlers::enquiry,
+                                    true};
 } // namespace
 
 node::node(std::shared_ptr<const options> opts, std::unique_ptr<transport> wire, sim::simulation* world, int workers)
@@ -137,6 +133,7 @@ node::node(std::shared_ptr<const options> opts, std::unique_ptr<transport> wire,
              " each" + (s.poll_apart ? ", a thread for messages, " : ", ") +
              (s.cpus.empty() ? std::string("not bound") : "bound to " + s.bound_to) +
              (s.quota ? ", CPU quota " + std::to_string(*s.quota) : std::string()));
+  everyone_ = collectives_.make(*this, 0, {}, {}, rank_);
   reported_.emplace(*this);
 }
 
@@ -200,57 +197,12 @@ void node::fatal(const std::string& what) noexcept {
   __builtin_unreachable(); // g++ does not see [[noreturn]] through the virtual call
 }
 
-// Collectives
-// ----------------------------------------------------------------------------------------------------------
+// Termination and the rank's life -------------------------------------------------------------------------------------
 
-void node::collective_send(int to, std::uint64_t sequence, std::uint64_t signature, const std::string& what,
-                           byte_buffer payload) {
-  post(to, pack(wire_header{collective_record.id(), flag_uncounted, 0}, sequence, signature, what, payload),
-       {.counted = false, .urgent = true});
-}
+std::uint32_t node::collective_handler() { return collective_record.id(); }
+std::uint32_t node::enquiry_handler() { return enquiry_record.id(); }
 
-std::uint64_t node::next_collective(const std::string& what) {
-  std::lock_guard hold(collective_lock_);
-  for (const auto& [key, m] : collective_arrived_)
-    if (key.sequence < collective_sequence_) {
-      const std::uint64_t back = collective_sequence_ - key.sequence; // 1: the latest
-      const std::size_t kept = collective_names_.size();
-      throw disagreement(key.sequence, back <= kept ? collective_names_[kept - back] : "something else", key.source,
-                         m.what);
-    }
-  collective_names_.push_back(what);
-  if (collective_names_.size() > 16) collective_names_.pop_front();
-  return collective_sequence_++;
-}
-
-error node::disagreement(std::uint64_t sequence, const std::string& mine, int other, const std::string& theirs) const {
-  return error(errc::invalid_state,
-               "the ranks do different things together: operation " + std::to_string(sequence) + " is " + theirs +
-                   " on rank " + std::to_string(other) + ", but rank " + std::to_string(rank_) + " did " + mine,
-               "all ranks must call the same collectives, with the same types and roots, in the same order");
-}
-
-byte_buffer node::collective_receive(int from, std::uint64_t sequence, std::uint64_t signature,
-                                     const std::string& what) {
-  const collective_key key{sequence, from};
-  collective_message m;
-  std::unique_lock hold(collective_lock_);
-  if (auto it = collective_arrived_.find(key); it != collective_arrived_.end()) {
-    m = std::move(it->second);
-    collective_arrived_.erase(it);
-    hold.unlock();
-  } else {
-    promise<collective_message> p;
-    auto f = p.get_future();
-    collective_awaited_.emplace(key, std::move(p));
-    hold.unlock();
-    m = f.get();
-  }
-  if (m.signature != signature) throw disagreement(sequence, what, from, m.what);
-  return std::move(m.payload);
-}
-
-void node::quiesce() {
+void node::quiesce(const std::source_location& where) {
   counts before;
   for (;;) {
     idle_waiters_.fetch_add(1, std::memory_order_seq_cst);
@@ -267,7 +219,12 @@ void node::quiesce() {
     counts mine;
     mine.done = tally_.sum(tally::done); // before `sent`: never counts a reply as done but not as sent
     mine.sent = tally_.sum(tally::sent);
-    const counts now = allreduce(mine, [](counts a, counts b) { return counts{a.sent + b.sent, a.done + b.done}; });
+    const counts now = communicator(everyone_).allreduce_as(
+        quiesce_kind, mine,
+        [](counts a, counts b) {
+          return counts{a.sent + b.sent, a.done + b.done};
+        },
+        where);
     // The second sum was begun after the first was complete everywhere. If nothing was sent or done in between, and as
     // much was done as sent, nothing was under way then and nothing can have begun since.
     if (now.sent == now.done && now == before) return;
@@ -275,9 +232,6 @@ void node::quiesce() {
     this_fiber::yield(); // what is under way to this rank must be able to arrive
   }
 }
-
-// The rank's life
-// ------------------------------------------------------------------------------------------------------
 
 void* node::local(std::size_t index, void* (*make)(), void (*destroy)(void*)) {
   if (index >= slots_.size())
@@ -303,12 +257,14 @@ std::string node::compare_programs() {
   // may differ from another.
   beginning first{handler_table::fingerprint(), 0, stats_, {}};
   const std::uint64_t mine = first.program;
+  const communicator all(everyone_);
+  const auto here = std::source_location::current();
   if (world_) {
-    first.program = broadcast(std::pair<std::uint64_t, std::uint64_t>{mine, 0}).first;
+    first.program = all.broadcast_as(start_kind, std::pair<std::uint64_t, std::uint64_t>{mine, 0}, 0, here).first;
   } else {
     first.job = report_job();
     first.trace = wanted_trace();
-    first = broadcast(std::move(first));
+    first = all.broadcast_as(start_kind, std::move(first), 0, here);
   }
   if (first.job) set_report_job(first.job);
   if (stats_ && !first.stats)
@@ -350,14 +306,18 @@ void node::live(const std::function<int()>& main) {
   begin_stats();
   code_ = guarded_main(main);
   try {
-    code_ = allreduce(code_, [](int a, int b) { return std::max(a, b); });
+    const auto here = std::source_location::current();
+    code_ = communicator(everyone_).allreduce_as(
+        end_of_main, code_, [](int a, int b) { return std::max(a, b); }, here);
     align_trace(*this);
-    quiesce();
+    quiesce(here);
     show_stats();
     // Everything that was sent has been handled, everywhere; from here on nothing may be sent.
     closed_.store(true, std::memory_order_release);
     barrier();
-    static_cast<void>(next_collective("the end of the job")); // nothing may be left of an earlier one
+    everyone_->end(); // nothing may be left of an earlier operation
+    if (const std::string strange = collectives_.strangers(); !strange.empty())
+      throw error(errc::invalid_state, strange, "all ranks of a communicator must call the same of its operations");
   } catch (...) {
     const failure f = describe(std::current_exception());
     fatal(

@@ -19,6 +19,7 @@
 
 #include <tern/base/bytes.hpp>
 #include <tern/base/options.hpp>
+#include <tern/net/detail/collective.hpp>
 #include <tern/net/detail/fifo.hpp>
 #include <tern/net/detail/memory_pool.hpp>
 #include <tern/net/detail/message_log.hpp>
@@ -36,16 +37,12 @@
 
 namespace tern::detail {
 class errands;
-}
+struct worker;
+} // namespace tern::detail
 
 namespace tern::net {
 
-/// Where in the collective protocol a message belongs.
-struct collective_key {
-  std::uint64_t sequence = 0;
-  int source = 0;
-  bool operator==(const collective_key&) const = default;
-};
+struct stay;
 
 /// Thread-safe unless said otherwise.
 class node final : public event_source {
@@ -116,7 +113,7 @@ public:
       no_such_rank(destination);
   }
   /// Enters a caller that waits for an answer of rank `from`. \return the number to send along as `wire_header::reply`.
-  std::uint64_t expect(std::unique_ptr<pending_reply> who, int from) { return calls_.expect(std::move(who), from); }
+  std::uint64_t expect(reply_ref who, int from) { return calls_.expect(std::move(who), from); }
   /// Forgets a caller whose message could not be sent.
   void forget(std::uint64_t reply) noexcept { calls_.forget(reply); }
   detail::pending_calls& calls() noexcept { return calls_; }
@@ -143,16 +140,13 @@ public:
   /// Ends the job with one clear line. Does not return.
   [[noreturn]] void fatal(const std::string& what) noexcept;
 
-  // Collectives and termination (see collectives.hpp for what they promise)
-  // ----------------------------------------------
+  // Collectives and termination (see communicator.hpp for what they promise) --------------------------------------
 
-  /// Begins an operation. \throws error(invalid_state) if a message for an earlier one was never asked for: the ranks
-  /// disagree on what they do together.
-  std::uint64_t next_collective(const std::string& what);
-  void collective_send(int to, std::uint64_t sequence, std::uint64_t signature, const std::string& what,
-                       byte_buffer payload);
-  byte_buffer collective_receive(int from, std::uint64_t sequence, std::uint64_t signature, const std::string& what);
-  void quiesce();
+  detail::collective_table& collectives() noexcept { return collectives_; }
+  /// The context of all ranks.
+  const std::shared_ptr<detail::collective_context>& everyone() const noexcept { return everyone_; }
+  static std::uint32_t collective_handler(), enquiry_handler();
+  void quiesce(const std::source_location& where);
 
   // Layers above ------------------------------------------------------------------------------------------------------
 
@@ -171,6 +165,7 @@ public:
   // event_source, called by worker 0
   polled poll() override;
   void in_fiber() override;
+  void attend(bool (*over)(const void* what) noexcept, const void* what) noexcept override;
   void wait(std::chrono::microseconds at_most) override;
   void wake() noexcept override;
 
@@ -185,14 +180,17 @@ private:
   bool receive();
   void deliver();
   void look_at_next() noexcept;
-  struct stay;
+  friend class message_run;
   bool goes_on(stay& s) noexcept;
   bool awaits_another(stay& s);
+  bool has_else(const tern::detail::worker& w) const noexcept;
+  bool is_next_and_quick(const wire_header& h) const noexcept;
   bool can_run_directly(const wire_header& h, const handler_record& handler) const noexcept;
   bool run_directly(tern::detail::errands& pieces, const wire_header& h, int source, payload& message,
                     batch_reader* from);
   bool run_batch(stay& s, tern::detail::errands& pieces);
   void settle_counts() noexcept;
+  void count_done(bool counted) noexcept;
   void start_handler();
   void tell_if_idle() noexcept;
   void tell_idle() noexcept;
@@ -205,7 +203,6 @@ private:
   // What is recorded, if anything is (tracing.cpp).
   void trace_send(int to, std::span<std::byte> head, std::size_t bytes) noexcept;
   void trace_run(const handler_record& handler, int source, const wire_header& h, payload& message);
-  error disagreement(std::uint64_t sequence, const std::string& mine, int other, const std::string& theirs) const;
 
   std::shared_ptr<const options> opts_;
   sim::simulation* const world_;
@@ -242,8 +239,9 @@ private:
   bool poll_apart_ = false, single_worker_ = false;
   bool light_barrier_ = false; // of the scheduler's, for all threads: it costs those nothing that do not wait
   tern::detail::scheduler_core* core_ = nullptr;
-  bool may_run_here_ = false;                           // the handler of the message that is being delivered
-  std::uint64_t recent_handlers_ = 0, recent_done_ = 0; // that `run_directly` has counted and the tally has not
+  bool may_run_here_ = false; // the handler of the message that is being delivered
+  // That those which run where messages arrive have counted and the tally has not.
+  std::uint64_t recent_received_ = 0, recent_bytes_ = 0, recent_handlers_ = 0, recent_done_ = 0;
 
   // Handlers that have a fiber of their own and have not been taken up. A scheduler may enter fibers in any order; so
   // whichever fiber comes first takes the oldest handler.
@@ -275,21 +273,8 @@ private:
   std::int64_t patience_ = 0; // with answers, ticks
   unsigned since_measured_ = 0;
 
-  struct collective_message {
-    byte_buffer payload;
-    std::uint64_t signature;
-    std::string what;
-  };
-  struct key_hash {
-    std::size_t operator()(const collective_key& k) const noexcept {
-      return static_cast<std::size_t>(k.sequence * 0x9e3779b97f4a7c15ull + static_cast<std::uint64_t>(k.source));
-    }
-  };
-  std::mutex collective_lock_;
-  std::uint64_t collective_sequence_ = 0;    ///< operations begun
-  std::deque<std::string> collective_names_; ///< of the latest few, the last one begun at the back
-  std::unordered_map<collective_key, collective_message, key_hash> collective_arrived_;
-  std::unordered_map<collective_key, promise<collective_message>, key_hash> collective_awaited_;
+  detail::collective_table collectives_;
+  std::shared_ptr<detail::collective_context> everyone_;
 
   struct slot {
     std::atomic<void*> object{nullptr}; // release when made, acquire when used: what the constructor wrote is visible

@@ -12,7 +12,7 @@ namespace tern::net::detail {
 
 pending_calls::~pending_calls() {
   // Out of the table first: what destroying them does may look into it.
-  std::vector<std::unique_ptr<pending_reply>> left;
+  std::vector<reply_ref> left;
   {
     const std::lock_guard hold(guard_);
     calls_.for_each([&](std::uint64_t, call& c) { left.push_back(std::move(c.who)); });
@@ -20,7 +20,7 @@ pending_calls::~pending_calls() {
   left.clear();
 }
 
-std::uint64_t pending_calls::expect(std::unique_ptr<pending_reply> who, int from) {
+std::uint64_t pending_calls::expect(reply_ref who, int from) {
   const std::int64_t now = tern::detail::ticks();
   std::unique_lock hold(guard_);
   while (calls_.full()) {
@@ -38,7 +38,7 @@ std::uint64_t pending_calls::expect(std::unique_ptr<pending_reply> who, int from
 }
 
 void pending_calls::forget(std::uint64_t number) noexcept {
-  std::unique_ptr<pending_reply> who; // destroyed without the lock
+  reply_ref who; // destroyed without the lock
   const std::lock_guard hold(guard_);
   if (call* c = calls_.find(number)) {
     who = std::move(c->who);
@@ -46,8 +46,8 @@ void pending_calls::forget(std::uint64_t number) noexcept {
   }
 }
 
-std::unique_ptr<pending_reply> pending_calls::take(std::uint64_t number, int source) {
-  std::unique_ptr<pending_reply> who;
+reply_ref pending_calls::take(std::uint64_t number, int source) {
+  reply_ref who;
   {
     const std::lock_guard hold(guard_);
     call* c = calls_.find(number);
@@ -61,7 +61,7 @@ std::unique_ptr<pending_reply> pending_calls::take(std::uint64_t number, int sou
   return who;
 }
 
-std::unique_ptr<pending_reply> pending_calls::give_up(std::uint64_t number) noexcept {
+reply_ref pending_calls::give_up(std::uint64_t number) noexcept {
   const std::lock_guard hold(guard_);
   call* c = calls_.find(number);
   return c ? std::move(c->who) : nullptr;

@@ -18,6 +18,7 @@
 namespace {
 
 using tern::net::pending_reply;
+using tern::net::reply_ref;
 using tern::net::detail::pending_calls;
 
 struct marked final : pending_reply {
@@ -30,10 +31,8 @@ struct marked final : pending_reply {
   int mark;
   int* gone;
 };
-std::unique_ptr<pending_reply> waiting(int mark = 0, int* gone = nullptr) {
-  return std::make_unique<marked>(mark, gone);
-}
-int mark_of(const std::unique_ptr<pending_reply>& who) { return who ? static_cast<marked&>(*who).mark : -1; }
+reply_ref waiting(int mark = 0, int* gone = nullptr) { return reply_ref(new marked(mark, gone)); }
+int mark_of(const reply_ref& who) { return who ? static_cast<marked&>(*who).mark : -1; }
 
 std::string text_of_take(pending_calls& calls, std::uint64_t number) {
   try {

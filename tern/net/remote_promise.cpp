@@ -22,7 +22,7 @@ namespace {
 enum : std::uint32_t { says_value, says_exception, says_gone };
 
 struct kept_promise {
-  std::unique_ptr<pending_reply> who; // null: it has been set
+  reply_ref who; // null: it has been set
   returned_credit back;
   std::source_location made;
 };
@@ -30,7 +30,7 @@ struct kept_promise {
 /// The promises of a rank, until all their shares have come back: so that a second value is known for what it is.
 class promise_table {
 public:
-  std::uint64_t enter(std::unique_ptr<pending_reply> who, const std::source_location& made) {
+  std::uint64_t enter(reply_ref who, const std::source_location& made) {
     std::unique_lock hold(guard_);
     while (kept_.full()) {
       const std::uint32_t room = kept_.room();
@@ -48,7 +48,7 @@ public:
   enum class finding : std::uint8_t { fine, second, unknown };
   struct answer {
     finding what = finding::unknown;
-    std::unique_ptr<pending_reply> who; // to be set; or, if nobody can set it any more, to be broken
+    reply_ref who; // to be set; or, if nobody can set it any more, to be broken
     std::source_location made{};
   };
   /// A share with this weight comes back; `sets`: and with it a value or an exception.
@@ -136,7 +136,7 @@ same_bytes_for_many::same_bytes_for_many() { ++*packing_for_many; }
 same_bytes_for_many::~same_bytes_for_many() { --*packing_for_many; }
 bool same_bytes_for_many::here() { return *packing_for_many > 0; }
 
-void promise_share::bear(std::unique_ptr<pending_reply> who) {
+void promise_share::bear(reply_ref who) {
   node& here = node::here();
   number_ = promises->enter(std::move(who), made_);
   owner_ = here.rank();
@@ -183,7 +183,7 @@ void promise_share::check(const char* what) const {
 
 bool promise_share::at_home() const { return node::here().rank() == owner_; }
 
-std::unique_ptr<pending_reply> promise_share::claim() {
+reply_ref promise_share::claim() {
   auto a = promises->come_back(number_, halvings_, true, true);
   if (a.what == promise_table::finding::second)
     throw second_value(tern::detail::describe_context(tern::detail::this_context()), owner_, a.made);

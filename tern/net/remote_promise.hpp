@@ -32,26 +32,6 @@ namespace net::detail {
 template <class T> inline constexpr bool is_remote_promise = false;
 template <class T> inline constexpr bool is_remote_promise<remote_promise<T>> = true;
 
-/// Who waits on the promise's own rank.
-template <class T> class promised_reply final : public pending_reply {
-public:
-  explicit promised_reply(const std::source_location& made) : promise_(made) {}
-  future<T> get_future() { return promise_.get_future(); }
-  template <class... U> void set(U&&... x) { promise_.set_value(std::forward<U>(x)...); }
-  void value(std::span<const std::byte> bytes) override {
-    if constexpr (std::is_void_v<T>) {
-      unpack_into(bytes);
-      promise_.set_value();
-    } else {
-      promise_.set_value(unpack<T>(bytes));
-    }
-  }
-  void failed(std::exception_ptr e) override { promise_.set_exception(std::move(e)); }
-
-private:
-  promise<T> promise_;
-};
-
 /// One reference to a promise that rank `owner` keeps: what a remote_promise is made of, whatever its type.
 class promise_share {
 public:
@@ -82,7 +62,7 @@ public:
 
   bool born() const noexcept { return stage_ != stage::unborn; }
   /// Enters `who` on this rank. \throws error(invalid_state) on a thread that works for no rank.
-  void bear(std::unique_ptr<pending_reply> who);
+  void bear(reply_ref who);
   const std::source_location& made() const noexcept { return made_; }
 
   /// A share with half of this one's weight.
@@ -91,7 +71,7 @@ public:
   void check(const char* what) const;
   bool at_home() const;
   /// \pre at home. \return who waits, for the caller to set. \throws error(already_exists) if it has been set before.
-  std::unique_ptr<pending_reply> claim();
+  reply_ref claim();
   /// \pre not at home. \param value after room for `prefix` bytes.
   void send_value(byte_buffer value);
   void send_exception(std::exception_ptr e);
@@ -209,12 +189,11 @@ public:
   void will_leave() noexcept { share_.will_leave(); }
 
 private:
-  using reply = net::detail::promised_reply<T>;
+  using reply = net::detail::awaited<T>;
   explicit remote_promise(net::detail::promise_share s) noexcept : share_(std::move(s)) {}
   void be_born() const {
     if (share_.born()) return;
-    auto who = std::make_unique<reply>(share_.made());
-    auto f = who->get_future();
+    auto [who, f] = reply::make(share_.made());
     share_.bear(std::move(who));
     future_ = std::move(f);
   }

@@ -81,7 +81,8 @@ struct node::reporting {
   static tern::detail::scheduler_core& core(node& n) { return n.scheduler_->inside(); }
 
   static std::uint64_t progress(node& n) noexcept {
-    return n.sent_log_.count() + n.received_log_.count() + n.tally_.sum(tally::done) + core(n).entered();
+    return n.sent_log_.count() + n.received_log_.count() + n.tally_.sum(tally::done) + core(n).entered() -
+           n.collectives_.enquiries();
   }
 
   static std::string lines(node& n, const message_log& log, const char* title, const char* direction) {
@@ -135,34 +136,16 @@ struct node::reporting {
   }
 
   static std::string collectives(node& n) {
-    const auto hold = try_for_a_while(n.collective_lock_);
-    if (!hold) return "  (collective operations: somebody holds the lock on their list)\n";
-    const auto name = [&](std::uint64_t sequence) {
-      const std::uint64_t back = n.collective_sequence_ - sequence; // 1: the latest
-      return "operation " + std::to_string(sequence) +
-             (back >= 1 && back <= n.collective_names_.size()
-                  ? " '" + n.collective_names_[n.collective_names_.size() - back] + "'"
-                  : std::string());
-    };
+    std::vector<std::shared_ptr<detail::collective_context>> all; // let go without the lock
+    {
+      const auto hold = try_for_a_while(n.collectives_.guard());
+      if (!hold) return "  (collective operations: somebody holds the lock on their list)\n";
+      all = n.collectives_.list();
+    }
     std::string text;
-    if (n.collective_sequence_ > 0)
-      text = "  collective operations: " + std::to_string(n.collective_sequence_) + " begun, the last one is " +
-             name(n.collective_sequence_ - 1) + "\n";
-    std::map<std::uint64_t, std::vector<int>> awaited;
-    for (const auto& [key, p] : n.collective_awaited_) awaited[key.sequence].push_back(key.source);
-    for (auto& [sequence, sources] : awaited) {
-      std::sort(sources.begin(), sources.end());
-      text += "    waits for rank " + ranges(sources) + " in " + name(sequence) + "\n";
-    }
-    std::map<std::uint64_t, std::pair<std::string, std::vector<int>>> early;
-    for (const auto& [key, m] : n.collective_arrived_) {
-      early[key.sequence].first = m.what;
-      early[key.sequence].second.push_back(key.source);
-    }
-    for (auto& [sequence, e] : early) {
-      std::sort(e.second.begin(), e.second.end());
-      text += "    has something of rank " + ranges(e.second) + " for operation " + std::to_string(sequence) + " '" +
-              e.first + "', which this rank has not asked for\n";
+    for (const auto& c : all) {
+      const auto hold = try_for_a_while(c->guard());
+      text += hold ? c->describe() : "  (collective operations: somebody holds the lock on one of their lists)\n";
     }
     return text;
   }

@@ -156,7 +156,8 @@ const char* name_of(wait_kind k) noexcept {
   static constexpr const char* names[] = {"nothing",   "mutex",     "shared_mutex", "condition_variable",
                                           "semaphore", "latch",     "barrier",      "once",
                                           "channel",   "future",    "join",         "group",
-                                          "sleep",     "predicate", "room",         "something"};
+                                          "sleep",     "predicate", "room",         "collective operation",
+                                          "something"};
   return names[std::min<std::size_t>(static_cast<std::size_t>(k), std::size(names) - 1)];
 }
 

@@ -102,6 +102,11 @@ void future_state_base::hurry() const {
 
 wait_result future_state_base::wait_in_list(const wait_limit* limit) {
   if (!limit || limit->deadline == wait_limit::never) hurry(); // whoever has little time lets others go first
+  if (!limit) {
+    const auto over = [](const void* self) noexcept { return static_cast<const future_state_base*>(self)->ready(); };
+    attend_events(over, this);
+    if (ready()) return wait_result::woken;
+  }
   guard_.lock();
   if (stage_.fetch_or(is_watched, std::memory_order_acq_rel) & is_ready) {
     guard_.unlock();

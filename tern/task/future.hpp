@@ -217,33 +217,15 @@ public:
   /// what constructing the T throws, and then the promise can still be set.
   template <class... U>
   requires(std::is_void_v<T> ? sizeof...(U) == 0 : sizeof...(U) == 1) void set_value(U&&... value) {
-    detail::schedule_point();
-    const auto state = setting("promise::set_value");
-    if constexpr (std::is_nothrow_constructible_v<typename detail::kept<T>::type, U...> || std::is_reference_v<T>) {
-      state->store(std::forward<U>(value)...);
-    } else {
-      try {
-        state->store(std::forward<U>(value)...);
-      } catch (...) {
-        state->unclaim();
-        throw;
-      }
-    }
-    state->publish();
+    held("promise::set_value")->set(std::forward<U>(value)...);
   }
   /// \throws error(already_exists) as `set_value`.
-  void set_exception(std::exception_ptr e) {
-    detail::schedule_point();
-    const auto state = setting("promise::set_exception");
-    state->store_exception(std::move(e));
-    state->publish();
-  }
+  void set_exception(std::exception_ptr e) { held("promise::set_exception")->set_exception(std::move(e)); }
 
 private:
   /// A reference of our own: once it is set, the waiter may destroy this promise.
-  detail::state_ref<detail::future_state<T>> setting(const char* what) {
+  detail::state_ref<detail::future_state<T>> held(const char* what) const {
     if (!state_) detail::throw_no_state(what);
-    state_->claim();
     return state_;
   }
   void abandon() noexcept {
@@ -334,7 +316,7 @@ template <class F, class Input> decltype(auto) call_continuation(F& f, Input&& i
   } else {
     static_assert(std::is_invocable_v<F&, Input>,
                   "a continuation takes the value (nothing, of a future<void>) or the future");
-    return f(std::move(input));
+    return f(std::forward<Input>(input));
   }
 }
 
@@ -414,7 +396,8 @@ auto then(const char* what, scheduler& where, Future&& input, F&& f, const std::
   using input_type = std::remove_cvref_t<Future>;
   using returned = result_of_call<decltype(call_continuation(std::declval<callable&>(), std::declval<input_type>()))>;
   if (!input.valid()) throw_no_state(what);
-  auto* state = new continuation<returned, input_type, callable>(where, std::move(input), std::forward<F>(f), made);
+  auto* state =
+      new continuation<returned, input_type, callable>(where, std::forward<Future>(input), std::forward<F>(f), made);
   auto result = future_access::make<typename unwrapped<returned>::type>(state);
   state->start();
   return result;

@@ -56,6 +56,11 @@ public:
   /// its own as long as it does not wait, and may wait: then worker 0 goes on polling without it. See detail::errands.
   /// Perhaps not called, if there is no memory for a stack just now: then `poll` is called again.
   virtual void in_fiber() {}
+  /// Called by worker 0 in a fiber that is about to wait and for whom an event may bring what it waits for: for a
+  /// moment at most, and until `over(what)` says so, deals with events that need no fiber of their own. So an answer
+  /// that is quick costs neither the way out of this fiber nor the way back. Must not wait, nor keep worker 0 from
+  /// anything else that it could do. Never while `in_fiber` has not returned.
+  virtual void attend(bool (*)(const void* what) noexcept, const void*) noexcept {}
   /// Whoever polls has nothing to do: sleep until `wake`, an event, or the time is over. A `wake` since the last `wait`
   /// returned makes it return at once.
   virtual void wait(std::chrono::microseconds at_most) = 0;

@@ -97,8 +97,10 @@ inline bool mutex::take(word& seen, word me, bool called) noexcept {
     if (!word_.compare_exchange_weak(seen, next, std::memory_order_acquire, std::memory_order_relaxed)) continue;
     if (!seen) [[likely]]
       return true;
-    if (!called && (seen & called_out) && left_ && --left_ % looks_at_clock == 0 && detail::clock_now() >= until_)
-      left_ = 0;
+    if (!called && (seen & called_out) && left_) {
+      --left_;
+      if (left_ % looks_at_clock == 0 && detail::clock_now() >= until_) left_ = 0;
+    }
     if (seen & contended) owner_.store(me, std::memory_order_relaxed);
     return true;
   }

@@ -19,6 +19,7 @@ struct group_failure {
 
 void group_state::keep_exception() noexcept {
   // relaxed: the waiter learns of it through `complete`, as of everything else that a tasklet did.
+  // NOLINTNEXTLINE(bugprone-unhandled-exception-at-new): without memory to keep it, the program ends
   if (failed.fetch_add(1, std::memory_order_relaxed) == 0) failure = new group_failure{std::current_exception()};
   cancelled.store(true, std::memory_order_relaxed);
 }

@@ -97,7 +97,9 @@ stopped_at where_suspended([[maybe_unused]] const fiber& f) noexcept {
   constexpr std::size_t above = 32;
 #endif
   const void* sp = nullptr;
-  if (!read_memory(&sp, &f.at.sp, sizeof sp) || !read_memory(&saved, sp, sizeof saved)) return s;
+  if (!read_memory(static_cast<void*>(&sp), static_cast<const void*>(&f.at.sp), sizeof sp) ||
+      !read_memory(&saved, sp, sizeof saved))
+    return s;
   s.pc = saved.pc;
   s.set(dwarf_sp, reinterpret_cast<std::uintptr_t>(sp) + above); // address: where the stack goes on
 #if defined(__x86_64__)
@@ -256,6 +258,7 @@ std::vector<std::uintptr_t> stack_reader::walk(const stopped_at& from, std::size
   in_->from = &start;
   in_->found = &found;
   in_->most = most;
+  // NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): it is there if one is attached
   dwfl_getthread_frames(in_->dwfl, getpid(), inside::frame, in_.get()); // ends with an error where nobody knows more
   if (found.empty()) found.push_back(start.pc);
   return found;

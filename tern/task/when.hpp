@@ -146,7 +146,7 @@ private:
 };
 
 template <class State, class Sequence> auto combine(Sequence&& futures, const std::source_location& made) {
-  auto* state = new State(std::move(futures), made);
+  auto* state = new State(std::forward<Sequence>(futures), made);
   auto result = future_access::make(state);
   state->start();
   return result;
@@ -170,7 +170,7 @@ template <class Range> auto gather(const char* what, Range&& range) {
                 "futures are taken out of their range: write when_all(std::move(range))");
   for (auto&& f : range) check_all_valid(what, f);
   if constexpr (std::is_same_v<std::remove_cv_t<Range>, std::vector<future_type>>) {
-    return std::vector<future_type>(std::move(range));
+    return std::vector<future_type>(std::forward<Range>(range));
   } else {
     std::vector<future_type> all;
     for (auto&& f : range) {

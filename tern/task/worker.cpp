@@ -262,6 +262,11 @@ void scheduler_core::found_work(worker& w) noexcept {
   if (asleep.load(std::memory_order_seq_cst) > 0) wake_one();
 }
 
+void attend_events(bool (*over)(const void*) noexcept, const void* what) noexcept {
+  const worker* const w = this_worker();
+  if (w && w->polls && w->running && !w->errands && !w->home->engine) w->home->cfg.events->attend(over, what);
+}
+
 bool scheduler_core::poll(worker& w) {
   poll_in = fibers_per_poll;
   const event_source::polled p = cfg.events->poll();
@@ -428,7 +433,7 @@ bool scheduler_core::take_turn(worker& w) {
     case 2:
       if (resume_spawner(w)) return true;
       break;
-    case 3:
+    default:
       if (tasklet* t = w.pop()) {
         found_work(w);
         run_tasklet(w, t);

@@ -144,7 +144,8 @@ def node() -> dict[str, bytes]:
         "traced": program(NOTE, text("hello"), 0, None, 0x40),
         "reply": runtime(REPLY, u32(7), 4) + runtime(REPLY, b"", 1, 2) + runtime(REPLY, u32(7), 4),
         "error": runtime(ERROR, failure, 4) + runtime(ERROR, failure, 1, 2),
-        "collective": runtime(COLLECTIVE, u64(0) + u64(1) + text("barrier") + text("")),
+        "collective": runtime(COLLECTIVE, u64(0) + u64(1) + u64(2) + u32(0) + u32(1)) +
+                      runtime(COLLECTIVE, u64(1 << 32) + u64(0) + u64(2) + u32(0) + u32(0) + text("v")),
         "multicast": runtime(MULTICAST, route + text("m")) + runtime(MULTICAST, listing + text("m")) + settle,
         "share": runtime(SHARE, u32(0) + u32(1) + text("v"), 4),
         "share-error": runtime(SHARE, u32(1) + u32(1) + failure, 4),

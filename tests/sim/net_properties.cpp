@@ -2,7 +2,6 @@
 // What the net layer promises: messages, calls, collectives, termination, the end of a job.
 #include <algorithm>
 #include <chrono>
-#include <functional>
 #include <map>
 #include <stdexcept>
 #include <string>
@@ -221,59 +220,6 @@ TERN_PROPERTY(end_of_job,
     ++all->sent;
     tern::send<&visit>(any_rank(), static_cast<int>(rolls().between(0, knob("hops"))));
     take_time();
-  }
-}
-
-// Collectives give what one rank alone would compute; and nobody leaves a barrier before all have come.
-per_case<std::map<std::int64_t, int>> entered;
-
-void disturb(const std::vector<char>&) { take_time(); }
-std::string value_of(std::int64_t operation, int r) {
-  dice d = common(static_cast<std::uint64_t>(operation * 1000 + r));
-  return std::string(static_cast<std::size_t>(d.chance(0.1) ? d.below(5000) : d.below(9)),
-                     static_cast<char>('a' + d.below(26))) +
-         text(r);
-}
-std::string joined(std::int64_t operation) {
-  std::string all_of_them;
-  for (int r = 0; r < size(); ++r) all_of_them += value_of(operation, r);
-  return all_of_them;
-}
-
-TERN_PROPERTY(collectives_agree, "ranks=1..24 workers=1..3 faults=delay:reorder:slow:pause network=any "
-                                 "operations=1..12 messages=0..5") {
-  dice plan = common();
-  for (std::int64_t i = 0; i < knob("operations"); ++i) {
-    for (std::int64_t n = rolls().below(knob("messages") + 1); n > 0; --n) tern::send<&disturb>(any_rank(), ballast());
-    take_time();
-    const std::string mine = value_of(i, rank()), whole = joined(i);
-    const auto plus = std::plus<std::string>();
-    const std::string number = "operation " + text(i) + " is wrong";
-    switch (plan.below(5)) {
-    case 0:
-      TERN_HOLDS(tern::allreduce(mine, plus) == whole, number);
-      break;
-    case 1: {
-      const std::string got = tern::reduce(mine, plus);
-      TERN_HOLDS(rank() != 0 || got == whole, number);
-      break;
-    }
-    case 2: {
-      const int root = static_cast<int>(plan.below(size()));
-      TERN_HOLDS(tern::broadcast(mine, root) == value_of(i, root), number);
-      break;
-    }
-    case 3: {
-      const auto got = tern::gather(mine);
-      TERN_HOLDS(got.size() == (rank() == 0 ? static_cast<std::size_t>(size()) : 0), number);
-      for (std::size_t r = 0; r < got.size(); ++r) TERN_HOLDS(got[r] == value_of(i, static_cast<int>(r)), number);
-      break;
-    }
-    default:
-      ++(*entered)[i];
-      tern::barrier();
-      TERN_HOLDS((*entered)[i] == size(), "a barrier let somebody through when " + text((*entered)[i]) + " had come");
-    }
   }
 }
 

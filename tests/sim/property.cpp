@@ -187,7 +187,6 @@ void take_time() {
 void afterwards(std::function<void(const ending&)> check) { here().after.push_back(std::move(check)); }
 
 detail::fresh::fresh() { all_fresh().push_back(this); }
-detail::fresh::~fresh() = default;
 
 void fail(const char* file, int line, const std::string& what) {
   const std::string_view path(file);

@@ -80,7 +80,7 @@ namespace detail {
 class fresh {
 protected:
   fresh();
-  ~fresh();
+  ~fresh() = default;
 
 public:
   fresh(const fresh&) = delete;

@@ -16,6 +16,8 @@
 #include <tern/net/message.hpp>
 #include <tern/net/remote_promise.hpp>
 #include <tern/net/runtime.hpp>
+#include <tern/task/fiber.hpp>
+#include <tern/task/sim.hpp>
 
 namespace {
 
@@ -50,7 +52,12 @@ void set_value(tern::remote_promise<int> p) { p.set_value(1); }
 // Ranks that do not fail: one waits in the runtime, the others compute and never look at the network.
 [[noreturn]] void go_on_for_ever() {
   if (tern::rank() == 0) tern::barrier();
-  for (;;) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  for (;;) { // a simulation has one thread for all ranks
+    if (tern::sim::active())
+      tern::this_fiber::sleep_for(std::chrono::milliseconds(20));
+    else
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
 }
 
 int ends(std::string_view how, int number) {

@@ -219,6 +219,21 @@ TEST(start, mpi_without_a_plug_in) {
   }
 }
 
+TEST_P(started_by_mpi, bad_variables_of_the_transport_say_what_is_allowed) {
+  const std::vector<std::pair<variables, strings>> cases{
+      {{{"TERN_MPI_RINGS", "maybe"}}, {"TERN_MPI_RINGS=maybe is neither on nor off", "use on or off"}},
+      {{{"TERN_MPI_THREADS", "many"}}, {"TERN_MPI_THREADS=many is no thread level", "use single or funneled"}},
+      {{{"TERN_MPI_THREADS", "single"}, {"TERN_WORKERS", "2"}},
+       {"TERN_MPI_THREADS=single, but a rank with several workers needs funneled", "one worker a rank"}},
+      {{{"TERN_MPI_FRAGMENT", "0"}}, {"TERN_MPI_FRAGMENT=0 is no number of bytes above 0"}},
+      {{{"TERN_MPI_FRAGMENT", "1M"}}, {"TERN_MPI_FRAGMENT=1M is no number of bytes above 0"}},
+  };
+  for (const auto& [environment, parts] : cases) {
+    expect_refused(job(1, START_ENDINGS, {"hello"}, environment), parts, mpich());
+    if (!mpich()) break; // its launcher takes two seconds to end, and who reads the variables is the same
+  }
+}
+
 TEST_P(started_by_mpi, a_start_that_fails_on_one_rank_only_ends_all) {
   strings command = *launcher();
   command.insert(command.end(), {"-np", "1", START_ENDINGS, "hello", ":", "-np", "1", "/usr/bin/env",

@@ -118,14 +118,14 @@ int run(std::uint64_t messages) {
   const bool paced = tern::scheduler::current()->workers() == 1 && !std::getenv("TERN_PROGRESS");
   const bool grew = STRESS_SANITIZED == 0 && paced && late > early + early / 10 + (std::uint64_t{4} << 20);
   const int growing = tern::allreduce(grew ? 1 : 0, [](int a, int b) { return std::max(a, b); });
+  const std::uint64_t all = each * rounds * static_cast<std::uint64_t>(tern::size());
   if (tern::rank() == 0)
     std::printf("%llu messages: %lld lost, sums differ by %llx and %llx, %llu wrong; %.1f MiB resident after a tenth, "
                 "%.1f at the end%s\n",
-                static_cast<unsigned long long>(each * rounds * static_cast<std::uint64_t>(tern::size())),
-                static_cast<long long>(lost), static_cast<unsigned long long>(changed),
-                static_cast<unsigned long long>(mixed_up), static_cast<unsigned long long>(wrong),
-                static_cast<double>(early) / (1 << 20), static_cast<double>(late) / (1 << 20),
-                growing ? ": some rank's GREW" : "");
+                static_cast<unsigned long long>(all), static_cast<long long>(lost),
+                static_cast<unsigned long long>(changed), static_cast<unsigned long long>(mixed_up),
+                static_cast<unsigned long long>(wrong), static_cast<double>(early) / (1 << 20),
+                static_cast<double>(late) / (1 << 20), growing ? ": some rank's GREW" : "");
   return lost || changed || mixed_up || wrong || growing ? 1 : 0;
 }
 

@@ -293,10 +293,10 @@ TEST(simulated_trace, can_be_had_of_the_run_that_failed) {
 }
 
 TEST(statistics, of_many_ranks_are_summed_up) {
-  const finished end =
-      tern::test::run({TRACE_TRACED, "--tern-stats"}, 40, {.environment = variables{{"TERN_SIM", "ranks=40"}}});
+  const finished end = tern::test::run({TRACE_TRACED, "uneven", "--tern-stats"}, 40,
+                                       {.environment = variables{{"TERN_SIM", "ranks=40"}}});
   ASSERT_EQ(end.code, 0) << end.all();
-  for (const char* part : {"40 ranks", "\nleast  ", "\n mean  ", "\n most  ", "unusual: "})
+  for (const char* part : {"40 ranks", "\nleast  ", "\n mean  ", "\n most  ", "\n    7 ", "\n    8 ", "unusual: "})
     EXPECT_TRUE(has(end.err, part)) << part << end.all();
   EXPECT_LT(count(end.err, "unusual: "), 5) << end.all();
 }

@@ -118,6 +118,14 @@ void much() {
   tern::barrier();
 }
 
+// One rank calls the next one much more than others do.
+void uneven() {
+  usual();
+  if (tern::rank() == 7)
+    for (int i = 0; i < 500; ++i) tern::call<&square>(next(), 3).get();
+  tern::barrier();
+}
+
 void wait_for_ever() {
   tern::mutex a, b;
   a.lock();
@@ -136,6 +144,8 @@ int main(int argc, char** argv) {
     const std::string what = n > 1 ? words[1] : "usual";
     if (what == "usual")
       usual();
+    else if (what == "uneven")
+      uneven();
     else if (what == "tasklets")
       tasklets();
     else if (what == "long")

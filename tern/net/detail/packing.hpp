@@ -143,7 +143,7 @@ template <class Stored, class A> decltype(auto) as_stored(A&& a) {
     if constexpr (std::is_same_v<plain, lent<element>>)
       return range_out<element>(a);
     else if constexpr (moved && (std::is_same_v<plain, buffer<element>> || std::is_same_v<plain, std::vector<element>>))
-      return range_out<element>(std::move(a));
+      return range_out<element>(std::forward<A>(a));
     else if constexpr (std::is_convertible_v<const plain&, std::span<const element>>)
       return range_out<element>(std::span<const element>(a));
     else
@@ -301,17 +301,25 @@ template <class T> void load_argument(input_archive& ar, unpacking& from, buffer
   }
 }
 
+template <class Arguments> inline constexpr bool all_plain = false;
+template <class... P> inline constexpr bool all_plain<std::tuple<P...>> = plain<P...>;
+template <class Arguments> inline constexpr std::size_t all_plain_bytes = 0;
+template <class... P> inline constexpr std::size_t all_plain_bytes<std::tuple<P...>> = plain_bytes<P...>;
+
+template <class... P> void read_plain(const std::byte* at, std::tuple<P...>& args) noexcept {
+  const auto get = [&](auto& value) {
+    std::memcpy(&value, at, sizeof value);
+    at += sizeof value;
+  };
+  std::apply([&](auto&... a) { (get(a), ...); }, args);
+}
+
 // What `post_packed` wrote without an archive. \return false if it is not that.
 template <class... P> bool load_plain(const payload& message, std::size_t skip, std::tuple<P...>& args) noexcept {
   if constexpr (plain<P...>) {
     skip += sizeof(wire_header);
     if (message.bytes.size() != skip + plain_bytes<P...> || !message.body.empty()) return false;
-    const std::byte* at = message.bytes.data() + skip;
-    const auto get = [&](auto& value) {
-      std::memcpy(&value, at, sizeof value);
-      at += sizeof value;
-    };
-    std::apply([&](auto&... a) { (get(a), ...); }, args);
+    read_plain(message.bytes.data() + skip, args);
     return true;
   } else {
     return false;

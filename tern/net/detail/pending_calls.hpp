@@ -23,7 +23,16 @@ public:
   /// \throws error(invalid_data) if the bytes are no such value.
   virtual void value(std::span<const std::byte> bytes) = 0;
   virtual void failed(std::exception_ptr e) = 0;
+
+  struct goes {
+    void operator()(pending_reply* who) const noexcept { who->let_go(); }
+  };
+
+private:
+  /// Neither will be called any more.
+  virtual void let_go() noexcept { delete this; }
 };
+using reply_ref = std::unique_ptr<pending_reply, pending_reply::goes>;
 
 namespace detail {
 
@@ -39,15 +48,15 @@ public:
   ~pending_calls();
 
   /// Enters a caller that waits for an answer of rank `from`. \return the number to send along; never 0.
-  std::uint64_t expect(std::unique_ptr<pending_reply> who, int from);
+  std::uint64_t expect(reply_ref who, int from);
   /// There will be no answer: the call was not sent.
   void forget(std::uint64_t number) noexcept;
   /// The answer of rank `source` has come. \return whom to give it to; null if nobody waits for it any more.
   /// \throws error(invalid_data) if this call was never made or has been answered.
-  std::unique_ptr<pending_reply> take(std::uint64_t number, int source);
+  reply_ref take(std::uint64_t number, int source);
   /// The caller waits no more; the answer will be dropped. \return who waited; null if the call has been answered,
   /// given up or forgotten.
-  std::unique_ptr<pending_reply> give_up(std::uint64_t number) noexcept;
+  reply_ref give_up(std::uint64_t number) noexcept;
 
   /// Calls without answer, those given up included.
   std::size_t size() const noexcept;
@@ -66,7 +75,7 @@ public:
 
 private:
   struct call {
-    std::unique_ptr<pending_reply> who; // null: given up
+    reply_ref who; // null: given up
     int from = 0;
     std::int64_t since = 0;
   };

@@ -32,11 +32,15 @@ public:
     if ((f.attention & attention::traced) != 0) [[unlikely]]
       leave_trace();
     rename(f, name);
-    f.id.store(f.home->new_id(&w), std::memory_order_relaxed);
     if (!begun_) f.runner.store(false, std::memory_order_relaxed);
     begun_ = true;
-    if ((f.attention & attention::traced) != 0) [[unlikely]]
-      enter_trace();
+    take_number(w);
+  }
+  /// The next one, of the same name as the last.
+  void repeat(worker& w) noexcept {
+    if ((self_->attention & attention::traced) != 0) [[unlikely]]
+      leave_trace();
+    take_number(w);
   }
   /// Ends the `fiber_local`s of the last one, whose destructors may wait. \return `stays()`.
   bool go_on() noexcept {
@@ -57,6 +61,11 @@ private:
     static_assert(sizeof f.name == sizeof name);
     std::memcpy(f.name, name.data(), sizeof f.name);
     tsan::name_fiber(f.tsan_fiber, f.name);
+  }
+  void take_number(worker& w) noexcept {
+    self_->id.store(self_->home->new_id(&w), std::memory_order_relaxed);
+    if ((self_->attention & attention::traced) != 0) [[unlikely]]
+      enter_trace();
   }
   void end() noexcept;
   void leave_trace() noexcept;

@@ -184,6 +184,30 @@ public:
     else
       value_.emplace(std::forward<U>(value)...);
   }
+  /// Makes it ready with a value. \pre the caller has a reference. \throws as `claim` and `store`; after the latter it
+  /// can still be set.
+  template <class... U> void set(U&&... value) {
+    schedule_point();
+    this->claim();
+    if constexpr (std::is_nothrow_constructible_v<typename kept<T>::type, U...> || std::is_reference_v<T>) {
+      store(std::forward<U>(value)...);
+    } else {
+      try {
+        store(std::forward<U>(value)...);
+      } catch (...) {
+        this->unclaim();
+        throw;
+      }
+    }
+    this->publish();
+  }
+  /// The same with an exception. \throws as `claim`.
+  void set_exception(std::exception_ptr e) {
+    schedule_point();
+    this->claim();
+    this->store_exception(std::move(e));
+    this->publish();
+  }
   /// Stores what `f()` returns or throws.
   template <class F> void settle(F&& f) noexcept {
     try {

@@ -120,7 +120,7 @@ public:
 
 private:
   static constexpr std::size_t width = 16 / sizeof(T);
-  typedef T row __attribute__((vector_size(16)));
+  using row [[gnu::vector_size(16)]] = T;
 
   static constexpr T greatest() {
     using limits = std::numeric_limits<T>;
@@ -283,10 +283,10 @@ template <class It, class Less> void heap_sort(It first, It last, Less& less) {
 template <class It> void copy(It from, It to) {
   using T = std::iter_value_t<It>;
   if constexpr (std::is_same_v<T, double>) {
-    typedef std::uint64_t bits __attribute__((may_alias));
+    using bits [[gnu::may_alias]] = std::uint64_t;
     reinterpret_cast<bits&>(*to) = reinterpret_cast<const bits&>(*from);
   } else if constexpr (std::is_same_v<T, float>) {
-    typedef std::uint32_t bits __attribute__((may_alias));
+    using bits [[gnu::may_alias]] = std::uint32_t;
     reinterpret_cast<bits&>(*to) = reinterpret_cast<const bits&>(*from);
   } else {
     *to = *from;

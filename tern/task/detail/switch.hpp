@@ -112,7 +112,7 @@ template <void (*Entry)()> void prepare_stack(switch_point& point, void* top, st
   sp[0] = reinterpret_cast<void*>(Entry);
   sp[1] = sp[2] = sp[3] = nullptr;
 #endif
-  point.sp = sp;
+  point.sp = static_cast<void*>(sp);
 }
 
 #endif

@@ -76,6 +76,7 @@ enum class wait_kind : std::uint8_t {
   sleep,
   predicate,
   room,
+  collective,
   other
 };
 
@@ -115,6 +116,10 @@ std::int64_t ticks_in(double seconds) noexcept;
 /// Gives way now and then under the simulated executor, so that it can try what another order would do; nothing
 /// otherwise. At the beginning of operations that others may want to come between. \pre no spin_lock is held.
 void schedule_point() noexcept;
+
+/// The calling fiber is about to wait until `over(what)`: if it is on the worker that looks after the events, and those
+/// are at hand that end the wait, it need not. No spin_lock is held.
+void attend_events(bool (*over)(const void* what) noexcept, const void* what) noexcept;
 
 /// One waiting context: a fiber, which suspends, or a foreign thread, which sleeps. Lives on the waiter's stack.
 class waiter {

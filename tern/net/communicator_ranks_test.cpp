@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// Collective operations on communicators: on any number of ranks, on every transport.
+#include <tern/net/communicator.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <tern/net/collectives.hpp>
+#include <tern/net/remote_promise.hpp>
+#include <tern/net/runtime.hpp>
+#include <tern/task/fiber.hpp>
+#include <tern/task/future.hpp>
+
+#include "rank_test.hpp"
+
+namespace communicator_test {
+
+using tern::communicator;
+using tern::errc;
+using tern::rank;
+using tern::size;
+
+std::string letter(int i) { return std::string(static_cast<std::size_t>(1 + i % 3), static_cast<char>('a' + i % 26)); }
+std::string letters(int from, int to) {
+  std::string all;
+  for (int i = from; i < to; ++i) all += letter(i);
+  return all;
+}
+
+// All operations, with values whose order shows.
+void agree(const communicator& c) {
+  const int n = c.size(), me = c.rank();
+  const auto join = std::plus<std::string>();
+  for (int root = 0; root < n; root = 2 * root + 1) {
+    TERN_EXPECT_EQ(c.broadcast(me == root ? letters(0, n) : std::string(), root), letters(0, n));
+    TERN_EXPECT_EQ(c.broadcast(me == root ? 7 * root : -1, root), 7 * root);
+    const std::string top = c.reduce(letter(me), join, root);
+    if (me == root) TERN_EXPECT_EQ(top, letters(0, n));
+    const auto all = c.gather(letter(me), root);
+    TERN_EXPECT_EQ(all.size(), me == root ? static_cast<std::size_t>(n) : 0u);
+    for (std::size_t i = 0; i < all.size(); ++i) TERN_EXPECT_EQ(all[i], letter(static_cast<int>(i)));
+    std::vector<std::string> parts;
+    if (me == root)
+      for (int i = 0; i < n; ++i) parts.push_back(letter(i + root));
+    TERN_EXPECT_EQ(c.scatter(parts, root), letter(me + root));
+  }
+  TERN_EXPECT_EQ(c.allreduce(letter(me), join), letters(0, n));
+  TERN_EXPECT_EQ(c.allreduce(me + 1, std::plus<>()), n * (n + 1) / 2);
+  TERN_EXPECT_EQ(c.scan(letter(me), join), letters(0, me + 1));
+  TERN_EXPECT_EQ(c.exscan(letter(me), join, std::string("none")), me == 0 ? "none" : letters(0, me));
+  const auto all = c.allgather(me * me);
+  for (int i = 0; i < n; ++i) TERN_EXPECT_EQ(all[static_cast<std::size_t>(i)], i * i);
+  // Vectors of different lengths, some empty.
+  const auto lengths = c.allgather(std::vector<int>(static_cast<std::size_t>(me % 3), me));
+  for (int i = 0; i < n; ++i)
+    TERN_EXPECT(lengths[static_cast<std::size_t>(i)] == std::vector<int>(static_cast<std::size_t>(i % 3), i));
+  std::vector<std::pair<int, int>> mail;
+  for (int i = 0; i < n; ++i) mail.emplace_back(me, i);
+  mail = c.alltoall(mail);
+  for (int i = 0; i < n; ++i) TERN_EXPECT(mail[static_cast<std::size_t>(i)] == std::pair(i, me));
+  c.barrier();
+}
+
+TERN_RANK_TEST(the_world_agrees) {
+  agree(communicator::world());
+  TERN_EXPECT_EQ(communicator::world().size(), size());
+  TERN_EXPECT_EQ(communicator::world().rank(), rank());
+  TERN_EXPECT(communicator::world().name().empty());
+}
+
+TERN_RANK_TEST(large_values_travel) {
+  const communicator c = communicator::world();
+  const std::size_t n = size() > 4 ? 3'000 : 300'000;
+  std::vector<double> mine(n);
+  std::iota(mine.begin(), mine.end(), rank());
+  const auto add = [](std::vector<double> a, const std::vector<double>& b) {
+    for (std::size_t i = 0; i < a.size(); ++i) a[i] += b[i];
+    return a;
+  };
+  const auto sum = c.allreduce(mine, add);
+  for (std::size_t i = 0; i < n; i += 997)
+    TERN_EXPECT_EQ(sum[i], static_cast<double>(i) * size() + size() * (size() - 1) / 2.0);
+  const auto last = c.broadcast(mine, size() - 1);
+  TERN_EXPECT_EQ(last[n - 1], static_cast<double>(n - 1) + size() - 1);
+}
+
+TERN_RANK_TEST(ranks_split_by_colour_and_key) {
+  const communicator world = communicator::world();
+  const communicator odd = world.split(rank() % 2);
+  TERN_EXPECT_EQ(odd.size(), (size() + 1 - rank() % 2) / 2);
+  TERN_EXPECT_EQ(odd.rank(), rank() / 2);
+  TERN_EXPECT_EQ(odd.job_rank(odd.rank()), rank());
+  TERN_EXPECT_EQ(odd.name(), rank() % 2 ? "world/1" : "world/0");
+  agree(odd);
+  const communicator back = world.split(5, -rank(), "backwards");
+  TERN_EXPECT_EQ(back.rank(), size() - 1 - rank());
+  TERN_EXPECT_EQ(back.name(), "backwards");
+  agree(back);
+  agree(back.split(back.rank() / 3)); // of a part, and it ends at once
+  const communicator none = world.split(rank() == 0 ? std::nullopt : std::optional(1));
+  TERN_EXPECT_EQ(none.valid(), rank() != 0);
+  if (none.valid()) agree(none);
+  if (!none.valid()) TERN_EXPECT_ERROR(none.barrier(), errc::invalid_state, "has no ranks");
+}
+
+// Each fiber's operations follow each other, in whatever order fibers run.
+TERN_RANK_TEST(fibers_have_communicators_of_their_own) {
+  const int fibers = size() > 8 ? 5 : 20;
+  const communicator world = communicator::world();
+  std::vector<communicator> copies;
+  for (int f = 0; f < fibers; ++f) copies.push_back(world.duplicate());
+  std::vector<tern::future<void>> all;
+  for (int i = 0; i < fibers; ++i) {
+    const int f = rank() % 2 ? fibers - 1 - i : i; // begun in different orders
+    all.push_back(tern::async([c = copies[static_cast<std::size_t>(f)], f] {
+      for (int k = 0; k < 5; ++k) {
+        TERN_EXPECT_EQ(c.allreduce(f * 100 + k, std::plus<>()), size() * (f * 100 + k));
+        if ((f + k + rank()) % 3 == 0) tern::this_fiber::yield();
+      }
+    }));
+    all.push_back(tern::async([world, f] {
+      const communicator c = world.named("fiber " + std::to_string(f));
+      for (int k = 0; k < 5; ++k) TERN_EXPECT_EQ(c.broadcast(rank() == k % size() ? f : -1, k % size()), f);
+    }));
+  }
+  agree(world); // meanwhile
+  for (auto& f : all) f.get();
+  TERN_EXPECT_EQ(world.named("fiber 0").name(), "fiber 0");
+}
+
+TERN_RANK_TEST(handlers_go_on_while_a_rank_waits) {
+  if (rank() == 0) TERN_EXPECT_EQ((tern::call<[](int x) { return x + 1; }>(size() - 1, 41).get()), 42);
+  communicator::world().barrier(); // where the last rank is
+}
+
+TERN_RANK_TEST(two_fibers_at_once_are_told) {
+  if (size() == 1) return; // nothing waits
+  const communicator c = communicator::world().duplicate("shared");
+  if (rank() == 0) {
+    auto one = tern::async([&] { c.barrier(); }), other = tern::async([&] { c.barrier(); });
+    while (!one.ready() && !other.ready()) tern::this_fiber::yield(); // whoever comes second
+    if (other.ready()) std::swap(one, other);
+    TERN_EXPECT_ERROR(one.get(), errc::invalid_state, "duplicate(), or named(");
+    tern::barrier();
+    other.get();
+  } else {
+    tern::barrier();
+    c.barrier();
+  }
+}
+
+// All ranks would get the same bytes, and with them the same share.
+TERN_RANK_TEST(remote_promises_are_refused) {
+  const communicator alone = communicator::world().split(rank()); // so that nobody waits for who fails
+  tern::remote_promise<int> p;
+  const auto unset = p.get_future();
+  TERN_EXPECT_ERROR(static_cast<void>(alone.broadcast(std::move(p))), errc::unsupported, "to many ranks at once");
+}
+
+TERN_RANK_TEST(bad_use_is_told) {
+  const communicator c = communicator::world();
+  TERN_EXPECT_ERROR(static_cast<void>(c.broadcast(1, size())), errc::invalid_argument, "there is no rank");
+  TERN_EXPECT_ERROR(static_cast<void>(c.gather(1, -2)), errc::invalid_argument, "there is no rank -2");
+  TERN_EXPECT_ERROR(static_cast<void>(c.broadcast(1, -1)), errc::invalid_argument, "there is no rank -1");
+  TERN_EXPECT_ERROR(static_cast<void>(c.job_rank(size())), errc::invalid_argument, "in a communicator of");
+  TERN_EXPECT_ERROR(static_cast<void>(c.alltoall(std::vector<int>(static_cast<std::size_t>(size()) + 1))),
+                    errc::invalid_argument, "values for");
+  TERN_EXPECT_ERROR(static_cast<void>(communicator().allreduce(1, std::plus<>())), errc::invalid_state, "has no ranks");
+  c.barrier();
+}
+
+} // namespace communicator_test

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// Messages for one handler that lie one after the other in a batch: the handler's own code goes from one to the next,
+/// so that a tiny message costs little more than what it does. Internal.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace tern::detail {
+class errands;
+} // namespace tern::detail
+
+namespace tern::net {
+
+class batch_reader;
+class node;
+struct stay;
+
+/// On the stack of the fiber that delivers. For handlers whose arguments are plain bytes and for whom nobody waits.
+class message_run {
+public:
+  message_run(const message_run&) = delete;
+  message_run& operator=(const message_run&) = delete;
+
+  /// The last one has come to its end, the next begins: to everybody who looks, in a fiber of its own.
+  /// \return its arguments, to be read before anything else is done; null if none may run here and now.
+  const std::byte* next();
+  /// The handler has thrown what is being handled. \param handler its name.
+  void failed(const std::string& handler);
+
+private:
+  friend class node;
+  message_run(node& here, batch_reader& from, stay& until, tern::detail::errands& pieces, std::uint32_t handler,
+              std::size_t bytes, int most) noexcept
+      : here_(here), from_(from), stay_(until), pieces_(pieces), bytes_(bytes), handler_(handler), left_(most) {}
+
+  node& here_;
+  batch_reader& from_;
+  stay& stay_;
+  tern::detail::errands& pieces_;
+  const std::size_t bytes_; // of each, with its header
+  const std::uint32_t handler_;
+  int left_;
+  bool began_ = false, running_ = false, counted_ = false;
+  bool waited_ = false; // another fiber polls
+};
+
+} // namespace tern::net
