@@ -10,6 +10,7 @@
 #include <tern/mobile/object.hpp>
 #include <tern/net/call_options.hpp>
 #include <tern/net/collectives.hpp>
+#include <tern/net/epoch.hpp>
 #include <tern/net/message.hpp>
 #include <tern/net/multicast.hpp>
 #include <tern/net/remote_promise.hpp>

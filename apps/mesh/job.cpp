@@ -15,6 +15,7 @@
 
 #include <tern/base/clock.hpp>
 #include <tern/net/collectives.hpp>
+#include <tern/net/epoch.hpp>
 #include <tern/task/future.hpp>
 #include <tern/task/scheduler.hpp>
 #include <tern/task/sync.hpp>
@@ -201,13 +202,16 @@ meshed run_job(const domain& sea, const settings& wanted, phase_times so_far) {
     if (result.owners[g] == tern::rank()) mine.push_back(result.groups[g]);
 
   progress_begin(result.groups.size(), wanted.quiet);
-  std::uint64_t open = for_each_group<&group::refine>(mine, [](std::size_t) { tern::send<&progress_one>(0); });
-  tern::quiesce(); // every border split has reached its neighbour
+  // An epoch each, of all ranks: when it is over every border split has reached its neighbour.
+  const auto world = tern::communicator::world();
+  std::uint64_t open = tern::finish(
+      world, [&] { return for_each_group<&group::refine>(mine, [](std::size_t) { tern::send<&progress_one>(0); }); },
+      "refinement");
   lap(result.times.refine);
   for (open = sum_over_ranks(open); open > 0; open = sum_over_ranks(open)) {
     ++result.rounds;
-    open = for_each_group<&group::follow>(mine, [](std::size_t) {});
-    tern::quiesce();
+    open = tern::finish(
+        world, [&] { return for_each_group<&group::follow>(mine, [](std::size_t) {}); }, "neighbours' splits");
   }
   lap(result.times.exchange);
   progress_end();

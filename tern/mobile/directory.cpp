@@ -106,6 +106,7 @@ bool directory::submit(net::node& here, const std::shared_ptr<entry>& e, invocat
     if (e->gone) return false;
     if (e->starting || !e->waiting.empty() || !e->admits(call)) {
       call.message.settle();
+      call.on = here.hold_account();
       e->waiting.push_back(std::move(call));
       return true;
     }
@@ -153,7 +154,10 @@ void directory::finished(net::node& here, const std::shared_ptr<entry>& e, bool 
     }
     if (admitted.empty()) break;
     hold.unlock();
-    for (auto& call : admitted) start(here, e, std::move(call));
+    for (auto& call : admitted) {
+      const tern::detail::cause_scope in(call.on.get()); // not that of the one that has finished
+      start(here, e, std::move(call));
+    }
     admitted.clear();
     hold.lock();
   }

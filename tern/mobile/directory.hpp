@@ -59,6 +59,7 @@ struct invocation {
   int source = 0;
   net::wire_header header;
   std::unique_ptr<promise<void>> ends; ///< set if it ends the object: who waits for that, instead of a caller
+  tern::detail::held_cause on{};       ///< on whose account it waits
   net::payload message;                ///< with the arguments; perhaps the transport's memory, until it has to wait
   unique_function<void(void* object, net::payload& message)> body; ///< answers the caller itself; never throws
 };

@@ -7,7 +7,9 @@
 
 #include <tern/mobile/object.hpp>
 #include <tern/net/collectives.hpp>
+#include <tern/net/epoch.hpp>
 #include <tern/net/runtime.hpp>
+#include <tern/task/semaphore.hpp>
 #include <tern/task/sync.hpp>
 
 #include "rank_test.hpp"
@@ -161,6 +163,40 @@ struct noisy {
   static const tern::rank_local<std::atomic<int>> died;
 };
 const tern::rank_local<std::atomic<int>> noisy::died;
+struct closed_gate {
+  tern::semaphore open{0};
+};
+const tern::rank_local<closed_gate> gate;
+void open_gate() { gate->open.release(1); }
+struct door {
+  int passed = 0;
+  void pass() {
+    gate->open.acquire();
+    ++passed;
+  }
+  int count() const { return passed; }
+};
+
+// Invocations that wait for their object belong to their epochs, whoever lets them begin.
+TERN_RANK_TEST(what_waits_for_an_object_keeps_its_epoch) {
+  const int there = (rank() + 1) % size();
+  const auto d = create_on<door>(there).get();
+  tern::epoch first("first"), second("second");
+  first.run([&] { send<&door::pass>(d); });
+  second.run([&] {
+    for (int i = 0; i < 3; ++i) send<&door::pass>(d);
+  });
+  second.close();
+  send<&open_gate>(there);
+  first.wait();
+  for (int i = 0; i < 3; ++i) {
+    TERN_EXPECT(!second.finished()); // one stands in the door
+    send<&open_gate>(there);
+  }
+  second.wait();
+  TERN_EXPECT_EQ(call<&door::count>(d).get(), 4);
+}
+
 TERN_RANK_TEST(destroying_twice_at_once_fails_once) {
   auto c = create_on<counter>(size() - 1).get();
   auto a = tern::destroy(c), b = tern::destroy(c); // the second is queued behind the first

@@ -120,7 +120,8 @@ public:
       struct {
         wire_header header{detail::function_handler<&visit>.id(), 0, 0};
         std::uint64_t number;
-      } const message{.number = i};
+      } message{.number = i};
+      if (i % 7 == 3) message.header.flags = flag_joined; // says nothing without a body
       writer.add(std::as_bytes(std::span(&message, 1)));
     }
     batch_.resize(writer.finish().size());

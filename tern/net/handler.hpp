@@ -30,6 +30,7 @@ struct wire_header {
 };
 inline constexpr std::uint32_t flag_uncounted = 1; ///< not part of what termination detection counts
 inline constexpr std::uint32_t flag_range = 4;     ///< one of the arguments travels as the message's body
+inline constexpr std::uint32_t flag_epoch = 16;    ///< it belongs to one: an epoch_mark stands at its head's end
 inline constexpr std::uint32_t flag_joined = 8;    ///< the arguments, as long as the head says, stand before it there
 inline constexpr std::uint32_t flag_traced = 2;    ///< its number, for the trace, is in the bits from `traced_shift` on
 inline constexpr unsigned traced_shift = 8;

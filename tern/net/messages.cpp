@@ -39,15 +39,15 @@ void node::no_such_rank(int destination) const {
                          : "ranks are 0 to " + std::to_string(size_ - 1));
 }
 
-// For the counters: -1 on any other thread.
-inline int node::worker_here() const noexcept {
+int node::worker_here() const noexcept {
   const tern::detail::worker* const w = tern::detail::this_worker();
   return w && w->home == core_ ? w->index : -1;
 }
 
 void node::post(int destination, byte_buffer message, byte_buffer& body, posting how) {
   const std::size_t size = message.size();
-  if (size <= head_limit_) return send_out(destination, message.bytes(), body, size, how);
+  const std::size_t mark = on_account(how) ? sizeof(detail::epoch_mark) : 0;
+  if (size + mark <= head_limit_) return send_head(destination, message.bytes(), body, size, how);
   // All of it as the body; its header alone stands in the head.
   struct {
     wire_header header;
@@ -62,7 +62,7 @@ void node::post(int destination, byte_buffer message, byte_buffer& body, posting
     message.append(body);
     body = {};
   }
-  send_out(destination, std::as_writable_bytes(std::span(&head, 1)).first(head_size), message, 0, how);
+  send_head(destination, std::as_writable_bytes(std::span(&head, 1)).first(head_size), message, 0, how);
 }
 
 void node::send_out(int destination, std::span<std::byte> head, byte_buffer& body, std::size_t bytes, posting how) {
@@ -87,6 +87,14 @@ void node::send_out(int destination, std::span<std::byte> head, byte_buffer& bod
   }
   const std::int64_t when = here ? here->looked_around : tern::detail::ticks();
   sent_log_.note({when, h.reply, bytes, h.handler, destination}); // while it travels
+}
+
+inline void node::send_head(int destination, std::span<std::byte> head, byte_buffer& body, std::size_t bytes,
+                            posting how) {
+  if (on_account(how)) [[unlikely]]
+    send_marked(destination, head, body, bytes, how);
+  else
+    send_out(destination, head, body, bytes, how);
 }
 
 // In ------------------------------------------------------------------------------------------------------------------
@@ -135,20 +143,26 @@ void node::deliver() {
   try {
     if (!next_handler_) [[unlikely]]
       detail::no_message(next_);
-    const handler_record& handler = *next_handler_;
-    payload message;
-    detail::take_parts(next_, h, message);
-    const std::size_t size = message.bytes.size() + message.body.size();
-    tally_.add_polling(tally::received_bytes, size);
-    received_log_.note({tern::detail::rough_ticks(), h.reply, size, h.handler, source});
-    if ((h.flags & flag_uncounted) == 0) tally_.add_polling(tally::received);
-    if (trace::built && (h.flags & flag_traced) != 0) [[unlikely]]
-      trace_run(handler, source, h, message);
+    if ((h.flags & flag_epoch) != 0) [[unlikely]]
+      deliver_on_account(source, h);
     else
-      handler.entry()(*this, source, h, message);
+      hand_out(*next_handler_, source, h);
   } catch (const std::exception& e) {
     fatal(std::string("a message could not be handled: ") + e.what());
   }
+}
+
+void node::hand_out(const handler_record& handler, int source, const wire_header& h) {
+  payload message;
+  detail::take_parts(next_, h, message);
+  const std::size_t size = message.bytes.size() + message.body.size();
+  tally_.add_polling(tally::received_bytes, size);
+  received_log_.note({tern::detail::rough_ticks(), h.reply, size, h.handler, source});
+  if ((h.flags & flag_uncounted) == 0) tally_.add_polling(tally::received);
+  if (trace::built && (h.flags & flag_traced) != 0) [[unlikely]]
+    trace_run(handler, source, h, message);
+  else
+    handler.entry()(*this, source, h, message);
 }
 
 // A simulation decides by chance which fiber runs; there each handler has one of its own.
@@ -179,7 +193,7 @@ inline bool node::is_next_and_quick(const wire_header& h) const noexcept {
 
 // Will the handler of this message run at once, and is nothing else to be done for it?
 inline bool node::can_run_directly(const wire_header& h, const handler_record& handler) const noexcept {
-  return handler.direct() && (h.flags & flag_traced) == 0 && is_next_and_quick(h);
+  return handler.direct() && (h.flags & (flag_traced | flag_epoch)) == 0 && is_next_and_quick(h);
 }
 
 // `deliver` and `run_now` in one for the messages of which there may be many. What is done is counted later: by
@@ -219,6 +233,8 @@ inline void node::count_done(bool counted) noexcept {
 }
 
 void node::settle_counts() noexcept {
+  if (!lingering_.empty() || epochs_.has_late()) [[unlikely]]
+    settle_accounts();
   if (recent_bytes_ == 0 && recent_handlers_ == 0) return;
   tally_.add_polling(tally::received_bytes, std::exchange(recent_bytes_, 0));
   tally_.add_polling(tally::received, std::exchange(recent_received_, 0));
@@ -267,8 +283,7 @@ const std::byte* message_run::next() {
   if (!from_.peek(bytes) || bytes.size() != bytes_) return nullptr;
   wire_header h;
   std::memcpy(&h, bytes.data(), sizeof h);
-  if (h.handler != handler_ || h.reply != 0 || (h.flags & ~flag_uncounted) != 0 || !n.is_next_and_quick(h))
-    return nullptr;
+  if (h.handler != handler_ || !takes(h) || !n.is_next_and_quick(h)) return nullptr;
   from_.take(bytes);
   from_.done_here(); // as soon as it has been read
   n.recent_bytes_ += bytes_;
@@ -297,7 +312,7 @@ bool node::run_batch(stay& s, tern::detail::errands& pieces) {
     if (h.handler >= handlers_.size()) return true;
     const handler_record& handler = *handlers_[h.handler];
     if (!can_run_directly(h, handler)) return true;
-    if (const handler_run& many = handler.many(); many.run && h.reply == 0 && bytes.size() == many.bytes) {
+    if (const handler_run& many = handler.many(); many.run && message_run::takes(h) && bytes.size() == many.bytes) {
       // Now and then one of them runs by itself, if it is to be measured.
       const int most = single_worker_ ? messages_in_fiber : static_cast<int>(15 - since_measured_ % 16);
       if (most > 0) {
@@ -428,7 +443,7 @@ template <class F> inline void node::run_now(const wire_header& header, int sour
 }
 
 void node::run_handler(unique_function<void()> body, int source, const wire_header& header, const std::string& name) {
-  if (!starts_at_once(header)) return start_later({nullptr, source, header, &name, {}, std::move(body)});
+  if (!starts_at_once(header)) return start_later({nullptr, source, header, &name, {}, std::move(body), {}});
   may_run_here_ = false;
   run_now(header, source, name, [&] {
     body();
@@ -438,12 +453,13 @@ void node::run_handler(unique_function<void()> body, int source, const wire_head
 
 void node::run_handler(handler_entry body, int source, const wire_header& header, payload& message,
                        const std::string& name) {
-  if (!starts_at_once(header)) return start_later({body, source, header, &name, std::move(message), {}});
+  if (!starts_at_once(header)) return start_later({body, source, header, &name, std::move(message), {}, {}});
   may_run_here_ = false;
   run_now(header, source, name, [&] { body(*this, source, header, message); });
 }
 
 void node::start_later(starting next) {
+  next.on = hold_account();
   if (!world_) next.message.settle(); // a simulated network has memory for all that is on its way
   {
     std::lock_guard hold(start_lock_);
@@ -451,6 +467,7 @@ void node::start_later(starting next) {
     to_start_.push(std::move(next));
     queued_.store(to_start_.size(), std::memory_order_release);
   }
+  const tern::detail::cause_scope nobodys(nullptr); // this fiber may come to take another handler
   scheduler_->spawn([this] { start_handler(); }, {.name = "handler"});
 }
 
@@ -464,12 +481,16 @@ void node::start_handler() {
   if (held_.load(std::memory_order_relaxed) && !crowded(2) && held_.exchange(false)) wire_->wake();
   this_fiber::set_name(*next.name);
   run_now(next.header, next.source, *next.name, [&] {
-    if (next.entry) {
-      next.entry(*this, next.source, next.header, next.message);
-    } else {
-      next.body();
-      next.body.reset();
+    {
+      const tern::detail::cause_scope in(next.on.get());
+      if (next.entry) {
+        next.entry(*this, next.source, next.header, next.message);
+      } else {
+        next.body();
+        next.body.reset();
+      }
     }
+    next.on.let_go(); // before it counts as done: nothing is sent after the last has been
   });
 }
 
@@ -477,16 +498,6 @@ void node::message_done(const wire_header& header) noexcept {
   if ((header.flags & flag_uncounted) != 0) return;
   tally_.add(worker_here(), tally::done);
   tell_if_idle();
-}
-
-inline void node::tell_if_idle() noexcept {
-  // Either this sees the waiter, or the waiter, who passes a barrier for all threads, sees what was just counted.
-  if (light_barrier_)
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-  else
-    std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (idle_waiters_.load(std::memory_order_relaxed) > 0) [[unlikely]]
-    tell_idle();
 }
 
 } // namespace tern::net

@@ -145,6 +145,8 @@ namespace {
 thread_local node* polled_apart = nullptr; // by the calling thread, which is no worker
 }
 
+tern::detail::cause* node::account_apart() const noexcept { return polled_apart == this ? delivering_ : nullptr; }
+
 node* node::current() noexcept {
   void* const n = tern::detail::this_worker_head()->context;
   return n ? static_cast<node*>(n) : polled_apart;
@@ -313,6 +315,7 @@ void node::live(const std::function<int()>& main) {
     quiesce(here);
     show_stats();
     // Everything that was sent has been handled, everywhere; from here on nothing may be sent.
+    epochs_.end();
     closed_.store(true, std::memory_order_release);
     barrier();
     everyone_->end(); // nothing may be left of an earlier operation

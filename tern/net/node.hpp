@@ -20,6 +20,7 @@
 #include <tern/base/bytes.hpp>
 #include <tern/base/options.hpp>
 #include <tern/net/detail/collective.hpp>
+#include <tern/net/detail/epoch_table.hpp>
 #include <tern/net/detail/fifo.hpp>
 #include <tern/net/detail/memory_pool.hpp>
 #include <tern/net/detail/message_log.hpp>
@@ -79,7 +80,7 @@ public:
   /// \throws error(invalid_argument) for a destination that is no rank; error(invalid_state) after shutdown began.
   /// \param body for a message with flag_range.
   void post(int destination, std::span<std::byte> message, byte_buffer& body, posting how) {
-    if (message.size() <= head_limit_) [[likely]]
+    if (message.size() <= head_limit_ && !on_account(how)) [[likely]]
       send_out(destination, message, body, message.size(), how);
     else
       post(destination, byte_buffer::copy_of(message), body, how);
@@ -92,7 +93,7 @@ public:
   /// As `post` for one that is counted and not urgent, if it can be written at once where it waits for others.
   /// \return where its `bytes` are to be written; null: post it.
   std::byte* place(int destination, const wire_header& h, std::size_t bytes) noexcept {
-    if (recorded_ || bytes > most_gathered || closed_.load(std::memory_order_relaxed)) return nullptr;
+    if (recorded_ || bytes > most_gathered || closed_.load(std::memory_order_relaxed) || account_here()) return nullptr;
     std::byte* const at = outbox_.place(destination, bytes);
     if (!at) return nullptr;
     tally_.add_sent(0, tally::sent, bytes); // there is one worker; and it cannot be done before it has left
@@ -148,6 +149,13 @@ public:
   static std::uint32_t collective_handler(), enquiry_handler();
   void quiesce(const std::source_location& where);
 
+  // Epochs (see epoch.hpp) --------------------------------------------------------------------------------------------
+
+  detail::epoch_table& epochs() noexcept { return epochs_; }
+  /// For what is to be done later on the account of the calling context, which may be where messages arrive.
+  tern::detail::held_cause hold_account() const noexcept { return tern::detail::held_cause(account_here()); }
+  bool simulated() const noexcept { return world_ != nullptr; }
+
   // Layers above ------------------------------------------------------------------------------------------------------
 
   /// This rank's instance of slot `index`, made by `make` when first asked for. Destroyed with the node, last made
@@ -175,8 +183,22 @@ public:
 private:
   static node& here_apart();
   [[noreturn]] void no_such_rank(int destination) const;
-  int worker_here() const noexcept;
+  int worker_here() const noexcept; ///< for the counters: -1 on any other thread
   void send_out(int destination, std::span<std::byte> head, byte_buffer& body, std::size_t bytes, posting how);
+  /// On whose account the calling context works; null: nobody's.
+  detail::epoch_account* account_here() const noexcept {
+    tern::detail::cause* c = tern::detail::this_worker_head()->caused;
+    if (poll_apart_ && !c) [[unlikely]]
+      c = account_apart();
+    return static_cast<detail::epoch_account*>(c); // there is no other kind on a rank's workers
+  }
+  tern::detail::cause* account_apart() const noexcept;
+  bool on_account(posting how) const noexcept { return how.counted && !how.urgent && account_here(); }
+  void send_head(int destination, std::span<std::byte> head, byte_buffer& body, std::size_t bytes, posting how);
+  void send_marked(int destination, std::span<const std::byte> head, byte_buffer& body, std::size_t bytes, posting how);
+  void deliver_on_account(int source, wire_header h);
+  void hand_out(const handler_record& handler, int source, const wire_header& h);
+  void settle_accounts() noexcept;
   bool receive();
   void deliver();
   void look_at_next() noexcept;
@@ -192,7 +214,15 @@ private:
   void settle_counts() noexcept;
   void count_done(bool counted) noexcept;
   void start_handler();
-  void tell_if_idle() noexcept;
+  void tell_if_idle() noexcept {
+    // Either this sees the waiter, or the waiter, who passes a barrier for all threads, sees what was just counted.
+    if (light_barrier_)
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+    else
+      std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (idle_waiters_.load(std::memory_order_relaxed) > 0) [[unlikely]]
+      tell_idle();
+  }
   void tell_idle() noexcept;
   std::string compare_programs();
   int guarded_main(const std::function<int()>& main);
@@ -211,6 +241,7 @@ private:
   int rank_, size_;
   const std::size_t head_limit_;
   const std::span<const handler_record* const> handlers_;
+  detail::epoch_table epochs_{*this}; // fibers that are given up let go of its accounts
   std::unique_ptr<scheduler> scheduler_;
   static std::uint32_t batch_handler();
   memory_pool memory_;
@@ -252,6 +283,7 @@ private:
     const std::string* name;
     payload message;
     unique_function<void()> body;
+    tern::detail::held_cause on{};
   };
   void start_later(starting next);
   template <class F> void measured(const wire_header& header, F&& body);
@@ -272,6 +304,11 @@ private:
   std::int64_t looked_ = 0;   // at the clock, last
   std::int64_t patience_ = 0; // with answers, ticks
   unsigned since_measured_ = 0;
+
+  // Of messages that have been dealt with since the rank last polled, so that many of one epoch are settled together;
+  // the owner's.
+  std::vector<tern::detail::held_cause> lingering_;
+  tern::detail::cause* delivering_ = nullptr; // on whose account, by the thread that polls apart
 
   detail::collective_table collectives_;
   std::shared_ptr<detail::collective_context> everyone_;

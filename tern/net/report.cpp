@@ -150,6 +150,11 @@ struct node::reporting {
     return text;
   }
 
+  static std::string epochs(node& n) {
+    const auto hold = try_for_a_while(n.epochs_.guard());
+    return hold ? n.epochs_.describe() : "  (epochs: somebody holds the lock on their list)\n";
+  }
+
   static std::string describe(node& n, tern::detail::picture_limits& limits) {
     const auto active = n.tally_.active();
     std::string text = "rank " + std::to_string(n.rank_) + ": about " + std::to_string(n.sent_log_.count()) +
@@ -158,7 +163,7 @@ struct node::reporting {
                        " sent, " + std::to_string(n.tally_.sum(tally::done)) + " handled\n";
     if (active != 0) text += "  " + std::to_string(active) + " arrived and are not done\n";
     if (n.closed_.load(std::memory_order_relaxed)) text += "  the job is ending: nothing may be sent any more\n";
-    text += collectives(n) + calls(n) + handlers(n);
+    text += collectives(n) + epochs(n) + calls(n) + handlers(n);
     text += tern::detail::picture(core(n), limits);
     return text + lines(n, n.sent_log_, "sent", "to") + lines(n, n.received_log_, "received", "from");
   }

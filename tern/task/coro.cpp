@@ -7,8 +7,10 @@ namespace tern::detail {
 /// ends, it ends the coroutine.
 class coro_root::continued {
 public:
-  continued(coro_root& root, std::coroutine_handle<> h) noexcept : root_(&root), next_(h) {}
-  continued(continued&& other) noexcept : root_(std::exchange(other.root_, nullptr)), next_(other.next_) {}
+  continued(coro_root& root, std::coroutine_handle<> h) noexcept
+      : root_(&root), next_(h), on_(std::move(root.caused_)) {}
+  continued(continued&& other) noexcept
+      : root_(std::exchange(other.root_, nullptr)), next_(other.next_), on_(std::move(other.on_)) {}
   continued& operator=(continued&&) = delete;
   ~continued() {
     if (!root_) return;
@@ -19,6 +21,7 @@ public:
   }
   void operator()() noexcept {
     began_ = true;
+    const cause_scope in(on_.get()); // it may have been spawned from elsewhere
     root_->result_.produced_by(this_context());
     root_->drive(next_);
     root_ = nullptr;
@@ -28,6 +31,7 @@ private:
   bool began_ = false;
   coro_root* root_;
   std::coroutine_handle<> next_;
+  held_cause on_;
 };
 
 // Out of line, or g++ 12 warns that a local variable's address is kept: until the coroutine goes on elsewhere, as it
@@ -39,10 +43,13 @@ void coro_root::drive(std::coroutine_handle<> h) noexcept {
   set_leg(here);
   // Once the coroutine waits, another context may go on with it, on a leg of its own; this one then has no next.
   while (here.next) std::exchange(here.next, nullptr).resume();
-  if (here.ended) conclude_(*this, true);
+  if (!here.ended) return;
+  caused_.let_go(); // it did not leave after all
+  conclude_(*this, true);
 }
 
 void coro_root::resume_later(std::coroutine_handle<> h) noexcept {
+  const cause_scope in(caused_.get()); // not that of whoever made ready what it waits for
   try {
     where_->spawn(continued(*this, h));
   } catch (...) { // what could not be spawned has been destroyed, and has told

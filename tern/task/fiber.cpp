@@ -87,11 +87,13 @@ static_assert(sizeof(exception_state) == sizeof(both_words));
   w.left = &self;
   w.running = to;
   if (!to) {
+    w.caused = nullptr;
     w.stack_size = 0;
     return w.root;
   }
   w.stack_low = reinterpret_cast<std::uintptr_t>(to->low); // address: for `on_stack`
   w.stack_size = to->size;
+  w.caused = to->caused;
   return *to;
 }
 
@@ -125,6 +127,8 @@ TERN_UNRECORDED void entry() {
     ::operator delete(self->closure);
     self->heap_closure = false;
   }
+  if (self->caused) [[unlikely]]
+    std::exchange(self->caused, nullptr)->let_go();
   w = this_worker(); // the body may have moved to another worker
   w->died.store(w->died.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   const std::uintptr_t joiner = joiner_of(*self);
@@ -148,6 +152,15 @@ TERN_UNRECORDED void entry() {
 worker_head* this_worker_head() noexcept { return tern_this_worker; }
 #endif
 void set_this_worker(worker* w) noexcept { tern_this_worker = w ? w : &no_worker; }
+
+cause* this_cause() noexcept { return this_worker_head()->caused; }
+
+cause* set_this_cause(cause* c) noexcept {
+  worker* const w = this_worker();
+  if (!w) return nullptr;
+  if (fiber* const f = w->running) f->caused = c;
+  return std::exchange(w->caused, c);
+}
 
 void scheduler_core::start_thread(worker& w) {
   set_this_worker(&w);
@@ -176,6 +189,7 @@ void enter(worker& w, fiber& f) noexcept {
   w.running = &f;
   w.stack_low = reinterpret_cast<std::uintptr_t>(f.low); // address: for `on_stack`
   w.stack_size = f.size;
+  w.caused = f.caused;
   switch_to(w, w.root, f, false);
   // Who comes back need not be `f`. From here on whoever does may be entered by another worker or be gone.
   arrive(&w);

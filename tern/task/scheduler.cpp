@@ -117,6 +117,7 @@ seed scheduler_core::sow(std::size_t bytes, std::size_t alignment, const fiber_o
   f->level = static_cast<std::uint8_t>(options.priority);
   f->worker = static_cast<std::int16_t>(options.worker);
   f->exceptions = {};
+  f->caused = nullptr;
   f->error_number = 0;
   f->fake_stack = nullptr;
   f->made = made;
@@ -240,10 +241,15 @@ void scheduler_core::stacks_are_scarce(const std::exception& why) {
 void scheduler_core::launch(fiber* f, fiber_body body) noexcept {
   f->body = body;
   worker* w = this_worker();
-  if (w && w->home == this)
+  if (w && w->home == this) {
     w->born.store(w->born.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  else
+    f->caused = w->caused;
+    if (f->caused) [[unlikely]]
+      f->caused->hold();
+  } else {
     born_outside.fetch_add(1, std::memory_order_relaxed);
+    f->caused = nullptr; // those of one rank mean nothing to another
+  }
   ready(f);
 }
 
@@ -286,10 +292,12 @@ void scheduler_core::spawn(unique_function<void()> body, const fiber_options& op
   p->level = static_cast<std::uint8_t>(options.priority);
   p->worker = static_cast<std::int16_t>(options.worker);
   p->stack_bytes = options.stack_bytes;
-  if (w && w->home == this)
+  if (w && w->home == this) {
     w->born.store(w->born.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  else
+    p->caused = held_cause(w->caused);
+  } else {
     born_outside.fetch_add(1, std::memory_order_relaxed);
+  }
   ready(p.release());
 }
 

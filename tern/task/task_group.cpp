@@ -67,6 +67,56 @@ void task_group::outside_pool::submit(tasklet* t) const {
   core_->notify();
 }
 
+// On somebody's account
+// ---------------------------------------------------------------------------------------------------------------------
+
+// Do those that are spawned from now on run on the account of the calling context? Those that have been, run on
+// another: then no.
+bool task_group::joins_account() noexcept {
+  detail::worker_head* const here = detail::this_worker_head();
+  if (!here->on_stack(state_.where) || state_.waited.load(std::memory_order_relaxed) ||
+      (state_.out | state_.remote.load(std::memory_order_relaxed)) != 0)
+    return false;
+  leave_account();
+  state_.caused = here->caused;
+  if (state_.caused) state_.caused->hold();
+  return true;
+}
+
+void task_group::leave_account() noexcept {
+  if (detail::cause* const c = std::exchange(state_.caused, nullptr)) c->let_go();
+}
+
+// As `run`; this tasklet is counted by itself.
+void task_group::run_on_account(unique_function<void()> f) {
+  struct accounted {
+    detail::held_cause on;
+    unique_function<void()> f;
+    void operator()() {
+      const detail::cause_scope in(on.get());
+      f();
+      f.reset(); // what it owns may cause something, too
+    }
+  };
+  detail::with_closure(accounted{detail::held_cause(detail::this_cause()), std::move(f)}, [this]<class C>(C&& closure) {
+    const outside_pool pool(state_);
+    detail::tasklet* t = pool.allocate(detail::closure_traits<std::remove_cvref_t<C>>::kind);
+    detail::fill_tasklet(t, state_, std::forward<C>(closure));
+    pool.submit(t);
+  });
+}
+
+group_status task_group::wait_on_account() {
+  if (!detail::this_worker_head()->on_stack(state_.where) || state_.waited.load(std::memory_order_relaxed))
+    return wait_elsewhere(); // which throws
+  struct leaves {
+    task_group& group;
+    ~leaves() { group.leave_account(); }
+  } const at_last{*this};
+  const detail::cause_scope in(state_.caused); // it may have been left since
+  return wait_here();
+}
+
 // Waiting
 // --------------------------------------------------------------------------------------------------------------
 
@@ -152,7 +202,11 @@ group_status task_group::conclude() {
 // Ends what has begun, drops the rest, and forgets what was thrown.
 void task_group::give_up() noexcept {
   cancel();
-  drain();
+  {
+    const detail::cause_scope in(state_.caused ? state_.caused : detail::this_cause());
+    drain();
+  }
+  leave_account();
   if (state_.failed.exchange(0, std::memory_order_relaxed) > 0) delete state_.failure;
   state_.cancelled.store(false, std::memory_order_relaxed);
 }

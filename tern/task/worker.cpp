@@ -155,6 +155,7 @@ fiber* scheduler_core::begin(worker& w, pending_fiber* p) {
     ::new (s.closure) unique_function<void()>(std::move(p->body));
     s.self->body = run_body<unique_function<void()>>;
     s.self->joiner.store(fiber::detached, std::memory_order_relaxed);
+    s.self->caused = p->caused.release();
     delete p;
     return s.self;
   } catch (const std::exception& e) {
@@ -230,6 +231,8 @@ void scheduler_core::run_handed(worker* w, tasklet* t) {
   while (t) {
     group_state* const group = t->group;
     w->running->group = group;
+    if (group->caused) [[unlikely]]
+      set_this_cause(group->caused);
     observe(*w, worker_event::tasklets_begin);
     std::int64_t n = 0;
     bool go_on = true;
@@ -242,6 +245,8 @@ void scheduler_core::run_handed(worker* w, tasklet* t) {
     } while (t && t->group == group);
     observe(*w, worker_event::tasklets_end, static_cast<std::uint64_t>(n));
     w->running->group = nullptr;
+    if (w->caused) [[unlikely]]
+      set_this_cause(nullptr);
     group->complete(n);        // may be the last: the group is gone
     if (t && w->has_ready()) { // the waiter, who has waited longest
       w->unpop(t);

@@ -41,6 +41,11 @@ RIGHT = [
     ("fiber_box", "-DFIBERS=2"),
     ("fiber_box", "-DOTHERS=1 -DKEEP_WANT"),
     ("fiber_box", "-DFIBERS=2 -DKEEP_WANT"),
+    ("epoch", ""),
+    ("epoch", "-DUNITS=3"),
+    ("epoch", "-DRANKS=4 -DMESSAGES=3 -DUNITS=1"),
+    ("quiescence", ""),
+    ("quiescence", "-DRANKS=2 -DMESSAGES=4"),
 ]
 # What must be found out: each of these breaks the model.
 BROKEN = [
@@ -53,6 +58,8 @@ BROKEN = [
     ("fiber_box", "-DOTHERS=1", "NO_BARRIER NO_BUSY WANT_FIRST FRONT_FIRST KEEP_BUSY END_EARLY UNLOCKED PUSH_SILENT "
                                 "BOUND_SILENT"),
     ("fiber_box", "-DOTHERS=2", "FORCE_ANY FORCE_SILENT"),
+    ("epoch", "", "NO_PARENT KEEP_ALL LAST_PARENT NO_RECHECK ORIGIN_KEEPS"),
+    ("quiescence", "", "ONE_WAVE NO_BALANCE SENT_FIRST"),
 ]
 
 

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <string>
 
+#include <tern/net/handler.hpp>
+
 namespace tern::detail {
 class errands;
 } // namespace tern::detail
@@ -23,6 +25,9 @@ class message_run {
 public:
   message_run(const message_run&) = delete;
   message_run& operator=(const message_run&) = delete;
+
+  /// May one with this header be in such a run? The rest, as messages with bodies, goes the long way.
+  static bool takes(const wire_header& h) noexcept { return h.reply == 0 && (h.flags & ~flag_uncounted) == 0; }
 
   /// The last one has come to its end, the next begins: to everybody who looks, in a fiber of its own.
   /// \return its arguments, to be read before anything else is done; null if none may run here and now.

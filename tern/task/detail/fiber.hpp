@@ -12,6 +12,7 @@
 #include <utility>
 
 #include <tern/base/unique_function.hpp>
+#include <tern/task/detail/cause.hpp>
 #include <tern/task/detail/sanitizer.hpp>
 #include <tern/task/detail/seed.hpp>
 #include <tern/task/detail/switch.hpp>
@@ -39,6 +40,7 @@ struct stack_context {
   int error_number = 0; // errno
   std::byte* low = nullptr;
   std::size_t size = 0;
+  cause* caused = nullptr;    // on whose account it runs; that of a worker's own stack is always null
   void* tsan_fiber = nullptr; // the thread sanitizer's context, one for each stack
   void* fake_stack = nullptr; // the address sanitizer's
 };
@@ -57,6 +59,7 @@ struct runnable {
 struct pending_fiber : runnable {
   pending_fiber() noexcept { is_fiber = false; }
   unique_function<void()> body;
+  held_cause caused;
   std::string name;
   std::size_t stack_bytes = 0;
   std::source_location made;

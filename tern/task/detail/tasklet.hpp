@@ -13,6 +13,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <tern/task/detail/cause.hpp>
 #include <tern/task/detail/deque.hpp>
 
 namespace tern::detail {
@@ -22,6 +23,17 @@ struct tasklet;
 struct scheduler_core;
 struct group_failure;
 class waiter;
+
+/// What a thread knows of itself at once: the stack of the fiber that it runs, and whom its scheduler works for.
+struct worker_head {
+  void* context = nullptr; // scheduler::settings::context
+  cause* caused = nullptr; // the running fiber's cause, or that of what is done outside any
+  std::uintptr_t stack_low = 0;
+  std::size_t stack_size = 0; // 0: no fiber runs
+  /// Is the object on that stack?
+  // address: inside or outside is the same wherever the stack lies
+  bool on_stack(const void* p) const noexcept { return reinterpret_cast<std::uintptr_t>(p) - stack_low < stack_size; }
+};
 
 /// What a group's tasklets need of it.
 ///
@@ -44,6 +56,9 @@ struct group_state {
   waiter* sleeper; // set once somebody suspends
   std::source_location made;
   group_failure* failure; // the first of them; set if there is one
+  // On whose account its tasklets run, who is held while there are any; null: on nobody's, or each on its own. Changes
+  // only while there are none.
+  cause* caused = nullptr;
 
   static constexpr std::int64_t waiting_mark = std::int64_t{1} << 62;
 
@@ -93,16 +108,6 @@ inline slab* slab_of(tasklet* t) noexcept {
   // address: the way to the head of the slab that it lies in
   return reinterpret_cast<slab*>(reinterpret_cast<std::uintptr_t>(t) & ~(slab_bytes - 1));
 }
-
-/// What a thread knows of itself at once: the stack of the fiber that it runs, and whom its scheduler works for.
-struct worker_head {
-  void* context = nullptr; // scheduler::settings::context
-  std::uintptr_t stack_low = 0;
-  std::size_t stack_size = 0; // 0: no fiber runs
-  /// Is the object on that stack?
-  // address: inside or outside is the same wherever the stack lies
-  bool on_stack(const void* p) const noexcept { return reinterpret_cast<std::uintptr_t>(p) - stack_low < stack_size; }
-};
 
 /// The part of a worker that user code sees.
 struct worker_base : worker_head {
