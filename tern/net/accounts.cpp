@@ -37,11 +37,11 @@ void node::send_marked(int destination, std::span<const std::byte> head, byte_bu
   const detail::epoch_mark mark = epochs_.depart(on);
   std::memcpy(marked.data() + head.size(), &mark, sizeof mark);
   const int worker = worker_here();
-  tally_.add(worker, tally::sent); // before it can be done
+  tally_.add(worker, tally::marked); // before it can be done
   try {
     send_out(destination, marked, body, bytes + sizeof mark, how);
   } catch (...) {
-    tally_.add(worker, tally::sent, ~std::uint64_t{0});
+    tally_.add(worker, tally::marked, ~std::uint64_t{0});
     epochs_.stay(on, mark);
     throw;
   }
@@ -56,7 +56,7 @@ void node::deliver_on_account(int source, wire_header h) {
   head.resize(head.size() - sizeof mark);
   h.flags &= ~flag_epoch;
   tern::detail::held_cause on = epochs_.arrive(source, mark);
-  tally_.add_polling(tally::received);
+  tally_.add_polling(tally::marked_received);
   if (poll_apart_) delivering_ = on.get();
   {
     const tern::detail::cause_scope in(on.get());
@@ -71,7 +71,7 @@ void node::deliver_on_account(int source, wire_header h) {
     return;
   }
   on.let_go();
-  tally_.add(worker_here(), tally::done);
+  tally_.add(worker_here(), tally::settled);
   tell_if_idle();
 }
 
@@ -79,7 +79,7 @@ void node::settle_accounts() noexcept {
   if (epochs_.has_late()) epochs_.settle_late();
   const std::size_t n = lingering_.size();
   lingering_.clear();
-  tally_.add_polling(tally::done, n);
+  tally_.add_polling(tally::settled, n);
   tell_if_idle();
 }
 

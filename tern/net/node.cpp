@@ -219,8 +219,8 @@ void node::quiesce(const std::source_location& where) {
     idle_guard_.unlock();
     idle_waiters_.fetch_sub(1, std::memory_order_seq_cst);
     counts mine;
-    mine.done = tally_.sum(tally::done); // before `sent`: never counts a reply as done but not as sent
-    mine.sent = tally_.sum(tally::sent);
+    mine.done = tally_.ended(); // before `sent`: never counts a reply as done but not as sent
+    mine.sent = tally_.begun();
     const counts now = communicator(everyone_).allreduce_as(
         quiesce_kind, mine,
         [](counts a, counts b) {

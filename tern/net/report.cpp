@@ -156,11 +156,12 @@ struct node::reporting {
   }
 
   static std::string describe(node& n, tern::detail::picture_limits& limits) {
-    const auto active = n.tally_.active();
+    const auto done = n.tally_.sum(tally::done); // first: it is never ahead of what has been received
+    const auto active = n.tally_.sum(tally::received) - done;
     std::string text = "rank " + std::to_string(n.rank_) + ": about " + std::to_string(n.sent_log_.count()) +
                        " messages sent and " + std::to_string(n.received_log_.count()) +
                        " received; of those that count for the end " + std::to_string(n.tally_.sum(tally::sent)) +
-                       " sent, " + std::to_string(n.tally_.sum(tally::done)) + " handled\n";
+                       " sent, " + std::to_string(done) + " handled\n";
     if (active != 0) text += "  " + std::to_string(active) + " arrived and are not done\n";
     if (n.closed_.load(std::memory_order_relaxed)) text += "  the job is ending: nothing may be sent any more\n";
     text += collectives(n) + epochs(n) + calls(n) + handlers(n);

@@ -19,6 +19,7 @@
 #include <tern/base/options.hpp>
 #include <tern/net/detail/batch.hpp>
 #include <tern/net/detail/parse.hpp>
+#include <tern/net/epoch.hpp>
 #include <tern/net/message.hpp>
 #include <tern/net/multicast.hpp>
 #include <tern/net/remote_promise.hpp>
@@ -195,10 +196,29 @@ private:
       auto p = tern::net::detail::parse(std::move(m));
       p.handler.entry()(here, source, p.header, p.message);
     });
-    if (&handler == handlers().share && fine && says != 2) share_set_ = true;
+    // An exception that cannot be read has set the promise by the time that it is found to be none.
+    if (&handler == handlers().share && (fine ? says != 2 : says == 1)) share_set_ = true;
+  }
+
+  // What comes of the network for epochs: of this rank, of others, or of none.
+  void enter_epoch(tern::net::node& here) {
+    const int source = in_.number() % ranks;
+    tern::net::detail::epoch_mark mark;
+    mark.epoch = static_cast<std::uint64_t>(in_.number() % (ranks + 1)) << 40 | in_.number() % 4u;
+    mark.units = in_.number() % 2 == 0 ? std::uint64_t{1} << in_.number() % 64u : in_.number<std::uint64_t>();
+    mark.bank = in_.number() % (ranks + 1);
+    const bool back = in_.number() % 2 == 0;
+    static_cast<void>(fuzz::accepts({tern::errc::invalid_data}, [&] {
+      if (back) return here.epochs().take_back(source, mark.epoch, mark.units);
+      const tern::detail::held_cause held = here.epochs().arrive(source, mark);
+      const tern::detail::cause_scope in(held.get());
+      tern::send<&note>(2, "caused");
+    }));
   }
 
   void main(tern::net::node& here) {
+    tern::epoch work("work");
+    work.run([] { tern::send<&note>(1, "of an epoch"); });
     auto answer = tern::call<&add_up>(1, std::vector<std::int32_t>{1, 2}, std::vector<std::string>{"x"});
     auto empty = tern::call<&note>(2, "y");
     tern::remote_promise<std::string> promise;
@@ -222,6 +242,10 @@ private:
         break;
       }
       case 1: { // to the runtime
+        if (what & 0x08) {
+          enter_epoch(here);
+          break;
+        }
         const handler_record& to = *t.internal[which % t.internal.size()];
         h.handler = to.id();
         h.flags &= ~(flag_range | flag_joined);

@@ -108,6 +108,12 @@ void expect_hang(const std::string& report) {
   EXPECT_TRUE(has(first, "1 call without answer:\n    of rank 1, ") && has(first, "answer_never', since ")) << report;
   EXPECT_TRUE(has(first, "'main': waits for future 0x") && has(first, ", since 0.")) << report;
   EXPECT_TRUE(has(first, "ago to rank 1: '") && has(first, "ago from rank 1: 'tern collective', ")) << report;
+  EXPECT_TRUE(has(first,
+                  "epoch 'patience' of rank 0: 1 thing goes on here, and more elsewhere that was sent from here, "
+                  "made at ") &&
+              has(first, "troubles.cpp:"))
+      << report;
+  EXPECT_TRUE(has(last, "epoch 1 of rank 0: 1 thing goes on here\n")) << report;
   EXPECT_TRUE(has(last, "waits for rank 0 in operation ") && has(last, "'barrier at ")) << report;
   EXPECT_TRUE(has(last, "answer_never': waits for semaphore 0x")) << report;
   EXPECT_TRUE(has(last, "1 arrived and are not done")) << report;

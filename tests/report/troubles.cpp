@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include <tern/net/collectives.hpp>
+#include <tern/net/epoch.hpp>
 #include <tern/net/message.hpp>
 #include <tern/net/report.hpp>
 #include <tern/net/runtime.hpp>
@@ -94,7 +95,7 @@ int get_into(std::string_view trouble) {
   say("ready");
   if (trouble == "none") return 0;
   if (trouble == "hang") { // the first rank waits for the last one, the others for a collective operation
-    if (tern::rank() == 0) tern::call<&answer_never>(last, 7).get();
+    if (tern::rank() == 0) tern::finish([&] { tern::call<&answer_never>(last, 7).get(); }, "patience");
     tern::barrier();
   }
   if (trouble == "many") {

@@ -22,6 +22,9 @@ public:
     received,
     done,      ///< handled to the end; after all that the handler sent was counted
     uncounted, ///< others, sent
+    marked,    ///< of those that were sent, the ones that belong to an epoch
+    marked_received,
+    settled, ///< of those, the ones whose account has been settled: after all that this sent was counted
     handlers,
     sent_bytes,
     received_bytes,
@@ -57,10 +60,22 @@ public:
       all += rows_[static_cast<std::size_t>(i)].value[what].load(std::memory_order_acquire);
     return all;
   }
+  /// The same of two, in one go.
+  std::uint64_t sum(counter one, counter other) const noexcept {
+    std::uint64_t all = 0;
+    for (int i = 0; i < workers_ + 2; ++i) {
+      const row& r = rows_[static_cast<std::size_t>(i)];
+      all += r.value[one].load(std::memory_order_acquire) + r.value[other].load(std::memory_order_acquire);
+    }
+    return all;
+  }
+  /// What `node::quiesce` compares: a message of an epoch is two things, to be done and to be settled.
+  std::uint64_t begun() const noexcept { return sum(sent, marked); }
+  std::uint64_t ended() const noexcept { return sum(done, settled); }
   /// Arrived and not yet done. \return 0 only if that was so at some moment of this call.
   std::uint64_t active() const noexcept {
-    const std::uint64_t before = sum(done); // never more than have been received by the next line
-    return sum(received) - before;
+    const std::uint64_t before = ended(); // never more than have been received by the next line
+    return sum(received, marked_received) - before;
   }
 
 private:
