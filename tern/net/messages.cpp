@@ -68,13 +68,15 @@ void node::post(int destination, byte_buffer message, byte_buffer& body, posting
 void node::send_out(int destination, std::span<std::byte> head, byte_buffer& body, std::size_t bytes, posting how) {
   check_rank(destination);
   bytes += body.size();
-  if (how.counted && closed_.load(std::memory_order_acquire)) [[unlikely]]
-    throw error(errc::invalid_state, "a message was sent after the job had ended",
-                "send from handlers and from the function given to tern::run only");
   const auto counter = how.counted ? tally::sent : tally::uncounted;
   const tern::detail::worker* const here = tern::detail::this_worker();
   const int worker = here && here->home == core_ ? here->index : -1;
   tally_.add_sent(worker, counter, bytes); // before it can be done
+  if (how.counted && door_is_shut() && (door_.load() == door::closed || may_wait_at_door())) [[unlikely]] {
+    tally_.add_sent(worker, counter, ~bytes + 1, ~std::uint64_t{0}); // not yet
+    wait_at_door();
+    return send_out(destination, head, body, bytes - body.size(), how);
+  }
   if (trace::built && recorded_) [[unlikely]]
     trace_send(destination, head, bytes);
   wire_header h;
@@ -159,10 +161,15 @@ void node::hand_out(const handler_record& handler, int source, const wire_header
   tally_.add_polling(tally::received_bytes, size);
   received_log_.note({tern::detail::rough_ticks(), h.reply, size, h.handler, source});
   if ((h.flags & flag_uncounted) == 0) tally_.add_polling(tally::received);
-  if (trace::built && (h.flags & flag_traced) != 0) [[unlikely]]
+  if (trace::built && (h.flags & flag_traced) != 0) [[unlikely]] {
     trace_run(handler, source, h, message);
-  else
+  } else if (handler.internal()) {
+    in_internal_ = true;
     handler.entry()(*this, source, h, message);
+    in_internal_ = false;
+  } else {
+    handler.entry()(*this, source, h, message);
+  }
 }
 
 // A simulation decides by chance which fiber runs; there each handler has one of its own.

@@ -19,6 +19,7 @@
 
 #include <tern/base/log.hpp>
 #include <tern/base/options.hpp>
+#include <tern/net/detail/exit_guard.hpp>
 #include <tern/net/detail/memory_pool.hpp>
 #include <tern/net/transport_abi.h>
 
@@ -256,6 +257,7 @@ private:
 
   [[noreturn]] void abort_now(int code) noexcept {
     aborting_.store(true, std::memory_order_release);
+    detail::exit_guard::disarm(); // MPI_Abort may call it
     // Not fflush(nullptr): that waits for a thread that sits in a read of stdin.
     std::fflush(stdout);
     std::fflush(stderr);

@@ -78,7 +78,7 @@ struct node::internal_handlers {
 };
 
 namespace {
-const detail::collective_kind start_kind{"the start"}, quiesce_kind{"quiesce"},
+const detail::collective_kind start_kind{"the start"}, quiesce_kind{"quiesce"}, closing_kind{"the end of the job"},
     end_of_main{"the end of the main function"};
 struct reply_value_tag {};
 struct reply_error_tag {};
@@ -191,11 +191,12 @@ void node::tell_idle() noexcept {
   tern::detail::waiter_list::wake_all(all);
 }
 
-void node::fatal(const std::string& what) noexcept {
+void node::fatal(const std::string& what, int code) noexcept {
   log_error(what);
   report_failure(what);
   tell_of_parts();
-  wire_->abort(1);
+  detail::exit_guard::disarm();
+  wire_->abort(code);
   __builtin_unreachable(); // g++ does not see [[noreturn]] through the virtual call
 }
 
@@ -204,7 +205,7 @@ void node::fatal(const std::string& what) noexcept {
 std::uint32_t node::collective_handler() { return collective_record.id(); }
 std::uint32_t node::enquiry_handler() { return enquiry_record.id(); }
 
-void node::quiesce(const std::source_location& where) {
+void node::quiesce(const std::source_location& where, bool closes) {
   counts before;
   for (;;) {
     idle_waiters_.fetch_add(1, std::memory_order_seq_cst);
@@ -228,11 +229,53 @@ void node::quiesce(const std::source_location& where) {
         },
         where);
     // The second sum was begun after the first was complete everywhere. If nothing was sent or done in between, and as
-    // much was done as sent, nothing was under way then and nothing can have begun since.
-    if (now.sent == now.done && now == before) return;
+    // much was done as sent, nothing was under way then and nothing can have begun since, but by fibers.
+    if (now.sent == now.done && now == before && (!closes || close_door(mine.sent, where))) return;
     before = now;
     this_fiber::yield(); // what is under way to this rank must be able to arrive
   }
+}
+
+// \param sent what this rank had sent when all was quiet. \return whether no rank has sent anything since, and none can
+// any more.
+bool node::close_door(std::uint64_t sent, const std::source_location& where) {
+  set_door(door::deciding);
+  scheduler_->inside().barrier(); // whoever has not been counted now sees the door
+  const bool quiet = communicator(everyone_).allreduce_as(
+      closing_kind, tally_.begun() == sent, [](bool a, bool b) { return a && b; }, where);
+  if (quiet) epochs_.end();
+  set_door(quiet ? door::closed : door::open);
+  return quiet;
+}
+
+void node::set_door(door d) noexcept {
+  idle_guard_.lock();
+  door_.store(d, std::memory_order_seq_cst);
+  auto* const all = d == door::deciding ? nullptr : door_list_.take();
+  idle_guard_.unlock();
+  tern::detail::waiter_list::wake_all(all);
+}
+
+// The runtime's own handlers cannot, and need not: if they run, something was under way, and the door opens again.
+bool node::may_wait_at_door() const noexcept {
+  if (!scheduler::in_fiber()) return false;
+  return !(in_internal_ && (poll_apart_ ? polled_apart == this : worker_here() == 0));
+}
+
+void node::wait_at_door() {
+  idle_guard_.lock();
+  while (door_.load(std::memory_order_relaxed) == door::deciding) {
+    tern::detail::waiter self({tern::detail::wait_kind::other, this});
+    door_list_.push(self);
+    self.wait(idle_guard_);
+    idle_guard_.lock();
+  }
+  const bool closed = door_.load(std::memory_order_relaxed) == door::closed;
+  idle_guard_.unlock();
+  if (closed)
+    throw error(errc::invalid_state, "a message was sent after the job had ended",
+                "all main functions have returned and all that was sent has been handled: what is to be done before, "
+                "the main function must wait for, or a handler do");
 }
 
 void* node::local(std::size_t index, void* (*make)(), void (*destroy)(void*)) {
@@ -312,11 +355,8 @@ void node::live(const std::function<int()>& main) {
     code_ = communicator(everyone_).allreduce_as(
         end_of_main, code_, [](int a, int b) { return std::max(a, b); }, here);
     align_trace(*this);
-    quiesce(here);
+    quiesce(here, true);
     show_stats();
-    // Everything that was sent has been handled, everywhere; from here on nothing may be sent.
-    epochs_.end();
-    closed_.store(true, std::memory_order_release);
     barrier();
     everyone_->end(); // nothing may be left of an earlier operation
     if (const std::string strange = collectives_.strangers(); !strange.empty())

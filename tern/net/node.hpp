@@ -21,6 +21,7 @@
 #include <tern/base/options.hpp>
 #include <tern/net/detail/collective.hpp>
 #include <tern/net/detail/epoch_table.hpp>
+#include <tern/net/detail/exit_guard.hpp>
 #include <tern/net/detail/fifo.hpp>
 #include <tern/net/detail/memory_pool.hpp>
 #include <tern/net/detail/message_log.hpp>
@@ -93,7 +94,8 @@ public:
   /// As `post` for one that is counted and not urgent, if it can be written at once where it waits for others.
   /// \return where its `bytes` are to be written; null: post it.
   std::byte* place(int destination, const wire_header& h, std::size_t bytes) noexcept {
-    if (recorded_ || bytes > most_gathered || closed_.load(std::memory_order_relaxed) || account_here()) return nullptr;
+    if (recorded_ || bytes > most_gathered || door_.load(std::memory_order_relaxed) != door::open || account_here())
+      return nullptr;
     std::byte* const at = outbox_.place(destination, bytes);
     if (!at) return nullptr;
     tally_.add_sent(0, tally::sent, bytes); // there is one worker; and it cannot be done before it has left
@@ -139,7 +141,7 @@ public:
   void message_done(const wire_header& header) noexcept;
 
   /// Ends the job with one clear line. Does not return.
-  [[noreturn]] void fatal(const std::string& what) noexcept;
+  [[noreturn]] void fatal(const std::string& what, int code = 1) noexcept;
 
   // Collectives and termination (see communicator.hpp for what they promise) --------------------------------------
 
@@ -147,7 +149,8 @@ public:
   /// The context of all ranks.
   const std::shared_ptr<detail::collective_context>& everyone() const noexcept { return everyone_; }
   static std::uint32_t collective_handler(), enquiry_handler();
-  void quiesce(const std::source_location& where);
+  /// \param closes the end of the job: afterwards nothing is sent any more, on any rank.
+  void quiesce(const std::source_location& where, bool closes = false);
 
   // Epochs (see epoch.hpp) --------------------------------------------------------------------------------------------
 
@@ -181,6 +184,15 @@ public:
   struct reporting;         // what reports say of a rank
 
 private:
+  /// May messages be sent that count for the end of the job? It is closed by all ranks together, when nothing is under
+  /// way and no handler runs. But a fiber that has slept may send at any time: so each rank stops such fibers for the
+  /// moment in which all look whether they have sent since, and lets them go on if any rank's have.
+  enum class door : std::uint8_t {
+    open,
+    deciding, ///< those that come wait
+    closed    ///< for ever
+  };
+
   static node& here_apart();
   [[noreturn]] void no_such_rank(int destination) const;
   int worker_here() const noexcept; ///< for the counters: -1 on any other thread
@@ -216,14 +228,27 @@ private:
   void start_handler();
   void tell_if_idle() noexcept {
     // Either this sees the waiter, or the waiter, who passes a barrier for all threads, sees what was just counted.
-    if (light_barrier_)
-      std::atomic_signal_fence(std::memory_order_seq_cst);
-    else
-      std::atomic_thread_fence(std::memory_order_seq_cst);
+    order_with_barrier();
     if (idle_waiters_.load(std::memory_order_relaxed) > 0) [[unlikely]]
       tell_idle();
   }
   void tell_idle() noexcept;
+  bool door_is_shut() const noexcept {
+    order_with_barrier();
+    return door_.load(std::memory_order_relaxed) != door::open;
+  }
+  bool may_wait_at_door() const noexcept;
+  void wait_at_door();
+  bool close_door(std::uint64_t sent, const std::source_location& where);
+  void set_door(door d) noexcept;
+  /// Of what was written before and is read after, against whoever passes the scheduler's barrier between writing what
+  /// is read and reading what was written: one of the two sees the other's.
+  void order_with_barrier() const noexcept {
+    if (light_barrier_)
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+    else
+      std::atomic_thread_fence(std::memory_order_seq_cst);
+  }
   std::string compare_programs();
   int guarded_main(const std::function<int()>& main);
   void destroy_locals();
@@ -259,7 +284,9 @@ private:
   tern::detail::spin_lock idle_guard_;
   tern::detail::waiter_list idle_list_;
   std::atomic<int> idle_waiters_{0};
-  std::atomic<bool> closed_{false};
+  std::atomic<door> door_{door::open};
+  tern::detail::waiter_list door_list_; // under the idle guard
+  bool in_internal_ = false;            // the polling thread is in one of the runtime's own handlers, which never waits
 
   // What has arrived and is to be dealt with next; the owner's.
   arrival next_;
@@ -324,6 +351,7 @@ private:
 
   message_log sent_log_, received_log_;
   std::atomic<std::uint64_t> traced_{0}; // messages that the trace knows
+  detail::exit_guard exit_guard_{*this};
   std::optional<report_entry> reported_; // last: reports may look at all of the above
 };
 

@@ -163,7 +163,7 @@ struct node::reporting {
                        " received; of those that count for the end " + std::to_string(n.tally_.sum(tally::sent)) +
                        " sent, " + std::to_string(done) + " handled\n";
     if (active != 0) text += "  " + std::to_string(active) + " arrived and are not done\n";
-    if (n.closed_.load(std::memory_order_relaxed)) text += "  the job is ending: nothing may be sent any more\n";
+    if (n.door_.load(std::memory_order_relaxed) == door::closed) text += "  the job is ending: nothing may be sent any more\n";
     text += collectives(n) + epochs(n) + calls(n) + handlers(n);
     text += tern::detail::picture(core(n), limits);
     return text + lines(n, n.sent_log_, "sent", "to") + lines(n, n.received_log_, "received", "from");

@@ -11,6 +11,9 @@
 #include <thread>
 #include <utility>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <tern/base/error.hpp>
 #include <tern/net/collectives.hpp>
 #include <tern/net/message.hpp>
@@ -45,6 +48,11 @@ int outlive_failures(int number) {
   const int ranks = tern::allreduce(1, std::plus<>());
   if (tern::rank() == 0) std::printf("went on with %d\n", ranks);
   return 0;
+}
+
+void leave(bool thread) {
+  if (!thread) std::exit(7);
+  std::thread([] { std::exit(7); }).join();
 }
 
 void set_value(tern::remote_promise<int> p) { p.set_value(1); }
@@ -100,6 +108,21 @@ int ends(std::string_view how, int number) {
   // Neither rank receives anything, so only what is left over shows that they disagree.
   if (how == "disagree-on-root") return tern::broadcast(0, tern::rank());
   if (how == "disagree-on-operation") return tern::rank() == 0 ? tern::broadcast(0) : tern::reduce(0, std::plus<>());
+  if (how == "exit" || how == "exit-well") { // from the main function
+    if (tern::rank() == number) std::exit(how == "exit" ? 7 : 0);
+    go_on_for_ever();
+  }
+  if (how == "exit-handler" || how == "exit-thread") {
+    if (tern::rank() == 0) tern::send<&leave>(number, how == "exit-thread");
+    if (tern::rank() == number) tern::barrier();
+    go_on_for_ever();
+  }
+  if (how == "exit-child") { // of a process that is forked off
+    if (const pid_t child = fork(); child == 0) std::exit(3);
+    int status = 0;
+    wait(&status);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 3 ? 0 : 98;
+  }
   if (how == "rank-as-code") return 3 + tern::rank();
   if (how == "one-fails") return tern::rank() == number ? 5 : 0;
   if (how == "code") return tern::rank() == tern::size() - 1 ? number : 0;

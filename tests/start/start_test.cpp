@@ -327,6 +327,25 @@ TEST_P(started, exit_code_is_the_largest_of_the_ranks) {
   EXPECT_EQ(job(3, START_ENDINGS, {"one-fails", "1"}).code, 5);
 }
 
+TEST_P(started, exit_before_the_end_ends_all_ranks) {
+  const std::string where = "called exit(7) before the job had ended";
+  const auto expect = [&](const finished& end, const std::string& who, const std::string& what, int code) {
+    expect_code(end, code, mpich());
+    EXPECT_EQ(count(end.err, who + what), 1) << end.all();
+  };
+  for (const std::string rank : {"0", "2"}) {
+    expect(job(3, START_ENDINGS, {"exit", rank}), "rank " + rank + " ", where, 7);
+    expect(job(3, START_ENDINGS, {"exit-handler", rank}), "rank " + rank + " ", where, 7);
+  }
+  expect(job(2, START_ENDINGS, {"exit-well", "1"}), "rank 1 ", "called exit(0) before the job had ended", 1);
+  expect(job(2, START_ENDINGS, {"exit-thread", "1"}), "a thread of the program ", where, 7);
+}
+
+TEST(start, forked_children_may_exit) {
+  const auto end = alone(START_ENDINGS, {"exit-child"}, {{"TERN_RANKS", "2"}});
+  EXPECT_EQ(end.code, 0) << end.all();
+}
+
 TEST_P(started, main_without_a_result_gives_zero) { EXPECT_EQ(job(2, START_ENDINGS, {"void"}).code, 0); }
 
 TEST(start, codes_that_no_process_can_have_are_still_failures) {

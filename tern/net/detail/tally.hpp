@@ -42,13 +42,13 @@ public:
       rows_[static_cast<std::size_t>(workers_)].value[what].fetch_add(n, std::memory_order_release);
   }
   /// A message that goes: `what`, and its bytes.
-  void add_sent(int worker, counter what, std::uint64_t bytes) noexcept {
+  void add_sent(int worker, counter what, std::uint64_t bytes, std::uint64_t n = 1) noexcept {
     if (static_cast<unsigned>(worker) < static_cast<unsigned>(workers_)) [[likely]] {
       row& mine = rows_[static_cast<std::size_t>(worker)];
-      bump(mine, what, 1);
+      bump(mine, what, n);
       bump(mine, sent_bytes, bytes);
     } else {
-      add(worker, what);
+      add(worker, what, n);
       add(worker, sent_bytes, bytes);
     }
   }
