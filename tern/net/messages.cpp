@@ -179,6 +179,7 @@ event_source::polled node::poll() {
     const tern::detail::worker* const w = tern::detail::this_worker();
     looked_ = w ? w->looked_around : tern::detail::ticks();
     bool any = outbox_.flush(!world_ && w && w->has_fibers());             // they may send
+    if (any) tell_if_idle();                                               // who waits for what was kept
     for (int n = 0; (world_ || n < messages_per_poll) && receive(); ++n) { // a simulation asks once
       if (!world_ && !poll_apart_ && next_handler_ && !next_handler_->internal()) return polled::in_fiber;
       any = true;

@@ -212,7 +212,8 @@ void node::quiesce(const std::source_location& where, bool closes) {
     scheduler_->inside().barrier(); // see message_done
     for (;;) {
       idle_guard_.lock();
-      if (tally_.active() == 0) break;
+      // What waits here for room would not be handled by the next wave, which might take that room for ever.
+      if (tally_.active() == 0 && outbox_.kept() == 0) break;
       tern::detail::waiter self({tern::detail::wait_kind::other, this});
       idle_list_.push(self);
       self.wait(idle_guard_);
