@@ -104,6 +104,9 @@ void broadcast_part(collective_call& all, byte_buffer& part, int root);
 
 } // namespace net::detail
 
+/// What ranks have in common.
+enum class locality { host, numa };
+
 /// A group of ranks that do things together, on one of them. Copies stand for the same one. Not for other ranks: each
 /// makes its own by the same calls. Thread-safe, but for what is said above.
 class communicator {
@@ -129,6 +132,12 @@ public:
   /// One communicator for each colour, in which ranks stand by `key`, and those of equal keys as here. Without a
   /// colour: takes part, and gets one that is not `valid`.
   communicator split(std::optional<int> colour, int key = 0, std::string name = {}, site where = site::current()) const;
+  /// One for each host, or each NUMA domain of a host, in which ranks stand as here. A rank is in the domain that all
+  /// of its workers are bound to, by the option `bind`; those that are in none, and in simulations all of a host, are
+  /// together.
+  communicator split(locality what, std::string name = {}, site where = site::current()) const;
+  /// The first ranks of parts, which `split` has made: valid on these only, and in the order in which they stand here.
+  communicator leaders(const communicator& part, std::string name = {}, site where = site::current()) const;
   /// The same ranks, for operations that have nothing to do with those of this one.
   communicator duplicate(std::string name = {}, site where = site::current()) const;
   /// The same: one for each name, on which ranks agree by the name alone. Local and cheap; lives as long as this one.

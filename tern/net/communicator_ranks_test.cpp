@@ -140,6 +140,23 @@ TERN_RANK_TEST(handlers_go_on_while_a_rank_waits) {
   communicator::world().barrier(); // where the last rank is
 }
 
+TERN_RANK_TEST(parts_by_host_have_leaders) {
+  const auto world = communicator::world();
+  const auto host = world.split(tern::locality::host, "host"), numa = world.split(tern::locality::numa, "numa");
+  auto& wire = tern::net::node::here().wire();
+  TERN_EXPECT_EQ(host.size(), wire.host_size());
+  TERN_EXPECT_EQ(host.rank(), wire.host_rank());
+  TERN_EXPECT_EQ(host.name(), "host");
+  TERN_EXPECT(numa.size() <= host.size());
+  const auto chiefs = world.leaders(host, "chiefs");
+  TERN_EXPECT_EQ(chiefs.valid(), host.rank() == 0);
+  // What each host's ranks have, by way of their first.
+  int sum = host.reduce(1, std::plus<>());
+  if (chiefs.valid()) sum = chiefs.allreduce(sum, std::plus<>());
+  TERN_EXPECT_EQ(host.broadcast(sum), size());
+  TERN_EXPECT_ERROR(static_cast<void>(world.leaders(communicator())), errc::invalid_state, "has no ranks");
+}
+
 TERN_RANK_TEST(two_fibers_at_once_are_told) {
   if (size() == 1) return; // nothing waits
   const communicator c = communicator::world().duplicate("shared");

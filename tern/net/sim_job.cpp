@@ -108,6 +108,7 @@ public:
   int rank() const noexcept override { return rank_; }
   int size() const noexcept override { return job_.world_.ranks; }
   int host_rank() const noexcept override { return rank_ % job_.world_.network.host; }
+  std::string host() const override { return "simulated host " + std::to_string(rank_ / job_.world_.network.host); }
   int host_size() const noexcept override {
     const int host = job_.world_.network.host, first = rank_ / host * host;
     return std::min(host, size() - first);

@@ -43,6 +43,8 @@ public:
   /// This rank among the ranks on the same host, and their number; decides how many workers a rank starts by default.
   virtual int host_rank() const noexcept = 0;
   virtual int host_size() const noexcept = 0;
+  /// What names the host: the same for two ranks if and only if they are on one.
+  virtual std::string host() const;
   /// For the start-up line and `tern info`: "inproc", "mpi (Open MPI 4.1.4, funneled, rings)", ….
   virtual std::string describe() const = 0;
   /// The most bytes of a head; at least 96, the same on all ranks of a job.
