@@ -174,12 +174,27 @@ nlohmann::ordered_json to_json(const result& r) {
   return line;
 }
 
+std::string to_markdown(const result& r) {
+  const bool there = r.status != verdict::absent;
+  const auto digits = [](double v) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.3g", v);
+    return std::string(text);
+  };
+  const auto value = [&](double v) { return there ? digits(v) + " " + r.unit : "-"; };
+  return "| " + r.name + " | " + value(r.ours) + " | " + value(r.rival) + ", " + r.rival_name + " | " +
+         (there ? digits(r.ratio) : "-") + " | " +
+         (r.target ? (r.better == direction::lower ? "<= " : ">= ") + digits(*r.target) : "-") + " | " +
+         std::string(name_of(r.status)) + " |";
+}
+
 int run(int argc, char** argv, const std::vector<metric>& metrics) {
   CLI::App app{"A benchmark of Tern; `tern bench` runs them all"};
-  bool json = false, list = false, strict = false;
+  bool json = false, markdown = false, list = false, strict = false;
   int pairs = 9;
   std::string filter;
   app.add_flag("--json", json, "One JSON object a line");
+  app.add_flag("--markdown", markdown, "The table of docs/results");
   app.add_flag("--list", list, "Only name the metrics");
   app.add_flag("--strict", strict, "Exit code 3 if a target is not met");
   app.add_option("--pairs", pairs, "Pairs of measurements (9)")->check(CLI::Range(1, 10000));
@@ -203,14 +218,17 @@ int run(int argc, char** argv, const std::vector<metric>& metrics) {
     for (const auto* m : chosen) std::printf("%s\n", m->name.c_str());
     return 0;
   }
-  if (!json && !chosen.empty()) std::printf("%s\n", shape.header().c_str());
+  if (markdown)
+    std::printf("| metric | ours | rival | ratio | target | |\n|---|---|---|---|---|---|\n");
+  else if (!json && !chosen.empty())
+    std::printf("%s\n", shape.header().c_str());
   bool failed = false, missed = false;
   for (const auto* m : chosen) {
     std::fflush(stdout);
     try {
       const result r = measure(*m, pairs);
       missed = missed || r.status == verdict::short_of_target;
-      std::printf("%s\n", json ? to_json(r).dump().c_str() : shape.line(r).c_str());
+      std::printf("%s\n", (json ? to_json(r).dump() : markdown ? to_markdown(r) : shape.line(r)).c_str());
     } catch (const std::exception& e) {
       failed = true;
       std::fprintf(stderr, "%s failed: %s\n", m->name.c_str(), e.what());

@@ -78,9 +78,12 @@ result measure(const metric& what, int pairs);
 /// The table's lines, header included, columns aligned. / One JSON object for one line.
 std::vector<std::string> table(const std::vector<result>& results);
 nlohmann::ordered_json to_json(const result& one);
+/// A line of the table in docs/results.
+std::string to_markdown(const result& one);
 
-/// Parses `--json`, `--list`, `--strict`, `--pairs N` (at least 9 unless given), `--filter TEXT`, measures and prints.
-/// \return 0; 1 if a measurement failed; 3 if `strict` and a target was missed; 2 for a wrong command line.
+/// Parses `--json`, `--markdown`, `--list`, `--strict`, `--pairs N` (at least 9 unless given), `--filter TEXT`,
+/// measures and prints. \return 0; 1 if a measurement failed; 3 if `strict` and a target was missed; 2 for a wrong
+/// command line.
 int run(int argc, char** argv, const std::vector<metric>& metrics);
 
 /// What a child process did.

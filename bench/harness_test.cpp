@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/harness.hpp"
+#include "bench/series.hpp"
 
 #include <cmath>
 #include <cstdlib>
@@ -103,6 +104,32 @@ TEST(output, json_has_the_fields_and_the_table_is_aligned) {
   ASSERT_EQ(lines.size(), 3u);
   EXPECT_EQ(lines[0].find("status"), lines[1].find("ok"));
   EXPECT_EQ(lines[0].find("status"), lines[2].find("info"));
+}
+
+TEST(output, a_line_of_a_markdown_table) {
+  EXPECT_EQ(to_markdown(measure(simple(direction::lower, 2, 1.2345, 1), 3)),
+            "| a.b | 1.23 s | 1 s, them | 1.23 | <= 2 | ok |");
+  metric m = simple(direction::lower, std::nullopt, 1, 1);
+  m.ours = []() -> double { throw absent("no GPU"); };
+  EXPECT_EQ(to_markdown(measure(m, 3)), "| a.b | - | -, them | - | - | absent |");
+}
+
+TEST(a_series, serves_several_readers) {
+  int runs = 0;
+  const series both([&] {
+    ++runs;
+    return nlohmann::json{{"one", runs}, {"ten", 10 * runs}};
+  });
+  const auto one = both["one"], ten = both["ten"];
+  EXPECT_EQ(one(), 1);
+  EXPECT_EQ(one(), 2);
+  EXPECT_EQ(ten(), 10);
+  EXPECT_EQ(ten(), 20);
+  EXPECT_EQ(ten(), 30);
+  EXPECT_EQ(one(), 3);
+  EXPECT_EQ(runs, 3);
+  const auto known = once([&] { return static_cast<double>(++runs); });
+  EXPECT_EQ(known() + known(), 8);
 }
 
 TEST(command_line, exit_codes) {

@@ -3,9 +3,9 @@
 /// \file
 /// Latency and bandwidth over the size of a message, as numbers and as a picture.
 
-#include <string>
-
 #include <nlohmann/json.hpp>
+
+#include "bench/plot.hpp"
 
 namespace tern::bench::net {
 
@@ -13,7 +13,6 @@ namespace tern::bench::net {
 /// this machine lacks is left out.
 nlohmann::ordered_json measure_curves();
 
-/// Draws them into a PNG file. \throws std::runtime_error if it cannot.
-void plot(const nlohmann::ordered_json& curves, const std::string& path);
+picture picture_of(const nlohmann::ordered_json& curves);
 
 } // namespace tern::bench::net

@@ -1,19 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Starts the sides of `bench_net`: two ranks under an MPI's launcher, or two threads.
-
-#include "bench/harness.hpp"
+/// Starts the sides of `bench_net`.
 
 #include <string>
-#include <vector>
+
+#include "bench/jobs.hpp"
 
 namespace tern::bench::net {
-
-enum class mpi { open_mpi, mpich };
-
-using words = std::vector<std::string>;
-using environment = std::vector<std::pair<std::string, std::string>>;
 
 /// What a side reports. All \throw absent if the launcher, the library or a second core is not there.
 nlohmann::json run_raw(mpi library, const std::string& level, const words& arguments);

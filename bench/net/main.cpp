@@ -3,7 +3,7 @@
 /// Active messages between two processes of one host, beside the same loops in MPI.
 ///
 ///     bench_net                                   as every benchmark (harness.hpp)
-///     bench_net --markdown [TEXT]                 the table of docs/results/net.md; metrics whose name contains TEXT
+///     bench_net --markdown                        the table of docs/results/net.md
 ///     bench_net --curves FILE [--points FILE]     a picture of latency and bandwidth; from known points, if given
 
 #include "bench/harness.hpp"
@@ -11,61 +11,28 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <exception>
-#include <fstream>
 #include <functional>
-#include <memory>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include <unistd.h>
-
 #include "bench/net/curves.hpp"
 #include "bench/net/jobs.hpp"
+#include "bench/plot.hpp"
+#include "bench/series.hpp"
 
 namespace {
 
 using namespace tern::bench;
 using namespace tern::bench::net;
 
-/// What one process found serves several metrics: each reads the first run, the second, ….
-class series {
-public:
-  explicit series(std::function<nlohmann::json()> run) : state_(std::make_shared<state>(state{std::move(run), {}})) {}
-
-  /// Each call reads the value of that name from the next run.
-  std::function<double()> operator[](const std::string& name) const {
-    return [shared = state_, name, next = std::size_t{0}]() mutable {
-      while (shared->found.size() <= next) shared->found.push_back(shared->run());
-      return shared->found[next++].at(name).get<double>();
-    };
-  }
-
-private:
-  struct state {
-    std::function<nlohmann::json()> run;
-    std::vector<nlohmann::json> found;
-  };
-  std::shared_ptr<state> state_;
-};
-
 series raw(mpi library, const std::string& level, const words& arguments) {
   return series([=] { return run_raw(library, level, arguments); });
 }
 series ours(mpi library, const words& arguments, const environment& more) {
   return series([=] { return run_tern(library, arguments, more); });
-}
-
-/// For what takes long and is no matter of chance.
-std::function<double()> once(std::function<double()> measurement) {
-  return [measurement = std::move(measurement), known = 0.0]() mutable {
-    if (known == 0) known = measurement();
-    return known;
-  };
 }
 
 std::string size_name(std::size_t size) {
@@ -210,69 +177,12 @@ metrics all_metrics() {
   return all;
 }
 
-std::string digits(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3g", value);
-  return text;
-}
-
-int markdown(const std::string& filter) {
-  std::printf("| metric | ours | rival | ratio | target | |\n|---|---|---|---|---|---|\n");
-  for (const auto& m : all_metrics()) {
-    if (m.name.find(filter) == std::string::npos) continue;
-    const result r = tern::bench::measure(m, 9);
-    const bool there = r.status != verdict::absent;
-    const auto value = [&](double v) { return there ? digits(v) + " " + r.unit : std::string("-"); };
-    std::printf("| %s | %s | %s, %s | %s | %s | %s |\n", r.name.c_str(), value(r.ours).c_str(), value(r.rival).c_str(),
-                r.rival_name.c_str(), there ? digits(r.ratio).c_str() : "-",
-                r.target ? ((r.better == direction::lower ? "<= " : ">= ") + digits(*r.target)).c_str() : "-",
-                std::string(name_of(r.status)).c_str());
-    std::fflush(stdout);
-  }
-  return 0;
-}
-
-int draw(const std::string& path, const std::string& points) {
-#ifdef BENCH_NET_PLOT
-  nlohmann::ordered_json curves;
-  if (points.empty()) {
-    curves = measure_curves();
-    std::printf("%s\n", curves.dump().c_str());
-  } else {
-    std::ifstream file(points);
-    if (!file) throw std::runtime_error("cannot read " + points);
-    curves = nlohmann::ordered_json::parse(file);
-  }
-  plot(curves, path);
-  return 0;
-#else
-  static_cast<void>(path), static_cast<void>(points);
-  throw std::runtime_error("this was built without cairo (libcairo2-dev)");
-#endif
-}
-
-/// What stands in our environment would change one side.
-void forget_settings() {
-  std::vector<std::string> names;
-  for (char** entry = environ; *entry; ++entry) {
-    const std::string text = *entry, name = text.substr(0, text.find('='));
-    for (const char* prefix : {"TERN_", "OMPI_", "PMIX_", "MPICH_", "MPIR_"})
-      if (name.starts_with(prefix) && !name.ends_with("ALLOW_RUN_AS_ROOT") &&
-          !name.ends_with("ALLOW_RUN_AS_ROOT_CONFIRM"))
-        names.push_back(name);
-  }
-  for (const auto& name : names) unsetenv(name.c_str());
-}
-
 } // namespace
 
 int main(int argc, char** argv) {
   try {
     forget_settings();
-    const words arguments(argv + 1, argv + argc);
-    if (!arguments.empty() && arguments[0] == "--markdown") return markdown(arguments.size() > 1 ? arguments[1] : "");
-    if (arguments.size() >= 2 && arguments[0] == "--curves")
-      return draw(arguments[1], arguments.size() == 4 && arguments[2] == "--points" ? arguments[3] : "");
+    if (const auto code = run_curves(argc, argv, measure_curves, picture_of)) return *code;
   } catch (const std::exception& e) {
     std::fprintf(stderr, "bench_net: %s\n", e.what());
     return 1;

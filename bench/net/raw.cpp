@@ -23,6 +23,7 @@
 
 namespace {
 
+using namespace tern::bench;
 using namespace tern::bench::net;
 
 enum kind : long { latency, bandwidth, stream, end };

@@ -47,6 +47,7 @@
 
 namespace {
 
+using namespace tern::bench;
 using namespace tern::bench::net;
 using bytes = std::span<const std::byte>;
 

@@ -17,7 +17,6 @@
 namespace tern::net::detail {
 namespace {
 
-constexpr std::size_t names_kept = 16;
 constexpr std::chrono::milliseconds long_wait{500};
 constexpr const char* advice =
     "all ranks must call the same collectives, with the same types and roots, in the same order";
@@ -76,7 +75,13 @@ std::string collective_context::take(collective_part&& part, int source) {
   const auto from = static_cast<int>(part.header.from);
   if (part.header.from >= static_cast<std::uint32_t>(size_) || rank_of(from) != source) return "from a wrong place";
   guard_.lock();
-  mail_.push_back(std::move(part));
+  if (!part.body.writable() && waits_for_ != from) {
+    // Who has lent it waits for it, and should not until this rank comes to the operation.
+    guard_.unlock();
+    part.body = part.body.copy();
+    guard_.lock();
+  }
+  mail_.push(std::move(part));
   arrivals_.store(arrivals_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   tern::detail::waiter* const who = waits_for_ == from ? waiting_.pop() : nullptr;
   guard_.unlock();
@@ -84,11 +89,14 @@ std::string collective_context::take(collective_part&& part, int source) {
   return {};
 }
 
-std::string collective_context::operation_text(std::uint64_t operation) const {
+const collective_context::begun* collective_context::recent(std::uint64_t operation) const noexcept {
   const std::uint64_t back = begun_ - operation; // 1: the latest
-  if (back < 1 || back > names_.size()) return "something else";
-  const begun& b = names_[names_.size() - back];
-  return b.name.text() + " at " + in_words(b.where);
+  return back >= 1 && back <= names_kept ? &names_[operation % names_kept] : nullptr;
+}
+
+std::string collective_context::operation_text(std::uint64_t operation) const {
+  const begun* const b = recent(operation);
+  return b ? b->name.text() + " at " + in_words(b->where) : "something else";
 }
 
 void collective_context::answer(const part_header& theirs, int source) {
@@ -97,8 +105,8 @@ void collective_context::answer(const part_header& theirs, int source) {
   {
     const std::lock_guard hold(guard_);
     if (theirs.operation >= begun_) return asked_.push_back(theirs); // it comes to that
-    const std::uint64_t back = begun_ - theirs.operation;
-    if (back > names_.size() || names_[names_.size() - back].name == theirs.name()) return;
+    const begun* const ours = recent(theirs.operation);
+    if (!ours || ours->name == theirs.name()) return;
   }
   contradict(theirs);
 }
@@ -107,11 +115,10 @@ void collective_context::contradict(const part_header& theirs) {
   part_header mine = theirs;
   {
     const std::lock_guard hold(guard_);
-    const std::uint64_t back = begun_ - theirs.operation;
-    if (back > names_.size()) return; // it is long past
-    const collective_name& name = names_[names_.size() - back].name;
-    mine.kind = name.kind;
-    mine.root = name.root;
+    const begun* const ours = recent(theirs.operation);
+    if (!ours) return; // it is long past
+    mine.kind = ours->name.kind;
+    mine.root = ours->name.root;
   }
   mine.message = {node::collective_handler(), flag_uncounted, 0};
   mine.from = static_cast<std::uint32_t>(place_);
@@ -130,10 +137,11 @@ error collective_context::disagreement(std::uint64_t operation, const std::strin
 }
 
 void collective_context::check_left(std::uint64_t before) {
-  for (const collective_part& p : mail_)
+  mail_.for_each([&](const collective_part& p) {
     if (p.header.operation < before)
       throw disagreement(p.header.operation, operation_text(p.header.operation), static_cast<int>(p.header.from),
                          p.header.name().text());
+  });
 }
 
 void collective_context::end() {
@@ -141,12 +149,17 @@ void collective_context::end() {
   check_left(begun_);
 }
 
-bool collective_context::find(int from, collective_part& into) {
-  const auto at = std::find_if(mail_.begin(), mail_.end(),
-                               [from](const collective_part& p) { return static_cast<int>(p.header.from) == from; });
-  if (at == mail_.end()) return false;
+bool part_mail::take(std::uint32_t from, collective_part& into) {
+  if (has_first_ && first_.header.from == from) {
+    into = std::move(first_);
+    has_first_ = false;
+    return true;
+  }
+  const auto at =
+      std::find_if(rest_.begin(), rest_.end(), [from](const collective_part& p) { return p.header.from == from; });
+  if (at == rest_.end()) return false;
   into = std::move(*at);
-  mail_.erase(at);
+  rest_.erase(at);
   return true;
 }
 
@@ -162,10 +175,10 @@ std::string collective_context::describe() const {
   if (!waiting_.empty())
     text += "    waits for rank " + std::to_string(rank_of(waits_for_)) + " in " + what(begun_ - 1) + "\n";
   std::map<std::uint64_t, std::pair<std::string, std::vector<int>>> early;
-  for (const collective_part& p : mail_) {
+  mail_.for_each([&](const collective_part& p) {
     early[p.header.operation].first = p.header.name().text();
     early[p.header.operation].second.push_back(rank_of(static_cast<int>(p.header.from)));
-  }
+  });
   for (auto& [operation, e] : early) {
     std::sort(e.second.begin(), e.second.end());
     e.second.erase(std::unique(e.second.begin(), e.second.end()), e.second.end());
@@ -193,17 +206,16 @@ collective_call::collective_call(collective_context& c, const collective_kind& k
                 "the root of " + kind.text() + " is one of 0 to " + std::to_string(c.size() - 1));
   tern::detail::schedule_point();
   std::unique_lock hold(c.guard_);
-  if (c.busy_)
+  if (c.busy_.load(std::memory_order_acquire))
     throw error(errc::invalid_state,
                 "two fibers of rank " + std::to_string(c.here().rank()) + " do collectives" +
                     (c.name().empty() ? std::string() : of_communicator(c.name())) + " at once: " + name_.text() +
                     " at " + in_words(where) + " and " + c.operation_text(c.begun_ - 1),
                 "give each a communicator of its own: duplicate(), or named(…) with another name for each");
   c.check_left(c.begun_);
-  c.names_.push_back({name_, where});
-  if (c.names_.size() > names_kept) c.names_.pop_front();
   operation_ = c.begun_++;
-  c.busy_ = true;
+  c.names_[operation_ % collective_context::names_kept] = {name_, where};
+  c.busy_.store(true, std::memory_order_relaxed);
   if (c.asked_.empty()) [[likely]]
     return;
   std::vector<part_header> differ;
@@ -216,8 +228,8 @@ collective_call::collective_call(collective_context& c, const collective_kind& k
 }
 
 collective_call::~collective_call() {
-  const std::lock_guard hold(context_.guard_);
-  context_.busy_ = false;
+  settle();
+  context_.busy_.store(false, std::memory_order_release); // what this fiber did comes before the next one's operation
 }
 
 part_header collective_call::header() const noexcept {
@@ -248,6 +260,25 @@ void collective_call::send(int to, byte_buffer message) {
   context_.here_.post(context_.rank_of(to), std::move(message), {.counted = false, .urgent = true});
 }
 
+void collective_call::lend(int to, std::span<const std::byte> elements) {
+  if (!lent_) lent_.emplace();
+  // Nobody writes to it: its lender says that it is read only.
+  auto* const first = const_cast<std::byte*>(elements.data());
+  give(to, byte_buffer::borrow(first, elements.size(), *lent_));
+  ++loans_;
+}
+
+void collective_call::give(int to, byte_buffer elements) {
+  part_header h = header();
+  h.message.flags |= flag_range;
+  context_.here_.post(context_.rank_of(to), std::as_writable_bytes(std::span(&h, 1)), elements,
+                      {.counted = false, .urgent = true});
+}
+
+void collective_call::settle() noexcept {
+  for (; loans_ > 0; --loans_) lent_->wait();
+}
+
 void collective_call::enquire(int from) {
   context_.here_.collectives().count_enquiry(2); // this fiber was entered for it
   part_header h = header();
@@ -266,7 +297,8 @@ collective_part collective_call::receive(int from) {
   } since{&c, 0};
   bool asked = false;
   std::unique_lock hold(c.guard_);
-  for (bool looked = false; !c.find(from, part); looked = true) {
+  c.waits_for_ = from;
+  for (bool looked = false; !c.mail_.take(static_cast<std::uint32_t>(from), part); looked = true) {
     if (!looked) { // it may be about to arrive
       since.seen = c.arrivals_.load(std::memory_order_relaxed);
       hold.unlock();
@@ -281,7 +313,6 @@ collective_part collective_call::receive(int from) {
     }
     tern::detail::waiter self({tern::detail::wait_kind::collective, &c});
     c.waiting_.push(self);
-    c.waits_for_ = from;
     tern::detail::wait_limit limit;
     if (!asked) limit.deadline = tern::detail::deadline_after(long_wait);
     const auto how = self.wait(c.guard_, c.waiting_, limit);
@@ -292,6 +323,7 @@ collective_part collective_call::receive(int from) {
     }
     hold = std::unique_lock(c.guard_);
   }
+  c.waits_for_ = -1;
   if (part.header.operation != operation_ || part.header.name() != name_)
     throw part.header.operation == operation_
         ? c.disagreement(operation_, c.operation_text(operation_), from, part.header.name().text())
@@ -350,25 +382,37 @@ std::vector<std::shared_ptr<collective_context>> collective_table::list() const 
   return all;
 }
 
-void collective_table::take(int source, byte_buffer message) {
+void collective_table::take(int source, payload message, collective_context& everyone) {
   collective_part part;
-  if (message.size() < part_prefix)
+  const std::size_t size = message.bytes.size();
+  if (size < part_prefix)
     throw error(errc::invalid_data,
                 "rank " + std::to_string(source) + " sent too few bytes for a part of an operation");
-  std::memcpy(&part.header, message.data(), sizeof part.header);
-  part.bytes = std::move(message);
-  if (part.bytes.borrowed()) part.bytes = part.bytes.copy();
+  std::memcpy(&part.header, message.bytes.data(), sizeof part.header);
+  if (size <= part_prefix + near_part) {
+    part.near_size = static_cast<std::uint8_t>(size - part_prefix);
+    std::memcpy(part.near.data(), message.bytes.data() + part_prefix, part.near_size);
+  } else {
+    message.settle();
+    part.bytes = std::move(message.bytes);
+  }
+  part.body = std::move(message.body);
+  const auto give = [&](collective_context& to) {
+    if (const std::string wrong = to.take(std::move(part), source); !wrong.empty())
+      throw error(errc::invalid_data, "rank " + std::to_string(source) + " sent a part of an operation " + wrong);
+  };
+  if (part.header.context == everyone.number()) return give(everyone);
   std::shared_ptr<collective_context> to;
   {
     const std::lock_guard hold(guard_);
     if (const auto at = contexts_.find(part.header.context); at != contexts_.end()) to = at->second.lock();
     if (!to) {
+      if (!part.body.writable()) part.body = part.body.copy(); // nobody shall wait for this rank to make it
       unknown_[part.header.context].emplace_back(source, std::move(part));
       return;
     }
   }
-  if (const std::string wrong = to->take(std::move(part), source); !wrong.empty())
-    throw error(errc::invalid_data, "rank " + std::to_string(source) + " sent a part of an operation " + wrong);
+  give(*to);
 }
 
 void collective_table::answer(int source, const byte_buffer& message) {

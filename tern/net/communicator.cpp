@@ -31,18 +31,17 @@ std::uint64_t number_of_named(std::uint64_t parent, std::string_view name) noexc
 
 // Ranks are counted from the root; rank v receives from v without its lowest set bit, and sends to v + 2^k for every
 // 2^k below that bit.
-void broadcast_part(collective_call& all, byte_buffer& part, int root) {
+tree_place::tree_place(const collective_call& all, int root) noexcept {
   const int n = all.size(), v = (all.place() - root + n) % n;
   const auto actual = [&](int i) { return (i + root) % n; };
   int bit = 1;
   for (; bit < n; bit <<= 1)
     if (v & bit) {
-      part = std::move(all.receive(actual(v - bit)).bytes);
+      above = actual(v - bit);
       break;
     }
   for (bit >>= 1; bit > 0; bit >>= 1)
-    if (v + bit < n)
-      all.send(actual(v + bit), std::span<const std::byte>(part.data(), part.size()).subspan(part_prefix));
+    if (v + bit < n) below[static_cast<std::size_t>(count++)] = actual(v + bit);
 }
 
 void plain_value(std::span<const std::byte> bytes, std::span<std::byte> into) {
@@ -50,6 +49,16 @@ void plain_value(std::span<const std::byte> bytes, std::span<std::byte> into) {
     throw error(errc::invalid_data,
                 "a value of " + std::to_string(into.size()) + " bytes has arrived as " + std::to_string(bytes.size()));
   std::memcpy(into.data(), bytes.data(), bytes.size());
+}
+
+void bad_array(std::size_t bytes, std::size_t element) {
+  throw error(errc::invalid_data, "an array of elements of " + std::to_string(element) + " bytes has arrived as " +
+                                      std::to_string(bytes) + " bytes");
+}
+
+void bad_arrays(std::size_t bytes) {
+  throw error(errc::invalid_data,
+              "several arrays have arrived as " + std::to_string(bytes) + " bytes, which is less than they say");
 }
 
 void bad_count(const char* what, std::size_t given, int ranks) {

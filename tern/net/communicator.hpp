@@ -37,8 +37,7 @@
 #include <tern/base/archive.hpp>
 #include <tern/base/detail/type_name.hpp>
 #include <tern/net/detail/collective.hpp>
-#include <tern/net/detail/packing.hpp>
-#include <tern/net/detail/same_bytes.hpp>
+#include <tern/net/detail/collective_values.hpp>
 #include <tern/net/node.hpp>
 
 namespace tern {
@@ -67,39 +66,14 @@ template <collective C, class... Types> std::string collective_text() {
 }
 template <collective C, class... Types> inline const collective_kind kind_of_collective{collective_text<C, Types...>()};
 
-/// \throws error(invalid_data) for another number of bytes.
-void plain_value(std::span<const std::byte> bytes, std::span<std::byte> into);
-/// A value behind room for a part's header.
-template <class T> byte_buffer packed_part(collective_call& all, const T& value, std::size_t bytes) {
-  byte_buffer part = all.memory(part_prefix + bytes);
-  if (pack_into(part.bytes().subspan(part_prefix), value) != bytes) changed_while_packed();
-  return part;
-}
-template <class T> void send_value(collective_call& all, int to, const T& value) {
-  if constexpr (plain<T>) {
-    all.send(to, std::as_bytes(std::span(&value, 1)));
-  } else {
-    const same_bytes_for_many
-        told; // some operations pack a value once for several ranks, so none takes what refuses that
-    std::array<std::byte, small_part> room;
-    const std::size_t bytes = pack_into(std::span(room), value);
-    if (bytes <= room.size()) return all.send(to, std::span<const std::byte>(room).first(bytes));
-    all.send(to, packed_part(all, value, bytes));
-  }
-}
-template <class T> T value_of(const collective_part& part) {
-  if constexpr (plain<T>) {
-    T value;
-    plain_value(part.value(), std::as_writable_bytes(std::span(&value, 1)));
-    return value;
-  } else {
-    return unpack<T>(part.value());
-  }
-}
-template <class T> T receive_value(collective_call& all, int from) { return value_of<T>(all.receive(from)); }
-
-/// A whole part of the root becomes everybody's.
-void broadcast_part(collective_call& all, byte_buffer& part, int root);
+/// Who gives a rank the root's value, and to whom it gives that: the first takes the longest.
+struct tree_place {
+  int above = -1; ///< -1: it is the root
+  std::array<int, 32> below{};
+  int count = 0;
+  tree_place(const collective_call& all, int root) noexcept;
+  std::span<const int> children() const noexcept { return std::span(below).first(static_cast<std::size_t>(count)); }
+};
 [[noreturn]] void bad_count(const char* what, std::size_t given, int ranks);
 
 } // namespace net::detail
@@ -189,11 +163,11 @@ public:
     held.push_back(std::move(value));
     for (int bit = 1; bit < n; bit <<= 1) {
       if (me & bit) {
-        send_value(all, place(me - bit), held);
+        send_values<true>(all, place(me - bit), held, 0, held.size());
         return {};
       }
       if (me + bit < n)
-        for (auto&& x : receive_value<std::vector<T>>(all, place(me + bit))) held.push_back(std::move(x));
+        receive_values(all, place(me + bit), held, static_cast<std::size_t>(std::min(bit, n - me - bit)));
     }
     std::rotate(held.begin(), held.end() - root, held.end());
     return held;
@@ -217,13 +191,15 @@ public:
     if (me == 0) std::rotate(values.begin(), values.begin() + root, values.end());
     int bit = 1;
     while (bit < n && !(me & bit)) bit <<= 1;
-    if (me != 0) values = receive_value<std::vector<T>>(all, place(me - bit));
+    if (me != 0) {
+      values.clear();
+      receive_values(all, place(me - bit), values, static_cast<std::size_t>(std::min(bit, n - me)));
+    }
     for (bit >>= 1; bit > 0; bit >>= 1) { // to me + bit what is for it and those behind it
       if (me + bit >= n) continue;
-      const auto first = values.begin() + bit;
-      send_value(all, place(me + bit),
-                 std::vector<T>(std::make_move_iterator(first), std::make_move_iterator(values.end())));
-      values.erase(first, values.end());
+      const auto first = static_cast<std::size_t>(bit);
+      send_values<true>(all, place(me + bit), values, first, values.size() - first);
+      values.erase(values.begin() + bit, values.end());
     }
     return std::move(values.front());
   }
@@ -238,12 +214,13 @@ public:
     const int n = all.size(), me = all.place();
     for (int step = 1; step < n; ++step) { // not all to the same rank at the same time
       const int to = (me + step) % n;
-      send_value<T>(all, to, values[static_cast<std::size_t>(to)]);
+      lend_value<T>(all, to, values[static_cast<std::size_t>(to)]);
     }
-    for (int step = 1; step < n; ++step) {
-      const int from = (me - step + n) % n;
-      values[static_cast<std::size_t>(from)] = receive_value<T>(all, from);
-    }
+    std::vector<T> got; // from me - 1, me - 2, …
+    for (int step = 1; step < n; ++step) got.push_back(receive_value<T>(all, (me - step + n) % n));
+    all.settle();
+    for (int step = 1; step < n; ++step)
+      values[static_cast<std::size_t>((me - step + n) % n)] = std::move(got[static_cast<std::size_t>(step - 1)]);
     return values;
   }
 
@@ -270,15 +247,24 @@ private:
   template <class T>
   T broadcast_as(const net::detail::collective_kind& kind, T value, int root, const site& where) const {
     using namespace net::detail;
+    collective_part part; // outlives what is lent of it
     collective_call all(context("broadcast"), kind, root, where);
-    byte_buffer bytes;
-    if (all.place() == root) {
-      const same_bytes_for_many told;
-      bytes = packed_part(all, value, packed_size(value));
+    const tree_place tree(all, root);
+    if (tree.above >= 0) part = all.receive(tree.above);
+    if constexpr (is_array_value<T>) {
+      const auto elements = tree.above < 0 ? bytes_of(value) : part.elements();
+      for (const int to : tree.children())
+        elements.size() < least_body ? all.send(to, elements) : all.lend(to, elements);
+      if (tree.above >= 0) array_from(part, value); // meanwhile
+      all.settle();
+    } else {
+      if (tree.above < 0) {
+        const same_bytes_for_many told;
+        part.bytes = packed_part(all, value, packed_size(value));
+      }
+      for (const int to : tree.children()) all.send(to, part.value());
+      if (tree.above >= 0) unpack_into(part.value(), value);
     }
-    broadcast_part(all, bytes, root);
-    if (all.place() != root)
-      unpack_into(std::span<const std::byte>(bytes.data(), bytes.size()).subspan(part_prefix), value);
     return value;
   }
   template <class T, class Op>
@@ -309,20 +295,18 @@ private:
   template <class T>
   std::vector<T> allgather_as(const net::detail::collective_kind& kind, T value, const site& where) const {
     using namespace net::detail;
+    std::vector<T> held; // of me, me + 1, …; outlives what is lent of it
     collective_call all(context("allgather"), kind, collective_call::no_root, where);
     // After each round twice as many, from this rank on (Bruck et al. 1997).
     const int n = all.size(), me = all.place();
-    std::vector<T> held; // of me, me + 1, …
     held.reserve(static_cast<std::size_t>(n));
     held.push_back(std::move(value));
     for (int have = 1; have < n; have *= 2) {
       const int more = std::min(have, n - have), to = (me - have + n) % n, from = (me + have) % n;
-      if (more == have)
-        send_value(all, to, held);
-      else
-        send_value(all, to, std::vector<T>(held.begin(), held.begin() + more));
-      for (auto&& x : receive_value<std::vector<T>>(all, from)) held.push_back(std::move(x));
+      send_values<false>(all, to, held, 0, static_cast<std::size_t>(more));
+      receive_values(all, from, held, static_cast<std::size_t>(more));
     }
+    all.settle();
     std::rotate(held.begin(), held.end() - me, held.end());
     return held;
   }

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <tern/net/buffer.hpp>
 #include <tern/net/collectives.hpp>
 #include <tern/net/remote_promise.hpp>
 #include <tern/net/runtime.hpp>
@@ -89,6 +90,57 @@ TERN_RANK_TEST(large_values_travel) {
     TERN_EXPECT_EQ(sum[i], static_cast<double>(i) * size() + size() * (size() - 1) / 2.0);
   const auto last = c.broadcast(mine, size() - 1);
   TERN_EXPECT_EQ(last[n - 1], static_cast<double>(n - 1) + size() - 1);
+}
+
+// Small ones, large ones and none, told apart by their elements.
+template <class T> T array_of(int who, int size_class) {
+  constexpr std::size_t sizes[] = {0, 3, 700, 9'000, 100'000};
+  const std::size_t n = sizes[static_cast<std::size_t>(size_class) % (size() > 4 ? 4 : 5)];
+  std::vector<double> elements(n);
+  std::iota(elements.begin(), elements.end(), 1000.0 * who);
+  return T(std::move(elements));
+}
+template <class T> bool same(const T& a, int who, int size_class) {
+  const T b = array_of<T>(who, size_class);
+  return std::equal(a.begin(), a.end(), b.begin(), b.end());
+}
+
+template <class T> void arrays_travel_as_they_are() {
+  const communicator c = communicator::world();
+  const int n = c.size(), me = c.rank();
+  for (int round = 0; round < 5; ++round) {
+    const int root = round % n;
+    TERN_EXPECT(same(c.broadcast(array_of<T>(me, me == root ? round : 1), root), root, round));
+    const auto all = c.allgather(array_of<T>(me, me + round));
+    const auto gathered = c.gather(array_of<T>(me, me + round), root);
+    TERN_EXPECT_EQ(gathered.size(), me == root ? static_cast<std::size_t>(n) : 0u);
+    for (int i = 0; i < n; ++i) {
+      TERN_EXPECT(same(all[static_cast<std::size_t>(i)], i, i + round));
+      if (me == root) TERN_EXPECT(same(gathered[static_cast<std::size_t>(i)], i, i + round));
+    }
+    std::vector<T> parts;
+    for (int i = 0; i < n; ++i) parts.push_back(array_of<T>(me, me + i + round));
+    const auto got = c.alltoall(std::move(parts));
+    for (int i = 0; i < n; ++i) TERN_EXPECT(same(got[static_cast<std::size_t>(i)], i, i + me + round));
+    parts.clear();
+    for (int i = 0; me == root && i < n; ++i) parts.push_back(array_of<T>(i, i + round));
+    TERN_EXPECT(same(c.scatter(std::move(parts), root), me, me + round));
+  }
+}
+TERN_RANK_TEST(vectors_travel_as_they_are) { arrays_travel_as_they_are<std::vector<double>>(); }
+TERN_RANK_TEST(buffers_travel_as_they_are) { arrays_travel_as_they_are<tern::buffer<double>>(); }
+
+// A root need not wait until the others come.
+const tern::rank_local<tern::promise<void>> told;
+TERN_RANK_TEST(a_large_broadcast_does_not_wait_for_others) {
+  const communicator c = communicator::world();
+  if (rank() == 0) {
+    static_cast<void>(c.broadcast(std::vector<double>(50'000, 1.0)));
+    for (int i = 1; i < size(); ++i) tern::send<[] { told->set_value(); }>(i);
+  } else {
+    told->get_future().get();
+    TERN_EXPECT_EQ(c.broadcast(std::vector<double>())[49'999], 1.0);
+  }
 }
 
 TERN_RANK_TEST(ranks_split_by_colour_and_key) {

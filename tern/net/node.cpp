@@ -2,6 +2,7 @@
 #include <tern/net/node.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <mutex>
 #include <utility>
@@ -40,12 +41,8 @@ int worker_count(const options& opts, const transport& wire, const sim::simulati
   return world ? simulated : resolve(opts, wire.host_rank(), wire.host_size()).workers;
 }
 
-// Summed over all ranks by termination detection.
-struct counts {
-  std::uint64_t sent = ~0ull, done = 0;
-  bool operator==(const counts&) const = default;
-  template <class A> void serialize(A& ar) { ar(sent, done); }
-};
+// Summed over all ranks by termination detection: of messages sent, and done.
+using counts = std::array<std::uint64_t, 2>;
 
 } // namespace
 
@@ -70,7 +67,7 @@ struct node::internal_handlers {
     here.message_done(h);
   }
   static void collective(node& here, int source, const wire_header&, payload& message) {
-    here.collectives_.take(source, std::move(message.bytes));
+    here.collectives_.take(source, std::move(message), *here.everyone_);
   }
   static void enquiry(node& here, int source, const wire_header&, payload& message) {
     here.collectives_.answer(source, message.bytes);
@@ -206,34 +203,37 @@ std::uint32_t node::collective_handler() { return collective_record.id(); }
 std::uint32_t node::enquiry_handler() { return enquiry_record.id(); }
 
 void node::quiesce(const std::source_location& where, bool closes) {
-  counts before;
+  // What waits here for room would not be handled by the next wave, which might take that room for ever.
+  const auto rests = [this] { return tally_.active() == 0 && outbox_.kept() == 0; };
+  counts before{~0ull, 0};
   for (;;) {
-    idle_waiters_.fetch_add(1, std::memory_order_seq_cst);
-    scheduler_->inside().barrier(); // see message_done
-    for (;;) {
-      idle_guard_.lock();
-      // What waits here for room would not be handled by the next wave, which might take that room for ever.
-      if (tally_.active() == 0 && outbox_.kept() == 0) break;
-      tern::detail::waiter self({tern::detail::wait_kind::other, this});
-      idle_list_.push(self);
-      self.wait(idle_guard_);
+    if (!rests()) { // to wait takes a barrier for all threads, which costs more than all the rest
+      idle_waiters_.fetch_add(1, std::memory_order_seq_cst);
+      scheduler_->inside().barrier(); // see tell_if_idle
+      for (;;) {
+        idle_guard_.lock();
+        if (rests()) break;
+        tern::detail::waiter self({tern::detail::wait_kind::other, this});
+        idle_list_.push(self);
+        self.wait(idle_guard_);
+      }
+      idle_guard_.unlock();
+      idle_waiters_.fetch_sub(1, std::memory_order_seq_cst);
     }
-    idle_guard_.unlock();
-    idle_waiters_.fetch_sub(1, std::memory_order_seq_cst);
-    counts mine;
-    mine.done = tally_.ended(); // before `sent`: never counts a reply as done but not as sent
-    mine.sent = tally_.begun();
+    const std::uint64_t done = tally_.ended(); // before `sent`: never counts a reply as done but not as sent
+    const counts mine{tally_.begun(), done};
     const counts now = communicator(everyone_).allreduce_as(
         quiesce_kind, mine,
-        [](counts a, counts b) {
-          return counts{a.sent + b.sent, a.done + b.done};
+        [](const counts& a, const counts& b) {
+          return counts{a[0] + b[0], a[1] + b[1]};
         },
         where);
     // The second sum was begun after the first was complete everywhere. If nothing was sent or done in between, and as
     // much was done as sent, nothing was under way then and nothing can have begun since, but by fibers.
-    if (now.sent == now.done && now == before && (!closes || close_door(mine.sent, where))) return;
+    const bool all_done = now[0] == now[1];
+    if (all_done && now == before && (!closes || close_door(mine[0], where))) return;
     before = now;
-    this_fiber::yield(); // what is under way to this rank must be able to arrive
+    if (!all_done) this_fiber::yield(); // what is under way to this rank must be able to arrive
   }
 }
 

@@ -12,6 +12,7 @@
 /// part of what that rank does instead, if or as soon as that is something else. Contexts have numbers that no two
 /// communicators of a job share: `communicator::split` has them given out by the members' ranks, and names are hashed.
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -19,6 +20,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <source_location>
 #include <span>
 #include <string>
@@ -27,6 +29,7 @@
 
 #include <tern/base/bytes.hpp>
 #include <tern/base/error.hpp>
+#include <tern/net/detail/loan.hpp>
 #include <tern/net/handler.hpp>
 #include <tern/task/detail/wait.hpp>
 
@@ -70,15 +73,44 @@ struct part_header {
   collective_name name() const noexcept { return {kind, root}; }
 };
 inline constexpr std::size_t part_prefix = 48, small_part = 512; ///< bytes; and of a value that may lie on the stack
+inline constexpr std::size_t near_part = 64; ///< bytes of a value that needs no memory where it waits
 static_assert(sizeof(part_header) == part_prefix && std::is_trivially_copyable_v<part_header>);
 
 /// One that has arrived.
 struct collective_part {
   part_header header;
-  byte_buffer bytes; ///< all of the message
+  std::uint8_t near_size = 0; ///< of a value that is not empty: whether it is here
+  alignas(8) std::array<std::byte, near_part> near{};
+  byte_buffer bytes; ///< all of the message, if it is larger, but
+  byte_buffer body;  ///< a large array, if it is one
   std::span<const std::byte> value() const noexcept {
+    if (bytes.empty()) return std::span<const std::byte>(near).first(near_size);
     return std::span<const std::byte>(bytes.data(), bytes.size()).subspan(part_prefix);
   }
+  std::span<const std::byte> elements() const noexcept { return body.empty() ? value() : body.bytes(); } ///< an array's
+};
+
+/// Those that wait to be asked for, in the order of arrival. Mostly there is one at most.
+class part_mail {
+public:
+  bool empty() const noexcept { return !has_first_ && rest_.empty(); }
+  void push(collective_part&& part) {
+    if (!empty()) return rest_.push_back(std::move(part));
+    first_ = std::move(part);
+    has_first_ = true;
+  }
+  const collective_part& front() const noexcept { return has_first_ ? first_ : rest_.front(); }
+  /// The oldest of a sender. \return false if there is none.
+  bool take(std::uint32_t from, collective_part& into);
+  template <class F> void for_each(F&& look) const {
+    if (has_first_) look(first_);
+    for (const collective_part& p : rest_) look(p);
+  }
+
+private:
+  collective_part first_; // older than the rest
+  bool has_first_ = false;
+  std::deque<collective_part> rest_;
 };
 
 /// A communicator on one of its ranks.
@@ -120,7 +152,6 @@ private:
   std::string operation_text(std::uint64_t operation) const; // under the guard
   void check_left(std::uint64_t before);                     // under the guard; throws
   error disagreement(std::uint64_t operation, const std::string& mine, int other, const std::string& theirs) const;
-  bool find(int from, collective_part& into);
   void contradict(const part_header& theirs); // outside the guard
 
   node& here_;
@@ -130,7 +161,7 @@ private:
   const int place_, size_;
 
   tern::detail::spin_lock guard_; // of what follows
-  std::deque<collective_part> mail_;
+  part_mail mail_;
   std::atomic<std::uint64_t> arrivals_{0}; // ever; changes under the guard
   tern::detail::waiter_list waiting_;      // one at most
   int waits_for_ = -1;                     // its place
@@ -139,9 +170,11 @@ private:
     collective_name name;
     std::source_location where;
   };
-  std::deque<begun> names_;        // the last few, the last one at the back
-  std::vector<part_header> asked_; // about operations that have not begun
-  bool busy_ = false;
+  static constexpr std::size_t names_kept = 16;
+  const begun* recent(std::uint64_t operation) const noexcept; // under the guard; null if it is long past or to come
+  std::array<begun, names_kept> names_;                        // of the last few, by number
+  std::vector<part_header> asked_;                             // about operations that have not begun
+  std::atomic<bool> busy_{false};
 };
 
 /// One operation on one rank, from its constructor to its destructor.
@@ -163,6 +196,12 @@ public:
   void send(int to, std::span<const std::byte> bytes);
   /// Sends `part_prefix` bytes that are to be filled and the value behind them.
   void send(int to, byte_buffer message);
+  /// Sends an array's elements from where they are. They must stay as they are until `settle`.
+  void lend(int to, std::span<const std::byte> elements);
+  /// Sends an array itself.
+  void give(int to, byte_buffer elements);
+  /// Waits until nothing is lent any more. So does the end.
+  void settle() noexcept;
   /// Waits for the part of `from`. \throws error(invalid_state) if that rank does another operation.
   collective_part receive(int from);
 
@@ -172,6 +211,8 @@ private:
   collective_context& context_;
   const collective_name name_;
   std::uint64_t operation_ = 0;
+  std::optional<loan> lent_;
+  int loans_ = 0;
 };
 
 /// All contexts of a rank, by number.
@@ -183,7 +224,8 @@ public:
   /// One has gone.
   void remove(std::uint64_t number) noexcept;
   /// A part has arrived; it is kept if its context is not known yet. \throws error(invalid_data).
-  void take(int source, byte_buffer message);
+  /// \param everyone the context of all ranks, which has the number 0.
+  void take(int source, payload message, collective_context& everyone);
   /// Somebody has waited for long. \throws error(invalid_data).
   void answer(int source, const byte_buffer& message);
   /// For the numbers of new communicators: each is given out once.

@@ -24,8 +24,8 @@
 
 #include <tern/base/archive.hpp>
 #include <tern/net/buffer.hpp>
+#include <tern/net/detail/loan.hpp>
 #include <tern/net/node.hpp>
-#include <tern/task/semaphore.hpp>
 
 namespace tern {
 
@@ -56,17 +56,6 @@ template <class T> struct range_of<buffer<T>> : range_of<range_view<T>> {};
 
 inline constexpr std::size_t small_message = 512;    // is packed on the sender's stack
 inline constexpr std::size_t least_body = 16 * 1024; // bytes of a range below which a copy costs less than a transfer
-
-/// Lends memory, and knows when it comes back.
-class loan final : public byte_lender {
-public:
-  void take_back(std::byte*) noexcept override { returned_.release(1); }
-  bool read_only() const noexcept override { return true; }
-  void wait() noexcept { returned_.acquire(); }
-
-private:
-  semaphore returned_{0};
-};
 
 /// Keeps its share of somebody's memory.
 class share_lender final : public byte_lender {

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Collective operations of two processes of one host, beside those of MPI.
+///
+///     bench_collectives                                   as every benchmark (harness.hpp)
+///     bench_collectives --markdown                        the table of docs/results/collectives.md
+///     bench_collectives --curves FILE [--points FILE]     a picture of `quiesce` on simulated ranks
+
+#include "bench/harness.hpp"
+
+#include <cstdio>
+#include <exception>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bench/collectives/curves.hpp"
+#include "bench/jobs.hpp"
+#include "bench/plot.hpp"
+#include "bench/series.hpp"
+
+namespace {
+
+using namespace tern::bench;
+using namespace tern::bench::collectives;
+using metrics = std::vector<metric>;
+
+series raw(mpi library) {
+  return series([=] {
+    return run_rival_ranks(
+        library,
+        {library == mpi::open_mpi ? BENCH_COLLECTIVES_MPI_OPENMPI : BENCH_COLLECTIVES_MPI_MPICH, "rounds", "0.2"});
+  });
+}
+series ours(mpi library, const char* what) {
+  return series([=] { return run_tern_ranks(library, {BENCH_COLLECTIVES_TERN, what, "0.2"}); });
+}
+
+void add_rounds(metrics& all, mpi library, const std::string& prefix, bool judged) {
+  const series our = ours(library, "rounds"), their = raw(library);
+  const auto add = [&](const std::string& name, const std::string& size, double target, const std::string& kind = {}) {
+    metric m{.name = prefix + "." + name + size + kind, .unit = "us", .rival_name = "raw MPI"};
+    if (judged) m.target = target;
+    m.ours = our[name + kind];
+    m.rival = their[name];
+    all.push_back(std::move(m));
+  };
+  add("barrier", "", 1.5);
+  add("allreduce", ".8B", 1.5);
+  for (const char* kind : {"", ".vector"}) { // of a tern::buffer; of a std::vector
+    add("broadcast", ".1MiB", 1.15, kind);
+    add("allgather", ".64KiB", 1.15, kind);
+    add("alltoall", ".64KiB", 1.15, kind);
+  }
+}
+
+metrics all_metrics() {
+  metrics all;
+  add_rounds(all, mpi::open_mpi, "collectives", true);
+  const series many = ours(mpi::open_mpi, "many"),
+               quiesce = ours(mpi::open_mpi, "quiesce"); // both sides in one program
+  all.push_back({.name = "collectives.at_once",
+                 .unit = "us",
+                 .target = 0.5,
+                 .rival_name = "64 in sequence",
+                 .ours = many["at_once"],
+                 .rival = many["sequence"]});
+  all.push_back({.name = "collectives.quiesce",
+                 .unit = "us",
+                 .target = 5,
+                 .rival_name = "half a round trip",
+                 .ours = quiesce["quiesce"],
+                 .rival = quiesce["half_trip"]});
+  for (const int ranks : {2, 64, 1024, 10000})
+    all.push_back({.name = "collectives.quiesce.simulated." + std::to_string(ranks),
+                   .unit = "half trips",
+                   .rival_name = "2 log2 of the ranks",
+                   .ours = once([=] { return quiescence_of(ranks); }),
+                   .rival = budget(least_messages(ranks))});
+  add_rounds(all, mpi::mpich, "collectives.mpich", false);
+  return all;
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  try {
+    forget_settings();
+    if (const auto code = run_curves(argc, argv, measure_curves, picture_of)) return *code;
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "bench_collectives: %s\n", e.what());
+    return 1;
+  }
+  return tern::bench::run(argc, argv, all_metrics());
+}
