@@ -13,6 +13,7 @@
 #include <tern/net/epoch.hpp>
 #include <tern/net/message.hpp>
 #include <tern/net/multicast.hpp>
+#include <tern/net/rank_failure.hpp>
 #include <tern/net/remote_promise.hpp>
 #include <tern/net/report.hpp>
 #include <tern/net/runtime.hpp>

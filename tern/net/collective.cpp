@@ -188,6 +188,11 @@ std::string collective_context::describe() const {
   return text;
 }
 
+std::string collective_context::waits_for(int rank) const {
+  if (waiting_.empty() || rank_of(waits_for_) != rank || begun_ == 0) return {};
+  return "operation " + std::to_string(begun_ - 1) + " '" + operation_text(begun_ - 1) + "'" + of_communicator(name_);
+}
+
 std::string collective_context::left_over() {
   const std::lock_guard hold(guard_);
   if (mail_.empty()) return {};

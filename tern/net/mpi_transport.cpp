@@ -20,6 +20,7 @@
 #include <tern/base/log.hpp>
 #include <tern/base/options.hpp>
 #include <tern/net/detail/exit_guard.hpp>
+#include <tern/net/detail/host_note.hpp>
 #include <tern/net/detail/memory_pool.hpp>
 #include <tern/net/transport_abi.h>
 
@@ -30,7 +31,7 @@ namespace fs = std::filesystem;
 
 const known_environment plugin_dir_variable{"TERN_PLUGIN_DIR"};
 const known_environment fragment_variable{"TERN_MPI_FRAGMENT"}, threads_variable{"TERN_MPI_THREADS"},
-    rings_variable{"TERN_MPI_RINGS"};
+    rings_variable{"TERN_MPI_RINGS"}, notes_variable{"TERN_MPI_NOTES"};
 
 constexpr std::size_t default_fragment = std::size_t{1} << 30;
 
@@ -71,6 +72,12 @@ bool rings_from_environment() {
     throw error(errc::invalid_option, "TERN_MPI_RINGS=" + std::string(word) + " is neither on nor off",
                 "use on or off, or leave it out");
   return word == "on";
+}
+
+/// Whether ranks know the processes of others on their host. Tests go without: then each is as on a host of its own.
+bool notes_from_environment() {
+  const char* text = std::getenv("TERN_MPI_NOTES");
+  return !text || std::string_view(text) != "off";
 }
 
 /// Gives the slots of heads back. Never destroyed, like the plug-in: heads may outlive the transport.
@@ -121,6 +128,14 @@ public:
   }
   std::size_t head_limit() const noexcept override { return info_.head_limit; }
   bool any_thread_sends() const noexcept override { return false; }
+  std::optional<host_memory> processes() const noexcept override {
+    host_memory all;
+    all.first = notes_ ? static_cast<std::byte*>(info_.notes) : nullptr;
+    all.stride = info_.notes_stride;
+    all.mine = info_.host_rank;
+    all.ranks = info_.host_size;
+    return all;
+  }
 
   bool send(int destination, std::span<const std::byte> head, byte_buffer& body, bool urgent) override {
     require_owner("send");
@@ -258,6 +273,9 @@ private:
   [[noreturn]] void abort_now(int code) noexcept {
     aborting_.store(true, std::memory_order_release);
     detail::exit_guard::disarm(); // MPI_Abort may call it
+    // relaxed: nothing stands behind it, and who comes too late wonders in vain for a moment.
+    if (const auto all = processes(); all->first)
+      detail::host_note::of(*all, all->mine).leaving.store(1, std::memory_order_relaxed);
     // Not fflush(nullptr): that waits for a thread that sits in a read of stdin.
     std::fflush(stdout);
     std::fflush(stderr);
@@ -268,6 +286,7 @@ private:
   const tern_transport_plugin plugin_; // a copy: one load less for each call
   slot_lender& lender_;
   const std::thread::id owner_;
+  const bool notes_ = notes_from_environment();
   tern_transport_info info_{};
   struct holder { // of a body that MPI reads; its address is the token
     byte_buffer body;

@@ -27,6 +27,7 @@
 #include <tern/net/detail/message_log.hpp>
 #include <tern/net/detail/outbox.hpp>
 #include <tern/net/detail/pending_calls.hpp>
+#include <tern/net/detail/rank_failures.hpp>
 #include <tern/net/detail/report_entry.hpp>
 #include <tern/net/detail/tally.hpp>
 #include <tern/net/handler.hpp>
@@ -151,6 +152,7 @@ public:
   static std::uint32_t collective_handler(), enquiry_handler();
   /// \param closes the end of the job: afterwards nothing is sent any more, on any rank.
   void quiesce(const std::source_location& where, bool closes = false);
+  detail::rank_failures& failures() noexcept { return failures_; }
 
   // Epochs (see epoch.hpp) --------------------------------------------------------------------------------------------
 
@@ -339,6 +341,7 @@ private:
 
   detail::collective_table collectives_;
   std::shared_ptr<detail::collective_context> everyone_;
+  detail::rank_failures failures_;
 
   struct slot {
     std::atomic<void*> object{nullptr}; // release when made, acquire when used: what the constructor wrote is visible

@@ -155,6 +155,39 @@ struct node::reporting {
     return hold ? n.epochs_.describe() : "  (epochs: somebody holds the lock on their list)\n";
   }
 
+  static message_log::line last_message_of(node& n, int from) {
+    const auto seen = n.received_log_.latest();
+    const auto is_heartbeat = [](const message_log::line& l) {
+      return l.handler < handler_table::size() && handler_table::at(l.handler).name().starts_with("tern heartbeat");
+    };
+    const auto last = std::find_if(seen.begin(), seen.end(), [&](const message_log::line& l) {
+      return l.peer == from && l.when != 0 && !is_heartbeat(l);
+    });
+    return last == seen.end() ? message_log::line{} : *last;
+  }
+
+  static std::vector<std::string> waits_for(node& n, int rank) {
+    std::vector<std::string> all;
+    std::vector<std::shared_ptr<detail::collective_context>> contexts; // let go without the lock
+    if (const auto hold = try_for_a_while(n.collectives_.guard())) contexts = n.collectives_.list();
+    for (const auto& c : contexts)
+      if (const auto hold = try_for_a_while(c->guard()))
+        if (std::string text = c->waits_for(rank); !text.empty()) all.push_back(std::move(text));
+    std::vector<detail::pending_calls::entry> calls;
+    if (const auto hold = try_for_a_while(n.calls_.guard())) calls = n.calls_.list();
+    std::erase_if(calls, [&](const auto& c) { return c.from != rank || c.given_up; });
+    if (!calls.empty()) {
+      const auto sent = n.sent_log_.latest();
+      const auto& oldest = calls.front();
+      const auto message = std::find_if(sent.begin(), sent.end(),
+                                        [&](const auto& l) { return l.reply == oldest.number && l.peer == rank; });
+      all.push_back((calls.size() == 1 ? std::string("a call") : std::to_string(calls.size()) + " calls") +
+                    (message != sent.end() ? " of " + handler_name(message->handler) : std::string()) + " since " +
+                    seconds(core(n).seconds_since(oldest.since)));
+    }
+    return all;
+  }
+
   static std::string describe(node& n, tern::detail::picture_limits& limits) {
     const auto done = n.tally_.sum(tally::done); // first: it is never ahead of what has been received
     const auto active = n.tally_.sum(tally::received) - done;
@@ -163,7 +196,8 @@ struct node::reporting {
                        " received; of those that count for the end " + std::to_string(n.tally_.sum(tally::sent)) +
                        " sent, " + std::to_string(done) + " handled\n";
     if (active != 0) text += "  " + std::to_string(active) + " arrived and are not done\n";
-    if (n.door_.load(std::memory_order_relaxed) == door::closed) text += "  the job is ending: nothing may be sent any more\n";
+    if (n.door_.load(std::memory_order_relaxed) == door::closed)
+      text += "  the job is ending: nothing may be sent any more\n";
     text += collectives(n) + epochs(n) + calls(n) + handlers(n);
     text += tern::detail::picture(core(n), limits);
     return text + lines(n, n.sent_log_, "sent", "to") + lines(n, n.received_log_, "received", "from");
@@ -171,6 +205,12 @@ struct node::reporting {
 };
 
 std::uint64_t progress_of(node& n) noexcept { return node::reporting::progress(n); }
+
+message_log::line last_message_of(node& n, int from) { return node::reporting::last_message_of(n, from); }
+std::string words_for(node& n, const message_log::line& message) {
+  return handler_name(message.handler) + ", " + seconds(node::reporting::core(n).seconds_since(message.when)) + " ago";
+}
+std::vector<std::string> waits_for(node& n, int rank) { return node::reporting::waits_for(n, rank); }
 
 std::string describe(node& n, bool stacks) {
   tern::detail::picture_limits limits;

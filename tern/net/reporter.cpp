@@ -218,6 +218,13 @@ public:
     return r->path;
   }
   bool is_here() const noexcept { return std::this_thread::get_id() == thread_.get_id(); }
+  void set_duty(duty* d) noexcept {
+    {
+      const std::lock_guard hold(duty_lock_);
+      duty_ = d;
+    }
+    ring(signals.wake_fd.load(std::memory_order_relaxed)); // it may wait for longer than that wants
+  }
 
   const bool failures; // write a report
 
@@ -235,10 +242,8 @@ private:
     pthread_sigmask(SIG_BLOCK, &all, nullptr);
     pthread_setname_np(pthread_self(), "tern reporter");
     signals.reporter.store(static_cast<int>(gettid()), std::memory_order_release);
-    const int tick = tick_ > 0 ? static_cast<int>(1000 * tick_) : -1;
     while (!over_.load(std::memory_order_acquire)) {
-      pollfd wake{signals.wake_fd.load(std::memory_order_relaxed), POLLIN, 0};
-      if (poll(&wake, 1, tick) > 0) drain(wake.fd);
+      wait();
       if (signals.recorded.exchange(false, std::memory_order_acquire)) tell_crash();
       if (signals.asked.exchange(false, std::memory_order_acquire)) {
         bool alone = true;
@@ -246,9 +251,26 @@ private:
         say(path, {}, alone);
       }
       serve();
-      if (tick > 0) watch();
+      if (tick_ > 0 && steady_seconds() - watched_ >= 0.9 * tick_) watch();
+      const std::lock_guard hold(duty_lock_);
+      if (duty_) duty_->look();
     }
     signals.reporter.store(0, std::memory_order_release);
+  }
+
+  // Until somebody asks, or it is time to look.
+  void wait() {
+    double every = tick_;
+    files_.clear();
+    if (const std::lock_guard hold(duty_lock_); duty_) {
+      every = every > 0 ? std::min(every, duty_->every()) : duty_->every();
+      duty_->files(files_);
+    }
+    waits_.assign(1, {signals.wake_fd.load(std::memory_order_relaxed), POLLIN, 0});
+    for (const int fd : files_) waits_.push_back({fd, POLLIN, 0});
+    if (poll(waits_.data(), waits_.size(), every > 0 ? static_cast<int>(1000 * every) : -1) > 0 &&
+        waits_[0].revents != 0)
+      drain(waits_[0].fd);
   }
 
   void tell_crash() {
@@ -332,6 +354,10 @@ private:
   std::mutex lock_;
   std::condition_variable done_;
   std::deque<std::shared_ptr<request>> waiting_;
+  std::mutex duty_lock_;
+  duty* duty_ = nullptr; // under its lock
+  std::vector<int> files_;
+  std::vector<pollfd> waits_;
 
   // The watchdog's
   tern::detail::busy_watch busy_;
@@ -463,6 +489,28 @@ void report_failure(const std::string& what) noexcept {
     if (!path.empty()) std::fprintf(stderr, "tern: report in %s\n", path.c_str());
   } catch (const std::exception&) { // the error itself matters more
   }
+}
+
+void report_failure_here(const std::string& what) noexcept {
+  try {
+    const auto r = current();
+    if (!r || !r->failures) return;
+    report_cause cause{"the job ends: " + what, {}, {}};
+    cause.ask_others = signals.asks.load(std::memory_order_relaxed);
+    bool alone = true; // else somebody has said so
+    const std::string path = compose_report(cause, &alone);
+    if (!path.empty() && alone) std::fprintf(stderr, "tern: report in %s\n", path.c_str());
+  } catch (const std::exception&) { // the error itself matters more
+  }
+}
+
+bool begin_duty(duty& d) {
+  const auto r = current();
+  if (r) r->set_duty(&d);
+  return r != nullptr;
+}
+void end_duty() noexcept {
+  if (const auto r = current()) r->set_duty(nullptr);
 }
 
 } // namespace tern::net

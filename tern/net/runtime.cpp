@@ -11,6 +11,7 @@
 
 #include <tern/base/log.hpp>
 #include <tern/base/topology.hpp>
+#include <tern/net/detail/rank_watch.hpp>
 #include <tern/net/detail/reporter.hpp>
 #include <tern/net/detail/settings.hpp>
 #include <tern/net/detail/sim_job.hpp>
@@ -77,7 +78,11 @@ int launcher_rank() { return launcher_number({"OMPI_COMM_WORLD_RANK", "PMIX_RANK
 int run_rank(const options& opts, std::unique_ptr<transport> wire, const std::function<int()>& main,
              const std::function<void()>& last = {}) {
   node n(std::make_shared<const options>(opts), std::move(wire));
-  return n.run(main, last);
+  detail::rank_watch watch(n);
+  return n.run(main, [&] {
+    if (last) last();
+    watch.end(); // from here on ranks go when they like
+  });
 }
 
 int run_inproc(const options& opts, const std::function<int()>& main) {

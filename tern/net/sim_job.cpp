@@ -26,9 +26,10 @@
 namespace tern::sim::detail {
 namespace {
 
-constexpr std::uint64_t noted_send = 32, noted_arrival = 33, noted_fault = 34, noted_room = 35;
+constexpr std::uint64_t noted_send = 32, noted_arrival = 33, noted_fault = 34, noted_room = 35, noted_loss = 36;
 constexpr std::size_t parcels_at_once = 256;
-constexpr std::uint32_t urgent_room = 4; // messages that may come on top of a channel's room
+constexpr std::int64_t least_notice = 1'000'000; // ns after a crash; up to twice that, before another rank knows of it
+constexpr std::uint32_t urgent_room = 4;         // messages that may come on top of a channel's room
 constexpr std::int64_t countable = std::numeric_limits<std::int64_t>::max() / 1000; // ns that the network knows, in ps
 
 std::int64_t to_ns(double seconds) { return std::llround(std::min(seconds, 9e9) * 1e9); }
@@ -96,6 +97,13 @@ struct sim_job::room_notice final : event {
   bool planned = false;
 };
 
+/// Lets a rank know that another has crashed.
+struct sim_job::loss_notice final : event {
+  void happen() noexcept override;
+  sim_job* job = nullptr;
+  int rank = 0, lost = 0;
+};
+
 /// One rank's end.
 class sim_job::port final : public net::transport {
 public:
@@ -130,6 +138,8 @@ public:
     return job_.send(*this, destination, head, body, urgent);
   }
   bool receive(net::arrival& into) override {
+    if (!lost.empty()) [[unlikely]]
+      tell_lost();
     into.head = {};
     into.body = {};
     parcel* const p = pop();
@@ -145,6 +155,11 @@ public:
     }
     job_.received(into.source, rank_);
     return true;
+  }
+  void tell_failures(std::function<void(const net::lost_rank&)> f) override {
+    told_of_ = std::move(f);
+    for (int r = 0; r < size(); ++r)
+      if (job_.crashed(r)) job_.notify_of(r, *this);
   }
   // The engine sleeps for nobody.
   void wait(std::chrono::microseconds) override {}
@@ -166,9 +181,19 @@ public:
   std::int64_t served = 0;  // when the last of those that waited for the card is done with it
   std::size_t expected = 0; // messages that have not been read
   bool crashed = false;
+  std::int64_t crashed_at = 0;
+  std::vector<int> lost; // ranks of whose crash it is to be told
 
 private:
   friend class sim_job;
+  void tell_lost() {
+    for (const int r : std::exchange(lost, {})) {
+      const std::int64_t at = job_.ports_[static_cast<std::size_t>(r)]->crashed_at;
+      char text[64];
+      std::snprintf(text, sizeof text, "rank %d crashed at %.9f s", r, 1e-9 * static_cast<double>(at));
+      told_of_({r, at, "simulated host " + std::to_string(r / job_.world_.network.host), text});
+    }
+  }
   parcel* pop() noexcept {
     parcel* p = first_;
     if (!p) return nullptr;
@@ -181,6 +206,7 @@ private:
   sim_job& job_;
   const int rank_;
   parcel *first_ = nullptr, *last_ = nullptr; // what has arrived
+  std::function<void(const net::lost_rank&)> told_of_;
 };
 
 /// Something that goes wrong at a moment.
@@ -191,7 +217,10 @@ public:
     port& p = *job.ports_[static_cast<std::size_t>(rank)];
     job.engine_.note(noted_fault, static_cast<std::uint64_t>(rank), how_long < 0);
     if (how_long < 0) {
-      p.crashed = true;
+      const bool again = std::exchange(p.crashed, true);
+      if (!again) p.crashed_at = job.engine_.now();
+      for (port* other : job.ports_)
+        if (!again && other && other->told_of_) job.notify_of(rank, *other);
       job.engine_.kill(*p.core);
       job.tell("rank " + std::to_string(rank) + " crashed");
     } else {
@@ -238,6 +267,27 @@ void sim_job::room_notice::happen() noexcept {
   job->engine_.note(noted_room, static_cast<std::uint64_t>(rank), 0);
   if (port* const p = job->ports_[static_cast<std::size_t>(rank)]; p && p->core)
     job->engine_.ring(*p->core, job->engine_.now());
+}
+
+void sim_job::loss_notice::happen() noexcept {
+  port* const p = job->ports_[static_cast<std::size_t>(rank)];
+  if (!p || !p->core || p->crashed) return;
+  job->engine_.note(noted_loss, static_cast<std::uint64_t>(rank), static_cast<std::uint64_t>(lost));
+  p->lost.push_back(lost);
+  job->engine_.ring(*p->core, job->engine_.now());
+}
+
+/// No faster than a real job's ranks know it, as times go here. Nothing happens in a job in which nobody asks.
+void sim_job::notify_of(int lost, port& who) {
+  if (who.rank_ == lost) return;
+  auto notice = std::make_unique<loss_notice>();
+  notice->job = this;
+  notice->rank = who.rank_;
+  notice->lost = lost;
+  engine_.schedule(engine_.now() + least_notice +
+                       static_cast<std::int64_t>(engine_.random_below(static_cast<std::uint64_t>(least_notice))),
+                   *notice);
+  losses_.push_back(std::move(notice));
 }
 
 sim_job::sim_job(const world& w, simulation& s)

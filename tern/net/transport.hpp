@@ -7,7 +7,10 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -25,6 +28,21 @@ struct arrival {
   int source = -1;
   byte_buffer head; ///< perhaps the transport's own memory, lent: it is given back when the buffer is destroyed
   byte_buffer body; ///< empty if there was none
+};
+
+/// Memory that the ranks of a host share, a little for each; all zero at the start.
+struct host_memory {
+  static constexpr std::size_t bytes = 56; ///< for each rank, aligned to 8
+  std::byte* first = nullptr;              ///< null: they share none
+  std::size_t stride = 0;
+  int mine = 0, ranks = 0; ///< whose is whose the transport does not say
+};
+
+/// A rank that has failed while the job goes on.
+struct lost_rank {
+  int rank = -1;
+  std::int64_t when = 0; ///< nanoseconds of `fiber_clock`
+  std::string host, text;
 };
 
 /// One rank's end of the network. It moves messages of two parts: a *head*, small and copied, and a *body* of any size
@@ -74,6 +92,12 @@ public:
   virtual void finish() = 0;
   /// Ends all ranks of the job with `code`, without running destructors; buffered output is flushed first.
   [[noreturn]] virtual void abort(int code) noexcept = 0;
+
+  /// If each rank is a process: what those of this host share, until the process ends.
+  virtual std::optional<host_memory> processes() const noexcept { return std::nullopt; }
+  /// Calls `f` with each rank that fails, once, also with those that have already; within `receive`. Only transports
+  /// that outlive it do. In a fiber, once.
+  virtual void tell_failures(std::function<void(const lost_rank&)> f) { static_cast<void>(f); }
 };
 
 /// The ranks of one process as threads: `ranks` ends that reach each other.

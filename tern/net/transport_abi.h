@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-enum { TERN_TRANSPORT_ABI = 3 };
+enum { TERN_TRANSPORT_ABI = 4 };
 
 struct tern_transport_info {
   int rank, size;           /* of this process in the job */
@@ -27,6 +27,9 @@ struct tern_transport_info {
   char library[256];        /* name and version of the network library, one line */
   char threads[32];         /* the thread level in force: "single", "funneled", … */
   int rings;                /* small messages between the ranks of this host go through rings in shared memory */
+  void* notes; /* 56 bytes for each rank of this host, by host_rank: shared by them, zero at first, until the process
+                  ends; aligned to 8 bytes; null: they share none */
+  size_t notes_stride; /* bytes from one rank's to the next */
 };
 
 /** What `init` is told. */

@@ -175,7 +175,7 @@ TEST_P(job, signal_asks_for_a_report_and_it_goes_on) {
 
 TEST_P(mpi_job, peers_tell_of_a_stopped_rank) {
   const temporary folder;
-  child one = start(folder, 3, "hang", {{"TERN_WATCHDOG", "1"}});
+  child one = start(folder, 3, "hang", {{"TERN_WATCHDOG", "1"}, {"TERN_FAILURE_LIMIT", "0"}});
   ASSERT_TRUE(one.wait_for_out("ready", 3)) << one.err;
   const int stopped = process_of(one.out, 2);
   kill(stopped, SIGSTOP);

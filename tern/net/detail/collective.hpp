@@ -140,6 +140,8 @@ public:
   void end();
   /// For reports, which must not wait for ever. \pre `guard` is held.
   std::string describe() const;
+  /// Which operation waits here for that rank of the job; empty: none. \pre `guard` is held.
+  std::string waits_for(int rank) const;
   /// Has anything arrived that nobody has asked for? \return who sent what, in words; empty if not.
   std::string left_over();
 

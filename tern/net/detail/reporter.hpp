@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <tern/base/options.hpp>
+#include <tern/net/detail/message_log.hpp>
 #include <tern/net/detail/report_entry.hpp>
 #include <tern/task/detail/picture.hpp>
 #include <tern/task/detail/unwind.hpp>
@@ -38,12 +39,33 @@ private:
   bool mine_ = false; // there was no other
 };
 
+/// What the reporter's thread does besides, of which there is one at most.
+class duty {
+public:
+  /// Seconds from one look to the next.
+  virtual double every() const noexcept = 0;
+  /// Files that ask for a look when there is something to read from them.
+  virtual void files(std::vector<int>& all) const = 0;
+  /// On the reporter's thread.
+  virtual void look() noexcept = 0;
+
+protected:
+  ~duty() = default;
+};
+/// \return false if there is no reporter.
+bool begin_duty(duty& d);
+/// `d` is no longer used when this returns, unless it is ending the job.
+void end_duty() noexcept;
+
 /// Tells one job from others that write to a file of the same name. Rank 0's is everybody's, once all have met.
 std::uint64_t report_job() noexcept;
 void set_report_job(std::uint64_t job) noexcept;
 
 /// The job is about to end because of `what`: writes a report if failures have them, and says where.
 void report_failure(const std::string& what) noexcept;
+
+/// The same for the reporter's own thread, in a look.
+void report_failure_here(const std::string& what) noexcept;
 
 /// The option `report`; empty if it was not given, or there is no job.
 std::string report_file_option();
@@ -73,6 +95,13 @@ std::unique_lock<Lock> try_for_a_while(Lock& lock, std::chrono::milliseconds lim
   }
   return hold;
 }
+
+/// The last message of rank `from` that is still known; its `when` is 0 if there is none.
+message_log::line last_message_of(node& n, int from);
+/// "'tern collective', 5.312 s ago"
+std::string words_for(node& n, const message_log::line& message);
+/// What waits on `n` for `rank`, in words, each once.
+std::vector<std::string> waits_for(node& n, int rank);
 
 /// How ranks get on, for the watchdog.
 std::uint64_t progress_of(node& n) noexcept;

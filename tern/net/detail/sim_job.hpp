@@ -50,12 +50,14 @@ public:
 private:
   struct parcel;
   struct room_notice;
+  struct loss_notice;
   class port;
   class fault;
   bool send(port& from, int to, std::span<const std::byte> head, byte_buffer& body, bool urgent);
   void received(int from, int to);
   parcel* take_parcel();
   void give(parcel* p) noexcept;
+  void notify_of(int lost, port& who);
   void tell(const std::string& what);
 
   const world world_;
@@ -67,6 +69,7 @@ private:
   parcel* free_ = nullptr;
   std::vector<std::unique_ptr<fault>> planned_;
   std::vector<std::unique_ptr<room_notice>> notices_; // by sender; empty until one is refused
+  std::vector<std::unique_ptr<loss_notice>> losses_;
   std::vector<std::string> told_;
   std::uint64_t messages_ = 0, bytes_ = 0;
   std::int64_t overhead_ = 0, jitter_ = 0, delay_ = 0, reorder_ = 0, latency_ = 0; // ns

@@ -136,6 +136,8 @@ void endpoint::init(int* argc, char*** argv, const tern_transport_settings& sett
   info.host_rank = host_.rank();
   info.host_size = host_.size();
   info.head_limit = head_limit_;
+  info.notes = host_.notes();
+  info.notes_stride = host::notes_stride();
   std::snprintf(info.library, sizeof info.library, "%s", library_name().c_str());
   std::snprintf(info.threads, sizeof info.threads, "%s", level_name(level));
   active = true;

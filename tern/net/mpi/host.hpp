@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// The ranks of one host and the memory that they share: a futex word for each (doorbell.hpp) and, if they want them
-/// and the host has the memory, a ring from each to each (rings.cpp) with the marks of the rings' receivers.
+/// The ranks of one host and the memory that they share: a futex word for each (doorbell.hpp), behind it in its line
+/// what the core may note of it, and, if they want them and the host has the memory, a ring from each to each
+/// (rings.cpp) with the marks of the rings' receivers.
 ///
-///     words, a line each | marks of each receiver | page: rings to the first rank, by sender | rings to the second | …
+///     words and notes, a line each | marks of each receiver | page: rings to the first rank, by sender | rings to the
+///     second | …
 ///
 /// The memory stays mapped until the process ends: threads may look at heads in it, or ring, after the end of the job.
 #include <mpi.h>
@@ -54,6 +56,9 @@ public:
   std::atomic<std::uint32_t>& word(int place) const {
     return *reinterpret_cast<std::atomic<std::uint32_t>*>(memory_ + static_cast<std::size_t>(place) * line);
   }
+  /// Of the first rank; null: there is no such memory.
+  std::byte* notes() const { return memory_ ? memory_ + notes_at : nullptr; }
+  static constexpr std::size_t notes_stride() { return line; }
   ring_rota::word* marks(int place) const {
     return reinterpret_cast<ring_rota::word*>(memory_ + marks_at() + static_cast<std::size_t>(place) * marks_bytes());
   }
@@ -69,7 +74,7 @@ public:
   static bool membarrier(int command) { return syscall(SYS_membarrier, command, 0, 0) == 0; }
 
 private:
-  static constexpr std::size_t line = 64, page = 4096;
+  static constexpr std::size_t line = 64, page = 4096, notes_at = 8;
   static constexpr std::uint32_t most_cells = ring_shared::most_cells, fewest_cells = 256; // as heads must fit
   static constexpr std::size_t most_of_a_rank = std::size_t{4} << 20;                      // bytes of rings to it
   struct plan {                                                                            // of the host's first rank

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// What each rank of a host lets the others know of its process, in memory that they share. Internal.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include <tern/net/transport.hpp>
+
+namespace tern::net::detail {
+
+/// Zero at the start; written by its rank, but for `found`.
+struct host_note {
+  std::atomic<std::uint32_t> process; ///< stored last, release: who acquires a number sees what is below
+  std::atomic<std::int32_t> rank;
+  std::atomic<std::uint64_t> started, space;
+  /// Its process ends the job, and has said why: others need not wonder that it goes, nor that a launcher kills them.
+  std::atomic<std::uint32_t> leaving;
+  /// By others: how it was lost, as 1 + liveness::kind. Whoever writes it first tells of it and ends the job.
+  std::atomic<std::uint32_t> found;
+
+  static host_note& of(const host_memory& all, int place) noexcept {
+    return *reinterpret_cast<host_note*>(all.first + static_cast<std::size_t>(place) * all.stride);
+  }
+};
+static_assert(sizeof(host_note) <= host_memory::bytes && std::atomic<std::uint64_t>::is_always_lock_free);
+
+} // namespace tern::net::detail
