@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include <tern/base/error.hpp>
 #include <tern/task/detail/core.hpp>
@@ -41,7 +42,7 @@ void node::send_marked(int destination, std::span<const std::byte> head, byte_bu
   try {
     send_out(destination, marked, body, bytes + sizeof mark, how);
   } catch (...) {
-    tally_.add(worker, tally::marked, ~std::uint64_t{0});
+    tally_.add(worker_here(), tally::marked, ~std::uint64_t{0}); // it may have waited, and gone on elsewhere
     epochs_.stay(on, mark);
     throw;
   }
@@ -75,10 +76,14 @@ void node::deliver_on_account(int source, wire_header h) {
   tell_if_idle();
 }
 
+// Where messages arrive, and because of some: so what it sends never waits, see `may_wait_at_door`. But for what a
+// foreign thread has let go: that has time until the door is open.
 void node::settle_accounts() noexcept {
-  if (epochs_.has_late()) epochs_.settle_late();
+  const bool was_internal = std::exchange(in_internal_, true);
+  if (epochs_.has_late() && door_.load(std::memory_order_relaxed) == door::open) epochs_.settle_late();
   const std::size_t n = lingering_.size();
   lingering_.clear();
+  in_internal_ = was_internal;
   tally_.add_polling(tally::settled, n);
   tell_if_idle();
 }

@@ -223,13 +223,18 @@ collective_call::collective_call(collective_context& c, const collective_kind& k
   c.busy_.store(true, std::memory_order_relaxed);
   if (c.asked_.empty()) [[likely]]
     return;
-  std::vector<part_header> differ;
-  std::erase_if(c.asked_, [&](const part_header& theirs) {
-    if (theirs.operation == operation_ && theirs.name() != name_) differ.push_back(theirs);
-    return theirs.operation <= operation_;
-  });
-  hold.unlock();
-  for (const part_header& theirs : differ) c.contradict(theirs);
+  try {
+    std::vector<part_header> differ;
+    std::erase_if(c.asked_, [&](const part_header& theirs) {
+      if (theirs.operation == operation_ && theirs.name() != name_) differ.push_back(theirs);
+      return theirs.operation <= operation_;
+    });
+    hold.unlock();
+    for (const part_header& theirs : differ) c.contradict(theirs);
+  } catch (...) {
+    c.busy_.store(false, std::memory_order_release);
+    throw;
+  }
 }
 
 collective_call::~collective_call() {
@@ -266,11 +271,14 @@ void collective_call::send(int to, byte_buffer message) {
 }
 
 void collective_call::lend(int to, std::span<const std::byte> elements) {
+  // A simulated network hands the memory itself on, to a rank that may come to it late, or crash.
+  if (context_.here_.simulated()) return give(to, byte_buffer::copy_of(elements));
   if (!lent_) lent_.emplace();
   // Nobody writes to it: its lender says that it is read only.
   auto* const first = const_cast<std::byte*>(elements.data());
-  give(to, byte_buffer::borrow(first, elements.size(), *lent_));
-  ++loans_;
+  auto part = byte_buffer::borrow(first, elements.size(), *lent_);
+  ++loans_; // it comes back, whatever happens
+  give(to, std::move(part));
 }
 
 void collective_call::give(int to, byte_buffer elements) {
@@ -324,7 +332,13 @@ collective_part collective_call::receive(int from) {
     hold.release(); // the wait has
     if (how == tern::detail::wait_result::timed_out) {
       asked = true;
-      enquire(from);
+      try {
+        enquire(from);
+      } catch (...) {
+        const std::lock_guard again(c.guard_);
+        c.waits_for_ = -1;
+        throw;
+      }
     }
     hold = std::unique_lock(c.guard_);
   }

@@ -61,6 +61,11 @@ void bad_arrays(std::size_t bytes) {
               "several arrays have arrived as " + std::to_string(bytes) + " bytes, which is less than they say");
 }
 
+void bad_values(std::size_t arrived, std::size_t wanted) {
+  throw error(errc::invalid_data,
+              std::to_string(arrived) + " values have arrived where " + std::to_string(wanted) + " were to");
+}
+
 void bad_count(const char* what, std::size_t given, int ranks) {
   throw error(errc::invalid_argument,
               std::string(what) + " was given " + std::to_string(given) + " values for " + std::to_string(ranks) +

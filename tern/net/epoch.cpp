@@ -54,6 +54,13 @@ void epoch_account::let_go() noexcept {
     self_.reset();
 }
 
+bool epoch_account::hold_unless_over() noexcept {
+  std::int64_t n = holds_.load(std::memory_order_relaxed);
+  while (n > 0)
+    if (holds_.compare_exchange_weak(n, n + 1, std::memory_order_relaxed)) return true;
+  return false;
+}
+
 // No worker of the rank runs any more.
 epoch_table::~epoch_table() {
   for (auto& [number, a] : accounts_) {
@@ -72,6 +79,9 @@ struct epoch_table::ending {
 
 std::pair<std::shared_ptr<epoch_account>, shared_future<void>> epoch_table::open(std::string name,
                                                                                  const std::source_location& made) {
+  if (ended_.load(std::memory_order_acquire))
+    throw error(errc::invalid_state, "an epoch was begun after the job had ended",
+                "nothing can be sent any more; wait for fibers by their futures", made);
   auto over = std::make_unique<promise<void>>(made);
   shared_future<void> result = over->get_future().share();
   const std::lock_guard hold(guard_);
@@ -122,15 +132,12 @@ tern::detail::held_cause epoch_table::arrive(int source, const epoch_mark& mark)
   if (mark.units == 0 || mark.units > new_units_) throw bad("with credit that cannot be");
   const int bank = static_cast<int>(mark.bank);
   const std::lock_guard hold(guard_);
-  auto& place = accounts_[mark.epoch];
-  if (!place) {
-    if (origin_of(mark.epoch) == here_.rank() || bank == here_.rank()) {
-      accounts_.erase(mark.epoch);
-      throw bad("that is over");
-    }
-    place = std::make_shared<epoch_account>(*this, mark.epoch);
+  auto place = accounts_.find(mark.epoch);
+  if (place == accounts_.end()) {
+    if (origin_of(mark.epoch) == here_.rank() || bank == here_.rank()) throw bad("that is over");
+    place = accounts_.emplace(mark.epoch, std::make_shared<epoch_account>(*this, mark.epoch)).first;
   }
-  epoch_account& a = *place;
+  epoch_account& a = *place->second;
   if (bank == here_.rank()) {
     if (mark.units > a.issued_) throw bad("with more credit than was given");
     a.issued_ -= mark.units; // what is held here now is as good
@@ -259,21 +266,22 @@ std::string called(const epoch_account& a) {
 
 } // namespace
 
-tern::detail::cause* epoch::account() const noexcept { return account_.get(); }
-
 const std::string& epoch::name() const noexcept {
   static const std::string none;
   return account_ ? account_->name : none;
 }
 
-void epoch::check_open() const {
+epoch::presence epoch::enter() const {
   if (!account_) throw error(errc::invalid_state, "epoch::run: this epoch was moved away");
   if (net::node::current() != account_->here())
     throw error(errc::invalid_state, "epoch::run: " + called(*account_) + " belongs to another rank",
                 "make it on the rank that uses it", account_->made);
-  if (!account_->open.load(std::memory_order_relaxed))
+  const bool held = account_->hold_unless_over();
+  auto on = tern::detail::held_cause::adopt(held ? account_.get() : nullptr);
+  if (!held || !account_->open.load(std::memory_order_relaxed))
     throw error(errc::invalid_state, "epoch::run: " + called(*account_) + " has been closed",
                 "wait() and done() close it too: run all first, or make another one", account_->made);
+  return presence{account_, std::move(on), tern::detail::cause_scope(account_.get())};
 }
 
 void epoch::close() noexcept {

@@ -5,8 +5,8 @@
 ///
 ///     tern::finish([&] { tern::send<&visit>(owner(root), root); }); // returns when the whole tree has been visited
 ///
-/// An epoch is a set of things that go on: messages, from `send` to the end of their handlers, and fibers, from their
-/// start to their end. What is sent or started by one of these belongs to it too, on whatever rank; so do
+/// An epoch is a set of things that go on: messages, from `send` to the return of their handlers, and fibers, from
+/// their start to their end. What is sent or started by one of these belongs to it too, on whatever rank; so do
 /// continuations, coroutines that wait, tasklets, and the epochs that are made in it. It is over when nothing of it is
 /// left, here or anywhere, and then nothing of it can begin any more. Any number may go on at the same time. How that
 /// is known, and why it is true: docs/epochs.md.
@@ -48,8 +48,7 @@ public:
   /// Calls `body` here and now; what it causes belongs to the epoch. \return what it returns. \throws what it throws;
   /// error(invalid_state) if the epoch has been closed.
   template <class F> decltype(auto) run(F&& body) {
-    check_open();
-    const tern::detail::cause_scope in(account());
+    const presence here = enter();
     return std::forward<F>(body)();
   }
   /// From now on only what belongs to it can add to it. Called by those below. Again does nothing.
@@ -57,15 +56,21 @@ public:
   /// Closes it. \return what is ready when it is over; for others to wait for, who must not belong to it.
   shared_future<void> done();
   /// Closes it, and returns when it is over. \throws error(invalid_state) in a fiber that belongs to it, or to an epoch
-  /// that does, since neither could end.
+  /// that does and was made on this rank, since neither could end. (Of one that was made on another rank that is not
+  /// known here: then it waits for ever, and a report shows it.)
   void wait();
   /// Is it over?
   bool finished() const { return over_.valid() && over_.ready(); }
   const std::string& name() const noexcept;
 
 private:
-  tern::detail::cause* account() const noexcept;
-  void check_open() const;
+  /// Somebody works for it, and is counted.
+  struct presence {
+    std::shared_ptr<net::detail::epoch_account> kept;
+    tern::detail::held_cause on;
+    tern::detail::cause_scope in;
+  };
+  presence enter() const;
   std::shared_ptr<net::detail::epoch_account> account_; // null: moved from
   shared_future<void> over_;
 };

@@ -292,6 +292,21 @@ TERN_RANK_TEST(an_exception_comes_after_the_rest) {
   tern::barrier();
 }
 
+// Whoever is in it keeps it from being over.
+TERN_RANK_TEST(may_be_closed_from_within) {
+  tern::epoch e;
+  tern::shared_future<void> over;
+  e.run([&] {
+    over = e.done();
+    TERN_EXPECT(!over.ready());
+    tern::send<&note>(other(1), mine(60));
+    TERN_EXPECT_ERROR(e.run([] {}), errc::invalid_state, "an epoch has been closed");
+  });
+  over.wait();
+  TERN_EXPECT_EQ(noted_everywhere(mine(60)), 1);
+  tern::barrier();
+}
+
 TERN_RANK_TEST(wrong_use_is_told) {
   tern::epoch e("of mine");
   e.run([&] {

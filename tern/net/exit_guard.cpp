@@ -17,7 +17,7 @@ struct exit_guard::list {
   tern::detail::spin_lock lock;
   exit_guard* newest = nullptr;
   pid_t process = 0; // a forked child may exit as it likes
-  bool armed = true;
+  bool armed = true, exiting = false;
   static list& all() noexcept {
     static list one;
     return one;
@@ -37,7 +37,13 @@ exit_guard::exit_guard(node& here) noexcept : here_(here) {
 
 exit_guard::~exit_guard() {
   list& l = list::all();
-  const std::lock_guard hold(l.lock);
+  l.lock.lock();
+  while (l.exiting) { // another thread ends the job
+    l.lock.unlock();
+    pause();
+    l.lock.lock();
+  }
+  const std::lock_guard hold(l.lock, std::adopt_lock);
   (newer_ ? newer_->older_ : l.newest) = older_;
   if (older_) older_->newer_ = newer_;
 }
@@ -55,6 +61,7 @@ void exit_guard::at_exit(int code, void*) {
     const std::lock_guard hold(l.lock);
     if (!l.newest || !l.armed || l.process != getpid()) return;
     some = &l.newest->here_;
+    l.exiting = true; // it stays until the process has gone
   }
   const node* const caller = node::current();
   some->fatal(error(errc::invalid_state,

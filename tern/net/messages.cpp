@@ -366,11 +366,18 @@ bool node::awaits_another(stay& s) {
 // As `awaits_another`, but for the answer that the calling fiber is about to wait for. All that is done here could be
 // done by `poll`. A handler that is met is left to that.
 void node::attend(bool (*over)(const void*) noexcept, const void* what) noexcept {
+  if (!tern::detail::this_cause()) [[likely]]
+    return attend_for_nobody(over, what);
+  const tern::detail::cause_scope nobodys(nullptr); // what arrives has nothing to do with this fiber
+  attend_for_nobody(over, what);
+}
+
+void node::attend_for_nobody(bool (*over)(const void*) noexcept, const void* what) noexcept {
   const tern::detail::worker& w = *tern::detail::this_worker();
   if (patience_ == 0 || size_ == 1 || has_else(w)) return;
   try {
     settle_counts();
-    outbox_.flush(false);
+    if (outbox_.flush(false)) tell_if_idle();
     looked_ = tern::detail::ticks();
     // Timers and those that give way are looked after between fibers: whoever always has an answer at once comes by
     // there too.

@@ -12,6 +12,7 @@
 #include <tern/base/topology.hpp>
 #include <tern/net/collectives.hpp>
 #include <tern/net/detail/failure.hpp>
+#include <tern/net/detail/rank_watch.hpp>
 #include <tern/net/detail/reporter.hpp>
 #include <tern/net/detail/settings.hpp>
 #include <tern/net/detail/tracing.hpp>
@@ -118,7 +119,7 @@ node::node(std::shared_ptr<const options> opts, std::unique_ptr<transport> wire,
   scheduler_ = std::make_unique<scheduler>(std::move(cfg));
   core_ = &scheduler_->inside();
   single_worker_ = s.workers == 1;
-  if (single_worker_ && !poll_apart_ && !world) outbox_.nobody_else_sends();
+  if (single_worker_ && !poll_apart_ && !world && !detail::reporter_sends(*opts_)) outbox_.nobody_else_sends();
   light_barrier_ = core_->barrier.usable();
   quick_ = tern::detail::ticks_in(quick_seconds);
   slice_ = tern::detail::ticks_in(slice_seconds);
@@ -260,7 +261,8 @@ void node::set_door(door d) noexcept {
 // The runtime's own handlers cannot, and need not: if they run, something was under way, and the door opens again.
 bool node::may_wait_at_door() const noexcept {
   if (!scheduler::in_fiber()) return false;
-  return !(in_internal_ && (poll_apart_ ? polled_apart == this : worker_here() == 0));
+  const bool polls = poll_apart_ ? polled_apart == this : worker_here() == 0;
+  return !(polls && in_internal_); // which is that thread's
 }
 
 void node::wait_at_door() {

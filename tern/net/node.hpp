@@ -213,6 +213,7 @@ private:
   void deliver_on_account(int source, wire_header h);
   void hand_out(const handler_record& handler, int source, const wire_header& h);
   void settle_accounts() noexcept;
+  void attend_for_nobody(bool (*over)(const void* what) noexcept, const void* what) noexcept;
   bool receive();
   void deliver();
   void look_at_next() noexcept;

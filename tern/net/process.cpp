@@ -2,6 +2,7 @@
 #include <tern/net/detail/process.hpp>
 
 #include <array>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -18,16 +19,22 @@
 namespace tern::net::detail {
 namespace {
 
-/// Empty if it cannot be read. Without allocation of buffers that grow: it is read for ever.
-std::string text_of(int process, const char* file) {
+/// Empty if it cannot be read, and then why. Without allocation of buffers that grow: it is read for ever.
+std::string text_of(int process, const char* file, int& why) {
   char path[64];
   std::snprintf(path, sizeof path, "/proc/%d/%s", process, file);
   const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  why = errno;
   if (fd < 0) return {};
   std::array<char, 4096> text;
   const ssize_t n = read(fd, text.data(), text.size());
+  why = n == 0 ? ESRCH : errno; // of one that has ended meanwhile
   close(fd);
   return {text.data(), n > 0 ? static_cast<std::size_t>(n) : 0};
+}
+std::string text_of(int process, const char* file) {
+  int why = 0;
+  return text_of(process, file, why);
 }
 
 // proc(5): behind the name, which may hold anything, stand state, parent and so on.
@@ -89,10 +96,12 @@ std::uint64_t process_space() {
 
 process_state state_of_text(const std::string& text, const process_name& who, bool traced) {
   stat_fields f;
-  if (!read_fields(text, f) || f.started != who.started) return {process_sign::killed, process_state::no_status};
+  // Nothing tells how: perhaps a launcher ends the job, and has waited for it already.
+  if (!read_fields(text, f) || f.started != who.started) return {process_sign::left, process_state::no_status};
   switch (f.state) {
+  case 't': // by a tracer, which need not have a number that we can see
+    return {process_sign::traced, process_state::no_status};
   case 'T':
-  case 't':
     return {traced ? process_sign::traced : process_sign::stopped, process_state::no_status};
   case 'Z':
     if (f.threads > 1) break; // its first thread has ended, others go on
@@ -111,8 +120,17 @@ process_state state_of_text(const std::string& text, const process_name& who, bo
   return {process_sign::runs, process_state::no_status};
 }
 
+bool can_be_watched(const process_name& who) {
+  stat_fields f;
+  return !read_fields(text_of(who.number, "stat"), f) || f.started == who.started;
+}
+
 process_state state_of(const process_name& who) {
-  const std::string text = text_of(who.number, "stat");
+  int why = 0;
+  const std::string text = text_of(who.number, "stat", why);
+  // That we cannot read it, for want of files or because /proc hides it, says nothing of it.
+  if (text.empty() && ((why != ENOENT && why != ESRCH) || kill(who.number, 0) == 0 || errno != ESRCH))
+    return {process_sign::runs, process_state::no_status};
   const process_state s = state_of_text(text, who, false);
   return s.sign == process_sign::stopped && is_traced(who.number) ? state_of_text(text, who, true) : s;
 }

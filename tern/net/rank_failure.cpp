@@ -87,9 +87,18 @@ void rank_failures::tell(node& here, const rank_failure& what) {
 }
 
 void rank_failures::call(node& here, handler f, rank_failure what) {
-  running_.fetch_add(1, std::memory_order_relaxed);
+  // Counts itself, also if it never begins.
+  struct runs {
+    std::atomic<int>* count;
+    explicit runs(std::atomic<int>& c) : count(&c) { c.fetch_add(1, std::memory_order_relaxed); }
+    runs(runs&& other) noexcept : count(std::exchange(other.count, nullptr)) {}
+    runs& operator=(runs&&) = delete;
+    ~runs() {
+      if (count) count->fetch_sub(1, std::memory_order_release); // pairs with `running`: what it wrote is visible
+    }
+  };
   here.fibers().spawn(
-      [this, &here, f = std::move(f), what = std::move(what)] {
+      [&here, f = std::move(f), what = std::move(what), counted = runs(running_)] {
         try {
           f(what);
         } catch (...) {
@@ -100,7 +109,6 @@ void rank_failures::call(node& here, handler f, rank_failure what) {
                            x.hint, x.place)
                          .what());
         }
-        running_.fetch_sub(1, std::memory_order_release); // pairs with `running`: what it wrote is visible
       },
       {.name = "rank failure"});
 }

@@ -72,6 +72,8 @@ std::string in_seconds(double s) {
 
 } // namespace
 
+bool reporter_sends(const options& opts) noexcept { return opts[silence_option] > 0; }
+
 rank_watch::rank_watch(node& n) : here_(n), cfg_(settings_of(n.opts())), state_(cfg_, n.rank()) {
   const auto processes = n.wire().processes();
   if (!processes || n.size() == 1 || (cfg_.limit <= 0 && cfg_.silence <= 0)) return;
@@ -124,6 +126,7 @@ void rank_watch::meet() {
     p.place = place;
     p.who = {static_cast<int>(number), note.started.load(std::memory_order_relaxed)};
     if (note.space.load(std::memory_order_relaxed) != space_) continue; // containers with numbers of their own
+    if (!can_be_watched(p.who)) continue;
     p.end = watch_end_of(p.who);
     state_.watch(p.rank, steady_seconds());
     peers_.push_back(p);
@@ -153,6 +156,7 @@ void rank_watch::meet_far() {
 }
 
 void rank_watch::files(std::vector<int>& all) const {
+  if (ends_at_ >= 0) return; // nobody closes them any more
   for (const peer& p : peers_)
     if (p.end >= 0) all.push_back(p.end);
 }
@@ -203,6 +207,8 @@ void rank_watch::look() noexcept {
     for (const auto& f : state_.tick(now)) found(f, now);
   } catch (const std::exception& e) {
     log_error(std::string("other ranks cannot be watched: ") + e.what());
+    for (peer& p : peers_) // one that stays readable would be looked at again and again
+      if (const int fd = std::exchange(p.end, -1); fd >= 0) close(fd);
   }
 }
 
@@ -273,6 +279,7 @@ void rank_watch::tell_program(const peer& p, const std::string& what) {
 /// \param told what happened, by one who has seen it; empty: somebody else tells it.
 void rank_watch::end_job(const peer& p, liveness::kind what, const std::string& told) {
   bool first = true;
+  ends_at_ = steady_seconds() + teller_limit; // whatever happens to who tells of it
   if (p.place >= 0) {
     known_[static_cast<std::size_t>(p.place)] = true;
     std::uint32_t nobody = 0;
@@ -282,7 +289,6 @@ void rank_watch::end_job(const peer& p, liveness::kind what, const std::string& 
   if (!first) {
     log_error("of rank " + std::to_string(p.rank) + ", which is lost: " + known_here(p));
     tell_program(p, told);
-    ends_at_ = steady_seconds() + teller_limit; // should whoever was first not come to it
     return;
   }
   std::string hint = nothing_goes_on;

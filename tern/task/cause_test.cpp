@@ -173,6 +173,25 @@ TEST(cause, tasklets_have_that_of_their_group) {
   });
 }
 
+TEST(cause, groups_that_are_waited_for_on_another_account) {
+  everywhere([] {
+    account a;
+    std::atomic<int> of_a{0}, others{0};
+    const auto note = [&] { ++(this_cause() == &a ? of_a : others); };
+    task_group g;
+    for (int i = 0; i < 3; ++i) g.run(note);
+    a.run([&] { g.wait(); }); // they are nobody's
+    EXPECT_EQ(others.exchange(0), 3);
+    a.run([&] {
+      for (int i = 0; i < 3; ++i) g.run(note);
+      const cause_scope nobody(nullptr);
+      g.wait();
+    });
+    EXPECT_EQ(of_a.load(), 3);
+    EXPECT_EQ(others.load(), 0);
+  });
+}
+
 TEST(cause, groups_let_go_when_they_are_given_up) {
   on_workers(2, [] {
     account a;

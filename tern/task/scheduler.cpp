@@ -91,6 +91,7 @@ void scheduler_core::give_up() noexcept {
   for (fiber* f : stuck) // their stacks are given up without unwinding, as `run` promises; runners never end
     if (f->body) f->body(f->closure, nullptr);
   for (fiber* f : stuck) {
+    if (f->caused) std::exchange(f->caused, nullptr)->let_go();
     if (f->locals) destroy_locals(*f);
     if (f->heap_closure) ::operator delete(f->closure);
   }

@@ -183,15 +183,10 @@ void task_graph::run() {
   if (!prepared_) prepare();
   if (bodies_.empty()) return;
   group_->state_.remote.store(-static_cast<std::int64_t>(bodies_.size()), std::memory_order_relaxed);
-  // This fiber, which waits here, is counted on that account.
-  group_->state_.caused = detail::this_cause();
-  struct no_account {
-    detail::cause*& caused;
-    ~no_account() { caused = nullptr; }
-  } const in_the_end{group_->state_.caused};
+  group_->enter_account(); // until it has been waited for
   for (const std::uint32_t i : sources_)
     static_cast<detail::worker_base*>(detail::this_worker_head())->push(&vertices_[i]);
-  group_->wait_here();
+  group_->wait();
 }
 
 std::string task_graph::dot() const {

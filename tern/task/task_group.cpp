@@ -74,13 +74,18 @@ void task_group::outside_pool::submit(tasklet* t) const {
 // another: then no.
 bool task_group::joins_account() noexcept {
   detail::worker_head* const here = detail::this_worker_head();
+  // acquire: thieves have read `caused` before they counted.
   if (!here->on_stack(state_.where) || state_.waited.load(std::memory_order_relaxed) ||
-      (state_.out | state_.remote.load(std::memory_order_relaxed)) != 0)
+      (state_.out | state_.remote.load(std::memory_order_acquire)) != 0)
     return false;
-  leave_account();
-  state_.caused = here->caused;
-  if (state_.caused) state_.caused->hold();
+  enter_account();
   return true;
+}
+
+void task_group::enter_account() noexcept {
+  detail::held_cause before = detail::held_cause::adopt(state_.caused); // goes when the next one is held
+  state_.caused = detail::this_cause();
+  if (state_.caused) state_.caused->hold();
 }
 
 void task_group::leave_account() noexcept {
@@ -107,14 +112,8 @@ void task_group::run_on_account(unique_function<void()> f) {
 }
 
 group_status task_group::wait_on_account() {
-  if (!detail::this_worker_head()->on_stack(state_.where) || state_.waited.load(std::memory_order_relaxed))
-    return wait_elsewhere(); // which throws
-  struct leaves {
-    task_group& group;
-    ~leaves() { group.leave_account(); }
-  } const at_last{*this};
-  const detail::cause_scope in(state_.caused); // it may have been left since
-  return wait_here();
+  const detail::cause_scope in(state_.caused);
+  return wait();
 }
 
 // Waiting
@@ -185,7 +184,11 @@ group_status task_group::wait_elsewhere() {
                        : "task_group::wait was called while the group is being waited for, perhaps from one of its own "
                          "tasklets, which would wait for itself",
                 "use another group for what the tasklet spawns, or return and let the waiter wait", state_.made);
-  drain();
+  {
+    const detail::cause_scope in(state_.caused);
+    drain();
+  }
+  leave_account();
   state_.waited.store(false, std::memory_order_relaxed);
   return state_.cancelled.load(std::memory_order_relaxed) ? conclude() : group_status::complete;
 }
@@ -203,7 +206,7 @@ group_status task_group::conclude() {
 void task_group::give_up() noexcept {
   cancel();
   {
-    const detail::cause_scope in(state_.caused ? state_.caused : detail::this_cause());
+    const detail::cause_scope in(state_.caused);
     drain();
   }
   leave_account();

@@ -58,6 +58,8 @@ public:
     if ((state_.out | state_.remote.load(std::memory_order_relaxed)) != 0 ||
         state_.counted_remotely.load(std::memory_order_relaxed)) [[unlikely]]
       abandon();
+    if (state_.caused) [[unlikely]]
+      leave_account();
   }
   task_group(const task_group&) = delete;
   task_group& operator=(const task_group&) = delete;
@@ -69,8 +71,10 @@ public:
     detail::with_closure(std::forward<F>(f), [this]<class C>(C&& closure) {
       constexpr int kind = detail::closure_traits<std::remove_cvref_t<C>>::kind;
       detail::worker_head* here = detail::this_worker_head();
-      if (here->caused != state_.caused && !joins_account()) [[unlikely]]
-        return run_on_account(std::forward<C>(closure));
+      if (here->caused != state_.caused) [[unlikely]] {
+        if (!joins_account()) return run_on_account(std::forward<C>(closure));
+        here = detail::this_worker_head();
+      }
       if (!here->on_stack(state_.where)) [[unlikely]] {
         const outside_pool pool(state_);
         detail::tasklet* t = pool.allocate(kind);
@@ -103,7 +107,39 @@ public:
   /// `failures`); the first one cancels the group. \throws error(invalid_state), at once, if called from one of the
   /// group's own tasklets, which would wait for itself, or while somebody else waits.
   [[gnu::always_inline]] group_status wait() { // compilers leave it out of line in large files: 13 % of a spawn
-    return state_.caused ? wait_on_account() : wait_here();
+    detail::worker_head* here = detail::this_worker_head();
+    if (!here->on_stack(state_.where) || state_.waited.load(std::memory_order_relaxed)) [[unlikely]]
+      return wait_elsewhere();
+    if (here->caused != state_.caused) [[unlikely]]
+      return wait_on_account();
+    auto* w = static_cast<detail::worker_base*>(here);
+    state_.waited.store(true, std::memory_order_relaxed);
+    while (state_.out > 0) {
+      bool sure = false;
+      detail::tasklet* t = w->deque.pop_fast(sure);
+      if (!sure) [[unlikely]] {
+        t = w->pop_slow();
+        if (!t) break;
+      }
+      if (t->group != &state_) [[unlikely]] { // not ours: it may block on what we hold
+        w->unpop(t);
+        break;
+      }
+      --state_.out;
+      w = t->run(t);
+      if (w->out_of_breath()) [[unlikely]]
+        w = w->give_way();
+    }
+    if ((state_.out | state_.remote.load(std::memory_order_acquire)) != 0) [[unlikely]]
+      suspend();
+    // Others may have counted and come out even without us, if we ran on a worker of theirs in between.
+    state_.counted_remotely.store(false, std::memory_order_relaxed);
+    state_.waited.store(false, std::memory_order_relaxed);
+    if (state_.caused) [[unlikely]]
+      leave_account();
+    if (state_.cancelled.load(std::memory_order_relaxed)) [[unlikely]]
+      return conclude();
+    return group_status::complete;
   }
   /// Calls `f()` here, then waits, also if it throws. \throws what `f` throws, else as `wait`.
   template <class F> group_status run_and_wait(F&& f) {
@@ -140,40 +176,10 @@ private:
     detail::scheduler_core* core_;
   };
 
-  [[gnu::always_inline]] group_status wait_here() {
-    detail::worker_head* here = detail::this_worker_head();
-    if (!here->on_stack(state_.where) || state_.waited.load(std::memory_order_relaxed)) [[unlikely]]
-      return wait_elsewhere();
-    auto* w = static_cast<detail::worker_base*>(here);
-    state_.waited.store(true, std::memory_order_relaxed);
-    while (state_.out > 0) {
-      bool sure = false;
-      detail::tasklet* t = w->deque.pop_fast(sure);
-      if (!sure) [[unlikely]] {
-        t = w->pop_slow();
-        if (!t) break;
-      }
-      if (t->group != &state_) [[unlikely]] { // not ours: it may block on what we hold
-        w->unpop(t);
-        break;
-      }
-      --state_.out;
-      w = t->run(t);
-      if (w->out_of_breath()) [[unlikely]]
-        w = w->give_way();
-    }
-    if ((state_.out | state_.remote.load(std::memory_order_acquire)) != 0) [[unlikely]]
-      suspend();
-    // Others may have counted and come out even without us, if we ran on a worker of theirs in between.
-    state_.counted_remotely.store(false, std::memory_order_relaxed);
-    state_.waited.store(false, std::memory_order_relaxed);
-    if (state_.cancelled.load(std::memory_order_relaxed)) [[unlikely]]
-      return conclude();
-    return group_status::complete;
-  }
   group_status wait_elsewhere();
   group_status wait_on_account();
   bool joins_account() noexcept;
+  void enter_account() noexcept;
   void leave_account() noexcept;
   void run_on_account(unique_function<void()> f);
   void suspend() noexcept;

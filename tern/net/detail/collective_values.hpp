@@ -28,7 +28,8 @@ namespace tern::net::detail {
 
 template <class T> struct array_value { static constexpr bool is = false; };
 template <class X> struct array_value<std::vector<X>> {
-  static constexpr bool is = tern::detail::bitwise<X> && std::is_trivially_copyable_v<X> && !std::is_same_v<X, bool>;
+  static constexpr bool is = tern::detail::bitwise<X> && std::is_trivially_copyable_v<X> && !std::is_same_v<X, bool> &&
+                             alignof(X) <= alignof(std::max_align_t);
   using element = X;
 };
 template <class X> struct array_value<buffer<X>> {
@@ -43,6 +44,7 @@ template <class X> inline constexpr bool is_buffer<buffer<X>> = true;
 void plain_value(std::span<const std::byte> bytes, std::span<std::byte> into);
 [[noreturn]] void bad_array(std::size_t bytes, std::size_t element);
 [[noreturn]] void bad_arrays(std::size_t bytes);
+[[noreturn]] void bad_values(std::size_t arrived, std::size_t wanted);
 
 template <class T> std::span<const std::byte> bytes_of(const T& array) {
   using X = typename array_value<T>::element;
@@ -197,7 +199,9 @@ template <class T> void receive_values(collective_call& all, int from, std::vect
       small = small.subspan(n);
     }
   } else {
-    for (auto&& x : receive_value<std::vector<T>>(all, from)) values.push_back(std::move(x));
+    auto got = receive_value<std::vector<T>>(all, from);
+    if (got.size() != count) bad_values(got.size(), count);
+    for (auto&& x : got) values.push_back(std::move(x));
   }
 }
 

@@ -60,6 +60,8 @@ public:
   epoch_account(epoch_table& table, std::uint64_t number) noexcept : table_(&table), number_(number) {}
   void hold() noexcept override { holds_.fetch_add(1, std::memory_order_relaxed); } // the caller is counted already
   void let_go() noexcept override;
+  /// For whoever is not counted. \return whether something goes on here.
+  bool hold_unless_over() noexcept;
   std::uint64_t number() const noexcept { return number_; }
   node* here() const noexcept; ///< null once the rank has gone
 
@@ -95,6 +97,7 @@ public:
   epoch_table& operator=(const epoch_table&) = delete;
 
   /// A new epoch, whose origin this rank is, and which is held once. \return it and what is ready when it is over.
+  /// \throws error(invalid_state) when the job has ended.
   std::pair<std::shared_ptr<epoch_account>, shared_future<void>> open(std::string name,
                                                                       const std::source_location& made);
   /// For a message that is about to be sent. \pre the caller is counted in `on`.

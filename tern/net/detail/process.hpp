@@ -30,6 +30,8 @@ struct process_state {
 /// \param text of its /proc/PID/stat. \param traced whether it has a tracer.
 process_state state_of_text(const std::string& text, const process_name& who, bool traced);
 process_state state_of(const process_name& who);
+/// Not if it seems to have begun at another time: clocks differ between containers.
+bool can_be_watched(const process_name& who);
 
 /// "was killed by SIGKILL", "has ended with exit code 3", "has gone".
 std::string words_for_end(int status);

@@ -25,6 +25,9 @@ class node;
 
 namespace detail {
 
+/// Does the reporter's thread send messages in such a job?
+bool reporter_sends(const options& opts) noexcept;
+
 class rank_watch final : duty {
 public:
   /// Begins, if ranks are processes and the options want it.
