@@ -108,9 +108,8 @@ void expect_hang(const std::string& report) {
   EXPECT_TRUE(has(first, "1 call without answer:\n    of rank 1, ") && has(first, "answer_never', since ")) << report;
   EXPECT_TRUE(has(first, "'main': waits for future 0x") && has(first, ", since 0.")) << report;
   EXPECT_TRUE(has(first, "ago to rank 1: '") && has(first, "ago from rank 1: 'tern collective', ")) << report;
-  EXPECT_TRUE(has(first,
-                  "epoch 'patience' of rank 0: 2 things go on here, and more elsewhere that was sent from here, "
-                  "made at ") &&
+  EXPECT_TRUE(has(first, "epoch 'patience' of rank 0: 2 things go on here, and more elsewhere that was sent from here, "
+                         "made at ") &&
               has(first, "troubles.cpp:"))
       << report;
   EXPECT_TRUE(has(last, "epoch 1 of rank 0: 1 thing goes on here\n")) << report;
