@@ -344,8 +344,9 @@ collective_part collective_call::receive(int from) {
   }
   c.waits_for_ = -1;
   if (part.header.operation != operation_ || part.header.name() != name_)
-    throw part.header.operation == operation_
-        ? c.disagreement(operation_, c.operation_text(operation_), from, part.header.name().text())
+    throw part.header.operation <= operation_
+        ? c.disagreement(part.header.operation, c.operation_text(part.header.operation), from,
+                         part.header.name().text())
         : error(errc::invalid_state,
                 "the ranks do different things together: rank " + std::to_string(c.rank_of(from)) + " does " +
                     part.header.name().text() + " as operation " + std::to_string(part.header.operation) +
