@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// Ranks of an MPI job die or stop: the job ends in time, says who it was, and leaves nothing behind.
-#include "child.hpp"
+#include "launcher.hpp"
 
 #include <chrono>
 #include <csignal>
@@ -21,19 +21,14 @@ namespace {
 using tern::test::child;
 using tern::test::count;
 using tern::test::has;
+using tern::test::launcher;
+using tern::test::process_of;
 using tern::test::strings;
 using tern::test::temporary;
 using tern::test::variables;
 using clock_type = std::chrono::steady_clock;
 
 constexpr double in_time = 10; // seconds
-
-/// Of the process that wrote "ready RANK of process N".
-int process_of(const std::string& out, int rank) {
-  const std::string before = "ready " + std::to_string(rank) + " of process ";
-  const auto at = out.find(before);
-  return at == std::string::npos ? -1 : std::atoi(out.c_str() + at + before.size());
-}
 
 std::string text_of(const std::string& file) {
   std::ifstream in(file);
@@ -51,25 +46,17 @@ bool lives(int process) {
 class failing : public testing::TestWithParam<std::tuple<std::string, int>> {
 protected:
   void SetUp() override {
-    if (!launcher()) GTEST_SKIP() << "no " << mpi() << " here, or a sanitizer";
+    if (launcher(mpi()).empty()) GTEST_SKIP() << "no " << mpi() << " here, or a sanitizer";
   }
   static std::string mpi() { return std::get<0>(GetParam()); }
   static int ranks() { return std::get<1>(GetParam()); }
-  static std::optional<strings> launcher() {
-    const strings found{FAILURE_MPIRUN_OPENMPI, FAILURE_MPIRUN_MPICH};
-    const std::string path = found[mpi() == "openmpi" ? 0 : 1];
-    if (path.empty()) return std::nullopt;
-    if (mpi() == "openmpi") return strings{path, "--oversubscribe", "--bind-to", "none"};
-    return strings{path, "-bind-to", "none"};
-  }
   strings command(const std::string& how) const {
-    strings all = *launcher();
+    strings all = launcher(mpi());
     all.insert(all.end(), {"-np", std::to_string(ranks()), FAILURE_JOB, how});
     return all;
   }
   variables environment(variables given) const {
-    given["OMPI_MCA_btl_vader_backing_directory"] = scratch_.path.string();
-    given.insert({{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}});
+    tern::test::prepare_for_launcher(given, scratch_);
     given.try_emplace("TERN_WORKERS", "1");
     return given;
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// A program gets into trouble: what is written of it, how it ends, and that nothing is written without trouble.
-#include "child.hpp"
+#include "launcher.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -9,7 +9,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <optional>
 #include <sstream>
 #include <thread>
 
@@ -21,6 +20,8 @@ namespace fs = std::filesystem;
 using tern::test::child;
 using tern::test::count;
 using tern::test::has;
+using tern::test::launcher;
+using tern::test::process_of;
 using tern::test::strings;
 using tern::test::temporary;
 using tern::test::variables;
@@ -53,39 +54,24 @@ std::string of_rank(const std::string& report, int rank) {
   return report.substr(begin, std::min(report.find("\nrank ", begin + 1), report.find("\n-- ", begin)) - begin);
 }
 
-/// Of the process that wrote "ready RANK of process N".
-int process_of(const std::string& out, int rank) {
-  const std::string before = "ready " + std::to_string(rank) + " of process ";
-  const auto at = out.find(before);
-  return at == std::string::npos ? -1 : std::atoi(out.c_str() + at + before.size());
-}
-
 /// How the ranks of a job are started: "inproc", "openmpi" or "mpich".
 class job : public testing::TestWithParam<std::string> {
 protected:
   void SetUp() override {
-    if (GetParam() != "inproc" && !launcher()) GTEST_SKIP() << "no " << GetParam() << " here, or a sanitizer";
+    if (under_mpi() && launcher(GetParam()).empty()) GTEST_SKIP() << "no " << GetParam() << " here, or a sanitizer";
   }
   bool under_mpi() const { return GetParam() != "inproc"; }
-  std::optional<strings> launcher() const {
-    const strings found{REPORT_MPIRUN_OPENMPI, REPORT_MPIRUN_MPICH};
-    const std::string path = found[GetParam() == "openmpi" ? 0 : 1];
-    if (path.empty()) return std::nullopt;
-    if (GetParam() == "openmpi") return strings{path, "--oversubscribe", "--bind-to", "none"};
-    return strings{path, "-bind-to", "none"};
-  }
   /// Runs in `folder`, where the report will be.
   child start(const temporary& folder, int ranks, const std::string& trouble, variables environment = {}) const {
     strings command{REPORT_TROUBLES, trouble};
     if (under_mpi()) {
-      strings all = *launcher();
+      strings all = launcher(GetParam());
       all.insert(all.end(), {"-np", std::to_string(ranks)});
       command.insert(command.begin(), all.begin(), all.end());
-      environment["OMPI_MCA_btl_vader_backing_directory"] = scratch_.path.string();
+      tern::test::prepare_for_launcher(environment, scratch_);
     } else {
       environment.try_emplace("TERN_RANKS", std::to_string(ranks));
     }
-    environment.insert({{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}});
     environment.try_emplace("TERN_WORKERS", "1");
     return child(command, {.folder = folder.path.string(), .environment = environment});
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// Jobs that record what they do: the file is well formed and lacks nothing; or says what it lacks, if the job died.
-#include "child.hpp"
+#include "launcher.hpp"
 
 #include <algorithm>
 #include <csignal>
@@ -23,6 +23,7 @@ using tern::test::child;
 using tern::test::count;
 using tern::test::finished;
 using tern::test::has;
+using tern::test::launcher;
 using tern::test::strings;
 using tern::test::temporary;
 using tern::test::variables;
@@ -50,28 +51,20 @@ finished merge(const std::string& path) { return tern::test::run({TRACE_TOOL, "t
 class traced : public testing::TestWithParam<std::string> {
 protected:
   void SetUp() override {
-    if (under_mpi() && launcher().empty()) GTEST_SKIP() << "no " << GetParam() << " here, or a sanitizer";
+    if (under_mpi() && launcher(GetParam()).empty()) GTEST_SKIP() << "no " << GetParam() << " here, or a sanitizer";
   }
   bool under_mpi() const { return GetParam() == "openmpi" || GetParam() == "mpich"; }
   bool simulated() const { return GetParam() == "sim"; }
-  static std::string launcher_of(const std::string& mpi) {
-    return mpi == "openmpi" ? TRACE_MPIRUN_OPENMPI : TRACE_MPIRUN_MPICH;
-  }
-  std::string launcher() const { return launcher_of(GetParam()); }
-
   strings command(int ranks, strings arguments) const {
     arguments.insert(arguments.begin(), TRACE_TRACED);
     if (!under_mpi()) return arguments;
-    strings line{launcher()};
-    if (GetParam() == "openmpi") line.push_back("--oversubscribe");
-    line.insert(line.end(), {GetParam() == "openmpi" ? "--bind-to" : "-bind-to", "none", "-np", std::to_string(ranks)});
+    strings line = launcher(GetParam());
+    line.insert(line.end(), {"-np", std::to_string(ranks)});
     line.insert(line.end(), arguments.begin(), arguments.end());
     return line;
   }
   variables around(int ranks, variables more = {}) const {
-    more.insert({{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}});
-    // Open MPI leaves its shared memory behind when ranks end badly: somewhere that goes with the test.
-    more["OMPI_MCA_btl_vader_backing_directory"] = scratch.path.string();
+    tern::test::prepare_for_launcher(more, scratch);
     more.try_emplace("TERN_WORKERS", "2");
     if (simulated())
       more["TERN_SIM"] = "ranks=" + std::to_string(ranks) + ",workers=2,faults=delay:reorder";
