@@ -34,8 +34,11 @@ std::vector<char*> pointers(const strings& words) {
 
 strings environment_with(const std::optional<variables>& added) {
   strings all;
-  for (char** each = environ; *each; ++each)
-    if (!added || !std::string_view(*each).starts_with("TERN_")) all.emplace_back(*each);
+  for (char** each = environ; *each; ++each) {
+    const std::string_view one(*each);
+    if (!added || (!one.starts_with("TERN_") && !added->contains(std::string(one.substr(0, one.find('='))))))
+      all.emplace_back(one);
+  }
   if (added)
     for (const auto& [name, value] : *added) all.push_back(name + "=" + value);
   return all;
