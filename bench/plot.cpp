@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <exception>
 #include <fstream>
 #include <memory>
 #include <stdexcept>
@@ -160,10 +161,9 @@ void draw(const picture&, const std::string&) {
 }
 #endif
 
-std::optional<int> run_curves(int argc, char** argv, const std::function<nlohmann::ordered_json()>& measure,
-                              const std::function<picture(const nlohmann::ordered_json&)>& picture_of) {
-  const std::vector<std::string> arguments(argv + 1, argv + argc);
-  if (arguments.size() < 2 || arguments[0] != "--curves") return std::nullopt;
+namespace {
+void draw_curves(const std::vector<std::string>& arguments, const std::function<nlohmann::ordered_json()>& measure,
+                 const std::function<picture(const nlohmann::ordered_json&)>& picture_of) {
   nlohmann::ordered_json points;
   if (arguments.size() == 4 && arguments[2] == "--points") {
     std::ifstream file(arguments[3]);
@@ -174,7 +174,21 @@ std::optional<int> run_curves(int argc, char** argv, const std::function<nlohman
     std::printf("%s\n", points.dump().c_str());
   }
   draw(picture_of(points), arguments[1]);
-  return 0;
+}
+} // namespace
+
+int run_with_curves(const char* program, int argc, char** argv, const std::function<nlohmann::ordered_json()>& measure,
+                    const std::function<picture(const nlohmann::ordered_json&)>& picture_of,
+                    const std::function<std::vector<metric>()>& metrics) {
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  if (arguments.size() < 2 || arguments[0] != "--curves") return run(argc, argv, metrics());
+  try {
+    draw_curves(arguments, measure, picture_of);
+    return 0;
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "%s: %s\n", program, e.what());
+    return 1;
+  }
 }
 
 } // namespace tern::bench

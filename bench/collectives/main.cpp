@@ -8,9 +8,6 @@
 
 #include "bench/harness.hpp"
 
-#include <cstdio>
-#include <exception>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -72,6 +69,16 @@ metrics all_metrics() {
                  .rival_name = "half a round trip",
                  .ours = quiesce["quiesce"],
                  .rival = quiesce["half_trip"]});
+  const series epochs = ours(mpi::open_mpi, "epochs"); // ours alone: what an epoch adds
+  const auto beside = [&](const char* name, const char* plain, const char* of_epoch, const char* rival) {
+    all.push_back({.name = std::string("collectives.epoch.") + name,
+                   .unit = "us",
+                   .rival_name = rival,
+                   .ours = epochs[of_epoch],
+                   .rival = epochs[plain]});
+  };
+  beside("stream", "stream", "stream.epoch", "without an epoch");
+  beside("finish", "call", "finish", "a call");
   for (const int ranks : {2, 64, 1024, 10000})
     all.push_back({.name = "collectives.quiesce.simulated." + std::to_string(ranks),
                    .unit = "half trips",
@@ -85,12 +92,6 @@ metrics all_metrics() {
 } // namespace
 
 int main(int argc, char** argv) {
-  try {
-    forget_settings();
-    if (const auto code = run_curves(argc, argv, measure_curves, picture_of)) return *code;
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "bench_collectives: %s\n", e.what());
-    return 1;
-  }
-  return tern::bench::run(argc, argv, all_metrics());
+  forget_settings();
+  return run_with_curves("bench_collectives", argc, argv, measure_curves, picture_of, all_metrics);
 }

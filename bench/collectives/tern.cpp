@@ -6,6 +6,8 @@
 ///     bench_collectives_tern many SECONDS        microseconds for 64 allreduces, in sequence and of as many fibers at
 ///                                                once
 ///     bench_collectives_tern quiesce SECONDS     microseconds for `quiesce` after a message, and for half a round trip
+///     bench_collectives_tern epochs SECONDS      microseconds for a message of a stream, of an epoch or none; for a
+///                                                call, and for `finish` of one message
 ///     bench_collectives_tern simulated           for any number of simulated ranks, virtual microseconds for `quiesce`
 ///                                                and for half a round trip
 ///
@@ -28,6 +30,7 @@
 
 #include <tern/net/buffer.hpp>
 #include <tern/net/collectives.hpp>
+#include <tern/net/epoch.hpp>
 #include <tern/net/message.hpp>
 #include <tern/net/runtime.hpp>
 #include <tern/task/fiber.hpp>
@@ -175,6 +178,37 @@ void round_trips(long n) {
   end.get();
 }
 
+// Of rank 0; rank 1 handles.
+long taken_up = 0;
+void take_up(int x) { taken_up += x; }
+
+// A stream of n small messages, with or without an epoch, until the last has been handled.
+double stream(bool of_epoch, long n) {
+  if (tern::rank() != 0) return 0;
+  const auto all = [n] {
+    for (long i = 0; i < n; ++i) tern::send<&take_up>(1, 1);
+  };
+  const double began = seconds();
+  if (of_epoch) {
+    tern::finish(all);
+  } else {
+    all();
+    tern::call<&echo>(1, std::uint64_t{0}).get(); // behind them
+  }
+  return seconds() - began;
+}
+
+nlohmann::json epochs(double most) {
+  const auto rank_0 = [](long n, auto&& once) { return timed(tern::rank() == 0 ? n : 0, once); };
+  nlohmann::json found;
+  found["stream"] = each(most, [](long n) { return stream(false, n); });
+  found["stream.epoch"] = each(most, [](long n) { return stream(true, n); });
+  found["call"] = each(most, [&](long n) { return rank_0(n, [](long) { tern::call<&take_up>(1, 1).get(); }); });
+  found["finish"] =
+      each(most, [&](long n) { return rank_0(n, [](long) { tern::finish([] { tern::send<&take_up>(1, 1); }); }); });
+  return found;
+}
+
 nlohmann::json many_at_once(double most) {
   nlohmann::json found;
   std::vector<tern::communicator> apart;
@@ -224,6 +258,7 @@ nlohmann::json measure(const std::string& what, double most) {
   if (what == "rounds") return rounds(most);
   if (what == "many") return many_at_once(most);
   if (what == "quiesce") return quiesce(most);
+  if (what == "epochs") return epochs(most);
   throw std::runtime_error("no measurement is called " + what);
 }
 
@@ -231,7 +266,8 @@ nlohmann::json measure(const std::string& what, double most) {
 
 int main(int argc, char** argv) {
   try {
-    if (argc < 2) throw std::runtime_error("usage: bench_collectives_tern rounds|many|quiesce|simulated [SECONDS]");
+    if (argc < 2)
+      throw std::runtime_error("usage: bench_collectives_tern rounds|many|quiesce|epochs|simulated [SECONDS]");
     const std::string what = argv[1];
     const double most = argc > 2 ? std::atof(argv[2]) : 0;
     bind_to_core();

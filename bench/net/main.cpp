@@ -10,8 +10,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
-#include <exception>
 #include <functional>
 #include <optional>
 #include <string>
@@ -180,12 +178,6 @@ metrics all_metrics() {
 } // namespace
 
 int main(int argc, char** argv) {
-  try {
-    forget_settings();
-    if (const auto code = run_curves(argc, argv, measure_curves, picture_of)) return *code;
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "bench_net: %s\n", e.what());
-    return 1;
-  }
-  return tern::bench::run(argc, argv, all_metrics());
+  forget_settings();
+  return run_with_curves("bench_net", argc, argv, measure_curves, picture_of, all_metrics);
 }
