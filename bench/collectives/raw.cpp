@@ -61,7 +61,8 @@ double allgather(int rank, long n) {
   return taken;
 }
 
-// Always of the same memory into the same: the fastest way that there is. Ours sends what it owns, and gets new memory with what arrives.
+// Always of the same memory into the same: the fastest way that there is. Ours sends what it owns, and gets new memory
+// with what arrives.
 double alltoall(int rank, long n) {
   constexpr std::size_t part = alltoall_bytes / 2;
   static const std::vector<std::byte> out(alltoall_bytes, static_cast<std::byte>(rank + 1));

@@ -63,15 +63,16 @@ bool more_threads_from_environment(bool multithreaded) {
   return false;
 }
 
-/// Whether ranks of one host may use rings in shared memory. Only tests and measurements go without.
-bool rings_from_environment() {
+/// What ranks of one host may send each other without MPI, see the plug-ins' settings. Only tests and measurements
+/// forbid something.
+int rings_from_environment() {
   const char* text = std::getenv("TERN_MPI_RINGS");
-  if (!text || !*text) return true;
-  const std::string_view word(text);
-  if (word != "on" && word != "off")
-    throw error(errc::invalid_option, "TERN_MPI_RINGS=" + std::string(word) + " is neither on nor off",
-                "use on or off, or leave it out");
-  return word == "on";
+  const std::string_view word(text ? text : "");
+  if (word.empty() || word == "on") return 2;
+  if (word == "heads") return 1;
+  if (word == "off") return 0;
+  throw error(errc::invalid_option, "TERN_MPI_RINGS=" + std::string(word) + " is none of on, heads and off",
+              "use one of these, or leave it out");
 }
 
 /// Whether ranks know the processes of others on their host. Tests go without: then each is as on a host of its own.
@@ -102,7 +103,7 @@ public:
     tern_transport_settings settings{};
     settings.multithreaded = more_threads_from_environment(multithreaded) ? 1 : 0;
     settings.preallocate = preallocate ? 1 : 0;
-    settings.rings = rings_from_environment() ? 1 : 0;
+    settings.rings = rings_from_environment();
     settings.fragment = fragment_from_environment();
     settings.context = this;
     settings.land = [](void* self, int, const void*, std::size_t, std::size_t body_size) {
@@ -124,7 +125,8 @@ public:
   int host_rank() const noexcept override { return info_.host_rank; }
   int host_size() const noexcept override { return info_.host_size; }
   std::string describe() const override {
-    return std::string("mpi (") + info_.library + ", " + info_.threads + (info_.rings ? ", rings" : "") + ")";
+    return std::string("mpi (") + info_.library + ", " + info_.threads + (info_.rings ? ", rings" : "") +
+           (info_.reads ? ", single copies)" : ")");
   }
   std::size_t head_limit() const noexcept override { return info_.head_limit; }
   bool any_thread_sends() const noexcept override { return false; }
@@ -226,6 +228,7 @@ public:
 private:
   // Of messages to oneself, as for those of others.
   static constexpr std::size_t room_for_self = 64, urgent_room = 8;
+  static constexpr int sent_and_done = 2; // what the plug-in says
 
   bool on_owner() const noexcept { return std::this_thread::get_id() == owner_; }
 
@@ -238,10 +241,13 @@ private:
     if (!idle_) idle_ = &holders_.emplace_back();
     holder* const mine = idle_;
     const int sent = plugin_.send(destination, head.data(), head.size(), body.data(), body.size(), mine, urgent);
-    if (sent != 0) { // after an error too: MPI may be reading a part of it
-      idle_ = mine->next;
-      mine->body = std::move(body);
+    if (sent == 0) return sent;
+    if (sent == sent_and_done) {
+      body = byte_buffer();
+      return sent;
     }
+    idle_ = mine->next; // after an error too: MPI may be reading a part of it
+    mine->body = std::move(body);
     if (sent > 0) ++bodies_under_way_;
     return sent;
   }

@@ -11,11 +11,14 @@ namespace tern::net::detail {
 // ---- the sender
 
 void ring_sender::cover(std::uint32_t cells) noexcept {
-  for (std::uint64_t i = written_ + 1; i < written_ + cells; ++i) {
-    std::uint64_t& word = covered_[(i & mask_) / 64];
-    const std::uint64_t bit = std::uint64_t{1} << (i & mask_) % 64;
-    covered_cells_ += (word & bit) == 0;
-    word |= bit;
+  const std::uint64_t end = (written_ & mask_) + cells; // not behind the last: a record does not go round
+  for (std::uint64_t i = (written_ & mask_) + 1; i < end;) {
+    std::uint64_t& word = covered_[i / 64];
+    const std::uint64_t next = std::min(end, (i / 64 + 1) * 64), n = next - i;
+    const std::uint64_t added = (n == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << n) - 1) << i % 64;
+    covered_cells_ += static_cast<std::uint32_t>(std::popcount(added & ~word));
+    word |= added;
+    i = next;
   }
 }
 

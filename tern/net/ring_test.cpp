@@ -111,6 +111,49 @@ struct pair_of_ends {
 
 constexpr std::uint32_t shapes[] = {32, 64, 256, 1024};
 
+// `room_now` promises room for all of it, whatever lies about in the ring.
+TEST(ring, what_has_room_as_records_of_one_cell_has_room_as_larger_ones) {
+  for (const std::uint32_t cells : shapes) {
+    pair_of_ends ring(cells);
+    pair_of_ends::received one;
+    std::mt19937_64 random(cells);
+    const auto roll = [&](std::uint64_t n) { return random() % n; };
+    std::vector<const std::byte*> kept;
+    std::uint64_t found_room = 0, filled = 0;
+    for (int round = 0; round < 20'000; ++round) {
+      // A few heads, of which some stay for a while.
+      for (std::uint64_t i = roll(4); i > 0 && ring.send(bytes(roll(100))); --i) {
+      }
+      while (roll(8) != 0 && ring.receive(one))
+        if (one.at) kept.push_back(one.at);
+      while (!kept.empty() && (roll(3) == 0 || kept.size() > cells / 8)) {
+        std::swap(kept[roll(kept.size())], kept.back());
+        ring.give_back(kept.back());
+        kept.pop_back();
+      }
+      const auto most = static_cast<std::uint32_t>(1 + roll(ring.out.largest()));
+      const auto singles = static_cast<std::uint32_t>(1 + roll(cells / 2));
+      const bool urgent = roll(4) == 0;
+      if (!ring.out.room_now(singles, most, urgent)) continue;
+      ++found_room;
+      for (std::size_t left = singles * ring_end::small_head; left > 0;) {
+        const std::uint32_t wanted = std::min(most, ring_end::cells_of(left, false)),
+                            got = ring.out.room(wanted, urgent);
+        ASSERT_TRUE(got == wanted || got == 1) << got << " for " << wanted;
+        const std::size_t part = std::min(left, got * ring_end::cell_bytes - ring_end::header_bytes);
+        std::memset(ring.out.place(), 0, part);
+        ring.out.publish({static_cast<std::uint32_t>(part), 0, got}, 0);
+        left -= part;
+      }
+      ++filled;
+      while (ring.receive(one, roll(2) == 0))
+        if (one.at) kept.push_back(one.at);
+    }
+    EXPECT_GT(found_room, 1000u) << cells;
+    EXPECT_EQ(filled, found_room);
+  }
+}
+
 TEST(ring, heads_of_all_sizes_with_and_without_extra) {
   for (const std::uint32_t cells : shapes) {
     pair_of_ends ring(cells);

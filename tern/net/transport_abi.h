@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-enum { TERN_TRANSPORT_ABI = 4 };
+enum { TERN_TRANSPORT_ABI = 5 };
 
 struct tern_transport_info {
   int rank, size;           /* of this process in the job */
@@ -27,6 +27,7 @@ struct tern_transport_info {
   char library[256];        /* name and version of the network library, one line */
   char threads[32];         /* the thread level in force: "single", "funneled", … */
   int rings;                /* small messages between the ranks of this host go through rings in shared memory */
+  int reads;                /* and large ones are read out of the sender's memory */
   void* notes; /* 56 bytes for each rank of this host, by host_rank: shared by them, zero at first, until the process
                   ends; aligned to 8 bytes; null: they share none */
   size_t notes_stride; /* bytes from one rank's to the next */
@@ -36,9 +37,10 @@ struct tern_transport_info {
 struct tern_transport_settings {
   int multithreaded; /* the rank has more threads than the owner (they never call the library) */
   int preallocate;   /* 0: no receives posted in advance, no pooled memory: to show what they are good for */
-  int rings;       /* 0: small messages between ranks of one host go through the library too; so without preallocate */
-  size_t fragment; /* bodies above this many bytes travel in pieces; 0: the plug-in's choice */
-  void* context;   /* handed to `land` */
+  int rings;         /* 0: small messages between ranks of one host go through the library too; so without preallocate;
+                        1: only their heads do not; 2: all that can do without the library */
+  size_t fragment;   /* bodies above this many bytes travel in pieces; 0: the plug-in's choice */
+  void* context;     /* handed to `land` */
   /** Memory for the body of a message of which the head has arrived; null means out of memory. Called within `receive`;
    *  must not call the plug-in. */
   void* (*land)(void* context, int source, const void* head, size_t head_size, size_t body_size);
@@ -67,8 +69,8 @@ struct tern_transport_plugin {
   /** Sends a message. `head` is copied before this returns; a `body` (null: none) stays valid and unchanged until
    *  `receive` gives `token` back. Messages to one destination arrive in the order of these calls. Never blocks on the
    *  receiver. `destination` is never the own rank. Rings the destination's doorbell if it sleeps on this host.
-   *  \return 1 if sent; 0 if the receiver has no room for it (`urgent` may use the room kept for that); -1 for an
-   * error. */
+   *  \return 1 if sent; 2 if also `body` is needed no more, so that no token comes; 0 if the receiver has no room for
+   *  it (`urgent` may use the room kept for that); -1 for an error. */
   int (*send)(int destination, const void* head, size_t head_size, const void* body, size_t body_size, void* token,
               int urgent);
   /** Makes progress and gives one thing that has happened. Never blocks. \return a TERN_TRANSPORT_… or -1. */

@@ -124,6 +124,13 @@ TEST_P(failing, a_killed_rank_ends_a_job_that_computes) {
   expect_end();
 }
 
+TEST_P(failing, a_rank_killed_amid_large_messages_ends_the_job) {
+  start("flood");
+  send(ranks() - 1, SIGKILL);
+  expect_end();
+  EXPECT_FALSE(has(one_->err, "cannot read a message")) << all();
+}
+
 TEST_P(failing, a_stopped_rank_ends_the_job_and_all_say_what_they_know) {
   const int last = ranks() - 1;
   start("wait");

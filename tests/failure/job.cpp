@@ -41,6 +41,14 @@ void compute_for(double seconds) {
 
 void take(const std::vector<char>&) {}
 
+// Large messages under way from each to each.
+void flood() {
+  const std::vector<char> much(std::size_t{16} << 20);
+  for (;;)
+    for (int r = 0; r < tern::size(); ++r)
+      if (r != tern::rank()) tern::call<&take>(r, much).get();
+}
+
 // Messages, computing and meetings, on too few CPUs.
 void storm(double seconds) {
   const double end = tern::steady_seconds() + seconds;
@@ -48,7 +56,8 @@ void storm(double seconds) {
   const auto roll = [&](unsigned n) { return (seed = seed * 1664525u + 1013904223u) / 65536u % n; };
   for (int goes_on = 1; goes_on != 0;) {
     for (int i = 0; i < 200; ++i)
-      tern::send<&take>(static_cast<int>(roll(static_cast<unsigned>(tern::size()))), std::vector<char>(roll(2000)));
+      tern::send<&take>(static_cast<int>(roll(static_cast<unsigned>(tern::size()))),
+                        std::vector<char>(roll(roll(50) == 0 ? 300'000 : 2000)));
     compute_for(roll(20) == 0 ? 3 : 0.001 * roll(100));
     goes_on = tern::broadcast(tern::steady_seconds() < end ? 1 : 0);
   }
@@ -69,6 +78,7 @@ int live(std::string_view how) {
   }
   if (how == "compute") compute_for(3);
   if (how == "compute-for-ever") compute_for(1e9);
+  if (how == "flood") flood();
   if (how == "exit" && tern::rank() == last) _exit(3);
   if (how == "exit") tern::barrier();
   if (how == "storm") {

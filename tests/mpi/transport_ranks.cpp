@@ -2,11 +2,11 @@
 /// \file
 /// The MPI transport by itself, started by an MPI launcher with any number of ranks: order and content of messages with
 /// heads and bodies of all sizes between all pairs, pieces, room that is used up and regained, heads that are kept and
-/// given back from another thread, sleeping and waking, an idle rank's use of its core. Prints `N passed, N failed`
-/// from rank 0; the exit code is 0 if none failed on any rank. Arguments: `single` claims to have one thread only,
-/// `bare` posts and pools nothing, `alone` sends small messages by MPI too, without rings, `hosts` makes MPICH take odd
-/// and even ranks for those of two hosts; `hold` sleeps until it is killed, `abort` ends the job with code 7 (both for
-/// the tests of `tern run`).
+/// given back from another thread, large messages of a rank that computes, sleeping and waking, an idle rank's use of
+/// its core. Prints `N passed, N failed` from rank 0; the exit code is 0 if none failed on any rank. Arguments:
+/// `single` claims to have one thread only, `bare` posts and pools nothing, `alone` sends everything by MPI, without
+/// rings, `heads` all but heads, `hosts` makes MPICH take odd and even ranks for those of two hosts; `hold` sleeps
+/// until it is killed, `abort` ends the job with code 7 (both for the tests of `tern run`).
 #include <tern/net/transport.hpp>
 
 #include <algorithm>
@@ -125,6 +125,7 @@ public:
   void messages();
   void room(std::size_t head_bytes);
   void kept_heads();
+  void sender_that_computes(std::size_t body_bytes);
   void wake_ups();
   void refusals();
   void ping_pong();
@@ -273,6 +274,31 @@ void session::room(std::size_t head_bytes) {
     }
   }
   meet("room");
+}
+
+/// A message arrives whole though its sender does not touch the transport meanwhile.
+void session::sender_that_computes(std::size_t body_bytes) {
+  const int partner = me ^ 1;
+  if (partner < net_.size()) {
+    if (me > partner) {
+      send(partner, numbered('b', 0, 40), filled(body_bytes, 3));
+      const auto start = clock_type::now();
+      while (seconds_since(start) < 0.5) {
+      }
+      tell(partner, "computed");
+    } else {
+      const auto found = [&](const std::string& text) {
+        return std::find(control_.begin(), control_.end(), text) != control_.end();
+      };
+      until([&] { return !others_.empty(); }, "a message of a rank that computes");
+      expect(!found("computed"),
+             "a message of " + std::to_string(body_bytes) + " bytes arrives while its sender computes");
+      expect(others_.front().body == filled(body_bytes, 3), "and is whole");
+      others_.clear();
+    }
+    if (me < partner) until([&] { return told("computed"); }, "the partner's computing");
+  }
+  meet("sender that computes");
 }
 
 /// Heads that stay with the core do not keep others from arriving, and go back from any thread.
@@ -452,6 +478,7 @@ int main(int argc, char** argv) {
     }
     const std::string mode = argc > 1 ? argv[1] : "";
     if (mode == "alone") setenv("TERN_MPI_RINGS", "off", 1);
+    if (mode == "heads") setenv("TERN_MPI_RINGS", "heads", 1);
     if (mode == "hosts") setenv("MPIR_CVAR_ODD_EVEN_CLIQUES", "1", 1);
     const auto net = tern::net::make_mpi(which, &argc, &argv, mode != "single", mode != "bare");
     me = net->rank();
@@ -473,6 +500,10 @@ int main(int argc, char** argv) {
     run.room(5);
     run.room(net->head_limit());
     run.kept_heads();
+    if (net->describe().find("rings") != std::string::npos && mode != "heads" && mode != "hosts")
+      run.sender_that_computes(50'000);
+    if (net->describe().find("single copies") != std::string::npos && mode != "hosts")
+      for (const std::size_t size : {std::size_t{100'000}, std::size_t{20} << 20}) run.sender_that_computes(size);
     run.wake_ups();
     run.refusals();
     run.ping_pong();

@@ -145,6 +145,12 @@ public:
   }
   /// Whether there is room for `n` records of one cell; if not, as `room`. \pre n is not much above `largest`.
   bool room_for_singles(std::uint32_t n, bool urgent) noexcept;
+  /// Whether there is room for `n` records of one cell, and so for as much in larger ones, one after the other; these
+  /// lose at the ring's end, once, up to `lost` cells. Nobody is told if there is none.
+  bool room_now(std::uint32_t n, std::uint32_t lost, bool urgent) noexcept {
+    learn(shared_->credit.load(std::memory_order_acquire));
+    return !broken_ && free_cells() >= std::uint64_t{n} + lost + 1 + (urgent ? 0 : reserve_);
+  }
   std::byte* place() const noexcept { return cell(written_) + header_bytes; }
   std::byte* extra_place(std::uint32_t cells) const noexcept {
     return cell(written_) + cells * cell_bytes - extra_bytes;

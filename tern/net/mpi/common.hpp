@@ -53,6 +53,21 @@ struct trailer {
   std::uint64_t fragment; // of the sender: where it cuts the body
 };
 
+/// The same for a head in a ring; how the body comes is in the upper two bits of the first word.
+struct ring_trailer {
+  static constexpr std::uint64_t by_mpi = 0;     // `where`: the sender's fragment
+  static constexpr std::uint64_t in_ring = 1;    // in the records that follow
+  static constexpr std::uint64_t to_be_read = 2; // `where`: its address in the sender's memory
+  static constexpr int shift = 62;
+  static constexpr ring_trailer of(std::uint64_t how, std::uint64_t body_size, std::uint64_t where) {
+    return {body_size | how << shift, where};
+  }
+  constexpr std::uint64_t how() const { return word >> shift; }
+  constexpr std::uint64_t body_size() const { return word & ((std::uint64_t{1} << shift) - 1); }
+
+  std::uint64_t word, where;
+};
+
 /// A head's MPI tag: the credits that the sender returns to the receiver, and what the message is.
 constexpr int credit_bits = 0x3ff, has_body = 0x400, only_credits = 0x800;
 

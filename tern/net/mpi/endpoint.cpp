@@ -109,7 +109,7 @@ void endpoint::init(int* argc, char*** argv, const tern_transport_settings& sett
   check(MPI_Comm_size(heads, &size_), "MPI_Comm_size");
   fragment_ =
       std::clamp(settings.fragment == 0 ? largest_fragment : settings.fragment, smallest_fragment, largest_fragment);
-  host_.open(heads, rank_, size_, settings.rings != 0 && settings.preallocate != 0);
+  host_.open(heads, rank_, size_, settings.rings != 0 && settings.preallocate != 0, settings.rings > 1);
   bell.open(host_, size_);
   peers_ = std::vector<peer>(static_cast<std::size_t>(size_));
   for (int i = 0; i < size_; ++i) peers_[static_cast<std::size_t>(i)].on_host = bell.on_host(i);
@@ -131,6 +131,7 @@ void endpoint::init(int* argc, char*** argv, const tern_transport_settings& sett
     refill();
   }
   info.rings = rings_ ? 1 : 0;
+  info.reads = reads_ ? 1 : 0;
   info.rank = rank_;
   info.size = size_;
   info.host_rank = host_.rank();
@@ -191,8 +192,8 @@ inline void endpoint::send_head(peer& to, int destination, const void* data, std
     send_copy(destination, data, size, tag);
 }
 
-bool endpoint::send(int destination, const void* head, std::size_t head_size, const void* body, std::size_t body_size,
-                    void* token, bool urgent) {
+int endpoint::send(int destination, const void* head, std::size_t head_size, const void* body, std::size_t body_size,
+                   void* token, bool urgent) {
   if (static_cast<unsigned>(destination) >= static_cast<unsigned>(size_) || destination == rank_) [[unlikely]]
     throw failure("no other rank has number " + std::to_string(destination));
   if (head_size > head_limit_) [[unlikely]]
@@ -205,11 +206,11 @@ bool endpoint::send(int destination, const void* head, std::size_t head_size, co
     if (!to.ring->send_small(static_cast<const std::byte*>(head), head_size, urgent, received_)) [[unlikely]]
       return refused(to, destination);
     announce(destination);
-    return true;
+    return 1;
   }
   if (to.credits <= (urgent ? 0 : urgent_credits)) {
     refused_ = true;
-    return false;
+    return 0;
   }
   std::uint32_t cost = head_cost(head_size);
   if (!body) [[likely]] {
@@ -229,7 +230,7 @@ bool endpoint::send(int destination, const void* head, std::size_t head_size, co
   to.owed = 0;
   --to.credits;
   bell.ring(destination);
-  return true;
+  return 1;
 }
 
 void endpoint::send_body(int destination, const void* body, std::size_t size, void* token) {
@@ -322,7 +323,7 @@ void endpoint::wait(std::int64_t at_most) {
     nap_ = std::min(nap_ * 2, nap_remote);
   }
   const auto something_to_do = [this] {
-    if (!ready_.empty() || !sent_.empty() || !stalled_.empty()) return true;
+    if (!ready_.empty() || !sent_.empty() || !stalled_.empty() || !reading_.empty() || any_read()) return true;
     if (rings_ && (starves_no_more() || rota_.any([this](std::size_t place) { return ready(place); }))) return true;
     try {
       return heads_by_mpi_ && head_is_there() != 0;
@@ -347,7 +348,7 @@ void endpoint::finish() {
     const timespec time{0, static_cast<long>(nap * 1000)};
     if (what == TERN_TRANSPORT_NOTHING) nanosleep(&time, nullptr);
   };
-  while (!send_requests_.empty() || !copies_.empty()) rest();
+  while (!send_requests_.empty() || !copies_.empty() || !lenders_.empty()) rest();
   // MPI_Barrier would burn a core until the slowest rank comes. Receiving goes on meanwhile: peers' sends need us.
   MPI_Request barrier = MPI_REQUEST_NULL;
   check(MPI_Ibarrier(heads, &barrier), "MPI_Ibarrier");

@@ -4,15 +4,17 @@
 /// One process' end of the network over MPI. See tern/net/transport_abi.h for the contract.
 ///
 /// Heads to ranks of the same host travel through rings in memory that these share (host.hpp, rings.cpp), if there are
-/// any; then all of them do, so that they stay in order. A ring's cells are the receiver's room for the sender.
+/// any; then all of them do, so that they stay in order. A ring's cells are the receiver's room for the sender. Bodies
+/// of middle size go the same way; larger ones the receiver reads out of the sender's memory (bodies.cpp), if the
+/// system lets it.
 ///
 /// Other heads travel on a communicator of their own, one MPI message each: by MPI_Send where that only copies, else by
 /// MPI_Isend from a copy of ours, so that sending never waits for the receiver. A receiver has `all_credits` of room
 /// for each sender; the tag of every message returns the credits of those received since the last. If nothing goes
 /// back, an empty message does it.
 ///
-/// Bodies travel on a second communicator, by MPI's own protocol for large messages: sent together with the head that
-/// announces them, received when that head has arrived. Pieces of one pair of ranks are matched in their order.
+/// Other bodies travel on a second communicator, by MPI's own protocol for large messages: sent together with the head
+/// that announces them, received when that head has arrived. Pieces of one pair of ranks are matched in their order.
 /// Messages of one source that follow one whose body is under way wait for it.
 ///
 /// Receiving by MPI: persistent receives from anybody are posted ahead and matched in that order, so only the oldest is
@@ -47,8 +49,8 @@ using tern::net::detail::ring_sender;
 class endpoint {
 public:
   void init(int* argc, char*** argv, const tern_transport_settings& settings, tern_transport_info& info);
-  bool send(int destination, const void* head, std::size_t head_size, const void* body, std::size_t body_size,
-            void* token, bool urgent);
+  int send(int destination, const void* head, std::size_t head_size, const void* body, std::size_t body_size,
+           void* token, bool urgent);
   int receive(tern_transport_arrival& into);
   void give_back(void* head);
   void wait(std::int64_t at_most);
@@ -74,6 +76,7 @@ private:
     int under_way;      // receives that are not complete
     bool complete() const { return posted == body_size && under_way == 0; }
   };
+  enum class carrier : std::uint8_t { none, mpi, ring, reading }; // of a body
   struct inbound { // from one source, in the order sent; a deque, so that addresses stay
     std::deque<incoming> queue;
     std::size_t next = 0; // the first that lacks receives
@@ -90,7 +93,9 @@ private:
     bool starving = false;             // in `starving_`
     bool unsettled = false;            // in `unsettled_`
     // Of bodies that rings announce: sent to it, of these let go by MPI, and received from it whole.
+    // Or, if ranks read each other's memory: announced, of these read, and those of its that we have read.
     std::uint64_t bodies_sent = 0, bodies_left = 0, bodies_received = 0;
+    std::deque<void*> lent;                             // tokens of bodies that it reads, in the order sent
     std::array<std::uint32_t, all_credits> sent_with{}; // `sent` after each head
     bool waiting() const { return in && !in->queue.empty(); }
   };
@@ -117,9 +122,13 @@ private:
   };
   struct inbound_ring {
     ring_receiver ring;
-    int source = -1;        // -1: there is none from there
-    slot* pieces = nullptr; // a head that comes in pieces
-    std::size_t size = 0;   // of them until now
+    int source = -1;                 // -1: there is none from there
+    slot* pieces = nullptr;          // a head that comes in pieces
+    std::size_t size = 0;            // of them until now
+    carrier filling = carrier::none; // `message` lacks some of its body, `posted` bytes are here
+    incoming message{};
+    std::uint64_t address = 0; // over there, of a body that is read
+    bool unusual() const { return pieces != nullptr || filling != carrier::none; }
   };
   struct ring_area { // the rings to this rank; lives for ever, as heads may come back then
     const std::byte *begin, *end;
@@ -144,13 +153,15 @@ private:
   void open_rings();
   void close_rings();
   void announce(int destination);
-  bool refused(peer& to, int destination);
-  bool send_by_ring(peer& to, int destination, const void* head, std::size_t head_size, const void* body,
-                    std::size_t body_size, void* token, bool urgent);
+  int refused(peer& to, int destination);
+  int send_by_ring(peer& to, int destination, const void* head, std::size_t head_size, const void* body,
+                   std::size_t body_size, void* token, bool urgent);
   bool put_in_pieces(ring_sender& ring, const std::byte*& head, std::size_t& size, bool urgent);
   bool next_of_rings(tern_transport_arrival& into);
   bool take(inbound_ring& from, tern_transport_arrival& into);
   bool take_other(inbound_ring& from, tern_transport_arrival& into);
+  bool take_head(inbound_ring& from, const ring_record& r, incoming& message, ring_trailer& end);
+  static failure broken_record(int source, const ring_record& r);
   bool blocked(int source) const;
   bool ready(std::size_t place) const;
   bool has_new_room();
@@ -158,6 +169,20 @@ private:
   void unsettle(peer& other, int rank);
   bool settled(int rank) const;
   void settle();
+
+  // bodies.cpp
+  carrier carrier_for(peer& to, std::size_t head_size, std::size_t body_size, bool urgent);
+  static void put_body(ring_sender& ring, int destination, const std::byte* body, std::size_t size, bool urgent,
+                       std::uint64_t received);
+  void lend(peer& to, int destination, void* token);
+  bool any_read() const;
+  void take_read();
+  void land(int source, incoming& message);
+  bool expects_body(inbound_ring& from, const ring_trailer& end, incoming& message);
+  bool take_piece(inbound_ring& from, const ring_record& r);
+  enum class reading { some, whole, of_the_dead };
+  reading read_some(inbound_ring& from);
+  void read_on();
 
   // receive.cpp
   int next_by_mpi(tern_transport_arrival& into);
@@ -178,7 +203,7 @@ private:
   bool in_flight() const { return !send_requests_.empty() || !receive_requests_.empty(); }
   bool has_other_work() const {
     return in_flight() || !ready_.empty() || !sent_.empty() || !stalled_.empty() || !deferred_.empty() ||
-           !unsettled_.empty();
+           !unsettled_.empty() || !lenders_.empty() || !reading_.empty();
   }
 
   // More posted receives make each match and each test slower, fewer make bursts slower.
@@ -199,6 +224,8 @@ private:
   bool busy_ = false;                   // has_other_work(), for one test instead of four
   bool rings_ = false;                  // there are some
   bool heads_by_mpi_ = true;            // some come so
+  bool ring_bodies_ = false;            // bodies too may travel without MPI
+  bool reads_ = false;                  // the ranks of this host may read each other's memory
   int since_mpi_ = 0;                   // messages of rings since MPI was asked
   std::size_t head_limit_ = head_limit; // the job's
   std::uint64_t received_ = 0;          // messages of rings, see ring_sender::send_small
@@ -230,8 +257,10 @@ private:
   std::vector<void*> spare_copies_;
   std::vector<void*> sent_; // tokens to give back
   std::deque<ready_message> ready_;
-  std::string deferred_;     // why `wait` failed
-  std::vector<int> stalled_; // sources whose next body found no memory
+  std::string deferred_;             // why `wait` failed
+  std::vector<int> stalled_;         // sources whose next body found no memory
+  std::vector<int> lenders_;         // destinations that read bodies of ours
+  std::vector<std::size_t> reading_; // places of whose ranks' memory we read
 };
 
 /// There is something in the destination's ring.

@@ -25,6 +25,7 @@
 #include <sys/random.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <tern/net/detail/ring.hpp>
@@ -40,7 +41,8 @@ using tern::net::detail::ring_shared;
 class host {
 public:
   /// Collective over `comm`. \param rings whether this rank wants them; there are some only if all of the host do.
-  void open(MPI_Comm comm, int rank, int size, bool rings);
+  /// \param reads the same for reading each other's memory.
+  void open(MPI_Comm comm, int rank, int size, bool rings, bool reads);
 
   int rank() const { return rank_; } ///< among those of the host
   int size() const { return size_; }
@@ -50,6 +52,9 @@ public:
   bool shared() const { return memory_ != nullptr; }
   /// Whether all of them have membarrier(2).
   bool barriers() const { return barriers_; }
+  /// Whether each of them may read the others' memory.
+  bool reads() const { return reads_; }
+  pid_t process(int place) const { return processes_[static_cast<std::size_t>(place)]; }
   /// Of each ring; 0: there are none.
   std::uint32_t cells() const { return cells_; }
 
@@ -94,12 +99,14 @@ private:
   int create(plan& p, bool rings) const;
   void map(int fd, std::size_t length);
   void find_places(MPI_Comm comm, MPI_Comm node, int job_size);
+  bool find_processes(MPI_Comm node);
 
   std::byte* memory_ = nullptr;
   int rank_ = 0, size_ = 1;
   std::uint32_t cells_ = 0;
-  bool barriers_ = false;
+  bool barriers_ = false, reads_ = false;
   std::vector<int> places_;
+  std::vector<pid_t> processes_; // by place, if `reads_`
 };
 
 // What the file system lacks later would be a SIGBUS.
@@ -161,7 +168,32 @@ inline void host::find_places(MPI_Comm comm, MPI_Comm node, int job_size) {
     if (place < 0 || place >= size_) place = -1; // MPI_UNDEFINED
 }
 
-inline void host::open(MPI_Comm comm, int rank, int size, bool rings) {
+// By trying: a container, a policy (Yama) or another user may forbid it, and with two spaces of process numbers ours
+// may be somebody else's.
+inline bool host::find_processes(MPI_Comm node) {
+  static std::uint64_t sign; // at another address in each process, perhaps
+  struct about {
+    std::int64_t process;
+    std::uint64_t sign, address;
+  };
+  if (getrandom(&sign, sizeof sign, 0) != static_cast<ssize_t>(sizeof sign)) sign = 0;
+  // address: the others read there
+  const about mine{getpid(), sign, reinterpret_cast<std::uintptr_t>(&sign)};
+  std::vector<about> all(n());
+  check(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, node), "MPI_Allgather");
+  processes_.clear();
+  for (const about& one : all) {
+    std::uint64_t found = 0;
+    const iovec here{&found, sizeof found}, there{reinterpret_cast<void*>(one.address), sizeof found};
+    const auto process = static_cast<pid_t>(one.process);
+    if (process_vm_readv(process, &here, 1, &there, 1, 0) != static_cast<ssize_t>(sizeof found) || found != one.sign)
+      return false;
+    processes_.push_back(process);
+  }
+  return true;
+}
+
+inline void host::open(MPI_Comm comm, int rank, int size, bool rings, bool reads) {
   MPI_Comm node = MPI_COMM_NULL;
   check(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
   check(MPI_Comm_rank(node, &rank_), "MPI_Comm_rank");
@@ -169,7 +201,7 @@ inline void host::open(MPI_Comm comm, int rank, int size, bool rings) {
   find_places(comm, node, size);
   memory_ = nullptr; // of an earlier job: stays mapped
   cells_ = 0;
-  barriers_ = false;
+  barriers_ = reads_ = false;
   if (size_ > 1) {
     int one = rings, all = 0;
     check(MPI_Allreduce(&one, &all, 1, MPI_INT, MPI_MIN, node), "MPI_Allreduce");
@@ -184,10 +216,12 @@ inline void host::open(MPI_Comm comm, int rank, int size, bool rings) {
       const std::size_t part = n() * ring_bytes(p.cells), begin = rings_at() + static_cast<std::size_t>(rank_) * part;
       has_rings = allocate(fd, begin, part);
     }
-    int mine[3] = {memory_ != nullptr, membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED), has_rings},
-        everyone[3] = {};
+    const bool may_read = find_processes(node);
+    int mine[4] = {memory_ != nullptr, membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED), has_rings,
+                   reads && may_read},
+        everyone[4] = {};
     // Also the barrier: all have opened it.
-    check(MPI_Allreduce(mine, everyone, 3, MPI_INT, MPI_MIN, node), "MPI_Allreduce");
+    check(MPI_Allreduce(mine, everyone, 4, MPI_INT, MPI_MIN, node), "MPI_Allreduce");
     if (rank_ == 0 && fd >= 0) {
       shm_unlink(p.name);
       // What some have taken of the rings. Should it fail, memory stays taken that nobody uses.
@@ -202,6 +236,7 @@ inline void host::open(MPI_Comm comm, int rank, int size, bool rings) {
       memory_ = nullptr;
     }
     barriers_ = everyone[1] != 0;
+    reads_ = everyone[3] != 0;
     if (everyone[2]) cells_ = p.cells;
   }
   check(MPI_Comm_free(&node), "MPI_Comm_free");

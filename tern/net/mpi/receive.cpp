@@ -231,13 +231,12 @@ void endpoint::start_receives(int source) {
   for (; in.next < in.queue.size(); ++in.next) {
     incoming& message = in.queue[in.next];
     if (message.body_size != 0 && !message.body) {
-      message.body = static_cast<char*>(
-          settings_.land(settings_.context, source, message.head, message.head_size, message.body_size));
-      if (!message.body) { // the next call of `receive` tries again
+      try {
+        land(source, message);
+      } catch (const failure&) { // the next call of `receive` tries again
         if (std::find(stalled_.begin(), stalled_.end(), source) == stalled_.end()) stalled_.push_back(source);
         busy_ = true;
-        throw failure("no memory for a message of " + std::to_string(message.body_size) + " bytes from rank " +
-                      std::to_string(source));
+        throw;
       }
     }
     while (message.posted < message.body_size) {
@@ -356,12 +355,22 @@ void endpoint::test_receives() {
   if (first) std::rethrow_exception(first);
 }
 
+void endpoint::land(int source, incoming& message) {
+  message.body =
+      static_cast<char*>(settings_.land(settings_.context, source, message.head, message.head_size, message.body_size));
+  if (!message.body)
+    throw failure("no memory for a message of " + std::to_string(message.body_size) + " bytes from rank " +
+                  std::to_string(source));
+}
+
 /// All but heads. \return whether it gives the core something.
 [[gnu::noinline]] bool endpoint::other_work(tern_transport_arrival& into, int& what) {
   if (!deferred_.empty()) throw failure(std::exchange(deferred_, std::string()));
   test_sends();
   test_receives();
   if (!unsettled_.empty() && ++settlings_ % 4 == 0) settle();
+  if (!lenders_.empty()) take_read();
+  if (!reading_.empty()) read_on();
   while (!stalled_.empty()) {
     const int source = stalled_.back();
     stalled_.pop_back();

@@ -2,7 +2,7 @@
 /// \file
 /// Heads between the ranks of one host: through a ring (ring.hpp) from each to each.
 ///
-/// A record with an extra carries a trailer there: it announces a body, which follows by MPI. A head of many cells that
+/// A record with an extra carries a trailer there: it announces a body (bodies.cpp). A head of many cells that
 /// finds no neighbouring free ones goes in pieces of one cell, all but the last marked as special; the receiver puts
 /// them together. A ring's messages that wait behind a body are taken out of it up to a number only: then it fills, and
 /// its sender is refused.
@@ -26,7 +26,7 @@ constexpr unsigned most_bodies = all_credits, urgent_bodies = urgent_credits;
 constexpr std::uint8_t another_piece = ring_record::special;
 constexpr std::size_t piece = ring_sender::small_head - ring_sender::extra_bytes; // so the last one has room for it
 constexpr std::size_t cell_bytes = ring_sender::cell_bytes;
-static_assert(sizeof(trailer) == ring_sender::extra_bytes);
+static_assert(sizeof(ring_trailer) == ring_sender::extra_bytes);
 
 } // namespace
 
@@ -35,6 +35,8 @@ void endpoint::open_rings() {
   const std::uint32_t cells = host_.cells();
   rings_ = cells != 0;
   heads_by_mpi_ = !rings_ || host_.size() < size_;
+  ring_bodies_ = rings_ && settings_.rings > 1;
+  reads_ = ring_bodies_ && host_.reads();
   since_mpi_ = 0;
   received_ = 0;
   auto limit = static_cast<int>(head_limit), agreed = 0;
@@ -76,6 +78,8 @@ void endpoint::close_rings() {
   inbound_rings_.reset();
   starving_.clear();
   unsettled_.clear();
+  lenders_.clear();
+  reading_.clear();
   rings_ = false;
 }
 
@@ -94,20 +98,22 @@ void endpoint::give_back(void* head) {
 
 // ---- sending
 
-bool endpoint::refused(peer& to, int destination) {
+/// \return 0, as `send` does.
+int endpoint::refused(peer& to, int destination) {
   if (to.ring->broken()) throw broken(destination, "credit for messages that it was not sent");
   if (!to.starving) {
     to.starving = true;
     starving_.push_back(destination);
   }
-  return false;
+  return 0;
 }
 
-bool endpoint::send_by_ring(peer& to, int destination, const void* head, std::size_t head_size, const void* body,
-                            std::size_t body_size, void* token, bool urgent) {
-  if (body && to.bodies_sent - to.bodies_left >= most_bodies - (urgent ? 0 : urgent_bodies))
-    return false; // `sent` makes room
+int endpoint::send_by_ring(peer& to, int destination, const void* head, std::size_t head_size, const void* body,
+                           std::size_t body_size, void* token, bool urgent) {
   ring_sender& ring = *to.ring;
+  const carrier by = body ? carrier_for(to, head_size, body_size, urgent) : carrier::none;
+  if (by == carrier::mpi && to.bodies_sent - to.bodies_left >= most_bodies - (urgent ? 0 : urgent_bodies))
+    return 0; // `sent` makes room
   const auto* from = static_cast<const std::byte*>(head);
   std::uint32_t cells = ring_sender::cells_of(head_size, body != nullptr);
   const std::uint32_t room = ring.room(cells, urgent);
@@ -118,18 +124,26 @@ bool endpoint::send_by_ring(peer& to, int destination, const void* head, std::si
   }
   if (head_size) std::memcpy(ring.place(), from, head_size);
   if (body) {
-    const trailer end{body_size, fragment_};
+    ring_trailer end = ring_trailer::of(ring_trailer::by_mpi, body_size, fragment_);
+    if (by == carrier::ring) end = ring_trailer::of(ring_trailer::in_ring, body_size, 0);
+    if (by == carrier::reading)
+      // address: the receiver reads there
+      end = ring_trailer::of(ring_trailer::to_be_read, body_size, reinterpret_cast<std::uintptr_t>(body));
     std::memcpy(ring.extra_place(cells), &end, sizeof end);
   }
   ring.publish({static_cast<std::uint32_t>(head_size), body ? ring_record::with_extra : std::uint8_t{0}, cells},
                received_);
-  if (body) {
+  if (by == carrier::ring) {
+    put_body(ring, destination, static_cast<const std::byte*>(body), body_size, urgent, received_);
+  } else if (by == carrier::reading) {
+    lend(to, destination, token);
+  } else if (by == carrier::mpi) {
     ++to.bodies_sent;
     unsettle(to, destination);
     send_body(destination, body, body_size, token);
   }
   announce(destination);
-  return true;
+  return by == carrier::ring ? 2 : 1;
 }
 
 /// All but the last piece; there is room for that one then.
@@ -195,7 +209,9 @@ void endpoint::settle() {
 /// Whether no more of this source's messages are taken out of its ring for now.
 bool endpoint::blocked(int source) const {
   const peer& from = peers_[static_cast<std::size_t>(source)];
-  return from.in && from.in->queue.size() >= most_behind;
+  if (from.in && from.in->queue.size() >= most_behind) return true;
+  return from.ring &&
+         inbound_rings_[static_cast<std::size_t>(host_.place_of(source))].filling == carrier::reading; // until whole
 }
 
 bool endpoint::ready(std::size_t place) const {
@@ -208,6 +224,11 @@ bool endpoint::next_of_rings(tern_transport_arrival& into) {
                     [this](std::size_t place) { return ready(place); });
 }
 
+failure endpoint::broken_record(int source, const ring_record& r) {
+  return broken(source, "a record of " + std::to_string(r.size()) + " bytes in " + std::to_string(r.cells()) +
+                            " places of its ring");
+}
+
 /// The next message of one rank. Gives credit before, while the heads of earlier ones are hardly lent any more, and
 /// whether or not there is another.
 inline bool endpoint::take(inbound_ring& from, tern_transport_arrival& into) {
@@ -217,7 +238,7 @@ inline bool endpoint::take(inbound_ring& from, tern_transport_arrival& into) {
   ring_record r;
   const found what = from.ring.look(r);
   if (what == found::nothing) return false;
-  if (what != found::record || !r.plain() || !from.ring.may_lend() || from.pieces ||
+  if (what != found::record || !r.plain() || !from.ring.may_lend() || from.unusual() ||
       peers_[static_cast<std::size_t>(from.source)].waiting()) [[unlikely]]
     return take_other(from, into);
   into.source = from.source;
@@ -236,47 +257,74 @@ inline bool endpoint::take(inbound_ring& from, tern_transport_arrival& into) {
 /// What is not just a head in its cell.
 [[gnu::noinline]] bool endpoint::take_other(inbound_ring& from, tern_transport_arrival& into) {
   const int source = from.source;
-  peer& other = peers_[static_cast<std::size_t>(source)];
   for (int queued = 0; queued < most_queued && !blocked(source);) {
     if (from.ring.give_credit()) bell.ring(source); // what is queued is kept
     ring_record r;
     const found what = from.ring.look(r);
     if (what == found::nothing) return false;
-    const std::size_t size = from.size + r.size();
-    if (what == found::broken || r.flags() > (another_piece | ring_record::with_extra) || size > head_limit_)
-      throw broken(source, "a record of " + std::to_string(r.size()) + " bytes in " + std::to_string(r.cells()) +
-                               " places of its ring");
-    const bool more = (r.flags() & another_piece) != 0;
-    incoming message{from.ring.head(), size, nullptr, 0, 0, 0, 0};
-    if (more || from.pieces) {
-      if (!from.pieces) from.pieces = slot_pool::take_single(head_limit_);
-      if (r.size()) std::memcpy(static_cast<std::byte*>(from.pieces->data()) + from.size, from.ring.head(), r.size());
-      from.size = size;
-      if (more) {
-        from.ring.pass(r);
-        continue;
-      }
-      message.head = std::exchange(from.pieces, nullptr)->data();
-      from.size = 0;
-    } else if (from.ring.may_lend()) {
-      from.ring.lend(r);
+    if (what == found::broken) throw broken_record(source, r);
+    incoming message{};
+    if (from.filling == carrier::ring) {
+      if (!take_piece(from, r)) continue;
+      message = from.message;
     } else {
-      message.head = slot_pool::take_single(size)->data();
-      if (size) std::memcpy(message.head, from.ring.head(), size);
+      ring_trailer end{};
+      if (!take_head(from, r, message, end)) continue;
+      if (end.word != 0) {
+        if (end.how() == ring_trailer::by_mpi) {
+          if (!receive_large(source, {end.body_size(), end.where}, message)) {
+            ++queued;
+            continue;
+          }
+          received(into, source, message);
+          return true;
+        }
+        if (!expects_body(from, end, message)) continue;
+      }
     }
-    trailer end{};
-    const bool announces = (r.flags() & ring_record::with_extra) != 0;
-    if (announces) std::memcpy(&end, from.ring.extra(r), sizeof end);
-    from.ring.pass(r);
-    ++received_;
-    if (announces ? receive_large(source, end, message) : !other.waiting()) {
+    if (!peers_[static_cast<std::size_t>(source)].waiting()) {
       received(into, source, message);
       return true;
     }
-    if (!announces) queue_behind(source, message);
+    queue_behind(source, message);
     ++queued;
   }
   return false;
+}
+
+/// Takes the next record of a head. \return whether it was the last: then `end` is what it says of a body.
+bool endpoint::take_head(inbound_ring& from, const ring_record& r, incoming& message, ring_trailer& end) {
+  const std::size_t size = from.size + r.size();
+  if (r.flags() > (another_piece | ring_record::with_extra) || size > head_limit_) throw broken_record(from.source, r);
+  const bool more = (r.flags() & another_piece) != 0, announces = (r.flags() & ring_record::with_extra) != 0;
+  if (more || from.pieces) {
+    if (!from.pieces) from.pieces = slot_pool::take_single(head_limit_);
+    if (r.size()) std::memcpy(static_cast<std::byte*>(from.pieces->data()) + from.size, from.ring.head(), r.size());
+    from.size = size;
+    if (more) {
+      from.ring.pass(r);
+      return false;
+    }
+    message.head = std::exchange(from.pieces, nullptr)->data();
+    from.size = 0;
+  } else if (from.ring.may_lend() && !announces) {
+    message.head = from.ring.head();
+    from.ring.lend(r);
+  } else {
+    // Also the head of a message with a body, which may fill the ring: what is lent when credit is given costs both
+    // ends time.
+    slot* const s = slots_.take();
+    message.head = s->data();
+    if (size) std::memcpy(message.head, from.ring.head(), size);
+  }
+  message.head_size = size;
+  if (announces) {
+    std::memcpy(&end, from.ring.extra(r), sizeof end);
+    if (end.body_size() == 0) throw broken_record(from.source, r);
+  }
+  from.ring.pass(r);
+  ++received_;
+  return true;
 }
 
 } // namespace tern_mpi

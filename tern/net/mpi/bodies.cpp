@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Bodies between the ranks of one host: what MPI need not carry.
+///
+/// A body of middle size, if there is room for all of it, follows its head through the ring, in records marked as
+/// special: two copies, but no system call, and the sender's memory is free at once. The receiver copies each record
+/// into the memory that the core gives for the body; a source has at most one body that is not whole, since its records
+/// follow each other.
+///
+/// A larger one stays where it is. Its head says where, the receiver copies it from there with process_vm_readv(2), up
+/// to `most_read` bytes in one call of `receive`, and counts (`receivers_count`) the bodies that it has read. These are
+/// read in the order sent, so the count tells the sender which of them are needed no more; the sender does nothing
+/// else. What follows from the same source stays in the ring meanwhile.
+///
+/// Memory of devices that is mapped into the process, but that the system cannot pin, cannot be read so; that is an
+/// error of the receiver.
+#include "endpoint.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <exception>
+
+#include <sys/uio.h>
+
+namespace tern_mpi {
+
+namespace {
+
+// Above, to read it costs less. Measured, see docs/decisions/0020-large-messages-of-one-host.md.
+constexpr std::size_t most_in_ring = std::size_t{64} << 10;
+constexpr std::size_t most_read = std::size_t{1} << 20; // while other messages wait
+constexpr std::uint32_t body_cells = 64;                // of a record: the receiver copies one while we fill the next
+constexpr std::uint8_t body_piece = ring_record::special;
+
+constexpr std::size_t held_by(std::uint32_t cells) {
+  return cells * ring_sender::cell_bytes - ring_sender::header_bytes;
+}
+
+} // namespace
+
+// ---- the sender
+
+endpoint::carrier endpoint::carrier_for(peer& to, std::size_t head_size, std::size_t body_size, bool urgent) {
+  if (!ring_bodies_) return carrier::mpi;
+  if (body_size <= most_in_ring) {
+    // As if all went in records of one cell: that is what it comes to if what others keep lies everywhere.
+    const std::uint32_t head = ring_sender::cells_of(head_size, true);
+    const auto body = static_cast<std::uint32_t>((body_size - 1) / held_by(1) + 1);
+    if (to.ring->room_now(head + head / 3 + 1 + body, std::max(head, body_cells), urgent)) return carrier::ring;
+  }
+  return reads_ ? carrier::reading : carrier::mpi;
+}
+
+/// \pre there is room for it.
+void endpoint::put_body(ring_sender& ring, int destination, const std::byte* body, std::size_t size, bool urgent,
+                        std::uint64_t received) {
+  const std::uint32_t most = std::min(body_cells, ring.largest());
+  while (size > 0) {
+    const std::uint32_t cells = ring.room(std::min(most, ring_sender::cells_of(size, false)), urgent);
+    if (cells == 0) throw broken(destination, "credit for messages that it was not sent");
+    const std::size_t part = std::min(size, held_by(cells));
+    std::memcpy(ring.place(), body, part);
+    ring.publish({static_cast<std::uint32_t>(part), body_piece, cells}, received);
+    body += part;
+    size -= part;
+  }
+}
+
+/// The destination reads a body of ours.
+void endpoint::lend(peer& to, int destination, void* token) {
+  if (to.lent.empty()) lenders_.push_back(destination);
+  to.lent.push_back(token);
+  ++to.bodies_sent;
+  busy_ = true;
+}
+
+/// Whether a body of ours was read that we have not given back.
+bool endpoint::any_read() const {
+  return std::any_of(lenders_.begin(), lenders_.end(), [this](int destination) {
+    return host_.ring(host_.rank(), host_.place_of(destination))->receivers_count.load(std::memory_order_relaxed) !=
+           peers_[static_cast<std::size_t>(destination)].bodies_left;
+  });
+}
+
+void endpoint::take_read() {
+  std::erase_if(lenders_, [this](int destination) {
+    peer& to = peers_[static_cast<std::size_t>(destination)];
+    const ring_shared& ring = *host_.ring(host_.rank(), host_.place_of(destination));
+    // acquire: pairs with `read_some`; whatever is written there next comes after it was read.
+    const std::uint64_t read = ring.receivers_count.load(std::memory_order_acquire);
+    if (read - to.bodies_left > to.lent.size()) throw broken(destination, "word that it has read what it was not sent");
+    for (; to.bodies_left != read; ++to.bodies_left) {
+      sent_.push_back(to.lent.front());
+      to.lent.pop_front();
+      progressed_ = true;
+    }
+    return to.lent.empty();
+  });
+}
+
+// ---- the receiver
+
+/// A head has come that announces a body. \return whether the body is here; else `from` lacks it.
+bool endpoint::expects_body(inbound_ring& from, const ring_trailer& end, incoming& message) {
+  if (end.body_size() > PTRDIFF_MAX || end.how() > ring_trailer::to_be_read ||
+      (end.how() == ring_trailer::to_be_read && !reads_))
+    throw broken(from.source, "word of a body of " + std::to_string(end.body_size()) + " bytes");
+  message.body_size = end.body_size();
+  from.message = message;
+  from.address = end.where;
+  if (end.how() == ring_trailer::in_ring) {
+    from.filling = carrier::ring;
+    return false;
+  }
+  from.filling = carrier::reading;
+  reading_.push_back(static_cast<std::size_t>(host_.place_of(from.source)));
+  busy_ = true;
+  const reading got = read_some(from);
+  if (got == reading::some) return false;
+  reading_.pop_back();
+  message = from.message;
+  return got == reading::whole;
+}
+
+/// The next record of a body. \return whether it was the last: then `from.message` is whole.
+bool endpoint::take_piece(inbound_ring& from, const ring_record& r) {
+  incoming& message = from.message;
+  if (r.flags() != body_piece || r.size() == 0 || r.size() > message.body_size - message.posted)
+    throw broken_record(from.source, r);
+  if (!message.body) land(from.source, message); // if there is no memory, the next call of `receive` tries again
+  std::memcpy(message.body + message.posted, from.ring.head(), r.size());
+  message.posted += r.size();
+  from.ring.pass(r);
+  if (message.posted != message.body_size) return false;
+  from.filling = carrier::none;
+  return true;
+}
+
+/// Of the dead nothing can be read: then what follows it stays in the ring too, and who watches the ranks ends the job.
+endpoint::reading endpoint::read_some(inbound_ring& from) {
+  incoming& message = from.message;
+  if (!message.body) land(from.source, message); // as above
+  const std::size_t wanted = std::min({message.body_size - message.posted, most_read, fragment_});
+  const iovec here{message.body + message.posted, wanted};
+  const iovec there{reinterpret_cast<void*>(from.address + message.posted), wanted};
+  const pid_t process = host_.process(host_.place_of(from.source));
+  const ssize_t got = process_vm_readv(process, &here, 1, &there, 1, 0);
+  if (got < 0) {
+    const int why = errno;
+    if (why == ESRCH) return reading::of_the_dead;
+    throw failure("cannot read a message of " + std::to_string(message.body_size) + " bytes in the memory of rank " +
+                  std::to_string(from.source) + ", process " + std::to_string(process) + ": " + std::strerror(why) +
+                  "; TERN_MPI_RINGS=heads sends it by MPI");
+  }
+  message.posted += static_cast<std::size_t>(got);
+  progressed_ = true;
+  if (message.posted != message.body_size) return reading::some;
+  from.filling = carrier::none;
+  peer& source = peers_[static_cast<std::size_t>(from.source)];
+  // release: see `take_read`.
+  host_.ring(host_.place_of(from.source), host_.rank())
+      ->receivers_count.store(++source.bodies_received, std::memory_order_release);
+  bell.ring(from.source);
+  return reading::whole;
+}
+
+/// A little of each body.
+void endpoint::read_on() {
+  std::exception_ptr first;
+  for (std::size_t i = 0; i < reading_.size();) {
+    const std::size_t place = reading_[i];
+    inbound_ring& from = inbound_rings_[place];
+    reading got = reading::some;
+    try {
+      got = read_some(from);
+    } catch (const failure&) { // a source without memory for its body keeps none of the others waiting
+      if (!first) first = std::current_exception();
+    }
+    if (got == reading::some) {
+      ++i;
+      continue;
+    }
+    reading_.erase(reading_.begin() + static_cast<std::ptrdiff_t>(i));
+    if (got == reading::of_the_dead) continue;
+    if (peers_[static_cast<std::size_t>(from.source)].waiting())
+      queue_behind(from.source, from.message);
+    else
+      ready_.push_back({from.message, from.source});
+    if (rota_.has_marks()) ring_rota::mark(host_.marks(host_.rank()), place); // it may have been cleared meanwhile
+  }
+  if (first) std::rethrow_exception(first);
+}
+
+} // namespace tern_mpi
