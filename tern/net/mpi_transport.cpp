@@ -68,10 +68,11 @@ bool more_threads_from_environment(bool multithreaded) {
 int rings_from_environment() {
   const char* text = std::getenv("TERN_MPI_RINGS");
   const std::string_view word(text ? text : "");
-  if (word.empty() || word == "on") return 2;
+  if (word.empty() || word == "on") return 3;
+  if (word == "copies") return 2;
   if (word == "heads") return 1;
   if (word == "off") return 0;
-  throw error(errc::invalid_option, "TERN_MPI_RINGS=" + std::string(word) + " is none of on, heads and off",
+  throw error(errc::invalid_option, "TERN_MPI_RINGS=" + std::string(word) + " is none of on, copies, heads and off",
               "use one of these, or leave it out");
 }
 

@@ -37,10 +37,10 @@ struct tern_transport_info {
 struct tern_transport_settings {
   int multithreaded; /* the rank has more threads than the owner (they never call the library) */
   int preallocate;   /* 0: no receives posted in advance, no pooled memory: to show what they are good for */
-  int rings;         /* 0: small messages between ranks of one host go through the library too; so without preallocate;
-                        1: only their heads do not; 2: all that can do without the library */
-  size_t fragment;   /* bodies above this many bytes travel in pieces; 0: the plug-in's choice */
-  void* context;     /* handed to `land` */
+  int rings; /* what ranks of one host may send each other without the library, if there is preallocation: 0: nothing;
+                1: heads; 2: also bodies that fit through shared memory; 3: also others, which the receiver reads */
+  size_t fragment; /* bodies above this many bytes travel in pieces; 0: the plug-in's choice */
+  void* context;   /* handed to `land` */
   /** Memory for the body of a message of which the head has arrived; null means out of memory. Called within `receive`;
    *  must not call the plug-in. */
   void* (*land)(void* context, int source, const void* head, size_t head_size, size_t body_size);

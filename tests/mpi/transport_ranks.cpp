@@ -5,7 +5,8 @@
 /// given back from another thread, large messages of a rank that computes, sleeping and waking, an idle rank's use of
 /// its core. Prints `N passed, N failed` from rank 0; the exit code is 0 if none failed on any rank. Arguments:
 /// `single` claims to have one thread only, `bare` posts and pools nothing, `alone` sends everything by MPI, without
-/// rings, `heads` all but heads, `hosts` makes MPICH take odd and even ranks for those of two hosts; `hold` sleeps
+/// rings, `heads` all but heads, `copies` what
+/// does not fit into rings, `hosts` makes MPICH take odd and even ranks for those of two hosts; `hold` sleeps
 /// until it is killed, `abort` ends the job with code 7 (both for the tests of `tern run`).
 #include <tern/net/transport.hpp>
 
@@ -478,7 +479,7 @@ int main(int argc, char** argv) {
     }
     const std::string mode = argc > 1 ? argv[1] : "";
     if (mode == "alone") setenv("TERN_MPI_RINGS", "off", 1);
-    if (mode == "heads") setenv("TERN_MPI_RINGS", "heads", 1);
+    if (mode == "heads" || mode == "copies") setenv("TERN_MPI_RINGS", mode.c_str(), 1);
     if (mode == "hosts") setenv("MPIR_CVAR_ODD_EVEN_CLIQUES", "1", 1);
     const auto net = tern::net::make_mpi(which, &argc, &argv, mode != "single", mode != "bare");
     me = net->rank();

@@ -19,7 +19,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <exception>
 
 #include <sys/uio.h>
 
@@ -31,6 +30,9 @@ namespace {
 constexpr std::size_t most_in_ring = std::size_t{64} << 10;
 constexpr std::size_t most_read = std::size_t{1} << 20; // while other messages wait
 constexpr std::uint32_t body_cells = 64;                // of a record: the receiver copies one while we fill the next
+// Bodies under way to one rank: an MPI looks at all that it could not start each time; and what is lent is memory.
+constexpr unsigned most_bodies = all_credits, urgent_bodies = urgent_credits;
+constexpr std::size_t most_lent = std::size_t{64} << 20; // bytes, or one body
 constexpr std::uint8_t body_piece = ring_record::special;
 
 constexpr std::size_t held_by(std::uint32_t cells) {
@@ -41,23 +43,28 @@ constexpr std::size_t held_by(std::uint32_t cells) {
 
 // ---- the sender
 
+/// \return none: there is no room for now. What goes by the ring is not urgent: it must leave room for what is.
 endpoint::carrier endpoint::carrier_for(peer& to, std::size_t head_size, std::size_t body_size, bool urgent) {
-  if (!ring_bodies_) return carrier::mpi;
-  if (body_size <= most_in_ring) {
+  if (ring_bodies_ && body_size <= most_in_ring) {
     // As if all went in records of one cell: that is what it comes to if what others keep lies everywhere.
     const std::uint32_t head = ring_sender::cells_of(head_size, true);
     const auto body = static_cast<std::uint32_t>((body_size - 1) / held_by(1) + 1);
-    if (to.ring->room_now(head + head / 3 + 1 + body, std::max(head, body_cells), urgent)) return carrier::ring;
+    const std::uint32_t largest = std::min({body_cells, to.ring->largest(), ring_sender::cells_of(body_size, false)});
+    if (to.ring->room_now(head + head / 3 + 1 + body, std::max(head, largest), false)) return carrier::ring;
   }
-  return reads_ ? carrier::reading : carrier::mpi;
+  const std::uint64_t under_way = to.bodies_sent - to.bodies_left;
+  if (under_way >= most_bodies - (urgent ? 0 : urgent_bodies)) return carrier::none; // whoever lets one go makes room
+  if (!reads_) return carrier::mpi;
+  return under_way == 0 || body_size <= most_lent - std::min(most_lent, to.bytes_lent) ? carrier::reading
+                                                                                       : carrier::none;
 }
 
 /// \pre there is room for it.
-void endpoint::put_body(ring_sender& ring, int destination, const std::byte* body, std::size_t size, bool urgent,
+void endpoint::put_body(ring_sender& ring, int destination, const std::byte* body, std::size_t size,
                         std::uint64_t received) {
   const std::uint32_t most = std::min(body_cells, ring.largest());
   while (size > 0) {
-    const std::uint32_t cells = ring.room(std::min(most, ring_sender::cells_of(size, false)), urgent);
+    const std::uint32_t cells = ring.room(std::min(most, ring_sender::cells_of(size, false)), false);
     if (cells == 0) throw broken(destination, "credit for messages that it was not sent");
     const std::size_t part = std::min(size, held_by(cells));
     std::memcpy(ring.place(), body, part);
@@ -67,10 +74,11 @@ void endpoint::put_body(ring_sender& ring, int destination, const std::byte* bod
   }
 }
 
-/// The destination reads a body of ours.
-void endpoint::lend(peer& to, int destination, void* token) {
+/// The destination is about to be told of a body that it is to read.
+void endpoint::lend(peer& to, int destination, void* token, std::size_t bytes) {
   if (to.lent.empty()) lenders_.push_back(destination);
-  to.lent.push_back(token);
+  to.lent.push_back({token, bytes});
+  to.bytes_lent += bytes;
   ++to.bodies_sent;
   busy_ = true;
 }
@@ -91,7 +99,8 @@ void endpoint::take_read() {
     const std::uint64_t read = ring.receivers_count.load(std::memory_order_acquire);
     if (read - to.bodies_left > to.lent.size()) throw broken(destination, "word that it has read what it was not sent");
     for (; to.bodies_left != read; ++to.bodies_left) {
-      sent_.push_back(to.lent.front());
+      sent_.push_back(to.lent.front().token);
+      to.bytes_lent -= to.lent.front().bytes;
       to.lent.pop_front();
       progressed_ = true;
     }
@@ -113,8 +122,8 @@ bool endpoint::expects_body(inbound_ring& from, const ring_trailer& end, incomin
     from.filling = carrier::ring;
     return false;
   }
-  from.filling = carrier::reading;
   reading_.push_back(static_cast<std::size_t>(host_.place_of(from.source)));
+  from.filling = carrier::reading;
   busy_ = true;
   const reading got = read_some(from);
   if (got == reading::some) return false;
@@ -165,31 +174,21 @@ endpoint::reading endpoint::read_some(inbound_ring& from) {
   return reading::whole;
 }
 
-/// A little of each body.
+/// A part of one body, of another source each time.
 void endpoint::read_on() {
-  std::exception_ptr first;
-  for (std::size_t i = 0; i < reading_.size();) {
-    const std::size_t place = reading_[i];
-    inbound_ring& from = inbound_rings_[place];
-    reading got = reading::some;
-    try {
-      got = read_some(from);
-    } catch (const failure&) { // a source without memory for its body keeps none of the others waiting
-      if (!first) first = std::current_exception();
-    }
-    if (got == reading::some) {
-      ++i;
-      continue;
-    }
-    reading_.erase(reading_.begin() + static_cast<std::ptrdiff_t>(i));
-    if (got == reading::of_the_dead) continue;
-    if (peers_[static_cast<std::size_t>(from.source)].waiting())
-      queue_behind(from.source, from.message);
-    else
-      ready_.push_back({from.message, from.source});
-    if (rota_.has_marks()) ring_rota::mark(host_.marks(host_.rank()), place); // it may have been cleared meanwhile
-  }
-  if (first) std::rethrow_exception(first);
+  put_off_ = 0;
+  next_read_ = next_read_ < reading_.size() ? next_read_ : 0;
+  const std::size_t place = reading_[next_read_++];
+  inbound_ring& from = inbound_rings_[place];
+  const reading got = read_some(from);
+  if (got == reading::some) return;
+  reading_.erase(reading_.begin() + static_cast<std::ptrdiff_t>(--next_read_));
+  if (got == reading::of_the_dead) return;
+  if (peers_[static_cast<std::size_t>(from.source)].waiting())
+    queue_behind(from.source, from.message);
+  else
+    ready_.push_back({from.message, from.source});
+  if (rota_.has_marks()) ring_rota::mark(host_.marks(host_.rank()), place); // it may have been cleared meanwhile
 }
 
 } // namespace tern_mpi

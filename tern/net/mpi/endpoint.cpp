@@ -109,7 +109,7 @@ void endpoint::init(int* argc, char*** argv, const tern_transport_settings& sett
   check(MPI_Comm_size(heads, &size_), "MPI_Comm_size");
   fragment_ =
       std::clamp(settings.fragment == 0 ? largest_fragment : settings.fragment, smallest_fragment, largest_fragment);
-  host_.open(heads, rank_, size_, settings.rings != 0 && settings.preallocate != 0, settings.rings > 1);
+  host_.open(heads, rank_, size_, settings.rings != 0 && settings.preallocate != 0, settings.rings > 2);
   bell.open(host_, size_);
   peers_ = std::vector<peer>(static_cast<std::size_t>(size_));
   for (int i = 0; i < size_; ++i) peers_[static_cast<std::size_t>(i)].on_host = bell.on_host(i);

@@ -82,6 +82,10 @@ private:
     std::size_t next = 0; // the first that lacks receives
     int under_way = 0;
   };
+  struct lent_body {
+    void* token;
+    std::size_t bytes;
+  };
   struct peer {
     int credits = all_credits; // room for us over there
     int owed = 0;              // messages of theirs received since we told them
@@ -95,7 +99,8 @@ private:
     // Of bodies that rings announce: sent to it, of these let go by MPI, and received from it whole.
     // Or, if ranks read each other's memory: announced, of these read, and those of its that we have read.
     std::uint64_t bodies_sent = 0, bodies_left = 0, bodies_received = 0;
-    std::deque<void*> lent;                             // tokens of bodies that it reads, in the order sent
+    std::deque<lent_body> lent; // that it reads, in the order sent
+    std::size_t bytes_lent = 0;
     std::array<std::uint32_t, all_credits> sent_with{}; // `sent` after each head
     bool waiting() const { return in && !in->queue.empty(); }
   };
@@ -172,9 +177,9 @@ private:
 
   // bodies.cpp
   carrier carrier_for(peer& to, std::size_t head_size, std::size_t body_size, bool urgent);
-  static void put_body(ring_sender& ring, int destination, const std::byte* body, std::size_t size, bool urgent,
+  static void put_body(ring_sender& ring, int destination, const std::byte* body, std::size_t size,
                        std::uint64_t received);
-  void lend(peer& to, int destination, void* token);
+  void lend(peer& to, int destination, void* token, std::size_t bytes);
   bool any_read() const;
   void take_read();
   void land(int source, incoming& message);
@@ -185,6 +190,7 @@ private:
   void read_on();
 
   // receive.cpp
+  int next_message(tern_transport_arrival& into);
   int next_by_mpi(tern_transport_arrival& into);
   bool next_head(arrived& one);
   bool test_oldest(arrived& one);
@@ -261,6 +267,8 @@ private:
   std::vector<int> stalled_;         // sources whose next body found no memory
   std::vector<int> lenders_;         // destinations that read bodies of ours
   std::vector<std::size_t> reading_; // places of whose ranks' memory we read
+  std::size_t next_read_ = 0;        // of them
+  int put_off_ = 0;                  // calls of `receive` since something was read
 };
 
 /// There is something in the destination's ring.

@@ -54,6 +54,7 @@ public:
   bool barriers() const { return barriers_; }
   /// Whether each of them may read the others' memory.
   bool reads() const { return reads_; }
+  /// For that: a thread of it.
   pid_t process(int place) const { return processes_[static_cast<std::size_t>(place)]; }
   /// Of each ring; 0: there are none.
   std::uint32_t cells() const { return cells_; }
@@ -178,7 +179,8 @@ inline bool host::find_processes(MPI_Comm node) {
   };
   if (getrandom(&sign, sizeof sign, 0) != static_cast<ssize_t>(sizeof sign)) sign = 0;
   // address: the others read there
-  const about mine{getpid(), sign, reinterpret_cast<std::uintptr_t>(&sign)};
+  // The thread's number and not the process's: of that nothing can be read any more once its first thread has ended.
+  const about mine{gettid(), sign, reinterpret_cast<std::uintptr_t>(&sign)};
   std::vector<about> all(n());
   check(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, node), "MPI_Allgather");
   processes_.clear();

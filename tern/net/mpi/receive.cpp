@@ -16,6 +16,7 @@ constexpr std::size_t slot_bytes = head_limit + sizeof(trailer);
 constexpr int pieces_under_way = 16; // receives of one source at a time
 constexpr unsigned few_posted = 4;   // below, new slots are made: the core keeps the others
 constexpr int credit_messages = 8;   // taken in one call
+constexpr int most_put_off = 32;     // calls in which messages of rings came before bodies that are read
 constexpr int most_since_mpi = 32;   // messages of rings while others may wait
 
 int count_of(const MPI_Status& status) {
@@ -126,22 +127,28 @@ int endpoint::received(tern_transport_arrival& into, int source, const incoming&
 }
 
 int endpoint::receive(tern_transport_arrival& into) {
+  int what = TERN_TRANSPORT_NOTHING;
   if (busy_) [[unlikely]] {
-    int what = TERN_TRANSPORT_NOTHING;
     if (other_work(into, what)) return what;
   }
-  if (rings_) [[likely]] {
-    if (!heads_by_mpi_) [[likely]]
-      return next_of_rings(into) ? TERN_TRANSPORT_MESSAGE : TERN_TRANSPORT_NOTHING;
-    if (since_mpi_ < most_since_mpi && next_of_rings(into)) {
-      ++since_mpi_;
-      return TERN_TRANSPORT_MESSAGE;
-    }
-    since_mpi_ = 0;
-    if (next_by_mpi(into) == TERN_TRANSPORT_MESSAGE) return TERN_TRANSPORT_MESSAGE;
+  what = next_message(into);
+  if (what != TERN_TRANSPORT_NOTHING || reading_.empty()) [[likely]]
+    return what;
+  read_on();
+  return other_work(into, what) ? what : TERN_TRANSPORT_NOTHING;
+}
+
+inline int endpoint::next_message(tern_transport_arrival& into) {
+  if (!rings_) return next_by_mpi(into);
+  if (!heads_by_mpi_) [[likely]]
     return next_of_rings(into) ? TERN_TRANSPORT_MESSAGE : TERN_TRANSPORT_NOTHING;
+  if (since_mpi_ < most_since_mpi && next_of_rings(into)) {
+    ++since_mpi_;
+    return TERN_TRANSPORT_MESSAGE;
   }
-  return next_by_mpi(into);
+  since_mpi_ = 0;
+  if (next_by_mpi(into) == TERN_TRANSPORT_MESSAGE) return TERN_TRANSPORT_MESSAGE;
+  return next_of_rings(into) ? TERN_TRANSPORT_MESSAGE : TERN_TRANSPORT_NOTHING;
 }
 
 int endpoint::next_by_mpi(tern_transport_arrival& into) {
@@ -370,7 +377,7 @@ void endpoint::land(int source, incoming& message) {
   test_receives();
   if (!unsettled_.empty() && ++settlings_ % 4 == 0) settle();
   if (!lenders_.empty()) take_read();
-  if (!reading_.empty()) read_on();
+  if (!reading_.empty() && ++put_off_ >= most_put_off) read_on();
   while (!stalled_.empty()) {
     const int source = stalled_.back();
     stalled_.pop_back();

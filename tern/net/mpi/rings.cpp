@@ -21,8 +21,6 @@ using found = ring_receiver::found;
 
 constexpr std::size_t most_behind = 64; // messages of one source that wait for a body
 constexpr int most_queued = 8;          // of them taken in one call
-// Bodies under way to one rank: an MPI looks at all that it could not start each time.
-constexpr unsigned most_bodies = all_credits, urgent_bodies = urgent_credits;
 constexpr std::uint8_t another_piece = ring_record::special;
 constexpr std::size_t piece = ring_sender::small_head - ring_sender::extra_bytes; // so the last one has room for it
 constexpr std::size_t cell_bytes = ring_sender::cell_bytes;
@@ -112,8 +110,8 @@ int endpoint::send_by_ring(peer& to, int destination, const void* head, std::siz
                            std::size_t body_size, void* token, bool urgent) {
   ring_sender& ring = *to.ring;
   const carrier by = body ? carrier_for(to, head_size, body_size, urgent) : carrier::none;
-  if (by == carrier::mpi && to.bodies_sent - to.bodies_left >= most_bodies - (urgent ? 0 : urgent_bodies))
-    return 0; // `sent` makes room
+  if (body && by == carrier::none) return 0;
+  urgent = urgent && by != carrier::ring;
   const auto* from = static_cast<const std::byte*>(head);
   std::uint32_t cells = ring_sender::cells_of(head_size, body != nullptr);
   const std::uint32_t room = ring.room(cells, urgent);
@@ -131,12 +129,11 @@ int endpoint::send_by_ring(peer& to, int destination, const void* head, std::siz
       end = ring_trailer::of(ring_trailer::to_be_read, body_size, reinterpret_cast<std::uintptr_t>(body));
     std::memcpy(ring.extra_place(cells), &end, sizeof end);
   }
+  if (by == carrier::reading) lend(to, destination, token, body_size);
   ring.publish({static_cast<std::uint32_t>(head_size), body ? ring_record::with_extra : std::uint8_t{0}, cells},
                received_);
   if (by == carrier::ring) {
-    put_body(ring, destination, static_cast<const std::byte*>(body), body_size, urgent, received_);
-  } else if (by == carrier::reading) {
-    lend(to, destination, token);
+    put_body(ring, destination, static_cast<const std::byte*>(body), body_size, received_);
   } else if (by == carrier::mpi) {
     ++to.bodies_sent;
     unsettle(to, destination);
