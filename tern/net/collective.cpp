@@ -31,6 +31,8 @@ std::string in_words(const std::source_location& where) {
   return std::string(where.file_name()) + ":" + std::to_string(where.line());
 }
 
+node::posting posting_of(bool detects) { return {.counted = false, .urgent = true, .part = !detects}; }
+
 std::string of_communicator(const std::string& name) {
   return name.empty() ? std::string() : " of communicator '" + name + "'";
 }
@@ -39,7 +41,8 @@ std::string of_communicator(const std::string& name) {
 
 // Kinds ---------------------------------------------------------------------------------------------------------------
 
-collective_kind::collective_kind(std::string text) : text_(std::move(text)), number_(tern::detail::hash_of(text_)) {
+collective_kind::collective_kind(std::string text, bool detects)
+    : text_(std::move(text)), number_(tern::detail::hash_of(text_)), detects_(detects) {
   auto& newest = newest_kind();
   next_ = newest.load(std::memory_order_relaxed);
   // release: pairs with the acquire of those who look for a text.
@@ -205,7 +208,7 @@ std::string collective_context::left_over() {
 
 collective_call::collective_call(collective_context& c, const collective_kind& kind, int root,
                                  const std::source_location& where)
-    : context_(c), name_{kind.number(), root == no_root ? -1 : root} {
+    : context_(c), name_{kind.number(), root == no_root ? -1 : root}, detects_(kind.detects()) {
   if (root != no_root && (root < 0 || root >= c.size()))
     throw error(errc::invalid_argument, "there is no rank " + std::to_string(root) + of_communicator(c.name()),
                 "the root of " + kind.text() + " is one of 0 to " + std::to_string(c.size() - 1));
@@ -243,7 +246,11 @@ collective_call::~collective_call() {
 }
 
 part_header collective_call::header() const noexcept {
-  return {{node::collective_handler(), flag_uncounted, 0}, context_.number_, operation_, name_.kind, name_.root,
+  return {{node::collective_handler(), flag_uncounted | (detects_ ? flag_detects : 0), 0},
+          context_.number_,
+          operation_,
+          name_.kind,
+          name_.root,
           static_cast<std::uint32_t>(context_.place_)};
 }
 
@@ -261,13 +268,13 @@ void collective_call::send(int to, std::span<const std::byte> bytes) {
   if (!bytes.empty()) std::memcpy(room.data() + part_prefix, bytes.data(), bytes.size());
   byte_buffer none;
   context_.here_.post(context_.rank_of(to), std::span(room).first(part_prefix + bytes.size()), none,
-                      {.counted = false, .urgent = true});
+                      posting_of(detects_));
 }
 
 void collective_call::send(int to, byte_buffer message) {
   const part_header h = header();
   std::memcpy(message.data(), &h, sizeof h);
-  context_.here_.post(context_.rank_of(to), std::move(message), {.counted = false, .urgent = true});
+  context_.here_.post(context_.rank_of(to), std::move(message), posting_of(detects_));
 }
 
 void collective_call::lend(int to, std::span<const std::byte> elements) {
@@ -284,12 +291,11 @@ void collective_call::lend(int to, std::span<const std::byte> elements) {
 void collective_call::give(int to, byte_buffer elements) {
   part_header h = header();
   h.message.flags |= flag_range;
-  context_.here_.post(context_.rank_of(to), std::as_writable_bytes(std::span(&h, 1)), elements,
-                      {.counted = false, .urgent = true});
+  context_.here_.post(context_.rank_of(to), std::as_writable_bytes(std::span(&h, 1)), elements, posting_of(detects_));
 }
 
 void collective_call::settle() noexcept {
-  for (; loans_ > 0; --loans_) lent_->wait();
+  for (; loans_ > 0; --loans_) context_.here_.wait_for(*lent_);
 }
 
 void collective_call::enquire(int from) {

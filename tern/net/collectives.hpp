@@ -5,6 +5,7 @@
 /// more of each), and `quiesce`. Every rank calls the same ones in the same order, from one fiber at a time; while a
 /// rank waits, its handlers go on running.
 
+#include <cstdint>
 #include <source_location>
 #include <utility>
 #include <vector>
@@ -17,10 +18,20 @@ namespace tern {
 /// Returns when all ranks have called it.
 void barrier(std::source_location where = std::source_location::current());
 
-/// Returns when no message is under way and no handler runs, anywhere, counting everything that was sent before and all
-/// that its handlers sent. Collective. Fibers started with `async` or `scheduler::spawn` are not counted, only
-/// handlers.
-void quiesce(std::source_location where = std::source_location::current());
+/// What `quiesce` waits for. Each includes those above it.
+enum class quiescence : std::uint8_t {
+  messages, ///< none is under way, and no handler runs
+  fibers,   ///< no fiber or tasklet runs or could: each waits for another, or for a moment in time
+  timers,   ///< nor does any wait for a moment in time, as in a sleep or with a limit: nothing will ever happen again
+            ///< unless the callers do something
+};
+
+/// Returns when nothing goes on any more, anywhere, counting everything that was caused before and all that it caused.
+/// Collective; all ranks ask for the same. The fibers that call it do not count. It comes at some moment after
+/// that: with `fibers`, a timer may have begun something by then. What foreign threads do is not seen. A fiber that
+/// yields again and again never comes to rest. \throws error(invalid_state) if the ranks ask for different
+/// ones.
+void quiesce(quiescence of = quiescence::messages, std::source_location where = std::source_location::current());
 
 /// Gives `value` of rank `root` to all ranks. \throws error(invalid_argument) for a root that is no rank.
 template <class T> T broadcast(T value, int root = 0, std::source_location where = std::source_location::current()) {

@@ -149,6 +149,6 @@ void communicator::barrier(site where) const {
 
 void barrier(std::source_location where) { communicator::world().barrier(where); }
 
-void quiesce(std::source_location where) { net::node::here().quiesce(where); }
+void quiesce(quiescence of, std::source_location where) { net::node::here().quiesce(of, where); }
 
 } // namespace tern

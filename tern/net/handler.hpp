@@ -29,6 +29,7 @@ struct wire_header {
   std::uint64_t reply = 0; ///< the caller's pending-call number; 0: nobody waits
 };
 inline constexpr std::uint32_t flag_uncounted = 1; ///< not part of what termination detection counts
+inline constexpr std::uint32_t flag_detects = 32;  ///< of a collective that looks for quiescence
 inline constexpr std::uint32_t flag_range = 4;     ///< one of the arguments travels as the message's body
 inline constexpr std::uint32_t flag_epoch = 16;    ///< it belongs to one: an epoch_mark stands at its head's end
 inline constexpr std::uint32_t flag_joined = 8;    ///< the arguments, as long as the head says, stand before it there

@@ -68,7 +68,7 @@ void node::post(int destination, byte_buffer message, byte_buffer& body, posting
 void node::send_out(int destination, std::span<std::byte> head, byte_buffer& body, std::size_t bytes, posting how) {
   check_rank(destination);
   bytes += body.size();
-  const auto counter = how.counted ? tally::sent : tally::uncounted;
+  const auto counter = how.counted ? tally::sent : how.part ? tally::parts : tally::uncounted;
   const tern::detail::worker* const here = tern::detail::this_worker();
   const int worker = here && here->home == core_ ? here->index : -1;
   tally_.add_sent(worker, counter, bytes); // before it can be done

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <numeric>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -13,7 +16,10 @@
 #include <tern/net/collectives.hpp>
 #include <tern/net/message.hpp>
 #include <tern/net/runtime.hpp>
+#include <tern/task/fiber.hpp>
 #include <tern/task/future.hpp>
+#include <tern/task/scheduler.hpp>
+#include <tern/task/semaphore.hpp>
 #include <tern/task/sim.hpp>
 #include <tern/task/sync.hpp>
 
@@ -205,6 +211,81 @@ TERN_RANK_TEST(large_messages_keep_their_content) {
   std::iota(big.begin(), big.end(), 7u);
   const auto back = call<[](std::vector<std::uint32_t> v) { return v; }>((rank() + 1) % size(), big).get();
   TERN_EXPECT(back == big);
+}
+
+// Where memory that was lent is freed, nothing may be held that what its owner does then needs.
+const tern::rank_local<std::atomic<int>> noted;
+void note_one() { ++*noted; }
+int noted_here() { return *noted; }
+void look_at(std::span<const char> bytes) { TERN_EXPECT_EQ(bytes.size(), std::size_t{20'000}); }
+
+TERN_RANK_TEST(what_is_lent_may_send_when_it_is_freed) {
+  const int to = (rank() + 1) % size(), times = 200;
+  std::vector<tern::future<void>> all;
+  for (int f = 0; f < 4; ++f)
+    all.push_back(tern::async([&] {
+      for (int i = 0; i < times; ++i) {
+        const auto free = [to](std::vector<char>* p) {
+          delete p;
+          send<&note_one>(to);
+        };
+        send<&look_at>(to, tern::lend(std::shared_ptr<std::vector<char>>(new std::vector<char>(20'000), free)));
+      }
+    }));
+  for (auto& f : all) f.get();
+  while (call<&noted_here>(to).get() < 4 * times) tern::this_fiber::yield(); // freed when read, perhaps after that
+  tern::quiesce();
+}
+
+// Fibers that cause fibers, here and elsewhere, and sleep now and then.
+struct doings {
+  std::atomic<int> go_on{0}, slept{0};
+};
+const tern::rank_local<doings> at_work;
+int still_at_work() { return at_work->go_on; }
+int have_slept() { return at_work->slept; }
+void do_something(int left, int sleep_ms) {
+  ++at_work->go_on;
+  tern::scheduler::current()->spawn([left, sleep_ms] {
+    tern::this_fiber::yield();
+    if (sleep_ms > 0) {
+      --at_work->go_on;
+      tern::this_fiber::sleep_for(std::chrono::milliseconds(sleep_ms));
+      ++at_work->slept;
+      ++at_work->go_on;
+    }
+    if (left > 0) {
+      send<&do_something>((rank() + 1) % size(), left - 1, sleep_ms);
+      if (left % 3 == 0) do_something(left - 2, 0);
+    }
+    --at_work->go_on;
+  });
+}
+
+TERN_RANK_TEST(quiesce_waits_for_fibers_if_told_to) {
+  tern::semaphore never(0);
+  auto waits = tern::async([&] { never.acquire(); });
+  for (int round = 0; round < 20; ++round) {
+    do_something(12, 0);
+    tern::quiesce(tern::quiescence::fibers);
+    for (int r = 0; r < size(); ++r) TERN_EXPECT_EQ(call<&still_at_work>(r).get(), 0);
+    tern::barrier();
+  }
+  TERN_EXPECT(!waits.ready());
+  never.release();
+  waits.get();
+}
+
+TERN_RANK_TEST(quiesce_waits_for_timers_if_told_to) {
+  do_something(3, 20);
+  tern::quiesce(tern::quiescence::timers);
+  int slept = 0;
+  for (int r = 0; r < size(); ++r) {
+    TERN_EXPECT_EQ(call<&still_at_work>(r).get(), 0);
+    slept += call<&have_slept>(r).get();
+  }
+  TERN_EXPECT_EQ(slept, 4 * size());
+  tern::barrier();
 }
 
 } // namespace net_test

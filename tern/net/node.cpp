@@ -67,8 +67,10 @@ struct node::internal_handlers {
     who->failed(std::make_exception_ptr(f.as_error()));
     here.message_done(h);
   }
-  static void collective(node& here, int source, const wire_header&, payload& message) {
+  static void collective(node& here, int source, const wire_header& h, payload& message) {
+    const bool part = (h.flags & flag_detects) == 0;
     here.collectives_.take(source, std::move(message), *here.everyone_);
+    if (part) here.tally_.add(here.worker_here(), tally::parts_taken);
   }
   static void enquiry(node& here, int source, const wire_header&, payload& message) {
     here.collectives_.answer(source, message.bytes);
@@ -76,8 +78,12 @@ struct node::internal_handlers {
 };
 
 namespace {
-const detail::collective_kind start_kind{"the start"}, quiesce_kind{"quiesce"}, closing_kind{"the end of the job"},
+const detail::collective_kind start_kind{"the start"}, closing_kind{"the end of the job"},
     end_of_main{"the end of the main function"};
+// By quiescence.
+const detail::collective_kind quiesce_kinds[] = {detail::collective_kind("quiesce", true),
+                                                 detail::collective_kind("quiesce (fibers)", true),
+                                                 detail::collective_kind("quiesce (timers)", true)}; // by quiescence
 struct reply_value_tag {};
 struct reply_error_tag {};
 struct collective_tag {};
@@ -203,7 +209,7 @@ void node::fatal(const std::string& what, int code) noexcept {
 std::uint32_t node::collective_handler() { return collective_record.id(); }
 std::uint32_t node::enquiry_handler() { return enquiry_record.id(); }
 
-void node::quiesce(const std::source_location& where, bool closes) {
+void node::quiesce(quiescence of, const std::source_location& where, bool closes) {
   // What waits here for room would not be handled by the next wave, which might take that room for ever.
   const auto rests = [this] { return tally_.active() == 0 && outbox_.kept() == 0; };
   counts before{~0ull, 0};
@@ -221,21 +227,34 @@ void node::quiesce(const std::source_location& where, bool closes) {
       idle_guard_.unlock();
       idle_waiters_.fetch_sub(1, std::memory_order_seq_cst);
     }
-    const std::uint64_t done = tally_.ended(); // before `sent`: never counts a reply as done but not as sent
-    const counts mine{tally_.begun(), done};
+    if (of != quiescence::messages) {
+      scheduler_->rest(of == quiescence::timers);
+      if (!rests()) continue; // something has come
+    }
+    // In this order: never counts a reply as done but not as sent.
+    const bool all = of != quiescence::messages;
+    const std::uint64_t done = all ? tally_.ended_of_all() : tally_.ended();
+    const counts mine{all ? tally_.begun_of_all() : tally_.begun(), done};
     const counts now = communicator(everyone_).allreduce_as(
-        quiesce_kind, mine,
+        quiesce_kinds[static_cast<std::size_t>(of)], mine,
         [](const counts& a, const counts& b) {
           return counts{a[0] + b[0], a[1] + b[1]};
         },
         where);
     // The second sum was begun after the first was complete everywhere. If nothing was sent or done in between, and as
-    // much was done as sent, nothing was under way then and nothing can have begun since, but by fibers.
+    // much was done as sent, nothing was under way then and nothing can have begun since, but by fibers. If these
+    // rested too when each rank gave its part of the second, nothing could rouse any but timers.
     const bool all_done = now[0] == now[1];
     if (all_done && now == before && (!closes || close_door(mine[0], where))) return;
     before = now;
     if (!all_done) this_fiber::yield(); // what is under way to this rank must be able to arrive
   }
+}
+
+void node::wait_for(detail::loan& lent) noexcept {
+  tally_.add(worker_here(), tally::parts);
+  lent.wait();
+  tally_.add(worker_here(), tally::parts_taken);
 }
 
 // \param sent what this rank had sent when all was quiet. \return whether no rank has sent anything since, and none can
@@ -358,7 +377,7 @@ void node::live(const std::function<int()>& main) {
     code_ = communicator(everyone_).allreduce_as(
         end_of_main, code_, [](int a, int b) { return std::max(a, b); }, here);
     align_trace(*this);
-    quiesce(here, true);
+    quiesce(quiescence::messages, here, true);
     show_stats();
     barrier();
     everyone_->end(); // nothing may be left of an earlier operation

@@ -38,6 +38,9 @@
 #include <tern/task/sim.hpp>
 #include <tern/task/sync.hpp>
 
+namespace tern {
+enum class quiescence : std::uint8_t;
+}
 namespace tern::detail {
 class errands;
 struct worker;
@@ -77,6 +80,7 @@ public:
   struct posting {
     bool counted = true; ///< by `quiesce`
     bool urgent = false; ///< one of the runtime's own: never waits behind those of the application for room
+    bool part = false;   ///< counted where `quiesce` is about fibers too
   };
   /// Sends a message that begins with a `wire_header`; `post` copies what is small. Never waits.
   /// \throws error(invalid_argument) for a destination that is no rank; error(invalid_state) after shutdown began.
@@ -88,7 +92,7 @@ public:
       post(destination, byte_buffer::copy_of(message), body, how);
   }
   void post(int destination, byte_buffer message, byte_buffer& body, posting how);
-  void post(int destination, byte_buffer message, posting how = {true, false}) {
+  void post(int destination, byte_buffer message, posting how = {true, false, false}) {
     byte_buffer none;
     post(destination, std::move(message), none, how);
   }
@@ -150,8 +154,10 @@ public:
   /// The context of all ranks.
   const std::shared_ptr<detail::collective_context>& everyone() const noexcept { return everyone_; }
   static std::uint32_t collective_handler(), enquiry_handler();
+  /// Waits until what was lent has come back. That this will happen counts for `quiesce` of fibers.
+  void wait_for(detail::loan& lent) noexcept;
   /// \param closes the end of the job: afterwards nothing is sent any more, on any rank.
-  void quiesce(const std::source_location& where, bool closes = false);
+  void quiesce(quiescence of, const std::source_location& where, bool closes = false);
   detail::rank_failures& failures() noexcept { return failures_; }
 
   // Epochs (see epoch.hpp) --------------------------------------------------------------------------------------------

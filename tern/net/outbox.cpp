@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include <tern/net/detail/loan.hpp>
 #include <tern/task/scheduler.hpp>
 
 namespace tern::net {
@@ -79,6 +80,7 @@ void outbox::join(queue& q, std::span<const std::byte> head) {
 }
 
 void outbox::keep(int destination, std::span<const std::byte> head, byte_buffer body, bool urgent) {
+  const detail::shares_later after_the_lock;
   std::unique_lock hold(lock_);
   queue& q = queues_[destination];
   auto& letters = urgent ? q.urgent : q.usual;
@@ -146,6 +148,7 @@ bool outbox::flush_all(bool more) {
   }
   if (kept_.load(std::memory_order_relaxed) == 0) return any;
   std::vector<tern::detail::waiter*> woken;
+  const detail::shares_later after_the_lock;
   {
     std::lock_guard hold(lock_);
     for (auto& [destination, q] : queues_) {

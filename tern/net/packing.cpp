@@ -2,10 +2,37 @@
 #include <tern/net/detail/packing.hpp>
 
 #include <string>
+#include <utility>
 
 #include <tern/base/error.hpp>
 
 namespace tern::net::detail {
+
+// Of shares that others' memory is kept by --------------------------------------------------------------------------
+
+namespace {
+thread_local shares_later* later = nullptr; // the innermost
+}
+
+shares_later::shares_later() noexcept : outer_(std::exchange(later, this)) {}
+
+shares_later::~shares_later() {
+  later = outer_;
+  while (share_lender* one = first_) {
+    first_ = one->next_;
+    one->take_back(nullptr); // or an outer one's affair
+  }
+}
+
+void share_lender::take_back(std::byte*) noexcept {
+  if (!later) {
+    delete this;
+  } else {
+    next_ = std::exchange(later->first_, this);
+  }
+}
+
+// Errors --------------------------------------------------------------------------------------------------------------
 
 void bad_body(std::size_t wanted, std::size_t there) {
   throw error(errc::invalid_data, "a message says that its body has " + std::to_string(wanted) +

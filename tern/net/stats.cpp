@@ -188,7 +188,7 @@ void node::show_stats() {
   mine.seconds = world_ ? world_->seconds() : steady_seconds() - stats_since_;
   const auto number = [](std::uint64_t n) { return static_cast<double>(n); };
   const scheduler_counters counts = scheduler_->counters();
-  mine.values = {number(tally_.sum(tally::sent) + tally_.sum(tally::uncounted)),
+  mine.values = {number(tally_.sum(tally::sent) + tally_.sum(tally::uncounted, tally::parts)),
                  number(tally_.sum(tally::sent_bytes)) / mib,
                  number(received_log_.count()),
                  number(tally_.sum(tally::received_bytes)) / mib,

@@ -153,10 +153,23 @@ std::string describe(const fiber& f, const scheduler_core& c, const roster& all)
 } // namespace
 
 const char* name_of(wait_kind k) noexcept {
-  static constexpr const char* names[] = {"nothing",   "mutex",     "shared_mutex", "condition_variable",
-                                          "semaphore", "latch",     "barrier",      "once",
-                                          "channel",   "future",    "join",         "group",
-                                          "sleep",     "predicate", "room",         "collective operation",
+  static constexpr const char* names[] = {"nothing",
+                                          "mutex",
+                                          "shared_mutex",
+                                          "condition_variable",
+                                          "semaphore",
+                                          "latch",
+                                          "barrier",
+                                          "once",
+                                          "channel",
+                                          "future",
+                                          "join",
+                                          "group",
+                                          "sleep",
+                                          "predicate",
+                                          "room",
+                                          "collective operation",
+                                          "all others to rest",
                                           "something"};
   return names[std::min<std::size_t>(static_cast<std::size_t>(k), std::size(names) - 1)];
 }

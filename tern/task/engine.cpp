@@ -51,6 +51,11 @@ struct lane {
   bool any_tasklets() const noexcept {
     return std::any_of(core.workers.begin(), core.workers.end(), [](const auto& w) { return w->deque.size() > 0; });
   }
+  bool rests() const noexcept {
+    return any.empty() && std::all_of(bound.begin(), bound.end(), [](const auto& b) { return b.empty(); }) &&
+           !any_tasklets() && core.outside.empty() &&
+           std::none_of(core.workers.begin(), core.workers.end(), [](const auto& w) { return w->box.has_spawner(); });
+  }
 
   scheduler_core& core;
   // What others need to know of it stands together.
@@ -361,6 +366,11 @@ void engine::take_time() noexcept {
   charge(std::max<std::int64_t>(1, used));
 }
 
+void engine::tell_of_rest(lane& l) noexcept {
+  if (l.core.awaits_rest.load(std::memory_order_relaxed) > 0 && l.rests())
+    tern::detail::waiter_list::wake_all(l.core.who_waits_for_rest(l.core.next_alarm() != never));
+}
+
 // One worker of the lane does one thing, or a few.
 void engine::step(lane& l) {
   scheduler_core& core = l.core;
@@ -381,6 +391,7 @@ void engine::step(lane& l) {
     if (traced_) [[unlikely]]
       tern::detail::trace_as(core.workers[0].get());
     if (core.ring_all()) note(alarm, l.number, 0);
+    tell_of_rest(l);
     current_ = nullptr;
     plan(l);
     return;
@@ -425,6 +436,7 @@ void engine::step(lane& l) {
   l.clocks[who] = now_;
   l.first_clock = l.clocks[0];
   latest_ = std::max(latest_, now_);
+  tell_of_rest(l);
   current_ = nullptr;
   plan(l);
 }

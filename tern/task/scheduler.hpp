@@ -163,6 +163,13 @@ public:
   void spawn(unique_function<void()> body, const fiber_options& options = {},
              std::source_location made = std::source_location::current());
 
+  /// In a fiber of this scheduler: returns at a moment when nothing else goes on in it. All its other fibers and
+  /// tasklets wait; none runs or is ready to. Several that wait for it do not wait for each other. What comes from
+  /// elsewhere, an event or a foreign thread, may end the rest at any moment; a fiber that yields again and again never
+  /// rests. \param timers and nobody waits for a moment in time: neither sleeps, nor waits for at most so long. \throws
+  /// error(invalid_state) elsewhere.
+  void rest(bool timers = false);
+
   /// A `work_source` has got work: wakes a worker if none is looking for any. Any thread.
   void notify() noexcept;
 

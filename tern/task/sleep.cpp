@@ -116,17 +116,21 @@ bool scheduler_core::all_asleep() const noexcept {
   return std::all_of(workers.begin(), workers.end(), [](const auto& w) { return w->sleep.is_drowsy(); });
 }
 
+bool scheduler_core::nothing_ready() const noexcept {
+  if (!outside.empty()) return false;
+  return std::none_of(workers.begin(), workers.end(), [](const auto& w) {
+    return w->box.has(fiber_box::all) || w->box.has_public(fiber_box::all) || w->box.has_bound(fiber_box::all) ||
+           w->box.has_spawner() || w->deque.has_public() || w->deque.has_private();
+  });
+}
+
 // Main has ended, all sleep, and none of them would find anything. Whoever has lain down may not have looked yet; but
 // nobody gets up while we hold `freeze`, so what we see is what there is.
 bool scheduler_core::end_if_done() noexcept {
   const std::lock_guard hold(freeze);
-  if (!stopping.load(std::memory_order_seq_cst) || !all_asleep() || !outside.empty() ||
-      next_alarm() != wait_limit::never)
+  if (!stopping.load(std::memory_order_seq_cst) || !all_asleep() || next_alarm() != wait_limit::never ||
+      !nothing_ready())
     return false;
-  for (const auto& w : workers)
-    if (w->box.has(fiber_box::all) || w->box.has_public(fiber_box::all) || w->box.has_bound(fiber_box::all) ||
-        w->box.has_spawner() || w->deque.has_public() || w->deque.has_private())
-      return false;
   over.store(true, std::memory_order_seq_cst);
   return true;
 }
@@ -147,7 +151,9 @@ bool scheduler_core::park(worker& w) {
   bool perhaps = false;
   if (!anything_to_do(w, perhaps)) {
     const std::int64_t alarm = next_alarm();
-    if (stopping.load(std::memory_order_seq_cst) && end_if_done()) {
+    if (awaits_rest.load(std::memory_order_seq_cst) > 0 && tell_of_rest()) {
+      // It has something to do again.
+    } else if (stopping.load(std::memory_order_seq_cst) && end_if_done()) {
       wake_all();
     } else {
       event_counts::add(w.counts.parks);

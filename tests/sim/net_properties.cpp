@@ -172,6 +172,83 @@ TERN_PROPERTY(quiesce_means_quiet, "ranks=2..16 workers=1..3 faults=delay:reorde
   }
 }
 
+// Nor does any fiber go on.
+struct doings {
+  std::int64_t go_on = 0, sleep = 0, sent = 0, handled = 0;
+};
+per_case<doings> fibers_of_all;
+
+void do_more(int left);
+void go_on() { // not take_time, which may sleep
+  if (rolls().chance(0.5)) tern::this_fiber::yield();
+  if (rolls().chance(0.2)) tern::sim::charge(1e-6 * static_cast<double>(rolls().below(20)));
+}
+void do_something(int left) {
+  doings& d = *fibers_of_all;
+  go_on();
+  if (rolls().chance(0.3) && knob("sleeps") != 0) {
+    --d.go_on, ++d.sleep;
+    tern::this_fiber::sleep_for(std::chrono::microseconds(rolls().below(500)));
+    ++d.go_on, --d.sleep;
+  }
+  if (left > 0) {
+    for (std::int64_t n = rolls().below(3); n > 0; --n) {
+      ++d.go_on;
+      tern::scheduler::current()->spawn([left] { do_something(left - 1); });
+    }
+    if (rolls().chance(0.4)) {
+      ++d.sent;
+      tern::send<&do_more>(any_rank(), left - 1);
+    }
+  }
+  go_on();
+  --d.go_on;
+}
+void do_more(int left) {
+  ++fibers_of_all->handled;
+  ++fibers_of_all->go_on;
+  do_something(left);
+}
+
+TERN_PROPERTY(quiesce_of_fibers_means_quiet,
+              "ranks=2..12 workers=1..3 faults=delay:reorder:slow:pause network=any rounds=1..8 left=0..8 sleeps=0..1 "
+              "meetings=0..6") {
+  const doings& d = *fibers_of_all;
+  tern::semaphore later(0);
+  for (std::int64_t round = 0; round < knob("rounds"); ++round) {
+    if (rolls().chance(0.5)) {
+      ++fibers_of_all->go_on;
+      do_something(static_cast<int>(knob("left")));
+    }
+    // Of ranks that come to it late: they go on by themselves, though for a while all may wait for a part.
+    const auto among_us = tern::communicator::world().named("among us");
+    auto meet = [&]() -> tern::future<void> {
+      if (knob("meetings") == 0) return tern::make_ready_future();
+      ++fibers_of_all->go_on;
+      return tern::async([&] {
+        for (std::int64_t i = 0; i < knob("meetings"); ++i) {
+          go_on();
+          const auto got = among_us.allgather(std::vector<std::int64_t>(static_cast<std::size_t>(i % 2 * 600), i));
+          TERN_HOLDS(got.size() == static_cast<std::size_t>(size()), "not all have come");
+        }
+        --fibers_of_all->go_on;
+      });
+    }();
+    auto waits = tern::async([&] { later.acquire(); });  // for ever, as far as anybody can tell
+    const bool timers = (round + knob("left")) % 2 == 0; // the same on all ranks
+    tern::quiesce(timers ? tern::quiescence::timers : tern::quiescence::fibers);
+    TERN_HOLDS(timers || knob("sleeps") == 0 ? d.go_on == 0 && d.sleep == 0 && d.sent == d.handled : true,
+               "quiesce returned while " + text(d.go_on) + " fibers went on, " + text(d.sleep) + " slept, and " +
+                   text(d.sent - d.handled) + " messages were under way");
+    tern::barrier();
+    later.release();
+    waits.get();
+    meet.get();
+    if (!timers) tern::quiesce(tern::quiescence::timers); // before what sleeps is counted again
+    tern::barrier();
+  }
+}
+
 // All that was sent has been handled when the job ends, and what belongs to a rank has lived as long as it.
 struct ledger {
   std::map<int, int> made, dropped; // by rank

@@ -42,17 +42,20 @@ namespace detail {
 /// Which operation, on which types. Static objects: ranks of one program know each other's.
 class collective_kind {
 public:
-  explicit collective_kind(std::string text);
+  /// \param detects it looks for quiescence, so it does not count itself.
+  explicit collective_kind(std::string text, bool detects = false);
   collective_kind(const collective_kind&) = delete;
   collective_kind& operator=(const collective_kind&) = delete;
   const std::string& text() const noexcept { return text_; } ///< "allreduce<int, std::plus<void>>"
   std::uint64_t number() const noexcept { return number_; }
+  bool detects() const noexcept { return detects_; }
   /// Any thread. \return "an operation on types that are not known here" if there is none of that number.
   static std::string text_of(std::uint64_t number);
 
 private:
   std::string text_;
   std::uint64_t number_;
+  bool detects_;
   const collective_kind* next_;
 };
 
@@ -212,6 +215,7 @@ private:
   void enquire(int from);
   collective_context& context_;
   const collective_name name_;
+  const bool detects_;
   std::uint64_t operation_ = 0;
   std::optional<loan> lent_;
   int loans_ = 0;

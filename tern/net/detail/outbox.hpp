@@ -93,7 +93,7 @@ private:
     byte_buffer head, body;
     std::optional<batch_writer> batch; // in the head's memory, while others may join it
     std::uint8_t near_size = 0;        // 0: the head is not here
-    std::array<std::byte, 64> near;    // most heads; needs no allocation
+    std::array<std::byte, 64> near{};  // most heads; needs no allocation
     std::span<const std::byte> first_part() const noexcept {
       return near_size > 0 ? std::span(near).first(near_size) : head.bytes();
     }

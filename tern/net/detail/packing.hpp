@@ -57,17 +57,6 @@ template <class T> struct range_of<buffer<T>> : range_of<range_view<T>> {};
 inline constexpr std::size_t small_message = 512;    // is packed on the sender's stack
 inline constexpr std::size_t least_body = 16 * 1024; // bytes of a range below which a copy costs less than a transfer
 
-/// Keeps its share of somebody's memory.
-class share_lender final : public byte_lender {
-public:
-  explicit share_lender(std::shared_ptr<const void> owner) noexcept : owner_(std::move(owner)) {}
-  void take_back(std::byte*) noexcept override { delete this; }
-  bool read_only() const noexcept override { return true; }
-
-private:
-  std::shared_ptr<const void> owner_;
-};
-
 /// A range on its way into a message.
 template <class T> class range_out {
 public:
@@ -200,7 +189,7 @@ template <class... T> void post_packed(node& here, int destination, wire_header 
     std::memcpy(message.data(), &h, sizeof h);
     here.post(destination, std::move(message), body, how);
   }
-  if (owed) owed->wait();
+  if (owed) here.wait_for(*owed);
 }
 
 /// The arguments of a call as its parameters' own types; `first` goes before them.

@@ -20,9 +20,11 @@ public:
   enum counter : std::size_t {
     sent,
     received,
-    done,      ///< handled to the end; after all that the handler sent was counted
-    uncounted, ///< others, sent
-    marked,    ///< of those that were sent, the ones that belong to an epoch
+    done,        ///< handled to the end; after all that the handler sent was counted
+    parts,       ///< sent, of collectives that do not look for quiescence; and the fibers that wait for lent memory
+    parts_taken, ///< and have taken up; after whoever waits for it can go on
+    uncounted,   ///< others, sent
+    marked,      ///< of those that were sent, the ones that belong to an epoch
     marked_received,
     settled, ///< of those, the ones whose account has been settled: after all that this sent was counted
     handlers,
@@ -72,6 +74,9 @@ public:
   /// What `node::quiesce` compares: a message of an epoch is two things, to be done and to be settled.
   std::uint64_t begun() const noexcept { return sum(sent, marked); }
   std::uint64_t ended() const noexcept { return sum(done, settled); }
+  /// The same with all that rouses fibers.
+  std::uint64_t begun_of_all() const noexcept { return begun() + sum(parts); }
+  std::uint64_t ended_of_all() const noexcept { return ended() + sum(parts_taken); }
   /// Arrived and not yet done. \return 0 only if that was so at some moment of this call.
   std::uint64_t active() const noexcept {
     const std::uint64_t before = ended(); // never more than have been received by the next line

@@ -157,6 +157,14 @@ struct scheduler_core {
   bool all_asleep() const noexcept;
   /// Ends the run if main has ended and nothing can run any more. \return whether it did.
   bool end_if_done() noexcept;
+  /// Whether no worker has anything that could run. \pre they cannot do anything meanwhile.
+  bool nothing_ready() const noexcept;
+  // Rest (rest.cpp) ---------------------------------------------------------------------------------------------------
+  void rest(bool of_timers);
+  /// The calling worker lies down: tells those who wait for rest if there is some. \return whether it told anybody.
+  bool tell_of_rest() noexcept;
+  /// \param timers_set there are some. \return whom the caller must wake. \pre nothing runs or is ready.
+  waiter* who_waits_for_rest(bool timers_set) noexcept;
   void found_work(worker& w) noexcept;
   /// There is work that others may take: wakes somebody if nobody looks for any. Any thread.
   void notify() noexcept;
@@ -262,6 +270,10 @@ struct scheduler_core {
   bool short_of_stacks = false;    // it has been said
   std::atomic<bool> has_shared_runners{false};
   std::exception_ptr main_failed;
+
+  std::atomic<int> awaits_rest{0}; // fibers; what follows is theirs
+  spin_lock rest_guard;
+  waiter_list for_fibers, for_timers; // that wait for others' rest only, and also for no timers to be set
 
   // Whoever has slept passes through it before it runs anything: so while one holds it and all are counted as asleep,
   // no fiber runs.

@@ -139,6 +139,7 @@ private:
   void plan(lane& l) noexcept;
   void plan_at(lane& l, std::int64_t at) noexcept;
   void step(lane& l);
+  void tell_of_rest(lane& l) noexcept;
   void take_time() noexcept;
   void poll_events(lane& l, tern::detail::worker& w);
   void collect(lane& l, tern::detail::worker& w);

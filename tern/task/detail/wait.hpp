@@ -77,6 +77,7 @@ enum class wait_kind : std::uint8_t {
   predicate,
   room,
   collective,
+  rest,
   other
 };
 
