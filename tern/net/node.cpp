@@ -12,6 +12,7 @@
 #include <tern/base/topology.hpp>
 #include <tern/net/collectives.hpp>
 #include <tern/net/detail/failure.hpp>
+#include <tern/net/detail/host_note.hpp>
 #include <tern/net/detail/rank_watch.hpp>
 #include <tern/net/detail/reporter.hpp>
 #include <tern/net/detail/settings.hpp>
@@ -202,6 +203,24 @@ void node::fatal(const std::string& what, int code) noexcept {
   detail::exit_guard::disarm();
   wire_->abort(code);
   __builtin_unreachable(); // g++ does not see [[noreturn]] through the virtual call
+}
+
+void node::end_from_outside(const std::string& what, int code) noexcept {
+  // A launcher that ends all since one of them ends the job, and has said why.
+  bool told = false;
+  if (const auto all = wire_->processes(); all && all->first)
+    for (int place = 0; place < all->ranks; ++place)
+      told = told || detail::host_note::of(*all, place).leaving.load(std::memory_order_relaxed) != 0;
+  const std::string text = "rank " + std::to_string(rank_) + " was asked to end: " + what +
+                           "; the job ends, with code " + std::to_string(code);
+  if (!told) {
+    log_error(text);
+    report_failure_here(text);
+    tell_of_parts();
+  }
+  detail::exit_guard::disarm();
+  wire_->abort(code);
+  __builtin_unreachable(); // as above
 }
 
 // Termination and the rank's life -------------------------------------------------------------------------------------

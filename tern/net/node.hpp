@@ -147,6 +147,8 @@ public:
 
   /// Ends the job with one clear line. Does not return.
   [[noreturn]] void fatal(const std::string& what, int code = 1) noexcept;
+  /// The same on the reporter's thread, for something that asked for it from outside: "SIGTERM (Terminated)".
+  [[noreturn]] void end_from_outside(const std::string& what, int code) noexcept;
 
   // Collectives and termination (see communicator.hpp for what they promise) --------------------------------------
 

@@ -75,7 +75,9 @@ const option<double> watchdog_option{
 const option<bool> abort_option{"watchdog-abort", false, "and end the job then, with code 1"};
 const option<bool> signal_option{"report-signal", true,
                                  "write a report, and go on, at the signal SIGUSR1 (SIGUSR2 where MPI uses that)"};
+const option<bool> end_option{"end-signals", true, "end all ranks, with a message, at the signals SIGTERM and SIGINT"};
 
+constexpr int end_signals[] = {SIGTERM, SIGINT};
 constexpr int crash_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 constexpr int crash_limit_ms = 15000; // that a crash waits for its report
 constexpr std::chrono::seconds request_limit{60};
@@ -85,6 +87,7 @@ struct {
   std::atomic<int> wake_fd{-1}, told_fd{-1}; // never closed: a handler may be about to use them
   std::atomic<int> process{0};               // whose reporter it is: a forked child inherits all this, but no thread
   std::atomic<bool> asked{false};
+  std::atomic<int> end{0};           // the signal that asks the job to end
   std::atomic<int> asks{0};          // the signal that asks for a report, while there is one
   std::atomic<int> reporter{0};      // the thread's number while there is one
   std::atomic<int> crashed{0};       // the first thread that crashed
@@ -113,6 +116,18 @@ void asked_by_signal(int) {
   const int saved = errno;
   signals.asked.store(true, std::memory_order_relaxed);
   ring(signals.wake_fd.load(std::memory_order_relaxed));
+  errno = saved;
+}
+
+void ended_by_signal(int number) { // the second one does what it always did: see SA_RESETHAND
+  const int saved = errno;
+  if (inherited()) {
+    signal(number, SIG_DFL);
+    raise(number);
+  } else {
+    signals.end.store(number, std::memory_order_relaxed);
+    ring(signals.wake_fd.load(std::memory_order_relaxed));
+  }
   errno = saved;
 }
 
@@ -250,12 +265,27 @@ private:
         const std::string path = compose_report({"a signal asked for it", {}, {}}, &alone);
         say(path, {}, alone);
       }
+      if (const int number = signals.end.exchange(0, std::memory_order_relaxed)) end_job(number);
       serve();
       if (tick_ > 0 && steady_seconds() - watched_ >= 0.9 * tick_) watch();
       const std::lock_guard hold(duty_lock_);
       if (duty_) duty_->look();
     }
     signals.reporter.store(0, std::memory_order_release);
+  }
+
+  // On this thread, as the workers may be inside long bodies.
+  void end_job(int number) {
+    with_ranks([number](const std::vector<node*>& ranks) {
+      if (!ranks.empty())
+        ranks.front()->end_from_outside(
+            std::string(sigabbrev_np(number)).insert(0, "SIG") + " (" + sigdescr_np(number) + ")", 128 + number);
+    });
+    raise_again(number); // there is no rank, or no telling
+  }
+  static void raise_again(int number) {
+    std::signal(number, SIG_DFL);
+    kill(getpid(), number);
   }
 
   // Until somebody asks, or it is time to look.
@@ -400,6 +430,33 @@ std::string report_file_option() {
   return name ? *name : std::string();
 }
 
+namespace {
+
+bool by_default(int number) {
+  struct sigaction old {};
+  return sigaction(number, nullptr, &old) == 0 && (old.sa_flags & SA_SIGINFO) == 0 && old.sa_handler == SIG_DFL;
+}
+
+void install_end_handlers() {
+  for (const int number : end_signals) {
+    if (!by_default(number)) continue; // it is the program's, or is ignored
+    struct sigaction mine {};
+    mine.sa_handler = ended_by_signal;
+    mine.sa_flags = SA_RESTART | SA_ONSTACK | static_cast<int>(SA_RESETHAND);
+    sigemptyset(&mine.sa_mask);
+    sigaction(number, &mine, nullptr);
+  }
+}
+
+void remove_end_handlers() {
+  for (const int number : end_signals) {
+    struct sigaction now {};
+    if (sigaction(number, nullptr, &now) == 0 && now.sa_handler == ended_by_signal) std::signal(number, SIG_DFL);
+  }
+}
+
+} // namespace
+
 report_session::report_session(const options& opts) {
   const std::lock_guard hold(session_lock);
   if (session) return;
@@ -420,11 +477,10 @@ report_session::report_session(const options& opts) {
              }};
   static bool installed = false; // once: handlers that came later pass on to ours, which must not pass on to them
   if (session->failures && !std::exchange(installed, true)) install_crash_handlers();
+  if (opts[end_option]) install_end_handlers();
   if (!opts[signal_option]) return;
   for (const int number : {SIGUSR1, SIGUSR2}) {
-    struct sigaction old {};
-    if (sigaction(number, nullptr, &old) != 0 || (old.sa_flags & SA_SIGINFO) != 0 || old.sa_handler != SIG_DFL)
-      continue; // it is the program's, or the MPI's: MPICH uses the first
+    if (!by_default(number)) continue; // it is the program's, or the MPI's: MPICH uses the first
     struct sigaction mine {};
     mine.sa_handler = asked_by_signal;
     mine.sa_flags = SA_RESTART | SA_ONSTACK;
@@ -436,6 +492,7 @@ report_session::report_session(const options& opts) {
 
 report_session::~report_session() {
   if (!mine_) return;
+  remove_end_handlers();
   const int number = signals.asks.exchange(0, std::memory_order_relaxed);
   struct sigaction now {};
   if (number != 0 && sigaction(number, nullptr, &now) == 0 && now.sa_handler == asked_by_signal)

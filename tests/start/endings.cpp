@@ -2,6 +2,7 @@
 /// \file
 /// A job that ends in the way its first argument says.
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -91,6 +92,11 @@ int ends(std::string_view how, int number) {
     if (tern::rank() == number) tern::barrier(); // a main fiber that computes would keep its only worker from handlers
     go_on_for_ever();
   }
+  if (how == "for-ever") {
+    std::printf("ready %d of process %d\n", tern::rank(), static_cast<int>(getpid()));
+    std::fflush(stdout);
+    go_on_for_ever();
+  }
   if (how == "outlive") return outlive_failures(number);
   if (how == "outlive-with-code") {
     outlive_failures(number);
@@ -160,6 +166,7 @@ int ask_too_early(int argc, char** argv) {
 } // namespace
 
 int main(int argc, char** argv) {
+  if (argc > 2 && argv[2] == std::string_view("handles")) std::signal(SIGTERM, [](int) { _exit(44); });
   const std::string how = argc > 1 ? argv[1] : "hello";
   const int number = argc > 2 ? std::atoi(argv[2]) : 0;
   if (how == "twice") return run_twice(argc, argv);

@@ -3,6 +3,7 @@
 /// Jobs that cannot start, or fail: each ends all its ranks in time, with its exit code and one clear message.
 #include "start_test.hpp"
 
+#include <csignal>
 #include <filesystem>
 
 namespace {
@@ -323,6 +324,44 @@ TEST_P(started_by_mpi, second_job_under_mpi_is_refused) {
   EXPECT_TRUE(end.in_time()) << end.all();
   EXPECT_EQ(end.code, 2) << end.all();
   EXPECT_EQ(count(end.err, "MPI was finalised already in this process and cannot start again"), 1) << end.all();
+}
+
+TEST_P(started, a_signal_that_asks_it_to_ends_the_job) {
+  for (const int number : {SIGTERM, SIGINT}) {
+    const temporary scratch;
+    variables environment{{"TERN_WORKERS", "1"}, {"TERN_RANKS", "3"}};
+    strings command{START_ENDINGS, "for-ever"};
+    if (under_mpi()) {
+      environment.erase("TERN_RANKS");
+      prepare_for_launcher(environment, scratch);
+      command = under_launcher(3, START_ENDINGS, {"for-ever"});
+    }
+    child one(command, {.environment = environment});
+    ASSERT_TRUE(one.wait_for_out("ready", 3)) << one.err;
+    kill(process_of(one.out, 1), number);
+    const int code = one.end(10);
+    const std::string all = one.out + one.err;
+    if (under_mpi())
+      EXPECT_TRUE(code > 0) << code << all;
+    else
+      EXPECT_EQ(code, 128 + number) << all;
+    const std::string rank = under_mpi() ? "rank 1" : "rank 0";
+    EXPECT_EQ(count(one.err,
+                    rank + " was asked to end: " + (number == SIGTERM ? "SIGTERM (Terminated)" : "SIGINT (Interrupt)") +
+                        "; the job ends, with code " + std::to_string(128 + number)),
+              1)
+        << all;
+  }
+}
+
+TEST(start, a_signal_that_the_program_handles_or_is_told_to_let_alone_is_its_own) {
+  for (const char* const how : {"--tern-no-end-signals", "handles"}) {
+    child one({START_ENDINGS, "for-ever", how}, {.environment = variables{{"TERN_RANKS", "2"}, {"TERN_WORKERS", "1"}}});
+    ASSERT_TRUE(one.wait_for_out("ready", 2)) << one.err;
+    one.signal(SIGTERM);
+    EXPECT_EQ(one.end(10), has(how, "handles") ? 44 : 1000 + SIGTERM) << one.out << one.err;
+    EXPECT_FALSE(has(one.err, "asked to end")) << one.err;
+  }
 }
 
 } // namespace

@@ -35,10 +35,13 @@ protected:
       environment.try_emplace("TERN_RANKS", std::to_string(ranks));
       return alone(program, arguments, environment);
     }
+    return launch(under_launcher(ranks, program, arguments), environment);
+  }
+  strings under_launcher(int ranks, const char* program, const strings& arguments) const {
     strings command = launcher(GetParam());
     command.insert(command.end(), {"-np", std::to_string(ranks), program});
     command.insert(command.end(), arguments.begin(), arguments.end());
-    return launch(command, environment);
+    return command;
   }
   static finished launch(const strings& command, variables environment = {}) {
     environment.try_emplace("TERN_WORKERS", "1");
