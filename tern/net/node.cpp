@@ -12,7 +12,6 @@
 #include <tern/base/topology.hpp>
 #include <tern/net/collectives.hpp>
 #include <tern/net/detail/failure.hpp>
-#include <tern/net/detail/host_note.hpp>
 #include <tern/net/detail/rank_watch.hpp>
 #include <tern/net/detail/reporter.hpp>
 #include <tern/net/detail/settings.hpp>
@@ -205,19 +204,13 @@ void node::fatal(const std::string& what, int code) noexcept {
   __builtin_unreachable(); // g++ does not see [[noreturn]] through the virtual call
 }
 
-void node::end_from_outside(const std::string& what, int code) noexcept {
-  // A launcher that ends all since one of them ends the job, and has said why.
-  bool told = false;
-  if (const auto all = wire_->processes(); all && all->first)
-    for (int place = 0; place < all->ranks; ++place)
-      told = told || detail::host_note::of(*all, place).leaving.load(std::memory_order_relaxed) != 0;
-  const std::string text = "rank " + std::to_string(rank_) + " was asked to end: " + what +
-                           "; the job ends, with code " + std::to_string(code);
-  if (!told) {
-    log_error(text);
-    report_failure_here(text);
-    tell_of_parts();
-  }
+void node::end_from_outside(const std::string& what, int code, bool by_parent) noexcept {
+  const std::string asked = "rank " + std::to_string(rank_) + " was asked to end: " + what;
+  if (by_parent && wire_->processes()) return report_failure_here(asked + " by the launcher");
+  const std::string text = asked + "; the job ends, with code " + std::to_string(code);
+  log_error(text);
+  report_failure_here(text);
+  tell_of_parts();
   detail::exit_guard::disarm();
   wire_->abort(code);
   __builtin_unreachable(); // as above

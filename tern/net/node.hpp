@@ -147,8 +147,9 @@ public:
 
   /// Ends the job with one clear line. Does not return.
   [[noreturn]] void fatal(const std::string& what, int code = 1) noexcept;
-  /// The same on the reporter's thread, for something that asked for it from outside: "SIGTERM (Terminated)".
-  [[noreturn]] void end_from_outside(const std::string& what, int code) noexcept;
+  /// The same on the reporter's thread, for something that asked for it from outside: "SIGTERM (Terminated)". Returns,
+  /// after a report if there shall be one, if it was the launcher: that ends all ranks, and says why.
+  void end_from_outside(const std::string& what, int code, bool by_parent) noexcept;
 
   // Collectives and termination (see communicator.hpp for what they promise) --------------------------------------
 

@@ -87,11 +87,12 @@ struct {
   std::atomic<int> wake_fd{-1}, told_fd{-1}; // never closed: a handler may be about to use them
   std::atomic<int> process{0};               // whose reporter it is: a forked child inherits all this, but no thread
   std::atomic<bool> asked{false};
-  std::atomic<int> end{0};           // the signal that asks the job to end
-  std::atomic<int> asks{0};          // the signal that asks for a report, while there is one
-  std::atomic<int> reporter{0};      // the thread's number while there is one
-  std::atomic<int> crashed{0};       // the first thread that crashed
-  std::atomic<bool> recorded{false}; // what follows is complete, and nobody has begun to tell it
+  std::atomic<int> end{0};                // the signal that asks the job to end
+  std::atomic<bool> end_by_parent{false}; // and whether our parent sent it; stored before
+  std::atomic<int> asks{0};               // the signal that asks for a report, while there is one
+  std::atomic<int> reporter{0};           // the thread's number while there is one
+  std::atomic<int> crashed{0};            // the first thread that crashed
+  std::atomic<bool> recorded{false};      // what follows is complete, and nobody has begun to tell it
   std::atomic<bool> crash_told{false};
   int number = 0, code = 0;
   void* address = nullptr;
@@ -119,13 +120,15 @@ void asked_by_signal(int) {
   errno = saved;
 }
 
-void ended_by_signal(int number) { // the second one does what it always did: see SA_RESETHAND
+// The second one does what it always did: see SA_RESETHAND.
+void ended_by_signal(int number, siginfo_t* info, void*) {
   const int saved = errno;
   if (inherited()) {
     signal(number, SIG_DFL);
     raise(number);
   } else {
-    signals.end.store(number, std::memory_order_relaxed);
+    signals.end_by_parent.store(info->si_code <= 0 && info->si_pid == getppid(), std::memory_order_relaxed);
+    signals.end.store(number, std::memory_order_release);
     ring(signals.wake_fd.load(std::memory_order_relaxed));
   }
   errno = saved;
@@ -265,7 +268,7 @@ private:
         const std::string path = compose_report({"a signal asked for it", {}, {}}, &alone);
         say(path, {}, alone);
       }
-      if (const int number = signals.end.exchange(0, std::memory_order_relaxed)) end_job(number);
+      if (const int number = signals.end.exchange(0, std::memory_order_acquire)) end_job(number);
       serve();
       if (tick_ > 0 && steady_seconds() - watched_ >= 0.9 * tick_) watch();
       const std::lock_guard hold(duty_lock_);
@@ -276,12 +279,12 @@ private:
 
   // On this thread, as the workers may be inside long bodies.
   void end_job(int number) {
-    with_ranks([number](const std::vector<node*>& ranks) {
-      if (!ranks.empty())
-        ranks.front()->end_from_outside(
-            std::string(sigabbrev_np(number)).insert(0, "SIG") + " (" + sigdescr_np(number) + ")", 128 + number);
+    const std::string name = std::string("SIG") + sigabbrev_np(number) + " (" + sigdescr_np(number) + ")";
+    const bool by_parent = signals.end_by_parent.load(std::memory_order_relaxed);
+    with_ranks([&](const std::vector<node*>& ranks) {
+      if (!ranks.empty()) ranks.front()->end_from_outside(name, 128 + number, by_parent);
     });
-    raise_again(number); // there is no rank, or no telling
+    raise_again(number); // there is no rank, or it is the launcher that ends them all
   }
   static void raise_again(int number) {
     std::signal(number, SIG_DFL);
@@ -441,8 +444,8 @@ void install_end_handlers() {
   for (const int number : end_signals) {
     if (!by_default(number)) continue; // it is the program's, or is ignored
     struct sigaction mine {};
-    mine.sa_handler = ended_by_signal;
-    mine.sa_flags = SA_RESTART | SA_ONSTACK | static_cast<int>(SA_RESETHAND);
+    mine.sa_sigaction = ended_by_signal;
+    mine.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK | static_cast<int>(SA_RESETHAND);
     sigemptyset(&mine.sa_mask);
     sigaction(number, &mine, nullptr);
   }
@@ -451,7 +454,9 @@ void install_end_handlers() {
 void remove_end_handlers() {
   for (const int number : end_signals) {
     struct sigaction now {};
-    if (sigaction(number, nullptr, &now) == 0 && now.sa_handler == ended_by_signal) std::signal(number, SIG_DFL);
+    if (sigaction(number, nullptr, &now) == 0 && (now.sa_flags & SA_SIGINFO) != 0 &&
+        now.sa_sigaction == ended_by_signal)
+      std::signal(number, SIG_DFL);
   }
 }
 

@@ -576,7 +576,8 @@ void scheduler_core::work(worker& w) {
     if (!over.load(std::memory_order_relaxed)) {
       const double now = steady_seconds();
       if (until == 0) until = now + std::chrono::duration<double>(spin).count(); // since it last found something
-      if (now < until) {
+      // Rest is known when all have lain down.
+      if (now < until && awaits_rest.load(std::memory_order_relaxed) == 0) {
         if (!force_fibers(w) && linger(w, call, 64)) until = 0;
         continue;
       }
