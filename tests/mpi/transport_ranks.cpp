@@ -10,6 +10,8 @@
 /// until it is killed, `abort` ends the job with code 7 (both for the tests of `tern run`).
 #include <tern/net/transport.hpp>
 
+#include "doorbell.hpp"
+
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -29,6 +31,7 @@ using namespace std::chrono_literals;
 using clock_type = std::chrono::steady_clock;
 using tern::byte_buffer;
 using tern::net::arrival;
+using tern::test::doorbell;
 
 namespace {
 
@@ -125,6 +128,7 @@ public:
 
   void messages();
   void room(std::size_t head_bytes);
+  void lent_bodies();
   void kept_heads();
   void sender_that_computes(std::size_t body_bytes);
   void wake_ups();
@@ -180,6 +184,27 @@ private:
       }
     return false;
   }
+  /// The rest of the first control message that begins so, which is removed; waits for it.
+  std::string rest_of(const std::string& beginning, const char* what) {
+    std::string rest;
+    until(
+        [&] {
+          const auto it = std::find_if(control_.begin(), control_.end(),
+                                       [&](const std::string& text) { return text.starts_with(beginning); });
+          if (it == control_.end()) return false;
+          rest = it->substr(beginning.size());
+          control_.erase(it);
+          return true;
+        },
+        what);
+    return rest;
+  }
+  /// Receives nothing until the partner rings the bell that it is told of.
+  void receive_nothing_until_rung(int partner) {
+    doorbell bell;
+    tell(partner, "bell " + bell.name());
+    expect(bell.wait(25s), "the partner does not wait for one that receives nothing");
+  }
   void fail(int source, const std::string& what) {
     if (good_) expect(false, "from rank " + std::to_string(source) + ": " + what);
     good_ = false;
@@ -233,8 +258,7 @@ void session::room(std::size_t head_bytes) {
   const int partner = me ^ 1;
   for (int sender = 0; sender < 2 && partner < net_.size(); ++sender) {
     if ((me & 1) == sender) {
-      until([&] { return told("not receiving"); }, "room");
-      const auto start = clock_type::now();
+      const std::string bell = rest_of("bell ", "room");
       byte_buffer none;
       std::uint32_t sent = 0, urgent = 0;
       while (sent < 100000 && net_.send(partner, numbered('r', sent, head_bytes), none)) ++sent;
@@ -242,30 +266,17 @@ void session::room(std::size_t head_bytes) {
       expect(!net_.send(partner, numbered('r', sent, head_bytes), body) && body == filled(1000, 5),
              "a refused message keeps its body");
       while (urgent < 100000 && net_.send(partner, numbered('r', sent + urgent, head_bytes), none, true)) ++urgent;
-      const double took = seconds_since(start);
+      doorbell::ring(bell);
       expect(sent > 1 && sent < 100000, "room is limited: " + std::to_string(sent));
       expect(urgent > 0 && urgent < 100000, "urgent messages have room of their own: " + std::to_string(urgent));
-      expect(took < 0.4, "no send waits for the receiver, but they took " + std::to_string(took) + " s");
       // Room comes back without a message of theirs.
       for (std::uint32_t more = 0; more < 3 * sent; ++more)
         send(partner, numbered('r', sent + urgent + more, head_bytes));
       tell(partner, "sent " + std::to_string(4 * sent + urgent));
       until([&] { return told("received"); }, "the partner's receiving");
     } else {
-      tell(partner, "not receiving");
-      const auto start = clock_type::now();
-      while (seconds_since(start) < 0.7) std::this_thread::sleep_for(10ms);
-      unsigned long expected = 0;
-      const auto told_count = [&] {
-        for (auto it = control_.begin(); it != control_.end(); ++it)
-          if (it->starts_with("sent ")) {
-            expected = std::strtoul(it->c_str() + 5, nullptr, 10);
-            control_.erase(it);
-            return true;
-          }
-        return false;
-      };
-      until(told_count, "what the partner sent");
+      receive_nothing_until_rung(partner);
+      const unsigned long expected = std::stoul(rest_of("sent ", "what the partner sent"));
       bool good = others_.size() == expected;
       for (std::uint32_t i = 0; good && i < expected; ++i)
         good = others_[i].source == partner && others_[i].head == numbered('r', i, head_bytes);
@@ -282,24 +293,50 @@ void session::sender_that_computes(std::size_t body_bytes) {
   const int partner = me ^ 1;
   if (partner < net_.size()) {
     if (me > partner) {
+      doorbell bell; // rung when the message is there: until then it does not touch the transport
+      tell(partner, "bell " + bell.name());
       send(partner, numbered('b', 0, 40), filled(body_bytes, 3));
-      const auto start = clock_type::now();
-      while (seconds_since(start) < 0.5) {
-      }
-      tell(partner, "computed");
+      expect(bell.wait(20s), "a message of " + std::to_string(body_bytes) + " bytes arrives while its sender computes");
     } else {
-      const auto found = [&](const std::string& text) {
-        return std::find(control_.begin(), control_.end(), text) != control_.end();
-      };
+      const std::string bell = rest_of("bell ", "a bell");
       until([&] { return !others_.empty(); }, "a message of a rank that computes");
-      expect(!found("computed"),
-             "a message of " + std::to_string(body_bytes) + " bytes arrives while its sender computes");
+      doorbell::ring(bell);
       expect(others_.front().body == filled(body_bytes, 3), "and is whole");
       others_.clear();
     }
-    if (me < partner) until([&] { return told("computed"); }, "the partner's computing");
   }
   meet("sender that computes");
+}
+
+/// A rank that receives nothing is lent so much memory, and no more; what was taken arrives.
+void session::lent_bodies() {
+  const int partner = me ^ 1;
+  constexpr std::size_t bytes = std::size_t{2} << 20;
+  if (partner < net_.size()) {
+    if (me < partner) {
+      const std::string bell = rest_of("bell ", "lent bodies");
+      std::uint32_t sent = 0;
+      for (byte_buffer body = filled(bytes, 7); sent < 1000 && net_.send(partner, numbered('l', sent, 20), body);
+           ++sent)
+        body = filled(bytes, 7);
+      expect(sent >= 1 && sent <= 56, "large bodies under way are limited: " + std::to_string(sent));
+      if (net_.describe().find("single copies") != std::string::npos)
+        expect(sent * bytes <= std::size_t{64} << 20, "so is their memory: " + std::to_string(sent));
+      doorbell::ring(bell);
+      tell(partner, "count " + std::to_string(sent));
+      until([&] { return told("has them"); }, "the partner's receiving of bodies");
+    } else {
+      receive_nothing_until_rung(partner);
+      const unsigned long expected = std::stoul(rest_of("count ", "how many bodies were lent"));
+      bool good = others_.size() == expected;
+      for (std::uint32_t i = 0; good && i < expected; ++i)
+        good = others_[i].head == numbered('l', i, 20) && others_[i].body == filled(bytes, 7);
+      expect(good, std::to_string(expected) + " bodies that were under way at once arrived in order");
+      others_.clear();
+      tell(partner, "has them");
+    }
+  }
+  meet("lent bodies");
 }
 
 /// Heads that stay with the core do not keep others from arriving, and go back from any thread.
@@ -500,6 +537,7 @@ int main(int argc, char** argv) {
     run.messages();
     run.room(5);
     run.room(net->head_limit());
+    if (net->describe().find("rings") != std::string::npos && mode != "hosts") run.lent_bodies();
     run.kept_heads();
     if (net->describe().find("rings") != std::string::npos && mode != "heads" && mode != "hosts")
       run.sender_that_computes(50'000);

@@ -113,6 +113,10 @@ int ends(std::string_view how, int number) {
   }
   // Neither rank receives anything, so only what is left over shows that they disagree.
   if (how == "disagree-on-root") return tern::broadcast(0, tern::rank());
+  if (how == "disagree-on-quiescence") {
+    tern::quiesce(tern::rank() == 0 ? tern::quiescence::messages : tern::quiescence::timers);
+    return 0;
+  }
   if (how == "disagree-on-operation") return tern::rank() == 0 ? tern::broadcast(0) : tern::reduce(0, std::plus<>());
   if (how == "exit" || how == "exit-well") { // from the main function
     if (tern::rank() == number) std::exit(how == "exit" ? 7 : 0);

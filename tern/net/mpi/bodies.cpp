@@ -160,7 +160,7 @@ endpoint::reading endpoint::read_some(inbound_ring& from) {
     if (why == ESRCH) return reading::of_the_dead;
     throw failure("cannot read a message of " + std::to_string(message.body_size) + " bytes in the memory of rank " +
                   std::to_string(from.source) + ", process " + std::to_string(process) + ": " + std::strerror(why) +
-                  "; TERN_MPI_RINGS=heads sends it by MPI");
+                  "; TERN_MPI_RINGS=copies sends it by MPI");
   }
   message.posted += static_cast<std::size_t>(got);
   progressed_ = true;
