@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Objects that are here: who may run on one, and when.
 #include <tern/mobile/directory.hpp>
 
 #include <cstring>
-#include <mutex>
-#include <vector>
 
 #include <tern/base/error.hpp>
+#include <tern/base/options.hpp>
+#include <tern/mobile/detail/todo.hpp>
 #include <tern/net/message.hpp>
 #include <tern/net/runtime.hpp>
 
@@ -16,119 +18,249 @@ const rank_local<directory> the_directory;
 
 } // namespace
 
-struct directory::entry {
-  entry(object_id i, const type_record& t, void* o) : id(i), type(t), object(o) {}
-  ~entry() {
-    if (object) type.destroy(object);
-  }
-  const object_id id;
-  const type_record& type;
-  void* object;
-  tern::detail::spin_lock lock; // protects what follows
-  int sharing = 0;
-  bool exclusive = false;
-  bool starting = false; // admitted invocations are being started: what arrives meanwhile comes after them
-  bool gone = false;     // destroyed; whoever still holds the entry must not queue
-  std::deque<invocation> waiting;
+const option<int> known_option{"mobile-known", 65536,
+                               "how many of the objects that have moved, and were not born there, each rank remembers "
+                               "the place of; others are asked for at their birth places",
+                               between<int>(0, 1'000'000'000)};
 
-  bool admits(const invocation& call) const noexcept {
-    return call.exclusive ? !exclusive && sharing == 0 : !exclusive;
-  }
-  void admit(const invocation& call) noexcept {
-    if (call.exclusive)
-      exclusive = true;
-    else
-      ++sharing;
-  }
-};
+directory::directory()
+    : node_(net::node::here()), rank_(node_.rank()),
+      most_routes_(static_cast<std::size_t>(node_.opts()[known_option]) / shards),
+      shards_(std::make_unique<shard[]>(shards)) {
+  node_.report_on(*this);
+}
 
-directory::~directory() = default;
+directory::~directory() {
+  node_.forget_part(*this);
+  for (std::size_t n = 0; n < shards; ++n) {
+    const auto& table = shards_[n].entries;
+    for (std::size_t i = 0; i < table.capacity(); ++i) {
+      const std::unique_ptr<entry> e(table.at(i));
+      if (e && e->object) e->type->destroy(e->object);
+    }
+  }
+}
 
 directory& directory::here() { return the_directory.get(); }
 
 object_id directory::add(const type_record& type, void* object) {
-  const int home = net::node::here().rank();
-  std::lock_guard hold(lock_);
-  const object_id id(home, next_++);
-  objects_.emplace(id, std::make_shared<entry>(id, type, object));
+  // relaxed: numbers need only differ
+  const object_id id(rank_, next_.fetch_add(1, std::memory_order_relaxed));
+  auto e = std::make_unique<entry>(id);
+  e->type = &type;
+  e->object = object;
+  shard& s = shard_of(id);
+  const std::lock_guard hold(s.lock);
+  s.entries.insert(id, e.get());
+  e.release();
   return id;
 }
 
-std::shared_ptr<directory::entry> directory::find(object_id id) const {
-  std::lock_guard hold(lock_);
-  const auto it = objects_.find(id);
-  return it == objects_.end() ? nullptr : it->second;
+std::size_t directory::size() const {
+  std::size_t n = 0;
+  for (std::size_t k = 0; k < shards; ++k) {
+    const std::lock_guard hold(shards_[k].lock);
+    const auto& table = shards_[k].entries;
+    for (std::size_t i = 0; i < table.capacity(); ++i)
+      if (const entry* e = table.at(i)) n += e->object != nullptr;
+  }
+  return n;
 }
 
-int directory::locate(object_id id) const {
-  const net::node& here = net::node::here();
-  if (!id) throw error(errc::invalid_argument, "a null mobile_ptr was invoked", "create the object first");
-  if (id.home() >= here.size())
-    throw error(errc::invalid_argument,
-                "a mobile_ptr names object " + to_string(id) + ", but the job has " + std::to_string(here.size()) +
-                    " ranks",
-                "pointers are valid within the job that made them only");
-  return find(id) ? here.rank() : id.home();
+std::size_t directory::known_elsewhere() const {
+  std::size_t n = 0;
+  for (std::size_t k = 0; k < shards; ++k) {
+    const std::lock_guard hold(shards_[k].lock);
+    const auto& table = shards_[k].entries;
+    for (std::size_t i = 0; i < table.capacity(); ++i)
+      if (const entry* e = table.at(i)) n += e->object == nullptr;
+  }
+  return n;
+}
+
+bool directory::is_here(object_id id) const {
+  const shard& s = shard_of(id);
+  const std::lock_guard hold(s.lock);
+  const entry* const e = s.entries.find(id);
+  return e && e->at == entry::place::here;
 }
 
 std::string directory::missing(object_id id, const std::string& type) const {
-  bool never = false;
+  const bool never = id.home() == rank_ && id.number() >= next_.load(std::memory_order_relaxed);
+  return "object " + to_string(id) + (type.empty() ? "" : " (" + type + ")") +
+         (never ? " was never created" : " has been destroyed");
+}
+
+// The frequent case in one go: the object is here, nothing waits for it, and what runs lets this run too.
+void directory::arrive(net::node& here, const invocable& what, int source, const net::wire_header& header,
+                       net::payload& message, bool runs_here) {
+  const address to = detail::read_address(message.bytes);
+  shard& s = shard_of(to.object);
+  const bool exclusive = what.what != action::share;
+  entry* e = nullptr;
+  void* object = nullptr;
   {
-    std::lock_guard hold(lock_);
-    never = id.home() != net::node::here().rank() || id.number() >= next_;
-  }
-  return "object " + to_string(id) + " (" + type + ") " + (never ? "was never created" : "has been destroyed");
-}
-
-void directory::deliver(net::node& here, object_id id, const type_record& expected, invocation call) {
-  std::string problem;
-  const auto e = find(id);
-  if (!e)
-    problem = missing(id, expected.name);
-  else if (&e->type != &expected && e->type.name != expected.name)
-    problem = "object " + to_string(id) + " is a " + e->type.name + ", not a " + expected.name;
-  if (problem.empty() && submit(here, e, call)) return;
-  refuse(here, call, problem.empty() ? missing(id, expected.name) : problem);
-}
-
-void directory::refuse(net::node& here, const invocation& call, const std::string& problem) {
-  auto why = std::make_exception_ptr(error(errc::not_found, problem, "do not use pointers to destroyed objects"));
-  if (call.ends)
-    call.ends->set_exception(std::move(why)); // its message is uncounted, and nobody waits for a reply
-  else
-    here.reply_error(call.source, call.header.reply, std::move(why), "invocation of '" + *call.name + "'");
-  here.refused(call.source, call.header, *call.name);
-}
-
-bool directory::submit(net::node& here, const std::shared_ptr<entry>& e, invocation& call) {
-  {
-    std::lock_guard hold(e->lock);
-    if (e->gone) return false;
-    if (e->starting || !e->waiting.empty() || !e->admits(call)) {
-      call.message.settle();
-      call.on = here.hold_account();
-      e->waiting.push_back(std::move(call));
-      return true;
+    const std::lock_guard hold(s.lock);
+    e = s.entries.find(to.object);
+    if (e && what.run && to.stream == address::no_stream && !e->own_open && to.hops() == 0 && !e->starting &&
+        e->waiting.empty() && e->admits(what.what)) [[likely]] {
+      const type_record& wanted = *what.type();
+      object = e->type == &wanted ? e->object : cast_object(*e->type, e->object, wanted);
+      if (object) [[likely]] {
+        if (source == rank_ && e->under_way > 0) --e->under_way;
+        e->admit(what.what);
+      }
     }
-    e->admit(call);
   }
-  start(here, e, std::move(call));
-  return true;
+  if (object) [[likely]] {
+    if (runs_here) {
+      what.run(here, object, to, header, message);
+      return finished(here, *e, exclusive);
+    }
+    auto one = std::make_unique<invocation>();
+    one->what = &what;
+    one->source = source;
+    one->header = header;
+    one->to = to;
+    if (!here.starts_at_once(header)) message.settle();
+    one->message = std::move(message);
+    return start(here, *e, std::move(one));
+  }
+  auto one = std::make_unique<invocation>();
+  one->what = &what;
+  one->source = source;
+  one->header = header;
+  one->to = to;
+  message.settle();
+  one->message = std::move(message);
+  one->on = here.hold_account();
+  if (runs_here) here.parked(header);
+  todo then;
+  {
+    const std::lock_guard hold(s.lock);
+    e = s.entries.find(to.object);
+    if (e && e->at != entry::place::gone) {
+      if (to.stream == address::no_stream && source == rank_ && e->under_way > 0) --e->under_way;
+      then.of = e;
+      take_in(*e, std::move(one), then);
+    }
+  }
+  if (one) return lost(here, std::move(one));
+  act(here, then);
 }
 
-void directory::start(net::node& here, std::shared_ptr<entry> e, invocation call) noexcept {
-  const std::string& name = *call.name;
-  const net::wire_header header = call.header;
-  const int source = call.source;
-  try {
-    if (!here.starts_at_once(header)) call.message.settle();
-    // One allocation for all of it: the closure would need one anyway.
-    auto owned = std::make_unique<invocation>(std::move(call));
+// In the order in which it is to run.
+void directory::accept(entry& e, std::unique_ptr<invocation> one, todo& then) {
+  switch (one->what->what) {
+  case action::share:
+  case action::exclude:
+  case action::destroy:
+    if (!e.starting && e.waiting.empty() && e.admits(one->what->what)) {
+      e.admit(one->what->what);
+      e.starting = true;
+      then.start.push(std::move(one));
+    } else {
+      e.waiting.push(std::move(one));
+    }
+    return;
+  case action::migrate:
+    e.travels().moves.push(std::move(one));
+    return pump(e, then);
+  case action::open: {
+    const int from = one->to.origin();
+    then.done.push(std::move(one));
+    return open_stream(e, from, then);
+  }
+  case action::close: {
+    const int from = one->to.origin();
+    std::erase_if(e.travels().streams, [&](const stream_state& s) { return s.rank == from; });
+    e.travels().closed.push_back(from);
+    if (e.confirmed) tell_closed(e, then);
+    then.done.push(std::move(one));
+    return;
+  }
+  case action::skip:
+    then.done.push(std::move(one));
+    return;
+  }
+}
+
+// Whatever may go on now.
+void directory::pump(entry& e, todo& then) {
+  if (e.starting || e.at != entry::place::here || e.coming > 0) return;
+  if (e.has_moves() && e.confirmed) {
+    if (e.running()) return;
+    e.at = entry::place::leaving;
+    then.request = e.travel->moves.pop();
+    return;
+  }
+  while (!e.waiting.empty() && e.admits(e.waiting.front().what->what)) {
+    e.admit(e.waiting.front().what->what);
+    then.start.push(e.waiting.pop());
+    e.starting = true;
+  }
+}
+
+void directory::act(net::node& here, todo& then) {
+  for (auto& [where, what] : then.forwards) detail::forward(here, where, std::move(what));
+  if (std::exchange(then.left, false) && then.of) forget_left(then.of->id);
+  for (const object_id id : then.opens) detail::post_open(here, id);
+  for (const auto& [where, to] : then.closes) detail::post_close(here, where, to);
+  for (const auto& [rank, n] : then.notes) detail::post_note(here, rank, n);
+  while (!then.done.empty()) {
+    const auto one = then.done.pop();
+    one->on.let_go();
+    here.message_done(one->header);
+  }
+  if (then.request) {
+    auto* const e = then.of;
+    const net::wire_header header = then.request->header;
+    const int source = then.request->source;
+    const tern::detail::cause_scope in(then.request->on.get());
     here.run_handler(
-        [this, &here, e = std::move(e), owned = std::move(owned)]() mutable {
-          owned->body(e->object, owned->message);
-          const bool exclusive = owned->exclusive;
-          owned.reset(); // what it holds goes before the next one sees the object
+        [this, &here, e, request = std::move(then.request)]() mutable { depart(here, *e, std::move(request)); }, source,
+        header, detail::migrate_handler.name());
+  }
+  while (!then.start.empty()) {
+    entry& e = *then.of;
+    while (!then.start.empty()) {
+      auto one = then.start.pop();
+      const tern::detail::held_cause on = std::move(one->on); // not on that of who has made room
+      const tern::detail::cause_scope in(on.get());
+      start(here, e, std::move(one));
+    }
+    todo more(&e);
+    {
+      shard& s = shard_of(e.id);
+      const std::lock_guard hold(s.lock);
+      e.starting = false;
+      if (e.at == entry::place::gone)
+        delete &e; // no longer in the table
+      else
+        pump(e, more);
+    }
+    then = std::move(more);
+    if (then.request) return act(here, then);
+  }
+}
+
+void directory::start(net::node& here, entry& e, std::unique_ptr<invocation> one) noexcept {
+  const std::string& name = one->what->name();
+  const net::wire_header header = one->header;
+  const int source = one->source;
+  try {
+    here.run_handler(
+        [this, &here, &e, one = std::move(one)]() mutable {
+          if (one->what->what == action::destroy) return end_object(here, e, *one);
+          const bool exclusive = one->what->what != action::share;
+          const type_record& wanted = *one->what->type();
+          if (void* const object = cast_object(*e.type, e.object, wanted))
+            one->what->run(here, object, one->to, one->header, one->message);
+          else
+            answer(here, *one,
+                   error(errc::not_found,
+                         "object " + to_string(e.id) + " is a " + e.type->name + ", not a " + wanted.name));
+          one.reset(); // what it holds goes before the next one sees the object
           finished(here, e, exclusive);
         },
         source, header, name);
@@ -137,88 +269,100 @@ void directory::start(net::node& here, std::shared_ptr<entry> e, invocation call
   }
 }
 
-void directory::finished(net::node& here, const std::shared_ptr<entry>& e, bool exclusive) {
-  std::vector<invocation> admitted;
-  std::unique_lock hold(e->lock);
-  if (exclusive)
-    e->exclusive = false;
-  else
-    --e->sharing;
-  if (e->starting) return; // whoever is starting looks again
-  e->starting = true;
-  for (;;) {
-    while (!e->waiting.empty() && e->admits(e->waiting.front())) {
-      e->admit(e->waiting.front());
-      admitted.push_back(std::move(e->waiting.front()));
-      e->waiting.pop_front();
-    }
-    if (admitted.empty()) break;
-    hold.unlock();
-    for (auto& call : admitted) {
-      const tern::detail::cause_scope in(call.on.get()); // not that of the one that has finished
-      start(here, e, std::move(call));
-    }
-    admitted.clear();
-    hold.lock();
+void directory::finished(net::node& here, entry& e, bool exclusive) {
+  todo then(&e);
+  {
+    const std::lock_guard hold(shard_of(e.id).lock);
+    if (exclusive)
+      e.exclusive = false;
+    else
+      --e.sharing;
+    if (e.waiting.empty() && !e.has_moves()) [[likely]]
+      return;
+    pump(e, then);
   }
-  e->starting = false;
+  act(here, then);
 }
 
-void directory::end(net::node& here, object_id id, promise<void> gone) {
-  const auto e = find(id);
-  if (!e) throw error(errc::not_found, missing(id, "unknown type"), "destroy each object once");
-  static const std::string name = "destroy";
-  invocation last;
-  last.exclusive = true;
-  last.name = &name;
-  last.header.flags = net::flag_uncounted; // the request that caused it is counted and waits for it
-  last.ends = std::make_unique<promise<void>>(std::move(gone));
-  last.body = [this, &here, e, gone = last.ends.get()](void* object, net::payload&) {
-    std::deque<invocation> late;
-    {
-      std::lock_guard hold(lock_);
-      objects_.erase(e->id);
-    }
-    {
-      std::lock_guard hold(e->lock);
-      e->gone = true;
-      late.swap(e->waiting);
-    }
-    for (auto& call : late) refuse(here, call, missing(e->id, e->type.name));
-    e->object = nullptr;
-    e->type.destroy(object);
-    gone->set_value();
-  };
-  if (!submit(here, e, last)) throw error(errc::not_found, missing(id, e->type.name), "destroy each object once");
+void directory::answer(net::node& here, const invocation& one, error problem) {
+  here.reply_error(one.to.origin(), one.header.reply, std::make_exception_ptr(std::move(problem)),
+                   "invocation of '" + one.what->name() + "'");
 }
 
-std::size_t directory::size() const {
-  std::lock_guard hold(lock_);
-  return objects_.size();
+// Nobody has it.
+void directory::refuse(net::node& here, const invocation& one) {
+  const int origin = one.to.origin();
+  const action what = one.what->what;
+  if (what != action::open && what != action::skip && what != action::close) {
+    const std::string type = one.what->type ? one.what->type()->name : "";
+    answer(here, one, error(errc::not_found, missing(one.to.object, type), "do not use pointers to destroyed objects"));
+  }
+  // Whoever numbers them still believes in it.
+  if (origin != rank_ && (one.to.stream == origin || what == action::open))
+    detail::post_note(here, origin, {one.to.object, directory_note::kind::gone, rank_, 0, 0});
+  here.refused(one.source, one.header, one.what->name());
+}
+
+// The last of its invocations: it has the object alone.
+void directory::end_object(net::node& here, entry& e, const invocation& last) {
+  const object_id id = e.id;
+  void* const object = std::exchange(e.object, nullptr); // nobody else reads it
+  e.type->destroy(object);
+  invocation_list late;
+  std::vector<int> knows;
+  {
+    shard& s = shard_of(id);
+    const std::lock_guard hold(s.lock);
+    s.entries.erase(id);
+    late = std::move(e.waiting);
+    if (e.travel) {
+      travel_state& t = *e.travel;
+      late.append(std::move(t.held));
+      late.append(std::move(t.moves));
+      late.append(std::move(t.after_close));
+      for (auto& [key, one] : t.early) late.push(std::move(one));
+      for (const stream_state& st : t.streams) knows.push_back(st.rank);
+      knows.insert(knows.end(), t.closed.begin(), t.closed.end());
+    }
+    if (e.starting)
+      e.at = entry::place::gone; // whoever starts invocations lets go of it
+    else
+      delete &e;
+  }
+  for (const int rank : knows)
+    if (rank != rank_) detail::post_note(here, rank, {id, directory_note::kind::gone, rank_, 0, 0});
+  if (id.home() != rank_) detail::post_note(here, id.home(), {id, directory_note::kind::gone, rank_, 0, 0});
+  while (!late.empty()) {
+    auto one = late.pop();
+    const tern::detail::held_cause on = std::move(one->on);
+    const tern::detail::cause_scope in(on.get());
+    refuse(here, *one);
+  }
+  if (last.header.reply) net::detail::post_answer(here, last.to.origin(), last.header.reply);
+}
+
+void* cast_object(const type_record& type, void* object, const type_record& wanted) noexcept {
+  if (&type == &wanted) return object;
+  for (const auto& base : type.bases)
+    if (void* const as = cast_object(*base.type, base.cast(object), wanted)) return as;
+  return nullptr;
 }
 
 std::string to_string(object_id id) { return std::to_string(id.home()) + ":" + std::to_string(id.number()); }
 
 namespace detail {
 
-object_id read_target(const byte_buffer& message) {
-  object_id id;
-  if (message.size() < sizeof(net::wire_header) + sizeof id.bits)
+address read_address(const byte_buffer& message) {
+  address to;
+  if (message.size() < sizeof(net::wire_header) + sizeof to)
     throw error(errc::invalid_data, "an invocation's message of " + std::to_string(message.size()) +
-                                        " bytes has no room for the object's id");
-  std::memcpy(&id.bits, message.data() + sizeof(net::wire_header), sizeof id.bits);
-  return id;
+                                        " bytes has no room for the object's name");
+  std::memcpy(&to, message.data() + sizeof(net::wire_header), sizeof to);
+  return to;
 }
 
-std::string describe_invocation(const std::string& function, object_id id, const type_record& type) {
-  return "'" + function + "' of object " + to_string(id) + " (" + type.name + ")";
-}
-
-void destroy_object(std::uint64_t id) {
-  promise<void> gone;
-  auto done = gone.get_future();
-  directory::here().end(net::node::here(), object_id(id), std::move(gone));
-  done.get();
+std::string describe_invocation(const std::string& function, object_id id, const std::string& type) {
+  return "'" + function + "' of object " + to_string(id) + " (" + type + ")";
 }
 
 } // namespace detail

@@ -1,122 +1,151 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Which objects live on a rank, and where others are looked for. Programs use object.hpp.
+/// Which objects live on a rank, and where others are looked for. Programs use object.hpp; the protocol is explained in
+/// this layer's README.
 
-#include <compare>
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
-#include <deque>
-#include <functional>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
-#include <typeinfo>
-#include <unordered_map>
+#include <vector>
 
 #include <tern/base/bytes.hpp>
-#include <tern/base/detail/type_name.hpp>
-#include <tern/base/unique_function.hpp>
+#include <tern/base/error.hpp>
+#include <tern/base/options.hpp>
+#include <tern/mobile/detail/entry.hpp>
+#include <tern/mobile/detail/object_table.hpp>
+#include <tern/mobile/detail/type.hpp>
+#include <tern/mobile/object_id.hpp>
+#include <tern/net/buffer.hpp>
 #include <tern/net/node.hpp>
 #include <tern/task/sync.hpp>
 
 namespace tern::mobile {
 
-/// 64 bits: the rank where the object was born (24) and a number on that rank (40, from 1). Zero names nothing.
-struct object_id {
-  std::uint64_t bits = 0;
-  constexpr object_id() noexcept = default;
-  constexpr explicit object_id(std::uint64_t b) noexcept : bits(b) {}
-  constexpr object_id(int home, std::uint64_t number) noexcept
-      : bits(static_cast<std::uint64_t>(home) << 40 | number) {}
-  constexpr int home() const noexcept { return static_cast<int>(bits >> 40); }
-  constexpr std::uint64_t number() const noexcept { return bits & ((std::uint64_t{1} << 40) - 1); }
-  constexpr explicit operator bool() const noexcept { return bits != 0; }
-  constexpr auto operator<=>(const object_id&) const noexcept = default;
-};
-/// "3:17": born on rank 3 as its 17th object.
-std::string to_string(object_id id);
-
-} // namespace tern::mobile
-
-template <> struct std::hash<tern::mobile::object_id> {
-  std::size_t operator()(tern::mobile::object_id id) const noexcept {
-    return static_cast<std::size_t>(id.bits * 0x9e3779b97f4a7c15ull);
-  }
-};
-
-namespace tern::mobile {
-
-/// What the directory needs to know of an object's class.
-struct type_record {
-  std::string name;
-  void (*destroy)(void*);
-};
-
-/// One function to run on an object.
-struct invocation {
-  bool exclusive = true;
-  const std::string* name = nullptr; ///< of the function; static
-  int source = 0;
-  net::wire_header header;
-  std::unique_ptr<promise<void>> ends; ///< set if it ends the object: who waits for that, instead of a caller
-  tern::detail::held_cause on{};       ///< on whose account it waits
-  net::payload message;                ///< with the arguments; perhaps the transport's memory, until it has to wait
-  unique_function<void(void* object, net::payload& message)> body; ///< answers the caller itself; never throws
-};
+/// `mobile-known`.
+extern const option<int> known_option;
 
 /// The objects of one rank. Thread-safe.
 ///
 /// Access: an invocation is admitted when nothing that came before it waits and it is compatible with what runs: any
 /// number of shared ones, or one exclusive one. So a stream of readers cannot starve a writer, and what one sender sent
 /// in order begins in order.
-class directory {
+class directory final : net::reported_part {
 public:
-  directory() = default;
+  directory();
+  /// Destroys the objects that are left.
   ~directory();
   directory(const directory&) = delete;
   directory& operator=(const directory&) = delete;
   /// The calling rank's.
   static directory& here();
 
+  /// \param object of that type; owned by the directory.
   object_id add(const type_record& type, void* object);
-  /// The rank to send invocations to: this one if the object is here, else its home, which knows more.
-  /// \throws error(invalid_argument) for a null pointer or one that cannot exist in this job.
-  int locate(object_id id) const;
-  /// Runs or queues an invocation that has arrived, or answers that there is no such object.
-  void deliver(net::node& here, object_id id, const type_record& expected, invocation call);
-  /// Queues an exclusive invocation that ends the object; `gone` is kept when it is destroyed.
-  /// \throws error(not_found) if it is gone already.
-  void end(net::node& here, object_id id, promise<void> gone);
+  /// Objects that are here.
   std::size_t size() const;
+  /// What is known of objects that are elsewhere, or on their way.
+  std::size_t known_elsewhere() const;
+  /// Is it here at this moment?
+  bool is_here(object_id id) const;
+
+  // Sending -----------------------------------------------------------------------------------------------------------
+
+  /// Where a message to an object goes next, and what it carries. Exactly one of `sent` and `failed` ends it.
+  class way {
+  public:
+    int where = 0;
+    address to;
+
+  private:
+    friend class directory;
+    enum class kind : std::uint8_t { self, home, numbered, nowhere } as = kind::nowhere;
+  };
+  /// \throws error(invalid_argument) for a null pointer or one that cannot exist in this job.
+  way find_way(object_id id);
+  void sent(const way& w) {
+    if (w.as == way::kind::home) posted_to_home(w);
+  }
+  /// It was not sent after all.
+  void failed(const way& w) noexcept;
+
+  // Arriving ----------------------------------------------------------------------------------------------------------
+
+  /// A message for an object has come: runs it if it may run now, or keeps it, or sends it on, or answers that there is
+  /// no such object. \param runs_here the caller counts the message as done when this returns.
+  void arrive(net::node& here, const invocable& what, int source, const net::wire_header& header, net::payload& message,
+              bool runs_here);
+  /// An object has come.
+  void land(net::node& here, const type_record& type, int source, const net::wire_header& header,
+            net::payload& message);
+  /// What one rank's directory tells another's.
+  void take(net::node& here, int source, const directory_note& n);
 
 private:
-  struct entry;
-  std::shared_ptr<entry> find(object_id id) const;
-  /// \return false, with `call` untouched, if the object is gone.
-  bool submit(net::node& here, const std::shared_ptr<entry>& e, invocation& call);
-  static void refuse(net::node& here, const invocation& call, const std::string& problem);
-  void start(net::node& here, std::shared_ptr<entry> e, invocation call) noexcept;
-  void finished(net::node& here, const std::shared_ptr<entry>& e, bool exclusive);
+  std::string describe() override;
+  struct alignas(64) shard {
+    mutable tern::detail::spin_lock lock; // a few instructions at a time, from fibers and the polling context alike
+    detail::object_table<entry> entries;
+    std::uint32_t posting = 0;      // to homes, by fibers of this rank
+    std::vector<object_id> to_open; // when nobody is
+    std::size_t routes = 0;         // entries of objects that are elsewhere and not at home here
+    std::size_t hand = 0;           // of the clock that finds one to forget
+  };
+  struct todo;
+  static constexpr std::size_t shards = 64;
+  shard& shard_of(object_id id) noexcept { return shards_[id.number() % shards]; }
+  const shard& shard_of(object_id id) const noexcept { return shards_[id.number() % shards]; }
+
+  void posted_to_home(const way& w);
+  void take_in(entry& e, std::unique_ptr<invocation> one, todo& then);
+  void accept(entry& e, std::unique_ptr<invocation> one, todo& then);
+  void accept_numbered(entry& e, std::unique_ptr<invocation> one, todo& then);
+  void after_number(entry& e, int rank, todo& then);
+  void open_stream(entry& e, int rank, todo& then);
+  void close_own_if_drained(entry& e);
+  void begin_own(shard& s, entry& e, todo& then);
+  void send_on(entry& e, std::unique_ptr<invocation> one, todo& then);
+  void release_held(entry& e, todo& then);
+  void release_own(entry& e, todo& then);
+  void forget_left(object_id id);
+  void pump(entry& e, todo& then);
+  void tell_where(entry& e, const address& to, todo& then);
+  void forget(shard& s, entry& e, todo& then) const;
+  void act(net::node& here, todo& then);
+  void lost(net::node& here, std::unique_ptr<invocation> one);
+  void tell_closed(entry& e, todo& then);
+  void answer(net::node& here, const invocation& one, error problem);
+  void refuse(net::node& here, const invocation& one);
+  void start(net::node& here, entry& e, std::unique_ptr<invocation> one) noexcept;
+  void finished(net::node& here, entry& e, bool exclusive);
+  void end_object(net::node& here, entry& e, const invocation& last);
+  void depart(net::node& here, entry& e, std::unique_ptr<invocation> request);
+  void begin_landing(shard& s, entry& e, landing& one, todo& then);
+  void land_in_fiber(net::node& here, entry& e, std::unique_ptr<landing> one);
+  void unpack(net::node& here, entry& e, std::unique_ptr<landing> one);
+  static void send_after(net::node& here, int to, invocation_list& following) noexcept;
+  void count_route(shard& s, const entry& one, todo& then);
   std::string missing(object_id id, const std::string& type) const;
 
-  mutable tern::detail::spin_lock lock_; // a few instructions at a time, from fibers and from the polling context alike
-  std::uint64_t next_ = 1;
-  std::unordered_map<object_id, std::shared_ptr<entry>> objects_;
+  net::node& node_;
+  const int rank_;
+  const std::size_t most_routes_; // in a shard
+  std::atomic<std::uint64_t> next_{1};
+  std::unique_ptr<shard[]> shards_;
 };
 
 namespace detail {
 
-template <class T> const type_record& type_of() {
-  static const type_record record{tern::detail::type_name(typeid(T)), [](void* p) { delete static_cast<T*>(p); }};
-  return record;
-}
-
-/// The object that an invocation's message is for. \throws error(invalid_data) if the message is too short.
-object_id read_target(const byte_buffer& message);
-std::span<const std::byte> arguments_of(const byte_buffer& message);
-/// "counter::add on object 1:1 (counter)"
-std::string describe_invocation(const std::string& function, object_id id, const type_record& type);
-void destroy_object(std::uint64_t id);
+/// \throws error(invalid_data) if the message is too short.
+address read_address(const byte_buffer& message);
+/// "'counter::add' of object 1:1 (counter)"
+std::string describe_invocation(const std::string& function, object_id id, const std::string& type);
+/// The runtime's own messages to objects.
+extern const net::handler_record destroy_handler, migrate_handler;
 
 } // namespace detail
 } // namespace tern::mobile

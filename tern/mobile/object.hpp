@@ -17,6 +17,7 @@
 /// therefore not wait for an exclusive invocation of its own object.)
 
 #include <compare>
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -29,14 +30,20 @@
 
 namespace tern {
 
-/// Names a mobile object of type T, or nothing. A value: copy, compare, hash, send. Holding one does not keep the
-/// object alive; objects live until `destroy` or the end of the job.
+/// Names a mobile object of type T, or of a class derived from it, or nothing. A value: copy, compare, hash, send.
+/// Holding one does not keep the object alive; objects live until `destroy` or the end of the job. A pointer to a class
+/// converts to one to a public base of it; pointers are equal if they name the same object.
 template <class T> class mobile_ptr {
 public:
   constexpr mobile_ptr() noexcept = default;
   constexpr explicit mobile_ptr(mobile::object_id id) noexcept : id_(id) {}
+  template <class D>
+  requires(!std::same_as<D, T> && std::convertible_to<D*, T*>) mobile_ptr(const mobile_ptr<D>& p)
+  noexcept : id_(p.id()) { // NOLINT(google-explicit-constructor): as D* to T*
+    mobile::detail::the_upcast<D, T>.used();
+  }
   constexpr mobile::object_id id() const noexcept { return id_; }
-  /// The rank where the object was created, which always knows where it is.
+  /// The rank where the object was created, which is told wherever it goes.
   constexpr int home() const noexcept { return id_.home(); }
   constexpr explicit operator bool() const noexcept { return static_cast<bool>(id_); }
   constexpr auto operator<=>(const mobile_ptr&) const noexcept = default;
@@ -71,38 +78,61 @@ template <class C, class R, class... P> struct member_signature<R (*)(C&, P...)>
   static constexpr bool exclusive = !std::is_const_v<C>;
 };
 
-template <auto F> void run_member(net::node& here, int source, const net::wire_header& header, net::payload& message);
+template <auto F> void take_member(net::node& here, int source, const net::wire_header& header, net::payload& message);
+template <auto F>
+void take_member_here(net::node& here, int source, const net::wire_header& header, net::payload& message);
 
 template <auto F>
 inline const net::handler_record member_handler{typeid(std::pair<net::detail::handler_tag<F>, object_id>),
-                                                net::detail::signature_of<F>(), TERN_THIS_FILE, &run_member<F>};
+                                                net::detail::signature_of<F>(),
+                                                TERN_THIS_FILE,
+                                                &take_member<F>,
+                                                false,
+                                                &take_member_here<F>};
 
-template <auto F> void run_member(net::node& here, int source, const net::wire_header& header, net::payload& message) {
+template <auto F>
+void run_member(net::node& here, void* target, const address& to, const net::wire_header& header,
+                net::payload& message) {
   using sig = member_signature<decltype(F)>;
   using object = typename sig::object;
-  const object_id id = read_target(message.bytes);
-  const std::string& name = member_handler<F>.name();
-  invocation call;
-  call.exclusive = sig::exclusive;
-  call.name = &name;
-  call.source = source;
-  call.header = header;
-  call.message = std::move(message);
-  call.body = [&here, source, header, id, &name](void* target, net::payload& bytes) {
-    answer<typename sig::result>(
-        here, source, header, [&] { return describe_invocation(name, id, type_of<object>()); },
-        [&]() -> typename sig::result {
-          auto args = net::detail::unpack_call<typename sig::arguments>(bytes, sizeof id.bits);
-          if constexpr (!net::detail::views_message<typename sig::arguments>) bytes = {};
-          return std::apply(
-              [&](auto&&... a) -> typename sig::result {
-                return std::invoke(F, *static_cast<object*>(target), std::forward<decltype(a)>(a)...);
-              },
-              std::move(args));
-        });
-  };
-  directory::here().deliver(here, id, type_of<object>(), std::move(call));
+  answer<typename sig::result>(
+      here, to.origin(), header,
+      [&] { return describe_invocation(member_handler<F>.name(), to.object, type_of<object>().name); },
+      [&]() -> typename sig::result {
+        auto args = net::detail::unpack_call<typename sig::arguments>(message, sizeof(address));
+        if constexpr (!net::detail::views_message<typename sig::arguments>)
+          if (!message.in_place) message = {}; // others can use its memory meanwhile
+        return std::apply(
+            [&](auto&&... a) -> typename sig::result {
+              return std::invoke(F, *static_cast<object*>(target), std::forward<decltype(a)>(a)...);
+            },
+            std::move(args));
+      });
 }
+
+template <auto F>
+inline constexpr invocable member{
+    member_signature<decltype(F)>::exclusive ? action::exclude : action::share,
+    []() -> const type_record* { return &type_of<typename member_signature<decltype(F)>::object>(); },
+    []() -> const std::string& { return member_handler<F>.name(); }, &run_member<F>};
+
+template <auto F> void take_member(net::node& here, int source, const net::wire_header& header, net::payload& message) {
+  directory::here().arrive(here, member<F>, source, header, message, false);
+}
+template <auto F>
+void take_member_here(net::node& here, int source, const net::wire_header& header, net::payload& message) {
+  directory::here().arrive(here, member<F>, source, header, message, true);
+}
+
+template <class T>
+void take_object(net::node& here, int source, const net::wire_header& header, net::payload& message) {
+  directory::here().land(here, type_of<T>(), source, header, message);
+}
+template <class T> struct arrival_tag {};
+template <class T>
+inline const net::handler_record object_handler{
+    typeid(arrival_tag<T>), "migration of " + tern::detail::type_name(typeid(T)), TERN_THIS_FILE, &take_object<T>};
+template <class T> const net::handler_record* arrival_of() { return &object_handler<T>; }
 
 // Says in one line what is wrong; the caller compiles nothing further then.
 template <auto F, class T, class... A> consteval bool check_invocation() {
@@ -116,11 +146,37 @@ template <auto F, class T, class... A> consteval bool check_invocation() {
   return same && sig::travels_well && !sig::has_futures && sizeof...(A) == sig::arity;
 }
 
+/// \param post sends a message that begins with the address that it is given to the rank that it is given.
+template <class Post> void post_to_object(object_id id, Post&& post) {
+  directory& known = directory::here();
+  const directory::way w = known.find_way(id);
+  try {
+    post(w.where, w.to);
+  } catch (...) {
+    known.failed(w);
+    throw;
+  }
+  known.sent(w);
+}
+
 template <auto F, class T, class... A>
-void post_invocation(net::node& here, int where, mobile_ptr<T> to, std::uint64_t reply, A&&... args) {
+void post_invocation(net::node& here, mobile_ptr<T> object, std::uint64_t reply, A&&... args) {
   using sig = member_signature<decltype(F)>;
-  net::detail::post_arguments<typename sig::arguments>(here, where, {member_handler<F>.id(), 0, reply},
-                                                       std::tuple(to.id().bits), std::forward<A>(args)...);
+  post_to_object(object.id(), [&](int where, const address& to) {
+    net::detail::post_arguments<typename sig::arguments>(here, where, {member_handler<F>.id(), 0, reply},
+                                                         std::tuple<const address&>(to), std::forward<A>(args)...);
+    here.pace(where);
+  });
+}
+
+/// One of the runtime's own messages to an object, which is answered.
+template <class... A> future<void> ask(const net::handler_record& what, object_id id, const A&... args) {
+  net::node& here = net::node::here();
+  return net::detail::post_call<void>(here, id.home(), [&](std::uint64_t reply) {
+    post_to_object(id, [&](int where, const address& to) {
+      net::detail::post_packed(here, where, {what.id(), 0, reply}, {}, to, args...);
+    });
+  });
 }
 
 template <class A> struct constructor_argument {
@@ -145,16 +201,12 @@ template <class T, class... A> future<mobile_ptr<T>> create_on(int where, A&&...
 }
 
 /// Starts `(object->*F)(args…)`, or `F(object, args…)`, where the object is, and goes on. Invocations from one rank's
-/// fiber to one object begin in the order sent. An exception has nobody to go to and ends the job, as does a pointer to
-/// an object that is gone: use `call` for what may fail.
+/// fiber to one object begin in the order sent, wherever the object moves. An exception has nobody to go to and ends
+/// the job, as does a pointer to an object that is gone: use `call` for what may fail.
 /// \throws error(invalid_argument) for a null pointer.
 template <auto F, class T, class... A> void send(mobile_ptr<T> to, A&&... args) {
-  if constexpr (mobile::detail::check_invocation<F, T, A...>()) {
-    net::node& here = net::node::here();
-    const int where = mobile::directory::here().locate(to.id());
-    mobile::detail::post_invocation<F>(here, where, to, 0, std::forward<A>(args)...);
-    here.pace(where);
-  }
+  if constexpr (mobile::detail::check_invocation<F, T, A...>())
+    mobile::detail::post_invocation<F>(net::node::here(), to, 0, std::forward<A>(args)...);
 }
 
 /// As `send`, with a future for the result. It throws what the invocation throws, with the function's, the object's and
@@ -163,23 +215,35 @@ template <auto F, class T, class... A>
 auto call(mobile_ptr<T> to, A&&... args) -> future<typename mobile::detail::member_signature<decltype(F)>::result> {
   if constexpr (mobile::detail::check_invocation<F, T, A...>()) {
     net::node& here = net::node::here();
-    const int where = mobile::directory::here().locate(to.id());
-    auto result = net::detail::post_call<typename mobile::detail::member_signature<decltype(F)>::result>(
-        here, where, [&](std::uint64_t number) {
-          mobile::detail::post_invocation<F>(here, where, to, number, std::forward<A>(args)...);
-        });
-    here.pace(where);
-    return result;
+    return net::detail::post_call<typename mobile::detail::member_signature<decltype(F)>::result>(
+        here, to.id().home(),
+        [&](std::uint64_t number) { mobile::detail::post_invocation<F>(here, to, number, std::forward<A>(args)...); });
   } else {
     return {};
   }
 }
 
 /// Destroys the object after the invocations that it already has. The future is set when it is gone; later invocations
-/// fail with error(not_found).
+/// fail with error(not_found). \throws error(invalid_argument) for a null pointer.
 template <class T> future<void> destroy(mobile_ptr<T> object) {
-  return call<&mobile::detail::destroy_object>(object.id().home(), object.id().bits);
+  return mobile::detail::ask(mobile::detail::destroy_handler, object.id());
 }
+
+/// Moves the object to rank `to`, as soon as those invocations have ended that run on it; those that wait go with it.
+/// The future is set when it is there. If the object cannot be packed or unpacked it stays where it was, and the future
+/// throws why. An invocation of the object itself must not wait for that. \throws error(invalid_argument) for a null
+/// pointer and a rank that there is not; the future throws error(not_found) if the object is gone, and
+/// error(unsupported) if it is of a derived class that cannot be serialized.
+template <class T> future<void> migrate(mobile_ptr<T> object, int to) {
+  static_assert(std::is_polymorphic_v<T> || mobile::detail::can_move<T>,
+                "the class cannot move: give it `template <class A> void serialize(A& ar)` and a default constructor, "
+                "or one from a tern::input_archive&");
+  net::node::here().check_rank(to);
+  return mobile::detail::ask(mobile::detail::migrate_handler, object.id(), static_cast<std::int32_t>(to));
+}
+
+/// Is the object on the calling rank at this moment?
+template <class T> bool is_here(mobile_ptr<T> object) { return mobile::directory::here().is_here(object.id()); }
 
 } // namespace tern
 

@@ -509,6 +509,12 @@ void node::start_handler() {
   });
 }
 
+void node::parked(const wire_header& header) noexcept {
+  if ((header.flags & flag_uncounted) != 0) return;
+  tally_.add(worker_here(), tally::sent);
+  tally_.add(worker_here(), tally::received);
+}
+
 void node::message_done(const wire_header& header) noexcept {
   if ((header.flags & flag_uncounted) != 0) return;
   tally_.add(worker_here(), tally::done);

@@ -50,6 +50,17 @@ namespace tern::net {
 
 struct stay;
 
+/// What a layer above has to say in a rank's reports.
+class reported_part {
+public:
+  /// Lines that begin with two blanks, each with its end; empty if there is nothing to say. Called by the reporter's
+  /// thread, and when a rank has crashed: it must not wait long for a lock.
+  virtual std::string describe() = 0;
+
+protected:
+  ~reported_part() = default;
+};
+
 /// Thread-safe unless said otherwise.
 class node final : public event_source {
 public:
@@ -140,6 +151,8 @@ public:
   /// Will `run_handler` run the handler of this message at once? Else the message should not keep the transport's
   /// memory.
   bool starts_at_once(const wire_header& header) const noexcept;
+  /// For one that `handler_record::direct` runs and that has to wait: it will be done once more.
+  void parked(const wire_header& header) noexcept;
   /// A message for which no handler will run is done.
   void refused(int source, const wire_header& header, const std::string& name) noexcept;
   /// For handlers that ran without a fiber: their message is done.
@@ -175,6 +188,9 @@ public:
   /// This rank's instance of slot `index`, made by `make` when first asked for. Destroyed with the node, last made
   /// first.
   void* local(std::size_t index, void* (*make)(), void (*destroy)(void*));
+  /// Reports tell of `part` until `forget_part`.
+  void report_on(reported_part& part);
+  void forget_part(reported_part& part) noexcept;
 
   /// Runs `main` on this rank; collective over all ranks. \param last is done when all else is, before ranks part.
   /// \return the largest of the ranks' codes.
@@ -361,6 +377,9 @@ private:
   std::vector<slot> slots_; // never resized: its length is the number of rank_local objects that exist before main
   std::mutex slot_order_lock_;
   std::vector<std::size_t> slot_order_;
+
+  tern::detail::spin_lock parts_lock_;
+  std::vector<reported_part*> parts_;
 
   message_log sent_log_, received_log_;
   std::atomic<std::uint64_t> traced_{0}; // messages that the trace knows

@@ -155,6 +155,14 @@ struct node::reporting {
     return hold ? n.epochs_.describe() : "  (epochs: somebody holds the lock on their list)\n";
   }
 
+  static std::string parts(node& n) {
+    const auto hold = try_for_a_while(n.parts_lock_);
+    std::string text;
+    if (hold)
+      for (reported_part* part : n.parts_) text += part->describe();
+    return text;
+  }
+
   static message_log::line last_message_of(node& n, int from) {
     const auto seen = n.received_log_.latest();
     const auto is_heartbeat = [](const message_log::line& l) {
@@ -198,11 +206,20 @@ struct node::reporting {
     if (active != 0) text += "  " + std::to_string(active) + " arrived and are not done\n";
     if (n.door_.load(std::memory_order_relaxed) == door::closed)
       text += "  the job is ending: nothing may be sent any more\n";
-    text += collectives(n) + epochs(n) + calls(n) + handlers(n);
+    text += collectives(n) + epochs(n) + parts(n) + calls(n) + handlers(n);
     text += tern::detail::picture(core(n), limits);
     return text + lines(n, n.sent_log_, "sent", "to") + lines(n, n.received_log_, "received", "from");
   }
 };
+
+void node::report_on(reported_part& part) {
+  const std::lock_guard hold(parts_lock_);
+  parts_.push_back(&part);
+}
+void node::forget_part(reported_part& part) noexcept {
+  const std::lock_guard hold(parts_lock_);
+  std::erase(parts_, &part);
+}
 
 std::uint64_t progress_of(node& n) noexcept { return node::reporting::progress(n); }
 

@@ -31,6 +31,10 @@ std::vector<detail::fresh*>& all_fresh() {
   static std::vector<detail::fresh*> list;
   return list;
 }
+std::vector<const option_knob*>& option_knobs() {
+  static std::vector<const option_knob*> list;
+  return list;
+}
 std::vector<const declaration*>& declared() {
   static std::vector<const declaration*> list;
   return list;
@@ -186,6 +190,10 @@ void take_time() {
 
 void afterwards(std::function<void(const ending&)> check) { here().after.push_back(std::move(check)); }
 
+option_knob::option_knob(const char* n, void (*s)(options&, std::int64_t)) : name(n), set(s) {
+  option_knobs().push_back(this);
+}
+
 detail::fresh::fresh() { all_fresh().push_back(this); }
 
 void fail(const char* file, int line, const std::string& what) {
@@ -309,6 +317,11 @@ std::uint64_t verdict::digest() const {
 
 namespace {
 
+const option_knob aggregate_knob{"aggregate", [](options& of, std::int64_t value) {
+                                   static const char* const words[] = {"auto", "off", "on"};
+                                   of.set(net::aggregate_option, words[std::clamp<std::int64_t>(value, 0, 2)]);
+                                 }};
+
 verdict run_once(const plan& p, const test_case& c, const options& opts,
                  const std::function<void(const verdict&)>& report) {
   running r{c, report, {}, {}, {}};
@@ -318,10 +331,8 @@ verdict run_once(const plan& p, const test_case& c, const options& opts,
   ending end;
   bool over = false;
   options own = opts;
-  if (const auto it = c.knobs.find("aggregate"); it != c.knobs.end()) {
-    static const char* const words[] = {"auto", "off", "on"};
-    own.set(net::aggregate_option, words[std::clamp<std::int64_t>(it->second, 0, 2)]);
-  }
+  for (const option_knob* knob : option_knobs())
+    if (const auto it = c.knobs.find(knob->name); it != c.knobs.end()) knob->set(own, it->second);
   try {
     end.outcome = sim::run(
         c.world,

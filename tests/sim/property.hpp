@@ -107,6 +107,14 @@ private:
 /// Notes a failure; the job goes on, so that a recorded replay shows what comes of it.
 void fail(const char* file, int line, const std::string& what);
 
+/// A knob that sets an option of the job. Static objects only: constructing one enters it.
+class option_knob {
+public:
+  option_knob(const char* name, void (*set)(options& of, std::int64_t value));
+  const char* const name;
+  void (*const set)(options& of, std::int64_t value);
+};
+
 // For the program -----------------------------------------------------------------------------------------------------
 
 /// Static objects only: constructing one enters it.

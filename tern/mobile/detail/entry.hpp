@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// What a rank knows of one object, and what is on its way to it. Internal; the protocol is explained in the layer's
+/// README.
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <tern/base/archive.hpp>
+#include <tern/mobile/detail/type.hpp>
+#include <tern/mobile/object_id.hpp>
+#include <tern/net/buffer.hpp>
+#include <tern/net/handler.hpp>
+#include <tern/task/detail/cause.hpp>
+
+namespace tern::net {
+class node;
+}
+
+namespace tern::mobile {
+
+/// After the header of each message to an object.
+struct address {
+  static constexpr std::int32_t no_stream = -1;
+  static constexpr std::int32_t moved = -2; ///< it waited for the object and follows it
+
+  object_id object;
+  std::uint64_t number = 0;        ///< in its stream
+  std::int32_t stream = no_stream; ///< the rank that has numbered it
+  std::uint32_t from = 0;          ///< the rank that has sent it first, and how often it was forwarded
+  static constexpr unsigned origin_bits = 24;
+
+  address() noexcept = default;
+  address(object_id o, int origin) noexcept : object(o), from(static_cast<std::uint32_t>(origin)) {}
+  int origin() const noexcept { return static_cast<int>(from & ((1u << origin_bits) - 1)); }
+  unsigned hops() const noexcept { return from >> origin_bits; }
+  void count_hop() noexcept {
+    if (hops() < 255) from += 1u << origin_bits;
+  }
+};
+static_assert(sizeof(address) == 24);
+
+/// What a message does to its object.
+enum class action : std::uint8_t {
+  share,   ///< runs beside others that share
+  exclude, ///< runs alone
+  destroy, ///< alone, and nothing afterwards
+  migrate,
+  open, ///< begins the sender's stream
+  close,
+  skip ///< nothing; a number that was given and not used
+};
+
+/// One for each function that may be invoked, and for each of the runtime's own messages to objects.
+struct invocable {
+  action what;
+  const type_record* (*type)(); ///< of the objects; null: any
+  const std::string& (*name)();
+  /// Runs it, answers its caller, and never throws. Null for the runtime's own.
+  void (*run)(net::node& here, void* object, const address& to, const net::wire_header& header, net::payload& message);
+};
+
+/// A message that has to wait.
+struct invocation {
+  invocation* next = nullptr;
+  const invocable* what = nullptr;
+  int source = 0; ///< the rank that it came from last
+  net::wire_header header;
+  address to;
+  net::payload message;
+  tern::detail::held_cause on; ///< on whose account it waits
+};
+
+/// First in, first out; owns what is in it.
+class invocation_list {
+public:
+  invocation_list() noexcept = default;
+  invocation_list(invocation_list&& o) noexcept
+      : first_(std::exchange(o.first_, nullptr)), last_(std::exchange(o.last_, nullptr)),
+        size_(std::exchange(o.size_, 0)) {}
+  invocation_list& operator=(invocation_list&& o) noexcept {
+    std::swap(first_, o.first_);
+    std::swap(last_, o.last_);
+    std::swap(size_, o.size_);
+    return *this;
+  }
+  ~invocation_list() {
+    while (!empty()) pop();
+  }
+  bool empty() const noexcept { return !first_; }
+  std::uint32_t size() const noexcept { return size_; }
+  const invocation& front() const noexcept { return *first_; }
+  void push(std::unique_ptr<invocation> one) noexcept {
+    one->next = nullptr;
+    invocation* const i = one.release();
+    (first_ ? last_->next : first_) = i;
+    last_ = i;
+    ++size_;
+  }
+  std::unique_ptr<invocation> pop() noexcept {
+    std::unique_ptr<invocation> one(first_);
+    first_ = first_->next;
+    --size_;
+    return one;
+  }
+  /// Puts those of `o` behind.
+  void append(invocation_list&& o) noexcept {
+    while (!o.empty()) push(o.pop());
+  }
+
+private:
+  invocation *first_ = nullptr, *last_ = nullptr;
+  std::uint32_t size_ = 0;
+};
+
+/// What one rank's directory tells another's of an object.
+struct directory_note {
+  enum class kind : std::uint32_t {
+    located,   ///< to who sends by a detour: the object is on `where`
+    moved,     ///< to the home: it has come to `where`
+    confirmed, ///< from the home: it knows
+    gone,      ///< the object is destroyed
+    closed     ///< the receiver's stream is
+  };
+  object_id object;
+  kind what;
+  std::int32_t where = 0;
+  std::uint32_t version = 0;
+  std::uint32_t unused = 0;
+};
+
+/// Of the messages that a rank numbers for an object, the first that has not been taken in.
+struct stream_state {
+  std::int32_t rank = 0;
+  std::uint32_t unused = 0;
+  std::uint64_t expected = 0;
+};
+
+/// What goes with an object's bytes.
+struct travel_note {
+  std::uint32_t version;   ///< once it has arrived
+  std::uint32_t coming;    ///< invocations that follow
+  std::uint32_t confirmed; ///< there is its home
+  std::uint32_t unused;
+};
+
+/// An object that has arrived in a message and is to be unpacked.
+struct landing {
+  const type_record* type = nullptr;
+  int source = 0;
+  net::wire_header header;
+  travel_note with{};
+  std::vector<stream_state> streams;
+  buffer<std::byte> state;
+  tern::detail::held_cause on{};
+};
+
+/// What only objects have that move, or are about to.
+struct travel_state {
+  std::vector<stream_state> streams;                                          ///< those that are open
+  std::map<std::pair<int, std::uint64_t>, std::unique_ptr<invocation>> early; ///< by stream and number
+  invocation_list held;        ///< in the order they came: until the object is here, with what follows it
+  invocation_list after_close; ///< own ones, until the own stream is closed
+  invocation_list moves;       ///< requests to migrate
+  std::vector<int> told;       ///< ranks that have been told that the object is here
+  /// With their sources, until it is known that the object has left.
+  std::vector<std::pair<int, directory_note>> notes;
+  std::unique_ptr<landing> returns; ///< it has come back before that is known
+  std::vector<int> closed;          ///< streams that were closed and whose ranks are to be told
+
+  stream_state* find(int rank) noexcept {
+    for (auto& s : streams)
+      if (s.rank == rank) return &s;
+    return nullptr;
+  }
+  bool idle() const noexcept {
+    return streams.empty() && early.empty() && held.empty() && after_close.empty() && moves.empty() && closed.empty();
+  }
+};
+
+/// Protected by its shard's lock.
+struct entry {
+  enum class place : std::uint8_t {
+    elsewhere, ///< on rank `where`, as far as known
+    arriving,  ///< it is here and being unpacked
+    here,
+    leaving, ///< it is here and being packed
+    left,    ///< it is here, packed, and has not been taken in by `where`
+    gone     ///< destroyed, and no longer in the table
+  };
+
+  explicit entry(object_id i) noexcept : id(i) {}
+  const object_id id;
+  const type_record* type = nullptr;
+  void* object = nullptr;
+  invocation_list waiting; ///< taken in, in order
+  std::unique_ptr<travel_state> travel;
+  std::uint64_t sent = 0;    ///< of the own stream: the next number
+  std::uint32_t version = 0; ///< how often it has moved
+  std::int32_t where = -1;
+  std::uint32_t sharing = 0;
+  std::uint32_t under_way = 0; ///< messages that this rank has sent to itself for the object
+  std::uint32_t coming = 0;    ///< of those that follow the object from where it was
+  place at = place::here;
+  bool exclusive = false;
+  bool starting = false; ///< admitted invocations are being started: what comes meanwhile comes after them
+  bool own_open = false; ///< this rank numbers what it sends to the object
+  bool own_closing = false;
+  bool own_left = false; ///< closed; to be forgotten when nothing is under way
+  bool used = false;     ///< since the clock came by
+  bool confirmed = true; ///< the home knows that it is here
+
+  bool is_here() const noexcept { return at != place::elsewhere; }
+  bool running() const noexcept { return exclusive || sharing > 0; }
+  /// Do those that arrive have to wait until it is known where they belong?
+  bool holds_all() const noexcept { return at == place::arriving || at == place::left || coming > 0; }
+  bool has_moves() const noexcept { return travel && !travel->moves.empty(); }
+  bool admits(action a) const noexcept {
+    if (at != place::here || coming > 0 || (has_moves() && confirmed)) return false;
+    return a == action::share ? !exclusive : !running();
+  }
+  void admit(action a) noexcept {
+    if (a == action::share)
+      ++sharing;
+    else
+      exclusive = true;
+  }
+  travel_state& travels() {
+    if (!travel) travel = std::make_unique<travel_state>();
+    return *travel;
+  }
+};
+
+} // namespace tern::mobile
+
+namespace tern {
+template <> inline constexpr bool is_bitwise<mobile::object_id> = true;
+template <> inline constexpr bool is_bitwise<mobile::address> = true;
+template <> inline constexpr bool is_bitwise<mobile::stream_state> = true;
+template <> inline constexpr bool is_bitwise<mobile::travel_note> = true;
+template <> inline constexpr bool is_bitwise<mobile::directory_note> = true;
+} // namespace tern

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// What is decided under a shard's lock and done without it. Internal.
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <tern/mobile/directory.hpp>
+
+namespace tern::mobile {
+
+struct directory::todo {
+  explicit todo(entry* e = nullptr) noexcept : of(e) {}
+
+  entry* of;                           ///< whose invocations are to be started
+  invocation_list start;               ///< admitted, in order
+  std::unique_ptr<invocation> request; ///< to migrate, if it can now
+  struct forward {
+    int where;
+    std::unique_ptr<invocation> what;
+  };
+  std::vector<forward> forwards;
+  std::vector<std::pair<int, directory_note>> notes;
+  std::vector<object_id> opens;                ///< streams to be opened by way of the home
+  std::vector<std::pair<int, address>> closes; ///< streams to be closed
+  invocation_list done;                        ///< only to be counted
+  bool left = false;                           ///< the last of its own messages were sent on
+  std::unique_ptr<entry> forgotten;
+};
+
+namespace detail {
+
+void post_note(net::node& here, int to, const directory_note& n);
+void post_open(net::node& here, object_id id);
+void post_close(net::node& here, int where, const address& to);
+void post_skip(net::node& here, const directory::way& w);
+/// Sends an invocation that has arrived to another rank, and counts it as done here.
+void forward(net::node& here, int where, std::unique_ptr<invocation> one);
+
+} // namespace detail
+} // namespace tern::mobile

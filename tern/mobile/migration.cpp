@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Objects that move.
+#include <tern/mobile/directory.hpp>
+
+#include <cstring>
+#include <tuple>
+
+#include <tern/base/error.hpp>
+#include <tern/mobile/detail/todo.hpp>
+#include <tern/net/message.hpp>
+
+namespace tern::mobile {
+// Right behind the object, in order.
+void directory::send_after(net::node& here, int to, invocation_list& following) noexcept {
+  try {
+    while (!following.empty()) {
+      auto one = following.pop();
+      one->to.stream = address::moved;
+      detail::forward(here, to, std::move(one));
+    }
+  } catch (const std::exception& x) { // memory has run out, or the job has ended: they cannot be put back in order
+    here.fatal(std::string("invocations cannot follow their object: ") + x.what());
+  }
+}
+
+// In a fiber. The object is at `leaving`: nothing runs on it, and nothing will.
+void directory::depart(net::node& here, entry& e, std::unique_ptr<invocation> request) {
+  const int origin = request->to.origin();
+  const std::uint64_t reply = request->header.reply;
+  const auto context = [&] { return detail::describe_invocation(detail::migrate_handler.name(), e.id, e.type->name); };
+  const auto stays = [&](std::uint32_t coming) {
+    todo then(&e);
+    {
+      const std::lock_guard hold(shard_of(e.id).lock);
+      e.at = entry::place::here;
+      e.coming = coming; // what had followed it comes back
+      if (e.travel) after_number(e, rank_, then);
+      release_held(e, then);
+      pump(e, then);
+    }
+    act(here, then);
+  };
+  std::int32_t to = 0;
+  byte_buffer state;
+  try {
+    std::tie(to) = net::detail::unpack_call<std::tuple<std::int32_t>>(request->message, sizeof(address));
+    here.check_rank(to);
+    if (to != rank_) {
+      if (!e.type->pack)
+        throw error(errc::unsupported, "objects of class " + e.type->name + " cannot move",
+                    "give the class a serialize function, and a default constructor or one from an archive");
+      state = e.type->pack(e.object);
+    }
+  } catch (...) {
+    here.reply_error(origin, reply, std::current_exception(), context());
+    return stays(0);
+  }
+  if (to == rank_) {
+    if (reply) net::detail::post_answer(here, origin, reply);
+    return stays(0);
+  }
+
+  invocation_list following;
+  std::vector<stream_state> streams;
+  travel_note with{};
+  {
+    const std::lock_guard hold(shard_of(e.id).lock);
+    travel_state& t = e.travels();
+    if (!e.own_open) {
+      e.own_open = true;
+      e.sent = 0;
+      t.streams.push_back({rank_, 0, 0});
+    }
+    following = std::move(e.waiting);
+    following.append(std::move(t.moves)); // the next ones move it on from there
+    streams = t.streams;
+    with = {e.version + 1, following.size(), e.id.home() == to, 0};
+    e.at = entry::place::left;
+  }
+  const std::uint32_t number = following.size();
+  bool sent = false;
+  try {
+    auto landed = net::detail::post_call<void>(here, to, [&](std::uint64_t answer) {
+      auto bytes = net::detail::buffer_access::adopt<std::byte>(std::move(state));
+      net::detail::post_packed(here, to, {e.type->arrival()->id(), 0, answer}, {}, address(e.id, rank_), with,
+                               std::as_const(streams), net::detail::range_out<std::byte>(std::move(bytes)));
+    });
+    sent = true;
+    send_after(here, to, following);
+    landed.get();
+  } catch (...) {
+    if (!sent) {
+      const std::lock_guard hold(shard_of(e.id).lock);
+      while (!following.empty()) {
+        auto one = following.pop();
+        (one->what->what == action::migrate ? e.travel->moves : e.waiting).push(std::move(one));
+      }
+    }
+    here.reply_error(origin, reply, std::current_exception(), context());
+    return stays(sent ? number : 0);
+  }
+  e.type->destroy(std::exchange(e.object, nullptr)); // nobody else uses it
+  todo then(&e);
+  std::vector<std::pair<int, directory_note>> notes;
+  std::unique_ptr<landing> back;
+  {
+    shard& s = shard_of(e.id);
+    const std::lock_guard hold(s.lock);
+    std::unique_ptr<travel_state> t = std::move(e.travel);
+    e.at = entry::place::elsewhere;
+    e.type = nullptr;
+    e.where = to;
+    e.version = with.version;
+    e.confirmed = true;
+    if (!t->after_close.empty()) e.travels().after_close.append(std::move(t->after_close));
+    count_route(s, e, then);
+    back = std::move(t->returns);
+    if (back)
+      begin_landing(s, e, *back, then);
+    else if (!e.own_open)
+      begin_own(s, e, then); // it was closed meanwhile
+    while (!t->held.empty()) take_in(e, t->held.pop(), then);
+    for (auto& [key, one] : t->early) take_in(e, std::move(one), then);
+    notes = std::move(t->notes);
+  }
+  act(here, then);
+  for (const auto& [from, n] : notes) take(here, from, n);
+  if (back) land_in_fiber(here, e, std::move(back));
+  if (reply) net::detail::post_answer(here, origin, reply);
+}
+
+// Where messages arrive: so what follows finds the entry.
+void directory::land(net::node& here, const type_record& type, int source, const net::wire_header& header,
+                     net::payload& message) {
+  message.settle();
+  auto one = std::make_unique<landing>();
+  address to;
+  std::tie(to, one->with, one->streams, one->state) =
+      net::detail::unpack_call<std::tuple<address, travel_note, std::vector<stream_state>, buffer<std::byte>>>(message);
+  one->type = &type;
+  one->source = source;
+  one->header = header;
+  one->on = here.hold_account();
+  todo then;
+  entry* e = nullptr;
+  {
+    shard& s = shard_of(to.object);
+    const std::lock_guard hold(s.lock);
+    e = s.entries.find(to.object);
+    if (e && e->at == entry::place::left) {
+      e->travel->returns = std::move(one);
+      return;
+    }
+    if (!e) {
+      auto fresh = std::make_unique<entry>(to.object);
+      e = fresh.get();
+      s.entries.insert(to.object, e);
+      fresh.release();
+      e->at = entry::place::elsewhere;
+      count_route(s, *e, then);
+    }
+    then.of = e;
+    begin_landing(s, *e, *one, then);
+  }
+  act(here, then);
+  land_in_fiber(here, *e, std::move(one));
+}
+
+void directory::begin_landing(shard& s, entry& e, landing& one, todo& then) {
+  if (e.id.home() != rank_) --s.routes;
+  e.at = entry::place::arriving;
+  e.where = one.source;
+  e.version = one.with.version;
+  e.coming = one.with.coming;
+  e.confirmed = one.with.confirmed != 0;
+  if (std::exchange(e.own_left, false)) e.own_closing = false;
+  e.travels().streams = std::move(one.streams);
+  if (!e.own_open) begin_own(s, e, then);
+}
+
+void directory::land_in_fiber(net::node& here, entry& e, std::unique_ptr<landing> one) {
+  const tern::detail::held_cause on = std::move(one->on);
+  const tern::detail::cause_scope in(on.get());
+  const net::wire_header header = one->header;
+  const int source = one->source;
+  const std::string& name = one->type->name;
+  here.run_handler([this, &here, &e, one = std::move(one)]() mutable { unpack(here, e, std::move(one)); }, source,
+                   header, name);
+}
+
+// In a fiber. Until now nothing was done to the object: whatever comes is held.
+void directory::unpack(net::node& here, entry& e, std::unique_ptr<landing> one) {
+  const int source = one->source;
+  const std::uint64_t reply = one->header.reply;
+  const type_record& type = *one->type;
+  void* object = nullptr;
+  try {
+    object = type.unpack(one->state);
+  } catch (...) {
+    here.reply_error(source, reply, std::current_exception(), "unpacking of object " + to_string(e.id));
+  }
+  one.reset();
+  todo then(&e);
+  {
+    shard& s = shard_of(e.id);
+    const std::lock_guard hold(s.lock);
+    if (object) {
+      e.object = object;
+      e.type = &type;
+      e.at = entry::place::here;
+      after_number(e, rank_, then); // perhaps all of its own has come
+      if (e.coming == 0) {
+        release_held(e, then);
+        pump(e, then);
+      }
+      if (!e.confirmed)
+        then.notes.emplace_back(e.id.home(), directory_note{e.id, directory_note::kind::moved, rank_, e.version, 0});
+    } else {
+      // It stays where it was; what has followed it goes back.
+      e.at = entry::place::elsewhere;
+      --e.version;
+      e.coming = 0;
+      e.confirmed = true;
+      e.travel->streams.clear();
+      if (!e.own_open) begin_own(s, e, then); // it was closed meanwhile
+      invocation_list back = std::move(e.waiting);
+      back.append(std::move(e.travel->moves));
+      while (!back.empty()) {
+        const int from = source;
+        then.forwards.push_back({from, back.pop()});
+      }
+      release_held(e, then);
+      count_route(s, e, then);
+    }
+  }
+  act(here, then);
+  if (object) net::detail::post_answer(here, source, reply);
+}
+
+} // namespace tern::mobile
