@@ -145,6 +145,10 @@ std::string words_for_end(int status) {
   return "has ended with exit code " + std::to_string(WEXITSTATUS(status));
 }
 
+int code_for_end(int status) {
+  return status != process_state::no_status && WIFSIGNALED(status) ? 128 + WTERMSIG(status) : 1;
+}
+
 int watch_end_of(const process_name& who) {
   const int fd = open_process(who.number);
   if (fd >= 0 && !is_still(who)) { // whoever has the number now, it is another

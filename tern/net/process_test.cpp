@@ -46,6 +46,10 @@ TEST(process, ends_have_words) {
   EXPECT_EQ(words_for_end(process_state::no_status), "has gone");
   EXPECT_EQ(words_for_end(9), "was killed by SIGKILL");
   EXPECT_EQ(words_for_end(139), "was killed by SIGSEGV");
+  EXPECT_EQ(code_for_end(9), 128 + 9);
+  EXPECT_EQ(code_for_end(139), 128 + 11); // with a core file
+  EXPECT_EQ(code_for_end(0x300), 1);
+  EXPECT_EQ(code_for_end(process_state::no_status), 1);
   EXPECT_EQ(words_for_end(3 << 8), "has ended with exit code 3");
 }
 

@@ -76,6 +76,7 @@ private:
   std::vector<peer> peers_;
   std::vector<bool> known_; // by place: its end has been told here
   double leaving_since_ = -1, ends_at_ = -1;
+  int code_ = 1; // of the job
 };
 
 } // namespace detail
