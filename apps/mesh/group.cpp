@@ -14,6 +14,8 @@ size_field& rank_sizes() { return *sizes_of_rank; }
 
 group::group(const group_definition& definition) : mesh_(definition, rank_sizes()), id_(definition.id) {}
 
+group::group(tern::input_archive& ar) : mesh_(ar, rank_sizes()) { ar(id_, neighbours_, inbox_); }
+
 void group::meet(std::vector<std::pair<std::uint32_t, group_ptr>> neighbours) {
   neighbours_ = {neighbours.begin(), neighbours.end()};
   for (auto n : mesh_.neighbours())

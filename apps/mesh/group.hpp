@@ -15,14 +15,6 @@
 #include <tern/mobile/object.hpp>
 #include <tern/net/runtime.hpp>
 
-// These travel in arrays, each as one copy.
-template <> inline constexpr bool tern::is_bitwise<mesh::point> = true;
-template <> inline constexpr bool tern::is_bitwise<mesh::split> = true;
-template <> inline constexpr bool tern::is_bitwise<mesh::coarse_node> = true;
-template <> inline constexpr bool tern::is_bitwise<mesh::coarse_triangle> = true;
-template <> inline constexpr bool tern::is_bitwise<mesh::coarse_piece> = true;
-template <> inline constexpr bool tern::is_bitwise<mesh::sharp_joint> = true;
-
 namespace mesh {
 
 class group;
@@ -34,6 +26,9 @@ size_field& rank_sizes();
 class group {
 public:
   explicit group(const group_definition& definition);
+  /// Groups move: on every rank the size field is the same.
+  explicit group(tern::input_archive& ar);
+  template <class A> void save(A& ar) const { ar(mesh_, id_, neighbours_, inbox_); }
 
   /// Makes the neighbours' addresses known: (group number, object).
   void meet(std::vector<std::pair<std::uint32_t, group_ptr>> neighbours);

@@ -81,6 +81,16 @@ INSTANTIATE_TEST_SUITE_P(all, same_mesh, testing::Combine(testing::ValuesIn(tran
                            return std::get<0>(test.param) + "_" + std::to_string(std::get<1>(test.param)) + "ranks";
                          });
 
+// A member that a subdomain's serialize forgot would show.
+TEST_P(same_mesh, whatever_moves_all_the_time) {
+  const auto& [where, ranks] = GetParam();
+  const auto alone = sound_job("", 1, small);
+  for (const char* how : {"rotate", "random", "reserialize"}) {
+    const auto moved = sound_job(where, ranks, small + strings{std::string("--tern-debug-migrate=") + how});
+    EXPECT_EQ(hash_of(moved), hash_of(alone)) << how;
+  }
+}
+
 class whole_job : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(under, whole_job, testing::ValuesIn(transports()),
                          [](const auto& test) { return test.param; });

@@ -190,6 +190,19 @@ struct group_mesh::impl {
     });
   }
 
+  impl(tern::input_archive& ar, const size_field& s) : id(0), sizes(&s), core(s, {}) {
+    ar(id);
+    core = detail::core(s, "group " + std::to_string(id));
+    all(ar);
+  }
+  template <class A> void save(A& ar) {
+    ar(id);
+    all(ar);
+  }
+  template <class A> void all(A& ar) {
+    ar(core, pieces, neighbours, fresh, borders, sharp, border_pieces, splits, peak_bytes, seconds, refined);
+  }
+
   std::size_t index_of(std::uint32_t neighbour) const {
     auto n = std::lower_bound(neighbours.begin(), neighbours.end(), neighbour);
     if (n == neighbours.end() || *n != neighbour)
@@ -273,6 +286,7 @@ private:
 
 group_mesh::group_mesh(const group_definition& definition, const size_field& sizes)
     : impl_(std::make_unique<impl>(definition, sizes)) {}
+group_mesh::group_mesh(tern::input_archive& ar, const size_field& sizes) : impl_(std::make_unique<impl>(ar, sizes)) {}
 group_mesh::~group_mesh() = default;
 group_mesh::group_mesh(group_mesh&&) noexcept = default;
 group_mesh& group_mesh::operator=(group_mesh&&) noexcept = default;
@@ -399,5 +413,9 @@ extracted group_mesh::extract() const {
 }
 
 void group_mesh::compact() { impl_->core.compact(); }
+
+template <class A> void group_mesh::save(A& ar) const { impl_->save(ar); }
+template void group_mesh::save(tern::size_archive& ar) const;
+template void group_mesh::save(tern::output_archive& ar) const;
 
 } // namespace mesh

@@ -27,6 +27,8 @@
 #include <memory>
 #include <vector>
 
+#include <tern/base/archive.hpp>
+
 namespace mesh {
 
 /// "The border segment between a and b was split", a < b. The point follows from the segment.
@@ -35,6 +37,18 @@ struct split {
   template <class A> void serialize(A& ar) { ar(a.x, a.y, b.x, b.y); }
   bool operator==(const split&) const = default;
 };
+
+} // namespace mesh
+
+// These travel in arrays, each as one copy.
+template <> inline constexpr bool tern::is_bitwise<mesh::point> = true;
+template <> inline constexpr bool tern::is_bitwise<mesh::split> = true;
+template <> inline constexpr bool tern::is_bitwise<mesh::coarse_node> = true;
+template <> inline constexpr bool tern::is_bitwise<mesh::coarse_triangle> = true;
+template <> inline constexpr bool tern::is_bitwise<mesh::coarse_piece> = true;
+template <> inline constexpr bool tern::is_bitwise<mesh::sharp_joint> = true;
+
+namespace mesh {
 
 /// A triangle whose smallest angle is below 20 degrees.
 struct small_angle {
@@ -91,6 +105,8 @@ class group_mesh {
 public:
   /// Copies what it needs of `definition`; `sizes` must outlive this object.
   group_mesh(const group_definition& definition, const size_field& sizes);
+  /// What `save` wrote. \throws tern::error(invalid_data).
+  group_mesh(tern::input_archive& ar, const size_field& sizes);
   ~group_mesh();
   group_mesh(group_mesh&&) noexcept;
   group_mesh& operator=(group_mesh&&) noexcept;
@@ -121,6 +137,9 @@ public:
 
   /// Frees what only further refinement needs; apply_splits() still works afterwards, a little slower.
   void compact();
+
+  /// Not while one of the other functions runs. For size_archive and output_archive.
+  template <class A> void save(A& ar) const;
 
 private:
   struct impl;

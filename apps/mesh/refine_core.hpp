@@ -16,6 +16,8 @@
 #include <string>
 #include <vector>
 
+#include <tern/base/archive.hpp>
+
 namespace mesh::detail {
 
 /// sin^2 of 20.7048 degrees, the largest bound for which Ruppert's algorithm is proven to end.
@@ -56,6 +58,16 @@ struct core_joint {
   point where;
 };
 
+} // namespace mesh::detail
+
+template <> inline constexpr bool tern::is_bitwise<mesh::detail::core_vertex> = true;
+template <> inline constexpr bool tern::is_bitwise<mesh::detail::core_face> = true;
+template <> inline constexpr bool tern::is_bitwise<mesh::detail::core_segment> = true;
+template <> inline constexpr bool tern::is_bitwise<mesh::detail::core_split> = true;
+template <> inline constexpr bool tern::is_bitwise<mesh::detail::core_joint> = true;
+
+namespace mesh::detail {
+
 class core {
 public:
   core(const size_field& sizes, std::string name) : sizes_(&sizes), name_(std::move(name)) {}
@@ -90,6 +102,11 @@ public:
   /// Whether the input's own angle excuses the face's small angle, see refine_core.cpp.
   bool excused(const core_face& f) const;
   std::uint64_t bytes() const;
+  /// All but the queues, which are empty after refine().
+  template <class A> void serialize(A& ar) {
+    ar(points, vertices, faces, segments, joints, split_log, factor, give_up_below, cap, insertions, rejected,
+       given_up);
+  }
 
 private:
   struct rim_edge {

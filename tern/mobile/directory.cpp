@@ -23,9 +23,28 @@ const option<int> known_option{"mobile-known", 65536,
                                "the place of; others are asked for at their birth places",
                                between<int>(0, 1'000'000'000)};
 
+const option<std::string> debug_option{
+    "debug-migrate", "none",
+    "to find members that a class's serialize forgets: each object that can move does "
+    "after each invocation, to the next rank or to any; or is packed and unpacked "
+    "where it is before each exclusive one",
+    one_of({"none", "rotate", "random", "reserialize"})};
+
+namespace {
+
+debugging debugging_of(const options& opts) {
+  const std::string& word = opts[debug_option];
+  return word == "rotate"        ? debugging::rotate
+         : word == "random"      ? debugging::random
+         : word == "reserialize" ? debugging::reserialize
+                                 : debugging::none;
+}
+
+} // namespace
+
 directory::directory()
     : node_(net::node::here()), rank_(node_.rank()),
-      most_routes_(static_cast<std::size_t>(node_.opts()[known_option]) / shards),
+      most_routes_(static_cast<std::size_t>(node_.opts()[known_option]) / shards), debug_(debugging_of(node_.opts())),
       shards_(std::make_unique<shard[]>(shards)) {
   node_.report_on(*this);
 }
@@ -102,8 +121,8 @@ void directory::arrive(net::node& here, const invocable& what, int source, const
   {
     const std::lock_guard hold(s.lock);
     e = s.entries.find(to.object);
-    if (e && what.run && to.stream == address::no_stream && !e->own_open && to.hops() == 0 && !e->starting &&
-        e->waiting.empty() && e->admits(what.what)) [[likely]] {
+    if (e && what.run && debug_ != debugging::reserialize && to.stream == address::no_stream && !e->own_open &&
+        to.hops() == 0 && !e->starting && e->waiting.empty() && e->admits(what.what)) [[likely]] {
       const type_record& wanted = *what.type();
       object = e->type == &wanted ? e->object : cast_object(*e->type, e->object, wanted);
       if (object) [[likely]] {
@@ -254,7 +273,9 @@ void directory::start(net::node& here, entry& e, std::unique_ptr<invocation> one
           if (one->what->what == action::destroy) return end_object(here, e, *one);
           const bool exclusive = one->what->what != action::share;
           const type_record& wanted = *one->what->type();
-          if (void* const object = cast_object(*e.type, e.object, wanted))
+          if (exclusive && debug_ == debugging::reserialize && !reserialize(here, e, *one))
+            ;
+          else if (void* const object = cast_object(*e.type, e.object, wanted))
             one->what->run(here, object, one->to, one->header, one->message);
           else
             answer(here, *one,
@@ -277,6 +298,7 @@ void directory::finished(net::node& here, entry& e, bool exclusive) {
       e.exclusive = false;
     else
       --e.sharing;
+    if (debug_ == debugging::rotate || debug_ == debugging::random) move_on(e);
     if (e.waiting.empty() && !e.has_moves()) [[likely]]
       return;
     pump(e, then);
@@ -293,7 +315,8 @@ void directory::answer(net::node& here, const invocation& one, error problem) {
 void directory::refuse(net::node& here, const invocation& one) {
   const int origin = one.to.origin();
   const action what = one.what->what;
-  if (what != action::open && what != action::skip && what != action::close) {
+  const bool unasked = what == action::migrate && one.header.reply == 0;
+  if (what != action::open && what != action::skip && what != action::close && !unasked) {
     const std::string type = one.what->type ? one.what->type()->name : "";
     answer(here, one, error(errc::not_found, missing(one.to.object, type), "do not use pointers to destroyed objects"));
   }

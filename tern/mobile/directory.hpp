@@ -26,8 +26,10 @@
 
 namespace tern::mobile {
 
-/// `mobile-known`.
+/// `mobile-known`, `debug-migrate`.
 extern const option<int> known_option;
+extern const option<std::string> debug_option;
+enum class debugging : std::uint8_t { none, rotate, random, reserialize };
 
 /// The objects of one rank. Thread-safe.
 ///
@@ -124,6 +126,8 @@ private:
   void finished(net::node& here, entry& e, bool exclusive);
   void end_object(net::node& here, entry& e, const invocation& last);
   void depart(net::node& here, entry& e, std::unique_ptr<invocation> request);
+  void move_on(entry& e);
+  bool reserialize(net::node& here, entry& e, const invocation& one);
   void begin_landing(shard& s, entry& e, landing& one, todo& then);
   void land_in_fiber(net::node& here, entry& e, std::unique_ptr<landing> one);
   void unpack(net::node& here, entry& e, std::unique_ptr<landing> one);
@@ -134,6 +138,7 @@ private:
   net::node& node_;
   const int rank_;
   const std::size_t most_routes_; // in a shard
+  const debugging debug_;
   std::atomic<std::uint64_t> next_{1};
   std::unique_ptr<shard[]> shards_;
 };

@@ -238,4 +238,31 @@ void directory::unpack(net::node& here, entry& e, std::unique_ptr<landing> one) 
   if (object) net::detail::post_answer(here, source, reply);
 }
 
+// For the option debug-migrate: nobody has asked for it, and nobody waits.
+void directory::move_on(entry& e) {
+  if (!e.type->pack || e.has_moves() || node_.size() == 1) return;
+  std::uint64_t by = 1;
+  if (debug_ == debugging::random) { // the same in each run; the finisher of splitmix64
+    by = e.id.bits * 0x9e3779b97f4a7c15u + e.version;
+    by = (by ^ (by >> 30)) * 0xbf58476d1ce4e5b9u;
+    by = 1 + (by >> 32) % static_cast<std::uint64_t>(node_.size() - 1);
+  }
+  const int to = static_cast<int>((static_cast<std::uint64_t>(rank_) + by) % static_cast<std::uint64_t>(node_.size()));
+  e.travels().moves.push(detail::migrate_request(node_, e.id, to));
+}
+
+// For the same option. \return whether the invocation may run; else its caller has been told.
+bool directory::reserialize(net::node& here, entry& e, const invocation& one) {
+  if (!e.type->pack) return true;
+  try {
+    void* const fresh = e.type->unpack(e.type->pack(e.object));
+    e.type->destroy(std::exchange(e.object, fresh));
+    return true;
+  } catch (...) {
+    here.reply_error(one.to.origin(), one.header.reply, std::current_exception(),
+                     "packing and unpacking object " + to_string(e.id) + " (" + e.type->name + ") in place");
+    return false;
+  }
+}
+
 } // namespace tern::mobile

@@ -69,6 +69,18 @@ void post_close(net::node& here, int where, const address& to) {
   net::detail::post_packed(here, where, {close_handler.id(), 0, 0}, {}, to);
 }
 
+std::unique_ptr<invocation> migrate_request(net::node& here, object_id id, int to) {
+  auto one = std::make_unique<invocation>();
+  one->what = &control<action::migrate, migrate_name>;
+  one->source = here.rank();
+  one->header = {migrate_handler.id(), 0, 0};
+  one->to = address(id, here.rank());
+  one->message.bytes = pack(one->header, one->to, static_cast<std::int32_t>(to));
+  one->on = here.hold_account();
+  here.parked(one->header);
+  return one;
+}
+
 void post_skip(net::node& here, const directory::way& w) {
   net::detail::post_packed(here, w.where, {skip_handler.id(), 0, 0}, {}, w.to);
 }

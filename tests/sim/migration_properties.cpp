@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What mobile objects promise while they move: each invocation once, in order, on the one live copy; every future set
 // or failed with a reason; nothing lost.
+#include <algorithm>
 #include <cstddef>
 #include <map>
 #include <string>
@@ -25,6 +26,12 @@ using tern::size;
 // How many objects that have moved each rank remembers: so few that it must forget some all the time.
 const option_knob known_knob{"known", [](tern::options& of, std::int64_t value) {
                                of.set(tern::mobile::known_option, static_cast<int>(value));
+                             }};
+
+// Objects move after each invocation, or are packed and unpacked where they are.
+const option_knob debug_knob{"debug", [](tern::options& of, std::int64_t value) {
+                               static const char* const words[] = {"none", "rotate", "random", "reserialize"};
+                               of.set(tern::mobile::debug_option, words[std::clamp<std::int64_t>(value, 0, 3)]);
                              }};
 
 std::string text(std::int64_t n) { return std::to_string(n); }
@@ -262,7 +269,7 @@ TERN_PROPERTY(destroyed_on_the_way, "ranks=1..8 workers=1..3 faults=delay:reorde
 
 // Everything that an epoch caused is over when it is, though its objects move.
 TERN_PROPERTY(epochs_follow_objects, "ranks=1..8 workers=1..3 faults=delay:reorder:slow:pause network=any room=0..8 "
-                                     "known=0..100 objects=1..4 invocations=1..30 moves=0..10") {
+                                     "known=0..100 debug=0..3 objects=1..4 invocations=1..30 moves=0..10") {
   const auto objects = make_objects(knob("objects"));
   tern::epoch mine("mine");
   std::int64_t sent = 0;

@@ -35,6 +35,8 @@ namespace detail {
 void post_note(net::node& here, int to, const directory_note& n);
 void post_open(net::node& here, object_id id);
 void post_close(net::node& here, int where, const address& to);
+/// As if somebody had asked for it who does not wait.
+std::unique_ptr<invocation> migrate_request(net::node& here, object_id id, int to);
 void post_skip(net::node& here, const directory::way& w);
 /// Sends an invocation that has arrived to another rank, and counts it as done here.
 void forward(net::node& here, int where, std::unique_ptr<invocation> one);
