@@ -279,7 +279,7 @@ void rank_watch::tell_program(const peer& p, const std::string& what) {
 /// \param told what happened, by one who has seen it; empty: somebody else tells it.
 void rank_watch::end_job(const peer& p, liveness::kind what, const std::string& told) {
   bool first = true;
-  code_ = code_for_end(p.state.status); // as if the launcher had been faster
+  code_ = code_for_end(p.state.status);       // as if the launcher had been faster
   ends_at_ = steady_seconds() + teller_limit; // whatever happens to who tells of it
   if (p.place >= 0) {
     known_[static_cast<std::size_t>(p.place)] = true;
