@@ -72,6 +72,11 @@ nlohmann::json run_tern_threads(const words& program) {
   return run_for_json(program, {}, awake({{"TERN_RANKS", "2"}, {"TERN_TRANSPORT", "inproc"}, {"TERN_BIND", "core"}}));
 }
 
+nlohmann::json run_tern_alone(int workers, const words& program) {
+  return run_for_json(program, {},
+                      {{"TERN_RANKS", "1"}, {"TERN_WORKERS", std::to_string(workers)}, {"TERN_LOG_LEVEL", "error"}});
+}
+
 nlohmann::json run_tern_simulated(int ranks, const words& program) {
   return run_for_json(program, {},
                       {{"TERN_SIM", "ranks=" + std::to_string(ranks) + ",jitter=0"}, {"TERN_LOG_LEVEL", "error"}});

@@ -27,6 +27,8 @@ nlohmann::json run_tern_ranks(mpi library, const words& program, environment mor
 nlohmann::json run_sleepy_tern_ranks(mpi library, const words& program, environment more = {});
 /// Two ranks that are threads, each bound to a core.
 nlohmann::json run_tern_threads(const words& program);
+/// One rank, with so many workers. What it does is no matter of MPI, nor of who lets whom sleep.
+nlohmann::json run_tern_alone(int workers, const words& program);
 /// A simulation of so many ranks, on the model of a network without chance.
 nlohmann::json run_tern_simulated(int ranks, const words& program);
 

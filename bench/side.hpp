@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What programs have in common that are measured, ours and rivals: how ranks are bound and how long they measure.
+/// What programs have in common that are measured, ours and rivals: how ranks are bound, how long they measure, and how
+/// two of them repeat an operation.
 
 #include <algorithm>
 #include <cerrno>
@@ -87,5 +88,32 @@ template <class Batch> double per_item(double most, double shortest, long least,
 }
 
 constexpr double latency_batch = 0.25e-3; // seconds
+
+/// Does `once(i)` n times for i = 0, 1, …. \return seconds.
+template <class Once> double timed(long n, Once once) {
+  const double began = seconds();
+  for (long i = 0; i < n; ++i) once(i);
+  return seconds() - began;
+}
+
+/// On rank 0 microseconds for one time of what `repeat(n)` does n times on all ranks, and measures; 0 elsewhere.
+/// `tell(n)` gives rank 0's number to all.
+template <class Tell, class Repeat> double measured(int rank, double most, Tell tell, Repeat repeat) {
+  if (rank == 0) {
+    const auto batch = [&](long n) {
+      tell(n);
+      return repeat(n);
+    };
+    const double each = per_item(most, latency_batch, 1, batch);
+    tell(0L);
+    return each * 1e6;
+  }
+  while (const long n = tell(0L)) repeat(n);
+  return 0;
+}
+
+inline void check(bool right, const char* what) {
+  if (!right) throw std::runtime_error(std::string(what) + " brought something else");
+}
 
 } // namespace tern::bench

@@ -46,6 +46,8 @@ directory::directory()
     : node_(net::node::here()), rank_(node_.rank()),
       most_routes_(static_cast<std::size_t>(node_.opts()[known_option]) / shards), debug_(debugging_of(node_.opts())),
       shards_(std::make_unique<shard[]>(shards)) {
+  if (node_.size() > 1 << address::origin_bits)
+    throw error(errc::unsupported, "mobile objects know 2^24 ranks, no more");
   node_.report_on(*this);
 }
 
@@ -64,7 +66,9 @@ directory& directory::here() { return the_directory.get(); }
 
 object_id directory::add(const type_record& type, void* object) {
   // relaxed: numbers need only differ
-  const object_id id(rank_, next_.fetch_add(1, std::memory_order_relaxed));
+  const std::uint64_t number = next_.fetch_add(1, std::memory_order_relaxed);
+  if (number >> 40) throw error(errc::unsupported, "a rank can make 2^40 objects, no more");
+  const object_id id(rank_, number);
   auto e = std::make_unique<entry>(id);
   e->type = &type;
   e->object = object;
@@ -114,6 +118,7 @@ std::string directory::missing(object_id id, const std::string& type) const {
 void directory::arrive(net::node& here, const invocable& what, int source, const net::wire_header& header,
                        net::payload& message, bool runs_here) {
   const address to = detail::read_address(message.bytes);
+  detail::check_address(to, here.size());
   shard& s = shard_of(to.object);
   const bool exclusive = what.what != action::share;
   entry* e = nullptr;
@@ -133,7 +138,7 @@ void directory::arrive(net::node& here, const invocable& what, int source, const
   }
   if (object) [[likely]] {
     if (runs_here) {
-      what.run(here, object, to, header, message);
+      run(here, what, *e, object, to, header, message);
       return finished(here, *e, exclusive);
     }
     auto one = std::make_unique<invocation>();
@@ -141,7 +146,7 @@ void directory::arrive(net::node& here, const invocable& what, int source, const
     one->source = source;
     one->header = header;
     one->to = to;
-    if (!here.starts_at_once(header)) message.settle();
+    message.settle();
     one->message = std::move(message);
     return start(here, *e, std::move(one));
   }
@@ -185,6 +190,14 @@ void directory::accept(entry& e, std::unique_ptr<invocation> one, todo& then) {
   case action::migrate:
     e.travels().moves.push(std::move(one));
     return pump(e, then);
+  case action::pin:
+  case action::unpin:
+    if (one->what->what == action::pin)
+      ++e.pins;
+    else if (e.pins > 0)
+      --e.pins;
+    then.done.push(std::move(one));
+    return;
   case action::open: {
     const int from = one->to.origin();
     then.done.push(std::move(one));
@@ -193,6 +206,7 @@ void directory::accept(entry& e, std::unique_ptr<invocation> one, todo& then) {
   case action::close: {
     const int from = one->to.origin();
     std::erase_if(e.travels().streams, [&](const stream_state& s) { return s.rank == from; });
+    std::erase(e.travel->told, from); // it forgets
     e.travels().closed.push_back(from);
     if (e.confirmed) tell_closed(e, then);
     then.done.push(std::move(one));
@@ -207,7 +221,13 @@ void directory::accept(entry& e, std::unique_ptr<invocation> one, todo& then) {
 // Whatever may go on now.
 void directory::pump(entry& e, todo& then) {
   if (e.starting || e.at != entry::place::here || e.coming > 0) return;
-  if (e.has_moves() && e.confirmed) {
+  if (e.travel)
+    while (tern::detail::waiter* const w = e.travel->resuming.pop_if(
+               [&](const tern::detail::waiter& first) { return e.compatible(static_cast<action>(first.data)); })) {
+      e.admit(static_cast<action>(w->data));
+      then.wake.push(*w);
+    }
+  if (e.may_leave()) {
     if (e.running()) return;
     e.at = entry::place::leaving;
     then.request = e.travel->moves.pop();
@@ -222,12 +242,17 @@ void directory::pump(entry& e, todo& then) {
 
 void directory::act(net::node& here, todo& then) {
   for (auto& [where, what] : then.forwards) detail::forward(here, where, std::move(what));
-  if (std::exchange(then.left, false) && then.of) forget_left(then.of->id);
+  if (const object_id id = std::exchange(then.left, {})) forget_left(id);
+  while (tern::detail::waiter* const w = then.wake.pop()) w->wake();
   for (const object_id id : then.opens) detail::post_open(here, id);
   for (const auto& [where, to] : then.closes) detail::post_close(here, where, to);
   for (const auto& [rank, n] : then.notes) detail::post_note(here, rank, n);
   while (!then.done.empty()) {
     const auto one = then.done.pop();
+    if (one->header.reply) {
+      const tern::detail::cause_scope in(one->on.get());
+      net::detail::post_answer(here, one->to.origin(), one->header.reply);
+    }
     one->on.let_go();
     here.message_done(one->header);
   }
@@ -240,6 +265,8 @@ void directory::act(net::node& here, todo& then) {
         [this, &here, e, request = std::move(then.request)]() mutable { depart(here, *e, std::move(request)); }, source,
         header, detail::migrate_handler.name());
   }
+  // None of them where messages arrive: while one waits, others that it was admitted with must begin.
+  if (!then.start.empty()) here.start_none_at_once();
   while (!then.start.empty()) {
     entry& e = *then.of;
     while (!then.start.empty()) {
@@ -273,10 +300,10 @@ void directory::start(net::node& here, entry& e, std::unique_ptr<invocation> one
           if (one->what->what == action::destroy) return end_object(here, e, *one);
           const bool exclusive = one->what->what != action::share;
           const type_record& wanted = *one->what->type();
-          if (exclusive && debug_ == debugging::reserialize && !reserialize(here, e, *one))
+          if (exclusive && debug_ == debugging::reserialize && e.unfinished == 0 && !reserialize(here, e, *one))
             ;
           else if (void* const object = cast_object(*e.type, e.object, wanted))
-            one->what->run(here, object, one->to, one->header, one->message);
+            run(here, *one->what, e, object, one->to, one->header, one->message);
           else
             answer(here, *one,
                    error(errc::not_found,
@@ -290,6 +317,52 @@ void directory::start(net::node& here, entry& e, std::unique_ptr<invocation> one
   }
 }
 
+void directory::run(net::node& here, const invocable& what, entry& e, void* object, const address& to,
+                    const net::wire_header& header, net::payload& message) {
+  const running_invocation frame(*this, e, what.what);
+  what.run(here, object, to, header, message);
+}
+
+directory::running_invocation& directory::running(const char* what) {
+  auto* const frame = tern::detail::work_frame::here();
+  if (!frame)
+    throw error(errc::invalid_state, std::string(what) + " was used outside an invocation of a mobile object",
+                "use it in the fiber that runs the invocation");
+  return static_cast<running_invocation&>(*frame); // there is no other kind
+}
+
+// As if the invocation had ended, but that the object neither moves nor ends meanwhile.
+void directory::release(entry& e, action how) {
+  todo then(&e);
+  {
+    const std::lock_guard hold(shard_of(e.id).lock);
+    ++e.unfinished;
+    if (how == action::share)
+      --e.sharing;
+    else
+      e.exclusive = false;
+    pump(e, then);
+  }
+  act(node_, then);
+}
+
+// Before all that has not begun.
+void directory::regain(entry& e, action how) noexcept {
+  auto& lock = shard_of(e.id).lock;
+  lock.lock();
+  if (!e.starting && (!e.travel || e.travel->resuming.empty()) && e.compatible(how)) {
+    e.admit(how);
+  } else {
+    tern::detail::waiter self({tern::detail::wait_kind::other, &e});
+    self.data = static_cast<std::uintptr_t>(how);
+    e.travels().resuming.push(self);
+    self.wait(lock); // whoever wakes it has admitted it
+    lock.lock();
+  }
+  --e.unfinished;
+  lock.unlock();
+}
+
 void directory::finished(net::node& here, entry& e, bool exclusive) {
   todo then(&e);
   {
@@ -299,7 +372,7 @@ void directory::finished(net::node& here, entry& e, bool exclusive) {
     else
       --e.sharing;
     if (debug_ == debugging::rotate || debug_ == debugging::random) move_on(e);
-    if (e.waiting.empty() && !e.has_moves()) [[likely]]
+    if (e.waiting.empty() && !e.travel) [[likely]]
       return;
     pump(e, then);
   }
@@ -329,7 +402,11 @@ void directory::refuse(net::node& here, const invocation& one) {
 // The last of its invocations: it has the object alone.
 void directory::end_object(net::node& here, entry& e, const invocation& last) {
   const object_id id = e.id;
-  void* const object = std::exchange(e.object, nullptr); // nobody else reads it
+  void* object = nullptr;
+  {
+    const std::lock_guard hold(shard_of(id).lock); // reports look at it
+    object = std::exchange(e.object, nullptr);
+  }
   e.type->destroy(object);
   invocation_list late;
   std::vector<int> knows;
@@ -375,6 +452,23 @@ std::string to_string(object_id id) { return std::to_string(id.home()) + ":" + s
 
 namespace detail {
 
+namespace {
+
+bool derives(const type_record& type, const type_record& wanted) noexcept {
+  if (&type == &wanted) return true;
+  for (const auto& base : type.bases)
+    if (derives(*base.type, wanted)) return true;
+  return false;
+}
+
+} // namespace
+
+void check_self(const directory::running_invocation& running, const type_record& wanted) {
+  if (derives(running.type(), wanted)) return;
+  throw error(errc::invalid_argument, "the invocation runs on object " + to_string(running.id()) + ", a " +
+                                          running.type().name + ", not a " + wanted.name);
+}
+
 address read_address(const byte_buffer& message) {
   address to;
   if (message.size() < sizeof(net::wire_header) + sizeof to)
@@ -382,6 +476,18 @@ address read_address(const byte_buffer& message) {
                                         " bytes has no room for the object's name");
   std::memcpy(&to, message.data() + sizeof(net::wire_header), sizeof to);
   return to;
+}
+
+void bad_rank(object_id object, int rank, int ranks) {
+  throw error(errc::invalid_data, "a message to object " + to_string(object) + " speaks of rank " +
+                                      std::to_string(rank) + ", but there are " + std::to_string(ranks));
+}
+
+void check_address(const address& to, int ranks) {
+  if (!to.object) throw error(errc::invalid_data, "a message to no object has come");
+  if (to.object.home() >= ranks) bad_rank(to.object, to.object.home(), ranks);
+  if (to.origin() >= ranks) bad_rank(to.object, to.origin(), ranks);
+  if (to.stream < address::moved || to.stream >= ranks) bad_rank(to.object, to.stream, ranks);
 }
 
 std::string describe_invocation(const std::string& function, object_id id, const std::string& type) {

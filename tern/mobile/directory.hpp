@@ -69,6 +69,8 @@ public:
   };
   /// \throws error(invalid_argument) for a null pointer or one that cannot exist in this job.
   way find_way(object_id id);
+  /// Throws as `find_way`.
+  void check(object_id id) const;
   void sent(const way& w) {
     if (w.as == way::kind::home) posted_to_home(w);
   }
@@ -87,6 +89,31 @@ public:
   /// What one rank's directory tells another's.
   void take(net::node& here, int source, const directory_note& n);
 
+  // From within an invocation --------------------------------------------------------------------------------------
+
+  /// What runs on an object in the calling fiber.
+  class running_invocation final : public tern::detail::work_frame {
+  public:
+    running_invocation(directory& d, entry& e, action how) noexcept : directory_(d), entry_(e), how_(how) {}
+    object_id id() const noexcept { return entry_.id; }
+    const type_record& type() const noexcept { return *entry_.type; }
+    /// Scopes within each other release once.
+    void release() {
+      if (released_++ == 0) directory_.release(entry_, how_);
+    }
+    void regain() noexcept {
+      if (--released_ == 0) directory_.regain(entry_, how_);
+    }
+
+  private:
+    directory& directory_;
+    entry& entry_;
+    const action how_;
+    int released_ = 0;
+  };
+  /// \throws error(invalid_state) outside an invocation, naming `what` was wanted.
+  static running_invocation& running(const char* what);
+
 private:
   std::string describe() override;
   struct alignas(64) shard {
@@ -103,6 +130,7 @@ private:
   const shard& shard_of(object_id id) const noexcept { return shards_[id.number() % shards]; }
 
   void posted_to_home(const way& w);
+  void not_sent(const way& w);
   void take_in(entry& e, std::unique_ptr<invocation> one, todo& then);
   void accept(entry& e, std::unique_ptr<invocation> one, todo& then);
   void accept_numbered(entry& e, std::unique_ptr<invocation> one, todo& then);
@@ -115,6 +143,10 @@ private:
   void release_own(entry& e, todo& then);
   void forget_left(object_id id);
   void pump(entry& e, todo& then);
+  void run(net::node& here, const invocable& what, entry& e, void* object, const address& to,
+           const net::wire_header& header, net::payload& message);
+  void release(entry& e, action how);
+  void regain(entry& e, action how) noexcept;
   void tell_where(entry& e, const address& to, todo& then);
   void forget(shard& s, entry& e, todo& then) const;
   void act(net::node& here, todo& then);
@@ -131,6 +163,7 @@ private:
   void begin_landing(shard& s, entry& e, landing& one, todo& then);
   void land_in_fiber(net::node& here, entry& e, std::unique_ptr<landing> one);
   void unpack(net::node& here, entry& e, std::unique_ptr<landing> one);
+  void send_back(net::node& here, entry& e, int source, std::uint64_t reply, const std::exception_ptr& why);
   static void send_after(net::node& here, int to, invocation_list& following) noexcept;
   void count_route(shard& s, const entry& one, todo& then);
   std::string missing(object_id id, const std::string& type) const;
@@ -149,8 +182,13 @@ namespace detail {
 address read_address(const byte_buffer& message);
 /// "'counter::add' of object 1:1 (counter)"
 std::string describe_invocation(const std::string& function, object_id id, const std::string& type);
+/// \throws error(invalid_data) for what no rank of this program would send.
+void check_address(const address& to, int ranks);
+[[noreturn]] void bad_rank(object_id object, int rank, int ranks);
+/// \throws error(invalid_argument) if what runs there runs on no `wanted`.
+void check_self(const directory::running_invocation& running, const type_record& wanted);
 /// The runtime's own messages to objects.
-extern const net::handler_record destroy_handler, migrate_handler;
+extern const net::handler_record destroy_handler, migrate_handler, pin_handler, unpin_handler;
 
 } // namespace detail
 } // namespace tern::mobile

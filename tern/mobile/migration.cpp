@@ -47,6 +47,8 @@ void directory::depart(net::node& here, entry& e, std::unique_ptr<invocation> re
     std::tie(to) = net::detail::unpack_call<std::tuple<std::int32_t>>(request->message, sizeof(address));
     here.check_rank(to);
     if (to != rank_) {
+      if (e.pins > 0) // nobody writes it meanwhile
+        throw error(errc::invalid_state, "object " + to_string(e.id) + " is pinned", "unpin it before it moves");
       if (!e.type->pack)
         throw error(errc::unsupported, "objects of class " + e.type->name + " cannot move",
                     "give the class a serialize function, and a default constructor or one from an archive");
@@ -100,7 +102,13 @@ void directory::depart(net::node& here, entry& e, std::unique_ptr<invocation> re
     here.reply_error(origin, reply, std::current_exception(), context());
     return stays(sent ? number : 0);
   }
-  e.type->destroy(std::exchange(e.object, nullptr)); // nobody else uses it
+  const type_record& type = *e.type;
+  void* old = nullptr;
+  {
+    const std::lock_guard hold(shard_of(e.id).lock); // reports look at it
+    old = std::exchange(e.object, nullptr);
+  }
+  type.destroy(old);
   todo then(&e);
   std::vector<std::pair<int, directory_note>> notes;
   std::unique_ptr<landing> back;
@@ -138,6 +146,9 @@ void directory::land(net::node& here, const type_record& type, int source, const
   address to;
   std::tie(to, one->with, one->streams, one->state) =
       net::detail::unpack_call<std::tuple<address, travel_note, std::vector<stream_state>, buffer<std::byte>>>(message);
+  detail::check_address(to, here.size());
+  for (const stream_state& st : one->streams)
+    if (st.rank < 0 || st.rank >= here.size()) detail::bad_rank(to.object, st.rank, here.size());
   one->type = &type;
   one->source = source;
   one->header = header;
@@ -148,10 +159,13 @@ void directory::land(net::node& here, const type_record& type, int source, const
     shard& s = shard_of(to.object);
     const std::lock_guard hold(s.lock);
     e = s.entries.find(to.object);
-    if (e && e->at == entry::place::left) {
+    if (e && e->at == entry::place::left && !e->travel->returns) {
       e->travel->returns = std::move(one);
       return;
     }
+    if (e && e->at != entry::place::elsewhere)
+      throw error(errc::invalid_data,
+                  "rank " + std::to_string(source) + " sent object " + to_string(to.object) + ", which is here");
     if (!e) {
       auto fresh = std::make_unique<entry>(to.object);
       e = fresh.get();
@@ -195,52 +209,62 @@ void directory::unpack(net::node& here, entry& e, std::unique_ptr<landing> one) 
   const std::uint64_t reply = one->header.reply;
   const type_record& type = *one->type;
   void* object = nullptr;
+  std::exception_ptr why;
   try {
     object = type.unpack(one->state);
   } catch (...) {
-    here.reply_error(source, reply, std::current_exception(), "unpacking of object " + to_string(e.id));
+    why = std::current_exception();
   }
   one.reset();
+  if (why) return send_back(here, e, source, reply, why);
   todo then(&e);
   {
-    shard& s = shard_of(e.id);
-    const std::lock_guard hold(s.lock);
-    if (object) {
-      e.object = object;
-      e.type = &type;
-      e.at = entry::place::here;
-      after_number(e, rank_, then); // perhaps all of its own has come
-      if (e.coming == 0) {
-        release_held(e, then);
-        pump(e, then);
-      }
-      if (!e.confirmed)
-        then.notes.emplace_back(e.id.home(), directory_note{e.id, directory_note::kind::moved, rank_, e.version, 0});
-    } else {
-      // It stays where it was; what has followed it goes back.
+    const std::lock_guard hold(shard_of(e.id).lock);
+    e.object = object;
+    e.type = &type;
+    e.at = entry::place::here;
+    after_number(e, rank_, then); // perhaps all of its own has come
+    if (e.coming == 0) {
+      release_held(e, then);
+      pump(e, then);
+    }
+    if (!e.confirmed)
+      then.notes.emplace_back(e.id.home(), directory_note{e.id, directory_note::kind::moved, rank_, e.version, 0});
+  }
+  act(here, then);
+  net::detail::post_answer(here, source, reply);
+}
+
+// It stays where it was. What has followed it goes back, in order: so what comes meanwhile waits here until the last of
+// those has been posted. Only then its old rank is told, which may send it again.
+void directory::send_back(net::node& here, entry& e, int source, std::uint64_t reply, const std::exception_ptr& why) {
+  shard& s = shard_of(e.id);
+  todo then(&e);
+  for (;;) {
+    std::unique_lock hold(s.lock);
+    invocation_list back = std::move(e.waiting);
+    back.append(std::move(e.travel->moves));
+    if (back.empty()) {
       e.at = entry::place::elsewhere;
       --e.version;
       e.coming = 0;
       e.confirmed = true;
       e.travel->streams.clear();
       if (!e.own_open) begin_own(s, e, then); // it was closed meanwhile
-      invocation_list back = std::move(e.waiting);
-      back.append(std::move(e.travel->moves));
-      while (!back.empty()) {
-        const int from = source;
-        then.forwards.push_back({from, back.pop()});
-      }
       release_held(e, then);
       count_route(s, e, then);
+      break;
     }
+    hold.unlock();
+    while (!back.empty()) detail::forward(here, source, back.pop());
   }
   act(here, then);
-  if (object) net::detail::post_answer(here, source, reply);
+  here.reply_error(source, reply, why, "unpacking of object " + to_string(e.id));
 }
 
 // For the option debug-migrate: nobody has asked for it, and nobody waits.
 void directory::move_on(entry& e) {
-  if (!e.type->pack || e.has_moves() || node_.size() == 1) return;
+  if (!e.type->pack || e.pins > 0 || e.has_moves() || node_.size() == 1) return;
   std::uint64_t by = 1;
   if (debug_ == debugging::random) { // the same in each run; the finisher of splitmix64
     by = e.id.bits * 0x9e3779b97f4a7c15u + e.version;

@@ -410,4 +410,106 @@ TERN_RANK_TEST(senders_learn_where_objects_are) {
   tern::destroy(t).get();
 }
 
+// Waits for another invocation of its own object, which is possible only because it lets it in.
+struct asker {
+  long answer = 0;
+  template <class A> void serialize(A& ar) { ar(answer); }
+  void set(long a) { answer = a; }
+  long get() const { return answer; }
+  long ask_oneself() {
+    const auto me = tern::self<asker>();
+    {
+      const tern::release_access meanwhile;
+      const tern::release_access twice; // is once
+      call<&asker::set>(me, 42).get();
+    }
+    return answer;
+  }
+  long wait_and_stay() {
+    const int before = rank();
+    auto moved = tern::migrate(tern::self<asker>(), (rank() + 1) % size());
+    {
+      const tern::release_access meanwhile;
+      for (int i = 0; i < 10; ++i) tern::this_fiber::yield();
+    }
+    return before == rank() && !moved.ready() ? 1 : size() == 1 ? 1 : 0;
+  }
+};
+TERN_RANK_TEST(an_invocation_may_let_others_in) {
+  const auto a = create_on<asker>((rank() + 1) % size()).get();
+  TERN_EXPECT_EQ(call<&asker::ask_oneself>(a).get(), 42);
+  TERN_EXPECT_EQ(call<&asker::wait_and_stay>(a).get(), 1);
+  TERN_EXPECT_EQ(call<&asker::get>(a).get(), 42);
+  tern::destroy(a).get();
+}
+int self_of_another(duck&) {
+  TERN_EXPECT_ERROR(static_cast<void>(tern::self<counter>()), errc::invalid_argument,
+                    "a mobile_test::duck, not a mobile_test::counter");
+  return tern::self<animal>() == tern::self<duck>() ? 1 : 0;
+}
+TERN_RANK_TEST(what_belongs_into_invocations_says_so_elsewhere) {
+  TERN_EXPECT_ERROR(tern::release_access(), errc::invalid_state,
+                    "tern::release_access was used outside an invocation of a mobile object");
+  TERN_EXPECT_ERROR(static_cast<void>(tern::self<counter>()), errc::invalid_state, "tern::self was used outside");
+  const auto d = create<duck>();
+  TERN_EXPECT_EQ(call<&self_of_another>(d).get(), 1);
+  tern::destroy(d).get();
+}
+
+TERN_RANK_TEST(pinned_objects_stay) {
+  const auto t = create<traveller>();
+  const int to = (rank() + 1) % size();
+  tern::pin(t).get();
+  tern::pin(t).get();
+  tern::unpin(t).get();
+  if (size() > 1)
+    TERN_EXPECT_ERROR(tern::migrate(t, to).get(), errc::invalid_state, "is pinned (in 'migrate' of object ");
+  tern::unpin(t).get();
+  tern::migrate(t, to).get();
+  send<&traveller::visit>(t);
+  TERN_EXPECT(call<&traveller::visits>(t).get() == std::vector<int>{to});
+  tern::destroy(t).get();
+  TERN_EXPECT_ERROR(tern::pin(t).get(), errc::not_found, "has been destroyed");
+}
+
+// Two shared invocations that were let in together, of which the first waits for the second: also where messages arrive
+// one by one, as those of an epoch do, and are numbered, since the object has moved.
+struct lobby {
+  template <class A> void serialize(A&) {}
+  void wait() const { gate->open.acquire(); }
+  void open() const { gate->open.release(1); }
+};
+TERN_RANK_TEST(those_let_in_together_run_together) {
+  const auto l = create<lobby>();
+  for (int i = 1; i <= size(); ++i) {
+    tern::migrate(l, (rank() + i) % size()).get();
+    tern::finish([&] {
+      send<&lobby::wait>(l);
+      send<&lobby::open>(l);
+    });
+  }
+  tern::destroy(l).get();
+}
+
+// An argument that talks to the object that it is packed for, or to another one.
+struct chatty {
+  mobile_ptr<diary> with;
+  long seen = -1;
+  template <class A> void save(A& ar) const { ar(with.id().bits, call<&diary::count>(with).get()); }
+  template <class A> void load(A& ar) {
+    std::uint64_t id = 0;
+    ar(id, seen);
+  }
+};
+void hear(diary& d, const chatty& what) { d.wrong += what.seen < 0; }
+TERN_RANK_TEST(arguments_may_talk_while_they_are_packed) {
+  const auto d = create_on<diary>((rank() + 1) % size()).get();
+  for (int i = 0; i < 3; ++i) {
+    tern::migrate(d, (rank() + 2) % size()).get();
+    call<&hear>(d, chatty{d}).get();
+  }
+  TERN_EXPECT_EQ(call<&diary::mistakes>(d).get(), 0);
+  tern::destroy(d).get();
+}
+
 } // namespace mobile_test

@@ -19,8 +19,10 @@
 #include <compare>
 #include <concepts>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -159,14 +161,48 @@ template <class Post> void post_to_object(object_id id, Post&& post) {
   known.sent(w);
 }
 
+// Where a message to an object goes, asked when it is packed: packing may run code of the program, which may itself
+// send to objects.
+struct object_address {
+  directory& known;
+  object_id id;
+  directory::way way{};
+  bool chosen = false;
+  int choose(std::span<std::byte> message) {
+    way = known.find_way(id);
+    chosen = true;
+    std::memcpy(message.data() + sizeof(net::wire_header), &way.to, sizeof way.to);
+    return way.where;
+  }
+  void posted() {
+    chosen = false;
+    known.sent(way);
+  }
+};
+
 template <auto F, class T, class... A>
 void post_invocation(net::node& here, mobile_ptr<T> object, std::uint64_t reply, A&&... args) {
-  using sig = member_signature<decltype(F)>;
-  post_to_object(object.id(), [&](int where, const address& to) {
-    net::detail::post_arguments<typename sig::arguments>(here, where, {member_handler<F>.id(), 0, reply},
-                                                         std::tuple<const address&>(to), std::forward<A>(args)...);
-    here.pace(where);
-  });
+  using arguments = typename member_signature<decltype(F)>::arguments;
+  int where = 0;
+  if constexpr (net::detail::all_plain<arguments>) {
+    post_to_object(object.id(), [&](int rank, const address& to) {
+      where = rank;
+      net::detail::post_arguments<arguments>(here, rank, {member_handler<F>.id(), 0, reply},
+                                             std::tuple<const address&>(to), std::forward<A>(args)...);
+    });
+  } else {
+    object_address to{directory::here(), object.id()};
+    to.known.check(to.id);
+    try {
+      net::detail::post_arguments_to<arguments>(here, to, {member_handler<F>.id(), 0, reply}, std::tuple(address()),
+                                                std::forward<A>(args)...);
+    } catch (...) {
+      if (to.chosen) to.known.failed(to.way);
+      throw;
+    }
+    where = to.way.where;
+  }
+  here.pace(where);
 }
 
 /// One of the runtime's own messages to an object, which is answered.
@@ -240,6 +276,38 @@ template <class T> future<void> migrate(mobile_ptr<T> object, int to) {
                 "or one from a tern::input_archive&");
   net::node::here().check_rank(to);
   return mobile::detail::ask(mobile::detail::migrate_handler, object.id(), static_cast<std::int32_t>(to));
+}
+
+/// Keeps the object where it is, from when the future is set until as many `unpin` have come: who asks for it to move
+/// is told error(invalid_state). The future throws error(not_found) if the object is gone.
+template <class T> future<void> pin(mobile_ptr<T> object) {
+  return mobile::detail::ask(mobile::detail::pin_handler, object.id());
+}
+template <class T> future<void> unpin(mobile_ptr<T> object) {
+  return mobile::detail::ask(mobile::detail::unpin_handler, object.id());
+}
+
+/// Within an invocation: lets others have its object until the scope ends, which waits until it can have the same
+/// access again, before all that have not begun. Meanwhile the object may change, but does not move or end. For
+/// invocations that wait for something long, or for another invocation of their own object.
+class [[nodiscard]] release_access {
+public:
+  /// \throws error(invalid_state) outside an invocation.
+  release_access() : of_(mobile::directory::running("tern::release_access")) { of_.release(); }
+  ~release_access() { of_.regain(); }
+  release_access(const release_access&) = delete;
+  release_access& operator=(const release_access&) = delete;
+
+private:
+  mobile::directory::running_invocation& of_;
+};
+
+/// Within an invocation: the object that it runs on. \throws error(invalid_state) outside one, error(invalid_argument)
+/// if the object is no T.
+template <class T> mobile_ptr<T> self() {
+  const auto& running = mobile::directory::running("tern::self");
+  mobile::detail::check_self(running, mobile::detail::type_of<T>());
+  return mobile_ptr<T>(running.id());
 }
 
 /// Is the object on the calling rank at this moment?

@@ -41,6 +41,8 @@ std::string describe(const entry& e) {
   }
   if (e.exclusive) text += ", an exclusive invocation runs";
   if (e.sharing > 0) text += ", " + times(e.sharing, "shared invocation runs", "shared invocations run");
+  if (e.unfinished > 0)
+    text += ", " + times(e.unfinished, "invocation has", "invocations have") + " released the access";
   if (!e.waiting.empty()) text += first_of(e.waiting, "");
   if (e.coming > 0) text += ", " + times(e.coming, "invocation", "invocations") + " to follow from its last place";
   if (e.travel) {

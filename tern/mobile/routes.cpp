@@ -16,7 +16,7 @@ namespace {
 /// A message that has been sent on so often goes to the home, which is never far behind.
 constexpr unsigned most_hops = 8;
 
-const std::string destroy_name = "destroy", migrate_name = "migrate";
+const std::string destroy_name = "destroy", migrate_name = "migrate", pin_name = "pin", unpin_name = "unpin";
 const std::string open_name = "tern open stream", close_name = "tern close stream", skip_name = "tern skipped number";
 
 template <action What, const std::string& Name>
@@ -51,11 +51,17 @@ namespace detail {
 namespace {
 struct destroy_tag {};
 struct migrate_tag {};
+struct pin_tag {};
+struct unpin_tag {};
 } // namespace
 const net::handler_record destroy_handler{typeid(destroy_tag), destroy_name, __FILE__,
                                           &take_control<action::destroy, destroy_name>, true};
 const net::handler_record migrate_handler{typeid(migrate_tag), migrate_name, __FILE__,
                                           &take_control<action::migrate, migrate_name>, true};
+
+const net::handler_record pin_handler{typeid(pin_tag), pin_name, __FILE__, &take_control<action::pin, pin_name>, true};
+const net::handler_record unpin_handler{typeid(unpin_tag), unpin_name, __FILE__,
+                                        &take_control<action::unpin, unpin_name>, true};
 
 void post_note(net::node& here, int to, const directory_note& n) {
   net::detail::post_packed(here, to, {note_handler.id(), 0, 0}, {}, n);
@@ -104,12 +110,16 @@ void forward(net::node& here, int where, std::unique_ptr<invocation> one) {
 
 // Sending -------------------------------------------------------------------------------------------------------------
 
-directory::way directory::find_way(object_id id) {
+void directory::check(object_id id) const {
   if (!id) throw error(errc::invalid_argument, "a null mobile_ptr was invoked", "create the object first");
-  if (const int size = net::node::here().size(); id.home() >= size)
+  if (const int size = node_.size(); id.home() >= size)
     throw error(errc::invalid_argument,
                 "a mobile_ptr names object " + to_string(id) + ", but the job has " + std::to_string(size) + " ranks",
                 "pointers are valid within the job that made them only");
+}
+
+directory::way directory::find_way(object_id id) {
+  check(id);
   way w;
   w.to = address(id, rank_);
   shard& s = shard_of(id);
@@ -149,13 +159,21 @@ void directory::posted_to_home(const way& w) {
 }
 
 void directory::failed(const way& w) noexcept {
+  try {
+    not_sent(w);
+  } catch (const error& e) {
+    if (e.code() != errc::invalid_state) node_.fatal(e.what()); // but for the job's end, when nothing follows
+  }
+}
+
+void directory::not_sent(const way& w) {
   switch (w.as) {
   case way::kind::nowhere:
     return;
   case way::kind::home:
     return posted_to_home(w);
   case way::kind::numbered:
-    return detail::post_skip(net::node::here(), w); // else what follows would wait for ever
+    return detail::post_skip(node_, w); // else what follows would wait for ever
   case way::kind::self: {
     shard& s = shard_of(w.to.object);
     const std::lock_guard hold(s.lock);
@@ -188,7 +206,7 @@ void directory::take_in(entry& e, std::unique_ptr<invocation> one, todo& then) {
   if (e.own_closing && own) {
     if (!e.own_left) return e.travels().after_close.push(std::move(one));
     then.forwards.push_back({e.id.home(), std::move(one)});
-    then.left = true;
+    then.left = e.id;
     return;
   }
   if (e.holds_all()) return e.travels().held.push(std::move(one));
@@ -207,7 +225,11 @@ void directory::accept_numbered(entry& e, std::unique_ptr<invocation> one, todo&
   stream_state* const s = e.travels().find(rank);
   if (!s || one->to.number != s->expected) {
     const std::uint64_t number = one->to.number;
-    e.travel->early.emplace(std::pair(rank, number), std::move(one));
+    auto& place = e.travel->early[{rank, number}];
+    if (place || (s && number < s->expected))
+      node_.fatal("number " + std::to_string(number) + " of rank " + std::to_string(rank) + " for object " +
+                  to_string(e.id) + " has come twice: this is a fault of Tern's or of the network");
+    place = std::move(one);
     return;
   }
   ++s->expected;
@@ -231,7 +253,10 @@ void directory::after_number(entry& e, int rank, todo& then) {
 }
 
 void directory::open_stream(entry& e, int rank, todo& then) {
-  e.travels().streams.push_back({rank, 0, 0});
+  if (e.travels().find(rank))
+    node_.fatal("rank " + std::to_string(rank) + " has opened its stream to object " + to_string(e.id) +
+                " twice: this is a fault of Tern's or of the network");
+  e.travel->streams.push_back({rank, 0, 0});
   after_number(e, rank, then);
 }
 
@@ -260,8 +285,9 @@ void directory::send_on(entry& e, std::unique_ptr<invocation> one, todo& then) {
     one->to.stream = rank_;
     one->to.number = e.sent++;
   }
+  const unsigned hops = one->to.hops();
+  const bool far = hops > 0 && hops % most_hops == 0 && e.id.home() != rank_;
   one->to.count_hop();
-  const bool far = one->to.hops() % most_hops == 0 && e.id.home() != rank_;
   then.forwards.push_back({far ? e.id.home() : e.where, std::move(one)});
 }
 
@@ -278,7 +304,7 @@ void directory::release_own(entry& e, todo& then) {
   // As if it had never been heard of: what comes next goes by way of the home, behind what has been kept.
   while (!kept.empty()) then.forwards.push_back({e.id.home(), kept.pop()});
   e.own_left = true;
-  then.left = true;
+  then.left = e.id;
 }
 
 // When what was sent on has been posted: what this rank sends next does not come by here.
@@ -355,6 +381,8 @@ void directory::tell_closed(entry& e, todo& then) {
 }
 
 void directory::take(net::node& here, int source, const directory_note& n) {
+  detail::check_address(address(n.object, source), here.size());
+  if (n.where < 0 || n.where >= here.size()) detail::bad_rank(n.object, n.where, here.size());
   todo then;
   shard& s = shard_of(n.object);
   {
@@ -408,7 +436,7 @@ void directory::take(net::node& here, int source, const directory_note& n) {
       }
       break;
     case directory_note::kind::closed:
-      if (e) release_own(*e, then);
+      if (e && e->own_closing && !e->own_left) release_own(*e, then);
       break;
     }
   }

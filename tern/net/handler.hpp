@@ -44,7 +44,9 @@ struct payload {
   std::size_t size() const noexcept { return bytes.size() + body.size(); }
   /// It will lie here for some time: then it must not keep the transport's memory.
   void settle() {
-    if (bytes.borrowed()) bytes = bytes.copy();
+    if (!bytes.borrowed()) return;
+    bytes = bytes.copy();
+    in_place = false;
   }
 };
 

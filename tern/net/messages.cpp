@@ -509,6 +509,10 @@ void node::start_handler() {
   });
 }
 
+void node::start_none_at_once() noexcept {
+  if (tern::detail::errands::stays()) may_run_here_ = false;
+}
+
 void node::parked(const wire_header& header) noexcept {
   if ((header.flags & flag_uncounted) != 0) return;
   tally_.add(worker_here(), tally::sent);

@@ -151,6 +151,8 @@ public:
   /// Will `run_handler` run the handler of this message at once? Else the message should not keep the transport's
   /// memory.
   bool starts_at_once(const wire_header& header) const noexcept;
+  /// The handlers of the message at hand get fibers of their own.
+  void start_none_at_once() noexcept;
   /// For one that `handler_record::direct` runs and that has to wait: it will be done once more.
   void parked(const wire_header& header) noexcept;
   /// A message for which no handler will run is done.

@@ -162,6 +162,21 @@ cause* set_this_cause(cause* c) noexcept {
   return std::exchange(w->caused, c);
 }
 
+work_frame::work_frame() noexcept
+    : of_(this_worker() ? static_cast<fiber*>(this_worker()->running) : nullptr), outer_(here()) {
+  if (of_) of_->frame = this;
+}
+
+work_frame::~work_frame() {
+  if (of_) of_->frame = outer_; // the same stack, perhaps on another worker
+}
+
+work_frame* work_frame::here() noexcept {
+  worker* const w = this_worker();
+  fiber* const f = w ? static_cast<fiber*>(w->running) : nullptr;
+  return f ? static_cast<work_frame*>(f->frame) : nullptr;
+}
+
 void scheduler_core::start_thread(worker& w) {
   set_this_worker(&w);
   w.exceptions = reinterpret_cast<exception_state*>(abi::__cxa_get_globals());

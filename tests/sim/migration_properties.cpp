@@ -86,8 +86,30 @@ public:
     ++all->ran;
     return number;
   }
+  // Lets others in meanwhile, and has it alone again afterwards.
+  std::int64_t pause(std::int64_t from, std::int64_t number) {
+    begin(from, number);
+    {
+      const tern::release_access meanwhile;
+      take_time();
+      take_time();
+      TERN_HOLDS(all->lives_on[number_] == rank(), "an object moved that an unfinished invocation looked at");
+    }
+    TERN_HOLDS(writers_ == 0 && readers_ == 0, "an access was given back beside others");
+    ++writers_;
+    const std::int64_t before = value_;
+    take_time();
+    value_ = before + 1;
+    --writers_;
+    ++all->ran;
+    return number;
+  }
   std::int64_t read(std::int64_t from, std::int64_t number) const {
     begin(from, number);
+    if (rolls().chance(0.1)) {
+      const tern::release_access meanwhile;
+      take_time();
+    }
     TERN_HOLDS(writers_ == 0, "a shared invocation began beside an exclusive one");
     ++readers_;
     const std::int64_t before = value_;
@@ -165,7 +187,9 @@ TERN_PROPERTY(once_and_in_order, "ranks=1..10 workers=1..3 faults=delay:reorder:
         const std::int64_t number = numbers[o]++;
         ++all->sent;
         writes += write;
-        if (rolls().chance(0.2)) {
+        if (write && rolls().chance(0.3)) {
+          tern::send<&traveller::pause>(objects[o], me, number);
+        } else if (rolls().chance(0.2)) {
           const std::int64_t got = write ? tern::call<&traveller::write>(objects[o], me, number).get()
                                          : tern::call<&traveller::read>(objects[o], me, number).get();
           TERN_HOLDS(got == number, "another invocation's answer");
@@ -229,6 +253,8 @@ TERN_PROPERTY(destroyed_on_the_way, "ranks=1..8 workers=1..3 faults=delay:reorde
       }
     } else if (rolls().chance(0.05 * static_cast<double>(knob("moves")))) {
       moves.push_back(tern::migrate(objects[o], any_rank()));
+    } else if (rolls().chance(0.2)) {
+      open.push_back({tern::call<&traveller::pause>(objects[o], rank(), numbers[o]++), known[o]});
     } else if (rolls().chance(0.5)) {
       open.push_back({tern::call<&traveller::write>(objects[o], rank(), numbers[o]++), known[o]});
     } else {

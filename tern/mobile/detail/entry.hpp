@@ -18,6 +18,7 @@
 #include <tern/net/buffer.hpp>
 #include <tern/net/handler.hpp>
 #include <tern/task/detail/cause.hpp>
+#include <tern/task/detail/wait.hpp>
 
 namespace tern::net {
 class node;
@@ -52,6 +53,8 @@ enum class action : std::uint8_t {
   exclude, ///< runs alone
   destroy, ///< alone, and nothing afterwards
   migrate,
+  pin, ///< it must not move
+  unpin,
   open, ///< begins the sender's stream
   close,
   skip ///< nothing; a number that was given and not used
@@ -165,10 +168,11 @@ struct landing {
 struct travel_state {
   std::vector<stream_state> streams;                                          ///< those that are open
   std::map<std::pair<int, std::uint64_t>, std::unique_ptr<invocation>> early; ///< by stream and number
-  invocation_list held;        ///< in the order they came: until the object is here, with what follows it
-  invocation_list after_close; ///< own ones, until the own stream is closed
-  invocation_list moves;       ///< requests to migrate
-  std::vector<int> told;       ///< ranks that have been told that the object is here
+  invocation_list held;               ///< in the order they came: until the object is here, with what follows it
+  invocation_list after_close;        ///< own ones, until the own stream is closed
+  tern::detail::waiter_list resuming; ///< invocations that have released their access and want it back; data: how
+  invocation_list moves;              ///< requests to migrate
+  std::vector<int> told;              ///< ranks that have been told that the object is here
   /// With their sources, until it is known that the object has left.
   std::vector<std::pair<int, directory_note>> notes;
   std::unique_ptr<landing> returns; ///< it has come back before that is known
@@ -205,8 +209,10 @@ struct entry {
   std::uint32_t version = 0; ///< how often it has moved
   std::int32_t where = -1;
   std::uint32_t sharing = 0;
-  std::uint32_t under_way = 0; ///< messages that this rank has sent to itself for the object
-  std::uint32_t coming = 0;    ///< of those that follow the object from where it was
+  std::uint32_t under_way = 0;  ///< messages that this rank has sent to itself for the object
+  std::uint32_t unfinished = 0; ///< invocations that have begun and released their access
+  std::uint32_t pins = 0;
+  std::uint32_t coming = 0; ///< of those that follow the object from where it was
   place at = place::here;
   bool exclusive = false;
   bool starting = false; ///< admitted invocations are being started: what comes meanwhile comes after them
@@ -221,9 +227,12 @@ struct entry {
   /// Do those that arrive have to wait until it is known where they belong?
   bool holds_all() const noexcept { return at == place::arriving || at == place::left || coming > 0; }
   bool has_moves() const noexcept { return travel && !travel->moves.empty(); }
+  bool may_leave() const noexcept { return has_moves() && confirmed && unfinished == 0; }
+  bool compatible(action a) const noexcept { return a == action::share ? !exclusive : !running(); }
   bool admits(action a) const noexcept {
-    if (at != place::here || coming > 0 || (has_moves() && confirmed)) return false;
-    return a == action::share ? !exclusive : !running();
+    if (at != place::here || coming > 0 || may_leave()) return false;
+    if (travel && !travel->resuming.empty()) return false;
+    return compatible(a) && (a != action::destroy || unfinished == 0);
   }
   void admit(action a) noexcept {
     if (a == action::share)

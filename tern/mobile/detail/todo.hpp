@@ -23,10 +23,11 @@ struct directory::todo {
   };
   std::vector<forward> forwards;
   std::vector<std::pair<int, directory_note>> notes;
+  tern::detail::waiter_list wake;              ///< who has its access back
   std::vector<object_id> opens;                ///< streams to be opened by way of the home
   std::vector<std::pair<int, address>> closes; ///< streams to be closed
-  invocation_list done;                        ///< only to be counted
-  bool left = false;                           ///< the last of its own messages were sent on
+  invocation_list done;                        ///< only to be counted, and answered if somebody waits
+  object_id left;                              ///< whose last own messages were sent on
   std::unique_ptr<entry> forgotten;
 };
 

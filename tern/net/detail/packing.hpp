@@ -166,7 +166,10 @@ requires(plain<T...>&& plain_bytes<T...> <=
   byte_buffer none;
   here.post(destination, std::span<std::byte>(room), none, how);
 }
-template <class... T> void post_packed(node& here, int destination, wire_header h, node::posting how, T&&... x) {
+/// The same for a destination that is chosen when all is packed, which may run code of the program, and that may still
+/// write to the message: `int choose(std::span<std::byte> message)`, and `void posted()` as soon as it has gone.
+template <class Where, class... T>
+void post_packed_to(node& here, Where&& where, wire_header h, node::posting how, T&&... x) {
   std::optional<loan> owed; // outlives the body, which may come back if an argument throws
   byte_buffer body;
   if constexpr ((is_range_out<std::remove_cvref_t<T>> || ...)) {
@@ -182,14 +185,27 @@ template <class... T> void post_packed(node& here, int destination, wire_header 
   const std::size_t bytes = pack_into(std::span(room).subspan(sizeof h), x...);
   if (bytes <= small_message - sizeof h) [[likely]] {
     std::memcpy(room.data(), &h, sizeof h);
-    here.post(destination, std::span(room).first(sizeof h + bytes), body, how);
+    const std::span<std::byte> message = std::span(room).first(sizeof h + bytes);
+    here.post(where.choose(message), message, body, how);
   } else {
     byte_buffer message = here.memory().take(sizeof h + bytes);
     if (pack_into(message.bytes().subspan(sizeof h), x...) != bytes) changed_while_packed();
     std::memcpy(message.data(), &h, sizeof h);
+    const int destination = where.choose(message.bytes());
     here.post(destination, std::move(message), body, how);
   }
+  where.posted();
   if (owed) here.wait_for(*owed);
+}
+
+/// A destination that is known from the beginning.
+struct known_rank {
+  int rank;
+  int choose(std::span<std::byte>) const noexcept { return rank; }
+  void posted() const noexcept {}
+};
+template <class... T> void post_packed(node& here, int destination, wire_header h, node::posting how, T&&... x) {
+  post_packed_to(here, known_rank{destination}, h, how, std::forward<T>(x)...);
 }
 
 /// The arguments of a call as its parameters' own types; `first` goes before them.
@@ -198,6 +214,15 @@ void post_arguments(node& here, int destination, const wire_header& h, const std
   [&]<std::size_t... I, std::size_t... J>(std::index_sequence<I...>, std::index_sequence<J...>) {
     post_packed(here, destination, h, {}, std::get<J>(first)...,
                 as_stored<std::tuple_element_t<I, Arguments>>(std::forward<A>(a))...);
+  }
+  (std::index_sequence_for<A...>{}, std::index_sequence_for<First...>{});
+}
+
+template <class Arguments, class Where, class... First, class... A>
+void post_arguments_to(node& here, Where&& where, const wire_header& h, const std::tuple<First...>& first, A&&... a) {
+  [&]<std::size_t... I, std::size_t... J>(std::index_sequence<I...>, std::index_sequence<J...>) {
+    post_packed_to(here, where, h, {}, std::get<J>(first)...,
+                   as_stored<std::tuple_element_t<I, Arguments>>(std::forward<A>(a))...);
   }
   (std::index_sequence_for<A...>{}, std::index_sequence_for<First...>{});
 }

@@ -5,6 +5,8 @@
 
 namespace tern::detail {
 
+struct fiber;
+
 /// Counts what goes on because of something. A fiber inherits the cause of the context that starts it, and is counted
 /// from then until its end; so are continuations, coroutines that wait, and task groups with all of their tasklets.
 /// Whoever is counted may count more, so that the count is zero only when nothing is left that could.
@@ -36,6 +38,24 @@ public:
 
 private:
   cause* const before_;
+};
+
+/// What a layer above does in the calling fiber, and can find again from there: it lives on the fiber's stack, between
+/// its constructor and destructor. Nested ones hide those outside.
+class work_frame {
+public:
+  work_frame() noexcept;
+  work_frame(const work_frame&) = delete;
+  work_frame& operator=(const work_frame&) = delete;
+  /// The calling fiber's; null if there is none, and outside fibers.
+  static work_frame* here() noexcept;
+
+protected:
+  ~work_frame();
+
+private:
+  fiber* const of_;
+  work_frame* const outer_;
 };
 
 /// Is counted while it lives, if there is a cause.

@@ -86,6 +86,7 @@ struct alignas(64) fiber : runnable, stack_context {
   fiber_body body = nullptr;
   void* closure = nullptr;
   scheduler_core* home = nullptr;
+  void* frame = nullptr;        // what a layer above has begun on this stack and not ended, see work_frame
   group_state* group = nullptr; // a runner, which runs tasklets: the group whose tasklets it is at; else null
   local_table* locals = nullptr;
   std::exception_ptr failed;

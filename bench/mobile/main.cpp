@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Mobile objects beside messages, MPI and a concurrent hash table.
+///
+///     bench_mobile                  as every benchmark (harness.hpp)
+///     bench_mobile --markdown       the table of docs/results/mobile.md
+///
+/// Not here yet: objects on disk, which the runtime does not have.
+
+#include "bench/harness.hpp"
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bench/jobs.hpp"
+#include "bench/series.hpp"
+
+#ifndef BENCH_MOBILE_TERN
+#error "define BENCH_MOBILE_TERN, _TBB, _MPI_OPENMPI, _MPI_MPICH as the paths of the programs"
+#endif
+
+namespace {
+
+using namespace tern::bench;
+using metrics = std::vector<metric>;
+
+series alone(int workers, const words& arguments) {
+  return series([=] { return run_tern_alone(workers, command_line(BENCH_MOBILE_TERN, arguments)); });
+}
+series ranks(mpi library, const words& arguments) {
+  return series([=] { return run_tern_ranks(library, command_line(BENCH_MOBILE_TERN, arguments)); });
+}
+series raw(mpi library) {
+  return series([=] {
+    return run_rival_ranks(
+        library, {library == mpi::open_mpi ? BENCH_MOBILE_MPI_OPENMPI : BENCH_MOBILE_MPI_MPICH, "rounds", "0.3"});
+  });
+}
+series hash_table(const words& arguments) {
+  return series([=] {
+    if (std::string(BENCH_MOBILE_TBB).empty()) throw absent("oneTBB");
+    return run_for_json(command_line(BENCH_MOBILE_TBB, arguments));
+  });
+}
+
+void add_local(metrics& all) {
+  const series both = alone(1, {"local", "1.2"}); // both sides in one program
+  all.push_back({.name = "mobile.local",
+                 .unit = "ns",
+                 .target = 1.3,
+                 .rival_name = "a message to oneself",
+                 .ours = both["invocation"],
+                 .rival = both["send"]});
+  all.push_back({.name = "mobile.local.absolute",
+                 .unit = "ns",
+                 .target = 1,
+                 .rival_name = "budget",
+                 .ours = both["invocation"],
+                 .rival = budget(150)});
+  all.push_back({.name = "mobile.local.call",
+                 .unit = "ns",
+                 .rival_name = "a call of oneself",
+                 .ours = both["invocation.call"],
+                 .rival = both["call"]});
+}
+
+void add_rounds(metrics& all, mpi library, const std::string& prefix, bool judged) {
+  const series our = ranks(library, {"rounds", "0.3"}), their = raw(library);
+  const auto add = [&](const char* name, const char* size, double target) {
+    metric m{.name = prefix + "." + name + size, .unit = "us", .rival_name = "raw MPI"};
+    if (judged) m.target = target;
+    m.ours = our[name];
+    m.rival = their[name];
+    all.push_back(std::move(m));
+  };
+  add("remote", ".64B", 1.7);
+  add("migration", ".1MiB", 1.3);
+}
+
+void add_lookups(metrics& all) {
+  const words rest{"1000000", "0.6"};
+  const auto with = [&](const char* kind) {
+    words line = rest;
+    line.insert(line.begin(), kind);
+    return alone(4, line)["lookup"];
+  };
+  const series their = hash_table(rest);
+  const auto add = [&](const char* name, const char* kind) {
+    all.push_back({.name = name,
+                   .unit = "ns",
+                   .target = 0.7,
+                   .rival_name = "concurrent_hash_map",
+                   .ours = with(kind),
+                   .rival = their["lookup"]});
+  };
+  add("mobile.lookup", "lookup");
+  add("mobile.lookup.table", "table");
+}
+
+void add_memory(metrics& all) {
+  const auto run = [](const char* kind, const char* objects, const char* what) {
+    return once([=] {
+      const words line{BENCH_MOBILE_TERN, kind, objects};
+      return (std::string(kind) == "moved" ? run_tern_threads(line) : run_tern_alone(1, line)).at(what).get<double>();
+    });
+  };
+  const auto add = [&](const char* name, std::optional<double> target, std::function<double()> measurement) {
+    all.push_back({.name = name,
+                   .unit = "B",
+                   .target = target,
+                   .rival_name = "budget",
+                   .ours = std::move(measurement),
+                   .rival = budget(256)});
+  };
+  add("mobile.memory", 1, run("memory", "1000000", "created"));
+  add("mobile.memory.used", 1, run("memory", "1000000", "used"));
+  add("mobile.memory.away", {}, run("moved", "20000", "away"));
+  add("mobile.memory.back", {}, run("moved", "20000", "back"));
+}
+
+void add_many(metrics& all) {
+  const series our = ranks(mpi::open_mpi, {"many", "1000000", "1"}),
+               their = ranks(mpi::open_mpi, {"many", "1000", "300"});
+  const auto add = [&](const std::string& name, const char* what, std::optional<double> target) {
+    all.push_back({.name = "mobile.million" + name,
+                   .unit = "ns",
+                   .target = target,
+                   .rival_name = "a thousand",
+                   .ours = our[what],
+                   .rival = their[what]});
+  };
+  add("", "all", 1.2);
+  add(".create", "create", {});
+  add(".use", "use", {});
+  add(".destroy", "destroy", {});
+}
+
+void add_hops(metrics& all) {
+  const int most = 8;
+  const auto add = [&](const std::string& name, const std::string& what, double least, std::optional<double> target) {
+    all.push_back({.name = "mobile.hops." + name,
+                   .unit = "messages",
+                   .target = target,
+                   .rival_name = "budget",
+                   .ours = once([=] {
+                     return run_for_json({BENCH_MOBILE_TERN, "hops", std::to_string(most)}).at(what).get<double>();
+                   }),
+                   .rival = budget(least)});
+  };
+  for (int k = 1; k <= most; ++k) add(std::to_string(k), std::to_string(k), k + 1, 1);
+  add("again", "again", 1, 1);
+  add("notes", "notes", 1, {});
+}
+
+metrics all_metrics() {
+  metrics all;
+  add_local(all);
+  add_rounds(all, mpi::open_mpi, "mobile", true);
+  add_lookups(all);
+  add_memory(all);
+  add_many(all);
+  add_hops(all);
+  add_rounds(all, mpi::mpich, "mobile.mpich", false);
+  return all;
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  forget_settings();
+  return run(argc, argv, all_metrics());
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// What Tern's side of `bench_mobile` measures, in the files of the same names.
+
+#include <cstddef>
+
+#include <nlohmann/json.hpp>
+
+namespace tern::bench::mobile {
+
+// local.cpp: one rank, alone.
+nlohmann::json local(double most);
+nlohmann::json lookup(std::size_t objects, double most);
+nlohmann::json table(std::size_t objects, double most);
+nlohmann::json memory(std::size_t objects);
+/// Two ranks in one process. The result is that of rank 0.
+nlohmann::json moved(std::size_t objects);
+
+/// hops.cpp: not within a job.
+nlohmann::json hops(int most_stale);
+
+} // namespace tern::bench::mobile
