@@ -286,7 +286,7 @@ void directory::act(net::node& here, todo& then) {
         pump(e, more);
     }
     then = std::move(more);
-    if (then.request) return act(here, then);
+    if (then.request || !then.wake.empty()) return act(here, then);
   }
 }
 

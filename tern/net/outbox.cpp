@@ -135,7 +135,6 @@ bool outbox::send_some(int destination, queue& q, bool urgent) {
 
 bool outbox::flush_all(bool more) {
   bool any = false;
-  told_.store(false, std::memory_order_seq_cst); // before it looks
   if (gathered_.load(std::memory_order_relaxed) > 0) {
     const auto hold = hold_piles();
     const std::int64_t old = tern::detail::ticks() - patience_;

@@ -314,5 +314,35 @@ TEST(batch, what_cannot_be_one_is_refused_by_name) {
   EXPECT_NE(refused(batch(3, {8, 1, 0})).find("does not fit"), std::string::npos);
 }
 
+// The owner looks now and then, and sleeps in between until it is woken. What goes out before its sender has come to
+// wake the owner must not make that sender's word stand for the next one's.
+TEST(outbox, an_owner_that_sleeps_is_woken_for_each_that_comes_after) {
+  scripted wire;
+  wire.room[1] = 1'000'000;
+  outbox out(wire, aggregation::off, batch_id, tern::detail::ticks_in(20e-6));
+  constexpr int rounds = 20'000;
+  std::atomic<int> gone{0};
+  std::atomic<bool> lost{false};
+  std::thread sender([&] {
+    const byte_buffer head = numbered(0);
+    for (int i = 0; i < rounds && !lost; ++i) {
+      send(out, 1, head, false);
+      for (const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20); gone <= i && !lost;)
+        if (std::chrono::steady_clock::now() > until) lost = true;
+    }
+  });
+  int seen = 0;
+  for (int i = 0; gone < rounds && !lost; ++i) {
+    for (int looks = i % 50; looks >= 0; --looks) {
+      out.flush(false);
+      gone = static_cast<int>(wire.taken[1].size());
+    }
+    while (gone < rounds && wire.wakes == seen && !lost) std::this_thread::yield(); // it sleeps
+    seen = wire.wakes;
+  }
+  sender.join();
+  EXPECT_FALSE(lost) << "after " << gone << " messages";
+}
+
 } // namespace
 } // namespace tern::net

@@ -46,6 +46,12 @@ RIGHT = [
     ("epoch", "-DRANKS=4 -DMESSAGES=3 -DUNITS=1"),
     ("quiescence", ""),
     ("quiescence", "-DRANKS=2 -DMESSAGES=4"),
+    ("mobile", ""),
+    ("mobile", "-DFAILS=1 -DCLOSES=1"),
+    ("mobile", "-DCLOSES=1"),
+    ("mobile", "-DMESSAGES=1 -DACTORS=6"),
+    ("mobile", "-DMESSAGES=1 -DMOVES=3"),
+    ("mobile", "-DMESSAGES=1 -DDESTROYER=1"),
 ]
 # What must be found out: each of these breaks the model.
 BROKEN = [
@@ -60,6 +66,11 @@ BROKEN = [
     ("fiber_box", "-DOTHERS=2", "FORCE_ANY FORCE_SILENT"),
     ("epoch", "", "NO_PARENT KEEP_ALL LAST_PARENT NO_RECHECK ORIGIN_KEEPS"),
     ("quiescence", "", "ONE_WAVE NO_BALANCE SENT_FIRST"),
+    ("mobile", "-DFAILS=1", "TOLD_FIRST BACK_LATER SENDS_ON_EARLY"),
+    ("mobile", "-DFAILS=1 -DCLOSES=1", "OPEN_DIRECTLY"),
+    ("mobile", "-DCLOSES=1", "KEEPS_NOTHING FORGETS_EARLY"),
+    ("mobile", "-DMESSAGES=1 -DMOVES=3", "LANDS_AT_ONCE"),
+    ("mobile", "-DMESSAGES=1 -DDESTROYER=1", "GONE_DROPPED"),
 ]
 
 

@@ -71,7 +71,13 @@ public:
   }
   /// Owner. Tries again what is kept, and sends what has been gathered. \return whether anything went.
   /// \param more there may be more to gather at once: what has not waited for long waits on.
-  bool flush(bool more) { return empty() ? false : flush_all(more); }
+  bool flush(bool more) {
+    // Also when nothing is kept: it may have gone out before its sender came to say so. Acquire, of all who have said
+    // so since: what they keep is seen by this look.
+    if (told_.load(std::memory_order_relaxed)) [[unlikely]]
+      told_.exchange(false, std::memory_order_acq_rel);
+    return empty() ? false : flush_all(more);
+  }
   bool empty() const noexcept {
     return kept_.load(std::memory_order_relaxed) == 0 && gathered_.load(std::memory_order_relaxed) == 0;
   }
