@@ -138,7 +138,8 @@ template <std::ranges::contiguous_range R> auto lend(const R& elements) {
 }
 
 /// The same without waiting, for elements that several share: the message keeps its share until it has been sent (under
-/// `inproc`, until the handler has ended). May be used for any number of messages at once.
+/// `inproc`, until the handler has ended). May be used for any number of messages at once. What frees the elements, if
+/// the message has the last share, runs where messages arrive: it may send, but must not wait.
 template <class R>
 requires std::ranges::contiguous_range<const R>
 auto lend(std::shared_ptr<R> elements) {

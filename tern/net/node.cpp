@@ -12,6 +12,7 @@
 #include <tern/base/topology.hpp>
 #include <tern/net/collectives.hpp>
 #include <tern/net/detail/failure.hpp>
+#include <tern/net/detail/loan.hpp>
 #include <tern/net/detail/rank_watch.hpp>
 #include <tern/net/detail/reporter.hpp>
 #include <tern/net/detail/settings.hpp>
@@ -291,7 +292,7 @@ void node::set_door(door d) noexcept {
 
 // The runtime's own handlers cannot, and need not: if they run, something was under way, and the door opens again.
 bool node::may_wait_at_door() const noexcept {
-  if (!scheduler::in_fiber()) return false;
+  if (!scheduler::in_fiber() || detail::letting_go()) return false;
   const bool polls = poll_apart_ ? polled_apart == this : worker_here() == 0;
   return !(polls && in_internal_); // which is that thread's
 }

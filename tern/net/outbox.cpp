@@ -164,7 +164,8 @@ bool outbox::flush_all(bool more) {
 }
 
 void outbox::make_room(int destination) {
-  if (!scheduler::in_fiber()) return; // the polling context must not wait, least of all for itself
+  if (!scheduler::in_fiber() || detail::letting_go())
+    return; // the polling context must not wait, least of all for itself
   lock_.lock();
   queue& q = queues_[destination];
   while (q.crowded) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <tern/base/error.hpp>
+#include <tern/net/detail/thread_mark.hpp>
 
 namespace tern::net::detail {
 
@@ -12,7 +13,10 @@ namespace tern::net::detail {
 
 namespace {
 thread_local shares_later* later = nullptr; // the innermost
-}
+thread_local int letting = 0;
+} // namespace
+
+bool letting_go() noexcept { return letting > 0; }
 
 shares_later::shares_later() noexcept : outer_(std::exchange(later, this)) {}
 
@@ -26,7 +30,14 @@ shares_later::~shares_later() {
 
 void share_lender::take_back(std::byte*) noexcept {
   if (!later) {
+    const void* const thread = this_thread_mark();
+    ++letting;
     delete this;
+    if (this_thread_mark() != thread)
+      node::here().fatal(
+          "what frees memory that was lent to a message has waited: it must not, as it runs where messages "
+          "arrive; start a fiber for what may wait");
+    --letting;
   } else {
     next_ = std::exchange(later->first_, this);
   }

@@ -40,6 +40,10 @@ private:
   share_lender* first_ = nullptr;
 };
 
+/// Does the calling thread let go of a share? Then what it sends must not wait for room: it may be in the middle of
+/// receiving, and the fiber would go on on another thread than the one that may ask the network.
+bool letting_go() noexcept;
+
 /// Lends memory, and knows when it comes back.
 class loan final : public byte_lender {
 public:
