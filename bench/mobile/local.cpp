@@ -112,9 +112,7 @@ public:
   bool has(std::size_t i) const {
     const object_id id(0, i + 1);
     const shard& s = shards_[id.number() % shards_.size()];
-    const std::lock_guard hold(s.lock);
-    const entry* const e = s.entries.find(id);
-    return e && e->at == entry::place::here;
+    return s.entries.looks_marked(id).value_or(true);
   }
   std::uint64_t add() {
     const object_id id(0, next_.fetch_add(1, std::memory_order_relaxed));
@@ -122,7 +120,7 @@ public:
     e->object = new small;
     shard& s = shards_[id.number() % shards_.size()];
     const std::lock_guard hold(s.lock);
-    s.entries.insert(id, e.release());
+    s.entries.insert(id, e.release(), true);
     return id.number();
   }
   void remove(std::uint64_t number) {
@@ -141,8 +139,8 @@ public:
 private:
   using entry = tern::mobile::entry;
   struct alignas(64) shard {
-    mutable tern::detail::spin_lock lock;
-    tern::mobile::detail::object_table<entry> entries;
+    mutable tern::detail::owner_lock lock;
+    tern::mobile::detail::object_table<entry, 6> entries;
   };
   std::array<shard, 64> shards_;
   std::atomic<std::uint64_t> next_{1};

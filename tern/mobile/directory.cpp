@@ -45,9 +45,14 @@ debugging debugging_of(const options& opts) {
 directory::directory()
     : node_(net::node::here()), rank_(node_.rank()),
       most_routes_(static_cast<std::size_t>(node_.opts()[known_option]) / shards), debug_(debugging_of(node_.opts())),
+      moves_on_(debug_ == debugging::rotate || debug_ == debugging::random),
       shards_(std::make_unique<shard[]>(shards)) {
   if (node_.size() > 1 << address::origin_bits)
     throw error(errc::unsupported, "mobile objects know 2^24 ranks, no more");
+  if (node_.one_thread()) {
+    const tern::detail::asymmetric_barrier barrier(tern::detail::asymmetric_barrier::available(true));
+    for (std::size_t n = 0; n < shards; ++n) shards_[n].lock.own(barrier);
+  }
   node_.report_on(*this);
 }
 
@@ -62,7 +67,8 @@ directory::~directory() {
   }
 }
 
-directory& directory::here() { return the_directory.get(); }
+directory& directory::here() { return of(net::node::here()); }
+directory& directory::of(net::node& here) { return the_directory.of(here); }
 
 object_id directory::add(const type_record& type, void* object) {
   // relaxed: numbers need only differ
@@ -74,7 +80,7 @@ object_id directory::add(const type_record& type, void* object) {
   e->object = object;
   shard& s = shard_of(id);
   const std::lock_guard hold(s.lock);
-  s.entries.insert(id, e.get());
+  s.entries.insert(id, e.get(), true);
   e.release();
   return id;
 }
@@ -90,22 +96,12 @@ std::size_t directory::size() const {
   return n;
 }
 
-std::size_t directory::known_elsewhere() const {
-  std::size_t n = 0;
-  for (std::size_t k = 0; k < shards; ++k) {
-    const std::lock_guard hold(shards_[k].lock);
-    const auto& table = shards_[k].entries;
-    for (std::size_t i = 0; i < table.capacity(); ++i)
-      if (const entry* e = table.at(i)) n += e->object == nullptr;
-  }
-  return n;
-}
-
 bool directory::is_here(object_id id) const {
   const shard& s = shard_of(id);
+  if (const auto found = s.entries.looks_marked(id)) [[likely]]
+    return *found;
   const std::lock_guard hold(s.lock);
-  const entry* const e = s.entries.find(id);
-  return e && e->at == entry::place::here;
+  return s.entries.looks_marked(id).value_or(false);
 }
 
 std::string directory::missing(object_id id, const std::string& type) const {
@@ -115,41 +111,51 @@ std::string directory::missing(object_id id, const std::string& type) const {
 }
 
 // The frequent case in one go: the object is here, nothing waits for it, and what runs lets this run too.
-void directory::arrive(net::node& here, const invocable& what, int source, const net::wire_header& header,
-                       net::payload& message, bool runs_here) {
-  const address to = detail::read_address(message.bytes);
-  detail::check_address(to, here.size());
+inline void* directory::admit_at_once(const invocable& what, const address& to, int source, entry*& e) {
   shard& s = shard_of(to.object);
-  const bool exclusive = what.what != action::share;
-  entry* e = nullptr;
-  void* object = nullptr;
-  {
-    const std::lock_guard hold(s.lock);
-    e = s.entries.find(to.object);
-    if (e && what.run && debug_ != debugging::reserialize && to.stream == address::no_stream && !e->own_open &&
-        to.hops() == 0 && !e->starting && e->waiting.empty() && e->admits(what.what)) [[likely]] {
-      const type_record& wanted = *what.type();
-      object = e->type == &wanted ? e->object : cast_object(*e->type, e->object, wanted);
-      if (object) [[likely]] {
-        if (source == rank_ && e->under_way > 0) --e->under_way;
-        e->admit(what.what);
-      }
-    }
-  }
-  if (object) [[likely]] {
-    if (runs_here) {
-      run(here, what, *e, object, to, header, message);
-      return finished(here, *e, exclusive);
-    }
-    auto one = std::make_unique<invocation>();
-    one->what = &what;
-    one->source = source;
-    one->header = header;
-    one->to = to;
-    message.settle();
-    one->message = std::move(message);
-    return start(here, *e, std::move(one));
-  }
+  const std::lock_guard hold(s.lock);
+  e = s.entries.find(to.object);
+  if (!e || to.stream != address::no_stream || e->own_open || to.hops() != 0 || e->starting || !e->waiting.empty() ||
+      !e->admits(what.what)) [[unlikely]]
+    return nullptr;
+  const type_record& wanted = *what.type();
+  void* const object = e->type == &wanted ? e->object : cast_object(*e->type, e->object, wanted);
+  if (!object) [[unlikely]]
+    return nullptr;
+  if (source == rank_ && e->under_way > 0) --e->under_way;
+  e->admit(what.what);
+  return object;
+}
+
+// May another one run under the access that the last one had?
+bool directory::admits_next(entry& e, const address& to, int source) {
+  const std::lock_guard hold(shard_of(e.id).lock);
+  if (to.stream != address::no_stream || e.own_open || to.hops() != 0 || !e.waiting.empty() ||
+      e.at != entry::place::here || e.coming > 0 || e.may_leave() || (e.travel && !e.travel->resuming.empty()))
+      [[unlikely]]
+    return false;
+  if (source == rank_ && e.under_way > 0) --e.under_way;
+  return true;
+}
+
+void* directory::series::admit_anew(const address& to) {
+  end();
+  detail::check_address(to, directory_.node_.size());
+  if (directory_.debug_ == debugging::none) object_ = directory_.admit_at_once(what_, to, source_, of_);
+  if (!object_) of_ = nullptr;
+  return object_;
+}
+
+void directory::series::end() {
+  if (object_) directory_.finished(directory_.node_, *of_, what_.what != action::share);
+  of_ = nullptr;
+  object_ = nullptr;
+}
+
+namespace {
+
+std::unique_ptr<invocation> kept(const invocable& what, int source, const net::wire_header& header, const address& to,
+                                 net::payload& message) {
   auto one = std::make_unique<invocation>();
   one->what = &what;
   one->source = source;
@@ -157,14 +163,35 @@ void directory::arrive(net::node& here, const invocable& what, int source, const
   one->to = to;
   message.settle();
   one->message = std::move(message);
+  return one;
+}
+
+} // namespace
+
+void directory::arrive(net::node& here, const invocable& what, int source, const net::wire_header& header,
+                       net::payload& message, bool runs_here) {
+  const address to = detail::read_address(message.bytes);
+  detail::check_address(to, here.size());
+  entry* e = nullptr;
+  void* const object = what.run && debug_ != debugging::reserialize ? admit_at_once(what, to, source, e) : nullptr;
+  if (object) [[likely]] {
+    if (!runs_here) return start(here, *e, kept(what, source, header, to, message));
+    run(here, what, *e, object, to, header, message);
+    return finished(here, *e, what.what != action::share);
+  }
+  arrive_late(here, kept(what, source, header, to, message), runs_here);
+}
+
+void directory::arrive_late(net::node& here, std::unique_ptr<invocation> one, bool runs_here) {
   one->on = here.hold_account();
-  if (runs_here) here.parked(header);
+  if (runs_here) here.parked(one->header);
   todo then;
   {
+    shard& s = shard_of(one->to.object);
     const std::lock_guard hold(s.lock);
-    e = s.entries.find(to.object);
+    entry* const e = s.entries.find(one->to.object);
     if (e && e->at != entry::place::gone) {
-      if (to.stream == address::no_stream && source == rank_ && e->under_way > 0) --e->under_way;
+      if (one->to.stream == address::no_stream && one->source == rank_ && e->under_way > 0) --e->under_way;
       then.of = e;
       take_in(*e, std::move(one), then);
     }
@@ -356,7 +383,8 @@ void directory::regain(entry& e, action how) noexcept {
     tern::detail::waiter self({tern::detail::wait_kind::other, &e});
     self.data = static_cast<std::uintptr_t>(how);
     e.travels().resuming.push(self);
-    self.wait(lock); // whoever wakes it has admitted it
+    // Whoever wakes it has admitted it.
+    self.wait([](void* l) { static_cast<tern::detail::owner_lock*>(l)->unlock(); }, &lock);
     lock.lock();
   }
   --e.unfinished;
@@ -364,18 +392,21 @@ void directory::regain(entry& e, action how) noexcept {
 }
 
 void directory::finished(net::node& here, entry& e, bool exclusive) {
+  std::unique_lock hold(shard_of(e.id).lock);
+  if (exclusive)
+    e.exclusive = false;
+  else
+    --e.sharing;
+  if (!e.waiting.empty() || e.travel || moves_on_) [[unlikely]]
+    finished_late(here, e, std::move(hold));
+}
+
+// As soon as the lock is let go of, the object may end.
+void directory::finished_late(net::node& here, entry& e, std::unique_lock<tern::detail::owner_lock> hold) {
   todo then(&e);
-  {
-    const std::lock_guard hold(shard_of(e.id).lock);
-    if (exclusive)
-      e.exclusive = false;
-    else
-      --e.sharing;
-    if (debug_ == debugging::rotate || debug_ == debugging::random) move_on(e);
-    if (e.waiting.empty() && !e.travel) [[likely]]
-      return;
-    pump(e, then);
-  }
+  if (moves_on_) move_on(e);
+  pump(e, then);
+  hold.unlock();
   act(here, then);
 }
 

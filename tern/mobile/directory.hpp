@@ -22,7 +22,7 @@
 #include <tern/mobile/object_id.hpp>
 #include <tern/net/buffer.hpp>
 #include <tern/net/node.hpp>
-#include <tern/task/sync.hpp>
+#include <tern/task/detail/owner_lock.hpp>
 
 namespace tern::mobile {
 
@@ -45,13 +45,12 @@ public:
   directory& operator=(const directory&) = delete;
   /// The calling rank's.
   static directory& here();
+  static directory& of(net::node& here);
 
   /// \param object of that type; owned by the directory.
   object_id add(const type_record& type, void* object);
   /// Objects that are here.
   std::size_t size() const;
-  /// What is known of objects that are elsewhere, or on their way.
-  std::size_t known_elsewhere() const;
   /// Is it here at this moment?
   bool is_here(object_id id) const;
 
@@ -83,6 +82,7 @@ public:
   /// no such object. \param runs_here the caller counts the message as done when this returns.
   void arrive(net::node& here, const invocable& what, int source, const net::wire_header& header, net::payload& message,
               bool runs_here);
+  class series;
   /// An object has come.
   void land(net::node& here, const type_record& type, int source, const net::wire_header& header,
             net::payload& message);
@@ -114,21 +114,53 @@ public:
   /// \throws error(invalid_state) outside an invocation, naming `what` was wanted.
   static running_invocation& running(const char* what);
 
+  /// Invocations of one function that have come one after the other, of plain bytes and nobody waits for: those of one
+  /// object run without giving it away in between. On the stack of the fiber that delivers them.
+  class series {
+  public:
+    series(directory& d, const invocable& what, int source) noexcept : directory_(d), what_(what), source_(source) {}
+    ~series() { end(); }
+    series(const series&) = delete;
+    series& operator=(const series&) = delete;
+    /// \return the object, on which the invocation may run here and now; null: nothing has been done.
+    void* admit(const address& to) {
+      if (of_ && of_->id == to.object && directory_.admits_next(*of_, to, source_)) return object_;
+      return admit_anew(to);
+    }
+    /// Of the object that it runs on.
+    running_invocation frame() const noexcept { return {directory_, *of_, what_.what}; }
+    const type_record& type() const noexcept { return *of_->type; }
+    /// Others may have the object.
+    void end();
+
+  private:
+    void* admit_anew(const address& to);
+    directory& directory_;
+    const invocable& what_;
+    const int source_;
+    entry* of_ = nullptr;
+    void* object_ = nullptr;
+  };
+
 private:
   std::string describe() override;
+  static constexpr unsigned shard_bits = 6;
+  static constexpr std::size_t shards = std::size_t{1} << shard_bits;
   struct alignas(64) shard {
-    mutable tern::detail::spin_lock lock; // a few instructions at a time, from fibers and the polling context alike
-    detail::object_table<entry> entries;
-    std::uint32_t posting = 0;      // to homes, by fibers of this rank
-    std::vector<object_id> to_open; // when nobody is
-    std::size_t routes = 0;         // entries of objects that are elsewhere and not at home here
-    std::size_t hand = 0;           // of the clock that finds one to forget
+    mutable tern::detail::owner_lock lock; // a few instructions at a time, from fibers and the polling context alike
+    detail::object_table<entry, shard_bits> entries; // marked: those of objects that are here
+    std::uint32_t posting = 0;                       // to homes, by fibers of this rank
+    std::vector<object_id> to_open;                  // when nobody is
+    std::size_t routes = 0;                          // entries of objects that are elsewhere and not at home here
+    std::size_t hand = 0;                            // of the clock that finds one to forget
   };
   struct todo;
-  static constexpr std::size_t shards = 64;
   shard& shard_of(object_id id) noexcept { return shards_[id.number() % shards]; }
   const shard& shard_of(object_id id) const noexcept { return shards_[id.number() % shards]; }
 
+  /// Where the object of a message lies that can run at once. \return null: it cannot, and nothing has been done.
+  void* admit_at_once(const invocable& what, const address& to, int source, entry*& e);
+  bool admits_next(entry& e, const address& to, int source);
   void posted_to_home(const way& w);
   void not_sent(const way& w);
   void take_in(entry& e, std::unique_ptr<invocation> one, todo& then);
@@ -155,7 +187,9 @@ private:
   void answer(net::node& here, const invocation& one, error problem);
   void refuse(net::node& here, const invocation& one);
   void start(net::node& here, entry& e, std::unique_ptr<invocation> one) noexcept;
+  void arrive_late(net::node& here, std::unique_ptr<invocation> one, bool runs_here);
   void finished(net::node& here, entry& e, bool exclusive);
+  void finished_late(net::node& here, entry& e, std::unique_lock<tern::detail::owner_lock> hold);
   void end_object(net::node& here, entry& e, const invocation& last);
   void depart(net::node& here, entry& e, std::unique_ptr<invocation> request);
   void move_on(entry& e);
@@ -172,6 +206,7 @@ private:
   const int rank_;
   const std::size_t most_routes_; // in a shard
   const debugging debug_;
+  const bool moves_on_; // each object after each invocation
   std::atomic<std::uint64_t> next_{1};
   std::unique_ptr<shard[]> shards_;
 };

@@ -11,6 +11,7 @@
 #include <tern/net/message.hpp>
 
 namespace tern::mobile {
+
 // Right behind the object, in order.
 void directory::send_after(net::node& here, int to, invocation_list& following) noexcept {
   try {
@@ -32,8 +33,10 @@ void directory::depart(net::node& here, entry& e, std::unique_ptr<invocation> re
   const auto stays = [&](std::uint32_t coming) {
     todo then(&e);
     {
-      const std::lock_guard hold(shard_of(e.id).lock);
+      shard& s = shard_of(e.id);
+      const std::lock_guard hold(s.lock);
       e.at = entry::place::here;
+      s.entries.mark(e.id, true);
       e.coming = coming; // what had followed it comes back
       if (e.travel) after_number(e, rank_, then);
       release_held(e, then);
@@ -67,7 +70,8 @@ void directory::depart(net::node& here, entry& e, std::unique_ptr<invocation> re
   std::vector<stream_state> streams;
   travel_note with{};
   {
-    const std::lock_guard hold(shard_of(e.id).lock);
+    shard& s = shard_of(e.id);
+    const std::lock_guard hold(s.lock);
     travel_state& t = e.travels();
     if (!e.own_open) {
       e.own_open = true;
@@ -79,6 +83,7 @@ void directory::depart(net::node& here, entry& e, std::unique_ptr<invocation> re
     streams = t.streams;
     with = {e.version + 1, following.size(), e.id.home() == to, 0};
     e.at = entry::place::left;
+    s.entries.mark(e.id, false);
   }
   const std::uint32_t number = following.size();
   bool sent = false;
@@ -169,7 +174,7 @@ void directory::land(net::node& here, const type_record& type, int source, const
     if (!e) {
       auto fresh = std::make_unique<entry>(to.object);
       e = fresh.get();
-      s.entries.insert(to.object, e);
+      s.entries.insert(to.object, e, false);
       fresh.release();
       e->at = entry::place::elsewhere;
       count_route(s, *e, then);
@@ -219,10 +224,12 @@ void directory::unpack(net::node& here, entry& e, std::unique_ptr<landing> one) 
   if (why) return send_back(here, e, source, reply, why);
   todo then(&e);
   {
-    const std::lock_guard hold(shard_of(e.id).lock);
+    shard& s = shard_of(e.id);
+    const std::lock_guard hold(s.lock);
     e.object = object;
     e.type = &type;
     e.at = entry::place::here;
+    s.entries.mark(e.id, true);
     after_number(e, rank_, then); // perhaps all of its own has come
     if (e.coming == 0) {
       release_held(e, then);

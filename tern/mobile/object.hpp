@@ -84,13 +84,22 @@ template <auto F> void take_member(net::node& here, int source, const net::wire_
 template <auto F>
 void take_member_here(net::node& here, int source, const net::wire_header& header, net::payload& message);
 
+template <auto F> void take_members(net::message_run& messages);
+template <auto F> constexpr net::handler_run run_of_member() {
+  using arguments = typename member_signature<decltype(F)>::arguments;
+  if constexpr (net::detail::all_plain<arguments>)
+    return {&take_members<F>, sizeof(net::wire_header) + sizeof(address) + net::detail::all_plain_bytes<arguments>};
+  return {};
+}
+
 template <auto F>
 inline const net::handler_record member_handler{typeid(std::pair<net::detail::handler_tag<F>, object_id>),
                                                 net::detail::signature_of<F>(),
                                                 TERN_THIS_FILE,
                                                 &take_member<F>,
                                                 false,
-                                                &take_member_here<F>};
+                                                &take_member_here<F>,
+                                                run_of_member<F>()};
 
 template <auto F>
 void run_member(net::node& here, void* target, const address& to, const net::wire_header& header,
@@ -119,16 +128,48 @@ inline constexpr invocable member{
     []() -> const std::string& { return member_handler<F>.name(); }, &run_member<F>};
 
 template <auto F> void take_member(net::node& here, int source, const net::wire_header& header, net::payload& message) {
-  directory::here().arrive(here, member<F>, source, header, message, false);
+  directory::of(here).arrive(here, member<F>, source, header, message, false);
 }
 template <auto F>
 void take_member_here(net::node& here, int source, const net::wire_header& header, net::payload& message) {
-  directory::here().arrive(here, member<F>, source, header, message, true);
+  directory::of(here).arrive(here, member<F>, source, header, message, true);
+}
+
+template <auto F> void take_members(net::message_run& messages) {
+  using sig = member_signature<decltype(F)>;
+  using object = typename sig::object;
+  directory& all = directory::of(messages.here());
+  const int source = messages.source();
+  directory::series run(all, member<F>, source);
+  while (const std::byte* const bytes = messages.next()) {
+    address to;
+    std::memcpy(&to, bytes, sizeof to);
+    void* const target = run.admit(to);
+    if (!target) [[unlikely]] {
+      const auto whole = messages.whole(bytes);
+      net::payload message{byte_buffer::copy_of(whole), {}, false};
+      net::wire_header header;
+      std::memcpy(&header, whole.data(), sizeof header);
+      all.arrive(messages.here(), member<F>, source, header, message, true);
+      continue;
+    }
+    typename sig::arguments args;
+    net::detail::read_plain(bytes + sizeof to, args);
+    const auto frame = run.frame();
+    try {
+      static_cast<void>(std::apply(
+          [&](auto&&... a) { return std::invoke(F, *static_cast<object*>(target), std::forward<decltype(a)>(a)...); },
+          std::move(args)));
+    } catch (...) {
+      messages.here().reply_error(to.origin(), 0, std::current_exception(),
+                                  describe_invocation(member_handler<F>.name(), to.object, run.type().name));
+    }
+  }
 }
 
 template <class T>
 void take_object(net::node& here, int source, const net::wire_header& header, net::payload& message) {
-  directory::here().land(here, type_of<T>(), source, header, message);
+  directory::of(here).land(here, type_of<T>(), source, header, message);
 }
 template <class T> struct arrival_tag {};
 template <class T>

@@ -73,7 +73,8 @@ std::string directory::describe() {
   std::string text;
   std::size_t busy = 0, all = 0;
   for (std::size_t k = 0; k < shards; ++k) {
-    const auto hold = net::try_for_a_while(shards_[k].lock);
+    tern::detail::owner_lock::visitor lock(shards_[k].lock);
+    const auto hold = net::try_for_a_while(lock);
     if (!hold) return "  (mobile objects: somebody holds the lock on a part of their list)\n";
     const auto& table = shards_[k].entries;
     for (std::size_t i = 0; i < table.capacity(); ++i) {

@@ -404,7 +404,7 @@ void directory::take(net::node& here, int source, const directory_note& n) {
         e->at = entry::place::elsewhere;
         e->where = n.where;
         e->version = n.version;
-        s.entries.insert(n.object, e);
+        s.entries.insert(n.object, e, false);
         fresh.release();
         begin_own(s, *e, then);
         count_route(s, *e, then);

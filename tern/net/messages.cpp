@@ -302,6 +302,8 @@ const std::byte* message_run::next() {
   return bytes.data() + sizeof h;
 }
 
+int message_run::source() const noexcept { return from_.source(); }
+
 void message_run::failed(const std::string& handler) {
   here_.reply_error(from_.source(), 0, std::current_exception(), "handler '" + handler + "'");
 }

@@ -126,7 +126,8 @@ node::node(std::shared_ptr<const options> opts, std::unique_ptr<transport> wire,
   scheduler_ = std::make_unique<scheduler>(std::move(cfg));
   core_ = &scheduler_->inside();
   single_worker_ = s.workers == 1;
-  if (single_worker_ && !poll_apart_ && !world && !detail::reporter_sends(*opts_)) outbox_.nobody_else_sends();
+  one_thread_ = single_worker_ && !poll_apart_ && !world;
+  if (one_thread_ && !detail::reporter_sends(*opts_)) outbox_.nobody_else_sends();
   light_barrier_ = core_->barrier.usable();
   quick_ = tern::detail::ticks_in(quick_seconds);
   slice_ = tern::detail::ticks_in(slice_seconds);
@@ -313,12 +314,11 @@ void node::wait_at_door() {
                 "the main function must wait for, or a handler do");
 }
 
-void* node::local(std::size_t index, void* (*make)(), void (*destroy)(void*)) {
+void* node::first_local(std::size_t index, void* (*make)(), void (*destroy)(void*)) {
   if (index >= slots_.size())
     throw error(errc::invalid_state, "a rank_local was made after the job had started",
                 "make it a static object of the program, or load its library before tern::run");
   slot& s = slots_[index];
-  if (void* there = s.object.load(std::memory_order_acquire)) return there;
   std::lock_guard making(s.making);
   if (void* there = s.object.load(std::memory_order_relaxed)) return there;
   void* object = make();

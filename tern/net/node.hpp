@@ -184,12 +184,19 @@ public:
   /// For what is to be done later on the account of the calling context, which may be where messages arrive.
   tern::detail::held_cause hold_account() const noexcept { return tern::detail::held_cause(account_here()); }
   bool simulated() const noexcept { return world_ != nullptr; }
+  /// Does one thread do all that a rank does, but for reports?
+  bool one_thread() const noexcept { return one_thread_; }
 
   // Layers above ------------------------------------------------------------------------------------------------------
 
   /// This rank's instance of slot `index`, made by `make` when first asked for. Destroyed with the node, last made
   /// first.
-  void* local(std::size_t index, void* (*make)(), void (*destroy)(void*));
+  void* local(std::size_t index, void* (*make)(), void (*destroy)(void*)) {
+    if (index < slots_.size()) [[likely]]
+      if (void* const there = slots_[index].object.load(std::memory_order_acquire)) [[likely]]
+        return there;
+    return first_local(index, make, destroy);
+  }
   /// Reports tell of `part` until `forget_part`.
   void report_on(reported_part& part);
   void forget_part(reported_part& part) noexcept;
@@ -223,6 +230,7 @@ private:
   };
 
   static node& here_apart();
+  void* first_local(std::size_t index, void* (*make)(), void (*destroy)(void*));
   [[noreturn]] void no_such_rank(int destination) const;
   int worker_here() const noexcept; ///< for the counters: -1 on any other thread
   void send_out(int destination, std::span<std::byte> head, byte_buffer& body, std::size_t bytes, posting how);
@@ -324,7 +332,7 @@ private:
   const handler_record* next_handler_ = nullptr; // null: what has arrived is no message
   bool has_next_ = false;
   batch_reader* batch_ = nullptr; // that is being taken apart
-  bool poll_apart_ = false, single_worker_ = false;
+  bool poll_apart_ = false, single_worker_ = false, one_thread_ = false;
   bool light_barrier_ = false; // of the scheduler's, for all threads: it costs those nothing that do not wait
   tern::detail::scheduler_core* core_ = nullptr;
   bool may_run_here_ = false; // the handler of the message that is being delivered

@@ -70,14 +70,15 @@ public:
   rank_local(const rank_local&) = delete;
   rank_local& operator=(const rank_local&) = delete;
   /// \throws error(invalid_state) on a thread that is no worker of a rank.
-  T& get() const {
-    return *static_cast<T*>(net::local_slot(
-        index_, []() -> void* { return new T(); }, [](void* p) { delete static_cast<T*>(p); }));
-  }
+  T& get() const { return *static_cast<T*>(net::local_slot(index_, make, destroy)); }
+  /// A rank's whose net::node is at hand.
+  template <class Node> T& of(Node& rank) const { return *static_cast<T*>(rank.local(index_, make, destroy)); }
   T& operator*() const { return get(); }
   T* operator->() const { return &get(); }
 
 private:
+  static void* make() { return new T(); }
+  static void destroy(void* p) { delete static_cast<T*>(p); }
   std::size_t index_;
 };
 

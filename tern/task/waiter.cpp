@@ -224,6 +224,25 @@ void waiter::wait(spin_lock& guard) noexcept {
   leave([](fiber*, void* g) { static_cast<spin_lock*>(g)->unlock(); }, &guard);
 }
 
+void waiter::wait(void (*unlock)(void*), void* guard) noexcept {
+  if (!fiber_) {
+    unlock(guard);
+    sleep();
+    return;
+  }
+  struct pair {
+    void (*unlock)(void*);
+    void* guard;
+  } by{unlock, guard};
+  // Read while the stack that it is on cannot be resumed: before the lock is released.
+  leave(
+      [](fiber*, void* b) {
+        const pair p = *static_cast<pair*>(b);
+        p.unlock(p.guard);
+      },
+      &by);
+}
+
 wait_result waiter::wait(spin_lock& guard, waiter_list& list, const wait_limit& limit) noexcept {
   const bool stoppable = limit.stop && limit.stop->stop_possible();
   if (limit.deadline == wait_limit::never && !stoppable) {

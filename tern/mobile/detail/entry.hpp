@@ -183,9 +183,6 @@ struct travel_state {
       if (s.rank == rank) return &s;
     return nullptr;
   }
-  bool idle() const noexcept {
-    return streams.empty() && early.empty() && held.empty() && after_close.empty() && moves.empty() && closed.empty();
-  }
 };
 
 /// Protected by its shard's lock.
@@ -225,7 +222,9 @@ struct entry {
   bool is_here() const noexcept { return at != place::elsewhere; }
   bool running() const noexcept { return exclusive || sharing > 0; }
   /// Do those that arrive have to wait until it is known where they belong?
-  bool holds_all() const noexcept { return at == place::arriving || at == place::left || coming > 0; }
+  bool holds_all() const noexcept {
+    return at == place::arriving || at == place::leaving || at == place::left || coming > 0;
+  }
   bool has_moves() const noexcept { return travel && !travel->moves.empty(); }
   bool may_leave() const noexcept { return has_moves() && confirmed && unfinished == 0; }
   bool compatible(action a) const noexcept { return a == action::share ? !exclusive : !running(); }

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include <tern/net/handler.hpp>
@@ -32,6 +33,13 @@ public:
   /// The last one has come to its end, the next begins: to everybody who looks, in a fiber of its own.
   /// \return its arguments, to be read before anything else is done; null if none may run here and now.
   const std::byte* next();
+  node& here() const noexcept { return here_; }
+  /// The rank that they all come from.
+  int source() const noexcept;
+  /// The one that `next` has given last, with its header, until something else is done.
+  std::span<const std::byte> whole(const std::byte* arguments) const noexcept {
+    return {arguments - sizeof(wire_header), bytes_};
+  }
   /// The handler has thrown what is being handled. \param handler its name.
   void failed(const std::string& handler);
 

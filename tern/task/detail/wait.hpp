@@ -133,6 +133,8 @@ public:
   /// Waits until `wake`. `guard` is held by the caller and protects the list that this waiter was put into; it is
   /// released only after the context has been left, so that a waker cannot resume a stack that is still in use.
   void wait(spin_lock& guard) noexcept;
+  /// The same with a lock of another kind, which `unlock(guard)` releases.
+  void wait(void (*unlock)(void* guard), void* guard) noexcept;
   /// The same with limits. Afterwards this waiter is in no list, and `guard` is not held; the object that owns both
   /// must not be destroyed before. If the limit has been reached already it does not suspend.
   wait_result wait(spin_lock& guard, class waiter_list& list, const wait_limit& limit) noexcept;
