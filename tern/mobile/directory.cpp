@@ -57,6 +57,7 @@ directory::directory()
 }
 
 directory::~directory() {
+  ending_ = true; // objects that are destroyed here may hold counted references
   node_.forget_part(*this);
   for (std::size_t n = 0; n < shards; ++n) {
     const auto& table = shards_[n].entries;
@@ -69,8 +70,14 @@ directory::~directory() {
 
 directory& directory::here() { return of(net::node::here()); }
 directory& directory::of(net::node& here) { return the_directory.of(here); }
+directory* directory::current() noexcept {
+  net::node* const n = net::node::current();
+  if (!n) return nullptr;
+  directory& d = of(*n);
+  return d.ending_ ? nullptr : &d;
+}
 
-object_id directory::add(const type_record& type, void* object) {
+object_id directory::add(const type_record& type, void* object, std::uint64_t credit) {
   // relaxed: numbers need only differ
   const std::uint64_t number = next_.fetch_add(1, std::memory_order_relaxed);
   if (number >> 40) throw error(errc::unsupported, "a rank can make 2^40 objects, no more");
@@ -78,6 +85,7 @@ object_id directory::add(const type_record& type, void* object) {
   auto e = std::make_unique<entry>(id);
   e->type = &type;
   e->object = object;
+  e->credit = credit;
   shard& s = shard_of(id);
   const std::lock_guard hold(s.lock);
   s.entries.insert(id, e.get(), true);
@@ -124,7 +132,21 @@ inline void* directory::admit_at_once(const invocable& what, const address& to, 
     return nullptr;
   if (source == rank_ && e->under_way > 0) --e->under_way;
   e->admit(what.what);
+  if (watches()) [[unlikely]]
+    weigh_arrival(*e);
   return object;
+}
+
+directory::held directory::try_hold(object_id id, const type_record& wanted, action how) {
+  check(id);
+  shard& s = shard_of(id);
+  const std::lock_guard hold(s.lock);
+  entry* const e = s.entries.find(id);
+  // After what this rank has sent before.
+  if (!e || e->under_way > 0 || e->own_open || e->starting || !e->waiting.empty() || !e->admits(how)) return {};
+  void* const object = cast_object(*e->type, e->object, wanted);
+  if (object) e->admit(how);
+  return {e, object};
 }
 
 // May another one run under the access that the last one had?
@@ -141,7 +163,8 @@ bool directory::admits_next(entry& e, const address& to, int source) {
 void* directory::series::admit_anew(const address& to) {
   end();
   detail::check_address(to, directory_.node_.size());
-  if (directory_.debug_ == debugging::none) object_ = directory_.admit_at_once(what_, to, source_, of_);
+  if (directory_.debug_ == debugging::none && !directory_.watches())
+    object_ = directory_.admit_at_once(what_, to, source_, of_);
   if (!object_) of_ = nullptr;
   return object_;
 }
@@ -175,7 +198,14 @@ void directory::arrive(net::node& here, const invocable& what, int source, const
   entry* e = nullptr;
   void* const object = what.run && debug_ != debugging::reserialize ? admit_at_once(what, to, source, e) : nullptr;
   if (object) [[likely]] {
-    if (!runs_here) return start(here, *e, kept(what, source, header, to, message));
+    if (!runs_here) {
+      auto one = kept(what, source, header, to, message);
+      {
+        const std::lock_guard hold(shard_of(to.object).lock);
+        e->will_begin(*one);
+      }
+      return start(here, *e, std::move(one));
+    }
     run(here, what, *e, object, to, header, message);
     return finished(here, *e, what.what != action::share);
   }
@@ -207,12 +237,13 @@ void directory::accept(entry& e, std::unique_ptr<invocation> one, todo& then) {
   case action::exclude:
   case action::destroy:
     if (!e.starting && e.waiting.empty() && e.admits(one->what->what)) {
-      e.admit(one->what->what);
+      e.admit(*one);
       e.starting = true;
       then.start.push(std::move(one));
     } else {
-      e.waiting.push(std::move(one));
+      e.waiting.push_by_priority(std::move(one));
     }
+    if (watches()) weigh_arrival(e);
     return;
   case action::migrate:
     e.travels().moves.push(std::move(one));
@@ -225,6 +256,23 @@ void directory::accept(entry& e, std::unique_ptr<invocation> one, todo& then) {
       --e.pins;
     then.done.push(std::move(one));
     return;
+  case action::share_out:
+    e.credit += detail::credit_in(*one);
+    then.done.push(std::move(one));
+    return;
+  case action::give_back: {
+    const std::uint64_t back = detail::credit_in(*one);
+    if (back > e.credit)
+      throw error(errc::invalid_data,
+                  "more references to object " + to_string(e.id) + " were given back than there are");
+    e.credit -= back;
+    if (e.credit > 0) {
+      then.done.push(std::move(one));
+      return;
+    }
+    detail::make_destroy(*one); // all who had one have sent what they had to send
+    return accept(e, std::move(one), then);
+  }
   case action::open: {
     const int from = one->to.origin();
     then.done.push(std::move(one));
@@ -261,8 +309,9 @@ void directory::pump(entry& e, todo& then) {
     return;
   }
   while (!e.waiting.empty() && e.admits(e.waiting.front().what->what)) {
-    e.admit(e.waiting.front().what->what);
-    then.start.push(e.waiting.pop());
+    auto one = e.waiting.pop();
+    e.admit(*one);
+    then.start.push(std::move(one));
     e.starting = true;
   }
 }
@@ -324,6 +373,10 @@ void directory::start(net::node& here, entry& e, std::unique_ptr<invocation> one
   try {
     here.run_handler(
         [this, &here, &e, one = std::move(one)]() mutable {
+          {
+            const std::lock_guard hold(shard_of(e.id).lock);
+            --e.not_begun;
+          }
           if (one->what->what == action::destroy) return end_object(here, e, *one);
           const bool exclusive = one->what->what != action::share;
           const type_record& wanted = *one->what->type();
@@ -347,7 +400,9 @@ void directory::start(net::node& here, entry& e, std::unique_ptr<invocation> one
 void directory::run(net::node& here, const invocable& what, entry& e, void* object, const address& to,
                     const net::wire_header& header, net::payload& message) {
   const running_invocation frame(*this, e, what.what);
-  what.run(here, object, to, header, message);
+  if (!watches()) [[likely]]
+    return what.run(here, object, to, header, message);
+  run_watched(here, what, e, object, to, header, message);
 }
 
 directory::running_invocation& directory::running(const char* what) {
@@ -392,6 +447,8 @@ void directory::regain(entry& e, action how) noexcept {
 }
 
 void directory::finished(net::node& here, entry& e, bool exclusive) {
+  if (watches()) [[unlikely]]
+    weigh(e, 1);
   std::unique_lock hold(shard_of(e.id).lock);
   if (exclusive)
     e.exclusive = false;
@@ -419,7 +476,7 @@ void directory::answer(net::node& here, const invocation& one, error problem) {
 void directory::refuse(net::node& here, const invocation& one) {
   const int origin = one.to.origin();
   const action what = one.what->what;
-  const bool unasked = what == action::migrate && one.header.reply == 0;
+  const bool unasked = (what == action::migrate || what == action::give_back) && one.header.reply == 0;
   if (what != action::open && what != action::skip && what != action::close && !unasked) {
     const std::string type = one.what->type ? one.what->type()->name : "";
     answer(here, one, error(errc::not_found, missing(one.to.object, type), "do not use pointers to destroyed objects"));
@@ -445,6 +502,7 @@ void directory::end_object(net::node& here, entry& e, const invocation& last) {
     shard& s = shard_of(id);
     const std::lock_guard hold(s.lock);
     s.entries.erase(id);
+    set_load(e, 0);
     late = std::move(e.waiting);
     if (e.travel) {
       travel_state& t = *e.travel;

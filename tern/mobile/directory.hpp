@@ -31,6 +31,16 @@ extern const option<int> known_option;
 extern const option<std::string> debug_option;
 enum class debugging : std::uint8_t { none, rotate, random, reserialize };
 
+/// An object that is here, as a policy sees it.
+struct object_load {
+  object_id id;
+  const std::string* type; ///< the class's name; lives as long as the program
+  double load;             ///< seconds of work that wait or run, or what the class says
+  std::uint32_t pending;   ///< invocations that wait or run
+  double seconds;          ///< that an invocation of it took lately; 0: none has run
+  bool movable;            ///< it can move, and nobody has pinned it
+};
+
 /// The objects of one rank. Thread-safe.
 ///
 /// Access: an invocation is admitted when nothing that came before it waits and it is compatible with what runs: any
@@ -47,8 +57,10 @@ public:
   static directory& here();
   static directory& of(net::node& here);
 
-  /// \param object of that type; owned by the directory.
-  object_id add(const type_record& type, void* object);
+  /// \param object of that type; owned by the directory. \param credit of its counted references; 0: it has none.
+  object_id add(const type_record& type, void* object, std::uint64_t credit = 0);
+  /// The calling rank's; null on a thread that is no worker of one, and when objects are no longer invoked.
+  static directory* current() noexcept;
   /// Objects that are here.
   std::size_t size() const;
   /// Is it here at this moment?
@@ -88,6 +100,22 @@ public:
             net::payload& message);
   /// What one rank's directory tells another's.
   void take(net::node& here, int source, const directory_note& n);
+
+  // Access without a message ------------------------------------------------------------------------------------------
+
+  struct held {
+    entry* of = nullptr;
+    void* object = nullptr; ///< null: not now
+  };
+  /// If the object is here, is a `wanted`, and an invocation that came now could run. `let_go` must follow.
+  held try_hold(object_id id, const type_record& wanted, action how);
+  void let_go(const held& h, action how) { finished(node_, *h.of, how != action::share); }
+
+  // Loads (see load.hpp) ----------------------------------------------------------------------------------------------
+
+  void watch_loads(bool on) noexcept { watched_.store(on, std::memory_order_relaxed); }
+  double load() const;
+  std::vector<object_load> loads() const;
 
   // From within an invocation --------------------------------------------------------------------------------------
 
@@ -153,6 +181,7 @@ private:
     std::vector<object_id> to_open;                  // when nobody is
     std::size_t routes = 0;                          // entries of objects that are elsewhere and not at home here
     std::size_t hand = 0;                            // of the clock that finds one to forget
+    double load = 0;                                 // of all objects that are here
   };
   struct todo;
   shard& shard_of(object_id id) noexcept { return shards_[id.number() % shards]; }
@@ -177,6 +206,12 @@ private:
   void pump(entry& e, todo& then);
   void run(net::node& here, const invocable& what, entry& e, void* object, const address& to,
            const net::wire_header& header, net::payload& message);
+  bool watches() const noexcept { return watched_.load(std::memory_order_relaxed); }
+  void run_watched(net::node& here, const invocable& what, entry& e, void* object, const address& to,
+                   const net::wire_header& header, net::payload& message);
+  void weigh(entry& e, std::uint32_t ending);
+  void weigh_arrival(entry& e) noexcept;
+  void set_load(entry& e, double load) noexcept;
   void release(entry& e, action how);
   void regain(entry& e, action how) noexcept;
   void tell_where(entry& e, const address& to, todo& then);
@@ -206,7 +241,9 @@ private:
   const int rank_;
   const std::size_t most_routes_; // in a shard
   const debugging debug_;
-  const bool moves_on_; // each object after each invocation
+  const bool moves_on_;              // each object after each invocation
+  std::atomic<bool> watched_{false}; // loads
+  std::atomic<bool> ending_{false};
   std::atomic<std::uint64_t> next_{1};
   std::unique_ptr<shard[]> shards_;
 };
@@ -223,7 +260,8 @@ void check_address(const address& to, int ranks);
 /// \throws error(invalid_argument) if what runs there runs on no `wanted`.
 void check_self(const directory::running_invocation& running, const type_record& wanted);
 /// The runtime's own messages to objects.
-extern const net::handler_record destroy_handler, migrate_handler, pin_handler, unpin_handler;
+extern const net::handler_record destroy_handler, migrate_handler, pin_handler, unpin_handler, share_out_handler,
+    give_back_handler;
 
 } // namespace detail
 } // namespace tern::mobile

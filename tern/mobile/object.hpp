@@ -16,6 +16,7 @@
 /// invocation is a handler: it runs in a fiber and may block, and keeps its access to the object meanwhile. (It must
 /// therefore not wait for an exclusive invocation of its own object.)
 
+#include <chrono>
 #include <compare>
 #include <concepts>
 #include <cstdint>
@@ -23,11 +24,13 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <type_traits>
 #include <utility>
 
 #include <tern/mobile/directory.hpp>
+#include <tern/net/call_options.hpp>
 #include <tern/net/message.hpp>
 
 namespace tern {
@@ -222,21 +225,21 @@ struct object_address {
 };
 
 template <auto F, class T, class... A>
-void post_invocation(net::node& here, mobile_ptr<T> object, std::uint64_t reply, A&&... args) {
+void post_invocation(net::node& here, mobile_ptr<T> object, std::uint64_t reply, priority level, A&&... args) {
   using arguments = typename member_signature<decltype(F)>::arguments;
   int where = 0;
   if constexpr (net::detail::all_plain<arguments>) {
     post_to_object(object.id(), [&](int rank, const address& to) {
       where = rank;
-      net::detail::post_arguments<arguments>(here, rank, {member_handler<F>.id(), 0, reply},
+      net::detail::post_arguments<arguments>(here, rank, {member_handler<F>.id(), net::flag_of(level), reply},
                                              std::tuple<const address&>(to), std::forward<A>(args)...);
     });
   } else {
     object_address to{directory::here(), object.id()};
     to.known.check(to.id);
     try {
-      net::detail::post_arguments_to<arguments>(here, to, {member_handler<F>.id(), 0, reply}, std::tuple(address()),
-                                                std::forward<A>(args)...);
+      net::detail::post_arguments_to<arguments>(here, to, {member_handler<F>.id(), net::flag_of(level), reply},
+                                                std::tuple(address()), std::forward<A>(args)...);
     } catch (...) {
       if (to.chosen) to.known.failed(to.way);
       throw;
@@ -246,14 +249,20 @@ void post_invocation(net::node& here, mobile_ptr<T> object, std::uint64_t reply,
   here.pace(where);
 }
 
-/// One of the runtime's own messages to an object, which is answered.
+/// One of the runtime's own messages to an object.
+template <class... A>
+void post_control(net::node& here, const net::handler_record& what, object_id id, std::uint64_t reply,
+                  const A&... args) {
+  post_to_object(id, [&](int where, const address& to) {
+    net::detail::post_packed(here, where, {what.id(), 0, reply}, {}, to, args...);
+  });
+}
+
+/// One that is answered.
 template <class... A> future<void> ask(const net::handler_record& what, object_id id, const A&... args) {
   net::node& here = net::node::here();
-  return net::detail::post_call<void>(here, id.home(), [&](std::uint64_t reply) {
-    post_to_object(id, [&](int where, const address& to) {
-      net::detail::post_packed(here, where, {what.id(), 0, reply}, {}, to, args...);
-    });
-  });
+  return net::detail::post_call<void>(here, id.home(),
+                                      [&](std::uint64_t reply) { post_control(here, what, id, reply, args...); });
 }
 
 template <class A> struct constructor_argument {
@@ -283,7 +292,19 @@ template <class T, class... A> future<mobile_ptr<T>> create_on(int where, A&&...
 /// \throws error(invalid_argument) for a null pointer.
 template <auto F, class T, class... A> void send(mobile_ptr<T> to, A&&... args) {
   if constexpr (mobile::detail::check_invocation<F, T, A...>())
-    mobile::detail::post_invocation<F>(net::node::here(), to, 0, std::forward<A>(args)...);
+    mobile::detail::post_invocation<F>(net::node::here(), to, 0, priority::normal, std::forward<A>(args)...);
+}
+
+/// How an invocation is sent.
+struct send_options {
+  /// Where it runs, it comes before less urgent ones of other objects, and before those of its object that wait and
+  /// that other ranks have sent. What one rank has sent to one object begins in the order sent, whatever its priority.
+  tern::priority priority = tern::priority::normal;
+};
+/// `send<&solver::stop>({.priority = tern::priority::high}, solver)`.
+template <auto F, class T, class... A> void send(const send_options& how, mobile_ptr<T> to, A&&... args) {
+  if constexpr (mobile::detail::check_invocation<F, T, A...>())
+    mobile::detail::post_invocation<F>(net::node::here(), to, 0, how.priority, std::forward<A>(args)...);
 }
 
 /// As `send`, with a future for the result. It throws what the invocation throws, with the function's, the object's and
@@ -293,8 +314,30 @@ auto call(mobile_ptr<T> to, A&&... args) -> future<typename mobile::detail::memb
   if constexpr (mobile::detail::check_invocation<F, T, A...>()) {
     net::node& here = net::node::here();
     return net::detail::post_call<typename mobile::detail::member_signature<decltype(F)>::result>(
-        here, to.id().home(),
-        [&](std::uint64_t number) { mobile::detail::post_invocation<F>(here, to, number, std::forward<A>(args)...); });
+        here, to.id().home(), [&](std::uint64_t number) {
+          mobile::detail::post_invocation<F>(here, to, number, priority::normal, std::forward<A>(args)...);
+        });
+  } else {
+    return {};
+  }
+}
+
+/// How an invocation is sent, and how long its caller waits (see call_options.hpp).
+struct invocation_options {
+  tern::priority priority = tern::priority::normal; ///< as for `send`
+  std::chrono::nanoseconds timeout{0};
+  std::stop_token stop{};
+};
+template <auto F, class T, class... A>
+auto call(const invocation_options& how, mobile_ptr<T> to, A&&... args)
+    -> future<typename mobile::detail::member_signature<decltype(F)>::result> {
+  if constexpr (mobile::detail::check_invocation<F, T, A...>()) {
+    net::node& here = net::node::here();
+    return net::detail::post_call<typename mobile::detail::member_signature<decltype(F)>::result>(
+        here, {.timeout = how.timeout, .stop = how.stop}, mobile::detail::member_handler<F>.name(), to.id().home(),
+        [&](std::uint64_t number) {
+          mobile::detail::post_invocation<F>(here, to, number, how.priority, std::forward<A>(args)...);
+        });
   } else {
     return {};
   }

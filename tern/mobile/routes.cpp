@@ -17,6 +17,7 @@ namespace {
 constexpr unsigned most_hops = 8;
 
 const std::string destroy_name = "destroy", migrate_name = "migrate", pin_name = "pin", unpin_name = "unpin";
+const std::string share_out_name = "tern counted references", give_back_name = "tern references given back";
 const std::string open_name = "tern open stream", close_name = "tern close stream", skip_name = "tern skipped number";
 
 template <action What, const std::string& Name>
@@ -53,6 +54,8 @@ struct destroy_tag {};
 struct migrate_tag {};
 struct pin_tag {};
 struct unpin_tag {};
+struct share_out_tag {};
+struct give_back_tag {};
 } // namespace
 const net::handler_record destroy_handler{typeid(destroy_tag), destroy_name, __FILE__,
                                           &take_control<action::destroy, destroy_name>, true};
@@ -62,6 +65,20 @@ const net::handler_record migrate_handler{typeid(migrate_tag), migrate_name, __F
 const net::handler_record pin_handler{typeid(pin_tag), pin_name, __FILE__, &take_control<action::pin, pin_name>, true};
 const net::handler_record unpin_handler{typeid(unpin_tag), unpin_name, __FILE__,
                                         &take_control<action::unpin, unpin_name>, true};
+
+const net::handler_record share_out_handler{typeid(share_out_tag), share_out_name, __FILE__,
+                                            &take_control<action::share_out, share_out_name>, true};
+const net::handler_record give_back_handler{typeid(give_back_tag), give_back_name, __FILE__,
+                                            &take_control<action::give_back, give_back_name>, true};
+
+void make_destroy(invocation& one) noexcept {
+  one.what = &control<action::destroy, destroy_name>;
+  one.header.handler = destroy_handler.id(); // it may be sent on
+}
+
+std::uint64_t credit_in(invocation& one) {
+  return std::get<0>(net::detail::unpack_call<std::tuple<std::uint64_t>>(one.message, sizeof(address)));
+}
 
 void post_note(net::node& here, int to, const directory_note& n) {
   net::detail::post_packed(here, to, {note_handler.id(), 0, 0}, {}, n);
@@ -344,8 +361,8 @@ void directory::count_route(shard& s, const entry& one, todo& then) {
 
 void directory::release_held(entry& e, todo& then) {
   if (!e.travel) return;
-  invocation_list held = std::move(e.travel->held);
-  while (!held.empty()) take_in(e, held.pop(), then);
+  invocation_list late = std::move(e.travel->held);
+  while (!late.empty()) take_in(e, late.pop(), then);
 }
 
 void directory::lost(net::node& here, std::unique_ptr<invocation> one) {

@@ -16,6 +16,7 @@
 
 #include <tern/base/bytes.hpp>
 #include <tern/task/detail/fiber_name.hpp>
+#include <tern/task/detail/seed.hpp>
 
 namespace tern::net {
 
@@ -34,7 +35,16 @@ inline constexpr std::uint32_t flag_range = 4;     ///< one of the arguments tra
 inline constexpr std::uint32_t flag_epoch = 16;    ///< it belongs to one: an epoch_mark stands at its head's end
 inline constexpr std::uint32_t flag_joined = 8;    ///< the arguments, as long as the head says, stand before it there
 inline constexpr std::uint32_t flag_traced = 2;    ///< its number, for the trace, is in the bits from `traced_shift` on
+inline constexpr std::uint32_t flag_high = 64;     ///< its handler's fiber has that priority
+inline constexpr std::uint32_t flag_low = 128;     ///< likewise
 inline constexpr unsigned traced_shift = 8;
+
+constexpr std::uint32_t flag_of(priority p) noexcept {
+  return p == priority::high ? flag_high : p == priority::low ? flag_low : 0;
+}
+constexpr priority priority_of(std::uint32_t flags) noexcept {
+  return flags & flag_high ? priority::high : flags & flag_low ? priority::low : priority::normal;
+}
 
 /// What a handler gets: the message, header first, and its body, if an argument travels as such.
 struct payload {

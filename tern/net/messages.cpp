@@ -193,6 +193,8 @@ event_source::polled node::poll() {
 
 // Is it the turn of this message's handler, and may other messages wait for it?
 inline bool node::is_next_and_quick(const wire_header& h) const noexcept {
+  if (h.flags & flag_low) [[unlikely]]
+    return false;
   if (queued_.load(std::memory_order_acquire) > 0) return false; // older ones come first
   if (single_worker_) return true;
   const std::uint32_t known = paces_[h.handler].load(std::memory_order_relaxed);
@@ -476,22 +478,23 @@ void node::run_handler(handler_entry body, int source, const wire_header& header
 }
 
 void node::start_later(starting next) {
+  const priority level = priority_of(next.header.flags);
   next.on = hold_account();
   if (!world_) next.message.settle(); // a simulated network has memory for all that is on its way
   {
     std::lock_guard hold(start_lock_);
     queued_bytes_.store(queued_bytes_.load(std::memory_order_relaxed) + next.message.size(), std::memory_order_relaxed);
-    to_start_.push(std::move(next));
-    queued_.store(to_start_.size(), std::memory_order_release);
+    to_start_[static_cast<std::size_t>(level)].push(std::move(next));
+    queued_.store(queued_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   }
   const tern::detail::cause_scope nobodys(nullptr); // this fiber may come to take another handler
-  scheduler_->spawn([this] { start_handler(); }, {.name = "handler"});
+  scheduler_->spawn([this, level] { start_handler(level); }, {.name = "handler", .priority = level});
 }
 
-void node::start_handler() {
+void node::start_handler(priority level) {
   std::unique_lock hold(start_lock_);
-  starting next = to_start_.pop();
-  queued_.store(to_start_.size(), std::memory_order_release);
+  starting next = to_start_[static_cast<std::size_t>(level)].pop();
+  queued_.store(queued_.load(std::memory_order_relaxed) - 1, std::memory_order_release);
   queued_bytes_.store(queued_bytes_.load(std::memory_order_relaxed) - next.message.size(), std::memory_order_relaxed);
   hold.unlock();
   std::atomic_thread_fence(std::memory_order_seq_cst); // `receive` has set it, or sees what was taken

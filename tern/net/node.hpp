@@ -5,6 +5,7 @@
 /// the functions in runtime.hpp, message.hpp and collectives.hpp; this is what those are made of, and what the layers
 /// above `net` build on.
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <deque>
@@ -263,7 +264,7 @@ private:
   bool run_batch(stay& s, tern::detail::errands& pieces);
   void settle_counts() noexcept;
   void count_done(bool counted) noexcept;
-  void start_handler();
+  void start_handler(priority level);
   void tell_if_idle() noexcept {
     // Either this sees the waiter, or the waiter, who passes a barrier for all threads, sees what was just counted.
     order_with_barrier();
@@ -355,8 +356,8 @@ private:
   template <class F> void run_now(const wire_header& header, int source, const std::string& name, F&& body);
   static void trace_start(const wire_header& header, int source, const std::string& name) noexcept;
   tern::detail::spin_lock start_lock_;
-  fifo<starting> to_start_;
-  std::atomic<std::size_t> queued_{0}; // and are there still; changes under the lock
+  std::array<fifo<starting>, 3> to_start_; // by priority
+  std::atomic<std::size_t> queued_{0};     // and are there still; changes under the lock
   std::atomic<std::size_t> queued_bytes_{0};
   bool crowded(std::size_t part) const noexcept;
   std::atomic<bool> held_{false}; // nothing is received until there are fewer

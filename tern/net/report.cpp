@@ -123,11 +123,14 @@ struct node::reporting {
   static std::string handlers(node& n) {
     const auto hold = try_for_a_while(n.start_lock_);
     if (!hold) return "  (handlers that have not started: somebody holds the lock on their list)\n";
-    if (n.to_start_.empty()) return {};
+    std::size_t all = 0;
     std::map<std::string, std::size_t> names;
-    for (const auto& one : n.to_start_) ++names[*one.name];
-    std::string text =
-        "  " + counted(n.to_start_.size(), "handler has", "handlers have") + " arrived and not started:\n";
+    for (const auto& level : n.to_start_) {
+      all += level.size();
+      for (const auto& one : level) ++names[*one.name];
+    }
+    if (all == 0) return {};
+    std::string text = "  " + counted(all, "handler has", "handlers have") + " arrived and not started:\n";
     std::size_t told = 0;
     for (const auto& [name, times] : names)
       if (++told <= listed)

@@ -4,6 +4,7 @@
 /// What a rank knows of one object, and what is on its way to it. Internal; the protocol is explained in the layer's
 /// README.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -55,7 +56,9 @@ enum class action : std::uint8_t {
   migrate,
   pin, ///< it must not move
   unpin,
-  open, ///< begins the sender's stream
+  share_out, ///< counted references: there are more
+  give_back, ///< there are fewer
+  open,      ///< begins the sender's stream
   close,
   skip ///< nothing; a number that was given and not used
 };
@@ -78,6 +81,7 @@ struct invocation {
   address to;
   net::payload message;
   tern::detail::held_cause on; ///< on whose account it waits
+  priority level() const noexcept { return net::priority_of(header.flags); }
 };
 
 /// First in, first out; owns what is in it.
@@ -86,11 +90,12 @@ public:
   invocation_list() noexcept = default;
   invocation_list(invocation_list&& o) noexcept
       : first_(std::exchange(o.first_, nullptr)), last_(std::exchange(o.last_, nullptr)),
-        size_(std::exchange(o.size_, 0)) {}
+        size_(std::exchange(o.size_, 0)), least_(o.least_) {}
   invocation_list& operator=(invocation_list&& o) noexcept {
     std::swap(first_, o.first_);
     std::swap(last_, o.last_);
     std::swap(size_, o.size_);
+    std::swap(least_, o.least_);
     return *this;
   }
   ~invocation_list() {
@@ -104,6 +109,24 @@ public:
     invocation* const i = one.release();
     (first_ ? last_->next : first_) = i;
     last_ = i;
+    ++size_;
+  }
+  /// Before those that are less urgent and of other ranks: what one rank has sent stays in order. As `push` if all are
+  /// of one priority.
+  void push_by_priority(std::unique_ptr<invocation> one) noexcept {
+    if (empty()) least_ = one->level();
+    if (one->level() >= least_) {
+      least_ = one->level();
+      return push(std::move(one));
+    }
+    invocation* behind = nullptr; // the last that comes before it
+    for (invocation* i = first_; i; i = i->next)
+      if (i->level() <= one->level() || i->to.origin() == one->to.origin()) behind = i;
+    if (behind == last_) return push(std::move(one));
+    invocation* const i = one.release();
+    invocation*& at = behind ? behind->next : first_;
+    i->next = at;
+    at = i;
     ++size_;
   }
   std::unique_ptr<invocation> pop() noexcept {
@@ -120,6 +143,7 @@ public:
 private:
   invocation *first_ = nullptr, *last_ = nullptr;
   std::uint32_t size_ = 0;
+  priority least_ = priority::high; ///< at least as urgent are all
 };
 
 /// What one rank's directory tells another's of an object.
@@ -150,7 +174,8 @@ struct travel_note {
   std::uint32_t version;   ///< once it has arrived
   std::uint32_t coming;    ///< invocations that follow
   std::uint32_t confirmed; ///< there is its home
-  std::uint32_t unused;
+  float seconds;           ///< as in the entry, as is the next
+  std::uint64_t credit;
 };
 
 /// An object that has arrived in a message and is to be unpacked.
@@ -203,14 +228,20 @@ struct entry {
   invocation_list waiting; ///< taken in, in order
   std::unique_ptr<travel_state> travel;
   std::uint64_t sent = 0;    ///< of the own stream: the next number
+  std::uint64_t credit = 0;  ///< what counted references have; 0: it is not counted
+  float seconds = 0;         ///< an invocation takes, on an average; 0: not known
+  double load = 0;           ///< see load.hpp
+  double each = 0;           ///< of it, for one more invocation
   std::uint32_t version = 0; ///< how often it has moved
   std::int32_t where = -1;
   std::uint32_t sharing = 0;
   std::uint32_t under_way = 0;  ///< messages that this rank has sent to itself for the object
   std::uint32_t unfinished = 0; ///< invocations that have begun and released their access
   std::uint32_t pins = 0;
-  std::uint32_t coming = 0; ///< of those that follow the object from where it was
+  std::uint32_t not_begun = 0; ///< invocations that have been admitted and have fibers to come
+  std::uint32_t coming = 0;    ///< of those that follow the object from where it was
   place at = place::here;
+  priority level = priority::normal; ///< of those that have not begun, the least urgent
   bool exclusive = false;
   bool starting = false; ///< admitted invocations are being started: what comes meanwhile comes after them
   bool own_open = false; ///< this rank numbers what it sends to the object
@@ -220,6 +251,8 @@ struct entry {
   bool confirmed = true; ///< the home knows that it is here
 
   bool is_here() const noexcept { return at != place::elsewhere; }
+  /// Is this rank the one that has it?
+  bool is_present() const noexcept { return at == place::here || at == place::leaving; }
   bool running() const noexcept { return exclusive || sharing > 0; }
   /// Do those that arrive have to wait until it is known where they belong?
   bool holds_all() const noexcept {
@@ -239,6 +272,17 @@ struct entry {
     else
       exclusive = true;
   }
+  /// The same for one that gets a fiber. Fibers begin by priority; so it is no more urgent than one that was admitted
+  /// before, which it must not overtake.
+  void admit(invocation& one) noexcept {
+    admit(one.what->what);
+    will_begin(one);
+  }
+  void will_begin(invocation& one) noexcept {
+    level = not_begun++ == 0 ? one.level() : std::max(level, one.level());
+    one.header.flags = (one.header.flags & ~(net::flag_high | net::flag_low)) | net::flag_of(level);
+  }
+  std::uint32_t pending() const noexcept { return waiting.size() + sharing + exclusive; }
   travel_state& travels() {
     if (!travel) travel = std::make_unique<travel_state>();
     return *travel;

@@ -38,6 +38,10 @@ void post_open(net::node& here, object_id id);
 void post_close(net::node& here, int where, const address& to);
 /// As if somebody had asked for it who does not wait.
 std::unique_ptr<invocation> migrate_request(net::node& here, object_id id, int to);
+/// What was the last of an object's counted references is what destroys it.
+void make_destroy(invocation& one) noexcept;
+/// \throws error(invalid_data) if the message says nothing.
+std::uint64_t credit_in(invocation& one);
 void post_skip(net::node& here, const directory::way& w);
 /// Sends an invocation that has arrived to another rank, and counts it as done here.
 void forward(net::node& here, int where, std::unique_ptr<invocation> one);

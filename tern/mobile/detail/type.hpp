@@ -27,6 +27,9 @@ struct type_record {
   void* (*unpack)(std::span<const std::byte> bytes);
   /// The handler that takes such an object in on another rank.
   const net::handler_record* (*arrival)();
+  std::size_t (*bytes)(const void* object); ///< that `pack` would give; null as `pack`
+  /// What the class says of an object with so many invocations that wait or run; null: nothing.
+  double (*workload)(const void* object, std::size_t pending);
 
   struct base {
     const type_record* type;
@@ -67,14 +70,31 @@ template <class T> T* unpack_new(std::span<const std::byte> bytes) {
 
 template <class T> const net::handler_record* arrival_of();
 
+/// See load.hpp.
+template <class T> constexpr auto workload_of() -> double (*)(const void*, std::size_t) {
+  if constexpr (requires(const T& x, std::size_t n) { static_cast<double>(x.workload(n)); })
+    return [](const void* p, std::size_t n) { return static_cast<double>(static_cast<const T*>(p)->workload(n)); };
+  else if constexpr (requires { static_cast<double>(T::workload); })
+    return [](const void*, std::size_t n) { return static_cast<double>(T::workload) * static_cast<double>(n); };
+  else
+    return nullptr;
+}
+
 template <class T> type_record& type_of() {
   static type_record record = [] {
-    type_record r{
-        tern::detail::type_name(typeid(T)), [](void* p) { delete static_cast<T*>(p); }, nullptr, nullptr, nullptr, {}};
+    type_record r{tern::detail::type_name(typeid(T)),
+                  [](void* p) { delete static_cast<T*>(p); },
+                  nullptr,
+                  nullptr,
+                  nullptr,
+                  nullptr,
+                  workload_of<T>(),
+                  {}};
     if constexpr (can_move<T>) {
       r.pack = [](const void* p) { return pack(*static_cast<const T*>(p)); };
       r.unpack = [](std::span<const std::byte> bytes) -> void* { return unpack_new<T>(bytes); };
       r.arrival = &arrival_of<T>;
+      r.bytes = [](const void* p) { return packed_size(*static_cast<const T*>(p)); };
     }
     return r;
   }();

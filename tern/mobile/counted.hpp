@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// Mobile objects that live as long as somebody refers to them:
+///
+///     tern::mobile_ref<table> t = tern::create_counted<table>();
+///     tern::send<&worker::use>(w, t);   // a copy goes along; the object is there when it arrives, wherever it is
+///     tern::call<&table::size>(t).get();
+///
+/// When the last reference is gone, on whatever rank, and what was sent by way of them has run, the object is
+/// destroyed. References to each other in a ring keep each other alive for ever. A mobile_ptr, `t.ptr()`, counts for
+/// nothing.
+///
+/// Cost: copies on a rank cost an atomic increment. One that is sent takes half of the credit that its rank has of the
+/// object along (weighted reference counting: Bevan 1987; Watson and Watson 1987), which costs no message; one message
+/// to the object gives back what a rank's last reference had.
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+#include <tern/mobile/object.hpp>
+
+namespace tern {
+
+namespace mobile::detail {
+
+/// What the references of one rank that come from one have in common. Thread-safe.
+class shared_credit {
+public:
+  static constexpr std::uint64_t first = std::uint64_t{1} << 62; ///< of a new object
+
+  shared_credit(object_id id, std::uint64_t credit) noexcept : id_(id), credit_(credit) {}
+  /// Gives back what there is.
+  ~shared_credit();
+  shared_credit(const shared_credit&) = delete;
+  shared_credit& operator=(const shared_credit&) = delete;
+  object_id id() const noexcept { return id_; }
+  /// Half of it. In a fiber: may have to ask the object for more, once in 2^40 times or after 62 halvings. \throws
+  /// error(not_found) then, if somebody has destroyed it.
+  std::uint64_t split();
+
+private:
+  const object_id id_;
+  std::atomic<std::uint64_t> credit_;
+};
+
+} // namespace mobile::detail
+
+/// A mobile_ptr that keeps its object alive, or names nothing. Copy, compare, send. Thread-safe as a shared_ptr. What
+/// is packed must be unpacked: a message or an archive that is thrown away keeps the object alive until the job ends.
+template <class T> class mobile_ref {
+public:
+  mobile_ref() noexcept = default;
+  /// For `create_counted`.
+  mobile_ref(mobile::object_id id, std::uint64_t credit)
+      : shared_(std::make_shared<mobile::detail::shared_credit>(id, credit)) {}
+  template <class D>
+  requires(!std::same_as<D, T> && std::convertible_to<D*, T*>) mobile_ref(const mobile_ref<D>& r)
+  noexcept : shared_(r.shared_) { // NOLINT(google-explicit-constructor): as D* to T*
+    mobile::detail::the_upcast<D, T>.used();
+  }
+  mobile_ptr<T> ptr() const noexcept { return shared_ ? mobile_ptr<T>(shared_->id()) : mobile_ptr<T>(); }
+  explicit operator bool() const noexcept { return static_cast<bool>(shared_); }
+  friend bool operator==(const mobile_ref& a, const mobile_ref& b) noexcept { return a.ptr() == b.ptr(); }
+  friend auto operator<=>(const mobile_ref& a, const mobile_ref& b) noexcept { return a.ptr() <=> b.ptr(); }
+
+  template <class A> void save(A& ar) const {
+    std::uint64_t credit = 0;
+    if constexpr (!std::is_same_v<A, size_archive>) // which is asked first, and takes nothing along
+      if (shared_) credit = shared_->split();
+    ar(ptr(), credit);
+  }
+  template <class A> void load(A& ar) {
+    mobile_ptr<T> to;
+    std::uint64_t credit = 0;
+    ar(to, credit);
+    shared_ = to ? std::make_shared<mobile::detail::shared_credit>(to.id(), credit) : nullptr;
+  }
+
+private:
+  template <class D> friend class mobile_ref;
+  std::shared_ptr<mobile::detail::shared_credit> shared_;
+};
+
+namespace mobile::detail {
+
+template <class T, class... A> mobile_ref<T> construct_counted(A... args) {
+  const object_id id = directory::here().add(type_of<T>(), new T(std::move(args)...), shared_credit::first);
+  return mobile_ref<T>(id, shared_credit::first);
+}
+
+} // namespace mobile::detail
+
+/// Makes a T on the calling rank that lives as long as somebody has a reference to it. Throws what its constructor
+/// throws. Any worker thread of a rank.
+template <class T, class... A> mobile_ref<T> create_counted(A&&... args) {
+  auto object = std::make_unique<T>(std::forward<A>(args)...);
+  const auto id =
+      mobile::directory::here().add(mobile::detail::type_of<T>(), object.get(), mobile::detail::shared_credit::first);
+  object.release();
+  return mobile_ref<T>(id, mobile::detail::shared_credit::first);
+}
+/// The same on rank `where`, as `create_on`.
+template <class T, class... A> future<mobile_ref<T>> create_counted_on(int where, A&&... args) {
+  return call<
+      &mobile::detail::construct_counted<T, typename mobile::detail::constructor_argument<std::decay_t<A>>::type...>>(
+      where, std::forward<A>(args)...);
+}
+
+/// As for a mobile_ptr.
+template <auto F, class T, class... A> void send(const mobile_ref<T>& to, A&&... args) {
+  send<F>(to.ptr(), std::forward<A>(args)...);
+}
+template <auto F, class T, class... A> void send(const send_options& how, const mobile_ref<T>& to, A&&... args) {
+  send<F>(how, to.ptr(), std::forward<A>(args)...);
+}
+template <auto F, class T, class... A> auto call(const mobile_ref<T>& to, A&&... args) {
+  return call<F>(to.ptr(), std::forward<A>(args)...);
+}
+template <auto F, class T, class... A> auto call(const invocation_options& how, const mobile_ref<T>& to, A&&... args) {
+  return call<F>(how, to.ptr(), std::forward<A>(args)...);
+}
+
+} // namespace tern
