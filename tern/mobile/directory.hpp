@@ -26,8 +26,9 @@
 
 namespace tern::mobile {
 
-/// `mobile-known`, `debug-migrate`.
+/// `mobile-known`, `mobile-memory`, `mobile-directory`, `mobile-disk`, `debug-migrate`.
 extern const option<int> known_option;
+extern const option<std::string> memory_option, directory_option, disk_option;
 extern const option<std::string> debug_option;
 enum class debugging : std::uint8_t { none, rotate, random, reserialize };
 
@@ -113,7 +114,7 @@ public:
 
   // Loads (see load.hpp) ----------------------------------------------------------------------------------------------
 
-  void watch_loads(bool on) noexcept { watched_.store(on, std::memory_order_relaxed); }
+  void watch_loads(bool on) noexcept;
   double load() const;
   std::vector<object_load> loads() const;
 
@@ -206,7 +207,12 @@ private:
   void pump(entry& e, todo& then);
   void run(net::node& here, const invocable& what, entry& e, void* object, const address& to,
            const net::wire_header& header, net::payload& message);
-  bool watches() const noexcept { return watched_.load(std::memory_order_relaxed); }
+  /// What an invocation's end is looked at for.
+  enum attention : unsigned { to_loads = 1, to_memory = 2, to_move_on = 4 };
+  unsigned attends() const noexcept { return attention_.load(std::memory_order_relaxed); }
+  bool watches() const noexcept { return attends() & to_loads; }
+  std::uint64_t before_end(entry& e, bool exclusive);
+  class pager;
   void run_watched(net::node& here, const invocable& what, entry& e, void* object, const address& to,
                    const net::wire_header& header, net::payload& message);
   void weigh(entry& e, std::uint32_t ending);
@@ -224,7 +230,9 @@ private:
   void start(net::node& here, entry& e, std::unique_ptr<invocation> one) noexcept;
   void arrive_late(net::node& here, std::unique_ptr<invocation> one, bool runs_here);
   void finished(net::node& here, entry& e, bool exclusive);
-  void finished_late(net::node& here, entry& e, std::unique_lock<tern::detail::owner_lock> hold);
+  void finished_late(net::node& here, entry& e, bool exclusive, std::uint64_t bytes,
+                     std::unique_lock<tern::detail::owner_lock> hold);
+  void stay_here(net::node& here, entry& e, std::uint32_t coming);
   void end_object(net::node& here, entry& e, const invocation& last);
   void depart(net::node& here, entry& e, std::unique_ptr<invocation> request);
   void move_on(entry& e);
@@ -241,11 +249,11 @@ private:
   const int rank_;
   const std::size_t most_routes_; // in a shard
   const debugging debug_;
-  const bool moves_on_;              // each object after each invocation
-  std::atomic<bool> watched_{false}; // loads
+  std::atomic<unsigned> attention_{0};
   std::atomic<bool> ending_{false};
   std::atomic<std::uint64_t> next_{1};
   std::unique_ptr<shard[]> shards_;
+  std::unique_ptr<pager> pager_;
 };
 
 namespace detail {
@@ -260,8 +268,8 @@ void check_address(const address& to, int ranks);
 /// \throws error(invalid_argument) if what runs there runs on no `wanted`.
 void check_self(const directory::running_invocation& running, const type_record& wanted);
 /// The runtime's own messages to objects.
-extern const net::handler_record destroy_handler, migrate_handler, pin_handler, unpin_handler, share_out_handler,
-    give_back_handler;
+extern const net::handler_record destroy_handler, migrate_handler, put_out_handler, pin_handler, unpin_handler,
+    share_out_handler, give_back_handler;
 
 } // namespace detail
 } // namespace tern::mobile

@@ -25,7 +25,7 @@ void directory::run_watched(net::node& here, const invocable& what, entry& e, vo
 // By who has the access: the class is asked without the lock. \param ending of those that are pending.
 void directory::weigh(entry& e, std::uint32_t ending) {
   const auto says = e.object ? e.type->workload : nullptr;
-  std::uint32_t then = 0;
+  std::uint32_t then = 0; // pending, when the class was asked
   double load = 0, more = 0;
   if (says) {
     {
@@ -39,6 +39,14 @@ void directory::weigh(entry& e, std::uint32_t ending) {
   const std::uint32_t now = e.pending() - ending;
   e.each = says ? more - load : e.seconds;
   set_load(e, says ? load + e.each * (static_cast<double>(now) - then) : e.each * now);
+}
+
+void directory::watch_loads(bool on) noexcept {
+  // relaxed: who sees it late counts late
+  if (on)
+    attention_.fetch_or(to_loads, std::memory_order_relaxed);
+  else
+    attention_.fetch_and(~unsigned{to_loads}, std::memory_order_relaxed);
 }
 
 // Whoever has the access may be changing what the class would look at: so it is as much more as it was last time.
@@ -65,7 +73,7 @@ std::vector<object_load> directory::loads() const {
     const auto& table = shards_[k].entries;
     for (std::size_t i = 0; i < table.capacity(); ++i) {
       const entry* const e = table.at(i);
-      if (!e || !e->object || !e->is_present()) continue;
+      if (!e || !e->is_present()) continue;
       all.push_back({e->id, &e->type->name, e->load, e->pending(), e->seconds, e->type->pack && e->pins == 0});
     }
   }

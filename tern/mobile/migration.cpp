@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include <tern/base/error.hpp>
+#include <tern/mobile/detail/pager.hpp>
 #include <tern/mobile/detail/todo.hpp>
 #include <tern/net/message.hpp>
 
@@ -25,26 +26,42 @@ void directory::send_after(net::node& here, int to, invocation_list& following) 
   }
 }
 
+// It does not go after all. \param coming of those that had followed it.
+void directory::stay_here(net::node& here, entry& e, std::uint32_t coming) {
+  todo then(&e);
+  {
+    shard& s = shard_of(e.id);
+    const std::lock_guard hold(s.lock);
+    e.at = entry::place::here;
+    s.entries.mark(e.id, true);
+    if (e.load == 0) set_load(e, e.each * e.pending()); // it had been given away
+    e.coming = coming;
+    if (e.travel) after_number(e, rank_, then);
+    release_held(e, then);
+    pump(e, then);
+  }
+  act(here, then);
+}
+
 // In a fiber. The object is at `leaving`: nothing runs on it, and nothing will.
 void directory::depart(net::node& here, entry& e, std::unique_ptr<invocation> request) {
   const int origin = request->to.origin();
   const std::uint64_t reply = request->header.reply;
-  const auto context = [&] { return detail::describe_invocation(detail::migrate_handler.name(), e.id, e.type->name); };
-  const auto stays = [&](std::uint32_t coming) {
-    todo then(&e);
-    {
-      shard& s = shard_of(e.id);
-      const std::lock_guard hold(s.lock);
-      e.at = entry::place::here;
-      s.entries.mark(e.id, true);
-      set_load(e, e.each * e.pending());
-      e.coming = coming; // what had followed it comes back
-      if (e.travel) after_number(e, rank_, then);
-      release_held(e, then);
-      pump(e, then);
-    }
-    act(here, then);
+  const auto context = [&, name = request->what->name()] {
+    return detail::describe_invocation(name, e.id, e.type->name);
   };
+  if (request->what->what == action::put_out) {
+    const type_record& type = *e.type; // the object may end as soon as it is out
+    const object_id id = e.id;
+    try {
+      pager_->put_out(e);
+      if (reply) net::detail::post_answer(here, origin, reply);
+    } catch (...) {
+      here.reply_error(origin, reply, std::current_exception(),
+                       detail::describe_invocation(request->what->name(), id, type.name));
+    }
+    return;
+  }
   std::int32_t to = 0;
   byte_buffer state;
   try {
@@ -54,17 +71,16 @@ void directory::depart(net::node& here, entry& e, std::unique_ptr<invocation> re
       if (e.pins > 0) // nobody writes it meanwhile
         throw error(errc::invalid_state, "object " + to_string(e.id) + " is pinned", "unpin it before it moves");
       if (!e.type->pack)
-        throw error(errc::unsupported, "objects of class " + e.type->name + " cannot move",
-                    "give the class a serialize function, and a default constructor or one from an archive");
+        throw error(errc::unsupported, "objects of class " + e.type->name + " cannot move", detail::how_to_serialize);
       state = e.type->pack(e.object);
     }
   } catch (...) {
     here.reply_error(origin, reply, std::current_exception(), context());
-    return stays(0);
+    return stay_here(here, e, 0);
   }
   if (to == rank_) {
     if (reply) net::detail::post_answer(here, origin, reply);
-    return stays(0);
+    return stay_here(here, e, 0);
   }
 
   invocation_list following;
@@ -107,15 +123,17 @@ void directory::depart(net::node& here, entry& e, std::unique_ptr<invocation> re
       }
     }
     here.reply_error(origin, reply, std::current_exception(), context());
-    return stays(sent ? number : 0);
+    return stay_here(here, e, sent ? number : 0);
   }
   const type_record& type = *e.type;
   void* old = nullptr;
   {
     const std::lock_guard hold(shard_of(e.id).lock); // reports look at it
     old = std::exchange(e.object, nullptr);
+    pager_->gone(e);
   }
   type.destroy(old);
+  if (attends() & to_memory) pager_->look_again();
   todo then(&e);
   std::vector<std::pair<int, directory_note>> notes;
   std::unique_ptr<landing> back;
@@ -221,6 +239,7 @@ void directory::unpack(net::node& here, entry& e, std::unique_ptr<landing> one) 
   const type_record& type = *one->type;
   void* object = nullptr;
   std::exception_ptr why;
+  const std::size_t bytes = one->state.size();
   try {
     object = type.unpack(one->state);
   } catch (...) {
@@ -236,6 +255,7 @@ void directory::unpack(net::node& here, entry& e, std::unique_ptr<landing> one) 
     e.type = &type;
     e.at = entry::place::here;
     s.entries.mark(e.id, true);
+    pager_->measured(e, bytes);
     after_number(e, rank_, then); // perhaps all of its own has come
     if (e.coming == 0) {
       release_held(e, then);
@@ -246,6 +266,7 @@ void directory::unpack(net::node& here, entry& e, std::unique_ptr<landing> one) 
   }
   act(here, then);
   net::detail::post_answer(here, source, reply);
+  if (attends() & to_memory) pager_->look_again();
 }
 
 // It stays where it was. What has followed it goes back, in order: so what comes meanwhile waits here until the last of

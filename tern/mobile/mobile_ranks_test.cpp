@@ -397,8 +397,9 @@ TERN_RANK_TEST(classes_may_be_made_from_an_archive) {
   tern::destroy(f).get();
 }
 
-// What is sent through k places that it has left takes k hops once, and none afterwards.
-TERN_RANK_TEST(senders_learn_where_objects_are) {
+// An invocation of an object that has been on all ranks runs once, on the last of them, and the next one sees that.
+// (How many messages it takes: hops_test.cpp.)
+TERN_RANK_TEST(objects_that_have_been_everywhere_are_found) {
   const auto t = create<traveller>();
   const int last = (rank() + size() - 1) % size();
   for (int r = 1; r < size(); ++r) tern::migrate(t, (rank() + r) % size()).get();

@@ -362,6 +362,14 @@ template <class T> future<void> migrate(mobile_ptr<T> object, int to) {
   return mobile::detail::ask(mobile::detail::migrate_handler, object.id(), static_cast<std::int32_t>(to));
 }
 
+/// Puts the object on its rank's disk until it is invoked or moves: for one that will not be used for long. With
+/// `--tern-mobile-memory` that happens by itself, as memory is needed. The future is set when it is there, or when it
+/// is wanted before; it throws error(io) naming the directory if the disk is full, or does not work, and what packing
+/// throws; then the object stays in memory.
+template <class T> future<void> put_out(mobile_ptr<T> object) {
+  return mobile::detail::ask(mobile::detail::put_out_handler, object.id());
+}
+
 /// Keeps the object where it is, from when the future is set until as many `unpin` have come: who asks for it to move
 /// is told error(invalid_state). The future throws error(not_found) if the object is gone.
 template <class T> future<void> pin(mobile_ptr<T> object) {

@@ -26,6 +26,7 @@ std::string describe(const entry& e) {
   switch (e.at) {
   case entry::place::gone:
   case entry::place::elsewhere:
+  case entry::place::stored:
     break;
   case entry::place::arriving:
     text += ", being unpacked";
@@ -35,6 +36,9 @@ std::string describe(const entry& e) {
     break;
   case entry::place::left:
     text += ", sent to rank " + std::to_string(e.where) + ", which has not taken it in";
+    break;
+  case entry::place::loading:
+    text += ", on disk and wanted";
     break;
   case entry::place::here:
     break;
@@ -80,7 +84,7 @@ std::string directory::describe() {
     for (std::size_t i = 0; i < table.capacity(); ++i) {
       const entry* const e = table.at(i);
       if (!e) continue;
-      all += e->object != nullptr;
+      all += e->is_present();
       const std::string line = mobile::describe(*e);
       if (!line.empty() && ++busy <= listed) text += line;
     }

@@ -16,7 +16,8 @@ namespace {
 /// A message that has been sent on so often goes to the home, which is never far behind.
 constexpr unsigned most_hops = 8;
 
-const std::string destroy_name = "destroy", migrate_name = "migrate", pin_name = "pin", unpin_name = "unpin";
+const std::string destroy_name = "destroy", migrate_name = "migrate", put_out_name = "put_out", pin_name = "pin",
+                  unpin_name = "unpin";
 const std::string share_out_name = "tern counted references", give_back_name = "tern references given back";
 const std::string open_name = "tern open stream", close_name = "tern close stream", skip_name = "tern skipped number";
 
@@ -52,6 +53,7 @@ namespace detail {
 namespace {
 struct destroy_tag {};
 struct migrate_tag {};
+struct put_out_tag {};
 struct pin_tag {};
 struct unpin_tag {};
 struct share_out_tag {};
@@ -62,6 +64,8 @@ const net::handler_record destroy_handler{typeid(destroy_tag), destroy_name, __F
 const net::handler_record migrate_handler{typeid(migrate_tag), migrate_name, __FILE__,
                                           &take_control<action::migrate, migrate_name>, true};
 
+const net::handler_record put_out_handler{typeid(put_out_tag), put_out_name, __FILE__,
+                                          &take_control<action::put_out, put_out_name>, true};
 const net::handler_record pin_handler{typeid(pin_tag), pin_name, __FILE__, &take_control<action::pin, pin_name>, true};
 const net::handler_record unpin_handler{typeid(unpin_tag), unpin_name, __FILE__,
                                         &take_control<action::unpin, unpin_name>, true};
@@ -384,7 +388,7 @@ void directory::lost(net::node& here, std::unique_ptr<invocation> one) {
 // To whoever has sent by a detour, once.
 void directory::tell_where(entry& e, const address& to, todo& then) {
   const int origin = to.origin();
-  if (to.hops() == 0 || origin == rank_ || e.at != entry::place::here) return;
+  if (to.hops() == 0 || origin == rank_ || (e.at != entry::place::here && !e.is_out())) return;
   std::vector<int>& told = e.travels().told;
   if (std::find(told.begin(), told.end(), origin) != told.end()) return;
   told.push_back(origin);

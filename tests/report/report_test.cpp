@@ -119,6 +119,23 @@ TEST_P(job, watchdog_writes_who_waits_for_what_once) {
   EXPECT_EQ(text_of(files_in(folder).at(0)), report) << "it was written again";
 }
 
+TEST_P(job, an_object_that_nobody_gets_is_named_with_who_waits_for_it) {
+  const temporary folder;
+  child one = start(folder, 2, "object", {{"TERN_WATCHDOG", "0.4"}});
+  const std::string report = report_in(folder, "all 2 ranks have reported");
+  const std::string first = of_rank(report, 0), last = of_rank(report, 1);
+  EXPECT_TRUE(has(first, "  3 calls without answer:\n    of rank 1, ") && has(first, "vault::open', since ") &&
+              has(first, "vault::look', since ") && has(first, "'migrate', since "))
+      << report;
+  EXPECT_TRUE(has(first, "'main': waits for future 0x")) << report;
+  EXPECT_FALSE(has(first, "mobile object")) << report;
+  EXPECT_TRUE(has(last, "  1 mobile object, and somebody waits for 1:\n    object 1:1 (") &&
+              has(last, "vault), an exclusive invocation runs, 1 invocation waits, the first is '") &&
+              has(last, "vault::look' of rank 0, 1 migration waits\n"))
+      << report;
+  EXPECT_TRUE(has(last, "vault::open': waits for semaphore 0x")) << report;
+}
+
 TEST_P(job, watchdog_ends_the_job_if_it_shall) {
   const temporary folder;
   child one = start(folder, 2, "hang", {{"TERN_WATCHDOG", "0.4"}, {"TERN_WATCHDOG_ABORT", "1"}});

@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <tern/mobile/object.hpp>
 #include <tern/net/collectives.hpp>
 #include <tern/net/epoch.hpp>
 #include <tern/net/message.hpp>
@@ -36,6 +37,12 @@ int answer_never(int) {
   wait_for_what_never_comes();
   return 0;
 }
+
+struct vault {
+  template <class A> void serialize(A&) {}
+  int open() { return answer_never(1); }
+  int look() const { return 1; }
+};
 
 [[gnu::noinline]] void write_to(volatile int* where) {
   *where = 1; // NOLINT(clang-analyzer-core.NullDereference): that is the trouble
@@ -96,6 +103,15 @@ int get_into(std::string_view trouble) {
   if (trouble == "none") return 0;
   if (trouble == "hang") { // the first rank waits for the last one, the others for a collective operation
     if (tern::rank() == 0) tern::finish([&] { tern::call<&answer_never>(last, 7).get(); }, "patience");
+    tern::barrier();
+  }
+  if (trouble == "object") { // an invocation never ends; another one, and a migration, wait for it
+    const auto v = tern::broadcast(tern::rank() == last ? tern::create<vault>() : tern::mobile_ptr<vault>(), last);
+    if (tern::rank() == 0) {
+      auto opened = tern::call<&vault::open>(v), seen = tern::call<&vault::look>(v);
+      auto moved = tern::migrate(v, 0);
+      opened.get();
+    }
     tern::barrier();
   }
   if (trouble == "many") {

@@ -15,6 +15,7 @@
 #include <tern/task/future.hpp>
 
 #include "property.hpp"
+#include "watched.hpp"
 
 namespace migration_properties {
 
@@ -56,17 +57,17 @@ public:
   traveller& operator=(const traveller&) = delete;
   ~traveller() {
     ++all->dropped;
-    TERN_HOLDS(writers_ == 0 && readers_ == 0, "an object was destroyed while somebody was inside");
+    TERN_HOLDS(inside_.nobody(), "an object was destroyed while somebody was inside");
   }
 
   template <class A> void save(A& ar) const {
-    TERN_HOLDS(writers_ == 0 && readers_ == 0, "an object was packed while somebody was inside");
+    TERN_HOLDS(inside_.nobody(), "an object was packed while somebody was inside");
     if (rolls().chance(all->failures)) throw tern::error(tern::errc::io, "packing fails by chance");
-    ar(number_, next_, value_, padding_);
+    ar(number_, next_, inside_, padding_);
   }
   template <class A> void load(A& ar) {
     if (rolls().chance(all->failures)) throw tern::error(tern::errc::io, "unpacking fails by chance");
-    ar(number_, next_, value_, padding_);
+    ar(number_, next_, inside_, padding_);
     take_time();
     if (rolls().chance(all->failures)) throw tern::error(tern::errc::io, "unpacking fails by chance");
     all->lives_on[number_] = rank();
@@ -75,14 +76,7 @@ public:
 
   std::int64_t write(std::int64_t from, std::int64_t number) {
     begin(from, number);
-    TERN_HOLDS(writers_ == 0 && readers_ == 0, "an exclusive invocation began beside " + text(writers_) +
-                                                   " exclusive and " + text(readers_) + " shared ones");
-    ++writers_;
-    const std::int64_t before = value_;
-    take_time();
-    take_time();
-    value_ = before + 1; // lost if another one came between
-    --writers_;
+    inside_.write();
     ++all->ran;
     return number;
   }
@@ -95,12 +89,7 @@ public:
       take_time();
       TERN_HOLDS(all->lives_on[number_] == rank(), "an object moved that an unfinished invocation looked at");
     }
-    TERN_HOLDS(writers_ == 0 && readers_ == 0, "an access was given back beside others");
-    ++writers_;
-    const std::int64_t before = value_;
-    take_time();
-    value_ = before + 1;
-    --writers_;
+    inside_.write();
     ++all->ran;
     return number;
   }
@@ -110,17 +99,12 @@ public:
       const tern::release_access meanwhile;
       take_time();
     }
-    TERN_HOLDS(writers_ == 0, "a shared invocation began beside an exclusive one");
-    ++readers_;
-    const std::int64_t before = value_;
-    take_time();
-    TERN_HOLDS(value_ == before, "an object changed under a reader");
-    --readers_;
+    inside_.read();
     ++all->ran;
     return number;
   }
   void grow(std::int64_t bytes) { padding_.assign(static_cast<std::size_t>(bytes), 'x'); }
-  std::int64_t value() const { return value_; }
+  std::int64_t value() const { return inside_.value(); }
 
 private:
   void begin(std::int64_t from, std::int64_t number) const {
@@ -131,11 +115,10 @@ private:
                                   text(number_) + " when " + text(due) + " was due");
     due = number + 1;
   }
-  std::int64_t number_ = -1, value_ = 0;
+  std::int64_t number_ = -1;
+  watched inside_;
   mutable std::map<std::int64_t, std::int64_t> next_;
   std::string padding_;
-  int writers_ = 0;
-  mutable int readers_ = 0;
 };
 using pointer = mobile_ptr<traveller>;
 
@@ -164,7 +147,7 @@ void expect_moved(tern::future<void>& f) {
 }
 
 TERN_PROPERTY(once_and_in_order, "ranks=1..10 workers=1..3 faults=delay:reorder:slow:pause network=any room=0..8 "
-                                 "aggregate=0..2 known=0..200 objects=1..5 fibers=1..3 invocations=1..50 moves=0..10 "
+                                 "aggregate=0..2 known=0..100 objects=1..5 fibers=1..3 invocations=1..50 moves=0..10 "
                                  "failures=0..3") {
   all->failures = 0.05 * static_cast<double>(knob("failures"));
   const auto objects = make_objects(knob("objects"));
@@ -293,28 +276,45 @@ TERN_PROPERTY(destroyed_on_the_way, "ranks=1..8 workers=1..3 faults=delay:reorde
   tern::barrier();
 }
 
+// Invokes and moves them, and waits for nothing.
+void begin_storm(const std::vector<pointer>& objects, std::vector<std::int64_t>& numbers) {
+  for (std::int64_t i = 0; i < knob("invocations"); ++i) {
+    const std::size_t o = any_of(objects);
+    if (rolls().chance(0.05 * static_cast<double>(knob("moves"))))
+      static_cast<void>(tern::migrate(objects[o], any_rank()));
+    else
+      tern::send<&traveller::write>(objects[o], rank(), numbers[o]++), ++all->sent;
+    if (rolls().chance(0.3)) take_time();
+  }
+}
+void expect_all_ran() {
+  TERN_HOLDS(all->sent == all->ran, text(all->sent) + " invocations were sent and " + text(all->ran) + " ran");
+  tern::barrier();
+}
+
 // Everything that an epoch caused is over when it is, though its objects move.
 TERN_PROPERTY(epochs_follow_objects, "ranks=1..8 workers=1..3 faults=delay:reorder:slow:pause network=any room=0..8 "
                                      "known=0..100 debug=0..3 objects=1..4 invocations=1..30 moves=0..10") {
   const auto objects = make_objects(knob("objects"));
-  tern::epoch mine("mine");
-  std::int64_t sent = 0;
   std::vector<std::int64_t> numbers(objects.size());
-  mine.run([&] {
-    for (std::int64_t i = 0; i < knob("invocations"); ++i) {
-      const std::size_t o = any_of(objects);
-      if (rolls().chance(0.05 * static_cast<double>(knob("moves"))))
-        static_cast<void>(tern::migrate(objects[o], any_rank()));
-      else
-        tern::send<&traveller::write>(objects[o], rank(), numbers[o]++), ++sent;
-      if (rolls().chance(0.3)) take_time();
-    }
-  });
+  tern::epoch mine("mine");
+  mine.run([&] { begin_storm(objects, numbers); });
   mine.wait();
-  all->sent += sent;
   tern::barrier();
-  TERN_HOLDS(all->sent == all->ran, text(all->sent) + " invocations were sent and " + text(all->ran) + " ran");
-  tern::barrier();
+  expect_all_ran();
+}
+
+// And before quiesce returns.
+TERN_PROPERTY(quiesce_follows_objects, "ranks=1..8 workers=1..3 faults=delay:reorder:slow:pause network=any room=0..8 "
+                                       "known=0..100 debug=0..3 objects=1..4 invocations=1..30 moves=0..10 "
+                                       "rounds=1..5") {
+  const auto objects = make_objects(knob("objects"));
+  std::vector<std::int64_t> numbers(objects.size());
+  for (std::int64_t i = 0; i < knob("rounds"); ++i) {
+    begin_storm(objects, numbers);
+    tern::quiesce();
+    expect_all_ran();
+  }
 }
 
 } // namespace migration_properties

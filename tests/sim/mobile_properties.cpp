@@ -12,6 +12,7 @@
 #include <tern/task/future.hpp>
 
 #include "property.hpp"
+#include "watched.hpp"
 
 namespace mobile_properties {
 
@@ -35,7 +36,7 @@ public:
   guarded(const guarded&) = delete;
   guarded& operator=(const guarded&) = delete;
   ~guarded() {
-    TERN_HOLDS(writers_ == 0 && readers_ == 0, "an object was destroyed while somebody was inside");
+    TERN_HOLDS(inside_.nobody(), "an object was destroyed while somebody was inside");
     TERN_HOLDS(!gone_, "an object was destroyed twice");
     gone_ = true;
     ++all->dropped;
@@ -43,30 +44,17 @@ public:
 
   std::int64_t write(int from, std::int64_t number) {
     begin(from, number);
-    TERN_HOLDS(writers_ == 0 && readers_ == 0, "an exclusive invocation began beside " + text(writers_) +
-                                                   " exclusive and " + text(readers_) + " shared ones");
-    ++writers_;
-    const std::int64_t before = value_;
-    take_time();
-    take_time();
-    value_ = before + 1; // lost if another one came between
-    --writers_;
+    inside_.write();
     ++all->ran;
     return number;
   }
   std::int64_t read(int from, std::int64_t number) const {
     begin(from, number);
-    TERN_HOLDS(writers_ == 0, "a shared invocation began beside an exclusive one");
-    ++readers_;
-    const std::int64_t before = value_;
-    take_time();
-    take_time();
-    TERN_HOLDS(value_ == before, "an object changed under a reader");
-    --readers_;
+    inside_.read();
     ++all->ran;
     return number;
   }
-  std::int64_t value() const { return value_; }
+  std::int64_t value() const { return inside_.value(); }
 
 private:
   void begin(int from, std::int64_t number) const {
@@ -78,9 +66,7 @@ private:
     due = number + 1;
   }
   mutable std::map<int, std::int64_t> next_;
-  std::int64_t value_ = 0;
-  int writers_ = 0;
-  mutable int readers_ = 0;
+  watched inside_;
   bool gone_ = false;
 };
 using pointer = mobile_ptr<guarded>;

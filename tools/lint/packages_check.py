@@ -36,6 +36,7 @@ INCLUDES = {
     "starpu": ("libstarpu-dev",),
     "zstd.h": ("libzstd-dev",),
     "zlib.h": ("zlib1g-dev",),
+    "xxhash.h": ("libxxhash-dev",),
     "png.h": ("libpng-dev",),
     "cereal/": ("libcereal-dev",),
     "valgrind/": ("valgrind",),

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <tern/base/archive.hpp>
+#include <tern/mobile/detail/stored.hpp>
 #include <tern/mobile/detail/type.hpp>
 #include <tern/mobile/object_id.hpp>
 #include <tern/net/buffer.hpp>
@@ -54,7 +55,8 @@ enum class action : std::uint8_t {
   exclude, ///< runs alone
   destroy, ///< alone, and nothing afterwards
   migrate,
-  pin, ///< it must not move
+  put_out, ///< to disk
+  pin,     ///< it must not move
   unpin,
   share_out, ///< counted references: there are more
   give_back, ///< there are fewer
@@ -218,14 +220,18 @@ struct entry {
     here,
     leaving, ///< it is here and being packed
     left,    ///< it is here, packed, and has not been taken in by `where`
+    stored,  ///< it is here, but on disk
+    loading, ///< likewise, and wanted
     gone     ///< destroyed, and no longer in the table
   };
 
   explicit entry(object_id i) noexcept : id(i) {}
   const object_id id;
   const type_record* type = nullptr;
-  void* object = nullptr;
-  invocation_list waiting; ///< taken in, in order
+  void* object = nullptr;               ///< null: it is elsewhere, or on disk
+  std::uint64_t bytes = 0;              ///< that it takes in memory, if anybody counts them
+  std::unique_ptr<detail::stored> disk; ///< as it was when it was last there
+  invocation_list waiting;              ///< taken in, in order
   std::unique_ptr<travel_state> travel;
   std::uint64_t sent = 0;    ///< of the own stream: the next number
   std::uint64_t credit = 0;  ///< what counted references have; 0: it is not counted
@@ -247,12 +253,18 @@ struct entry {
   bool own_open = false; ///< this rank numbers what it sends to the object
   bool own_closing = false;
   bool own_left = false; ///< closed; to be forgotten when nothing is under way
-  bool used = false;     ///< since the clock came by
+  bool used = false;     ///< since the clock came by, of those elsewhere or of those here
   bool confirmed = true; ///< the home knows that it is here
 
   bool is_here() const noexcept { return at != place::elsewhere; }
   /// Is this rank the one that has it?
-  bool is_present() const noexcept { return at == place::here || at == place::leaving; }
+  bool is_present() const noexcept { return at == place::here || at == place::leaving || is_out(); }
+  bool is_out() const noexcept { return at == place::stored || at == place::loading; }
+  /// May it go to disk?
+  bool is_idle() const noexcept {
+    return at == place::here && object && type->pack && !running() && !starting && unfinished == 0 && coming == 0 &&
+           waiting.empty() && !has_moves();
+  }
   bool running() const noexcept { return exclusive || sharing > 0; }
   /// Do those that arrive have to wait until it is known where they belong?
   bool holds_all() const noexcept {

@@ -27,11 +27,15 @@ struct directory::todo {
   std::vector<object_id> opens;                ///< streams to be opened by way of the home
   std::vector<std::pair<int, address>> closes; ///< streams to be closed
   invocation_list done;                        ///< only to be counted, and answered if somebody waits
+  std::vector<entry*> loads;                   ///< at `loading`
   object_id left;                              ///< whose last own messages were sent on
   std::unique_ptr<entry> forgotten;
 };
 
 namespace detail {
+
+inline constexpr const char* how_to_serialize =
+    "give the class a serialize function, and a default constructor or one from an archive";
 
 void post_note(net::node& here, int to, const directory_note& n);
 void post_open(net::node& here, object_id id);
