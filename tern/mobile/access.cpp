@@ -382,10 +382,7 @@ void directory::finished_late(net::node& here, entry& e, bool exclusive, std::ui
   todo then(&e);
   if (what & to_memory) {
     e.used = true;
-    if (exclusive) {
-      pager_->changed(e);
-      pager_->measured(e, bytes);
-    }
+    if (exclusive) pager_->measured(e, bytes);
   }
   if (what & to_move_on) move_on(e);
   pump(e, then);

@@ -15,6 +15,7 @@ constexpr std::uint64_t more = std::uint64_t{1} << 40; // asked for at a time
 } // namespace
 
 std::uint64_t shared_credit::split() {
+  directory::here().note_split();
   std::uint64_t have = credit_.load(std::memory_order_relaxed);
   for (;;) {
     if (have == 1) { // which keeps the object alive while it is asked

@@ -112,6 +112,11 @@ public:
   held try_hold(object_id id, const type_record& wanted, action how);
   void let_go(const held& h, action how) { finished(node_, *h.of, how != action::share); }
 
+  // Counted references (see counted.hpp) ------------------------------------------------------------------------------
+
+  /// Credit has gone into what is being packed, by whatever fiber: it must be unpacked once.
+  void note_split() noexcept { splits_.fetch_add(1, std::memory_order_relaxed); }
+
   // Loads (see load.hpp) ----------------------------------------------------------------------------------------------
 
   void watch_loads(bool on) noexcept;
@@ -250,6 +255,7 @@ private:
   const std::size_t most_routes_; // in a shard
   const debugging debug_;
   std::atomic<unsigned> attention_{0};
+  std::atomic<std::uint64_t> splits_{0};
   std::atomic<bool> ending_{false};
   std::atomic<std::uint64_t> next_{1};
   std::unique_ptr<shard[]> shards_;

@@ -244,7 +244,7 @@ TERN_RANK_TEST(objects_move_and_keep_what_they_are) {
   for (int r = 0; r < 2 * size(); ++r) {
     tern::migrate(t, r % size()).get();
     TERN_EXPECT_EQ(tern::is_here(t), r % size() == rank());
-    send<&traveller::visit>(t);
+    call<&traveller::visit>(t).get(); // before it may leave again, though it may wait until it is back from disk
     expected.push_back(r % size());
   }
   TERN_EXPECT(call<&traveller::visits>(t).get() == expected);

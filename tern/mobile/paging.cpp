@@ -62,7 +62,7 @@ std::string directory_for(const options& opts) {
 
 detail::object_store::settings store_of(net::node& here) {
   detail::object_store::settings s{
-      directory_for(here.opts()), *bytes_in(here.opts()[disk_option]), here.simulated(), 2, {}};
+      directory_for(here.opts()), *bytes_in(here.opts()[disk_option]), here.simulated(), here.simulated(), 2, {}};
   if (here.simulated()) return s;
   // Where any of the rank's workers may run, and not only the first that writes.
   for (const auto& worker : net::resolve(here.opts(), here.wire().host_rank(), here.wire().host_size()).cpus)
@@ -87,12 +87,8 @@ void directory::pager::measured(entry& e, std::uint64_t bytes) noexcept {
 }
 
 void directory::pager::gone(entry& e) noexcept {
-  changed(e);
-  in_memory_ -= static_cast<std::int64_t>(std::exchange(e.bytes, 0));
-}
-
-void directory::pager::changed(entry& e) noexcept {
   if (const auto old = std::move(e.disk)) store_.drop(*old);
+  in_memory_ -= static_cast<std::int64_t>(std::exchange(e.bytes, 0));
 }
 
 void directory::pager::want(entry& e) {
@@ -126,13 +122,14 @@ void directory::pager::go_on() {
       const std::lock_guard hold(guard_);
       const bool fits = !wanted_.empty() && (!limits() || in_memory_ + static_cast<std::int64_t>(wanted_[0]->bytes) <=
                                                               static_cast<std::int64_t>(limit_));
-      if (!wanted_.empty() && reading_ < most_reading && (fits || (stuck_ && reading_ == 0 && writing_ == 0))) {
+      const bool alone = reading_ == 0 && writing_ == 0 && (stuck_ || is_full());
+      if (!wanted_.empty() && reading_ < most_reading && (fits || alone)) {
         back = wanted_.front();
         wanted_.pop_front();
         waiting_ = wanted_.size();
         ++reading_;
         in_memory_ += static_cast<std::int64_t>(back->bytes);
-      } else if (writing_ < most_writing && !stuck_ && needs_room()) {
+      } else if (writing_ < most_writing && !stuck_ && needs_room() && !is_full()) {
         ++writing_;
       } else {
         return;
@@ -193,6 +190,7 @@ void directory::pager::cannot_write(const std::exception& e) {
 // Twice round at most: the first time, those that were used lately are spared. \return null: none can go now.
 entry* directory::pager::find_idle() {
   const std::lock_guard one_at_a_time(looking_);
+  if (is_full()) return nullptr;
   for (std::size_t n = 0; n <= 2 * shards; ++n) {
     shard& s = of_.shards_[shard_];
     {
@@ -207,10 +205,9 @@ entry* directory::pager::find_idle() {
 
 // From where the last look ended to the shard's end.
 entry* directory::pager::find_idle(shard& s) {
-  const bool full = is_full();
   while (slot_ < s.entries.capacity()) {
     entry* const e = s.entries.at(slot_++);
-    if (!e || !e->is_idle() || e->bytes == 0 || (full && !e->disk)) continue;
+    if (!e || !e->is_idle() || e->bytes == 0) continue;
     if (std::exchange(e->used, false)) continue;
     e->at = entry::place::leaving;
     return e;
@@ -227,17 +224,36 @@ void directory::pager::put_out(entry& e) {
   net::node& here = of_.node_;
   shard& s = of_.shard_of(e.id);
   const type_record& type = *e.type;
+  byte_buffer state;
+  bool holds_credit = false; // of counted references
+  // It stays here: what it was packed to is worth nothing, but for the credit.
+  const auto stay = [&] {
+    if (holds_credit) {
+      if (e.disk) store_.drop(*std::exchange(e.disk, nullptr));
+      try {
+        type.destroy(type.unpack(state));
+      } catch (const std::exception& x) {
+        log_warning("objects that " + type.name + " " + to_string(e.id) +
+                    " refers to live until the job ends: " + x.what());
+      }
+    }
+    of_.stay_here(here, e, 0);
+  };
   try {
     if (!type.pack)
       throw error(errc::unsupported, "objects of class " + type.name + " cannot be put on disk",
                   detail::how_to_serialize);
-    if (!e.disk) { // else nobody has changed it since it was there
-      const byte_buffer state = type.pack(e.object);
+    const std::uint64_t before = of_.splits_.load(std::memory_order_relaxed);
+    state = type.pack(e.object);
+    holds_credit = of_.splits_.load(std::memory_order_relaxed) != before;
+    if (!e.disk || holds_credit || !store_.is_same(*e.disk, state)) { // else nobody has changed it since it was there
       take_time();
-      e.disk = std::make_unique<detail::stored>(store_.write(state));
+      auto written = std::make_unique<detail::stored>(store_.write(state));
+      written.swap(e.disk);
+      if (written) store_.drop(*written);
     }
   } catch (...) {
-    of_.stay_here(here, e, 0);
+    stay();
     throw;
   }
   void* old = nullptr;
@@ -245,10 +261,8 @@ void directory::pager::put_out(entry& e) {
     const std::lock_guard hold(s.lock);
     if (e.waiting.empty() && !e.has_moves() && (!e.travel || e.travel->held.empty()))
       old = std::exchange(e.object, nullptr);
-    else if (!limits())
-      changed(e); // nobody would see that it becomes out of date
   }
-  if (!old) return of_.stay_here(here, e, 0); // somebody wants it
+  if (!old) return stay(); // somebody wants it
   type.destroy(old);
   todo then(&e);
   {
@@ -287,7 +301,6 @@ void directory::pager::bring_back(entry& e) {
       e.object = object;
       e.at = entry::place::here;
       e.used = true;
-      if (!limits()) changed(e); // nobody would see that it becomes out of date
       of_.pump(e, then);
     }
   }

@@ -13,6 +13,8 @@
 namespace tern::mobile {
 namespace {
 
+constexpr std::uint32_t kept_flags = net::flag_uncounted | net::flag_high | net::flag_low; // by what is sent on
+
 /// A message that has been sent on so often goes to the home, which is never far behind.
 constexpr unsigned most_hops = 8;
 
@@ -114,7 +116,7 @@ void post_skip(net::node& here, const directory::way& w) {
 
 void forward(net::node& here, int where, std::unique_ptr<invocation> one) {
   net::wire_header h = one->header;
-  h.flags = (h.flags & net::flag_uncounted) | (one->message.body.empty() ? 0 : net::flag_range);
+  h.flags = (h.flags & kept_flags) | (one->message.body.empty() ? 0 : net::flag_range);
   byte_buffer& bytes = one->message.bytes;
   if (!bytes.writable()) bytes = bytes.copy();
   std::memcpy(bytes.data(), &h, sizeof h);

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #define XXH_INLINE_ALL // so that no library is needed where Tern runs
@@ -194,13 +195,15 @@ object_store::~object_store() {
 
 void object_store::open_file() {
   if (fd_ >= 0) return;
-  const int fd = unnamed_file(settings_.directory);
+  const int fd =
+      settings_.in_memory ? memfd_create("tern simulated disk", MFD_CLOEXEC) : unnamed_file(settings_.directory);
   const int why = errno;
   if (fd < 0)
     throw error(errc::io, owner_ + " cannot make a file in \"" + settings_.directory + "\": " + reason(why),
                 "give --tern-mobile-directory a directory that exists and may be written to");
   const int flags = fcntl(fd, F_GETFL);
-  direct_.store(flags >= 0 && fcntl(fd, F_SETFL, flags | O_DIRECT) == 0, std::memory_order_relaxed);
+  direct_.store(!settings_.in_memory && flags >= 0 && fcntl(fd, F_SETFL, flags | O_DIRECT) == 0,
+                std::memory_order_relaxed);
   fd_ = fd;
 }
 
@@ -217,6 +220,13 @@ void object_store::start_threads() {
                   "allow more processes and threads (ulimit -u)");
     }
   }
+}
+
+bool object_store::is_same(const stored& there, std::span<const std::byte> bytes) noexcept {
+  if (there.bytes != bytes.size()) return false;
+  hash all;
+  all.add(bytes.data(), bytes.size());
+  return all.value() == there.check;
 }
 
 stored object_store::write(std::span<const std::byte> bytes) {

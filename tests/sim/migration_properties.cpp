@@ -35,13 +35,23 @@ const option_knob debug_knob{"debug", [](tern::options& of, std::int64_t value) 
                                of.set(tern::mobile::debug_option, words[std::clamp<std::int64_t>(value, 0, 3)]);
                              }};
 
+// How many bytes of objects stay in memory: all, none, or few. And how many there may be on disk.
+const option_knob memory_knob{"memory", [](tern::options& of, std::int64_t value) {
+                                static const char* const words[] = {"0", "1", "120", "1000"};
+                                of.set(tern::mobile::memory_option, words[std::clamp<std::int64_t>(value, 0, 3)]);
+                              }};
+const option_knob disk_knob{"disk", [](tern::options& of, std::int64_t value) {
+                              of.set(tern::mobile::disk_option, value == 0 ? "0" : value == 1 ? "4K" : "8K");
+                            }};
+
 std::string text(std::int64_t n) { return std::to_string(n); }
 int any_rank() { return static_cast<int>(rolls().below(size())); }
 
 struct totals {
   std::int64_t sent = 0, ran = 0, made = 0, dropped = 0, moved = 0, refused = 0;
   std::map<std::int64_t, int> lives_on; // rank of the live copy, by object
-  double failures = 0;                  // of packing and unpacking, each
+  double failures = 0;                  // of packing, and of unpacking what has moved
+  bool disks = false;                   // in use: what has been put there can be read
 };
 per_case<totals> all;
 
@@ -66,10 +76,10 @@ public:
     ar(number_, next_, inside_, padding_);
   }
   template <class A> void load(A& ar) {
-    if (rolls().chance(all->failures)) throw tern::error(tern::errc::io, "unpacking fails by chance");
+    if (!all->disks && rolls().chance(all->failures)) throw tern::error(tern::errc::io, "unpacking fails by chance");
     ar(number_, next_, inside_, padding_);
     take_time();
-    if (rolls().chance(all->failures)) throw tern::error(tern::errc::io, "unpacking fails by chance");
+    if (!all->disks && rolls().chance(all->failures)) throw tern::error(tern::errc::io, "unpacking fails by chance");
     all->lives_on[number_] = rank();
     ++all->moved;
   }
@@ -141,15 +151,18 @@ void expect_moved(tern::future<void>& f) {
   try {
     f.get();
   } catch (const tern::error& e) {
-    TERN_HOLDS(all->failures > 0 && std::string(e.what()).find("fails by chance") != std::string::npos,
-               std::string("unexpected: ") + e.what());
+    const std::string why = e.what();
+    TERN_HOLDS((all->failures > 0 && why.find("fails by chance") != why.npos) ||
+                   (all->disks && why.find("bytes may be stored in") != why.npos),
+               "unexpected: " + why);
   }
 }
 
 TERN_PROPERTY(once_and_in_order, "ranks=1..10 workers=1..3 faults=delay:reorder:slow:pause network=any room=0..8 "
                                  "aggregate=0..2 known=0..100 objects=1..5 fibers=1..3 invocations=1..50 moves=0..10 "
-                                 "failures=0..3") {
+                                 "failures=0..3 memory=0..3 disk=0..2") {
   all->failures = 0.05 * static_cast<double>(knob("failures"));
+  all->disks = knob("memory") > 0;
   const auto objects = make_objects(knob("objects"));
   for (const pointer o : objects)
     if (rolls().chance(0.1)) tern::send<&traveller::grow>(o, rolls().below(100'000));
@@ -162,7 +175,8 @@ TERN_PROPERTY(once_and_in_order, "ranks=1..10 workers=1..3 faults=delay:reorder:
       for (std::int64_t i = 0; i < knob("invocations"); ++i) {
         const std::size_t o = any_of(objects);
         if (rolls().chance(0.05 * static_cast<double>(knob("moves")))) {
-          moves.push_back(tern::migrate(objects[o], any_rank()));
+          moves.push_back(all->disks && rolls().chance(0.3) ? tern::put_out(objects[o])
+                                                            : tern::migrate(objects[o], any_rank()));
           if (rolls().chance(0.3)) expect_moved(moves.back()), moves.pop_back();
           continue;
         }
@@ -201,9 +215,11 @@ TERN_PROPERTY(once_and_in_order, "ranks=1..10 workers=1..3 faults=delay:reorder:
 }
 
 // Destroyed while it moves: each call is answered, or fails because the object is gone; and never when it may not.
-TERN_PROPERTY(destroyed_on_the_way, "ranks=1..8 workers=1..3 faults=delay:reorder:slow:pause network=any room=0..8 "
-                                    "known=0..200 objects=1..4 invocations=1..40 moves=0..10 failures=0..2") {
+TERN_PROPERTY(destroyed_on_the_way,
+              "ranks=1..8 workers=1..3 faults=delay:reorder:slow:pause network=any room=0..8 "
+              "known=0..200 objects=1..4 invocations=1..40 moves=0..10 failures=0..2 memory=0..3") {
   all->failures = 0.05 * static_cast<double>(knob("failures"));
+  all->disks = knob("memory") > 0;
   const auto objects = make_objects(knob("objects"));
   struct open_call {
     tern::future<std::int64_t> answer;
@@ -294,7 +310,7 @@ void expect_all_ran() {
 
 // Everything that an epoch caused is over when it is, though its objects move.
 TERN_PROPERTY(epochs_follow_objects, "ranks=1..8 workers=1..3 faults=delay:reorder:slow:pause network=any room=0..8 "
-                                     "known=0..100 debug=0..3 objects=1..4 invocations=1..30 moves=0..10") {
+                                     "known=0..100 debug=0..3 objects=1..4 invocations=1..30 moves=0..10 memory=0..3") {
   const auto objects = make_objects(knob("objects"));
   std::vector<std::int64_t> numbers(objects.size());
   tern::epoch mine("mine");

@@ -20,9 +20,9 @@ namespace tern::mobile {
 ///
 /// An object counts with the bytes that it would be packed to, from when an invocation of it last ended. When all that
 /// are in memory, or are to be, would be more than the limit, fibers of its own write those that are idle and were not
-/// used lately to disk (the clock algorithm, as for routes); one that has not changed since it was read goes without.
-/// Those that are wanted come back in the order in which they were, as room is made; if no object can go, one at a time
-/// comes all the same, so that the job goes on.
+/// used lately to disk (the clock algorithm, as for routes); one that is as it was when it was read is not written
+/// again. Those that are wanted come back in the order in which they were, as room is made; if no object can go, one at
+/// a time comes all the same, so that the job goes on.
 class directory::pager {
 public:
   explicit pager(directory& of);
@@ -32,8 +32,6 @@ public:
   void measured(entry& e, std::uint64_t bytes) noexcept;
   /// Under its shard's lock: it is in memory no more, or ended.
   void gone(entry& e) noexcept;
-  /// Under its shard's lock, as the rest: what is on disk of it is out of date.
-  void changed(entry& e) noexcept;
   /// It is at `loading` now: brings it back. Not under a lock.
   void want(entry& e);
   /// Something has happened that may make room. Not under a lock.

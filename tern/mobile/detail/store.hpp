@@ -35,7 +35,8 @@ public:
     std::uint64_t most_bytes = 0;
     /// Everything happens in the calling context, which neither suspends nor meets another thread: for simulations.
     bool inline_io = false;
-    int threads = 2; ///< at least 1; as many transfers go on at a time
+    bool in_memory = false; ///< its file is: a simulation must not wait for a disk
+    int threads = 2;        ///< at least 1; as many transfers go on at a time
     /// Where these threads may run; empty: wherever the thread may that is the first to write, which is one core if
     /// that is a bound worker.
     std::vector<int> cpus = {};
@@ -56,6 +57,8 @@ public:
   /// if they are not the same; error(io) if they cannot be read, error(out_of_memory); error(invalid_argument) for a
   /// place that holds nothing.
   byte_buffer read(const stored& where);
+  /// Are these the bytes that are there? By size and checksum: two that differ are taken for the same once in 2^64.
+  static bool is_same(const stored& there, std::span<const std::byte> bytes) noexcept;
   /// Its place may be used again. Never waits for the disk, but with `inline_io`.
   void drop(const stored& where) noexcept;
   /// On disk now: the live records, each in whole blocks of 4 KiB, and those that are being written.
