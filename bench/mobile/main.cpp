@@ -4,11 +4,10 @@
 ///
 ///     bench_mobile                  as every benchmark (harness.hpp)
 ///     bench_mobile --markdown       the table of docs/results/mobile.md
-///
-/// Not here yet: objects on disk, which the runtime does not have.
 
 #include "bench/harness.hpp"
 
+#include <cstdlib>
 #include <optional>
 #include <string>
 #include <utility>
@@ -154,6 +153,24 @@ void add_hops(metrics& all) {
   add("notes", "notes", 1, {});
 }
 
+void add_disk(metrics& all) {
+  const char* const usual = std::getenv("TMPDIR");
+  const std::string where = usual && *usual ? usual : "/var/tmp";
+  const series our = alone(2, {"disk", "256", "2", "--tern-mobile-memory=64M", "--tern-mobile-directory=" + where});
+  const series their([=] { return run_for_json({BENCH_MOBILE_DISK, where, "256"}); });
+  const auto add = [&](const char* what) {
+    all.push_back({.name = std::string("mobile.disk.") + what,
+                   .unit = "MiB/s",
+                   .better = direction::higher,
+                   .target = 0.7,
+                   .rival_name = "dd, direct",
+                   .ours = our[what],
+                   .rival = their[what]});
+  };
+  add("update");
+  add("read");
+}
+
 metrics all_metrics() {
   metrics all;
   add_local(all);
@@ -162,6 +179,7 @@ metrics all_metrics() {
   add_memory(all);
   add_many(all);
   add_hops(all);
+  add_disk(all);
   add_rounds(all, mpi::mpich, "mobile.mpich", false);
   return all;
 }

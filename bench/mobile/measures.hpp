@@ -17,6 +17,9 @@ nlohmann::json memory(std::size_t objects);
 /// Two ranks in one process. The result is that of rank 0.
 nlohmann::json moved(std::size_t objects);
 
+/// disk.cpp: one rank, with a limit of memory; MiB/s at which large objects are read, and changed.
+nlohmann::json disk(std::size_t objects, long rounds);
+
 /// hops.cpp: not within a job.
 nlohmann::json hops(int most_stale);
 

@@ -7,11 +7,17 @@
 ///     bench_mobile_tern many OBJECTS ROUNDS        two ranks: nanoseconds for each object to be made, used and
 ///                                                  destroyed, half of them by the other rank
 ///     bench_mobile_tern local SECONDS              one rank: nanoseconds for an invocation, and for a message
-///     bench_mobile_tern lookup OBJECTS SECONDS     one rank of four workers: nanoseconds for a look-up in the
-///     directory bench_mobile_tern table OBJECTS SECONDS      … in what the directory consists of bench_mobile_tern
-///     memory OBJECTS             one rank: bytes of each object beyond its data bench_mobile_tern moved OBJECTS two
-///     ranks in one process: the same of those that have moved bench_mobile_tern hops MOST                  for senders
-///     that have missed 1 … MOST moves, the number of messages
+///     bench_mobile_tern lookup OBJECTS SECONDS     one rank of four workers: nanoseconds for a look-up
+///
+///     bench_mobile_tern table OBJECTS SECONDS      the same, in what the directory consists of
+///
+///     bench_mobile_tern memory OBJECTS             one rank: bytes of each object beyond its data
+///
+///     bench_mobile_tern moved OBJECTS              two ranks in one process: the same of those that have moved
+///
+///     bench_mobile_tern disk OBJECTS ROUNDS        one rank of two workers, with --tern-mobile-memory
+///
+///     bench_mobile_tern hops MOST                  for senders that have missed 1 … MOST moves, the messages
 ///
 /// SECONDS: for each. Rank 0 prints one JSON object.
 
@@ -215,6 +221,7 @@ nlohmann::json measure(const std::string& what, const std::string& first, const 
   if (what == "lookup") return need(1, threads), lookup(objects, most_after);
   if (what == "table") return need(1, threads), table(objects, most_after);
   if (what == "memory") return need(1, 1), memory(objects);
+  if (what == "disk") return need(1, 2), disk(objects, std::atol(second.c_str()));
   if (what == "moved") return need(2, 1), moved(objects);
   throw std::runtime_error("no measurement is called " + what);
 }

@@ -303,7 +303,9 @@ template <class T> const tern::mobile::object_load one_of(const std::vector<tern
 }
 
 // Until the last one that was answered has come to its end.
-template <class T> void settle(mobile_ptr<T> object) { static_cast<void>(tern::hold(object)); }
+template <class T> void settle() {
+  tern::wait_until([] { return one_of<T>(tern::mobile::loads()).pending == 0; });
+}
 
 TERN_RANK_TEST(loads_follow_what_arrives) {
   // An object that is just being written to disk counts what arrives when that is done.
@@ -316,7 +318,7 @@ TERN_RANK_TEST(loads_follow_what_arrives) {
     {
       const auto h = create<heavy>();
       call<&heavy::grow>(h, 10).get();
-      settle(h);
+      settle<heavy>();
       const auto now = [&] { return tern::mobile::load() - before; };
       TERN_EXPECT_EQ(now(), 20.0); // 20 cells, nothing pending
       auto blocked = call<&heavy::block>(h);
@@ -329,7 +331,7 @@ TERN_RANK_TEST(loads_follow_what_arrives) {
       gate.release(1);
       blocked.get();
       TERN_EXPECT_EQ(tern::migration_cost(h).get(), 100.0);
-      settle(h);
+      settle<heavy>();
       TERN_EXPECT_EQ(now(), 22.0);
       tern::destroy(h).get();
       TERN_EXPECT_EQ(now(), 0.0);
@@ -347,7 +349,7 @@ TERN_RANK_TEST(loads_follow_what_arrives) {
     }
     const auto m = create<measured>();
     for (int i = 0; i < 3; ++i) call<&measured::work>(m).get();
-    settle(m);
+    settle<measured>();
     const auto idle = one_of<measured>(tern::mobile::loads());
     TERN_EXPECT(idle.seconds > 1e-3 && idle.load == 0 && idle.pending == 0);
     auto blocked = call<&measured::block>(m);
