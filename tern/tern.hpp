@@ -7,6 +7,9 @@
 #include <tern/base/error.hpp>
 #include <tern/base/log.hpp>
 #include <tern/base/options.hpp>
+#include <tern/mobile/counted.hpp>
+#include <tern/mobile/hold.hpp>
+#include <tern/mobile/load.hpp>
 #include <tern/mobile/object.hpp>
 #include <tern/net/call_options.hpp>
 #include <tern/net/collectives.hpp>

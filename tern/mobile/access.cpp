@@ -31,6 +31,19 @@ inline void* directory::admit_at_once(const invocable& what, const address& to, 
   return object;
 }
 
+// The same for what ends an object.
+bool directory::admit_destroy(const address& to, int source, entry*& e) {
+  shard& s = shard_of(to.object);
+  const std::lock_guard hold(s.lock);
+  e = s.entries.find(to.object);
+  if (!e || to.stream != address::no_stream || e->own_open || e->starting || !e->waiting.empty() ||
+      !e->admits(action::destroy))
+    return false;
+  if (source == rank_ && e->under_way > 0) --e->under_way;
+  e->admit(action::destroy);
+  return true;
+}
+
 directory::held directory::try_hold(object_id id, const type_record& wanted, action how) {
   check(id);
   shard& s = shard_of(id);
@@ -90,6 +103,8 @@ void directory::arrive(net::node& here, const invocable& what, int source, const
   const address to = detail::read_address(message.bytes);
   detail::check_address(to, here.size());
   entry* e = nullptr;
+  if (what.what == action::destroy && runs_here && admit_destroy(to, source, e))
+    return end_object(here, *e, to.origin(), header.reply);
   void* const object = what.run && debug_ != debugging::reserialize ? admit_at_once(what, to, source, e) : nullptr;
   if (object) [[likely]] {
     if (!runs_here) {
@@ -153,16 +168,16 @@ void directory::accept(entry& e, std::unique_ptr<invocation> one, todo& then) {
     then.done.push(std::move(one));
     return;
   case action::share_out:
-    e.credit += detail::credit_in(*one);
+    e.extra().credit += detail::credit_in(*one);
     then.done.push(std::move(one));
     return;
   case action::give_back: {
     const std::uint64_t back = detail::credit_in(*one);
-    if (back > e.credit)
+    if (back > e.known().credit)
       throw error(errc::invalid_data,
                   "more references to object " + to_string(e.id) + " were given back than there are");
-    e.credit -= back;
-    if (e.credit > 0) {
+    e.extra().credit -= back;
+    if (e.extras->credit > 0) {
       then.done.push(std::move(one));
       return;
     }
@@ -280,7 +295,7 @@ void directory::start(net::node& here, entry& e, std::unique_ptr<invocation> one
             const std::lock_guard hold(shard_of(e.id).lock);
             --e.not_begun;
           }
-          if (one->what->what == action::destroy) return end_object(here, e, *one);
+          if (one->what->what == action::destroy) return end_object(here, e, one->to.origin(), one->header.reply);
           const bool exclusive = one->what->what != action::share;
           const type_record& wanted = *one->what->type();
           if (exclusive && debug_ == debugging::reserialize && e.unfinished == 0 && !reserialize(here, e, *one))
@@ -392,7 +407,7 @@ void directory::finished_late(net::node& here, entry& e, bool exclusive, std::ui
 }
 
 // The last of its invocations: it has the object alone.
-void directory::end_object(net::node& here, entry& e, const invocation& last) {
+void directory::end_object(net::node& here, entry& e, int origin, std::uint64_t reply) {
   const object_id id = e.id;
   void* object = nullptr;
   {
@@ -432,7 +447,7 @@ void directory::end_object(net::node& here, entry& e, const invocation& last) {
     const tern::detail::cause_scope in(on.get());
     refuse(here, *one);
   }
-  if (last.header.reply) net::detail::post_answer(here, last.to.origin(), last.header.reply);
+  if (reply) net::detail::post_answer(here, origin, reply);
 }
 
 } // namespace tern::mobile

@@ -88,7 +88,7 @@ object_id directory::add(const type_record& type, void* object, std::uint64_t cr
   auto e = std::make_unique<entry>(id);
   e->type = &type;
   e->object = object;
-  e->credit = credit;
+  if (credit > 0) e->extra().credit = credit;
   const bool counts = attends() & to_memory;
   if (counts) pager_->measured(*e, before_end(*e, true));
   {

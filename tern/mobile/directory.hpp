@@ -195,6 +195,7 @@ private:
 
   /// Where the object of a message lies that can run at once. \return null: it cannot, and nothing has been done.
   void* admit_at_once(const invocable& what, const address& to, int source, entry*& e);
+  bool admit_destroy(const address& to, int source, entry*& e);
   bool admits_next(entry& e, const address& to, int source);
   void posted_to_home(const way& w);
   void not_sent(const way& w);
@@ -238,7 +239,7 @@ private:
   void finished_late(net::node& here, entry& e, bool exclusive, std::uint64_t bytes,
                      std::unique_lock<tern::detail::owner_lock> hold);
   void stay_here(net::node& here, entry& e, std::uint32_t coming);
-  void end_object(net::node& here, entry& e, const invocation& last);
+  void end_object(net::node& here, entry& e, int origin, std::uint64_t reply);
   void depart(net::node& here, entry& e, std::unique_ptr<invocation> request);
   void move_on(entry& e);
   bool reserialize(net::node& here, entry& e, const invocation& one);

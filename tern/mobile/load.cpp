@@ -19,7 +19,8 @@ void directory::run_watched(net::node& here, const invocable& what, entry& e, vo
   what.run(here, object, to, header, message);
   const float took = std::chrono::duration<float>(fiber_clock::now() - begun).count();
   const std::lock_guard hold(shard_of(e.id).lock);
-  e.seconds = e.seconds > 0 ? 0.75F * e.seconds + 0.25F * took : took; // the last few count most
+  float& each = e.extra().seconds;
+  each = each > 0 ? 0.75F * each + 0.25F * took : took; // the last few count most
 }
 
 // By who has the access: the class is asked without the lock. \param ending of those that are pending.
@@ -37,8 +38,9 @@ void directory::weigh(entry& e, std::uint32_t ending) {
   }
   const std::lock_guard hold(shard_of(e.id).lock);
   const std::uint32_t now = e.pending() - ending;
-  e.each = says ? more - load : e.seconds;
-  set_load(e, says ? load + e.each * (static_cast<double>(now) - then) : e.each * now);
+  extra_state& x = e.extra();
+  x.each = says ? more - load : x.seconds;
+  set_load(e, says ? load + x.each * (static_cast<double>(now) - then) : x.each * now);
 }
 
 void directory::watch_loads(bool on) noexcept {
@@ -50,11 +52,12 @@ void directory::watch_loads(bool on) noexcept {
 }
 
 // Whoever has the access may be changing what the class would look at: so it is as much more as it was last time.
-void directory::weigh_arrival(entry& e) noexcept { set_load(e, e.load + e.each); }
+void directory::weigh_arrival(entry& e) noexcept { set_load(e, e.known().load + e.known().each); }
 
 void directory::set_load(entry& e, double load) noexcept {
-  shard_of(e.id).load += load - e.load;
-  e.load = load;
+  if (load == e.known().load) return;
+  shard_of(e.id).load += load - e.known().load;
+  e.extra().load = load;
 }
 
 double directory::load() const {
@@ -74,7 +77,8 @@ std::vector<object_load> directory::loads() const {
     for (std::size_t i = 0; i < table.capacity(); ++i) {
       const entry* const e = table.at(i);
       if (!e || !e->is_present()) continue;
-      all.push_back({e->id, &e->type->name, e->load, e->pending(), e->seconds, e->type->pack && e->pins == 0});
+      const extra_state& x = e->known();
+      all.push_back({e->id, &e->type->name, x.load, e->pending(), x.seconds, e->type->pack && e->pins == 0});
     }
   }
   return all;

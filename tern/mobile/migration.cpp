@@ -34,7 +34,7 @@ void directory::stay_here(net::node& here, entry& e, std::uint32_t coming) {
     const std::lock_guard hold(s.lock);
     e.at = entry::place::here;
     s.entries.mark(e.id, true);
-    if (e.load == 0) set_load(e, e.each * e.pending()); // it had been given away
+    if (e.known().load == 0) set_load(e, e.known().each * e.pending()); // it had been given away
     e.coming = coming;
     if (e.travel) after_number(e, rank_, then);
     release_held(e, then);
@@ -98,7 +98,7 @@ void directory::depart(net::node& here, entry& e, std::unique_ptr<invocation> re
     following = std::move(e.waiting);
     following.append(std::move(t.moves)); // the next ones move it on from there
     streams = t.streams;
-    with = {e.version + 1, following.size(), e.id.home() == to, e.seconds, e.credit};
+    with = {e.version + 1, following.size(), e.id.home() == to, e.known().seconds, e.known().credit};
     set_load(e, 0);
     e.at = entry::place::left;
     s.entries.mark(e.id, false);
@@ -143,7 +143,7 @@ void directory::depart(net::node& here, entry& e, std::unique_ptr<invocation> re
     std::unique_ptr<travel_state> t = std::move(e.travel);
     e.at = entry::place::elsewhere;
     e.type = nullptr;
-    e.credit = 0;
+    e.extras.reset();
     e.where = to;
     e.version = with.version;
     e.confirmed = true;
@@ -214,9 +214,10 @@ void directory::begin_landing(shard& s, entry& e, landing& one, todo& then) {
   e.version = one.with.version;
   e.coming = one.with.coming;
   e.confirmed = one.with.confirmed != 0;
-  e.seconds = one.with.seconds;
-  e.each = e.seconds;
-  e.credit = one.with.credit;
+  if (one.with.seconds > 0 || one.with.credit > 0) {
+    e.extra().each = e.extra().seconds = one.with.seconds;
+    e.extras->credit = one.with.credit;
+  }
   if (std::exchange(e.own_left, false)) e.own_closing = false;
   e.travels().streams = std::move(one.streams);
   if (!e.own_open) begin_own(s, e, then);
@@ -282,7 +283,7 @@ void directory::send_back(net::node& here, entry& e, int source, std::uint64_t r
       e.at = entry::place::elsewhere;
       --e.version;
       e.coming = 0;
-      e.credit = 0;
+      e.extras.reset();
       e.confirmed = true;
       e.travel->streams.clear();
       if (!e.own_open) begin_own(s, e, then); // it was closed meanwhile

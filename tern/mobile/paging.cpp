@@ -82,13 +82,14 @@ directory::pager::pager(directory& of)
 
 void directory::pager::measured(entry& e, std::uint64_t bytes) noexcept {
   if (!limits()) return;
-  in_memory_ += static_cast<std::int64_t>(bytes) - static_cast<std::int64_t>(e.bytes);
-  e.bytes = bytes;
+  in_memory_ += static_cast<std::int64_t>(bytes) - static_cast<std::int64_t>(e.known().bytes);
+  e.extra().bytes = bytes;
 }
 
 void directory::pager::gone(entry& e) noexcept {
-  if (const auto old = std::move(e.disk)) store_.drop(*old);
-  in_memory_ -= static_cast<std::int64_t>(std::exchange(e.bytes, 0));
+  if (!e.extras) return;
+  if (const auto old = std::exchange(e.extras->disk, {})) store_.drop(*old);
+  in_memory_ -= static_cast<std::int64_t>(std::exchange(e.extras->bytes, 0));
 }
 
 void directory::pager::want(entry& e) {
@@ -109,7 +110,7 @@ void directory::pager::look_again() {
 bool directory::pager::needs_room() const noexcept {
   if (!limits()) return false;
   std::uint64_t ahead = 0;
-  for (std::size_t i = 0; i < wanted_.size() && (i == 0 || ahead < limit_ / 4); ++i) ahead += wanted_[i]->bytes;
+  for (std::size_t i = 0; i < wanted_.size() && (i == 0 || ahead < limit_ / 4); ++i) ahead += wanted_[i]->known().bytes;
   return in_memory_ - static_cast<std::int64_t>(leaving_) + static_cast<std::int64_t>(ahead) >
          static_cast<std::int64_t>(limit_);
 }
@@ -120,15 +121,16 @@ void directory::pager::go_on() {
     entry* back = nullptr;
     {
       const std::lock_guard hold(guard_);
-      const bool fits = !wanted_.empty() && (!limits() || in_memory_ + static_cast<std::int64_t>(wanted_[0]->bytes) <=
-                                                              static_cast<std::int64_t>(limit_));
+      const bool fits =
+          !wanted_.empty() && (!limits() || in_memory_ + static_cast<std::int64_t>(wanted_[0]->known().bytes) <=
+                                                static_cast<std::int64_t>(limit_));
       const bool alone = reading_ == 0 && writing_ == 0 && (stuck_ || is_full());
       if (!wanted_.empty() && reading_ < most_reading && (fits || alone)) {
         back = wanted_.front();
         wanted_.pop_front();
         waiting_ = wanted_.size();
         ++reading_;
-        in_memory_ += static_cast<std::int64_t>(back->bytes);
+        in_memory_ += static_cast<std::int64_t>(back->known().bytes);
       } else if (writing_ < most_writing && !stuck_ && needs_room() && !is_full()) {
         ++writing_;
       } else {
@@ -155,7 +157,7 @@ void directory::pager::make_room() {
       stuck_ = true;
       break;
     }
-    bytes = e->bytes; // it is ours until it is out
+    bytes = e->known().bytes; // it is ours until it is out
     {
       const std::lock_guard hold(guard_);
       leaving_ += bytes;
@@ -207,7 +209,7 @@ entry* directory::pager::find_idle() {
 entry* directory::pager::find_idle(shard& s) {
   while (slot_ < s.entries.capacity()) {
     entry* const e = s.entries.at(slot_++);
-    if (!e || !e->is_idle() || e->bytes == 0) continue;
+    if (!e || !e->is_idle() || e->known().bytes == 0) continue;
     if (std::exchange(e->used, false)) continue;
     e->at = entry::place::leaving;
     return e;
@@ -224,17 +226,20 @@ void directory::pager::put_out(entry& e) {
   net::node& here = of_.node_;
   shard& s = of_.shard_of(e.id);
   const type_record& type = *e.type;
+  s.lock.lock();
+  extra_state& x = e.extra();
+  s.lock.unlock();
   byte_buffer state;
   bool holds_credit = false; // of counted references
   // It stays here: what it was packed to is worth nothing, but for the credit.
   const auto stay = [&] {
     if (holds_credit) {
-      if (e.disk) store_.drop(*std::exchange(e.disk, nullptr));
+      if (const auto there = std::exchange(x.disk, {})) store_.drop(*there);
       try {
         type.destroy(type.unpack(state));
-      } catch (const std::exception& x) {
+      } catch (const std::exception& why) {
         log_warning("objects that " + type.name + " " + to_string(e.id) +
-                    " refers to live until the job ends: " + x.what());
+                    " refers to live until the job ends: " + why.what());
       }
     }
     of_.stay_here(here, e, 0);
@@ -246,11 +251,9 @@ void directory::pager::put_out(entry& e) {
     const std::uint64_t before = of_.splits_.load(std::memory_order_relaxed);
     state = type.pack(e.object);
     holds_credit = of_.splits_.load(std::memory_order_relaxed) != before;
-    if (!e.disk || holds_credit || !store_.is_same(*e.disk, state)) { // else nobody has changed it since it was there
+    if (!x.disk || holds_credit || !store_.is_same(*x.disk, state)) { // else nobody has changed it since it was there
       take_time();
-      auto written = std::make_unique<detail::stored>(store_.write(state));
-      written.swap(e.disk);
-      if (written) store_.drop(*written);
+      if (const auto old = std::exchange(x.disk, store_.write(state))) store_.drop(*old);
     }
   } catch (...) {
     stay();
@@ -268,7 +271,7 @@ void directory::pager::put_out(entry& e) {
   {
     const std::lock_guard hold(s.lock);
     e.at = entry::place::stored;
-    in_memory_ -= static_cast<std::int64_t>(e.bytes);
+    in_memory_ -= static_cast<std::int64_t>(x.bytes);
     of_.release_held(e, then);
     of_.pump(e, then);
   }
@@ -281,7 +284,7 @@ void directory::pager::bring_back(entry& e) {
   std::exception_ptr why;
   try {
     take_time();
-    const byte_buffer state = store_.read(*e.disk);
+    const byte_buffer state = store_.read(*e.known().disk);
     object = e.type->unpack(state);
   } catch (...) {
     why = std::current_exception();
@@ -294,7 +297,7 @@ void directory::pager::bring_back(entry& e) {
     const std::lock_guard hold(of_.shard_of(id).lock);
     if (why) { // it is still there for whoever comes next
       e.at = entry::place::stored;
-      in_memory_ -= static_cast<std::int64_t>(e.bytes);
+      in_memory_ -= static_cast<std::int64_t>(e.known().bytes);
       failed = std::move(e.waiting);
       if (e.travel) failed.append(std::move(e.travel->moves));
     } else {

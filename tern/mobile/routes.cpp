@@ -31,6 +31,10 @@ void take_control(net::node& here, int source, const net::wire_header& header, n
   directory::here().arrive(here, control<What, Name>, source, header, message, false);
 }
 
+void take_destroy_here(net::node& here, int source, const net::wire_header& header, net::payload& message) {
+  directory::of(here).arrive(here, control<action::destroy, destroy_name>, source, header, message, true);
+}
+
 struct open_tag {};
 struct close_tag {};
 struct skip_tag {};
@@ -61,8 +65,10 @@ struct unpin_tag {};
 struct share_out_tag {};
 struct give_back_tag {};
 } // namespace
-const net::handler_record destroy_handler{typeid(destroy_tag), destroy_name, __FILE__,
-                                          &take_control<action::destroy, destroy_name>, true};
+// Where it can it ends the object at once, which runs the program's destructor: so it is none of those that never wait.
+const net::handler_record destroy_handler{
+    typeid(destroy_tag), destroy_name, __FILE__, &take_control<action::destroy, destroy_name>, false,
+    &take_destroy_here};
 const net::handler_record migrate_handler{typeid(migrate_tag), migrate_name, __FILE__,
                                           &take_control<action::migrate, migrate_name>, true};
 

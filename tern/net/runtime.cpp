@@ -11,6 +11,7 @@
 
 #include <tern/base/log.hpp>
 #include <tern/base/topology.hpp>
+#include <tern/net/detail/heap.hpp>
 #include <tern/net/detail/rank_watch.hpp>
 #include <tern/net/detail/reporter.hpp>
 #include <tern/net/detail/settings.hpp>
@@ -137,6 +138,7 @@ int run_sim(const options& opts, const std::function<int()>& main) {
 }
 
 int start(const options& opts, int& argc, char** argv, const std::function<int()>& main) {
+  keep_memory(opts);
   handler_table::freeze();
   set_log_level(log_level_from(opts[log_level_option]));
   if (launcher_rank() == 0)

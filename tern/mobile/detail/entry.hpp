@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -212,6 +213,16 @@ struct travel_state {
   }
 };
 
+/// What only objects have that are counted, weighed, or may go to disk.
+struct extra_state {
+  std::uint64_t credit = 0;           ///< what counted references have; 0: it is not counted
+  std::uint64_t bytes = 0;            ///< that it takes in memory, if anybody counts them
+  std::optional<detail::stored> disk; ///< as it was when it was last there
+  double load = 0;                    ///< see load.hpp
+  double each = 0;                    ///< of it, for one more invocation
+  float seconds = 0;                  ///< an invocation takes, on an average; 0: not known
+};
+
 /// Protected by its shard's lock.
 struct entry {
   enum class place : std::uint8_t {
@@ -228,16 +239,11 @@ struct entry {
   explicit entry(object_id i) noexcept : id(i) {}
   const object_id id;
   const type_record* type = nullptr;
-  void* object = nullptr;               ///< null: it is elsewhere, or on disk
-  std::uint64_t bytes = 0;              ///< that it takes in memory, if anybody counts them
-  std::unique_ptr<detail::stored> disk; ///< as it was when it was last there
-  invocation_list waiting;              ///< taken in, in order
+  void* object = nullptr;  ///< null: it is elsewhere, or on disk
+  invocation_list waiting; ///< taken in, in order
   std::unique_ptr<travel_state> travel;
+  std::unique_ptr<extra_state> extras;
   std::uint64_t sent = 0;    ///< of the own stream: the next number
-  std::uint64_t credit = 0;  ///< what counted references have; 0: it is not counted
-  float seconds = 0;         ///< an invocation takes, on an average; 0: not known
-  double load = 0;           ///< see load.hpp
-  double each = 0;           ///< of it, for one more invocation
   std::uint32_t version = 0; ///< how often it has moved
   std::int32_t where = -1;
   std::uint32_t sharing = 0;
@@ -295,6 +301,14 @@ struct entry {
     one.header.flags = (one.header.flags & ~(net::flag_high | net::flag_low)) | net::flag_of(level);
   }
   std::uint32_t pending() const noexcept { return waiting.size() + sharing + exclusive; }
+  extra_state& extra() {
+    if (!extras) extras = std::make_unique<extra_state>();
+    return *extras;
+  }
+  const extra_state& known() const noexcept {
+    static const extra_state none;
+    return extras ? *extras : none;
+  }
   travel_state& travels() {
     if (!travel) travel = std::make_unique<travel_state>();
     return *travel;
