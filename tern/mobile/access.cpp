@@ -17,8 +17,8 @@ inline void* directory::admit_at_once(const invocable& what, const address& to, 
   shard& s = shard_of(to.object);
   const std::lock_guard hold(s.lock);
   e = s.entries.find(to.object);
-  if (!e || to.stream != address::no_stream || e->own_open || to.hops() != 0 || e->starting || !e->waiting.empty() ||
-      !e->admits(what.what)) [[unlikely]]
+  if (!e || to.stream != address::no_stream || e->own_open || to.hops() != 0 || e->starting || e->not_begun > 0 ||
+      !e->waiting.empty() || !e->admits(what.what)) [[unlikely]]
     return nullptr;
   const type_record& wanted = *what.type();
   void* const object = e->type == &wanted ? e->object : cast_object(*e->type, e->object, wanted);
@@ -50,7 +50,9 @@ directory::held directory::try_hold(object_id id, const type_record& wanted, act
   const std::lock_guard hold(s.lock);
   entry* const e = s.entries.find(id);
   // After what this rank has sent before.
-  if (!e || e->under_way > 0 || e->own_open || e->starting || !e->waiting.empty() || !e->admits(how)) return {};
+  if (!e || e->under_way > 0 || e->not_begun > 0 || e->own_open || e->starting || !e->waiting.empty() ||
+      !e->admits(how))
+    return {};
   void* const object = cast_object(*e->type, e->object, wanted);
   if (object) e->admit(how);
   return {e, object};
@@ -59,7 +61,7 @@ directory::held directory::try_hold(object_id id, const type_record& wanted, act
 // May another one run under the access that the last one had?
 bool directory::admits_next(entry& e, const address& to, int source) {
   const std::lock_guard hold(shard_of(e.id).lock);
-  if (to.stream != address::no_stream || e.own_open || to.hops() != 0 || !e.waiting.empty() ||
+  if (to.stream != address::no_stream || e.own_open || to.hops() != 0 || e.not_begun > 0 || !e.waiting.empty() ||
       e.at != entry::place::here || e.coming > 0 || e.may_leave() || (e.travel && !e.travel->resuming.empty()))
       [[unlikely]]
     return false;
@@ -139,6 +141,20 @@ void directory::arrive_late(net::node& here, std::unique_ptr<invocation> one, bo
   act(here, then);
 }
 
+// It cannot run now.
+void directory::put_behind(entry& e, std::unique_ptr<invocation> one, todo& then) {
+  // The object's end waits for one that has released its access, which may wait for what it sends to the object now.
+  if (invocation* const end = e.unfinished > 0 && !one->ends() ? e.waiting.end() : nullptr) {
+    if (end->header.reply != 0) // somebody has asked for it
+      return then.refusals.push(std::move(one));
+    e.waiting.insert(end->before, std::move(one)); // nobody refers to it any more but itself
+    return pump(e, then);
+  }
+  e.waiting.push_by_priority(std::move(one));
+  if (watches()) weigh_arrival(e);
+  if (e.at == entry::place::stored) pump(e, then);
+}
+
 // In the order in which it is to run.
 void directory::accept(entry& e, std::unique_ptr<invocation> one, todo& then) {
   switch (one->what->what) {
@@ -149,11 +165,10 @@ void directory::accept(entry& e, std::unique_ptr<invocation> one, todo& then) {
       e.admit(*one);
       e.starting = true;
       then.start.push(std::move(one));
+      if (watches()) weigh_arrival(e);
     } else {
-      e.waiting.push_by_priority(std::move(one));
-      if (e.at == entry::place::stored) pump(e, then);
+      put_behind(e, std::move(one), then);
     }
-    if (watches()) weigh_arrival(e);
     return;
   case action::migrate:
   case action::put_out:
@@ -248,6 +263,15 @@ void directory::act(net::node& here, todo& then) {
     }
     one->on.let_go();
     here.message_done(one->header);
+  }
+  while (!then.refusals.empty()) {
+    const auto one = then.refusals.pop();
+    const tern::detail::held_cause on = std::move(one->on);
+    const tern::detail::cause_scope in(on.get());
+    const std::string type = one->what->type ? one->what->type()->name : "";
+    answer(here, *one,
+           error(errc::not_found, missing(one->to.object, type), "do not use pointers to destroyed objects"));
+    here.refused(one->source, one->header, one->what->name());
   }
   if (then.request) {
     auto* const e = then.of;
@@ -367,8 +391,10 @@ void directory::regain(entry& e, action how) noexcept {
 void directory::finished(net::node& here, entry& e, bool exclusive) {
   const unsigned what = attends();
   std::uint64_t bytes = 0;
-  if (what != 0) [[unlikely]]
-    bytes = before_end(e, exclusive);
+  if (what != 0) [[unlikely]] {
+    if (what & to_loads) weigh(e, 1);
+    if ((what & to_memory) && exclusive) bytes = packed_bytes(*e.type, e.object);
+  }
   std::unique_lock hold(shard_of(e.id).lock);
   if (exclusive)
     e.exclusive = false;
@@ -378,14 +404,11 @@ void directory::finished(net::node& here, entry& e, bool exclusive) {
     finished_late(here, e, exclusive, bytes, std::move(hold));
 }
 
-// By who has the access. \return the object's size, if it counts.
-std::uint64_t directory::before_end(entry& e, bool exclusive) {
-  const unsigned what = attends();
-  if (what & to_loads) weigh(e, 1);
-  if (!(what & to_memory) || !exclusive || !e.type->bytes) return 0;
+// By who has the access.
+std::uint64_t directory::packed_bytes(const type_record& type, const void* object) noexcept {
   try {
-    return e.type->bytes(e.object);
-  } catch (const std::exception&) { // it cannot be packed, which whoever wants that will be told
+    return type.bytes ? type.bytes(object) : 0;
+  } catch (...) { // it cannot be packed, which whoever wants that will be told
     return 0;
   }
 }
@@ -401,9 +424,10 @@ void directory::finished_late(net::node& here, entry& e, bool exclusive, std::ui
   }
   if (what & to_move_on) move_on(e);
   pump(e, then);
+  const bool may_go = e.is_idle();
   hold.unlock();
   act(here, then);
-  if (what & to_memory) pager_->look_again();
+  if (what & to_memory) pager_->look_again(may_go);
 }
 
 // The last of its invocations: it has the object alone.
@@ -417,12 +441,13 @@ void directory::end_object(net::node& here, entry& e, int origin, std::uint64_t 
   e.type->destroy(object);
   invocation_list late;
   std::vector<int> knows;
+  std::optional<detail::stored> copy;
   {
     shard& s = shard_of(id);
     const std::lock_guard hold(s.lock);
     s.entries.erase(id);
     set_load(e, 0);
-    pager_->gone(e);
+    copy = pager_->gone(e);
     late = std::move(e.waiting);
     if (e.travel) {
       travel_state& t = *e.travel;
@@ -438,6 +463,7 @@ void directory::end_object(net::node& here, entry& e, int origin, std::uint64_t 
     else
       delete &e;
   }
+  pager_->forget(copy);
   for (const int rank : knows)
     if (rank != rank_) detail::post_note(here, rank, {id, directory_note::kind::gone, rank_, 0, 0});
   if (id.home() != rank_) detail::post_note(here, id.home(), {id, directory_note::kind::gone, rank_, 0, 0});

@@ -13,6 +13,7 @@
 #include <tern/mobile/load.hpp>
 #include <tern/mobile/object.hpp>
 #include <tern/net/collectives.hpp>
+#include <tern/net/multicast.hpp>
 #include <tern/net/runtime.hpp>
 #include <tern/task/fiber.hpp>
 #include <tern/task/semaphore.hpp>
@@ -183,6 +184,8 @@ TERN_RANK_TEST(references_travel_and_live_in_objects) {
   TERN_EXPECT_EQ(left(), 0);
 }
 
+void keep(const mobile_ref<table>&) {}
+
 // More halvings in a row than a number has bits.
 mobile_ref<table> twice_there(const mobile_ref<table>& t, int more) {
   return more == 0 ? t : call<&twice_there>((rank() + 1) % size(), t, more - 1).get();
@@ -193,6 +196,16 @@ TERN_RANK_TEST(credit_never_runs_out) {
     t = twice_there(t, 100);
     t = twice_there(t, 100);
     TERN_EXPECT_EQ(call<&table::get>(t).get(), 9);
+  }
+  TERN_EXPECT_EQ(left(), 0);
+}
+
+TERN_RANK_TEST(references_go_to_one_rank_at_a_time) {
+  {
+    const auto t = tern::create_counted<table>(1);
+    if (size() > 1 && rank() == 0)
+      TERN_EXPECT_ERROR(tern::multicast<&keep>({0, 1}, t), errc::unsupported, "to many ranks at once");
+    TERN_EXPECT_EQ(call<&table::get>(t).get(), 1);
   }
   TERN_EXPECT_EQ(left(), 0);
 }
@@ -409,6 +422,125 @@ TERN_RANK_TEST(references_on_disk_count) {
     tern::put_out(holder.ptr()).get();
   }
   TERN_EXPECT_EQ(left(), 0);
+}
+
+// One whose copy on disk cannot always be read.
+class fragile {
+public:
+  fragile() = default;
+  explicit fragile(const mobile_ref<table>& to) : to_(to) {}
+  template <class A> void save(A& ar) const { ar(to_); }
+  template <class A> void load(A& ar) {
+    ar(to_);
+    if (failures > 0) {
+      --failures;
+      throw tern::error(errc::out_of_memory, "no room to unpack");
+    }
+  }
+  long ask() const { return call<&table::get>(to_).get(); }
+  static inline std::atomic<int> failures{0};
+
+private:
+  mobile_ref<table> to_;
+};
+
+TERN_RANK_TEST(what_cannot_be_unpacked_from_disk_is_tried_again) {
+  if (rank() == 0) { // whose failures are counted
+    auto t = tern::create_counted<table>(8);
+    const auto f = create<fragile>(t);
+    tern::put_out(f).get();
+    fragile::failures = 2;
+    for (int i = 0; i < 2; ++i)
+      TERN_EXPECT_ERROR(call<&fragile::ask>(f).get(), errc::out_of_memory, "no room to unpack");
+    t = {}; // what failed has given nothing back
+    TERN_EXPECT_EQ(call<&fragile::ask>(f).get(), 8);
+    tern::put_out(f).get();
+    tern::destroy(f).get();
+  }
+  TERN_EXPECT_EQ(left(), 0);
+}
+
+// Ends ----------------------------------------------------------------------------------------------------------------
+
+TERN_RANK_TEST(an_end_comes_behind_what_waits) {
+  mobile_ptr<queue> q;
+  tern::semaphore gate(0);
+  if (rank() == 0) {
+    queue::gate = &gate;
+    q = create<queue>();
+    send<&queue::block>(q);
+  }
+  q = tern::broadcast(q);
+  tern::future<std::vector<int>> last;
+  tern::future<void> end;
+  for (int r = size() - 1; r >= 0; --r) { // rank 0 last, if it is not the only one
+    if (r == rank() && r > 0) last = call<&queue::seen>({.priority = tern::priority::low}, q);
+    static_cast<void>(call<&tern::rank>(0).get());
+    tern::barrier();
+  }
+  if (rank() == 0) {
+    end = tern::destroy(q);
+    gate.release(1);
+    end.get();
+  } else {
+    TERN_EXPECT(last.get().empty());
+  }
+  tern::barrier();
+}
+
+TERN_RANK_TEST(a_last_reference_may_go_beside_a_destroy) {
+  tern::semaphore gate(0);
+  if (rank() == 0) {
+    queue::gate = &gate;
+    auto q = tern::create_counted<queue>();
+    const auto p = q.ptr();
+    send<&queue::block>(q);
+    auto end = tern::destroy(p);
+    q = {};
+    static_cast<void>(call<&tern::rank>(0).get());
+    gate.release(1);
+    end.get();
+    TERN_EXPECT_ERROR(call<&queue::seen>(p).get(), errc::not_found, "has been destroyed");
+  }
+  TERN_EXPECT_EQ(left(), 0);
+}
+
+// Its end waits for it, and it for what it asks itself.
+class thinker {
+public:
+  void think() {
+    const tern::release_access meanwhile;
+    queue::gate->acquire();
+    try {
+      thought = call<&thinker::self_seen>(tern::self<thinker>()).get();
+    } catch (const tern::error& e) {
+      thought = e.code() == errc::not_found ? -1 : -2;
+    }
+  }
+  long self_seen() { return 5; }
+  static inline std::atomic<long> thought{0};
+};
+TERN_RANK_TEST(an_end_gives_way_to_those_that_have_begun) {
+  tern::semaphore gate(0);
+  if (rank() == 0) {
+    queue::gate = &gate;
+    auto t = tern::create_counted<thinker>();
+    auto first = call<&thinker::think>(t);
+    t = {}; // nobody else wants it
+    static_cast<void>(call<&tern::rank>(0).get());
+    gate.release(1);
+    first.get();
+    TERN_EXPECT_EQ(thinker::thought.load(), 5);
+    const auto p = create<thinker>();
+    first = call<&thinker::think>(p);
+    auto end = tern::destroy(p); // somebody has asked for it
+    static_cast<void>(call<&tern::rank>(0).get());
+    gate.release(1);
+    first.get();
+    TERN_EXPECT_EQ(thinker::thought.load(), -1);
+    end.get();
+  }
+  tern::barrier();
 }
 
 } // namespace access_test

@@ -20,12 +20,28 @@
 #include <memory>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <tern/mobile/object.hpp>
 
 namespace tern {
 
 namespace mobile::detail {
+
+/// While it is there, what its fiber unpacks may have to be unpacked once more: credit that is given back meanwhile is
+/// kept, and given back by `good`.
+class unpacking_again {
+public:
+  unpacking_again();
+  ~unpacking_again();
+  unpacking_again(const unpacking_again&) = delete;
+  unpacking_again& operator=(const unpacking_again&) = delete;
+  void good();
+
+private:
+  friend class shared_credit;
+  std::vector<std::pair<object_id, std::uint64_t>> kept_;
+};
 
 /// What the references of one rank that come from one have in common. Thread-safe.
 class shared_credit {
@@ -39,7 +55,7 @@ public:
   shared_credit& operator=(const shared_credit&) = delete;
   object_id id() const noexcept { return id_; }
   /// Half of it. In a fiber: may have to ask the object for more, once in 2^40 times or after 62 halvings. \throws
-  /// error(not_found) then, if somebody has destroyed it.
+  /// error(not_found) then, if somebody has destroyed it; error(unsupported) if what is packed goes to several ranks.
   std::uint64_t split();
 
 private:
@@ -49,7 +65,8 @@ private:
 
 } // namespace mobile::detail
 
-/// A mobile_ptr that keeps its object alive, or names nothing. Copy, compare, send. Thread-safe as a shared_ptr. What
+/// A mobile_ptr that keeps its object alive, or names nothing. Copy, compare, send, but not to several ranks at once
+/// (`broadcast`, `multicast`), which would all get the same credit. Thread-safe as a shared_ptr. What
 /// is packed must be unpacked: a message or an archive that is thrown away keeps the object alive until the job ends.
 template <class T> class mobile_ref {
 public:

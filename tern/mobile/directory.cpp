@@ -60,7 +60,6 @@ directory::directory()
 }
 
 directory::~directory() {
-  ending_ = true; // objects that are destroyed here may hold counted references
   node_.forget_part(*this);
   for (std::size_t n = 0; n < shards; ++n) {
     const auto& table = shards_[n].entries;
@@ -75,9 +74,7 @@ directory& directory::here() { return of(net::node::here()); }
 directory& directory::of(net::node& here) { return the_directory.of(here); }
 directory* directory::current() noexcept {
   net::node* const n = net::node::current();
-  if (!n) return nullptr;
-  directory& d = of(*n);
-  return d.ending_ ? nullptr : &d;
+  return n && !n->is_over() ? &of(*n) : nullptr;
 }
 
 object_id directory::add(const type_record& type, void* object, std::uint64_t credit) {
@@ -90,7 +87,7 @@ object_id directory::add(const type_record& type, void* object, std::uint64_t cr
   e->object = object;
   if (credit > 0) e->extra().credit = credit;
   const bool counts = attends() & to_memory;
-  if (counts) pager_->measured(*e, before_end(*e, true));
+  if (counts) pager_->measured(*e, packed_bytes(type, object));
   {
     shard& s = shard_of(id);
     const std::lock_guard hold(s.lock);
@@ -135,7 +132,9 @@ void directory::answer(net::node& here, const invocation& one, error problem) {
 void directory::refuse(net::node& here, const invocation& one) {
   const int origin = one.to.origin();
   const action what = one.what->what;
-  const bool unasked = (what == action::migrate || what == action::give_back) && one.header.reply == 0;
+  // What the runtime does of its own accord: an end that others have come before, for one.
+  const bool unasked =
+      (what == action::migrate || what == action::give_back || what == action::destroy) && one.header.reply == 0;
   if (what != action::open && what != action::skip && what != action::close && !unasked) {
     const std::string type = one.what->type ? one.what->type()->name : "";
     answer(here, one, error(errc::not_found, missing(one.to.object, type), "do not use pointers to destroyed objects"));

@@ -210,6 +210,7 @@ private:
   void release_held(entry& e, todo& then);
   void release_own(entry& e, todo& then);
   void forget_left(object_id id);
+  void put_behind(entry& e, std::unique_ptr<invocation> one, todo& then);
   void pump(entry& e, todo& then);
   void run(net::node& here, const invocable& what, entry& e, void* object, const address& to,
            const net::wire_header& header, net::payload& message);
@@ -217,7 +218,7 @@ private:
   enum attention : unsigned { to_loads = 1, to_memory = 2, to_move_on = 4 };
   unsigned attends() const noexcept { return attention_.load(std::memory_order_relaxed); }
   bool watches() const noexcept { return attends() & to_loads; }
-  std::uint64_t before_end(entry& e, bool exclusive);
+  static std::uint64_t packed_bytes(const type_record& type, const void* object) noexcept;
   class pager;
   void run_watched(net::node& here, const invocable& what, entry& e, void* object, const address& to,
                    const net::wire_header& header, net::payload& message);
@@ -257,7 +258,6 @@ private:
   const debugging debug_;
   std::atomic<unsigned> attention_{0};
   std::atomic<std::uint64_t> splits_{0};
-  std::atomic<bool> ending_{false};
   std::atomic<std::uint64_t> next_{1};
   std::unique_ptr<shard[]> shards_;
   std::unique_ptr<pager> pager_;

@@ -95,8 +95,8 @@ template <class T> held_object<T> take_hold(mobile_ptr<std::remove_const_t<T>> o
   if (!all.is_here(of.id())) return mine;
   auto request = std::make_unique<hold_request>();
   future<void*> got = request->got.get_future();
-  future<bool> answer = call<&lend_to<T>>(of, static_cast<std::int32_t>(net::node::here().rank()),
-                                          reinterpret_cast<std::uint64_t>(request.get()));
+  const auto number = reinterpret_cast<std::uint64_t>(request.get()); // address: means something on this rank only
+  future<bool> answer = call<&lend_to<T>>(of, static_cast<std::int32_t>(net::node::here().rank()), number);
   auto first = when_any(std::move(got), std::move(answer)).get();
   if (first.index == 0) {
     mine.object_ = static_cast<object*>(std::get<0>(first.futures).get());

@@ -119,7 +119,7 @@ void directory::depart(net::node& here, entry& e, std::unique_ptr<invocation> re
       const std::lock_guard hold(shard_of(e.id).lock);
       while (!following.empty()) {
         auto one = following.pop();
-        (one->what->what == action::migrate ? e.travel->moves : e.waiting).push(std::move(one));
+        (one->moves() ? e.travel->moves : e.waiting).push(std::move(one));
       }
     }
     here.reply_error(origin, reply, std::current_exception(), context());
@@ -127,11 +127,13 @@ void directory::depart(net::node& here, entry& e, std::unique_ptr<invocation> re
   }
   const type_record& type = *e.type;
   void* old = nullptr;
+  std::optional<detail::stored> copy;
   {
     const std::lock_guard hold(shard_of(e.id).lock); // reports look at it
     old = std::exchange(e.object, nullptr);
-    pager_->gone(e);
+    copy = pager_->gone(e);
   }
+  pager_->forget(copy);
   type.destroy(old);
   if (attends() & to_memory) pager_->look_again();
   todo then(&e);
@@ -283,6 +285,7 @@ void directory::send_back(net::node& here, entry& e, int source, std::uint64_t r
       e.at = entry::place::elsewhere;
       --e.version;
       e.coming = 0;
+      set_load(e, 0);
       e.extras.reset();
       e.confirmed = true;
       e.travel->streams.clear();

@@ -16,6 +16,7 @@
 /// invocation is a handler: it runs in a fiber and may block, and keeps its access to the object meanwhile. (It must
 /// therefore not wait for an exclusive invocation of its own object.)
 
+#include <array>
 #include <chrono>
 #include <compare>
 #include <concepts>
@@ -145,11 +146,13 @@ template <auto F> void take_members(net::message_run& messages) {
   const int source = messages.source();
   directory::series run(all, member<F>, source);
   while (const std::byte* const bytes = messages.next()) {
+    // First of all: what gives the last object back may let others receive.
+    std::array<std::byte, run_of_member<F>().bytes> whole;
+    std::memcpy(whole.data(), messages.whole(bytes).data(), whole.size());
     address to;
-    std::memcpy(&to, bytes, sizeof to);
+    std::memcpy(&to, whole.data() + sizeof(net::wire_header), sizeof to);
     void* const target = run.admit(to);
     if (!target) [[unlikely]] {
-      const auto whole = messages.whole(bytes);
       net::payload message{byte_buffer::copy_of(whole), {}, false};
       net::wire_header header;
       std::memcpy(&header, whole.data(), sizeof header);
@@ -157,7 +160,7 @@ template <auto F> void take_members(net::message_run& messages) {
       continue;
     }
     typename sig::arguments args;
-    net::detail::read_plain(bytes + sizeof to, args);
+    net::detail::read_plain(whole.data() + sizeof(net::wire_header) + sizeof to, args);
     const auto frame = run.frame();
     try {
       static_cast<void>(std::apply(

@@ -12,6 +12,7 @@
 
 #include <tern/base/error.hpp>
 #include <tern/base/log.hpp>
+#include <tern/mobile/counted.hpp>
 #include <tern/mobile/detail/todo.hpp>
 #include <tern/net/detail/settings.hpp>
 #include <tern/net/message.hpp>
@@ -86,10 +87,10 @@ void directory::pager::measured(entry& e, std::uint64_t bytes) noexcept {
   e.extra().bytes = bytes;
 }
 
-void directory::pager::gone(entry& e) noexcept {
-  if (!e.extras) return;
-  if (const auto old = std::exchange(e.extras->disk, {})) store_.drop(*old);
+std::optional<detail::stored> directory::pager::gone(entry& e) noexcept {
+  if (!e.extras) return {};
   in_memory_ -= static_cast<std::int64_t>(std::exchange(e.extras->bytes, 0));
+  return std::exchange(e.extras->disk, {});
 }
 
 void directory::pager::want(entry& e) {
@@ -101,8 +102,11 @@ void directory::pager::want(entry& e) {
   go_on();
 }
 
-void directory::pager::look_again() {
-  if (stuck_) stuck_ = false;
+void directory::pager::look_again(bool room) {
+  if (room) {
+    ++news_;
+    if (stuck_) stuck_ = false;
+  }
   if (waiting_ > 0 || in_memory_ > static_cast<std::int64_t>(limit_)) go_on();
 }
 
@@ -137,6 +141,7 @@ void directory::pager::go_on() {
         return;
       }
     }
+    of_.node_.parked({}); // quiesce and the job's end wait for it
     if (back)
       of_.node_.fibers().spawn([this, back] { bring_back(*back); }, {.name = "object from disk"});
     else
@@ -152,9 +157,11 @@ void directory::pager::make_room() {
       leaving_ -= std::exchange(bytes, 0);
       if (!needs_room() || stuck_) break;
     }
+    const std::uint64_t before = news_;
     entry* const e = find_idle();
     if (!e) {
       stuck_ = true;
+      if (news_ != before) stuck_ = false; // who has made the news may have seen it unset
       break;
     }
     bytes = e->known().bytes; // it is ours until it is out
@@ -164,8 +171,15 @@ void directory::pager::make_room() {
     }
     try {
       put_out(*e);
-    } catch (const std::exception& x) { // the disk's, or the program's own that packs
-      cannot_write(x);
+    } catch (const error& x) {
+      if (x.code() == errc::io)
+        cannot_write(x);
+      else
+        log_warning(std::string("an object stays in memory: ") + x.what());
+    } catch (const std::exception& x) { // of the program, which packs
+      log_warning(std::string("an object stays in memory: ") + x.what());
+    } catch (...) {
+      log_warning("an object stays in memory, whose packing throws something that is no exception");
     }
     go_on();
   }
@@ -175,6 +189,7 @@ void directory::pager::make_room() {
     --writing_;
   }
   go_on();
+  of_.node_.message_done({});
 }
 
 bool directory::pager::is_full() const noexcept {
@@ -234,7 +249,7 @@ void directory::pager::put_out(entry& e) {
   // It stays here: what it was packed to is worth nothing, but for the credit.
   const auto stay = [&] {
     if (holds_credit) {
-      if (const auto there = std::exchange(x.disk, {})) store_.drop(*there);
+      forget(std::exchange(x.disk, {}));
       try {
         type.destroy(type.unpack(state));
       } catch (const std::exception& why) {
@@ -249,11 +264,18 @@ void directory::pager::put_out(entry& e) {
       throw error(errc::unsupported, "objects of class " + type.name + " cannot be put on disk",
                   detail::how_to_serialize);
     const std::uint64_t before = of_.splits_.load(std::memory_order_relaxed);
-    state = type.pack(e.object);
+    try {
+      state = type.pack(e.object);
+    } catch (...) {
+      const std::lock_guard hold(s.lock);
+      measured(e, 0); // the clock passes it by until it has changed
+      throw;
+    }
     holds_credit = of_.splits_.load(std::memory_order_relaxed) != before;
     if (!x.disk || holds_credit || !store_.is_same(*x.disk, state)) { // else nobody has changed it since it was there
+      forget(std::exchange(x.disk, {}));
       take_time();
-      if (const auto old = std::exchange(x.disk, store_.write(state))) store_.drop(*old);
+      x.disk = write(state);
     }
   } catch (...) {
     stay();
@@ -278,6 +300,33 @@ void directory::pager::put_out(entry& e) {
   of_.act(here, then);
 }
 
+detail::stored directory::pager::write(std::span<const std::byte> bytes) {
+  try {
+    return store_.write(bytes);
+  } catch (const error& e) {
+    if (e.code() != errc::io || !drop_copies()) throw;
+  }
+  return store_.write(bytes);
+}
+
+// Of objects that are in memory: they save writing them again, if there is room. \return whether there were any.
+bool directory::pager::drop_copies() {
+  bool any = false;
+  for (std::size_t n = 0; n < shards; ++n) {
+    shard& s = of_.shards_[n];
+    std::vector<detail::stored> copies;
+    {
+      const std::lock_guard hold(s.lock);
+      for (std::size_t i = 0; i < s.entries.capacity(); ++i)
+        if (entry* const e = s.entries.at(i); e && e->at == entry::place::here && e->known().disk)
+          copies.push_back(*std::exchange(e->extras->disk, {}));
+    }
+    for (const auto& one : copies) store_.drop(one);
+    any = any || !copies.empty();
+  }
+  return any;
+}
+
 void directory::pager::bring_back(entry& e) {
   net::node& here = of_.node_;
   void* object = nullptr;
@@ -285,7 +334,9 @@ void directory::pager::bring_back(entry& e) {
   try {
     take_time();
     const byte_buffer state = store_.read(*e.known().disk);
+    detail::unpacking_again trial; // if that fails, the same bytes are unpacked again
     object = e.type->unpack(state);
+    trial.good();
   } catch (...) {
     why = std::current_exception();
   }
@@ -298,6 +349,7 @@ void directory::pager::bring_back(entry& e) {
     if (why) { // it is still there for whoever comes next
       e.at = entry::place::stored;
       in_memory_ -= static_cast<std::int64_t>(e.known().bytes);
+      of_.set_load(e, 0);
       failed = std::move(e.waiting);
       if (e.travel) failed.append(std::move(e.travel->moves));
     } else {
@@ -320,8 +372,9 @@ void directory::pager::bring_back(entry& e) {
     const std::lock_guard hold(guard_);
     --reading_;
   }
-  stuck_ = false;
+  look_again();
   go_on();
+  here.message_done({});
 }
 
 } // namespace tern::mobile

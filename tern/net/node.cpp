@@ -416,6 +416,7 @@ int node::end(const std::function<void()>& last) {
 
 // After every fiber has ended. In a scheduler of its own, so that destructors know their rank.
 void node::destroy_locals() {
+  over_ = true;
   if (slot_order_.empty()) return;
   scheduler last(
       {.name = "tern r" + std::to_string(rank_), .context = this, .simulation = world_, .trace_rank = rank_});

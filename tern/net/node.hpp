@@ -187,6 +187,8 @@ public:
   bool simulated() const noexcept { return world_ != nullptr; }
   /// Does one thread do all that a rank does, but for reports?
   bool one_thread() const noexcept { return one_thread_; }
+  /// Are its `local`s being destroyed? They must not be asked for by destructors that could do without.
+  bool is_over() const noexcept { return over_.load(std::memory_order_relaxed); }
 
   // Layers above ------------------------------------------------------------------------------------------------------
 
@@ -388,6 +390,7 @@ private:
   std::vector<slot> slots_; // never resized: its length is the number of rank_local objects that exist before main
   std::mutex slot_order_lock_;
   std::vector<std::size_t> slot_order_;
+  std::atomic<bool> over_{false};
 
   tern::detail::spin_lock parts_lock_;
   std::vector<reported_part*> parts_;

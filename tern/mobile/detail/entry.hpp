@@ -77,7 +77,7 @@ struct invocable {
 
 /// A message that has to wait.
 struct invocation {
-  invocation* next = nullptr;
+  invocation *next = nullptr, *before = nullptr; ///< in a list
   const invocable* what = nullptr;
   int source = 0; ///< the rank that it came from last
   net::wire_header header;
@@ -85,6 +85,8 @@ struct invocation {
   net::payload message;
   tern::detail::held_cause on; ///< on whose account it waits
   priority level() const noexcept { return net::priority_of(header.flags); }
+  bool moves() const noexcept { return what->what == action::migrate || what->what == action::put_out; }
+  bool ends() const noexcept { return what->what == action::destroy; }
 };
 
 /// First in, first out; owns what is in it.
@@ -93,12 +95,12 @@ public:
   invocation_list() noexcept = default;
   invocation_list(invocation_list&& o) noexcept
       : first_(std::exchange(o.first_, nullptr)), last_(std::exchange(o.last_, nullptr)),
-        size_(std::exchange(o.size_, 0)), least_(o.least_) {}
+        size_(std::exchange(o.size_, 0)), ends_(std::exchange(o.ends_, 0)) {}
   invocation_list& operator=(invocation_list&& o) noexcept {
     std::swap(first_, o.first_);
     std::swap(last_, o.last_);
     std::swap(size_, o.size_);
-    std::swap(least_, o.least_);
+    std::swap(ends_, o.ends_);
     return *this;
   }
   ~invocation_list() {
@@ -107,35 +109,37 @@ public:
   bool empty() const noexcept { return !first_; }
   std::uint32_t size() const noexcept { return size_; }
   const invocation& front() const noexcept { return *first_; }
-  void push(std::unique_ptr<invocation> one) noexcept {
-    one->next = nullptr;
-    invocation* const i = one.release();
-    (first_ ? last_->next : first_) = i;
-    last_ = i;
-    ++size_;
-  }
-  /// Before those that are less urgent and of other ranks: what one rank has sent stays in order. As `push` if all are
-  /// of one priority.
+  void push(std::unique_ptr<invocation> one) noexcept { insert(last_, std::move(one)); }
+  /// Before those at the end that are less urgent and of other ranks: what one rank has sent stays in order, and what
+  /// ends an object stays last. As `push` if all are of one priority.
   void push_by_priority(std::unique_ptr<invocation> one) noexcept {
-    if (empty()) least_ = one->level();
-    if (one->level() >= least_) {
-      least_ = one->level();
-      return push(std::move(one));
-    }
-    invocation* behind = nullptr; // the last that comes before it
-    for (invocation* i = first_; i; i = i->next)
-      if (i->level() <= one->level() || i->to.origin() == one->to.origin()) behind = i;
-    if (behind == last_) return push(std::move(one));
+    invocation* behind = last_;
+    if (!one->ends())
+      while (behind && !behind->ends() && behind->level() > one->level() && behind->to.origin() != one->to.origin())
+        behind = behind->before;
+    insert(behind, std::move(one));
+  }
+  /// What ends the object, if that waits.
+  invocation* end() const noexcept {
+    for (invocation* i = ends_ > 0 ? last_ : nullptr; i; i = i->before)
+      if (i->ends()) return i;
+    return nullptr;
+  }
+  /// \param behind in this list; null: becomes the first.
+  void insert(invocation* behind, std::unique_ptr<invocation> one) noexcept {
     invocation* const i = one.release();
-    invocation*& at = behind ? behind->next : first_;
-    i->next = at;
-    at = i;
+    i->before = behind;
+    i->next = std::exchange(behind ? behind->next : first_, i);
+    (i->next ? i->next->before : last_) = i;
     ++size_;
+    ends_ += i->ends();
   }
   std::unique_ptr<invocation> pop() noexcept {
     std::unique_ptr<invocation> one(first_);
     first_ = first_->next;
+    (first_ ? first_->before : last_) = nullptr;
     --size_;
+    ends_ -= one->ends();
     return one;
   }
   /// Puts those of `o` behind.
@@ -145,8 +149,7 @@ public:
 
 private:
   invocation *first_ = nullptr, *last_ = nullptr;
-  std::uint32_t size_ = 0;
-  priority least_ = priority::high; ///< at least as urgent are all
+  std::uint32_t size_ = 0, ends_ = 0;
 };
 
 /// What one rank's directory tells another's of an object.

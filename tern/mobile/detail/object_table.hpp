@@ -42,7 +42,8 @@ public:
   void insert(object_id id, Entry* entry, bool marked) {
     if ((size_ + 1) * 8 > capacity() * 7) grow();
     const changing now(*this);
-    put(*slots_.load(std::memory_order_relaxed), id.bits, reinterpret_cast<std::uintptr_t>(entry) | marked);
+    const auto word = reinterpret_cast<std::uintptr_t>(entry); // address: kept beside the mark, and nothing else
+    put(*slots_.load(std::memory_order_relaxed), id.bits, word | marked);
     ++size_;
   }
   /// \return whether it was there

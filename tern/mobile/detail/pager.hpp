@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
+#include <span>
 
 #include <tern/mobile/detail/store.hpp>
 #include <tern/mobile/directory.hpp>
@@ -30,12 +32,15 @@ public:
   bool limits() const noexcept { return limit_ > 0; }
   /// `e`, whose access the caller has or which nobody knows of yet, takes so many bytes now.
   void measured(entry& e, std::uint64_t bytes) noexcept;
-  /// Under its shard's lock: it is in memory no more, or ended.
-  void gone(entry& e) noexcept;
+  /// Under its shard's lock: it is on this rank no more. \return what is on disk of it, for `forget`.
+  [[nodiscard]] std::optional<detail::stored> gone(entry& e) noexcept;
+  void forget(const std::optional<detail::stored>& copy) noexcept {
+    if (copy) store_.drop(*copy);
+  }
   /// It is at `loading` now: brings it back. Not under a lock.
   void want(entry& e);
-  /// Something has happened that may make room. Not under a lock.
-  void look_again();
+  /// Something has happened; `room`: that may make room. Not under a lock.
+  void look_again(bool room = true);
   /// In a fiber, `e` at `leaving`: to disk with it, unless it is wanted. \throws what packing and writing throw; then,
   /// as always, it is no longer at `leaving`.
   void put_out(entry& e);
@@ -49,6 +54,8 @@ private:
   void bring_back(entry& e);
   void take_time() const;
   bool is_full() const noexcept;
+  detail::stored write(std::span<const std::byte> bytes);
+  bool drop_copies();
   void cannot_write(const std::exception& e);
 
   static constexpr int most_writing = 2, most_reading = 4; // at a time; as the store has threads, and some to unpack
@@ -57,6 +64,7 @@ private:
   detail::object_store store_;
   std::atomic<std::int64_t> in_memory_{0};      // bytes, with those that are being read
   std::atomic<bool> stuck_{false};              // nothing could go when somebody looked last
+  std::atomic<std::uint64_t> news_{0};          // how often something has happened since that may change it
   std::atomic<fiber_clock::rep> full_until_{0}; // nothing is written before
   tern::detail::spin_lock guard_;               // for what follows
   std::deque<entry*> wanted_;

@@ -27,6 +27,7 @@ struct directory::todo {
   std::vector<object_id> opens;                ///< streams to be opened by way of the home
   std::vector<std::pair<int, address>> closes; ///< streams to be closed
   invocation_list done;                        ///< only to be counted, and answered if somebody waits
+  invocation_list refusals;                    ///< that the object's end does not wait for
   std::vector<entry*> loads;                   ///< at `loading`
   object_id left;                              ///< whose last own messages were sent on
   std::unique_ptr<entry> forgotten;

@@ -20,13 +20,7 @@ namespace tern::detail {
 class owner_lock {
 public:
   /// \pre nobody has it or asks for it. \param by has an effect on all threads; else this changes nothing.
-  void own(const asymmetric_barrier& by) noexcept {
-#ifndef __SANITIZE_THREAD__ // which does not know such barriers
-    owned_ = by.usable();
-#else
-    static_cast<void>(by);
-#endif
-  }
+  void own(const asymmetric_barrier& by) noexcept { owned_ = by.usable() && !checked; }
   void lock() noexcept {
     for (int tries = 0;; ++tries) {
       if (owned_) {
@@ -55,7 +49,7 @@ public:
       asymmetric_barrier{true}();
       // acquire: pairs with the release of the owner's `unlock`
       if (!lock_.busy_.load(std::memory_order_acquire)) return true;
-      lock_.want_.store(false, std::memory_order_relaxed);
+      lock_.want_.store(false, std::memory_order_release); // what the visitor before has read goes on with it
       return false;
     }
     void unlock() noexcept { (lock_.owned_ ? lock_.want_ : lock_.busy_).store(false, std::memory_order_release); }
@@ -68,6 +62,14 @@ public:
   };
 
 private:
+// The thread sanitizer does not know such barriers.
+#if defined(__SANITIZE_THREAD__)
+  static constexpr bool checked = true;
+#elif defined(__has_feature)
+  static constexpr bool checked = __has_feature(thread_sanitizer);
+#else
+  static constexpr bool checked = false;
+#endif
   bool owned_ = false;
   std::atomic<bool> busy_{false}, want_{false};
 };
