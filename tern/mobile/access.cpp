@@ -20,8 +20,7 @@ inline void* directory::admit_at_once(const invocable& what, const address& to, 
   if (!e || to.stream != address::no_stream || e->own_open || to.hops() != 0 || e->starting || e->not_begun > 0 ||
       !e->waiting.empty() || !e->admits(what.what)) [[unlikely]]
     return nullptr;
-  const type_record& wanted = *what.type();
-  void* const object = e->type == &wanted ? e->object : cast_object(*e->type, e->object, wanted);
+  void* const object = e->type->self == what.type ? e->object : cast_object(*e->type, e->object, *what.type());
   if (!object) [[unlikely]]
     return nullptr;
   if (source == rank_ && e->under_way > 0) --e->under_way;

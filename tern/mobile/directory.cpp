@@ -173,13 +173,9 @@ void check_self(const directory::running_invocation& running, const type_record&
                                           running.type().name + ", not a " + wanted.name);
 }
 
-address read_address(const byte_buffer& message) {
-  address to;
-  if (message.size() < sizeof(net::wire_header) + sizeof to)
-    throw error(errc::invalid_data, "an invocation's message of " + std::to_string(message.size()) +
-                                        " bytes has no room for the object's name");
-  std::memcpy(&to, message.data() + sizeof(net::wire_header), sizeof to);
-  return to;
+void no_address(std::size_t bytes) {
+  throw error(errc::invalid_data,
+              "an invocation's message of " + std::to_string(bytes) + " bytes has no room for the object's name");
 }
 
 void bad_rank(object_id object, int rank, int ranks) {
@@ -187,11 +183,11 @@ void bad_rank(object_id object, int rank, int ranks) {
                                       std::to_string(rank) + ", but there are " + std::to_string(ranks));
 }
 
-void check_address(const address& to, int ranks) {
+void bad_address(const address& to, int ranks) {
   if (!to.object) throw error(errc::invalid_data, "a message to no object has come");
   if (to.object.home() >= ranks) bad_rank(to.object, to.object.home(), ranks);
   if (to.origin() >= ranks) bad_rank(to.object, to.origin(), ranks);
-  if (to.stream < address::moved || to.stream >= ranks) bad_rank(to.object, to.stream, ranks);
+  bad_rank(to.object, to.stream, ranks);
 }
 
 std::string describe_invocation(const std::string& function, object_id id, const std::string& type) {

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -197,6 +198,7 @@ private:
   void* admit_at_once(const invocable& what, const address& to, int source, entry*& e);
   bool admit_destroy(const address& to, int source, entry*& e);
   bool admits_next(entry& e, const address& to, int source);
+  void check_id(object_id id) const;
   void posted_to_home(const way& w);
   void not_sent(const way& w);
   void take_in(entry& e, std::unique_ptr<invocation> one, todo& then);
@@ -265,12 +267,24 @@ private:
 
 namespace detail {
 
+[[noreturn]] void no_address(std::size_t bytes);
+[[noreturn]] void bad_address(const address& to, int ranks);
 /// \throws error(invalid_data) if the message is too short.
-address read_address(const byte_buffer& message);
+inline address read_address(const byte_buffer& message) {
+  address to;
+  if (message.size() < sizeof(net::wire_header) + sizeof to) [[unlikely]]
+    no_address(message.size());
+  std::memcpy(&to, message.data() + sizeof(net::wire_header), sizeof to);
+  return to;
+}
 /// "'counter::add' of object 1:1 (counter)"
 std::string describe_invocation(const std::string& function, object_id id, const std::string& type);
 /// \throws error(invalid_data) for what no rank of this program would send.
-void check_address(const address& to, int ranks);
+inline void check_address(const address& to, int ranks) {
+  if (!to.object || to.object.home() >= ranks || to.origin() >= ranks || to.stream < address::moved ||
+      to.stream >= ranks) [[unlikely]]
+    bad_address(to, ranks);
+}
 [[noreturn]] void bad_rank(object_id object, int rank, int ranks);
 /// \throws error(invalid_argument) if what runs there runs on no `wanted`.
 void check_self(const directory::running_invocation& running, const type_record& wanted);

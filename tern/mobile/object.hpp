@@ -126,10 +126,9 @@ void run_member(net::node& here, void* target, const address& to, const net::wir
 }
 
 template <auto F>
-inline constexpr invocable member{
-    member_signature<decltype(F)>::exclusive ? action::exclude : action::share,
-    []() -> const type_record* { return &type_of<typename member_signature<decltype(F)>::object>(); },
-    []() -> const std::string& { return member_handler<F>.name(); }, &run_member<F>};
+inline constexpr invocable member{member_signature<decltype(F)>::exclusive ? action::exclude : action::share,
+                                  &record_of<typename member_signature<decltype(F)>::object>,
+                                  []() -> const std::string& { return member_handler<F>.name(); }, &run_member<F>};
 
 template <auto F> void take_member(net::node& here, int source, const net::wire_header& header, net::payload& message) {
   directory::of(here).arrive(here, member<F>, source, header, message, false);
@@ -196,8 +195,8 @@ template <auto F, class T, class... A> consteval bool check_invocation() {
 }
 
 /// \param post sends a message that begins with the address that it is given to the rank that it is given.
-template <class Post> void post_to_object(object_id id, Post&& post) {
-  directory& known = directory::here();
+template <class Post> void post_to_object(net::node& here, object_id id, Post&& post) {
+  directory& known = directory::of(here);
   const directory::way w = known.find_way(id);
   try {
     post(w.where, w.to);
@@ -232,13 +231,13 @@ void post_invocation(net::node& here, mobile_ptr<T> object, std::uint64_t reply,
   using arguments = typename member_signature<decltype(F)>::arguments;
   int where = 0;
   if constexpr (net::detail::all_plain<arguments>) {
-    post_to_object(object.id(), [&](int rank, const address& to) {
+    post_to_object(here, object.id(), [&](int rank, const address& to) {
       where = rank;
       net::detail::post_arguments<arguments>(here, rank, {member_handler<F>.id(), net::flag_of(level), reply},
                                              std::tuple<const address&>(to), std::forward<A>(args)...);
     });
   } else {
-    object_address to{directory::here(), object.id()};
+    object_address to{directory::of(here), object.id()};
     to.known.check(to.id);
     try {
       net::detail::post_arguments_to<arguments>(here, to, {member_handler<F>.id(), net::flag_of(level), reply},
@@ -256,7 +255,7 @@ void post_invocation(net::node& here, mobile_ptr<T> object, std::uint64_t reply,
 template <class... A>
 void post_control(net::node& here, const net::handler_record& what, object_id id, std::uint64_t reply,
                   const A&... args) {
-  post_to_object(id, [&](int where, const address& to) {
+  post_to_object(here, id, [&](int where, const address& to) {
     net::detail::post_packed(here, where, {what.id(), 0, reply}, {}, to, args...);
   });
 }

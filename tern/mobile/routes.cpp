@@ -139,6 +139,11 @@ void forward(net::node& here, int where, std::unique_ptr<invocation> one) {
 
 // Sending -------------------------------------------------------------------------------------------------------------
 
+inline void directory::check_id(object_id id) const {
+  if (!id || id.home() >= node_.size()) [[unlikely]]
+    check(id);
+}
+
 void directory::check(object_id id) const {
   if (!id) throw error(errc::invalid_argument, "a null mobile_ptr was invoked", "create the object first");
   if (const int size = node_.size(); id.home() >= size)
@@ -148,7 +153,7 @@ void directory::check(object_id id) const {
 }
 
 directory::way directory::find_way(object_id id) {
-  check(id);
+  check_id(id);
   way w;
   w.to = address(id, rank_);
   shard& s = shard_of(id);

@@ -20,6 +20,7 @@ namespace tern::mobile {
 
 /// One for each class of objects, the same on all ranks but for its addresses.
 struct type_record {
+  const type_record* (*self)(); ///< what gives it
   std::string name;
   void (*destroy)(void* object);
   /// Null for a class that cannot be serialized: its objects stay where they were made.
@@ -80,9 +81,11 @@ template <class T> constexpr auto workload_of() -> double (*)(const void*, std::
     return nullptr;
 }
 
+template <class T> const type_record* record_of();
 template <class T> type_record& type_of() {
   static type_record record = [] {
-    type_record r{tern::detail::type_name(typeid(T)),
+    type_record r{&record_of<T>,
+                  tern::detail::type_name(typeid(T)),
                   [](void* p) { delete static_cast<T*>(p); },
                   nullptr,
                   nullptr,
@@ -100,6 +103,8 @@ template <class T> type_record& type_of() {
   }();
   return record;
 }
+
+template <class T> const type_record* record_of() { return &type_of<T>(); }
 
 /// That objects of class D are used as B's: entered before `main` wherever a program converts such a pointer.
 template <class D, class B> struct upcast {
