@@ -20,7 +20,8 @@ inline void* directory::admit_at_once(const invocable& what, const address& to, 
   if (!e || to.stream != address::no_stream || e->own_open || to.hops() != 0 || e->starting || e->not_begun > 0 ||
       !e->waiting.empty() || !e->admits(what.what)) [[unlikely]]
     return nullptr;
-  void* const object = e->type->self == what.type ? e->object : cast_object(*e->type, e->object, *what.type());
+  void* const object =
+      !what.type || e->type->self == what.type ? e->object : cast_object(*e->type, e->object, *what.type());
   if (!object) [[unlikely]]
     return nullptr;
   if (source == rank_ && e->under_way > 0) --e->under_way;
@@ -28,19 +29,6 @@ inline void* directory::admit_at_once(const invocable& what, const address& to, 
   if (watches()) [[unlikely]]
     weigh_arrival(*e);
   return object;
-}
-
-// The same for what ends an object.
-bool directory::admit_destroy(const address& to, int source, entry*& e) {
-  shard& s = shard_of(to.object);
-  const std::lock_guard hold(s.lock);
-  e = s.entries.find(to.object);
-  if (!e || to.stream != address::no_stream || e->own_open || e->starting || !e->waiting.empty() ||
-      !e->admits(action::destroy))
-    return false;
-  if (source == rank_ && e->under_way > 0) --e->under_way;
-  e->admit(action::destroy);
-  return true;
 }
 
 directory::held directory::try_hold(object_id id, const type_record& wanted, action how) {
@@ -104,10 +92,10 @@ void directory::arrive(net::node& here, const invocable& what, int source, const
   const address to = detail::read_address(message.bytes);
   detail::check_address(to, here.size());
   entry* e = nullptr;
-  if (what.what == action::destroy && runs_here && admit_destroy(to, source, e))
-    return end_object(here, *e, to.origin(), header.reply);
-  void* const object = what.run && debug_ != debugging::reserialize ? admit_at_once(what, to, source, e) : nullptr;
+  const bool at_once = what.run ? debug_ != debugging::reserialize : runs_here && what.what == action::destroy;
+  void* const object = at_once ? admit_at_once(what, to, source, e) : nullptr;
   if (object) [[likely]] {
+    if (!what.run) return end_object(here, *e, to.origin(), header.reply);
     if (!runs_here) {
       auto one = kept(what, source, header, to, message);
       {
@@ -147,6 +135,7 @@ void directory::put_behind(entry& e, std::unique_ptr<invocation> one, todo& then
     if (end->header.reply != 0) // somebody has asked for it
       return then.refusals.push(std::move(one));
     e.waiting.insert(end->before, std::move(one)); // nobody refers to it any more but itself
+    if (watches()) weigh_arrival(e);
     return pump(e, then);
   }
   e.waiting.push_by_priority(std::move(one));

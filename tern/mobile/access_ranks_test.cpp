@@ -237,15 +237,20 @@ private:
   std::vector<int> seen_;
 };
 
-TERN_RANK_TEST(urgent_ones_of_other_ranks_come_first) {
+// On rank 0; nothing gets at it before that rank's `gate` opens. Collective.
+mobile_ptr<queue> blocked_queue(tern::semaphore& gate) {
   mobile_ptr<queue> q;
-  tern::semaphore gate(0);
   if (rank() == 0) {
     queue::gate = &gate;
     q = create<queue>();
     send<&queue::block>(q);
   }
-  q = tern::broadcast(q);
+  return tern::broadcast(q);
+}
+
+TERN_RANK_TEST(urgent_ones_of_other_ranks_come_first) {
+  tern::semaphore gate(0);
+  const auto q = blocked_queue(gate);
   // In turn: so all of them wait, in the order of the ranks.
   for (int r = 0; r < size(); ++r) {
     if (r == rank()) {
@@ -463,14 +468,8 @@ TERN_RANK_TEST(what_cannot_be_unpacked_from_disk_is_tried_again) {
 // Ends ----------------------------------------------------------------------------------------------------------------
 
 TERN_RANK_TEST(an_end_comes_behind_what_waits) {
-  mobile_ptr<queue> q;
   tern::semaphore gate(0);
-  if (rank() == 0) {
-    queue::gate = &gate;
-    q = create<queue>();
-    send<&queue::block>(q);
-  }
-  q = tern::broadcast(q);
+  const auto q = blocked_queue(gate);
   tern::future<std::vector<int>> last;
   tern::future<void> end;
   for (int r = size() - 1; r >= 0; --r) { // rank 0 last, if it is not the only one

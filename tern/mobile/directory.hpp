@@ -96,7 +96,6 @@ public:
   /// no such object. \param runs_here the caller counts the message as done when this returns.
   void arrive(net::node& here, const invocable& what, int source, const net::wire_header& header, net::payload& message,
               bool runs_here);
-  class series;
   /// An object has come.
   void land(net::node& here, const type_record& type, int source, const net::wire_header& header,
             net::payload& message);
@@ -196,7 +195,6 @@ private:
 
   /// Where the object of a message lies that can run at once. \return null: it cannot, and nothing has been done.
   void* admit_at_once(const invocable& what, const address& to, int source, entry*& e);
-  bool admit_destroy(const address& to, int source, entry*& e);
   bool admits_next(entry& e, const address& to, int source);
   void check_id(object_id id) const;
   void posted_to_home(const way& w);

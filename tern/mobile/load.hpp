@@ -35,7 +35,7 @@ template <class T> double cost_of(const T& object) {
 
 } // namespace detail
 
-/// From now on the calling rank keeps count of loads, or no longer: an invocation costs some 100 ns more then. Off at
+/// From now on the calling rank keeps count of loads, or no longer, which costs each invocation some time. Off at
 /// the beginning. Any worker thread of a rank, as the rest.
 inline void watch_loads(bool on) { directory::here().watch_loads(on); }
 
