@@ -10,18 +10,16 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/harness.hpp"
+#include "tools/pictures/canvas.hpp"
 
 namespace tern::bench {
 
-struct colour {
-  double red, green, blue;
-};
+using pictures::colour;
+using pictures::point;
+
 struct look {
   colour hue;
   bool dashed, filled; ///< the line; its marks
-};
-struct point {
-  double x, y;
 };
 struct curve {
   std::string name;

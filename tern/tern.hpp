@@ -3,6 +3,7 @@
 /// \file
 /// Everything a Tern program needs.
 
+#include <tern/balance/balance.hpp>
 #include <tern/base/archive.hpp>
 #include <tern/base/error.hpp>
 #include <tern/base/log.hpp>

@@ -4,24 +4,23 @@
 #include "progress.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <numeric>
 
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <tern/balance/balance.hpp>
 #include <tern/base/clock.hpp>
 #include <tern/net/collectives.hpp>
 #include <tern/net/epoch.hpp>
 #include <tern/task/future.hpp>
-#include <tern/task/scheduler.hpp>
-#include <tern/task/sync.hpp>
 
 namespace mesh {
 namespace {
+
+constexpr const char* usual_policy = "diffusion";
 
 // Points are numbered with 32 bits where the mesh is put together, and each triangle takes some 70 bytes.
 constexpr double most_triangles = 2e9;
@@ -71,22 +70,13 @@ double peak_mib_of_process() {
   return static_cast<double>(use.ru_maxrss) / 1024;
 }
 
-// Calls F on each group, as many at once as there are workers: between two, the rank answers its messages.
-template <auto F, class Done> std::uint64_t for_each_group(const std::vector<group_ptr>& groups, Done done) {
-  std::atomic<std::size_t> next{0};
-  tern::mutex lock;
+// Calls F on each group. All of them wait at once, so that those which have not begun can go where there is time.
+template <auto F> std::uint64_t on_each_group(const std::vector<group_ptr>& groups) {
+  std::vector<tern::future<std::uint64_t>> all;
+  all.reserve(groups.size());
+  for (const auto g : groups) all.push_back(tern::call<F>(g));
   std::uint64_t sum = 0;
-  const auto one_after_another = [&] {
-    for (std::size_t i = next++; i < groups.size(); i = next++) {
-      const std::uint64_t n = tern::call<F>(groups[i]).get();
-      const std::lock_guard hold(lock);
-      sum += n;
-      done(i);
-    }
-  };
-  std::vector<tern::future<void>> all(static_cast<std::size_t>(tern::scheduler::current()->workers()));
-  for (auto& f : all) f = tern::async(one_after_another);
-  for (auto& f : all) f.get();
+  for (auto& f : all) sum += f.get();
   return sum;
 }
 
@@ -117,21 +107,49 @@ void distribute(const decomposition& cut, distribution& to) {
   for (auto& f : met) f.get();
 }
 
-rank_report report_of(const std::vector<group_ptr>& mine, group_statistics& total) {
+rank_report report_of_rank() {
   rank_report r;
-  r.groups = mine.size();
-  for (auto g : mine) {
-    const auto s = tern::call<&group::statistics>(g).get();
-    r.busy += s.seconds;
-    r.triangles += s.triangles;
-    total += s;
-  }
+  r.busy = rank_busy();
   r.process = static_cast<std::uint64_t>(getpid());
   r.peak_mib = peak_mib_of_process();
+  r.arrived = tern::balance::count().arrived;
   char host[256] = "";
   gethostname(host, sizeof host - 1);
   r.host = host;
   return r;
+}
+
+// What a rank knows of the groups that were made there.
+struct group_ends {
+  std::vector<std::uint32_t> numbers;
+  std::vector<int> where;
+  std::vector<std::uint64_t> triangles;
+  template <class A> void serialize(A& ar) { ar(numbers, where, triangles); }
+};
+
+// Where they are in the end, and what has become of them.
+void look_at_groups(const std::vector<std::uint32_t>& numbers, meshed& job) {
+  group_ends mine{numbers, {}, {}};
+  for (const std::uint32_t n : numbers) {
+    const auto s = tern::call<&group::statistics>(job.groups[n]).get();
+    mine.where.push_back(tern::call<&group::whereabouts>(job.groups[n]).get());
+    mine.triangles.push_back(s.triangles);
+    job.total += s;
+  }
+  job.total = tern::reduce(std::move(job.total), [](group_statistics a, const group_statistics& b) {
+    a += b;
+    return a;
+  });
+  job.ranks = tern::gather(report_of_rank());
+  for (const group_ends& part : tern::communicator::world().allgather(mine))
+    for (std::size_t i = 0; i < part.numbers.size(); ++i) {
+      if (job.owners[part.numbers[i]] != part.where[i]) ++job.moved;
+      job.owners[part.numbers[i]] = part.where[i];
+      if (job.ranks.empty()) continue; // not rank 0
+      rank_report& r = job.ranks[static_cast<std::size_t>(part.where[i])];
+      ++r.groups;
+      r.triangles += part.triangles[i];
+    }
 }
 
 } // namespace
@@ -157,6 +175,10 @@ double meshed::imbalance() const {
 }
 
 meshed run_job(const domain& sea, const settings& wanted, phase_times so_far) {
+  // Unless the user wants another policy, or none.
+  if (tern::rank() == 0 && tern::run_options().source(tern::balance::balance_option.name()) == "default")
+    tern::balance::use(usual_policy).get();
+  tern::barrier();
   meshed result;
   result.times = so_far;
   tern::stopwatch clock;
@@ -198,30 +220,29 @@ meshed run_job(const domain& sea, const settings& wanted, phase_times so_far) {
   lap(result.times.distribute);
 
   std::vector<group_ptr> mine;
+  std::vector<std::uint32_t> numbers;
   for (std::size_t g = 0; g < result.groups.size(); ++g)
-    if (result.owners[g] == tern::rank()) mine.push_back(result.groups[g]);
+    if (result.owners[g] == tern::rank()) {
+      mine.push_back(result.groups[g]);
+      numbers.push_back(static_cast<std::uint32_t>(g));
+    }
 
   progress_begin(result.groups.size(), wanted.quiet);
   // An epoch each, of all ranks: when it is over every border split has reached its neighbour.
   const auto world = tern::communicator::world();
   std::uint64_t open = tern::finish(
-      world, [&] { return for_each_group<&group::refine>(mine, [](std::size_t) { tern::send<&progress_one>(0); }); },
-      "refinement");
+      world, [&] { return on_each_group<&group::refine>(mine); }, "refinement");
   lap(result.times.refine);
   for (open = sum_over_ranks(open); open > 0; open = sum_over_ranks(open)) {
     ++result.rounds;
     open = tern::finish(
-        world, [&] { return for_each_group<&group::follow>(mine, [](std::size_t) {}); }, "neighbours' splits");
+        world, [&] { return on_each_group<&group::follow>(mine); }, "neighbours' splits");
   }
   lap(result.times.exchange);
   progress_end();
 
-  const rank_report me = report_of(mine, result.total);
-  result.total = tern::reduce(std::move(result.total), [](group_statistics a, const group_statistics& b) {
-    a += b;
-    return a;
-  });
-  result.ranks = tern::gather(me);
+  look_at_groups(numbers, result);
+  result.policy = tern::balance::in_use();
   lap(result.times.statistics);
   return result;
 }

@@ -23,17 +23,20 @@ struct phase_times {
 
 /// What one rank contributed.
 struct rank_report {
-  double busy = 0; ///< seconds in subdomains' refinement
-  std::uint64_t groups = 0, triangles = 0;
-  std::uint64_t process = 0; ///< ranks of one process share its memory
+  double busy = 0;                         ///< seconds in subdomains' refinement
+  std::uint64_t groups = 0, triangles = 0; ///< that are there in the end; known on rank 0
+  std::uint64_t arrived = 0;               ///< subdomains that the balancer has brought
+  std::uint64_t process = 0;               ///< ranks of one process share its memory
   double peak_mib = 0;
   std::string host;
-  template <class A> void serialize(A& ar) { ar(busy, groups, triangles, process, peak_mib, host); }
+  template <class A> void serialize(A& ar) { ar(busy, groups, triangles, arrived, process, peak_mib, host); }
 };
 
 struct meshed {
   std::vector<group_ptr> groups;    ///< by number; on every rank
-  std::vector<int> owners;          ///< by group; on every rank
+  std::vector<int> owners;          ///< by group, where it is in the end; on every rank
+  std::size_t moved = 0;            ///< groups that are elsewhere than they were made
+  std::string policy;               ///< that balanced: "none"
   group_statistics total;           ///< on rank 0
   std::vector<rank_report> ranks;   ///< on rank 0
   std::vector<sharp_joint> joints;  ///< on rank 0

@@ -126,9 +126,13 @@ void print_table(const meshed& job, const domain& sea, const settings& wanted) {
   line("memory", fmt::format("{:.0f} MiB at most, all ranks together", job.peak_mib()));
   line("imbalance", fmt::format("{:.3f} (most busy rank over mean; estimate by {})", job.imbalance(),
                                 wanted.work == estimate::area ? "area" : "count"));
-  fmt::print("\n  {:>4} {:>11} {:>11} {:>9}\n", "rank", "subdomains", "triangles", "busy s");
+  line("balancing", job.policy == "none"
+                        ? "none"
+                        : fmt::format("{}: {} of {} subdomains have moved", job.policy, job.moved, job.groups.size()));
+  fmt::print("\n  {:>4} {:>11} {:>8} {:>11} {:>9}\n", "rank", "subdomains", "arrived", "triangles", "busy s");
   for (std::size_t r = 0; r < job.ranks.size(); ++r)
-    fmt::print("  {:>4} {:>11} {:>11} {:>9.3f}\n", r, job.ranks[r].groups, job.ranks[r].triangles, job.ranks[r].busy);
+    fmt::print("  {:>4} {:>11} {:>8} {:>11} {:>9.3f}\n", r, job.ranks[r].groups, job.ranks[r].arrived,
+               job.ranks[r].triangles, job.ranks[r].busy);
   fmt::print("\n");
   std::fflush(stdout);
 }
@@ -163,11 +167,16 @@ std::string summary_json(const meshed& job, const domain& sea, const settings& w
   j["border_splits"] = t.splits / 2;
   j["seconds"] = phases(job.times);
   j["imbalance"] = job.imbalance();
+  j["balance"] = job.policy;
+  j["moved_subdomains"] = job.moved;
   j["peak_mib"] = job.peak_mib();
   j["by_rank"] = nlohmann::ordered_json::array();
   for (const auto& r : job.ranks)
-    j["by_rank"].push_back(
-        {{"subdomains", r.groups}, {"triangles", r.triangles}, {"busy_seconds", r.busy}, {"peak_mib", r.peak_mib}});
+    j["by_rank"].push_back({{"subdomains", r.groups},
+                            {"triangles", r.triangles},
+                            {"arrived", r.arrived},
+                            {"busy_seconds", r.busy},
+                            {"peak_mib", r.peak_mib}});
   return j.dump(2) + "\n";
 }
 

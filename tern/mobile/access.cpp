@@ -26,7 +26,7 @@ inline void* directory::admit_at_once(const invocable& what, const address& to, 
     return nullptr;
   if (source == rank_ && e->under_way > 0) --e->under_way;
   e->admit(what.what);
-  if (watches()) [[unlikely]]
+  if (watches() && !(attends() & to_balance)) [[unlikely]] // else it is quick, and not weighed
     weigh_arrival(*e);
   return object;
 }
@@ -56,17 +56,17 @@ bool directory::admits_next(entry& e, const address& to, int source) {
   return true;
 }
 
-void* directory::series::admit_anew(const address& to) {
+void* directory::series::admit_anew(const address& to, const net::wire_header& header) {
   end();
   detail::check_address(to, directory_.node_.size());
-  if (directory_.debug_ == debugging::none && directory_.attends() == 0)
+  if (directory_.debug_ == debugging::none && directory_.takes_series(header))
     object_ = directory_.admit_at_once(what_, to, source_, of_);
   if (!object_) of_ = nullptr;
   return object_;
 }
 
 void directory::series::end() {
-  if (object_) directory_.finished(directory_.node_, *of_, what_.what != action::share);
+  if (object_) directory_.finished(directory_.node_, *of_, what_.what != action::share, false);
   of_ = nullptr;
   object_ = nullptr;
 }
@@ -92,7 +92,8 @@ void directory::arrive(net::node& here, const invocable& what, int source, const
   const address to = detail::read_address(message.bytes);
   detail::check_address(to, here.size());
   entry* e = nullptr;
-  const bool at_once = what.run ? debug_ != debugging::reserialize : runs_here && what.what == action::destroy;
+  const bool at_once = what.run ? debug_ != debugging::reserialize && !begins_later(what, header)
+                                : runs_here && what.what == action::destroy;
   void* const object = at_once ? admit_at_once(what, to, source, e) : nullptr;
   if (object) [[likely]] {
     if (!what.run) return end_object(here, *e, to.origin(), header.reply);
@@ -104,8 +105,8 @@ void directory::arrive(net::node& here, const invocable& what, int source, const
       }
       return start(here, *e, std::move(one));
     }
-    run(here, what, *e, object, to, header, message);
-    return finished(here, *e, what.what != action::share);
+    const bool watched = run(here, what, *e, object, to, header, message);
+    return finished(here, *e, what.what != action::share, watched);
   }
   arrive_late(here, kept(what, source, header, to, message), runs_here);
 }
@@ -140,7 +141,8 @@ void directory::put_behind(entry& e, std::unique_ptr<invocation> one, todo& then
   }
   e.waiting.push_by_priority(std::move(one));
   if (watches()) weigh_arrival(e);
-  if (e.at == entry::place::stored) pump(e, then);
+  then.changed = e.id;
+  if (e.at == entry::place::stored || (attends() & to_balance)) pump(e, then);
 }
 
 // In the order in which it is to run.
@@ -149,7 +151,7 @@ void directory::accept(entry& e, std::unique_ptr<invocation> one, todo& then) {
   case action::share:
   case action::exclude:
   case action::destroy:
-    if (!e.starting && e.waiting.empty() && e.admits(one->what->what)) {
+    if (!e.starting && e.waiting.empty() && e.admits(one->what->what) && !begins_later(*one->what, one->header)) {
       e.admit(*one);
       e.starting = true;
       then.start.push(std::move(one));
@@ -228,6 +230,7 @@ void directory::pump(entry& e, todo& then) {
     return;
   }
   while (!e.waiting.empty() && e.admits(e.waiting.front().what->what)) {
+    if (begins_later(*e.waiting.front().what, e.waiting.front().header)) return offer(e, then);
     auto one = e.waiting.pop();
     e.admit(*one);
     then.start.push(std::move(one));
@@ -240,6 +243,9 @@ void directory::act(net::node& here, todo& then) {
   if (const object_id id = std::exchange(then.left, {})) forget_left(id);
   while (tern::detail::waiter* const w = then.wake.pop()) w->wake();
   for (entry* const e : then.loads) pager_->want(*e);
+  if (const object_id id = std::exchange(then.ready, {})) told()->ready(id, then.ready_load, then.ready_level);
+  if (const object_id id = std::exchange(then.changed, {}))
+    if (balancer* const b = told()) b->changed(id);
   for (const object_id id : then.opens) detail::post_open(here, id);
   for (const auto& [where, to] : then.closes) detail::post_close(here, where, to);
   for (const auto& [rank, n] : then.notes) detail::post_note(here, rank, n);
@@ -267,7 +273,7 @@ void directory::act(net::node& here, todo& then) {
     const int source = then.request->source;
     const tern::detail::cause_scope in(then.request->on.get());
     const std::string& name = then.request->what->name();
-    here.run_handler(
+    here.run_service(
         [this, &here, e, request = std::move(then.request)]() mutable { depart(here, *e, std::move(request)); }, source,
         header, name);
   }
@@ -292,7 +298,7 @@ void directory::act(net::node& here, todo& then) {
         pump(e, more);
     }
     then = std::move(more);
-    if (then.request || !then.wake.empty()) return act(here, then);
+    if (then.request || !then.wake.empty() || then.ready) return act(here, then);
   }
 }
 
@@ -310,16 +316,17 @@ void directory::start(net::node& here, entry& e, std::unique_ptr<invocation> one
           if (one->what->what == action::destroy) return end_object(here, e, one->to.origin(), one->header.reply);
           const bool exclusive = one->what->what != action::share;
           const type_record& wanted = *one->what->type();
+          bool watched = true;
           if (exclusive && debug_ == debugging::reserialize && e.unfinished == 0 && !reserialize(here, e, *one))
             ;
           else if (void* const object = cast_object(*e.type, e.object, wanted))
-            run(here, *one->what, e, object, one->to, one->header, one->message);
+            watched = run(here, *one->what, e, object, one->to, one->header, one->message);
           else
             answer(here, *one,
                    error(errc::not_found,
                          "object " + to_string(e.id) + " is a " + e.type->name + ", not a " + wanted.name));
           one.reset(); // what it holds goes before the next one sees the object
-          finished(here, e, exclusive);
+          finished(here, e, exclusive, watched);
         },
         source, header, name);
   } catch (const std::exception& x) { // memory has run out: the object would stay locked for ever
@@ -327,12 +334,20 @@ void directory::start(net::node& here, entry& e, std::unique_ptr<invocation> one
   }
 }
 
-void directory::run(net::node& here, const invocable& what, entry& e, void* object, const address& to,
+// \return whether its load was watched.
+bool directory::run(net::node& here, const invocable& what, entry& e, void* object, const address& to,
                     const net::wire_header& header, net::payload& message) {
   const running_invocation frame(*this, e, what.what);
-  if (!watches()) [[likely]]
-    return what.run(here, object, to, header, message);
-  run_watched(here, what, e, object, to, header, message);
+  if (!watches()) [[likely]] {
+    what.run(here, object, to, header, message);
+    return false;
+  }
+  if ((attends() & to_balance) && is_quick(header)) {
+    run_quick(here, what, object, to, header, message);
+    return false;
+  }
+  run_watched(here, what, e, object, to, header, message, frame);
+  return true;
 }
 
 directory::running_invocation& directory::running(const char* what) {
@@ -376,20 +391,26 @@ void directory::regain(entry& e, action how) noexcept {
   lock.unlock();
 }
 
-void directory::finished(net::node& here, entry& e, bool exclusive) {
-  const unsigned what = attends();
+// \param watched its invocation was; else the load is as it was, unless something has counted as it arrived.
+void directory::finished(net::node& here, entry& e, bool exclusive, bool watched) {
+  const unsigned now = attends(), what = watched ? now : now & ~unsigned{to_loads | to_balance | to_contacts};
   std::uint64_t bytes = 0;
   if (what != 0) [[unlikely]] {
     if (what & to_loads) weigh(e, 1);
     if ((what & to_memory) && exclusive) bytes = packed_bytes(*e.type, e.object);
   }
   std::unique_lock hold(shard_of(e.id).lock);
+  if (what != now && e.known().load != 0) [[unlikely]] {
+    hold.unlock();
+    weigh(e, 1);
+    hold.lock();
+  }
   if (exclusive)
     e.exclusive = false;
   else
     --e.sharing;
   if (!e.waiting.empty() || e.travel || what != 0) [[unlikely]]
-    finished_late(here, e, exclusive, bytes, std::move(hold));
+    finished_late(here, e, exclusive, watched, bytes, std::move(hold));
 }
 
 // By who has the access.
@@ -402,10 +423,11 @@ std::uint64_t directory::packed_bytes(const type_record& type, const void* objec
 }
 
 // As soon as the lock is let go of, the object may end.
-void directory::finished_late(net::node& here, entry& e, bool exclusive, std::uint64_t bytes,
+void directory::finished_late(net::node& here, entry& e, bool exclusive, bool watched, std::uint64_t bytes,
                               std::unique_lock<tern::detail::owner_lock> hold) {
   const unsigned what = attends();
   todo then(&e);
+  if (watched) then.changed = e.id;
   if (what & to_memory) {
     e.used = true;
     if (exclusive) pager_->measured(e, bytes);

@@ -88,10 +88,12 @@ object_id directory::add(const type_record& type, void* object, std::uint64_t cr
   if (credit > 0) e->extra().credit = credit;
   const bool counts = attends() & to_memory;
   if (counts) pager_->measured(*e, packed_bytes(type, object));
+  if (watches()) weigh_first(*e, object);
   {
     shard& s = shard_of(id);
     const std::lock_guard hold(s.lock);
     s.entries.insert(id, e.get(), true);
+    load_.fetch_add(e->known().load, std::memory_order_relaxed);
     e.release();
   }
   if (counts) pager_->look_again();

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -17,6 +18,7 @@
 #include <tern/base/bytes.hpp>
 #include <tern/base/error.hpp>
 #include <tern/base/options.hpp>
+#include <tern/mobile/balancer.hpp>
 #include <tern/mobile/detail/entry.hpp>
 #include <tern/mobile/detail/object_table.hpp>
 #include <tern/mobile/detail/type.hpp>
@@ -31,6 +33,12 @@ namespace tern::mobile {
 extern const option<int> known_option;
 extern const option<std::string> memory_option, directory_option, disk_option;
 extern const option<std::string> debug_option;
+/// What an invocation counts as load, if it is watched.
+enum class load_model : std::uint8_t {
+  declared, ///< what its class says, else as measured
+  measured, ///< the seconds that the object's invocations ran lately
+  constant  ///< 1
+};
 enum class debugging : std::uint8_t { none, rotate, random, reserialize };
 
 /// An object that is here, as a policy sees it.
@@ -41,6 +49,15 @@ struct object_load {
   std::uint32_t pending;   ///< invocations that wait or run
   double seconds;          ///< that an invocation of it took lately; 0: none has run
   bool movable;            ///< it can move, and nobody has pinned it
+  bool idle;               ///< it could leave now: nothing runs on it
+  double device;           ///< seconds of devices' time that its last invocations took, each
+};
+
+/// How often one object has sent to another, and how much.
+struct object_contact {
+  object_id from, to;
+  std::uint64_t messages = 0;
+  double bytes = 0;
 };
 
 /// The objects of one rank. Thread-safe.
@@ -65,6 +82,8 @@ public:
   static directory* current() noexcept;
   /// Objects that are here.
   std::size_t size() const;
+  /// The rank where it is, as far as is known here.
+  int last_known(object_id id) const;
   /// Is it here at this moment?
   bool is_here(object_id id) const;
 
@@ -86,6 +105,12 @@ public:
   void check(object_id id) const;
   void sent(const way& w) {
     if (w.as == way::kind::home) posted_to_home(w);
+  }
+  /// The same for an invocation.
+  void sent(const way& w, std::size_t bytes) {
+    sent(w);
+    if (attends() & to_contacts) [[unlikely]]
+      note_contact(w.to.object, bytes);
   }
   /// It was not sent after all.
   void failed(const way& w) noexcept;
@@ -110,7 +135,7 @@ public:
   };
   /// If the object is here, is a `wanted`, and an invocation that came now could run. `let_go` must follow.
   held try_hold(object_id id, const type_record& wanted, action how);
-  void let_go(const held& h, action how) { finished(node_, *h.of, how != action::share); }
+  void let_go(const held& h, action how) { finished(node_, *h.of, how != action::share, true); }
 
   // Counted references (see counted.hpp) ------------------------------------------------------------------------------
 
@@ -119,9 +144,36 @@ public:
 
   // Loads (see load.hpp) ----------------------------------------------------------------------------------------------
 
-  void watch_loads(bool on) noexcept;
-  double load() const;
+  void watch_loads(bool on);
+  /// Before loads are watched.
+  void count_as(load_model m) noexcept { model_.store(m, std::memory_order_relaxed); }
+  double load() const noexcept { return load_.load(std::memory_order_relaxed); }
   std::vector<object_load> loads() const;
+
+  // Load balancing (see balancer.hpp) ---------------------------------------------------------------------------------
+
+  /// Once; it lives as long as the rank.
+  void tell(balancer& b) noexcept { balancer_.store(&b, std::memory_order_release); }
+  /// Invocations that take long begin when `begin_next` is called, or no longer. Loads are watched meanwhile. Any
+  /// thread of the rank's.
+  void defer(bool on);
+  /// What `begin_next` has found.
+  enum class beginning : std::uint8_t {
+    begun,
+    not_now, ///< it cannot begin: the object will be `ready` again when it can
+    unknown  ///< the object was not `ready`
+  };
+  /// Begins an invocation of an object that is `ready`, in a new fiber.
+  beginning begin_next(object_id id);
+  /// Sends the object to another rank if it could leave now. \param who is told when it is there, or why it stays.
+  /// \return false: it cannot leave, and nobody will be told. \throws error(invalid_argument) for no rank.
+  bool send_away(object_id id, int to, net::reply_ref who);
+  /// What it costs to move it: what its class says, else the bytes that it would be packed to; 0 if it is busy.
+  double cost_of_moving(object_id id);
+  /// Count who sends to whom, or no longer.
+  void count_contacts(bool on) noexcept;
+  /// What was counted since the last call, ordered by the ids.
+  std::vector<object_contact> take_contacts();
 
   // From within an invocation --------------------------------------------------------------------------------------
 
@@ -131,6 +183,9 @@ public:
     running_invocation(directory& d, entry& e, action how) noexcept : directory_(d), entry_(e), how_(how) {}
     object_id id() const noexcept { return entry_.id; }
     const type_record& type() const noexcept { return *entry_.type; }
+    /// Seconds that a device has worked for it.
+    void charge_device(double seconds) noexcept { device_ += seconds; }
+    double device() const noexcept { return device_; }
     /// Scopes within each other release once.
     void release() {
       if (released_++ == 0) directory_.release(entry_, how_);
@@ -144,6 +199,7 @@ public:
     entry& entry_;
     const action how_;
     int released_ = 0;
+    double device_ = 0;
   };
   /// \throws error(invalid_state) outside an invocation, naming `what` was wanted.
   static running_invocation& running(const char* what);
@@ -157,9 +213,9 @@ public:
     series(const series&) = delete;
     series& operator=(const series&) = delete;
     /// \return the object, on which the invocation may run here and now; null: nothing has been done.
-    void* admit(const address& to) {
+    void* admit(const address& to, const net::wire_header& header) {
       if (of_ && of_->id == to.object && directory_.admits_next(*of_, to, source_)) return object_;
-      return admit_anew(to);
+      return admit_anew(to, header);
     }
     /// Of the object that it runs on.
     running_invocation frame() const noexcept { return {directory_, *of_, what_.what}; }
@@ -168,7 +224,7 @@ public:
     void end();
 
   private:
-    void* admit_anew(const address& to);
+    void* admit_anew(const address& to, const net::wire_header& header);
     directory& directory_;
     const invocable& what_;
     const int source_;
@@ -187,7 +243,6 @@ private:
     std::vector<object_id> to_open;                  // when nobody is
     std::size_t routes = 0;                          // entries of objects that are elsewhere and not at home here
     std::size_t hand = 0;                            // of the clock that finds one to forget
-    double load = 0;                                 // of all objects that are here
   };
   struct todo;
   shard& shard_of(object_id id) noexcept { return shards_[id.number() % shards]; }
@@ -196,6 +251,7 @@ private:
   /// Where the object of a message lies that can run at once. \return null: it cannot, and nothing has been done.
   void* admit_at_once(const invocable& what, const address& to, int source, entry*& e);
   bool admits_next(entry& e, const address& to, int source);
+  bool takes_series(const net::wire_header& header) noexcept;
   void check_id(object_id id) const;
   void posted_to_home(const way& w);
   void not_sent(const way& w);
@@ -212,16 +268,32 @@ private:
   void forget_left(object_id id);
   void put_behind(entry& e, std::unique_ptr<invocation> one, todo& then);
   void pump(entry& e, todo& then);
-  void run(net::node& here, const invocable& what, entry& e, void* object, const address& to,
+  bool run(net::node& here, const invocable& what, entry& e, void* object, const address& to,
            const net::wire_header& header, net::payload& message);
   /// What an invocation's end is looked at for.
-  enum attention : unsigned { to_loads = 1, to_memory = 2, to_move_on = 4 };
-  unsigned attends() const noexcept { return attention_.load(std::memory_order_relaxed); }
+  enum attention : unsigned { to_loads = 1, to_memory = 2, to_move_on = 4, to_balance = 8, to_contacts = 16 };
+  /// acquire: what was made for it is there.
+  unsigned attends() const noexcept { return attention_.load(std::memory_order_acquire); }
+  balancer* told() const noexcept { return balancer_.load(std::memory_order_acquire); }
   bool watches() const noexcept { return attends() & to_loads; }
   static std::uint64_t packed_bytes(const type_record& type, const void* object) noexcept;
   class pager;
   void run_watched(net::node& here, const invocable& what, entry& e, void* object, const address& to,
-                   const net::wire_header& header, net::payload& message);
+                   const net::wire_header& header, net::payload& message, const running_invocation& frame);
+  void run_quick(net::node& here, const invocable& what, void* object, const address& to,
+                 const net::wire_header& header, net::payload& message);
+  bool is_quick(const net::wire_header& header) const noexcept;
+  bool begins_later(const invocable& what, const net::wire_header& header) const noexcept {
+    return (attends() & to_balance) && what.run && !is_quick(header);
+  }
+  void measured(const net::wire_header& header, double seconds) noexcept;
+  void offer(entry& e, todo& then) noexcept;
+  void note_contact(object_id to, std::size_t bytes) noexcept;
+  float typical_of(const type_record& type) const noexcept;
+  double undeclared(const extra_state& x, const type_record& type) const noexcept;
+  void note_typical(const type_record& type, float seconds);
+  void weigh_first(entry& e, const void* object) noexcept;
+  void weigh_landed(entry& e, const type_record& type, const void* object) noexcept;
   void weigh(entry& e, std::uint32_t ending);
   void weigh_arrival(entry& e) noexcept;
   void set_load(entry& e, double load) noexcept;
@@ -236,8 +308,8 @@ private:
   void refuse(net::node& here, const invocation& one);
   void start(net::node& here, entry& e, std::unique_ptr<invocation> one) noexcept;
   void arrive_late(net::node& here, std::unique_ptr<invocation> one, bool runs_here);
-  void finished(net::node& here, entry& e, bool exclusive);
-  void finished_late(net::node& here, entry& e, bool exclusive, std::uint64_t bytes,
+  void finished(net::node& here, entry& e, bool exclusive, bool watched);
+  void finished_late(net::node& here, entry& e, bool exclusive, bool watched, std::uint64_t bytes,
                      std::unique_lock<tern::detail::owner_lock> hold);
   void stay_here(net::node& here, entry& e, std::uint32_t coming);
   void end_object(net::node& here, entry& e, int origin, std::uint64_t reply);
@@ -261,6 +333,17 @@ private:
   std::atomic<std::uint64_t> next_{1};
   std::unique_ptr<shard[]> shards_;
   std::unique_ptr<pager> pager_;
+  std::atomic<double> load_{0}; // of all objects that are here
+
+  // For load balancing.
+  std::atomic<balancer*> balancer_{nullptr}; ///< release when set, acquire when used: it has been made
+  std::atomic<load_model> model_{load_model::declared};
+  /// By handler, the longest that it took lately, in seconds; 0: it has never run. Made when it is wanted first.
+  std::unique_ptr<std::atomic<float>[]> paces_;
+  std::atomic<unsigned> quick_runs_{0};
+  mutable tern::detail::spin_lock guard_;
+  std::vector<std::pair<const type_record*, float>> typical_;                  ///< seconds that invocations take
+  std::map<std::pair<std::uint64_t, std::uint64_t>, object_contact> contacts_; ///< by ids' bits
 };
 
 namespace detail {

@@ -3,29 +3,93 @@
 /// What there is to do for the objects of a rank.
 #include <tern/mobile/directory.hpp>
 
-#include <chrono>
 #include <mutex>
 
 #include <tern/net/message.hpp>
-#include <tern/task/fiber.hpp>
+#include <tern/task/detail/cause.hpp>
 
 namespace tern::mobile {
 
 // In the fiber that has the access.
 void directory::run_watched(net::node& here, const invocable& what, entry& e, void* object, const address& to,
-                            const net::wire_header& header, net::payload& message) {
+                            const net::wire_header& header, net::payload& message, const running_invocation& frame) {
   weigh(e, 0);
-  const auto begun = fiber_clock::now();
+  double load = 0;
+  {
+    const std::lock_guard hold(shard_of(e.id).lock);
+    load = e.known().each;
+  }
+  balancer* const b = told();
+  if (b) b->begun(e.id, load);
+  const tern::detail::run_timer time;
   what.run(here, object, to, header, message);
-  const float took = std::chrono::duration<float>(fiber_clock::now() - begun).count();
+  const double took = time.seconds();
+  measured(header, took);
+  float seconds = 0;
+  {
+    const std::lock_guard hold(shard_of(e.id).lock);
+    extra_state& x = e.extra();
+    x.times.add(static_cast<float>(took));
+    seconds = x.seconds = x.times.typical();
+    x.device = 0.75F * x.device + 0.25F * static_cast<float>(frame.device());
+  }
+  note_typical(*e.type, seconds);
+  if (b) b->ended(e.id, *e.type, object, load, took, frame.device());
+}
+
+// Of a class of which nothing is known: as all others take, or a guess. Under a shard's lock.
+float directory::typical_of(const type_record& type) const noexcept {
+  constexpr float guess = 1e-3F;
+  const std::lock_guard hold(guard_);
+  float all = 0;
+  for (const auto& [of, seconds] : typical_) {
+    if (of == &type) return seconds;
+    all += seconds;
+  }
+  return typical_.empty() ? guess : all / static_cast<float>(typical_.size());
+}
+
+// For one invocation. Under the shard's lock.
+double directory::undeclared(const extra_state& x, const type_record& type) const noexcept {
+  if (model_.load(std::memory_order_relaxed) == load_model::constant) return 1;
+  return x.seconds > 0 ? x.seconds : typical_of(type);
+}
+
+void directory::note_typical(const type_record& type, float seconds) {
+  const std::lock_guard hold(guard_);
+  for (auto& [of, known] : typical_)
+    if (of == &type) {
+      known = 0.9F * known + 0.1F * seconds;
+      return;
+    }
+  typical_.emplace_back(&type, seconds);
+}
+
+// Before anybody else knows the object.
+void directory::weigh_first(entry& e, const void* object) noexcept {
+  extra_state& x = e.extra();
+  if (const auto says = e.type->workload; says && model_.load(std::memory_order_relaxed) == load_model::declared) {
+    x.load = says(object, 0);
+    x.each = says(object, 1) - x.load;
+  } else {
+    x.each = undeclared(x, *e.type);
+  }
+}
+
+// It has arrived, and all that comes for it is held.
+void directory::weigh_landed(entry& e, const type_record& type, const void* object) noexcept {
+  const auto says = model_.load(std::memory_order_relaxed) == load_model::declared ? type.workload : nullptr;
+  const double idle = says ? says(object, 0) : 0, each = says ? says(object, 1) - idle : 0;
   const std::lock_guard hold(shard_of(e.id).lock);
-  float& each = e.extra().seconds;
-  each = each > 0 ? 0.75F * each + 0.25F * took : took; // the last few count most
+  extra_state& x = e.extra();
+  x.each = says ? each : undeclared(x, type);
+  set_load(e, idle + x.each * e.pending());
 }
 
 // By who has the access: the class is asked without the lock. \param ending of those that are pending.
 void directory::weigh(entry& e, std::uint32_t ending) {
-  const auto says = e.object ? e.type->workload : nullptr;
+  const auto says =
+      e.object && model_.load(std::memory_order_relaxed) == load_model::declared ? e.type->workload : nullptr;
   std::uint32_t then = 0; // pending, when the class was asked
   double load = 0, more = 0;
   if (says) {
@@ -39,16 +103,27 @@ void directory::weigh(entry& e, std::uint32_t ending) {
   const std::lock_guard hold(shard_of(e.id).lock);
   const std::uint32_t now = e.pending() - ending;
   extra_state& x = e.extra();
-  x.each = says ? more - load : x.seconds;
+  x.each = says ? more - load : undeclared(x, *e.type);
   set_load(e, says ? load + x.each * (static_cast<double>(now) - then) : x.each * now);
 }
 
-void directory::watch_loads(bool on) noexcept {
+void directory::watch_loads(bool on) {
   // relaxed: who sees it late counts late
-  if (on)
-    attention_.fetch_or(to_loads, std::memory_order_relaxed);
-  else
+  if (!on) {
     attention_.fetch_and(~unsigned{to_loads}, std::memory_order_relaxed);
+    return;
+  }
+  if (attention_.fetch_or(to_loads, std::memory_order_relaxed) & to_loads) return;
+  std::vector<std::pair<object_id, const type_record*>> there;
+  for (std::size_t k = 0; k < shards; ++k) {
+    const std::lock_guard hold(shards_[k].lock);
+    const auto& table = shards_[k].entries;
+    for (std::size_t i = 0; i < table.capacity(); ++i)
+      if (const entry* const e = table.at(i); e && e->at == entry::place::here) there.emplace_back(e->id, e->type);
+  }
+  // What ends is weighed; what is busy ends later.
+  for (const auto& [id, type] : there)
+    if (const held h = try_hold(id, *type, action::share); h.object) let_go(h, action::share);
 }
 
 // Whoever has the access may be changing what the class would look at: so it is as much more as it was last time.
@@ -56,17 +131,8 @@ void directory::weigh_arrival(entry& e) noexcept { set_load(e, e.known().load + 
 
 void directory::set_load(entry& e, double load) noexcept {
   if (load == e.known().load) return;
-  shard_of(e.id).load += load - e.known().load;
+  load_.fetch_add(load - e.known().load, std::memory_order_relaxed); // a sum, which orders nothing
   e.extra().load = load;
-}
-
-double directory::load() const {
-  double all = 0;
-  for (std::size_t k = 0; k < shards; ++k) {
-    const std::lock_guard hold(shards_[k].lock);
-    all += shards_[k].load;
-  }
-  return all;
 }
 
 std::vector<object_load> directory::loads() const {
@@ -78,7 +144,8 @@ std::vector<object_load> directory::loads() const {
       const entry* const e = table.at(i);
       if (!e || !e->is_present()) continue;
       const extra_state& x = e->known();
-      all.push_back({e->id, &e->type->name, x.load, e->pending(), x.seconds, e->type->pack && e->pins == 0});
+      all.push_back({e->id, &e->type->name, x.load, e->pending(), x.seconds, e->type->pack && e->pins == 0,
+                     e->could_leave(), x.device});
     }
   }
   return all;

@@ -11,8 +11,9 @@
 ///       …
 ///
 /// `workload` is called by whoever has access to the object, with the number of its invocations that wait or run; a
-/// `static constexpr double workload` is what each of those counts. Else an invocation counts as many seconds as the
-/// last few of the object took, with what they waited. Neither may throw or wait.
+/// `static constexpr double workload` is what each of those counts. Else an invocation counts as many seconds as
+/// the last few of the object ran, without what they waited and without outliers; as those of its class, if it is new.
+/// Neither may throw or wait.
 
 #include <cstddef>
 #include <vector>

@@ -86,6 +86,7 @@ void directory::depart(net::node& here, entry& e, std::unique_ptr<invocation> re
   invocation_list following;
   std::vector<stream_state> streams;
   travel_note with{};
+  bool was_ready = false;
   {
     shard& s = shard_of(e.id);
     const std::lock_guard hold(s.lock);
@@ -101,8 +102,10 @@ void directory::depart(net::node& here, entry& e, std::unique_ptr<invocation> re
     with = {e.version + 1, following.size(), e.id.home() == to, e.known().seconds, e.known().credit};
     set_load(e, 0);
     e.at = entry::place::left;
+    was_ready = std::exchange(e.offered, false);
     s.entries.mark(e.id, false);
   }
+  if (balancer* const b = told()) b->left(e.id, was_ready);
   const std::uint32_t number = following.size();
   bool sent = false;
   try {
@@ -231,7 +234,7 @@ void directory::land_in_fiber(net::node& here, entry& e, std::unique_ptr<landing
   const net::wire_header header = one->header;
   const int source = one->source;
   const std::string& name = one->type->name;
-  here.run_handler([this, &here, &e, one = std::move(one)]() mutable { unpack(here, e, std::move(one)); }, source,
+  here.run_service([this, &here, &e, one = std::move(one)]() mutable { unpack(here, e, std::move(one)); }, source,
                    header, name);
 }
 
@@ -250,7 +253,9 @@ void directory::unpack(net::node& here, entry& e, std::unique_ptr<landing> one) 
   }
   one.reset();
   if (why) return send_back(here, e, source, reply, why);
+  if (watches()) weigh_landed(e, type, object);
   todo then(&e);
+  then.changed = e.id;
   {
     shard& s = shard_of(e.id);
     const std::lock_guard hold(s.lock);

@@ -24,6 +24,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -150,11 +151,11 @@ template <auto F> void take_members(net::message_run& messages) {
     std::memcpy(whole.data(), messages.whole(bytes).data(), whole.size());
     address to;
     std::memcpy(&to, whole.data() + sizeof(net::wire_header), sizeof to);
-    void* const target = run.admit(to);
+    net::wire_header header;
+    std::memcpy(&header, whole.data(), sizeof header);
+    void* const target = run.admit(to, header);
     if (!target) [[unlikely]] {
       net::payload message{byte_buffer::copy_of(whole), {}, false};
-      net::wire_header header;
-      std::memcpy(&header, whole.data(), sizeof header);
       all.arrive(messages.here(), member<F>, source, header, message, true);
       continue;
     }
@@ -195,7 +196,9 @@ template <auto F, class T, class... A> consteval bool check_invocation() {
 }
 
 /// \param post sends a message that begins with the address that it is given to the rank that it is given.
-template <class Post> void post_to_object(net::node& here, object_id id, Post&& post) {
+/// \param bytes that it has beside, if it is an invocation.
+template <class Post>
+void post_to_object(net::node& here, object_id id, Post&& post, std::optional<std::size_t> bytes = {}) {
   directory& known = directory::of(here);
   const directory::way w = known.find_way(id);
   try {
@@ -204,7 +207,7 @@ template <class Post> void post_to_object(net::node& here, object_id id, Post&& 
     known.failed(w);
     throw;
   }
-  known.sent(w);
+  bytes ? known.sent(w, *bytes) : known.sent(w);
 }
 
 // Where a message to an object goes, asked when it is packed: packing may run code of the program, which may itself
@@ -214,15 +217,17 @@ struct object_address {
   object_id id;
   directory::way way{};
   bool chosen = false;
+  std::size_t bytes = 0;
   int choose(std::span<std::byte> message) {
     way = known.find_way(id);
     chosen = true;
+    bytes = message.size();
     std::memcpy(message.data() + sizeof(net::wire_header), &way.to, sizeof way.to);
     return way.where;
   }
   void posted() {
     chosen = false;
-    known.sent(way);
+    known.sent(way, bytes);
   }
 };
 
@@ -231,11 +236,14 @@ void post_invocation(net::node& here, mobile_ptr<T> object, std::uint64_t reply,
   using arguments = typename member_signature<decltype(F)>::arguments;
   int where = 0;
   if constexpr (net::detail::all_plain<arguments>) {
-    post_to_object(here, object.id(), [&](int rank, const address& to) {
-      where = rank;
-      net::detail::post_arguments<arguments>(here, rank, {member_handler<F>.id(), net::flag_of(level), reply},
-                                             std::tuple<const address&>(to), std::forward<A>(args)...);
-    });
+    post_to_object(
+        here, object.id(),
+        [&](int rank, const address& to) {
+          where = rank;
+          net::detail::post_arguments<arguments>(here, rank, {member_handler<F>.id(), net::flag_of(level), reply},
+                                                 std::tuple<const address&>(to), std::forward<A>(args)...);
+        },
+        net::detail::all_plain_bytes<arguments>);
   } else {
     object_address to{directory::of(here), object.id()};
     to.known.check(to.id);

@@ -104,11 +104,11 @@ void post_close(net::node& here, int where, const address& to) {
   net::detail::post_packed(here, where, {close_handler.id(), 0, 0}, {}, to);
 }
 
-std::unique_ptr<invocation> migrate_request(net::node& here, object_id id, int to) {
+std::unique_ptr<invocation> migrate_request(net::node& here, object_id id, int to, std::uint64_t reply) {
   auto one = std::make_unique<invocation>();
   one->what = &control<action::migrate, migrate_name>;
   one->source = here.rank();
-  one->header = {migrate_handler.id(), 0, 0};
+  one->header = {migrate_handler.id(), 0, reply};
   one->to = address(id, here.rank());
   one->message.bytes = pack(one->header, one->to, static_cast<std::int32_t>(to));
   one->on = here.hold_account();

@@ -477,6 +477,23 @@ void node::run_handler(handler_entry body, int source, const wire_header& header
   run_now(header, source, name, [&] { body(*this, source, header, message); });
 }
 
+void node::run_service(unique_function<void()> body, int source, const wire_header& header, const std::string& name) {
+  if (!has_server_) return run_handler(std::move(body), source, header, name);
+  scheduler_->spawn(
+      [this, source, header, &name, on = hold_account(), body = std::move(body)]() mutable {
+        this_fiber::set_name(name);
+        run_now(header, source, name, [&] {
+          {
+            const tern::detail::cause_scope in(on.get());
+            body();
+            body.reset();
+          }
+          on.let_go();
+        });
+      },
+      {.name = "handler", .priority = priority::high, .worker = 0});
+}
+
 void node::start_later(starting next) {
   const priority level = priority_of(next.header.flags);
   next.on = hold_account();

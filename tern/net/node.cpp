@@ -99,7 +99,16 @@ const handler_record enquiry_record{typeid(enquiry_tag), "tern enquiry", __FILE_
                                     true};
 } // namespace
 
-node::node(std::shared_ptr<const options> opts, std::unique_ptr<transport> wire, sim::simulation* world, int workers)
+namespace {
+rank_stage* first_stage = nullptr; // filled before `main`
+}
+
+rank_stage::rank_stage(function begins, function ends) : begins_(begins), ends_(ends), next_(first_stage) {
+  first_stage = this;
+}
+
+node::node(std::shared_ptr<const options> opts, std::unique_ptr<transport> wire, sim::simulation* world, int workers,
+           bool apart)
     : opts_(std::move(opts)), world_(world), recorded_(trace::on()), wire_(std::move(wire)), rank_(wire_->rank()),
       size_(wire_->size()), head_limit_(wire_->head_limit()), handlers_(handler_table::all()),
       outbox_(*wire_, aggregation_of(*opts_), batch_handler(), world ? 20'000 : tern::detail::ticks_in(20e-6)),
@@ -119,8 +128,11 @@ node::node(std::shared_ptr<const options> opts, std::unique_ptr<transport> wire,
   cfg.name = "tern r" + std::to_string(rank_);
   cfg.context = this;
   cfg.events = this;
-  cfg.poll_apart = s.poll_apart;
+  cfg.source = &socket_;
+  cfg.poll_apart = s.poll_apart || apart;
   poll_apart_ = s.poll_apart;
+  computing_ = s.workers - (apart ? 1 : 0);
+  has_server_ = apart;
   cfg.simulation = world;
   cfg.trace_rank = rank_;
   scheduler_ = std::make_unique<scheduler>(std::move(cfg));
@@ -360,6 +372,8 @@ std::string node::compare_programs() {
 int node::guarded_main(const std::function<int()>& main) {
   try {
     begin_trace(*this, compare_programs());
+    for (const rank_stage* s = first_stage; s; s = s->next_)
+      if (s->begins_) s->begins_(*this);
     const int code = main();
     // What exit() would leave of it, but never success for a failure; so that the largest of all ranks' is what it
     // seems.
@@ -391,6 +405,8 @@ void node::live(const std::function<int()>& main) {
         end_of_main, code_, [](int a, int b) { return std::max(a, b); }, here);
     align_trace(*this);
     quiesce(quiescence::messages, here, true);
+    for (const rank_stage* s = first_stage; s; s = s->next_)
+      if (s->ends_) s->ends_(*this);
     show_stats();
     barrier();
     everyone_->end(); // nothing may be left of an earlier operation

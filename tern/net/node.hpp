@@ -62,13 +62,30 @@ protected:
   ~reported_part() = default;
 };
 
+/// What a layer above does at the beginning and at the end of each rank. Static objects only, entered before `main`.
+class rank_stage {
+public:
+  using function = void (*)(node& here);
+  /// \param begins in the main fiber, before the program's main function. \param ends in the main fiber too, when
+  /// nothing is under way any more and nothing but collective operations can send. Null: nothing.
+  rank_stage(function begins, function ends);
+  rank_stage(const rank_stage&) = delete;
+  rank_stage& operator=(const rank_stage&) = delete;
+
+private:
+  friend class node;
+  const function begins_, ends_;
+  rank_stage* const next_;
+};
+
 /// Thread-safe unless said otherwise.
 class node final : public event_source {
 public:
   /// \param opts shared by the ranks of a process: thousands of them may be simulated.
-  /// \param world the simulation that the rank lives in, if any, and how many workers it has there.
+  /// \param world the simulation that the rank lives in, if any, how many workers it has there, and whether the first
+  /// only looks after messages.
   node(std::shared_ptr<const options> opts, std::unique_ptr<transport> wire, sim::simulation* world = nullptr,
-       int workers = 0);
+       int workers = 0, bool apart = false);
   ~node() override;
 
   /// The rank that the calling thread works for. \throws error(invalid_state) on a thread that is no worker of a rank.
@@ -149,6 +166,9 @@ public:
   /// The same for `body(*this, source, header, message)`.
   void run_handler(handler_entry body, int source, const wire_header& header, payload& message,
                    const std::string& name);
+  /// The same for what must not wait until a worker has time: where one looks after messages and nothing else, that one
+  /// does it. (That can only be in a simulation as yet; a real thread for messages runs no fibers.)
+  void run_service(unique_function<void()> body, int source, const wire_header& header, const std::string& name);
   /// Will `run_handler` run the handler of this message at once? Else the message should not keep the transport's
   /// memory.
   bool starts_at_once(const wire_header& header) const noexcept;
@@ -185,8 +205,18 @@ public:
   /// For what is to be done later on the account of the calling context, which may be where messages arrive.
   tern::detail::held_cause hold_account() const noexcept { return tern::detail::held_cause(account_here()); }
   bool simulated() const noexcept { return world_ != nullptr; }
+  /// Of the simulation; else the same always.
+  std::uint64_t seed() const noexcept { return world_ ? world_->seed() : 0; }
+  /// Workers that run the program's handlers: not one that only looks after messages.
+  int computing_workers() const noexcept { return computing_; }
+  /// The worker that looks after messages and nothing else; -1: there is none.
+  int server() const noexcept { return has_server_ ? 0 : -1; }
+  /// Workers that have nothing else to do ask it from now on. It lives as long as this rank.
+  void plug_in(work_source& more) noexcept { socket_.in.store(&more, std::memory_order_release); }
   /// Does one thread do all that a rank does, but for reports?
   bool one_thread() const noexcept { return one_thread_; }
+  /// Has the job come to its end, so that nothing can be sent any more but by collective operations?
+  bool has_closed() const noexcept { return door_.load(std::memory_order_relaxed) == door::closed; }
   /// Are its `local`s being destroyed? They must not be asked for by destructors that could do without.
   bool is_over() const noexcept { return over_.load(std::memory_order_relaxed); }
 
@@ -199,6 +229,9 @@ public:
       if (void* const there = slots_[index].object.load(std::memory_order_acquire)) [[likely]]
         return there;
     return first_local(index, make, destroy);
+  }
+  void* local_if_made(std::size_t index) const noexcept {
+    return index < slots_.size() ? slots_[index].object.load(std::memory_order_acquire) : nullptr;
   }
   /// Reports tell of `part` until `forget_part`.
   void report_on(reported_part& part);
@@ -300,6 +333,22 @@ private:
   void trace_send(int to, std::span<std::byte> head, std::size_t bytes) noexcept;
   void trace_run(const handler_record& handler, int source, const wire_header& h, payload& message);
 
+  // The scheduler is made with it, and what works through it comes later.
+  struct socket final : work_source {
+    bool produce(int worker) override {
+      work_source* const s = in.load(std::memory_order_acquire);
+      return s && s->produce(worker);
+    }
+    bool has_work() const noexcept override {
+      const work_source* const s = in.load(std::memory_order_acquire);
+      return s && s->has_work();
+    }
+    std::atomic<work_source*> in{nullptr};
+  };
+
+  socket socket_;
+  int computing_ = 1;
+  bool has_server_ = false; // worker 0 looks after messages only
   std::shared_ptr<const options> opts_;
   sim::simulation* const world_;
   const bool recorded_; // in a trace

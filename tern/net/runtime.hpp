@@ -73,6 +73,8 @@ public:
   T& get() const { return *static_cast<T*>(net::local_slot(index_, make, destroy)); }
   /// A rank's whose net::node is at hand.
   template <class Node> T& of(Node& rank) const { return *static_cast<T*>(rank.local(index_, make, destroy)); }
+  /// The same if it has ever been asked for; else null.
+  template <class Node> T* if_made(Node& rank) const noexcept { return static_cast<T*>(rank.local_if_made(index_)); }
   T& operator*() const { return get(); }
   T* operator->() const { return &get(); }
 

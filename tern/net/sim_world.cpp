@@ -128,6 +128,7 @@ struct word {
 constexpr word words[] = {
     {"ranks", kind::whole, 1, most_ranks, [](world& w) -> int& { return w.ranks; }},
     {"workers", kind::whole, 1, 1024, [](world& w) -> int& { return w.workers; }},
+    {"apart", kind::whole, 0, 1, [](world& w) -> int& { return w.apart; }},
     {"seed", kind::seed},
     {"preempt", kind::number, 0, 0.99, nullptr, [](world& w) -> double& { return w.preempt; }},
     {"step", kind::time, 1e-9, 0.1, nullptr, [](world& w) -> double& { return w.step; }},
@@ -484,6 +485,9 @@ void check(const world& w) {
     const double value = each.whole ? each.whole(places) : each.real(places);
     if (!(value >= each.least && value <= each.most)) refuse_value(each.name, text_of(each, w), rule(each));
   }
+  if (w.apart == 1 && w.workers == 1)
+    refuse("with apart=1 the only worker of each rank would look after messages and do nothing else",
+           "give workers=2 or more, or leave apart out");
   check_topology(w);
   check_faults(w);
 }

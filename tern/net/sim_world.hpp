@@ -66,6 +66,7 @@ struct fault_settings {
 struct world {
   int ranks = 1;          ///< `ranks`
   int workers = 1;        ///< `workers` of each rank
+  int apart = 0;          ///< `apart`: 1: the first worker of each rank only looks after its messages
   std::uint64_t seed = 1; ///< `seed`
   double preempt = 0.125; ///< `preempt`: see tern::sim::settings
   double step = 100e-9;   ///< `step`: see tern::sim::settings, step_seconds

@@ -191,7 +191,7 @@ TEST(sim_world, random_worlds_come_back) {
 
 TEST(sim_world, refusals_say_what_to_do) {
   EXPECT_THAT(refusal("latncy=5us"), AllOf(HasSubstr("there is no word \"latncy\""), HasSubstr("did you mean latency?"),
-                                           HasSubstr("ranks, workers, seed"), HasSubstr("faults")));
+                                           HasSubstr("ranks, workers, apart, seed"), HasSubstr("faults")));
   EXPECT_THAT(refusal("latency=5"),
               AllOf(HasSubstr("latency cannot be \"5\""), HasSubstr("ns, us, ms or s"), HasSubstr("0s to 1000s")));
   EXPECT_THAT(refusal("ranks"), AllOf(HasSubstr("ranks has no value"), HasSubstr("a whole number from 1 to 1000000")));
@@ -248,6 +248,8 @@ TEST(sim_world, hostile_texts) {
                            "seed=18446744073709551616",
                            "seed=1.0",
                            "workers=0",
+                           "apart=2",
+                           "apart=1",
                            "workers=100000",
                            "preempt=1",
                            "preempt=-0",

@@ -77,7 +77,7 @@ outcome run(const world& w, const std::function<int()>& main, const options& opt
   nodes.reserve(static_cast<std::size_t>(w.ranks));
   members.reserve(nodes.capacity());
   for (int r = 0; r < w.ranks; ++r) {
-    nodes.push_back(std::make_unique<net::node>(shared, job.end(r), &world, w.workers));
+    nodes.push_back(std::make_unique<net::node>(shared, job.end(r), &world, w.workers, w.apart == 1));
     net::node* const n = nodes.back().get();
     job.connect(r, n->fibers());
     members.push_back({&n->fibers(), [n, &main] { n->live(main); }});

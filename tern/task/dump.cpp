@@ -191,6 +191,12 @@ std::int64_t ticks_in(double seconds) noexcept {
   return static_cast<std::int64_t>(static_cast<double>(counter() - start.count) / (now - start.seconds) * seconds);
 }
 
+double seconds_in(std::int64_t ticks) noexcept {
+  if (const worker* const w = this_worker(); w && w->home->engine) return 1e-9 * static_cast<double>(ticks);
+  static const double each = 1 / static_cast<double>(ticks_in(1));
+  return each * static_cast<double>(ticks);
+}
+
 double scheduler_core::waited_seconds(const fiber& f) const noexcept {
   return seconds_since(f.waits_since.load(std::memory_order_relaxed));
 }

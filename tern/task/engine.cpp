@@ -29,6 +29,7 @@ constexpr std::int64_t never = tern::detail::wait_limit::never;
 constexpr double notable = 20e-6; // seconds; whoever has blocked was away for longer
 constexpr std::size_t most_surprises = 100;
 constexpr std::size_t few = 16; // entries that are looked at one by one
+constexpr int fair_turn = 64;   // as on a real worker: each so many turns what is asked last comes first
 
 long blocked_so_far() noexcept {
   rusage used{};
@@ -46,14 +47,18 @@ struct entry {
 } // namespace
 
 struct lane {
-  explicit lane(scheduler_core& c) : core(c), clocks(c.workers.size()) {}
+  explicit lane(scheduler_core& c)
+      : core(c), apart(c.cfg.poll_apart), clocks(c.workers.size()), pushed(c.workers.size(), never) {}
   std::int64_t earliest(const worker& w) const noexcept;
+  /// Does the worker only look after events?
+  bool only_polls(const worker& w) const noexcept { return apart && w.index == 0; }
+  bool source_has_work() const noexcept { return core.cfg.source && core.cfg.source->has_work(); }
   bool any_tasklets() const noexcept {
     return std::any_of(core.workers.begin(), core.workers.end(), [](const auto& w) { return w->deque.size() > 0; });
   }
   bool rests() const noexcept {
     return any.empty() && std::all_of(bound.begin(), bound.end(), [](const auto& b) { return b.empty(); }) &&
-           !any_tasklets() && core.outside.empty() &&
+           !any_tasklets() && core.outside.empty() && !source_has_work() &&
            std::none_of(core.workers.begin(), core.workers.end(), [](const auto& w) { return w->box.has_spawner(); });
   }
 
@@ -68,9 +73,13 @@ struct lane {
   std::size_t number = 0;
   bool active = false; // it is one of those that run
   bool dead = false;
+  const bool apart;
+  std::int64_t offered = never; // since when its work source has work
+  int turns_without_source = 0; // that its workers have taken although it had some
   tern::detail::heap<entry> any;
   std::vector<tern::detail::heap<entry>> bound; // by worker; empty as long as there was none
   std::vector<std::int64_t> clocks;             // of the workers
+  std::vector<std::int64_t> pushed;             // since when each has tasklets: nobody takes one before
   std::uint64_t entries = 0;                    // ever made
   std::uint64_t slower = 1024;
 };
@@ -79,10 +88,15 @@ struct lane {
 std::int64_t lane::earliest(const worker& w) const noexcept {
   const auto i = static_cast<std::size_t>(w.index);
   const std::int64_t clock = std::max(clocks[i], held_until);
-  if (any_tasklets() || !core.outside.empty() || w.box.has_spawner()) return clock;
-  std::int64_t first = any.empty() ? never : any.top().at;
-  if (i < bound.size() && !bound[i].empty()) first = std::min(first, bound[i].top().at);
+  std::int64_t first = i < bound.size() && !bound[i].empty() ? bound[i].top().at : never;
   if (i == 0) first = std::min(first, rung);
+  if (!only_polls(w)) {
+    if (w.deque.size() > 0 || !core.outside.empty() || w.box.has_spawner()) return clock;
+    if (!any.empty()) first = std::min(first, any.top().at);
+    first = std::min(first, offered);
+    for (std::size_t k = 0; k < pushed.size(); ++k)
+      if (core.workers[k]->deque.size() > 0) first = std::min(first, pushed[k] == never ? clock : pushed[k]);
+  }
   return first == never ? never : std::max(clock, first);
 }
 
@@ -217,6 +231,13 @@ void engine::ring(scheduler_core& core, std::int64_t at) noexcept {
   if (&l != current_ && at < l.key) plan_at(l, std::min(l.key, std::max(at, l.first_clock)));
 }
 
+void engine::offers(scheduler_core& core) noexcept {
+  lane& l = *core.lane;
+  if (l.offered != never || !l.source_has_work()) return;
+  l.offered = now_;
+  if (&l != current_) plan(l);
+}
+
 void engine::hold(scheduler_core& core, std::int64_t until) noexcept {
   core.lane->held_until = std::max(core.lane->held_until, until);
   if (core.lane != current_) plan(*core.lane);
@@ -257,12 +278,34 @@ void engine::collect(lane& l, worker& w) {
       if (const std::size_t one = random_below(from.size()); from[one].at <= now_)
         choices_.push_back({fiber, base + one});
   };
-  add(l.any, 0);
+  if (!l.only_polls(w)) add(l.any, 0);
   if (me < l.bound.size()) add(l.bound[me], l.any.size());
+  if (l.only_polls(w)) return;
   for (std::size_t i = 0; i < l.core.workers.size(); ++i)
     if (l.core.workers[i]->deque.size() > 0) choices_.push_back({i == me ? tasklet : loot, i});
   // As on a real worker: it would only add more.
   if (w.box.has_spawner() && w.deque.size() <= split_deque::relaxed_at) choices_.push_back({spawner, 0});
+}
+
+bool engine::ask_source(lane& l, worker& w) {
+  if (l.only_polls(w) || !l.source_has_work()) return false;
+  l.turns_without_source = 0;
+  note(source, l.number << 16 | static_cast<std::uint64_t>(w.index), 0);
+  runs(nullptr, "a work source");
+  return l.core.cfg.source->produce(w.index);
+}
+
+// What there is for others since this worker's turn began.
+void engine::look_after(lane& l, std::size_t who, std::int64_t began) noexcept {
+  for (std::size_t k = 0; k < l.pushed.size(); ++k)
+    if (l.core.workers[k]->deque.size() == 0)
+      l.pushed[k] = never;
+    else if (l.pushed[k] == never)
+      l.pushed[k] = k == who ? began : now_;
+  if (!l.source_has_work())
+    l.offered = never;
+  else if (l.offered == never)
+    l.offered = began;
 }
 
 void engine::runs(const tern::detail::fiber* f, const char* otherwise) noexcept {
@@ -414,8 +457,13 @@ void engine::step(lane& l) {
   // Mostly what the network brings comes first, as on a real worker; now and then not.
   const bool poll_first = who == 0 && l.rung <= now_ && (l.any.empty() || random() % 8 != 0);
   if (poll_first) poll_events(l, w);
+  // Others that are always ready must not keep it from its turn for ever.
+  bool source_first = !l.only_polls(w) && l.source_has_work() && ++l.turns_without_source > fair_turn;
   for (;;) {
-    if (l.any.size() == 1 && l.any.top().at <= now_ && l.bound.empty() && !w.box.has_spawner() && !l.any_tasklets()) {
+    if (std::exchange(source_first, false) && ask_source(l, w)) {
+      // A fiber of it runs next, or later.
+    } else if (!l.only_polls(w) && l.any.size() == 1 && l.any.top().at <= now_ && l.bound.empty() &&
+               !w.box.has_spawner() && !l.any_tasklets()) {
       run_fiber(l, w, l.any.pop().x); // mostly there is no choice
     } else {
       collect(l, w);
@@ -423,6 +471,8 @@ void engine::step(lane& l) {
         act(l, w, choices_[random_below(choices_.size())]);
       else if (!poll_first && who == 0 && l.rung <= now_)
         poll_events(l, w);
+      else
+        ask_source(l, w);
     }
     if (cfg_.watch_blocking) watch();
     take_time();
@@ -434,6 +484,7 @@ void engine::step(lane& l) {
   }
   at_work_ = nullptr;
   l.clocks[who] = now_;
+  look_after(l, who, starts_.empty() ? first : starts_[who]);
   l.first_clock = l.clocks[0];
   latest_ = std::max(latest_, now_);
   tell_of_rest(l);

@@ -75,6 +75,7 @@ static_assert(sizeof(exception_state) == sizeof(both_words));
 // What is to be done when `self` leaves its stack for `to`, for fibers that need something: few do.
 [[gnu::noinline]] void attend(fiber& self, fiber* to, bool for_ever) noexcept {
   if ((self.attention & attention::canary) != 0) check_canary(self);
+  if ((self.attention & attention::timed) != 0) self.ran += ticks() - self.runs_since;
   if ((self.attention & attention::traced) == 0) return;
   trace_leaves(self, for_ever);
   if (to) trace_enters(*to);
@@ -94,6 +95,8 @@ static_assert(sizeof(exception_state) == sizeof(both_words));
   w.stack_low = reinterpret_cast<std::uintptr_t>(to->low); // address: for `on_stack`
   w.stack_size = to->size;
   w.caused = to->caused;
+  if ((to->attention & attention::timed) != 0) [[unlikely]]
+    to->runs_since = ticks();
   return *to;
 }
 
@@ -177,6 +180,27 @@ work_frame* work_frame::here() noexcept {
   return f ? static_cast<work_frame*>(f->frame) : nullptr;
 }
 
+run_timer::run_timer() noexcept
+    : of_(this_worker() ? static_cast<fiber*>(this_worker()->running) : nullptr), began_(ticks()) {
+  if (!of_) return;
+  outer_ = (of_->attention & attention::timed) != 0;
+  if (!outer_) {
+    of_->attention |= attention::timed;
+    of_->ran = 0;
+    of_->runs_since = began_;
+  }
+  before_ = of_->ran + (began_ - of_->runs_since);
+}
+
+run_timer::~run_timer() {
+  if (of_ && !outer_) of_->attention &= static_cast<std::uint8_t>(~attention::timed);
+}
+
+double run_timer::seconds() const noexcept {
+  const std::int64_t now = ticks();
+  return seconds_in(of_ ? of_->ran + (now - of_->runs_since) - before_ : now - began_);
+}
+
 void scheduler_core::start_thread(worker& w) {
   set_this_worker(&w);
   w.exceptions = reinterpret_cast<exception_state*>(abi::__cxa_get_globals());
@@ -205,6 +229,8 @@ void enter(worker& w, fiber& f) noexcept {
   w.stack_low = reinterpret_cast<std::uintptr_t>(f.low); // address: for `on_stack`
   w.stack_size = f.size;
   w.caused = f.caused;
+  if ((f.attention & attention::timed) != 0) [[unlikely]]
+    f.runs_since = ticks();
   switch_to(w, w.root, f, false);
   // Who comes back need not be `f`. From here on whoever does may be entered by another worker or be gone.
   arrive(&w);

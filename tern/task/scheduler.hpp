@@ -76,7 +76,8 @@ public:
   /// Whoever makes `produce` succeed later must call `scheduler::notify`, or sleeping workers will not ask.
   /// \return true if it spawned anything.
   virtual bool produce(int worker) = 0;
-  /// Might `produce` succeed now? Asked by a worker that is about to sleep. Any thread.
+  /// Might `produce` succeed now? Asked by a worker that is about to sleep, and by those who wait for all to rest. Any
+  /// thread.
   virtual bool has_work() const noexcept = 0;
 };
 
@@ -131,7 +132,8 @@ public:
     void* context = nullptr;            ///< what `context()` returns; the layers above hang their state here
     event_source* events = nullptr;     ///< polled by worker 0; must outlive the scheduler
     /// The thread that calls `run` polls the events and does nothing else; every worker gets a thread of its own. So
-    /// events are dealt with while all workers are busy. Nothing is then done `in_fiber`. Not in a simulation.
+    /// events are dealt with while all workers are busy. Nothing is then done `in_fiber`. In a simulation worker 0 does
+    /// so, and nothing else but what is bound to it: one worker less for all the rest.
     bool poll_apart = false;
     work_source* source = nullptr;          ///< asked by workers without work; must outlive the scheduler
     scheduler_observer* observer = nullptr; ///< told what workers do; must outlive the scheduler

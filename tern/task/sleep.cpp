@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include <tern/base/clock.hpp>
+#include <tern/task/detail/engine.hpp>
 
 namespace tern::detail {
 namespace {
@@ -33,6 +34,7 @@ constexpr std::chrono::microseconds look_again{500};
 } // namespace
 
 void scheduler_core::notify() noexcept {
+  if (engine) return engine->offers(*this);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (searching.load(std::memory_order_seq_cst) > 0)
     calls.fetch_add(1, std::memory_order_release);
@@ -117,7 +119,7 @@ bool scheduler_core::all_asleep() const noexcept {
 }
 
 bool scheduler_core::nothing_ready() const noexcept {
-  if (!outside.empty()) return false;
+  if (!outside.empty() || (cfg.source && cfg.source->has_work())) return false;
   return std::none_of(workers.begin(), workers.end(), [](const auto& w) {
     return w->box.has(fiber_box::all) || w->box.has_public(fiber_box::all) || w->box.has_bound(fiber_box::all) ||
            w->box.has_spawner() || w->deque.has_public() || w->deque.has_private();

@@ -423,10 +423,11 @@ bool scheduler_core::take_turn(worker& w) {
   constexpr unsigned lower = fiber_box::later | fiber_box::last,
                      behind[] = {fiber_box::last, lower, 1u << fiber_box::normal | lower};
   const unsigned first = ++w.fair_turns;
-  for (unsigned i = 0; i < 4; ++i) {
-    switch ((first + i) % 4) {
+  constexpr unsigned kinds = 5;
+  for (unsigned i = 0; i < kinds; ++i) {
+    switch ((first + i) % kinds) {
     case 0:
-      if (runnable* f = own_fiber(w, behind[first / 4 % std::size(behind)])) {
+      if (runnable* f = own_fiber(w, behind[first / kinds % std::size(behind)])) {
         found_work(w);
         run_fiber(w, f);
         return true;
@@ -437,6 +438,12 @@ bool scheduler_core::take_turn(worker& w) {
       break;
     case 2:
       if (resume_spawner(w)) return true;
+      break;
+    case 3:
+      if (cfg.source && cfg.source->produce(w.index)) {
+        found_work(w);
+        return true;
+      }
       break;
     default:
       if (tasklet* t = w.pop()) {

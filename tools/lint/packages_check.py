@@ -37,6 +37,7 @@ INCLUDES = {
     "zstd.h": ("libzstd-dev",),
     "zlib.h": ("zlib1g-dev",),
     "xxhash.h": ("libxxhash-dev",),
+    "metis.h": ("libmetis-dev",),
     "png.h": ("libpng-dev",),
     "cereal/": ("libcereal-dev",),
     "valgrind/": ("valgrind",),

@@ -35,7 +35,7 @@ namespace {
 
 bool executable_file(const fs::path& path) {
   std::error_code ignored;
-  return fs::is_regular_file(path, ignored) && access(path.c_str(), X_OK) == 0;
+  return fs::is_regular_file(path, ignored) && ::access(path.c_str(), X_OK) == 0;
 }
 
 std::optional<fs::path> in_path(const std::string& name) {

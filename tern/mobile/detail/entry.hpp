@@ -15,6 +15,7 @@
 #include <vector>
 
 #include <tern/base/archive.hpp>
+#include <tern/mobile/detail/recent_times.hpp>
 #include <tern/mobile/detail/stored.hpp>
 #include <tern/mobile/detail/type.hpp>
 #include <tern/mobile/object_id.hpp>
@@ -180,7 +181,7 @@ struct travel_note {
   std::uint32_t version;   ///< once it has arrived
   std::uint32_t coming;    ///< invocations that follow
   std::uint32_t confirmed; ///< there is its home
-  float seconds;           ///< as in the entry, as is the next
+  float seconds;           ///< as in the entry, as are the next
   std::uint64_t credit;
 };
 
@@ -223,7 +224,9 @@ struct extra_state {
   std::optional<detail::stored> disk; ///< as it was when it was last there
   double load = 0;                    ///< see load.hpp
   double each = 0;                    ///< of it, for one more invocation
-  float seconds = 0;                  ///< an invocation takes, on an average; 0: not known
+  detail::recent_times times;         ///< that its invocations ran
+  float seconds = 0;                  ///< an invocation takes, typically; 0: not known
+  float device = 0;                   ///< of it, of a device's time
 };
 
 /// Protected by its shard's lock.
@@ -264,6 +267,7 @@ struct entry {
   bool own_left = false; ///< closed; to be forgotten when nothing is under way
   bool used = false;     ///< since the clock came by, of those elsewhere or of those here
   bool confirmed = true; ///< the home knows that it is here
+  bool offered = false;  ///< the balancer knows that an invocation may begin
 
   bool is_here() const noexcept { return at != place::elsewhere; }
   /// Is this rank the one that has it?
@@ -280,6 +284,11 @@ struct entry {
     return at == place::arriving || at == place::leaving || at == place::left || coming > 0;
   }
   bool has_moves() const noexcept { return travel && !travel->moves.empty(); }
+  /// Could it leave without waiting for anything?
+  bool could_leave() const noexcept {
+    return at == place::here && object && type->pack && pins == 0 && !running() && !starting && unfinished == 0 &&
+           coming == 0 && confirmed && !has_moves();
+  }
   bool may_leave() const noexcept { return has_moves() && confirmed && unfinished == 0; }
   bool compatible(action a) const noexcept { return a == action::share ? !exclusive : !running(); }
   bool admits(action a) const noexcept {

@@ -29,7 +29,11 @@ struct directory::todo {
   invocation_list done;                        ///< only to be counted, and answered if somebody waits
   invocation_list refusals;                    ///< that the object's end does not wait for
   std::vector<entry*> loads;                   ///< at `loading`
-  object_id left;                              ///< whose last own messages were sent on
+  object_id ready;                             ///< whose next invocation may begin, when a worker has time
+  double ready_load = 0;
+  priority ready_level = priority::normal;
+  object_id changed; ///< its load
+  object_id left;    ///< whose last own messages were sent on
   std::unique_ptr<entry> forgotten;
 };
 
@@ -42,7 +46,7 @@ void post_note(net::node& here, int to, const directory_note& n);
 void post_open(net::node& here, object_id id);
 void post_close(net::node& here, int where, const address& to);
 /// As if somebody had asked for it who does not wait.
-std::unique_ptr<invocation> migrate_request(net::node& here, object_id id, int to);
+std::unique_ptr<invocation> migrate_request(net::node& here, object_id id, int to, std::uint64_t reply = 0);
 /// What was the last of an object's counted references is what destroys it.
 void make_destroy(invocation& one) noexcept;
 /// \throws error(invalid_data) if the message says nothing.

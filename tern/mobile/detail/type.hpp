@@ -31,6 +31,7 @@ struct type_record {
   std::size_t (*bytes)(const void* object); ///< that `pack` would give; null as `pack`
   /// What the class says of an object with so many invocations that wait or run; null: nothing.
   double (*workload)(const void* object, std::size_t pending);
+  double (*migration_cost)(const void* object); ///< likewise
 
   struct base {
     const type_record* type;
@@ -81,6 +82,13 @@ template <class T> constexpr auto workload_of() -> double (*)(const void*, std::
     return nullptr;
 }
 
+template <class T> constexpr auto migration_cost_of() -> double (*)(const void*) {
+  if constexpr (requires(const T& x) { static_cast<double>(x.migration_cost()); })
+    return [](const void* p) { return static_cast<double>(static_cast<const T*>(p)->migration_cost()); };
+  else
+    return nullptr;
+}
+
 template <class T> const type_record* record_of();
 template <class T> type_record& type_of() {
   static type_record record = [] {
@@ -92,6 +100,7 @@ template <class T> type_record& type_of() {
                   nullptr,
                   nullptr,
                   workload_of<T>(),
+                  migration_cost_of<T>(),
                   {}};
     if constexpr (can_move<T>) {
       r.pack = [](const void* p) { return pack(*static_cast<const T*>(p)); };

@@ -3,6 +3,8 @@
 /// \file
 /// On whose account a fiber runs: what the layers above count as caused by something, directly or indirectly. Internal.
 
+#include <cstdint>
+
 namespace tern::detail {
 
 struct fiber;
@@ -56,6 +58,24 @@ protected:
 private:
   fiber* const of_;
   work_frame* const outer_;
+};
+
+/// How long the calling fiber runs: without the time that it waits, or that it is ready and others run. In a simulation
+/// what it charges. On the fiber's stack; within each other at will.
+class run_timer {
+public:
+  run_timer() noexcept;
+  ~run_timer();
+  run_timer(const run_timer&) = delete;
+  run_timer& operator=(const run_timer&) = delete;
+  /// Since this was made.
+  double seconds() const noexcept;
+
+private:
+  fiber* const of_;
+  const std::int64_t began_;
+  std::int64_t before_ = 0;
+  bool outer_ = false;
 };
 
 /// Is counted while it lives, if there is a cause.

@@ -61,6 +61,8 @@ public:
   /// The clock of the worker that runs, or the time of the event that happens.
   std::int64_t now() const noexcept { return now_; }
   bool preempt() noexcept;
+  /// The scheduler's work source has something from now on.
+  void offers(tern::detail::scheduler_core& core) noexcept;
   /// Its schedulers' common stacks of that size.
   tern::detail::stack_pool& stacks(std::size_t bytes, stack_guard guard);
   bool on_this_thread() const noexcept;
@@ -105,7 +107,7 @@ public:
   int announced = 0; // outside_world objects
 
 private:
-  enum what : std::uint64_t { fiber = 1, tasklet, loot, alarm, poll, spawner };
+  enum what : std::uint64_t { fiber = 1, tasklet, loot, alarm, poll, spawner, source };
   /// One of the things that a worker can do at a time.
   struct choice {
     what kind;
@@ -142,6 +144,8 @@ private:
   void tell_of_rest(lane& l) noexcept;
   void take_time() noexcept;
   void poll_events(lane& l, tern::detail::worker& w);
+  bool ask_source(lane& l, tern::detail::worker& w);
+  void look_after(lane& l, std::size_t who, std::int64_t began) noexcept;
   void collect(lane& l, tern::detail::worker& w);
   void act(lane& l, tern::detail::worker& w, const choice& c);
   void run_fiber(lane& l, tern::detail::worker& w, tern::detail::runnable* x);

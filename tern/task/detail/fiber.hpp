@@ -74,6 +74,7 @@ struct attention {
   static constexpr std::uint8_t begun = 4;  ///< and has been told that it began,
   static constexpr std::uint8_t inside = 8; ///< that it runs,
   static constexpr std::uint8_t batch = 16; ///< that it is at a batch of tasklets
+  static constexpr std::uint8_t timed = 32; ///< somebody counts how long it runs: see run_timer
 };
 
 /// Lies at the upper end of its stack, so that a fiber which does little touches one page.
@@ -103,6 +104,7 @@ struct alignas(64) fiber : runnable, stack_context {
   std::atomic<const void*> waits_for{nullptr};
   std::atomic<const std::atomic<std::uintptr_t>*> waits_on{nullptr};
   std::atomic<std::int64_t> waits_since{0};
+  std::int64_t ran = 0, runs_since = 0; // ticks, if it is timed
   std::source_location made;
   char name[48] = {};
 

@@ -114,6 +114,8 @@ std::int64_t rough_ticks() noexcept;
 std::int64_t raw_ticks() noexcept;
 /// How far it counts in so many seconds.
 std::int64_t ticks_in(double seconds) noexcept;
+/// The seconds of so many of them, here.
+double seconds_in(std::int64_t ticks) noexcept;
 /// Gives way now and then under the simulated executor, so that it can try what another order would do; nothing
 /// otherwise. At the beginning of operations that others may want to come between. \pre no spin_lock is held.
 void schedule_point() noexcept;

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tern/balance/balance.hpp>
+
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include <unistd.h>
+
+#include <tern/balance/detail/balancer.hpp>
+#include <tern/base/error.hpp>
+#include <tern/net/collectives.hpp>
+#include <tern/net/message.hpp>
+#include <tern/net/runtime.hpp>
+#include <tern/task/sync.hpp>
+
+namespace tern::balance {
+
+const option<std::string> balance_option{
+    "balance", "none",
+    "which policy moves mobile objects between ranks, with its parameters: diffusion:limit=2; none: they stay"};
+const option<std::string> order_option{
+    "balance-order", "plan",
+    "while a policy is in use, which of the objects that wait for a worker of their rank comes first",
+    one_of({"fifo", "lifo", "priority", "heavy", "locality", "plan"})};
+const option<std::string> load_option{
+    "balance-load", "declared",
+    "what an invocation counts as load: what its class declares, else seconds as measured; always as measured; "
+    "each the same; or as declared, and in programs that mark phases the trend of the last three",
+    one_of({"declared", "measured", "constant", "trend"})};
+const option<double> period_option{"balance-period", 0.05,
+                                   "seconds between the calls of a policy on a rank where something waits",
+                                   between<double>(1e-6, 1e6)};
+
+const option<std::string> record_option{
+    "record", "", "store what all mobile objects do in this file, for tern replay, which tries other policies on it"};
+
+namespace detail {
+
+const int linked = 0;
+
+namespace {
+
+const rank_local<balancer> the_balancer;
+
+/// Rank 0's: one change at a time, in an order that all ranks keep.
+struct changes {
+  mutex one_at_a_time;
+  std::uint32_t generation = 0;
+};
+const rank_local<changes> the_changes;
+
+void be_there() { balancer::here(); }
+void take_policy(std::uint32_t generation, const std::string& text) { balancer::here().use(generation, text); }
+void take_enable(bool on) { balancer::here().enable(on); }
+
+template <auto F, class... A> void tell_all(const A&... args) {
+  std::vector<future<void>> told;
+  for (int r = 0; r < tern::size(); ++r) told.push_back(call<F>(r, args...));
+  for (auto& t : told) t.get();
+}
+
+void change_policy(const std::string& text) {
+  changes& c = *the_changes;
+  const std::lock_guard hold(c.one_at_a_time);
+  tell_all<&be_there>(); // the first that has the policy sends messages to all others' balancers
+  tell_all<&take_policy>(++c.generation, text);
+}
+
+void change_enable(bool on) {
+  const std::lock_guard hold(the_changes->one_at_a_time);
+  tell_all<&take_enable>(on);
+}
+
+void has_failed(std::uint32_t generation) {
+  changes& c = *the_changes;
+  const std::lock_guard hold(c.one_at_a_time);
+  if (generation == c.generation) tell_all<&take_policy>(++c.generation, std::string("none"));
+}
+
+void check_writable(const std::string& file) {
+  const std::size_t slash = file.rfind('/');
+  const std::string folder = slash == file.npos ? "." : slash == 0 ? "/" : file.substr(0, slash);
+  if (::access(folder.c_str(), W_OK) == 0) return;
+  throw error(errc::io, "the recording " + file + " cannot be written: " + std::strerror(errno),
+              "give --tern-record a file in a folder that can be written to");
+}
+
+// All ranks have the same option, so nobody need be told.
+void begin(net::node& here) {
+  const std::string& text = here.opts()[balance_option];
+  check_policy(text);
+  const std::string& record = here.opts()[record_option];
+  if (!record.empty()) {
+    if (here.rank() == 0) check_writable(record); // now, and not when all is done
+    balancer::here().record();
+  }
+  if (split_policy(text).name == "none") return;
+  if (here.rank() == 0) the_changes->generation = 1;
+  balancer& b = balancer::here();
+  barrier(); // as above
+  b.use(1, text);
+}
+
+void end(net::node& here) {
+  if (balancer* const b = the_balancer.if_made(here)) b->close();
+}
+
+const net::rank_stage the_stage{&begin, &end};
+
+} // namespace
+
+balancer& balancer::here() { return *the_balancer; }
+balancer* balancer::if_made(net::node& of) noexcept { return the_balancer.if_made(of); }
+
+void tell_of_failure(net::node& here, std::uint32_t generation) {
+  static_cast<void>(here);
+  send<&has_failed>(0, generation);
+}
+
+} // namespace detail
+
+future<void> use(std::string policy) {
+  check_policy(policy);
+  return call<&detail::change_policy>(0, std::move(policy));
+}
+
+future<void> enable(bool on) { return call<&detail::change_enable>(0, on); }
+
+std::string in_use() { return detail::balancer::here().in_use(); }
+
+void phase() {
+  quiesce();
+  detail::balancer& b = detail::balancer::here();
+  b.begin_round();
+  quiesce();
+  b.end_round();
+  barrier(); // nobody counts loads as those of a phase any more when the next begins anywhere
+}
+
+void charge_device(double seconds) {
+  if (!(seconds >= 0 && std::isfinite(seconds)))
+    throw error(errc::invalid_argument, "balance::charge_device was given " + std::to_string(seconds) + " seconds",
+                "a time of work is at least 0 and finite");
+  mobile::directory::running("tern::balance::charge_device").charge_device(seconds);
+}
+
+counters count() { return detail::balancer::here().count(); }
+
+} // namespace tern::balance

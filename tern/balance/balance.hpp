@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// Load balancing: mobile objects go, with the invocations that wait for them, to where workers have time.
+///
+///     int main(int argc, char** argv) {
+///       return tern::run(argc, argv, [] {
+///         tern::balance::use("diffusion").get(); // or --tern-balance diffusion, with no change to the program
+///         …
+///
+/// While a policy is in use an invocation that takes long does not begin when it arrives, but when a worker has nothing
+/// else to do; until then its object can leave. Invocations that take a few microseconds, as most do that only tell
+/// something, are not held up. Which object runs next on a rank, the option `balance-order` says; which goes elsewhere,
+/// the policy (policy.hpp has how to write one).
+
+#include <cstdint>
+#include <string>
+
+#include <tern/balance/policy.hpp>
+#include <tern/base/options.hpp>
+#include <tern/task/future.hpp>
+
+namespace tern::balance {
+
+/// `balance`, `balance-order`, `balance-load`, `balance-period`, `record`.
+extern const option<std::string> balance_option, order_option, load_option, record_option;
+extern const option<double> period_option;
+
+/// From now on this policy balances the job: `none`, or `NAME:PARAMETER=VALUE,…`. Objects that wait stay where they
+/// are. The future is set when all ranks use it; it throws error(invalid_option) for a policy or parameter that there
+/// is not, and then all stays as it was. Any fiber of any rank.
+future<void> use(std::string policy);
+/// Rests from balancing, or goes on: policies keep what they know, but move nothing. The future is set when all ranks
+/// know. Any fiber of any rank.
+future<void> enable(bool on);
+/// The policy of the calling rank: "diffusion:limit=2"; "none" too if it failed.
+std::string in_use();
+
+/// Marks the end of a phase, a step of the program after which much the same work comes again: waits until nothing is
+/// under way any more (as `quiesce`), gives the policy its chance, and waits until that has come to rest too. From the
+/// first one on loads are what each object is expected to take in the next phase, as it did in the last. Collective:
+/// by one fiber of each rank.
+void phase();
+
+/// Within an invocation: a device has worked for it for so many seconds. Kept apart from the time of workers.
+/// \throws error(invalid_state) outside of one; error(invalid_argument) for a negative or infinite time.
+void charge_device(double seconds);
+
+/// What has happened on the calling rank since it began.
+struct counters {
+  std::uint64_t moves = 0;      ///< objects that have left, and arrived
+  std::uint64_t arrived = 0;    ///< objects that have come
+  std::uint64_t stayed = 0;     ///< moves that a policy wanted and that could not be
+  std::uint64_t messages = 0;   ///< of policies
+  std::uint64_t calls = 0;      ///< of dist_balance
+  std::uint32_t most_moves = 0; ///< of one object since one of its invocations began last, or since the last phase
+  std::uint64_t returns = 0;    ///< of them, those to a rank where it had been since
+};
+counters count();
+
+namespace detail {
+extern const int linked;
+/// So that the options are there in programs that call nothing of this layer.
+inline const int* const keeps_linked = &linked;
+} // namespace detail
+
+} // namespace tern::balance

@@ -1,0 +1,426 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tern/balance/detail/balancer.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <iterator>
+#include <mutex>
+#include <utility>
+
+#include <tern/base/error.hpp>
+#include <tern/base/log.hpp>
+#include <tern/net/message.hpp>
+#include <tern/task/detail/cause.hpp>
+#include <tern/task/detail/wait.hpp>
+#include <tern/task/fiber.hpp>
+#include <tern/task/future.hpp>
+
+namespace tern {
+template <> inline constexpr bool is_bitwise<balance::detail::carried> = true;
+} // namespace tern
+
+namespace tern::balance::detail {
+namespace {
+
+constexpr double first_periods = 16; // the first is so many times shorter than the later ones
+constexpr int idle_calls = 8;        // of a policy while a rank stays idle, each after twice the time
+
+struct balance_tag {};
+void take_message(net::node& here, int source, const net::wire_header& header, net::payload& message) {
+  balancer* const b = balancer::if_made(here);
+  if (!b) throw error(errc::invalid_data, "a balancing message has come to a rank without balancing");
+  b->message(source, net::detail::body_of(message.bytes));
+  here.message_done(header);
+}
+const net::handler_record message_handler{typeid(balance_tag), "tern balancing", __FILE__, &take_message, true};
+
+} // namespace
+
+std::string text_of(const std::exception_ptr& e) {
+  try {
+    std::rethrow_exception(e);
+  } catch (const error& x) {
+    return x.message();
+  } catch (const std::exception& x) {
+    return x.what();
+  } catch (...) {
+    return "something that is no exception of the standard library";
+  }
+}
+
+/// A function that is to be called later. Belongs to the balancer until it has been.
+struct balancer::alarm final : tern::detail::timed_function {
+  alarm(balancer& b, std::function<void()> f) : timed_function(&ring), of(b), what(std::move(f)) {}
+  static void ring(timed_function& f) noexcept {
+    auto& self = static_cast<alarm&>(f);
+    self.of.rings(self);
+  }
+  balancer& of;
+  std::function<void()> what;
+  std::uint32_t generation = 0;
+};
+
+balancer::balancer()
+    : node_(net::node::here()), objects_(mobile::directory::of(node_)),
+      queue_(make_node_queue(node_.opts()[order_option], node_.computing_workers())),
+      first_worker_(node_.fibers().workers() - node_.computing_workers()), period_(node_.opts()[period_option]),
+      trend_(node_.opts()[load_option] == "trend"),
+      random_(node_.seed() + 0x9e3779b97f4a7c15u * (static_cast<std::uint64_t>(node_.rank()) + 1)) {
+  const std::string& counts = node_.opts()[load_option];
+  objects_.count_as(counts == "constant"   ? mobile::load_model::constant
+                    : counts == "measured" ? mobile::load_model::measured
+                                           : mobile::load_model::declared);
+  objects_.tell(*this);
+  node_.plug_in(*this);
+}
+
+balancer::~balancer() = default;
+
+void balancer::send_bytes(int to, message_head::kind is, std::span<const std::byte> bytes) {
+  const tern::detail::cause_scope nobodys(nullptr); // what a policy sends has nothing to do with who roused it
+  const net::wire_header header{message_handler.id(), 0, 0};
+  const message_head head{generation_.load(std::memory_order_relaxed), is};
+  byte_buffer whole(sizeof header + sizeof head + bytes.size());
+  std::memcpy(whole.data(), &header, sizeof header);
+  std::memcpy(whole.data() + sizeof header, &head, sizeof head);
+  if (!bytes.empty()) std::memcpy(whole.data() + sizeof header + sizeof head, bytes.data(), bytes.size());
+  node_.post(to, std::move(whole), {.counted = true, .urgent = true});
+}
+
+// The policy and its rank ---------------------------------------------------------------------------------------------
+
+void balancer::happen(event e) {
+  {
+    const std::lock_guard hold(guard_);
+    if (closed_) return;
+    events_.push_back(std::move(e));
+    if (std::exchange(inside_, true)) return;
+  }
+  const tern::detail::cause_scope nobodys(nullptr);
+  for (;;) {
+    event next;
+    {
+      const std::lock_guard hold(guard_);
+      if (events_.empty()) {
+        inside_ = false;
+        return;
+      }
+      next = std::move(events_.front());
+      events_.pop_front();
+    }
+    try {
+      deal_with(next);
+    } catch (...) {
+      if (!node_.has_closed()) fail(text_of(std::current_exception())); // else it could send nothing any more
+    }
+  }
+}
+
+void balancer::deal_with(event& e) {
+  switch (e.is) {
+  case event::kind::occasion:
+    if (!policy_ || !enabled_) return;
+    {
+      const std::lock_guard hold(guard_);
+      ++counted_.calls;
+    }
+    return policy_->dist_balance(e.why);
+  case event::kind::notify:
+    if (policy_ && enabled_) policy_->notify(e.object);
+    return;
+  case event::kind::message:
+    if (e.generation > generation_.load(std::memory_order_relaxed)) {
+      early_.push_back(std::move(e));
+      return;
+    }
+    if (e.generation == generation_.load(std::memory_order_relaxed) && policy_) policy_->receive(e.source, e.bytes);
+    break;
+  case event::kind::call:
+    if (e.generation != 0 && (e.generation != generation_.load(std::memory_order_relaxed) || !policy_))
+      return; // it was another policy's
+    e.call();
+    if (e.generation == 0) return; // the balancer's own
+    break;
+  }
+  // A guard against policies that talk without end, which would keep the job from ending; not against one that now and
+  // then asks whether something that takes long is over. relaxed: it need not be exact
+  const double since = active_since_.load(std::memory_order_relaxed);
+  const double quiet = std::max(0.0, now() - since); // clocks of simulated workers differ
+  const double most = 10'000 + 100.0 * size() + 100 * quiet / period_;
+  if (restless_.fetch_add(1, std::memory_order_relaxed) > most && policy_) {
+    const std::uint32_t events = restless_.exchange(0, std::memory_order_relaxed);
+    throw error(errc::invalid_state, "it does not come to rest: " + std::to_string(events) +
+                                         " messages and alarms since any invocation began or ended");
+  }
+}
+
+// Workers may be about to ask it. What it has in a queue of its own goes to the rank's.
+void balancer::drop_policy() noexcept {
+  std::unique_ptr<policy> old;
+  const std::lock_guard hold(queue_guard_);
+  old = std::move(policy_);
+  try {
+    while (old && policy_ready_.load(std::memory_order_relaxed) > 0) {
+      const object_id next = old->pop(-1);
+      if (!next) break;
+      queue_->push(-1, {next, 0, priority::normal});
+      policy_ready_.fetch_sub(1, std::memory_order_relaxed);
+    }
+  } catch (const std::exception& e) { // then nobody knows what waits
+    node_.fatal("balancing policy '" + name_ + "' has failed, and what waits in its queue is lost: " + e.what());
+  }
+}
+
+// The program goes on without.
+void balancer::fail(const std::string& why) noexcept {
+  const std::string name = name_;
+  drop_policy();
+  name_ = "none";
+  on_.store(false, std::memory_order_relaxed);
+  {
+    const std::lock_guard hold(guard_);
+    shown_ = name_;
+  }
+  log_error("balancing policy '" + name + "' has failed on rank " + std::to_string(rank()) + ": " + why +
+            "; the program goes on without balancing");
+  objects_.defer(false);
+  tell_of_failure(node_, generation_.load(std::memory_order_relaxed));
+}
+
+void balancer::use(std::uint32_t generation, const std::string& text) {
+  // Made and unmade in its turn, as it may be in use just now.
+  happen({.is = event::kind::call, .call = [this, generation, text] {
+            if (generation <= generation_.load(std::memory_order_relaxed)) return; // another was chosen since
+            drop_policy();
+            name_ = text;
+            is_active(now());
+            generation_.store(generation, std::memory_order_relaxed);
+            const bool any = split_policy(text).name != "none";
+            if (any) {
+              auto fresh = make_policy(text, *this);
+              const std::lock_guard hold(queue_guard_);
+              policy_ = std::move(fresh);
+            }
+            std::vector<event> early = std::exchange(early_, {});
+            {
+              const std::lock_guard hold(guard_);
+              shown_ = text;
+              events_.insert(events_.begin(), std::make_move_iterator(early.begin()),
+                             std::make_move_iterator(early.end()));
+            }
+            on_.store(any, std::memory_order_relaxed);
+            objects_.count_contacts(recorder_ || (any && policy_->wants_contacts()));
+            objects_.defer(any);
+            if (!policy_) return;
+            policy_->dist_balance(occasion::start);
+            arm_period();
+            idle_told_.store(false, std::memory_order_relaxed);
+            look_for_idle();
+          }});
+}
+
+void balancer::enable(bool on) {
+  happen({.is = event::kind::call, .call = [this, on] {
+            if (std::exchange(enabled_, on) == on || !on || !policy_) return;
+            policy_->dist_balance(occasion::start);
+            arm_period();
+          }});
+}
+
+std::string balancer::in_use() {
+  const std::lock_guard hold(guard_);
+  return shown_;
+}
+
+counters balancer::count() const {
+  const std::lock_guard hold(guard_);
+  return counted_;
+}
+
+void balancer::message(int source, std::span<const std::byte> bytes) {
+  message_head head{};
+  if (bytes.size() < sizeof head)
+    throw error(errc::invalid_data, "a balancing message of " + std::to_string(bytes.size()) +
+                                        " bytes has come from rank " + std::to_string(source));
+  std::memcpy(&head, bytes.data(), sizeof head);
+  bytes = bytes.subspan(sizeof head);
+  if (head.is == message_head::kind::of_policy) {
+    {
+      const std::lock_guard hold(guard_);
+      ++counted_.messages;
+    }
+    return happen({.is = event::kind::message,
+                   .source = source,
+                   .bytes = byte_buffer::copy_of(bytes),
+                   .generation = head.generation});
+  }
+  if (head.is != message_head::kind::history || bytes.size() != sizeof(carried))
+    throw error(errc::invalid_data,
+                "a balancing message of no known kind has come from rank " + std::to_string(source));
+  carried now;
+  std::memcpy(&now, bytes.data(), sizeof now);
+  const std::lock_guard hold(guard_);
+  ++counted_.arrived; // or will have
+  carried& here = histories_[now.id.bits];
+  now.seconds += here.seconds; // it has been here before in this phase
+  now.device += here.device;
+  here = now;
+  keeps_history_.store(true, std::memory_order_relaxed);
+}
+
+void balancer::close() {
+  std::vector<std::unique_ptr<alarm>> all;
+  std::deque<event> events;
+  {
+    const std::lock_guard hold(guard_);
+    closed_ = true;
+    all.swap(alarms_);
+    events.swap(events_);
+  }
+  on_.store(false, std::memory_order_relaxed);
+  if (recorder_) recorder_->store(node_.opts()[record_option], name_, node_.opts()[order_option]);
+  for (auto& a : all)
+    if (!a->cancel()) late_.push_back(std::move(a)); // it may ring just now, or be about to be set
+}
+
+void balancer::record() {
+  recorder_ = std::make_unique<recorder>(node_, objects_);
+  objects_.watch_loads(true);
+  objects_.count_contacts(true);
+}
+
+void balancer::note(std::string_view what, double value) {
+  if (recorder_) recorder_->noted(what, value);
+}
+
+void balancer::post(int to, byte_buffer message) {
+  node_.check_rank(to);
+  send_bytes(to, message_head::kind::of_policy, message);
+}
+
+// Time ----------------------------------------------------------------------------------------------------------------
+
+double balancer::now() const noexcept {
+  return std::chrono::duration<double>(fiber_clock::now().time_since_epoch()).count();
+}
+
+void balancer::set_alarm(double seconds, std::function<void()> what) {
+  auto a = std::make_unique<alarm>(*this, std::move(what));
+  alarm* const set = a.get();
+  {
+    const std::lock_guard hold(guard_);
+    if (closed_) return;
+    alarms_.push_back(std::move(a));
+  }
+  const auto deadline = tern::detail::deadline_after(std::chrono::duration_cast<std::chrono::nanoseconds>(
+      std::chrono::duration<double>(std::clamp(seconds, 0.0, 1e9))));
+  if (scheduler::current() == &node_.fibers()) return set->set(deadline);
+  // The thread that looks after messages has no timers.
+  node_.fibers().spawn(
+      [this, set, deadline] {
+        {
+          const std::lock_guard hold(guard_);
+          if (closed_) return;
+        }
+        set->set(deadline);
+      },
+      {.name = "balancing", .priority = priority::high});
+}
+
+void balancer::rings(alarm& a) noexcept {
+  std::unique_ptr<alarm> done; // goes when this returns: nobody looks at it any more
+  std::function<void()> what = std::move(a.what);
+  {
+    const std::lock_guard hold(guard_);
+    const auto at = std::find_if(alarms_.begin(), alarms_.end(), [&](const auto& p) { return p.get() == &a; });
+    if (at == alarms_.end()) return; // closed
+    done = std::move(*at);
+    alarms_.erase(at);
+  }
+  // In a fiber, since the job may be about to end: who sends then must be able to wait until that is decided.
+  happen_in_fiber({.is = event::kind::call, .call = std::move(what)});
+}
+
+void balancer::happen_in_fiber(event e) {
+  node_.fibers().spawn([this, e = std::move(e)]() mutable { happen(std::move(e)); },
+                       {.name = "balancing", .priority = priority::high, .worker = node_.server()});
+}
+
+// Not told again by `look_for_idle` before something begins here; but this rank may have been the first to have
+// nothing.
+void balancer::idles(int times) {
+  if (!idle_told_.load(std::memory_order_relaxed) || !on_.load(std::memory_order_relaxed)) return;
+  happen({.is = event::kind::occasion, .why = occasion::idle});
+  if (times >= idle_calls) return;
+  set_alarm(period_ * static_cast<double>(1 << times),
+            [this, times, since = idle_since_.load(std::memory_order_relaxed)] {
+              if (since == idle_since_.load(std::memory_order_relaxed)) idles(times + 1);
+            });
+}
+
+void balancer::after(double seconds, std::function<void()> what) {
+  set_alarm(seconds,
+            [this, generation = generation_.load(std::memory_order_relaxed), what = std::move(what)]() mutable {
+              happen({.is = event::kind::call, .call = std::move(what), .generation = generation});
+            });
+}
+
+// As long as something waits for a worker; sooner at first, when it has just come. Not for what only runs, which may
+// wait for what never comes: then nothing may keep a simulation from finding that out.
+void balancer::arm_period() {
+  if (!on_.load(std::memory_order_relaxed) || ready_.load(std::memory_order_relaxed) <= 0 ||
+      period_set_.exchange(true, std::memory_order_relaxed))
+    return;
+  next_period(period_ / first_periods);
+}
+
+void balancer::next_period(double seconds) {
+  set_alarm(seconds, [this, seconds] {
+    if (!on_.load(std::memory_order_relaxed) || ready_.load(std::memory_order_relaxed) <= 0)
+      return period_set_.store(false, std::memory_order_relaxed);
+    happen({.is = event::kind::occasion, .why = occasion::period});
+    next_period(std::min(2 * seconds, period_));
+  });
+}
+
+void balancer::fiber(std::function<void()> what) {
+  node_.fibers().spawn(
+      [this, generation = generation_.load(std::memory_order_relaxed), what = std::move(what)] {
+        try {
+          what();
+        } catch (...) {
+          happen({.is = event::kind::call,
+                  .call = [this, why = text_of(std::current_exception())] { fail(why); },
+                  .generation = generation});
+        }
+      },
+      {.name = "balancing", .priority = priority::high});
+}
+
+void balancer::enter(const std::function<void()>& what) {
+  promise<void> called;
+  auto done = called.get_future();
+  happen({.is = event::kind::call,
+          .call =
+              [&] {
+                try {
+                  what();
+                } catch (...) {
+                  called.set_exception(std::current_exception());
+                  return;
+                }
+                called.set_value();
+              },
+          .generation = generation_.load(std::memory_order_relaxed)});
+  done.get();
+}
+
+std::uint64_t balancer::random(std::uint64_t n) noexcept { // splitmix64 (Steele, Lea, Flood 2014)
+  std::uint64_t z = random_ += 0x9e3779b97f4a7c15u;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return (z ^ (z >> 31)) % n;
+}
+
+} // namespace tern::balance::detail

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Diffusion: ranks even out what lies ahead of them within small neighbourhoods, until it is even everywhere (Cybenko
+/// 1989). Mostly those that have less ask for more (PREMA's implicit load balancing: Barker, Chernikov, Chrisochoides,
+/// Pingali 2004): a rank asks some others how they stand, and takes from the richest one.
+///
+/// What a rank should have is what the ranks have on average; each estimates that from all that it hears, and from what
+/// the others estimate. So an object goes at once from where there is too much to where there is too little, instead of
+/// in steps.
+///
+/// Parameters: `limit`: with fewer objects for each worker (or less than so many average ones) a rank looks for more at
+/// once, else every period, or every few while nothing is to be had; `neighbours`, how many ranks it asks at a time:
+/// the next ones by number, then others at random; `tries`: after so many neighbourhoods in vain it leaves word with
+/// the last one and rests, at first for `rest`; `slack`, the part of the average that is not worth a move; `moves` and
+/// `hold`: an object that has moved so often stays where it is so long.
+#include <tern/balance/policy.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+#include <tern/balance/detail/builtin.hpp>
+#include <tern/balance/detail/giving.hpp>
+
+namespace tern::balance {
+namespace {
+
+using detail::standing;
+
+// Neighbourhoods that a rank asks before it believes its estimate.
+constexpr int enough_learned = 3;
+
+struct question {
+  std::uint32_t round = 0;
+  template <class A> void serialize(A& ar) { ar(round); }
+};
+
+struct answer {
+  std::uint32_t round = 0;
+  bool gives = false; ///< it would, if it has more
+  double mean = 0;    ///< of all ranks, as this one estimates it
+  standing how;
+  template <class A> void serialize(A& ar) { ar(round, gives, mean, how); }
+};
+
+/// A rank that has more tells one that has less. Needs no answer.
+struct offer {
+  double mean = 0;
+  standing how;
+  template <class A> void serialize(A& ar) { ar(mean, how); }
+};
+
+/// "Give me up to so much." Answered by `settled`.
+struct demand {
+  std::uint32_t round = 0;
+  double most = 0; ///< load
+  standing how;
+  template <class A> void serialize(A& ar) { ar(round, most, how); }
+};
+
+/// "I have asked in vain: think of me when you have more." Holds until an offer has been made.
+struct wish {
+  template <class A> void serialize(A&) {}
+};
+
+class diffusion final : public policy {
+public:
+  diffusion(host& h, parameters& p)
+      : policy(h), limit_(p.number("limit", 1, 0, 1000)), slack_(p.number("slack", 0.01, 0, 1)),
+        neighbours_(p.count("neighbours", 4, 1, 1000)), tries_(p.count("tries", 3, 1, 1000)),
+        rest_(p.seconds("rest", 0.1)), giving_(h, p.seconds("hold", 300), p.count("moves", 3, 1, 100)) {
+    on(&diffusion::asked);
+    on(&diffusion::answered);
+    on(&diffusion::offered);
+    on(&diffusion::demanded);
+    on(&diffusion::coming);
+    on(&diffusion::received);
+    on(&diffusion::wished);
+  }
+
+  void dist_balance(occasion why) override {
+    if (here.size() == 1) return;
+    switch (why) {
+    case occasion::phase:
+      giving_.forget();
+      waiting_.clear();
+      [[fallthrough]];
+    case occasion::start:
+      mean_ = giving_.mine().ahead;
+      mean_at_ = here.now();
+      asking_ = 0;
+      taking_ = was_short_ = false;
+      ++round_;
+      fruitless_ = learned_ = 0;
+      near_ = true;
+      pause_ = skip_ = skips_ = 0;
+      backed_off_ = rest_;
+      return;
+    case occasion::idle:
+      fruitless_ = 0;
+      return search();
+    case occasion::period:
+      serve();
+      if (giving_.short_of(limit_)) return search();
+      if (skip_-- <= 0) ask();
+      return;
+    }
+  }
+
+  void notify(object_id) override {
+    if (--look_in_ > 0) return;
+    // Each call is one object more or fewer: the rank cannot be short of them before.
+    const double spare = static_cast<double>(here.ready()) - limit_ * here.workers();
+    look_in_ = std::clamp(static_cast<int>(spare / 2), 4, 1000);
+    if (here.size() == 1) return;
+    const bool is_short = giving_.short_of(limit_);
+    if (is_short) search();
+    // Those that wait are told at once what may be news to them.
+    else if (was_short_)
+      serve();
+    was_short_ = is_short;
+  }
+
+private:
+  /// What all ranks have ahead of them, on average, by now.
+  double mean() const { return std::max(0.0, mean_ - (here.now() - mean_at_)); }
+
+  // A rank's own estimate counts as much as what it hears, so that all estimates come together; what ranks really have
+  // counts a little, so that they come together at what is true.
+  void learn(double estimates, double ranks) {
+    const double now = mean();
+    mean_ = 0.8 * (now + estimates) / 2 + 0.2 * ranks;
+    mean_at_ = here.now();
+  }
+
+  // This rank is short of work.
+  void search() {
+    if (asking_ > 0 || taking_ || here.now() < pause_) return;
+    ask();
+  }
+
+  void ask() {
+    if (asking_ > 0 || taking_) return;
+    ++round_;
+    answers_.clear();
+    asked_.clear();
+    const int n = std::min(neighbours_, here.size() - 1);
+    if (near_ && learned_ >= enough_learned) {
+      for (int k = 0; k < n; ++k) asked_.push_back(at_distance(k % 2 == 0 ? k / 2 + 1 : -(k / 2 + 1)));
+    } else {
+      while (static_cast<int>(asked_.size()) < n) {
+        const int r = at_distance(1 + static_cast<int>(here.random(static_cast<std::uint64_t>(here.size() - 1))));
+        if (std::find(asked_.begin(), asked_.end(), r) == asked_.end()) asked_.push_back(r);
+      }
+    }
+    asking_ = n;
+    for (const int r : asked_) send(r, question{round_});
+  }
+
+  int at_distance(int d) const { return ((here.rank() + d) % here.size() + here.size()) % here.size(); }
+
+  void asked(int from, const question& q) { send(from, answer{q.round, !taking_, mean(), giving_.mine()}); }
+
+  void answered(int from, const answer& a) {
+    if (a.round != round_ || asking_ == 0) return;
+    answers_.emplace_back(from, a);
+    if (--asking_ > 0) return;
+    double estimates = 0, ranks = giving_.mine().ahead;
+    for (const auto& [r, x] : answers_) {
+      estimates += x.mean;
+      ranks += x.how.ahead;
+    }
+    const auto n = static_cast<double>(answers_.size());
+    learn(estimates / n, ranks / (n + 1));
+    if (++learned_ < enough_learned && giving_.mine().idle == 0) return ask();
+    decide();
+  }
+
+  void decide() {
+    const standing mine = giving_.mine();
+    const std::pair<int, answer>*richest = nullptr, *poorest = nullptr;
+    for (const auto& x : answers_) {
+      if (x.second.gives && (!richest || x.second.how.ahead > richest->second.how.ahead)) richest = &x;
+      if (!poorest || x.second.how.ahead < poorest->second.how.ahead) poorest = &x;
+    }
+    if (richest && take_from(richest->first, richest->second.how, mine)) return;
+    for (const auto& x : answers_)
+      if (x.second.gives && uneven(x.second.how, mine) && take_from(x.first, x.second.how, mine)) return;
+    if (poorest && ((lacks(poorest->second.how, mean()) && has_spare(mine)) || uneven(mine, poorest->second.how))) {
+      send(poorest->first, offer{mean(), mine});
+      return;
+    }
+    found(false);
+  }
+
+  static bool lacks(const standing& s, double mean) { return s.idle > 0 || s.ahead < mean; }
+  bool has_spare(const standing& s) const {
+    return s.ready > 0 && s.ahead - mean() > slack_ * mean() && s.ahead > s.each * s.rate;
+  }
+
+  bool uneven(const standing& late, const standing& other) const {
+    return late.ends > mean() && detail::uneven(late, other, slack_ * mean());
+  }
+
+  // So much that the taker then has what all have on average, or the giver half of what it has too much.
+  double fair(const standing& giver, const standing& mine) const {
+    const double even = detail::evens_out(giver, mine), level = mean();
+    if (mine.idle > 0) return even;
+    if (level - mine.ahead > slack_ * level) return std::min(even, (level - mine.ahead) / mine.rate);
+    return giver.ahead - level > 2 * slack_ * level ? std::min(even, (giver.ahead - level) / giver.rate / 2) : 0;
+  }
+
+  bool take_from(int rank, const standing& giver, const standing& mine) {
+    const double most = giving_.worth_taking(giver, mine, fair(giver, mine));
+    if (most <= 0 && !uneven(giver, mine)) return false;
+    taking_ = true;
+    send(rank, demand{round_, most, mine});
+    return true;
+  }
+
+  void offered(int from, const offer& o) {
+    if (taking_ || asking_ > 0) return;
+    learn(o.mean, (o.how.ahead + giving_.mine().ahead) / 2);
+    ++round_;
+    take_from(from, o.how, giving_.mine());
+  }
+
+  void demanded(int from, const demand& d) {
+    // Several may ask for the same that is too much here.
+    const standing mine = giving_.mine();
+    const double most = d.how.idle > 0 ? d.most : std::min(d.most, (mine.ahead - mean()) / mine.rate);
+    const auto objects = taking_ ? std::vector<object_info>{} : giving_.choose(from, d.how, most);
+    if (!objects.empty()) {
+      send(from, giving_.announce(objects));
+      skip_ = skips_ = 0;
+    }
+    giving_.move(objects, from, d.round, [this, from](const detail::settled& s) { send(from, s); });
+  }
+
+  void coming(int, const detail::announced& what) { giving_.coming(what); }
+
+  void received(int from, const detail::settled& s) {
+    if (!taking_ || s.number != round_) return;
+    taking_ = false;
+    if (s.moved == 0 && here.now() < pause_) return send(from, wish{}); // it has had an offer, but not for this rank
+    found(s.moved > 0);
+  }
+
+  // A neighbourhood has been of use, or not.
+  void found(bool something) {
+    if (something) {
+      fruitless_ = 0;
+      skip_ = pause_ = 0;
+      backed_off_ = rest_;
+      skips_ = 0;
+      return;
+    }
+    near_ = false;
+    const bool hungry = giving_.short_of(limit_);
+    if (!hungry) {
+      skips_ = std::min(2 * skips_ + 1, 7);
+      skip_ = skips_;
+      return;
+    }
+    if (++fruitless_ < tries_) return ask();
+    fruitless_ = 0;
+    pause_ = here.now() + backed_off_;
+    backed_off_ = std::min(2 * backed_off_, 100 * rest_);
+    for (const int r : asked_) send(r, wish{});
+  }
+
+  void wished(int from, const wish&) {
+    const auto at = std::lower_bound(waiting_.begin(), waiting_.end(), from);
+    if (at == waiting_.end() || *at != from) waiting_.insert(at, from);
+  }
+
+  // Those that wait are told when there is something.
+  void serve() {
+    if (waiting_.empty() || taking_ || giving_.short_of(limit_)) return;
+    const standing mine = giving_.mine();
+    for (const int r : waiting_) send(r, offer{mean(), mine});
+    waiting_.clear();
+  }
+
+  const double limit_, slack_;
+  const int neighbours_, tries_;
+  const double rest_;
+  detail::giving giving_;
+
+  double mean_ = 0, mean_at_ = 0;
+  std::uint32_t round_ = 0;
+  int asking_ = 0; ///< that have not answered
+  bool taking_ = false, near_ = true, was_short_ = false;
+  std::vector<int> asked_;
+  std::vector<std::pair<int, answer>> answers_;
+  int learned_ = 0, fruitless_ = 0, skip_ = 0, skips_ = 0, look_in_ = 0;
+  double pause_ = 0, backed_off_ = rest_;
+  std::vector<int> waiting_; ///< ranks
+};
+
+} // namespace
+
+policy_kind detail::diffusion_kind() {
+  return kind_of<diffusion>("diffusion", "ranks that have less than others ask some of them for more");
+}
+
+} // namespace tern::balance

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// The policy `greedy`: all objects dealt out anew, the heaviest first (Graham 1969; Charm++'s GreedyLB). The best
+/// balance, with many moves. Parameter, besides those of all policies that work in rounds: `keep`, of which
+/// detail::assign_greedy tells.
+#include <tern/balance/detail/builtin.hpp>
+#include <tern/balance/detail/central.hpp>
+
+namespace tern::balance {
+namespace {
+
+class greedy final : public detail::central_policy {
+public:
+  greedy(host& h, parameters& p) : central_policy(h, p), keep_(p.number("keep", 0.1, 0, 1)) {}
+
+private:
+  decision decide(const detail::assignment_problem& p, const detail::talk_report&, const hints& h) const override {
+    return judge(p, detail::assign_greedy(p, keep_), h);
+  }
+
+  double keep_;
+};
+
+} // namespace
+
+policy_kind detail::greedy_kind() {
+  return kind_of<greedy>("greedy", "rank 0 deals out all objects, the heaviest first, to whoever ends soonest");
+}
+
+} // namespace tern::balance

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Random stealing of objects, with the invocations that wait for them, and lifelines (Saraswat, Kambadur, Kodali,
+/// Grove, Krishnamoorthy: Lifeline-based global load balancing, PPoPP 2011). A rank that runs short tries some others
+/// at random; if none has anything, it tells a few fixed ones and rests: who has something later remembers it.
+///
+/// Parameters: `early`: with fewer objects for each worker a rank begins to steal; `victims`: after so many in vain it
+/// rests, at first for `rest`; `lifelines`: how many ranks remember it, at most; `share` of its waiting load that a
+/// victim gives, at most; `slack`: the part of a victim's load that is no reason to give to a thief that is not idle;
+/// `moves` and `hold`: an object that has moved so often stays where it is so long.
+#include <tern/balance/policy.hpp>
+
+#include <algorithm>
+
+#include <tern/balance/detail/builtin.hpp>
+#include <tern/balance/detail/giving.hpp>
+
+namespace tern::balance {
+namespace {
+
+using detail::standing;
+
+/// Answered by `settled`.
+struct theft {
+  std::uint32_t number = 0;
+  standing how;
+  template <class A> void serialize(A& ar) { ar(number, how); }
+};
+
+/// "I rest: think of me when you have something." Holds until an offer has been made.
+struct lifeline {
+  template <class A> void serialize(A&) {}
+};
+
+/// "There is something for you here."
+struct offer {
+  template <class A> void serialize(A&) {}
+};
+
+class steal final : public policy {
+public:
+  steal(host& h, parameters& p)
+      : policy(h), early_(p.number("early", 6, 0, 1000)), share_(p.number("share", 0.5, 0, 1)),
+        slack_(p.number("slack", 0.02, 0, 1)), victims_(p.count("victims", 4, 1, 1000)),
+        lifelines_(p.count("lifelines", 32, 1, 32)), rest_(p.seconds("rest", 0.1)), backed_off_(rest_),
+        giving_(h, p.seconds("hold", 300), p.count("moves", 4, 1, 100)) {
+    on(&steal::stolen_from);
+    on(&steal::coming);
+    on(&steal::received);
+    on(&steal::rests);
+    on(&steal::offered);
+  }
+
+  void dist_balance(occasion why) override {
+    if (here.size() == 1) return;
+    switch (why) {
+    case occasion::phase:
+      giving_.forget();
+      waiting_.clear();
+      [[fallthrough]];
+    case occasion::start:
+      ++number_;
+      stealing_ = was_short_ = false;
+      tries_ = 0;
+      pause_ = 0;
+      backed_off_ = rest_;
+      return;
+    case occasion::idle:
+      return look();
+    case occasion::period:
+      serve();
+      if (giving_.short_of(early_)) look();
+      return;
+    }
+  }
+
+  void notify(object_id) override {
+    if (--look_in_ > 0) return;
+    // Each call is one object more or fewer: the rank cannot be short of them before.
+    const double spare = static_cast<double>(here.ready()) - early_ * here.workers();
+    look_in_ = std::clamp(static_cast<int>(spare / 2), 4, 1000);
+    if (here.size() == 1) return;
+    const bool is_short = giving_.short_of(early_);
+    if (is_short)
+      look();
+    else if (was_short_)
+      serve();
+    was_short_ = is_short;
+  }
+
+private:
+  void look() {
+    if (stealing_ || here.now() < pause_) return;
+    tries_ = 0;
+    try_another();
+  }
+
+  void try_another() {
+    const auto other = static_cast<int>(here.random(static_cast<std::uint64_t>(here.size() - 1)));
+    steal_from(other < here.rank() ? other : other + 1);
+  }
+
+  void steal_from(int victim) {
+    stealing_ = true;
+    send(victim, theft{++number_, giving_.precisely()});
+  }
+
+  void stolen_from(int thief, const theft& t) {
+    std::vector<object_info> objects;
+    const standing mine = giving_.mine();
+    // A thief that still has some gets nothing for a small difference: it may be the victim that asks next.
+    const bool differ = std::max(mine.ahead - t.how.ahead, mine.ends - t.how.ends) > slack_ * mine.ahead;
+    if (t.how.idle > 0 || (!stealing_ && differ)) objects = giving_.choose(thief, t.how, share_ * here.waiting());
+    if (!objects.empty()) send(thief, giving_.announce(objects));
+    giving_.move(objects, thief, t.number, [this, thief](const detail::settled& s) { send(thief, s); });
+  }
+
+  void coming(int, const detail::announced& what) { giving_.coming(what); }
+
+  void received(int victim, const detail::settled& s) {
+    if (!stealing_ || s.number != number_) return;
+    stealing_ = false;
+    if (s.moved > 0) {
+      pause_ = 0;
+      backed_off_ = rest_;
+      if (giving_.short_of(early_)) look();
+      return;
+    }
+    if (here.now() < pause_) return send(victim, lifeline{}); // it has had an offer, but not for this rank
+    if (++tries_ < victims_) return try_another();
+    pause_ = here.now() + backed_off_;
+    backed_off_ = std::min(2 * backed_off_, 100 * rest_);
+    // At distances of powers of two: so all ranks are near, by few lifelines of each.
+    int k = 0;
+    for (int d = 1; d < here.size() && k < lifelines_; d *= 2, ++k) send((here.rank() + d) % here.size(), lifeline{});
+  }
+
+  void rests(int from, const lifeline&) {
+    const auto at = std::lower_bound(waiting_.begin(), waiting_.end(), from);
+    if (at == waiting_.end() || *at != from) waiting_.insert(at, from);
+  }
+
+  void serve() {
+    if (waiting_.empty() || giving_.short_of(early_)) return;
+    for (const int r : waiting_) send(r, offer{});
+    waiting_.clear();
+  }
+
+  void offered(int from, const offer&) {
+    if (!stealing_ && giving_.short_of(early_)) steal_from(from);
+  }
+
+  const double early_, share_, slack_;
+  const int victims_, lifelines_;
+  const double rest_;
+  double pause_ = 0, backed_off_;
+  detail::giving giving_;
+
+  std::uint32_t number_ = 0; ///< of the last theft
+  bool stealing_ = false, was_short_ = false;
+  int tries_ = 0, look_in_ = 0;
+  std::vector<int> waiting_; ///< ranks
+};
+
+} // namespace
+
+policy_kind detail::steal_kind() {
+  return kind_of<steal>("steal", "ranks that run short take half of what random others have, or wait at lifelines");
+}
+
+} // namespace tern::balance

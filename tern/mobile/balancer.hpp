@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// What the directory tells whoever balances a rank's load, and asks of it. The layer `balance` implements it.
+
+#include <cstdint>
+
+#include <tern/mobile/object_id.hpp>
+#include <tern/task/detail/seed.hpp>
+
+namespace tern::mobile {
+
+struct type_record;
+
+/// As long as invocations are deferred (`directory::defer`), one that would take long does not begin when it may, but
+/// when a worker has nothing else to do: until then its object can leave, and it goes along. Called by any worker, and
+/// where messages arrive; never with a lock of the directory held.
+class balancer {
+public:
+  /// An object has an invocation that may begin: `directory::begin_next` begins it. Not told again before that was
+  /// called for it. \param load of that invocation.
+  virtual void ready(object_id object, double load, priority level) noexcept = 0;
+  /// It has left, or is leaving, for another rank. \param was_ready it was, and is no longer.
+  virtual void left(object_id object, bool was_ready) noexcept = 0;
+  /// The object's load is another: something has arrived, or it has come or gone.
+  virtual void changed(object_id object) noexcept = 0;
+  /// Before and after an invocation that is watched, in its fiber. \param seconds that it ran, without what it waited.
+  virtual void begun(object_id object, double load) noexcept = 0;
+  /// \param instance of `type`, on which it ran.
+  virtual void ended(object_id object, const type_record& type, const void* instance, double load, double seconds,
+                     double device) noexcept = 0;
+
+protected:
+  ~balancer() = default;
+};
+
+} // namespace tern::mobile
