@@ -148,10 +148,9 @@ void add_tasklets(metrics& all) {
                  .rival = without["makespan"]});
   const auto real = [](const std::string& tasklets) {
     return series([=] {
-      return run_for_json(
-          command_line(BENCH_BALANCE_TERN, {"burn", "rare", "workers=2", "objects=5", "seconds=0.004", tasklets,
-                                            "--tern-balance=" + std::string(usual)}),
-          {}, {{"TERN_RANKS", "1"}, {"TERN_WORKERS", "2"}, {"TERN_LOG_LEVEL", "error"}});
+      return run_for_json(command_line(BENCH_BALANCE_TERN, {"burn", "rare", "workers=2", "objects=5", "seconds=0.004",
+                                                            tasklets, "--tern-balance=" + std::string(usual)}),
+                          {}, {{"TERN_RANKS", "1"}, {"TERN_WORKERS", "2"}, {"TERN_LOG_LEVEL", "error"}});
     });
   };
   all.push_back({.name = "balance.tasklets.2workers",

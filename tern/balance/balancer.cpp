@@ -24,7 +24,10 @@ namespace tern::balance::detail {
 namespace {
 
 constexpr double first_periods = 16; // the first is so many times shorter than the later ones
-constexpr int idle_calls = 8;        // of a policy while a rank stays idle, each after twice the time
+/// Whose policy's, in fibers of `balancer::fiber`; 0 elsewhere.
+const fiber_local<std::uint32_t> generation_of_fiber;
+
+constexpr int idle_calls = 8; // of a policy while a rank stays idle, each after twice the time
 
 struct balance_tag {};
 void take_message(net::node& here, int source, const net::wire_header& header, net::payload& message) {
@@ -384,9 +387,12 @@ void balancer::next_period(double seconds) {
   });
 }
 
+// Counts for `quiesce`, as the messages do that it may be about to send.
 void balancer::fiber(std::function<void()> what) {
+  node_.parked({});
   node_.fibers().spawn(
-      [this, generation = generation_.load(std::memory_order_relaxed), what = std::move(what)] {
+      [this, generation = generation_.load(std::memory_order_relaxed), what = std::move(what)]() mutable {
+        *generation_of_fiber = generation;
         try {
           what();
         } catch (...) {
@@ -394,25 +400,29 @@ void balancer::fiber(std::function<void()> what) {
                   .call = [this, why = text_of(std::current_exception())] { fail(why); },
                   .generation = generation});
         }
+        what = nullptr;
+        node_.message_done({});
       },
       {.name = "balancing", .priority = priority::high});
 }
 
+// \throws error(broken_promise) in the fiber of a policy that is no more: it ends there.
 void balancer::enter(const std::function<void()>& what) {
   promise<void> called;
   auto done = called.get_future();
+  const std::uint32_t own = *generation_of_fiber;
   happen({.is = event::kind::call,
           .call =
-              [&] {
+              [&what, answer = std::make_shared<promise<void>>(std::move(called))] {
                 try {
                   what();
                 } catch (...) {
-                  called.set_exception(std::current_exception());
+                  answer->set_exception(std::current_exception());
                   return;
                 }
-                called.set_value();
+                answer->set_value();
               },
-          .generation = generation_.load(std::memory_order_relaxed)});
+          .generation = own != 0 ? own : generation_.load(std::memory_order_relaxed)});
   done.get();
 }
 

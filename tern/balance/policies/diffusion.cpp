@@ -53,8 +53,9 @@ struct offer {
 struct demand {
   std::uint32_t round = 0;
   double most = 0; ///< load
+  double mean = 0; ///< as the asking rank estimates it
   standing how;
-  template <class A> void serialize(A& ar) { ar(round, most, how); }
+  template <class A> void serialize(A& ar) { ar(round, most, mean, how); }
 };
 
 /// "I have asked in vain: think of me when you have more." Holds until an offer has been made.
@@ -213,7 +214,7 @@ private:
     const double most = giving_.worth_taking(giver, mine, fair(giver, mine));
     if (most <= 0 && !uneven(giver, mine)) return false;
     taking_ = true;
-    send(rank, demand{round_, most, mine});
+    send(rank, demand{round_, most, mean(), mine});
     return true;
   }
 
@@ -227,7 +228,8 @@ private:
   void demanded(int from, const demand& d) {
     // Several may ask for the same that is too much here.
     const standing mine = giving_.mine();
-    const double most = d.how.idle > 0 ? d.most : std::min(d.most, (mine.ahead - mean()) / mine.rate);
+    const double keeps = learned_ < enough_learned ? d.mean : mean();
+    const double most = d.how.idle > 0 ? d.most : std::min(d.most, (mine.ahead - keeps) / mine.rate);
     const auto objects = taking_ ? std::vector<object_info>{} : giving_.choose(from, d.how, most);
     if (!objects.empty()) {
       send(from, giving_.announce(objects));

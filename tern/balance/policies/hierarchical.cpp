@@ -106,23 +106,31 @@ public:
   void dist_balance(occasion why) override {
     if (here.size() == 1) return;
     switch (why) {
-    case occasion::phase:
     case occasion::start:
+    case occasion::phase:
+      // What leaders know is not forgotten: members that have come to this moment before may have told more already.
       giving_.forget();
       told_at_ = -1;
       taking_ = false;
       hints_.clear();
-      for (std::size_t k = 0; k < led_.size(); ++k) {
-        const bool timer = led_[k].timer;
-        led_[k] = empty_group(k + 1);
-        led_[k].timer = timer;
-      }
+      for (group& g : led_)
+        for (part& p : g.parts) p.hints = 0;
       return;
     case occasion::idle:
       return tell(giving_.precisely());
     case occasion::period:
       return look();
     }
+  }
+
+  // A program may be over before the first period is.
+  void notify(object_id) override {
+    if (--look_in_ > 0 || here.size() == 1) return;
+    look_in_ = std::clamp(static_cast<int>(here.ready() / 8), 4, 1000);
+    if (told_at_ < 0) return tell(giving_.mine());
+    const double expected = std::max(0.0, told_ - (here.now() - told_at_));
+    const double ahead = here.load() * here.pace() / std::max(here.workers(), 1);
+    if (std::abs(ahead - expected) > std::max(much_ * expected, giving_.each() * here.pace())) tell(giving_.mine());
   }
 
 private:
@@ -473,13 +481,14 @@ private:
   }
 
   static constexpr int most_quiet = 8; // periods
+  static constexpr double much_ = 0.1;
 
   const int group_, slower_;
   const double slack_, batch_;
   detail::giving giving_;
 
   double told_ = 0, told_at_ = -1;
-  int quiet_ = 0;
+  int quiet_ = 0, look_in_ = 0;
   bool taking_ = false;
   std::uint32_t number_ = 0;
   std::vector<std::pair<int, hint>> hints_; ///< and who has given them; the first is being followed

@@ -57,13 +57,15 @@ public:
   void dist_balance(occasion why) override {
     if (here.size() == 1) return;
     switch (why) {
-    case occasion::phase:
     case occasion::start:
+      members_.clear();
+      answers_ = got_ = 0;
+      [[fallthrough]];
+    case occasion::phase:
       giving_.forget();
       told_at_ = -1;
       needs_ = false;
       refuses_ = 0;
-      for (member& m : members_) m = {};
       return;
     case occasion::idle:
       return look();
