@@ -20,7 +20,7 @@
 namespace mesh {
 namespace {
 
-constexpr const char* usual_policy = "diffusion";
+constexpr const char* usual_policy = "steal";
 
 // Points are numbered with 32 bits where the mesh is put together, and each triangle takes some 70 bytes.
 constexpr double most_triangles = 2e9;

@@ -203,8 +203,8 @@ void add_real(metrics& all) {
   const series four([] {
     return run_for_json(
         command_line(BENCH_BALANCE_TERN,
-                     {"hold", "clustered", "workers=1", "seconds=0.05", "bytes=65536",
-                      "--tern-balance=" + std::string(usual), "--tern-balance-order=plan", "--tern-progress=thread"}),
+                     {"hold", "clustered", "workers=1", "seconds=0.05", "bytes=65536", "--tern-balance=refine",
+                      "--tern-balance-order=plan", "--tern-progress=thread"}),
         {}, {{"TERN_RANKS", "4"}, {"TERN_WORKERS", "1"}, {"TERN_TRANSPORT", "inproc"}, {"TERN_LOG_LEVEL", "error"}});
   });
   all.push_back({.name = "balance.real.4ranks",
@@ -298,7 +298,7 @@ void add_mesh(metrics& all) {
                  .unit = "s",
                  .target = 1.10,
                  .rival_name = "equal work, static",
-                 .ours = meshing("area", usual),
+                 .ours = meshing("area", "steal"), // as the mesher does by itself
                  .rival = meshing("count", "none")});
 }
 

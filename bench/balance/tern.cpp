@@ -98,9 +98,9 @@ tern::balance::workload forty(const tern::balance::synthetic& s) {
 
 tern::balance::workload made(const tern::balance::synthetic& s, bool tasklets) {
   tern::balance::workload w = s.placement == "forty" ? forty(s) : tern::balance::make(s);
-  // What is heavy is cut into several pieces for each worker of its rank, if it is.
+  // What is heavy is cut into many pieces for each worker of its rank, if it is.
   for (auto& o : w.objects)
-    if (tasklets && s.placement == "rare" && o.seconds[0] > 10 * s.seconds) o.tasklets = 4 * s.workers;
+    if (tasklets && s.placement == "rare" && o.seconds[0] > 10 * s.seconds) o.tasklets = 32 * s.workers;
   return w;
 }
 
