@@ -161,34 +161,52 @@ void add_tasklets(metrics& all) {
                  .rival = real("tasklets=0")["makespan"]});
 }
 
-// Whatever the load is like: the best policy for it, and that none makes it worse.
+const char* const all_policies[] = {"diffusion", "steal",  "master-worker", "hierarchical",
+                                    "greedy",    "refine", "gossip",        "communication"};
+
+// The best policy for a load, and that none makes it worse.
+void add_extremes(metrics& all, const std::string& load, const std::vector<std::function<double()>>& makespans,
+                  std::function<double()> bound, std::function<double()> stays) {
+  const auto extreme = [makespans](bool most) {
+    return [=] {
+      std::vector<double> found;
+      for (const auto& m : makespans) found.push_back(m());
+      return most ? *std::max_element(found.begin(), found.end()) : *std::min_element(found.begin(), found.end());
+    };
+  };
+  const std::string name = "balance." + load;
+  all.push_back(
+      {.name = name + ".best", .unit = "s", .rival_name = "bound", .ours = extreme(false), .rival = std::move(bound)});
+  all.push_back({.name = name + ".worst",
+                 .unit = "s",
+                 .target = 1.1,
+                 .rival_name = "static",
+                 .ours = extreme(true),
+                 .rival = std::move(stays)});
+}
+
 void add_others(metrics& all) {
   const scale nodes{320, 20, 15};
   const std::pair<const char*, const char*> loads[] = {
-      {"pareto", "phases=1"}, {"burst", "phases=8"}, {"slow", "phases=1"}, {"talk", "phases=8"}};
-  const char* const policies[] = {"diffusion", "steal",  "master-worker", "hierarchical",
-                                  "greedy",    "refine", "gossip",        "communication"};
+      {"pareto", "phases=1"}, {"burst", "phases=8"}, {"slow", "phases=1"}};
   for (const auto& [placement, phases] : loads) {
     const simulated stays(placement, nodes, "none", phases);
     std::vector<std::function<double()>> makespans;
-    for (const char* const p : policies) makespans.push_back(simulated(placement, nodes, p, phases)["makespan"]);
-    const auto extreme = [makespans](bool most) {
-      return [=] {
-        std::vector<double> found;
-        for (const auto& m : makespans) found.push_back(m());
-        return most ? *std::max_element(found.begin(), found.end()) : *std::min_element(found.begin(), found.end());
-      };
-    };
-    const std::string name = std::string("balance.") + placement;
-    all.push_back(
-        {.name = name + ".best", .unit = "s", .rival_name = "bound", .ours = extreme(false), .rival = stays["bound"]});
-    all.push_back({.name = name + ".worst",
-                   .unit = "s",
-                   .target = 1.1,
-                   .rival_name = "static",
-                   .ours = extreme(true),
-                   .rival = stays["makespan"]});
+    for (const char* const p : all_policies) makespans.push_back(simulated(placement, nodes, p, phases)["makespan"]);
+    add_extremes(all, placement, makespans, stays["bound"], stays["makespan"]);
   }
+  // Who talks to whom matters where talk costs: on the model, with a slow network.
+  const auto talk = [nodes](const std::string& policy) {
+    return once([=] {
+      const tern::balance::workload w =
+          tern::balance::make({.placement = "talk", .ranks = nodes.ranks, .workers = nodes.workers, .phases = 3});
+      if (policy == "bound") return w.bound();
+      return tern::balance::run_model(w, {.policy = policy, .order = "plan", .bandwidth = 4e5}).makespan;
+    });
+  };
+  std::vector<std::function<double()>> makespans;
+  for (const char* const p : all_policies) makespans.push_back(talk(p));
+  add_extremes(all, "talk.model", makespans, talk("bound"), talk("none"));
 }
 
 series on_two_ranks(const words& arguments, const std::string& policy) {
