@@ -289,7 +289,6 @@ TEST(node_queue, plan_stands_loads_that_are_wrong) {
     const std::vector<double> loads = literature(seed);
     const double mean = mean_end(loads, 31);
     const double heavy = makespan("heavy", 31, loads, 0.3) / mean, plan = makespan("plan", 31, loads, 0.3) / mean;
-    std::printf("30 %% off: heavy %.4f, plan %.4f\n", heavy, plan);
     EXPECT_LE(plan, heavy + 0.02) << seed;
   }
 }
@@ -336,6 +335,25 @@ TEST(node_queue, plan_around_what_is_wanted) {
   }
   EXPECT_EQ(by[0], (numbers{1, 2}));
   EXPECT_EQ(by[1], (numbers{3, 4, 5, 6}));
+}
+
+TEST(node_queue, plan_without_what_has_gone) {
+  // 10 is to be alone on its worker; without it all others are shared.
+  const auto q = make_node_queue("plan", 2);
+  q->push(-1, object(1, 10));
+  for (std::uint64_t i = 2; i <= 5; ++i) q->push(-1, object(i, 2.5));
+  EXPECT_EQ(q->pop(0), id(1));
+  q->push(-1, object(1, 10)); // it has not begun
+  q->gone(id(1));
+  q->gone(id(77));
+  EXPECT_EQ(q->size(), 4u);
+  for (int round = 0; round < 2; ++round) {
+    for (int w = 0; w < 2; ++w) {
+      EXPECT_TRUE(q->pop(w));
+      q->begun(w, 2.5);
+    }
+  }
+  EXPECT_FALSE(q->pop(0));
 }
 
 TEST(dealer, even_out) {

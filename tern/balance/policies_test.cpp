@@ -2,7 +2,6 @@
 /// \file
 /// The policies that act while work goes on, in the model; those that work in rounds: round_policies_test.cpp.
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <numeric>
@@ -209,31 +208,6 @@ TEST(asynchronous, any_small_machine) {
     shares[policy.substr(0, policy.find(':'))] += r.makespan / alone - 0.95;
   }
   for (const auto& [policy, more] : shares) EXPECT_LT(more, 0) << policy << " is hardly better than nothing";
-}
-
-// How they compare, for people: TERN_BALANCE_TABLE=1.
-TEST(asynchronous, table) {
-  if (!std::getenv("TERN_BALANCE_TABLE")) GTEST_SKIP() << "only if TERN_BALANCE_TABLE is set";
-  const auto row = [](const synthetic& s, const std::string& policy, const char* order) {
-    const workload w = make(s);
-    model_settings m = planned();
-    m.order = order;
-    const model_result r = run(w, policy, m);
-    std::printf("%-10s %3d x %2d  %-13s %-5s  %.3f of the bound (none: %.3f)  %6llu moves, %u of one object, %u back, "
-                "%.2f messages per rank and second\n",
-                s.placement.c_str(), s.ranks, s.workers, policy.c_str(), order, r.makespan / w.bound(),
-                w.static_bound() / w.bound(), static_cast<unsigned long long>(r.moves), r.most_moves, r.returns,
-                static_cast<double>(r.messages) / r.makespan / s.ranks);
-  };
-  for (const char* placement : {"literature", "clustered"})
-    for (const auto& [ranks, workers] : {std::pair{10, 31}, {40, 31}, {200, 15}, {350, 15}})
-      for (const std::string& policy : all_policies)
-        for (const char* order : {"plan", "heavy"})
-          row({.placement = placement, .ranks = ranks, .workers = workers}, policy, order);
-  for (const char* placement : {"pareto", "burst", "slow", "rare", "talk"})
-    for (const std::string& policy : all_policies)
-      row({.placement = placement, .ranks = 40, .workers = 31, .phases = placement == std::string("burst") ? 5 : 1},
-          policy, "plan");
 }
 
 // What one rank gives to another
