@@ -97,7 +97,10 @@ void begin(net::node& here) {
     if (here.rank() == 0) check_writable(record); // now, and not when all is done
     balancer::here().record();
   }
-  if (split_policy(text).name == "none") return;
+  if (split_policy(text).name == "none") {
+    if (!record.empty()) barrier(); // nobody sends before all record
+    return;
+  }
   if (here.rank() == 0) the_changes->generation = 1;
   balancer& b = balancer::here();
   barrier(); // as above

@@ -97,6 +97,29 @@ private:
 };
 const registered_policy<throwing> the_throwing("throwing", "fails");
 
+/// Has a queue of its own: the last first.
+class own_queue : public policy {
+public:
+  own_queue(host& h, parameters& p) : policy(h), throws_(p.count("throws", 0, 0, 1000)) {}
+  bool push(int, const ready_object& o) override {
+    waiting_.push_back(o.id);
+    return true;
+  }
+  object_id pop(int) override {
+    if (waiting_.empty()) return {};
+    if (throws_ > 0 && ++pops_ >= throws_) throw std::runtime_error("it was told to, when it was asked");
+    const object_id next = waiting_.back();
+    waiting_.pop_back();
+    return next;
+  }
+
+private:
+  const int throws_;
+  int pops_ = 0;
+  std::vector<object_id> waiting_;
+};
+const registered_policy<own_queue> the_queue("own-queue", "has a queue of its own");
+
 class restless : public policy {
 public:
   restless(host& h, parameters&) : policy(h) { on(&restless::again); }
@@ -169,6 +192,20 @@ TERN_RANK_TEST(a_policy_that_fails_is_none) {
   TERN_EXPECT(rank() != 0 || done == 48);
   tern::wait_until([] { return in_use() == "none"; });
   tern::barrier();
+}
+
+TERN_RANK_TEST(policies_may_have_queues_of_their_own) {
+  for (const char* text : {"own-queue", "own-queue:throws=5"}) {
+    const bool fails = std::string(text) != "own-queue";
+    if (rank() == 0) use(text).get();
+    tern::barrier();
+    const long done = work_through(2); // nothing is lost with the queue
+    TERN_EXPECT(rank() != 0 || done == 48);
+    if (fails) tern::wait_until([] { return in_use() == "none"; });
+    tern::barrier();
+    if (!fails && rank() == 0) use("none").get();
+    tern::barrier();
+  }
 }
 
 TERN_RANK_TEST(a_policy_that_never_rests_is_none) {

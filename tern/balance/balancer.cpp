@@ -114,10 +114,22 @@ void balancer::happen(event e) {
     }
     try {
       deal_with(next);
+      ask_policy_again();
     } catch (...) {
       if (!node_.has_closed()) fail(text_of(std::current_exception())); // else it could send nothing any more
     }
   }
+}
+
+// It may let go of what it has kept in its queue.
+void balancer::ask_policy_again() noexcept {
+  if (policy_ready_.load(std::memory_order_relaxed) > 0) return;
+  {
+    const std::lock_guard hold(queue_guard_);
+    if (policy_has_.empty()) return;
+    policy_ready_.store(policy_has_.size(), std::memory_order_seq_cst);
+  }
+  node_.fibers().notify();
 }
 
 void balancer::deal_with(event& e) {
@@ -161,18 +173,20 @@ void balancer::deal_with(event& e) {
 // Workers may be about to ask it. What it has in a queue of its own goes to the rank's.
 void balancer::drop_policy() noexcept {
   std::unique_ptr<policy> old;
-  const std::lock_guard hold(queue_guard_);
-  old = std::move(policy_);
-  try {
-    while (old && policy_ready_.load(std::memory_order_relaxed) > 0) {
-      const object_id next = old->pop(-1);
-      if (!next) break;
-      queue_->push(-1, {next, 0, priority::normal});
-      policy_ready_.fetch_sub(1, std::memory_order_relaxed);
-    }
-  } catch (const std::exception& e) { // then nobody knows what waits
-    node_.fatal("balancing policy '" + name_ + "' has failed, and what waits in its queue is lost: " + e.what());
+  {
+    const std::lock_guard hold(queue_guard_);
+    old = std::move(policy_);
+    for (const object_id o : policy_has_) queue_->push(-1, {o, 0, priority::normal});
+    policy_has_.clear();
+    policy_ready_.store(0, std::memory_order_relaxed);
   }
+  node_.fibers().notify();
+}
+
+void balancer::fails_later(const std::string& why) {
+  happen_in_fiber({.is = event::kind::call,
+                   .call = [this, why] { fail(why); },
+                   .generation = generation_.load(std::memory_order_relaxed)});
 }
 
 // The program goes on without.

@@ -36,8 +36,15 @@ void balancer::ready(object_id object, double load, priority level) noexcept {
   bool taken = false;
   if (on_.load(std::memory_order_relaxed)) {
     const std::lock_guard hold(queue_guard_);
-    taken = policy_ && policy_->push(worker, one);
-    if (taken) policy_ready_.fetch_add(1, std::memory_order_seq_cst); // before `notify` looks who sleeps
+    try {
+      taken = policy_ && policy_->push(worker, one);
+    } catch (...) {
+      fails_later(text_of(std::current_exception()));
+    }
+    if (taken) {
+      policy_has_.insert(object);
+      policy_ready_.store(policy_has_.size(), std::memory_order_seq_cst); // before `notify` looks who sleeps
+    }
   }
   if (!taken) {
     int wants = -1;
@@ -54,18 +61,28 @@ void balancer::ready(object_id object, double load, priority level) noexcept {
 
 bool balancer::produce(int worker) {
   for (;;) {
-    object_id next;
-    if (policy_ready_.load(std::memory_order_relaxed) > 0) {
-      const std::lock_guard hold(queue_guard_);
-      if (policy_) next = policy_->pop(slot_of(worker));
-      if (next) policy_ready_.fetch_sub(1, std::memory_order_relaxed);
-    }
+    object_id next = next_of_policy(slot_of(worker));
     if (!next) next = queue_->pop(slot_of(worker));
     if (!next) return false;
     const auto found = objects_.begin_next(next);
     if (found != mobile::directory::beginning::unknown) ready_.fetch_sub(1, std::memory_order_relaxed);
     if (found == mobile::directory::beginning::begun) return true;
   }
+}
+
+// Of its own queue. If it keeps what it has, it is asked again when it has been called.
+object_id balancer::next_of_policy(int worker) {
+  if (policy_ready_.load(std::memory_order_relaxed) == 0) return {};
+  const std::lock_guard hold(queue_guard_);
+  object_id next;
+  try {
+    if (policy_) next = policy_->pop(worker);
+  } catch (...) {
+    fails_later(text_of(std::current_exception()));
+  }
+  if (next) policy_has_.erase(next);
+  policy_ready_.store(next ? policy_has_.size() : 0, std::memory_order_seq_cst);
+  return next;
 }
 
 void balancer::left(object_id object, bool was_ready) noexcept {

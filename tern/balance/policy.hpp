@@ -162,7 +162,8 @@ public:
   /// two must lock what they share with the others. \param worker that makes it ready; -1: none of this rank's.
   /// By default the queue of the option `balance-order`.
   virtual bool push(int /*worker*/, const ready_object&) { return false; }
-  /// The next for `worker`; null: none of the policy's own. Only called if `push` has ever returned true.
+  /// The next for `worker`; null: none of the policy's own, or none now: then it is asked again when any function of it
+  /// has been called. Only called if `push` has ever returned true.
   virtual object_id pop(int /*worker*/) { return {}; }
   /// Does it look at `host::contacts`? Then they are counted, which costs each invocation some time.
   virtual bool wants_contacts() const noexcept { return false; }

@@ -9,6 +9,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -139,6 +140,9 @@ private:
   void departed(const carried& with, int to, std::uint32_t generation, bool there, std::function<void(bool)> done,
                 const std::string& why);
   void drop_policy() noexcept;
+  void fails_later(const std::string& why);
+  void ask_policy_again() noexcept;
+  object_id next_of_policy(int worker);
   void send_bytes(int to, message_head::kind is, std::span<const std::byte> bytes);
   /// Among those that compute.
   int slot_of(int worker) const noexcept { return worker - first_worker_; }
@@ -181,15 +185,16 @@ private:
   double done_load_ = 0, done_seconds_ = 0; ///< of late
 
   mutable tern::detail::spin_lock queue_guard_; ///< workers ask the policy for work, if it has a queue
+  std::set<object_id> policy_has_;              ///< in that queue, those that have left included
 
   std::atomic<bool> on_{false}; ///< there is a policy
   std::atomic<bool> keeps_history_{false};
   std::atomic<bool> in_round_{false};
   std::atomic<bool> places_{false};
   std::atomic<bool> idle_told_{false}, period_set_{false};
-  std::atomic<std::uint32_t> idle_since_{0};  ///< how often it has become idle
-  std::atomic<std::int64_t> ready_{0};        ///< objects that wait
-  std::atomic<std::int64_t> policy_ready_{0}; ///< in the policy's own queue, those that have left included
+  std::atomic<std::uint32_t> idle_since_{0}; ///< how often it has become idle
+  std::atomic<std::int64_t> ready_{0};       ///< objects that wait
+  std::atomic<std::size_t> policy_ready_{0}; ///< of `policy_has_`; 0: it has been asked in vain
   std::atomic<double> pace_{1};
   std::atomic<std::uint32_t> restless_{0}; ///< what a policy has been told since any object has begun or ended
   std::atomic<double> active_since_{0};
