@@ -56,6 +56,7 @@ struct wish {
   template <class A> void serialize(A& ar) { ar(load); }
   double load;
 };
+const tern::rank_local<std::atomic<int>> wishes; // that have come here
 class ask_next : public policy {
 public:
   ask_next(host& h, parameters& p) : policy(h), least_(p.number("least", 1, 0, 100)) { on(&ask_next::wished); }
@@ -68,6 +69,7 @@ public:
 
 private:
   void wished(int from, const wish&) {
+    ++*wishes;
     asked_ = from;
     if (here.ready() > 1) give(from);
   }
@@ -155,6 +157,8 @@ TERN_RANK_TEST(idle_ranks_get_objects) {
   if (rank() == 0) use("ask-next:least=0.5").get();
   tern::barrier();
   TERN_EXPECT_EQ(in_use(), std::string("ask-next:least=0.5"));
+  // Else all may be done before the other has asked.
+  if (rank() == 0 && size() > 1) tern::wait_until([] { return *wishes > 0; });
   std::vector<int> places;
   const long done = work_through(3, &places);
   if (rank() == 0) {
