@@ -11,7 +11,9 @@
 
 #include <tern/balance/detail/balancer.hpp>
 #include <tern/base/error.hpp>
+#include <tern/base/log.hpp>
 #include <tern/net/collectives.hpp>
+#include <tern/net/communicator.hpp>
 #include <tern/net/message.hpp>
 #include <tern/net/runtime.hpp>
 #include <tern/task/sync.hpp>
@@ -65,7 +67,7 @@ template <auto F, class... A> void tell_all(const A&... args) {
 void change_policy(const std::string& text) {
   changes& c = *the_changes;
   const std::lock_guard hold(c.one_at_a_time);
-  tell_all<&be_there>(); // the first that has the policy sends messages to all others' balancers
+  tell_all<&be_there>(); // as in `begin`
   tell_all<&take_policy>(++c.generation, text);
 }
 
@@ -88,23 +90,35 @@ void check_writable(const std::string& file) {
               "give --tern-record a file in a folder that can be written to");
 }
 
-// All ranks have the same option, so nobody need be told.
+/// What rank 0's options say, which count for all.
+struct wishes {
+  std::string policy, record;
+  template <class A> void serialize(A& ar) { ar(policy, record); }
+};
+
+wishes agree(net::node& here) {
+  const wishes own{here.opts()[balance_option], here.opts()[record_option]};
+  if (here.rank() == 0) {
+    check_policy(own.policy);
+    if (!own.record.empty()) check_writable(own.record); // now, and not when all is done
+  }
+  if (!here.wire().processes()) return own; // they have the same options
+  wishes all = communicator::world().broadcast(own, 0);
+  if (all.policy != own.policy || all.record.empty() != own.record.empty())
+    log_warning("the options 'balance' and 'record' of rank 0 count, which are others than those of rank " +
+                std::to_string(here.rank()));
+  return all;
+}
+
 void begin(net::node& here) {
-  const std::string& text = here.opts()[balance_option];
-  check_policy(text);
-  const std::string& record = here.opts()[record_option];
-  if (!record.empty()) {
-    if (here.rank() == 0) check_writable(record); // now, and not when all is done
-    balancer::here().record();
-  }
-  if (split_policy(text).name == "none") {
-    if (!record.empty()) barrier(); // nobody sends before all record
-    return;
-  }
-  if (here.rank() == 0) the_changes->generation = 1;
+  const wishes all = agree(here);
+  const bool balanced = split_policy(all.policy).name != "none";
+  if (!balanced && all.record.empty()) return;
   balancer& b = balancer::here();
-  barrier(); // as above
-  b.use(1, text);
+  if (!all.record.empty()) b.record();
+  if (balanced && here.rank() == 0) the_changes->generation = 1;
+  barrier(); // the first that goes on sends messages to all others' balancers
+  if (balanced) b.use(1, all.policy);
 }
 
 void end(net::node& here) {
@@ -118,10 +132,7 @@ const net::rank_stage the_stage{&begin, &end};
 balancer& balancer::here() { return *the_balancer; }
 balancer* balancer::if_made(net::node& of) noexcept { return the_balancer.if_made(of); }
 
-void tell_of_failure(net::node& here, std::uint32_t generation) {
-  static_cast<void>(here);
-  send<&has_failed>(0, generation);
-}
+void tell_of_failure(std::uint32_t generation) { send<&has_failed>(0, generation); }
 
 } // namespace detail
 

@@ -16,10 +16,6 @@
 #include <tern/task/fiber.hpp>
 #include <tern/task/future.hpp>
 
-namespace tern {
-template <> inline constexpr bool is_bitwise<balance::detail::carried> = true;
-} // namespace tern
-
 namespace tern::balance::detail {
 namespace {
 
@@ -61,7 +57,6 @@ struct balancer::alarm final : tern::detail::timed_function {
   }
   balancer& of;
   std::function<void()> what;
-  std::uint32_t generation = 0;
 };
 
 balancer::balancer()
@@ -202,7 +197,11 @@ void balancer::fail(const std::string& why) noexcept {
   log_error("balancing policy '" + name + "' has failed on rank " + std::to_string(rank()) + ": " + why +
             "; the program goes on without balancing");
   objects_.defer(false);
-  tell_of_failure(node_, generation_.load(std::memory_order_relaxed));
+  try {
+    tell_of_failure(generation_.load(std::memory_order_relaxed));
+  } catch (const error& e) { // the job has just ended: nobody need know any more
+    if (!node_.has_closed()) node_.fatal("rank 0 cannot be told that a balancing policy has failed: " + e.message());
+  }
 }
 
 void balancer::use(std::uint32_t generation, const std::string& text) {
@@ -298,7 +297,7 @@ void balancer::close() {
   on_.store(false, std::memory_order_relaxed);
   if (recorder_) recorder_->store(node_.opts()[record_option], name_, node_.opts()[order_option]);
   for (auto& a : all)
-    if (!a->cancel()) late_.push_back(std::move(a)); // it may ring just now, or be about to be set
+    if (!a->cancel()) late_.push_back(std::move(a)); // it may ring just now, or was to be set yet
 }
 
 void balancer::record() {
@@ -325,22 +324,21 @@ double balancer::now() const noexcept {
 void balancer::set_alarm(double seconds, std::function<void()> what) {
   auto a = std::make_unique<alarm>(*this, std::move(what));
   alarm* const set = a.get();
+  const auto deadline = tern::detail::deadline_after(std::chrono::duration_cast<std::chrono::nanoseconds>(
+      std::chrono::duration<double>(std::clamp(seconds, 0.0, 1e9))));
+  const bool here = scheduler::current() == &node_.fibers();
   {
+    // Set under the lock, so that `close` calls off all that are set, and none is afterwards.
     const std::lock_guard hold(guard_);
     if (closed_) return;
     alarms_.push_back(std::move(a));
+    if (here) return set->set(deadline);
   }
-  const auto deadline = tern::detail::deadline_after(std::chrono::duration_cast<std::chrono::nanoseconds>(
-      std::chrono::duration<double>(std::clamp(seconds, 0.0, 1e9))));
-  if (scheduler::current() == &node_.fibers()) return set->set(deadline);
   // The thread that looks after messages has no timers.
   node_.fibers().spawn(
       [this, set, deadline] {
-        {
-          const std::lock_guard hold(guard_);
-          if (closed_) return;
-        }
-        set->set(deadline);
+        const std::lock_guard hold(guard_);
+        if (!closed_) set->set(deadline);
       },
       {.name = "balancing", .priority = priority::high});
 }
@@ -422,9 +420,12 @@ void balancer::fiber(std::function<void()> what) {
 
 // \throws error(broken_promise) in the fiber of a policy that is no more: it ends there.
 void balancer::enter(const std::function<void()>& what) {
+  const std::uint32_t own = scheduler::in_fiber() ? *generation_of_fiber : 0;
+  if (own == 0)
+    throw error(errc::invalid_state, "host::enter was called outside the fibers of host::fiber",
+                "a policy's own functions are entered already: call directly what is to be done");
   promise<void> called;
   auto done = called.get_future();
-  const std::uint32_t own = *generation_of_fiber;
   happen({.is = event::kind::call,
           .call =
               [&what, answer = std::make_shared<promise<void>>(std::move(called))] {
@@ -436,7 +437,7 @@ void balancer::enter(const std::function<void()>& what) {
                 }
                 answer->set_value();
               },
-          .generation = own != 0 ? own : generation_.load(std::memory_order_relaxed)});
+          .generation = own});
   done.get();
 }
 

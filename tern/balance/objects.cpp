@@ -88,6 +88,10 @@ object_id balancer::next_of_policy(int worker) {
 void balancer::left(object_id object, bool was_ready) noexcept {
   queue_->gone(object);
   if (was_ready) ready_.fetch_sub(1, std::memory_order_relaxed);
+  if (places_.load(std::memory_order_relaxed)) {
+    const std::lock_guard hold(guard_);
+    wants_.erase(object.bits); // was said of this rank's workers
+  }
   changed(object);
 }
 
@@ -112,7 +116,10 @@ void balancer::begun(object_id object, double load) noexcept {
   if (worker >= 0) queue_->begun(worker, load);
   if (!keeps_history_.load(std::memory_order_relaxed)) return;
   const std::lock_guard hold(guard_);
-  if (const auto at = histories_.find(object.bits); at != histories_.end()) at->second.moves = 0;
+  const auto at = histories_.find(object.bits);
+  if (at == histories_.end()) return;
+  at->second.moves = 0;
+  if (!phased_) histories_.erase(at); // what else it knows is of phases
 }
 
 void balancer::ended(object_id object, const mobile::type_record& type, const void* instance, double load,

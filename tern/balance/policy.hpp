@@ -158,9 +158,10 @@ public:
   /// The load of an object here has changed: an invocation has arrived or ended, or it has come or gone. Many a second:
   /// must be quick.
   virtual void notify(object_id) {}
-  /// An object waits for a worker. Called by any worker, at the same time as all else: a policy that overrides these
-  /// two must lock what they share with the others. \param worker that makes it ready; -1: none of this rank's.
-  /// By default the queue of the option `balance-order`.
+  /// An object waits for a worker. Called by any worker, also while another function of the policy runs, under a lock
+  /// that `pop` shares: these two must be quick, lock what they share with the others, and call nothing of the host.
+  /// \param worker that makes it ready; -1: none of this rank's.
+  /// \return false: it goes to the queue of the option `balance-order`.
   virtual bool push(int /*worker*/, const ready_object&) { return false; }
   /// The next for `worker`; null: none of the policy's own, or none now: then it is asked again when any function of it
   /// has been called. Only called if `push` has ever returned true.

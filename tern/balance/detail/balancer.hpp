@@ -204,6 +204,6 @@ private:
 /// What it says, for a log.
 std::string text_of(const std::exception_ptr& e);
 /// Rank 0 ends balancing on all ranks.
-void tell_of_failure(net::node& here, std::uint32_t generation);
+void tell_of_failure(std::uint32_t generation);
 
 } // namespace tern::balance::detail
