@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tern/balance/balance.hpp>
 
-#include <cerrno>
 #include <cmath>
-#include <cstring>
 #include <utility>
 #include <vector>
 
-#include <unistd.h>
-
 #include <tern/balance/detail/balancer.hpp>
+#include <tern/balance/recording.hpp>
 #include <tern/base/error.hpp>
 #include <tern/base/log.hpp>
 #include <tern/net/collectives.hpp>
@@ -82,14 +79,6 @@ void has_failed(std::uint32_t generation) {
   if (generation == c.generation) tell_all<&take_policy>(++c.generation, std::string("none"));
 }
 
-void check_writable(const std::string& file) {
-  const std::size_t slash = file.rfind('/');
-  const std::string folder = slash == file.npos ? "." : slash == 0 ? "/" : file.substr(0, slash);
-  if (::access(folder.c_str(), W_OK) == 0) return;
-  throw error(errc::io, "the recording " + file + " cannot be written: " + std::strerror(errno),
-              "give --tern-record a file in a folder that can be written to");
-}
-
 /// What rank 0's options say, which count for all.
 struct wishes {
   std::string policy, record;
@@ -100,7 +89,7 @@ wishes agree(net::node& here) {
   const wishes own{here.opts()[balance_option], here.opts()[record_option]};
   if (here.rank() == 0) {
     check_policy(own.policy);
-    if (!own.record.empty()) check_writable(own.record); // now, and not when all is done
+    if (!own.record.empty()) check_place(own.record); // now, and not when all is done
   }
   if (!here.wire().processes()) return own; // they have the same options
   wishes all = communicator::world().broadcast(own, 0);

@@ -103,6 +103,10 @@ void combine(recording& into, recording part);
 /// same two objects. Invocations stop at 2³²−1.
 void tidy(recording& r);
 
+/// Could a recording be stored there? \throws error(io) that says why not: a folder that cannot be written to, or what
+/// stands there is no file, which must not be replaced.
+void check_place(const std::string& path);
+
 /// Stores it, tidied. Nothing is at `path` before it is whole, and what was there before stays until then.
 /// \throws error(invalid_argument) that names what cannot be right, as an object that has worked but is not listed;
 /// error(io) that names the file.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// Recordings as files. Writing and reading share the description of each record, and what is checked of it.
+
 #include <tern/balance/recording.hpp>
 
 #include <algorithm>
@@ -17,6 +18,8 @@
 #include <system_error>
 #include <tuple>
 #include <utility>
+
+#include <unistd.h>
 
 #define XXH_INLINE_ALL // so that no library is needed where Tern runs
 #include <xxhash.h>
@@ -366,7 +369,20 @@ std::vector<std::byte> recording_bytes(recording r) {
   return all;
 }
 
+void check_place(const std::string& path) {
+  std::error_code failed;
+  const auto status = std::filesystem::status(path, failed);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
+    throw error(errc::io, "the recording " + path + " cannot be written: it is not a file",
+                "give --tern-record the name of a file");
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  if (::access(folder.empty() ? "." : folder.c_str(), W_OK) != 0)
+    throw error(errc::io, "the recording " + path + " cannot be written: " + std::generic_category().message(errno),
+                "give --tern-record a file in a folder that can be written to");
+}
+
 void write_recording(recording r, const std::string& path) {
+  check_place(path);
   tidy(r);
   check(r);
   const std::string unfinished = path + ".unfinished";

@@ -2,15 +2,19 @@
 #include <tern/balance/recording.hpp>
 
 #include <cmath>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <random>
 #include <string>
 
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <gtest/gtest.h>
@@ -174,11 +178,42 @@ TEST(recording, its_file_appears_whole) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(here.path), {}), 1);
   EXPECT_TRUE(
       has(message_of(tern::errc::io, [&] { write_recording(small(), here.path / "no/run.rec"); }), "no/run.rec"));
-  EXPECT_TRUE(has(message_of(tern::errc::io, [&] { write_recording(small(), "/dev/full/x"); }), "cannot be made"));
+  EXPECT_TRUE(has(message_of(tern::errc::io, [&] { write_recording(small(), "/dev/full/x"); }), "/dev/full/x"));
   EXPECT_TRUE(
       has(message_of(tern::errc::io, [&] { read_recording(here.path / "none"); }), "none cannot be read: No such"));
   EXPECT_TRUE(has(message_of(tern::errc::io, [&] { read_recording(here.path); }), "is not a file"));
   EXPECT_TRUE(has(message_of(tern::errc::io, [&] { read_recording("/dev/zero"); }), "/dev/zero is not a file"));
+}
+
+// What is no file is not replaced: for the superuser that could be a device.
+TEST(recording, takes_the_place_of_nothing_but_a_file) {
+  const folder here;
+  const std::string pipe = here.path / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_TRUE(has(message_of(tern::errc::io, [&] { check_place(pipe); }), "pipe cannot be written: it is not a file"));
+  EXPECT_TRUE(has(message_of(tern::errc::io, [&] { write_recording(small(), pipe); }), "it is not a file"));
+  EXPECT_TRUE(has(message_of(tern::errc::io, [&] { write_recording(small(), here.path); }), "it is not a file"));
+  EXPECT_TRUE(std::filesystem::is_fifo(pipe));
+}
+
+// As a full disk: no file may be larger than so much.
+TEST(recording, a_full_disk_leaves_what_was_there) {
+  const folder here;
+  const std::string path = here.path / "run.rec";
+  write_recording(small(), path);
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto quiet = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit little{100, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &little), 0);
+  recording other = small();
+  other.program = "another";
+  const std::string text = message_of(tern::errc::io, [&] { write_recording(other, path); });
+  setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, quiet);
+  EXPECT_TRUE(has(text, "run.rec cannot be written: File too large")) << text;
+  EXPECT_EQ(read_recording(path).program, "app");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(here.path), std::filesystem::directory_iterator()), 1);
 }
 
 TEST(recording, of_a_file_that_was_cut_off_nothing_is_believed) {
