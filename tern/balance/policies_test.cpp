@@ -2,7 +2,6 @@
 /// \file
 /// The policies that act while work goes on, in the model; those that work in rounds: round_policies_test.cpp.
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <numeric>
 #include <string>
@@ -12,25 +11,21 @@
 #include <gtest/gtest.h>
 
 #include <tern/balance/detail/giving.hpp>
-#include <tern/balance/detail/random.hpp>
 #include <tern/balance/model.hpp>
+#include <tern/balance/model_test.hpp>
 #include <tern/balance/policy.hpp>
 #include <tern/base/error.hpp>
 
 namespace tern::balance {
 namespace {
 
+using model_test::any_small_machine;
+using model_test::run;
+using model_test::small_run;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
 const std::vector<std::string> all_policies = {"diffusion", "steal", "hierarchical", "master-worker"};
-
-model_result run(const workload& w, const std::string& policy, model_settings m = {}) {
-  m.policy = policy;
-  model_result r = run_model(w, m);
-  EXPECT_EQ(r.error, "") << policy;
-  return r;
-}
 
 model_settings planned(std::uint64_t seed = 1) {
   model_settings m;
@@ -150,64 +145,22 @@ TEST(asynchronous, refuse_wrong_parameters) {
   EXPECT_NO_THROW(check_policy("master-worker:threshold=2,change=0.5,batch=1ms"));
 }
 
-// TERN_BALANCE_SEEDS=5000 in the environment takes half a minute.
-std::uint64_t seeds() {
-  const char* const given = std::getenv("TERN_BALANCE_SEEDS");
-  return given ? std::strtoull(given, nullptr, 10) : 200;
-}
-
 TEST(asynchronous, any_small_machine) {
-  std::map<std::string, double> shares;
-  for (std::uint64_t seed = 1; seed <= seeds(); ++seed) {
-    detail::random_numbers random(seed);
-    const auto any = [&](auto... x) {
-      const std::common_type_t<decltype(x)...> all[] = {x...};
-      return all[random.below(sizeof...(x))];
-    };
-    const auto upto = [&](std::uint64_t n) { return 1 + static_cast<int>(random.below(n)); };
-    const synthetic s{.placement = any("literature", "clustered", "pareto", "burst", "slow", "talk", "rare"),
-                      .ranks = upto(9),
-                      .workers = upto(5),
-                      .per_worker = upto(12),
-                      .phases = upto(3),
-                      .seed = seed};
-    model_settings m;
-    m.seed = seed;
-    m.order = any("fifo", "lifo", "heavy", "locality", "plan");
-    m.delay = any(0.0, 1e-3, 1.0);
-    m.fails = any(0.0, 0.1);
-    m.apart = any(true, false);
-    m.period = any(0.0, 1.0, 10.0);
-    const workload w = make(s);
-    const std::string policy =
-        any("diffusion", "steal", "hierarchical", "master-worker", "hierarchical:group=2",
-            "hierarchical:group=3,slower=1", "diffusion:neighbours=1,tries=1", "steal:victims=1,lifelines=1");
-    const auto described = [&] {
-      return policy + " seed " + std::to_string(seed) + " " + s.placement + " " + std::to_string(s.ranks) + " ranks " +
-             m.order;
-    };
-    m.policy = "none";
-    const double alone = run_model(w, m).makespan;
-    m.policy = policy;
-    const model_result r = run_model(w, m);
-    ASSERT_EQ(r.error, "") << described();
-    // All that there was to do has been done, once.
-    double work = 0, busy = std::accumulate(r.busy.begin(), r.busy.end(), 0.0);
-    for (const workload::object& x : w.objects) work = std::accumulate(x.seconds.begin(), x.seconds.end(), work);
-    ASSERT_GE(busy, 0.999999 * work) << described();
-    ASSERT_LE(busy, (w.slow.empty() ? 1.01 : 4.01) * work) << described();
-    ASSERT_EQ(r.phase_ends.size(), w.phases()) << described();
-    ASSERT_LE(r.most_moves, 3 * (1 + r.makespan / 300)) << described(); // for each `hold`
-    // A phase ends when all messages have come to rest.
-    const double waits = m.delay * 15 * static_cast<double>(w.phases());
-    const bool first_things_first = m.order == "heavy" || m.order == "plan";
-    ASSERT_LE(r.makespan, (first_things_first ? 1.1 : 1.35) * alone + waits) << described();
-    // In a second, and in what is left when nothing moves any more.
-    ASSERT_LE(static_cast<double>(r.messages), (20 * r.makespan + 400 * static_cast<double>(w.phases())) * s.ranks)
-        << described();
-    shares[policy.substr(0, policy.find(':'))] += r.makespan / alone - 0.95;
-  }
-  for (const auto& [policy, more] : shares) EXPECT_LT(more, 0) << policy << " is hardly better than nothing";
+  any_small_machine({"diffusion", "steal", "hierarchical", "master-worker", "hierarchical:group=2",
+                     "hierarchical:group=3,slower=1", "diffusion:neighbours=1,tries=1", "steal:victims=1,lifelines=1"},
+                    9, {0.0, 1.0, 10.0}, [](const small_run& x) {
+                      const auto phases = static_cast<double>(x.work.phases());
+                      const double makespan = x.result.makespan;
+                      EXPECT_LE(x.result.most_moves, 3 * (1 + makespan / 300)) << x.described; // for each `hold`
+                      // A phase ends when all messages have come to rest.
+                      const bool first_things_first = x.how.order == "heavy" || x.how.order == "plan";
+                      EXPECT_LE(makespan, (first_things_first ? 1.1 : 1.35) * x.alone + x.how.delay * 15 * phases)
+                          << x.described;
+                      // In a second, and in what is left when nothing moves any more.
+                      EXPECT_LE(static_cast<double>(x.result.messages), (20 * makespan + 400 * phases) * x.work.ranks)
+                          << x.described;
+                      return true;
+                    });
 }
 
 // What one rank gives to another

@@ -3,10 +3,8 @@
 /// The policies that work in rounds: in the model, and on ranks that do not answer.
 
 #include <algorithm>
-#include <cstdlib>
 #include <deque>
 #include <map>
-#include <numeric>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -14,12 +12,15 @@
 
 #include <tern/balance/detail/random.hpp>
 #include <tern/balance/model.hpp>
+#include <tern/balance/model_test.hpp>
 #include <tern/balance/policy.hpp>
 #include <tern/base/error.hpp>
 
 namespace tern::balance {
 namespace {
 
+using model_test::any_small_machine;
+using model_test::small_run;
 using testing::AllOf;
 using testing::Each;
 using testing::Ge;
@@ -28,11 +29,8 @@ using testing::Le;
 const std::vector<std::string> all_policies = {"greedy", "refine", "gossip", "communication"};
 
 model_result run(const workload& w, const std::string& policy, model_settings m = {}) {
-  m.policy = policy;
   if (m.order == "fifo") m.order = "plan";
-  model_result r = run_model(w, m);
-  EXPECT_EQ(r.error, "") << policy;
-  return r;
+  return model_test::run(w, policy, m);
 }
 
 // In the model --------------------------------------------------------------------------------------------------------
@@ -105,61 +103,17 @@ TEST(rounds, are_the_same_for_the_same_seed) {
   }
 }
 
-// TERN_BALANCE_SEEDS=5000 in the environment takes some seconds.
-std::uint64_t seeds() {
-  const char* const given = std::getenv("TERN_BALANCE_SEEDS");
-  return given ? std::strtoull(given, nullptr, 10) : 200;
-}
-
 TEST(rounds, any_small_machine) {
-  std::map<std::string, double> shares;
-  for (std::uint64_t seed = 1; seed <= seeds(); ++seed) {
-    detail::random_numbers random(seed);
-    const auto any = [&](auto... x) {
-      const std::common_type_t<decltype(x)...> all[] = {x...};
-      return all[random.below(sizeof...(x))];
-    };
-    const auto upto = [&](std::uint64_t n) { return 1 + static_cast<int>(random.below(n)); };
-    const synthetic s{.placement = any("literature", "clustered", "pareto", "burst", "slow", "talk", "rare"),
-                      .ranks = upto(12),
-                      .workers = upto(5),
-                      .per_worker = upto(12),
-                      .phases = upto(3),
-                      .seed = seed};
-    model_settings m;
-    m.seed = seed;
-    m.order = any("fifo", "lifo", "heavy", "locality", "plan");
-    m.delay = any(0.0, 1e-3, 1.0);
-    m.fails = any(0.0, 0.1);
-    m.apart = any(true, false);
-    m.period = any(0.0, 1.0);
-    const workload w = make(s);
-    const std::string policy =
-        any("greedy", "refine", "gossip", "communication", "greedy:arity=2", "refine:tolerance=1",
-            "gossip:fanout=1,known=1,tries=2", "gossip:rounds=2,tolerance=1.2");
-    const auto described = [&] {
-      return policy + " seed " + std::to_string(seed) + " " + s.placement + " " + std::to_string(s.ranks) + " ranks " +
-             m.order;
-    };
-    m.policy = "none";
-    const double alone = run_model(w, m).makespan;
-    m.policy = policy;
-    const model_result r = run_model(w, m);
-    ASSERT_EQ(r.error, "") << described();
-    // All that there was to do has been done, once.
-    double work = 0, busy = std::accumulate(r.busy.begin(), r.busy.end(), 0.0);
-    for (const workload::object& x : w.objects) work = std::accumulate(x.seconds.begin(), x.seconds.end(), work);
-    ASSERT_GE(busy, 0.999999 * work) << described();
-    ASSERT_LE(busy, (w.slow.empty() ? 1.01 : 4.01) * work) << described();
-    ASSERT_EQ(r.phase_ends.size(), w.phases()) << described();
-    ASSERT_LE(r.most_moves, 10u) << described();
-    ASSERT_LE(r.returns, w.objects.size() * w.phases()) << described();
-    // A delay of a second is as much as some phases: rounds wait for a dozen of them at the end of each.
-    const double waits = m.delay * 60 * static_cast<double>(w.phases());
-    ASSERT_LE(r.makespan, 1.35 * alone + waits) << described();
-    if (m.delay < 1) shares[policy.substr(0, policy.find(':'))] += r.makespan / alone - 0.95;
-  }
-  for (const auto& [policy, more] : shares) EXPECT_LT(more, 0) << policy << " is hardly better than nothing";
+  any_small_machine({"greedy", "refine", "gossip", "communication", "greedy:arity=2", "refine:tolerance=1",
+                     "gossip:fanout=1,known=1,tries=2", "gossip:rounds=2,tolerance=1.2"},
+                    12, {0.0, 1.0}, [](const small_run& x) {
+                      EXPECT_LE(x.result.most_moves, 10u) << x.described;
+                      EXPECT_LE(x.result.returns, x.work.objects.size() * x.work.phases()) << x.described;
+                      // A delay of a second is as much as some phases: rounds wait for a dozen of them at the end.
+                      const double waits = x.how.delay * 60 * static_cast<double>(x.work.phases());
+                      EXPECT_LE(x.result.makespan, 1.35 * x.alone + waits) << x.described;
+                      return x.how.delay < 1;
+                    });
 }
 
 TEST(rounds, mend_only_so_often_what_does_not_come_as_foreseen) {

@@ -20,6 +20,7 @@
 
 #include <tern/balance/detail/builtin.hpp>
 #include <tern/balance/detail/giving.hpp>
+#include <tern/balance/detail/shortage.hpp>
 
 namespace tern::balance {
 namespace {
@@ -68,7 +69,7 @@ public:
   diffusion(host& h, parameters& p)
       : policy(h), limit_(p.number("limit", 1, 0, 1000)), slack_(p.number("slack", 0.01, 0, 1)),
         neighbours_(p.count("neighbours", 4, 1, 1000)), tries_(p.count("tries", 3, 1, 1000)),
-        rest_(p.seconds("rest", 0.1)), giving_(h, p.seconds("hold", 300), p.count("moves", 3, 1, 100)) {
+        pauses_(p.seconds("rest", 0.1)), giving_(h, p.seconds("hold", 300), p.count("moves", 3, 1, 100)) {
     on(&diffusion::asked);
     on(&diffusion::answered);
     on(&diffusion::offered);
@@ -89,12 +90,12 @@ public:
       mean_ = giving_.mine().ahead;
       mean_at_ = here.now();
       asking_ = 0;
-      taking_ = was_short_ = false;
+      taking_ = false;
       ++round_;
-      fruitless_ = learned_ = 0;
+      fruitless_ = learned_ = skip_ = skips_ = 0;
       near_ = true;
-      pause_ = skip_ = skips_ = 0;
-      backed_off_ = rest_;
+      shortage_.start();
+      pauses_.start();
       return;
     case occasion::idle:
       fruitless_ = 0;
@@ -108,17 +109,14 @@ public:
   }
 
   void notify(object_id) override {
-    if (--look_in_ > 0) return;
-    // Each call is one object more or fewer: the rank cannot be short of them before.
-    const double spare = static_cast<double>(here.ready()) - limit_ * here.workers();
-    look_in_ = std::clamp(static_cast<int>(spare / 2), 4, 1000);
-    if (here.size() == 1) return;
-    const bool is_short = giving_.short_of(limit_);
-    if (is_short) search();
-    // Those that wait are told at once what may be news to them.
-    else if (was_short_)
-      serve();
-    was_short_ = is_short;
+    switch (shortage_.changed(here, giving_)) {
+    case detail::shortage::news::none:
+      return;
+    case detail::shortage::news::short_of_work:
+      return search();
+    case detail::shortage::news::enough:
+      return serve(); // those that wait are told at once
+    }
   }
 
 private:
@@ -135,7 +133,7 @@ private:
 
   // This rank is short of work.
   void search() {
-    if (asking_ > 0 || taking_ || here.now() < pause_) return;
+    if (asking_ > 0 || taking_ || pauses_.resting(here.now())) return;
     ask();
   }
 
@@ -243,7 +241,8 @@ private:
   void received(int from, const detail::settled& s) {
     if (!taking_ || s.number != round_) return;
     taking_ = false;
-    if (s.moved == 0 && here.now() < pause_) return send(from, wish{}); // it has had an offer, but not for this rank
+    if (s.moved == 0 && pauses_.resting(here.now()))
+      return send(from, wish{}); // it has had an offer, but not for this rank
     found(s.moved > 0);
   }
 
@@ -251,9 +250,8 @@ private:
   void found(bool something) {
     if (something) {
       fruitless_ = 0;
-      skip_ = pause_ = 0;
-      backed_off_ = rest_;
-      skips_ = 0;
+      skip_ = skips_ = 0;
+      pauses_.start();
       return;
     }
     near_ = false;
@@ -265,38 +263,33 @@ private:
     }
     if (++fruitless_ < tries_) return ask();
     fruitless_ = 0;
-    pause_ = here.now() + backed_off_;
-    backed_off_ = std::min(2 * backed_off_, 100 * rest_);
+    pauses_.rest(here.now());
     for (const int r : asked_) send(r, wish{});
   }
 
-  void wished(int from, const wish&) {
-    const auto at = std::lower_bound(waiting_.begin(), waiting_.end(), from);
-    if (at == waiting_.end() || *at != from) waiting_.insert(at, from);
-  }
+  void wished(int from, const wish&) { waiting_.add(from); }
 
   // Those that wait are told when there is something.
   void serve() {
     if (waiting_.empty() || taking_ || giving_.short_of(limit_)) return;
     const standing mine = giving_.mine();
-    for (const int r : waiting_) send(r, offer{mean(), mine});
-    waiting_.clear();
+    waiting_.tell([&](int rank) { send(rank, offer{mean(), mine}); });
   }
 
   const double limit_, slack_;
   const int neighbours_, tries_;
-  const double rest_;
+  detail::shortage shortage_{limit_};
+  detail::pauses pauses_;
   detail::giving giving_;
+  detail::waiting_ranks waiting_;
 
   double mean_ = 0, mean_at_ = 0;
   std::uint32_t round_ = 0;
   int asking_ = 0; ///< that have not answered
-  bool taking_ = false, near_ = true, was_short_ = false;
+  bool taking_ = false, near_ = true;
   std::vector<int> asked_;
   std::vector<std::pair<int, answer>> answers_;
-  int learned_ = 0, fruitless_ = 0, skip_ = 0, skips_ = 0, look_in_ = 0;
-  double pause_ = 0, backed_off_ = rest_;
-  std::vector<int> waiting_; ///< ranks
+  int learned_ = 0, fruitless_ = 0, skip_ = 0, skips_ = 0;
 };
 
 } // namespace

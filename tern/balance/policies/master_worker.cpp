@@ -15,6 +15,7 @@
 
 #include <tern/balance/detail/builtin.hpp>
 #include <tern/balance/detail/giving.hpp>
+#include <tern/balance/detail/shortage.hpp>
 
 namespace tern::balance {
 namespace {
@@ -77,11 +78,7 @@ public:
   }
 
   void notify(object_id) override {
-    if (--look_in_ > 0) return;
-    // Each call is one object more or fewer: the rank cannot be short of them before.
-    const double spare = static_cast<double>(here.ready()) - threshold_ * here.workers();
-    look_in_ = std::clamp(static_cast<int>(spare / 2), 4, 1000);
-    if (here.size() > 1) look();
+    if (shortage_.due(here)) look();
   }
 
 private:
@@ -270,6 +267,7 @@ private:
   }
 
   const double threshold_, change_, batch_;
+  detail::shortage shortage_{threshold_};
   detail::giving giving_;
 
   double told_ = 0, told_at_ = -1;
@@ -277,7 +275,6 @@ private:
   bool needs_ = false;
   std::uint8_t refuses_ = 0; ///< since it was last looked at anew
   std::uint32_t answers_ = 0, got_ = 0;
-  int look_in_ = 0;
 
   // Rank 0 alone.
   std::vector<member> members_;

@@ -14,6 +14,7 @@
 
 #include <tern/balance/detail/builtin.hpp>
 #include <tern/balance/detail/giving.hpp>
+#include <tern/balance/detail/shortage.hpp>
 
 namespace tern::balance {
 namespace {
@@ -42,7 +43,7 @@ public:
   steal(host& h, parameters& p)
       : policy(h), early_(p.number("early", 6, 0, 1000)), share_(p.number("share", 0.5, 0, 1)),
         slack_(p.number("slack", 0.02, 0, 1)), victims_(p.count("victims", 4, 1, 1000)),
-        lifelines_(p.count("lifelines", 32, 1, 32)), rest_(p.seconds("rest", 0.1)), backed_off_(rest_),
+        lifelines_(p.count("lifelines", 32, 1, 32)), pauses_(p.seconds("rest", 0.1)),
         giving_(h, p.seconds("hold", 300), p.count("moves", 4, 1, 100)) {
     on(&steal::stolen_from);
     on(&steal::coming);
@@ -60,10 +61,10 @@ public:
       [[fallthrough]];
     case occasion::start:
       ++number_;
-      stealing_ = was_short_ = false;
+      stealing_ = false;
       tries_ = 0;
-      pause_ = 0;
-      backed_off_ = rest_;
+      shortage_.start();
+      pauses_.start();
       return;
     case occasion::idle:
       return look();
@@ -75,22 +76,19 @@ public:
   }
 
   void notify(object_id) override {
-    if (--look_in_ > 0) return;
-    // Each call is one object more or fewer: the rank cannot be short of them before.
-    const double spare = static_cast<double>(here.ready()) - early_ * here.workers();
-    look_in_ = std::clamp(static_cast<int>(spare / 2), 4, 1000);
-    if (here.size() == 1) return;
-    const bool is_short = giving_.short_of(early_);
-    if (is_short)
-      look();
-    else if (was_short_)
-      serve();
-    was_short_ = is_short;
+    switch (shortage_.changed(here, giving_)) {
+    case detail::shortage::news::none:
+      return;
+    case detail::shortage::news::short_of_work:
+      return look();
+    case detail::shortage::news::enough:
+      return serve();
+    }
   }
 
 private:
   void look() {
-    if (stealing_ || here.now() < pause_) return;
+    if (stealing_ || pauses_.resting(here.now())) return;
     tries_ = 0;
     try_another();
   }
@@ -121,29 +119,23 @@ private:
     if (!stealing_ || s.number != number_) return;
     stealing_ = false;
     if (s.moved > 0) {
-      pause_ = 0;
-      backed_off_ = rest_;
+      pauses_.start();
       if (giving_.short_of(early_)) look();
       return;
     }
-    if (here.now() < pause_) return send(victim, lifeline{}); // it has had an offer, but not for this rank
+    if (pauses_.resting(here.now())) return send(victim, lifeline{}); // it has had an offer, but not for this rank
     if (++tries_ < victims_) return try_another();
-    pause_ = here.now() + backed_off_;
-    backed_off_ = std::min(2 * backed_off_, 100 * rest_);
+    pauses_.rest(here.now());
     // At distances of powers of two: so all ranks are near, by few lifelines of each.
     int k = 0;
     for (int d = 1; d < here.size() && k < lifelines_; d *= 2, ++k) send((here.rank() + d) % here.size(), lifeline{});
   }
 
-  void rests(int from, const lifeline&) {
-    const auto at = std::lower_bound(waiting_.begin(), waiting_.end(), from);
-    if (at == waiting_.end() || *at != from) waiting_.insert(at, from);
-  }
+  void rests(int from, const lifeline&) { waiting_.add(from); }
 
   void serve() {
     if (waiting_.empty() || giving_.short_of(early_)) return;
-    for (const int r : waiting_) send(r, offer{});
-    waiting_.clear();
+    waiting_.tell([&](int rank) { send(rank, offer{}); });
   }
 
   void offered(int from, const offer&) {
@@ -152,14 +144,14 @@ private:
 
   const double early_, share_, slack_;
   const int victims_, lifelines_;
-  const double rest_;
-  double pause_ = 0, backed_off_;
+  detail::shortage shortage_{early_};
+  detail::pauses pauses_;
   detail::giving giving_;
+  detail::waiting_ranks waiting_;
 
   std::uint32_t number_ = 0; ///< of the last theft
-  bool stealing_ = false, was_short_ = false;
-  int tries_ = 0, look_in_ = 0;
-  std::vector<int> waiting_; ///< ranks
+  bool stealing_ = false;
+  int tries_ = 0;
 };
 
 } // namespace
