@@ -52,8 +52,14 @@ struct changes {
 const rank_local<changes> the_changes;
 
 void be_there() { balancer::here(); }
-void take_policy(std::uint32_t generation, const std::string& text) { balancer::here().use(generation, text); }
-void take_enable(bool on) { balancer::here().enable(on); }
+void take_policy(std::uint32_t generation, const std::string& text) {
+  balancer::here().use(generation, text);
+  balancer::here().catch_up();
+}
+void take_enable(bool on) {
+  balancer::here().enable(on);
+  balancer::here().catch_up();
+}
 
 template <auto F, class... A> void tell_all(const A&... args) {
   std::vector<future<void>> told;

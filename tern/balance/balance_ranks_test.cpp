@@ -159,14 +159,17 @@ TERN_RANK_TEST(idle_ranks_get_objects) {
   TERN_EXPECT_EQ(in_use(), std::string("ask-next:least=0.5"));
   // Else all may be done before the other has asked.
   if (rank() == 0 && size() > 1) tern::wait_until([] { return *wishes > 0; });
-  std::vector<int> places;
-  const long done = work_through(3, &places);
-  if (rank() == 0) {
-    TERN_EXPECT_EQ(done, 72);
-    const bool moved = std::any_of(places.begin(), places.end(), [](int p) { return p != 0; });
-    TERN_EXPECT_EQ(moved, size() > 1);
-    use("none").get();
+  bool moved = false;
+  // Where threads are more than cores, all may be done again and again before two objects wait at once.
+  for (int tries = 0; tries < 100 && !moved; ++tries) {
+    std::vector<int> places;
+    const long done = work_through(3, &places);
+    TERN_EXPECT_EQ(done, rank() == 0 ? 72 : 0);
+    moved = std::any_of(places.begin(), places.end(), [](int p) { return p != 0; });
+    moved = tern::communicator::world().broadcast(moved || size() == 1, 0);
   }
+  TERN_EXPECT(moved);
+  if (rank() == 0) use("none").get();
   tern::barrier();
   TERN_EXPECT_EQ(in_use(), std::string("none"));
   TERN_EXPECT(rank() != 0 || size() == 1 || count().moves > 0);
@@ -225,17 +228,20 @@ TERN_RANK_TEST(phases_give_loads_of_objects) {
   tern::barrier();
   std::vector<tern::mobile_ptr<worker_object>> mine;
   for (int i = 0; i < 8; ++i) mine.push_back(tern::create<worker_object>(worker_object{rank() == 0 ? 20 : 1, 0, {}}));
-  for (int step = 0; step < 4; ++step) {
-    for (const auto& o : mine) tern::send<&worker_object::work>(o, step);
+  // Another rank may be slower than this one is loaded: in a simulation, or for a while on a busy machine.
+  const bool sure = size() > 1 && !tern::net::node::here().simulated();
+  bool away = !sure;
+  for (long step = 0; step < 4 || (!away && step < 100); ++step) {
+    for (const auto& o : mine) tern::send<&worker_object::work>(o, static_cast<int>(step));
     phase();
+    bool moved = false;
+    for (const auto& o : mine) {
+      TERN_EXPECT_EQ(tern::call<&worker_object::count>(o).get(), step + 1);
+      moved |= tern::call<&worker_object::where>(o).get() != rank();
+    }
+    away |= tern::communicator::world().broadcast(moved, 0);
   }
-  int away = 0;
-  for (const auto& o : mine) {
-    TERN_EXPECT_EQ(tern::call<&worker_object::count>(o).get(), 4L);
-    away += tern::call<&worker_object::where>(o).get() != rank();
-  }
-  // In a simulation another rank may be slower than this one is loaded.
-  TERN_EXPECT(rank() != 0 || size() == 1 || away > 0 || tern::net::node::here().simulated());
+  TERN_EXPECT(away);
   tern::barrier();
   for (const auto& o : mine) tern::destroy(o).get();
   tern::barrier();

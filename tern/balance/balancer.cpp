@@ -244,6 +244,18 @@ void balancer::enable(bool on) {
           }});
 }
 
+void balancer::catch_up() {
+  {
+    const std::lock_guard hold(guard_);
+    if (closed_) return;
+  }
+  // Shared: who sets it may not have left it yet when this fiber goes on.
+  const auto reached = std::make_shared<promise<void>>();
+  future<void> then = reached->get_future();
+  happen({.is = event::kind::call, .call = [reached] { reached->set_value(); }});
+  then.get();
+}
+
 std::string balancer::in_use() {
   const std::lock_guard hold(guard_);
   return shown_;

@@ -24,6 +24,7 @@
 #include <tern/net/collectives.hpp>
 #include <tern/net/message.hpp>
 #include <tern/net/runtime.hpp>
+#include <tern/task/detail/sanitizer.hpp>
 #include <tern/task/fiber.hpp>
 #include <tern/task/future.hpp>
 #include <tern/task/parallel_for.hpp>
@@ -49,17 +50,7 @@ using tern::rank;
 using tern::send;
 using tern::size;
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool sanitized = true;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-constexpr bool sanitized = true;
-#else
-constexpr bool sanitized = false;
-#endif
-#else
-constexpr bool sanitized = false;
-#endif
+using tern::detail::sanitized;
 
 bool simulated() { return tern::sim::active(); }
 // Simulations and sanitizers do less; so do many ranks, which share a process or a core.

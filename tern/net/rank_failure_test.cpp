@@ -14,10 +14,11 @@
 #include <tern/net/collectives.hpp>
 #include <tern/net/runtime.hpp>
 #include <tern/net/simulate.hpp>
+#include <tern/task/detail/sanitizer.hpp>
 #include <tern/task/fiber.hpp>
 #include <tern/task/future.hpp>
 
-#if defined(__SANITIZE_ADDRESS__)
+#ifdef TERN_ASAN
 #include <sanitizer/lsan_interface.h>
 #endif
 
@@ -29,7 +30,7 @@ using testing::HasSubstr;
 
 /// Runs a job that a crash leaves waiting for ever. \return what was said of it.
 std::string crippled(const std::string& world, const std::function<int()>& main) {
-#if defined(__SANITIZE_ADDRESS__)
+#ifdef TERN_ASAN
   const __lsan::ScopedDisabler stuck; // fibers that are given up are not unwound: what their stacks own is lost
 #endif
   try {

@@ -19,6 +19,7 @@
 #include <tern/net/message.hpp>
 #include <tern/net/runtime.hpp>
 #include <tern/task/channel.hpp>
+#include <tern/task/detail/sanitizer.hpp>
 #include <tern/task/fiber.hpp>
 #include <tern/task/sync.hpp>
 
@@ -140,11 +141,7 @@ TEST(simulate, latency_is_what_was_said) {
 
 // What goes wrong -----------------------------------------------------------------------------------------------------
 
-#ifdef __SANITIZE_ADDRESS__
-constexpr bool counts_leaks = true; // and what fibers own that wait for ever is leaked, as scheduler::run says
-#else
-constexpr bool counts_leaks = false;
-#endif
+constexpr bool counts_leaks = tern::detail::address_sanitizer; // and what fibers own that wait for ever is leaked
 
 TEST(simulate, a_job_that_waits_for_ever_ends_at_once) {
   if (counts_leaks) GTEST_SKIP() << "leaks what waiting fibers own";

@@ -9,6 +9,8 @@
 
 #include <gtest/gtest.h>
 
+#include <tern/task/detail/sanitizer.hpp>
+
 #include "child.hpp" // of tests/support
 
 namespace tern::test_support {
@@ -31,28 +33,8 @@ inline test::finished in_child(const std::function<void()>& body, int number = 0
 /// How `test::finished::code` shows that a signal ended it.
 inline constexpr int by_signal = 1000;
 
-#if defined(__SANITIZE_ADDRESS__)
-inline constexpr bool address_sanitizer = true;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-inline constexpr bool address_sanitizer = true;
-#else
-inline constexpr bool address_sanitizer = false;
-#endif
-#else
-inline constexpr bool address_sanitizer = false;
-#endif
-#if defined(__SANITIZE_THREAD__)
-inline constexpr bool thread_sanitizer = true;
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-inline constexpr bool thread_sanitizer = true;
-#else
-inline constexpr bool thread_sanitizer = false;
-#endif
-#else
-inline constexpr bool thread_sanitizer = false;
-#endif
-inline constexpr bool sanitized = address_sanitizer || thread_sanitizer;
+using detail::address_sanitizer;
+using detail::sanitized;
+using detail::thread_sanitizer;
 
 } // namespace tern::test_support

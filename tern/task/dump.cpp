@@ -19,6 +19,7 @@
 #include <tern/task/detail/core.hpp>
 #include <tern/task/detail/engine.hpp>
 #include <tern/task/detail/registry.hpp>
+#include <tern/task/detail/sanitizer.hpp>
 #include <tern/task/fiber.hpp>
 
 // What the debugger's script starts from; see tools/gdb.
@@ -84,7 +85,7 @@ const fiber* owner_of(const fiber& f, const roster& all) noexcept {
   return found == all.known.end() ? nullptr : *found;
 }
 
-#if defined(__has_feature) || defined(__SANITIZE_THREAD__)
+#ifdef TERN_TSAN
 #define TERN_UNSYNCHRONISED __attribute__((no_sanitize("thread"), noinline))
 #else
 #define TERN_UNSYNCHRONISED

@@ -11,6 +11,7 @@
 
 #include <gtest/gtest.h>
 
+#include <tern/task/detail/sanitizer.hpp>
 #include <tern/task/scheduler.hpp>
 #include <tern/task/sim.hpp>
 
@@ -19,14 +20,7 @@ namespace tern::test_support {
 /// How many seeds: TERN_SIM_SEEDS, else 10,000, or few under a sanitizer.
 inline std::uint64_t seeds() {
   if (const char* s = std::getenv("TERN_SIM_SEEDS")) return std::strtoull(s, nullptr, 10);
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  return 200;
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
-  return 200;
-#endif
-#endif
-  return 10'000;
+  return detail::sanitized ? 200 : 10'000;
 }
 
 /// As the main fiber of a scheduler; no fiber may be left waiting.

@@ -256,8 +256,8 @@ namespace {
 
 void make_yielded(fiber* f, void*) { f->home->yielded(f); }
 
-[[gnu::noinline]] passage yield_slowly(worker* w) noexcept {
-  if (static_cast<worker_head*>(w) != &no_worker && w->running)
+[[gnu::noinline]] passage yield_slowly() noexcept {
+  if (const worker* const w = this_worker(); w && w->running)
     leave_to(nullptr, make_yielded, nullptr);
   else
     std::this_thread::yield();
@@ -267,15 +267,14 @@ void make_yielded(fiber* f, void*) { f->home->yielded(f); }
 } // namespace
 
 passage begin_yield() noexcept {
-  worker* w = this_workers_self();
+  worker* const w = this_worker();
   // Straight to the next one, if nothing comes before it on this worker. What others may have brought is looked at when
   // the budget is used up.
-  if (static_cast<worker_head*>(w) == &no_worker || !w->running || --w->budget <= 0 || !w->nothing_else() ||
-      w->running->worker >= 0) [[unlikely]]
-    return yield_slowly(w);
+  if (!w || !w->running || --w->budget <= 0 || !w->nothing_else() || w->running->worker >= 0) [[unlikely]]
+    return yield_slowly();
   fiber& self = *w->running;
   fiber* const to = w->box.begin_rotation(&self);
-  if (!to) return yield_slowly(w);
+  if (!to) return yield_slowly();
 #if defined(TERN_BOOST_CONTEXT) || defined(TERN_ASAN) || defined(TERN_TSAN)
   go(*w, self, to, false);
   arrive(this_workers_self());

@@ -23,6 +23,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <tern/task/detail/sanitizer.hpp>
 #include <tern/task/executors_test.hpp>
 #include <tern/task/future.hpp>
 #include <tern/task/sync.hpp>
@@ -251,7 +252,7 @@ TEST(fiber_state, errno_of_a_pinned_fiber) {
 
 // Arithmetic ----------------------------------------------------------------------------------------------------------
 
-#if !defined(__SANITIZE_THREAD__)
+#ifndef TERN_TSAN
 
 /// What 1/3 and -1/3 are rounded to tells the mode that is really in force.
 int rounds_now() {

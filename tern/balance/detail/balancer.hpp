@@ -65,6 +65,8 @@ public:
   /// \throws error(invalid_option).
   void use(std::uint32_t generation, const std::string& policy);
   void enable(bool on);
+  /// Waits until all that has been asked of it so far is done: another fiber may be calling the policy just now.
+  void catch_up();
   std::string in_use();
   counters count() const;
   void begin_round();

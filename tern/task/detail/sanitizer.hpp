@@ -42,6 +42,18 @@
 
 namespace tern::detail {
 
+#ifdef TERN_ASAN
+inline constexpr bool address_sanitizer = true;
+#else
+inline constexpr bool address_sanitizer = false;
+#endif
+#ifdef TERN_TSAN
+inline constexpr bool thread_sanitizer = true;
+#else
+inline constexpr bool thread_sanitizer = false;
+#endif
+inline constexpr bool sanitized = address_sanitizer || thread_sanitizer;
+
 namespace asan {
 /// Before leaving a stack. `fake_stack` is where its fake frames are kept; null when it is never entered again.
 [[gnu::always_inline]] inline void start_switch([[maybe_unused]] void** fake_stack, [[maybe_unused]] const void* low,
