@@ -6,7 +6,6 @@
 #include <atomic>
 
 #include <tern/task/detail/parking.hpp>
-#include <tern/task/detail/sanitizer.hpp>
 #include <tern/task/detail/wait.hpp>
 
 namespace tern::detail {
@@ -63,8 +62,14 @@ public:
   };
 
 private:
-  // The thread sanitizer does not know such barriers.
-  static constexpr bool checked = thread_sanitizer;
+// The thread sanitizer does not know such barriers.
+#if defined(__SANITIZE_THREAD__)
+  static constexpr bool checked = true;
+#elif defined(__has_feature)
+  static constexpr bool checked = __has_feature(thread_sanitizer);
+#else
+  static constexpr bool checked = false;
+#endif
   bool owned_ = false;
   std::atomic<bool> busy_{false}, want_{false};
 };
