@@ -194,6 +194,7 @@ meshed run_job(const domain& sea, const settings& wanted, phase_times so_far) {
   }
   tern::barrier(); // the others' clocks do not matter; rank 0's phases begin together with theirs
   rank_sizes() = tern::broadcast(std::move(shared.sizes));
+  tern::barrier(); // rank 0 makes subdomains on all ranks, which look at it
   clock.restart();
   if (tern::rank() == 0) {
     check_size(sea, rank_sizes());

@@ -89,9 +89,15 @@ void balancer::send_bytes(int to, message_head::kind is, std::span<const std::by
 // The policy and its rank ---------------------------------------------------------------------------------------------
 
 void balancer::happen(event e) {
+  // Somebody else may deal with it, later: until then the job is not at rest.
+  if (e.counted) node_.parked({});
   {
-    const std::lock_guard hold(guard_);
-    if (closed_) return;
+    std::unique_lock hold(guard_);
+    if (closed_) {
+      hold.unlock();
+      if (e.counted) node_.message_done({});
+      return;
+    }
     events_.push_back(std::move(e));
     if (std::exchange(inside_, true)) return;
   }
@@ -107,21 +113,26 @@ void balancer::happen(event e) {
       next = std::move(events_.front());
       events_.pop_front();
     }
+    const bool counted = next.counted;
     try {
       deal_with(next);
       ask_policy_again();
     } catch (...) {
       if (!node_.has_closed()) fail(text_of(std::current_exception())); // else it could send nothing any more
     }
+    next = {}; // before it counts as done
+    if (counted) node_.message_done({});
   }
 }
 
 // It may let go of what it has kept in its queue.
 void balancer::ask_policy_again() noexcept {
-  if (policy_ready_.load(std::memory_order_relaxed) > 0) return;
+  if (policy_count_.load(std::memory_order_relaxed) == 0) return;
   {
     const std::lock_guard hold(queue_guard_);
     if (policy_has_.empty()) return;
+    if (policy_ready_.load(std::memory_order_relaxed) > 0 && refused_.empty()) return;
+    refused_.clear();
     policy_ready_.store(policy_has_.size(), std::memory_order_seq_cst);
   }
   node_.fibers().notify();
@@ -141,7 +152,8 @@ void balancer::deal_with(event& e) {
     return;
   case event::kind::message:
     if (e.generation > generation_.load(std::memory_order_relaxed)) {
-      early_.push_back(std::move(e));
+      early_.push_back(std::move(e)); // done when this policy comes
+      early_.back().counted = false;
       return;
     }
     if (e.generation == generation_.load(std::memory_order_relaxed) && policy_) policy_->receive(e.source, e.bytes);
@@ -152,12 +164,16 @@ void balancer::deal_with(event& e) {
     e.call();
     if (e.generation == 0) return; // the balancer's own
     break;
+  case event::kind::done: // each belongs to a move, of which there is an end
+    if (e.generation == generation_.load(std::memory_order_relaxed) && policy_) e.call();
+    return;
   }
   // A guard against policies that talk without end, which would keep the job from ending; not against one that now and
   // then asks whether something that takes long is over. relaxed: it need not be exact
   const double since = active_since_.load(std::memory_order_relaxed);
   const double quiet = std::max(0.0, now() - since); // clocks of simulated workers differ
-  const double most = 10'000 + 100.0 * size() + 100 * quiet / period_;
+  // While this rank waits or computes others may have ever so much to tell it.
+  const double most = 10'000 + 100.0 * size() + (100 + 10.0 * size()) * quiet / period_;
   if (restless_.fetch_add(1, std::memory_order_relaxed) > most && policy_) {
     const std::uint32_t events = restless_.exchange(0, std::memory_order_relaxed);
     throw error(errc::invalid_state, "it does not come to rest: " + std::to_string(events) +
@@ -167,13 +183,22 @@ void balancer::deal_with(event& e) {
 
 // Workers may be about to ask it. What it has in a queue of its own goes to the rank's.
 void balancer::drop_policy() noexcept {
-  std::unique_ptr<policy> old;
+  std::shared_ptr<policy> old, others; // gone when this returns, or the last of its fibers
   {
     const std::lock_guard hold(queue_guard_);
     old = std::move(policy_);
     for (const object_id o : policy_has_) queue_->push(-1, {o, 0, priority::normal});
     policy_has_.clear();
+    refused_.clear();
+    strangers_ = 0;
     policy_ready_.store(0, std::memory_order_relaxed);
+    policy_count_.store(0, std::memory_order_relaxed);
+  }
+  {
+    const std::lock_guard hold(guard_);
+    others = std::move(alive_);
+    wants_.clear(); // which that policy wanted
+    places_.store(false, std::memory_order_relaxed);
   }
   node_.fibers().notify();
 }
@@ -196,6 +221,7 @@ void balancer::fail(const std::string& why) noexcept {
   }
   log_error("balancing policy '" + name + "' has failed on rank " + std::to_string(rank()) + ": " + why +
             "; the program goes on without balancing");
+  objects_.count_contacts(recorder_ != nullptr);
   objects_.defer(false);
   try {
     tell_of_failure(generation_.load(std::memory_order_relaxed));
@@ -214,7 +240,7 @@ void balancer::use(std::uint32_t generation, const std::string& text) {
             generation_.store(generation, std::memory_order_relaxed);
             const bool any = split_policy(text).name != "none";
             if (any) {
-              auto fresh = make_policy(text, *this);
+              std::shared_ptr<policy> fresh = make_policy(text, *this);
               const std::lock_guard hold(queue_guard_);
               policy_ = std::move(fresh);
             }
@@ -222,13 +248,14 @@ void balancer::use(std::uint32_t generation, const std::string& text) {
             {
               const std::lock_guard hold(guard_);
               shown_ = text;
+              alive_ = policy_;
               events_.insert(events_.begin(), std::make_move_iterator(early.begin()),
                              std::make_move_iterator(early.end()));
             }
             on_.store(any, std::memory_order_relaxed);
             objects_.count_contacts(recorder_ || (any && policy_->wants_contacts()));
             objects_.defer(any);
-            if (!policy_) return;
+            if (!policy_ || !enabled_) return;
             policy_->dist_balance(occasion::start);
             arm_period();
             idle_told_.store(false, std::memory_order_relaxed);
@@ -281,13 +308,15 @@ void balancer::message(int source, std::span<const std::byte> bytes) {
     return happen({.is = event::kind::message,
                    .source = source,
                    .bytes = byte_buffer::copy_of(bytes),
-                   .generation = head.generation});
+                   .generation = head.generation,
+                   .counted = true});
   }
   if (head.is != message_head::kind::history || bytes.size() != sizeof(carried))
     throw error(errc::invalid_data,
                 "a balancing message of no known kind has come from rank " + std::to_string(source));
   carried now;
   std::memcpy(&now, bytes.data(), sizeof now);
+  is_active(this->now());
   const std::lock_guard hold(guard_);
   ++counted_.arrived; // or will have
   carried& here = histories_[now.id.bits];
@@ -300,14 +329,18 @@ void balancer::message(int source, std::span<const std::byte> bytes) {
 void balancer::close() {
   std::vector<std::unique_ptr<alarm>> all;
   std::deque<event> events;
+  std::string name;
   {
     const std::lock_guard hold(guard_);
     closed_ = true;
     all.swap(alarms_);
     events.swap(events_);
+    name = shown_;
   }
+  for (const event& e : events)
+    if (e.counted) node_.message_done({});
   on_.store(false, std::memory_order_relaxed);
-  if (recorder_) recorder_->store(node_.opts()[record_option], name_, node_.opts()[order_option]);
+  if (recorder_) recorder_->store(node_.opts()[record_option], name, node_.opts()[order_option]);
   for (auto& a : all)
     if (!a->cancel()) late_.push_back(std::move(a)); // it may ring just now, or was to be set yet
 }
@@ -337,7 +370,7 @@ void balancer::set_alarm(double seconds, std::function<void()> what) {
   auto a = std::make_unique<alarm>(*this, std::move(what));
   alarm* const set = a.get();
   const auto deadline = tern::detail::deadline_after(std::chrono::duration_cast<std::chrono::nanoseconds>(
-      std::chrono::duration<double>(std::clamp(seconds, 0.0, 1e9))));
+      std::chrono::duration<double>(seconds > 0 ? std::min(seconds, 1e9) : 0)));
   const bool here = scheduler::current() == &node_.fibers();
   {
     // Set under the lock, so that `close` calls off all that are set, and none is afterwards.
@@ -413,9 +446,15 @@ void balancer::next_period(double seconds) {
 
 // Counts for `quiesce`, as the messages do that it may be about to send.
 void balancer::fiber(std::function<void()> what) {
+  std::shared_ptr<policy> whose; // which it may look at, whatever becomes of it here
+  {
+    const std::lock_guard hold(guard_);
+    whose = alive_;
+  }
   node_.parked({});
   node_.fibers().spawn(
-      [this, generation = generation_.load(std::memory_order_relaxed), what = std::move(what)]() mutable {
+      [this, whose = std::move(whose), generation = generation_.load(std::memory_order_relaxed),
+       what = std::move(what)]() mutable {
         *generation_of_fiber = generation;
         try {
           what();
@@ -425,6 +464,7 @@ void balancer::fiber(std::function<void()> what) {
                   .generation = generation});
         }
         what = nullptr;
+        whose.reset();
         node_.message_done({});
       },
       {.name = "balancing", .priority = priority::high});
@@ -457,7 +497,7 @@ std::uint64_t balancer::random(std::uint64_t n) noexcept { // splitmix64 (Steele
   std::uint64_t z = random_ += 0x9e3779b97f4a7c15u;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return (z ^ (z >> 31)) % n;
+  return n > 0 ? (z ^ (z >> 31)) % n : 0;
 }
 
 } // namespace tern::balance::detail

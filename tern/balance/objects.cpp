@@ -30,12 +30,13 @@ template <std::size_t N> double expected(const std::array<float, N>& past, bool 
 
 // What waits for workers --------------------------------------------------------------------------------------------
 
-void balancer::ready(object_id object, double load, priority level) noexcept {
+void balancer::ready(object_id object, double load, priority level, bool again) noexcept {
   const ready_object one{object, load, level};
   const int worker = scheduler::current() == &node_.fibers() ? slot_of(scheduler::current_worker()) : -1;
   bool taken = false;
   if (on_.load(std::memory_order_relaxed)) {
     const std::lock_guard hold(queue_guard_);
+    if (again && policy_has_.contains(object)) return; // it decides what comes first
     try {
       taken = policy_ && policy_->push(worker, one);
     } catch (...) {
@@ -43,6 +44,8 @@ void balancer::ready(object_id object, double load, priority level) noexcept {
     }
     if (taken) {
       policy_has_.insert(object);
+      refused_.clear();
+      policy_count_.store(policy_has_.size(), std::memory_order_relaxed);
       policy_ready_.store(policy_has_.size(), std::memory_order_seq_cst); // before `notify` looks who sleeps
     }
   }
@@ -54,45 +57,76 @@ void balancer::ready(object_id object, double load, priority level) noexcept {
     }
     queue_->push(worker, one, wants);
   }
-  ready_.fetch_add(1, std::memory_order_relaxed);
+  if (!again) ready_.fetch_add(1, std::memory_order_relaxed);
   node_.fibers().notify();
   if (on_.load(std::memory_order_relaxed) && !period_set_.load(std::memory_order_relaxed)) arm_period();
 }
 
 bool balancer::produce(int worker) {
-  for (;;) {
+  for (bool in_vain = false;;) {
     object_id next = next_of_policy(slot_of(worker));
+    const bool of_policy = static_cast<bool>(next);
     if (!next) next = queue_->pop(slot_of(worker));
-    if (!next) return false;
+    if (!next) {
+      if (in_vain) look_for_idle(); // nobody else may come to say so
+      return false;
+    }
     const auto found = objects_.begin_next(next);
-    if (found != mobile::directory::beginning::unknown) ready_.fetch_sub(1, std::memory_order_relaxed);
+    if (found == mobile::directory::beginning::unknown) {
+      if (of_policy) not_ready(next);
+      continue;
+    }
+    ready_.fetch_sub(1, std::memory_order_relaxed);
     if (found == mobile::directory::beginning::begun) return true;
+    in_vain = true;
   }
+}
+
+// An object may have left since the policy got it, or it has pushed it twice; but not so many.
+void balancer::not_ready(object_id object) noexcept {
+  std::unique_lock hold(queue_guard_);
+  if (++strangers_ <= 1000 + 2 * policy_has_.size()) return;
+  strangers_ = 0;
+  hold.unlock();
+  fails_later("it gives workers object " + mobile::to_string(object) + " again and again, which does not wait");
 }
 
 // Of its own queue. If it keeps what it has, it is asked again when it has been called.
 object_id balancer::next_of_policy(int worker) {
-  if (policy_ready_.load(std::memory_order_relaxed) == 0) return {};
-  const std::lock_guard hold(queue_guard_);
+  if (policy_count_.load(std::memory_order_relaxed) == 0) return {};
+  std::unique_lock hold(queue_guard_);
+  const auto who = static_cast<std::size_t>(std::max(worker, -1) + 1); // 0: none of those that compute
+  if (policy_has_.empty() || (who < refused_.size() && refused_[who])) return {};
   object_id next;
   try {
     if (policy_) next = policy_->pop(worker);
   } catch (...) {
     fails_later(text_of(std::current_exception()));
   }
-  if (next) policy_has_.erase(next);
-  policy_ready_.store(next ? policy_has_.size() : 0, std::memory_order_seq_cst);
-  return next;
+  if (next) {
+    if (policy_has_.erase(next) > 0) strangers_ = 0;
+    policy_count_.store(policy_has_.size(), std::memory_order_relaxed);
+    policy_ready_.store(policy_has_.size(), std::memory_order_seq_cst);
+    return next;
+  }
+  if (refused_.size() <= who) refused_.resize(who + 1);
+  refused_[who] = true;
+  policy_ready_.store(0, std::memory_order_seq_cst); // nobody need stay awake for it
+  hold.unlock();
+  node_.fibers().notify(); // but another, who sleeps, may get what this one does not
+  return {};
 }
 
 void balancer::left(object_id object, bool was_ready) noexcept {
   queue_->gone(object);
   if (was_ready) ready_.fetch_sub(1, std::memory_order_relaxed);
-  if (places_.load(std::memory_order_relaxed)) {
+  if (places_.load(std::memory_order_relaxed) || keeps_history_.load(std::memory_order_relaxed)) {
     const std::lock_guard hold(guard_);
-    wants_.erase(object.bits); // was said of this rank's workers
+    wants_.erase(object.bits);     // was said of this rank's workers
+    histories_.erase(object.bits); // has gone with it, if it was a policy that moved it
   }
   changed(object);
+  look_for_idle(); // it may have been the last
 }
 
 // A worker has nothing to do, or will in a moment.
@@ -131,7 +165,11 @@ void balancer::ended(object_id object, const mobile::type_record& type, const vo
   is_active(now());
   look_for_idle();
   const std::lock_guard hold(guard_);
-  const auto run_of = std::find_if(runs_.begin(), runs_.end(), [&](const run& r) { return r.object == object; });
+  const int worker = scheduler::current() == &node_.fibers() ? slot_of(scheduler::current_worker()) : -1;
+  auto run_of = std::find_if(runs_.begin(), runs_.end(),
+                             [&](const run& r) { return r.object == object && r.load == load && r.worker == worker; });
+  if (run_of == runs_.end()) // it has gone on on another worker
+    run_of = std::find_if(runs_.begin(), runs_.end(), [&](const run& r) { return r.object == object; });
   if (run_of != runs_.end()) runs_.erase(run_of);
   // Of what was done lately, so much time for so much load.
   done_load_ = forgetting * done_load_ + load;
@@ -254,6 +292,11 @@ private:
 // What it does --------------------------------------------------------------------------------------------------------
 
 void balancer::place(object_id object, int worker) {
+  if (worker >= workers())
+    throw error(errc::invalid_argument,
+                "object " + mobile::to_string(object) + " should run on worker " + std::to_string(worker) + " of " +
+                    std::to_string(workers()),
+                "workers are numbered from 0; -1 is any");
   const std::lock_guard hold(guard_);
   places_.store(true, std::memory_order_relaxed);
   if (worker < 0)
@@ -279,22 +322,21 @@ void balancer::move(object_id object, int to, std::function<void(bool)> done) {
   if (may) {
     with.moves = moves;
     with.from = rank();
-    if (objects_.send_away(object, to, net::reply_ref(who.release()))) {
-      send_bytes(to, message_head::kind::history,
-                 std::as_bytes(std::span(&with, 1))); // the object is still being packed
+    const auto says_goodbye = [&] { // before it, so that it is known there when it comes
+      send_bytes(to, message_head::kind::history, std::as_bytes(std::span(&with, 1)));
       const std::lock_guard hold(guard_);
       histories_.erase(object.bits);
       counted_.most_moves = std::max(counted_.most_moves, moves);
       if (back) ++counted_.returns;
-      return;
-    }
+    };
+    if (objects_.send_away(object, to, net::reply_ref(who.release()), says_goodbye)) return;
   }
   {
     const std::lock_guard hold(guard_);
     ++counted_.stayed;
   }
   if (done)
-    happen({.is = event::kind::call,
+    happen({.is = event::kind::done,
             .call = [done = std::move(done)] { done(false); },
             .generation = generation_.load(std::memory_order_relaxed)});
 }
@@ -303,6 +345,7 @@ void balancer::departed(const carried& with, int to, std::uint32_t generation, b
                         std::function<void(bool)> done, const std::string& why) {
   const object_id object = with.id;
   if (there && recorder_) recorder_->moved(object, to);
+  is_active(now());
   {
     const std::lock_guard hold(guard_);
     there ? ++counted_.moves : ++counted_.stayed;
@@ -317,8 +360,10 @@ void balancer::departed(const carried& with, int to, std::uint32_t generation, b
     log_warning("object " + mobile::to_string(object) + " stays on rank " + std::to_string(rank()) +
                 ", as it cannot be moved: " + why);
   if (done)
-    happen(
-        {.is = event::kind::call, .call = [done = std::move(done), there] { done(there); }, .generation = generation});
+    happen({.is = event::kind::done,
+            .call = [done = std::move(done), there] { done(there); },
+            .generation = generation,
+            .counted = true});
 }
 
 // Phases --------------------------------------------------------------------------------------------------------------
@@ -328,33 +373,36 @@ void balancer::begin_round() {
   const std::vector<mobile::object_contact> talks = objects_.take_contacts();
   const std::vector<mobile::object_load> here = objects_.loads();
   if (recorder_) recorder_->phase_ends(talks);
-  happen({.is = event::kind::call, .call = [this, talks, here] {
-            contacts_.clear();
-            for (const mobile::object_contact& t : talks)
-              contacts_.push_back({t.from, {t.to, objects_.last_known(t.to), t.bytes, t.messages}});
-            {
-              const std::lock_guard hold(guard_);
-              // Those that have gone, or left of their own accord, are forgotten.
-              std::unordered_map<std::uint64_t, carried> kept;
-              for (const mobile::object_load& o : here) {
-                carried h;
-                if (const auto at = histories_.find(o.id.bits); at != histories_.end()) h = at->second;
-                h.id = o.id;
-                h.moves = 0;
-                h.past = {h.seconds, h.past[0], h.past[1]};
-                h.past_device = {h.device, h.past_device[0], h.past_device[1]};
-                h.seconds = h.device = 0;
-                kept.emplace(o.id.bits, h);
-              }
-              histories_.swap(kept);
-              phased_ = true;
-              unmovable_.clear();
-            }
-            keeps_history_.store(true, std::memory_order_relaxed);
-            round_load_.store(-1, std::memory_order_relaxed);
-            in_round_.store(true, std::memory_order_relaxed);
-          }});
-  happen({.is = event::kind::occasion, .why = occasion::phase});
+  happen({.is = event::kind::call,
+          .call =
+              [this, talks, here] {
+                contacts_.clear();
+                for (const mobile::object_contact& t : talks)
+                  contacts_.push_back({t.from, {t.to, objects_.last_known(t.to), t.bytes, t.messages}});
+                {
+                  const std::lock_guard hold(guard_);
+                  // Those that have gone, or left of their own accord, are forgotten.
+                  std::unordered_map<std::uint64_t, carried> kept;
+                  for (const mobile::object_load& o : here) {
+                    carried h;
+                    if (const auto at = histories_.find(o.id.bits); at != histories_.end()) h = at->second;
+                    h.id = o.id;
+                    h.moves = 0;
+                    h.past = {h.seconds, h.past[0], h.past[1]};
+                    h.past_device = {h.device, h.past_device[0], h.past_device[1]};
+                    h.seconds = h.device = 0;
+                    kept.emplace(o.id.bits, h);
+                  }
+                  histories_.swap(kept);
+                  phased_ = true;
+                  unmovable_.clear();
+                }
+                keeps_history_.store(true, std::memory_order_relaxed);
+                round_load_.store(-1, std::memory_order_relaxed);
+                in_round_.store(true, std::memory_order_relaxed);
+              },
+          .counted = true});
+  happen({.is = event::kind::occasion, .why = occasion::phase, .counted = true});
 }
 
 void balancer::end_round() {

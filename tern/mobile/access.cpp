@@ -243,7 +243,8 @@ void directory::act(net::node& here, todo& then) {
   if (const object_id id = std::exchange(then.left, {})) forget_left(id);
   while (tern::detail::waiter* const w = then.wake.pop()) w->wake();
   for (entry* const e : then.loads) pager_->want(*e);
-  if (const object_id id = std::exchange(then.ready, {})) told()->ready(id, then.ready_load, then.ready_level);
+  if (const object_id id = std::exchange(then.ready, {}))
+    told()->ready(id, then.ready_load, then.ready_level, then.ready_again);
   if (const object_id id = std::exchange(then.changed, {}))
     if (balancer* const b = told()) b->changed(id);
   for (const object_id id : then.opens) detail::post_open(here, id);
@@ -452,10 +453,12 @@ void directory::end_object(net::node& here, entry& e, int origin, std::uint64_t 
   invocation_list late;
   std::vector<int> knows;
   std::optional<detail::stored> copy;
+  bool was_ready = false;
   {
     shard& s = shard_of(id);
     const std::lock_guard hold(s.lock);
     s.entries.erase(id);
+    was_ready = std::exchange(e.offered, false);
     set_load(e, 0);
     copy = pager_->gone(e);
     late = std::move(e.waiting);
@@ -473,6 +476,7 @@ void directory::end_object(net::node& here, entry& e, int origin, std::uint64_t 
     else
       delete &e;
   }
+  if (balancer* const b = told(); b && (was_ready || watches())) b->left(id, was_ready);
   pager_->forget(copy);
   for (const int rank : knows)
     if (rank != rank_) detail::post_note(here, rank, {id, directory_note::kind::gone, rank_, 0, 0});

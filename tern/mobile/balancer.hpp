@@ -18,9 +18,10 @@ struct type_record;
 class balancer {
 public:
   /// An object has an invocation that may begin: `directory::begin_next` begins it. Not told again before that was
-  /// called for it. \param load of that invocation.
-  virtual void ready(object_id object, double load, priority level) noexcept = 0;
-  /// It has left, or is leaving, for another rank. \param was_ready it was, and is no longer.
+  /// called for it, unless a more urgent one has come before it. \param load of that invocation. \param again it has
+  /// been told before, with less urgency.
+  virtual void ready(object_id object, double load, priority level, bool again) noexcept = 0;
+  /// It has left, or is leaving, for another rank, or is no more. \param was_ready it was, and is no longer.
   virtual void left(object_id object, bool was_ready) noexcept = 0;
   /// The object's load is another: something has arrived, or it has come or gone.
   virtual void changed(object_id object) noexcept = 0;

@@ -15,22 +15,23 @@
 namespace tern::mobile {
 namespace {
 
-constexpr float quick = 5e-6F;            // seconds: what runs no longer is not worth a place in a queue
-constexpr float forgets = 0.98F;          // of the longest time, with each that is measured
-constexpr unsigned runs_for_measure = 16; // one in so many of the quick ones is measured
+constexpr float quick = 5e-6F;                   // seconds: what runs no longer is not worth a place in a queue
+constexpr float forgets = 0.98F;                 // of the longest time, with each that is measured
+constexpr unsigned runs_for_measure = 16;        // one in so many of the quick ones is measured
+constexpr std::size_t most_contacts = 1'000'000; // pairs that are known; others are not counted until these are taken
 
 } // namespace
 
 void directory::defer(bool on) {
-  if (!on) {
-    attention_.fetch_and(~unsigned{to_balance}, std::memory_order_relaxed);
-    return;
-  }
   {
     const std::lock_guard hold(guard_);
+    if (!on) {
+      attention_.fetch_and(~unsigned(loads_wanted_ ? to_balance : to_balance | to_loads), std::memory_order_relaxed);
+      return;
+    }
     if (!paces_) paces_ = std::make_unique<std::atomic<float>[]>(net::handler_table::size());
   }
-  watch_loads(true);
+  begin_watching();
   attention_.fetch_or(to_balance, std::memory_order_release); // whoever sees it sees the paces
 }
 
@@ -72,10 +73,14 @@ bool directory::takes_series(const net::wire_header& header) noexcept {
 
 // Under the lock.
 void directory::offer(entry& e, todo& then) noexcept {
-  if (std::exchange(e.offered, true)) return;
+  const priority level = e.waiting.front().level();
+  const bool again = std::exchange(e.offered, true);
+  if (again && level >= e.offered_level) return;
+  e.offered_level = level;
   then.ready = e.id;
   then.ready_load = e.known().each;
-  then.ready_level = e.waiting.front().level();
+  then.ready_level = level;
+  then.ready_again = again;
 }
 
 directory::beginning directory::begin_next(object_id id) {
@@ -98,9 +103,10 @@ directory::beginning directory::begin_next(object_id id) {
   return beginning::begun;
 }
 
-bool directory::send_away(object_id id, int to, net::reply_ref who) {
+bool directory::send_away(object_id id, int to, net::reply_ref who, const std::function<void()>& marked) {
   check(id);
   node_.check_rank(to);
+  const net::node::open_door until_counted(node_);
   const std::uint64_t reply = node_.expect(std::move(who), rank_);
   todo then;
   {
@@ -116,6 +122,14 @@ bool directory::send_away(object_id id, int to, net::reply_ref who) {
   if (!then.request) {
     node_.forget(reply);
     return false;
+  }
+  try {
+    marked();
+  } catch (...) {
+    node_.forget(reply);
+    node_.message_done(then.request->header);
+    stay_here(node_, *then.of, 0);
+    throw;
   }
   act(node_, then);
   return true;
@@ -159,7 +173,9 @@ void directory::note_contact(object_id to, std::size_t bytes) noexcept {
   const auto* const frame = static_cast<running_invocation*>(tern::detail::work_frame::here());
   if (!frame) return; // no object has sent it
   const std::lock_guard hold(guard_);
-  object_contact& c = contacts_[{frame->id().bits, to.bits}];
+  const std::pair key(frame->id().bits, to.bits);
+  if (contacts_.size() >= most_contacts && !contacts_.contains(key)) return;
+  object_contact& c = contacts_[key];
   c.from = frame->id();
   c.to = to;
   ++c.messages;

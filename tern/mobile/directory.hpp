@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -166,8 +167,10 @@ public:
   /// Begins an invocation of an object that is `ready`, in a new fiber.
   beginning begin_next(object_id id);
   /// Sends the object to another rank if it could leave now. \param who is told when it is there, or why it stays.
-  /// \return false: it cannot leave, and nobody will be told. \throws error(invalid_argument) for no rank.
-  bool send_away(object_id id, int to, net::reply_ref who);
+  /// \param marked is called when it is sure that it tries to, before anything else happens. \return false: it cannot
+  /// leave, and nobody will be told. \throws error(invalid_argument) for no rank; error(invalid_state) if the job has
+  /// ended; and then `marked` has not been called.
+  bool send_away(object_id id, int to, net::reply_ref who, const std::function<void()>& marked);
   /// What it costs to move it: what its class says, else the bytes that it would be packed to; 0 if it is busy.
   double cost_of_moving(object_id id);
   /// Count who sends to whom, or no longer.
@@ -292,6 +295,8 @@ private:
   float typical_of(const type_record& type) const noexcept;
   double undeclared(const extra_state& x, const type_record& type) const noexcept;
   void note_typical(const type_record& type, float seconds);
+  double sound(double says, const type_record& type) noexcept;
+  void begin_watching();
   void weigh_first(entry& e, const void* object) noexcept;
   void weigh_landed(entry& e, const type_record& type, const void* object) noexcept;
   void weigh(entry& e, std::uint32_t ending);
@@ -341,8 +346,10 @@ private:
   /// By handler, the longest that it took lately, in seconds; 0: it has never run. Made when it is wanted first.
   std::unique_ptr<std::atomic<float>[]> paces_;
   std::atomic<unsigned> quick_runs_{0};
+  std::atomic<bool> unsound_{false}; ///< a class has said what is no load
   mutable tern::detail::spin_lock guard_;
-  std::vector<std::pair<const type_record*, float>> typical_;                  ///< seconds that invocations take
+  bool loads_wanted_ = false;                                 ///< by the program, not only for balancing
+  std::vector<std::pair<const type_record*, float>> typical_; ///< seconds that invocations take
   std::map<std::pair<std::uint64_t, std::uint64_t>, object_contact> contacts_; ///< by ids' bits
 };
 

@@ -3,8 +3,12 @@
 /// What there is to do for the objects of a rank.
 #include <tern/mobile/directory.hpp>
 
+#include <cmath>
 #include <mutex>
+#include <new>
+#include <string>
 
+#include <tern/base/log.hpp>
 #include <tern/net/message.hpp>
 #include <tern/task/detail/cause.hpp>
 
@@ -65,12 +69,23 @@ void directory::note_typical(const type_record& type, float seconds) {
   typical_.emplace_back(&type, seconds);
 }
 
+// What a class says of its objects: others would suffer from what is no load. \return 0 instead, with one warning.
+double directory::sound(double says, const type_record& type) noexcept {
+  if (says >= 0 && std::isfinite(says)) return says;
+  if (!unsound_.exchange(true, std::memory_order_relaxed)) try {
+      log_warning("the workload of an object of class " + type.name + " is " + std::to_string(says) +
+                  ": counted as 0, as will be all that are negative or no numbers");
+    } catch (const std::bad_alloc&) { // there are worse things to say then
+    }
+  return 0;
+}
+
 // Before anybody else knows the object.
 void directory::weigh_first(entry& e, const void* object) noexcept {
   extra_state& x = e.extra();
   if (const auto says = e.type->workload; says && model_.load(std::memory_order_relaxed) == load_model::declared) {
-    x.load = says(object, 0);
-    x.each = says(object, 1) - x.load;
+    x.load = sound(says(object, 0), *e.type);
+    x.each = sound(says(object, 1), *e.type) - x.load;
   } else {
     x.each = undeclared(x, *e.type);
   }
@@ -79,7 +94,7 @@ void directory::weigh_first(entry& e, const void* object) noexcept {
 // It has arrived, and all that comes for it is held.
 void directory::weigh_landed(entry& e, const type_record& type, const void* object) noexcept {
   const auto says = model_.load(std::memory_order_relaxed) == load_model::declared ? type.workload : nullptr;
-  const double idle = says ? says(object, 0) : 0, each = says ? says(object, 1) - idle : 0;
+  const double idle = says ? sound(says(object, 0), type) : 0, each = says ? sound(says(object, 1), type) - idle : 0;
   const std::lock_guard hold(shard_of(e.id).lock);
   extra_state& x = e.extra();
   x.each = says ? each : undeclared(x, type);
@@ -97,8 +112,8 @@ void directory::weigh(entry& e, std::uint32_t ending) {
       const std::lock_guard hold(shard_of(e.id).lock);
       then = e.pending() - ending;
     }
-    load = says(e.object, then);
-    more = says(e.object, then + 1);
+    load = sound(says(e.object, then), *e.type);
+    more = sound(says(e.object, then + 1), *e.type);
   }
   const std::lock_guard hold(shard_of(e.id).lock);
   const std::uint32_t now = e.pending() - ending;
@@ -108,11 +123,19 @@ void directory::weigh(entry& e, std::uint32_t ending) {
 }
 
 void directory::watch_loads(bool on) {
-  // relaxed: who sees it late counts late
-  if (!on) {
-    attention_.fetch_and(~unsigned{to_loads}, std::memory_order_relaxed);
-    return;
+  {
+    const std::lock_guard hold(guard_);
+    loads_wanted_ = on;
+    if (!on) {
+      // relaxed: who sees it late counts late
+      if (!(attends() & to_balance)) attention_.fetch_and(~unsigned{to_loads}, std::memory_order_relaxed);
+      return;
+    }
   }
+  begin_watching();
+}
+
+void directory::begin_watching() {
   if (attention_.fetch_or(to_loads, std::memory_order_relaxed) & to_loads) return;
   std::vector<std::pair<object_id, const type_record*>> there;
   for (std::size_t k = 0; k < shards; ++k) {

@@ -541,6 +541,18 @@ void node::parked(const wire_header& header) noexcept {
   tally_.add(worker_here(), tally::received);
 }
 
+// As who sends: counted first, so that whoever closes the door sees it, or it sees the door.
+node::open_door::open_door(node& of) : of_(of) {
+  for (;;) {
+    of.parked({});
+    if (!of.door_is_shut() || (of.door_.load() != door::closed && !of.may_wait_at_door())) return;
+    constexpr std::uint64_t one_less = ~std::uint64_t{0};
+    of.tally_.add(of.worker_here(), tally::sent, one_less);
+    of.tally_.add(of.worker_here(), tally::received, one_less);
+    of.wait_at_door();
+  }
+}
+
 void node::message_done(const wire_header& header) noexcept {
   if ((header.flags & flag_uncounted) != 0) return;
   tally_.add(worker_here(), tally::done);

@@ -215,6 +215,18 @@ public:
   void plug_in(work_source& more) noexcept { socket_.in.store(&more, std::memory_order_release); }
   /// Does one thread do all that a rank does, but for reports?
   bool one_thread() const noexcept { return one_thread_; }
+  /// As long as it lives, the job does not end, as if a message were under way.
+  class open_door {
+  public:
+    /// Waits while it is being decided whether the job has ended. \throws error(invalid_state) if it has.
+    explicit open_door(node& of);
+    ~open_door() { of_.message_done({}); }
+    open_door(const open_door&) = delete;
+    open_door& operator=(const open_door&) = delete;
+
+  private:
+    node& of_;
+  };
   /// Has the job come to its end, so that nothing can be sent any more but by collective operations?
   bool has_closed() const noexcept { return door_.load(std::memory_order_relaxed) == door::closed; }
   /// Are its `local`s being destroyed? They must not be asked for by destructors that could do without.

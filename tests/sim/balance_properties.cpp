@@ -10,6 +10,8 @@
 #include <tern/balance/balance.hpp>
 #include <tern/mobile/object.hpp>
 #include <tern/net/collectives.hpp>
+#include <tern/net/communicator.hpp>
+#include <tern/net/epoch.hpp>
 #include <tern/net/runtime.hpp>
 #include <tern/task/future.hpp>
 #include <tern/task/sim.hpp>
@@ -148,6 +150,63 @@ TERN_PROPERTY(policies_change,
   changes.get();
   tern::quiesce();
   expect_all_ran();
+  tern::barrier();
+}
+
+/// Tells others when it has done something, as neighbours in a mesh do.
+struct speaker : traveller {
+  using traveller::traveller;
+  void meet(const std::vector<tern::mobile_ptr<speaker>>& others) { others_ = others; }
+  void speak(std::int64_t number) {
+    tern::sim::charge(20e-6 * static_cast<double>(1 + number % 5));
+    for (const auto& o : others_) {
+      tern::send<&speaker::hear>(o, number);
+      ++all->sent;
+    }
+    take_time();
+  }
+  void hear(std::int64_t number) {
+    if (number % 3 == 0) tern::sim::charge(7e-6);
+    ++all->ran;
+  }
+  template <class A> void save(A& ar) const {
+    traveller::save(ar);
+    ar(others_);
+  }
+  template <class A> void load(A& ar) {
+    traveller::load(ar);
+    ar(others_);
+  }
+
+private:
+  std::vector<tern::mobile_ptr<speaker>> others_;
+};
+
+// An epoch is over when all is done that was sent in it, by objects that move, to objects that move.
+TERN_PROPERTY(epochs_wait_for_what_waits,
+              "ranks=1..8 workers=1..3 faults=delay:reorder:slow:pause network=any room=0..8 policy=0..7 order=0..4 "
+              "objects=1..10 rounds=1..6 busy=1..8 failures=0..2") {
+  all->failures = 0.05 * static_cast<double>(knob("failures"));
+  std::vector<tern::mobile_ptr<speaker>> mine;
+  if (rank() < knob("busy"))
+    for (std::int64_t i = 0; i < knob("objects"); ++i) mine.push_back(tern::create<speaker>(1000 * rank() + i));
+  std::vector<tern::mobile_ptr<speaker>> whole;
+  for (auto& part : tern::communicator::world().allgather(mine)) whole.insert(whole.end(), part.begin(), part.end());
+  for (const auto& o : mine) {
+    std::vector<tern::mobile_ptr<speaker>> others;
+    for (int k = 0; k < 4; ++k) others.push_back(whole[static_cast<std::size_t>(rolls().below(whole.size()))]);
+    tern::call<&speaker::meet>(o, others).get();
+  }
+  const auto world = tern::communicator::world();
+  for (std::int64_t round = 0; round < knob("rounds"); ++round) {
+    tern::finish(world, [&] {
+      std::vector<tern::future<void>> spoken;
+      for (const auto& o : mine) spoken.push_back(tern::call<&speaker::speak>(o, round));
+      for (auto& f : spoken) f.get();
+    });
+    expect_all_ran();
+    tern::barrier(); // the next round adds to what was sent
+  }
   tern::barrier();
 }
 

@@ -99,7 +99,7 @@ public:
   void post(int to, byte_buffer message) override;
 
   // mobile::balancer
-  void ready(object_id object, double load, priority level) noexcept override;
+  void ready(object_id object, double load, priority level, bool again) noexcept override;
   void left(object_id object, bool was_ready) noexcept override;
   void changed(object_id object) noexcept override;
   void begun(object_id object, double load) noexcept override;
@@ -114,13 +114,14 @@ public:
 
 private:
   struct event {
-    enum class kind : std::uint8_t { occasion, notify, message, call } is;
+    enum class kind : std::uint8_t { occasion, notify, message, call, done } is; ///< `done`: a call about a move
     occasion why = occasion::start;
     object_id object;
     int source = 0;
     byte_buffer bytes;
     std::function<void()> call;
     std::uint32_t generation = 0;
+    bool counted = false; ///< `quiesce` waits for it
   };
   struct alarm;
   class departure;
@@ -145,6 +146,7 @@ private:
   void fails_later(const std::string& why);
   void ask_policy_again() noexcept;
   object_id next_of_policy(int worker);
+  void not_ready(object_id object) noexcept;
   void send_bytes(int to, message_head::kind is, std::span<const std::byte> bytes);
   /// Among those that compute.
   int slot_of(int worker) const noexcept { return worker - first_worker_; }
@@ -159,7 +161,7 @@ private:
   std::unique_ptr<recorder> recorder_; ///< set before the program's main function, if at all
 
   // The policy: by whoever is inside.
-  std::unique_ptr<policy> policy_;
+  std::shared_ptr<policy> policy_; ///< its fibers hold it, too
   std::string name_ = "none";
   std::atomic<std::uint32_t> generation_{0}; ///< policies of one generation talk to each other
   bool enabled_ = true;
@@ -169,7 +171,8 @@ private:
   mutable tern::detail::spin_lock guard_; ///< of what follows
   std::deque<event> events_;
   bool inside_ = false, closed_ = false, phased_ = false;
-  std::string shown_ = "none"; ///< `name_`, for others
+  std::string shown_ = "none";    ///< `name_`, for others
+  std::shared_ptr<policy> alive_; ///< `policy_`, for others
   std::uint64_t random_;
   std::unordered_map<std::uint64_t, carried> histories_; ///< by id's bits; never gone through in its order
   std::unordered_map<std::uint64_t, int> wants_;         ///< workers
@@ -188,6 +191,8 @@ private:
 
   mutable tern::detail::spin_lock queue_guard_; ///< workers ask the policy for work, if it has a queue
   std::set<object_id> policy_has_;              ///< in that queue, those that have left included
+  std::vector<bool> refused_;                   ///< workers to whom it has given nothing since it got or was told more
+  std::size_t strangers_ = 0;                   ///< in a row, that it gave although they do not wait
 
   std::atomic<bool> on_{false}; ///< there is a policy
   std::atomic<bool> keeps_history_{false};
@@ -196,7 +201,8 @@ private:
   std::atomic<bool> idle_told_{false}, period_set_{false};
   std::atomic<std::uint32_t> idle_since_{0}; ///< how often it has become idle
   std::atomic<std::int64_t> ready_{0};       ///< objects that wait
-  std::atomic<std::size_t> policy_ready_{0}; ///< of `policy_has_`; 0: it has been asked in vain
+  std::atomic<std::size_t> policy_ready_{0}; ///< of `policy_has_`; 0: a worker has just asked in vain
+  std::atomic<std::size_t> policy_count_{0}; ///< of `policy_has_`
   std::atomic<double> pace_{1};
   std::atomic<std::uint32_t> restless_{0}; ///< what a policy has been told since any object has begun or ended
   std::atomic<double> active_since_{0};

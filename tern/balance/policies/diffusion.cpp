@@ -83,10 +83,10 @@ public:
     if (here.size() == 1) return;
     switch (why) {
     case occasion::phase:
-      giving_.forget();
       waiting_.clear();
       [[fallthrough]];
     case occasion::start:
+      giving_.forget();
       mean_ = giving_.mine().ahead;
       mean_at_ = here.now();
       asking_ = 0;

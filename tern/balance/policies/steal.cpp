@@ -56,10 +56,10 @@ public:
     if (here.size() == 1) return;
     switch (why) {
     case occasion::phase:
-      giving_.forget();
       waiting_.clear();
       [[fallthrough]];
     case occasion::start:
+      giving_.forget();
       ++number_;
       stealing_ = false;
       tries_ = 0;

@@ -264,10 +264,11 @@ struct entry {
   bool starting = false; ///< admitted invocations are being started: what comes meanwhile comes after them
   bool own_open = false; ///< this rank numbers what it sends to the object
   bool own_closing = false;
-  bool own_left = false; ///< closed; to be forgotten when nothing is under way
-  bool used = false;     ///< since the clock came by, of those elsewhere or of those here
-  bool confirmed = true; ///< the home knows that it is here
-  bool offered = false;  ///< the balancer knows that an invocation may begin
+  bool own_left = false;                     ///< closed; to be forgotten when nothing is under way
+  bool used = false;                         ///< since the clock came by, of those elsewhere or of those here
+  bool confirmed = true;                     ///< the home knows that it is here
+  bool offered = false;                      ///< the balancer knows that an invocation may begin
+  priority offered_level = priority::normal; ///< and how urgent that is
 
   bool is_here() const noexcept { return at != place::elsewhere; }
   /// Is this rank the one that has it?

@@ -32,6 +32,7 @@ struct directory::todo {
   object_id ready;                             ///< whose next invocation may begin, when a worker has time
   double ready_load = 0;
   priority ready_level = priority::normal;
+  bool ready_again = false;
   object_id changed; ///< its load
   object_id left;    ///< whose last own messages were sent on
   std::unique_ptr<entry> forgotten;
