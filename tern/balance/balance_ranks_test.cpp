@@ -15,9 +15,9 @@
 #include <tern/net/node.hpp>
 #include <tern/net/runtime.hpp>
 #include <tern/task/fiber.hpp>
-#include <tern/task/sim.hpp>
 
 #include "rank_test.hpp"
+#include "ranks_test.hpp"
 
 namespace balance_test {
 
@@ -26,14 +26,6 @@ using namespace tern::balance;
 using tern::errc;
 using tern::rank;
 using tern::size;
-
-/// So much work, wherever.
-void compute(std::chrono::microseconds time) {
-  if (tern::net::node::here().simulated()) return tern::sim::charge(std::chrono::duration<double>(time).count());
-  const auto end = std::chrono::steady_clock::now() + time;
-  while (std::chrono::steady_clock::now() < end) {
-  }
-}
 
 struct worker_object {
   int weight = 1;

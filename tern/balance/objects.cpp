@@ -73,7 +73,7 @@ bool balancer::produce(int worker) {
     }
     const auto found = objects_.begin_next(next);
     if (found == mobile::directory::beginning::unknown) {
-      if (of_policy) not_ready(next);
+      if (of_policy && is_too_strange(next)) return false; // so that this worker can come to it
       continue;
     }
     ready_.fetch_sub(1, std::memory_order_relaxed);
@@ -82,13 +82,14 @@ bool balancer::produce(int worker) {
   }
 }
 
-// An object may have left since the policy got it, or it has pushed it twice; but not so many.
-void balancer::not_ready(object_id object) noexcept {
+// An object may have left since the policy got it; but not so many. \return true: the policy is to be ended.
+bool balancer::is_too_strange(object_id object) {
   std::unique_lock hold(queue_guard_);
-  if (++strangers_ <= 1000 + 2 * policy_has_.size()) return;
+  if (++strangers_ <= 1000 + 2 * policy_has_.size()) return false;
   strangers_ = 0;
   hold.unlock();
   fails_later("it gives workers object " + mobile::to_string(object) + " again and again, which does not wait");
+  return true;
 }
 
 // Of its own queue. If it keeps what it has, it is asked again when it has been called.

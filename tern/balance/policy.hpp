@@ -131,7 +131,8 @@ public:
   /// Calls `what` once, so many seconds from now.
   virtual void after(double seconds, std::function<void()> what) = 0;
   /// Calls `what` in a fiber, where it may wait; there it may call no function of the policy or of this but through
-  /// `enter`, which calls one as others are called, one at a time.
+  /// `enter`, which calls one as others are called, one at a time. The policy lives until all its fibers have ended;
+  /// if it is no longer in use, `enter` throws error(broken_promise), which the fiber should let pass.
   virtual void fiber(std::function<void()> what) = 0;
   virtual void enter(const std::function<void()>& what) = 0;
   /// At random, below `n`: from the job's seed.
@@ -163,8 +164,10 @@ public:
   /// \param worker that makes it ready; -1: none of this rank's.
   /// \return false: it goes to the queue of the option `balance-order`.
   virtual bool push(int /*worker*/, const ready_object&) { return false; }
-  /// The next for `worker`; null: none of the policy's own, or none now: then it is asked again when any function of it
-  /// has been called. Only called if `push` has ever returned true.
+  /// The next for `worker`, which the policy has no longer then; null: none of the policy's own, or none for it now:
+  /// then it is asked again on behalf of this worker when any function of it has been called. Objects that have left
+  /// may still be given; but a policy that gives ever more that do not wait is ended. Only called if `push` has ever
+  /// returned true.
   virtual object_id pop(int /*worker*/) { return {}; }
   /// Does it look at `host::contacts`? Then they are counted, which costs each invocation some time.
   virtual bool wants_contacts() const noexcept { return false; }

@@ -99,8 +99,8 @@ struct recording {
 /// workers or unit, or if the part uses a name that it does not have; `into` is then as it was.
 void combine(recording& into, recording part);
 
-/// Brings everything into the order in which it is stored, and adds up what is about the same object and phase, or the
-/// same two objects. Invocations stop at 2³²−1.
+/// Brings everything into the order in which it is stored, lists each object once, as large as it ever was, and adds up
+/// what is about the same object and phase, or the same two objects. Invocations stop at 2³²−1.
 void tidy(recording& r);
 
 /// Could a recording be stored there? \throws error(io) that says why not: a folder that cannot be written to, or what

@@ -367,7 +367,7 @@ TEST(recording, parts_of_ranks_become_one) {
   one.phase_ends = {4, 4.5};
   zero.objects = {{a, zero.name("A"), 0, 1}};
   one.notes = {{3, 1, one.name("note"), 9}};
-  one.objects = {{b, one.name("A"), 1, 2}};
+  one.objects = {{b, one.name("A"), 1, 2}, {a, one.name("A"), 0, 3}}; // which has worked here, too, and grown
   zero.works = {{a, 0, 2, 1.5, 0}};
   one.works = {{b, 1, 1, 3, 0}, {a, 0, 0xffffffff, 0.25, 1}}; // a had come here
   zero.links = {{a, b, 10, 1}};
@@ -382,7 +382,7 @@ TEST(recording, parts_of_ranks_become_one) {
   EXPECT_EQ(all.length, 11);
   EXPECT_EQ(all.phase_ends, (std::vector<double>{5, 5}));
   EXPECT_EQ(all.names, (std::vector<std::string>{"A", "note"}));
-  EXPECT_EQ(all.objects, (std::vector<recording::object>{{a, 0, 0, 1}, {b, 0, 1, 2}}));
+  EXPECT_EQ(all.objects, (std::vector<recording::object>{{a, 0, 0, 3}, {b, 0, 1, 2}}));
   EXPECT_EQ(all.works, (std::vector<recording::work>{{a, 0, 0xffffffff, 1.75, 1}, {b, 1, 1, 3, 0}}));
   EXPECT_EQ(all.links, (std::vector<recording::link>{{a, a, 1, 1}, {a, b, 15, 3}}));
   EXPECT_EQ(all.busies, (std::vector<recording::busy>{{1, 1, 3, 0.5}, {2, 0, 0, 1.5}}));

@@ -146,7 +146,7 @@ private:
   void fails_later(const std::string& why);
   void ask_policy_again() noexcept;
   object_id next_of_policy(int worker);
-  void not_ready(object_id object) noexcept;
+  bool is_too_strange(object_id object);
   void send_bytes(int to, message_head::kind is, std::span<const std::byte> bytes);
   /// Among those that compute.
   int slot_of(int worker) const noexcept { return worker - first_worker_; }
