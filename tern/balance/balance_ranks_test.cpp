@@ -164,6 +164,7 @@ TERN_RANK_TEST(idle_ranks_get_objects) {
   if (rank() == 0) use("none").get();
   tern::barrier();
   TERN_EXPECT_EQ(in_use(), std::string("none"));
+  tern::quiesce(); // word that the last one has arrived may be on its way
   TERN_EXPECT(rank() != 0 || size() == 1 || count().moves > 0);
 }
 

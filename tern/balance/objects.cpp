@@ -71,13 +71,19 @@ bool balancer::produce(int worker) {
       if (in_vain) look_for_idle(); // nobody else may come to say so
       return false;
     }
+    const std::uint32_t ends = ends_.load(std::memory_order_seq_cst);
     const auto found = objects_.begin_next(next);
     if (found == mobile::directory::beginning::unknown) {
       if (of_policy && is_too_strange(next)) return false; // so that this worker can come to it
       continue;
     }
-    ready_.fetch_sub(1, std::memory_order_relaxed);
-    if (found == mobile::directory::beginning::begun) return true;
+    ready_.fetch_sub(1, std::memory_order_seq_cst);
+    if (found == mobile::directory::beginning::begun) {
+      // Another worker may have ended it already, and thought that one still waited. seq_cst, all: here and in `ended`
+      // each changes one of the two numbers and then reads the other, and one of them must see both changes.
+      if (ends_.load(std::memory_order_seq_cst) != ends) look_for_idle();
+      return true;
+    }
     in_vain = true;
   }
 }
@@ -132,7 +138,7 @@ void balancer::left(object_id object, bool was_ready) noexcept {
 
 // A worker has nothing to do, or will in a moment.
 void balancer::look_for_idle() noexcept {
-  if (ready_.load(std::memory_order_relaxed) > 0 || !on_.load(std::memory_order_relaxed) ||
+  if (ready_.load(std::memory_order_seq_cst) > 0 || !on_.load(std::memory_order_relaxed) ||
       idle_told_.exchange(true, std::memory_order_relaxed))
     return;
   idle_since_.fetch_add(1, std::memory_order_relaxed);
@@ -164,6 +170,7 @@ void balancer::ended(object_id object, const mobile::type_record& type, const vo
     recorder_->ran(object, type, instance, on_worker ? slot_of(scheduler::current_worker()) : -1, seconds, device);
   }
   is_active(now());
+  ends_.fetch_add(1, std::memory_order_seq_cst);
   look_for_idle();
   const std::lock_guard hold(guard_);
   const int worker = scheduler::current() == &node_.fibers() ? slot_of(scheduler::current_worker()) : -1;

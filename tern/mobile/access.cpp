@@ -142,7 +142,7 @@ void directory::put_behind(entry& e, std::unique_ptr<invocation> one, todo& then
   e.waiting.push_by_priority(std::move(one));
   if (watches()) weigh_arrival(e);
   then.changed = e.id;
-  if (e.at == entry::place::stored || (attends() & to_balance)) pump(e, then);
+  pump(e, then); // also if it was to begin later and need not any more: balancing may have ended just now
 }
 
 // In the order in which it is to run.

@@ -201,6 +201,7 @@ private:
   std::atomic<bool> idle_told_{false}, period_set_{false};
   std::atomic<std::uint32_t> idle_since_{0}; ///< how often it has become idle
   std::atomic<std::int64_t> ready_{0};       ///< objects that wait
+  std::atomic<std::uint32_t> ends_{0};       ///< of invocations
   std::atomic<std::size_t> policy_ready_{0}; ///< of `policy_has_`; 0: a worker has just asked in vain
   std::atomic<std::size_t> policy_count_{0}; ///< of `policy_has_`
   std::atomic<double> pace_{1};
