@@ -33,9 +33,9 @@ if(TERN_BUILD_FUZZERS)
 endif()
 
 # tern_read_once(TARGET header…): what many of its files include, and what takes the compiler seconds to read, is read
-# once. Not under sanitizers: there every file is compiled by itself, which finds includes that it lacks.
+# once. Not for the thread sanitizer: there every file is compiled by itself, which finds includes that it lacks.
 function(tern_read_once TARGET)
-  if(NOT TERN_SANITIZE)
+  if(NOT TERN_SANITIZE MATCHES "thread")
     target_precompile_headers(${TARGET} PRIVATE ${ARGN})
   endif()
 endfunction()

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tern/hetero/detail/prelude.hpp>
+
+namespace tern::hetero::detail {
+namespace {
+
+// In both: `item` and `group` are values of structs whose members are computed when asked for.
+constexpr std::string_view common = R"(
+#define TERN_REGION if (tern_sync())
+#define TERN_REGION_NOSYNC if (1)
+#define TERN_REGION_IN(nx, ny, nz) if (item.x < (nx) && item.y < (ny) && item.z < (nz))
+#define TERN_BARRIER() tern_sync()
+#define TERN_PRIVATE(T, name) T name
+#define TERN_MY(name) name
+#define item (tern_item())
+#define group (tern_group())
+#define TERN_GROUP_REDUCE(T, name, zero, op, i, n, ...)                                                  \
+  TERN_SHARED(T, tern_part_##name, [1024]);                                                              \
+  T name = (zero);                                                                                       \
+  {                                                                                                      \
+    const long tern_items = (long)group.count_x * group.count_y * group.count_z * group.size;            \
+    const long tern_n = (n);                                                                             \
+    for (long tern_i = tern_linear(); tern_i < tern_n; tern_i += tern_items) {                           \
+      const int i = (int)tern_i;                                                                         \
+      name = op(name, (__VA_ARGS__));                                                                    \
+    }                                                                                                    \
+    const int tern_me = item.local_linear;                                                                      \
+    tern_sync();                                                                                         \
+    tern_part_##name[tern_me] = name;                                                                    \
+    tern_sync();                                                                                         \
+    for (int tern_left = group.size; tern_left > 1;) {                                                   \
+      const int tern_half = (tern_left + 1) / 2;                                                         \
+      if (tern_me + tern_half < tern_left)                                                               \
+        tern_part_##name[tern_me] = op(tern_part_##name[tern_me], tern_part_##name[tern_me + tern_half]); \
+      tern_sync();                                                                                       \
+      tern_left = tern_half;                                                                             \
+    }                                                                                                    \
+    name = tern_part_##name[0];                                                                          \
+  }
+)";
+
+constexpr std::string_view opencl = R"(#ifdef cl_khr_fp64
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#endif
+#define TERN_GLOBAL __global
+#define TERN_LOCAL __local
+#define TERN_CONSTANT __constant
+#define TERN_RESTRICT restrict
+#define TERN_FN static inline
+#define TERN_KERNEL(name, ...) __kernel void name(__local char* tern_dynamic, ##__VA_ARGS__)
+#define TERN_KERNEL_FIXED(name, SX, SY, SZ, ...) \
+  __kernel __attribute__((reqd_work_group_size(SX, SY, SZ))) void name(__local char* tern_dynamic, ##__VA_ARGS__)
+#define TERN_SHARED(T, name, ...) __local T name __VA_ARGS__
+#define TERN_DYNAMIC(T, name) __local T* const name = (__local T*)tern_dynamic
+
+typedef struct { int x, y, z, local_x, local_y, local_z, local_linear; } tern_item_index;
+typedef struct { int x, y, z, size_x, size_y, size_z, size, count_x, count_y, count_z; } tern_group_context;
+static inline int tern_sync(void) { barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE); return 1; }
+static inline int tern_local(void) {
+  return (int)((get_local_id(2) * get_local_size(1) + get_local_id(1)) * get_local_size(0) + get_local_id(0));
+}
+static inline tern_item_index tern_item(void) {
+  tern_item_index i;
+  i.x = (int)get_global_id(0); i.y = (int)get_global_id(1); i.z = (int)get_global_id(2);
+  i.local_x = (int)get_local_id(0); i.local_y = (int)get_local_id(1); i.local_z = (int)get_local_id(2);
+  i.local_linear = tern_local();
+  return i;
+}
+static inline tern_group_context tern_group(void) {
+  tern_group_context g;
+  g.x = (int)get_group_id(0); g.y = (int)get_group_id(1); g.z = (int)get_group_id(2);
+  g.size_x = (int)get_local_size(0); g.size_y = (int)get_local_size(1); g.size_z = (int)get_local_size(2);
+  g.size = g.size_x * g.size_y * g.size_z;
+  g.count_x = (int)get_num_groups(0); g.count_y = (int)get_num_groups(1); g.count_z = (int)get_num_groups(2);
+  return g;
+}
+static inline long tern_linear(void) {
+  const tern_group_context g = tern_group();
+  return (((long)g.z * g.count_y + g.y) * g.count_x + g.x) * g.size + tern_local();
+}
+
+#define TERN_OVERLOADED __attribute__((overloadable)) static inline
+#define TERN_INTEGER_ATOMICS(space, T)                                                                          \
+  TERN_OVERLOADED T fetch_add(volatile space T* p, T v) { return atomic_add(p, v); }                            \
+  TERN_OVERLOADED T fetch_min(volatile space T* p, T v) { return atomic_min(p, v); }                            \
+  TERN_OVERLOADED T fetch_max(volatile space T* p, T v) { return atomic_max(p, v); }                            \
+  TERN_OVERLOADED T compare_exchange(volatile space T* p, T expected, T desired) {                              \
+    return atomic_cmpxchg(p, expected, desired);                                                                \
+  }
+#define TERN_FLOAT_ATOMIC(space, name, result)                                                                  \
+  TERN_OVERLOADED float name(volatile space float* p, float v) {                                                \
+    for (;;) {                                                                                                  \
+      const float before = *p;                                                                                  \
+      if (atomic_cmpxchg((volatile space uint*)p, as_uint(before), as_uint((float)(result))) == as_uint(before)) \
+        return before;                                                                                          \
+    }                                                                                                           \
+  }
+#define TERN_ATOMICS(space)                                                                                     \
+  TERN_INTEGER_ATOMICS(space, int)                                                                              \
+  TERN_INTEGER_ATOMICS(space, uint)                                                                             \
+  TERN_FLOAT_ATOMIC(space, fetch_add, before + v)                                                               \
+  TERN_FLOAT_ATOMIC(space, fetch_min, v < before ? v : before)                                                  \
+  TERN_FLOAT_ATOMIC(space, fetch_max, before < v ? v : before)                                                  \
+  TERN_OVERLOADED float compare_exchange(volatile space float* p, float expected, float desired) {              \
+    return as_float(atomic_cmpxchg((volatile space uint*)p, as_uint(expected), as_uint(desired)));              \
+  }
+TERN_ATOMICS(__global)
+TERN_ATOMICS(__local)
+)";
+
+constexpr std::string_view cuda = R"(typedef unsigned int uint;
+#define TERN_GLOBAL
+#define TERN_LOCAL
+#define TERN_CONSTANT const
+#define TERN_RESTRICT __restrict__
+#define TERN_FN static __device__ __forceinline__
+#define TERN_KERNEL(name, ...) extern "C" __global__ void name(__VA_ARGS__)
+#define TERN_KERNEL_FIXED(name, SX, SY, SZ, ...) \
+  extern "C" __global__ void __launch_bounds__((SX) * (SY) * (SZ)) name(__VA_ARGS__)
+#define TERN_SHARED(T, name, ...) __shared__ T name __VA_ARGS__
+#define TERN_DYNAMIC(T, name) extern __shared__ __align__(16) char tern_dynamic[]; T* const name = (T*)tern_dynamic
+
+struct tern_item_index { int x, y, z, local_x, local_y, local_z, local_linear; };
+struct tern_group_context { int x, y, z, size_x, size_y, size_z, size, count_x, count_y, count_z; };
+static __device__ __forceinline__ int tern_sync() { __syncthreads(); return 1; }
+static __device__ __forceinline__ int tern_local() {
+  return (int)((threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x);
+}
+static __device__ __forceinline__ tern_item_index tern_item() {
+  return {(int)(blockIdx.x * blockDim.x + threadIdx.x), (int)(blockIdx.y * blockDim.y + threadIdx.y),
+          (int)(blockIdx.z * blockDim.z + threadIdx.z), (int)threadIdx.x, (int)threadIdx.y, (int)threadIdx.z,
+          tern_local()};
+}
+static __device__ __forceinline__ tern_group_context tern_group() {
+  return {(int)blockIdx.x, (int)blockIdx.y, (int)blockIdx.z, (int)blockDim.x, (int)blockDim.y, (int)blockDim.z,
+          (int)(blockDim.x * blockDim.y * blockDim.z), (int)gridDim.x, (int)gridDim.y, (int)gridDim.z};
+}
+static __device__ __forceinline__ long tern_linear() {
+  const tern_group_context g = tern_group();
+  return (((long)g.z * g.count_y + g.y) * g.count_x + g.x) * g.size + tern_local();
+}
+
+template <class T> static __device__ __forceinline__ T tern_min(T a, T b) { return b < a ? b : a; }
+template <class T> static __device__ __forceinline__ T tern_max(T a, T b) { return a < b ? b : a; }
+template <class T> static __device__ __forceinline__ T clamp(T x, T low, T high) {
+  return tern_min(tern_max(x, low), high);
+}
+static __device__ __forceinline__ int fetch_add(int* p, int v) { return atomicAdd(p, v); }
+static __device__ __forceinline__ uint fetch_add(uint* p, uint v) { return atomicAdd(p, v); }
+static __device__ __forceinline__ float fetch_add(float* p, float v) { return atomicAdd(p, v); }
+static __device__ __forceinline__ int fetch_min(int* p, int v) { return atomicMin(p, v); }
+static __device__ __forceinline__ uint fetch_min(uint* p, uint v) { return atomicMin(p, v); }
+static __device__ __forceinline__ int fetch_max(int* p, int v) { return atomicMax(p, v); }
+static __device__ __forceinline__ uint fetch_max(uint* p, uint v) { return atomicMax(p, v); }
+static __device__ __forceinline__ int compare_exchange(int* p, int e, int d) { return atomicCAS(p, e, d); }
+static __device__ __forceinline__ uint compare_exchange(uint* p, uint e, uint d) { return atomicCAS(p, e, d); }
+static __device__ __forceinline__ float compare_exchange(float* p, float e, float d) {
+  return __uint_as_float(atomicCAS((uint*)p, __float_as_uint(e), __float_as_uint(d)));
+}
+#define TERN_FLOAT_ATOMIC(name, result)                                                                        \
+  static __device__ __forceinline__ float name(float* p, float v) {                                             \
+    for (;;) {                                                                                                  \
+      const float before = *(volatile float*)p;                                                                 \
+      if (atomicCAS((uint*)p, __float_as_uint(before), __float_as_uint(result)) == __float_as_uint(before))     \
+        return before;                                                                                          \
+    }                                                                                                           \
+  }
+TERN_FLOAT_ATOMIC(fetch_min, v < before ? v : before)
+TERN_FLOAT_ATOMIC(fetch_max, before < v ? v : before)
+)";
+
+} // namespace
+
+std::string_view prelude(language l) {
+  static const std::string of_opencl = std::string(opencl) + std::string(common);
+  static const std::string of_cuda = std::string(cuda) + std::string(common);
+  return l == language::opencl ? of_opencl : of_cuda;
+}
+
+std::string device_source(const source_block& block, language l) { return std::string(prelude(l)) + text_of(block); }
+
+} // namespace tern::hetero::detail
