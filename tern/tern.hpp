@@ -8,6 +8,11 @@
 #include <tern/base/error.hpp>
 #include <tern/base/log.hpp>
 #include <tern/base/options.hpp>
+#include <tern/hetero/dialect.hpp>
+#include <tern/hetero/hetero_object.hpp>
+#include <tern/hetero/hetero_task.hpp>
+#include <tern/hetero/policy.hpp>
+#include <tern/hetero/statistics.hpp>
 #include <tern/mobile/counted.hpp>
 #include <tern/mobile/hold.hpp>
 #include <tern/mobile/load.hpp>

@@ -8,13 +8,10 @@
 #include "bench/task/driver.hpp"
 #include "bench/task/growth.hpp"
 
-#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <limits>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,54 +19,11 @@
 namespace {
 
 using tern::bench::metric;
-using tern::bench::task::children;
-using tern::bench::task::question;
-using tern::bench::task::side_named;
-
-/// Who else can do it: sides, and for each what the benchmark is called there ("" is as ours).
-struct rival {
-  std::string side, benchmark;
-};
-
-struct comparison {
-  std::string name;
-  std::optional<double> target;
-  std::string benchmark;
-  int workers;
-  std::size_t size;
-  std::vector<rival> rivals;
-};
-
-std::string describe(const std::vector<rival>& rivals) {
-  std::string all;
-  for (const rival& r : rivals)
-    all += (all.empty() ? "" : ", ") + r.side + (r.benchmark.empty() ? "" : " " + r.benchmark);
-  return rivals.size() > 1 ? "faster of " + all : all;
-}
-
-/// Ours in ms against the fastest of the rivals that are there, all of them measured each time.
-metric compare(children& running, comparison c) {
-  std::vector<rival> there;
-  for (const rival& r : c.rivals)
-    if (!side_named(r.side).path.empty()) there.push_back(r);
-  if (there.empty()) there = c.rivals; // asking them tells what is missing
-  const std::string name = describe(there);
-  const auto ask = [c, &running](const std::string& side, const std::string& benchmark) {
-    const std::string& what = benchmark.empty() ? c.benchmark : benchmark;
-    return running.ask(c.name, question{side, what, c.workers, c.size}) * 1e3;
-  };
-  return {.name = c.name,
-          .unit = "ms",
-          .target = c.target,
-          .rival_name = name,
-          .ours = [ask] { return ask("tern", ""); },
-          .rival =
-              [ask, there] {
-                double best = std::numeric_limits<double>::infinity();
-                for (const rival& r : there) best = std::min(best, ask(r.side, r.benchmark));
-                return best;
-              }};
-}
+using tern::bench::sides::children;
+using tern::bench::sides::compare;
+using tern::bench::sides::comparison;
+using tern::bench::sides::question;
+using tern::bench::sides::rival;
 
 /// Ours against a fixed value.
 metric limit(children& running, const std::string& name, const std::string& unit, double factor, double target,
@@ -133,6 +87,6 @@ int main(int argc, char** argv) {
       return 1;
     }
   }
-  children running;
+  children running(tern::bench::task::side_named);
   return tern::bench::run(argc, argv, metrics(running));
 }

@@ -7,12 +7,12 @@
 namespace tern {
 namespace {
 
-constexpr std::array<std::string_view, 17> names{
+constexpr std::array<std::string_view, 19> names{
     "internal",       "invalid_argument", "invalid_option", "invalid_state",
     "invalid_data",   "not_found",        "already_exists", "io",
     "out_of_memory",  "system",           "transport",      "remote",
     "broken_promise", "unsupported",      "deadlock",       "cancelled",
-    "timeout"};
+    "timeout",        "device_failed",    "device_lost"};
 
 /// The directory above the project, as the compiler spelt it for this file: what to cut from files of the same tree.
 std::string_view project_prefix() {

@@ -30,7 +30,9 @@ enum class errc : std::uint16_t {
   unsupported = 13,     ///< this build, machine or version cannot do it
   deadlock = 14,        ///< what was asked for could never come: whoever could bring it waits for the caller
   cancelled = 15,       ///< somebody asked for it to be given up
-  timeout = 16          ///< it took longer than the caller wanted to wait
+  timeout = 16,         ///< it took longer than the caller wanted to wait
+  device_failed = 17,   ///< an accelerator reported an error
+  device_lost = 18      ///< an accelerator does not work any more, and what it alone had is gone
 };
 
 /// "invalid_argument", …: the enumerator's own name; "unknown" for a number that is none.

@@ -257,3 +257,5 @@ template <atomic_number T> T fetch_max(T* p, std::type_identity_t<T> v) {
     for (int tern_s = 0; tern_s < tern_strands; ++tern_s) name = op(name, tern_parts[tern_s]);                         \
   }                                                                                                                    \
   static_assert(true)
+
+#include <tern/hetero/detail/host_groups.hpp> // how kernels run on the host, for all that have any

@@ -21,10 +21,10 @@
 namespace tern::hetero {
 namespace {
 
-using detail::grid_shape;
+using detail::grid;
 
 template <class Group, class... Params>
-void run(const kernel<Group, Params...>& k, const grid_shape& s, std::type_identity_t<Params>... params) {
+void run(const kernel<Group, Params...>& k, const grid& s, std::type_identity_t<Params>... params) {
   alignas(64) char dynamic[16 * 1024];
   detail::run_groups<Group, Params...>(k, s, 0, s.count(), dynamic, params...);
 }
@@ -37,7 +37,7 @@ std::vector<double> some(std::size_t n, unsigned seed = 1) {
 }
 
 TEST(dialect, items_and_groups_know_where_they_are) {
-  const grid_shape s{{3, 2, 4}, {5, 3, 2}};
+  const grid s{{3, 2, 4}, {5, 3, 2}};
   std::vector<int> out(static_cast<std::size_t>(20 * 15 * 6 * 8), -7);
   run(test_kernels::who, s, out.data());
   for (int z = 0; z < 8; ++z)
@@ -93,7 +93,7 @@ TEST(dialect, reductions_of_groups_cover_everything_once) {
     std::vector<int> ints(static_cast<std::size_t>(n));
     std::iota(ints.begin(), ints.end(), -n / 2);
     for (int& i : ints) i %= 100;
-    for (const grid_shape& s : {grid_shape{{1, 1, 1}, {64, 1, 1}}, grid_shape{{7, 1, 1}, {33, 1, 1}}}) {
+    for (const grid& s : {grid{{1, 1, 1}, {64, 1, 1}}, grid{{7, 1, 1}, {33, 1, 1}}}) {
       const auto groups = static_cast<std::size_t>(s.groups[0]);
       std::vector<double> sums(groups, 99);
       std::vector<int> squares(groups, 99);
@@ -136,7 +136,7 @@ TEST(dialect, atomics_of_groups_that_run_at_once) {
       std::vector<int> ints(5);
       std::vector<unsigned> uints{0, 2000, 0, 0};
       std::vector<float> floats(4);
-      const grid_shape s{{100, 1, 1}, {8, 1, 1}};
+      const grid s{{100, 1, 1}, {8, 1, 1}};
       parallel_for(std::int64_t{0}, s.count(), [&](std::int64_t g) {
         alignas(64) char dynamic[64];
         detail::run_groups(test_kernels::atomics, s, g, g + 1, dynamic, 800, ints.data(), uints.data(), floats.data());

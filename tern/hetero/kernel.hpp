@@ -9,6 +9,7 @@
 /// compiled or from the folders of the environment variable TERN_KERNEL_PATH (separated by colons).
 
 #include <array>
+#include <cstdint>
 #include <string>
 
 namespace tern::hetero {
@@ -26,13 +27,37 @@ struct source_block {
 /// fewer lines than when it was compiled. Thread-safe.
 std::string text_of(const source_block& block);
 
-/// A kernel: `TERN_KERNEL` defines them. \tparam Group what its body knows of the group. \tparam Params of the kernel:
-/// numbers and structs by value, and pointers to objects' elements.
-template <class Group, class... Params> struct kernel {
+namespace detail {
+/// How many groups, and how many items each has, in x, y, z.
+struct grid {
+  std::array<int, 3> groups{1, 1, 1}, items{1, 1, 1};
+  constexpr std::int64_t count() const noexcept { return std::int64_t{groups[0]} * groups[1] * groups[2]; }
+};
+
+/// A kernel, whatever its parameters are.
+struct kernel_code {
   const char* name;
-  void (*body)(Group, Params...); ///< runs one group on the host
   const source_block& (*source)();
   std::array<int, 3> fixed_size; ///< of groups, in x, y, z; 0: any
+  /// Runs groups [first, last) on the host, one after the other. `values[i]` points to parameter i.
+  void (*run)(const void* kernel, const grid& g, std::int64_t first, std::int64_t last, char* dynamic,
+              const void* const* values);
+  const void* kernel; ///< for `run`
+};
+template <class Group, class... Params>
+void run_on_host(const void* kernel, const grid& g, std::int64_t first, std::int64_t last, char* dynamic,
+                 const void* const* values);
+} // namespace detail
+
+/// A kernel: `TERN_KERNEL` defines them. \tparam Group what its body knows of the group. \tparam Params of the kernel:
+/// numbers and structs by value, and pointers to objects' elements. Lives as long as the program.
+template <class Group, class... Params> struct kernel : detail::kernel_code {
+  void (*body)(Group, Params...); ///< runs one group on the host
+  constexpr kernel(const char* name_of_it, void (*body_of_it)(Group, Params...), const source_block& (*where)(),
+                   std::array<int, 3> size)
+      : kernel_code{name_of_it, where, size, &detail::run_on_host<Group, Params...>, this}, body(body_of_it) {}
+  kernel(const kernel&) = delete;
+  kernel& operator=(const kernel&) = delete;
 };
 
 } // namespace tern::hetero

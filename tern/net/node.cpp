@@ -135,6 +135,7 @@ node::node(std::shared_ptr<const options> opts, std::unique_ptr<transport> wire,
   has_server_ = apart;
   cfg.simulation = world;
   cfg.trace_rank = rank_;
+  cfg.opts = opts_.get();
   scheduler_ = std::make_unique<scheduler>(std::move(cfg));
   core_ = &scheduler_->inside();
   single_worker_ = s.workers == 1;

@@ -24,6 +24,7 @@
 
 namespace tern {
 
+class options;
 namespace detail {
 struct scheduler_core;
 }
@@ -142,6 +143,8 @@ public:
     stack_guard guard = stack_guard::automatic; ///< for tests and old kernels
     /// Run in this simulation instead of on threads (sim.hpp); must outlive the scheduler.
     sim::simulation* simulation = nullptr;
+    /// Of the layers above; must outlive the scheduler. Null: every option at its default.
+    const options* opts = nullptr;
     int trace_rank = 0; ///< under which its workers stand in a trace that is being recorded when it is made
   };
 

@@ -41,7 +41,8 @@ INCLUDES = {
     "png.h": ("libpng-dev",),
     "cereal/": ("libcereal-dev",),
     "valgrind/": ("valgrind",),
-    "CL/": ("opencl-headers",),
+    "CL/": ("ocl-icd-opencl-dev",),  # depends on opencl-c-headers
+    "cblas.h": ("libopenblas-dev",),
     "cxxabi.h": (), "omp.h": (), "sanitizer/": (), "immintrin.h": (), "x86intrin.h": (), "xmmintrin.h": (),
     "emmintrin.h": (), "cpuid.h": (), "arm_acle.h": (), "ext/": (),
     "sys/": (), "linux/": (), "asm/": (), "arpa/": (), "net/": (), "netinet/": (), "bits/": (),
@@ -60,7 +61,8 @@ CMAKE_PACKAGES = {
 PKG_CONFIG = {
     "hwloc": ("libhwloc-dev",), "libdw": ("libdw-dev",), "cairo": ("libcairo2-dev",), "ompi": ("libopenmpi-dev",), "ompi-c": ("libopenmpi-dev",),
     "ompi-cxx": ("libopenmpi-dev",), "mpich": ("libmpich-dev",), "gmp": ("libgmp-dev",), "mpfr": ("libmpfr-dev",),
-    "libpng": ("libpng-dev",), "tern": (),
+    "libpng": ("libpng-dev",), "openblas": ("libopenblas-dev",), "starpu-1.3": ("libstarpu-dev",),
+    "OpenCL": ("ocl-icd-opencl-dev",), "tern": (),
 }
 RULE = "packages"
 

@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <fstream>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include <dlfcn.h>
 #include <linux/futex.h>
@@ -20,7 +22,9 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include <tern/base/options.hpp>
 #include <tern/base/topology.hpp>
+#include <tern/hetero/devices.hpp>
 
 namespace tern::tool {
 namespace {
@@ -88,6 +92,40 @@ json describe(const mpi_installation& mpi) {
   return one;
 }
 
+/// What kernels could run on, with the options at their defaults. In a process of its own: drivers start threads, and
+/// may crash.
+json describe_devices() {
+  json all = json::array();
+  const auto found = in_child(
+      [] {
+        json list = json::array();
+        std::vector<std::string> notes;
+        bool opencl = false;
+        for (const hetero::device_info& d : hetero::devices(options(), &notes)) {
+          opencl = opencl || d.kind == hetero::device_kind::opencl;
+          json one{{"name", d.id}, {"usable", true}};
+          if (d.kind != hetero::device_kind::host)
+            one.update({{"model", d.name},
+                        {"driver", d.driver},
+                        {"compute_units", d.compute_units},
+                        {"memory_bytes", d.memory_bytes},
+                        {"shares_host_memory", d.shares_host_memory}});
+          list.push_back(one);
+        }
+        std::string why;
+        for (const std::string& note : notes) why += (why.empty() ? "" : "; ") + note;
+        if (!opencl) list.push_back({{"name", "opencl"}, {"usable", false}, {"why_not", why}});
+        return list.dump();
+      },
+      30);
+  if (found)
+    all = json::parse(*found);
+  else
+    all.push_back({{"name", "opencl"}, {"usable", false}, {"why_not", "its driver crashed or did not answer"}});
+  all.push_back({{"name", "cuda"}, {"usable", false}, {"why_not", "not in this version yet"}});
+  return all;
+}
+
 json collect() {
   const machine here = describe_machine();
   utsname kernel{};
@@ -109,9 +147,7 @@ json collect() {
                     {"numa", plan_binding(binding::numa, workers, 0, 1)}};
   all["transports"] = json::array({json{{"name", "inproc"}, {"usable", true}}});
   for (const auto& mpi : find_mpis()) all["transports"].push_back(describe(mpi));
-  all["devices"] = json::array({json{{"name", "host"}, {"usable", true}},
-                                json{{"name", "opencl"}, {"usable", false}, {"why_not", "not in this version yet"}},
-                                json{{"name", "cuda"}, {"usable", false}, {"why_not", "not in this version yet"}}});
+  all["devices"] = describe_devices();
   long maps = 0;
   std::ifstream("/proc/sys/vm/max_map_count") >> maps;
   all["kernel"] = {{"name", std::string(kernel.sysname) + " " + kernel.release},
@@ -159,8 +195,17 @@ void print(const json& all) {
     line(title, what);
     title = "";
   }
-  line("devices", "host CPU");
-  line("", "OpenCL, CUDA: not in this version yet");
+  title = "devices";
+  for (const auto& d : all["devices"]) {
+    std::string what = text(d["name"]);
+    if (!d["usable"].get<bool>())
+      what += ": no, " + text(d["why_not"]);
+    else if (d.contains("model"))
+      what += ": " + text(d["model"]) + ", " + text(d["driver"]) +
+              (d["shares_host_memory"].get<bool>() ? ", in the host's memory" : "");
+    line(title, what);
+    title = "";
+  }
   const auto& k = all["kernel"];
   line("kernel", text(k["name"]));
   line("", std::string("guard regions (MADV_GUARD_INSTALL): ") +

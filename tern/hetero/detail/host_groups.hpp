@@ -3,21 +3,17 @@
 /// \file
 /// Groups of a kernel on the host. Internal.
 
-#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include <tern/hetero/dialect.hpp>
+#include <tern/hetero/kernel.hpp>
 
 namespace tern::hetero::detail {
 
-/// How many groups, and how many items each has, in x, y, z.
-struct grid_shape {
-  std::array<int, 3> groups{1, 1, 1}, items{1, 1, 1};
-  std::int64_t count() const noexcept { return std::int64_t{groups[0]} * groups[1] * groups[2]; }
-};
-
 /// The group of this number, x running fastest.
-inline dialect::group_context group_at(const grid_shape& s, std::int64_t number, char* dynamic) noexcept {
+inline dialect::group_context group_at(const grid& s, std::int64_t number, char* dynamic) noexcept {
   const auto x = static_cast<int>(number % s.groups[0]);
   const std::int64_t row = number / s.groups[0];
   return {x,
@@ -37,9 +33,21 @@ inline dialect::group_context group_at(const grid_shape& s, std::int64_t number,
 /// \param dynamic the kernel's dynamic memory, aligned to 64 bytes; the groups share it.
 /// \pre the shape has the kernel's fixed size, if it has one.
 template <class Group, class... Params>
-void run_groups(const kernel<Group, Params...>& k, const grid_shape& s, std::int64_t first, std::int64_t last,
-                char* dynamic, Params... params) {
+void run_groups(const kernel<Group, Params...>& k, const grid& s, std::int64_t first, std::int64_t last, char* dynamic,
+                Params... params) {
   for (std::int64_t n = first; n < last; ++n) k.body(Group(group_at(s, n, dynamic)), params...);
+}
+
+template <class Group, class... Params, std::size_t... I>
+void run_with(const kernel<Group, Params...>& k, const grid& g, std::int64_t first, std::int64_t last, char* dynamic,
+              const void* const* values, std::index_sequence<I...>) {
+  run_groups<Group, Params...>(k, g, first, last, dynamic, *static_cast<const Params*>(values[I])...);
+}
+template <class Group, class... Params>
+void run_on_host(const void* k, const grid& g, std::int64_t first, std::int64_t last, char* dynamic,
+                 [[maybe_unused]] const void* const* values) {
+  run_with(*static_cast<const kernel<Group, Params...>*>(k), g, first, last, dynamic, values,
+           std::index_sequence_for<Params...>());
 }
 
 } // namespace tern::hetero::detail

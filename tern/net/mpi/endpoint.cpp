@@ -91,6 +91,9 @@ int endpoint::start_mpi(int* argc, char*** argv, bool multithreaded) {
   // (2.08 against 1.41 microseconds). A value that the user set stays.
   setenv("OMPI_MCA_btl_vader_eager_limit", "17000", 0);
 #endif
+  // MPICH asks hwloc for all devices, hwloc's plug-in asks OpenCL for its, and PoCL, where there is one, starts threads
+  // and takes over the signals by which reports are asked for. A value that the user set stays.
+  setenv("HWLOC_COMPONENTS", "-opencl", 0);
   check(MPI_Init_thread(argc, argv, needed, &level), "MPI_Init_thread");
   mine_ = true;
   if (level < needed)

@@ -14,6 +14,7 @@
 
 #include <tern/task/detail/stack_pool.hpp>
 #include <tern/task/detail/worker.hpp>
+#include <tern/task/sync.hpp>
 
 namespace tern::sim::detail {
 class engine;
@@ -46,6 +47,14 @@ private:
   std::atomic<int> count_{0};
   runnable_queue fibers_;
   std::deque<tasklet*> tasklets_;
+};
+
+/// What a layer above keeps for a scheduler; made when it is first needed.
+class scheduler_extension {
+public:
+  virtual ~scheduler_extension() = default;
+  /// The scheduler is about to be destroyed; the extension destroys itself, now or later.
+  virtual void ends() noexcept = 0;
 };
 
 struct scheduler_core {
@@ -264,6 +273,8 @@ struct scheduler_core {
   std::atomic<std::uint64_t> serial_outside{0};
 
   spin_lock registry; // protects what follows
+  std::atomic<scheduler_extension*> hetero{nullptr};
+  mutex hetero_lock; // while it is made
   bool started = false;
   bool concluded = false;          // and its run is over
   fiber* shared_runners = nullptr; // idle ones that no worker keeps, through fiber::next

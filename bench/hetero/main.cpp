@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Tasks on devices and kernels against StarPU, OpenMP, OpenBLAS and OpenCL (docs/decisions/0030). Each side is a child
+/// process of its own; what is compared is what those report.
+
+#include "bench/ask.hpp"
+#include "bench/harness.hpp"
+
+#include <csignal>
+#include <string>
+#include <utility>
+#include <vector>
+
+#ifndef BENCH_HETERO_TERN
+#error "define BENCH_HETERO_TERN, _STARPU, _LIBOMP, … as the paths of the sides; empty: not built"
+#endif
+
+namespace {
+
+using namespace tern::bench;
+using sides::children;
+using sides::comparison;
+using sides::rival;
+
+const sides::side& side_named(const std::string& name) {
+  static const std::vector<sides::side> all{
+      {"tern", BENCH_HETERO_TERN, "", ""},
+      {"StarPU lws", BENCH_HETERO_STARPU, "libstarpu-dev", "STARPU_SCHED=lws"},
+      {"StarPU eager", BENCH_HETERO_STARPU, "libstarpu-dev", "STARPU_SCHED=eager"},
+      {"libomp", BENCH_HETERO_LIBOMP, "clang-19 and libomp-19-dev", ""},
+      {"libomp turnaround", BENCH_HETERO_LIBOMP, "clang-19 and libomp-19-dev", "KMP_LIBRARY=turnaround"},
+      {"libgomp", BENCH_HETERO_LIBGOMP, "g++", ""},
+      {"OpenMP loops", BENCH_HETERO_LOOPS, "OpenMP for the compiler", ""},
+      {"OpenBLAS", BENCH_HETERO_OPENBLAS, "libopenblas-dev", ""},
+      {"OpenCL", BENCH_HETERO_OPENCL, "ocl-icd-opencl-dev and pocl-opencl-icd", ""},
+  };
+  for (const sides::side& s : all)
+    if (s.name == name) return s;
+  throw std::invalid_argument("no side is called " + name);
+}
+
+std::vector<metric> metrics(children& running) {
+  const std::vector<rival> starpu{{"StarPU lws", ""}, {"StarPU eager", ""}},
+      openmp{{"libomp", ""}, {"libomp turnaround", ""}, {"libgomp", ""}}, loops{{"OpenMP loops", ""}};
+  std::vector<metric> list;
+  const auto add = [&](comparison c) { list.push_back(sides::compare(running, std::move(c))); };
+  constexpr std::size_t million = 1'000'000;
+
+  // Tasks that do nothing.
+  add({"hetero.empty.2w", 0.12, "empty", 2, million, starpu});
+  add({"hetero.chain.starpu.2w", 0.06, "chain", 2, million, starpu});
+  add({"hetero.chain.omp.2w", 1.0, "chain", 2, million, openmp});
+  add({"hetero.objects.starpu.2w", 0.08, "objects", 2, million, starpu});
+  add({"hetero.objects.omp.2w", 1.0, "objects", 2, million, openmp});
+
+  // Tasks of OpenBLAS.
+  add({"hetero.dgemm.openblas.2w", 1.10, "dgemm", 2, 4096, {{"OpenBLAS", ""}}});
+  add({"hetero.dgemm.starpu.2w", 0.97, "dgemm", 2, 4096, starpu});
+  add({"hetero.cholesky256.2w", 0.97, "cholesky256", 2, 8192, starpu});
+  add({"hetero.cholesky64.2w", 0.6, "cholesky64", 2, 8192, starpu});
+
+  // Kernels on the host.
+  add({"hetero.kernel.dgemm.2w", 1.05, "multiply", 2, 1024, loops});
+  add({"hetero.kernel.dgemm.tiled.2w",
+       1.05,
+       "tiles",
+       2,
+       1024,
+       {{"OpenMP loops", "tiles16"}, {"OpenMP loops", "tiles32"}, {"OpenMP loops", "tiles64"}}});
+  add({"hetero.kernel.stencil.2w", 1.05, "smooth", 2, 256, loops});
+  add({"hetero.kernel.nbody.2w", 1.05, "attract", 2, 8192, loops});
+  add({"hetero.kernel.reduction.2w", 1.15, "add", 2, 4 * million, loops});
+
+  // An OpenCL device.
+  add({"hetero.opencl.roundtrip", 0.10, "roundtrip", 2, 100, starpu});
+  add({"hetero.opencl.empty", 0.25, "opencl_empty", 2, 10'000, {{"OpenCL", "empty"}}});
+  return list;
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_IGN); // a side that has died is reported, not died of
+  children running(side_named);
+  return run(argc, argv, metrics(running));
+}

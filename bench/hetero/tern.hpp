@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// The parts of Tern's side.
+
+#include "bench/hetero/side.hpp"
+
+namespace tern::bench::hetero {
+
+/// The kernels (kernels.hpp) on the host. \return none if that is not what is meant.
+measurement host_kernels(const job& j);
+
+} // namespace tern::bench::hetero

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Several devices: heat spreads on a grid that is cut into stripes; each needs one row of its neighbours', its halo.
+// Try it with more: --tern-hetero-fake 2 --tern-hetero-devices fake
+#include <cstdio>
+#include <utility>
+#include <vector>
+
+#include <tern/tern.hpp>
+
+TERN_KERNELS_BEGIN(heat)
+// `in` has one row more above and below, where there is one. All rows are whole, so they follow each other.
+TERN_KERNEL(spread, int columns, int rows, int above, int below, TERN_GLOBAL const double* in,
+            TERN_GLOBAL double* out) {
+  TERN_REGION_IN(columns, rows, 1) {
+    const int x = item.x, y = item.y;
+    TERN_GLOBAL const double* const row = in + (y + above) * columns;
+    const double left = x > 0 ? row[x - 1] : row[x], right = x + 1 < columns ? row[x + 1] : row[x];
+    const double up = y > 0 || above ? row[x - columns] : row[x];
+    const double down = y + 1 < rows || below ? row[x + columns] : row[x];
+    out[y * columns + x] = row[x] + 0.2 * (left + right + up + down - 4 * row[x]);
+  };
+}
+TERN_KERNELS_END(heat)
+
+int main(int argc, char** argv) {
+  return tern::run(argc, argv, [] {
+    constexpr int size = 200, stripe = 25, steps = 50;
+    tern::hetero_object<double, 2> now({size, size}, 0.0), next({size, size}, 0.0);
+    now.host(tern::access_mode::read_write).get()(100, 100) = 1000;
+    now.tiles({stripe, size});
+    next.tiles({stripe, size});
+    for (int step = 0; step < steps; ++step) {
+      for (int y = 0; y < size; y += stripe) {
+        const auto out = next.rows(y, y + stripe), in = now.rows(y, y + stripe).halo(1);
+        tern::submit(heat::spread, tern::items(size, stripe), size, stripe, y > 0 ? 1 : 0, y + stripe < size ? 1 : 0,
+                     tern::read(in), tern::write(out));
+      }
+      std::swap(now, next);
+    }
+    auto result = now.host(tern::access_mode::read).get();
+    double sum = 0;
+    for (int i = 0; i < size; ++i)
+      for (int j = 0; j < size; ++j) sum += result(i, j);
+    if (tern::rank() == 0) {
+      std::printf("in the middle %.3f, in all %.6f\n", result(100, 100), sum);
+      const auto done = tern::hetero::count();
+      for (const auto& d : done.devices)
+        std::printf("%s: %llu tasks\n", d.id.c_str(), static_cast<unsigned long long>(d.tasks));
+    }
+    return sum > 999.999 && sum < 1000.001 && result(100, 100) == result(100, 100) ? 0 : 1;
+  });
+}

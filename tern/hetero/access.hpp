@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// How tasks use objects, and what objects and tasks need of the runtime.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <string>
+#include <string_view>
+
+#include <tern/hetero/detail/box.hpp>
+
+namespace tern {
+
+/// What a task, or the host, does with an object.
+enum class access_mode : std::uint8_t {
+  read = 1,
+  write = 2, ///< every element, without looking at what was there: nothing is fetched
+  read_write = 3,
+  commute = 7 ///< read and write, in any order with others that do the same, but never two at once
+};
+
+namespace hetero::detail {
+
+struct object_state;
+struct task_record;
+
+object_state* new_object(const box& all, std::size_t element, const char* type, void* adopted);
+void add_handle(object_state& o) noexcept;
+void drop_handle(object_state* o) noexcept;
+const box& all_of(const object_state& o) noexcept;
+/// Host memory of a new object, which from now on is valid.
+std::byte* fill_memory(object_state& o);
+void check_extent(const char* type, int dimension, std::int64_t extent);
+void check_part(const object_state& o, const box& of, int dimension, std::int64_t low, std::int64_t high,
+                std::int64_t extent);
+void cut_tiles(object_state& o, const std::array<std::int32_t, 3>& size);
+void prefetch(object_state* o, const box& part, std::string_view device, bool pinned);
+void unpin(object_state* o, const box& part, std::string_view device);
+void drop(object_state* o, const box& part, std::string_view device);
+void set_name(object_state& o, std::string_view text);
+std::string text_of(const object_state& o, const box& part);
+void release_access(task_record* t) noexcept;
+
+/// Where a part lies in the host's memory.
+struct host_place {
+  std::byte* address;
+  std::int64_t pitch, slice; ///< elements
+};
+host_place place_on_host(const object_state& o, const box& part) noexcept;
+
+/// Told when the host has access.
+struct access_request {
+  virtual void granted(task_record* t, const host_place& where) noexcept = 0;
+  virtual void refused(std::exception_ptr why) noexcept = 0;
+
+protected:
+  ~access_request() = default;
+};
+/// \param who lives until it has been told.
+void request_access(object_state* o, const box& part, access_mode how, access_request* who);
+
+} // namespace hetero::detail
+} // namespace tern

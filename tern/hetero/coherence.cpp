@@ -1,0 +1,432 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Which copies are right, and how others become so: MSI for each fragment of an object.
+///
+/// A task that is about to run gets an instance for each of its uses in the memory of its device, and a transfer for
+/// what is not valid there. While it runs, its instances stay; when it has ended, what it wrote is valid in its
+/// instance alone. Only tasks that have nothing left to follow come here, so nobody else writes what they read.
+#include <algorithm>
+#include <exception>
+#include <mutex>
+#include <utility>
+
+#include <tern/base/error.hpp>
+#include <tern/hetero/detail/driver.hpp>
+#include <tern/hetero/detail/runtime.hpp>
+
+namespace tern::hetero::detail {
+
+using tern::detail::spin_lock;
+
+namespace {
+
+constexpr std::uint64_t bit(std::size_t instance) noexcept { return std::uint64_t{1} << instance; }
+
+std::exception_ptr nothing_there(const task_record& t, const object_state& o, const box& part, bool lost) {
+  if (lost)
+    return std::make_exception_ptr(error(errc::device_lost,
+                                         std::string("task '") + t.text_name() + "' reads " + o.text(part) +
+                                             ", of which the only valid copy was lost with its device",
+                                         "write it anew, or keep what matters on the host as well"));
+  return std::make_exception_ptr(
+      error(errc::invalid_state,
+            std::string("task '") + t.text_name() + "' reads " + o.text(part) + ", which nothing has written yet",
+            "write it first, or give the object a value when it is made"));
+}
+
+} // namespace
+
+// Instances -----------------------------------------------------------------------------------------------------------
+
+bool runtime::find_instance(object_state& o, use& u, std::uint8_t space) {
+  if (space == 0) {
+    o.host_memory();
+    ++o.instances[0].users;
+    u.instance = 0;
+    u.pitch = static_cast<std::int32_t>(o.host_layout.pitch / o.element);
+    return true;
+  }
+  std::size_t best = 0;
+  std::uint64_t valid = ~std::uint64_t{0};
+  o.each(u.part, [&](fragment& f) { valid &= f.valid; });
+  for (std::size_t i = 1; i < o.instances.size(); ++i) {
+    const instance& x = o.instances[i];
+    if (!x.exists || x.space != space || !x.where.contains(u.part)) continue;
+    if (best == 0 || (valid & bit(i)) > (valid & bit(best)) ||
+        (!(valid & bit(best)) && x.bytes < o.instances[best].bytes))
+      best = i;
+  }
+  if (best == 0) {
+    best = 1;
+    while (best < o.instances.size() && (o.instances[best].exists || o.instances[best].users > 0)) ++best;
+    if (best == instances_most) { // very many views: one that nobody needs makes room
+      for (best = 1; best < instances_most; ++best) {
+        const instance& x = o.instances[best];
+        bool needed = x.users > 0 || x.pinned > 0 || x.space != space;
+        o.each(x.where, [&](fragment& f) { needed = needed || f.valid == bit(best); });
+        if (!needed) break;
+      }
+      if (best == instances_most) return false;
+      forget(o, best);
+    }
+    if (best == o.instances.size()) o.instances.emplace_back();
+    instance fresh;
+    fresh.where = u.whole ? o.all : u.part;
+    fresh.how = layout::packed(fresh.where, o.element);
+    fresh.bytes = static_cast<std::size_t>(fresh.where.size()) * o.element;
+    fresh.space = space;
+    fresh.memory = driver_of(space)->allocate(fresh.bytes);
+    if (!fresh.memory) return false;
+    fresh.exists = true;
+    o.instances[best] = fresh;
+    ++o.elsewhere;
+    o.update_on_host();
+    driver_of(space)->holds(o, best);
+  }
+  instance& x = o.instances[best];
+  ++x.users;
+  x.last_used = tick();
+  u.instance = static_cast<std::uint8_t>(best);
+  u.pitch = static_cast<std::int32_t>(x.how.pitch / o.element);
+  return true;
+}
+
+void runtime::drop_use(use& u) noexcept {
+  const std::lock_guard hold(u.object->lock);
+  --u.object->instances[u.instance].users;
+}
+
+void runtime::forget(object_state& o, std::size_t i) noexcept {
+  instance& x = o.instances[i];
+  driver* const d = driver_of(x.space);
+  o.each(x.where, [&](fragment& f) {
+    if (f.valid & bit(i)) o.set_valid(f, f.valid & ~bit(i));
+  });
+  d->held_no_more(o, i);
+  if (x.memory) d->free_later(x.memory, x.bytes);
+  x = instance();
+  --o.elsewhere;
+  o.update_on_host();
+}
+
+// Bringing data -------------------------------------------------------------------------------------------------------
+
+namespace {
+
+struct missing_piece {
+  fragment* of;
+  std::uint8_t from;
+};
+
+transfer* new_transfer(object_state& o, const box& part, std::uint8_t from, std::uint8_t to) {
+  auto* const x = new transfer;
+  x->object = &o;
+  x->part = part;
+  x->from = from;
+  x->to = to;
+  x->device = to != 0 ? o.instances[to].space : o.instances[from].space;
+  ++o.instances[from].users;
+  ++o.instances[to].users;
+  o.each(part, [&](fragment& f) { f.coming.push_back(x); });
+  return x;
+}
+
+transfer* coming_to(const fragment& f, std::uint8_t to) noexcept {
+  for (transfer* x : f.coming)
+    if (x->to == to) return x;
+  return nullptr;
+}
+
+} // namespace
+
+bool runtime::fetch(task_record* t, object_state& o, use& u, std::vector<transfer*>& begun) {
+  const std::uint8_t to = u.instance;
+  const auto await = [t](transfer* x) {
+    if (!x->tasks.empty() && x->tasks.back() == t) return;
+    t->pending.fetch_add(1, std::memory_order_relaxed); // whoever called holds one
+    x->tasks.push_back(t);
+  };
+  std::vector<missing_piece> missing;
+  std::int64_t total = 0;
+  bool there = true, lost = false;
+  o.each(u.part, [&](fragment& f) {
+    if (f.valid & bit(to)) return;
+    if (transfer* const x = coming_to(f, to)) {
+      await(x);
+      return;
+    }
+    there = there && f.valid != 0;
+    lost = lost || f.lost;
+    if (f.valid == 0) return;
+    std::uint8_t from = 0; // the host's, unless only others are right, of which one in the same memory is best
+    if (to == 0 || !(f.valid & 1) || o.instances[to].space != 0)
+      for (std::size_t i = 1; i < o.instances.size(); ++i)
+        if ((f.valid & bit(i)) && (o.instances[i].space == o.instances[to].space || (from == 0 && !(f.valid & 1))))
+          from = static_cast<std::uint8_t>(i);
+    missing.push_back({&f, from});
+    total += f.where.size();
+  });
+  if (!there) {
+    fail(t, nothing_there(*t, o, u.part, lost));
+    return false;
+  }
+  if (missing.empty()) return true;
+  // One copy instead of many, if all of it comes from the same place.
+  const bool same = std::all_of(missing.begin(), missing.end(), [&](const missing_piece& m) {
+    return m.from == missing.front().from && coming_to(*m.of, 0) == nullptr;
+  });
+  const bool together = missing.size() > 1 && same && total == u.part.size();
+  for (const missing_piece& m : missing) {
+    const box part = together ? u.part : m.of->where;
+    const std::uint8_t from_space = o.instances[m.from].space, to_space = o.instances[to].space;
+    if (from_space == to_space || from_space == 0 || to_space == 0) {
+      transfer* const x = new_transfer(o, part, m.from, to);
+      await(x);
+      begun.push_back(x);
+    } else { // through the host
+      o.host_memory();
+      transfer* first = coming_to(*m.of, 0);
+      if (!first) {
+        first = new_transfer(o, part, m.from, 0);
+        begun.push_back(first);
+      }
+      transfer* const second = new_transfer(o, part, 0, to);
+      second->waits = 1;
+      first->after.push_back(second);
+      await(second);
+    }
+    if (together) break;
+  }
+  return true;
+}
+
+runtime::acquired runtime::acquire(task_record* t, std::uint8_t d) noexcept {
+  const std::uint8_t space = space_of(d);
+  std::size_t got = 0;
+  try {
+    for (; got < t->use_count; ++got) {
+      use& u = t->use_at(got);
+      const std::lock_guard hold(u.object->lock);
+      if (!find_instance(*u.object, u, space)) break;
+    }
+    if (got < t->use_count) {
+      while (got-- > 0) drop_use(t->use_at(got));
+      return acquired::no_memory;
+    }
+  } catch (...) { // the device is lost, or the host has no memory
+    while (got-- > 0) drop_use(t->use_at(got));
+    t->flags &= static_cast<std::uint16_t>(~task_record::acquired);
+    fail(t, std::current_exception());
+    return acquired::failed;
+  }
+  std::vector<transfer*> begun;
+  try {
+    for (std::size_t i = 0; i < t->use_count; ++i) {
+      use& u = t->use_at(i);
+      if (!reads(u.how)) continue;
+      const std::lock_guard hold(u.object->lock);
+      if (!fetch(t, *u.object, u, begun)) break;
+    }
+  } catch (...) {
+    fail(t, std::current_exception());
+  }
+  for (transfer* x : begun) start(x);
+  return t->has_failed() ? acquired::failed : acquired::ready;
+}
+
+void runtime::start(transfer* x) noexcept { driver_of(x->device)->arrive(x); }
+
+copy_request runtime::describe(const transfer& x) {
+  object_state& o = *x.object;
+  const std::lock_guard hold(o.lock);
+  const instance &from = o.instances[x.from], &to = o.instances[x.to];
+  copy_request c;
+  c.row_bytes = static_cast<std::size_t>(x.part.extent(2)) * o.element;
+  c.rows = static_cast<std::size_t>(x.part.extent(1));
+  c.slices = static_cast<std::size_t>(x.part.extent(0));
+  const auto on_device = [&](const instance& i) {
+    c.device = i.memory;
+    c.offset = i.how.offset(i.where, x.part);
+    c.pitch = i.how.pitch;
+    c.slice = i.how.slice;
+  };
+  if (x.from != 0 && x.to != 0) {
+    c.way = direction::within;
+    on_device(to);
+    c.from = from.memory;
+    c.from_offset = from.how.offset(from.where, x.part);
+    c.from_pitch = from.how.pitch;
+    c.from_slice = from.how.slice;
+    return c;
+  }
+  c.way = x.to != 0 ? direction::to_device : direction::from_device;
+  on_device(x.to != 0 ? to : from);
+  c.host = o.host.load(std::memory_order_relaxed) + o.host_layout.offset(o.all, x.part);
+  c.host_pitch = o.host_layout.pitch;
+  c.host_slice = o.host_layout.slice;
+  return c;
+}
+
+void runtime::transfer_done(transfer* x, std::exception_ptr failed) noexcept {
+  object_state& o = *x->object;
+  std::vector<transfer*> next;
+  bool last = false; // nobody else has the object
+  {
+    const std::lock_guard hold(o.lock);
+    o.each(x->part, [&](fragment& f) {
+      std::erase(f.coming, x);
+      if (!failed) o.set_valid(f, f.valid | bit(x->to));
+    });
+    --o.instances[x->from].users;
+    --o.instances[x->to].users;
+    if (o.instances[x->to].exists) o.instances[x->to].last_used = tick();
+    for (transfer* y : x->after)
+      if (--y->waits == 0) next.push_back(y);
+    o.update_on_host();
+    if (o.orphan &&
+        std::all_of(o.instances.begin(), o.instances.end(), [](const instance& i) { return i.users == 0; })) {
+      o.orphan = false;
+      last = true;
+    }
+  }
+  for (transfer* y : next) {
+    if (failed)
+      transfer_done(y, failed);
+    else
+      start(y);
+  }
+  for (task_record* t : x->tasks) {
+    if (failed) fail(t, failed);
+    one_less(t);
+  }
+  delete x;
+  if (last) destroy(&o);
+}
+
+void runtime::release_uses(task_record* t) noexcept {
+  const bool wrote = !t->has_failed();
+  for (std::size_t i = 0; i < t->use_count; ++i) {
+    use& u = t->use_at(i);
+    object_state& o = *u.object;
+    const std::lock_guard hold(o.lock);
+    instance& x = o.instances[u.instance];
+    --x.users;
+    x.last_used = tick();
+    if (t->flags & task_record::pins && wrote) x.pinned = 1;
+    if (!wrote || !writes(u.how)) continue;
+    o.each(u.part, [&](fragment& f) {
+      o.set_valid(f, x.exists ? bit(u.instance) : 0);
+      f.lost = !x.exists; // its device went meanwhile
+    });
+    o.update_on_host();
+  }
+}
+
+std::int64_t runtime::bytes_missing(task_record* t, std::uint8_t d) {
+  const std::uint8_t space = space_of(d);
+  std::int64_t bytes = 0;
+  for (std::size_t i = 0; i < t->use_count; ++i) {
+    const use& u = t->use_at(i);
+    if (!reads(u.how)) continue;
+    object_state& o = *u.object;
+    const std::lock_guard hold(o.lock);
+    std::uint64_t here = space == 0 ? 1 : 0;
+    for (std::size_t k = 1; k < o.instances.size(); ++k)
+      if (o.instances[k].exists && o.instances[k].space == space) here |= bit(k);
+    o.each(u.part, [&](fragment& f) {
+      if (!(f.valid & here)) bytes += f.where.common(u.part).size() * static_cast<std::int64_t>(o.element);
+    });
+  }
+  return bytes;
+}
+
+// Room on devices -----------------------------------------------------------------------------------------------------
+
+bool runtime::make_room(std::uint8_t d, std::size_t bytes) noexcept {
+  bool did = false;
+  std::size_t freed = 0;
+  std::vector<transfer*> begun;
+  driver_of(d)->each_held([&](object_state& o, std::size_t i) {
+    instance& x = o.instances[i];
+    if (freed >= bytes || x.users > 0 || x.pinned > 0) return;
+    bool alone = false;
+    try {
+      o.each(x.where, [&](fragment& f) {
+        if (f.valid != bit(i)) return;
+        alone = true;
+        o.host_memory();
+        begun.push_back(new_transfer(o, f.where, static_cast<std::uint8_t>(i), 0));
+      });
+    } catch (const std::bad_alloc&) { // then it stays where it is
+      return;
+    }
+    freed += x.bytes;
+    did = true;
+    if (!alone) forget(o, i);
+  });
+  for (transfer* x : begun) start(x);
+  return did;
+}
+
+void runtime::device_lost(std::uint8_t d) noexcept {
+  driver* const gone = driver_of(d);
+  for (int tries = 0; gone->holds_any(); ++tries) { // objects that others look at just now come next time
+    gone->each_held([&](object_state& o, std::size_t i) {
+      instance& x = o.instances[i];
+      o.each(x.where, [&](fragment& f) {
+        if (!(f.valid & bit(i))) return;
+        if (f.valid == bit(i)) f.lost = true;
+        o.set_valid(f, f.valid & ~bit(i));
+      });
+      gone->held_no_more(o, i);
+      const int users = x.users; // they will let go
+      x = instance();
+      x.users = users;
+      --o.elsewhere;
+      o.update_on_host();
+    });
+    if (gone->holds_any()) spin_lock::back_off(tries);
+  }
+}
+
+// The end of an object ------------------------------------------------------------------------------------------------
+
+void runtime::abandon(object_state* o) noexcept {
+  bool used = false;
+  {
+    const std::lock_guard hold(o->lock);
+    o->each(o->all, [&](fragment& f) {
+      const auto left = [](const task_list& l) {
+        return std::any_of(l.begin(), l.end(), [](const task_record* t) { return !t->is_done(); });
+      };
+      used = used || left(f.writers) || left(f.readers);
+    });
+  }
+  if (!used) return destroy(o);
+  if (ended_.load(std::memory_order_acquire)) return; // what uses it will not run any more; it goes with the program
+  static constexpr work_type last_task{kinds_of(device_kind::host),
+                                       [](task_record& t) {
+                                         object_state* const gone = t.use_at(0).object;
+                                         gone->home.destroy(gone);
+                                       },
+                                       nullptr, nullptr,
+                                       [](const task_record&) noexcept -> const char* { return "end of an object"; }};
+  task_record* const t = allocate();
+  t->work = &last_task;
+  t->flags = task_record::hidden | task_record::order_only;
+  add_use(t) = {o, o->all, access_mode::write, 0, true, true, 0, nullptr};
+  submit(t);
+}
+
+void runtime::destroy(object_state* o) noexcept {
+  {
+    const std::lock_guard hold(o->lock);
+    for (const instance& x : o->instances) o->orphan = o->orphan || x.users > 0;
+    if (o->orphan) return; // something that makes room on a device is under way, and comes back here
+    for (std::size_t i = 1; i < o->instances.size(); ++i)
+      if (o->instances[i].exists) forget(*o, i);
+  }
+  delete o;
+}
+
+} // namespace tern::hetero::detail

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// What the runtime needs of a device that is not the host. Internal.
+///
+/// Shaped after streams and events, which CUDA and OpenCL both have: operations are put into streams, each of which is
+/// worked off in order, at the same time as the others; each operation has a ticket, which can be asked whether it is
+/// done, and after which an operation of another stream can be ordered. Nothing here waits.
+///
+/// Threads: a device has one owner at a time, the fiber that drives it; all but `info` are its alone.
+/// (OpenCL queues that threads share deadlock in PoCL's `basic` device.) The owner may change its thread between calls,
+/// never within one.
+///
+/// Errors: what cannot be done is thrown as a tern::error by the call, or later by `done` of its ticket, naming the
+/// device, the operation and the kernel. After error(device_lost) nothing more is done: all tickets throw it.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <tern/hetero/devices.hpp>
+#include <tern/hetero/kernel.hpp>
+
+namespace tern::hetero::detail {
+
+/// Memory of a device: the device's own name for it (an address, a cl_mem). Null: none.
+using memory_handle = void*;
+
+/// An operation that was put into a stream. 0: it was done at once.
+using ticket = std::uint64_t;
+
+/// Which way, and so which memory is whose. Strided in up to three dimensions: `slices` of `rows` of `row_bytes`.
+enum class direction : std::uint8_t { to_device, from_device, within };
+struct copy_request {
+  direction way = direction::to_device;
+  std::byte* host = nullptr;                    ///< first byte; unused within the device
+  std::size_t host_pitch = 0, host_slice = 0;   ///< bytes from row to row, from slice to slice
+  memory_handle device = nullptr;               ///< within: the destination
+  std::size_t offset = 0, pitch = 0, slice = 0; ///< of the first byte; as above
+  memory_handle from = nullptr;                 ///< within: the source
+  std::size_t from_offset = 0, from_pitch = 0, from_slice = 0;
+  std::size_t row_bytes = 0, rows = 1, slices = 1;
+};
+
+/// An argument of a kernel: bytes, or memory.
+struct argument {
+  const void* value = nullptr; ///< of a number or struct; alive until the call returns
+  std::size_t bytes = 0;
+  memory_handle memory = nullptr; ///< not null: the address of a byte in it
+  std::size_t offset = 0;
+};
+
+struct launch_request {
+  const kernel_code* code = nullptr;
+  grid shape;
+  std::size_t dynamic_bytes = 0; ///< of each group's dynamic memory
+  std::span<const argument> arguments;
+};
+
+class device {
+public:
+  virtual ~device() = default;
+  device() = default;
+  device(const device&) = delete;
+  device& operator=(const device&) = delete;
+
+  virtual const device_info& info() const noexcept = 0;
+
+  // Memory. A device that shares the host's memory has no other: none of these is called, addresses are the host's.
+  /// \return null if there is not that much left.
+  virtual memory_handle allocate(std::size_t bytes) = 0;
+  /// \pre every operation on it is done.
+  virtual void free(memory_handle memory, std::size_t bytes) noexcept = 0;
+  /// How much can be allocated in all.
+  virtual std::size_t memory_limit() const noexcept = 0;
+
+  // Streams: 0 takes copies to the device, 1 copies from it, those from 2 on kernels and copies within it.
+  virtual int streams() const noexcept = 0;
+  virtual ticket copy(int stream, const copy_request& what) = 0;
+  /// Compiles the kernel if need be. `arguments[i]` is parameter i.
+  virtual ticket launch(int stream, const launch_request& what) = 0;
+  /// What is put into the stream from now on begins after `t`, an operation of this device.
+  virtual void order(int stream, ticket t) = 0;
+  /// Is it done? Asked again and again, until it has been: then the ticket is forgotten. \throws what went wrong with
+  /// it, once; then it is forgotten too.
+  virtual bool done(ticket t) = 0;
+  /// Nanoseconds until it makes sense to ask again; 0: at once.
+  virtual std::int64_t patience() noexcept { return 0; }
+
+  /// What its owner's stack should have; 0: the usual.
+  virtual std::size_t stack_needed() const noexcept { return 0; }
+
+  /// The queue or stream behind `stream`, for functions of the user's (a cl_command_queue, a CUstream).
+  virtual void* native_stream(int) noexcept { return nullptr; }
+  /// Can copies go straight between the two? None yet.
+  virtual bool reaches(const device&) const noexcept { return false; }
+};
+
+/// All devices but the host that options allow, whether they are used or not. Each call opens them anew.
+/// \param notes what a user wants to know about devices that were looked for in vain, a line each.
+std::vector<std::unique_ptr<device>> open_opencl(const options& opts, std::vector<std::string>& notes);
+std::vector<std::unique_ptr<device>> open_fake(const options& opts);
+
+} // namespace tern::hetero::detail

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// What goes on at a device that is not the host: one driver for each, a fiber that lives while there is something to
+/// do. It alone talks to the device. Internal.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <tern/hetero/detail/device.hpp>
+#include <tern/hetero/detail/runtime.hpp>
+#include <tern/task/semaphore.hpp>
+
+namespace tern::hetero::detail {
+
+/// A task's way: it arrives when a policy has placed it; waits until there is memory for all that it uses, in the order
+/// of arrival; its transfers begin; when the last has ended it comes back, and its kernel is launched into the next of
+/// the streams for kernels; when that has ended it is completed. Transfers from and to the device are taken as they
+/// come. Completion is asked for, not told: `done` of what runs, and if nothing has ended, others run first.
+class driver {
+public:
+  driver(runtime& r, std::uint8_t number, std::unique_ptr<device> d);
+  ~driver();
+  driver(const driver&) = delete;
+  driver& operator=(const driver&) = delete;
+
+  // Anybody -----------------------------------------------------------------------------------------------------------
+  /// Placed here, or (then `acquired`) its transfers are over.
+  void arrive(task_record* t) noexcept;
+  void arrive(transfer* x) noexcept;
+  void free_later(memory_handle memory, std::size_t bytes) noexcept;
+  /// An object has, or has not any more, an instance here. Under the object's lock.
+  void holds(object_state& o, std::size_t instance);
+  void held_no_more(object_state& o, std::size_t instance) noexcept;
+  bool holds_any() const noexcept;
+  std::int64_t bytes_held() const noexcept { return bytes_.load(std::memory_order_relaxed); }
+
+  // The runtime, in the driver's fiber --------------------------------------------------------------------------------
+  memory_handle allocate(std::size_t bytes);
+  /// Calls `f(object, instance)` under the object's lock, the longest unused first; not for objects that somebody else
+  /// has locked just now. `f` may let go of the instance.
+  template <class F> void each_held(F&& f);
+  bool lost() const noexcept { return lost_; }
+
+private:
+  struct block {
+    memory_handle memory;
+    std::size_t bytes;
+  };
+  struct held {
+    object_state* object;
+    std::uint64_t number; ///< the object's
+    std::size_t instance;
+    std::uint64_t last_used;
+  };
+  void ring() noexcept;
+  void work() noexcept;
+  bool take_arrivals() noexcept;
+  bool admit() noexcept;
+  bool poll() noexcept;
+  void launch(task_record* t) noexcept;
+  void begin(transfer* x) noexcept;
+  void finish(task_record* t) noexcept;
+  void went_wrong(std::exception_ptr why) noexcept;
+  bool is_loss(const std::exception_ptr& why) const noexcept;
+  bool rest_or_end() noexcept;
+  std::vector<held> by_age() noexcept;
+  object_state* lock_held(const held& h) noexcept;
+
+  runtime& home_;
+  const std::uint8_t number_;
+  const std::unique_ptr<device> device_;
+
+  mutable tern::detail::spin_lock guard_; // of what arrives
+  std::vector<task_record*> tasks_in_;
+  std::vector<transfer*> transfers_in_;
+  std::vector<block> frees_in_;
+  bool active_ = false; // there is a fiber
+  bool sleeps_ = false; // and it waits for the bell
+  semaphore bell_{0};
+
+  // The fiber's.
+  std::vector<task_record*> tasks_now_;
+  std::vector<transfer*> transfers_now_;
+  std::vector<block> frees_now_;
+  std::vector<task_record*> waiting_; // for memory; the first comes first
+  std::size_t preparing_ = 0;         // have memory, and wait for transfers
+  std::vector<task_record*> running_;
+  std::vector<transfer*> moving_;
+  unsigned next_stream_ = 0;
+  bool lost_ = false;
+  int idle_rounds_ = 0;
+
+  mutable tern::detail::spin_lock held_guard_;
+  std::map<std::pair<std::uint64_t, std::size_t>, object_state*> held_; // by the object's number and the instance
+  std::atomic<std::int64_t> bytes_{0};
+};
+
+template <class F> void driver::each_held(F&& f) {
+  for (const held& h : by_age()) {
+    object_state* const o = lock_held(h);
+    if (!o) continue;
+    const std::unique_lock hold(o->lock, std::adopt_lock);
+    if (o->instances[h.instance].exists) f(*o, h.instance);
+  }
+}
+
+} // namespace tern::hetero::detail

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// The runtime of this layer: one for each scheduler, made when a program first uses it. Internal.
+///
+/// engine.cpp: records, dependencies, completion. coherence.cpp: instances and transfers. placement.cpp: which device.
+/// driver.cpp: what goes on at a device. runtime.cpp: its life.
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <tern/hetero/detail/object_state.hpp>
+#include <tern/hetero/detail/record.hpp>
+#include <tern/hetero/detail/task_arguments.hpp>
+#include <tern/hetero/policy.hpp>
+#include <tern/hetero/statistics.hpp>
+#include <tern/task/detail/core.hpp>
+#include <tern/task/future.hpp>
+
+namespace tern::hetero::detail {
+
+class driver;
+
+/// A box of an object on its way between two instances. Made and followed under the object's lock; worked off by the
+/// driver of the device that is not the host.
+struct transfer {
+  object_state* object = nullptr;
+  box part;
+  std::uint8_t from = 0, to = 0;   ///< instances
+  std::uint8_t device = 0;         ///< whose driver does it
+  int waits = 0;                   ///< for so many others, which bring the box to `from`
+  transfer* next = nullptr;        ///< in queues
+  std::vector<task_record*> tasks; ///< wait for it, each with one of its `pending`
+  std::vector<transfer*> after;    ///< wait for it
+  ticket running = 0;
+};
+
+/// What one worker counts and keeps, so that it does not share a cache line with others.
+struct alignas(64) worker_part {
+  // Written by that worker alone.
+  std::atomic<std::uint64_t> submitted{0}, completed{0};
+  task_record* free = nullptr;
+  std::uint32_t free_count = 0;
+};
+
+/// Somebody waits until at most so many tasks are left.
+struct progress_waiter {
+  std::uint64_t left = 0;
+  promise<void> reached;
+};
+
+class runtime final : public tern::detail::scheduler_extension {
+public:
+  explicit runtime(tern::detail::scheduler_core& core);
+  ~runtime() override;
+  runtime(const runtime&) = delete;
+  runtime& operator=(const runtime&) = delete;
+  /// That of the calling context's scheduler. \throws error(invalid_state) on a thread that is no worker, naming
+  /// `what`.
+  static runtime& here(const char* what);
+  /// The scheduler ends: objects that are left keep the runtime's memory.
+  void ends() noexcept override;
+  void add_reference() noexcept { references_.fetch_add(1, std::memory_order_relaxed); }
+  void release() noexcept;
+
+  // Tasks (engine.cpp) ------------------------------------------------------------------------------------------------
+  task_record* allocate();
+  void* allocate_block() { return allocate(); }
+  void free(task_record* t) noexcept;
+  void unreference(task_record* t) noexcept {
+    // acquire: what others did with it is over. The last one need not write the count.
+    if (t->references.load(std::memory_order_acquire) == 1 ||
+        t->references.fetch_sub(1, std::memory_order_acq_rel) == 1)
+      free(t);
+  }
+  /// Room for one more use. \pre not submitted.
+  use& add_use(task_record* t);
+  /// \pre it has its work and uses. May suspend the calling fiber for a moment, if very many tasks are left. Takes over
+  /// the task's own reference. \throws error(invalid_argument) for an object of another runtime.
+  void submit(task_record* t);
+  /// A task that has failed is not going to be submitted.
+  void give_up(task_record* t) noexcept;
+  /// Adds the parts of a reduction to the object. (reduction.cpp)
+  void end_reduction(object_state& o);
+  object_state* part_of_reduction(object_state& o, const box& part, const reducer& how);
+  /// Adds an edge to a task that has not been submitted. \return false if `before` is done already.
+  bool follow(task_record* t, task_record* before, std::uintptr_t kind);
+  /// \return false if it is done already: the hook will not fire.
+  static bool hook(task_record* t, completion_hook& h) noexcept;
+  /// It has run, or is not going to. In the context that found out. \return a successor that the caller is to run here.
+  task_record* complete(task_record* t, bool may_run_here) noexcept;
+  /// Marks it as failed with this, unless it has failed already.
+  static void fail(task_record* t, std::exception_ptr why) noexcept;
+  /// One of what it waits for is over.
+  void one_less(task_record* t) noexcept {
+    // acq_rel: what its predecessors wrote is visible to it.
+    if (t->pending.fetch_sub(1, std::memory_order_acq_rel) == 1) make_ready(t, false);
+  }
+  /// Nothing that it waits for is left. \return itself, if the caller is to run it on the host at once.
+  task_record* make_ready(task_record* t, bool may_run_here) noexcept;
+  void push_to_host(task_record* t) noexcept;
+  /// Returns when all that have been submitted are done. \throws the first failure that nobody has been told.
+  void wait_all();
+  /// \return false if it has begun, or is done.
+  static bool cancel(task_record* t) noexcept;
+  std::uint64_t outstanding() const noexcept;
+  /// Waits until it is done. \throws what it failed with.
+  void wait(task_record* t);
+
+  // Data (coherence.cpp) ----------------------------------------------------------------------------------------------
+  enum class acquired { ready, waits, no_memory, failed };
+  /// Gets instances in the memory of device `d` for all that the task uses, or none, and starts the transfers that are
+  /// needed, of which each holds one of the task's `pending`; the caller holds another one. By the driver of `d`, or
+  /// for memory of the host by anyone. `failed`: the task has been marked so.
+  acquired acquire(task_record* t, std::uint8_t d) noexcept;
+  /// The task has ended: what it wrote is valid where it ran, and nowhere else.
+  void release_uses(task_record* t) noexcept;
+  /// By a driver: it is over, or failed.
+  void transfer_done(transfer* x, std::exception_ptr failed) noexcept;
+  std::int64_t bytes_missing(task_record* t, std::uint8_t d);
+  /// The last handle is gone.
+  void abandon(object_state* o) noexcept;
+  void destroy(object_state* o) noexcept; ///< \pre no task uses it any more
+  /// Frees instances on device `d` that nobody needs, least recently used first, until `bytes` are free; starts
+  /// transfers of those that must be saved first. By its driver. \return whether anything was freed or started.
+  bool make_room(std::uint8_t d, std::size_t bytes) noexcept;
+  void device_lost(std::uint8_t d) noexcept;
+  /// What the copies of a transfer look like to the device.
+  copy_request describe(const transfer& x);
+  void forget(object_state& o, std::size_t instance) noexcept; ///< under its lock
+
+  // Places (placement.cpp) --------------------------------------------------------------------------------------------
+  bool allowed(const task_record& t, int device) const noexcept;
+  void place(task_record* t) noexcept;
+  /// A placed task is not at its device any more.
+  void left(std::uint8_t d) noexcept;
+  void dispatch() noexcept;
+  void strand(task_record* t) noexcept;
+  void lose(std::uint8_t d) noexcept;
+
+  // Devices -----------------------------------------------------------------------------------------------------------
+  const options& opts() const noexcept { return opts_; }
+  std::size_t device_count() const noexcept { return infos_.size(); }
+  const device_info& info(std::size_t d) const noexcept { return infos_[d]; }
+  /// In whose memory kernels of this device work.
+  std::uint8_t space_of(std::size_t d) const noexcept {
+    return infos_[d].shares_host_memory ? std::uint8_t{0} : static_cast<std::uint8_t>(d);
+  }
+  driver* driver_of(std::size_t d) noexcept { return drivers_[d].get(); } ///< null: the host
+  std::uint64_t tick() noexcept { return clock_.fetch_add(1, std::memory_order_relaxed); }
+  std::uint64_t new_number() noexcept { return numbers_.fetch_add(1, std::memory_order_relaxed); } ///< of an object
+  tern::detail::scheduler_core& core() noexcept { return core_; }
+  int workers() const noexcept { return worker_count_; }
+  std::size_t records_made() noexcept; ///< memory, in tasks
+  bool implicit() const noexcept { return implicit_.load(std::memory_order_relaxed); }
+  void set_implicit(bool on) noexcept { implicit_.store(on, std::memory_order_relaxed); }
+  statistics counts() const;
+  /// \return its number. \throws error(not_found).
+  std::size_t device_called(std::string_view id) const;
+  void release_access(task_record* t) noexcept;
+  void count_copy(bool from_device, std::size_t bytes) noexcept;
+  /// Commuting tasks of several objects lock them under this.
+  bool lock_commuting(task_record* t);
+  void unlock_commuting(task_record* t) noexcept;
+
+private:
+  static tern::detail::worker_base* run_task(tern::detail::tasklet* x) noexcept;
+  void run_body(task_record* t) noexcept;
+  static void wait_until_told(const task_record& t) noexcept;
+  /// \return false if transfers are under way, the last of which comes back with it.
+  bool acquire_on_host(task_record* t) noexcept;
+  void order(task_record* t, access_mode how, fragment& f, task_record*& gates);
+  void depend(task_record* t, use& u, task_record*& gates);
+  void complete_slowly(task_record* t) noexcept;
+  void note_failure(task_record* t) noexcept;
+  /// It needs what the other was to write.
+  static void inherit(task_record& t, const task_record& from) noexcept;
+  worker_part& part() noexcept;
+  void count_submitted(worker_part& p, bool mine) noexcept;
+  void count_completed() noexcept;
+  /// It has been submitted, and follows so many.
+  void submitted_after(task_record* t, std::int32_t links) noexcept;
+  void tell_of_progress() noexcept;
+  /// \return whether so few were left before `until`, if that is not null.
+  void wait_for_progress(std::uint64_t left, const std::chrono::microseconds* at_most);
+
+  acquired acquire_use(task_record* t, use& u, std::uint8_t space);
+  bool find_instance(object_state& o, use& u, std::uint8_t space);
+  bool fetch(task_record* t, object_state& o, use& u, std::vector<transfer*>& begun);
+  void drop_use(use& u) noexcept;
+  void start(transfer* x) noexcept;
+
+  friend class driver;
+  // What is only read while tasks come and go.
+  tern::detail::scheduler_core& core_;
+  const int worker_count_; // the core may be gone
+  const bool light_;       // whoever completes needs no barrier to be seen by who waits
+  bool host_runs_ = true;
+  device_kinds kinds_beside_host_ = 0;
+  std::atomic<bool> implicit_{true};
+  std::atomic<bool> ended_{false};
+  std::atomic<int> watchers_{0};
+  const std::unique_ptr<worker_part[]> parts_;
+  const options opts_;
+
+  alignas(64) std::atomic<std::uint32_t> references_{1};
+  alignas(64) tern::detail::group_state group_; // all tasks are tasklets of it
+  alignas(64) std::atomic<task_record*> shared_free_{nullptr};
+  alignas(64) tern::detail::spin_lock foreign_; // protects the last part, of those that are no workers
+  tern::detail::spin_lock chunks_lock_;
+  std::vector<std::unique_ptr<task_record[]>> chunks_;
+  tern::detail::spin_lock progress_lock_;
+  std::vector<progress_waiter> progress_;
+  tern::detail::spin_lock failure_lock_;
+  std::vector<task_record*> failed_; // referenced; not those that failed because others did
+  std::atomic<std::uint64_t> clock_{1}, numbers_{1};
+
+  tern::detail::spin_lock commute_lock_;
+  task_record *commute_first_ = nullptr, *commute_last_ = nullptr; // wait for objects that others have
+
+  std::vector<device_info> infos_;
+  std::vector<std::unique_ptr<driver>> drivers_;
+  mutable tern::detail::spin_lock policy_lock_;
+  std::unique_ptr<policy> policy_;
+  std::vector<device_load> loads_;
+  std::vector<std::uint64_t> tasks_of_; // that each device has run
+  struct copies {
+    std::atomic<std::uint64_t> to{0}, to_bytes{0}, from{0}, from_bytes{0};
+  } copies_;
+};
+
+} // namespace tern::hetero::detail

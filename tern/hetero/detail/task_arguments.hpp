@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// How a task's arguments become a record. Internal.
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <new>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include <tern/hetero/detail/record.hpp>
+#include <tern/hetero/hetero_object.hpp>
+
+namespace tern::hetero::detail {
+
+template <class T, int N> struct used { // T is const if it is only read
+  const hetero_view<std::remove_const_t<T>, N>& view;
+  access_mode how;
+};
+template <class T, int N, class Op> struct reduced {
+  const hetero_view<T, N>& view;
+  T identity;
+};
+template <class T, int N> struct pitch_of {
+  const hetero_view<T, N>& view;
+  bool of_slices;
+};
+
+template <class A> inline constexpr bool is_used = false;
+template <class T, int N> inline constexpr bool is_used<used<T, N>> = true;
+template <class T, int N, class Op> inline constexpr bool is_used<reduced<T, N, Op>> = true;
+template <class A> inline constexpr bool is_pitch = false;
+template <class T, int N> inline constexpr bool is_pitch<pitch_of<T, N>> = true;
+
+template <class A> struct element_of {};
+template <class T, int N> struct element_of<used<T, N>> {
+  using type = T;
+  static constexpr int dimensions = N;
+};
+template <class T, int N, class Op> struct element_of<reduced<T, N, Op>> {
+  using type = T;
+  static constexpr int dimensions = N;
+};
+
+template <class K> inline constexpr bool is_kernel_type = false;
+template <class Group, class... Params> inline constexpr bool is_kernel_type<kernel<Group, Params...>> = true;
+template <class Kernel, class F> struct two_variants;
+template <class K> inline constexpr bool is_two_variants = false;
+template <class K, class F> inline constexpr bool is_two_variants<two_variants<K, F>> = true;
+/// Neither a kernel nor what contains one.
+template <class F>
+concept is_function = !is_kernel_type<std::remove_cvref_t<F>> && !is_two_variants<std::remove_cvref_t<F>>;
+
+// What is not inlined -------------------------------------------------------------------------------------------------
+
+task_record* make_task();
+void submit_task(task_record* t);
+void unmake_task(task_record* t) noexcept;
+/// One more use.
+void add_use(task_record& t, object_state* o, const box& part, access_mode how, bool whole);
+/// How parts of a reduction are added to each other.
+struct reducer {
+  void (*combine)(std::byte* into, const std::byte* from, std::int64_t n);
+  const std::byte* identity;
+};
+/// What one task adds to, instead of the object.
+object_state* part_of_reduction(object_state& o, const box& part, const reducer& how);
+void* host_address(const use& u) noexcept;
+std::int32_t slice_of(const use& u) noexcept;
+[[noreturn]] void no_such_argument(const object_state& o, const box& part);
+
+/// A task that is being filled; unmade if that throws.
+class new_task {
+public:
+  new_task() : task_(make_task()) {}
+  ~new_task() {
+    if (task_) unmake_task(task_);
+  }
+  new_task(const new_task&) = delete;
+  new_task& operator=(const new_task&) = delete;
+  task_record& operator*() const noexcept { return *task_; }
+  void submit() { submit_task(std::exchange(task_, nullptr)); }
+
+private:
+  task_record* task_;
+};
+
+// Uses ----------------------------------------------------------------------------------------------------------------
+
+template <class T, int N> void add(task_record& t, const used<T, N>& a) {
+  add_use(t, a.view.inside(), a.view.inside_part(), a.how, a.view.whole());
+}
+template <class T, int N, class Op> void add(task_record& t, const reduced<T, N, Op>& a) {
+  const reducer how{[](std::byte* into, const std::byte* from, std::int64_t n) {
+                      T* const x = reinterpret_cast<T*>(into);
+                      const T* const y = reinterpret_cast<const T*>(from);
+                      for (std::int64_t i = 0; i < n; ++i) x[i] = Op{}(x[i], y[i]);
+                    },
+                    reinterpret_cast<const std::byte*>(&a.identity)};
+  object_state* const part = part_of_reduction(*a.view.inside(), a.view.inside_part(), how);
+  add_use(t, part, all_of(*part), access_mode::read_write, true);
+}
+template <class A> void add(task_record&, const A&) {}
+
+/// Which of the uses an argument became.
+template <class T, int N, class... Args> std::uint8_t use_of_pitch(const pitch_of<T, N>& p, const Args&... arguments) {
+  int found = -1, n = 0;
+  const auto look = [&]<class A>(const A& a) {
+    if constexpr (is_used<A>) {
+      if (found < 0 && a.view.inside() == p.view.inside() && a.view.inside_part() == p.view.inside_part()) found = n;
+      ++n;
+    }
+  };
+  (look(arguments), ...);
+  if (found < 0) no_such_argument(*p.view.inside(), p.view.inside_part());
+  return static_cast<std::uint8_t>(found);
+}
+
+inline std::int32_t resolve_pitch(task_record& t, std::uint8_t which, bool of_slices) noexcept {
+  const use& u = t.use_at(which);
+  return of_slices ? slice_of(u) : u.pitch;
+}
+
+// Kernels -------------------------------------------------------------------------------------------------------------
+
+/// Runs all groups on the host, spread over the workers.
+void run_kernel(const kernel_code& code, const grid& shape, std::size_t dynamic, const void* const* values);
+/// An object's memory on the device that the task has been acquired for.
+argument device_argument(const use& u) noexcept;
+
+/// Where a parameter's value comes from.
+struct source_of {
+  enum kind : std::uint8_t { value, object, pitch, slice } what = value;
+  std::uint8_t which = 0;
+};
+
+template <class Group, class... Params> struct kernel_work {
+  const kernel<Group, Params...>* code;
+  grid shape;
+  std::size_t dynamic;
+  std::array<source_of, sizeof...(Params)> sources;
+  std::tuple<Params...> values;
+
+  /// With addresses and pitches as they are on the host.
+  void run(task_record& t) {
+    std::tuple<Params...> v = values;
+    std::size_t i = 0;
+    const auto put = [&]<class P>(P& p) {
+      const source_of& s = sources[i++];
+      if constexpr (std::is_pointer_v<P>) {
+        if (s.what == source_of::object) p = static_cast<P>(host_address(t.use_at(s.which)));
+      } else if constexpr (std::is_same_v<P, int>) {
+        if (s.what != source_of::value) p = resolve_pitch(t, s.which, s.what == source_of::slice);
+      }
+    };
+    std::apply(
+        [&](Params&... p) {
+          (put(p), ...);
+          const void* const addresses[sizeof...(Params) + 1] = {static_cast<const void*>(&p)..., nullptr};
+          run_kernel(*code, shape, dynamic, addresses);
+        },
+        v);
+  }
+  /// The same as they are on the device that the task has been acquired for.
+  void describe(task_record& t, launch_request& what, argument* arguments) {
+    static_assert(sizeof...(Params) <= arguments_most, "a kernel has at most 48 parameters");
+    what.code = code;
+    what.shape = shape;
+    what.dynamic_bytes = dynamic;
+    std::size_t i = 0;
+    const auto put = [&]<class P>(P& p) {
+      const source_of& s = sources[i];
+      if constexpr (std::is_same_v<P, int>)
+        if (s.what != source_of::value) p = resolve_pitch(t, s.which, s.what == source_of::slice);
+      arguments[i++] =
+          s.what == source_of::object ? device_argument(t.use_at(s.which)) : argument{&p, sizeof(P), nullptr, 0};
+    };
+    std::apply([&](Params&... p) { (put(p), ...); }, values);
+    what.arguments = {arguments, i};
+  }
+};
+
+template <class Work> void destroy_work(task_record& t) noexcept {
+  if constexpr (task_record::fits<Work>)
+    t.work_as<Work>().~Work();
+  else
+    delete &t.work_as<Work>();
+}
+
+template <class Group, class... Params> struct kernel_type {
+  using work = kernel_work<Group, Params...>;
+  static void run(task_record& t) { t.work_as<work>().run(t); }
+  static void describe(task_record& t, launch_request& what, argument* arguments) {
+    t.work_as<work>().describe(t, what, arguments);
+  }
+  static void destroy(task_record& t) noexcept { destroy_work<work>(t); }
+  static const char* name(const task_record& t) noexcept {
+    return const_cast<task_record&>(t).template work_as<work>().code->name; // only looked at
+  }
+  static constexpr work_type type{any_device, &run, task_record::fits<work> ? nullptr : &destroy, &describe, &name};
+};
+
+template <class P, class A> void check_argument() {
+  if constexpr (is_used<A>) {
+    static_assert(std::is_pointer_v<P>, "an object was given for a parameter of the kernel that is no pointer");
+    using T = typename element_of<A>::type;
+    using E = std::remove_pointer_t<P>;
+    static_assert(std::is_same_v<std::remove_const_t<E>, std::remove_const_t<T>>,
+                  "the object's elements have another type than the kernel's parameter");
+    static_assert(
+        std::is_const_v<E> == std::is_const_v<T>,
+        "read() goes with a parameter to const, write(), read_write(), commute() and reduce() with one that is"
+        " not");
+  } else if constexpr (is_pitch<A>) {
+    static_assert(std::is_same_v<P, int>, "a pitch goes to a parameter of type int");
+  } else {
+    static_assert(!std::is_pointer_v<P>, "a kernel gets objects for its pointers: read(x), write(x), read_write(x)");
+    static_assert(std::is_convertible_v<const A&, P>, "an argument does not convert to the kernel's parameter");
+  }
+}
+
+template <class Work> void put_work(task_record& t, Work&& w) {
+  using work = std::remove_cvref_t<Work>;
+  if constexpr (task_record::fits<work>)
+    ::new (static_cast<void*>(t.closure)) work(std::forward<Work>(w));
+  else
+    ::new (static_cast<void*>(t.closure)) work*(new work(std::forward<Work>(w)));
+}
+
+/// Makes a kernel's work of the arguments of a task.
+template <class Group, class... Params, class... Args>
+kernel_work<Group, Params...> work_of_kernel(const kernel<Group, Params...>& k, const grid& shape, std::size_t dynamic,
+                                             const Args&... arguments) {
+  static_assert(sizeof...(Params) == sizeof...(Args), "the kernel has another number of parameters");
+  if constexpr (sizeof...(Params) == sizeof...(Args)) {
+    (check_argument<Params, Args>(), ...);
+    [[maybe_unused]] std::uint8_t next = 0;
+    [[maybe_unused]] const auto source = [&]<class A>(const A& a) -> source_of {
+      if constexpr (is_used<A>)
+        return {source_of::object, next++};
+      else if constexpr (is_pitch<A>)
+        return {a.of_slices ? source_of::slice : source_of::pitch, use_of_pitch(a, arguments...)};
+      else
+        return {};
+    };
+    [[maybe_unused]] const auto value = []<class P, class A>(std::type_identity<P>, const A& a) -> P {
+      if constexpr (is_used<A> || is_pitch<A>)
+        return P{};
+      else
+        return static_cast<P>(a);
+    };
+    // Braces: in the order of the arguments.
+    return {&k, shape, dynamic, {source(arguments)...}, {value(std::type_identity<Params>(), arguments)...}};
+  }
+}
+
+template <class Group, class... Params, class... Args>
+void fill_kernel(task_record& t, const kernel<Group, Params...>& k, const grid& shape, std::size_t dynamic,
+                 Args&&... arguments) {
+  using type = kernel_type<Group, Params...>;
+  (add(t, arguments), ...);
+  put_work(t, work_of_kernel(k, shape, dynamic, arguments...));
+  t.work = &type::type;
+  t.kinds = type::type.kinds;
+}
+
+// Functions -----------------------------------------------------------------------------------------------------------
+
+template <class T, int N> struct view_argument {
+  std::uint8_t which;
+  host_view<T, N> resolve(task_record& t) const noexcept {
+    const use& u = t.use_at(which);
+    extents<N> size;
+    for (int d = 0; d < N; ++d) size[static_cast<std::size_t>(d)] = u.part.extent(static_cast<std::size_t>(3 - N + d));
+    return {static_cast<T*>(host_address(u)), size, u.pitch, slice_of(u)};
+  }
+};
+struct pitch_argument {
+  std::uint8_t which;
+  bool of_slices;
+  int resolve(task_record& t) const noexcept { return resolve_pitch(t, which, of_slices); }
+};
+template <class V> struct value_argument {
+  V value;
+  V& resolve(task_record&) noexcept { return value; }
+};
+
+template <class A> struct stored { using type = value_argument<A>; };
+template <class T, int N> struct stored<used<T, N>> { using type = view_argument<T, N>; };
+template <class T, int N, class Op> struct stored<reduced<T, N, Op>> { using type = view_argument<T, N>; };
+template <class T, int N> struct stored<pitch_of<T, N>> { using type = pitch_argument; };
+
+template <class F, class... Stored> struct function_work {
+  [[no_unique_address]] F f;
+  [[no_unique_address]] std::tuple<Stored...> arguments;
+  void call(task_record& t) {
+    std::apply([&](Stored&... s) { std::invoke(f, s.resolve(t)...); }, arguments);
+  }
+};
+
+template <class F, class... Args> auto work_of_function(F&& f, Args&&... arguments) {
+  [[maybe_unused]] std::uint8_t next = 0;
+  [[maybe_unused]] const auto keep = [&]<class A>(A&& a) {
+    using kept = typename stored<std::decay_t<A>>::type;
+    if constexpr (is_used<std::decay_t<A>>)
+      return kept{next++};
+    else if constexpr (is_pitch<std::decay_t<A>>)
+      return kept{use_of_pitch(a, arguments...), a.of_slices};
+    else
+      return kept{std::forward<A>(a)};
+  };
+  using work = function_work<std::decay_t<F>, typename stored<std::decay_t<Args>>::type...>;
+  return work{std::forward<F>(f), {keep(std::forward<Args>(arguments))...}}; // braces: in the order of the arguments
+}
+
+template <class Work> struct function_type {
+  static void run(task_record& t) { t.work_as<Work>().call(t); }
+  static void destroy(task_record& t) noexcept { destroy_work<Work>(t); }
+  static constexpr bool nothing_to_destroy = task_record::fits<Work> && std::is_trivially_destructible_v<Work>;
+  static constexpr work_type type{kinds_of(device_kind::host), &run, nothing_to_destroy ? nullptr : &destroy, nullptr,
+                                  nullptr};
+};
+
+template <class F, class... Args> void fill_function(task_record& t, F&& f, Args&&... arguments) {
+  (add(t, arguments), ...);
+  auto w = work_of_function(std::forward<F>(f), std::forward<Args>(arguments)...);
+  using type = function_type<decltype(w)>;
+  put_work(t, std::move(w));
+  t.work = &type::type;
+  t.kinds = type::type.kinds;
+}
+
+// Both ---------------------------------------------------------------------------------------------------------------
+
+/// A kernel for devices, and a function that does the same on the host.
+template <class Kernel, class F> struct two_variants {
+  const Kernel& kernel;
+  F function;
+};
+
+template <class Work, class Group, class... Params> struct variant_type;
+template <class F, class... Stored, class Group, class... Params>
+struct variant_type<function_work<F, Stored...>, Group, Params...> {
+  struct work {
+    kernel_work<Group, Params...> kernel;
+    function_work<F, Stored...> function;
+  };
+  static void run(task_record& t) { t.work_as<work>().function.call(t); }
+  static void describe(task_record& t, launch_request& what, argument* arguments) {
+    t.work_as<work>().kernel.describe(t, what, arguments);
+  }
+  static void destroy(task_record& t) noexcept { destroy_work<work>(t); }
+  static const char* name(const task_record& t) noexcept {
+    return const_cast<task_record&>(t).template work_as<work>().kernel.code->name; // only looked at
+  }
+  static constexpr work_type type{any_device, &run, &destroy, &describe, &name};
+};
+
+template <class Group, class... Params, class F, class... Args>
+void fill_variants(task_record& t, const kernel<Group, Params...>& k, F&& f, const grid& shape, std::size_t dynamic,
+                   Args&&... arguments) {
+  using function = function_work<std::decay_t<F>, typename stored<std::decay_t<Args>>::type...>;
+  using type = variant_type<function, Group, Params...>;
+  (add(t, arguments), ...);
+  auto kernel_part = work_of_kernel(k, shape, dynamic, arguments...);
+  put_work(t, typename type::work{std::move(kernel_part),
+                                  work_of_function(std::forward<F>(f), std::forward<Args>(arguments)...)});
+  t.work = &type::type;
+  t.kinds = type::type.kinds;
+}
+
+} // namespace tern::hetero::detail

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// What kernels run on: the host, OpenCL devices, and simulated ones for tests. Which there are is found out when a
+/// program first asks; which of them are used is said by the option `hetero-devices`.
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <tern/base/options.hpp>
+
+namespace tern::hetero {
+
+/// Kinds of devices. A task runs on kinds that it has a variant for; a kernel of the dialect is one for all of them.
+enum class device_kind : std::uint8_t {
+  host,   ///< the workers of the scheduler
+  opencl, ///< found through the OpenCL ICD loader
+  cuda,   ///< not yet
+  fake    ///< computes on the host, with a time and memory of its own: `hetero-fake`
+};
+const char* name_of(device_kind kind) noexcept; ///< "host", "opencl", …
+
+/// A set of kinds.
+using device_kinds = std::uint8_t;
+constexpr device_kinds kinds_of(device_kind kind) noexcept {
+  return static_cast<device_kinds>(1u << static_cast<unsigned>(kind));
+}
+constexpr device_kinds any_device = 0xff;
+
+/// What is known of a device.
+struct device_info {
+  device_kind kind = device_kind::host;
+  std::string id;                      ///< by which options and errors name it: "host", "opencl0", "fake1"
+  std::string name;                    ///< as its maker calls it
+  std::string driver;                  ///< and the version of what drives it: compiled kernels are kept by both
+  std::int64_t memory_bytes = 0;       ///< 0: the host's
+  std::int64_t local_memory_bytes = 0; ///< of a group
+  int compute_units = 1;
+  int max_group_items = 1024;
+  std::array<int, 3> max_group{1024, 1024, 1024}; ///< in x, y, z
+  bool shares_host_memory = false;                ///< its kernels work in the host's memory: nothing is copied for them
+  bool doubles = true;
+};
+
+/// Which devices a program uses: `all`, or a list of ids and kinds: "host,opencl0", "host,fake". The host is always
+/// there for transfers and access; not in the list, no kernels run on it, but functions do.
+extern const option<std::string> hetero_devices;
+/// Bytes that objects may take on each device that has its own memory, as a size ("2G"); "": what it has, less a tenth.
+extern const option<std::string> hetero_memory;
+/// Queues for kernels of each device, beside one for copies in either direction.
+extern const option<int> hetero_queues;
+/// Simulated devices, "2" or "2:bandwidth=4G,latency=10us,memory=1G,launch=5us,speed=2" (detail/fake_device.hpp).
+extern const option<std::string> hetero_fake;
+/// Where kernels that were compiled for devices are kept from run to run; "": $XDG_CACHE_HOME/tern or ~/.cache/tern;
+/// "off": nowhere.
+extern const option<std::string> hetero_cache;
+
+/// All devices of this machine that the options allow, the host first. Opens the libraries that drive them, which may
+/// take a second. \throws error(invalid_option) for a device that is not there, naming those that are. \param notes
+/// gets what is to be known of devices that were looked for in vain. Thread-safe.
+std::vector<device_info> devices(const options& opts, std::vector<std::string>* notes = nullptr);
+
+} // namespace tern::hetero

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tern/hetero/detail/driver.hpp>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <exception>
+#include <mutex>
+#include <utility>
+
+#include <tern/base/error.hpp>
+#include <tern/base/log.hpp>
+#include <tern/task/fiber.hpp>
+#include <tern/trace/trace.hpp>
+
+namespace tern::hetero::detail {
+
+driver::driver(runtime& r, std::uint8_t number, std::unique_ptr<device> d)
+    : home_(r), number_(number), device_(std::move(d)) {}
+driver::~driver() = default;
+
+// What arrives --------------------------------------------------------------------------------------------------------
+
+void driver::arrive(task_record* t) noexcept {
+  {
+    const std::lock_guard hold(guard_);
+    tasks_in_.push_back(t);
+  }
+  ring();
+}
+
+void driver::arrive(transfer* x) noexcept {
+  {
+    const std::lock_guard hold(guard_);
+    transfers_in_.push_back(x);
+  }
+  ring();
+}
+
+void driver::free_later(memory_handle memory, std::size_t bytes) noexcept {
+  const std::lock_guard hold(guard_);
+  frees_in_.push_back({memory, bytes}); // when somebody needs it: nobody is woken for that
+}
+
+void driver::ring() noexcept {
+  bool start = false, wake = false;
+  {
+    const std::lock_guard hold(guard_);
+    start = !std::exchange(active_, true);
+    wake = std::exchange(sleeps_, false);
+  }
+  if (wake) bell_.release();
+  if (!start) return;
+  const tern::detail::cause_scope nobodys(nullptr); // it works for all
+  home_.core().owner->spawn([this] { work(); },
+                            {.name = home_.info(number_).id, .stack_bytes = device_->stack_needed()});
+}
+
+bool driver::take_arrivals() noexcept {
+  {
+    const std::lock_guard hold(guard_);
+    tasks_now_.swap(tasks_in_);
+    transfers_now_.swap(transfers_in_);
+    frees_now_.swap(frees_in_);
+  }
+  const bool any = !tasks_now_.empty() || !transfers_now_.empty() || !frees_now_.empty();
+  for (const block& b : frees_now_) {
+    if (!lost_) device_->free(b.memory, b.bytes);
+    bytes_.fetch_sub(static_cast<std::int64_t>(b.bytes), std::memory_order_relaxed);
+  }
+  frees_now_.clear();
+  for (transfer* x : transfers_now_) begin(x);
+  transfers_now_.clear();
+  for (task_record* t : tasks_now_) {
+    if (t->flags & task_record::acquired) {
+      --preparing_;
+      launch(t);
+    } else {
+      waiting_.push_back(t);
+    }
+  }
+  tasks_now_.clear();
+  return any;
+}
+
+// Tasks ---------------------------------------------------------------------------------------------------------------
+
+bool driver::admit() noexcept {
+  bool did = false;
+  std::size_t n = 0;
+  for (; n < waiting_.size(); ++n) {
+    task_record* const t = waiting_[n];
+    if (lost_) { // elsewhere, if it can
+      home_.left(number_);
+      home_.place(t);
+      did = true;
+      continue;
+    }
+    t->device = number_;
+    t->pending.store(1, std::memory_order_relaxed);
+    t->flags |= task_record::acquired;
+    const runtime::acquired how = home_.acquire(t, number_);
+    if (how == runtime::acquired::no_memory) {
+      t->flags &= static_cast<std::uint16_t>(~task_record::acquired);
+      std::size_t bytes = 0;
+      for (std::size_t i = 0; i < t->use_count; ++i) {
+        const use& u = t->use_at(i);
+        bytes += static_cast<std::size_t>(u.part.size()) * u.object->element;
+      }
+      if (bytes <= device_->memory_limit()) {
+        if (home_.make_room(number_, bytes)) did = true;
+        if (did || !running_.empty() || !moving_.empty() || preparing_ > 0) break; // then again
+      }
+      runtime::fail(
+          t, std::make_exception_ptr(
+                 error(errc::out_of_memory,
+                       std::string("task '") + t->text_name() + "' uses " + std::to_string(bytes) + " bytes on " +
+                           home_.info(number_).id + ", which has room for " + std::to_string(device_->memory_limit()),
+                       "cut it into smaller tasks with views, or run it on the host (hetero-devices)")));
+      finish(t);
+      did = true;
+      continue;
+    }
+    did = true;
+    if (!(t->flags & task_record::acquired)) { // failed before it got anything
+      finish(t);
+      continue;
+    }
+    ++preparing_;
+    if (t->pending.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+      --preparing_;
+      launch(t);
+    }
+  }
+  waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(n));
+  return did;
+}
+
+void driver::launch(task_record* t) noexcept {
+  if (t->flags & task_record::handled) {
+    std::uint8_t expected = task_record::waiting;
+    if (!t->state.compare_exchange_strong(expected, task_record::begun, std::memory_order_acq_rel)) {
+      runtime::wait_until_told(*t);
+      return finish(t);
+    }
+  }
+  if (t->sound() && lost_)
+    runtime::fail(t, std::make_exception_ptr(
+                         error(errc::device_lost, std::string("task '") + t->text_name() + "' was about to run on " +
+                                                      home_.info(number_).id + ", which was lost")));
+  if (!t->sound() || !t->work || !t->work->describe) return finish(t);
+  try {
+    launch_request what;
+    std::array<argument, arguments_most> arguments;
+    t->work->describe(*t, what, arguments.data());
+    const int kernels = device_->streams() - 2;
+    t->running = device_->launch(2 + static_cast<int>(next_stream_++ % static_cast<unsigned>(kernels)), what);
+    if (t->running == 0) return finish(t);
+    running_.push_back(t);
+  } catch (...) {
+    runtime::fail(t, std::current_exception());
+    const bool loss = is_loss(t->failure);
+    const std::exception_ptr why = t->failure;
+    finish(t);
+    if (loss) went_wrong(why);
+  }
+}
+
+void driver::finish(task_record* t) noexcept { home_.complete(t, false); }
+
+// Transfers -----------------------------------------------------------------------------------------------------------
+
+void driver::begin(transfer* x) noexcept {
+  try {
+    if (lost_)
+      throw error(errc::device_lost, "a copy of " + x->object->text(x->part) + " would have come from or gone to " +
+                                         home_.info(number_).id + ", which was lost");
+    const copy_request what = home_.describe(*x);
+    const int stream = what.way == direction::to_device ? 0 : what.way == direction::from_device ? 1 : 2;
+    x->running = device_->copy(stream, what);
+    if (what.way != direction::within)
+      home_.count_copy(what.way == direction::from_device, what.row_bytes * what.rows * what.slices);
+    if (x->running == 0) return home_.transfer_done(x, nullptr);
+    moving_.push_back(x);
+  } catch (...) {
+    const std::exception_ptr why = std::current_exception();
+    home_.transfer_done(x, why);
+    if (is_loss(why)) went_wrong(why);
+  }
+}
+
+// Their ends ----------------------------------------------------------------------------------------------------------
+
+bool driver::poll() noexcept {
+  bool did = false;
+  std::exception_ptr loss;
+  // What ends may bring more in, at the end of the lists.
+  for (std::size_t i = 0; i < moving_.size() && !loss;) {
+    transfer* const x = moving_[i];
+    std::exception_ptr why;
+    try {
+      if (!device_->done(x->running)) {
+        ++i;
+        continue;
+      }
+    } catch (...) {
+      why = std::current_exception();
+      if (is_loss(why)) loss = why;
+    }
+    moving_.erase(moving_.begin() + static_cast<std::ptrdiff_t>(i));
+    home_.transfer_done(x, why);
+    did = true;
+  }
+  for (std::size_t i = 0; i < running_.size() && !loss;) {
+    task_record* const t = running_[i];
+    try {
+      if (!device_->done(t->running)) {
+        ++i;
+        continue;
+      }
+    } catch (...) {
+      runtime::fail(t, std::current_exception());
+      if (is_loss(t->failure)) loss = t->failure;
+    }
+    running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(i));
+    finish(t);
+    did = true;
+  }
+  if (loss) went_wrong(loss);
+  return did;
+}
+
+bool driver::is_loss(const std::exception_ptr& why) const noexcept {
+  try {
+    std::rethrow_exception(why);
+  } catch (const error& e) {
+    return e.code() == errc::device_lost;
+  } catch (...) {
+    return false;
+  }
+}
+
+// The device is gone: what it was at fails, what waits goes elsewhere, what it alone had is lost.
+void driver::went_wrong(std::exception_ptr why) noexcept {
+  if (std::exchange(lost_, true)) return;
+  log_error(home_.info(number_).id + " is lost: what ran there fails, the rest goes on without it");
+  home_.lose(number_);
+  home_.device_lost(number_);
+  for (transfer* x : std::exchange(moving_, {})) home_.transfer_done(x, why);
+  for (task_record* t : std::exchange(running_, {})) {
+    runtime::fail(t, why);
+    finish(t);
+  }
+}
+
+// The fiber -----------------------------------------------------------------------------------------------------------
+
+void driver::work() noexcept {
+  for (;;) {
+    bool did = take_arrivals();
+    did = admit() || did;
+    did = poll() || did;
+    if (did)
+      idle_rounds_ = 0;
+    else if (rest_or_end())
+      return;
+  }
+}
+
+bool driver::rest_or_end() noexcept {
+  const bool at_work = !running_.empty() || !moving_.empty();
+  if (!at_work) { // whatever is left waits for something that arrives
+    const std::lock_guard hold(guard_);
+    if (!tasks_in_.empty() || !transfers_in_.empty()) return false;
+    active_ = false;
+    return true;
+  }
+  const std::int64_t patience = device_->patience();
+  constexpr int yields = 64; // looks, before it sleeps between them
+  constexpr std::chrono::microseconds nap{20};
+  if (patience == 0 && ++idle_rounds_ < yields) {
+    this_fiber::yield();
+    return false;
+  }
+  {
+    const std::lock_guard hold(guard_);
+    if (!tasks_in_.empty() || !transfers_in_.empty()) return false;
+    sleeps_ = true;
+  }
+  const auto time = patience > 0 ? std::chrono::nanoseconds(patience) : std::chrono::nanoseconds(nap);
+  if (!bell_.try_acquire_for(time)) {
+    const std::lock_guard hold(guard_);
+    if (!std::exchange(sleeps_, false)) idle_rounds_ = 0; // somebody rings just now: the next nap is short
+  }
+  return false;
+}
+
+// Instances -----------------------------------------------------------------------------------------------------------
+
+memory_handle driver::allocate(std::size_t bytes) {
+  if (lost_) throw error(errc::device_lost, home_.info(number_).id + " was lost");
+  const memory_handle memory = device_->allocate(bytes);
+  if (memory) bytes_.fetch_add(static_cast<std::int64_t>(bytes), std::memory_order_relaxed);
+  return memory;
+}
+
+void driver::holds(object_state& o, std::size_t instance) {
+  const std::lock_guard hold(held_guard_);
+  held_.emplace(std::pair(o.number, instance), &o);
+}
+void driver::held_no_more(object_state& o, std::size_t instance) noexcept {
+  const std::lock_guard hold(held_guard_);
+  held_.erase({o.number, instance});
+}
+bool driver::holds_any() const noexcept {
+  const std::lock_guard hold(held_guard_);
+  return !held_.empty();
+}
+
+// An object goes only after it has been taken out of the list, so those in it may be locked while the list is; without
+// waiting, since who has locked one may want the list.
+std::vector<driver::held> driver::by_age() noexcept {
+  std::vector<held> all;
+  {
+    const std::lock_guard hold(held_guard_);
+    for (const auto& [key, o] : held_)
+      if (o->lock.try_lock()) {
+        all.push_back({o, o->number, key.second, o->instances[key.second].last_used});
+        o->lock.unlock();
+      }
+  }
+  std::sort(all.begin(), all.end(), [](const held& a, const held& b) { return a.last_used < b.last_used; });
+  return all;
+}
+
+object_state* driver::lock_held(const held& h) noexcept {
+  const std::lock_guard hold(held_guard_);
+  return held_.contains({h.number, h.instance}) && h.object->lock.try_lock() ? h.object : nullptr;
+}
+
+} // namespace tern::hetero::detail

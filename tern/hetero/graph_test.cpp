@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random graphs of tasks on several devices do what the same tasks do one after the other.
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <map>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <tern/hetero/graph_kernels_test.hpp>
+#include <tern/hetero/tasks_test.hpp>
+#include <tern/task/executors_test.hpp>
+#include <tern/task/fiber.hpp>
+#include <tern/task/sim.hpp>
+
+namespace tern::hetero {
+namespace {
+
+using numbers = std::vector<unsigned>;
+using graph_kernels::stir;
+
+struct area {
+  int y0, y1, x0, x1;
+  int rows() const { return y1 - y0; }
+  int columns() const { return x1 - x0; }
+};
+
+/// The same arrays twice: as objects, and as what they are to be after each task in turn.
+class world {
+public:
+  static constexpr int most = 24;
+  explicit world(std::uint64_t seed, bool with_errors) : dice_(seed), errors_(with_errors) {
+    const int n = 1 + pick(4);
+    for (int i = 0; i < n; ++i) {
+      array a{1 + pick(most), 1 + pick(most), {}, {}, {}};
+      a.object.emplace(hetero_object<unsigned, 2>({a.rows, a.columns}, 7u));
+      a.object->name("object " + std::to_string(i));
+      a.expected.assign(static_cast<std::size_t>(a.rows * a.columns), 7u);
+      a.broken.assign(a.expected.size(), false);
+      if (pick(2) == 0) a.object->tiles({1 + pick(a.rows), 1 + pick(a.columns)});
+      arrays_.push_back(std::move(a));
+    }
+  }
+
+  void step() {
+    switch (pick(errors_ ? 13 : 11)) {
+    case 0:
+      return host_change();
+    case 1:
+      return look();
+    case 2:
+      return fill();
+    case 3:
+      return reduce_into();
+    case 4:
+      return commute_with();
+    case 5:
+      return place();
+    case 6:
+      return on_host();
+    case 11:
+      return fail();
+    case 12:
+      return cancel();
+    default:
+      return mix();
+    }
+  }
+
+  void end() {
+    try {
+      wait_all();
+    } catch (const error& e) {
+      EXPECT_TRUE(errors_) << e.what();
+    }
+    for (std::size_t i = 0; i < arrays_.size(); ++i) compare(i, all(i));
+  }
+
+private:
+  struct array {
+    int rows, columns;
+    std::optional<hetero_object<unsigned, 2>> object;
+    numbers expected;
+    std::vector<bool> broken; // by a task that failed
+    unsigned& at(int y, int x) { return expected[static_cast<std::size_t>(y * columns + x)]; }
+  };
+
+  int pick(int n) { return static_cast<int>(dice_() % static_cast<unsigned>(n)); }
+  unsigned number() { return static_cast<unsigned>(dice_()); }
+  std::size_t some() { return static_cast<std::size_t>(pick(static_cast<int>(arrays_.size()))); }
+  area all(std::size_t i) { return {0, arrays_[i].rows, 0, arrays_[i].columns}; }
+  area part(std::size_t i) {
+    if (pick(3) == 0) return all(i);
+    const array& a = arrays_[i];
+    const int y0 = pick(a.rows), x0 = pick(a.columns);
+    return {y0, y0 + 1 + pick(a.rows - y0), x0, x0 + 1 + pick(a.columns - x0)};
+  }
+  hetero_view<unsigned, 2> view(std::size_t i, const area& r) {
+    return arrays_[i].object->part({r.y0, r.x0}, {r.y1, r.x1});
+  }
+  bool is_broken(std::size_t i, const area& r) {
+    for (int y = r.y0; y < r.y1; ++y)
+      for (int x = r.x0; x < r.x1; ++x)
+        if (arrays_[i].broken[static_cast<std::size_t>(y * arrays_[i].columns + x)]) return true;
+    return false;
+  }
+  void set_broken(std::size_t i, const area& r, bool to) {
+    for (int y = r.y0; y < r.y1; ++y)
+      for (int x = r.x0; x < r.x1; ++x) arrays_[i].broken[static_cast<std::size_t>(y * arrays_[i].columns + x)] = to;
+  }
+  static tern::items over(const area& r) { return tern::items(r.columns(), r.rows()).group(8, 4); }
+  void send(hetero_task t) {
+    if (pick(4) == 0) t.priority(pick(5));
+    t.submit();
+  }
+
+  void mix() {
+    const std::size_t i = some(), k = some();
+    area from = part(i), to = part(k);
+    const int rows = std::min(from.rows(), to.rows()), columns = std::min(from.columns(), to.columns());
+    from.y1 = from.y0 + rows, from.x1 = from.x0 + columns;
+    to.y1 = to.y0 + rows, to.x1 = to.x0 + columns;
+    if (i == k && from.y0 < to.y1 && to.y0 < from.y1 && from.x0 < to.x1 && to.x0 < from.x1) return; // overlap
+    const unsigned a = number();
+    const auto x = view(i, from), y = view(k, to);
+    send(hetero_task(graph_kernels::mix, over(to), columns, rows, a, pitch(x), read(x), pitch(y), read_write(y)));
+    if (is_broken(i, from) || is_broken(k, to)) return set_broken(k, to, true);
+    for (int r = 0; r < rows; ++r)
+      for (int c = 0; c < columns; ++c) {
+        unsigned& v = arrays_[k].at(to.y0 + r, to.x0 + c);
+        v = stir(v, arrays_[i].at(from.y0 + r, from.x0 + c) + a);
+      }
+  }
+
+  void fill() {
+    const std::size_t k = some();
+    const area to = part(k);
+    const unsigned a = number();
+    const auto y = view(k, to);
+    send(hetero_task(graph_kernels::fill, over(to), to.columns(), to.rows(), a, pitch(y), write(y)));
+    set_broken(k, to, false);
+    for (int r = 0; r < to.rows(); ++r)
+      for (int c = 0; c < to.columns(); ++c)
+        arrays_[k].at(to.y0 + r, to.x0 + c) = stir(a, static_cast<unsigned>(r * 1000 + c));
+  }
+
+  void added(std::size_t k, const area& to, unsigned a) {
+    if (is_broken(k, to)) return set_broken(k, to, true);
+    for (int r = 0; r < to.rows(); ++r)
+      for (int c = 0; c < to.columns(); ++c)
+        arrays_[k].at(to.y0 + r, to.x0 + c) += a * static_cast<unsigned>(c + 3 * r + 1);
+  }
+
+  void reduce_into() {
+    const std::size_t k = some();
+    const area to = part(k);
+    const auto y = view(k, to);
+    for (int n = 1 + pick(6); n > 0; --n) {
+      const unsigned a = number();
+      if (pick(2) == 0)
+        submit(graph_kernels::add, over(to), to.columns(), to.rows(), a, to.columns(),
+               reduce(y, std::plus<unsigned>(), 0u));
+      else
+        submit(
+            [a](host_view<unsigned, 2> v) {
+              for (int r = 0; r < v.extent(0); ++r)
+                for (int c = 0; c < v.extent(1); ++c) v(r, c) += a * static_cast<unsigned>(c + 3 * r + 1);
+            },
+            reduce(y, std::plus<unsigned>(), 0u));
+      added(k, to, a);
+    }
+  }
+
+  void commute_with() {
+    const std::size_t k = some();
+    for (int n = 1 + pick(6); n > 0; --n) {
+      const area to = part(k);
+      const unsigned a = number();
+      const auto y = view(k, to);
+      send(hetero_task(graph_kernels::add, over(to), to.columns(), to.rows(), a, pitch(y), commute(y)));
+      added(k, to, a);
+    }
+  }
+
+  void on_host() {
+    const std::size_t k = some();
+    const area to = part(k);
+    const unsigned a = number();
+    const bool slow = pick(4) == 0;
+    submit(
+        [a, slow](host_view<unsigned, 2> v) {
+          if (slow) this_fiber::yield();
+          for (int r = 0; r < v.extent(0); ++r)
+            for (int c = 0; c < v.extent(1); ++c) v(r, c) += a * static_cast<unsigned>(c + 3 * r + 1);
+        },
+        read_write(view(k, to)));
+    added(k, to, a);
+  }
+
+  void host_change() {
+    const std::size_t k = some();
+    const area to = part(k);
+    const unsigned a = number();
+    auto later = view(k, to).host(access_mode::read_write);
+    try {
+      auto v = later.get();
+      for (int r = 0; r < to.rows(); ++r)
+        for (int c = 0; c < to.columns(); ++c) v(r, c) += a * static_cast<unsigned>(c + 3 * r + 1);
+    } catch (const error& e) {
+      EXPECT_TRUE(is_broken(k, to)) << e.what();
+    }
+    added(k, to, a);
+  }
+
+  void look() {
+    const std::size_t k = some();
+    compare(k, part(k));
+  }
+
+  void compare(std::size_t k, const area& r) {
+    std::vector<unsigned> seen(static_cast<std::size_t>(r.rows() * r.columns()));
+    const bool broken = is_broken(k, r);
+    try {
+      if (pick(2) == 0) {
+        view(k, r).copy_to(seen.data()).get();
+      } else {
+        auto v = view(k, r).host(access_mode::read).get();
+        for (int y = 0; y < r.rows(); ++y)
+          std::copy_n(&v(y, 0), r.columns(), &seen[static_cast<std::size_t>(y * r.columns())]);
+      }
+      EXPECT_FALSE(broken);
+      for (int y = 0; y < r.rows() && !broken; ++y)
+        for (int x = 0; x < r.columns(); ++x)
+          ASSERT_EQ(seen[static_cast<std::size_t>(y * r.columns() + x)], arrays_[k].at(r.y0 + y, r.x0 + x))
+              << arrays_[k].object->text() << " at " << r.y0 + y << ", " << r.x0 + x;
+    } catch (const error& e) {
+      EXPECT_TRUE(broken) << e.what();
+    }
+  }
+
+  void place() {
+    const std::size_t k = some();
+    const std::vector<std::string> there = devices_there();
+    const std::string& d = there[static_cast<std::size_t>(pick(static_cast<int>(there.size())))];
+    const area r = part(k);
+    if (pick(2) == 0)
+      view(k, r).prefetch(d);
+    else
+      view(k, r).drop(d);
+  }
+  static std::vector<std::string> devices_there() {
+    std::vector<std::string> ids;
+    for (const auto& d : count().devices) ids.push_back(d.id);
+    return ids;
+  }
+
+  void fail() {
+    const std::size_t k = some();
+    const area to = part(k);
+    submit(
+        [](host_view<unsigned, 2> v) {
+          v(0, 0) = 0;
+          throw error(errc::io, "on purpose");
+        },
+        read_write(view(k, to)));
+    set_broken(k, to, true);
+  }
+
+  void cancel() {
+    const std::size_t k = some();
+    const area to = part(k);
+    const unsigned a = number();
+    const auto y = view(k, to);
+    hetero_task t(graph_kernels::add, over(to), to.columns(), to.rows(), a, pitch(y), read_write(y));
+    t.submit();
+    if (pick(2) == 0) this_fiber::yield();
+    if (t.cancel())
+      set_broken(k, to, true);
+    else
+      added(k, to, a);
+  }
+
+  std::mt19937_64 dice_;
+  const bool errors_;
+  std::vector<array> arrays_;
+};
+
+const char* const policies[] = {"locality", "eager", "round-robin", "random"};
+
+options options_of(std::uint64_t seed, const std::string& devices) {
+  options opts;
+  opts.set(hetero_devices, devices);
+  if (devices.find("fake") != std::string::npos)
+    opts.set(hetero_fake, std::to_string(1 + seed % 3) + ":bandwidth=0,latency=" + std::to_string(seed % 5) +
+                              "us,launch=" + std::to_string(seed / 5 % 4) + "us" + (seed % 7 == 0 ? ",memory=6k" : ""));
+  opts.set(hetero_policy, policies[seed % 4]);
+  return opts;
+}
+
+void run_graph(std::uint64_t seed, scheduler& s) {
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  EXPECT_EQ(s.run([&] {
+    world w(seed, seed % 2 == 1);
+    std::mt19937_64 dice(seed);
+    for (int n = 10 + static_cast<int>(dice() % 60); n > 0 && !testing::Test::HasFailure(); --n) w.step();
+    w.end();
+  }),
+            0u);
+}
+
+TEST(graph, of_tasks_is_as_in_order_on_threads) {
+  const std::uint64_t seeds = std::min<std::uint64_t>(test_support::seeds(), 1000);
+  for (std::uint64_t seed = 1; seed <= seeds && !HasFailure(); ++seed) {
+    const options opts = options_of(seed, seed % 3 == 0 ? "fake" : "host,fake");
+    scheduler s({.workers = 1 + static_cast<int>(seed % 3), .opts = &opts});
+    run_graph(seed, s);
+  }
+}
+
+TEST(graph, of_tasks_is_as_in_order_in_simulations) {
+  const std::uint64_t seeds = std::min<std::uint64_t>(test_support::seeds(), 1000);
+  for (std::uint64_t seed = 1; seed <= seeds && !HasFailure(); ++seed) {
+    const options opts = options_of(seed, seed % 3 == 0 ? "fake" : "host,fake");
+    sim::settings settings;
+    settings.seed = seed;
+    sim::simulation world(settings);
+    scheduler s({.workers = 1 + static_cast<int>(seed % 4), .simulation = &world, .opts = &opts});
+    run_graph(seed, s);
+  }
+}
+
+TEST(graph, of_tasks_is_as_in_order_on_the_host_alone) {
+  for (std::uint64_t seed = 1; seed <= 200 && !HasFailure(); ++seed) {
+    const options opts = options_of(seed, "host");
+    scheduler s({.workers = 1 + static_cast<int>(seed % 3), .opts = &opts});
+    run_graph(seed, s);
+  }
+}
+
+} // namespace
+} // namespace tern::hetero

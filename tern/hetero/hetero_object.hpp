@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// Data that tasks use on any device: arrays of up to three dimensions, of which the runtime keeps copies where they
+/// are needed, and all of them right. The program never holds a device's pointer.
+///
+///     tern::hetero_object<double, 2> a({1000, 1000}, 0.0);           // all elements 0
+///     tern::submit(blas::scale, tern::items(1000, 1000), 2.0, tern::read_write(a)); // on any device
+///     {
+///       auto host = a.host(tern::access_mode::read).get();                // waits for that task, brings the data here
+///       std::printf("%g\n", host(3, 4));
+///     }                                                             // tasks that write it may go on
+///     auto top = a.rows(0, 10);                                      // a part, coherent with the whole
+///
+/// States are those of MSI (modified, shared, invalid), for each part that views have ever named: a copy that a task
+/// reads is fetched if it is not valid; what it writes makes the others invalid; what it only writes is not fetched.
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include <tern/base/error.hpp>
+#include <tern/hetero/access.hpp>
+#include <tern/hetero/devices.hpp>
+#include <tern/task/future.hpp>
+
+namespace tern {
+
+template <class T, int N> class hetero_object;
+template <class T, int N> class host_access;
+
+namespace hetero::detail {
+template <class T> const char* name_of_element();
+} // namespace hetero::detail
+
+/// How many elements in each dimension, the last of which runs fastest in memory.
+template <int N> using extents = std::array<std::int64_t, static_cast<std::size_t>(N)>;
+
+/// Elements in the host's memory, as a kernel or who asked for access sees them: `v(i, j)`, or the address of the first
+/// one. Rows follow each other after `pitch()` elements, slices after `slice()`. Valid as long as its task or access.
+template <class T, int N> class host_view {
+public:
+  host_view() = default;
+  host_view(T* data, const extents<N>& size, std::int64_t pitch, std::int64_t slice) noexcept
+      : data_(data), size_(size), pitch_(pitch), slice_(slice) {}
+  operator T*() const noexcept { return data_; } // NOLINT(google-explicit-constructor): kernels written for pointers
+  T* data() const noexcept { return data_; }
+  std::int64_t extent(int d) const noexcept { return size_[static_cast<std::size_t>(d)]; }
+  std::int64_t size() const noexcept {
+    std::int64_t n = 1;
+    for (const std::int64_t e : size_) n *= e;
+    return n;
+  }
+  std::int64_t pitch() const noexcept { return pitch_; }
+  std::int64_t slice() const noexcept { return slice_; }
+  template <class I>
+  requires(N == 1 && std::is_integral_v<I>) T& operator[](I i) const noexcept { return data_[i]; }
+  T& operator()(std::int64_t i) const noexcept requires(N == 1) { return data_[i]; }
+  T& operator()(std::int64_t i, std::int64_t j) const noexcept requires(N == 2) { return data_[i * pitch_ + j]; }
+  T& operator()(std::int64_t i, std::int64_t j, std::int64_t k) const noexcept requires(N == 3) {
+    return data_[i * slice_ + j * pitch_ + k];
+  }
+  T* begin() const noexcept requires(N == 1) { return data_; }
+  T* end() const noexcept requires(N == 1) { return data_ + size_[0]; }
+
+private:
+  T* data_ = nullptr;
+  extents<N> size_{};
+  std::int64_t pitch_ = 0, slice_ = 0;
+};
+
+/// A part of an object, or all of it: what tasks name as their arguments. A handle: copies name the same data. The data
+/// live until the last handle is gone and the last task that uses them has ended.
+///
+/// Views of an object may overlap, and a task may use several; a task that writes elements in one of its views that
+/// another one of its views has too gets an undefined mixture there. Naming very many parts is cheap if they are tiles
+/// (`tiles`); each other one costs every later use a look.
+///
+/// Threads: handles like a shared_ptr; data only through tasks and `host`. All but copying, in a fiber of the scheduler
+/// in which the object was made. \throws error(invalid_argument) for parts outside the object or empty ones.
+template <class T, int N = 1> class hetero_view {
+  static_assert(N >= 1 && N <= 3, "objects have one to three dimensions");
+  static_assert(std::is_trivially_copyable_v<T>, "elements are copied as bytes between devices");
+
+public:
+  using element = T;
+  static constexpr int dimensions = N;
+
+  extents<N> size() const noexcept {
+    extents<N> e;
+    for (int d = 0; d < N; ++d) e[static_cast<std::size_t>(d)] = part_.extent(static_cast<std::size_t>(3 - N + d));
+    return e;
+  }
+  std::int64_t extent(int d) const noexcept { return part_.extent(static_cast<std::size_t>(3 - N + d)); }
+  std::int64_t count() const noexcept { return part_.size(); } ///< elements
+
+  /// Elements from `low` up to `high`, not included, counted within this view.
+  hetero_view part(const extents<N>& low, const extents<N>& high) const {
+    hetero::detail::box b = part_;
+    for (int d = 0; d < N; ++d) {
+      const auto i = static_cast<std::size_t>(d), k = static_cast<std::size_t>(3 - N + d);
+      hetero::detail::check_part(*state_, part_, d, low[i], high[i], extent(d));
+      b.low[k] = part_.low[k] + static_cast<std::int32_t>(low[i]);
+      b.high[k] = part_.low[k] + static_cast<std::int32_t>(high[i]);
+    }
+    return hetero_view(state_, b);
+  }
+  /// From index `first` up to `last` in the first dimension.
+  hetero_view rows(std::int64_t first, std::int64_t last) const {
+    extents<N> low{}, high = size();
+    low[0] = first;
+    high[0] = last;
+    return part(low, high);
+  }
+  /// This view and `width` more elements in each direction, as far as the object goes.
+  hetero_view halo(std::int64_t width) const {
+    hetero::detail::box b = part_;
+    const hetero::detail::box all = hetero::detail::all_of(*state_);
+    for (std::size_t k = 3 - N; k < 3; ++k) {
+      b.low[k] = static_cast<std::int32_t>(std::max<std::int64_t>(all.low[k], b.low[k] - width));
+      b.high[k] = static_cast<std::int32_t>(std::min<std::int64_t>(all.high[k], b.high[k] + width));
+    }
+    return hetero_view(state_, b);
+  }
+  /// Where it begins in the object.
+  extents<N> origin() const noexcept {
+    extents<N> e;
+    for (int d = 0; d < N; ++d) e[static_cast<std::size_t>(d)] = part_.low[static_cast<std::size_t>(3 - N + d)];
+    return e;
+  }
+
+  /// Access on the host. The future is ready when all tasks before have ended that matter for it, and the data are
+  /// here; tasks that come later and are in conflict wait until the access is released, which its destructor does. With
+  /// `access_mode::write` nothing is fetched. What went wrong with the data comes out of the future.
+  future<host_access<T, N>> host(access_mode how) const;
+  /// Copies to the host's memory, packed; ready when that is done. `to` must live until then.
+  future<void> copy_to(T* to) const;
+  /// Brings a valid copy to a device before a task there needs it. \param device its id, as "opencl0" or "host".
+  /// \throws error(not_found) if there is none.
+  void prefetch(std::string_view device) const { hetero::detail::prefetch(state_, part_, device, false); }
+  /// That, and keeps the copy's memory there until `unpin` or the object's end.
+  void pin(std::string_view device) const { hetero::detail::prefetch(state_, part_, device, true); }
+  void unpin(std::string_view device) const { hetero::detail::unpin(state_, part_, device); }
+  /// What only the device has comes home, then its memory for this is given back. In the order of submission.
+  void drop(std::string_view device) const { hetero::detail::drop(state_, part_, device); }
+
+  /// For errors and pictures.
+  void name(std::string_view text) const { hetero::detail::set_name(*state_, text); }
+  std::string text() const { return hetero::detail::text_of(*state_, part_); }
+
+  hetero_view(const hetero_view& other) noexcept : state_(other.state_), part_(other.part_) {
+    if (state_) hetero::detail::add_handle(*state_);
+  }
+  hetero_view(hetero_view&& other) noexcept : state_(std::exchange(other.state_, nullptr)), part_(other.part_) {}
+  hetero_view& operator=(hetero_view other) noexcept {
+    std::swap(state_, other.state_);
+    std::swap(part_, other.part_);
+    return *this;
+  }
+  ~hetero_view() {
+    if (state_) hetero::detail::drop_handle(state_);
+  }
+
+  hetero::detail::object_state* inside() const noexcept { return state_; }
+  const hetero::detail::box& inside_part() const noexcept { return part_; }
+  bool whole() const noexcept { return part_ == hetero::detail::all_of(*state_); }
+
+private:
+  template <class U, int M> friend class hetero_object;
+  hetero_view(hetero::detail::object_state* counted_by_us, const hetero::detail::box& part) noexcept
+      : state_(counted_by_us), part_(part) {
+    hetero::detail::add_handle(*state_);
+  }
+  struct adopt {};
+  hetero_view(adopt, hetero::detail::object_state* s, const hetero::detail::box& part) noexcept
+      : state_(s), part_(part) {}
+
+  hetero::detail::object_state* state_;
+  hetero::detail::box part_;
+};
+
+/// The tiles of a regular partition: `t(i, j)`.
+template <class T, int N> class hetero_tiles {
+public:
+  hetero_tiles(const hetero_view<T, N>& whole, const extents<N>& tile) : whole_(whole), tile_(tile) {
+    for (std::size_t d = 0; d < static_cast<std::size_t>(N); ++d) count_[d] = (whole.size()[d] + tile[d] - 1) / tile[d];
+  }
+  std::int64_t count(int d) const noexcept { return count_[static_cast<std::size_t>(d)]; }
+  template <class... I> hetero_view<T, N> operator()(I... index) const {
+    static_assert(sizeof...(I) == static_cast<std::size_t>(N), "one index for each dimension");
+    const extents<N> at{static_cast<std::int64_t>(index)...};
+    extents<N> low, high;
+    const extents<N> size = whole_.size();
+    for (std::size_t d = 0; d < static_cast<std::size_t>(N); ++d) {
+      low[d] = at[d] * tile_[d];
+      high[d] = std::min(size[d], low[d] + tile_[d]);
+    }
+    return whole_.part(low, high);
+  }
+
+private:
+  hetero_view<T, N> whole_;
+  extents<N> tile_, count_{};
+};
+
+/// Data with copies on devices. \tparam T trivially copyable.
+template <class T, int N = 1> class hetero_object : public hetero_view<T, N> {
+  using base = hetero_view<T, N>;
+
+public:
+  /// Nothing has been written: a task that reads it fails and says so. Memory is taken when it is first used.
+  /// \throws error(invalid_argument) for an extent < 1 or beyond 2^31 - 1; error(invalid_state) on a thread that is no
+  /// worker.
+  explicit hetero_object(const extents<N>& size)
+      : base(typename base::adopt{}, hetero::detail::new_object(box_of(size), sizeof(T), name_of_type(), nullptr),
+             box_of(size)) {}
+  explicit hetero_object(std::int64_t size) requires(N == 1) : hetero_object(extents<1>{size}) {}
+  /// All elements are `value`.
+  hetero_object(const extents<N>& size, const T& value) : hetero_object(size) {
+    T* const p = reinterpret_cast<T*>(hetero::detail::fill_memory(*this->inside()));
+    std::fill(p, p + this->count(), value);
+  }
+  hetero_object(std::int64_t size, const T& value) requires(N == 1) : hetero_object(extents<1>{size}, value) {}
+  /// The user's own memory, packed, is the host's copy; nothing is copied. What is in it is valid. It must live until
+  /// the last task that uses the object has ended; look at it only inside `host`.
+  static hetero_object adopt(T* memory, const extents<N>& size) {
+    if (!memory)
+      throw error(errc::invalid_argument, "hetero_object::adopt: there is no memory at a null pointer",
+                  "give it the address of the first element");
+    hetero_object o(size, memory);
+    return o;
+  }
+
+  /// Cuts it into tiles (those at the ends may be smaller), all at once: afterwards each of them is found at once.
+  /// \throws error(invalid_argument) for a tile with an extent < 1.
+  hetero_tiles<T, N> tiles(const extents<N>& tile) const {
+    std::array<std::int32_t, 3> size{1, 1, 1};
+    for (int d = 0; d < N; ++d) {
+      const std::int64_t e = tile[static_cast<std::size_t>(d)];
+      if (e < 1)
+        throw error(errc::invalid_argument, this->text() + ": tiles with an extent of " + std::to_string(e),
+                    "tiles have at least one element in each dimension");
+      size[static_cast<std::size_t>(3 - N + d)] = static_cast<std::int32_t>(std::min(e, this->extent(d)));
+    }
+    hetero::detail::cut_tiles(*this->inside(), size);
+    return hetero_tiles<T, N>(*this, tile);
+  }
+
+private:
+  hetero_object(const extents<N>& size, T* memory)
+      : base(typename base::adopt{}, hetero::detail::new_object(box_of(size), sizeof(T), name_of_type(), memory),
+             box_of(size)) {}
+  static hetero::detail::box box_of(const extents<N>& size) {
+    hetero::detail::box b;
+    for (int d = 0; d < N; ++d) {
+      const std::int64_t e = size[static_cast<std::size_t>(d)];
+      hetero::detail::check_extent(name_of_type(), d, e);
+      b.high[static_cast<std::size_t>(3 - N + d)] = static_cast<std::int32_t>(e);
+    }
+    return b;
+  }
+  static const char* name_of_type() { return hetero::detail::name_of_element<T>(); }
+};
+
+/// Access to a part of an object in the host's memory, until it is released or destroyed. Move-only. Any thread may
+/// release it.
+template <class T, int N> class host_access : public host_view<T, N> {
+public:
+  host_access() = default;
+  host_access(host_view<T, N> v, hetero::detail::task_record* held) noexcept : host_view<T, N>(v), held_(held) {}
+  host_access(host_access&& other) noexcept : host_view<T, N>(other), held_(std::exchange(other.held_, nullptr)) {}
+  host_access& operator=(host_access&& other) noexcept {
+    if (this == &other) return *this;
+    release();
+    host_view<T, N>::operator=(other);
+    held_ = std::exchange(other.held_, nullptr);
+    return *this;
+  }
+  ~host_access() { release(); }
+  /// Tasks that were in conflict with it may go on. Twice does no harm.
+  void release() noexcept {
+    if (held_) hetero::detail::release_access(std::exchange(held_, nullptr));
+  }
+
+private:
+  hetero::detail::task_record* held_ = nullptr;
+};
+
+} // namespace tern
+
+#include <tern/hetero/detail/object_body.hpp>

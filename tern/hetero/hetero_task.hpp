@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// Tasks on heterogeneous objects: a kernel or a function, what it uses and how. They run when what they use is ready,
+/// where their policy thinks best, and the program goes on meanwhile.
+///
+///     tern::submit(blas::axpy, tern::items(n), n, 2.0, tern::read(x), tern::read_write(y));   // a kernel, on any
+///     device tern::submit([](tern::host_view<double, 1> v) { std::sort(v.begin(), v.end()); }, tern::read_write(y));
+///     tern::wait_all();
+///
+/// Order. Tasks are ordered by what they use: the results are those of running them one after the other in the order of
+/// their submission, unless they say otherwise (`commute`, `reduce`, `implicit(false)`).
+///
+/// Errors. What goes wrong with a task comes out of its `wait`, its `done`, or `wait_all`; tasks that needed what it
+/// was to write are not run, and say why. Everything else goes on.
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include <tern/base/unique_function.hpp>
+#include <tern/hetero/detail/task_arguments.hpp>
+#include <tern/hetero/hetero_object.hpp>
+#include <tern/hetero/kernel.hpp>
+#include <tern/task/future.hpp>
+
+namespace tern {
+
+// Arguments -----------------------------------------------------------------------------------------------------------
+
+/// What a task does with an object, as its argument. For kernels, the parameter is a pointer to its first element
+/// (const for `read`); rows follow each other after `pitch(v)` elements. For functions, it is a host_view, which
+/// converts to that pointer.
+template <class T, int N> hetero::detail::used<const T, N> read(const hetero_view<T, N>& v) {
+  return {v, access_mode::read};
+}
+template <class T, int N> hetero::detail::used<T, N> write(const hetero_view<T, N>& v) {
+  return {v, access_mode::write};
+}
+template <class T, int N> hetero::detail::used<T, N> read_write(const hetero_view<T, N>& v) {
+  return {v, access_mode::read_write};
+}
+template <class T, int N> hetero::detail::used<T, N> commute(const hetero_view<T, N>& v) {
+  return {v, access_mode::commute};
+}
+/// Tasks that reduce into the same view with the same operation may run at the same time: each adds to a part of its
+/// own, which begins as `identity`; the parts are added to the view, in a fixed order, before the next task that uses
+/// it otherwise. So results are the same in each run. \tparam Op a stateless `T operator()(T, T)`, as std::plus<>.
+template <class T, int N, class Op>
+hetero::detail::reduced<T, N, Op> reduce(const hetero_view<T, N>& v, Op, std::type_identity_t<T> identity) {
+  static_assert(std::is_empty_v<Op>, "the operation of a reduction has no state");
+  return {v, identity};
+}
+/// For a parameter `int`: how many elements lie between two rows of `v` where the task runs. `v` is one of its
+/// arguments.
+template <class T, int N> hetero::detail::pitch_of<T, N> pitch(const hetero_view<T, N>& v) { return {v, false}; }
+/// The same for slices, of objects of three dimensions.
+template <class T> hetero::detail::pitch_of<T, 3> slice(const hetero_view<T, 3>& v) { return {v, true}; }
+
+/// A kernel, and a function that does the same on the host, better (a library's, say): the task runs either. The
+/// function gets the task's arguments as functions do. For `hetero_task` and `submit` in the place of a kernel.
+template <class Group, class... Params, class F>
+hetero::detail::two_variants<hetero::kernel<Group, Params...>, std::decay_t<F>>
+variants(const hetero::kernel<Group, Params...>& k, F&& on_the_host) {
+  return {k, std::forward<F>(on_the_host)};
+}
+
+/// For how many items a kernel runs, in x, y, z, and in what groups. Without `group` a size is chosen that suits; there
+/// may be more items than asked for, at the ends: kernels say `TERN_REGION_IN`. \throws error(invalid_argument) for
+/// numbers < 1.
+class items {
+public:
+  explicit items(std::int64_t x, std::int64_t y = 1, std::int64_t z = 1);
+  items& group(int x, int y = 1, int z = 1);
+  /// Bytes of each group's dynamic memory (`TERN_DYNAMIC`).
+  items& dynamic(std::size_t bytes) {
+    dynamic_ = bytes;
+    return *this;
+  }
+
+private:
+  friend class hetero_task;
+  template <class Group, class... Params, class... Args>
+  friend void submit(const hetero::kernel<Group, Params...>&, const items&, Args&&...);
+  template <class Kernel, class F, class... Args>
+  friend void submit(hetero::detail::two_variants<Kernel, F>, const items&, Args&&...);
+  hetero::detail::grid of(const hetero::detail::kernel_code& k) const;
+  std::array<std::int64_t, 3> count_;
+  std::array<int, 3> group_{0, 0, 0};
+  std::size_t dynamic_ = 0;
+};
+
+// Tasks ---------------------------------------------------------------------------------------------------------------
+
+enum class task_status : std::uint8_t { made, waiting, running, done, failed };
+
+/// A task with a handle: made, told more about, submitted, waited for. Move-only; destroyed before `submit`, it fails
+/// those that were to come after it. What is not asked for costs nothing; tasks that need no handle are cheaper with
+/// `tern::submit`.
+///
+/// Threads: made and submitted in a fiber of the scheduler of its objects; the rest from any fiber of it.
+class hetero_task {
+public:
+  hetero_task() = default;
+  /// A kernel, for so many items. Its arguments are checked when this is compiled: their number and types.
+  /// \throws error(invalid_argument) for a group size that the kernel or any device cannot have.
+  template <class Group, class... Params, class... Args>
+  hetero_task(const hetero::kernel<Group, Params...>& k, const items& n, Args&&... arguments) : hetero_task(begin()) {
+    hetero::detail::fill_kernel(*task_, k, n.of(k), n.dynamic_, std::forward<Args>(arguments)...);
+  }
+  template <class Kernel, class F, class... Args>
+  hetero_task(hetero::detail::two_variants<Kernel, F> v, const items& n, Args&&... arguments) : hetero_task(begin()) {
+    hetero::detail::fill_variants(*task_, v.kernel, std::move(v.function), n.of(v.kernel), n.dynamic_,
+                                  std::forward<Args>(arguments)...);
+  }
+  /// A function, called on the host with views of what it uses and copies of its other arguments. May wait, and submit.
+  template <class F, class... Args>
+  requires(hetero::detail::is_function<F> &&
+           !std::is_same_v<std::remove_cvref_t<F>, hetero_task>) explicit hetero_task(F&& f, Args&&... arguments)
+      : hetero_task(begin()) {
+    hetero::detail::fill_function(*task_, std::forward<F>(f), std::forward<Args>(arguments)...);
+  }
+  hetero_task(hetero_task&& other) noexcept : task_(std::exchange(other.task_, nullptr)) {}
+  hetero_task& operator=(hetero_task&& other) noexcept {
+    std::swap(task_, other.task_);
+    return *this;
+  }
+  ~hetero_task();
+
+  // Before it is submitted; \throws error(invalid_state) afterwards.
+  // ------------------------------------------------------
+  hetero_task& name(const char* lives_as_long_as_the_program);
+  /// Only on devices of this kind; or on this one, by its id. \throws error(not_found) for an id that none has.
+  hetero_task& on(hetero::device_kind kind);
+  hetero_task& on(std::string_view device);
+  /// Higher ones first, where several are ready for one device. 0 if not given.
+  hetero_task& priority(int p);
+  /// Not before the other one is done, which may have been submitted or not; fails if that fails.
+  hetero_task& after(const hetero_task& other);
+  /// false: not ordered by what it uses (because its kernel uses atomics, or `after` says all). Those that come later,
+  /// and are, follow it.
+  hetero_task& implicit(bool on);
+
+  /// It runs when it can. \throws error(invalid_argument) for an object of another scheduler.
+  hetero_task& submit();
+
+  // Then
+  // ----------------------------------------------------------------------------------------------------------------
+  /// Returns when it is done. \throws what it failed with.
+  void wait() const;
+  /// Ready when it is done, with what it failed with.
+  future<void> done() const;
+  /// Calls `f(error)` when it is done, null if all went well; at once if it is already. On any thread or fiber: `f`
+  /// must be quick, and not wait or throw.
+  const hetero_task& then(unique_function<void(std::exception_ptr)> f) const;
+  /// It does not run, if it has not begun: it and those that need what it was to write fail with error(cancelled).
+  /// \return false if it has begun.
+  bool cancel() const;
+  task_status status() const noexcept;
+  explicit operator bool() const noexcept { return task_ != nullptr; }
+
+  hetero::detail::task_record* inside() const noexcept { return task_; }
+
+private:
+  explicit hetero_task(hetero::detail::task_record* t) noexcept : task_(t) {}
+  static hetero::detail::task_record* begin();
+  hetero::detail::task_record& changed(const char* what) const;
+  hetero::detail::task_record& known(const char* what) const;
+  hetero::detail::task_record* task_ = nullptr;
+};
+
+/// Submits a kernel, for so many items, without a handle.
+template <class Group, class... Params, class... Args>
+void submit(const hetero::kernel<Group, Params...>& k, const items& n, Args&&... arguments) {
+  const hetero::detail::grid g = n.of(k);
+  hetero::detail::new_task t;
+  hetero::detail::fill_kernel(*t, k, g, n.dynamic_, std::forward<Args>(arguments)...);
+  t.submit();
+}
+template <class Kernel, class F, class... Args>
+void submit(hetero::detail::two_variants<Kernel, F> v, const items& n, Args&&... arguments) {
+  const hetero::detail::grid g = n.of(v.kernel);
+  hetero::detail::new_task t;
+  hetero::detail::fill_variants(*t, v.kernel, std::move(v.function), g, n.dynamic_, std::forward<Args>(arguments)...);
+  t.submit();
+}
+/// Submits a function of the host's, without a handle.
+template <class F, class... Args>
+requires(hetero::detail::is_function<F>) void submit(F&& f, Args&&... arguments) {
+  hetero::detail::new_task t;
+  hetero::detail::fill_function(*t, std::forward<F>(f), std::forward<Args>(arguments)...);
+  t.submit();
+}
+
+/// Returns when all tasks that were submitted in this scheduler are done, also those that they submit. \throws the
+/// first failure of one that nobody waits for; log_info says how many there were. Not inside a task, which would wait
+/// for itself.
+void wait_all();
+
+/// Whether tasks are ordered by what they use, from now on, unless they say so themselves; true at first.
+void implicit_dependencies(bool on);
+
+} // namespace tern

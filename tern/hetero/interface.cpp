@@ -1,0 +1,438 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// What hetero_object.hpp and hetero_task.hpp need and is not inlined.
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include <tern/base/error.hpp>
+#include <tern/hetero/detail/driver.hpp>
+#include <tern/hetero/detail/runtime.hpp>
+#include <tern/hetero/hetero_task.hpp>
+#include <tern/task/parallel_for.hpp>
+
+namespace tern::hetero::detail {
+
+// Objects -------------------------------------------------------------------------------------------------------------
+
+object_state* new_object(const box& all, std::size_t element, const char* type, void* adopted) {
+  auto* const o = new object_state(runtime::here("hetero_object"), all, element, type);
+  if (adopted) {
+    o->adopted = true;
+    o->host.store(static_cast<std::byte*>(adopted), std::memory_order_relaxed);
+    o->set_valid(o->first, 1);
+    o->update_on_host();
+  }
+  return o;
+}
+
+void add_handle(object_state& o) noexcept { o.handles.fetch_add(1, std::memory_order_relaxed); }
+void drop_handle(object_state* o) noexcept {
+  if (o->handles.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  if (o->reducing.load(std::memory_order_acquire)) o->home.end_reduction(*o); // its parts have to go, too
+  o->home.abandon(o);
+}
+const box& all_of(const object_state& o) noexcept { return o.all; }
+
+std::byte* fill_memory(object_state& o) {
+  const std::lock_guard hold(o.lock);
+  std::byte* const p = o.host_memory();
+  o.set_valid(o.first, 1);
+  o.update_on_host();
+  return p;
+}
+
+void check_extent(const char* type, int dimension, std::int64_t extent) {
+  if (extent >= 1 && extent < std::int64_t{1} << 31) return;
+  throw error(errc::invalid_argument,
+              std::string("hetero_object<") + type + ">: extent " + std::to_string(dimension) + " is " +
+                  std::to_string(extent),
+              "each extent is from 1 to 2147483647");
+}
+
+void check_part(const object_state& o, const box& of, int dimension, std::int64_t low, std::int64_t high,
+                std::int64_t extent) {
+  if (low >= 0 && low < high && high <= extent) return;
+  throw error(errc::invalid_argument,
+              "there is no part [" + std::to_string(low) + ", " + std::to_string(high) + ") in dimension " +
+                  std::to_string(dimension) + " of " + o.text(of),
+              "a part has at least one element and lies in [0, " + std::to_string(extent) + ")");
+}
+
+void cut_tiles(object_state& o, const std::array<std::int32_t, 3>& size) {
+  const std::lock_guard hold(o.lock);
+  o.cut_tiles(size);
+}
+
+void set_name(object_state& o, std::string_view text) {
+  const std::lock_guard hold(o.lock);
+  o.name = text;
+}
+std::string text_of(const object_state& o, const box& part) { return o.text(part); }
+
+host_place place_on_host(const object_state& o, const box& part) noexcept {
+  return {o.host.load(std::memory_order_acquire) + o.host_layout.offset(o.all, part),
+          static_cast<std::int64_t>(o.host_layout.pitch / o.element),
+          static_cast<std::int64_t>(o.host_layout.slice / o.element)};
+}
+
+void* host_address(const use& u) noexcept {
+  return u.object->host.load(std::memory_order_acquire) + u.object->host_layout.offset(u.object->all, u.part);
+}
+
+std::int32_t slice_of(const use& u) noexcept {
+  const object_state& o = *u.object;
+  if (u.instance == 0) return static_cast<std::int32_t>(o.host_layout.slice / o.element);
+  const std::lock_guard hold(u.object->lock);
+  return static_cast<std::int32_t>(o.instances[u.instance].how.slice / o.element);
+}
+
+argument device_argument(const use& u) noexcept {
+  object_state& o = *u.object;
+  if (u.instance == 0) return {nullptr, 0, host_address(u), 0};
+  const std::lock_guard hold(o.lock);
+  const instance& x = o.instances[u.instance];
+  return {nullptr, 0, x.memory, x.how.offset(x.where, u.part)};
+}
+
+// Access --------------------------------------------------------------------------------------------------------------
+
+namespace {
+
+const work_type host_access_work{
+    kinds_of(device_kind::host),
+    [](task_record& t) {
+      const use& u = t.use_at(0);
+      access_request* const who = std::exchange(t.work_as<access_request*>(), nullptr);
+      who->granted(&t, place_on_host(*u.object, u.part)); // who may release it, and so end the task, at once
+    },
+    [](task_record& t) noexcept {
+      if (access_request* const who = t.work_as<access_request*>()) who->refused(t.failure);
+    },
+    nullptr, [](const task_record&) noexcept -> const char* { return "host access"; }};
+
+const work_type nothing{any_device, nullptr, nullptr, nullptr,
+                        [](const task_record&) noexcept -> const char* { return "prefetch"; }};
+
+use use_of(object_state* o, const box& part, access_mode how) noexcept {
+  return {o, part, how, 0, part == o->all, true, static_cast<std::int32_t>(o->host_layout.pitch / o->element), nullptr};
+}
+
+} // namespace
+
+void request_access(object_state* o, const box& part, access_mode how, access_request* who) {
+  runtime& r = o->home;
+  task_record* const t = r.allocate();
+  ::new (static_cast<void*>(t->closure)) access_request*(who);
+  t->home = &r;
+  t->work = &host_access_work;
+  t->kinds = host_access_work.kinds;
+  t->flags = task_record::hidden | task_record::waits_release;
+  r.add_use(t) = use_of(o, part, how);
+  r.submit(t);
+}
+
+void release_access(task_record* t) noexcept { t->home->release_access(t); }
+void runtime::release_access(task_record* t) noexcept { complete(t, false); }
+
+void prefetch(object_state* o, const box& part, std::string_view device, bool pinned) {
+  runtime& r = o->home;
+  const std::size_t d = r.device_called(device);
+  task_record* const t = r.allocate();
+  t->home = &r;
+  t->work = &nothing;
+  t->flags = task_record::hidden | task_record::extended;
+  r.add_use(t) = use_of(o, part, access_mode::read);
+  if (r.space_of(d) != 0) {
+    t->flags |= task_record::placed;
+    t->kinds = kinds_of(r.info(d).kind);
+    t->device_mask = std::int64_t{1} << d;
+    if (pinned) t->flags |= task_record::pins;
+  }
+  r.submit(t);
+}
+
+void unpin(object_state* o, const box& part, std::string_view device) {
+  const std::uint8_t space = o->home.space_of(o->home.device_called(device));
+  const std::lock_guard hold(o->lock);
+  for (std::size_t i = 1; i < o->instances.size(); ++i)
+    if (o->instances[i].exists && o->instances[i].space == space && o->instances[i].where.contains(part))
+      o->instances[i].pinned = 0;
+}
+
+void drop(object_state* o, const box& part, std::string_view device) {
+  runtime& r = o->home;
+  const std::uint8_t space = r.space_of(r.device_called(device));
+  if (space == 0) return; // what lies in the host's memory stays
+  struct dropping {
+    std::uint8_t space;
+  };
+  static const work_type type{kinds_of(device_kind::host),
+                              [](task_record& t) {
+                                const use& u = t.use_at(0);
+                                object_state& x = *u.object;
+                                const std::uint8_t where = t.work_as<dropping>().space;
+                                const std::lock_guard hold(x.lock); // all of the part is valid on the host
+                                for (std::size_t i = 1; i < x.instances.size(); ++i) {
+                                  const instance& y = x.instances[i];
+                                  if (!y.exists || y.space != where || y.users > 0 || !y.where.meets(u.part)) continue;
+                                  bool alone = false;
+                                  x.each(y.where,
+                                         [&](fragment& f) { alone = alone || f.valid == std::uint64_t{1} << i; });
+                                  if (!alone) x.home.forget(x, i);
+                                }
+                              },
+                              nullptr, nullptr, [](const task_record&) noexcept -> const char* { return "drop"; }};
+  task_record* const t = r.allocate();
+  ::new (static_cast<void*>(t->closure)) dropping{space};
+  t->home = &r;
+  t->work = &type;
+  t->flags = task_record::hidden;
+  r.add_use(t) = use_of(o, part, access_mode::read);
+  r.submit(t);
+}
+
+// Arguments -----------------------------------------------------------------------------------------------------------
+
+task_record* make_task() {
+  runtime& r = runtime::here("a task on heterogeneous objects");
+  task_record* const t = r.allocate();
+  t->home = &r;
+  return t;
+}
+
+void submit_task(task_record* t) { t->home->submit(t); }
+
+void unmake_task(task_record* t) noexcept {
+  if (t->work && t->work->destroy) t->work->destroy(*t);
+  t->home->unreference(t);
+}
+
+void add_use(task_record& t, object_state* o, const box& part, access_mode how, bool whole) {
+  use& u = t.home->add_use(&t);
+  u.object = o;
+  u.part = part;
+  u.how = how;
+  u.instance = 0;
+  u.whole = whole;
+  u.ordered = t.home->implicit();
+  u.pitch = static_cast<std::int32_t>(o->host_layout.pitch / o->element);
+}
+
+void no_such_argument(const object_state& o, const box& part) {
+  throw error(errc::invalid_argument, "pitch(): " + o.text(part) + " is no argument of the task",
+              "give it the same view as read(), write() and the others");
+}
+
+object_state* part_of_reduction(object_state& o, const box& part, const reducer& how) {
+  return o.home.part_of_reduction(o, part, how);
+}
+
+// Kernels on the host -------------------------------------------------------------------------------------------------
+
+void run_kernel(const kernel_code& code, const grid& shape, std::size_t dynamic, const void* const* values) {
+  const auto piece = [&](std::int64_t first, std::int64_t last) {
+    if (dynamic == 0) return code.run(code.kernel, shape, first, last, nullptr, values);
+    constexpr std::size_t line = 64;
+    std::vector<char> room(dynamic + line);
+    void* p = room.data();
+    std::size_t size = room.size();
+    code.run(code.kernel, shape, first, last, static_cast<char*>(std::align(line, dynamic, p, size)), values);
+  };
+  const std::int64_t n = shape.count();
+  if (n == 1) return piece(0, 1);
+  parallel_for(std::int64_t{0}, n, [&](const range<std::int64_t>& groups) { piece(groups.first(), groups.last()); });
+}
+
+} // namespace tern::hetero::detail
+
+namespace tern {
+
+using hetero::detail::runtime;
+using hetero::detail::task_record;
+
+items::items(std::int64_t x, std::int64_t y, std::int64_t z) : count_{x, y, z} {
+  for (std::size_t d = 0; d < 3; ++d)
+    if (count_[d] < 1 || count_[d] >= std::int64_t{1} << 31)
+      throw error(errc::invalid_argument,
+                  "items: " + std::to_string(count_[d]) + " in dimension " + std::string(1, "xyz"[d]),
+                  "a kernel runs for at least one item in each dimension, and at most 2147483647");
+}
+
+items& items::group(int x, int y, int z) {
+  if (x < 1 || y < 1 || z < 1 || std::int64_t{x} * y * z > 1024)
+    throw error(errc::invalid_argument,
+                "items::group: groups of " + std::to_string(x) + " x " + std::to_string(y) + " x " + std::to_string(z),
+                "a group has from 1 to 1024 items");
+  group_ = {x, y, z};
+  return *this;
+}
+
+hetero::detail::grid items::of(const hetero::detail::kernel_code& k) const {
+  hetero::detail::grid g;
+  g.items = group_;
+  if (k.fixed_size[0] != 0) {
+    if (group_[0] != 0 && group_ != k.fixed_size)
+      throw error(errc::invalid_argument,
+                  std::string("kernel '") + k.name + "' has groups of " + std::to_string(k.fixed_size[0]) + " x " +
+                      std::to_string(k.fixed_size[1]) + " x " + std::to_string(k.fixed_size[2]) + ", not of " +
+                      std::to_string(group_[0]) + " x " + std::to_string(group_[1]) + " x " + std::to_string(group_[2]),
+                  "leave group() out: the kernel says its size");
+    g.items = k.fixed_size;
+  } else if (group_[0] == 0) { // long in x, where loops are vectorised and rows lie
+    constexpr std::array<int, 3> good{256, 1, 1}, flat{64, 4, 1};
+    g.items = count_[1] > 1 ? flat : good;
+    for (std::size_t d = 0; d < 3; ++d) g.items[d] = static_cast<int>(std::min<std::int64_t>(g.items[d], count_[d]));
+  }
+  for (std::size_t d = 0; d < 3; ++d) g.groups[d] = static_cast<int>((count_[d] + g.items[d] - 1) / g.items[d]);
+  return g;
+}
+
+// Handles -------------------------------------------------------------------------------------------------------------
+
+task_record* hetero_task::begin() {
+  task_record* const t = hetero::detail::make_task();
+  t->flags |= task_record::handled;
+  t->references.store(2, std::memory_order_relaxed); // the handle, and the task itself
+  return t;
+}
+
+hetero_task::~hetero_task() {
+  if (!task_) return;
+  task_record* const t = task_;
+  if (t->state.load(std::memory_order_relaxed) == task_record::made) { // it will never run
+    runtime::fail(t, std::make_exception_ptr(error(errc::broken_promise,
+                                                   std::string("task '") + t->text_name() + "' was never submitted",
+                                                   "call submit()")));
+    t->home->give_up(t);
+  }
+  t->home->unreference(t);
+}
+
+task_record& hetero_task::changed(const char* what) const {
+  task_record& t = known(what);
+  if (t.state.load(std::memory_order_relaxed) != task_record::made)
+    throw error(errc::invalid_state,
+                std::string("hetero_task::") + what + ": task '" + t.text_name() + "' has been submitted",
+                "say so before submit()");
+  return t;
+}
+task_record& hetero_task::known(const char* what) const {
+  if (!task_)
+    throw error(errc::invalid_state, std::string("hetero_task::") + what + ": there is no task in this handle",
+                "it was moved from, or never filled");
+  return *task_;
+}
+
+hetero_task& hetero_task::name(const char* text) {
+  task_record& t = changed("name");
+  t.flags |= task_record::extended;
+  t.name = text;
+  return *this;
+}
+hetero_task& hetero_task::on(hetero::device_kind kind) {
+  task_record& t = changed("on");
+  const hetero::device_kinds wanted = hetero::kinds_of(kind);
+  if ((t.kinds & wanted) == 0)
+    throw error(errc::invalid_argument,
+                std::string("task '") + t.text_name() + "' has nothing that runs on " + hetero::name_of(kind),
+                "a function runs on the host only; a kernel on all");
+  t.kinds &= wanted;
+  t.flags |= task_record::extended;
+  return *this;
+}
+hetero_task& hetero_task::on(std::string_view device) {
+  task_record& t = changed("on");
+  const std::size_t d = t.home->device_called(device);
+  on(t.home->info(d).kind);
+  t.device_mask = std::int64_t{1} << d;
+  return *this;
+}
+hetero_task& hetero_task::priority(int p) {
+  task_record& t = changed("priority");
+  t.flags |= task_record::extended;
+  t.priority = p;
+  return *this;
+}
+hetero_task& hetero_task::after(const hetero_task& other) {
+  task_record& t = changed("after");
+  task_record& before = other.known("after");
+  if (&t == &before)
+    throw error(errc::invalid_argument, std::string("task '") + t.text_name() + "' cannot come after itself");
+  t.home->follow(&t, &before, hetero::detail::data_edge);
+  return *this;
+}
+hetero_task& hetero_task::implicit(bool on) {
+  task_record& t = changed("implicit");
+  for (std::size_t i = 0; i < t.use_count; ++i) t.use_at(i).ordered = on;
+  return *this;
+}
+hetero_task& hetero_task::submit() {
+  task_record& t = changed("submit");
+  t.home->submit(&t);
+  return *this;
+}
+
+void hetero_task::wait() const {
+  task_record& t = known("wait");
+  if (t.state.load(std::memory_order_relaxed) == task_record::made)
+    throw error(errc::invalid_state, std::string("hetero_task::wait: task '") + t.text_name() + "' was not submitted",
+                "call submit() first: nobody else will");
+  t.home->wait(&t);
+}
+
+const hetero_task& hetero_task::then(unique_function<void(std::exception_ptr)> f) const {
+  task_record& t = known("then");
+  struct calling final : hetero::detail::completion_hook {
+    explicit calling(unique_function<void(std::exception_ptr)> g)
+        : completion_hook{[](completion_hook& h, task_record& of) noexcept {
+            const std::unique_ptr<calling> self(static_cast<calling*>(&h));
+            self->call(of.has_failed() ? of.failure : nullptr);
+          }},
+          call(std::move(g)) {}
+    unique_function<void(std::exception_ptr)> call;
+  };
+  t.marks.fetch_or(task_record::observed, std::memory_order_relaxed);
+  auto h = std::make_unique<calling>(std::move(f));
+  calling* const hook = h.get();
+  if (runtime::hook(&t, *hook))
+    static_cast<void>(h.release()); // it deletes itself
+  else
+    hook->call(t.has_failed() ? t.failure : nullptr);
+  return *this;
+}
+
+future<void> hetero_task::done() const {
+  promise<void> p;
+  future<void> f = p.get_future();
+  then([p = std::move(p)](std::exception_ptr why) mutable {
+    if (why)
+      p.set_exception(std::move(why));
+    else
+      p.set_value();
+  });
+  return f;
+}
+
+bool hetero_task::cancel() const { return runtime::cancel(&known("cancel")); }
+
+task_status hetero_task::status() const noexcept {
+  if (!task_) return task_status::made;
+  switch (task_->state.load(std::memory_order_acquire)) {
+  case task_record::made:
+    return task_status::made;
+  case task_record::waiting:
+    return task_status::waiting;
+  case task_record::done:
+    return task_->has_failed() ? task_status::failed : task_status::done;
+  default:
+    return task_status::running;
+  }
+}
+
+void wait_all() { runtime::here("tern::wait_all").wait_all(); }
+void implicit_dependencies(bool on) { runtime::here("tern::implicit_dependencies").set_implicit(on); }
+
+} // namespace tern

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels are compiled for OpenCL devices, and kept.
+#include <algorithm>
+#include <span>
+
+#include <tern/hetero/detail/kept_signals.hpp>
+#include <tern/hetero/detail/opencl_device.hpp>
+#include <tern/hetero/detail/prelude.hpp>
+
+namespace tern::hetero::detail {
+namespace {
+
+constexpr const char* compiler_options = "-cl-std=CL1.2";
+constexpr std::size_t longest_log = 16384;
+
+// Released on the way out, unless it was taken.
+struct owned_program {
+  ~owned_program() {
+    if (handle) api.ReleaseProgram(handle);
+  }
+  cl::program take() { return std::exchange(handle, nullptr); }
+  const opencl_api& api;
+  cl::program handle;
+};
+
+} // namespace
+
+opencl_programs::~opencl_programs() {
+  for (const auto& [code, k] : kernels_) target_.api.ReleaseKernel(k.handle);
+  for (const auto& [block, program] : programs_) target_.api.ReleaseProgram(program);
+}
+
+const opencl_kernel& opencl_programs::add(const kernel_code& code) {
+  const kept_signals keep;
+  const source_block& block = code.source();
+  auto at = programs_.find(&block);
+  if (at == programs_.end()) at = programs_.emplace(&block, build(block)).first;
+
+  const std::string name = "'" + std::string(code.name) + "'";
+  const opencl_api& api = target_.api;
+  cl::status s = cl::success;
+  opencl_kernel k;
+  k.handle = api.CreateKernel(at->second, code.name, &s);
+  if (s != cl::success) target_.fail(s, "find the kernel " + name + " among the kernels '" + block.name + "'");
+  std::uint64_t local = 0;
+  if ((s = api.GetKernelWorkGroupInfo(k.handle, target_.device, cl::kernel_work_group_size, sizeof k.max_items,
+                                      &k.max_items, nullptr)) != cl::success ||
+      (s = api.GetKernelWorkGroupInfo(k.handle, target_.device, cl::kernel_local_mem_size, sizeof local, &local,
+                                      nullptr)) != cl::success ||
+      (s = api.GetKernelInfo(k.handle, cl::kernel_num_args, sizeof k.parameters, &k.parameters, nullptr)) !=
+          cl::success) {
+    api.ReleaseKernel(k.handle);
+    target_.fail(s, "say what the kernel " + name + " needs");
+  }
+  k.local_bytes = local;
+  k.max_items = std::min(k.max_items, static_cast<std::size_t>(target_.info.max_group_items));
+  return kernels_.emplace(&code, k).first->second;
+}
+
+cl::program opencl_programs::build(const source_block& block) {
+  const std::string source = device_source(block, language::opencl);
+  const std::string key = target_.key + compiler_options + "\n" + source;
+  if (const cl::program known = from_binary(key)) {
+    ++from_cache_;
+    return known;
+  }
+  const opencl_api& api = target_.api;
+  const std::string what = "the kernels '" + std::string(block.name) + "' (" + block.file + ")";
+  const char* const text = source.c_str();
+  const std::size_t length = source.size();
+  cl::status s = cl::success;
+  const cl::program made =
+      api.CreateProgramWithSource(target_.context, 1, const_cast<const char**>(&text), &length, &s);
+  if (s != cl::success) target_.fail(s, "take " + what);
+  owned_program program{api, made};
+  s = api.BuildProgram(made, 1, &target_.device, compiler_options, nullptr, nullptr);
+  if (s == cl::build_program_failure)
+    throw error(errc::invalid_data, what + " do not compile for " + target_.title() + ":\n" + log_of(made),
+                "the lines named are that file's; docs/kernels.md says what a kernel may contain" +
+                    std::string(target_.info.doubles ? "" : " (this device has no double)"));
+  if (s != cl::success) target_.fail(s, "compile " + what);
+  ++compiled_;
+  keep(key, made);
+  return program.take();
+}
+
+cl::program opencl_programs::from_binary(std::string_view key) {
+  if (target_.keeps_programs) return nullptr;
+  const auto bytes = cache_.find(key);
+  if (!bytes) return nullptr;
+  const opencl_api& api = target_.api;
+  const auto* data = reinterpret_cast<const unsigned char*>(bytes->data());
+  const std::size_t size = bytes->size();
+  cl::status s = cl::success, of_binary = cl::success;
+  owned_program program{api,
+                        api.CreateProgramWithBinary(target_.context, 1, &target_.device, &size, &data, &of_binary, &s)};
+  if (s == cl::success && of_binary == cl::success)
+    s = api.BuildProgram(program.handle, 1, &target_.device, compiler_options, nullptr, nullptr);
+  if (s == cl::success && of_binary == cl::success) return program.take();
+  cache_.remove(key); // the driver refuses it, and knows why
+  return nullptr;
+}
+
+void opencl_programs::keep(std::string_view key, cl::program program) const {
+  if (target_.keeps_programs || cache_.folder().empty()) return;
+  std::size_t size = 0;
+  if (target_.api.GetProgramInfo(program, cl::program_binary_sizes, sizeof size, &size, nullptr) != cl::success ||
+      !size)
+    return; // a driver need not have binaries
+  std::vector<std::byte> bytes(size);
+  std::byte* to = bytes.data();
+  if (target_.api.GetProgramInfo(program, cl::program_binaries, sizeof to, &to, nullptr) == cl::success)
+    cache_.store(key, bytes);
+}
+
+std::string opencl_programs::log_of(cl::program program) const {
+  std::size_t size = 0;
+  std::string log;
+  const opencl_api& api = target_.api;
+  if (api.GetProgramBuildInfo(program, target_.device, cl::program_build_log, 0, nullptr, &size) == cl::success) {
+    log.resize(size);
+    if (api.GetProgramBuildInfo(program, target_.device, cl::program_build_log, size, log.data(), nullptr) !=
+        cl::success)
+      log.clear();
+  }
+  log.erase(std::find(log.begin(), log.end(), '\0'), log.end());
+  while (!log.empty() && (log.back() == '\n' || log.back() == ' ')) log.pop_back();
+  if (log.size() > longest_log) log = log.substr(0, longest_log) + "\n…";
+  return log.empty() ? "(its compiler does not say why)" : log;
+}
+
+} // namespace tern::hetero::detail

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// Where tasks run that could run on several devices: a policy decides when nothing is left that they wait for. Chosen
+/// by the option `hetero-policy`; one of a user's own is registered under a name.
+///
+/// A policy is a small class without locks: the runtime calls it from one context at a time.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include <tern/base/options.hpp>
+#include <tern/hetero/devices.hpp>
+
+namespace tern::hetero {
+
+namespace detail {
+struct task_record;
+}
+
+/// A task that is ready to run. A reference: cheap to copy, valid until `pop` has returned it.
+class ready_task {
+public:
+  explicit ready_task(detail::task_record* t) noexcept : task_(t) {}
+  const char* name() const noexcept;
+  int priority() const noexcept; ///< higher ones first
+  /// Whether it has a variant for the device, and the user allows it.
+  bool may_run_on(int device) const noexcept;
+  /// What would have to be copied to the device first, in bytes.
+  std::int64_t bytes_missing(int device) const;
+  detail::task_record* inside() const noexcept { return task_; }
+
+private:
+  detail::task_record* task_;
+};
+
+/// A device as policies see it. Their numbers are indices of the span that `pop` gets; 0 is the host.
+struct device_load {
+  const device_info* info = nullptr;
+  int tasks = 0; ///< that run there, or are about to: their data are on their way
+  int room = 0;  ///< how many more it makes sense to give it now
+  bool lost = false;
+};
+
+struct placement {
+  ready_task task;
+  int device; ///< -1: no device that it may run on is left
+};
+
+/// First in, first out among tasks of one priority. Nothing is allocated for a task.
+class ready_queue {
+public:
+  void push(ready_task t);
+  bool empty() const noexcept { return count_ == 0; }
+  std::size_t size() const noexcept { return count_; }
+  /// The first that `wanted` accepts, taken out.
+  template <class F> std::optional<ready_task> take(F&& wanted) {
+    for (detail::task_record *before = nullptr, *t = first_; t; before = t, t = after(t))
+      if (wanted(ready_task(t))) return unlink(before, t);
+    return std::nullopt;
+  }
+
+private:
+  static detail::task_record* after(detail::task_record* t) noexcept;
+  ready_task unlink(detail::task_record* before, detail::task_record* t) noexcept;
+  detail::task_record* first_ = nullptr;
+  detail::task_record* last_ = nullptr;
+  std::size_t count_ = 0;
+};
+
+class policy {
+public:
+  virtual ~policy() = default;
+  virtual const char* name() const noexcept = 0;
+  virtual void push(ready_task t, std::span<const device_load> devices) = 0;
+  /// What to start now, and where; nothing if no device has room for what there is. A task that may run on none that is
+  /// left must be given back with device -1.
+  virtual std::optional<placement> pop(std::span<const device_load> devices) = 0;
+};
+
+/// Makes a policy; `seed` for those that throw dice.
+using policy_maker = std::unique_ptr<policy> (*)(std::uint64_t seed);
+/// Makes a policy known by a name. Before the runtime starts; a static object. There are: `locality` (the default:
+/// where most of the bytes are; a device without work takes from one that has too much), `eager` (first come, first
+/// served, by the device with the fewest tasks), `round-robin`, `random`.
+class policy_registration {
+public:
+  policy_registration(std::string_view name, policy_maker make);
+};
+/// \throws error(invalid_option) for a name that none has, with those that there are.
+std::unique_ptr<policy> make_policy(std::string_view name, std::uint64_t seed = 1);
+
+extern const option<std::string> hetero_policy; ///< `--tern-hetero-policy`
+
+} // namespace tern::hetero

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// How far tasks have come, and who waits for that; and tasks that commute.
+#include <tern/hetero/detail/runtime.hpp>
+
+#include <chrono>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include <tern/base/log.hpp>
+
+namespace tern::hetero::detail {
+
+using tern::detail::worker;
+
+// Waiting -------------------------------------------------------------------------------------------------------------
+
+void runtime::count_submitted(worker_part& p, bool mine) noexcept {
+  if (mine)
+    p.submitted.store(p.submitted.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  else
+    p.submitted.fetch_add(1, std::memory_order_release);
+}
+
+// Whoever waits says so, passes a barrier for all threads, then counts; whoever completes counts, then looks whether
+// somebody waits. One sees the other.
+void runtime::count_completed() noexcept {
+  const worker* const w = tern::detail::this_worker();
+  if (w && w->home == &core_) [[likely]] {
+    worker_part& p = parts_[static_cast<std::size_t>(w->index)];
+    const std::uint64_t n = p.completed.load(std::memory_order_relaxed) + 1;
+    if (light_) {
+      // release: pairs with the acquire in `outstanding`: what the task did
+      p.completed.store(n, std::memory_order_release);
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+    } else {
+      p.completed.exchange(n, std::memory_order_seq_cst);
+    }
+  } else {
+    parts_[static_cast<std::size_t>(workers())].completed.fetch_add(1, std::memory_order_seq_cst);
+  }
+  if (watchers_.load(light_ ? std::memory_order_relaxed : std::memory_order_seq_cst) > 0) [[unlikely]]
+    tell_of_progress();
+}
+
+// What has been completed first: both numbers only grow, and the one is never above the other; so if they are equal,
+// there was a moment between the two sums at which nothing was left.
+std::uint64_t runtime::outstanding() const noexcept {
+  std::uint64_t completed = 0, submitted = 0;
+  const auto parts = static_cast<std::size_t>(workers()) + 1;
+  for (std::size_t i = 0; i < parts; ++i) completed += parts_[i].completed.load(std::memory_order_seq_cst);
+  for (std::size_t i = 0; i < parts; ++i) submitted += parts_[i].submitted.load(std::memory_order_seq_cst);
+  return submitted - completed;
+}
+
+void runtime::tell_of_progress() noexcept {
+  // Of two who complete the last two tasks at once, the later one here sees what the earlier one has counted.
+  watchers_.fetch_add(0, std::memory_order_seq_cst);
+  const std::uint64_t left = outstanding();
+  std::vector<progress_waiter> reached;
+  {
+    const std::lock_guard hold(progress_lock_);
+    for (std::size_t i = 0; i < progress_.size();) {
+      if (progress_[i].left < left) {
+        ++i;
+        continue;
+      }
+      reached.push_back(std::move(progress_[i]));
+      progress_[i] = std::move(progress_.back());
+      progress_.pop_back();
+      watchers_.fetch_sub(1, std::memory_order_relaxed);
+    }
+  }
+  for (progress_waiter& w : reached) w.reached.set_value();
+}
+
+void runtime::wait_for_progress(std::uint64_t left, const std::chrono::microseconds* at_most) {
+  progress_waiter me{left, promise<void>()};
+  future<void> reached = me.reached.get_future();
+  {
+    const std::lock_guard hold(progress_lock_);
+    progress_.push_back(std::move(me));
+    watchers_.fetch_add(1, std::memory_order_seq_cst);
+  }
+  if (light_) core_.barrier();
+  tell_of_progress();
+  if (at_most)
+    reached.wait_for(*at_most); // whoever comes too late finds nobody
+  else
+    reached.wait();
+}
+
+void runtime::wait_all() {
+  if (outstanding() > 0) wait_for_progress(0, nullptr);
+  std::vector<task_record*> failed;
+  {
+    const std::lock_guard hold(failure_lock_);
+    failed.swap(failed_);
+  }
+  std::exception_ptr why;
+  std::size_t more = 0;
+  for (task_record* t : failed) {
+    if (!(t->marks.load(std::memory_order_relaxed) & task_record::observed) && more++ == 0) why = t->failure;
+    unreference(t);
+  }
+  if (!why) return;
+  if (more > 1) log_info("wait_all: " + std::to_string(more) + " tasks failed; the first one's error follows");
+  std::rethrow_exception(why);
+}
+
+void runtime::wait(task_record* t) {
+  struct waiting : completion_hook {
+    waiting() noexcept
+        : completion_hook{[](completion_hook& h, task_record&) noexcept {
+            promise<void> p = std::move(static_cast<waiting&>(h).over); // the hook may be gone when the waiter runs
+            p.set_value();
+          }} {}
+    promise<void> over;
+  };
+  t->marks.fetch_or(task_record::observed, std::memory_order_relaxed);
+  if (!t->is_done()) {
+    waiting h;
+    future<void> over = h.over.get_future();
+    if (hook(t, h)) over.wait();
+  }
+  if (t->has_failed()) std::rethrow_exception(t->failure);
+}
+
+// Commuting -----------------------------------------------------------------------------------------------------------
+
+bool runtime::lock_commuting(task_record* t) {
+  const std::lock_guard hold(commute_lock_);
+  bool free_ones = true;
+  for (std::size_t i = 0; i < t->use_count; ++i) {
+    const use& u = t->use_at(i);
+    free_ones = free_ones && (u.how != access_mode::commute || !u.object->commuter || u.object->commuter == t);
+  }
+  if (!free_ones) {
+    t->next = nullptr;
+    (commute_first_ ? commute_last_->next : commute_first_) = t;
+    commute_last_ = t;
+    return false;
+  }
+  for (std::size_t i = 0; i < t->use_count; ++i)
+    if (use& u = t->use_at(i); u.how == access_mode::commute) u.object->commuter = t;
+  return true;
+}
+
+void runtime::unlock_commuting(task_record* t) noexcept {
+  task_record* freed = nullptr; // that can begin now
+  {
+    const std::lock_guard hold(commute_lock_);
+    for (std::size_t i = 0; i < t->use_count; ++i)
+      if (use& u = t->use_at(i); u.how == access_mode::commute && u.object->commuter == t) u.object->commuter = nullptr;
+    task_record** at = &commute_first_;
+    commute_last_ = nullptr;
+    while (task_record* const x = *at) {
+      bool free_ones = true;
+      for (std::size_t i = 0; i < x->use_count; ++i) {
+        const use& u = x->use_at(i);
+        free_ones = free_ones && (u.how != access_mode::commute || !u.object->commuter);
+      }
+      if (!free_ones) {
+        commute_last_ = x;
+        at = &x->next;
+        continue;
+      }
+      for (std::size_t i = 0; i < x->use_count; ++i)
+        if (use& u = x->use_at(i); u.how == access_mode::commute) u.object->commuter = x;
+      *at = x->next;
+      x->next = freed;
+      freed = x;
+    }
+  }
+  while (freed) {
+    task_record* const x = freed;
+    freed = std::exchange(x->next, nullptr);
+    make_ready(x, false); // it has the locks: they are taken again at once
+  }
+}
+
+} // namespace tern::hetero::detail

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// The runtime's life, and the devices that it finds.
+#include <tern/hetero/detail/runtime.hpp>
+
+#include <algorithm>
+#include <mutex>
+#include <sstream>
+#include <utility>
+
+#include <tern/base/error.hpp>
+#include <tern/base/log.hpp>
+#include <tern/hetero/detail/driver.hpp>
+#include <tern/task/detail/sanitizer.hpp>
+
+namespace tern::hetero {
+
+namespace {
+
+struct found {
+  std::vector<device_info> infos;
+  std::vector<std::unique_ptr<detail::device>> devices; ///< one for each info; null: the host
+  bool host_runs = true;
+};
+
+std::vector<std::string> words(const std::string& list) {
+  std::vector<std::string> all;
+  std::istringstream in(list);
+  for (std::string word; std::getline(in, word, ',');) {
+    word.erase(0, word.find_first_not_of(' '));
+    word.erase(word.find_last_not_of(' ') + 1);
+    if (!word.empty()) all.push_back(word);
+  }
+  return all;
+}
+
+found find(const options& opts, int workers, bool simulated, std::vector<std::string>& notes) {
+  found f;
+  device_info host;
+  host.kind = device_kind::host;
+  host.id = host.name = "host";
+  host.driver = "Tern";
+  host.compute_units = workers;
+  host.shares_host_memory = true;
+  f.infos.push_back(host);
+  f.devices.emplace_back();
+  const std::vector<std::string> wanted = words(opts[hetero_devices]);
+  const bool all = wanted.empty() || std::find(wanted.begin(), wanted.end(), "all") != wanted.end();
+  const auto is_wanted = [&](const device_info& i) {
+    return all || std::any_of(wanted.begin(), wanted.end(),
+                              [&](const std::string& w) { return w == i.id || w == name_of(i.kind); });
+  };
+  f.host_runs = is_wanted(host);
+  std::vector<std::string> there{"host"};
+  const auto take = [&](std::vector<std::unique_ptr<detail::device>> some) {
+    for (auto& d : some) {
+      there.push_back(d->info().id);
+      if (!is_wanted(d->info())) continue;
+      f.infos.push_back(d->info());
+      f.devices.push_back(std::move(d));
+    }
+  };
+  take(detail::open_fake(opts));
+  const bool asks_for_opencl =
+      all || std::any_of(wanted.begin(), wanted.end(), [](const std::string& w) { return w.rfind("opencl", 0) == 0; });
+  if (asks_for_opencl && !simulated) take(detail::open_opencl(opts, notes)); // real devices know no virtual time
+  for (const std::string& w : wanted) {
+    if (w == "all" || w == "host") continue;
+    if (std::any_of(f.infos.begin(), f.infos.end(),
+                    [&](const device_info& i) { return w == i.id || w == name_of(i.kind); }))
+      continue;
+    std::string list, why;
+    for (const std::string& id : there) list += (list.empty() ? "" : ", ") + id;
+    for (const std::string& note : notes) why += "; " + note;
+    throw error(errc::invalid_option, "hetero-devices: there is no device '" + w + "' here" + why,
+                "there are: " + list);
+  }
+  constexpr std::size_t devices_most = 62; // bits of a mask
+  if (f.infos.size() > devices_most)
+    throw error(errc::invalid_option, "hetero-devices: " + std::to_string(f.infos.size()) + " devices are too many",
+                "at most " + std::to_string(devices_most));
+  return f;
+}
+
+} // namespace
+
+std::vector<device_info> devices(const options& opts, std::vector<std::string>* notes) {
+  std::vector<std::string> unwanted;
+  return find(opts, 1, false, notes ? *notes : unwanted).infos;
+}
+
+statistics count() { return detail::runtime::here("tern::hetero::count").counts(); }
+
+namespace detail {
+namespace {
+constexpr int tasks_per_worker = 4; // that the host gets from a policy at once
+}
+
+runtime::runtime(tern::detail::scheduler_core& core)
+    : core_(core), worker_count_(core.cfg.workers),
+      light_(core.barrier.usable() && !core.engine && !tern::detail::tsan::enabled),
+      parts_(new worker_part[static_cast<std::size_t>(core.cfg.workers) + 1]),
+      opts_(core.cfg.opts ? *core.cfg.opts : options()), group_(nullptr, std::source_location::current()) {
+  std::vector<std::string> notes;
+  found f = find(opts_, core.cfg.workers, core.engine != nullptr, notes);
+  for (const std::string& note : notes) log_debug(note);
+  infos_ = std::move(f.infos);
+  host_runs_ = f.host_runs;
+  loads_.resize(infos_.size());
+  tasks_of_.resize(infos_.size());
+  for (std::size_t d = 0; d < infos_.size(); ++d) {
+    loads_[d].info = &infos_[d];
+    if (f.devices[d]) {
+      loads_[d].room = f.devices[d]->streams() * 2;
+      kinds_beside_host_ |= kinds_of(infos_[d].kind);
+      drivers_.push_back(std::make_unique<driver>(*this, static_cast<std::uint8_t>(d), std::move(f.devices[d])));
+    } else {
+      loads_[d].room = core.cfg.workers * tasks_per_worker;
+      drivers_.emplace_back();
+    }
+  }
+  policy_ = make_policy(opts_[hetero_policy]);
+}
+
+runtime::~runtime() = default;
+
+runtime& runtime::here(const char* what) {
+  tern::detail::worker_base* const w = tern::detail::this_worker_base();
+  if (!w)
+    throw error(errc::invalid_state, std::string(what) + " was called on a thread that is no worker",
+                "call it from inside tern::run or scheduler::run");
+  tern::detail::scheduler_core& core = *w->home;
+  // acquire: pairs with the release below.
+  if (auto* const r = core.hetero.load(std::memory_order_acquire)) [[likely]]
+    return static_cast<runtime&>(*r);
+  const std::lock_guard hold(core.hetero_lock); // opening devices may take a second: others wait, as fibers
+  if (auto* const r = core.hetero.load(std::memory_order_acquire)) return static_cast<runtime&>(*r);
+  auto* const made = new runtime(core);
+  core.hetero.store(made, std::memory_order_release);
+  return *made;
+}
+
+void runtime::ends() noexcept {
+  ended_.store(true, std::memory_order_release);
+  if (const std::uint64_t left = outstanding(); left > 0)
+    log_warning(std::to_string(left) + (left == 1 ? " task" : " tasks") +
+                " on heterogeneous objects had not run when the program ended: something that they wait for never came"
+                " (an access to an object that was not released?)");
+  std::size_t unknown = 0;
+  for (task_record* t : std::exchange(failed_, {})) {
+    unknown += (t->marks.load(std::memory_order_relaxed) & task_record::observed) ? 0 : 1;
+    unreference(t);
+  }
+  if (unknown > 0)
+    log_warning(std::to_string(unknown) + (unknown == 1 ? " task" : " tasks") +
+                " on heterogeneous objects failed, and nobody asked: call wait_all, or a task's wait");
+  release();
+}
+
+void runtime::release() noexcept {
+  if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+}
+
+std::size_t runtime::device_called(std::string_view id) const {
+  std::string there;
+  for (std::size_t d = 0; d < infos_.size(); ++d) {
+    if (infos_[d].id == id) return d;
+    there += (d == 0 ? "" : ", ") + infos_[d].id;
+  }
+  throw error(errc::not_found, "there is no device '" + std::string(id) + "'", "there are: " + there);
+}
+
+void runtime::count_copy(bool from_device, std::size_t bytes) noexcept {
+  (from_device ? copies_.from : copies_.to).fetch_add(1, std::memory_order_relaxed);
+  (from_device ? copies_.from_bytes : copies_.to_bytes).fetch_add(bytes, std::memory_order_relaxed);
+}
+
+statistics runtime::counts() const {
+  statistics s;
+  for (std::size_t i = 0; i <= static_cast<std::size_t>(workers()); ++i) {
+    s.submitted += parts_[i].submitted.load(std::memory_order_relaxed);
+    s.completed += parts_[i].completed.load(std::memory_order_relaxed);
+  }
+  s.copies_to_devices = copies_.to.load(std::memory_order_relaxed);
+  s.bytes_to_devices = copies_.to_bytes.load(std::memory_order_relaxed);
+  s.copies_from_devices = copies_.from.load(std::memory_order_relaxed);
+  s.bytes_from_devices = copies_.from_bytes.load(std::memory_order_relaxed);
+  const std::lock_guard hold(policy_lock_);
+  for (std::size_t d = 0; d < infos_.size(); ++d)
+    s.devices.push_back({infos_[d].id, tasks_of_[d], drivers_[d] ? drivers_[d]->bytes_held() : 0});
+  return s;
+}
+
+} // namespace detail
+} // namespace tern::hetero

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// What the runtime has done so far: tasks, and copies between devices.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tern::hetero {
+
+/// Numbers since the scheduler started; exact while nothing runs.
+struct statistics {
+  struct of_device {
+    std::string id;
+    std::uint64_t tasks = 0;       ///< that ran there; of the host only those that a policy placed
+    std::int64_t memory_bytes = 0; ///< that copies of objects take there now
+  };
+  std::uint64_t submitted = 0, completed = 0; ///< tasks; also those of the runtime's own, for host access and the like
+  std::uint64_t copies_to_devices = 0, bytes_to_devices = 0;
+  std::uint64_t copies_from_devices = 0, bytes_from_devices = 0;
+  std::vector<of_device> devices;
+};
+
+/// Of the calling fiber's scheduler. \throws error(invalid_state) on a thread that is no worker.
+statistics count();
+
+} // namespace tern::hetero

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// For tests of tasks and objects: a scheduler with devices. Internal.
+
+#include <string>
+#include <utility>
+
+#include <gtest/gtest.h>
+
+#include <tern/base/error.hpp>
+#include <tern/base/options.hpp>
+#include <tern/hetero/hetero_object.hpp>
+#include <tern/hetero/hetero_task.hpp>
+#include <tern/hetero/policy.hpp>
+#include <tern/hetero/statistics.hpp>
+#include <tern/task/scheduler.hpp>
+
+namespace tern::hetero {
+
+struct machine {
+  int workers = 2;
+  std::string devices = "host";
+  std::string fake = {};
+  std::string policy = "locality";
+};
+
+template <class F> void on(const machine& m, F&& f) {
+  options opts;
+  opts.set(hetero_devices, m.devices);
+  opts.set(hetero_fake, m.fake);
+  opts.set(hetero_policy, m.policy);
+  opts.set(hetero_cache, "off");
+  scheduler s({.workers = m.workers, .opts = &opts});
+  EXPECT_EQ(s.run(std::forward<F>(f)), 0u);
+}
+
+/// The text of what `f` throws.
+template <class F> std::string text_of_error(F&& f) {
+  try {
+    f();
+  } catch (const error& e) {
+    return e.what();
+  }
+  return "nothing was thrown";
+}
+
+} // namespace tern::hetero
