@@ -50,6 +50,30 @@ template <int Tile> void multiply_tiles(multiplication& m) {
     }
 }
 
+/// The same with four products for each sum.
+template <int Tile> void multiply_tiles_by_four(multiplication& m) {
+  const int n = m.n;
+  const double* __restrict a = m.a.data(), * __restrict b = m.b.data();
+  double* __restrict c = m.c.data();
+#pragma omp parallel for collapse(2) schedule(static)
+  for (int i = 0; i < n; i += Tile)
+    for (int j = 0; j < n; j += Tile) {
+      alignas(64) std::array<std::array<double, Tile>, Tile> sum{};
+      for (int k = 0; k < n; k += Tile)
+        for (int z = k; z < k + Tile; z += 4)
+          for (int y = 0; y < Tile; ++y) {
+            const double* const four = a + (i + y) * n + z;
+            const double* const rows = b + z * n + j;
+#pragma omp simd
+            for (int x = 0; x < Tile; ++x)
+              sum[y][x] +=
+                  four[0] * rows[x] + four[1] * rows[n + x] + four[2] * rows[2 * n + x] + four[3] * rows[3 * n + x];
+          }
+      for (int y = 0; y < Tile; ++y)
+        for (int x = 0; x < Tile; ++x) c[(i + y) * n + j + x] = sum[y][x];
+    }
+}
+
 void smooth(seven_points& s) {
   const int n = s.n, slice = n * n;
   const double* __restrict in = s.in.data();
@@ -88,6 +112,39 @@ void attract(pull& p) {
   }
 }
 
+/// The same for many bodies at once: what is summed up is not one number.
+void attract_many(pull& p) {
+  constexpr int many = 128;
+  const int n = p.n;
+  const pull::body* __restrict b = p.bodies.data();
+#pragma omp parallel for schedule(static)
+  for (int first = 0; first < n; first += many) {
+    alignas(64) std::array<float, many> x{}, y{}, z{}, xi{}, yi{}, zi{};
+    for (int i = 0; i < many; ++i) {
+      xi[i] = b[first + i].x;
+      yi[i] = b[first + i].y;
+      zi[i] = b[first + i].z;
+    }
+    for (int j = 0; j < n; ++j) {
+      const pull::body other = b[j];
+#pragma omp simd
+      for (int i = 0; i < many; ++i) {
+        const float dx = other.x - xi[i], dy = other.y - yi[i], dz = other.z - zi[i];
+        const float squared = dx * dx + dy * dy + dz * dz + pull::softening;
+        const float strength = other.mass / (squared * std::sqrt(squared));
+        x[i] += strength * dx;
+        y[i] += strength * dy;
+        z[i] += strength * dz;
+      }
+    }
+    for (int i = 0; i < many; ++i) {
+      p.ax.data()[first + i] = x[i];
+      p.ay.data()[first + i] = y[i];
+      p.az.data()[first + i] = z[i];
+    }
+  }
+}
+
 void add(adding& a) {
   const int n = a.n;
   const double* in = a.in.data();
@@ -106,8 +163,11 @@ measurement make(const job& j) {
   if (j.benchmark == "tiles16") return timed<multiplication>(j, multiply_tiles<16>);
   if (j.benchmark == "tiles32") return timed<multiplication>(j, multiply_tiles<32>);
   if (j.benchmark == "tiles64") return timed<multiplication>(j, multiply_tiles<64>);
+  if (j.benchmark == "tiles32by4") return timed<multiplication>(j, multiply_tiles_by_four<32>);
+  if (j.benchmark == "tiles64by4") return timed<multiplication>(j, multiply_tiles_by_four<64>);
   if (j.benchmark == "smooth") return timed<seven_points>(j, smooth);
   if (j.benchmark == "attract") return timed<pull>(j, attract);
+  if (j.benchmark == "attract_many") return timed<pull>(j, attract_many);
   if (j.benchmark == "add") return timed<adding>(j, add);
   unknown(j);
 }

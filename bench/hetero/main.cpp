@@ -66,9 +66,13 @@ std::vector<metric> metrics(children& running) {
        "tiles",
        2,
        1024,
-       {{"OpenMP loops", "tiles16"}, {"OpenMP loops", "tiles32"}, {"OpenMP loops", "tiles64"}}});
+       {{"OpenMP loops", "tiles16"},
+        {"OpenMP loops", "tiles32"},
+        {"OpenMP loops", "tiles64"},
+        {"OpenMP loops", "tiles32by4"},
+        {"OpenMP loops", "tiles64by4"}}});
   add({"hetero.kernel.stencil.2w", 1.05, "smooth", 2, 256, loops});
-  add({"hetero.kernel.nbody.2w", 1.05, "attract", 2, 8192, loops});
+  add({"hetero.kernel.nbody.2w", 1.05, "attract", 2, 8192, {{"OpenMP loops", ""}, {"OpenMP loops", "attract_many"}}});
   add({"hetero.kernel.reduction.2w", 1.15, "add", 2, 4 * million, loops});
 
   // An OpenCL device.

@@ -20,12 +20,12 @@
 #include <tern/hetero/statistics.hpp>
 #include <tern/task/scheduler.hpp>
 
-TERN_KERNELS_BEGIN(bench_kernels)
+TERN_KERNELS_BEGIN(bench_launches)
 TERN_KERNEL(nothing) {}
 TERN_KERNEL(add_one, TERN_GLOBAL int* data) {
   TERN_REGION { data[item.x] += 1; };
 }
-TERN_KERNELS_END(bench_kernels)
+TERN_KERNELS_END(bench_launches)
 
 namespace {
 
@@ -147,7 +147,7 @@ measurement go_round(const job& j) {
   const auto rounds = [object, device](std::size_t n) {
     for (std::size_t i = 0; i < n; ++i) {
       tern::submit([](int* data) { round_trip::on_host(data); }, tern::read_write(*object));
-      tern::hetero_task(bench_kernels::add_one, tern::items(round_trip::touched).group(round_trip::touched),
+      tern::hetero_task(bench_launches::add_one, tern::items(round_trip::touched).group(round_trip::touched),
                         tern::read_write(*object))
           .on(device)
           .submit();
@@ -172,7 +172,7 @@ measurement launch_nothing(const job& j) {
   return [device, times = j.size] {
     return seconds([&] {
       for (std::size_t i = 0; i < times; ++i) {
-        tern::hetero_task t(bench_kernels::nothing, tern::items(1));
+        tern::hetero_task t(bench_launches::nothing, tern::items(1));
         t.on(device).submit().wait();
       }
     });
