@@ -231,12 +231,15 @@ TEST(inproc, gdb_runs_the_program) {
 TEST(info, text_and_json) {
   const auto text = run({"info"});
   EXPECT_EQ(text.code, 0) << text.err;
-  for (const char* word : {"machine", "binding", "inproc", "host CPU", "MADV_GUARD_INSTALL"})
+  for (const char* word : {"machine", "binding", "inproc", "devices      host\n", "MADV_GUARD_INSTALL"})
     EXPECT_TRUE(has(text.out, word));
   const auto json = nlohmann::json::parse(run({"info", "--json"}).out);
   EXPECT_EQ(json["tern"]["version"], TERN_VERSION);
   EXPECT_GE(json["machine"]["cpus"], 1);
   EXPECT_EQ(json["transports"].size(), 3u);
+  ASSERT_GE(json["devices"].size(), 3u); // OpenCL's, or why there are none
+  EXPECT_EQ(json["devices"][0]["name"], "host");
+  for (const auto& device : json["devices"]) EXPECT_NE(device.contains("why_not"), device["usable"].get<bool>());
 }
 
 TEST(bench, runs_what_is_there) {
