@@ -36,6 +36,7 @@ std::byte* fill_memory(object_state& o);
 void check_extent(const char* type, int dimension, std::int64_t extent);
 void check_part(const object_state& o, const box& of, int dimension, std::int64_t low, std::int64_t high,
                 std::int64_t extent);
+void check_halo(const object_state& o, const box& of, std::int64_t width);
 void cut_tiles(object_state& o, const std::array<std::int32_t, 3>& size);
 void prefetch(object_state* o, const box& part, std::string_view device, bool pinned);
 void unpin(object_state* o, const box& part, std::string_view device);

@@ -59,15 +59,9 @@ bool runtime::find_instance(object_state& o, use& u, std::uint8_t space) {
   if (best == 0) {
     best = 1;
     while (best < o.instances.size() && (o.instances[best].exists || o.instances[best].users > 0)) ++best;
-    if (best == instances_most) { // very many views: one that nobody needs makes room
-      for (best = 1; best < instances_most; ++best) {
-        const instance& x = o.instances[best];
-        bool needed = x.users > 0 || x.pinned > 0 || x.space != space;
-        o.each(x.where, [&](fragment& f) { needed = needed || f.valid == bit(best); });
-        if (!needed) break;
-      }
-      if (best == instances_most) return false;
-      forget(o, best);
+    if (best == instances_most) { // very many views
+      driver_of(space)->is_crowded(o);
+      return false;
     }
     if (best == o.instances.size()) o.instances.emplace_back();
     instance fresh;
@@ -131,6 +125,13 @@ transfer* new_transfer(object_state& o, const box& part, std::uint8_t from, std:
   return x;
 }
 
+/// \pre the caller holds one of the task's `pending`.
+void await(task_record* t, transfer* x) {
+  if (std::find(x->tasks.begin(), x->tasks.end(), t) != x->tasks.end()) return;
+  t->pending.fetch_add(1, std::memory_order_relaxed);
+  x->tasks.push_back(t);
+}
+
 transfer* coming_to(const fragment& f, std::uint8_t to) noexcept {
   for (transfer* x : f.coming)
     if (x->to == to) return x;
@@ -141,18 +142,13 @@ transfer* coming_to(const fragment& f, std::uint8_t to) noexcept {
 
 bool runtime::fetch(task_record* t, object_state& o, use& u, std::vector<transfer*>& begun) {
   const std::uint8_t to = u.instance;
-  const auto await = [t](transfer* x) {
-    if (!x->tasks.empty() && x->tasks.back() == t) return;
-    t->pending.fetch_add(1, std::memory_order_relaxed); // whoever called holds one
-    x->tasks.push_back(t);
-  };
   std::vector<missing_piece> missing;
   std::int64_t total = 0;
   bool there = true, lost = false;
   o.each(u.part, [&](fragment& f) {
     if (f.valid & bit(to)) return;
     if (transfer* const x = coming_to(f, to)) {
-      await(x);
+      await(t, x);
       return;
     }
     there = there && f.valid != 0;
@@ -181,7 +177,7 @@ bool runtime::fetch(task_record* t, object_state& o, use& u, std::vector<transfe
     const std::uint8_t from_space = o.instances[m.from].space, to_space = o.instances[to].space;
     if (from_space == to_space || from_space == 0 || to_space == 0) {
       transfer* const x = new_transfer(o, part, m.from, to);
-      await(x);
+      await(t, x);
       begun.push_back(x);
     } else { // through the host
       o.host_memory();
@@ -193,7 +189,7 @@ bool runtime::fetch(task_record* t, object_state& o, use& u, std::vector<transfe
       transfer* const second = new_transfer(o, part, 0, to);
       second->waits = 1;
       first->after.push_back(second);
-      await(second);
+      await(t, second);
     }
     if (together) break;
   }
@@ -221,6 +217,16 @@ runtime::acquired runtime::acquire(task_record* t, std::uint8_t d) noexcept {
   }
   std::vector<transfer*> begun;
   try {
+    // Who writes waits for all that is on its way from there or to there: copies that make room have no order.
+    for (std::size_t i = 0; i < t->use_count; ++i) {
+      use& u = t->use_at(i);
+      if (!writes(u.how)) continue;
+      const std::lock_guard hold(u.object->lock);
+      u.object->each(u.part, [&](fragment& f) {
+        ++f.writing;
+        for (transfer* x : f.coming) await(t, x);
+      });
+    }
     for (std::size_t i = 0; i < t->use_count; ++i) {
       use& u = t->use_at(i);
       if (!reads(u.how)) continue;
@@ -275,7 +281,7 @@ void runtime::transfer_done(transfer* x, std::exception_ptr failed) noexcept {
     const std::lock_guard hold(o.lock);
     o.each(x->part, [&](fragment& f) {
       std::erase(f.coming, x);
-      if (!failed) o.set_valid(f, f.valid | bit(x->to));
+      if (!failed && o.instances[x->to].exists) o.set_valid(f, f.valid | bit(x->to));
     });
     --o.instances[x->from].users;
     --o.instances[x->to].users;
@@ -299,6 +305,7 @@ void runtime::transfer_done(transfer* x, std::exception_ptr failed) noexcept {
     if (failed) fail(t, failed);
     one_less(t);
   }
+  if (x->save) count_completed();
   delete x;
   if (last) destroy(&o);
 }
@@ -312,6 +319,7 @@ void runtime::release_uses(task_record* t) noexcept {
     instance& x = o.instances[u.instance];
     --x.users;
     x.last_used = tick();
+    if (writes(u.how)) o.each(u.part, [](fragment& f) { --f.writing; });
     if (t->flags & task_record::pins && wrote) x.pinned = 1;
     if (!wrote || !writes(u.how)) continue;
     o.each(u.part, [&](fragment& f) {
@@ -342,30 +350,64 @@ std::int64_t runtime::bytes_missing(task_record* t, std::uint8_t d) {
 
 // Room on devices -----------------------------------------------------------------------------------------------------
 
-bool runtime::make_room(std::uint8_t d, std::size_t bytes) noexcept {
-  bool did = false;
+bool runtime::save_or_forget(object_state& o, std::size_t i, bool may_save, std::vector<transfer*>& begun) {
+  const instance& x = o.instances[i];
+  if (!x.exists || x.users > 0 || x.pinned > 0) return false;
+  // What is being written anew elsewhere is not worth saving: it was not fetched from here.
+  const auto only_here = [i](const fragment& f) { return f.valid == bit(i) && f.writing == 0; };
+  bool alone = false;
+  o.each(x.where, [&](fragment& f) { alone = alone || only_here(f); });
+  if (!alone) {
+    forget(o, i);
+    return true;
+  }
+  if (!may_save) return false;
+  o.host_memory();
+  o.each(x.where, [&](fragment& f) {
+    if (!only_here(f)) return;
+    begun.push_back(new_transfer(o, f.where, static_cast<std::uint8_t>(i), 0));
+    begun.back()->save = true;
+    count_submitted(part(), false); // wait_all waits for it
+  });
+  return true;
+}
+
+runtime::room runtime::make_room(std::uint8_t d, std::size_t bytes, bool may_save) noexcept {
+  room r;
   std::size_t freed = 0;
   std::vector<transfer*> begun;
-  driver_of(d)->each_held([&](object_state& o, std::size_t i) {
-    instance& x = o.instances[i];
-    if (freed >= bytes || x.users > 0 || x.pinned > 0) return;
-    bool alone = false;
+  r.skipped = driver_of(d)->each_held([&](object_state& o, std::size_t i) {
+    if (freed >= bytes) return;
+    const std::size_t size = o.instances[i].bytes;
     try {
-      o.each(x.where, [&](fragment& f) {
-        if (f.valid != bit(i)) return;
-        alone = true;
-        o.host_memory();
-        begun.push_back(new_transfer(o, f.where, static_cast<std::uint8_t>(i), 0));
-      });
+      if (!save_or_forget(o, i, may_save, begun)) return;
     } catch (const std::bad_alloc&) { // then it stays where it is
       return;
     }
-    freed += x.bytes;
-    did = true;
-    if (!alone) forget(o, i);
+    freed += size;
+    r.made = true;
   });
   for (transfer* x : begun) start(x);
-  return did;
+  return r;
+}
+
+bool runtime::make_slot(object_state& o) noexcept {
+  std::vector<transfer*> begun;
+  bool made = false;
+  {
+    const std::lock_guard hold(o.lock);
+    std::vector<std::size_t> order;
+    for (std::size_t i = 1; i < o.instances.size(); ++i) order.push_back(i);
+    std::sort(order.begin(), order.end(),
+              [&](std::size_t a, std::size_t b) { return o.instances[a].last_used < o.instances[b].last_used; });
+    try {
+      for (const std::size_t i : order)
+        if ((made = save_or_forget(o, i, true, begun))) break;
+    } catch (const std::bad_alloc&) { // then they stay where they are
+    }
+  }
+  for (transfer* x : begun) start(x);
+  return made;
 }
 
 void runtime::device_lost(std::uint8_t d) noexcept {

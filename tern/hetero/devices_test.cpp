@@ -249,6 +249,51 @@ TEST(devices, memory_that_runs_out_makes_room) {
   });
 }
 
+TEST(devices, more_parts_than_an_object_may_have_copies_of) {
+  simulate("host,fake", "2", [] {
+    object o({200, 4}, 1u);
+    o.tiles({1, 4});
+    for (int round = 0; round < 2; ++round)
+      for (int i = 0; i < 200; ++i) {
+        const auto row = o.rows(i, i + 1);
+        hetero_task(graph_kernels::add, tern::items(4, 1), 4, 1, 1u, pitch(row), read_write(row))
+            .on((i + round) % 2 == 0 ? "fake0" : "fake1")
+            .submit();
+      }
+    auto h = o.host(access_mode::read).get();
+    for (int i = 0; i < 200; ++i) ASSERT_EQ(h(i, 1), 1u + 2 * 2) << i;
+  });
+}
+
+TEST(devices, what_is_written_anew_is_not_overwritten_by_a_copy_that_makes_room) {
+  for (std::uint64_t seed = 1; seed <= 60; ++seed)
+    simulate("host,fake", "2:memory=2k,latency=50us", [seed] {
+      std::vector<object> objects;
+      for (int i = 0; i < 6; ++i) objects.emplace_back(extents<2>{16, 16}, 0u); // 1 KiB each
+      std::mt19937_64 dice(seed);
+      std::vector<unsigned> expected(6, 0);
+      for (int i = 0; i < 60; ++i) {
+        const std::size_t k = dice() % 6;
+        const unsigned value = static_cast<unsigned>(i);
+        switch (dice() % 3) {
+        case 0:
+          submit([value](host_view<unsigned, 2> v) { std::fill(v.data(), v.data() + 256, value); }, write(objects[k]));
+          expected[k] = value;
+          break;
+        case 1:
+          fill_it(objects[k], dice() % 2 == 0 ? "fake0" : "fake1");
+          expected[k] = graph_kernels::stir(5, 0);
+          break;
+        default:
+          add_to(objects[k], dice() % 2 == 0 ? "fake0" : "fake1");
+          expected[k] += 1;
+        }
+      }
+      for (std::size_t k = 0; k < 6; ++k)
+        ASSERT_EQ(objects[k].host(access_mode::read).get()(0, 0), expected[k]) << seed;
+    });
+}
+
 TEST(devices, what_can_never_fit_says_so) {
   simulate("host,fake", "1:memory=4k", [] {
     object large({64, 64}, 1u);

@@ -97,6 +97,10 @@ namespace detail {
 #define TERN_INDEPENDENT _Pragma("GCC ivdep")
 #endif
 
+#if defined(__clang__) // it says so if it does not vectorise a loop, which is no fault of the kernel's
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wpass-failed"
+#endif
 template <class Group, class Body>
 TERN_INLINED inline void each_item(const Group& g, int nx, int ny, int nz, const Body& body) {
   const int x0 = g.x * g.size_x, y0 = g.y * g.size_y, z0 = g.z * g.size_z;
@@ -107,6 +111,10 @@ TERN_INLINED inline void each_item(const Group& g, int nx, int ny, int nz, const
       for (int x = 0; x < nx; ++x) body(item_index{x0 + x, y0 + y, z0 + z, x, y, z, row + x});
     }
 }
+
+#if defined(__clang__)
+#pragma clang diagnostic pop
+#endif
 
 template <class Group> struct clipped {
   const Group& group;

@@ -39,7 +39,7 @@ void driver::arrive(transfer* x) noexcept {
 
 void driver::free_later(memory_handle memory, std::size_t bytes) noexcept {
   const std::lock_guard hold(guard_);
-  frees_in_.push_back({memory, bytes}); // when somebody needs it: nobody is woken for that
+  frees_in_.push_back({memory, bytes}); // nobody is woken for that: who waits for memory looks here before it gives up
 }
 
 void driver::ring() noexcept {
@@ -99,30 +99,37 @@ bool driver::admit() noexcept {
     t->device = number_;
     t->pending.store(1, std::memory_order_relaxed);
     t->flags |= task_record::acquired;
+    crowded_ = nullptr;
     const runtime::acquired how = home_.acquire(t, number_);
     if (how == runtime::acquired::no_memory) {
       t->flags &= static_cast<std::uint16_t>(~task_record::acquired);
       std::size_t bytes = 0;
       for (std::size_t i = 0; i < t->use_count; ++i) {
         const use& u = t->use_at(i);
-        bytes += static_cast<std::size_t>(u.part.size()) * u.object->element;
+        bool again = false;
+        for (std::size_t k = 0; k < i; ++k)
+          again = again || (t->use_at(k).object == u.object && t->use_at(k).part == u.part);
+        if (!again) bytes += static_cast<std::size_t>(u.part.size()) * u.object->element;
       }
       if (bytes <= device_->memory_limit()) {
-        if (home_.make_room(number_, bytes)) did = true;
-        if (did || !running_.empty() || !moving_.empty() || preparing_ > 0) break; // then again
+        const bool busy = !running_.empty() || !moving_.empty() || preparing_ > 0 || has_arrivals();
+        runtime::room r;
+        if (crowded_)
+          r.made = home_.make_slot(*crowded_);
+        else
+          r = home_.make_room(number_, bytes, moving_.empty()); // one after the other: what is under way may do
+        did = did || r.made || r.skipped;
+        if (did || busy || has_arrivals()) break; // then again
       }
-      runtime::fail(
-          t, std::make_exception_ptr(
-                 error(errc::out_of_memory,
-                       std::string("task '") + t->text_name() + "' uses " + std::to_string(bytes) + " bytes on " +
-                           home_.info(number_).id + ", which has room for " + std::to_string(device_->memory_limit()),
-                       "cut it into smaller tasks with views, or run it on the host (hetero-devices)")));
+      runtime::fail(t, std::make_exception_ptr(no_room(*t, bytes)));
+      claim(t);
       finish(t);
       did = true;
       continue;
     }
     did = true;
     if (!(t->flags & task_record::acquired)) { // failed before it got anything
+      claim(t);
       finish(t);
       continue;
     }
@@ -136,14 +143,27 @@ bool driver::admit() noexcept {
   return did;
 }
 
+void driver::claim(task_record* t) noexcept {
+  if (!(t->flags & task_record::handled)) return;
+  std::uint8_t expected = task_record::waiting;
+  if (!t->state.compare_exchange_strong(expected, task_record::begun, std::memory_order_acq_rel))
+    runtime::wait_until_told(*t); // it has been cancelled
+}
+
+error driver::no_room(const task_record& t, std::size_t bytes) const {
+  if (crowded_)
+    return error(errc::unsupported,
+                 std::string("task '") + t.text_name() + "' needs one more copy of a part of " + crowded_->text() +
+                     ", of which " + std::to_string(instances_most - 1) + " are in use on devices",
+                 "use fewer parts of it at once, or several objects");
+  return error(errc::out_of_memory,
+               std::string("task '") + t.text_name() + "' uses " + std::to_string(bytes) + " bytes on " +
+                   home_.info(number_).id + ", which has room for " + std::to_string(device_->memory_limit()),
+               "cut it into smaller tasks with views, or run it on the host (hetero-devices)");
+}
+
 void driver::launch(task_record* t) noexcept {
-  if (t->flags & task_record::handled) {
-    std::uint8_t expected = task_record::waiting;
-    if (!t->state.compare_exchange_strong(expected, task_record::begun, std::memory_order_acq_rel)) {
-      runtime::wait_until_told(*t);
-      return finish(t);
-    }
-  }
+  claim(t);
   if (t->sound() && lost_)
     runtime::fail(t, std::make_exception_ptr(
                          error(errc::device_lost, std::string("task '") + t->text_name() + "' was about to run on " +
@@ -267,11 +287,16 @@ void driver::work() noexcept {
   }
 }
 
+bool driver::has_arrivals() const noexcept {
+  const std::lock_guard hold(guard_);
+  return !tasks_in_.empty() || !transfers_in_.empty() || !frees_in_.empty();
+}
+
 bool driver::rest_or_end() noexcept {
   const bool at_work = !running_.empty() || !moving_.empty();
   if (!at_work) { // whatever is left waits for something that arrives
     const std::lock_guard hold(guard_);
-    if (!tasks_in_.empty() || !transfers_in_.empty()) return false;
+    if (!tasks_in_.empty() || !transfers_in_.empty() || (!frees_in_.empty() && !waiting_.empty())) return false;
     active_ = false;
     return true;
   }
@@ -319,7 +344,7 @@ bool driver::holds_any() const noexcept {
 
 // An object goes only after it has been taken out of the list, so those in it may be locked while the list is; without
 // waiting, since who has locked one may want the list.
-std::vector<driver::held> driver::by_age() noexcept {
+std::vector<driver::held> driver::by_age(bool& skipped) noexcept {
   std::vector<held> all;
   {
     const std::lock_guard hold(held_guard_);
@@ -327,15 +352,20 @@ std::vector<driver::held> driver::by_age() noexcept {
       if (o->lock.try_lock()) {
         all.push_back({o, o->number, key.second, o->instances[key.second].last_used});
         o->lock.unlock();
+      } else {
+        skipped = true;
       }
   }
   std::sort(all.begin(), all.end(), [](const held& a, const held& b) { return a.last_used < b.last_used; });
   return all;
 }
 
-object_state* driver::lock_held(const held& h) noexcept {
+object_state* driver::lock_held(const held& h, bool& skipped) noexcept {
   const std::lock_guard hold(held_guard_);
-  return held_.contains({h.number, h.instance}) && h.object->lock.try_lock() ? h.object : nullptr;
+  if (!held_.contains({h.number, h.instance})) return nullptr;
+  if (h.object->lock.try_lock()) return h.object;
+  skipped = true;
+  return nullptr;
 }
 
 } // namespace tern::hetero::detail

@@ -64,12 +64,12 @@ std::exception_ptr failure_after(const task_record& t, const task_record& cause)
 
 worker_part& runtime::part() noexcept {
   const worker* const w = tern::detail::this_worker();
-  return parts_[w && w->home == &core_ ? static_cast<std::size_t>(w->index) : static_cast<std::size_t>(workers())];
+  return parts_[is_mine(w) ? static_cast<std::size_t>(w->index) : static_cast<std::size_t>(workers())];
 }
 
 task_record* runtime::allocate() {
   const worker* const w = tern::detail::this_worker();
-  const bool mine = w && w->home == &core_;
+  const bool mine = is_mine(w);
   std::unique_lock<tern::detail::spin_lock> hold;
   if (!mine) hold = std::unique_lock(foreign_);
   worker_part& p = parts_[static_cast<std::size_t>(mine ? w->index : workers())];
@@ -122,7 +122,7 @@ void runtime::free(task_record* t) noexcept {
   t->kinds = t->use_count = t->link_count = t->device = 0;
 
   const worker* const w = tern::detail::this_worker();
-  const bool mine = w && w->home == &core_;
+  const bool mine = is_mine(w);
   std::unique_lock<tern::detail::spin_lock> hold;
   if (!mine) hold = std::unique_lock(foreign_);
   worker_part& p = parts_[static_cast<std::size_t>(mine ? w->index : workers())];
@@ -223,10 +223,8 @@ void runtime::order(task_record* t, access_mode how, fragment& f, task_record*& 
   case access_mode::write:
   case access_mode::read_write: {
     const std::uintptr_t kind = reads(how) ? data_edge : order_edge;
-    // Readers have followed the writers; who needs what those wrote must hear from them themselves.
-    if (f.readers.size() == 0 || kind == data_edge || f.readers.has(t))
-      for (task_record* w : f.writers)
-        if (others(w)) follow(t, w, kind);
+    for (task_record* w : f.writers) // also if there are readers: those without an order have not followed them
+      if (others(w)) follow(t, w, kind);
     for (task_record* r : f.readers)
       if (others(r)) follow(t, r, order_edge);
     f.readers.clear();
@@ -270,13 +268,13 @@ void runtime::order(task_record* t, access_mode how, fragment& f, task_record*& 
 
 void runtime::depend(task_record* t, use& u, task_record*& gates) {
   object_state& o = *u.object;
-  if (!u.ordered)
-      [[unlikely]] { // it follows nobody, but must be known to those that come later, and to the object's end
+  if (!u.ordered) [[unlikely]] { // it follows nobody, but is followed by those that come later, and by the object's end
+    const auto know = [&](fragment& f) { (writes(u.how) ? f.writers : f.readers).add_new(t); };
     if (u.whole && o.uncut()) {
-      o.first.readers.add_new(t);
+      know(o.first);
     } else {
       o.cut(u.part);
-      o.each(u.part, [&](fragment& f) { f.readers.add_new(t); });
+      o.each(u.part, know);
     }
     return;
   }
@@ -296,11 +294,18 @@ void runtime::submit(task_record* t) {
                       ", which belongs to another scheduler or rank",
                   "objects are used where they were made; send the data");
   t->home = this;
-  for (std::size_t i = 0; i < t->use_count; ++i) // which may submit others
-    if (t->use_at(i).object->reducing.load(std::memory_order_acquire)) [[unlikely]]
-      end_reduction(*t->use_at(i).object);
+  std::unique_lock<mutex> reductions; // until this task has its place in the order
+  for (std::size_t i = 0; i < t->use_count; ++i) {
+    const use& u = t->use_at(i);
+    if (u.how == reducing_access ||
+        (u.object->reducing.load(std::memory_order_acquire) && !(t->flags & task_record::of_reduction))) [[unlikely]] {
+      reductions = std::unique_lock(reductions_);
+      settle_reductions(t);
+      break;
+    }
+  }
   const worker* const w = tern::detail::this_worker(); // that may have taken time
-  const bool mine = w && w->home == &core_;
+  const bool mine = is_mine(w);
   t->state.store(task_record::waiting, std::memory_order_relaxed);
   if (mine && w->caused) [[unlikely]] {
     w->caused->hold();
@@ -339,6 +344,7 @@ void runtime::submit(task_record* t) {
     for (std::size_t i = 0; i < t->use_count; ++i) depend(t, t->use_at(i), gates);
     for (std::size_t i = n; i-- > 0;) all[i]->lock.unlock();
   }
+  if (reductions.owns_lock()) reductions.unlock();
   if (t->use_count == 1 && t->slots[0].of.how == access_mode::commute)
     t->flags |= task_record::commutes | task_record::extended;
   while (gates) {
@@ -390,8 +396,8 @@ task_record* runtime::make_ready(task_record* t, bool may_run_here) noexcept {
 bool runtime::acquire_on_host(task_record* t) noexcept {
   bool here = true; // all that it uses
   for (std::size_t i = 0; i < t->use_count; ++i)
-    // relaxed: it changes by tasks that come before or after this one, or becomes true late
-    here = here && t->use_at(i).object->on_host.load(std::memory_order_relaxed);
+    // acquire: a copy that makes room elsewhere brings data here and has no order
+    here = here && t->use_at(i).object->on_host.load(std::memory_order_acquire);
   if (here) [[likely]]
     return true;
   t->pending.store(1, std::memory_order_relaxed);
@@ -414,6 +420,7 @@ void runtime::push_to_host(task_record* t) noexcept {
 }
 
 void runtime::run_body(task_record* t) noexcept {
+  if (t->flags & task_record::placed) begun_on_host();
   if (t->flags & task_record::handled) {
     std::uint8_t expected = task_record::waiting;
     if (!t->state.compare_exchange_strong(expected, task_record::begun, std::memory_order_acq_rel)) {
@@ -475,7 +482,13 @@ void runtime::complete_slowly(task_record* t) noexcept {
 }
 
 task_record* runtime::complete(task_record* t, bool may_run_here) noexcept {
-  if (t->work && t->work->destroy) t->work->destroy(*t);
+  if (t->work && t->work->destroy) {
+    if (t->work->name && !t->name) { // the closure knows it; errors of others may need it
+      t->name = t->work->name(*t);
+      t->flags |= task_record::extended;
+    }
+    t->work->destroy(*t);
+  }
   if (t->flags & (task_record::acquired | task_record::commutes | task_record::placed)) [[unlikely]]
     complete_slowly(t);
   const bool bad = t->has_failed();
@@ -513,8 +526,9 @@ task_record* runtime::complete(task_record* t, bool may_run_here) noexcept {
 }
 
 void runtime::give_up(task_record* t) noexcept {
+  if (ended_.load(std::memory_order_acquire)) return unreference(t); // nothing will come to it any more
   const worker* const w = tern::detail::this_worker();
-  const bool mine = w && w->home == &core_;
+  const bool mine = is_mine(w);
   t->state.store(task_record::waiting, std::memory_order_relaxed);
   t->flags |= task_record::hidden;
   count_submitted(part(), mine);
@@ -536,10 +550,18 @@ bool runtime::cancel(task_record* t) noexcept {
 }
 
 void runtime::note_failure(task_record* t) noexcept {
-  if (t->flags & task_record::hidden || t->marks.load(std::memory_order_relaxed) & task_record::inherited) return;
+  const auto of_no_interest = [](const task_record* x) {
+    return (x->marks.load(std::memory_order_relaxed) & (task_record::inherited | task_record::observed)) != 0;
+  };
+  if (t->flags & task_record::hidden || of_no_interest(t)) return;
   constexpr std::size_t kept = 64;
   const std::lock_guard hold(failure_lock_);
-  if (failed_.size() == kept) return;
+  if (failed_.size() == kept) { // those that somebody has been told of meanwhile make room
+    const auto end = std::partition(failed_.begin(), failed_.end(), [&](task_record* x) { return !of_no_interest(x); });
+    std::for_each(end, failed_.end(), [&](task_record* x) { unreference(x); });
+    failed_.erase(end, failed_.end());
+    if (failed_.size() == kept) return; // enough to tell
+  }
   t->references.fetch_add(1, std::memory_order_relaxed);
   failed_.push_back(t);
 }

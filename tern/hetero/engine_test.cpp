@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Order, completion and errors of tasks, on the host.
 #include <atomic>
+#include <memory>
 #include <numeric>
 #include <stdexcept>
 #include <string>
@@ -440,6 +441,96 @@ TEST_P(engine, waiting_for_the_last_two_ends) {
   });
 }
 
+TEST_P(engine, a_task_keeps_its_objects_until_it_is_submitted) {
+  run([] {
+    std::atomic<int> seen = 0;
+    hetero_task t;
+    {
+      hetero_object<int> a(100, 3);
+      t = hetero_task([&](const int* v) { seen = v[99]; }, read(a));
+    }
+    t.submit().wait();
+    EXPECT_EQ(seen, 3);
+    hetero_object<int> sum(1, 0);
+    hetero_task late([](int* v) { *v += 5; }, reduce(sum, std::plus<>(), 0));
+    submit([](int* v) { *v += 1; }, reduce(sum, std::plus<>(), 0));
+    EXPECT_EQ(sum.host(access_mode::read).get()[0], 1);
+    late.submit();
+    EXPECT_EQ(sum.host(access_mode::read).get()[0], 6);
+    {
+      hetero_task never([](int*, int*) {}, reduce(sum, std::plus<>(), 0), read_write(sum));
+    }
+  });
+}
+
+TEST_P(engine, who_comes_later_follows_those_without_an_order) {
+  run([] {
+    hetero_object<int> a(1, 0);
+    auto held = a.host(access_mode::write).get(); // the first writer is at it
+    std::atomic<int> next = 0;
+    hetero_task reader([](const int*) {}, read(a));
+    reader.implicit(false).submit().wait();
+    hetero_task writer([&](int* v) { *v = ++next; }, write(a));
+    writer.submit();
+    for (int i = 0; i < 50; ++i) this_fiber::yield();
+    EXPECT_EQ(next, 0);
+    held.release();
+    writer.wait();
+    std::atomic<bool> go = false;
+    hetero_task slow(
+        [&](int* v) {
+          while (!go) this_fiber::yield();
+          *v = 7;
+        },
+        read_write(a));
+    slow.implicit(false).submit();
+    auto look = a.host(access_mode::read);
+    for (int i = 0; i < 50; ++i) this_fiber::yield();
+    EXPECT_FALSE(look.ready());
+    go = true;
+    EXPECT_EQ(look.get()[0], 7);
+  });
+}
+
+TEST_P(engine, functions_with_priority_may_wait_for_others) {
+  run([] {
+    std::atomic<int> ran = 0;
+    for (int i = 0; i < 40; ++i)
+      hetero_task([&] {
+        hetero_task child([&] { ++ran; });
+        child.priority(1).submit().wait();
+      })
+          .priority(1)
+          .submit();
+    wait_all();
+    EXPECT_EQ(ran, 40);
+  });
+}
+
+TEST_P(engine, a_late_failure_is_told_after_many_known_ones) {
+  run([] {
+    for (int i = 0; i < 100; ++i) {
+      hetero_task t([] { throw std::runtime_error("known"); });
+      t.submit();
+      EXPECT_THROW(t.wait(), std::runtime_error);
+    }
+    submit([] { throw std::range_error("unknown"); });
+    EXPECT_THROW(wait_all(), std::range_error);
+  });
+}
+
+TEST(engine_after, handles_may_outlive_their_scheduler) {
+  hetero_task t, never;
+  std::unique_ptr<hetero_object<int>> o; // g++ 12 warns of an optional without cause
+  on({}, [&] {
+    o = std::make_unique<hetero_object<int>>(10, 1);
+    t = hetero_task([](int* v) { v[0] = 2; }, reduce(*o, std::plus<>(), 0));
+    t.submit().wait();
+    never = hetero_task([](int*) {}, read_write(*o));
+  });
+  o.reset();
+}
+
 TEST(engine_texts, wrong_use_is_told) {
   EXPECT_THAT(text_of_error([] { hetero_object<int> x(3); }),
               HasSubstr("hetero_object was called on a thread that is no worker; call it from inside tern::run or "
@@ -457,6 +548,12 @@ TEST(engine_texts, wrong_use_is_told) {
     EXPECT_THAT(text_of_error([&] { x.host(access_mode::read).get(); }),
                 HasSubstr("task 'host access' reads hetero_object<float> 'field' of 3 x 4, which nothing has written "
                           "yet; write it first, or give the object a value when it is made"));
+    EXPECT_THAT(text_of_error([&] { x.halo(-1); }),
+                HasSubstr("a halo of -1 around hetero_object<float> 'field' of 3 x 4"));
+    EXPECT_THAT(text_of_error([] {
+                  hetero_object<double, 3> huge({2'000'000'000, 2'000'000'000, 2'000'000'000});
+                }),
+                HasSubstr("hetero_object<double> of 2000000000 x 2000000000 x 2000000000 elements is too large"));
     EXPECT_THAT(text_of_error([&] { x.tiles({0, 2}); }), HasSubstr("tiles with an extent of 0"));
     EXPECT_THAT(text_of_error([&] { x.prefetch("opencl7"); }),
                 HasSubstr("there is no device 'opencl7'; there are: host"));

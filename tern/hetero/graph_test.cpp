@@ -201,6 +201,24 @@ private:
     added(k, to, a);
   }
 
+  void write_on_host() {
+    const std::size_t k = some();
+    const area to = part(k);
+    const unsigned a = number();
+    const auto set = [a](auto&& v) {
+      for (int r = 0; r < v.extent(0); ++r)
+        for (int c = 0; c < v.extent(1); ++c) v(r, c) = stir(a, static_cast<unsigned>(r * 100 + c));
+    };
+    if (pick(2) == 0)
+      submit([set](host_view<unsigned, 2> v) { set(v); }, write(view(k, to)));
+    else
+      set(view(k, to).host(access_mode::write).get());
+    set_broken(k, to, false);
+    for (int r = 0; r < to.rows(); ++r)
+      for (int c = 0; c < to.columns(); ++c)
+        arrays_[k].at(to.y0 + r, to.x0 + c) = stir(a, static_cast<unsigned>(r * 100 + c));
+  }
+
   void host_change() {
     const std::size_t k = some();
     const area to = part(k);
@@ -296,7 +314,7 @@ options options_of(std::uint64_t seed, const std::string& devices) {
   opts.set(hetero_devices, devices);
   if (devices.find("fake") != std::string::npos)
     opts.set(hetero_fake, std::to_string(1 + seed % 3) + ":bandwidth=0,latency=" + std::to_string(seed % 5) +
-                              "us,launch=" + std::to_string(seed / 5 % 4) + "us" + (seed % 7 == 0 ? ",memory=6k" : ""));
+                              "us,launch=" + std::to_string(seed / 5 % 4) + "us" + (seed % 3 == 0 ? ",memory=6k" : ""));
   opts.set(hetero_policy, policies[seed % 4]);
   return opts;
 }

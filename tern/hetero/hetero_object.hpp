@@ -121,6 +121,7 @@ public:
   }
   /// This view and `width` more elements in each direction, as far as the object goes.
   hetero_view halo(std::int64_t width) const {
+    hetero::detail::check_halo(*state_, part_, width);
     hetero::detail::box b = part_;
     const hetero::detail::box all = hetero::detail::all_of(*state_);
     for (std::size_t k = 3 - N; k < 3; ++k) {

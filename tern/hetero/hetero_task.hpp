@@ -34,16 +34,16 @@ namespace tern {
 /// (const for `read`); rows follow each other after `pitch(v)` elements. For functions, it is a host_view, which
 /// converts to that pointer.
 template <class T, int N> hetero::detail::used<const T, N> read(const hetero_view<T, N>& v) {
-  return {v, access_mode::read};
+  return {v.inside(), v.inside_part(), access_mode::read};
 }
 template <class T, int N> hetero::detail::used<T, N> write(const hetero_view<T, N>& v) {
-  return {v, access_mode::write};
+  return {v.inside(), v.inside_part(), access_mode::write};
 }
 template <class T, int N> hetero::detail::used<T, N> read_write(const hetero_view<T, N>& v) {
-  return {v, access_mode::read_write};
+  return {v.inside(), v.inside_part(), access_mode::read_write};
 }
 template <class T, int N> hetero::detail::used<T, N> commute(const hetero_view<T, N>& v) {
-  return {v, access_mode::commute};
+  return {v.inside(), v.inside_part(), access_mode::commute};
 }
 /// Tasks that reduce into the same view with the same operation may run at the same time: each adds to a part of its
 /// own, which begins as `identity`; the parts are added to the view, in a fixed order, before the next task that uses
@@ -51,13 +51,17 @@ template <class T, int N> hetero::detail::used<T, N> commute(const hetero_view<T
 template <class T, int N, class Op>
 hetero::detail::reduced<T, N, Op> reduce(const hetero_view<T, N>& v, Op, std::type_identity_t<T> identity) {
   static_assert(std::is_empty_v<Op>, "the operation of a reduction has no state");
-  return {v, identity};
+  return {v.inside(), v.inside_part(), identity};
 }
 /// For a parameter `int`: how many elements lie between two rows of `v` where the task runs. `v` is one of its
 /// arguments.
-template <class T, int N> hetero::detail::pitch_of<T, N> pitch(const hetero_view<T, N>& v) { return {v, false}; }
+template <class T, int N> hetero::detail::pitch_of<T, N> pitch(const hetero_view<T, N>& v) {
+  return {v.inside(), v.inside_part(), false};
+}
 /// The same for slices, of objects of three dimensions.
-template <class T> hetero::detail::pitch_of<T, 3> slice(const hetero_view<T, 3>& v) { return {v, true}; }
+template <class T> hetero::detail::pitch_of<T, 3> slice(const hetero_view<T, 3>& v) {
+  return {v.inside(), v.inside_part(), true};
+}
 
 /// A kernel, and a function that does the same on the host, better (a library's, say): the task runs either. The
 /// function gets the task's arguments as functions do. For `hetero_task` and `submit` in the place of a kernel.

@@ -3,6 +3,7 @@
 /// What hetero_object.hpp and hetero_task.hpp need and is not inlined.
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -18,6 +19,13 @@ namespace tern::hetero::detail {
 // Objects -------------------------------------------------------------------------------------------------------------
 
 object_state* new_object(const box& all, std::size_t element, const char* type, void* adopted) {
+  constexpr std::int64_t most = std::int64_t{1} << 62;
+  const std::int64_t rows = all.extent(0) * all.extent(1), row = all.extent(2) * static_cast<std::int64_t>(element);
+  if (rows > most / row)
+    throw error(errc::invalid_argument,
+                std::string("hetero_object<") + type + "> of " + std::to_string(all.extent(0)) + " x " +
+                    std::to_string(all.extent(1)) + " x " + std::to_string(all.extent(2)) + " elements is too large",
+                "no machine has that many bytes");
   auto* const o = new object_state(runtime::here("hetero_object"), all, element, type);
   if (adopted) {
     o->adopted = true;
@@ -61,6 +69,12 @@ void check_part(const object_state& o, const box& of, int dimension, std::int64_
               "a part has at least one element and lies in [0, " + std::to_string(extent) + ")");
 }
 
+void check_halo(const object_state& o, const box& of, std::int64_t width) {
+  if (width >= 0) return;
+  throw error(errc::invalid_argument, "a halo of " + std::to_string(width) + " around " + o.text(of),
+              "a halo adds elements; part() takes some away");
+}
+
 void cut_tiles(object_state& o, const std::array<std::int32_t, 3>& size) {
   const std::lock_guard hold(o.lock);
   o.cut_tiles(size);
@@ -82,11 +96,11 @@ void* host_address(const use& u) noexcept {
   return u.object->host.load(std::memory_order_acquire) + u.object->host_layout.offset(u.object->all, u.part);
 }
 
-std::int32_t slice_of(const use& u) noexcept {
+std::int64_t slice_of(const use& u) noexcept {
   const object_state& o = *u.object;
-  if (u.instance == 0) return static_cast<std::int32_t>(o.host_layout.slice / o.element);
+  if (u.instance == 0) return static_cast<std::int64_t>(o.host_layout.slice / o.element);
   const std::lock_guard hold(u.object->lock);
-  return static_cast<std::int32_t>(o.instances[u.instance].how.slice / o.element);
+  return static_cast<std::int64_t>(o.instances[u.instance].how.slice / o.element);
 }
 
 argument device_argument(const use& u) noexcept {
@@ -135,7 +149,10 @@ void request_access(object_state* o, const box& part, access_mode how, access_re
 }
 
 void release_access(task_record* t) noexcept { t->home->release_access(t); }
-void runtime::release_access(task_record* t) noexcept { complete(t, false); }
+void runtime::release_access(task_record* t) noexcept {
+  const tern::detail::scheduler_core::visit here(core_); // a foreign thread: the scheduler must not end meanwhile
+  complete(t, false);
+}
 
 void prefetch(object_state* o, const box& part, std::string_view device, bool pinned) {
   runtime& r = o->home;
@@ -155,11 +172,28 @@ void prefetch(object_state* o, const box& part, std::string_view device, bool pi
 }
 
 void unpin(object_state* o, const box& part, std::string_view device) {
-  const std::uint8_t space = o->home.space_of(o->home.device_called(device));
-  const std::lock_guard hold(o->lock);
-  for (std::size_t i = 1; i < o->instances.size(); ++i)
-    if (o->instances[i].exists && o->instances[i].space == space && o->instances[i].where.contains(part))
-      o->instances[i].pinned = 0;
+  runtime& r = o->home;
+  struct unpinning {
+    std::uint8_t space;
+  };
+  static const work_type type{kinds_of(device_kind::host),
+                              [](task_record& t) {
+                                object_state& x = *t.use_at(0).object;
+                                const std::lock_guard hold(x.lock);
+                                for (std::size_t i = 1; i < x.instances.size(); ++i)
+                                  if (instance& y = x.instances[i]; y.exists &&
+                                                                    y.space == t.work_as<unpinning>().space &&
+                                                                    y.where.contains(t.use_at(0).part))
+                                    y.pinned = 0;
+                              },
+                              nullptr, nullptr, [](const task_record&) noexcept -> const char* { return "unpin"; }};
+  task_record* const t = r.allocate();
+  ::new (static_cast<void*>(t->closure)) unpinning{r.space_of(r.device_called(device))};
+  t->home = &r;
+  t->work = &type;
+  t->flags = task_record::hidden | task_record::order_only;
+  r.add_use(t) = use_of(o, part, access_mode::read_write); // after all that pin
+  r.submit(t);
 }
 
 void drop(object_state* o, const box& part, std::string_view device) {
@@ -205,18 +239,33 @@ task_record* make_task() {
 
 void submit_task(task_record* t) { t->home->submit(t); }
 
+namespace {
+/// What a task that was not submitted needs no more.
+void drop_arguments(task_record& t) noexcept {
+  for (std::size_t i = 0; i < t.use_count; ++i) {
+    use& u = t.use_at(i);
+    if (u.how == reducing_access) t.home->free(::new (std::exchange(u.address, nullptr)) task_record);
+    if (t.flags & task_record::handled) drop_handle(u.object);
+  }
+  t.use_count = 0;
+}
+} // namespace
+
 void unmake_task(task_record* t) noexcept {
+  drop_arguments(*t);
   if (t->work && t->work->destroy) t->work->destroy(*t);
   t->home->unreference(t);
 }
 
-void add_use(task_record& t, object_state* o, const box& part, access_mode how, bool whole) {
+void add_use(task_record& t, object_state* o, const box& part, access_mode how) {
   use& u = t.home->add_use(&t);
+  if (t.flags & task_record::handled) add_handle(*o); // until it is submitted
+  u.address = nullptr;
   u.object = o;
   u.part = part;
   u.how = how;
   u.instance = 0;
-  u.whole = whole;
+  u.whole = part == o->all;
   u.ordered = t.home->implicit();
   u.pitch = static_cast<std::int32_t>(o->host_layout.pitch / o->element);
 }
@@ -226,8 +275,25 @@ void no_such_argument(const object_state& o, const box& part) {
               "give it the same view as read(), write() and the others");
 }
 
-object_state* part_of_reduction(object_state& o, const box& part, const reducer& how) {
-  return o.home.part_of_reduction(o, part, how);
+void add_reduction(task_record& t, object_state* o, const box& part, const reducer& how) {
+  auto* const block = ::new (t.home->allocate_block()) reduce_block;
+  block->combine = how.combine;
+  std::memcpy(block->identity, how.identity, o->element);
+  add_use(t, o, part, reducing_access);
+  use& u = t.use_at(t.use_count - 1u);
+  u.address = block;
+  u.ordered = true;
+}
+
+int resolve_pitch(task_record& t, std::uint8_t which, bool of_slices) {
+  const use& u = t.use_at(which);
+  const std::int64_t value = of_slices ? slice_of(u) : u.pitch;
+  if (value > std::numeric_limits<int>::max())
+    throw error(errc::unsupported,
+                "slices of " + u.object->text(u.part) + " are " + std::to_string(value) +
+                    " elements apart, which is no int",
+                "use parts of fewer elements");
+  return static_cast<int>(value);
 }
 
 // Kernels on the host -------------------------------------------------------------------------------------------------
@@ -296,19 +362,23 @@ task_record* hetero_task::begin() {
   task_record* const t = hetero::detail::make_task();
   t->flags |= task_record::handled;
   t->references.store(2, std::memory_order_relaxed); // the handle, and the task itself
+  t->home->add_reference();
   return t;
 }
 
 hetero_task::~hetero_task() {
   if (!task_) return;
   task_record* const t = task_;
+  runtime& home = *t->home;
   if (t->state.load(std::memory_order_relaxed) == task_record::made) { // it will never run
     runtime::fail(t, std::make_exception_ptr(error(errc::broken_promise,
                                                    std::string("task '") + t->text_name() + "' was never submitted",
                                                    "call submit()")));
-    t->home->give_up(t);
+    hetero::detail::drop_arguments(*t);
+    home.give_up(t);
   }
-  t->home->unreference(t);
+  home.unreference(t);
+  home.release();
 }
 
 task_record& hetero_task::changed(const char* what) const {
@@ -371,7 +441,10 @@ hetero_task& hetero_task::implicit(bool on) {
 }
 hetero_task& hetero_task::submit() {
   task_record& t = changed("submit");
+  std::vector<hetero::detail::object_state*> used; // the task has kept them until now
+  for (std::size_t i = 0; i < t.use_count; ++i) used.push_back(t.use_at(i).object);
   t.home->submit(&t);
+  for (hetero::detail::object_state* o : used) hetero::detail::drop_handle(o);
   return *this;
 }
 

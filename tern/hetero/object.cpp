@@ -127,6 +127,7 @@ std::unique_ptr<fragment> object_state::piece(const fragment& of, const box& whe
   p->lost = of.lost;
   p->valid = of.valid;
   p->coming = of.coming;
+  p->writing = of.writing;
   not_on_host += (p->valid & 1) == 0 ? 1 : 0;
   return p;
 }

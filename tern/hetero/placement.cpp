@@ -28,8 +28,16 @@ void runtime::left(std::uint8_t d) noexcept {
   {
     const std::lock_guard hold(policy_lock_);
     --loads_[d].tasks;
-    ++loads_[d].room;
+    if (d != 0) ++loads_[d].room;
     ++tasks_of_[d];
+  }
+  dispatch();
+}
+
+void runtime::begun_on_host() noexcept {
+  {
+    const std::lock_guard hold(policy_lock_);
+    ++loads_[0].room;
   }
   dispatch();
 }
@@ -70,8 +78,11 @@ void runtime::dispatch() noexcept {
 
 void runtime::strand(task_record* t) noexcept {
   std::string there;
-  for (std::size_t d = 0; d < infos_.size(); ++d)
-    there += (d == 0 ? "" : ", ") + infos_[d].id + (loads_[d].lost ? " (lost)" : "");
+  {
+    const std::lock_guard hold(policy_lock_);
+    for (std::size_t d = 0; d < infos_.size(); ++d)
+      there += (d == 0 ? "" : ", ") + infos_[d].id + (loads_[d].lost ? " (lost)" : "");
+  }
   std::string wanted;
   for (int k = 0; k < 4; ++k)
     if (t->kinds >> k & 1) wanted += (wanted.empty() ? "" : ", ") + std::string(name_of(static_cast<device_kind>(k)));

@@ -27,7 +27,7 @@ void runtime::count_submitted(worker_part& p, bool mine) noexcept {
 // somebody waits. One sees the other.
 void runtime::count_completed() noexcept {
   const worker* const w = tern::detail::this_worker();
-  if (w && w->home == &core_) [[likely]] {
+  if (is_mine(w)) [[likely]] {
     worker_part& p = parts_[static_cast<std::size_t>(w->index)];
     const std::uint64_t n = p.completed.load(std::memory_order_relaxed) + 1;
     if (light_) {
@@ -76,7 +76,8 @@ void runtime::tell_of_progress() noexcept {
 }
 
 void runtime::wait_for_progress(std::uint64_t left, const std::chrono::microseconds* at_most) {
-  progress_waiter me{left, promise<void>()};
+  const std::uint64_t id = tick();
+  progress_waiter me{left, id, promise<void>()};
   future<void> reached = me.reached.get_future();
   {
     const std::lock_guard hold(progress_lock_);
@@ -85,10 +86,11 @@ void runtime::wait_for_progress(std::uint64_t left, const std::chrono::microseco
   }
   if (light_) core_.barrier();
   tell_of_progress();
-  if (at_most)
-    reached.wait_for(*at_most); // whoever comes too late finds nobody
-  else
-    reached.wait();
+  if (!at_most) return reached.wait();
+  if (reached.wait_for(*at_most) == future_status::ready) return;
+  const std::lock_guard hold(progress_lock_);
+  if (std::erase_if(progress_, [id](const progress_waiter& w) { return w.id == id; }) > 0)
+    watchers_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 void runtime::wait_all() {

@@ -62,7 +62,7 @@ object_state* runtime::part_of_reduction(object_state& o, const box& part, const
     other = o.reduced && (!(o.reduced->part == part) || o.reduced->combine != how.combine ||
                           std::memcmp(o.reduced->identity.data(), how.identity, o.element) != 0);
   }
-  if (other) end_reduction(o);
+  if (other) end_reduction_now(o);
   object_state* fresh = nullptr;
   object_state* result = nullptr;
   {
@@ -99,18 +99,43 @@ object_state* runtime::part_of_reduction(object_state& o, const box& part, const
   return result;
 }
 
+void runtime::settle_reductions(task_record* t) {
+  for (std::size_t i = 0; i < t->use_count; ++i)
+    if (const use& u = t->use_at(i); u.how != reducing_access && u.object->reducing.load(std::memory_order_acquire))
+      end_reduction_now(*u.object);
+  for (std::size_t i = 0; i < t->use_count; ++i) {
+    use& u = t->use_at(i);
+    if (u.how != reducing_access) continue;
+    auto* const how = static_cast<reduce_block*>(std::exchange(u.address, nullptr));
+    object_state* const part = part_of_reduction(*u.object, u.part, {how->combine, how->identity});
+    free(::new (static_cast<void*>(how)) task_record);
+    u = {part,   part->all, access_mode::read_write, 0, true, true, static_cast<std::int32_t>(part->all.extent(2)),
+         nullptr};
+  }
+}
+
 void runtime::end_reduction(object_state& o) {
+  const std::lock_guard hold(reductions_);
+  if (ended_.load(std::memory_order_acquire)) { // nobody adds them any more
+    for (object_state* part : o.reduced->parts) abandon(part);
+    o.reduced.reset();
+    return;
+  }
+  end_reduction_now(o);
+}
+
+// Others see that it is under way until what ends it has its place in the order, and wait for that.
+void runtime::end_reduction_now(object_state& o) {
   std::unique_ptr<reduction> r;
   {
     const std::lock_guard hold(o.lock);
-    o.reducing.store(false, std::memory_order_relaxed);
     r = std::move(o.reduced);
   }
   if (!r) return;
   task_record* const t = allocate();
   ::new (static_cast<void*>(t->closure)) combining{r->combine};
   t->work = &combine_parts;
-  t->flags = task_record::hidden;
+  t->flags = task_record::hidden | task_record::of_reduction;
   add_use(t) = {&o,
                 r->part,
                 access_mode::read_write,
@@ -123,6 +148,7 @@ void runtime::end_reduction(object_state& o) {
     add_use(t) = {part,   part->all, access_mode::read, 0, true, true, static_cast<std::int32_t>(part->all.extent(2)),
                   nullptr};
   submit(t);
+  o.reducing.store(false, std::memory_order_release);
   for (object_state* part : r->parts) abandon(part);
 }
 

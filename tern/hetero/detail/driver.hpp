@@ -42,7 +42,10 @@ public:
   memory_handle allocate(std::size_t bytes);
   /// Calls `f(object, instance)` under the object's lock, the longest unused first; not for objects that somebody else
   /// has locked just now. `f` may let go of the instance.
-  template <class F> void each_held(F&& f);
+  /// \return whether there are such.
+  template <class F> bool each_held(F&& f);
+  /// A task has not got an instance of it, as it has too many.
+  void is_crowded(object_state& o) noexcept { crowded_ = &o; }
   bool lost() const noexcept { return lost_; }
 
 private:
@@ -67,8 +70,12 @@ private:
   void went_wrong(std::exception_ptr why) noexcept;
   bool is_loss(const std::exception_ptr& why) const noexcept;
   bool rest_or_end() noexcept;
-  std::vector<held> by_age() noexcept;
-  object_state* lock_held(const held& h) noexcept;
+  std::vector<held> by_age(bool& skipped) noexcept;
+  object_state* lock_held(const held& h, bool& skipped) noexcept;
+  bool has_arrivals() const noexcept;
+  /// Nobody else completes it. \pre it has not begun.
+  static void claim(task_record* t) noexcept;
+  error no_room(const task_record& t, std::size_t bytes) const;
 
   runtime& home_;
   const std::uint8_t number_;
@@ -90,6 +97,7 @@ private:
   std::size_t preparing_ = 0;         // have memory, and wait for transfers
   std::vector<task_record*> running_;
   std::vector<transfer*> moving_;
+  object_state* crowded_ = nullptr; // by the task that is being admitted
   unsigned next_stream_ = 0;
   bool lost_ = false;
   int idle_rounds_ = 0;
@@ -99,13 +107,15 @@ private:
   std::atomic<std::int64_t> bytes_{0};
 };
 
-template <class F> void driver::each_held(F&& f) {
-  for (const held& h : by_age()) {
-    object_state* const o = lock_held(h);
+template <class F> bool driver::each_held(F&& f) {
+  bool skipped = false;
+  for (const held& h : by_age(skipped)) {
+    object_state* const o = lock_held(h, skipped);
     if (!o) continue;
     const std::unique_lock hold(o->lock, std::adopt_lock);
     if (o->instances[h.instance].exists) f(*o, h.instance);
   }
+  return skipped;
 }
 
 } // namespace tern::hetero::detail

@@ -81,6 +81,7 @@ struct fragment {
   bool commuting = false;
   bool lost = false;       ///< it was written, but the only device that had it is gone
   std::uint64_t valid = 0; ///< in instance i: bit i
+  int writing = 0;         ///< tasks that write it hold instances: nothing is saved just now
   std::vector<transfer*> coming;
   std::unique_ptr<fragment> next; ///< of the same cell
 };
@@ -181,7 +182,7 @@ struct object_state {
   }
   /// Host memory, if there is none yet. \throws std::bad_alloc.
   std::byte* host_memory();
-  void update_on_host() noexcept { on_host.store(not_on_host == 0 && elsewhere == 0, std::memory_order_relaxed); }
+  void update_on_host() noexcept { on_host.store(not_on_host == 0 && elsewhere == 0, std::memory_order_release); }
   /// A piece of `of`, which follows and is followed by the same tasks.
   std::unique_ptr<fragment> piece(const fragment& of, const box& where);
 

@@ -40,6 +40,10 @@ struct task_record;
 struct use_block;
 struct link_block;
 
+/// Of a task that has not been submitted: in an object of the reduction's own it will read and write. `use::address`
+/// says how (a reduce_block).
+constexpr access_mode reducing_access{8};
+
 constexpr bool reads(access_mode a) noexcept { return (static_cast<unsigned>(a) & 1u) != 0; }
 constexpr bool writes(access_mode a) noexcept { return (static_cast<unsigned>(a) & 2u) != 0; }
 
@@ -88,16 +92,17 @@ constexpr std::size_t arguments_most = 48;
 struct alignas(64) task_record : tern::detail::tasklet {
   enum state_of : std::uint8_t { made, waiting, begun, done };
   enum flag : std::uint16_t {
-    placed = 1,         ///< a policy chooses where it runs
-    acquired = 2,       ///< its uses hold instances
-    commutes = 4,       ///< and must lock
-    on_account = 8,     ///< `caused` is counted
-    hidden = 16,        ///< the runtime's own: no user sees it
-    waits_release = 32, ///< it completes when the user says so
-    extended = 64,      ///< what is rarely touched has been
-    handled = 128,      ///< the user has a handle: it may be cancelled
-    pins = 512,         ///< the instance that it has got stays
-    order_only = 256    ///< what it uses is for its order: no data are brought to it
+    placed = 1,          ///< a policy chooses where it runs
+    acquired = 2,        ///< its uses hold instances
+    commutes = 4,        ///< and must lock
+    on_account = 8,      ///< `caused` is counted
+    hidden = 16,         ///< the runtime's own: no user sees it
+    waits_release = 32,  ///< it completes when the user says so
+    extended = 64,       ///< what is rarely touched has been
+    handled = 128,       ///< the user has a handle: it may be cancelled
+    of_reduction = 1024, ///< it adds the parts
+    pins = 512,          ///< the instance that it has got stays
+    order_only = 256     ///< what it uses is for its order: no data are brought to it
   };
   /// `failed`: somebody has taken it upon himself to say why; `told`: he has; `observed`: somebody hears of it;
   /// `inherited`: because another one failed.
@@ -160,13 +165,23 @@ struct alignas(64) use_block {
   static constexpr std::size_t room = 10;
   use uses[room];
 };
+/// How parts of a reduction are added to each other.
+struct reducer {
+  void (*combine)(std::byte* into, const std::byte* from, std::int64_t n);
+  const std::byte* identity;
+};
+struct alignas(64) reduce_block {
+  void (*combine)(std::byte* into, const std::byte* from, std::int64_t n);
+  static constexpr std::size_t room = 448; ///< an element's bytes, at most
+  std::byte identity[room];
+};
 struct alignas(64) link_block {
   link_block* next;
   std::size_t used;
   static constexpr std::size_t room = 31;
   link links[room];
 };
-static_assert(sizeof(use_block) == 512 && sizeof(link_block) == 512);
+static_assert(sizeof(use_block) == 512 && sizeof(link_block) == 512 && sizeof(reduce_block) == 512);
 
 inline std::int32_t task_record::links() const noexcept {
   std::int32_t n = link_count;

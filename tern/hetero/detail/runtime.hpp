@@ -21,6 +21,7 @@
 #include <tern/hetero/statistics.hpp>
 #include <tern/task/detail/core.hpp>
 #include <tern/task/future.hpp>
+#include <tern/task/sync.hpp>
 
 namespace tern::hetero::detail {
 
@@ -37,6 +38,7 @@ struct transfer {
   transfer* next = nullptr;        ///< in queues
   std::vector<task_record*> tasks; ///< wait for it, each with one of its `pending`
   std::vector<transfer*> after;    ///< wait for it
+  bool save = false;               ///< to make room
   ticket running = 0;
 };
 
@@ -50,7 +52,7 @@ struct alignas(64) worker_part {
 
 /// Somebody waits until at most so many tasks are left.
 struct progress_waiter {
-  std::uint64_t left = 0;
+  std::uint64_t left = 0, id = 0;
   promise<void> reached;
 };
 
@@ -87,7 +89,6 @@ public:
   void give_up(task_record* t) noexcept;
   /// Adds the parts of a reduction to the object. (reduction.cpp)
   void end_reduction(object_state& o);
-  object_state* part_of_reduction(object_state& o, const box& part, const reducer& how);
   /// Adds an edge to a task that has not been submitted. \return false if `before` is done already.
   bool follow(task_record* t, task_record* before, std::uintptr_t kind);
   /// \return false if it is done already: the hook will not fire.
@@ -126,9 +127,15 @@ public:
   /// The last handle is gone.
   void abandon(object_state* o) noexcept;
   void destroy(object_state* o) noexcept; ///< \pre no task uses it any more
-  /// Frees instances on device `d` that nobody needs, least recently used first, until `bytes` are free; starts
-  /// transfers of those that must be saved first. By its driver. \return whether anything was freed or started.
-  bool make_room(std::uint8_t d, std::size_t bytes) noexcept;
+  struct room {
+    bool made = false;    ///< or copies have been started that will make some
+    bool skipped = false; ///< somebody looked at an object just now
+  };
+  /// Frees instances on device `d` that nobody needs, least recently used first, until `bytes` are free; starts copies
+  /// of those that must be saved first. By its driver.
+  room make_room(std::uint8_t d, std::size_t bytes, bool may_save) noexcept;
+  /// The same for one instance of an object that has as many as it may.
+  bool make_slot(object_state& o) noexcept;
   void device_lost(std::uint8_t d) noexcept;
   /// What the copies of a transfer look like to the device.
   copy_request describe(const transfer& x);
@@ -139,6 +146,8 @@ public:
   void place(task_record* t) noexcept;
   /// A placed task is not at its device any more.
   void left(std::uint8_t d) noexcept;
+  /// A placed task's body has begun on the host: it may wait for others that are placed there.
+  void begun_on_host() noexcept;
   void dispatch() noexcept;
   void strand(task_record* t) noexcept;
   void lose(std::uint8_t d) noexcept;
@@ -171,6 +180,15 @@ public:
 private:
   static tern::detail::worker_base* run_task(tern::detail::tasklet* x) noexcept;
   void run_body(task_record* t) noexcept;
+  /// Is it a worker of this runtime's scheduler? After its end nobody is, whatever lies at its address.
+  bool is_mine(const tern::detail::worker* w) const noexcept {
+    return w && w->home == &core_ && !ended_.load(std::memory_order_relaxed);
+  }
+  /// Uses that reduce get a part to add to; reductions of what it uses otherwise come to their end before. Under
+  /// `reductions_`.
+  void settle_reductions(task_record* t);
+  void end_reduction_now(object_state& o);
+  object_state* part_of_reduction(object_state& o, const box& part, const reducer& how);
   static void wait_until_told(const task_record& t) noexcept;
   /// \return false if transfers are under way, the last of which comes back with it.
   bool acquire_on_host(task_record* t) noexcept;
@@ -193,6 +211,8 @@ private:
   bool find_instance(object_state& o, use& u, std::uint8_t space);
   bool fetch(task_record* t, object_state& o, use& u, std::vector<transfer*>& begun);
   void drop_use(use& u) noexcept;
+  /// Under the object's lock. \return whether it is gone, or is being saved.
+  bool save_or_forget(object_state& o, std::size_t i, bool may_save, std::vector<transfer*>& begun);
   void start(transfer* x) noexcept;
 
   friend class driver;
@@ -219,6 +239,8 @@ private:
   tern::detail::spin_lock failure_lock_;
   std::vector<task_record*> failed_; // referenced; not those that failed because others did
   std::atomic<std::uint64_t> clock_{1}, numbers_{1};
+
+  mutex reductions_;
 
   tern::detail::spin_lock commute_lock_;
   task_record *commute_first_ = nullptr, *commute_last_ = nullptr; // wait for objects that others have

@@ -19,16 +19,20 @@
 
 namespace tern::hetero::detail {
 
+// They do not keep the object: the task does, and before that a handle of the user's.
 template <class T, int N> struct used { // T is const if it is only read
-  const hetero_view<std::remove_const_t<T>, N>& view;
+  object_state* object;
+  box part;
   access_mode how;
 };
 template <class T, int N, class Op> struct reduced {
-  const hetero_view<T, N>& view;
+  object_state* object;
+  box part;
   T identity;
 };
 template <class T, int N> struct pitch_of {
-  const hetero_view<T, N>& view;
+  object_state* object;
+  box part;
   bool of_slices;
 };
 
@@ -63,16 +67,10 @@ task_record* make_task();
 void submit_task(task_record* t);
 void unmake_task(task_record* t) noexcept;
 /// One more use.
-void add_use(task_record& t, object_state* o, const box& part, access_mode how, bool whole);
-/// How parts of a reduction are added to each other.
-struct reducer {
-  void (*combine)(std::byte* into, const std::byte* from, std::int64_t n);
-  const std::byte* identity;
-};
-/// What one task adds to, instead of the object.
-object_state* part_of_reduction(object_state& o, const box& part, const reducer& how);
+void add_use(task_record& t, object_state* o, const box& part, access_mode how);
+void add_reduction(task_record& t, object_state* o, const box& part, const reducer& how);
 void* host_address(const use& u) noexcept;
-std::int32_t slice_of(const use& u) noexcept;
+std::int64_t slice_of(const use& u) noexcept;
 [[noreturn]] void no_such_argument(const object_state& o, const box& part);
 
 /// A task that is being filled; unmade if that throws.
@@ -85,7 +83,10 @@ public:
   new_task(const new_task&) = delete;
   new_task& operator=(const new_task&) = delete;
   task_record& operator*() const noexcept { return *task_; }
-  void submit() { submit_task(std::exchange(task_, nullptr)); }
+  void submit() {
+    submit_task(task_); // if it throws, it is still ours
+    task_ = nullptr;
+  }
 
 private:
   task_record* task_;
@@ -93,18 +94,16 @@ private:
 
 // Uses ----------------------------------------------------------------------------------------------------------------
 
-template <class T, int N> void add(task_record& t, const used<T, N>& a) {
-  add_use(t, a.view.inside(), a.view.inside_part(), a.how, a.view.whole());
-}
+template <class T, int N> void add(task_record& t, const used<T, N>& a) { add_use(t, a.object, a.part, a.how); }
 template <class T, int N, class Op> void add(task_record& t, const reduced<T, N, Op>& a) {
-  const reducer how{[](std::byte* into, const std::byte* from, std::int64_t n) {
-                      T* const x = reinterpret_cast<T*>(into);
-                      const T* const y = reinterpret_cast<const T*>(from);
-                      for (std::int64_t i = 0; i < n; ++i) x[i] = Op{}(x[i], y[i]);
-                    },
-                    reinterpret_cast<const std::byte*>(&a.identity)};
-  object_state* const part = part_of_reduction(*a.view.inside(), a.view.inside_part(), how);
-  add_use(t, part, all_of(*part), access_mode::read_write, true);
+  static_assert(sizeof(T) <= reduce_block::room, "elements of a reduction have at most 448 bytes");
+  add_reduction(t, a.object, a.part,
+                {[](std::byte* into, const std::byte* from, std::int64_t n) {
+                   T* const x = reinterpret_cast<T*>(into);
+                   const T* const y = reinterpret_cast<const T*>(from);
+                   for (std::int64_t i = 0; i < n; ++i) x[i] = Op{}(x[i], y[i]);
+                 },
+                 reinterpret_cast<const std::byte*>(&a.identity)});
 }
 template <class A> void add(task_record&, const A&) {}
 
@@ -113,19 +112,17 @@ template <class T, int N, class... Args> std::uint8_t use_of_pitch(const pitch_o
   int found = -1, n = 0;
   const auto look = [&]<class A>(const A& a) {
     if constexpr (is_used<A>) {
-      if (found < 0 && a.view.inside() == p.view.inside() && a.view.inside_part() == p.view.inside_part()) found = n;
+      if (found < 0 && a.object == p.object && a.part == p.part) found = n;
       ++n;
     }
   };
   (look(arguments), ...);
-  if (found < 0) no_such_argument(*p.view.inside(), p.view.inside_part());
+  if (found < 0) no_such_argument(*p.object, p.part);
   return static_cast<std::uint8_t>(found);
 }
 
-inline std::int32_t resolve_pitch(task_record& t, std::uint8_t which, bool of_slices) noexcept {
-  const use& u = t.use_at(which);
-  return of_slices ? slice_of(u) : u.pitch;
-}
+/// \throws error(unsupported) if it is no int.
+int resolve_pitch(task_record& t, std::uint8_t which, bool of_slices);
 
 // Kernels -------------------------------------------------------------------------------------------------------------
 
@@ -284,7 +281,7 @@ template <class T, int N> struct view_argument {
 struct pitch_argument {
   std::uint8_t which;
   bool of_slices;
-  int resolve(task_record& t) const noexcept { return resolve_pitch(t, which, of_slices); }
+  int resolve(task_record& t) const { return resolve_pitch(t, which, of_slices); }
 };
 template <class V> struct value_argument {
   V value;
