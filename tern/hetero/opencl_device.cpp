@@ -2,8 +2,10 @@
 #include <tern/hetero/detail/opencl_device.hpp>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
+#include <tern/hetero/detail/kept_signals.hpp>
 #include <tern/hetero/detail/settings.hpp>
 
 namespace tern::hetero::detail {
@@ -391,6 +393,9 @@ ticket opencl_device::launch(int stream, const launch_request& what) {
     if (items[d] > 1) dimensions = d + 1;
   }
   cl::event event = nullptr;
+  std::optional<kept_signals> keep; // what is launched for the first time is compiled now
+  if (!std::exchange(k.launched, true)) [[unlikely]]
+    keep.emplace();
   const cl::status s = target_->api.EnqueueNDRangeKernel(q, k.handle, dimensions, nullptr, items.data(), local.data(),
                                                          0, nullptr, &event);
   if (s != cl::success) [[unlikely]]

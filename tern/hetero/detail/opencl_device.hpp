@@ -65,6 +65,7 @@ struct opencl_kernel {
   std::size_t max_items = 0;   ///< of a group
   std::size_t local_bytes = 0; ///< that it has of its own
   cl::uint parameters = 0;     ///< with the hidden one
+  mutable bool launched = false;
 };
 
 /// The kernels of a device: compiled when they are needed first, taken from the cache where it has them, unless the
