@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels beside functions of the host's: Cholesky's factorization of a matrix in tiles. The host factors the tiles on
-// the diagonal; products of tiles run as kernels on devices, or as functions on the host, which may call a library
-// (this one does if it was built with OpenBLAS).
+// Several ways to do the same: Cholesky's factorization of a matrix in tiles. The host factors the tiles on the
+// diagonal. Products of tiles run as kernels on devices; on those of OpenCL as one that was written for them; on the
+// host as a function, which may call a library (this one does if it was built with OpenBLAS).
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -26,6 +26,20 @@ TERN_KERNEL(update, int n, int pa, TERN_GLOBAL const double* a, int pb, TERN_GLO
 TERN_KERNELS_END(tiles)
 
 namespace {
+
+// Four elements of a row at once. What is written in a device's own language gets the same arguments.
+const tern::opencl_source update_in_opencl("update4", R"CL(
+kernel void update4(int n, int pa, global const double* a, int pb, global const double* b, int pc, global double* c) {
+  const int i = get_global_id(1), j = get_global_id(0);
+  if (i >= n || j >= n) return;
+  double4 sum = 0;
+  int k = 0;
+  for (; k + 4 <= n; k += 4) sum += vload4(0, a + i * pa + k) * vload4(0, b + j * pb + k);
+  double rest = sum.x + sum.y + sum.z + sum.w;
+  for (; k < n; ++k) rest += a[i * pa + k] * b[j * pb + k];
+  c[i * pc + j] -= rest;
+}
+)CL");
 
 void update_on_host(int n, int pa, const double* a, int pb, const double* b, int pc, double* c) {
 #ifdef EXAMPLE_CBLAS
@@ -71,7 +85,7 @@ int main(int argc, char** argv) {
         for (int j = 0; j < size; ++j) host(i, j) = element(i, j);
     }
     const auto t = a.tiles({tile, tile});
-    const auto update = tern::variants(tiles::update, update_on_host);
+    const auto update = tern::variants(tiles::update, update_in_opencl, update_on_host);
     for (int k = 0; k < count; ++k) {
       tern::hetero_task(factor, tern::read_write(t(k, k))).priority(2).submit(); // all others wait for these
       for (int i = k + 1; i < count; ++i)

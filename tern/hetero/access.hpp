@@ -7,10 +7,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <string>
 #include <string_view>
 
 #include <tern/hetero/detail/box.hpp>
+#include <tern/hetero/devices.hpp>
 
 namespace tern {
 
@@ -44,6 +46,12 @@ void drop(object_state* o, const box& part, std::string_view device);
 void set_name(object_state& o, std::string_view text);
 std::string text_of(const object_state& o, const box& part);
 void release_access(task_record* t) noexcept;
+/// How all elements of an object lie on devices of a kind, in as many bytes. Null: as on the host.
+struct other_layout {
+  std::function<void(const std::byte* host, std::byte* device)> pack;
+  std::function<void(const std::byte* device, std::byte* host)> unpack;
+};
+void set_layout(object_state& o, device_kind kind, other_layout how);
 
 /// Where a part lies in the host's memory.
 struct host_place {
@@ -62,6 +70,16 @@ protected:
 };
 /// \param who lives until it has been told.
 void request_access(object_state* o, const box& part, access_mode how, access_request* who);
+
+/// Told when data have been copied out, or why they have not.
+struct copy_out_request {
+  virtual void over(std::exception_ptr failed) noexcept = 0;
+
+protected:
+  ~copy_out_request() = default;
+};
+/// Copies a part to `to`, packed, straight from where it is valid. \param who lives until it has been told.
+void copy_out(object_state* o, const box& part, std::byte* to, copy_out_request* who);
 
 } // namespace hetero::detail
 } // namespace tern

@@ -22,6 +22,8 @@ namespace {
 
 constexpr std::uint64_t bit(std::size_t instance) noexcept { return std::uint64_t{1} << instance; }
 
+} // namespace
+
 std::exception_ptr nothing_there(const task_record& t, const object_state& o, const box& part, bool lost) {
   if (lost)
     return std::make_exception_ptr(error(errc::device_lost,
@@ -33,8 +35,6 @@ std::exception_ptr nothing_there(const task_record& t, const object_state& o, co
             std::string("task '") + t.text_name() + "' reads " + o.text(part) + ", which nothing has written yet",
             "write it first, or give the object a value when it is made"));
 }
-
-} // namespace
 
 // Instances -----------------------------------------------------------------------------------------------------------
 
@@ -267,14 +267,25 @@ copy_request runtime::describe(const transfer& x) {
   }
   c.way = x.to != 0 ? direction::to_device : direction::from_device;
   on_device(x.to != 0 ? to : from);
-  c.host = o.host.load(std::memory_order_relaxed) + o.host_layout.offset(o.all, x.part);
-  c.host_pitch = o.host_layout.pitch;
-  c.host_slice = o.host_layout.slice;
+  const box& of = x.out_of ? x.out_of->use_at(0).part : o.all;
+  const layout how = x.out_of ? layout::packed(of, o.element) : o.host_layout;
+  c.host = (x.out_of ? x.outside : o.host.load(std::memory_order_relaxed)) + how.offset(of, x.part);
+  c.host_pitch = how.pitch;
+  c.host_slice = how.slice;
   return c;
 }
 
 void runtime::transfer_done(transfer* x, std::exception_ptr failed) noexcept {
   object_state& o = *x->object;
+  if (x->out_of) {
+    {
+      const std::lock_guard hold(o.lock);
+      --o.instances[x->from].users;
+    }
+    copied_out(x->out_of, failed);
+    delete x;
+    return;
+  }
   std::vector<transfer*> next;
   bool last = false; // nobody else has the object
   {

@@ -51,6 +51,8 @@ extern const option<std::string> hetero_devices;
 extern const option<std::string> hetero_memory;
 /// Queues for kernels of each device, beside one for copies in either direction.
 extern const option<int> hetero_queues;
+/// Whether a thread of its own drives each device, rather than a fiber of the workers. Not in simulations.
+extern const option<bool> hetero_threads;
 /// Simulated devices, "2" or "2:bandwidth=4G,latency=10us,memory=1G,launch=5us,speed=2" (detail/fake_device.hpp).
 extern const option<std::string> hetero_fake;
 /// Where kernels that were compiled for devices are kept from run to run; "": $XDG_CACHE_HOME/tern or ~/.cache/tern;

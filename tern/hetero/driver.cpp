@@ -6,18 +6,29 @@
 #include <chrono>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <utility>
+
+#include <pthread.h>
 
 #include <tern/base/error.hpp>
 #include <tern/base/log.hpp>
+#include <tern/task/detail/fiber.hpp>
 #include <tern/task/fiber.hpp>
 #include <tern/trace/trace.hpp>
 
 namespace tern::hetero::detail {
 
-driver::driver(runtime& r, std::uint8_t number, std::unique_ptr<device> d)
-    : home_(r), number_(number), device_(std::move(d)) {}
-driver::~driver() = default;
+driver::driver(runtime& r, std::uint8_t number, std::unique_ptr<device> d, bool own_thread)
+    : home_(r), number_(number), device_(std::move(d)), own_thread_(own_thread) {}
+driver::~driver() { end_thread(); }
+
+void driver::end_thread() noexcept {
+  if (!thread_.joinable()) return;
+  stop_ = true;
+  begin_.release();
+  thread_.join();
+}
 
 // What arrives --------------------------------------------------------------------------------------------------------
 
@@ -52,7 +63,7 @@ void driver::ring() noexcept {
   if (wake) bell_.release();
   if (!start) return;
   const tern::detail::cause_scope nobodys(nullptr); // it works for all
-  home_.core().owner->spawn([this] { work(); },
+  home_.core().owner->spawn([this] { own_thread_ ? work_in_thread() : work(); },
                             {.name = home_.info(number_).id, .stack_bytes = device_->stack_needed()});
 }
 
@@ -174,7 +185,19 @@ void driver::launch(task_record* t) noexcept {
     std::array<argument, arguments_most> arguments;
     t->work->describe(*t, what, arguments.data());
     const int kernels = device_->streams() - 2;
-    t->running = device_->launch(2 + static_cast<int>(next_stream_++ % static_cast<unsigned>(kernels)), what);
+    const int stream = 2 + static_cast<int>(next_stream_++ % static_cast<unsigned>(kernels));
+    if (what.call) [[unlikely]] {
+      const tern::detail::leave_watch watch;
+      t->running = device_->launch(stream, what);
+      if (watch.left()) // what is in the queue goes on; then the task ends
+        runtime::fail(t,
+                      std::make_exception_ptr(error(errc::invalid_state,
+                                                    std::string("the function of task '") + t->text_name() +
+                                                        "' waited while it had the queue of " + home_.info(number_).id,
+                                                    "it must only put work into the queue; wait in another task")));
+    } else {
+      t->running = device_->launch(stream, what);
+    }
     if (t->running == 0) return finish(t);
     running_.push_back(t);
   } catch (...) {
@@ -195,18 +218,40 @@ void driver::begin(transfer* x) noexcept {
     if (lost_)
       throw error(errc::device_lost, "a copy of " + x->object->text(x->part) + " would have come from or gone to " +
                                          home_.info(number_).id + ", which was lost");
-    const copy_request what = home_.describe(*x);
+    copy_request what = home_.describe(*x);
+    if (const other_layout* const other = x->object->other_layout_on(home_.info(number_).kind);
+        other && what.way != direction::within) [[unlikely]] { // all of the object, packed on either side
+      x->staged.resize(what.row_bytes * what.rows * what.slices);
+      if (what.way == direction::to_device) {
+        other->pack(what.host, x->staged.data());
+      } else {
+        x->unpack = other;
+        x->unpack_to = what.host;
+      }
+      what.host = x->staged.data();
+    }
     const int stream = what.way == direction::to_device ? 0 : what.way == direction::from_device ? 1 : 2;
     x->running = device_->copy(stream, what);
     if (what.way != direction::within)
       home_.count_copy(what.way == direction::from_device, what.row_bytes * what.rows * what.slices);
-    if (x->running == 0) return home_.transfer_done(x, nullptr);
+    if (x->running == 0) return over(x, nullptr);
     moving_.push_back(x);
   } catch (...) {
     const std::exception_ptr why = std::current_exception();
     home_.transfer_done(x, why);
     if (is_loss(why)) went_wrong(why);
   }
+}
+
+void driver::over(transfer* x, std::exception_ptr failed) noexcept {
+  if (x->unpack && !failed) {
+    try {
+      x->unpack->unpack(x->staged.data(), x->unpack_to);
+    } catch (...) {
+      failed = std::current_exception();
+    }
+  }
+  home_.transfer_done(x, failed);
 }
 
 // Their ends ----------------------------------------------------------------------------------------------------------
@@ -228,7 +273,7 @@ bool driver::poll() noexcept {
       if (is_loss(why)) loss = why;
     }
     moving_.erase(moving_.begin() + static_cast<std::ptrdiff_t>(i));
-    home_.transfer_done(x, why);
+    over(x, why);
     did = true;
   }
   for (std::size_t i = 0; i < running_.size() && !loss;) {
@@ -287,6 +332,40 @@ void driver::work() noexcept {
   }
 }
 
+// A fiber that waits here has left `active_`'s period to the thread; its successor begins when that is over.
+void driver::work_in_thread() noexcept {
+  if (!thread_.joinable()) {
+    try {
+      thread_ = std::thread([this] { thread_body(); });
+    } catch (const std::system_error& e) {
+      log_warning(home_.info(number_).id + " gets no thread of its own (" + e.what() + "): the workers drive it");
+      return work();
+    }
+    pthread_setname_np(thread_.native_handle(), home_.info(number_).id.c_str()); // for debuggers; too long a name: none
+  }
+  std::atomic<int>& working = home_.core().working_outside;
+  working.fetch_add(1, std::memory_order_seq_cst);
+  begin_.release();
+  idle_.acquire();
+  working.fetch_sub(1, std::memory_order_seq_cst);
+}
+
+void driver::thread_body() noexcept {
+  for (;;) {
+    begin_.acquire();
+    if (stop_) return;
+    work();
+    idle_.release();
+  }
+}
+
+void driver::yield() const noexcept {
+  if (own_thread_)
+    std::this_thread::yield();
+  else
+    this_fiber::yield();
+}
+
 bool driver::has_arrivals() const noexcept {
   const std::lock_guard hold(guard_);
   return !tasks_in_.empty() || !transfers_in_.empty() || !frees_in_.empty();
@@ -304,7 +383,7 @@ bool driver::rest_or_end() noexcept {
   constexpr int yields = 64; // looks, before it sleeps between them
   constexpr std::chrono::microseconds nap{20};
   if (patience == 0 && ++idle_rounds_ < yields) {
-    this_fiber::yield();
+    yield();
     return false;
   }
   {

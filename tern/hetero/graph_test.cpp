@@ -333,7 +333,8 @@ void run_graph(std::uint64_t seed, scheduler& s) {
 TEST(graph, of_tasks_is_as_in_order_on_threads) {
   const std::uint64_t seeds = std::min<std::uint64_t>(test_support::seeds(), 1000);
   for (std::uint64_t seed = 1; seed <= seeds && !HasFailure(); ++seed) {
-    const options opts = options_of(seed, seed % 3 == 0 ? "fake" : "host,fake");
+    options opts = options_of(seed, seed % 3 == 0 ? "fake" : "host,fake");
+    opts.set(hetero_threads, seed / 2 % 2 == 1);
     scheduler s({.workers = 1 + static_cast<int>(seed % 3), .opts = &opts});
     run_graph(seed, s);
   }

@@ -141,7 +141,8 @@ public:
   /// here; tasks that come later and are in conflict wait until the access is released, which its destructor does. With
   /// `access_mode::write` nothing is fetched. What went wrong with the data comes out of the future.
   future<host_access<T, N>> host(access_mode how) const;
-  /// Copies to the host's memory, packed; ready when that is done. `to` must live until then.
+  /// Copies to memory of the program's own, packed, straight from the device that has the data, if the host has not;
+  /// ready when that is done. `to` must live until then, and be this object's own memory nowhere.
   future<void> copy_to(T* to) const;
   /// Brings a valid copy to a device before a task there needs it. \param device its id, as "opencl0" or "host".
   /// \throws error(not_found) if there is none.
@@ -239,6 +240,22 @@ public:
     return o;
   }
 
+  /// On devices of this kind that have memory of their own the elements lie otherwise, in as many bytes: as
+  /// `pack(const T* host, T* device)` puts them, say an array of structures as a structure of arrays;
+  /// `unpack(const T* device, T* host)` is the reverse. A kernel learns from `own_layout` how it finds them. Both are
+  /// called on any thread, on several at once, whenever a copy goes that way, and must not wait; what they throw the
+  /// tasks fail with that wait for the copy. All of the object is used at a time: it has no parts.
+  /// \throws error(invalid_argument) for the host; error(invalid_state) if it has been used, or has parts or other
+  /// handles.
+  template <class Pack, class Unpack> void layout_on(hetero::device_kind kind, Pack pack, Unpack unpack) const {
+    hetero::detail::set_layout(*this->inside(), kind,
+                               {[pack](const std::byte* host, std::byte* device) {
+                                  pack(reinterpret_cast<const T*>(host), reinterpret_cast<T*>(device));
+                                },
+                                [unpack](const std::byte* device, std::byte* host) {
+                                  unpack(reinterpret_cast<const T*>(device), reinterpret_cast<T*>(host));
+                                }});
+  }
   /// Cuts it into tiles (those at the ends may be smaller), all at once: afterwards each of them is found at once.
   /// \throws error(invalid_argument) for a tile with an extent < 1.
   hetero_tiles<T, N> tiles(const extents<N>& tile) const {

@@ -24,6 +24,7 @@
 #include <tern/hetero/detail/task_arguments.hpp>
 #include <tern/hetero/hetero_object.hpp>
 #include <tern/hetero/kernel.hpp>
+#include <tern/hetero/variants.hpp>
 #include <tern/task/future.hpp>
 
 namespace tern {
@@ -55,20 +56,17 @@ hetero::detail::reduced<T, N, Op> reduce(const hetero_view<T, N>& v, Op, std::ty
 }
 /// For a parameter `int`: how many elements lie between two rows of `v` where the task runs. `v` is one of its
 /// arguments.
-template <class T, int N> hetero::detail::pitch_of<T, N> pitch(const hetero_view<T, N>& v) {
-  return {v.inside(), v.inside_part(), false};
+template <class T, int N> hetero::detail::number_of<T, N> pitch(const hetero_view<T, N>& v) {
+  return {v.inside(), v.inside_part(), hetero::detail::asked::pitch};
 }
 /// The same for slices, of objects of three dimensions.
-template <class T> hetero::detail::pitch_of<T, 3> slice(const hetero_view<T, 3>& v) {
-  return {v.inside(), v.inside_part(), true};
+template <class T> hetero::detail::number_of<T, 3> slice(const hetero_view<T, 3>& v) {
+  return {v.inside(), v.inside_part(), hetero::detail::asked::slice};
 }
-
-/// A kernel, and a function that does the same on the host, better (a library's, say): the task runs either. The
-/// function gets the task's arguments as functions do. For `hetero_task` and `submit` in the place of a kernel.
-template <class Group, class... Params, class F>
-hetero::detail::two_variants<hetero::kernel<Group, Params...>, std::decay_t<F>>
-variants(const hetero::kernel<Group, Params...>& k, F&& on_the_host) {
-  return {k, std::forward<F>(on_the_host)};
+/// For a parameter `int`: 1 where the task finds the elements as `hetero_object::layout_on` puts them, 0 where they lie
+/// as on the host.
+template <class T, int N> hetero::detail::number_of<T, N> own_layout(const hetero_view<T, N>& v) {
+  return {v.inside(), v.inside_part(), hetero::detail::asked::layout};
 }
 
 /// For how many items a kernel runs, in x, y, z, and in what groups. Without `group` a size is chosen that suits; there
@@ -84,13 +82,10 @@ public:
     return *this;
   }
 
+  hetero::detail::grid inside(const hetero::detail::kernel_code& k) const;
+  std::size_t inside_dynamic() const noexcept { return dynamic_; }
+
 private:
-  friend class hetero_task;
-  template <class Group, class... Params, class... Args>
-  friend void submit(const hetero::kernel<Group, Params...>&, const items&, Args&&...);
-  template <class Kernel, class F, class... Args>
-  friend void submit(hetero::detail::two_variants<Kernel, F>, const items&, Args&&...);
-  hetero::detail::grid of(const hetero::detail::kernel_code& k) const;
   std::array<std::int64_t, 3> count_;
   std::array<int, 3> group_{0, 0, 0};
   std::size_t dynamic_ = 0;
@@ -112,13 +107,30 @@ public:
   /// \throws error(invalid_argument) for a group size that the kernel or any device cannot have.
   template <class Group, class... Params, class... Args>
   hetero_task(const hetero::kernel<Group, Params...>& k, const items& n, Args&&... arguments) : hetero_task(begin()) {
-    hetero::detail::fill_kernel(*task_, k, n.of(k), n.dynamic_, std::forward<Args>(arguments)...);
+    hetero::detail::fill_kernel(*task_, k, n.inside(k), n.inside_dynamic(), std::forward<Args>(arguments)...);
   }
-  template <class Kernel, class F, class... Args>
-  hetero_task(hetero::detail::two_variants<Kernel, F> v, const items& n, Args&&... arguments) : hetero_task(begin()) {
-    hetero::detail::fill_variants(*task_, v.kernel, std::move(v.function), n.of(v.kernel), n.dynamic_,
-                                  std::forward<Args>(arguments)...);
+  /// The same in several ways (variants.hpp), with a kernel among them; arguments are checked against that of the
+  /// dialect, if there is one.
+  template <class K, class V, class F, class Q, class... Args>
+  hetero_task(hetero::detail::ways<K, V, F, Q> w, const items& n,
+              const Args&... arguments) requires(hetero::detail::ways<K, V, F, Q>::has_code)
+      : hetero_task(begin()) {
+    hetero::detail::fill_ways(*task_, w, n.inside(w.code()), n.inside_dynamic(), arguments...);
   }
+  /// Or with functions only.
+  template <class K, class V, class F, class Q, class... Args>
+  explicit hetero_task(hetero::detail::ways<K, V, F, Q> w,
+                       const Args&... arguments) requires(!hetero::detail::ways<K, V, F, Q>::has_code)
+      : hetero_task(begin()) {
+    hetero::detail::fill_ways(*task_, w, {}, 0, arguments...);
+  }
+  /// A kernel in a device's own language, and nothing else.
+  template <class... Args>
+  hetero_task(const opencl_source& k, const items& n, const Args&... arguments)
+      : hetero_task(variants(k), n, arguments...) {}
+  template <class... Args>
+  hetero_task(const opencl_spirv& k, const items& n, const Args&... arguments)
+      : hetero_task(variants(k), n, arguments...) {}
   /// A function, called on the host with views of what it uses and copies of its other arguments. May wait, and submit.
   template <class F, class... Args>
   requires(hetero::detail::is_function<F> &&
@@ -178,17 +190,34 @@ private:
 /// Submits a kernel, for so many items, without a handle.
 template <class Group, class... Params, class... Args>
 void submit(const hetero::kernel<Group, Params...>& k, const items& n, Args&&... arguments) {
-  const hetero::detail::grid g = n.of(k);
+  const hetero::detail::grid g = n.inside(k);
   hetero::detail::new_task t;
-  hetero::detail::fill_kernel(*t, k, g, n.dynamic_, std::forward<Args>(arguments)...);
+  hetero::detail::fill_kernel(*t, k, g, n.inside_dynamic(), std::forward<Args>(arguments)...);
   t.submit();
 }
-template <class Kernel, class F, class... Args>
-void submit(hetero::detail::two_variants<Kernel, F> v, const items& n, Args&&... arguments) {
-  const hetero::detail::grid g = n.of(v.kernel);
+/// Submits what can be done in several ways (variants.hpp), with a kernel among them.
+template <class K, class V, class F, class Q, class... Args>
+requires(hetero::detail::ways<K, V, F, Q>::has_code) void submit(hetero::detail::ways<K, V, F, Q> w, const items& n,
+                                                                 const Args&... arguments) {
+  const hetero::detail::grid g = n.inside(w.code());
   hetero::detail::new_task t;
-  hetero::detail::fill_variants(*t, v.kernel, std::move(v.function), g, n.dynamic_, std::forward<Args>(arguments)...);
+  hetero::detail::fill_ways(*t, w, g, n.inside_dynamic(), arguments...);
   t.submit();
+}
+/// Or with functions only.
+template <class K, class V, class F, class Q, class... Args>
+requires(!hetero::detail::ways<K, V, F, Q>::has_code) void submit(hetero::detail::ways<K, V, F, Q> w,
+                                                                  const Args&... arguments) {
+  hetero::detail::new_task t;
+  hetero::detail::fill_ways(*t, w, {}, 0, arguments...);
+  t.submit();
+}
+/// Submits a kernel in a device's own language.
+template <class... Args> void submit(const opencl_source& k, const items& n, const Args&... arguments) {
+  submit(variants(k), n, arguments...);
+}
+template <class... Args> void submit(const opencl_spirv& k, const items& n, const Args&... arguments) {
+  submit(variants(k), n, arguments...);
 }
 /// Submits a function of the host's, without a handle.
 template <class F, class... Args>

@@ -60,8 +60,17 @@ void check_extent(const char* type, int dimension, std::int64_t extent) {
               "each extent is from 1 to 2147483647");
 }
 
+namespace {
+void refuse_parts(const object_state& o) {
+  if (o.other)
+    throw error(errc::unsupported, "a part of " + o.text() + ", which has layouts of its own on devices",
+                "all of it is used at a time; make several objects");
+}
+} // namespace
+
 void check_part(const object_state& o, const box& of, int dimension, std::int64_t low, std::int64_t high,
                 std::int64_t extent) {
+  refuse_parts(o);
   if (low >= 0 && low < high && high <= extent) return;
   throw error(errc::invalid_argument,
               "there is no part [" + std::to_string(low) + ", " + std::to_string(high) + ") in dimension " +
@@ -76,6 +85,7 @@ void check_halo(const object_state& o, const box& of, std::int64_t width) {
 }
 
 void cut_tiles(object_state& o, const std::array<std::int32_t, 3>& size) {
+  refuse_parts(o);
   const std::lock_guard hold(o.lock);
   o.cut_tiles(size);
 }
@@ -109,6 +119,31 @@ argument device_argument(const use& u) noexcept {
   const std::lock_guard hold(o.lock);
   const instance& x = o.instances[u.instance];
   return {nullptr, 0, x.memory, x.how.offset(x.where, u.part)};
+}
+
+device_kind kind_of_device(const task_record& t) noexcept { return t.home->info(t.device).kind; }
+
+void describe_uses(task_record& t, launch_request& what, argument* arguments) {
+  if (t.use_count > arguments_most)
+    throw error(errc::unsupported,
+                std::string("task '") + t.text_name() + "': a function for a queue gets at most " +
+                    std::to_string(arguments_most) + " objects",
+                "use views of fewer, larger ones");
+  for (std::size_t i = 0; i < t.use_count; ++i) {
+    const use& u = t.use_at(i);
+    arguments[i] = device_argument(u);
+    const auto pitch = static_cast<std::size_t>(u.pitch), slice = static_cast<std::size_t>(slice_of(u));
+    const auto extent = [&](std::size_t d) { return static_cast<std::size_t>(u.part.extent(d)); };
+    arguments[i].bytes =
+        ((extent(0) - 1) * slice + (extent(1) - 1) * pitch + extent(2)) * u.object->element; // to the last element
+  }
+  what.arguments = {arguments, t.use_count};
+  what.task = &t;
+}
+
+void no_native_queue(device_kind kind) {
+  throw error(errc::invalid_argument, std::string("on_queue: devices of the kind ") + name_of(kind) + " have no queue",
+              "only opencl has, for now");
 }
 
 // Access --------------------------------------------------------------------------------------------------------------
@@ -146,6 +181,18 @@ void request_access(object_state* o, const box& part, access_mode how, access_re
   t->flags = task_record::hidden | task_record::waits_release;
   r.add_use(t) = use_of(o, part, how);
   r.submit(t);
+}
+
+void set_layout(object_state& o, device_kind kind, other_layout how) {
+  const std::lock_guard hold(o.lock);
+  if (kind == device_kind::host)
+    throw error(errc::invalid_argument, o.text() + ": layout_on(host)", "the layout of the host is that of the object");
+  if (o.elsewhere > 0 || !o.uncut() || o.handles.load(std::memory_order_relaxed) > 1)
+    throw error(errc::invalid_state, o.text() + ": layout_on comes too late",
+                "say it before the object is used, or has parts");
+  auto all = o.other ? std::make_shared<other_layouts>(*o.other) : std::make_shared<other_layouts>();
+  (*all)[static_cast<std::size_t>(kind)] = std::move(how);
+  o.other = std::move(all);
 }
 
 void release_access(task_record* t) noexcept { t->home->release_access(t); }
@@ -270,8 +317,9 @@ void add_use(task_record& t, object_state* o, const box& part, access_mode how) 
   u.pitch = static_cast<std::int32_t>(o->host_layout.pitch / o->element);
 }
 
-void no_such_argument(const object_state& o, const box& part) {
-  throw error(errc::invalid_argument, "pitch(): " + o.text(part) + " is no argument of the task",
+void no_such_argument(const object_state& o, const box& part, asked what) {
+  const char* const call = what == asked::pitch ? "pitch" : what == asked::slice ? "slice" : "own_layout";
+  throw error(errc::invalid_argument, std::string(call) + "(): " + o.text(part) + " is no argument of the task",
               "give it the same view as read(), write() and the others");
 }
 
@@ -285,13 +333,15 @@ void add_reduction(task_record& t, object_state* o, const box& part, const reduc
   u.ordered = true;
 }
 
-int resolve_pitch(task_record& t, std::uint8_t which, bool of_slices) {
+int resolve_number(task_record& t, std::uint8_t which, asked what) {
   const use& u = t.use_at(which);
-  const std::int64_t value = of_slices ? slice_of(u) : u.pitch;
+  if (what == asked::layout)
+    return u.instance != 0 && u.object->other_layout_on(t.home->info(t.device).kind) != nullptr ? 1 : 0;
+  const std::int64_t value = what == asked::slice ? slice_of(u) : u.pitch;
   if (value > std::numeric_limits<int>::max())
     throw error(errc::unsupported,
-                "slices of " + u.object->text(u.part) + " are " + std::to_string(value) +
-                    " elements apart, which is no int",
+                (what == asked::slice ? "slices of " : "rows of ") + u.object->text(u.part) + " are " +
+                    std::to_string(value) + " elements apart, which is no int",
                 "use parts of fewer elements");
   return static_cast<int>(value);
 }
@@ -336,7 +386,7 @@ items& items::group(int x, int y, int z) {
   return *this;
 }
 
-hetero::detail::grid items::of(const hetero::detail::kernel_code& k) const {
+hetero::detail::grid items::inside(const hetero::detail::kernel_code& k) const {
   hetero::detail::grid g;
   g.items = group_;
   if (k.fixed_size[0] != 0) {

@@ -11,6 +11,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace tern::hetero {
 
@@ -34,6 +35,9 @@ struct grid {
   constexpr std::int64_t count() const noexcept { return std::int64_t{groups[0]} * groups[1] * groups[2]; }
 };
 
+/// What a kernel is written in.
+enum class code_form : std::uint8_t { dialect, opencl_c, spirv };
+
 /// A kernel, whatever its parameters are.
 struct kernel_code {
   const char* name;
@@ -43,6 +47,10 @@ struct kernel_code {
   void (*run)(const void* kernel, const grid& g, std::int64_t first, std::int64_t last, char* dynamic,
               const void* const* values);
   const void* kernel; ///< for `run`
+  // Of other forms than the dialect, which have neither `source` nor `run`.
+  code_form form = code_form::dialect;
+  std::string_view text = {}; ///< or the bytes of a module
+  const char* options = "";   ///< for its compiler
 };
 template <class Group, class... Params>
 void run_on_host(const void* kernel, const grid& g, std::int64_t first, std::int64_t last, char* dynamic,

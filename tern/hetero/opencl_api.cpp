@@ -131,8 +131,11 @@ std::optional<opencl_api> opencl_api::open(name_list libraries, std::vector<std:
     dlclose(library); // no driver has been asked for anything
     return {};
   }
-  api.SetKernelArgSVMPointer =
-      reinterpret_cast<decltype(api.SetKernelArgSVMPointer)>(dlsym(library, "clSetKernelArgSVMPointer"));
+  const auto find_newer = [&]<class F>(F*& function, const char* name) {
+    function = reinterpret_cast<F*>(dlsym(library, name));
+  };
+  find_newer(api.SetKernelArgSVMPointer, "clSetKernelArgSVMPointer");
+  find_newer(api.CreateProgramWithIL, "clCreateProgramWithIL");
   return api;
 }
 

@@ -7,6 +7,7 @@
 
 #include <tern/hetero/detail/kept_signals.hpp>
 #include <tern/hetero/detail/settings.hpp>
+#include <tern/hetero/variants.hpp>
 
 namespace tern::hetero::detail {
 namespace {
@@ -79,10 +80,6 @@ cl::queue opencl_device::queue(int stream) const {
     throw error(errc::invalid_argument, target_->title() + " has the streams 0 to " + std::to_string(streams() - 1) +
                                             ", but not " + std::to_string(stream));
   return queues_[static_cast<std::size_t>(stream)];
-}
-
-void* opencl_device::native_stream(int stream) noexcept {
-  return stream < 0 || stream >= streams() ? nullptr : queues_[static_cast<std::size_t>(stream)];
 }
 
 // Tickets -------------------------------------------------------------------------------------------------------------
@@ -299,6 +296,14 @@ ticket opencl_device::copy(int stream, const copy_request& what) {
 
 // Kernels -------------------------------------------------------------------------------------------------------------
 
+namespace {
+// The dialect's always have dynamic memory, before the others; those of OpenCL C if it is asked for, behind them.
+std::size_t dynamic_memory(const launch_request& what) {
+  return what.code->form == code_form::dialect ? std::max<std::size_t>(what.dynamic_bytes, 16) : what.dynamic_bytes;
+}
+std::size_t hidden_parameters(const launch_request& what) { return dynamic_memory(what) > 0 ? 1 : 0; }
+} // namespace
+
 void opencl_device::check(const opencl_kernel& k, const launch_request& what) const {
   const device_info& i = target_->info;
   const auto refuse = [&](const std::string& why, std::string hint = {}) {
@@ -320,13 +325,15 @@ void opencl_device::check(const opencl_kernel& k, const launch_request& what) co
       refuse("its groups are too large: here it can have " + std::to_string(k.max_items) + " items in each",
              "launch it with more and smaller groups");
   }
-  const std::size_t local = std::max<std::size_t>(what.dynamic_bytes, 16) + k.local_bytes;
+  const std::size_t local = dynamic_memory(what) + k.local_bytes;
   if (local > static_cast<std::uint64_t>(i.local_memory_bytes))
     refuse("its groups need " + std::to_string(local) + " bytes of shared and dynamic memory, the device has " +
            std::to_string(i.local_memory_bytes));
-  if (what.arguments.size() + 1 != k.parameters)
-    refuse("it has " + std::to_string(k.parameters - 1) + " parameters, " + std::to_string(what.arguments.size()) +
-           " arguments were given");
+  const std::size_t hidden = hidden_parameters(what);
+  if (what.arguments.size() + hidden != k.parameters)
+    refuse("it has " + std::to_string(k.parameters - std::min<std::size_t>(hidden, k.parameters)) + " parameters" +
+           (hidden && what.code->form != code_form::dialect ? " before that of dynamic memory, " : ", ") +
+           std::to_string(what.arguments.size()) + " arguments were given");
 }
 
 cl::memory opencl_device::part_of(cl::memory whole, std::size_t offset, const std::string& operation) {
@@ -348,9 +355,13 @@ cl::memory opencl_device::part_of(cl::memory whole, std::size_t offset, const st
 void opencl_device::set_arguments(const opencl_kernel& k, const launch_request& what) {
   const opencl_api& api = target_->api;
   const auto operation = [&] { return "launch the kernel " + quoted(what.code->name); };
-  cl::status s = api.SetKernelArg(k.handle, 0, std::max<std::size_t>(what.dynamic_bytes, 16), nullptr);
-  if (s != cl::success) target_->fail(s, operation());
-  cl::uint number = 1;
+  const bool dialect = what.code->form == code_form::dialect;
+  cl::status s = cl::success;
+  if (hidden_parameters(what))
+    s = api.SetKernelArg(k.handle, dialect ? 0 : static_cast<cl::uint>(what.arguments.size()), dynamic_memory(what),
+                         nullptr);
+  if (s != cl::success) target_->fail(s, operation() + ", for its dynamic memory");
+  cl::uint number = dialect ? 1 : 0;
   for (const argument& a : what.arguments) {
     if (a.value)
       s = api.SetKernelArg(k.handle, number, a.bytes, a.value);
@@ -362,14 +373,53 @@ void opencl_device::set_arguments(const opencl_kernel& k, const launch_request& 
       s = api.SetKernelArg(k.handle, number, sizeof m, &m);
     }
     if (s != cl::success) [[unlikely]]
-      target_->fail(s, operation() + ", for its parameter " + std::to_string(number), false,
-                    target_->info.shares_host_memory && !a.value ? "try --tern-hetero-opencl-memory=buffers" : "");
+      target_->fail(
+          s,
+          operation() + ", for its parameter " + std::to_string(number + (dialect ? 0 : 1)) +
+              (a.value ? ", which was given " + std::to_string(a.bytes) + " bytes" : ", which was given an object"),
+          false, target_->info.shares_host_memory && !a.value ? "try --tern-hetero-opencl-memory=buffers" : "");
     ++number;
   }
 }
 
+ticket opencl_device::call(cl::queue q, const launch_request& what) {
+  const opencl_api& api = target_->api;
+  constexpr const char* operation = "run what a function has put into its queue";
+  // Buffers over what lies in the host's memory. The driver keeps what commands need.
+  struct lent {
+    ~lent() {
+      for (const cl::memory m : buffers) api.ReleaseMemObject(m);
+    }
+    const opencl_api& api;
+    std::vector<cl::memory> buffers;
+  } over_host{api, {}};
+  std::vector<argument> memory(what.arguments.begin(), what.arguments.end());
+  if (target_->info.shares_host_memory)
+    for (argument& a : memory) {
+      cl::status s = cl::success;
+      const cl::memory m = api.CreateBuffer(target_->context, cl::mem_read_write | cl::mem_use_host_ptr, a.bytes,
+                                            static_cast<std::byte*>(a.memory) + a.offset, &s);
+      if (s != cl::success)
+        target_->fail(s, "make a buffer of " + std::to_string(a.bytes) + " bytes of the host's memory", false,
+                      "try --tern-hetero-opencl-memory=buffers");
+      over_host.buffers.push_back(m);
+      a.memory = m;
+      a.offset = 0;
+    }
+  const native_queue here{device_kind::opencl, target_->info.id.c_str(), q, target_->context, target_->device};
+  const kept_signals keep; // it may compile
+  try {
+    what.call(*what.task, here, memory.data());
+  } catch (...) {
+    api.Finish(q); // what it has begun works on memory that is given away now
+    throw;
+  }
+  return marker(q, operation, nullptr);
+}
+
 ticket opencl_device::launch(int stream, const launch_request& what) {
   const cl::queue q = queue(stream);
+  if (what.call) return call(q, what);
   const opencl_kernel& k = programs_.get(*what.code);
   check(k, what);
   constexpr const char* operation = "run the kernel";

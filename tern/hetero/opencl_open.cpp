@@ -103,6 +103,8 @@ std::unique_ptr<opencl_target> describe(const opencl_api& api, cl::platform_id p
     i.memory_bytes = at_most<std::int64_t>(ask<std::uint64_t>(api, device, cl::device_global_mem_size));
   t->largest_allocation = at_most<std::size_t>(ask<std::uint64_t>(api, device, cl::device_max_mem_alloc_size));
   t->alignment = std::max<std::size_t>(1, ask<cl::uint>(api, device, cl::device_mem_base_addr_align) / 8);
+  t->takes_spirv =
+      api.CreateProgramWithIL && text_of_device(api, device, cl::device_il_version).find("SPIR-V") != std::string::npos;
   // PoCL's cache works, and asked for a binary it compiles each kernel once more, for groups of any size.
   t->keeps_programs = is_pocl;
   // A thread of the driver's that computes wants the CPU that we ask from.

@@ -23,6 +23,19 @@ struct owned_program {
   cl::program handle;
 };
 
+/// What it is part of, for errors.
+std::string called(const kernel_code& code) {
+  switch (code.form) {
+  case code_form::dialect:
+    return "the kernels '" + std::string(code.source().name) + "' (" + code.source().file + ")";
+  case code_form::opencl_c:
+    return "the OpenCL source of '" + std::string(code.name) + "'";
+  case code_form::spirv:
+    break;
+  }
+  return "the SPIR-V module of '" + std::string(code.name) + "'";
+}
+
 } // namespace
 
 opencl_programs::~opencl_programs() {
@@ -32,16 +45,19 @@ opencl_programs::~opencl_programs() {
 
 const opencl_kernel& opencl_programs::add(const kernel_code& code) {
   const kept_signals keep;
-  const source_block& block = code.source();
-  auto at = programs_.find(&block);
-  if (at == programs_.end()) at = programs_.emplace(&block, build(block)).first;
+  const void* const where = code.form == code_form::dialect ? static_cast<const void*>(&code.source()) : &code;
+  auto at = programs_.find(where);
+  if (at == programs_.end()) at = programs_.emplace(where, build(code)).first;
 
   const std::string name = "'" + std::string(code.name) + "'";
   const opencl_api& api = target_.api;
   cl::status s = cl::success;
   opencl_kernel k;
   k.handle = api.CreateKernel(at->second, code.name, &s);
-  if (s != cl::success) target_.fail(s, "find the kernel " + name + " among the kernels '" + block.name + "'");
+  if (s != cl::success)
+    target_.fail(s, "find the kernel " + name + " in " + called(code), false,
+                 code.form == code_form::dialect ? ""
+                                                 : "its name is the first argument of opencl_source or opencl_spirv");
   std::uint64_t local = 0;
   if ((s = api.GetKernelWorkGroupInfo(k.handle, target_.device, cl::kernel_work_group_size, sizeof k.max_items,
                                       &k.max_items, nullptr)) != cl::success ||
@@ -57,34 +73,50 @@ const opencl_kernel& opencl_programs::add(const kernel_code& code) {
   return kernels_.emplace(&code, k).first->second;
 }
 
-cl::program opencl_programs::build(const source_block& block) {
-  const std::string source = device_source(block, language::opencl);
-  const std::string key = target_.key + compiler_options + "\n" + source;
-  if (const cl::program known = from_binary(key)) {
+cl::program opencl_programs::build(const kernel_code& code) {
+  const bool dialect = code.form == code_form::dialect;
+  const std::string source = dialect ? device_source(code.source(), language::opencl) : std::string(code.text);
+  const char* const options = dialect ? compiler_options : code.options;
+  const std::string key = target_.key + options + "\n" + source, what = called(code);
+  if (const cl::program known = from_binary(key, options)) {
     ++from_cache_;
     return known;
   }
   const opencl_api& api = target_.api;
-  const std::string what = "the kernels '" + std::string(block.name) + "' (" + block.file + ")";
-  const char* const text = source.c_str();
-  const std::size_t length = source.size();
-  cl::status s = cl::success;
-  const cl::program made =
-      api.CreateProgramWithSource(target_.context, 1, const_cast<const char**>(&text), &length, &s);
-  if (s != cl::success) target_.fail(s, "take " + what);
-  owned_program program{api, made};
-  s = api.BuildProgram(made, 1, &target_.device, compiler_options, nullptr, nullptr);
+  owned_program program{api, create(code, source, what)};
+  const cl::status s = api.BuildProgram(program.handle, 1, &target_.device, options, nullptr, nullptr);
   if (s == cl::build_program_failure)
-    throw error(errc::invalid_data, what + " do not compile for " + target_.title() + ":\n" + log_of(made),
-                "the lines named are that file's; docs/kernels.md says what a kernel may contain" +
-                    std::string(target_.info.doubles ? "" : " (this device has no double)"));
+    throw error(errc::invalid_data,
+                what + " do" + (dialect ? "" : "es") + " not compile for " + target_.title() + ":\n" +
+                    log_of(program.handle),
+                std::string(dialect ? "the lines named are that file's; docs/kernels.md says what a kernel may contain"
+                                    : "the lines named are those of the text that opencl_source was given") +
+                    (target_.info.doubles ? "" : " (this device has no double)"));
   if (s != cl::success) target_.fail(s, "compile " + what);
   ++compiled_;
-  keep(key, made);
+  keep(key, program.handle);
   return program.take();
 }
 
-cl::program opencl_programs::from_binary(std::string_view key) {
+cl::program opencl_programs::create(const kernel_code& code, const std::string& source, const std::string& what) const {
+  const opencl_api& api = target_.api;
+  cl::status s = cl::success;
+  cl::program made = nullptr;
+  if (code.form == code_form::spirv) {
+    if (!target_.takes_spirv)
+      throw error(errc::unsupported, target_.title() + " takes no SPIR-V, as " + what + " is",
+                  "give variants() a kernel of the dialect or an opencl_source, or run it elsewhere");
+    made = api.CreateProgramWithIL(target_.context, source.data(), source.size(), &s);
+  } else {
+    const char* text = source.c_str();
+    const std::size_t length = source.size();
+    made = api.CreateProgramWithSource(target_.context, 1, &text, &length, &s);
+  }
+  if (s != cl::success) target_.fail(s, "take " + what);
+  return made;
+}
+
+cl::program opencl_programs::from_binary(std::string_view key, const char* options) {
   if (target_.keeps_programs) return nullptr;
   const auto bytes = cache_.find(key);
   if (!bytes) return nullptr;
@@ -95,7 +127,7 @@ cl::program opencl_programs::from_binary(std::string_view key) {
   owned_program program{api,
                         api.CreateProgramWithBinary(target_.context, 1, &target_.device, &size, &data, &of_binary, &s)};
   if (s == cl::success && of_binary == cl::success)
-    s = api.BuildProgram(program.handle, 1, &target_.device, compiler_options, nullptr, nullptr);
+    s = api.BuildProgram(program.handle, 1, &target_.device, options, nullptr, nullptr);
   if (s == cl::success && of_binary == cl::success) return program.take();
   cache_.remove(key); // the driver refuses it, and knows why
   return nullptr;

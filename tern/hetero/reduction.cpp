@@ -84,6 +84,7 @@ object_state* runtime::part_of_reduction(object_state& o, const box& part, const
       for (std::size_t d = 0; d < 3; ++d) all.high[d] = static_cast<std::int32_t>(part.extent(d));
       fresh = result = new object_state(*this, all, o.element, o.type);
       fresh->name = "a part of a reduction" + (o.name.empty() ? std::string() : " of " + o.name);
+      fresh->other = o.other; // then the part is all of it
       r.parts.push_back(result);
     }
   }

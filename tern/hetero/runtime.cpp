@@ -113,7 +113,8 @@ runtime::runtime(tern::detail::scheduler_core& core)
     if (f.devices[d]) {
       loads_[d].room = f.devices[d]->streams() * 2;
       kinds_beside_host_ |= kinds_of(infos_[d].kind);
-      drivers_.push_back(std::make_unique<driver>(*this, static_cast<std::uint8_t>(d), std::move(f.devices[d])));
+      drivers_.push_back(std::make_unique<driver>(*this, static_cast<std::uint8_t>(d), std::move(f.devices[d]),
+                                                  opts_[hetero_threads] && !core.engine));
     } else {
       loads_[d].room = core.cfg.workers * tasks_per_worker;
       drivers_.emplace_back();
@@ -142,6 +143,8 @@ runtime& runtime::here(const char* what) {
 
 void runtime::ends() noexcept {
   ended_.store(true, std::memory_order_release);
+  for (const auto& d : drivers_)
+    if (d) d->end_thread();
   if (const std::uint64_t left = outstanding(); left > 0)
     log_warning(std::to_string(left) + (left == 1 ? " task" : " tasks") +
                 " on heterogeneous objects had not run when the program ended: something that they wait for never came"

@@ -10,6 +10,7 @@
 
 #include <tern/base/error.hpp>
 #include <tern/base/options.hpp>
+#include <tern/hetero/detail/opencl_device.hpp>
 #include <tern/hetero/hetero_object.hpp>
 #include <tern/hetero/hetero_task.hpp>
 #include <tern/hetero/policy.hpp>
@@ -23,6 +24,8 @@ struct machine {
   std::string devices = "host";
   std::string fake = {};
   std::string policy = "locality";
+  std::string opencl_memory = "auto";
+  bool threads = false; ///< of devices
 };
 
 template <class F> void on(const machine& m, F&& f) {
@@ -31,6 +34,8 @@ template <class F> void on(const machine& m, F&& f) {
   opts.set(hetero_fake, m.fake);
   opts.set(hetero_policy, m.policy);
   opts.set(hetero_cache, "off");
+  opts.set(detail::hetero_opencl_memory, m.opencl_memory);
+  opts.set(hetero_threads, m.threads);
   scheduler s({.workers = m.workers, .opts = &opts});
   EXPECT_EQ(s.run(std::forward<F>(f)), 0u);
 }

@@ -76,6 +76,7 @@ static_assert(sizeof(exception_state) == sizeof(both_words));
 [[gnu::noinline]] void attend(fiber& self, fiber* to, bool for_ever) noexcept {
   if ((self.attention & attention::canary) != 0) check_canary(self);
   if ((self.attention & attention::timed) != 0) self.ran += ticks() - self.runs_since;
+  self.attention &= static_cast<std::uint8_t>(~attention::watched); // that is all its watcher wants to know
   if ((self.attention & attention::traced) == 0) return;
   trace_leaves(self, for_ever);
   if (to) trace_enters(*to);
@@ -190,6 +191,13 @@ run_timer::run_timer() noexcept
     of_->runs_since = began_;
   }
   before_ = of_->ran + (began_ - of_->runs_since);
+}
+
+leave_watch::leave_watch() noexcept : of_(this_worker() ? static_cast<fiber*>(this_worker()->running) : nullptr) {
+  if (of_) of_->attention |= attention::watched;
+}
+leave_watch::~leave_watch() {
+  if (of_) of_->attention &= static_cast<std::uint8_t>(~attention::watched);
 }
 
 run_timer::~run_timer() {

@@ -120,6 +120,9 @@ bool scheduler_core::all_asleep() const noexcept {
 
 bool scheduler_core::nothing_ready() const noexcept {
   if (!outside.empty() || (cfg.source && cfg.source->has_work())) return false;
+  // seq_cst: whoever has begun to wait for such a thread has been seen by those that are asleep now. That it is over a
+  // fiber says, which then sleeps in its turn.
+  if (working_outside.load(std::memory_order_seq_cst) > 0) return false;
   return std::none_of(workers.begin(), workers.end(), [](const auto& w) {
     return w->box.has(fiber_box::all) || w->box.has_public(fiber_box::all) || w->box.has_bound(fiber_box::all) ||
            w->box.has_spawner() || w->deque.has_public() || w->deque.has_private();

@@ -25,7 +25,13 @@
 #include <tern/hetero/devices.hpp>
 #include <tern/hetero/kernel.hpp>
 
+namespace tern {
+struct native_queue;
+}
+
 namespace tern::hetero::detail {
+
+struct task_record;
 
 /// Memory of a device: the device's own name for it (an address, a cl_mem). Null: none.
 using memory_handle = void*;
@@ -48,17 +54,22 @@ struct copy_request {
 
 /// An argument of a kernel: bytes, or memory.
 struct argument {
-  const void* value = nullptr; ///< of a number or struct; alive until the call returns
-  std::size_t bytes = 0;
+  const void* value = nullptr;    ///< of a number or struct; alive until the call returns
+  std::size_t bytes = 0;          ///< of the value; for functions also of memory, from that byte on
   memory_handle memory = nullptr; ///< not null: the address of a byte in it
   std::size_t offset = 0;
 };
 
+/// A kernel, or a function of the user's that puts work of its own into the stream.
 struct launch_request {
   const kernel_code* code = nullptr;
   grid shape;
   std::size_t dynamic_bytes = 0; ///< of each group's dynamic memory
   std::span<const argument> arguments;
+  /// Not null: to be called with each argument's memory as the device's own interface knows it, and the bytes before
+  /// it.
+  void (*call)(task_record& task, const native_queue& queue, const argument* memory) = nullptr;
+  task_record* task = nullptr;
 };
 
 class device {
@@ -81,7 +92,8 @@ public:
   // Streams: 0 takes copies to the device, 1 copies from it, those from 2 on kernels and copies within it.
   virtual int streams() const noexcept = 0;
   virtual ticket copy(int stream, const copy_request& what) = 0;
-  /// Compiles the kernel if need be. `arguments[i]` is parameter i.
+  /// Compiles the kernel if need be. `arguments[i]` is parameter i. What a function throws is passed on, when all that
+  /// it has put into the stream is over.
   virtual ticket launch(int stream, const launch_request& what) = 0;
   /// What is put into the stream from now on begins after `t`, an operation of this device.
   virtual void order(int stream, ticket t) = 0;
@@ -94,8 +106,6 @@ public:
   /// What its owner's stack should have; 0: the usual.
   virtual std::size_t stack_needed() const noexcept { return 0; }
 
-  /// The queue or stream behind `stream`, for functions of the user's (a cl_command_queue, a CUstream).
-  virtual void* native_stream(int) noexcept { return nullptr; }
   /// Can copies go straight between the two? None yet.
   virtual bool reaches(const device&) const noexcept { return false; }
 };

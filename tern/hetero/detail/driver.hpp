@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -20,9 +21,12 @@ namespace tern::hetero::detail {
 /// of arrival; its transfers begin; when the last has ended it comes back, and its kernel is launched into the next of
 /// the streams for kernels; when that has ended it is completed. Transfers from and to the device are taken as they
 /// come. Completion is asked for, not told: `done` of what runs, and if nothing has ended, others run first.
+///
+/// With `hetero-threads` a thread does all that in the fiber's place, which only waits for it: so the scheduler does
+/// not end meanwhile.
 class driver {
 public:
-  driver(runtime& r, std::uint8_t number, std::unique_ptr<device> d);
+  driver(runtime& r, std::uint8_t number, std::unique_ptr<device> d, bool own_thread);
   ~driver();
   driver(const driver&) = delete;
   driver& operator=(const driver&) = delete;
@@ -37,6 +41,9 @@ public:
   void held_no_more(object_state& o, std::size_t instance) noexcept;
   bool holds_any() const noexcept;
   std::int64_t bytes_held() const noexcept { return bytes_.load(std::memory_order_relaxed); }
+
+  /// The scheduler has ended: its thread, if it has one, does too.
+  void end_thread() noexcept;
 
   // The runtime, in the driver's fiber --------------------------------------------------------------------------------
   memory_handle allocate(std::size_t bytes);
@@ -61,11 +68,15 @@ private:
   };
   void ring() noexcept;
   void work() noexcept;
+  void work_in_thread() noexcept; ///< of the fiber
+  void thread_body() noexcept;
+  void yield() const noexcept;
   bool take_arrivals() noexcept;
   bool admit() noexcept;
   bool poll() noexcept;
   void launch(task_record* t) noexcept;
   void begin(transfer* x) noexcept;
+  void over(transfer* x, std::exception_ptr failed) noexcept;
   void finish(task_record* t) noexcept;
   void went_wrong(std::exception_ptr why) noexcept;
   bool is_loss(const std::exception_ptr& why) const noexcept;
@@ -80,6 +91,11 @@ private:
   runtime& home_;
   const std::uint8_t number_;
   const std::unique_ptr<device> device_;
+
+  const bool own_thread_;
+  std::thread thread_; // once it has been needed; by the fiber
+  semaphore begin_{0}, idle_{0};
+  bool stop_ = false; // before `begin_`
 
   mutable tern::detail::spin_lock guard_; // of what arrives
   std::vector<task_record*> tasks_in_;

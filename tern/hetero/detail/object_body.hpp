@@ -34,25 +34,14 @@ template <class T, int N> struct host_request final : access_request {
   promise<host_access<T, N>> result;
 };
 
-template <class T, int N> struct copy_request_to final : access_request {
-  copy_request_to(T* memory, const extents<N>& e) : to(memory), size(e) {}
-  void granted(task_record* t, const host_place& where) noexcept override {
-    const T* const from = reinterpret_cast<const T*>(where.address);
-    const std::int64_t row = size[N - 1], rows = N > 1 ? size[N > 1 ? N - 2 : 0] : 1, slices = N > 2 ? size[0] : 1;
-    T* out = to;
-    for (std::int64_t s = 0; s < slices; ++s)
-      for (std::int64_t r = 0; r < rows; ++r, out += row)
-        std::memcpy(out, from + s * where.slice + r * where.pitch, static_cast<std::size_t>(row) * sizeof(T));
-    release_access(t);
-    result.set_value();
+struct told_by_future final : copy_out_request {
+  void over(std::exception_ptr failed) noexcept override {
+    if (failed)
+      result.set_exception(std::move(failed));
+    else
+      result.set_value();
     delete this;
   }
-  void refused(std::exception_ptr why) noexcept override {
-    result.set_exception(std::move(why));
-    delete this;
-  }
-  T* to;
-  extents<N> size;
   promise<void> result;
 };
 
@@ -66,9 +55,9 @@ template <class T, int N> future<host_access<T, N>> hetero_view<T, N>::host(acce
 }
 
 template <class T, int N> future<void> hetero_view<T, N>::copy_to(T* to) const {
-  auto* const request = new hetero::detail::copy_request_to<T, N>(to, size());
+  auto* const request = new hetero::detail::told_by_future;
   auto result = request->result.get_future();
-  hetero::detail::request_access(state_, part_, access_mode::read, request);
+  hetero::detail::copy_out(state_, part_, reinterpret_cast<std::byte*>(to), request);
   return result;
 }
 

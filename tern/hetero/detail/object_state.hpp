@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include <tern/hetero/access.hpp>
 #include <tern/hetero/detail/record.hpp>
 #include <tern/task/detail/wait.hpp>
 
@@ -101,6 +102,8 @@ struct instance {
   std::uint64_t last_used = 0;
 };
 
+using other_layouts = std::array<other_layout, 4>; ///< by kind
+
 /// A reduction that is under way: tasks add to parts, which are added to the object when something else uses it.
 struct reduction {
   box part;
@@ -131,6 +134,13 @@ struct object_state {
   layout host_layout;
   const char* const type; ///< "double"
   std::string name;
+  std::shared_ptr<const other_layouts> other; ///< changes before it is used first
+  /// Null: as on the host.
+  const other_layout* other_layout_on(device_kind kind) const noexcept {
+    if (!other) return nullptr;
+    const other_layout& l = (*other)[static_cast<std::size_t>(kind)];
+    return l.pack ? &l : nullptr;
+  }
 
   alignas(64) tern::detail::spin_lock lock;
   std::atomic<std::uint32_t> handles{1}; ///< objects and views of the user's

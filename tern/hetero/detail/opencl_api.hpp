@@ -46,10 +46,10 @@ constexpr uint device_type = 0x1000, device_max_compute_units = 0x1002, device_m
                device_mem_base_addr_align = 0x1019, device_global_mem_size = 0x101f, device_local_mem_size = 0x1023,
                device_endian_little = 0x1026, device_available = 0x1027, device_compiler_available = 0x1028,
                device_name = 0x102b, driver_version = 0x102d, device_version = 0x102f, device_double_fp_config = 0x1032,
-               device_svm_capabilities = 0x1053;
+               device_svm_capabilities = 0x1053, device_il_version = 0x105b;
 constexpr bits device_type_cpu = 1u << 1, device_type_all = 0xffffffff;
 constexpr bits svm_fine_grain_buffer = 1u << 1, svm_fine_grain_system = 1u << 2;
-constexpr bits mem_read_write = 1;
+constexpr bits mem_read_write = 1, mem_use_host_ptr = 1u << 3;
 constexpr uint mem_size = 0x1102, buffer_create_type_region = 0x1220;
 constexpr uint program_binary_sizes = 0x1165, program_binaries = 0x1166, program_build_log = 0x1183;
 constexpr uint kernel_num_args = 0x1191, kernel_work_group_size = 0x11b0, kernel_local_mem_size = 0x11b2;
@@ -77,6 +77,8 @@ struct opencl_api {
                                          cl::status*) = nullptr;
   cl::program (*CreateProgramWithBinary)(cl::context, cl::uint, const cl::device_id*, const std::size_t*,
                                          const unsigned char**, cl::status*, cl::status*) = nullptr;
+  cl::program (*CreateProgramWithIL)(cl::context, const void*, std::size_t,
+                                     cl::status*) = nullptr; ///< null before OpenCL 2.1
   cl::status (*BuildProgram)(cl::program, cl::uint, const cl::device_id*, const char*, void (*)(cl::program, void*),
                              void*) = nullptr;
   cl::status (*GetProgramBuildInfo)(cl::program, cl::device_id, cl::uint, std::size_t, void*, std::size_t*) = nullptr;

@@ -41,6 +41,7 @@ struct opencl_target {
   std::string lost;                   ///< why; empty: it works
   std::int64_t patience_ns = 0;
   bool keeps_programs = false; ///< its driver has a cache of its own
+  bool takes_spirv = false;
 
   opencl_target() = default;
   ~opencl_target();
@@ -64,7 +65,7 @@ struct opencl_kernel {
   cl::kernel handle = nullptr;
   std::size_t max_items = 0;   ///< of a group
   std::size_t local_bytes = 0; ///< that it has of its own
-  cl::uint parameters = 0;     ///< with the hidden one
+  cl::uint parameters = 0;     ///< with that of dynamic memory
   mutable bool launched = false;
 };
 
@@ -88,15 +89,17 @@ public:
 
 private:
   const opencl_kernel& add(const kernel_code& code);
-  cl::program build(const source_block& block);
-  cl::program from_binary(std::string_view key);
+  cl::program build(const kernel_code& code);
+  cl::program create(const kernel_code& code, const std::string& source, const std::string& what) const;
+  cl::program from_binary(std::string_view key, const char* options);
   void keep(std::string_view key, cl::program program) const;
   std::string log_of(cl::program program) const;
 
   opencl_target& target_;
   const kernel_cache cache_;
   // Both are only looked up, or released in any order.
-  std::unordered_map<const source_block*, cl::program> programs_; // address: looked up
+  // Of blocks of the dialect, and of other kernels, each for itself.
+  std::unordered_map<const void*, cl::program> programs_;         // address: looked up
   std::unordered_map<const kernel_code*, opencl_kernel> kernels_; // address: looked up
   int compiled_ = 0, from_cache_ = 0;
 };
@@ -119,7 +122,6 @@ public:
   void order(int stream, ticket t) override;
   bool done(ticket t) override;
   std::int64_t patience() noexcept override { return target_->patience_ns; }
-  void* native_stream(int stream) noexcept override;
 
   const opencl_programs& programs() const noexcept { return programs_; }
   std::size_t open_tickets() const noexcept { return slots_.size() - unused_.size(); }
@@ -149,6 +151,7 @@ private:
   cl::event enqueue_pieces(cl::queue q, const copy_request& what, side a, side b, const extent& e);
   void check(const opencl_kernel& k, const launch_request& what) const;
   void set_arguments(const opencl_kernel& k, const launch_request& what);
+  ticket call(cl::queue q, const launch_request& what); ///< a function
   cl::memory part_of(cl::memory whole, std::size_t offset, const std::string& operation);
 
   std::unique_ptr<opencl_target> target_; // first: the others are released before it

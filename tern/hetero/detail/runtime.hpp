@@ -40,6 +40,13 @@ struct transfer {
   std::vector<transfer*> after;    ///< wait for it
   bool save = false;               ///< to make room
   ticket running = 0;
+  // Out of the object, to memory of the user's, for a task that counts them. `to` is not meant then.
+  task_record* out_of = nullptr;
+  std::byte* outside = nullptr; ///< where all that the task copies goes, packed
+  // The device's layout is another one.
+  std::vector<std::byte> staged;
+  const other_layout* unpack = nullptr;
+  std::byte* unpack_to = nullptr;
 };
 
 /// What one worker counts and keeps, so that it does not share a cache line with others.
@@ -55,6 +62,9 @@ struct progress_waiter {
   std::uint64_t left = 0, id = 0;
   promise<void> reached;
 };
+
+/// What a task fails with that reads what is valid nowhere.
+std::exception_ptr nothing_there(const task_record& t, const object_state& o, const box& part, bool lost);
 
 class runtime final : public tern::detail::scheduler_extension {
 public:
@@ -139,6 +149,8 @@ public:
   void device_lost(std::uint8_t d) noexcept;
   /// What the copies of a transfer look like to the device.
   copy_request describe(const transfer& x);
+  /// Begins to copy what a task reads to the user's memory; whichever is the last to end completes the task.
+  void copy_out(task_record* t) noexcept;
   void forget(object_state& o, std::size_t instance) noexcept; ///< under its lock
 
   // Places (placement.cpp) --------------------------------------------------------------------------------------------
@@ -214,6 +226,7 @@ private:
   /// Under the object's lock. \return whether it is gone, or is being saved.
   bool save_or_forget(object_state& o, std::size_t i, bool may_save, std::vector<transfer*>& begun);
   void start(transfer* x) noexcept;
+  void copied_out(task_record* t, std::exception_ptr failed) noexcept;
 
   friend class driver;
   // What is only read while tasks come and go.

@@ -30,17 +30,19 @@ template <class T, int N, class Op> struct reduced {
   box part;
   T identity;
 };
-template <class T, int N> struct pitch_of {
+/// What an `int` of a task says of a view, where the task runs.
+enum class asked : std::uint8_t { pitch, slice, layout };
+template <class T, int N> struct number_of {
   object_state* object;
   box part;
-  bool of_slices;
+  asked what;
 };
 
 template <class A> inline constexpr bool is_used = false;
 template <class T, int N> inline constexpr bool is_used<used<T, N>> = true;
 template <class T, int N, class Op> inline constexpr bool is_used<reduced<T, N, Op>> = true;
-template <class A> inline constexpr bool is_pitch = false;
-template <class T, int N> inline constexpr bool is_pitch<pitch_of<T, N>> = true;
+template <class A> inline constexpr bool is_number = false;
+template <class T, int N> inline constexpr bool is_number<number_of<T, N>> = true;
 
 template <class A> struct element_of {};
 template <class T, int N> struct element_of<used<T, N>> {
@@ -54,12 +56,13 @@ template <class T, int N, class Op> struct element_of<reduced<T, N, Op>> {
 
 template <class K> inline constexpr bool is_kernel_type = false;
 template <class Group, class... Params> inline constexpr bool is_kernel_type<kernel<Group, Params...>> = true;
-template <class Kernel, class F> struct two_variants;
-template <class K> inline constexpr bool is_two_variants = false;
-template <class K, class F> inline constexpr bool is_two_variants<two_variants<K, F>> = true;
+template <class Kernel, class Native, class Function, class Queued> struct ways;
+template <class W> inline constexpr bool is_ways = false;
+template <class K, class N, class F, class Q> inline constexpr bool is_ways<ways<K, N, F, Q>> = true;
 /// Neither a kernel nor what contains one.
 template <class F>
-concept is_function = !is_kernel_type<std::remove_cvref_t<F>> && !is_two_variants<std::remove_cvref_t<F>>;
+concept is_function = !is_kernel_type<std::remove_cvref_t<F>> && !is_ways<std::remove_cvref_t<F>> &&
+                      !std::is_base_of_v<kernel_code, std::remove_cvref_t<F>>;
 
 // What is not inlined -------------------------------------------------------------------------------------------------
 
@@ -71,7 +74,7 @@ void add_use(task_record& t, object_state* o, const box& part, access_mode how);
 void add_reduction(task_record& t, object_state* o, const box& part, const reducer& how);
 void* host_address(const use& u) noexcept;
 std::int64_t slice_of(const use& u) noexcept;
-[[noreturn]] void no_such_argument(const object_state& o, const box& part);
+[[noreturn]] void no_such_argument(const object_state& o, const box& part, asked what);
 
 /// A task that is being filled; unmade if that throws.
 class new_task {
@@ -108,7 +111,8 @@ template <class T, int N, class Op> void add(task_record& t, const reduced<T, N,
 template <class A> void add(task_record&, const A&) {}
 
 /// Which of the uses an argument became.
-template <class T, int N, class... Args> std::uint8_t use_of_pitch(const pitch_of<T, N>& p, const Args&... arguments) {
+template <class T, int N, class... Args>
+std::uint8_t use_of_number(const number_of<T, N>& p, const Args&... arguments) {
   int found = -1, n = 0;
   const auto look = [&]<class A>(const A& a) {
     if constexpr (is_used<A>) {
@@ -117,12 +121,12 @@ template <class T, int N, class... Args> std::uint8_t use_of_pitch(const pitch_o
     }
   };
   (look(arguments), ...);
-  if (found < 0) no_such_argument(*p.object, p.part);
+  if (found < 0) no_such_argument(*p.object, p.part, p.what);
   return static_cast<std::uint8_t>(found);
 }
 
 /// \throws error(unsupported) if it is no int.
-int resolve_pitch(task_record& t, std::uint8_t which, bool of_slices);
+int resolve_number(task_record& t, std::uint8_t which, asked what);
 
 // Kernels -------------------------------------------------------------------------------------------------------------
 
@@ -133,12 +137,13 @@ argument device_argument(const use& u) noexcept;
 
 /// Where a parameter's value comes from.
 struct source_of {
-  enum kind : std::uint8_t { value, object, pitch, slice } what = value;
+  enum kind : std::uint8_t { value, object, number } what = value;
   std::uint8_t which = 0;
+  asked of_it = asked::pitch;
 };
 
-template <class Group, class... Params> struct kernel_work {
-  const kernel<Group, Params...>* code;
+template <class... Params> struct kernel_work {
+  const kernel_code* code;
   grid shape;
   std::size_t dynamic;
   std::array<source_of, sizeof...(Params)> sources;
@@ -153,7 +158,7 @@ template <class Group, class... Params> struct kernel_work {
       if constexpr (std::is_pointer_v<P>) {
         if (s.what == source_of::object) p = static_cast<P>(host_address(t.use_at(s.which)));
       } else if constexpr (std::is_same_v<P, int>) {
-        if (s.what != source_of::value) p = resolve_pitch(t, s.which, s.what == source_of::slice);
+        if (s.what == source_of::number) p = resolve_number(t, s.which, s.of_it);
       }
     };
     std::apply(
@@ -174,7 +179,7 @@ template <class Group, class... Params> struct kernel_work {
     const auto put = [&]<class P>(P& p) {
       const source_of& s = sources[i];
       if constexpr (std::is_same_v<P, int>)
-        if (s.what != source_of::value) p = resolve_pitch(t, s.which, s.what == source_of::slice);
+        if (s.what == source_of::number) p = resolve_number(t, s.which, s.of_it);
       arguments[i++] =
           s.what == source_of::object ? device_argument(t.use_at(s.which)) : argument{&p, sizeof(P), nullptr, 0};
     };
@@ -190,8 +195,8 @@ template <class Work> void destroy_work(task_record& t) noexcept {
     delete &t.work_as<Work>();
 }
 
-template <class Group, class... Params> struct kernel_type {
-  using work = kernel_work<Group, Params...>;
+template <class... Params> struct kernel_type {
+  using work = kernel_work<Params...>;
   static void run(task_record& t) { t.work_as<work>().run(t); }
   static void describe(task_record& t, launch_request& what, argument* arguments) {
     t.work_as<work>().describe(t, what, arguments);
@@ -214,8 +219,8 @@ template <class P, class A> void check_argument() {
         std::is_const_v<E> == std::is_const_v<T>,
         "read() goes with a parameter to const, write(), read_write(), commute() and reduce() with one that is"
         " not");
-  } else if constexpr (is_pitch<A>) {
-    static_assert(std::is_same_v<P, int>, "a pitch goes to a parameter of type int");
+  } else if constexpr (is_number<A>) {
+    static_assert(std::is_same_v<P, int>, "pitch(), slice() and own_layout() go to a parameter of type int");
   } else {
     static_assert(!std::is_pointer_v<P>, "a kernel gets objects for its pointers: read(x), write(x), read_write(x)");
     static_assert(std::is_convertible_v<const A&, P>, "an argument does not convert to the kernel's parameter");
@@ -231,9 +236,9 @@ template <class Work> void put_work(task_record& t, Work&& w) {
 }
 
 /// Makes a kernel's work of the arguments of a task.
-template <class Group, class... Params, class... Args>
-kernel_work<Group, Params...> work_of_kernel(const kernel<Group, Params...>& k, const grid& shape, std::size_t dynamic,
-                                             const Args&... arguments) {
+template <class... Params, class... Args>
+kernel_work<Params...> work_of_kernel(const kernel_code& k, const grid& shape, std::size_t dynamic,
+                                      const Args&... arguments) {
   static_assert(sizeof...(Params) == sizeof...(Args), "the kernel has another number of parameters");
   if constexpr (sizeof...(Params) == sizeof...(Args)) {
     (check_argument<Params, Args>(), ...);
@@ -241,13 +246,13 @@ kernel_work<Group, Params...> work_of_kernel(const kernel<Group, Params...>& k, 
     [[maybe_unused]] const auto source = [&]<class A>(const A& a) -> source_of {
       if constexpr (is_used<A>)
         return {source_of::object, next++};
-      else if constexpr (is_pitch<A>)
-        return {a.of_slices ? source_of::slice : source_of::pitch, use_of_pitch(a, arguments...)};
+      else if constexpr (is_number<A>)
+        return {source_of::number, use_of_number(a, arguments...), a.what};
       else
         return {};
     };
     [[maybe_unused]] const auto value = []<class P, class A>(std::type_identity<P>, const A& a) -> P {
-      if constexpr (is_used<A> || is_pitch<A>)
+      if constexpr (is_used<A> || is_number<A>)
         return P{};
       else
         return static_cast<P>(a);
@@ -260,9 +265,9 @@ kernel_work<Group, Params...> work_of_kernel(const kernel<Group, Params...>& k, 
 template <class Group, class... Params, class... Args>
 void fill_kernel(task_record& t, const kernel<Group, Params...>& k, const grid& shape, std::size_t dynamic,
                  Args&&... arguments) {
-  using type = kernel_type<Group, Params...>;
+  using type = kernel_type<Params...>;
   (add(t, arguments), ...);
-  put_work(t, work_of_kernel(k, shape, dynamic, arguments...));
+  put_work(t, work_of_kernel<Params...>(k, shape, dynamic, arguments...));
   t.work = &type::type;
   t.kinds = type::type.kinds;
 }
@@ -278,10 +283,10 @@ template <class T, int N> struct view_argument {
     return {static_cast<T*>(host_address(u)), size, u.pitch, slice_of(u)};
   }
 };
-struct pitch_argument {
+struct number_argument {
   std::uint8_t which;
-  bool of_slices;
-  int resolve(task_record& t) const { return resolve_pitch(t, which, of_slices); }
+  asked what;
+  int resolve(task_record& t) const { return resolve_number(t, which, what); }
 };
 template <class V> struct value_argument {
   V value;
@@ -291,7 +296,7 @@ template <class V> struct value_argument {
 template <class A> struct stored { using type = value_argument<A>; };
 template <class T, int N> struct stored<used<T, N>> { using type = view_argument<T, N>; };
 template <class T, int N, class Op> struct stored<reduced<T, N, Op>> { using type = view_argument<T, N>; };
-template <class T, int N> struct stored<pitch_of<T, N>> { using type = pitch_argument; };
+template <class T, int N> struct stored<number_of<T, N>> { using type = number_argument; };
 
 template <class F, class... Stored> struct function_work {
   [[no_unique_address]] F f;
@@ -307,8 +312,8 @@ template <class F, class... Args> auto work_of_function(F&& f, Args&&... argumen
     using kept = typename stored<std::decay_t<A>>::type;
     if constexpr (is_used<std::decay_t<A>>)
       return kept{next++};
-    else if constexpr (is_pitch<std::decay_t<A>>)
-      return kept{use_of_pitch(a, arguments...), a.of_slices};
+    else if constexpr (is_number<std::decay_t<A>>)
+      return kept{use_of_number(a, arguments...), a.what};
     else
       return kept{std::forward<A>(a)};
   };
@@ -329,45 +334,6 @@ template <class F, class... Args> void fill_function(task_record& t, F&& f, Args
   auto w = work_of_function(std::forward<F>(f), std::forward<Args>(arguments)...);
   using type = function_type<decltype(w)>;
   put_work(t, std::move(w));
-  t.work = &type::type;
-  t.kinds = type::type.kinds;
-}
-
-// Both ---------------------------------------------------------------------------------------------------------------
-
-/// A kernel for devices, and a function that does the same on the host.
-template <class Kernel, class F> struct two_variants {
-  const Kernel& kernel;
-  F function;
-};
-
-template <class Work, class Group, class... Params> struct variant_type;
-template <class F, class... Stored, class Group, class... Params>
-struct variant_type<function_work<F, Stored...>, Group, Params...> {
-  struct work {
-    kernel_work<Group, Params...> kernel;
-    function_work<F, Stored...> function;
-  };
-  static void run(task_record& t) { t.work_as<work>().function.call(t); }
-  static void describe(task_record& t, launch_request& what, argument* arguments) {
-    t.work_as<work>().kernel.describe(t, what, arguments);
-  }
-  static void destroy(task_record& t) noexcept { destroy_work<work>(t); }
-  static const char* name(const task_record& t) noexcept {
-    return const_cast<task_record&>(t).template work_as<work>().kernel.code->name; // only looked at
-  }
-  static constexpr work_type type{any_device, &run, &destroy, &describe, &name};
-};
-
-template <class Group, class... Params, class F, class... Args>
-void fill_variants(task_record& t, const kernel<Group, Params...>& k, F&& f, const grid& shape, std::size_t dynamic,
-                   Args&&... arguments) {
-  using function = function_work<std::decay_t<F>, typename stored<std::decay_t<Args>>::type...>;
-  using type = variant_type<function, Group, Params...>;
-  (add(t, arguments), ...);
-  auto kernel_part = work_of_kernel(k, shape, dynamic, arguments...);
-  put_work(t, typename type::work{std::move(kernel_part),
-                                  work_of_function(std::forward<F>(f), std::forward<Args>(arguments)...)});
   t.work = &type::type;
   t.kinds = type::type.kinds;
 }

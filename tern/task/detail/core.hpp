@@ -264,6 +264,10 @@ struct scheduler_core {
   // Foreign threads that are in here. What they make ready may end the run before they have left.
   std::atomic<int> visitors{0};
 
+  // Fibers that wait for a foreign thread which works for this scheduler: there is no end and no rest before it is
+  // done.
+  std::atomic<int> working_outside{0};
+
   std::atomic<bool> stopping{false}; // main has ended
   std::atomic<bool> over{false};     // and nothing can run any more
 

@@ -69,12 +69,13 @@ enum class guard_kind : std::uint8_t { region, page, canary };
 
 /// Why leaving a fiber needs a look: bits of `fiber::attention`, none of them mostly.
 struct attention {
-  static constexpr std::uint8_t canary = 1; ///< its guard is one
-  static constexpr std::uint8_t traced = 2; ///< the trace is told when it is entered and left
-  static constexpr std::uint8_t begun = 4;  ///< and has been told that it began,
-  static constexpr std::uint8_t inside = 8; ///< that it runs,
-  static constexpr std::uint8_t batch = 16; ///< that it is at a batch of tasklets
-  static constexpr std::uint8_t timed = 32; ///< somebody counts how long it runs: see run_timer
+  static constexpr std::uint8_t canary = 1;   ///< its guard is one
+  static constexpr std::uint8_t traced = 2;   ///< the trace is told when it is entered and left
+  static constexpr std::uint8_t begun = 4;    ///< and has been told that it began,
+  static constexpr std::uint8_t inside = 8;   ///< that it runs,
+  static constexpr std::uint8_t batch = 16;   ///< that it is at a batch of tasklets
+  static constexpr std::uint8_t timed = 32;   ///< somebody counts how long it runs: see run_timer
+  static constexpr std::uint8_t watched = 64; ///< somebody wants to know whether it is left: see leave_watch
 };
 
 /// Lies at the upper end of its stack, so that a fiber which does little touches one page.
@@ -116,6 +117,20 @@ inline constexpr std::size_t canary_bytes = 64;
 /// Ends the program if `f` has written over the lower end of its stack. For guard_kind::canary.
 void check_canary(const fiber& f) noexcept;
 [[noreturn]] void overflowed(const fiber& f) noexcept;
+
+/// Notices whether the calling fiber is left while this exists, by waiting or yielding: for code that must not. One at
+/// a time; on another stack than a fiber's it sees nothing.
+class leave_watch {
+public:
+  leave_watch() noexcept;
+  ~leave_watch();
+  leave_watch(const leave_watch&) = delete;
+  leave_watch& operator=(const leave_watch&) = delete;
+  bool left() const noexcept { return of_ && (of_->attention & attention::watched) == 0; }
+
+private:
+  fiber* const of_;
+};
 
 /// Makes `f` call `f->body(f->closure)` when it is entered first, on the stack below `top`.
 void prepare(fiber& f, std::byte* top) noexcept;

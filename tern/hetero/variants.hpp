@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// Several ways to do the same, each for the devices that it suits: the task runs whichever its device wants.
+///
+///     const tern::opencl_source tuned("update", "kernel void update(int n, global double* a) { … }");
+///     const auto update = tern::variants(tiles::update,            // a kernel of the dialect: any device
+///                                        tuned,                    // OpenCL devices, rather than the dialect's
+///                                        update_with_blas);        // the host, rather than the dialect's
+///     tern::submit(update, tern::items(n, n), n, tern::read_write(a));
+///
+/// Of each sort there is one at most, in any order; what is there says which devices the task can run on.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include <tern/hetero/devices.hpp>
+#include <tern/hetero/hetero_object.hpp>
+#include <tern/hetero/kernel.hpp>
+
+namespace tern {
+
+/// A kernel in OpenCL C, as it stands: its parameters are the task's arguments, in their order and with their types as
+/// they are (an object is a `global` pointer, a pitch an `int`); with dynamic memory one `local` pointer more, the
+/// last. Compiled when it is needed first; what the compiler has against it is what the task fails with, as are a wrong
+/// number of arguments and those of a wrong size. Lives as long as the program.
+class opencl_source : public hetero::detail::kernel_code {
+public:
+  /// \param kernel_name of one in `program`. \param compiler_options for OpenCL's, such as "-cl-fast-relaxed-math". All
+  /// of them live as long as the program.
+  constexpr opencl_source(const char* kernel_name, std::string_view program, const char* compiler_options = "")
+      : kernel_code{kernel_name, nullptr,         {0, 0, 0}, nullptr, nullptr, hetero::detail::code_form::opencl_c,
+                    program,     compiler_options} {}
+  opencl_source(const opencl_source&) = delete;
+  opencl_source& operator=(const opencl_source&) = delete;
+};
+
+/// The same as a module of SPIR-V, for devices that take it: a task on one that does not fails with error(unsupported).
+class opencl_spirv : public hetero::detail::kernel_code {
+public:
+  opencl_spirv(const char* kernel_name, std::span<const std::byte> module, const char* compiler_options = "")
+      : kernel_code{kernel_name,
+                    nullptr,
+                    {0, 0, 0},
+                    nullptr,
+                    nullptr,
+                    hetero::detail::code_form::spirv,
+                    {reinterpret_cast<const char*>(module.data()), module.size()},
+                    compiler_options} {}
+  opencl_spirv(const opencl_spirv&) = delete;
+  opencl_spirv& operator=(const opencl_spirv&) = delete;
+};
+
+/// What a function that puts its own work on a device gets.
+struct native_queue {
+  hetero::device_kind kind;
+  const char* device;  ///< its id: "opencl0"
+  void* queue;         ///< a cl_command_queue, whose commands run in order
+  void* context;       ///< a cl_context
+  void* native_device; ///< a cl_device_id
+};
+
+/// A view of an object for such a function. \tparam T const if it is only read.
+template <class T, int N> struct device_view {
+  void* memory;       ///< a cl_mem
+  std::size_t offset; ///< bytes in it, of the first element
+  extents<N> size;
+  std::int64_t pitch, slice; ///< elements from row to row, from slice to slice
+};
+
+namespace hetero::detail {
+template <class F> struct on_queue {
+  device_kind kind;
+  F function;
+};
+[[noreturn]] void no_native_queue(device_kind kind);
+template <class... W> auto gather(W&&... w);
+} // namespace hetero::detail
+
+/// `f(const native_queue&, arguments…)` puts work of its own into the queue of a device of that kind: a library's, say.
+/// It gets device_views of what the task uses, and copies of its other arguments. When it returns the runtime notes
+/// what is in the queue; the task is done when that is. It must not wait, in the queue or elsewhere (a task whose
+/// function left its worker fails), nor use the queue later.
+/// \throws error(invalid_argument) for a kind without such queues: all but `opencl`, for now.
+template <class F> hetero::detail::on_queue<std::decay_t<F>> on_queue(hetero::device_kind kind, F&& f) {
+  if (kind != hetero::device_kind::opencl) hetero::detail::no_native_queue(kind);
+  return {kind, std::forward<F>(f)};
+}
+
+/// The ways to do something, in the place of a kernel for `hetero_task` and `submit`: a kernel of the dialect, a kernel
+/// in a device's own language, a function for the host, a function for a device's queue. A device runs its queue's
+/// function, else the kernel in its own language, else that of the dialect; the host the function, else the kernel.
+template <class... Ways> auto variants(Ways&&... ways) { return hetero::detail::gather(std::forward<Ways>(ways)...); }
+
+} // namespace tern
+
+#include <tern/hetero/detail/variants.hpp>
