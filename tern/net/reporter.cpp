@@ -13,6 +13,7 @@
 #include <cstring>
 #include <ctime>
 #include <deque>
+#include <latch>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -215,6 +216,7 @@ public:
       : failures(!opts[report_option].empty() || opts[watchdog_option] > 0), limit_(opts[watchdog_option]),
         abort_(opts[abort_option]) {
     thread_ = std::thread([this] { live(); });
+    here_.wait(); // who crashes right afterwards finds it
   }
   ~reporter() {
     over_.store(true, std::memory_order_release);
@@ -260,6 +262,7 @@ private:
     pthread_sigmask(SIG_BLOCK, &all, nullptr);
     pthread_setname_np(pthread_self(), "tern reporter");
     signals.reporter.store(static_cast<int>(gettid()), std::memory_order_release);
+    here_.count_down();
     while (!over_.load(std::memory_order_acquire)) {
       wait();
       if (signals.recorded.exchange(false, std::memory_order_acquire)) tell_crash();
@@ -399,6 +402,7 @@ private:
   double watched_ = steady_seconds(), looked_ = watched_, still_since_ = watched_;
   bool told_ = false;
 
+  std::latch here_{1};
   std::thread thread_; // last: it uses all the others
 };
 
