@@ -33,6 +33,9 @@ const sides::side& side_named(const std::string& name) {
       {"OpenMP loops", BENCH_HETERO_LOOPS, "OpenMP for the compiler", ""},
       {"OpenBLAS", BENCH_HETERO_OPENBLAS, "libopenblas-dev", ""},
       {"OpenCL", BENCH_HETERO_OPENCL, "ocl-icd-opencl-dev and pocl-opencl-icd", ""},
+      // The device on which our side has PoCL run kernels (hetero-opencl-pocl): one thread on either side. PoCL's
+      // default would use both CPUs, where ours has a worker left for other tasks.
+      {"PoCL basic", BENCH_HETERO_OPENCL, "ocl-icd-opencl-dev and pocl-opencl-icd", "POCL_DEVICES=basic"},
   };
   for (const sides::side& s : all)
     if (s.name == name) return s;
@@ -78,6 +81,16 @@ std::vector<metric> metrics(children& running) {
   // An OpenCL device.
   add({"hetero.opencl.roundtrip", 0.10, "roundtrip", 2, 100, starpu});
   add({"hetero.opencl.empty", 0.25, "opencl_empty", 2, 10'000, {{"OpenCL", "empty"}}});
+
+  // Kernels there. Which form of a kernel PoCL likes cannot be told from its text.
+  const auto by_hand = [](const std::string& benchmark) {
+    return std::vector<rival>{{"PoCL basic", benchmark}, {"PoCL basic", benchmark + "_barrier"}};
+  };
+  add({"hetero.pocl.dgemm", 1.05, "opencl_multiply", 2, 1024, by_hand("multiply")});
+  add({"hetero.pocl.dgemm.tiled", 1.05, "opencl_tiles", 2, 1024, by_hand("tiles")});
+  add({"hetero.pocl.stencil", 1.05, "opencl_smooth", 2, 256, by_hand("smooth")});
+  add({"hetero.pocl.nbody", 1.05, "opencl_attract", 2, 8192, by_hand("attract")});
+  add({"hetero.pocl.reduction", 1.15, "opencl_add", 2, 4 * million, by_hand("add")});
   return list;
 }
 

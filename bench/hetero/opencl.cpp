@@ -1,53 +1,73 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// "empty": `size` times clEnqueueNDRangeKernel with nothing to do, and clFinish. On the first platform's default
-/// device, as the environment has it.
+/// device, as the environment has it. And kernels (opencl_kernels.cpp).
 
-#include "bench/hetero/side.hpp"
+#include "bench/hetero/opencl.hpp"
 
-#define CL_TARGET_OPENCL_VERSION 120
-#include <CL/cl.h>
-
-namespace {
-
-using namespace tern::bench::hetero;
+namespace tern::bench::hetero {
 
 void must(cl_int code, const char* what) {
   if (code != CL_SUCCESS) throw std::runtime_error(std::string(what) + ": OpenCL error " + std::to_string(code));
 }
 
-measurement make(const job& j) {
-  if (j.benchmark != "empty") unknown(j);
+opened first_device() {
   cl_platform_id platform = nullptr;
-  cl_device_id device = nullptr;
+  opened cl;
   if (clGetPlatformIDs(1, &platform, nullptr) != CL_SUCCESS) throw not_here("an OpenCL platform (pocl-opencl-icd)");
-  if (clGetDeviceIDs(platform, CL_DEVICE_TYPE_DEFAULT, 1, &device, nullptr) != CL_SUCCESS)
+  if (clGetDeviceIDs(platform, CL_DEVICE_TYPE_DEFAULT, 1, &cl.device, nullptr) != CL_SUCCESS)
     throw not_here("an OpenCL device");
   cl_int code = 0;
-  // They live as long as the program.
-  cl_context context = clCreateContext(nullptr, 1, &device, nullptr, nullptr, &code);
+  cl.context = clCreateContext(nullptr, 1, &cl.device, nullptr, nullptr, &code);
   must(code, "clCreateContext");
-  cl_command_queue queue = clCreateCommandQueue(context, device, 0, &code);
+  cl.queue = clCreateCommandQueue(cl.context, cl.device, 0, &code);
   must(code, "clCreateCommandQueue");
-  const char* text = "kernel void nothing(void) {}";
-  cl_program program = clCreateProgramWithSource(context, 1, &text, nullptr, &code);
+  return cl;
+}
+
+cl_kernel compile(const opened& cl, const std::string& text, const char* options, const char* name) {
+  cl_int code = 0;
+  const char* const begin = text.c_str();
+  cl_program program = clCreateProgramWithSource(cl.context, 1, const_cast<const char**>(&begin), nullptr, &code);
   must(code, "clCreateProgramWithSource");
-  must(clBuildProgram(program, 1, &device, "", nullptr, nullptr), "clBuildProgram");
-  cl_kernel kernel = clCreateKernel(program, "nothing", &code);
+  if (clBuildProgram(program, 1, &cl.device, options, nullptr, nullptr) != CL_SUCCESS) {
+    std::string log(4096, ' ');
+    std::size_t size = 0;
+    clGetProgramBuildInfo(program, cl.device, CL_PROGRAM_BUILD_LOG, log.size(), log.data(), &size);
+    throw std::runtime_error("the kernels do not compile: " + log.substr(0, log.find('\n'))); // an answer is one line
+  }
+  cl_kernel kernel = clCreateKernel(program, name, &code);
   must(code, "clCreateKernel");
-  return [queue, kernel, times = j.size] {
+  return kernel;
+}
+
+namespace {
+
+measurement launch_nothing(const job& j) {
+  const opened cl = first_device();
+  cl_kernel kernel = compile(cl, "kernel void nothing(void) {}", "", "nothing");
+  return [cl, kernel, times = j.size] {
     return seconds([&] {
       const std::size_t one = 1;
       for (std::size_t i = 0; i < times; ++i) {
-        must(clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &one, &one, 0, nullptr, nullptr), "launch");
-        must(clFinish(queue), "clFinish");
+        must(clEnqueueNDRangeKernel(cl.queue, kernel, 1, nullptr, &one, &one, 0, nullptr, nullptr), "launch");
+        must(clFinish(cl.queue), "clFinish");
       }
     });
   };
 }
 
+measurement make(const job& j) {
+  if (j.benchmark == "empty") return launch_nothing(j);
+  if (auto kernels = hand_written_kernels(j)) return kernels;
+  unknown(j);
+}
+
 } // namespace
 
+} // namespace tern::bench::hetero
+
 int main(int argc, char** argv) {
+  using namespace tern::bench::hetero;
   return side_main(argc, argv, [](const job& j) { serve(j, make); });
 }

@@ -27,6 +27,12 @@ TERN_KERNEL(add_one, TERN_GLOBAL int* data) {
 }
 TERN_KERNELS_END(bench_launches)
 
+const char* tern::bench::hetero::opencl_device() {
+  for (const auto& d : tern::hetero::count().devices)
+    if (d.id == "opencl0") return "opencl0";
+  throw not_here("an OpenCL device (pocl-opencl-icd)");
+}
+
 namespace {
 
 using namespace tern::bench::hetero;
@@ -132,12 +138,6 @@ measurement cholesky(const job& j) {
 
 #endif
 
-const char* opencl_device() {
-  for (const auto& d : tern::hetero::count().devices)
-    if (d.id == "opencl0") return "opencl0";
-  throw not_here("an OpenCL device (pocl-opencl-icd)");
-}
-
 measurement go_round(const job& j) {
   const char* const device = opencl_device();
   auto all = std::make_shared<round_trip>(j);
@@ -181,6 +181,7 @@ measurement launch_nothing(const job& j) {
 
 measurement make(const job& j) {
   if (auto kernels = host_kernels(j)) return kernels;
+  if (auto kernels = device_kernels(j)) return kernels;
   if (counting::is_meant(j.benchmark)) return count(j);
   if (j.benchmark == "roundtrip") return go_round(j);
   if (j.benchmark == "opencl_empty") return launch_nothing(j);

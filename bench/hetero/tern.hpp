@@ -9,5 +9,9 @@ namespace tern::bench::hetero {
 
 /// The kernels (kernels.hpp) on the host. \return none if that is not what is meant.
 measurement host_kernels(const job& j);
+/// The same on the OpenCL device. \return none if that is not what is meant.
+measurement device_kernels(const job& j);
+/// The device's id. \throws not_here
+const char* opencl_device();
 
 } // namespace tern::bench::hetero
