@@ -20,7 +20,8 @@
 namespace tern::hetero::detail {
 
 driver::driver(runtime& r, std::uint8_t number, std::unique_ptr<device> d, bool own_thread)
-    : home_(r), number_(number), device_(std::move(d)), own_thread_(own_thread) {}
+    : home_(r), number_(number), device_(std::move(d)), own_thread_(own_thread),
+      tracks_(r.core().cfg.trace_rank, number, device_->info().id, device_->streams()) {}
 driver::~driver() { end_thread(); }
 
 void driver::end_thread() noexcept {
@@ -74,12 +75,14 @@ bool driver::take_arrivals() noexcept {
     transfers_now_.swap(transfers_in_);
     frees_now_.swap(frees_in_);
   }
+  const bool freed = !frees_now_.empty();
   const bool any = !tasks_now_.empty() || !transfers_now_.empty() || !frees_now_.empty();
   for (const block& b : frees_now_) {
     if (!lost_) device_->free(b.memory, b.bytes);
     bytes_.fetch_sub(static_cast<std::int64_t>(b.bytes), std::memory_order_relaxed);
   }
   frees_now_.clear();
+  if (freed) tracks_.holds(bytes_held());
   for (transfer* x : transfers_now_) begin(x);
   transfers_now_.clear();
   for (task_record* t : tasks_now_) {
@@ -186,6 +189,9 @@ void driver::launch(task_record* t) noexcept {
     t->work->describe(*t, what, arguments.data());
     const int kernels = device_->streams() - 2;
     const int stream = 2 + static_cast<int>(next_stream_++ % static_cast<unsigned>(kernels));
+    if (trace::on() && what.code) [[unlikely]]
+      device_->prepare(*what.code);
+    tracks_.begins(stream, *t);
     if (what.call) [[unlikely]] {
       const tern::detail::leave_watch watch;
       t->running = device_->launch(stream, what);
@@ -209,7 +215,22 @@ void driver::launch(task_record* t) noexcept {
   }
 }
 
-void driver::finish(task_record* t) noexcept { home_.complete(t, false); }
+void driver::finish(task_record* t) noexcept {
+  tracks_.ends(t, !t->sound());
+  home_.complete(t, false);
+}
+
+void driver::finish(transfer* x, std::exception_ptr failed) noexcept {
+  tracks_.ends(x, failed != nullptr);
+  if (x->unpack && !failed) {
+    try {
+      x->unpack->unpack(x->staged.data(), x->unpack_to);
+    } catch (...) {
+      failed = std::current_exception();
+    }
+  }
+  home_.transfer_done(x, failed);
+}
 
 // Transfers -----------------------------------------------------------------------------------------------------------
 
@@ -231,27 +252,17 @@ void driver::begin(transfer* x) noexcept {
       what.host = x->staged.data();
     }
     const int stream = what.way == direction::to_device ? 0 : what.way == direction::from_device ? 1 : 2;
+    tracks_.begins(stream, *x, what);
     x->running = device_->copy(stream, what);
     if (what.way != direction::within)
       home_.count_copy(what.way == direction::from_device, what.row_bytes * what.rows * what.slices);
-    if (x->running == 0) return over(x, nullptr);
+    if (x->running == 0) return finish(x, nullptr);
     moving_.push_back(x);
   } catch (...) {
     const std::exception_ptr why = std::current_exception();
-    home_.transfer_done(x, why);
+    finish(x, why);
     if (is_loss(why)) went_wrong(why);
   }
-}
-
-void driver::over(transfer* x, std::exception_ptr failed) noexcept {
-  if (x->unpack && !failed) {
-    try {
-      x->unpack->unpack(x->staged.data(), x->unpack_to);
-    } catch (...) {
-      failed = std::current_exception();
-    }
-  }
-  home_.transfer_done(x, failed);
 }
 
 // Their ends ----------------------------------------------------------------------------------------------------------
@@ -273,7 +284,7 @@ bool driver::poll() noexcept {
       if (is_loss(why)) loss = why;
     }
     moving_.erase(moving_.begin() + static_cast<std::ptrdiff_t>(i));
-    over(x, why);
+    finish(x, why);
     did = true;
   }
   for (std::size_t i = 0; i < running_.size() && !loss;) {
@@ -311,7 +322,7 @@ void driver::went_wrong(std::exception_ptr why) noexcept {
   log_error(home_.info(number_).id + " is lost: what ran there fails, the rest goes on without it");
   home_.lose(number_);
   home_.device_lost(number_);
-  for (transfer* x : std::exchange(moving_, {})) home_.transfer_done(x, why);
+  for (transfer* x : std::exchange(moving_, {})) finish(x, why);
   for (task_record* t : std::exchange(running_, {})) {
     runtime::fail(t, why);
     finish(t);
@@ -405,6 +416,7 @@ memory_handle driver::allocate(std::size_t bytes) {
   if (lost_) throw error(errc::device_lost, home_.info(number_).id + " was lost");
   const memory_handle memory = device_->allocate(bytes);
   if (memory) bytes_.fetch_add(static_cast<std::int64_t>(bytes), std::memory_order_relaxed);
+  if (memory) tracks_.holds(bytes_held());
   return memory;
 }
 

@@ -8,6 +8,7 @@
 #include <tern/hetero/detail/kept_signals.hpp>
 #include <tern/hetero/detail/settings.hpp>
 #include <tern/hetero/variants.hpp>
+#include <tern/trace/trace.hpp>
 
 namespace tern::hetero::detail {
 namespace {
@@ -443,9 +444,12 @@ ticket opencl_device::launch(int stream, const launch_request& what) {
     if (items[d] > 1) dimensions = d + 1;
   }
   cl::event event = nullptr;
-  std::optional<kept_signals> keep; // what is launched for the first time is compiled now
-  if (!std::exchange(k.launched, true)) [[unlikely]]
+  std::optional<kept_signals> keep;   // what is launched for the first time is compiled now
+  std::optional<trace::region> first; // its bar is longer, and one sees why
+  if (!std::exchange(k.launched, true)) [[unlikely]] {
     keep.emplace();
+    if (trace::on()) first.emplace("first launch of " + std::string(what.code->name));
+  }
   const cl::status s = target_->api.EnqueueNDRangeKernel(q, k.handle, dimensions, nullptr, items.data(), local.data(),
                                                          0, nullptr, &event);
   if (s != cl::success) [[unlikely]]

@@ -6,6 +6,7 @@
 #include <tern/hetero/detail/kept_signals.hpp>
 #include <tern/hetero/detail/opencl_device.hpp>
 #include <tern/hetero/detail/prelude.hpp>
+#include <tern/trace/trace.hpp>
 
 namespace tern::hetero::detail {
 namespace {
@@ -75,6 +76,8 @@ const opencl_kernel& opencl_programs::add(const kernel_code& code) {
 
 cl::program opencl_programs::build(const kernel_code& code) {
   const bool dialect = code.form == code_form::dialect;
+  const trace::region bar(trace::on() ? "compile " + std::string(dialect ? code.source().name : code.name)
+                                      : std::string());
   const std::string source = dialect ? device_source(code.source(), language::opencl) : std::string(code.text);
   const char* const options = dialect ? compiler_options : code.options;
   const std::string key = target_.key + options + "\n" + source, what = called(code);

@@ -166,6 +166,38 @@ TEST(slices, in_which_much_happens_are_two_events) {
   EXPECT_EQ(lines_with(text, {"\"ph\":\"E\"", "\"left\":\"ended\""}).size(), 1u);
 }
 
+// Whatever is missing of a device's track, things stand side by side on it; also if two threads told of them.
+TEST(devices, do_one_thing_after_the_other_on_a_track) {
+  const temporary in;
+  made_part p;
+  const auto work = p.name("work"), copy = p.name("copy to device"), of = p.name("grid"), bytes = p.name("fake0 bytes");
+  const auto a = p.track(0, 0), d = p.track(0, first_of_devices + 2, p.name("fake0 kernels"));
+  p.ring(0, 0,
+         {make(event::device_ends, 900, d), make(event::kernel_begins, 1000, d, work),
+          make(event::fiber_enters, 1100, a, work, 1, 1), make(event::device_ends, 2000, d, 0, 1),
+          make(event::copy_begins, 2000, d, copy, 4096, of), make(event::counts, 2500, d, bytes, 0x4010000000000000)});
+  p.ring(1, 0,
+         {make(event::kernel_begins, 4000, d, work), make(event::kernel_begins, 5000, d, work),
+          make(event::device_ends, 7000, d), make(event::device_ends, 7100, d), // of nothing
+          make(event::copy_begins, 8000, d, copy, 1), make(event::fiber_ends, 9000, a, 0, 1)});
+  p.save(in, "a");
+  const auto s = merge(in.path, in / "t.json");
+  EXPECT_TRUE(s.complete()) << s.text();
+  check(in / "t.json", {"--complete"});
+  const std::string text = contents(in / "t.json");
+  const std::string tid = "\"tid\":" + std::to_string(first_of_devices + 3);
+  EXPECT_EQ(lines_with(text, {"thread_name", tid, "fake0 kernels"}).size(), 1u) << text;
+  const auto slices = lines_with(text, {"\"ph\":\"X\"", tid});
+  ASSERT_EQ(slices.size(), 5u) << text;
+  EXPECT_TRUE(has(slices[0], "\"dur\":1,\"name\":\"work\",\"cat\":\"kernel\",\"args\":{\"failed\":true}")) << text;
+  EXPECT_TRUE(has(slices[1], "\"dur\":2,\"name\":\"copy to device\",\"cat\":\"copy\"")) << text;
+  EXPECT_TRUE(has(slices[1], "\"args\":{\"bytes\":4096,\"of\":\"grid\"}")) << text;
+  EXPECT_TRUE(has(slices[2], "\"dur\":1,")) << text;
+  EXPECT_TRUE(has(slices[3], "\"dur\":2,")) << text;
+  EXPECT_TRUE(has(slices[4], "\"bytes\":1,\"cut off\":")) << text;
+  EXPECT_EQ(lines_with(text, {"\"ph\":\"C\"", "\"pid\":1", "fake0 bytes", "{\"value\":4}"}).size(), 1u) << text;
+}
+
 TEST(values, that_are_no_numbers_are_null) {
   const temporary in;
   made_part p;

@@ -24,6 +24,10 @@ const char* category(event what) noexcept {
     return "idle";
   case event::handler_begins:
     return "handler";
+  case event::kernel_begins:
+    return "kernel";
+  case event::copy_begins:
+    return "copy";
   default:
     return "region";
   }
@@ -89,6 +93,12 @@ void painter::emit(track& t) {
 }
 
 void painter::begin_arguments(const slice& s, bool& any) {
+  if (s.what == event::copy_begins) {
+    line_ << ",\"args\":{\"bytes\":" << s.bytes;
+    if (s.of != 0) line_ << ",\"of\":" << name(s.of);
+    any = true;
+    return;
+  }
   if (s.fiber == 0 || s.what == event::parks) return;
   line_ << ",\"args\":{\"" << (s.what == event::handler_begins ? "from" : "fiber")
         << "\":" << s.fiber - (s.what == event::handler_begins ? 1 : 0);
@@ -206,6 +216,12 @@ void painter::leave_fiber(track& t, const record& r, event what, std::int64_t ts
     if (r.c != 0) (why_ << ",\"on\":").hex(r.c);
   }
   finish_kind(t, event::fiber_enters, ts, why_.text());
+}
+
+// At most one slice is open on a device's track.
+void painter::end_on_device(track& t, std::int64_t ts, bool failed) {
+  const std::string_view why = failed ? "\"failed\":true" : "";
+  if (!finish_kind(t, event::kernel_begins, ts, why)) finish_kind(t, event::copy_begins, ts, why);
 }
 
 void painter::end_region(track& t, const record& r, std::int64_t ts) {
@@ -336,6 +352,20 @@ bool painter::paint(const record& r, std::int64_t ns) {
     break;
   case event::region_ends:
     end_region(t, r, ts);
+    break;
+  case event::kernel_begins:
+  case event::copy_begins: {
+    end_on_device(t, ts, false); // the record of that was lost
+    slice s{what, r.a, 0, ts};
+    if (what == event::copy_begins) {
+      s.bytes = r.b;
+      s.of = static_cast<std::uint32_t>(r.c & name_mask);
+    }
+    begin(t, s);
+    break;
+  }
+  case event::device_ends:
+    end_on_device(t, ts, r.b != 0);
     break;
   case event::counts: // of the rank, in the order of all its workers: not held with a slice
     line_.clear();

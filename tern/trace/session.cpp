@@ -312,7 +312,6 @@ std::uint32_t session::new_track(int rank, int worker, std::string_view name) {
 }
 
 std::uint32_t session::foreign_track() {
-  constexpr int first_foreign = 1'000'000; // below the workers
   const int n = foreign_++;
   return new_track(settings.rank, first_foreign + n,
                    "thread " + std::to_string(settings.clock ? n : ::syscall(SYS_gettid)));

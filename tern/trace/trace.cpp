@@ -116,18 +116,33 @@ bool note_room(ring& r, bool ready) noexcept {
   return note_room(r, r.track != no_track);
 }
 
+[[gnu::always_inline]] inline std::uint64_t time_of(const ring& r) noexcept {
+  return r.clock ? static_cast<std::uint64_t>(r.clock()) : counter();
+}
+
+[[gnu::always_inline]] inline void put(ring& r, std::uint64_t now, std::uint32_t track, event what, std::uint32_t a,
+                                       std::uint64_t b, std::uint64_t c) noexcept {
+  if (r.next == r.end && !advance(r)) [[unlikely]]
+    return;
+  *r.next++ = {now, static_cast<std::uint32_t>(what) << 24 | track, a, b, c};
+  // release: not before the record. Nobody waits for it; a kill between the two loses the one record.
+  const auto used = static_cast<std::uint64_t>(r.next - reinterpret_cast<record*>(r.chunk + 1));
+  std::atomic_ref(r.chunk->used).store(used, std::memory_order_release);
+}
+
 [[gnu::always_inline]] inline void write(ring* r, event what, std::uint32_t a = 0, std::uint64_t b = 0,
                                          std::uint64_t c = 0) noexcept {
   if (!r) return;
-  const std::uint64_t now = r->clock ? static_cast<std::uint64_t>(r->clock()) : counter();
+  const std::uint64_t now = time_of(*r);
   if (r->track == no_track && !give_track(*r)) [[unlikely]]
     return;
-  if (r->next == r->end && !advance(*r)) [[unlikely]]
-    return;
-  *r->next++ = {now, static_cast<std::uint32_t>(what) << 24 | r->track, a, b, c};
-  // release: not before the record. Nobody waits for it; a kill between the two loses the one record.
-  const auto used = static_cast<std::uint64_t>(r->next - reinterpret_cast<record*>(r->chunk + 1));
-  std::atomic_ref(r->chunk->used).store(used, std::memory_order_release);
+  put(*r, now, r->track, what, a, b, c);
+}
+
+// On a track that is not the thread's.
+void write_on(std::uint32_t track, event what, std::uint32_t a, std::uint64_t b, std::uint64_t c = 0) noexcept {
+  if (track == no_track) return;
+  if (ring* const r = my_ring()) put(*r, time_of(*r), track, what, a, b, c);
 }
 
 std::uint64_t hash(std::string_view text) noexcept {
@@ -260,6 +275,15 @@ void handler_begins(int from, std::uint32_t number, std::uint32_t handler) noexc
   write(my_ring(), event::handler_begins, static_cast<std::uint32_t>(from), number, handler);
 }
 void handler_ends() noexcept { write(my_ring(), event::handler_ends); }
+
+void kernel_begins(std::uint32_t track, std::uint32_t name) noexcept { write_on(track, event::kernel_begins, name, 0); }
+void copy_begins(std::uint32_t track, std::uint32_t name, std::uint64_t bytes, std::uint32_t of) noexcept {
+  write_on(track, event::copy_begins, name, bytes, of);
+}
+void device_ends(std::uint32_t track, bool failed) noexcept { write_on(track, event::device_ends, 0, failed); }
+void device_counts(std::uint32_t track, std::uint32_t name, double value) noexcept {
+  write_on(track, event::counts, name, std::bit_cast<std::uint64_t>(value));
+}
 
 void fault(std::string_view text) noexcept {
   ring* const r = my_ring();

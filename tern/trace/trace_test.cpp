@@ -251,6 +251,32 @@ TEST(names, of_any_bytes_are_good_json) {
   EXPECT_TRUE(has(t.text(), "a\\u0000b"));
 }
 
+// What devices do is told by whoever notices, on tracks that are not his, and changes nothing of his own.
+TEST(recording, devices_have_tracks_of_their_own) {
+  kernel_begins(no_track, 1); // nothing is recorded
+  traced t({.ranks = 2});
+  const auto device = new_track(1, first_of_devices, "fake0 kernels");
+  const auto kernel = name_number("spread"), bytes = name_number("fake0 bytes");
+  std::thread([&] { kernel_begins(device, kernel); }).join(); // has no track, and gets none by this
+  const auto mine = new_track(0, 0);
+  on_track(mine);
+  device_ends(device, false);
+  copy_begins(device, name_number("copy within"), 7, 0);
+  device_counts(device, bytes, 7);
+  device_ends(device, true);
+  kernel_begins(no_track, kernel);
+  instant("mine");
+  EXPECT_EQ(t.merged().records, 6u);
+  check(t.file(), {"--complete"});
+  EXPECT_EQ(lines_with(t.text(), {"\"spread\"", "\"ph\":\"X\"", "\"pid\":2", "\"cat\":\"kernel\"}"}).size(), 1u)
+      << t.text();
+  EXPECT_EQ(lines_with(t.text(), {"\"copy within\"", "\"pid\":2", "{\"bytes\":7,\"failed\":true}"}).size(), 1u)
+      << t.text();
+  EXPECT_EQ(lines_with(t.text(), {"\"ph\":\"C\"", "\"pid\":2", "{\"value\":7}"}).size(), 1u) << t.text();
+  EXPECT_EQ(lines_with(t.text(), {"\"mine\"", "\"pid\":1,\"tid\":1,"}).size(), 1u) << t.text();
+  EXPECT_EQ(lines_with(t.text(), {"thread_name"}).size(), 2u) << t.text();
+}
+
 std::int64_t virtual_now = 0;
 
 // \return the trace's text.

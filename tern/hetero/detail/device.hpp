@@ -92,6 +92,8 @@ public:
   // Streams: 0 takes copies to the device, 1 copies from it, those from 2 on kernels and copies within it.
   virtual int streams() const noexcept = 0;
   virtual ticket copy(int stream, const copy_request& what) = 0;
+  /// What `launch` would do first, if need be: compiles the kernel. For a trace, to tell the one from the other.
+  virtual void prepare(const kernel_code&) {}
   /// Compiles the kernel if need be. `arguments[i]` is parameter i. What a function throws is passed on, when all that
   /// it has put into the stream is over.
   virtual ticket launch(int stream, const launch_request& what) = 0;

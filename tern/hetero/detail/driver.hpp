@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <tern/hetero/detail/device.hpp>
+#include <tern/hetero/detail/device_tracks.hpp>
 #include <tern/hetero/detail/runtime.hpp>
 #include <tern/task/semaphore.hpp>
 
@@ -76,8 +77,8 @@ private:
   bool poll() noexcept;
   void launch(task_record* t) noexcept;
   void begin(transfer* x) noexcept;
-  void over(transfer* x, std::exception_ptr failed) noexcept;
   void finish(task_record* t) noexcept;
+  void finish(transfer* x, std::exception_ptr failed) noexcept;
   void went_wrong(std::exception_ptr why) noexcept;
   bool is_loss(const std::exception_ptr& why) const noexcept;
   bool rest_or_end() noexcept;
@@ -106,6 +107,7 @@ private:
   semaphore bell_{0};
 
   // The fiber's.
+  device_tracks tracks_;
   std::vector<task_record*> tasks_now_;
   std::vector<transfer*> transfers_now_;
   std::vector<block> frees_now_;

@@ -118,6 +118,7 @@ public:
   std::size_t memory_limit() const noexcept override { return limit_; }
   int streams() const noexcept override { return static_cast<int>(queues_.size()); }
   ticket copy(int stream, const copy_request& what) override;
+  void prepare(const kernel_code& code) override { programs_.get(code); }
   ticket launch(int stream, const launch_request& what) override;
   void order(int stream, ticket t) override;
   bool done(ticket t) override;

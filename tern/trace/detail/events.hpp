@@ -6,8 +6,9 @@
 /// load; if recording ends in between they do nothing. None throws. They are out of line, so none keeps the address of
 /// something `thread_local` in a caller that may be moved to another thread.
 ///
-/// A record belongs to a *track*, one for each worker of each rank. A worker says once which is its own (`on_track`).
-/// In the simulator, where one thread is all workers, it is said whenever another worker's turn comes.
+/// A record belongs to a *track*, one for each worker of each rank, and for each stream of operations of a device. A
+/// worker says once which is its own (`on_track`). In the simulator, where one thread is all workers, it is said
+/// whenever another worker's turn comes.
 
 #include <cstddef>
 #include <cstdint>
@@ -22,7 +23,8 @@ namespace tern::trace::detail {
 /// seen it lately. Numbers of earlier recordings are not to be used: keep `recording` beside them.
 std::uint32_t name_number(std::string_view text) noexcept;
 
-/// A new track; `name` empty: "worker N". Takes a lock. \return no_track if nothing is recorded.
+/// A new track; `name` empty: "worker N". Takes a lock. \return no_track if nothing is recorded. Two with one `worker`
+/// are shown as one. Those of devices count from `first_of_devices`.
 std::uint32_t new_track(int rank, int worker, std::string_view name = {}) noexcept;
 /// What the calling thread records from now on is that track's. \return the one before.
 std::uint32_t on_track(std::uint32_t track) noexcept;
@@ -48,6 +50,16 @@ void arrives(int from, std::uint32_t number) noexcept;
 /// Within the handler's own fiber, or outside fibers; ended by `handler_ends`, or with the fiber.
 void handler_begins(int from, std::uint32_t number, std::uint32_t handler) noexcept;
 void handler_ends() noexcept;
+
+/// What a device does. It has no thread of its own here, so whoever notices says on which of its tracks: any thread,
+/// but for one track one after the other. On a track things do not overlap: what begins there ends what has not ended.
+/// Does nothing for `no_track`.
+void kernel_begins(std::uint32_t track, std::uint32_t name) noexcept;
+/// \param of the name of what is copied; 0: it has none.
+void copy_begins(std::uint32_t track, std::uint32_t name, std::uint64_t bytes, std::uint32_t of) noexcept;
+void device_ends(std::uint32_t track, bool failed) noexcept;
+/// As trace::counter, for the rank of that track.
+void device_counts(std::uint32_t track, std::uint32_t name, double value) noexcept;
 
 void fault(std::string_view text) noexcept;
 void crash(std::string_view text) noexcept;

@@ -15,12 +15,15 @@ namespace tern::trace::detail {
 inline constexpr char part_magic[8] = {'T', 'E', 'R', 'N', 'T', 'R', 'C', '1'};
 inline constexpr const char* part_suffix = ".part";
 inline constexpr std::uint32_t part_order = 0x01020304; // as read by a machine of the other byte order it differs
-inline constexpr std::uint32_t part_version = 1;
+inline constexpr std::uint32_t part_version = 2;        // 1 had no devices
 inline constexpr std::uint32_t chunk_magic = 0x6b6e6843;
 inline constexpr std::size_t page = 65536; // the largest page that Linux has: chunks are mapped singly
 inline constexpr std::size_t most_chunk_bytes = std::size_t{1} << 24;
 inline constexpr std::uint32_t no_track = 0xffffff;
 inline constexpr std::size_t longest_name = 255;
+// Tracks are shown in the order of their `worker`: workers, which count from 0, what belongs to devices, and threads
+// that are no workers.
+inline constexpr int first_of_devices = 500'000, first_foreign = 1'000'000;
 inline constexpr unsigned flow_bits = 24; // of a message's number, which is what has room in its header
 
 enum class clock_kind : std::uint32_t { counter = 1, nanoseconds = 2, simulated = 3 };
@@ -101,6 +104,9 @@ enum class event : std::uint8_t {
   happens,        ///< a name
   fault,          ///< a text: what a simulation injected
   crash,          ///< a text: a rank is no more
+  kernel_begins,  ///< on a device's track: a name
+  copy_begins,    ///< likewise: a name, b bytes, c the name of what is copied, or 0
+  device_ends,    ///< what began there is over; b 1 if it failed
   count_          ///< how many there are
 };
 

@@ -47,6 +47,8 @@ private:
     std::uint64_t fiber = 0; // of a handler: the rank that sent its message
     std::int64_t begin = 0;
     bool written = false;
+    std::uint64_t bytes = 0; // of a copy
+    std::uint32_t of = 0;    // a name, or 0
   };
   struct track {
     std::string where; // "pid":1,"tid":1
@@ -78,6 +80,7 @@ private:
   void region_line(const char* phase, track& t, std::int64_t ts, std::uint64_t fiber, std::uint32_t region);
   void enter_fiber(track& t, const record& r, std::int64_t ts, std::uint32_t on);
   void leave_fiber(track& t, const record& r, event what, std::int64_t ts, std::uint32_t on);
+  void end_on_device(track& t, std::int64_t ts, bool failed);
   void end_region(track& t, const record& r, std::int64_t ts);
   void flow(track& t, const char* phase, int from, std::uint64_t number, std::int64_t ts, const record* sent);
   std::uint64_t whole_number(int from, std::uint64_t low) const;
