@@ -2,7 +2,9 @@
 // Kernels are compiled for OpenCL devices, and kept.
 #include <algorithm>
 #include <span>
+#include <utility>
 
+#include <tern/hetero/detail/compiler_log.hpp>
 #include <tern/hetero/detail/kept_signals.hpp>
 #include <tern/hetero/detail/opencl_device.hpp>
 #include <tern/hetero/detail/prelude.hpp>
@@ -12,7 +14,6 @@ namespace tern::hetero::detail {
 namespace {
 
 constexpr const char* compiler_options = "-cl-std=CL1.2";
-constexpr std::size_t longest_log = 16384;
 
 // Released on the way out, unless it was taken.
 struct owned_program {
@@ -158,10 +159,7 @@ std::string opencl_programs::log_of(cl::program program) const {
         cl::success)
       log.clear();
   }
-  log.erase(std::find(log.begin(), log.end(), '\0'), log.end());
-  while (!log.empty() && (log.back() == '\n' || log.back() == ' ')) log.pop_back();
-  if (log.size() > longest_log) log = log.substr(0, longest_log) + "\n…";
-  return log.empty() ? "(its compiler does not say why)" : log;
+  return shown_log(std::move(log));
 }
 
 } // namespace tern::hetero::detail

@@ -120,7 +120,11 @@ TERN_ATOMICS(__global)
 TERN_ATOMICS(__local)
 )";
 
-constexpr std::string_view cuda = R"(typedef unsigned int uint;
+// NVRTC must not tell of functions that nobody calls: of those below it would fill the log of every error.
+constexpr std::string_view cuda = R"(#ifdef __NVCC_DIAG_PRAGMA_SUPPORT__
+#pragma nv_diag_suppress 177
+#endif
+typedef unsigned int uint;
 #define TERN_GLOBAL
 #define TERN_LOCAL
 #define TERN_CONSTANT const

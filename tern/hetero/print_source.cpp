@@ -1,19 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prints the tests' kernels as `opencl` or `cuda` compilers get them.
+// Prints a block of a file's kernels as `opencl` or `cuda` compilers get it, or the names of its kernels.
 #include <cstdio>
-#include <string_view>
+#include <exception>
+#include <string>
 
+#include <tern/hetero/blocks_test.hpp>
 #include <tern/hetero/detail/prelude.hpp>
-#include <tern/hetero/kernels_test.hpp>
+
+namespace {
+
+using namespace tern::hetero;
+
+std::string printed(const std::string& wanted, const block_in_file& block) {
+  if (wanted == "opencl") return detail::device_source(block.as_source(), detail::language::opencl);
+  if (wanted == "cuda") return detail::device_source(block.as_source(), detail::language::cuda);
+  std::string names;
+  for (const std::string& kernel : block.kernels) names += kernel + "\n";
+  return names;
+}
+
+} // namespace
 
 int main(int argc, char** argv) {
-  using namespace tern::hetero;
-  const std::string_view wanted = argc == 2 ? argv[1] : "";
-  if (wanted != "opencl" && wanted != "cuda") {
-    std::fputs("usage: hetero_print_source opencl|cuda\n", stderr);
+  const std::string wanted = argc == 4 ? argv[1] : "";
+  if (wanted != "opencl" && wanted != "cuda" && wanted != "kernels") {
+    std::fputs("usage: hetero_print_source opencl|cuda|kernels FILE BLOCK\n", stderr);
     return 2;
   }
-  const auto language = wanted == "opencl" ? detail::language::opencl : detail::language::cuda;
-  std::fputs(detail::device_source(test_kernels::axpy.source(), language).c_str(), stdout);
-  return 0;
+  try {
+    for (const block_in_file& block : blocks_in(argv[2]))
+      if (block.name == argv[3]) return std::fputs(printed(wanted, block).c_str(), stdout) < 0;
+    std::fprintf(stderr, "%s has no block '%s'\n", argv[2], argv[3]);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "%s\n", e.what());
+  }
+  return 1;
 }

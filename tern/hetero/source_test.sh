@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# source_test.sh opencl|cuda CLANG PRINTER FILE BLOCK: does clang take a block of kernels as devices' compilers get it?
+# Of CUDA it makes PTX, which must have every kernel. Nothing is run, and nothing of NVIDIA's is needed.
+set -euo pipefail
+language=$1 clang=$2 printer=$3 block=("$4" "$5")
+here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
+
+if [[ $language == opencl ]]; then
+  "$printer" opencl "${block[@]}" |
+    "$clang" -x cl -cl-std=CL1.2 -Xclang -finclude-default-header --target=spir64 -Werror -fsyntax-only -
+  exit
+fi
+kernels=$("$printer" kernels "${block[@]}")
+ptx=$("$printer" cuda "${block[@]}" |
+  "$clang" -x cuda --cuda-device-only --cuda-gpu-arch=sm_75 -nocudainc -nocudalib -std=c++17 -Werror \
+    -Wno-unknown-cuda-version -include __clang_cuda_builtin_vars.h -include "$here/cuda_builtins_test.hpp" -S -o - -)
+for kernel in $kernels; do
+  [[ $ptx == *".entry $kernel("* ]] || { echo "the PTX has no kernel '$kernel'" >&2; exit 1; }
+done
+echo "in PTX:" $kernels
