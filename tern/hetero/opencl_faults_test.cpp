@@ -219,6 +219,47 @@ TEST_F(opencl_faults, a_copy_that_breaks_off_leaves_nothing_under_way) {
   d->free(m, 1000);
 }
 
+// No driver of the tests' machines takes SPIR-V: the text of a program stands for a module here.
+TEST_F(opencl_faults, modules_of_spirv_are_handed_on) {
+  static constexpr char module[] =
+      "kernel void count(global int* p) { p[get_global_id(0)] = get_global_id(0) + FIRST; }";
+  const kernel_code count{"count", nullptr, {0, 0, 0}, nullptr, nullptr, code_form::spirv, module, "-DFIRST=5"};
+  const auto run = [&](device& d) {
+    std::vector<int> out(8);
+    {
+      given on_out(d, out);
+      const argument to = on_out.as_argument();
+      wait(d, d.launch(2, {&count, {{2, 1, 1}, {4, 1, 1}}, 0, {&to, 1}}));
+      on_out.fetch();
+    }
+    return out[7];
+  };
+  api.CreateProgramWithIL = [](cl::context c, const void* il, std::size_t bytes, cl::status* s) -> cl::program {
+    ++calls;
+    const char* text = static_cast<const char*>(il);
+    return real.CreateProgramWithSource(c, 1, &text, &bytes, s);
+  };
+  api.GetDeviceInfo = [](cl::device_id d, cl::uint what, std::size_t n, void* to, std::size_t* needs) -> cl::status {
+    static constexpr char takes[] = "SPIR-V_1.0 SPIR-V_1.2";
+    if (what != cl::device_il_version) return real.GetDeviceInfo(d, what, n, to, needs);
+    if (needs) *needs = sizeof takes;
+    if (to) std::memcpy(to, takes, std::min(n, sizeof takes));
+    return cl::success;
+  };
+  const auto d = first_device(options_for("buffers"), &api);
+  EXPECT_EQ(run(*d), 12);
+  EXPECT_EQ(run(*d), 12);
+  EXPECT_EQ(calls, 1);
+  api.CreateProgramWithIL = [](cl::context, const void*, std::size_t, cl::status* s) -> cl::program {
+    return *s = -30, nullptr;
+  };
+  EXPECT_THAT(message_of(errc::device_failed, [&] { run(*first_device(options_for("buffers"), &api)); }),
+              AllOf(HasSubstr("take the SPIR-V module of 'count'"), HasSubstr("CL_INVALID_VALUE (-30)")));
+  api.CreateProgramWithIL = nullptr; // a loader before OpenCL 2.1
+  EXPECT_THAT(message_of(errc::unsupported, [&] { run(*first_device(options_for("buffers"), &api)); }),
+              AllOf(HasSubstr("takes no SPIR-V, as the SPIR-V module of 'count' is"), HasSubstr("opencl_source")));
+}
+
 // The cache -----------------------------------------------------------------------------------------------------------
 
 const source_block& small_block() {
