@@ -288,6 +288,7 @@ void runtime::transfer_done(transfer* x, std::exception_ptr failed) noexcept {
   }
   std::vector<transfer*> next;
   bool last = false; // nobody else has the object
+  std::unique_ptr<promise<void>> saved;
   {
     const std::lock_guard hold(o.lock);
     o.each(x->part, [&](fragment& f) {
@@ -299,6 +300,7 @@ void runtime::transfer_done(transfer* x, std::exception_ptr failed) noexcept {
     if (o.instances[x->to].exists) o.instances[x->to].last_used = tick();
     for (transfer* y : x->after)
       if (--y->waits == 0) next.push_back(y);
+    if (x->save && --o.saving == 0) saved = std::move(o.saved);
     o.update_on_host();
     if (o.orphan &&
         std::all_of(o.instances.begin(), o.instances.end(), [](const instance& i) { return i.users == 0; })) {
@@ -317,6 +319,7 @@ void runtime::transfer_done(transfer* x, std::exception_ptr failed) noexcept {
     one_less(t);
   }
   if (x->save) count_completed();
+  if (saved) saved->set_value();
   delete x;
   if (last) destroy(&o);
 }
@@ -364,6 +367,9 @@ std::int64_t runtime::bytes_missing(task_record* t, std::uint8_t d) {
 bool runtime::save_or_forget(object_state& o, std::size_t i, bool may_save, std::vector<transfer*>& begun) {
   const instance& x = o.instances[i];
   if (!x.exists || x.users > 0 || x.pinned > 0) return false;
+  // Memory that was lent may go when the last handle has gone and the tasks have ended, which know nothing of this
+  // copy.
+  if (o.adopted && o.handles.load(std::memory_order_acquire) == 0) may_save = false;
   // What is being written anew elsewhere is not worth saving: it was not fetched from here.
   const auto only_here = [i](const fragment& f) { return f.valid == bit(i) && f.writing == 0; };
   bool alone = false;
@@ -378,6 +384,7 @@ bool runtime::save_or_forget(object_state& o, std::size_t i, bool may_save, std:
     if (!only_here(f)) return;
     begun.push_back(new_transfer(o, f.where, static_cast<std::uint8_t>(i), 0));
     begun.back()->save = true;
+    ++o.saving;
     count_submitted(part(), false); // wait_all waits for it
   });
   return true;

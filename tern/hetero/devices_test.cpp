@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tasks on devices with memory of their own: how many copies there are, what fails, and what goes on at once.
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <random>
@@ -14,6 +15,7 @@
 #include <tern/hetero/graph_kernels_test.hpp>
 #include <tern/hetero/kernels_test.hpp>
 #include <tern/hetero/tasks_test.hpp>
+#include <tern/task/fiber.hpp>
 #include <tern/task/sim.hpp>
 
 namespace tern::hetero {
@@ -292,6 +294,25 @@ TEST(devices, what_is_written_anew_is_not_overwritten_by_a_copy_that_makes_room)
       for (std::size_t k = 0; k < 6; ++k)
         ASSERT_EQ(objects[k].host(access_mode::read).get()(0, 0), expected[k]) << seed;
     });
+}
+
+TEST(devices, lent_memory_is_left_alone_once_its_object_has_gone) {
+  simulate("host,fake", "1:memory=1k,latency=50us", [] {
+    std::vector<unsigned> lent(256, 0);
+    object other({16, 16}, 0u);
+    {
+      const object o = object::adopt(lent.data(), {16, 16});
+      fill_it(o, "fake0");
+      wait_all();
+      EXPECT_EQ(lent[0], 0u); // only the device has it
+      add_to(other, "fake0"); // so that has to come home first
+      this_fiber::sleep_for(std::chrono::microseconds(20));
+    } // waits for it
+    const std::vector<unsigned> seen = lent;
+    EXPECT_EQ(seen, std::vector<unsigned>(256, graph_kernels::stir(5, 0)));
+    wait_all();
+    EXPECT_EQ(lent, seen);
+  });
 }
 
 TEST(devices, what_can_never_fit_says_so) {

@@ -39,6 +39,17 @@ object_state* new_object(const box& all, std::size_t element, const char* type, 
 void add_handle(object_state& o) noexcept { o.handles.fetch_add(1, std::memory_order_relaxed); }
 void drop_handle(object_state* o) noexcept {
   if (o->handles.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  if (o->adopted) { // its memory may be freed next: nothing must still be on its way there but by tasks
+    future<void> saved;
+    {
+      const std::lock_guard hold(o->lock);
+      if (o->saving > 0) {
+        o->saved = std::make_unique<promise<void>>();
+        saved = o->saved->get_future();
+      }
+    }
+    if (saved.valid()) saved.wait();
+  }
   if (o->reducing.load(std::memory_order_acquire)) o->home.end_reduction(*o); // its parts have to go, too
   o->home.abandon(o);
 }

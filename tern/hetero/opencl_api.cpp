@@ -117,6 +117,8 @@ std::optional<opencl_api> opencl_api::open(name_list libraries, std::vector<std:
   TERN_FIND(EnqueueReadBufferRect);
   TERN_FIND(EnqueueWriteBufferRect);
   TERN_FIND(EnqueueCopyBufferRect);
+  TERN_FIND(EnqueueMapBuffer);
+  TERN_FIND(EnqueueUnmapMemObject);
   TERN_FIND(EnqueueNDRangeKernel);
   TERN_FIND(EnqueueMarkerWithWaitList);
   TERN_FIND(EnqueueBarrierWithWaitList);

@@ -389,30 +389,36 @@ ticket opencl_device::call(cl::queue q, const launch_request& what) {
   // Buffers over what lies in the host's memory. The driver keeps what commands need.
   struct lent {
     ~lent() {
-      for (const cl::memory m : buffers) api.ReleaseMemObject(m);
+      for (const argument& a : buffers) api.ReleaseMemObject(memory_of(a.memory));
     }
     const opencl_api& api;
-    std::vector<cl::memory> buffers;
+    std::vector<argument> buffers;
   } over_host{api, {}};
   std::vector<argument> memory(what.arguments.begin(), what.arguments.end());
   if (target_->info.shares_host_memory)
     for (argument& a : memory) {
       cl::status s = cl::success;
-      const cl::memory m = api.CreateBuffer(target_->context, cl::mem_read_write | cl::mem_use_host_ptr, a.bytes,
-                                            static_cast<std::byte*>(a.memory) + a.offset, &s);
+      a.memory = api.CreateBuffer(target_->context, cl::mem_read_write | cl::mem_use_host_ptr, a.bytes,
+                                  static_cast<std::byte*>(a.memory) + a.offset, &s);
       if (s != cl::success)
         target_->fail(s, "make a buffer of " + std::to_string(a.bytes) + " bytes of the host's memory", false,
                       "try --tern-hetero-opencl-memory=buffers");
-      over_host.buffers.push_back(m);
-      a.memory = m;
       a.offset = 0;
+      over_host.buffers.push_back(a);
     }
   const native_queue here{device_kind::opencl, target_->info.id.c_str(), q, target_->context, target_->device};
   const kept_signals keep; // it may compile
   try {
     what.call(*what.task, here, memory.data());
+    for (const argument& a : over_host.buffers) { // until it is mapped, a device may keep what was written to itself
+      cl::status s = cl::success;
+      void* const at =
+          api.EnqueueMapBuffer(q, memory_of(a.memory), 0, cl::map_read, 0, a.bytes, 0, nullptr, nullptr, &s);
+      if (s == cl::success) s = api.EnqueueUnmapMemObject(q, memory_of(a.memory), at, 0, nullptr, nullptr);
+      if (s != cl::success) target_->fail(s, operation);
+    }
   } catch (...) {
-    api.Finish(q); // what it has begun works on memory that is given away now
+    api.Finish(q); // what has been begun works on memory that is given away now
     throw;
   }
   return marker(q, operation, nullptr);

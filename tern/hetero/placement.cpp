@@ -13,7 +13,7 @@ namespace tern::hetero::detail {
 bool runtime::allowed(const task_record& t, int device) const noexcept {
   const auto d = static_cast<std::size_t>(device);
   return (t.kinds & kinds_of(infos_[d].kind)) != 0 && (t.device_mask >> d & 1) != 0 &&
-         (d != 0 || host_runs_ || t.kinds == kinds_of(device_kind::host)); // functions have no other place
+         (d != 0 || host_runs_ || (t.kinds & kinds_beside_host_) == 0); // functions may have no other place
 }
 
 void runtime::place(task_record* t) noexcept {

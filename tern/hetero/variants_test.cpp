@@ -259,6 +259,21 @@ TEST_P(variant_tasks, such_a_function_must_not_wait) {
   });
 }
 
+TEST(variants, without_a_device_for_it_a_way_is_not_taken) {
+  const auto ways = variants(mark_cl, [](int n, int with, int* to) { std::fill(to, to + n, with + 2000); });
+  for (const char* devices : {"host", "fake"}) // functions run on the host also where no kernels do
+    on({.devices = devices, .fake = "1:launch=0us,item=0ns"}, [&] {
+      hetero_object<int> x(10, 0);
+      submit(ways, items(10), 10, 7, read_write(x));
+      EXPECT_EQ(first_of(x), 2007);
+      hetero_task only(mark_cl, items(10), 10, 7, write(x));
+      only.submit();
+      EXPECT_THAT(
+          text_of_error([&] { only.wait(); }),
+          AllOf(HasSubstr("task 'mark' can run on opencl, and there is no such device"), HasSubstr("hetero-devices")));
+    });
+}
+
 TEST(variants, other_devices_have_no_queue) {
   EXPECT_THAT(text_of_error([] { on_queue(device_kind::fake, [](const native_queue&) {}); }),
               AllOf(HasSubstr("devices of the kind fake have no queue"), HasSubstr("only opencl")));

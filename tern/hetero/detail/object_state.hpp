@@ -23,6 +23,7 @@
 #include <tern/hetero/access.hpp>
 #include <tern/hetero/detail/record.hpp>
 #include <tern/task/detail/wait.hpp>
+#include <tern/task/future.hpp>
 
 namespace tern::hetero::detail {
 
@@ -147,10 +148,12 @@ struct object_state {
   /// Cells of a regular grid, each with one fragment or more, none of which reaches beyond it. One cell at first.
   std::array<std::int32_t, 3> tile, cell_count{1, 1, 1};
   fragment first;
-  std::vector<fragment> many;      ///< in the place of `first`, once it has been cut into tiles
-  std::size_t not_on_host = 1;     ///< fragments
-  std::size_t elsewhere = 0;       ///< instances beside the host's
-  std::vector<instance> instances; ///< [0]: the host's
+  std::vector<fragment> many;           ///< in the place of `first`, once it has been cut into tiles
+  std::size_t not_on_host = 1;          ///< fragments
+  std::size_t elsewhere = 0;            ///< instances beside the host's
+  std::vector<instance> instances;      ///< [0]: the host's
+  int saving = 0;                       ///< copies that make room, on their way to the host's memory
+  std::unique_ptr<promise<void>> saved; ///< who lent that memory waits for them
   std::unique_ptr<reduction> reduced;
   task_record* commuter = nullptr; ///< who has it now; under the runtime's lock for that
 

@@ -49,7 +49,7 @@ constexpr uint device_type = 0x1000, device_max_compute_units = 0x1002, device_m
                device_svm_capabilities = 0x1053, device_il_version = 0x105b;
 constexpr bits device_type_cpu = 1u << 1, device_type_all = 0xffffffff;
 constexpr bits svm_fine_grain_buffer = 1u << 1, svm_fine_grain_system = 1u << 2;
-constexpr bits mem_read_write = 1, mem_use_host_ptr = 1u << 3;
+constexpr bits mem_read_write = 1, mem_use_host_ptr = 1u << 3, map_read = 1;
 constexpr uint mem_size = 0x1102, buffer_create_type_region = 0x1220;
 constexpr uint program_binary_sizes = 0x1165, program_binaries = 0x1166, program_build_log = 0x1183;
 constexpr uint kernel_num_args = 0x1191, kernel_work_group_size = 0x11b0, kernel_local_mem_size = 0x11b2;
@@ -109,6 +109,9 @@ struct opencl_api {
   cl::status (*EnqueueCopyBufferRect)(cl::queue, cl::memory, cl::memory, const std::size_t*, const std::size_t*,
                                       const std::size_t*, std::size_t, std::size_t, std::size_t, std::size_t, cl::uint,
                                       const cl::event*, cl::event*) = nullptr;
+  void* (*EnqueueMapBuffer)(cl::queue, cl::memory, cl::uint, cl::bits, std::size_t, std::size_t, cl::uint,
+                            const cl::event*, cl::event*, cl::status*) = nullptr;
+  cl::status (*EnqueueUnmapMemObject)(cl::queue, cl::memory, void*, cl::uint, const cl::event*, cl::event*) = nullptr;
   cl::status (*EnqueueNDRangeKernel)(cl::queue, cl::kernel, cl::uint, const std::size_t*, const std::size_t*,
                                      const std::size_t*, cl::uint, const cl::event*, cl::event*) = nullptr;
   cl::status (*EnqueueMarkerWithWaitList)(cl::queue, cl::uint, const cl::event*, cl::event*) = nullptr;
