@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -70,7 +71,9 @@ public:
                        number(line, "bytes"), *kind == 'c', value(line, "failed") == "true"});
         EXPECT_EQ(value(line, "cut off"), "") << line;
       }
-    std::stable_sort(all.begin(), all.end(), [](const span& a, const span& b) { return a.begin < b.begin; });
+    std::sort(all.begin(), all.end(), [](const span& a, const span& b) {
+      return std::tie(a.begin, a.end, a.track) < std::tie(b.begin, b.end, b.track);
+    });
     for (const span& s : all) {
       EXPECT_GE(s.begin, ends[s.track] - 1e-3) << s.name << " on " << s.track;
       ends[s.track] = s.end;
