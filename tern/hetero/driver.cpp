@@ -22,7 +22,11 @@ namespace tern::hetero::detail {
 driver::driver(runtime& r, std::uint8_t number, std::unique_ptr<device> d, bool own_thread)
     : home_(r), number_(number), device_(std::move(d)), own_thread_(own_thread),
       tracks_(r.core().cfg.trace_rank, number, device_->info().id, device_->streams()) {}
-driver::~driver() { end_thread(); }
+driver::~driver() {
+  end_thread();
+  if (!lost_) // objects that went last
+    for (const block& b : frees_in_) device_->free(b.memory, b.bytes);
+}
 
 void driver::end_thread() noexcept {
   if (!thread_.joinable()) return;

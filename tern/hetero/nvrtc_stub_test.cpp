@@ -8,11 +8,16 @@
 #include <cstddef>
 #include <cstring>
 
-namespace {
+#include <tern/hetero/detail/nvrtc.hpp>
 
-struct program {
+// The types are those that callers have: sanitizers compare them.
+struct tern::hetero::detail::nvrtc::opaque_program {
   std::string log, ptx, cubin;
 };
+
+namespace {
+
+using program = tern::hetero::detail::nvrtc::opaque_program;
 
 tern::hetero::detail::nvrtc_stub_state& state() {
   static tern::hetero::detail::nvrtc_stub_state one;
