@@ -12,6 +12,7 @@
 #include <tern/hetero/hetero_object.hpp>
 #include <tern/hetero/hetero_task.hpp>
 #include <tern/hetero/policy.hpp>
+#include <tern/hetero/recorded.hpp>
 #include <tern/hetero/statistics.hpp>
 #include <tern/mobile/counted.hpp>
 #include <tern/mobile/hold.hpp>

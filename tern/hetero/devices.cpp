@@ -60,6 +60,13 @@ const option<bool> hetero_threads{
     "hetero-threads", false,
     "whether each device is driven by a thread of its own, so that busy workers do not keep it waiting, rather than by "
     "the workers between their tasks; pays off with several devices and CPUs to spare"};
+const option<std::string> hetero_locked{
+    "hetero-locked",
+    "",
+    "how many bytes of the host's memory are page-locked where CUDA devices are used, for quick copies (512M, 2G); "
+    "empty: a quarter of the machine's",
+    {[](const std::string& text) { return text.empty() || detail::bytes_in(text).has_value(); },
+     "a number of bytes, such as 0, 512M or 16G, or nothing"}};
 const option<std::string> hetero_fake{"hetero-fake", "",
                                       "devices to simulate, for tests and experiments, and what they are like: 2, or "
                                       "2:bandwidth=4G,latency=10us,memory=1G,launch=5us,speed=2; empty: none"};

@@ -17,7 +17,7 @@ namespace tern::hetero {
 enum class device_kind : std::uint8_t {
   host,   ///< the workers of the scheduler
   opencl, ///< found through the OpenCL ICD loader
-  cuda,   ///< not yet
+  cuda,   ///< found through NVIDIA's driver
   fake    ///< computes on the host, with a time and memory of its own: `hetero-fake`
 };
 const char* name_of(device_kind kind) noexcept; ///< "host", "opencl", …
@@ -53,15 +53,24 @@ extern const option<std::string> hetero_memory;
 extern const option<int> hetero_queues;
 /// Whether a thread of its own drives each device, rather than a fiber of the workers. Not in simulations.
 extern const option<bool> hetero_threads;
+/// Bytes of the host's memory that are page-locked where CUDA devices are used, so that copies are quick, as a size
+/// ("2G"); "": a quarter of the machine's. What objects need beyond it is ordinary memory.
+extern const option<std::string> hetero_locked;
 /// Simulated devices, "2" or "2:bandwidth=4G,latency=10us,memory=1G,launch=5us,speed=2" (detail/fake_device.hpp).
 extern const option<std::string> hetero_fake;
 /// Where kernels that were compiled for devices are kept from run to run; "": $XDG_CACHE_HOME/tern or ~/.cache/tern;
 /// "off": nowhere.
 extern const option<std::string> hetero_cache;
 
+/// What is to be known of devices that were looked for in vain, or that are not as one might expect.
+struct device_note {
+  device_kind kind;
+  std::string text;
+};
+
 /// All devices of this machine that the options allow, the host first. Opens the libraries that drive them, which may
 /// take a second. \throws error(invalid_option) for a device that is not there, naming those that are. \param notes
-/// gets what is to be known of devices that were looked for in vain. Thread-safe.
-std::vector<device_info> devices(const options& opts, std::vector<std::string>* notes = nullptr);
+/// gets what is to be known besides. Thread-safe.
+std::vector<device_info> devices(const options& opts, std::vector<device_note>* notes = nullptr);
 
 } // namespace tern::hetero

@@ -13,6 +13,7 @@
 
 #include <tern/base/error.hpp>
 #include <tern/base/log.hpp>
+#include <tern/hetero/detail/sequence.hpp>
 #include <tern/task/detail/fiber.hpp>
 #include <tern/task/fiber.hpp>
 #include <tern/trace/trace.hpp>
@@ -196,18 +197,7 @@ void driver::launch(task_record* t) noexcept {
     if (trace::on() && what.code) [[unlikely]]
       device_->prepare(*what.code);
     tracks_.begins(stream, *t);
-    if (what.call) [[unlikely]] {
-      const tern::detail::leave_watch watch;
-      t->running = device_->launch(stream, what);
-      if (watch.left()) // what is in the queue goes on; then the task ends
-        runtime::fail(t,
-                      std::make_exception_ptr(error(errc::invalid_state,
-                                                    std::string("the function of task '") + t->text_name() +
-                                                        "' waited while it had the queue of " + home_.info(number_).id,
-                                                    "it must only put work into the queue; wait in another task")));
-    } else {
-      t->running = device_->launch(stream, what);
-    }
+    t->running = put(t, stream, what);
     if (t->running == 0) return finish(t);
     running_.push_back(t);
   } catch (...) {
@@ -219,7 +209,54 @@ void driver::launch(task_record* t) noexcept {
   }
 }
 
+ticket driver::put(task_record* t, int stream, const launch_request& what) {
+  if (!what.sequence && !what.call) [[likely]]
+    return device_->launch(stream, what);
+  const tern::detail::leave_watch watch;
+  const ticket last = what.sequence && !device_->takes_sequences() ? put_each(t, stream, *what.sequence)
+                                                                   : device_->launch(stream, what);
+  if (watch.left()) // what is in the queue goes on; then the task ends
+    runtime::fail(t, std::make_exception_ptr(error(errc::invalid_state,
+                                                   std::string("the function of task '") + t->text_name() +
+                                                       "' waited while it had the queue of " + home_.info(number_).id,
+                                                   "it must only put work into the queue; wait in another task")));
+  return last;
+}
+
+// The last is done when all are, as they are in one stream.
+ticket driver::put_each(task_record* t, int stream, const launch_sequence& all) {
+  std::vector<ticket> tickets;
+  try {
+    for (const launch_request& one : all.launches)
+      if (const ticket made = device_->launch(stream, one)) tickets.push_back(made);
+  } catch (...) {
+    if (tickets.empty()) throw;
+    runtime::fail(t, std::current_exception()); // when what has been begun is over
+  }
+  if (tickets.empty()) return 0;
+  const ticket last = tickets.back();
+  tickets.pop_back();
+  if (!tickets.empty()) steps_.emplace(t, std::move(tickets));
+  return last;
+}
+
+void driver::end_steps(task_record* t) noexcept {
+  const auto found = steps_.find(t);
+  if (found == steps_.end()) return;
+  const std::vector<ticket> tickets = std::move(found->second);
+  steps_.erase(found);
+  for (const ticket one : tickets) {
+    try {
+      device_->done(one);
+    } catch (...) {
+      runtime::fail(t, std::current_exception());
+    }
+  }
+}
+
 void driver::finish(task_record* t) noexcept {
+  if (!steps_.empty()) [[unlikely]]
+    end_steps(t);
   tracks_.ends(t, !t->sound());
   home_.complete(t, false);
 }
@@ -323,7 +360,13 @@ bool driver::is_loss(const std::exception_ptr& why) const noexcept {
 // The device is gone: what it was at fails, what waits goes elsewhere, what it alone had is lost.
 void driver::went_wrong(std::exception_ptr why) noexcept {
   if (std::exchange(lost_, true)) return;
-  log_error(home_.info(number_).id + " is lost: what ran there fails, the rest goes on without it");
+  std::string text;
+  try {
+    std::rethrow_exception(why);
+  } catch (const std::exception& e) {
+    text = e.what();
+  }
+  log_error(home_.info(number_).id + " is lost (" + text + "): what ran there fails, the rest goes on without it");
   home_.lose(number_);
   home_.device_lost(number_);
   for (transfer* x : std::exchange(moving_, {})) finish(x, why);
@@ -336,6 +379,13 @@ void driver::went_wrong(std::exception_ptr why) noexcept {
 // The fiber -----------------------------------------------------------------------------------------------------------
 
 void driver::work() noexcept {
+  if (!std::exchange(opened_, true)) {
+    try {
+      device_->open();
+    } catch (...) {
+      went_wrong(std::current_exception());
+    }
+  }
   for (;;) {
     bool did = take_arrivals();
     did = admit() || did;

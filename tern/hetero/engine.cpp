@@ -12,6 +12,7 @@
 #include <tern/base/error.hpp>
 #include <tern/base/log.hpp>
 #include <tern/hetero/detail/driver.hpp>
+#include <tern/hetero/detail/sequence.hpp>
 #include <tern/trace/trace.hpp>
 
 namespace tern::hetero::detail {
@@ -287,6 +288,9 @@ void runtime::depend(task_record* t, use& u, task_record*& gates) {
 }
 
 void runtime::submit(task_record* t) {
+  // relaxed: if it is this fiber's, it was this worker that wrote it.
+  if (collector* const c = part().collects.load(std::memory_order_relaxed); c && c->take(t)) [[unlikely]]
+    return;
   for (std::size_t i = 0; i < t->use_count; ++i)
     if (&t->use_at(i).object->home != this)
       throw error(errc::invalid_argument,

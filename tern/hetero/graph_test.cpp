@@ -11,6 +11,7 @@
 
 #include <gtest/gtest.h>
 
+#include <tern/hetero/cuda_test.hpp>
 #include <tern/hetero/graph_kernels_test.hpp>
 #include <tern/hetero/tasks_test.hpp>
 #include <tern/task/executors_test.hpp>
@@ -348,6 +349,21 @@ TEST(graph, of_tasks_is_as_in_order_in_simulations) {
     settings.seed = seed;
     sim::simulation world(settings);
     scheduler s({.workers = 1 + static_cast<int>(seed % 4), .simulation = &world, .opts = &opts});
+    run_graph(seed, s);
+  }
+}
+
+TEST(graph, of_tasks_is_as_in_order_on_cuda) {
+  const std::uint64_t seeds = std::min<std::uint64_t>(test_support::seeds(), 1000);
+  const char* const without[] = {"", "no-pinned", "no-pool", "one-stream", "no-pinned,no-pool,one-stream"};
+  for (std::uint64_t seed = 1; seed <= seeds && !HasFailure(); ++seed) {
+    const mock_cuda driver("devices=" + std::to_string(1 + seed % 3) + ",seed=" + std::to_string(seed) +
+                           ",delay=" + std::to_string(seed % 5) + "us");
+    options opts = cuda_options(seed % 4 == 0 ? "64K" : "", without[seed % 5]);
+    opts.set(hetero_devices, seed % 3 == 0 ? "cuda" : "host,cuda");
+    opts.set(hetero_policy, policies[seed % 4]);
+    opts.set(hetero_threads, seed / 2 % 2 == 1);
+    scheduler s({.workers = 1 + static_cast<int>(seed % 3), .opts = &opts});
     run_graph(seed, s);
   }
 }

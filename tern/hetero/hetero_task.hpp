@@ -111,26 +111,18 @@ public:
   }
   /// The same in several ways (variants.hpp), with a kernel among them; arguments are checked against that of the
   /// dialect, if there is one.
-  template <class K, class V, class F, class Q, class... Args>
-  hetero_task(hetero::detail::ways<K, V, F, Q> w, const items& n,
-              const Args&... arguments) requires(hetero::detail::ways<K, V, F, Q>::has_code)
-      : hetero_task(begin()) {
+  template <hetero::detail::ways_with_code W, class... Args>
+  hetero_task(W w, const items& n, const Args&... arguments) : hetero_task(begin()) {
     hetero::detail::fill_ways(*task_, w, n.inside(w.code()), n.inside_dynamic(), arguments...);
   }
   /// Or with functions only.
-  template <class K, class V, class F, class Q, class... Args>
-  explicit hetero_task(hetero::detail::ways<K, V, F, Q> w,
-                       const Args&... arguments) requires(!hetero::detail::ways<K, V, F, Q>::has_code)
-      : hetero_task(begin()) {
+  template <hetero::detail::ways_of_functions W, class... Args>
+  explicit hetero_task(W w, const Args&... arguments) : hetero_task(begin()) {
     hetero::detail::fill_ways(*task_, w, {}, 0, arguments...);
   }
   /// A kernel in a device's own language, and nothing else.
-  template <class... Args>
-  hetero_task(const opencl_source& k, const items& n, const Args&... arguments)
-      : hetero_task(variants(k), n, arguments...) {}
-  template <class... Args>
-  hetero_task(const opencl_spirv& k, const items& n, const Args&... arguments)
-      : hetero_task(variants(k), n, arguments...) {}
+  template <hetero::detail::native_kernel K, class... Args>
+  hetero_task(const K& k, const items& n, const Args&... arguments) : hetero_task(variants(k), n, arguments...) {}
   /// A function, called on the host with views of what it uses and copies of its other arguments. May wait, and submit.
   template <class F, class... Args>
   requires(hetero::detail::is_function<F> &&
@@ -196,27 +188,21 @@ void submit(const hetero::kernel<Group, Params...>& k, const items& n, Args&&...
   t.submit();
 }
 /// Submits what can be done in several ways (variants.hpp), with a kernel among them.
-template <class K, class V, class F, class Q, class... Args>
-requires(hetero::detail::ways<K, V, F, Q>::has_code) void submit(hetero::detail::ways<K, V, F, Q> w, const items& n,
-                                                                 const Args&... arguments) {
+template <hetero::detail::ways_with_code W, class... Args> void submit(W w, const items& n, const Args&... arguments) {
   const hetero::detail::grid g = n.inside(w.code());
   hetero::detail::new_task t;
   hetero::detail::fill_ways(*t, w, g, n.inside_dynamic(), arguments...);
   t.submit();
 }
 /// Or with functions only.
-template <class K, class V, class F, class Q, class... Args>
-requires(!hetero::detail::ways<K, V, F, Q>::has_code) void submit(hetero::detail::ways<K, V, F, Q> w,
-                                                                  const Args&... arguments) {
+template <hetero::detail::ways_of_functions W, class... Args> void submit(W w, const Args&... arguments) {
   hetero::detail::new_task t;
   hetero::detail::fill_ways(*t, w, {}, 0, arguments...);
   t.submit();
 }
 /// Submits a kernel in a device's own language.
-template <class... Args> void submit(const opencl_source& k, const items& n, const Args&... arguments) {
-  submit(variants(k), n, arguments...);
-}
-template <class... Args> void submit(const opencl_spirv& k, const items& n, const Args&... arguments) {
+template <hetero::detail::native_kernel K, class... Args>
+void submit(const K& k, const items& n, const Args&... arguments) {
   submit(variants(k), n, arguments...);
 }
 /// Submits a function of the host's, without a handle.

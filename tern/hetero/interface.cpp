@@ -154,7 +154,12 @@ void describe_uses(task_record& t, launch_request& what, argument* arguments) {
 
 void no_native_queue(device_kind kind) {
   throw error(errc::invalid_argument, std::string("on_queue: devices of the kind ") + name_of(kind) + " have no queue",
-              "only opencl has, for now");
+              "opencl and cuda have");
+}
+void two_for_a_queue(device_kind kind) {
+  throw error(errc::invalid_argument,
+              std::string("variants() was given two functions for the queues of the kind ") + name_of(kind),
+              "it takes one for each kind");
 }
 
 // Access --------------------------------------------------------------------------------------------------------------

@@ -36,7 +36,13 @@ struct grid {
 };
 
 /// What a kernel is written in.
-enum class code_form : std::uint8_t { dialect, opencl_c, spirv };
+enum class code_form : std::uint8_t {
+  dialect,
+  opencl_c,
+  spirv,
+  cuda_cpp,
+  cuda_module ///< PTX, or machine code of NVIDIA's
+};
 
 /// A kernel, whatever its parameters are.
 struct kernel_code {

@@ -77,7 +77,7 @@ std::optional<nvrtc_api> open_one(const std::string& name, std::string& why) {
 std::string capability(int number) { return std::to_string(number / 10) + "." + std::to_string(number % 10); }
 
 // One that can do it, or an error that says what can be done.
-void check(const nvrtc_api& api, cuda_target target) {
+void check(const nvrtc_api& api, cuda_code target) {
   const std::string nvrtc = "NVRTC " + api.version();
   if (const auto& all = api.architectures;
       !all.empty() && std::find(all.begin(), all.end(), target.compute_capability) == all.end()) {
@@ -92,7 +92,7 @@ void check(const nvrtc_api& api, cuda_target target) {
     throw error(errc::unsupported, nvrtc + " makes no machine code", "ask for PTX, or install NVRTC 11.1 or later");
 }
 
-std::vector<std::string> options_for(cuda_target target, std::span<const std::string> more) {
+std::vector<std::string> options_for(cuda_code target, std::span<const std::string> more) {
   // What has no word of CUDA's (tables, functions without TERN_FN) is for devices: there is nothing else.
   std::vector<std::string> all{std::string("--gpu-architecture=") + (target.cubin ? "sm_" : "compute_") +
                                    std::to_string(target.compute_capability),
@@ -104,8 +104,8 @@ std::vector<std::string> options_for(cuda_target target, std::span<const std::st
 // A program of NVRTC's, and what is asked of it.
 class compilation {
 public:
-  compilation(const nvrtc_api& api, const source_block& block, int compute_capability)
-      : api_(api), what_("the kernels '" + std::string(block.name) + "' (" + block.file + ")"),
+  compilation(const nvrtc_api& api, const cuda_text& text, int compute_capability)
+      : api_(api), text_(text),
         title_("compute capability " + capability(compute_capability) + " (NVRTC " + api.version() + ")") {}
   ~compilation() {
     if (handle_) api_.DestroyProgram(&handle_);
@@ -113,8 +113,8 @@ public:
   compilation(const compilation&) = delete;
   compilation& operator=(const compilation&) = delete;
 
-  void create(const std::string& source, const char* name) {
-    const nvrtc::result r = api_.CreateProgram(&handle_, source.c_str(), name, 0, nullptr, nullptr);
+  void create() {
+    const nvrtc::result r = api_.CreateProgram(&handle_, text_.source.c_str(), text_.name.c_str(), 0, nullptr, nullptr);
     if (r != nvrtc::success) fail(r, "take");
   }
   void compile(const std::vector<std::string>& options) {
@@ -122,8 +122,7 @@ public:
     for (const std::string& one : options) given.push_back(one.c_str());
     const nvrtc::result r = api_.CompileProgram(handle_, static_cast<int>(given.size()), given.data());
     if (r == nvrtc::compilation)
-      throw error(errc::invalid_data, what_ + " do not compile for " + title_ + ":\n" + log(),
-                  "the lines named are that file's; docs/kernels.md says what a kernel may contain");
+      throw error(errc::invalid_data, text_.what + " cannot be compiled for " + title_ + ":\n" + log(), text_.hint);
     if (r == nvrtc::invalid_option)
       throw error(errc::invalid_argument, "NVRTC " + api_.version() + " refuses an option:\n" + log(),
                   "give it others, or another version of NVRTC");
@@ -144,8 +143,8 @@ private:
     const char* const name = api_.GetErrorString(r);
     const bool memory = r == nvrtc::out_of_memory;
     throw error(memory ? errc::out_of_memory : errc::device_failed,
-                "cannot " + operation + " " + what_ + " for " + title_ + ": " + (name ? name : "an error of NVRTC's") +
-                    " (" + std::to_string(r) + ")" + more,
+                "cannot " + operation + " " + text_.what + " for " + title_ + ": " +
+                    (name ? name : "an error of NVRTC's") + " (" + std::to_string(r) + ")" + more,
                 memory ? "" : "is NVRTC installed whole, with libnvrtc-builtins?");
   }
   std::string read(get_size size_of, get_bytes bytes_of) const {
@@ -154,7 +153,7 @@ private:
     std::string bytes(r == nvrtc::success ? size : 0, '\0');
     if (!bytes.empty()) r = bytes_of(handle_, bytes.data());
     if (r != nvrtc::success) fail(r, "get what was compiled of");
-    if (bytes.empty()) throw error(errc::device_failed, "NVRTC made nothing of " + what_ + " for " + title_);
+    if (bytes.empty()) throw error(errc::device_failed, "NVRTC made nothing of " + text_.what + " for " + title_);
     return bytes;
   }
   std::string log() const {
@@ -168,7 +167,8 @@ private:
   }
 
   const nvrtc_api& api_;
-  const std::string what_, title_;
+  const cuda_text& text_;
+  const std::string title_;
   nvrtc::program handle_ = nullptr;
 };
 
@@ -203,19 +203,24 @@ std::optional<nvrtc_api> nvrtc_api::open(name_list libraries, std::vector<std::s
   return {};
 }
 
-cuda_program compile_cuda(const nvrtc_api& api, const source_block& block, cuda_target target,
-                          const kernel_cache& cache, std::span<const std::string> more) {
+cuda_text text_for_cuda(const source_block& block) {
+  return {device_source(block, language::cuda), block.name,
+          "the kernels '" + std::string(block.name) + "' (" + block.file + ")",
+          "the lines named are that file's; docs/kernels.md says what a kernel may contain"};
+}
+
+cuda_program compile_cuda(const nvrtc_api& api, const cuda_text& text, cuda_code target, const kernel_cache& cache,
+                          std::span<const std::string> more) {
   check(api, target);
-  const std::string source = device_source(block, language::cuda);
   const std::vector<std::string> options = options_for(target, more);
-  cuda_program made{{}, key_of(api, options, source), false};
+  cuda_program made{{}, key_of(api, options, text.source), false};
   if (const auto known = cache.find(made.key)) {
     made.code.assign(reinterpret_cast<const char*>(known->data()), known->size());
     made.from_cache = true;
     return made;
   }
-  compilation program(api, block, target.compute_capability);
-  program.create(source, block.name);
+  compilation program(api, text, target.compute_capability);
+  program.create();
   program.compile(options);
   made.code = target.cubin ? program.cubin() : program.ptx();
   cache.store(made.key, std::as_bytes(std::span(made.code)));

@@ -144,8 +144,8 @@ protected:
     *stub = {};
     dlclose(handle); // it stays open
   }
-  std::string refused(errc code, cuda_target target, const std::vector<std::string>& more = {}) {
-    return message_of(code, [&] { compile_cuda(api, right_block(), target, {}, more); });
+  std::string refused(errc code, cuda_code target, const std::vector<std::string>& more = {}) {
+    return message_of(code, [&] { compile_cuda(api, text_for_cuda(right_block()), target, {}, more); });
   }
   nvrtc_api api;
   nvrtc_stub_state* stub = nullptr;
@@ -155,7 +155,7 @@ protected:
 
 TEST_F(nvrtc_compiler, gets_the_definitions_and_the_block) {
   const std::vector<std::string> more{"--fmad=false"};
-  const cuda_program made = compile_cuda(api, right_block(), {.compute_capability = 90}, {}, more);
+  const cuda_program made = compile_cuda(api, text_for_cuda(right_block()), {.compute_capability = 90}, {}, more);
   EXPECT_EQ(made.code, "// PTX for --gpu-architecture=compute_90"); // without the null
   EXPECT_FALSE(made.from_cache);
   EXPECT_EQ(stub->source, device_source(right_block(), language::cuda));
@@ -165,23 +165,23 @@ TEST_F(nvrtc_compiler, gets_the_definitions_and_the_block) {
 }
 
 TEST_F(nvrtc_compiler, makes_machine_code_too) {
-  const cuda_program made = compile_cuda(api, right_block(), {.compute_capability = 100, .cubin = true});
+  const cuda_program made = compile_cuda(api, text_for_cuda(right_block()), {.compute_capability = 100, .cubin = true});
   EXPECT_EQ(made.code, std::string("\x7f\0ELF\0", 6));
   EXPECT_EQ(stub->options.at(0), "--gpu-architecture=sm_100");
 }
 
 TEST_F(nvrtc_compiler, is_not_asked_twice) {
-  const auto from_cache = [&](cuda_target target, const std::vector<std::string>& more = {}) {
-    return compile_cuda(api, right_block(), target, cache, more).from_cache;
+  const auto from_cache = [&](cuda_code target, const std::vector<std::string>& more = {}) {
+    return compile_cuda(api, text_for_cuda(right_block()), target, cache, more).from_cache;
   };
-  const cuda_target ptx{.compute_capability = 90}, cubin{.compute_capability = 90, .cubin = true};
+  const cuda_code ptx{.compute_capability = 90}, cubin{.compute_capability = 90, .cubin = true};
   EXPECT_FALSE(from_cache(ptx));
   EXPECT_TRUE(from_cache(ptx));
   EXPECT_FALSE(from_cache(cubin));
   EXPECT_FALSE(from_cache({.compute_capability = 75}));
   EXPECT_FALSE(from_cache(ptx, {"--fmad=false"}));
   EXPECT_EQ(stub->compiled, 4);
-  const cuda_program kept = compile_cuda(api, right_block(), cubin, cache);
+  const cuda_program kept = compile_cuda(api, text_for_cuda(right_block()), cubin, cache);
   EXPECT_TRUE(kept.from_cache);
   EXPECT_EQ(kept.code, std::string("\x7f\0ELF\0", 6));
   EXPECT_EQ(stub->compiled, 4);
@@ -189,15 +189,17 @@ TEST_F(nvrtc_compiler, is_not_asked_twice) {
   ++api.minor; // another version may make other code
   EXPECT_FALSE(from_cache(ptx));
   EXPECT_TRUE(from_cache(ptx));
-  cache.remove(compile_cuda(api, right_block(), ptx, cache).key); // a driver refused it
+  cache.remove(compile_cuda(api, text_for_cuda(right_block()), ptx, cache).key); // a driver refused it
   EXPECT_FALSE(from_cache(ptx));
 }
 
 TEST_F(nvrtc_compiler, kernels_that_do_not_compile_are_shown) {
   EXPECT_THAT(
-      message_of(errc::invalid_data, [&] { compile_cuda(api, broken_block(), {.compute_capability = 75}, cache); }),
-      AllOf(StartsWith("the kernels 'broken' (/some/where/broken.hpp) do not compile for compute capability 7.5 (NVRTC "
-                       "12.6):\n/some/where/broken.hpp(5): error: identifier \"dxx\" is undefined | "),
+      message_of(errc::invalid_data,
+                 [&] { compile_cuda(api, text_for_cuda(broken_block()), {.compute_capability = 75}, cache); }),
+      AllOf(StartsWith(
+                "the kernels 'broken' (/some/where/broken.hpp) cannot be compiled for compute capability 7.5 (NVRTC "
+                "12.6):\n/some/where/broken.hpp(5): error: identifier \"dxx\" is undefined | "),
             HasSubstr("docs/kernels.md")));
   EXPECT_FALSE(fs::exists(cache.folder()));
 }
@@ -215,11 +217,12 @@ TEST_F(nvrtc_compiler, may_be_old) {
   EXPECT_THAT(api.architectures, ElementsAre());
   EXPECT_THAT(refused(errc::unsupported, {.compute_capability = 75, .cubin = true}),
               AllOf(HasSubstr("NVRTC 11.0 makes no machine code"), HasSubstr("11.1 or later")));
-  EXPECT_THAT(compile_cuda(api, right_block(), {.compute_capability = 50}).code, HasSubstr("compute_50"));
+  EXPECT_THAT(compile_cuda(api, text_for_cuda(right_block()), {.compute_capability = 50}).code,
+              HasSubstr("compute_50"));
 }
 
 TEST_F(nvrtc_compiler, what_goes_wrong_in_it_is_told) {
-  const cuda_target target{.compute_capability = 75};
+  const cuda_code target{.compute_capability = 75};
   const nvrtc_api whole = api;
   api.CreateProgram = [](nvrtc::program*, const char*, const char*, int, const char* const*,
                          const char* const*) -> nvrtc::result { return nvrtc::out_of_memory; };
@@ -237,7 +240,7 @@ TEST_F(nvrtc_compiler, what_goes_wrong_in_it_is_told) {
   EXPECT_THAT(refused(errc::device_failed, target), HasSubstr("NVRTC made nothing of"));
   api = whole;
   api.GetProgramLogSize = [](nvrtc::program, std::size_t*) -> nvrtc::result { return 4; };
-  EXPECT_THAT(message_of(errc::invalid_data, [&] { compile_cuda(api, broken_block(), target); }),
+  EXPECT_THAT(message_of(errc::invalid_data, [&] { compile_cuda(api, text_for_cuda(broken_block()), target); }),
               HasSubstr("does not say why"));
 }
 
@@ -251,7 +254,7 @@ protected:
     if (!found) GTEST_SKIP() << why;
     api = *found;
   }
-  cuda_target oldest() const { return {.compute_capability = api.architectures.empty() ? 75 : api.architectures[0]}; }
+  cuda_code oldest() const { return {.compute_capability = api.architectures.empty() ? 75 : api.architectures[0]}; }
   nvrtc_api api;
 };
 
@@ -268,18 +271,18 @@ INSTANTIATE_TEST_SUITE_P(of, nvrtc_kernels, testing::ValuesIn(all_blocks()),
                          [](const auto& one) { return one.param.name; });
 
 TEST_P(nvrtc_kernels, become_ptx) {
-  const std::string ptx = compile_cuda(api, GetParam().as_source(), oldest()).code;
+  const std::string ptx = compile_cuda(api, text_for_cuda(GetParam().as_source()), oldest()).code;
   EXPECT_THAT(GetParam().kernels, Not(testing::IsEmpty()));
   for (const std::string& kernel : GetParam().kernels) EXPECT_THAT(ptx, HasSubstr(".entry " + kernel + "("));
 }
 
 TEST_F(nvrtc_library, names_the_users_file_and_line) {
-  EXPECT_THAT(message_of(errc::invalid_data, [&] { compile_cuda(api, broken_block(), oldest()); }),
+  EXPECT_THAT(message_of(errc::invalid_data, [&] { compile_cuda(api, text_for_cuda(broken_block()), oldest()); }),
               AllOf(HasSubstr("/some/where/broken.hpp(5)"), HasSubstr("dxx"), Not(HasSubstr("fetch_add"))));
   EXPECT_THAT(message_of(errc::invalid_argument,
                          [&] {
                            const std::vector<std::string> more{"--nonsense"};
-                           compile_cuda(api, right_block(), oldest(), {}, more);
+                           compile_cuda(api, text_for_cuda(right_block()), oldest(), {}, more);
                          }),
               HasSubstr("--nonsense"));
 }
@@ -295,14 +298,14 @@ const source_block& plain_block() {
 }
 
 TEST_F(nvrtc_library, takes_functions_without_a_word_of_the_dialects) {
-  EXPECT_THAT(compile_cuda(api, plain_block(), oldest()).code, HasSubstr(".entry right("));
+  EXPECT_THAT(compile_cuda(api, text_for_cuda(plain_block()), oldest()).code, HasSubstr(".entry right("));
 }
 
 TEST_F(nvrtc_library, makes_machine_code) {
-  cuda_target target = oldest();
+  cuda_code target = oldest();
   target.cubin = true;
   if (!api.GetCUBIN) GTEST_SKIP() << "NVRTC " << api.version() << " makes none";
-  EXPECT_THAT(compile_cuda(api, plain_block(), target).code, StartsWith("\177ELF"));
+  EXPECT_THAT(compile_cuda(api, text_for_cuda(plain_block()), target).code, StartsWith("\177ELF"));
 }
 
 TEST_F(nvrtc_library, is_used_by_several_threads_and_leaves_signals_alone) {
@@ -317,7 +320,8 @@ TEST_F(nvrtc_library, is_used_by_several_threads_and_leaves_signals_alone) {
   const auto before = handlers();
   std::array<std::string, 3> made;
   std::vector<std::thread> threads;
-  for (std::string& one : made) threads.emplace_back([&] { one = compile_cuda(api, plain_block(), oldest()).code; });
+  for (std::string& one : made)
+    threads.emplace_back([&] { one = compile_cuda(api, text_for_cuda(plain_block()), oldest()).code; });
   for (std::thread& one : threads) one.join();
   EXPECT_THAT(made[0], HasSubstr(".entry right("));
   EXPECT_EQ(made[0], made[1]);

@@ -76,7 +76,7 @@ object_state::object_state(runtime& r, const box& whole, std::size_t bytes_of_el
 }
 
 object_state::~object_state() {
-  if (!adopted) std::free(host.load(std::memory_order_relaxed));
+  if (std::byte* const p = host.load(std::memory_order_relaxed); p && !adopted) home.free_host(p);
   // Lists name tasks of the runtime, which may go with the last object.
   first = fragment();
   many.clear();
@@ -85,11 +85,7 @@ object_state::~object_state() {
 
 std::byte* object_state::host_memory() {
   if (std::byte* const p = host.load(std::memory_order_relaxed)) return p;
-  // Whole pages, so that devices can use them in place.
-  constexpr std::size_t page = 4096;
-  const std::size_t bytes = (instances[0].bytes + page - 1) / page * page;
-  auto* const p = static_cast<std::byte*>(std::aligned_alloc(bytes >= page * 4 ? page : 64, bytes));
-  if (!p) throw std::bad_alloc();
+  std::byte* const p = home.allocate_host(instances[0].bytes);
   host.store(p, std::memory_order_release);
   return p;
 }

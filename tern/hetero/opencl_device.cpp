@@ -275,24 +275,13 @@ ticket opencl_device::copy(int stream, const copy_request& what) {
   const char* const operation = names[static_cast<int>(what.way)];
   if (!what.device || (what.way == direction::within ? !what.from : !what.host))
     throw error(errc::invalid_argument, target_->title() + " cannot " + operation + ": there is no memory");
-  extent e{what.row_bytes, what.rows, what.slices};
-  if (e.row_bytes == 0 || e.rows == 0 || e.slices == 0) return marker(q, operation, nullptr);
-  side a{what.offset, what.pitch, what.slice};
-  side b = what.way == direction::within ? side{what.from_offset, what.from_pitch, what.from_slice}
-                                         : side{0, what.host_pitch, what.host_slice};
-  // Rows that lie one after the other are one; what then has no rows has its slices for them.
-  for (int pass = 0; pass < 2; ++pass) {
-    if (e.rows > 1 && a.pitch == e.row_bytes && b.pitch == e.row_bytes) {
-      e.row_bytes *= e.rows;
-      e.rows = 1;
-    }
-    if (e.rows == 1 && e.slices > 1) {
-      e.rows = std::exchange(e.slices, 1);
-      a.pitch = a.slice;
-      b.pitch = b.slice;
-    }
-  }
-  return begin(q, enqueue_pieces(q, what, a, b, e), operation, nullptr);
+  if (what.row_bytes == 0 || what.rows == 0 || what.slices == 0) return marker(q, operation, nullptr);
+  const copy_request flat = flattened(what);
+  const side a{flat.offset, flat.pitch, flat.slice};
+  const side b = what.way == direction::within ? side{flat.from_offset, flat.from_pitch, flat.from_slice}
+                                               : side{0, flat.host_pitch, flat.host_slice};
+  const extent e{flat.row_bytes, flat.rows, flat.slices};
+  return begin(q, enqueue_pieces(q, flat, a, b, e), operation, nullptr);
 }
 
 // Kernels -------------------------------------------------------------------------------------------------------------

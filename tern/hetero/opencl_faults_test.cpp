@@ -72,7 +72,7 @@ protected:
   }
   std::vector<std::string> notes_of(const opencl_api& with, std::size_t devices = 0) {
     std::vector<std::string> notes;
-    EXPECT_EQ(open_opencl(with, options_for("buffers"), notes).size(), devices);
+    EXPECT_EQ(open_opencl(with, options_for("buffers"), false, notes).size(), devices);
     return notes;
   }
   opencl_api api;

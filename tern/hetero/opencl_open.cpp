@@ -116,14 +116,15 @@ std::unique_ptr<opencl_target> describe(const opencl_api& api, cl::platform_id p
 
 } // namespace
 
-std::vector<std::unique_ptr<device>> open_opencl(const options& opts, std::vector<std::string>& notes) {
+std::vector<std::unique_ptr<device>> open_opencl(const options& opts, bool skip_nvidia,
+                                                 std::vector<std::string>& notes) {
   const kept_signals keep;
   const auto api = opencl_api::open(opencl_api::usual_libraries(), notes);
   if (!api) return {};
-  return open_opencl(*api, opts, notes);
+  return open_opencl(*api, opts, skip_nvidia, notes);
 }
 
-std::vector<std::unique_ptr<device>> open_opencl(const opencl_api& api, const options& opts,
+std::vector<std::unique_ptr<device>> open_opencl(const opencl_api& api, const options& opts, bool skip_nvidia,
                                                  std::vector<std::string>& notes) {
   set_up_pocl(opts);
   std::vector<std::unique_ptr<device>> all;
@@ -142,6 +143,11 @@ std::vector<std::unique_ptr<device>> open_opencl(const opencl_api& api, const op
   }
   for (const cl::platform_id platform : platforms) {
     const std::string platform_name = text_of_platform(api, platform, cl::platform_name);
+    if (skip_nvidia && platform_name.starts_with("NVIDIA")) {
+      notes.push_back("the OpenCL devices of " + platform_name +
+                      " are not used, as CUDA has them; hetero-devices names opencl to use them");
+      continue;
+    }
     s = api.GetDeviceIDs(platform, cl::device_type_all, 0, nullptr, &count);
     std::vector<cl::device_id> devices(s == cl::success ? count : 0);
     if (!devices.empty()) s = api.GetDeviceIDs(platform, cl::device_type_all, count, devices.data(), nullptr);

@@ -32,7 +32,7 @@ std::string called(const kernel_code& code) {
     return "the kernels '" + std::string(code.source().name) + "' (" + code.source().file + ")";
   case code_form::opencl_c:
     return "the OpenCL source of '" + std::string(code.name) + "'";
-  case code_form::spirv:
+  default:
     break;
   }
   return "the SPIR-V module of '" + std::string(code.name) + "'";

@@ -4,13 +4,19 @@
 #include <tern/hetero/detail/runtime.hpp>
 
 #include <algorithm>
+#include <cstdlib>
 #include <mutex>
+#include <new>
 #include <sstream>
 #include <utility>
+
+#include <unistd.h>
 
 #include <tern/base/error.hpp>
 #include <tern/base/log.hpp>
 #include <tern/hetero/detail/driver.hpp>
+#include <tern/hetero/detail/locked_memory.hpp>
+#include <tern/hetero/detail/settings.hpp>
 #include <tern/task/detail/sanitizer.hpp>
 
 namespace tern::hetero {
@@ -20,6 +26,7 @@ namespace {
 struct found {
   std::vector<device_info> infos;
   std::vector<std::unique_ptr<detail::device>> devices; ///< one for each info; null: the host
+  std::shared_ptr<detail::locked_memory> locked;        ///< for the objects' memory on the host; null: ordinary memory
   bool host_runs = true;
 };
 
@@ -34,7 +41,12 @@ std::vector<std::string> words(const std::string& list) {
   return all;
 }
 
-found find(const options& opts, int workers, bool simulated, std::vector<std::string>& notes) {
+std::size_t quarter_of_memory() {
+  const auto pages = static_cast<std::size_t>(std::max(0L, ::sysconf(_SC_PHYS_PAGES)));
+  return pages / 4 * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+}
+
+found find(const options& opts, int workers, bool simulated, std::vector<device_note>& notes) {
   found f;
   device_info host;
   host.kind = device_kind::host;
@@ -52,18 +64,41 @@ found find(const options& opts, int workers, bool simulated, std::vector<std::st
   };
   f.host_runs = is_wanted(host);
   std::vector<std::string> there{"host"};
+  /// \return how many of them are used.
   const auto take = [&](std::vector<std::unique_ptr<detail::device>> some) {
+    int used = 0;
     for (auto& d : some) {
       there.push_back(d->info().id);
       if (!is_wanted(d->info())) continue;
       f.infos.push_back(d->info());
       f.devices.push_back(std::move(d));
+      ++used;
     }
+    return used;
+  };
+  const auto asks_for = [&](const char* kind) {
+    return all ||
+           std::any_of(wanted.begin(), wanted.end(), [&](const std::string& w) { return w.rfind(kind, 0) == 0; });
   };
   take(detail::open_fake(opts));
-  const bool asks_for_opencl =
-      all || std::any_of(wanted.begin(), wanted.end(), [](const std::string& w) { return w.rfind("opencl", 0) == 0; });
-  if (asks_for_opencl && !simulated) take(detail::open_opencl(opts, notes)); // real devices know no virtual time
+  if (!simulated) { // real devices know no virtual time
+    int cuda = 0;
+    std::vector<std::string> said;
+    const auto note = [&](device_kind kind) {
+      for (std::string& text : std::exchange(said, {})) notes.push_back({kind, std::move(text)});
+    };
+    if (asks_for("cuda")) {
+      const auto locked =
+          std::make_shared<detail::locked_memory>(detail::bytes_in(opts[hetero_locked]).value_or(quarter_of_memory()));
+      cuda = take(detail::open_cuda(opts, locked, said));
+      if (cuda > 0) f.locked = locked;
+      note(device_kind::cuda);
+    }
+    if (asks_for("opencl")) {
+      take(detail::open_opencl(opts, all && cuda > 0, said));
+      note(device_kind::opencl);
+    }
+  }
   for (const std::string& w : wanted) {
     if (w == "all" || w == "host") continue;
     if (std::any_of(f.infos.begin(), f.infos.end(),
@@ -71,7 +106,7 @@ found find(const options& opts, int workers, bool simulated, std::vector<std::st
       continue;
     std::string list, why;
     for (const std::string& id : there) list += (list.empty() ? "" : ", ") + id;
-    for (const std::string& note : notes) why += "; " + note;
+    for (const device_note& note : notes) why += "; " + note.text;
     throw error(errc::invalid_option, "hetero-devices: there is no device '" + w + "' here" + why,
                 "there are: " + list);
   }
@@ -84,8 +119,8 @@ found find(const options& opts, int workers, bool simulated, std::vector<std::st
 
 } // namespace
 
-std::vector<device_info> devices(const options& opts, std::vector<std::string>* notes) {
-  std::vector<std::string> unwanted;
+std::vector<device_info> devices(const options& opts, std::vector<device_note>* notes) {
+  std::vector<device_note> unwanted;
   return find(opts, 1, false, notes ? *notes : unwanted).infos;
 }
 
@@ -101,10 +136,11 @@ runtime::runtime(tern::detail::scheduler_core& core)
       light_(core.barrier.usable() && !core.engine && !tern::detail::tsan::enabled),
       parts_(new worker_part[static_cast<std::size_t>(core.cfg.workers) + 1]),
       opts_(core.cfg.opts ? *core.cfg.opts : options()), group_(nullptr, std::source_location::current()) {
-  std::vector<std::string> notes;
+  std::vector<device_note> notes;
   found f = find(opts_, core.cfg.workers, core.engine != nullptr, notes);
-  for (const std::string& note : notes) log_debug(note);
+  for (const device_note& note : notes) log_debug(note.text);
   infos_ = std::move(f.infos);
+  locked_ = std::move(f.locked);
   host_runs_ = f.host_runs;
   loads_.resize(infos_.size());
   tasks_of_.resize(infos_.size());
@@ -171,6 +207,24 @@ std::size_t runtime::device_called(std::string_view id) const {
     there += (d == 0 ? "" : ", ") + infos_[d].id;
   }
   throw error(errc::not_found, "there is no device '" + std::string(id) + "'", "there are: " + there);
+}
+
+std::byte* runtime::allocate_host(std::size_t bytes) {
+  if (locked_)
+    if (std::byte* const p = locked_->allocate(bytes)) return p;
+  // Whole pages, so that devices can use them in place.
+  constexpr std::size_t page = 4096;
+  const std::size_t whole = (bytes + page - 1) / page * page;
+  auto* const p = static_cast<std::byte*>(std::aligned_alloc(whole >= page * 4 ? page : 64, whole));
+  if (!p) throw std::bad_alloc();
+  return p;
+}
+
+void runtime::free_host(std::byte* memory) noexcept {
+  if (locked_ && locked_->holds(memory))
+    locked_->free(memory);
+  else
+    std::free(memory);
 }
 
 void runtime::count_copy(bool from_device, std::size_t bytes) noexcept {

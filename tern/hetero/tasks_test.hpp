@@ -10,6 +10,7 @@
 
 #include <tern/base/error.hpp>
 #include <tern/base/options.hpp>
+#include <tern/hetero/cuda_test.hpp>
 #include <tern/hetero/detail/opencl_device.hpp>
 #include <tern/hetero/hetero_object.hpp>
 #include <tern/hetero/hetero_task.hpp>
@@ -25,15 +26,17 @@ struct machine {
   std::string fake = {};
   std::string policy = "locality";
   std::string opencl_memory = "auto";
-  bool threads = false; ///< of devices
+  bool threads = false;     ///< of devices
+  bool cuda = false;        ///< the mock driver's are there, too (cuda_test.hpp)
+  std::string without = {}; ///< of what makes CUDA fast
 };
 
 template <class F> void on(const machine& m, F&& f) {
-  options opts;
+  options opts = m.cuda ? cuda_options({}, m.without) : options();
   opts.set(hetero_devices, m.devices);
   opts.set(hetero_fake, m.fake);
   opts.set(hetero_policy, m.policy);
-  opts.set(hetero_cache, "off");
+  if (!m.cuda) opts.set(hetero_cache, "off");
   opts.set(detail::hetero_opencl_memory, m.opencl_memory);
   opts.set(hetero_threads, m.threads);
   scheduler s({.workers = m.workers, .opts = &opts});

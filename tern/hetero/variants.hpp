@@ -6,10 +6,12 @@
 ///     const tern::opencl_source tuned("update", "kernel void update(int n, global double* a) { … }");
 ///     const auto update = tern::variants(tiles::update,            // a kernel of the dialect: any device
 ///                                        tuned,                    // OpenCL devices, rather than the dialect's
-///                                        update_with_blas);        // the host, rather than the dialect's
+///                                        update_with_blas,         // the host, rather than the dialect's
+///                                        tern::on_queue(tern::hetero::device_kind::cuda, update_with_cublas));
 ///     tern::submit(update, tern::items(n, n), n, tern::read_write(a));
 ///
-/// Of each sort there is one at most, in any order; what is there says which devices the task can run on.
+/// Of each sort, for each kind of device, there is one at most, in any order; what is there says which devices the task
+/// can run on.
 
 #include <cstddef>
 #include <cstdint>
@@ -35,6 +37,7 @@ public:
   constexpr opencl_source(const char* kernel_name, std::string_view program, const char* compiler_options = "")
       : kernel_code{kernel_name, nullptr,         {0, 0, 0}, nullptr, nullptr, hetero::detail::code_form::opencl_c,
                     program,     compiler_options} {}
+  static constexpr hetero::device_kind native_to = hetero::device_kind::opencl;
   opencl_source(const opencl_source&) = delete;
   opencl_source& operator=(const opencl_source&) = delete;
 };
@@ -51,25 +54,60 @@ public:
                     hetero::detail::code_form::spirv,
                     {reinterpret_cast<const char*>(module.data()), module.size()},
                     compiler_options} {}
+  static constexpr hetero::device_kind native_to = hetero::device_kind::opencl;
   opencl_spirv(const opencl_spirv&) = delete;
   opencl_spirv& operator=(const opencl_spirv&) = delete;
+};
+
+/// A kernel in CUDA C++, as it stands: declared `extern "C" __global__ void`, its parameters the task's arguments as
+/// for `opencl_source` (an object is a pointer; dynamic memory is CUDA's `extern __shared__`). NVRTC compiles it for
+/// the device.
+class cuda_source : public hetero::detail::kernel_code {
+public:
+  /// \param kernel_name of one in `program`. \param compiler_options for NVRTC, such as "--use_fast_math". All of them
+  /// live as long as the program.
+  constexpr cuda_source(const char* kernel_name, std::string_view program, const char* compiler_options = "")
+      : kernel_code{kernel_name, nullptr,         {0, 0, 0}, nullptr, nullptr, hetero::detail::code_form::cuda_cpp,
+                    program,     compiler_options} {}
+  static constexpr hetero::device_kind native_to = hetero::device_kind::cuda;
+  cuda_source(const cuda_source&) = delete;
+  cuda_source& operator=(const cuda_source&) = delete;
+};
+
+/// The same, compiled: PTX, a cubin or a fatbin, whatever the driver loads.
+class cuda_module : public hetero::detail::kernel_code {
+public:
+  cuda_module(const char* kernel_name, std::span<const std::byte> module)
+      : kernel_code{kernel_name,
+                    nullptr,
+                    {0, 0, 0},
+                    nullptr,
+                    nullptr,
+                    hetero::detail::code_form::cuda_module,
+                    {reinterpret_cast<const char*>(module.data()), module.size()},
+                    ""} {}
+  static constexpr hetero::device_kind native_to = hetero::device_kind::cuda;
+  cuda_module(const cuda_module&) = delete;
+  cuda_module& operator=(const cuda_module&) = delete;
 };
 
 /// What a function that puts its own work on a device gets.
 struct native_queue {
   hetero::device_kind kind;
-  const char* device;  ///< its id: "opencl0"
-  void* queue;         ///< a cl_command_queue, whose commands run in order
-  void* context;       ///< a cl_context
-  void* native_device; ///< a cl_device_id
+  const char* device;  ///< its id: "opencl0", "cuda0"
+  void* queue;         ///< a cl_command_queue, whose commands run in order; a CUstream, which is a cudaStream_t
+  void* context;       ///< a cl_context; a CUcontext, the device's primary one, which is the thread's current one
+  void* native_device; ///< a cl_device_id; a CUdevice, an int, as an address
 };
 
 /// A view of an object for such a function. \tparam T const if it is only read.
 template <class T, int N> struct device_view {
-  void* memory;       ///< a cl_mem
+  void* memory;       ///< a cl_mem; an address on a device of CUDA
   std::size_t offset; ///< bytes in it, of the first element
   extents<N> size;
   std::int64_t pitch, slice; ///< elements from row to row, from slice to slice
+  /// Of the first element, on a device of CUDA: what cuBLAS and its like want.
+  T* address() const noexcept { return reinterpret_cast<T*>(static_cast<std::byte*>(memory) + offset); }
 };
 
 namespace hetero::detail {
@@ -78,6 +116,7 @@ template <class F> struct on_queue {
   F function;
 };
 [[noreturn]] void no_native_queue(device_kind kind);
+[[noreturn]] void two_for_a_queue(device_kind kind);
 template <class... W> auto gather(W&&... w);
 } // namespace hetero::detail
 
@@ -85,9 +124,9 @@ template <class... W> auto gather(W&&... w);
 /// It gets device_views of what the task uses, and copies of its other arguments. When it returns the runtime notes
 /// what is in the queue; the task is done when that is. It must not wait, in the queue or elsewhere (a task whose
 /// function left its worker fails), nor use the queue later.
-/// \throws error(invalid_argument) for a kind without such queues: all but `opencl`, for now.
+/// \throws error(invalid_argument) for a kind without such queues: all but `opencl` and `cuda`.
 template <class F> hetero::detail::on_queue<std::decay_t<F>> on_queue(hetero::device_kind kind, F&& f) {
-  if (kind != hetero::device_kind::opencl) hetero::detail::no_native_queue(kind);
+  if (kind != hetero::device_kind::opencl && kind != hetero::device_kind::cuda) hetero::detail::no_native_queue(kind);
   return {kind, std::forward<F>(f)};
 }
 

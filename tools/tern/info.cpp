@@ -92,17 +92,19 @@ json describe(const mpi_installation& mpi) {
   return one;
 }
 
-/// What kernels could run on, with the options at their defaults. In a process of its own: drivers start threads, and
-/// may crash.
+/// What kernels could run on, with the options that the environment gives. In a process of its own: drivers start
+/// threads, and may crash.
 json describe_devices() {
   json all = json::array();
+  int none = 0;
+  const options opts = options::parse(none, nullptr);
   const auto found = in_child(
-      [] {
+      [&opts] {
         json list = json::array();
-        std::vector<std::string> notes;
-        bool opencl = false;
-        for (const hetero::device_info& d : hetero::devices(options(), &notes)) {
-          opencl = opencl || d.kind == hetero::device_kind::opencl;
+        std::vector<hetero::device_note> notes;
+        hetero::device_kinds there = 0;
+        for (const hetero::device_info& d : hetero::devices(opts, &notes)) {
+          there |= hetero::kinds_of(d.kind);
           json one{{"name", d.id}, {"usable", true}};
           if (d.kind != hetero::device_kind::host)
             one.update({{"model", d.name},
@@ -112,17 +114,24 @@ json describe_devices() {
                         {"shares_host_memory", d.shares_host_memory}});
           list.push_back(one);
         }
-        std::string why;
-        for (const std::string& note : notes) why += (why.empty() ? "" : "; ") + note;
-        if (!opencl) list.push_back({{"name", "opencl"}, {"usable", false}, {"why_not", why}});
+        for (const auto kind : {hetero::device_kind::opencl, hetero::device_kind::cuda}) {
+          std::string why;
+          for (const hetero::device_note& note : notes)
+            if (note.kind == kind) why += (why.empty() ? "" : "; ") + note.text;
+          const bool usable = there & hetero::kinds_of(kind);
+          if (!usable || !why.empty())
+            list.push_back({{"name", hetero::name_of(kind)}, {"usable", usable}, {usable ? "note" : "why_not", why}});
+        }
         return list.dump();
       },
       30);
-  if (found)
+  if (found && json::accept(*found))
     all = json::parse(*found);
+  else if (found)
+    all.push_back({{"name", "devices"}, {"usable", false}, {"why_not", *found}}); // an option's value, say
   else
-    all.push_back({{"name", "opencl"}, {"usable", false}, {"why_not", "its driver crashed or did not answer"}});
-  all.push_back({{"name", "cuda"}, {"usable", false}, {"why_not", "not in this version yet"}});
+    for (const char* kind : {"opencl", "cuda"})
+      all.push_back({{"name", kind}, {"usable", false}, {"why_not", "a device's driver crashed or did not answer"}});
   return all;
 }
 
@@ -200,6 +209,8 @@ void print(const json& all) {
     std::string what = text(d["name"]);
     if (!d["usable"].get<bool>())
       what += ": no, " + text(d["why_not"]);
+    else if (d.contains("note"))
+      what += ": " + text(d["note"]);
     else if (d.contains("model"))
       what += ": " + text(d["model"]) + ", " + text(d["driver"]) +
               (d["shares_host_memory"].get<bool>() ? ", in the host's memory" : "");

@@ -32,6 +32,8 @@ struct native_queue;
 namespace tern::hetero::detail {
 
 struct task_record;
+struct launch_sequence;
+class locked_memory;
 
 /// Memory of a device: the device's own name for it (an address, a cl_mem). Null: none.
 using memory_handle = void*;
@@ -52,6 +54,25 @@ struct copy_request {
   std::size_t row_bytes = 0, rows = 1, slices = 1;
 };
 
+/// The same copy with as few rows and slices as can be: those that lie one after the other are one.
+inline copy_request flattened(copy_request what) noexcept {
+  std::size_t& pitch = what.way == direction::within ? what.from_pitch : what.host_pitch;
+  const std::size_t slice = what.way == direction::within ? what.from_slice : what.host_slice;
+  for (int pass = 0; pass < 2; ++pass) { // slices of one row each may become rows, which may become one
+    if (what.rows > 1 && what.pitch == what.row_bytes && pitch == what.row_bytes) {
+      what.row_bytes *= what.rows;
+      what.rows = 1;
+    }
+    if (what.rows == 1 && what.slices > 1) {
+      what.rows = what.slices;
+      what.slices = 1;
+      what.pitch = what.slice;
+      pitch = slice;
+    }
+  }
+  return what;
+}
+
 /// An argument of a kernel: bytes, or memory.
 struct argument {
   const void* value = nullptr;    ///< of a number or struct; alive until the call returns
@@ -70,6 +91,8 @@ struct launch_request {
   /// it.
   void (*call)(task_record& task, const native_queue& queue, const argument* memory) = nullptr;
   task_record* task = nullptr;
+  /// Not null: several launches in the place of one.
+  launch_sequence* sequence = nullptr;
 };
 
 class device {
@@ -80,6 +103,10 @@ public:
   device& operator=(const device&) = delete;
 
   virtual const device_info& info() const noexcept = 0;
+
+  /// What it needs before it is used, for what should not be there in programs that never use it: contexts. Comes first
+  /// and once; may take a second. \throws error(device_lost): it cannot be used.
+  virtual void open() {}
 
   // Memory. A device that shares the host's memory has no other: none of these is called, addresses are the host's.
   /// \return null if there is not that much left.
@@ -97,6 +124,8 @@ public:
   /// Compiles the kernel if need be. `arguments[i]` is parameter i. What a function throws is passed on, when all that
   /// it has put into the stream is over.
   virtual ticket launch(int stream, const launch_request& what) = 0;
+  /// Does `launch` take sequences? Else their launches are put into the stream one by one.
+  virtual bool takes_sequences() const noexcept { return false; }
   /// What is put into the stream from now on begins after `t`, an operation of this device.
   virtual void order(int stream, ticket t) = 0;
   /// Is it done? Asked again and again, until it has been: then the ticket is forgotten. \throws what went wrong with
@@ -114,7 +143,12 @@ public:
 
 /// All devices but the host that options allow, whether they are used or not. Each call opens them anew.
 /// \param notes what a user wants to know about devices that were looked for in vain, a line each.
-std::vector<std::unique_ptr<device>> open_opencl(const options& opts, std::vector<std::string>& notes);
+/// \param skip_nvidia leaves out those of NVIDIA's OpenCL, which CUDA has as well.
+std::vector<std::unique_ptr<device>> open_opencl(const options& opts, bool skip_nvidia,
+                                                 std::vector<std::string>& notes);
+/// \param host the memory of objects on the host: what of it a device needs page-locked, it locks when it is opened.
+std::vector<std::unique_ptr<device>> open_cuda(const options& opts, const std::shared_ptr<locked_memory>& host,
+                                               std::vector<std::string>& notes);
 std::vector<std::unique_ptr<device>> open_fake(const options& opts);
 
 } // namespace tern::hetero::detail

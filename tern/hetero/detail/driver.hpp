@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <thread>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -76,6 +77,9 @@ private:
   bool admit() noexcept;
   bool poll() noexcept;
   void launch(task_record* t) noexcept;
+  ticket put(task_record* t, int stream, const launch_request& what);
+  ticket put_each(task_record* t, int stream, const launch_sequence& all);
+  void end_steps(task_record* t) noexcept;
   void begin(transfer* x) noexcept;
   void finish(task_record* t) noexcept;
   void finish(transfer* x, std::exception_ptr failed) noexcept;
@@ -115,9 +119,11 @@ private:
   std::size_t preparing_ = 0;         // have memory, and wait for transfers
   std::vector<task_record*> running_;
   std::vector<transfer*> moving_;
+  // Of sequences, but for the last ones.
+  std::unordered_map<task_record*, std::vector<ticket>> steps_; // address: looked up only
   object_state* crowded_ = nullptr; // by the task that is being admitted
   unsigned next_stream_ = 0;
-  bool lost_ = false;
+  bool opened_ = false, lost_ = false;
   int idle_rounds_ = 0;
 
   mutable tern::detail::spin_lock held_guard_;

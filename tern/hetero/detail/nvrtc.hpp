@@ -61,7 +61,7 @@ struct nvrtc_api {
 };
 
 /// What to compile for.
-struct cuda_target {
+struct cuda_code {
   int compute_capability = 0; ///< 75 is 7.5
   bool cubin = false;         ///< machine code for just this one; else PTX, which later ones can run as well
 };
@@ -73,14 +73,24 @@ struct cuda_program {
   bool from_cache = false; ///< nothing was compiled
 };
 
-/// Compiles a block, unless the cache has it: kept by NVRTC's version, the options and the source. In any thread, also
+/// A program in CUDA C++.
+struct cuda_text {
+  std::string source; ///< all of it
+  std::string name;   ///< what errors call a line's file, unless a `#line` says so
+  std::string what;   ///< for errors: "the kernels 'tiles' (tiles.cpp)"
+  std::string hint;   ///< where it does not compile
+};
+/// A block of kernels. \throws what `text_of` throws.
+cuda_text text_for_cuda(const source_block& block);
+
+/// Compiles it, unless the cache has it: kept by NVRTC's version, the options and the source. In any thread, also
 /// several at a time. It takes seconds, and runs on the caller's stack, which is to have some MiB, as for OpenCL.
 /// \param more options of NVRTC's, after those that are always given. Multiplications and additions are contracted
 /// unless they say `--fmad=false`: as OpenCL's compilers do it (docs/kernels.md).
-/// \throws error(invalid_data) with NVRTC's log, which names the block's file and line, if the kernels do not compile;
+/// \throws error(invalid_data) with NVRTC's log, which names the file and line, if it does not compile;
 /// error(unsupported) if NVRTC cannot compile for the target; error(invalid_argument) if it does not know an option;
-/// error(out_of_memory); error(device_failed) with its log for all else that goes wrong in it; what `text_of` throws.
-cuda_program compile_cuda(const nvrtc_api& api, const source_block& block, cuda_target target,
-                          const kernel_cache& cache = {}, std::span<const std::string> more = {});
+/// error(out_of_memory); error(device_failed) with its log for all else that goes wrong in it.
+cuda_program compile_cuda(const nvrtc_api& api, const cuda_text& text, cuda_code target, const kernel_cache& cache = {},
+                          std::span<const std::string> more = {});
 
 } // namespace tern::hetero::detail

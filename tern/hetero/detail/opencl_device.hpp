@@ -166,7 +166,7 @@ private:
 };
 
 /// As `open_opencl`, with functions that need not be the driver's.
-std::vector<std::unique_ptr<device>> open_opencl(const opencl_api& api, const options& opts,
+std::vector<std::unique_ptr<device>> open_opencl(const opencl_api& api, const options& opts, bool skip_nvidia,
                                                  std::vector<std::string>& notes);
 
 } // namespace tern::hetero::detail

@@ -25,6 +25,7 @@
 
 namespace tern::hetero::detail {
 
+class collector;
 class driver;
 
 /// A box of an object on its way between two instances. Made and followed under the object's lock; worked off by the
@@ -55,6 +56,8 @@ struct alignas(64) worker_part {
   std::atomic<std::uint64_t> submitted{0}, completed{0};
   task_record* free = nullptr;
   std::uint32_t free_count = 0;
+  /// A fiber of this worker's collects the tasks that it submits (sequence.hpp).
+  std::atomic<collector*> collects{nullptr};
 };
 
 /// Somebody waits until at most so many tasks are left.
@@ -79,6 +82,8 @@ public:
   void ends() noexcept override;
   void add_reference() noexcept { references_.fetch_add(1, std::memory_order_relaxed); }
   void release() noexcept;
+
+  worker_part& part() noexcept; ///< the calling worker's
 
   // Tasks (engine.cpp) ------------------------------------------------------------------------------------------------
   task_record* allocate();
@@ -184,6 +189,10 @@ public:
   /// \return its number. \throws error(not_found).
   std::size_t device_called(std::string_view id) const;
   void release_access(task_record* t) noexcept;
+  /// An object's memory on the host; page-locked, as far as `hetero-locked` goes, where devices want that. Any thread.
+  /// \throws std::bad_alloc.
+  std::byte* allocate_host(std::size_t bytes);
+  void free_host(std::byte* memory) noexcept;
   void count_copy(bool from_device, std::size_t bytes) noexcept;
   /// Commuting tasks of several objects lock them under this.
   bool lock_commuting(task_record* t);
@@ -210,7 +219,6 @@ private:
   void note_failure(task_record* t) noexcept;
   /// It needs what the other was to write.
   static void inherit(task_record& t, const task_record& from) noexcept;
-  worker_part& part() noexcept;
   void count_submitted(worker_part& p, bool mine) noexcept;
   void count_completed() noexcept;
   /// It has been submitted, and follows so many.
@@ -259,6 +267,7 @@ private:
   task_record *commute_first_ = nullptr, *commute_last_ = nullptr; // wait for objects that others have
 
   std::vector<device_info> infos_;
+  std::shared_ptr<locked_memory> locked_; // before the drivers, whose devices lock it
   std::vector<std::unique_ptr<driver>> drivers_;
   mutable tern::detail::spin_lock policy_lock_;
   std::unique_ptr<policy> policy_;

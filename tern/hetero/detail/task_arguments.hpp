@@ -56,9 +56,18 @@ template <class T, int N, class Op> struct element_of<reduced<T, N, Op>> {
 
 template <class K> inline constexpr bool is_kernel_type = false;
 template <class Group, class... Params> inline constexpr bool is_kernel_type<kernel<Group, Params...>> = true;
-template <class Kernel, class Native, class Function, class Queued> struct ways;
+template <class Kernel, class Opencl, class Cuda, class Function, class... Queued> struct ways;
 template <class W> inline constexpr bool is_ways = false;
-template <class K, class N, class F, class Q> inline constexpr bool is_ways<ways<K, N, F, Q>> = true;
+template <class K, class O, class C, class F, class... Q> inline constexpr bool is_ways<ways<K, O, C, F, Q...>> = true;
+template <class W>
+concept ways_with_code = is_ways<W> && W::has_code;
+template <class W>
+concept ways_of_functions = is_ways<W> && !W::has_code;
+/// A kernel in a device's own language.
+template <class K>
+concept native_kernel = std::is_base_of_v<kernel_code, K> && requires {
+  K::native_to;
+};
 /// Neither a kernel nor what contains one.
 template <class F>
 concept is_function = !is_kernel_type<std::remove_cvref_t<F>> && !is_ways<std::remove_cvref_t<F>> &&

@@ -18,31 +18,35 @@ namespace tern::hetero::detail {
 struct no_way {};
 template <class W> inline constexpr bool is_there = !std::is_same_v<W, no_way>;
 
-/// \tparam Kernel of the dialect. \tparam Native a kernel_code, in a device's own language.
-template <class Kernel, class Native, class Function, class Queued> struct ways {
+/// \tparam Kernel of the dialect. \tparam Opencl, Cuda kernel_codes in a device's own language. \tparam Queued
+/// functions for queues.
+template <class Kernel, class Opencl, class Cuda, class Function, class... Queued> struct ways {
   const Kernel* kernel;
-  const Native* native;
+  const Opencl* opencl;
+  const Cuda* cuda;
   Function function;
-  device_kind queue;
-  Queued queued;
+  std::tuple<on_queue<Queued>...> queued;
 
   device_kinds kinds() const noexcept {
     if constexpr (is_there<Kernel>) {
       return any_device;
     } else {
       device_kinds k = is_there<Function> ? kinds_of(device_kind::host) : device_kinds{0};
-      if constexpr (is_there<Native>) k |= kinds_of(device_kind::opencl);
-      if constexpr (is_there<Queued>) k |= kinds_of(queue);
+      if constexpr (is_there<Opencl>) k |= kinds_of(device_kind::opencl);
+      if constexpr (is_there<Cuda>) k |= kinds_of(device_kind::cuda);
+      std::apply([&](const auto&... q) { ((k |= kinds_of(q.kind)), ...); }, queued);
       return k;
     }
   }
-  static constexpr bool has_dialect = is_there<Kernel>, has_code = has_dialect || is_there<Native>;
+  static constexpr bool has_dialect = is_there<Kernel>, has_code = has_dialect || is_there<Opencl> || is_there<Cuda>;
   /// Whose name and size of groups count.
   const kernel_code& code() const noexcept requires(has_code) {
     if constexpr (is_there<Kernel>)
       return *kernel;
+    else if constexpr (is_there<Opencl>)
+      return *opencl;
     else
-      return *native;
+      return *cuda;
   }
 };
 
@@ -50,7 +54,8 @@ template <class Kernel, class Native, class Function, class Queued> struct ways 
 
 template <class W> inline constexpr bool is_on_queue = false;
 template <class F> inline constexpr bool is_on_queue<on_queue<F>> = true;
-template <class W> inline constexpr bool is_native = std::is_base_of_v<kernel_code, W> && !is_kernel_type<W>;
+template <class W, device_kind Kind> inline constexpr bool is_native = false;
+template <native_kernel W, device_kind Kind> inline constexpr bool is_native<W, Kind> = W::native_to == Kind;
 template <class W> inline constexpr bool is_plain = !is_on_queue<W> && !std::is_base_of_v<kernel_code, W>;
 
 /// The one of `w` for which `Is` holds, moved if it was given so; or no_way.
@@ -59,6 +64,25 @@ template <std::size_t I, class... W> decltype(auto) pick(std::tuple<W...>& w) {
     return std::get<I>(std::move(w));
   else
     return no_way();
+}
+/// The same for code, which is only referred to.
+template <std::size_t I, class... W> const auto& pick_code(std::tuple<W...>& w) {
+  if constexpr (I < sizeof...(W)) {
+    return std::get<I>(w);
+  } else {
+    static constexpr no_way none;
+    return none;
+  }
+}
+template <class W> auto queued_of(W&& w) {
+  if constexpr (is_on_queue<std::remove_cvref_t<W>>)
+    return std::tuple<std::remove_cvref_t<W>>(std::forward<W>(w));
+  else
+    return std::tuple<>();
+}
+template <class Function, class K, class O, class C, class F, class... Queued>
+auto gathered(const K* kernel, const O* opencl, const C* cuda, F&& function, std::tuple<on_queue<Queued>...>&& queued) {
+  return ways<K, O, C, Function, Queued...>{kernel, opencl, cuda, std::forward<F>(function), std::move(queued)};
 }
 template <class... B> constexpr std::size_t first_of(B... holds) {
   std::size_t i = 0;
@@ -72,29 +96,36 @@ template <class... W> auto gather(W&&... w) {
   static_assert(((std::is_lvalue_reference_v<W> || !std::is_base_of_v<kernel_code, std::remove_cvref_t<W>>)&&...),
                 "a kernel lives as long as the program: name it, rather than making it in the call");
   static_assert(at_most_one(is_kernel_type<std::remove_cvref_t<W>>...), "variants() takes one kernel of the dialect");
-  static_assert(at_most_one(is_native<std::remove_cvref_t<W>>...),
-                "variants() takes one kernel in a device's own language");
+  static_assert(at_most_one(is_native<std::remove_cvref_t<W>, device_kind::opencl>...),
+                "variants() takes one kernel in OpenCL's own languages");
+  static_assert(at_most_one(is_native<std::remove_cvref_t<W>, device_kind::cuda>...),
+                "variants() takes one kernel in CUDA's own languages");
   static_assert(at_most_one(is_plain<std::remove_cvref_t<W>>...), "variants() takes one function for the host");
-  static_assert(at_most_one(is_on_queue<std::remove_cvref_t<W>>...), "variants() takes one function for a queue");
   auto all = std::forward_as_tuple(std::forward<W>(w)...);
   constexpr std::size_t k = first_of(is_kernel_type<std::remove_cvref_t<W>>...),
-                        v = first_of(is_native<std::remove_cvref_t<W>>...),
-                        f = first_of(is_plain<std::remove_cvref_t<W>>...),
-                        q = first_of(is_on_queue<std::remove_cvref_t<W>>...);
-  using kernel = std::remove_cvref_t<decltype(pick<k>(all))>;
+                        o = first_of(is_native<std::remove_cvref_t<W>, device_kind::opencl>...),
+                        c = first_of(is_native<std::remove_cvref_t<W>, device_kind::cuda>...),
+                        f = first_of(is_plain<std::remove_cvref_t<W>>...);
+  auto queued = std::tuple_cat(queued_of(std::forward<W>(w))...);
+  device_kinds known = 0;
+  std::apply(
+      [&](const auto&... q) {
+        [[maybe_unused]] const auto add_kind = [&](device_kind kind) {
+          if (known & kinds_of(kind)) two_for_a_queue(kind);
+          known |= kinds_of(kind);
+        };
+        (add_kind(q.kind), ...);
+      },
+      queued);
+  const auto code = []<class C>(C& one) {
+    if constexpr (is_there<C>)
+      return &one;
+    else
+      return static_cast<const no_way*>(nullptr);
+  };
   using function = std::decay_t<decltype(pick<f>(all))>;
-  using native = std::conditional_t < v<sizeof...(W), kernel_code, no_way>;
-  const kernel* dialect = nullptr;
-  if constexpr (is_there<kernel>) dialect = &pick<k>(all);
-  const native* own = nullptr;
-  if constexpr (is_there<native>) own = &pick<v>(all);
-  if constexpr (q < sizeof...(W)) {
-    auto queued = pick<q>(all);
-    return ways<kernel, native, function, decltype(queued.function)>{dialect, own, pick<f>(all), queued.kind,
-                                                                     std::move(queued.function)};
-  } else {
-    return ways<kernel, native, function, no_way>{dialect, own, pick<f>(all), device_kind::host, no_way()};
-  }
+  return gathered<function>(code(pick_code<k>(all)), code(pick_code<o>(all)), code(pick_code<c>(all)), pick<f>(all),
+                            std::move(queued));
 }
 
 // Functions for queues ------------------------------------------------------------------------------------------------
@@ -173,18 +204,22 @@ template <> struct parameters_of<no_way> { // those that the arguments make
   }
 };
 
-template <class Ways, class KernelWork, class FunctionWork, class QueueWork> struct ways_work {
+template <class Work> struct queued_work {
+  device_kind kind;
+  Work work;
+};
+
+template <class Ways, class KernelWork, class FunctionWork, class... QueueWork> struct ways_work {
   using of = Ways;
   KernelWork kernel;
   FunctionWork function;
-  QueueWork queued;
-  const kernel_code* native; ///< null: none
-  device_kind queue;
+  std::tuple<queued_work<QueueWork>...> queued;
+  const kernel_code *opencl, *cuda; ///< null: none
 };
 
 template <class Work> struct ways_type {
   static constexpr bool has_kernel = is_there<decltype(Work::kernel)>,
-                        has_function = is_there<decltype(Work::function)>, has_queue = is_there<decltype(Work::queued)>,
+                        has_function = is_there<decltype(Work::function)>,
                         on_host = has_function || Work::of::has_dialect;
   static void run(task_record& t) {
     if constexpr (has_function)
@@ -193,19 +228,21 @@ template <class Work> struct ways_type {
       t.work_as<Work>().kernel.run(t);
   }
   static void call(task_record& t, const native_queue& q, const argument* memory) {
-    if constexpr (has_queue) t.work_as<Work>().queued.call(t, q, memory);
+    std::apply([&](auto&... one) { ((one.kind == q.kind ? one.work.call(t, q, memory) : void()), ...); },
+               t.work_as<Work>().queued);
   }
   static void describe(task_record& t, launch_request& what, argument* arguments) {
     Work& w = t.work_as<Work>();
     const device_kind kind = kind_of_device(t);
-    if (has_queue && kind == w.queue) {
+    if (std::apply([&](const auto&... one) { return (false || ... || (one.kind == kind)); }, w.queued)) {
       describe_uses(t, what, arguments);
       what.call = &call;
       return;
     }
     if constexpr (has_kernel) {
       w.kernel.describe(t, what, arguments);
-      if (w.native && kind == device_kind::opencl) what.code = w.native;
+      if (w.opencl && kind == device_kind::opencl) what.code = w.opencl;
+      if (w.cuda && kind == device_kind::cuda) what.code = w.cuda;
     }
   }
   static void destroy(task_record& t) noexcept { destroy_work<Work>(t); }
@@ -219,10 +256,10 @@ template <class Work> struct ways_type {
 };
 
 /// \param shape, dynamic meant if there is a kernel.
-template <class Kernel, class Native, class Function, class Queued, class... Args>
-void fill_ways(task_record& t, ways<Kernel, Native, Function, Queued>& w, const grid& shape, std::size_t dynamic,
-               const Args&... arguments) {
-  using given = ways<Kernel, Native, Function, Queued>;
+template <class Kernel, class Opencl, class Cuda, class Function, class... Queued, class... Args>
+void fill_ways(task_record& t, ways<Kernel, Opencl, Cuda, Function, Queued...>& w, const grid& shape,
+               std::size_t dynamic, const Args&... arguments) {
+  using given = ways<Kernel, Opencl, Cuda, Function, Queued...>;
   (add(t, arguments), ...);
   const auto of_kernel = [&] {
     if constexpr (given::has_code)
@@ -236,17 +273,20 @@ void fill_ways(task_record& t, ways<Kernel, Native, Function, Queued>& w, const 
     else
       return no_way();
   };
-  const auto of_queue = [&] {
-    if constexpr (is_there<Queued>)
-      return work_of_queue(std::move(w.queued), arguments...);
-    else
-      return no_way();
-  };
-  using work = ways_work<given, decltype(of_kernel()), decltype(of_function()), decltype(of_queue())>;
-  const kernel_code* native = nullptr;
-  if constexpr (is_there<Native>) native = w.native;
+  const auto of_queue = [&]<class F>(on_queue<F>& q) { return work_of_queue(std::move(q.function), arguments...); };
+  using work = ways_work<given, decltype(of_kernel()), decltype(of_function()),
+                         decltype(of_queue(std::declval<on_queue<Queued>&>()))...>;
+  const kernel_code *opencl = nullptr, *cuda = nullptr;
+  if constexpr (is_there<Opencl>) opencl = w.opencl;
+  if constexpr (is_there<Cuda>) cuda = w.cuda;
   t.kinds = w.kinds();
-  put_work(t, work{of_kernel(), of_function(), of_queue(), native, w.queue});
+  auto queued = std::apply(
+      [&](auto&... q) {
+        return std::tuple<queued_work<decltype(of_queue(q))>...>{
+            queued_work<decltype(of_queue(q))>{q.kind, of_queue(q)}...};
+      },
+      w.queued);
+  put_work(t, work{of_kernel(), of_function(), std::move(queued), opencl, cuda});
   t.work = &ways_type<work>::type;
 }
 

@@ -1,0 +1,549 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tern/hetero/detail/cuda_device.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include <tern/hetero/detail/locked_memory.hpp>
+#include <tern/hetero/detail/record.hpp>
+#include <tern/hetero/detail/sequence.hpp>
+#include <tern/hetero/detail/settings.hpp>
+#include <tern/hetero/variants.hpp>
+
+namespace tern::hetero::detail {
+namespace {
+
+std::string quoted(const char* name) { return "'" + std::string(name) + "'"; }
+
+std::string named(const char* operation, const char* kernel) {
+  return kernel ? std::string(operation) + " " + quoted(kernel) : operation;
+}
+
+cu::pointer address_of(memory_handle m) { return reinterpret_cast<cu::pointer>(m); }
+
+// After these the context does nothing more: what went wrong in a kernel, or in the device. The others are about one
+// call.
+bool is_for_good(cu::result r) noexcept {
+  constexpr cu::result all[] = {
+      4 /*deinitialized*/,      201 /*invalid context*/,     214 /*memory that cannot be corrected*/,
+      220 /*NVLink*/,           226 /*contained error*/,     700 /*illegal address*/,
+      702 /*launch timed out*/, 709 /*context destroyed*/,   710 /*assertion*/,
+      714 /*hardware stack*/,   715 /*illegal instruction*/, 716 /*misaligned address*/,
+      717 /*address space*/,    718 /*program counter*/,     719 /*launch failed*/,
+      721 /*system not ready*/, 911 /*stream detached*/,     999 /*unknown*/};
+  return std::find(std::begin(all), std::end(all), r) != std::end(all);
+}
+
+// In whichever thread needs memory.
+bool lock_pages(void* who, void* at, std::size_t bytes) noexcept {
+  const auto& target = *static_cast<const cuda_target*>(who);
+  return target.api.CtxSetCurrent(target.context) == cu::success &&
+         target.api.MemHostRegister(at, bytes, cu::host_register_portable) == cu::success;
+}
+void unlock_pages(void* who, void* at) noexcept {
+  const auto& target = *static_cast<const cuda_target*>(who);
+  if (target.api.CtxSetCurrent(target.context) == cu::success) target.api.MemHostUnregister(at);
+}
+
+} // namespace
+
+// The device and what went wrong with it ------------------------------------------------------------------------------
+
+cuda_target::~cuda_target() {
+  if (!context) return;
+  cu::context now = nullptr;
+  if (api.CtxGetCurrent(&now) == cu::success && now == context) api.CtxSetCurrent(nullptr);
+  api.DevicePrimaryCtxRelease(number);
+}
+
+std::string cuda_target::title() const { return info.id + " (" + info.name + ")"; }
+
+void cuda_target::fail(cu::result r, const std::string& operation, std::string hint) {
+  std::string text = title() + " cannot " + operation + ": " + api.text_of(r);
+  if (is_for_good(r)) {
+    lost = std::move(text);
+    alive();
+  }
+  throw error(r == cu::out_of_memory ? errc::out_of_memory : errc::device_failed, std::move(text), std::move(hint));
+}
+
+void cuda_target::enter() {
+  alive();
+  if (!context) [[unlikely]]
+    throw error(errc::invalid_state, title() + " has not been opened");
+  check(api.CtxSetCurrent(context), "make its context the thread's");
+}
+
+cuda_device::cuda_device(std::unique_ptr<cuda_target> target, const nvrtc_api& nvrtc, const options& opts,
+                         std::shared_ptr<locked_memory> host)
+    : target_(std::move(target)), switches_(switches_of(opts)), host_(std::move(host)),
+      wanted_(bytes_in(opts[hetero_memory])),
+      limit_(wanted_.value_or(static_cast<std::size_t>(target_->info.memory_bytes / 10 * 9))),
+      programs_(std::make_unique<cuda_programs>(*target_, nvrtc, kernel_cache(opts))),
+      graphs_(std::make_unique<cuda_graphs>(*target_, [this] { wait_for_all(); })),
+      stream_count_(2 + opts[hetero_queues]) {}
+
+void cuda_device::open() {
+  cuda_target& t = *target_;
+  t.alive();
+  if (t.context) return;
+  const auto check = [&](cu::result r, const char* operation) {
+    if (r == cu::success) return;
+    t.lost = t.title() + " cannot be opened: it cannot " + operation + ": " + t.api.text_of(r) +
+             (r == cu::out_of_memory ? "; other programs have its memory (nvidia-smi)"
+                                     : "; another program may have it for itself (nvidia-smi)");
+    t.alive();
+  };
+  check(t.api.DevicePrimaryCtxRetain(&t.context, t.number), "make a context");
+  check(t.api.CtxSetCurrent(t.context), "enter its context");
+  std::size_t unused = 0, all = 0;
+  check(t.api.MemGetInfo(&unused, &all), "tell its memory");
+  limit_ = std::min(wanted_.value_or(unused - unused / 10), all);
+  constexpr std::size_t granule = std::size_t{2} << 20; // the driver gives no less
+  const bool little = limit_ < 64 * granule;            // for tests
+  if (!little) limit_ -= limit_ % granule;
+  block_pool_settings how{.granule = granule, .limit = limit_};
+  if (little) {
+    how.granule = how.alignment;
+    how.first_slab = limit_ / 8;
+  }
+  pool_ = std::make_unique<block_pool>(static_cast<slab_source&>(*this), how);
+  queues_.resize(switches_.streams ? static_cast<std::size_t>(stream_count_) : 1);
+  for (queue& q : queues_)
+    check(t.api.StreamCreateWithPriority(&q.handle, cu::stream_non_blocking, 0), "make a stream");
+  if (host_ && switches_.pinned) host_->lock_with({&lock_pages, &unlock_pages, target_.get()});
+}
+
+cuda_device::~cuda_device() {
+  const cuda_api& api = target_->api;
+  if (!target_->context) return;
+  api.CtxSetCurrent(target_->context);
+  wait_for_all(); // copies write into memory of the host, which is not ours
+  if (host_) host_->stop_locking(target_.get());
+  graphs_.reset(); // asks the streams
+  for (const slot& s : slots_)
+    if (s.event) api.EventDestroy(s.event);
+  for (const queue& q : queues_)
+    if (q.handle) api.StreamDestroy(q.handle);
+  programs_.reset();
+  pool_.reset();
+  // The context goes with the target.
+}
+
+void cuda_device::wait_for_all() const noexcept {
+  if (!target_->lost.empty()) return; // it does nothing more
+  for (const queue& q : queues_)
+    if (q.handle) target_->api.StreamSynchronize(q.handle);
+}
+
+std::size_t cuda_device::stack_needed() const noexcept { return std::size_t{16} << 20; } // NVRTC's
+
+cuda_device::queue& cuda_device::at(int stream) {
+  if (stream < 0 || stream >= streams()) [[unlikely]]
+    throw error(errc::invalid_argument, target_->title() + " has the streams 0 to " + std::to_string(streams() - 1) +
+                                            ", but not " + std::to_string(stream));
+  return queues_[switches_.streams ? static_cast<std::size_t>(stream) : 0];
+}
+
+// Tickets -------------------------------------------------------------------------------------------------------------
+
+// What may fail comes before the operation.
+cuda_device::slot& cuda_device::reserve(const char* operation, const char* kernel) {
+  if (unused_.empty()) {
+    unused_.reserve(slots_.size() + 1); // `forget` cannot fail
+    slots_.emplace_back();
+    unused_.push_back(static_cast<std::uint32_t>(slots_.size() - 1));
+  }
+  slot& s = slots_[unused_.back()];
+  if (!s.event) target_->check(target_->api.EventCreate(&s.event, cu::event_disable_timing), "make an event");
+  s.operation = operation;
+  s.kernel = kernel;
+  return s;
+}
+
+ticket cuda_device::begin(queue& q, slot& s) {
+  const cu::result r = target_->api.EventRecord(s.event, q.handle);
+  if (r != cu::success) [[unlikely]] {
+    // What was begun goes on, and works on memory that the caller gives away.
+    if (!is_for_good(r)) target_->api.StreamSynchronize(q.handle);
+    target_->fail(r, named(s.operation, s.kernel));
+  }
+  const std::uint32_t number = unused_.back() + 1;
+  unused_.pop_back();
+  s.used = true;
+  s.come = false;
+  s.next = 0;
+  s.queue = static_cast<std::uint8_t>(&q - queues_.data());
+  if (q.last)
+    slots_[q.last - 1].next = number;
+  else
+    q.first = number;
+  q.last = number;
+  return std::uint64_t{s.uses} << 32 | number;
+}
+
+cuda_device::slot* cuda_device::find(ticket t) {
+  const auto number = static_cast<std::uint32_t>(t);
+  if (number == 0) return nullptr;
+  if (number > slots_.size())
+    throw error(errc::invalid_argument, target_->title() + " has given out no ticket " + std::to_string(t));
+  slot& s = slots_[number - 1];
+  return s.used && s.uses == t >> 32 ? &s : nullptr;
+}
+
+void cuda_device::forget(slot& s) noexcept {
+  s.used = false;
+  ++s.uses;
+  unused_.push_back(static_cast<std::uint32_t>(&s - slots_.data()));
+}
+
+// CUDA does not say which kernel broke the context: it is one of those that were there.
+std::string cuda_device::under_way() const {
+  std::string all;
+  int count = 0;
+  for (const slot& s : slots_) {
+    if (!s.used || s.come || !s.kernel) continue;
+    constexpr int shown = 8;
+    if (++count <= shown) all += (count > 1 ? ", " : "") + quoted(s.kernel);
+    if (count == shown + 1) all += ", …";
+  }
+  return all;
+}
+
+void cuda_device::advance(queue& q) {
+  while (q.first) {
+    slot& s = slots_[q.first - 1];
+    const cu::result r = target_->api.EventQuery(s.event);
+    if (r == cu::not_ready) return;
+    if (r != cu::success) [[unlikely]] {
+      const std::string kernels = under_way();
+      target_->fail(r, named(s.operation, s.kernel) +
+                           (kernels.empty() ? "" : " (kernels that were on it: " + kernels + ")"));
+    }
+    s.come = true;
+    q.first = s.next;
+    if (!q.first) q.last = 0;
+  }
+}
+
+bool cuda_device::done(ticket t) {
+  slot* const s = find(t);
+  if (!s) return true;
+  if (!target_->lost.empty()) [[unlikely]] {
+    forget(*s);
+    target_->alive();
+  }
+  if (!s->come) {
+    queue& q = queues_[s->queue];
+    // Not before what was put there before it, which is asked for, too; whoever waits for this one only gets on as
+    // well.
+    constexpr std::uint32_t patient = 64;
+    if (q.first != static_cast<std::uint32_t>(t) && ++q.put_off < patient) return false;
+    q.put_off = 0;
+    try {
+      advance(q);
+    } catch (...) {
+      forget(*s);
+      throw;
+    }
+    if (!s->come) return false;
+  }
+  forget(*s);
+  return true;
+}
+
+void cuda_device::order(int stream, ticket t) {
+  target_->enter();
+  const queue& q = at(stream);
+  const slot* const s = find(t);
+  if (!s || s->come || &queues_[s->queue] == &q) return;
+  target_->check(target_->api.StreamWaitEvent(q.handle, s->event, 0), "let one stream wait for another");
+}
+
+// Memory --------------------------------------------------------------------------------------------------------------
+
+memory_handle cuda_device::allocate(std::size_t bytes) {
+  target_->enter();
+  if (bytes == 0) return nullptr;
+  if (switches_.pool) return reinterpret_cast<memory_handle>(pool_->allocate(bytes));
+  if (bytes > limit_ - used_) return nullptr;
+  const std::uintptr_t made = get(bytes);
+  if (made) used_ += bytes;
+  return reinterpret_cast<memory_handle>(made);
+}
+
+void cuda_device::free(memory_handle memory, std::size_t bytes) noexcept {
+  if (!memory) return;
+  if (switches_.pool) return pool_->free(address_of(memory));
+  give_back(address_of(memory), bytes);
+  used_ -= std::min(bytes, used_);
+}
+
+std::uintptr_t cuda_device::get(std::size_t bytes) {
+  cu::pointer made = 0;
+  const cu::result r = target_->api.MemAlloc(&made, bytes);
+  if (r == cu::out_of_memory) return 0;
+  if (r != cu::success) target_->fail(r, "allocate " + std::to_string(bytes) + " bytes");
+  return made;
+}
+
+void cuda_device::give_back(std::uintptr_t at, std::size_t) noexcept {
+  if (target_->api.CtxSetCurrent(target_->context) != cu::success) return;
+  target_->api.MemFree(at); // fails where the device is lost; its memory is then gone, too
+}
+
+// Copies --------------------------------------------------------------------------------------------------------------
+
+namespace {
+
+struct side { // of a copy
+  unsigned memory;
+  cu::pointer device = 0;
+  std::byte* host = nullptr;
+  std::size_t pitch = 0, slice = 0;
+  side after(std::size_t bytes) const noexcept {
+    side s = *this;
+    if (s.host)
+      s.host += bytes;
+    else
+      s.device += bytes;
+    return s;
+  }
+};
+
+side device_side(const copy_request& w) {
+  return {cu::memory_device, address_of(w.device) + w.offset, nullptr, w.pitch, w.slice};
+}
+side other_side(const copy_request& w) {
+  if (w.way == direction::within)
+    return {cu::memory_device, address_of(w.from) + w.from_offset, nullptr, w.from_pitch, w.from_slice};
+  return {cu::memory_host, 0, w.host, w.host_pitch, w.host_slice};
+}
+
+cu::result copy_row(const cuda_api& api, cu::stream s, const side& to, const side& from, std::size_t bytes) {
+  if (to.host) return api.MemcpyDtoHAsync(to.host, from.device, bytes, s);
+  if (from.host) return api.MemcpyHtoDAsync(to.device, from.host, bytes, s);
+  return api.MemcpyDtoDAsync(to.device, from.device, bytes, s);
+}
+
+template <class Copy> Copy strided(const side& to, const side& from) {
+  Copy c;
+  c.src_memory = from.memory;
+  c.src_host = from.host;
+  c.src_device = from.device;
+  c.src_pitch = from.pitch;
+  c.dst_memory = to.memory;
+  c.dst_host = to.host;
+  c.dst_device = to.device;
+  c.dst_pitch = to.pitch;
+  return c;
+}
+
+} // namespace
+
+void cuda_device::copy_rows(cu::stream s, const copy_request& what) {
+  const cuda_api& api = target_->api;
+  const copy_request flat = flattened(what);
+  const std::size_t row_bytes = flat.row_bytes, rows = flat.rows, slices = flat.slices;
+  const side here = device_side(flat), there = other_side(flat);
+  const side &to = flat.way == direction::from_device ? there : here,
+             &from = flat.way == direction::from_device ? here : there;
+  const auto check = [&](cu::result r) {
+    if (r == cu::success) [[likely]]
+      return;
+    api.StreamSynchronize(s); // rows that were begun go on, and the caller cannot wait for them
+    target_->fail(r, "copy " + std::to_string(row_bytes * rows * slices) + " bytes, " + std::to_string(rows * slices) +
+                         " rows");
+  };
+  if (rows == 1 && slices == 1) return check(copy_row(api, s, to, from, row_bytes));
+  const bool rows_fit = rows == 1 || (to.pitch >= row_bytes && from.pitch >= row_bytes);
+  const auto slices_fit = [&](const side& x) { return x.pitch && x.slice % x.pitch == 0 && x.slice >= rows * x.pitch; };
+  if (rows_fit && slices > 1 && slices_fit(to) && slices_fit(from)) {
+    auto c = strided<cu::copy_3d>(to, from);
+    c.src_height = from.slice / from.pitch;
+    c.dst_height = to.slice / to.pitch;
+    c.row_bytes = row_bytes;
+    c.rows = rows;
+    c.slices = slices;
+    return check(api.Memcpy3DAsync(&c, s));
+  }
+  // What is no such box is copied slice by slice, or row by row.
+  for (std::size_t z = 0; z < slices; ++z) {
+    const side a = to.after(z * to.slice), b = from.after(z * from.slice);
+    if (rows_fit) {
+      auto c = strided<cu::copy_2d>(a, b);
+      c.row_bytes = row_bytes;
+      c.rows = rows;
+      check(api.Memcpy2DAsync(&c, s));
+    } else {
+      for (std::size_t y = 0; y < rows; ++y)
+        check(copy_row(api, s, a.after(y * a.pitch), b.after(y * b.pitch), row_bytes));
+    }
+  }
+}
+
+ticket cuda_device::copy(int stream, const copy_request& what) {
+  target_->enter();
+  queue& q = at(stream);
+  static constexpr const char* names[] = {"copy to the device", "copy from the device", "copy within the device"};
+  const char* const operation = names[static_cast<int>(what.way)];
+  if (!what.device || (what.way == direction::within ? !what.from : !what.host))
+    throw error(errc::invalid_argument, target_->title() + " cannot " + operation + ": there is no memory");
+  slot& s = reserve(operation, nullptr);
+  if (what.row_bytes > 0 && what.rows > 0 && what.slices > 0) copy_rows(q.handle, what);
+  return begin(q, s);
+}
+
+// Kernels -------------------------------------------------------------------------------------------------------------
+
+void cuda_device::prepare(const kernel_code& code) {
+  target_->enter();
+  programs_->get(code);
+}
+
+void cuda_device::check(const cuda_kernel& k, const launch_request& what) const {
+  const device_info& i = target_->info;
+  const auto refuse = [&](const std::string& why, std::string hint = {}) {
+    throw error(errc::invalid_argument,
+                target_->title() + " cannot launch the kernel " + quoted(what.code->name) + ": " + why,
+                std::move(hint));
+  };
+  std::int64_t items = 1;
+  for (std::size_t d = 0; d < 3; ++d) {
+    const int n = what.shape.items[d], groups = what.shape.groups[d];
+    const std::string in = " in " + std::string(1, "xyz"[d]);
+    if (n < 1 || groups < 0)
+      refuse("a grid has no " + std::to_string(groups) + " groups of " + std::to_string(n) + " items" + in);
+    if (n > i.max_group[d])
+      refuse("a group has " + std::to_string(n) + " items" + in + ", there it can have " +
+             std::to_string(i.max_group[d]));
+    if (groups > target_->most_groups[d])
+      refuse("a grid has " + std::to_string(groups) + " groups" + in + ", there it can have " +
+                 std::to_string(target_->most_groups[d]),
+             "let x be the direction with most groups, or make the groups larger");
+    items *= n;
+  }
+  if (items > k.max_items)
+    refuse("its groups are too large: here it can have " + std::to_string(k.max_items) + " items in each",
+           "launch it with more and smaller groups");
+  const std::size_t shared = what.dynamic_bytes + static_cast<std::size_t>(k.shared_bytes);
+  if (shared > static_cast<std::uint64_t>(i.local_memory_bytes))
+    refuse("its groups need " + std::to_string(shared) + " bytes of shared and dynamic memory, the device has " +
+           std::to_string(i.local_memory_bytes));
+  if (!k.knows_sizes) return;
+  if (what.arguments.size() != k.sizes.size())
+    refuse("it has " + std::to_string(k.sizes.size()) + " parameters, " + std::to_string(what.arguments.size()) +
+           " arguments were given");
+  for (std::size_t n = 0; n < k.sizes.size(); ++n) {
+    const argument& a = what.arguments[n];
+    const std::size_t given = a.value ? a.bytes : sizeof(cu::pointer);
+    if (given != k.sizes[n])
+      refuse("its parameter " + std::to_string(n + 1) + " has " + std::to_string(k.sizes[n]) +
+             " bytes, and was given " +
+             (a.value ? std::to_string(given) + " bytes" : std::string("an object, an address of 8")));
+  }
+}
+
+void cuda_device::call(queue& q, const launch_request& what) {
+  const native_queue here{device_kind::cuda, target_->info.id.c_str(), q.handle, target_->context,
+                          reinterpret_cast<void*>(static_cast<std::intptr_t>(target_->number))};
+  try {
+    what.call(*what.task, here, what.arguments.data());
+  } catch (...) {
+    target_->enter();
+    target_->api.StreamSynchronize(q.handle); // what has been begun works on memory that is given away now
+    throw;
+  }
+  target_->enter(); // it may have entered another
+}
+
+void cuda_device::prepare(const launch_request& what, cuda_launch& l) {
+  cuda_kernel& k = programs_->get(*what.code);
+  check(k, what);
+  if (const int dynamic = static_cast<int>(what.dynamic_bytes); dynamic > k.dynamic_bytes) {
+    if (const cu::result r = target_->api.FuncSetAttribute(k.handle, cu::function_max_dynamic_shared, dynamic);
+        r != cu::success)
+      target_->fail(r, "give the kernel " + quoted(what.code->name) + " " + std::to_string(dynamic) +
+                           " bytes of dynamic memory");
+    k.dynamic_bytes = dynamic;
+  }
+  l.words.clear();
+  l.begins.clear();
+  l.values.clear();
+  l.what.code = k.handle;
+  for (std::size_t d = 0; d < 3; ++d) {
+    l.what.groups[d] = static_cast<unsigned>(what.shape.groups[d]);
+    l.what.items[d] = static_cast<unsigned>(what.shape.items[d]);
+  }
+  l.what.dynamic_bytes = static_cast<unsigned>(what.dynamic_bytes);
+  l.what.in = target_->context;
+  for (const argument& a : what.arguments) {
+    l.begins.push_back(static_cast<std::uint32_t>(l.words.size()));
+    const std::uint64_t address = a.memory ? address_of(a.memory) + a.offset : 0;
+    const std::size_t bytes = a.value ? a.bytes : sizeof address;
+    l.words.resize(l.words.size() + (bytes + 7) / 8);
+    std::memcpy(&l.words[l.begins.back()], a.value ? a.value : &address, bytes);
+  }
+  for (const std::uint32_t b : l.begins) l.values.push_back(&l.words[b]);
+  l.what.values = l.values.data();
+}
+
+void cuda_device::put(queue& q, const cuda_launch& l, const char* kernel) {
+  const cu::kernel_node& w = l.what;
+  const cu::result r = target_->api.LaunchKernel(w.code, w.groups[0], w.groups[1], w.groups[2], w.items[0], w.items[1],
+                                                 w.items[2], w.dynamic_bytes, q.handle, w.values, nullptr);
+  if (r == cu::success) [[likely]]
+    return;
+  const std::string kernels = under_way(); // it may be one of these that failed
+  target_->fail(r,
+                "launch the kernel " + quoted(kernel) +
+                    (is_for_good(r) && !kernels.empty() ? " (kernels that were on it: " + kernels + ")" : ""),
+                r == cu::launch_out_of_resources ? "smaller groups need less of what it has" : "");
+}
+
+ticket cuda_device::launch(int stream, const launch_request& what) {
+  target_->enter();
+  queue& q = at(stream);
+  if (what.sequence) return launch_all(q, *what.sequence);
+  if (what.call) {
+    slot& s = reserve("run what a function has put into its stream", nullptr);
+    call(q, what);
+    return begin(q, s);
+  }
+  prepare(what, one_);
+  if (what.shape.count() == 0) return 0;
+  slot& s = reserve("run the kernel", what.code->name);
+  put(q, one_, what.code->name);
+  return begin(q, s);
+}
+
+ticket cuda_device::launch_all(queue& q, const launch_sequence& all) {
+  std::vector<cuda_launch> launches;
+  bool plain = !switches_.graphs || !target_->api.has_graphs();
+  for (const launch_request& one : all.launches) {
+    launches.emplace_back();
+    if (one.call || one.shape.count() == 0) // what a function does is not known
+      plain = true;
+    else
+      prepare(one, launches.back());
+  }
+  const char* const some = all.launches.front().code ? all.launches.front().code->name : nullptr;
+  slot& s = reserve("run the recorded tasks that begin with the kernel", some);
+  if (!plain && graphs_->launch(q.handle, all.number, launches, all.before, all.begins)) return begin(q, s);
+  try {
+    for (std::size_t i = 0; i < launches.size(); ++i) {
+      const launch_request& one = all.launches[i];
+      if (one.call)
+        call(q, one);
+      else if (one.shape.count() > 0)
+        put(q, launches[i], one.code->name);
+    }
+  } catch (...) {
+    if (target_->lost.empty()) target_->api.StreamSynchronize(q.handle); // what has been begun goes on
+    throw;
+  }
+  return begin(q, s);
+}
+
+} // namespace tern::hetero::detail

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which devices of CUDA there are.
+#include <algorithm>
+#include <array>
+#include <sstream>
+
+#include <tern/hetero/detail/cuda_device.hpp>
+#include <tern/hetero/detail/locked_memory.hpp>
+
+namespace tern::hetero::detail {
+namespace {
+
+std::vector<std::string> parts(const std::string& list, char separator) {
+  std::vector<std::string> all;
+  std::istringstream in(list);
+  for (std::string one; std::getline(in, one, separator);)
+    if (!one.empty()) all.push_back(one);
+  return all;
+}
+
+bool are_switches(const std::string& list) {
+  const auto all = parts(list, ',');
+  return std::all_of(all.begin(), all.end(), [](const std::string& word) {
+    return word == "no-pinned" || word == "no-pool" || word == "one-stream" || word == "no-graphs";
+  });
+}
+
+} // namespace
+
+const option<std::string> hetero_cuda{
+    "hetero-cuda",
+    "",
+    "what to do without on CUDA devices, for comparisons: a list of no-pinned (the host's memory is not page-locked), "
+    "no-pool (memory of the device is allocated and freed each time), one-stream (nothing overlaps), no-graphs "
+    "(recorded "
+    "tasks are launched one by one)",
+    {&are_switches, "a list of no-pinned, no-pool, one-stream, no-graphs, or nothing"}};
+const option<std::string> hetero_cuda_libraries{
+    "hetero-cuda-libraries", "",
+    "files to open in the place of CUDA's usual libraries, separated by a colon: that of the driver, that of NVRTC; "
+    "empty: libcuda.so.1, and NVRTC where the loader, CUDA_HOME and /usr/local/cuda have it"};
+
+cuda_switches switches_of(const options& opts) {
+  cuda_switches s;
+  for (const std::string& word : parts(opts[hetero_cuda], ',')) {
+    if (word == "no-pinned") s.pinned = false;
+    if (word == "no-pool") s.pool = false;
+    if (word == "one-stream") s.streams = false;
+    if (word == "no-graphs") s.graphs = false;
+  }
+  return s;
+}
+
+std::vector<std::unique_ptr<device>> open_cuda(const options& opts, const std::shared_ptr<locked_memory>& host,
+                                               std::vector<std::string>& notes) {
+  const auto given = parts(opts[hetero_cuda_libraries], ':');
+  const auto library = [&](std::size_t n, std::vector<std::string> usual) {
+    return n < given.size() ? std::vector{given[n]} : std::move(usual);
+  };
+  const auto api = cuda_api::open(library(0, cuda_api::usual_libraries()), notes);
+  if (!api) return {};
+  if (const cu::result r = api->Init(0); r != cu::success) {
+    notes.push_back("no CUDA devices: " +
+                    (r == cu::stub_library
+                         ? std::string("the driver's library is the one for linkers, in which nothing works; install "
+                                       "NVIDIA's driver")
+                         : "NVIDIA's driver says " + api->text_of(r)));
+    return {};
+  }
+  int count = 0;
+  if (api->DeviceGetCount(&count) != cu::success || count == 0) {
+    notes.push_back("no CUDA devices: NVIDIA's driver knows none");
+    return {};
+  }
+  const auto nvrtc = nvrtc_api::open(library(1, nvrtc_api::usual_libraries()), notes);
+  if (!nvrtc) { // the note says what to install
+    notes.push_back(std::to_string(count) + (count == 1 ? " CUDA device is" : " CUDA devices are") +
+                    " not used, as no kernels can be compiled");
+    return {};
+  }
+  return open_cuda(*api, *nvrtc, opts, host, notes);
+}
+
+std::vector<std::unique_ptr<device>> open_cuda(const cuda_api& api, const nvrtc_api& nvrtc, const options& opts,
+                                               const std::shared_ptr<locked_memory>& host,
+                                               std::vector<std::string>& notes) {
+  std::vector<std::unique_ptr<device>> all;
+  int count = 0, version = 0;
+  if (const cu::result r = api.DeviceGetCount(&count); r != cu::success) {
+    notes.push_back("no CUDA devices: NVIDIA's driver cannot count them: " + api.text_of(r));
+    return all;
+  }
+  api.DriverGetVersion(&version); // else 0.0
+  const std::string driver = "CUDA " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+  for (int n = 0; n < count; ++n) {
+    auto t = std::make_unique<cuda_target>();
+    t->api = api;
+    device_info& i = t->info;
+    cu::result r = api.DeviceGet(&t->number, n);
+    std::array<char, 256> name{};
+    if (r == cu::success) r = api.DeviceGetName(name.data(), static_cast<int>(name.size()) - 1, t->number);
+    std::size_t memory = 0;
+    if (r == cu::success) r = api.DeviceTotalMem(&memory, t->number);
+    const auto ask = [&](int what) {
+      int value = 0;
+      if (r == cu::success) r = api.DeviceGetAttribute(&value, what, t->number);
+      return value;
+    };
+    i.kind = device_kind::cuda;
+    i.id = "cuda" + std::to_string(n);
+    i.name = name.data();
+    i.driver = driver;
+    i.memory_bytes = static_cast<std::int64_t>(memory);
+    i.compute_units = std::max(1, ask(cu::multiprocessors));
+    // The dialect's limit: its reductions have room for so many.
+    i.max_group_items = std::clamp(ask(cu::max_threads_per_block), 1, 1024);
+    i.max_group = {ask(cu::max_block_x), ask(cu::max_block_y), ask(cu::max_block_z)};
+    t->most_groups = {ask(cu::max_grid_x), ask(cu::max_grid_y), ask(cu::max_grid_z)};
+    i.local_memory_bytes = ask(cu::max_shared_per_block_optin);
+    t->capability = 10 * ask(cu::capability_major) + ask(cu::capability_minor);
+    const int mode = ask(cu::compute_mode), unified = ask(cu::unified_addressing);
+    const auto skip = [&](const std::string& why) {
+      notes.push_back("the CUDA device " + i.id + (i.name.empty() ? "" : " (" + i.name + ")") + " is not used: " + why);
+    };
+    if (r != cu::success)
+      skip("its driver says " + api.text_of(r));
+    else if (mode == cu::compute_mode_prohibited)
+      skip("its compute mode is 'prohibited'; nvidia-smi -c DEFAULT allows programs on it");
+    else if (!unified)
+      skip("its addresses are not unified with the host's");
+    else {
+      if (mode == cu::compute_mode_exclusive)
+        notes.push_back("the CUDA device " + i.id +
+                        " is for one process at a time (its compute mode is 'exclusive "
+                        "process'): several ranks cannot share it, unless by MPS");
+      all.push_back(std::make_unique<cuda_device>(std::move(t), nvrtc, opts, host));
+    }
+  }
+  return all;
+}
+
+} // namespace tern::hetero::detail

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tasks and objects on CUDA devices, with the mock driver: ways that are CUDA's own, what is locked, what a task costs,
+// devices that cannot be opened or are lost.
+#include <algorithm>
+#include <numeric>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <tern/hetero/cuda_test.hpp>
+#include <tern/hetero/graph_kernels_test.hpp>
+#include <tern/hetero/kernels_test.hpp>
+#include <tern/hetero/tasks_test.hpp>
+#include <tern/hetero/variants.hpp>
+#include <tern/task/fiber.hpp>
+
+namespace tern::hetero {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+namespace k = test_kernels;
+
+machine with_cuda(const std::string& devices = "host,cuda") { return {.devices = devices, .cuda = true}; }
+
+void add_to(const hetero_object<unsigned, 2>& o, const char* device) {
+  hetero_task t(graph_kernels::add, tern::items(o.extent(1), o.extent(0)), static_cast<int>(o.extent(1)),
+                static_cast<int>(o.extent(0)), 1u, pitch(o), read_write(o));
+  if (device) t.on(device);
+  t.submit();
+}
+
+TEST(cuda_tasks, that_use_no_device_make_no_context) {
+  const mock_cuda driver;
+  on(with_cuda(), [] {
+    hetero_object<unsigned, 2> o({10, 10}, 1u);
+    add_to(o, "host");
+    wait_all();
+  });
+  EXPECT_EQ(mock_cuda::counters().contexts_created, 0u);
+  EXPECT_EQ(mock_cuda::counters().registers, 0u);
+}
+
+TEST(cuda_tasks, copies_are_to_and_from_locked_memory) {
+  const mock_cuda driver("devices=2");
+  on(with_cuda(), [] {
+    hetero_object<unsigned, 2> o({300, 300}, 1u);
+    for (int i = 0; i < 6; ++i) add_to(o, i % 2 ? "cuda1" : "cuda0");
+    EXPECT_EQ(o.host(access_mode::read).get()(299, 299), o.host(access_mode::read).get()(299, 299));
+    std::vector<unsigned> mine(100, 1u); // lent memory is what it is
+    const auto lent = hetero_object<unsigned, 2>::adopt(mine.data(), {10, 10});
+    add_to(lent, "cuda0");
+    wait_all();
+    lent.host(access_mode::read).get();
+  });
+  const auto counted = mock_cuda::counters();
+  EXPECT_EQ(counted.contexts_created, 2u);
+  EXPECT_GE(counted.copies, 12u);
+  EXPECT_EQ(counted.pageable_copies, 2u);
+}
+
+TEST(cuda_tasks, cost_at_most_four_calls_of_the_driver) {
+  const mock_cuda driver;
+  on(with_cuda(), [] {
+    hetero_object<unsigned, 2> o({4, 4}, 0u);
+    const auto tasks = [&](int n) {
+      for (int i = 0; i < n; ++i) hetero_task(k::nothing, tern::items(1)).on("cuda0").submit();
+      for (int i = 0; i < n; ++i) add_to(o, "cuda0");
+      wait_all();
+    };
+    tasks(300); // what there is to allocate is allocated
+    const auto before = mock_cuda::counters();
+    tasks(1000);
+    const auto after = mock_cuda::counters();
+    EXPECT_EQ(after.allocs, before.allocs);
+    EXPECT_EQ(after.registers, before.registers);
+    EXPECT_EQ(after.launches - before.launches, 2000u);
+    // Questions whether something has come are as many as there is time to ask; three calls a task are not, and of the
+    // questions one is answered with yes.
+    const auto asked = after.event_queries - before.event_queries;
+    EXPECT_EQ(after.calls - before.calls - asked, 3 * 2000u);
+    EXPECT_GE(asked, 2000u);
+  });
+}
+
+TEST(cuda_tasks, in_cudas_own_languages) {
+  static const cuda_source mark_cuda("mark", R"(
+extern "C" __global__ void mark(int n, int with, int* to) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) to[i] = with + 3000;
+}
+)");
+  static const opencl_source mark_cl(
+      "mark", "kernel void mark(int n, int with, global int* to) { to[get_global_id(0)] = with + 1000; }");
+  const mock_cuda driver;
+  on(with_cuda("all"), [] {
+    hetero_object<int> x(100);
+    const auto ways =
+        variants(mark_cuda, mark_cl, [](int n, int with, int* to) { std::fill(to, to + n, with + 2000); });
+    const auto value_on = [&](const auto& way, const char* device) {
+      hetero_task t(way, items(100), 100, 7, write(x));
+      t.on(device).submit();
+      t.wait();
+      const auto host = x.host(access_mode::read).get();
+      EXPECT_TRUE(std::all_of(host.begin(), host.end(), [&](int v) { return v == host[0]; }));
+      return host[0];
+    };
+    EXPECT_EQ(value_on(ways, "cuda0"), 3007);
+    EXPECT_EQ(value_on(ways, "host"), 2007);
+    const auto there = count().devices;
+    if (std::any_of(there.begin(), there.end(), [](const auto& d) { return d.id == "opencl0"; })) {
+      EXPECT_EQ(value_on(ways, "opencl0"), 1007);
+    }
+    EXPECT_EQ(value_on(variants(mark_cuda), "cuda0"), 3007);
+    submit(mark_cuda, items(100), 100, 8, write(x)); // by itself, where it can
+    EXPECT_EQ(x.host(access_mode::read).get()[0], 3008);
+    hetero_task wrong(mark_cuda, items(100), 100, 7.0, write(x));
+    wrong.submit();
+    EXPECT_THAT(text_of_error([&] { wrong.wait(); }),
+                AllOf(HasSubstr("'mark'"), HasSubstr("parameter 2 has 4 bytes"), HasSubstr("8 bytes")));
+  });
+}
+
+// What functions call: the same driver.
+const detail::cuda_api& api() {
+  static const detail::cuda_api found = [] {
+    std::vector<std::string> notes;
+    return detail::cuda_api::open(std::vector<std::string>{TERN_MOCK_CUDA}, notes).value();
+  }();
+  return found;
+}
+
+TEST(cuda_tasks, a_function_gets_the_stream) {
+  const mock_cuda driver("devices=2");
+  on(with_cuda(), [] {
+    hetero_object<double, 2> from({20, 30}), to({20, 30}, 0.0);
+    {
+      auto host = from.host(access_mode::write).get();
+      std::iota(host.data(), host.data() + 600, 0.0);
+    }
+    const auto way = variants(on_queue(device_kind::cuda, [](const native_queue& q, device_view<const double, 2> a,
+                                                             device_view<double, 2> b, int rows) {
+      EXPECT_EQ(q.kind, device_kind::cuda);
+      EXPECT_STREQ(q.device, "cuda1");
+      detail::cu::context now = nullptr;
+      EXPECT_EQ(api().CtxGetCurrent(&now), 0);
+      EXPECT_EQ(now, q.context);
+      EXPECT_EQ(static_cast<int>(reinterpret_cast<std::intptr_t>(q.native_device)), 1);
+      for (int y = 0; y < rows; ++y)
+        EXPECT_EQ(api().MemcpyDtoDAsync(reinterpret_cast<detail::cu::pointer>(b.address() + y * b.pitch),
+                                        reinterpret_cast<detail::cu::pointer>(a.address() + y * a.pitch),
+                                        static_cast<std::size_t>(a.size[1]) * sizeof(double),
+                                        static_cast<detail::cu::stream>(q.queue)),
+                  0);
+      api().CtxSetCurrent(nullptr); // is put right again
+    }));
+    hetero_task t(way, read(from.part({2, 3}, {12, 18})), write(to.part({5, 6}, {15, 21})), 10);
+    t.on("cuda1").submit();
+    auto host = to.host(access_mode::read).get();
+    for (int y = 0; y < 20; ++y)
+      for (int x = 0; x < 30; ++x)
+        ASSERT_EQ(host(y, x), y >= 5 && y < 15 && x >= 6 && x < 21 ? (y - 3) * 30 + x - 3 : 0) << y << ", " << x;
+  });
+}
+
+TEST(cuda_tasks, what_such_a_function_throws_is_what_the_task_fails_with) {
+  const mock_cuda driver;
+  on(with_cuda(), [] {
+    hetero_object<int> x(10, 3);
+    hetero_task t(
+        variants(on_queue(device_kind::cuda,
+                          [](const native_queue&, device_view<int, 1>) { throw std::runtime_error("no plan"); })),
+        read_write(x));
+    t.submit();
+    EXPECT_THROW(t.wait(), std::runtime_error);
+    hetero_task sleeper(
+        variants(on_queue(device_kind::cuda, [](const native_queue&, device_view<int, 1>) { this_fiber::yield(); })),
+        write(x));
+    sleeper.name("sleeper").submit();
+    EXPECT_THAT(text_of_error([&] { sleeper.wait(); }),
+                HasSubstr("the function of task 'sleeper' waited while it had the queue of cuda0"));
+  });
+}
+
+TEST(cuda_tasks, there_is_one_function_for_the_queues_of_each_kind) {
+  const auto none = [](const native_queue&) {};
+  EXPECT_THAT(text_of_error([&] { variants(on_queue(device_kind::cuda, none), on_queue(device_kind::cuda, none)); }),
+              HasSubstr("two functions for the queues of the kind cuda"));
+  variants(on_queue(device_kind::cuda, none), on_queue(device_kind::opencl, none));
+}
+
+TEST(cuda_tasks, go_elsewhere_where_a_device_cannot_be_opened) {
+  const mock_cuda driver("fail-context");
+  on({.devices = "host,cuda", .policy = "round-robin", .cuda = true}, [] {
+    hetero_object<unsigned, 2> o({4, 4}, 1u);
+    for (int i = 0; i < 20; ++i) add_to(o, nullptr);
+    wait_all();
+    o.host(access_mode::read).get();
+    hetero_task only(graph_kernels::add, tern::items(4, 4), 4, 4, 1u, pitch(o), read_write(o));
+    only.on("cuda0").submit();
+    EXPECT_THAT(text_of_error([&] { only.wait(); }), AllOf(HasSubstr("cuda"), HasSubstr("lost")));
+  });
+}
+
+TEST(cuda_tasks, of_a_device_that_a_kernel_has_broken_fail_and_the_rest_goes_on) {
+  const mock_cuda driver("devices=2,fault-kernel=5");
+  on(with_cuda(), [] {
+    hetero_object<unsigned, 2> other({4, 4}, 1u);
+    std::vector<hetero_object<unsigned, 2>> objects;
+    for (int i = 0; i < 5; ++i) objects.emplace_back(extents<2>{4, 4}, 1u);
+    std::vector<hetero_task> tasks;
+    for (const auto& o : objects) {
+      hetero_task t(graph_kernels::add, tern::items(4, 4), 4, 4, 1u, pitch(o), read_write(o));
+      t.on("cuda0").name("astray").submit();
+      tasks.push_back(std::move(t));
+    }
+    int failed = 0;
+    for (auto& t : tasks) {
+      const std::string text = text_of_error([&] { t.wait(); });
+      if (text == "nothing was thrown") continue;
+      ++failed;
+      EXPECT_THAT(text, AllOf(HasSubstr("cuda0"), testing::AnyOf(HasSubstr("ILLEGAL_ADDRESS"), HasSubstr("lost"))));
+    }
+    EXPECT_GE(failed, 1);
+    add_to(other, "cuda1");
+    other.host(access_mode::read).get();
+    add_to(other, nullptr);
+    other.host(access_mode::read).get();
+  });
+}
+
+TEST(cuda_tasks, memory_that_runs_out_makes_room) {
+  const mock_cuda driver;
+  options opts = cuda_options("64K");
+  opts.set(hetero_devices, "host,cuda");
+  scheduler s({.workers = 2, .opts = &opts});
+  EXPECT_EQ(s.run([] {
+    std::vector<hetero_object<unsigned, 2>> objects;
+    for (int i = 0; i < 20; ++i) objects.emplace_back(extents<2>{50, 50}, 1u); // of 10 kB
+    for (int round = 0; round < 3; ++round)
+      for (const auto& o : objects) add_to(o, "cuda0");
+    const unsigned expected = objects[0].host(access_mode::read).get()(0, 0);
+    for (const auto& o : objects) EXPECT_EQ(o.host(access_mode::read).get()(0, 0), expected);
+    EXPECT_GT(count().copies_from_devices, 20u);
+  }),
+            0u);
+}
+
+} // namespace
+} // namespace tern::hetero

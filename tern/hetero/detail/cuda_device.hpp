@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// Devices of CUDA. Internal.
+///
+/// One primary context for each device, which libraries such as cuBLAS share; it is retained by `open`, so that a
+/// process that never uses the device has none, and made the thread's current one by every call that needs one (fibers
+/// change threads). It stays current: who uses CUDA in a worker sets his own.
+///
+/// A stream takes copies to the device, one copies from it, and some kernels; each operation is followed by an event
+/// of a pool, and only the first event of a stream that has not come is asked for: the others come after it.
+///
+/// Memory comes from a pool (block_pool.hpp), as cuMemAlloc and cuMemFree wait for the device; copies are asynchronous
+/// because the host's memory, too, is from a pool that is page-locked when the device is opened (locked_memory.hpp).
+///
+/// What a kernel does wrong (an address that is not there) breaks the context for good: the device is lost, and the
+/// error names all kernels that were on it, as CUDA does not say which it was.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <tern/base/error.hpp>
+#include <tern/base/options.hpp>
+#include <tern/hetero/detail/block_pool.hpp>
+#include <tern/hetero/detail/cuda_api.hpp>
+#include <tern/hetero/detail/device.hpp>
+#include <tern/hetero/detail/kernel_cache.hpp>
+#include <tern/hetero/detail/nvrtc.hpp>
+
+namespace tern::hetero::detail {
+
+class locked_memory;
+
+/// What makes CUDA fast, to be turned off one by one, for comparisons: a list of no-pinned, no-pool, one-stream,
+/// no-graphs.
+extern const option<std::string> hetero_cuda;
+/// Libraries to open in the place of the usual ones, separated by a colon: the driver's, NVRTC.
+extern const option<std::string> hetero_cuda_libraries;
+
+struct cuda_switches {
+  bool pinned = true;  ///< the host's memory is page-locked
+  bool pool = true;    ///< memory of the device is kept for later
+  bool streams = true; ///< several; else one for all
+  bool graphs = true;  ///< of recorded tasks
+};
+/// \pre the option's check has passed.
+cuda_switches switches_of(const options& opts);
+
+/// A device as its driver knows it, and what has become of it. Threads: as `device`.
+struct cuda_target {
+  cuda_api api;
+  cu::device number = 0;
+  device_info info;
+  int capability = 0; ///< 90 is 9.0
+  std::array<std::int64_t, 3> most_groups{};
+  cu::context context = nullptr; ///< null: not opened
+  std::string lost;              ///< why; empty: it works
+
+  cuda_target() = default;
+  ~cuda_target();
+  cuda_target(const cuda_target&) = delete;
+  cuda_target& operator=(const cuda_target&) = delete;
+
+  /// "cuda0 (its maker's name)"
+  std::string title() const;
+  /// \throws what `r` means, which the driver said to `operation` ("copy to the device", "launch the kernel 'axpy'").
+  [[noreturn]] void fail(cu::result r, const std::string& operation, std::string hint = {});
+  void check(cu::result r, const char* operation) {
+    if (r != cu::success) [[unlikely]]
+      fail(r, operation);
+  }
+  /// \throws error(device_lost) if it is.
+  void alive() const {
+    if (!lost.empty()) [[unlikely]]
+      throw error(errc::device_lost, lost, "what it alone had is gone; run without it: --tern-hetero-devices");
+  }
+  /// Makes its context this thread's. \pre it is open. \throws as the others.
+  void enter();
+};
+
+/// A kernel, loaded.
+struct cuda_kernel {
+  cu::function handle = nullptr;
+  int max_items = 0;              ///< of a group
+  int shared_bytes = 0;           ///< that it has of its own
+  int dynamic_bytes = 0;          ///< that it may be given; grows when it is asked for more
+  bool knows_sizes = false;       ///< older drivers do not tell
+  std::vector<std::size_t> sizes; ///< of its parameters
+};
+
+/// The kernels of a device, compiled and loaded when they are needed first.
+class cuda_programs {
+public:
+  cuda_programs(cuda_target& target, const nvrtc_api& nvrtc, kernel_cache cache);
+  ~cuda_programs();
+  cuda_programs(const cuda_programs&) = delete;
+  cuda_programs& operator=(const cuda_programs&) = delete;
+
+  /// \pre the context is current. \throws error(invalid_data) with what the compiler says, and what `compile_cuda`
+  /// throws.
+  cuda_kernel& get(const kernel_code& code) {
+    const auto found = kernels_.find(&code);
+    return found != kernels_.end() ? found->second : add(code);
+  }
+  int compiled() const noexcept { return compiled_; }
+  int from_cache() const noexcept { return from_cache_; }
+
+private:
+  cuda_kernel& add(const kernel_code& code);
+  cu::module load(const kernel_code& code);
+  cu::module load_image(const std::string& image, cu::result& r, std::string& log) const;
+
+  cuda_target& target_;
+  const nvrtc_api nvrtc_;
+  const kernel_cache cache_;
+  std::unordered_map<const void*, cu::module> modules_;         // address: looked up only
+  std::unordered_map<const kernel_code*, cuda_kernel> kernels_; // address: looked up only
+  int compiled_ = 0, from_cache_ = 0;
+};
+
+/// A kernel with its arguments, as it is launched.
+struct cuda_launch {
+  cu::kernel_node what;
+  std::vector<std::uint64_t> words;  ///< the arguments' bytes
+  std::vector<std::uint32_t> begins; ///< of each, in `words`
+  std::vector<void*> values;         ///< into `words`
+  bool same_as(const cuda_launch& other) const noexcept;
+};
+
+/// What sequences were made of them, in the rounds before.
+class cuda_graphs {
+public:
+  /// \param idle returns when nothing is under way on the device.
+  cuda_graphs(cuda_target& target, std::function<void()> idle) : target_(target), idle_(std::move(idle)) {}
+  ~cuda_graphs();
+  cuda_graphs(const cuda_graphs&) = delete;
+  cuda_graphs& operator=(const cuda_graphs&) = delete;
+  /// Puts the sequence into the stream as a graph. \pre the context is current.
+  /// \return false if that is not to be: the first time, or where it does not pay; then nothing has been done.
+  bool launch(cu::stream to, std::uint64_t number, std::vector<cuda_launch>& launches,
+              const std::vector<std::uint32_t>& before, const std::vector<std::uint32_t>& begins);
+  int made() const noexcept { return made_; } ///< instantiated
+
+private:
+  struct entry {
+    std::vector<cuda_launch> launches;
+    std::vector<std::uint32_t> before, begins;
+    cu::graph graph = nullptr;
+    cu::graph_exec exec = nullptr;
+    std::vector<cu::graph_node> nodes;
+    std::uint64_t rounds = 0, made = 0, last_used = 0;
+    bool given_up = false;
+  };
+  void drop(entry& e) noexcept;
+  cu::result make(entry& e);
+  void make_room();
+
+  cuda_target& target_;
+  const std::function<void()> idle_;
+  std::unordered_map<std::uint64_t, entry> entries_;
+  std::uint64_t clock_ = 0;
+  int made_ = 0;
+};
+
+/// Threads and errors: as `device`.
+class cuda_device final : public device, private slab_source {
+public:
+  /// \param host memory that copies should be quick to and from; page-locked by `open`. May be null.
+  cuda_device(std::unique_ptr<cuda_target> target, const nvrtc_api& nvrtc, const options& opts,
+              std::shared_ptr<locked_memory> host);
+  ~cuda_device() override;
+
+  const device_info& info() const noexcept override { return target_->info; }
+  void open() override;
+  memory_handle allocate(std::size_t bytes) override;
+  void free(memory_handle memory, std::size_t bytes) noexcept override;
+  std::size_t memory_limit() const noexcept override { return limit_; }
+  std::size_t stack_needed() const noexcept override;
+  int streams() const noexcept override { return stream_count_; }
+  ticket copy(int stream, const copy_request& what) override;
+  void prepare(const kernel_code& code) override;
+  bool takes_sequences() const noexcept override { return true; }
+  ticket launch(int stream, const launch_request& what) override;
+  void order(int stream, ticket t) override;
+  bool done(ticket t) override;
+
+  const cuda_programs& programs() const noexcept { return *programs_; }
+  const cuda_graphs& graphs() const noexcept { return *graphs_; }
+  std::size_t open_tickets() const noexcept { return slots_.size() - unused_.size(); }
+
+private:
+  // A ticket is the number of a slot, and how often it was used: one that was forgotten is recognised.
+  struct slot {
+    cu::event event = nullptr; ///< made once, used again
+    bool used = false, come = false;
+    std::uint8_t queue = 0;
+    std::uint32_t uses = 0;
+    std::uint32_t next = 0; ///< in its queue: number + 1; 0: it is the last
+    const char* operation = nullptr;
+    const char* kernel = nullptr; ///< null: none
+  };
+  struct queue {
+    cu::stream handle = nullptr;
+    std::uint32_t first = 0, last = 0; ///< of what has not come: number + 1
+    std::uint32_t put_off = 0;         ///< questions for others than the first
+  };
+
+  queue& at(int stream);
+  slot& reserve(const char* operation, const char* kernel);
+  ticket begin(queue& q, slot& s);
+  slot* find(ticket t);
+  void forget(slot& s) noexcept;
+  void advance(queue& q);
+  std::string under_way() const;
+  void copy_rows(cu::stream s, const copy_request& what);
+  void check(const cuda_kernel& k, const launch_request& what) const;
+  void prepare(const launch_request& what, cuda_launch& l);
+  void wait_for_all() const noexcept;
+  void put(queue& q, const cuda_launch& l, const char* kernel);
+  void call(queue& q, const launch_request& what); ///< a function
+  ticket launch_all(queue& q, const launch_sequence& all);
+  // slab_source
+  std::uintptr_t get(std::size_t bytes) override;
+  void give_back(std::uintptr_t at, std::size_t bytes) noexcept override;
+
+  std::unique_ptr<cuda_target> target_;
+  const cuda_switches switches_;
+  const std::shared_ptr<locked_memory> host_;
+  std::optional<std::size_t> wanted_; ///< bytes that objects may take
+  std::size_t limit_ = 0, used_ = 0;  ///< used: without the pool
+  std::unique_ptr<block_pool> pool_;
+  std::unique_ptr<cuda_programs> programs_;
+  std::unique_ptr<cuda_graphs> graphs_;
+  const int stream_count_;
+  std::vector<queue> queues_; // one, or one for each stream
+  std::vector<slot> slots_;
+  std::vector<std::uint32_t> unused_;
+  cuda_launch one_; // for its memory
+};
+
+/// As `open_cuda`, with functions that need not be the driver's.
+std::vector<std::unique_ptr<device>> open_cuda(const cuda_api& api, const nvrtc_api& nvrtc, const options& opts,
+                                               const std::shared_ptr<locked_memory>& host,
+                                               std::vector<std::string>& notes);
+
+} // namespace tern::hetero::detail

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// What tests can say to the mock CUDA driver, and ask of it, beside CUDA's own functions. Found with dlsym in the
+/// library that they opened as the driver.
+///
+/// Its behaviour is a text of words between commas, given to `tern_mock_cuda_configure` or, until that is called, in
+/// the environment variable TERN_MOCK_CUDA:
+///   devices=2            how many there are (1)
+///   memory=1G            bytes of each, with k, M, G (1G)
+///   seed=7               of all that is left to chance: which operations are done when, in which order items run (1)
+///   delay=20us           no operation is done sooner after it was given, with ns, us, ms, s (0)
+///   capability=90        of all devices (90)
+///   driver=13000         the version of CUDA that the driver says it is for (13000)
+///   mode=exclusive, mode=prohibited   how the devices may be used
+///   fail-alloc=N         the Nth allocation fails: out of memory (2)
+///   fail-copy=N          the Nth copy fails: out of memory (2)
+///   fail-launch=N        the Nth launch fails: out of resources (701)
+///   fault-kernel=N       the Nth kernel that runs touches an illegal address (700): the device's context is lost
+///   lose=N               the Nth operation that is done meets an uncorrectable error (214): so it is too
+///   fail-context         no context can be had: out of memory (2)
+///   no-init              cuInit says that there is no device (100)
+///   quiet                misuse is only told to who asks, and does not end the process badly
+///   lenient              calls that can go on in spite of misuse do, and return success
+/// Any other word ends the process with a message.
+
+#include <cstdint>
+
+extern "C" {
+
+/// Counted since the last configuration; `live_…` is what is there now.
+struct tern_mock_counters {
+  std::uint64_t calls;            ///< of the driver, all
+  std::uint64_t contexts_created; ///< primary contexts
+  std::uint64_t set_currents;     ///< cuCtxSetCurrent
+  std::uint64_t allocs, frees;    ///< that succeeded
+  std::uint64_t registers, unregisters;
+  std::uint64_t copies, copies_to_device, copies_from_device, copies_within, copied_bytes; ///< given to streams
+  std::uint64_t pageable_copies; ///< of them those whose host memory is not registered
+  std::uint64_t launches;        ///< cuLaunchKernel
+  std::uint64_t event_queries, event_records, stream_waits, stream_queries;
+  std::uint64_t synchronizes; ///< of streams and events
+  std::uint64_t modules_loaded, graph_launches, graph_updates;
+  std::uint64_t kernels_done, operations_done; ///< performed so far; operations: kernels and copies, also of graphs
+  std::uint64_t live_contexts, live_streams, live_events, live_modules, live_graphs, live_registrations;
+  std::uint64_t live_allocations, live_bytes; ///< of device memory
+  std::uint64_t pending;                      ///< operations in streams that are not done
+  std::uint64_t misuses;                      ///< not forgotten ones
+};
+
+/// Resets everything, also what is alive, and behaves as the text says. Null or "": as usual.
+void tern_mock_cuda_configure(const char* text);
+void tern_mock_cuda_counters(tern_mock_counters* to);
+/// Texts of what was used wrongly so far, a line each; "" if nothing was. Valid until the thread's next call of it.
+const char* tern_mock_cuda_misuse(void);
+void tern_mock_cuda_forget_misuse(void);
+}

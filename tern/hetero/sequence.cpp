@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Tasks that are submitted together as one.
+#include <tern/hetero/detail/sequence.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+#include <tern/base/error.hpp>
+#include <tern/hetero/detail/runtime.hpp>
+#include <tern/hetero/detail/task_arguments.hpp>
+#include <tern/hetero/recorded.hpp>
+#include <tern/task/detail/worker.hpp>
+
+namespace tern::hetero::detail {
+namespace {
+
+box around(const box& a, const box& b) noexcept {
+  box c;
+  for (std::size_t d = 0; d < 3; ++d) {
+    c.low[d] = std::min(a.low[d], b.low[d]);
+    c.high[d] = std::max(a.high[d], b.high[d]);
+  }
+  return c;
+}
+
+using together = sequence_plan::together;
+
+/// Boxes that do not meet, each of which contains what some tasks use of an object.
+std::vector<together> boxes_of(const std::vector<task_record*>& tasks) {
+  std::vector<together> all;
+  for (task_record* t : tasks)
+    for (std::size_t i = 0; i < t->use_count; ++i) {
+      const use& u = t->use_at(i);
+      box b = u.part;
+      for (;;) { // what it meets becomes one with it, which may then meet more
+        const auto met = std::find_if(all.begin(), all.end(),
+                                      [&](const together& x) { return x.object == u.object && x.part.meets(b); });
+        if (met == all.end()) break;
+        b = around(b, met->part);
+        all.erase(met);
+      }
+      all.push_back({u.object, b, access_mode::read});
+    }
+  return all;
+}
+
+/// Whether the sequence needs what is there before, and whether it changes it.
+access_mode how_used(const together& x, const sequence_plan& plan, std::size_t number) {
+  bool needs = false, changes = false, anew = false;
+  for (std::size_t i = 0; i < plan.which.size(); ++i) {
+    if (plan.which[i] != number) continue;
+    const sequence_shape::used& u = plan.shape.uses[i];
+    if (reads(u.how) && !anew) needs = true;
+    if (!writes(u.how)) continue;
+    changes = true;
+    if (u.part == x.part && !reads(u.how))
+      anew = true;
+    else if (!anew)
+      needs = true; // the rest of it stays what it was
+  }
+  return !changes ? access_mode::read : needs ? access_mode::read_write : access_mode::write;
+}
+
+struct sequence_work {
+  std::vector<task_record*> tasks;
+  std::shared_ptr<const sequence_plan> plan;
+  std::uint64_t number;
+  std::unique_ptr<launch_sequence> launches;
+
+  /// What the sequence holds becomes what its tasks hold. Calls `f` for each of them then.
+  template <class F> void each(task_record& all, F&& f) {
+    std::size_t n = 0;
+    for (task_record* t : tasks) {
+      t->device = all.device;
+      for (std::size_t i = 0; i < t->use_count; ++i) {
+        const use& from = all.use_at(plan->which[n++]);
+        use& to = t->use_at(i);
+        to.instance = from.instance;
+        to.pitch = from.pitch;
+      }
+      f(*t);
+    }
+  }
+};
+
+const work_type sequence_type{
+    any_device, [](task_record& s) { s.work_as<sequence_work>().each(s, [](task_record& t) { t.work->run(t); }); },
+    [](task_record& s) noexcept {
+      auto& w = s.work_as<sequence_work>();
+      for (task_record* t : w.tasks) unmake_task(t);
+      destroy_work<sequence_work>(s);
+    },
+    [](task_record& s, launch_request& what, argument*) {
+      auto& w = s.work_as<sequence_work>();
+      w.launches = std::make_unique<launch_sequence>(launch_sequence{w.number, {}, w.plan->before, w.plan->begins, {}});
+      launch_sequence& all = *w.launches;
+      std::array<argument, arguments_most> room;
+      std::vector<std::size_t> ends;
+      w.each(s, [&](task_record& t) {
+        launch_request& one = all.launches.emplace_back();
+        t.work->describe(t, one, room.data());
+        one.task = &t;
+        all.arguments.insert(all.arguments.end(), one.arguments.begin(), one.arguments.end());
+        ends.push_back(all.arguments.size());
+      });
+      std::size_t begin = 0;
+      for (std::size_t i = 0; i < ends.size(); ++i) { // where they stay
+        all.launches[i].arguments = {all.arguments.data() + begin, ends[i] - begin};
+        begin = ends[i];
+      }
+      what.sequence = &all;
+    },
+    nullptr};
+
+sequence_shape shape_of(const std::vector<task_record*>& tasks) {
+  sequence_shape s;
+  for (task_record* t : tasks) {
+    s.works.push_back(t->work);
+    s.counts.push_back(t->use_count);
+    for (std::size_t i = 0; i < t->use_count; ++i) {
+      const use& u = t->use_at(i);
+      s.uses.push_back({u.object->number, u.part, u.how});
+    }
+  }
+  return s;
+}
+
+} // namespace
+
+std::shared_ptr<const sequence_plan> plan_of(sequence_shape shape, const std::vector<task_record*>& tasks,
+                                             const char* name) {
+  auto p = std::make_shared<sequence_plan>();
+  p->shape = std::move(shape);
+  p->uses = boxes_of(tasks);
+  constexpr std::size_t most = 255; // of a task
+  if (p->uses.size() > most)
+    throw error(errc::invalid_argument,
+                std::string("the tasks of '") + name + "' use " + std::to_string(p->uses.size()) +
+                    " objects or parts of them together, which is more than " + std::to_string(most),
+                "submit fewer tasks at a time, or use fewer, larger objects");
+  for (task_record* t : tasks)
+    for (std::size_t i = 0; i < t->use_count; ++i) {
+      const use& u = t->use_at(i);
+      const auto in = std::find_if(p->uses.begin(), p->uses.end(),
+                                   [&](const together& x) { return x.object == u.object && x.part.contains(u.part); });
+      p->which.push_back(static_cast<std::uint8_t>(in - p->uses.begin()));
+    }
+  for (std::size_t n = 0; n < p->uses.size(); ++n) p->uses[n].how = how_used(p->uses[n], *p, n);
+
+  // Which tasks come after which: those that use the same, where one of them writes.
+  std::vector<std::pair<std::uint32_t, std::size_t>> seen; // task, use
+  std::size_t n = 0;
+  for (std::uint32_t i = 0; i < tasks.size(); ++i) {
+    p->begins.push_back(static_cast<std::uint32_t>(p->before.size()));
+    const std::size_t first = n;
+    for (std::size_t k = 0; k < tasks[i]->use_count; ++k, ++n) {
+      const sequence_shape::used& u = p->shape.uses[n];
+      for (const auto& [task, other] : seen) {
+        const sequence_shape::used& v = p->shape.uses[other];
+        if (v.object != u.object || !v.part.meets(u.part) || (!writes(u.how) && !writes(v.how))) continue;
+        if (std::find(p->before.begin() + p->begins.back(), p->before.end(), task) == p->before.end())
+          p->before.push_back(task);
+      }
+    }
+    for (std::size_t k = first; k < n; ++k) seen.emplace_back(i, k);
+  }
+  p->begins.push_back(static_cast<std::uint32_t>(p->before.size()));
+  return p;
+}
+
+// Collecting ----------------------------------------------------------------------------------------------------------
+
+collector::collector(runtime& home, std::shared_ptr<sequence_memo> memo)
+    : home_(home), memo_(std::move(memo)), place_(home.part().collects),
+      of_(static_cast<tern::detail::fiber*>(tern::detail::this_worker()->running)) {
+  collector* nobody = nullptr;
+  // Nobody else of this worker's fibers collects: none may wait meanwhile.
+  if (!place_.compare_exchange_strong(nobody, this, std::memory_order_relaxed))
+    throw error(errc::invalid_state,
+                std::string("recorded::submit of '") + memo_->name + "' was called within that of '" +
+                    nobody->memo_->name + "'",
+                "one after the other: all tasks of a sequence are one task");
+}
+
+collector::~collector() {
+  collector* self = this;
+  place_.compare_exchange_strong(self, nullptr, std::memory_order_relaxed);
+  for (task_record* t : tasks_) {
+    for (std::size_t i = 0; i < t->use_count; ++i) drop_handle(t->use_at(i).object);
+    unmake_task(t);
+  }
+}
+
+bool collector::take(task_record* t) {
+  if (tern::detail::this_worker()->running != of_) return false;
+  const auto refuse = [&](errc code, const std::string& why, const char* hint) {
+    throw error(code, std::string("within recorded::submit of '") + memo_->name + "' " + why, hint);
+  };
+  if (t->flags & task_record::hidden)
+    refuse(errc::invalid_state, "an object was to be accessed, fetched or dropped", "do that before or after it");
+  if (t->flags & task_record::handled)
+    refuse(errc::invalid_state, std::string("task '") + t->text_name() + "' has a handle, but is part of a larger one",
+           "submit it by tern::submit; tern::recorded::on says on which device");
+  for (std::size_t i = 0; i < t->use_count; ++i)
+    if (t->use_at(i).how == reducing_access)
+      refuse(errc::unsupported, std::string("task '") + t->text_name() + "' takes part in a reduction",
+             "submit it by itself");
+  tasks_.push_back(t);
+  for (std::size_t i = 0; i < t->use_count; ++i) add_handle(*t->use_at(i).object); // until all have been submitted
+  return true;
+}
+
+void collector::submit() {
+  place_.store(nullptr, std::memory_order_relaxed);
+  sequence_memo& m = *memo_;
+  if (watch_.left())
+    throw error(errc::invalid_state,
+                std::string("the function given to recorded::submit of '") + m.name + "' has waited",
+                "it must only submit tasks");
+  if (tasks_.empty()) return;
+  sequence_shape shape = shape_of(tasks_);
+  if (!m.plan || m.plan->shape != shape) m.plan = plan_of(std::move(shape), tasks_, m.name);
+  device_kinds kinds = m.kind ? kinds_of(*m.kind) : any_device;
+  for (const task_record* t : tasks_) kinds &= t->kinds;
+  if (!m.device.empty()) kinds &= kinds_of(home_.info(home_.device_called(m.device)).kind);
+  if (kinds == 0)
+    throw error(errc::invalid_argument,
+                std::string("the tasks of '") + m.name + "' have no kind of device in common on which they can run",
+                "functions run on the host only; kernels on all devices");
+
+  new_task all;
+  (*all).name = m.name;
+  (*all).flags |= task_record::extended;
+  for (const together& x : m.plan->uses) {
+    // The plan may be of an earlier round: the object is the same, as nobody else has its number.
+    add_use(*all, x.object, x.part, x.how);
+  }
+  (*all).kinds = kinds;
+  if (!m.device.empty()) (*all).device_mask = std::int64_t{1} << home_.device_called(m.device);
+  std::vector<object_state*> used;
+  for (task_record* t : tasks_)
+    for (std::size_t i = 0; i < t->use_count; ++i) used.push_back(t->use_at(i).object);
+  put_work(*all, sequence_work{std::move(tasks_), m.plan, m.number, nullptr});
+  tasks_.clear();
+  (*all).work = &sequence_type;
+  const auto let_go = [&] {
+    for (object_state* o : used) drop_handle(o);
+  };
+  try {
+    all.submit();
+  } catch (...) {
+    let_go();
+    throw;
+  }
+  let_go();
+}
+
+// The user's side -----------------------------------------------------------------------------------------------------
+
+collecting::collecting(std::shared_ptr<sequence_memo> of)
+    : made_(std::make_unique<collector>(runtime::here("tern::recorded::submit"), std::move(of))) {}
+collecting::~collecting() = default;
+void collecting::submit() { made_->submit(); }
+
+} // namespace tern::hetero::detail
+
+namespace tern {
+
+recorded::recorded(const char* name) : memo_(std::make_shared<hetero::detail::sequence_memo>()) {
+  static std::atomic<std::uint64_t> numbers{0};
+  memo_->name = name;
+  memo_->number = numbers.fetch_add(1, std::memory_order_relaxed);
+}
+recorded& recorded::on(hetero::device_kind kind) {
+  memo_->kind = kind;
+  return *this;
+}
+recorded& recorded::on(std::string_view device) {
+  memo_->device = device;
+  return *this;
+}
+
+} // namespace tern

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mock_test.hpp"
+
+#include <cstdlib>
+
+namespace mock {
+namespace {
+
+TEST_F(on_device, each_misuse_is_told) {
+  const auto told = [](const char* what) {
+    const std::string all = misuse();
+    EXPECT_NE(all.find(what), std::string::npos) << "'" << what << "' is not in: " << all;
+  };
+  const cu::pointer p = allocate(16), freed = allocate(1000);
+  memory.pop_back();
+  OK(gpu().MemFree(freed));
+  char host[64] = {};
+  EXPECT_EQ(gpu().MemcpyHtoDAsync(p + 8, host, 12, stream), 1);
+  told("cuMemcpyHtoDAsync: 12 bytes: the destination");
+  EXPECT_EQ(gpu().MemcpyDtoHAsync(host, freed, 4, stream), 1);
+  told("has been freed");
+  EXPECT_EQ(gpu().MemFree(freed), 1);
+  told("has been freed already");
+  EXPECT_EQ(gpu().MemFree(p + 1), 1);
+  told("lies within an allocation");
+  EXPECT_EQ(gpu().MemcpyDtoDAsync(p, p + 4, 8, stream), 1);
+  told("overlap");
+  cu::copy_2d narrow;
+  narrow.src_memory = cu::memory_host, narrow.src_host = host, narrow.src_pitch = 4;
+  narrow.dst_memory = cu::memory_device, narrow.dst_device = p, narrow.dst_pitch = 8;
+  narrow.row_bytes = 8, narrow.rows = 1;
+  EXPECT_EQ(gpu().Memcpy2DAsync(&narrow, stream), 1);
+  told("pitch 4 is smaller");
+  OK(gpu().MemHostRegister(host, 32, 1));
+  EXPECT_EQ(gpu().MemHostRegister(host + 8, 32, 1), cu::already_registered);
+  EXPECT_EQ(misuse(), ""); // programs may ask
+  EXPECT_EQ(gpu().MemcpyHtoDAsync(p, host + 24, 16, stream), 1);
+  told("registered in part only");
+  OK(gpu().MemcpyHtoDAsync(p, host, 16, stream));
+  EXPECT_EQ(gpu().MemHostUnregister(host), 1);
+  told("the copy of 16 bytes to the device");
+  EXPECT_EQ(gpu().MemHostUnregister(host), 713);
+  told("is not registered");
+  const cu::function add = load(test_kernels, "add"), beyond = load(test_kernels, "beyond");
+  int n = 1, by = 1;
+  cu::pointer used = p, dead = freed;
+  OK(launch(add, 1, 1, {&used, &n, &by}));
+  EXPECT_EQ(gpu().MemFree(p), 1);
+  told("the kernel 'add'");
+  memory.clear();
+  EXPECT_EQ(launch(add, 1, 1, {&dead, &n, &by}), 1);
+  told("memory as parameter 0 that has been freed");
+  EXPECT_EQ(launch(add, 0, 1, {&used, &n, &by}), 1);
+  told("0 x 1 x 1 groups");
+  EXPECT_EQ(launch(add, 1, 1025, {&used, &n, &by}), 1);
+  told("groups of 1025 x 1 x 1 items");
+  EXPECT_EQ(launch(load(test_kernels, "turn"), 1, 65, {&used, &used}), 1);
+  told("64 at most");
+  EXPECT_EQ(launch(beyond, 1, 1, {&n}, 50000), 1);
+  told("50000 dynamic");
+  OK(gpu().FuncSetAttribute(beyond, 8, 50000));
+  OK(launch(beyond, 1, 1, {&n}, 50000));
+  OK(launch(beyond, 1, 1, {&n}, 1));
+  OK(gpu().StreamSynchronize(stream));
+  told("'beyond' wrote beyond its 1 bytes");
+  EXPECT_EQ(gpu().FuncSetAttribute(beyond, 8, 232449), 1);
+  told("cannot have 232449");
+  cu::stream gone = nullptr;
+  OK(gpu().StreamCreateWithPriority(&gone, 1, 0));
+  OK(gpu().StreamDestroy(gone));
+  EXPECT_EQ(gpu().StreamSynchronize(gone), 400);
+  told("is destroyed");
+  EXPECT_EQ(gpu().EventQuery(reinterpret_cast<cu::event>(std::uintptr_t{0x123456789})), 400);
+  told("the event 0x123456789 is unknown");
+  OK(launch(beyond, 1, 1, {&n}, 2));
+  EXPECT_EQ(gpu().ModuleUnload(modules[1]), 1);
+  told("the kernel 'beyond' is not done");
+  EXPECT_EQ(launch(beyond, 1, 1, {&n}, 2), 400);
+  told("of a module that is unloaded");
+  EXPECT_EQ(gpu().ModuleUnload(modules[1]), 400);
+  told("is destroyed");
+  modules.erase(modules.begin() + 1);
+  OK(gpu().CtxSetCurrent(nullptr));
+  cu::event e = nullptr;
+  EXPECT_EQ(gpu().EventCreate(&e, 2), 201);
+  told("cuEventCreate: no context is current");
+  OK(gpu().CtxSetCurrent(context));
+}
+
+TEST_F(on_device, streams_of_another_device_are_refused) {
+  begin("devices=2");
+  cu::context other = nullptr;
+  OK(gpu().DevicePrimaryCtxRetain(&other, 1));
+  OK(gpu().CtxSetCurrent(other));
+  EXPECT_EQ(gpu().StreamSynchronize(stream), 201);
+  EXPECT_NE(misuse().find("is of device 0, and the context of device 1 is current"), std::string::npos);
+  OK(gpu().DevicePrimaryCtxRelease(1));
+  EXPECT_EQ(gpu().StreamSynchronize(stream), 709);
+  EXPECT_NE(misuse().find("has been destroyed"), std::string::npos);
+  OK(gpu().CtxSetCurrent(context));
+}
+
+TEST_F(on_device, what_is_left_is_told_when_the_context_ends) {
+  cu::pointer p = 0;
+  cu::event e = nullptr;
+  cu::stream another = nullptr;
+  OK(gpu().MemAlloc(&p, 24));
+  OK(gpu().EventCreate(&e, 2));
+  OK(gpu().StreamCreateWithPriority(&another, 1, 0));
+  load(test_kernels, "add");
+  OK(gpu().DevicePrimaryCtxRelease(0));
+  EXPECT_EQ(misuse(), "device 0: its context ended with what was not given back: 1 allocation not freed, 24 bytes "
+                      "(allocation 1 of 24), 2 streams, 1 event, 1 module");
+  begin("seed=1");
+}
+
+TEST(process, leaks_end_it_badly) {
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  const auto leak = [] {
+    gpu().configure("");
+    cu::context c = nullptr;
+    gpu().Init(0);
+    gpu().DevicePrimaryCtxRetain(&c, 0);
+    std::exit(0);
+  };
+  EXPECT_EXIT(leak(), testing::ExitedWithCode(86), "mock CUDA: device 0: its primary context was not released");
+  const auto quiet = [] {
+    gpu().configure("quiet");
+    gpu().Init(1);
+    std::exit(0);
+  };
+  EXPECT_EXIT(quiet(), testing::ExitedWithCode(0), "");
+  EXPECT_DEATH(gpu().configure("devices=2,speed=3"), "cannot make sense of \"speed=3\"");
+}
+
+} // namespace
+} // namespace mock
