@@ -68,7 +68,7 @@ struct access_request {
 protected:
   ~access_request() = default;
 };
-/// \param who lives until it has been told.
+/// \param who lives until it has been told, which it also is if this throws.
 void request_access(object_state* o, const box& part, access_mode how, access_request* who);
 
 /// Told when data have been copied out, or why they have not.
@@ -78,7 +78,7 @@ struct copy_out_request {
 protected:
   ~copy_out_request() = default;
 };
-/// Copies a part to `to`, packed, straight from where it is valid. \param who lives until it has been told.
+/// Copies a part to `to`, packed, straight from where it is valid. \param who lives until it has been told, which it also is if this throws.
 void copy_out(object_state* o, const box& part, std::byte* to, copy_out_request* who);
 
 } // namespace hetero::detail

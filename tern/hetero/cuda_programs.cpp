@@ -114,7 +114,7 @@ cuda_kernel& cuda_programs::add(const kernel_code& code) {
   const cuda_api& api = target_.api;
   const std::string name = quoted(code);
   cuda_kernel k;
-  cu::result r = api.ModuleGetFunction(&k.handle, at->second, code.name);
+  cu::result r = api.ModuleGetFunction(&k.handle, at->second, entry_name(code).c_str());
   if (r != cu::success)
     target_.fail(r, "find the kernel " + name + " in " + called(code),
                  code.form == code_form::dialect ? "" : "is it declared extern \"C\" __global__ void?");

@@ -288,9 +288,6 @@ void runtime::depend(task_record* t, use& u, task_record*& gates) {
 }
 
 void runtime::submit(task_record* t) {
-  // relaxed: if it is this fiber's, it was this worker that wrote it.
-  if (collector* const c = part().collects.load(std::memory_order_relaxed); c && c->take(t)) [[unlikely]]
-    return;
   for (std::size_t i = 0; i < t->use_count; ++i)
     if (&t->use_at(i).object->home != this)
       throw error(errc::invalid_argument,

@@ -196,7 +196,7 @@ void request_access(object_state* o, const box& part, access_mode how, access_re
   t->kinds = host_access_work.kinds;
   t->flags = task_record::hidden | task_record::waits_release;
   r.add_use(t) = use_of(o, part, how);
-  r.submit(t);
+  r.request(t);
 }
 
 void set_layout(object_state& o, device_kind kind, other_layout how) {
@@ -231,7 +231,7 @@ void prefetch(object_state* o, const box& part, std::string_view device, bool pi
     t->device_mask = std::int64_t{1} << d;
     if (pinned) t->flags |= task_record::pins;
   }
-  r.submit(t);
+  r.request(t);
 }
 
 void unpin(object_state* o, const box& part, std::string_view device) {
@@ -256,7 +256,7 @@ void unpin(object_state* o, const box& part, std::string_view device) {
   t->work = &type;
   t->flags = task_record::hidden | task_record::order_only;
   r.add_use(t) = use_of(o, part, access_mode::read_write); // after all that pin
-  r.submit(t);
+  r.request(t);
 }
 
 void drop(object_state* o, const box& part, std::string_view device) {
@@ -288,7 +288,7 @@ void drop(object_state* o, const box& part, std::string_view device) {
   t->work = &type;
   t->flags = task_record::hidden;
   r.add_use(t) = use_of(o, part, access_mode::read);
-  r.submit(t);
+  r.request(t);
 }
 
 // Arguments -----------------------------------------------------------------------------------------------------------
@@ -300,7 +300,20 @@ task_record* make_task() {
   return t;
 }
 
-void submit_task(task_record* t) { t->home->submit(t); }
+void submit_task(task_record* t) {
+  if (!t->home->collected(t)) [[likely]]
+    t->home->submit(t);
+}
+
+void runtime::request(task_record* t) {
+  try {
+    if (!collected(t)) submit(t);
+  } catch (...) {
+    t->failure = std::current_exception(); // for who waits for its end
+    unmake_task(t);
+    throw;
+  }
+}
 
 namespace {
 /// What a task that was not submitted needs no more.
@@ -509,7 +522,7 @@ hetero_task& hetero_task::submit() {
   task_record& t = changed("submit");
   std::vector<hetero::detail::object_state*> used; // the task has kept them until now
   for (std::size_t i = 0; i < t.use_count; ++i) used.push_back(t.use_at(i).object);
-  t.home->submit(&t);
+  submit_task(&t);
   for (hetero::detail::object_state* o : used) hetero::detail::drop_handle(o);
   return *this;
 }

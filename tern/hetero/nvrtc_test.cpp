@@ -273,7 +273,7 @@ INSTANTIATE_TEST_SUITE_P(of, nvrtc_kernels, testing::ValuesIn(all_blocks()),
 TEST_P(nvrtc_kernels, become_ptx) {
   const std::string ptx = compile_cuda(api, text_for_cuda(GetParam().as_source()), oldest()).code;
   EXPECT_THAT(GetParam().kernels, Not(testing::IsEmpty()));
-  for (const std::string& kernel : GetParam().kernels) EXPECT_THAT(ptx, HasSubstr(".entry " + kernel + "("));
+  for (const std::string& kernel : GetParam().kernels) EXPECT_THAT(ptx, HasSubstr(".entry tern_kernel_" + kernel + "("));
 }
 
 TEST_F(nvrtc_library, names_the_users_file_and_line) {
@@ -298,7 +298,7 @@ const source_block& plain_block() {
 }
 
 TEST_F(nvrtc_library, takes_functions_without_a_word_of_the_dialects) {
-  EXPECT_THAT(compile_cuda(api, text_for_cuda(plain_block()), oldest()).code, HasSubstr(".entry right("));
+  EXPECT_THAT(compile_cuda(api, text_for_cuda(plain_block()), oldest()).code, HasSubstr(".entry tern_kernel_right("));
 }
 
 TEST_F(nvrtc_library, makes_machine_code) {
@@ -323,7 +323,7 @@ TEST_F(nvrtc_library, is_used_by_several_threads_and_leaves_signals_alone) {
   for (std::string& one : made)
     threads.emplace_back([&] { one = compile_cuda(api, text_for_cuda(plain_block()), oldest()).code; });
   for (std::thread& one : threads) one.join();
-  EXPECT_THAT(made[0], HasSubstr(".entry right("));
+  EXPECT_THAT(made[0], HasSubstr(".entry tern_kernel_right("));
   EXPECT_EQ(made[0], made[1]);
   EXPECT_EQ(made[0], made[2]);
   EXPECT_EQ(handlers(), before);

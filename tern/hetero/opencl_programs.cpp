@@ -55,7 +55,7 @@ const opencl_kernel& opencl_programs::add(const kernel_code& code) {
   const opencl_api& api = target_.api;
   cl::status s = cl::success;
   opencl_kernel k;
-  k.handle = api.CreateKernel(at->second, code.name, &s);
+  k.handle = api.CreateKernel(at->second, entry_name(code).c_str(), &s);
   if (s != cl::success)
     target_.fail(s, "find the kernel " + name + " in " + called(code), false,
                  code.form == code_form::dialect ? ""

@@ -4,9 +4,10 @@
 namespace tern::hetero::detail {
 namespace {
 
-// In both: `item` and `group` are values of structs whose members are computed when asked for. TERN_STEPS stands where
-// values begin that live from region to region (below). Reductions: a group's numbers lie side by side, and its items
-// take a row of them in each step, which GPUs and PoCL's vectors like.
+// In both: kernels are called tern_kernel_NAME, as OpenCL C has functions such as `mix` and `step`. `item` and `group`
+// are values of structs whose members are computed when asked for. TERN_STEPS stands where values begin that live from
+// region to region (below). Reductions: a group's numbers lie side by side, and its items take a row of them in each
+// step, which GPUs and PoCL's vectors like.
 constexpr std::string_view common = R"(
 #define TERN_REGION if (tern_sync())
 #define TERN_REGION_NOSYNC if (1)
@@ -56,9 +57,10 @@ constexpr std::string_view opencl = R"(#ifdef cl_khr_fp64
 #define TERN_CONSTANT __constant
 #define TERN_RESTRICT restrict
 #define TERN_FN static inline
-#define TERN_KERNEL(name, ...) __kernel void name(__local char* tern_dynamic, ##__VA_ARGS__)
+#define TERN_KERNEL(name, ...) __kernel void tern_kernel_##name(__local char* tern_dynamic, ##__VA_ARGS__)
 #define TERN_KERNEL_FIXED(name, SX, SY, SZ, ...) \
-  __kernel __attribute__((reqd_work_group_size(SX, SY, SZ))) void name(__local char* tern_dynamic, ##__VA_ARGS__)
+  __kernel __attribute__((reqd_work_group_size(SX, SY, SZ))) void \
+  tern_kernel_##name(__local char* tern_dynamic, ##__VA_ARGS__)
 #define TERN_SHARED(T, name, ...) __local T name __VA_ARGS__
 #define TERN_DYNAMIC(T, name) __local T* const name = (__local T*)tern_dynamic
 
@@ -130,9 +132,9 @@ typedef unsigned int uint;
 #define TERN_CONSTANT const
 #define TERN_RESTRICT __restrict__
 #define TERN_FN static __device__ __forceinline__
-#define TERN_KERNEL(name, ...) extern "C" __global__ void name(__VA_ARGS__)
+#define TERN_KERNEL(name, ...) extern "C" __global__ void tern_kernel_##name(__VA_ARGS__)
 #define TERN_KERNEL_FIXED(name, SX, SY, SZ, ...) \
-  extern "C" __global__ void __launch_bounds__((SX) * (SY) * (SZ)) name(__VA_ARGS__)
+  extern "C" __global__ void __launch_bounds__((SX) * (SY) * (SZ)) tern_kernel_##name(__VA_ARGS__)
 #define TERN_SHARED(T, name, ...) __shared__ T name __VA_ARGS__
 #define TERN_DYNAMIC(T, name) extern __shared__ __align__(16) char tern_dynamic[]; T* const name = (T*)tern_dynamic
 
@@ -188,6 +190,10 @@ std::string_view prelude(language l) {
   static const std::string of_opencl = std::string(opencl) + std::string(common);
   static const std::string of_cuda = std::string(cuda) + std::string(common);
   return l == language::opencl ? of_opencl : of_cuda;
+}
+
+std::string entry_name(const kernel_code& code) {
+  return (code.form == code_form::dialect ? "tern_kernel_" : "") + std::string(code.name);
 }
 
 std::string device_source(const source_block& block, language l) { return std::string(prelude(l)) + text_of(block); }

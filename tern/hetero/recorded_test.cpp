@@ -46,12 +46,16 @@ std::vector<unsigned> values(const object& o) {
 /// Random tasks on a few objects, each round the same but for their numbers, and parts of objects that overlap.
 class program {
 public:
-  explicit program(std::uint64_t seed) : dice_(seed) {
-    for (int i = 0; i < 3; ++i) objects_.emplace_back(extents<2>{12, 15}, static_cast<unsigned>(i + 1));
+  /// \param whole only whole rows: not all devices take addresses of any element
+  explicit program(std::uint64_t seed, bool whole = false) : dice_(seed) {
+    const std::ptrdiff_t columns = whole ? 32 : 15;
+    for (int i = 0; i < 3; ++i) objects_.emplace_back(extents<2>{12, columns}, static_cast<unsigned>(i + 1));
     for (int n = 1 + pick(9); n > 0; --n) {
       step s{pick(3), pick(3), pick(3), pick(4), pick(4)};
       s.y1 = s.y0 + 1 + pick(8);
       s.x1 = s.x0 + 1 + pick(10);
+      if (whole) s.x0 = 0, s.x1 = 32;
+      s.aside = whole ? 0 : 1;
       if (s.from == s.to) s.from = (s.to + 1) % 3;
       steps_.push_back(s);
     }
@@ -66,7 +70,7 @@ public:
       else if (s.what == 1)
         fill(part, a);
       else
-        mix(x.part({s.y0 + 1, s.x0 + 1}, {s.y1 + 1, s.x1 + 1}), part, a);
+        mix(x.part({s.y0 + 1, s.x0 + s.aside}, {s.y1 + 1, s.x1 + s.aside}), part, a);
       ++a;
     }
   }
@@ -79,7 +83,7 @@ public:
 
 private:
   struct step {
-    int what, from, to, y0, x0, y1 = 0, x1 = 0;
+    int what, from, to, y0, x0, y1 = 0, x1 = 0, aside = 0;
   };
   int pick(int n) { return static_cast<int>(dice_() % static_cast<unsigned>(n)); }
   std::mt19937_64 dice_;
@@ -112,17 +116,18 @@ INSTANTIATE_TEST_SUITE_P(on, recorded_tasks,
                                          "cuda threads", "host,fake,cuda"));
 
 TEST_P(recorded_tasks, are_as_one_by_one) {
+  const bool whole = where_.opencl_memory == "buffers";
   for (std::uint64_t seed = 1; seed <= 40 && !HasFailure(); ++seed) {
     SCOPED_TRACE(seed);
     const mock_cuda driver("devices=2,seed=" + std::to_string(seed));
     std::vector<unsigned> expected, found;
     on({.devices = "host"}, [&] {
-      program p(seed);
+      program p(seed, whole);
       for (unsigned i = 0; i < 5; ++i) p.round(i);
       expected = p.result();
     });
     on(where_, [&] {
-      program p(seed);
+      program p(seed, whole);
       recorded all("rounds");
       for (unsigned i = 0; i < 5; ++i) all.submit([&] { p.round(i); });
       found = p.result();
@@ -269,6 +274,11 @@ TEST(recorded_errors, are_clear) {
         AllOf(HasSubstr("within recorded::submit of 'step' task 'add' has a handle"), HasSubstr("tern::submit")));
     EXPECT_THAT(text_of_error([&] { step.submit([&] { a.host(access_mode::read).get(); }); }),
                 HasSubstr("an object was to be accessed"));
+    EXPECT_THAT(text_of_error([&] { step.submit([&] { a.prefetch("fake0"); }); }),
+                HasSubstr("'step' an object was to"));
+    unsigned to[64];
+    EXPECT_THAT(text_of_error([&] { step.submit([&] { a.copy_to(to).get(); }); }),
+                HasSubstr("'step' an object was to"));
     EXPECT_THAT(text_of_error([&] { step.submit([] { this_fiber::yield(); }); }),
                 AllOf(HasSubstr("'step' has waited"), HasSubstr("only submit tasks")));
     EXPECT_THAT(text_of_error([&] {
@@ -328,7 +338,7 @@ TEST(recorded_errors, objects_may_go_before_their_tasks_have_run) {
     recorded step("step");
     for (int i = 0; i < 10; ++i)
       step.submit([&] {
-        const object gone({8, 8}, 1u);
+        const object gone({8, 8}, 1u), unused({8, 8}, 1u);
         add(gone, 1);
       });
     wait_all();

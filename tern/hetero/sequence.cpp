@@ -212,6 +212,8 @@ bool collector::take(task_record* t) {
   return true;
 }
 
+bool runtime::taken_by(collector& c, task_record* t) { return c.take(t); }
+
 void collector::submit() {
   place_.store(nullptr, std::memory_order_relaxed);
   sequence_memo& m = *memo_;

@@ -18,4 +18,7 @@ std::string_view prelude(language l);
 /// A whole program: the definitions and the block.
 std::string device_source(const source_block& block, language l);
 
+/// What the device's compiler calls the kernel.
+std::string entry_name(const kernel_code& code);
+
 } // namespace tern::hetero::detail

@@ -100,6 +100,14 @@ public:
   /// \pre it has its work and uses. May suspend the calling fiber for a moment, if very many tasks are left. Takes over
   /// the task's own reference. \throws error(invalid_argument) for an object of another runtime.
   void submit(task_record* t);
+  /// Has a collector of this fiber's (sequence.hpp) taken it? \throws as `recorded::submit`; then it is the caller's.
+  bool collected(task_record* t) {
+    // relaxed: if it is this fiber's, it was this worker that wrote it.
+    collector* const c = part().collects.load(std::memory_order_relaxed);
+    return c && taken_by(*c, t);
+  }
+  /// As `submit`, for what the user asks for beside tasks; if it throws, the task is destroyed.
+  void request(task_record* t);
   /// A task that has failed is not going to be submitted.
   void give_up(task_record* t) noexcept;
   /// Adds the parts of a reduction to the object. (reduction.cpp)
@@ -223,6 +231,7 @@ private:
   void count_completed() noexcept;
   /// It has been submitted, and follows so many.
   void submitted_after(task_record* t, std::int32_t links) noexcept;
+  static bool taken_by(collector& c, task_record* t);
   void tell_of_progress() noexcept;
   /// \return whether so few were left before `until`, if that is not null.
   void wait_for_progress(std::uint64_t left, const std::chrono::microseconds* at_most);
