@@ -50,7 +50,7 @@ private:
 /// With the mock libraries; what was compiled is kept from test to test.
 inline options cuda_options(const std::string& memory = {}, const std::string& without = {}) {
   options opts;
-  opts.set(detail::hetero_cuda_libraries, std::string(TERN_MOCK_CUDA) + ":" + TERN_MOCK_NVRTC);
+  opts.set(detail::hetero_cuda_libraries, TERN_MOCK_CUDA ":" TERN_MOCK_NVRTC);
   opts.set(hetero_cache, TERN_MOCK_CACHE);
   opts.set(hetero_memory, memory);
   opts.set(detail::hetero_cuda, without);
