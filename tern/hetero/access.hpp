@@ -78,7 +78,8 @@ struct copy_out_request {
 protected:
   ~copy_out_request() = default;
 };
-/// Copies a part to `to`, packed, straight from where it is valid. \param who lives until it has been told, which it also is if this throws.
+/// Copies a part to `to`, packed, straight from where it is valid. \param who lives until it has been told, which it
+/// also is if this throws.
 void copy_out(object_state* o, const box& part, std::byte* to, copy_out_request* who);
 
 } // namespace hetero::detail

@@ -154,11 +154,18 @@ bool runtime::fetch(task_record* t, object_state& o, use& u, std::vector<transfe
     there = there && f.valid != 0;
     lost = lost || f.lost;
     if (f.valid == 0) return;
-    std::uint8_t from = 0; // the host's, unless only others are right, of which one in the same memory is best
-    if (to == 0 || !(f.valid & 1) || o.instances[to].space != 0)
-      for (std::size_t i = 1; i < o.instances.size(); ++i)
-        if ((f.valid & bit(i)) && (o.instances[i].space == o.instances[to].space || (from == 0 && !(f.valid & 1))))
-          from = static_cast<std::uint8_t>(i);
+    // In the same memory, or where it can be got straight from; else the host's, unless only others are right.
+    std::uint8_t from = 0;
+    int best = f.valid & 1 ? 1 : 0;
+    for (std::size_t i = 1; i < o.instances.size(); ++i) {
+      if (!(f.valid & bit(i))) continue;
+      const std::uint8_t source = o.instances[i].space, target = o.instances[to].space;
+      const int good = source == target ? 3 : target != 0 && driver_of(target)->reaches(*driver_of(source)) ? 2 : 0;
+      if (good > best || (good == best && from == 0 && best == 0)) {
+        from = static_cast<std::uint8_t>(i);
+        best = good;
+      }
+    }
     missing.push_back({&f, from});
     total += f.where.size();
   });
@@ -175,7 +182,8 @@ bool runtime::fetch(task_record* t, object_state& o, use& u, std::vector<transfe
   for (const missing_piece& m : missing) {
     const box part = together ? u.part : m.of->where;
     const std::uint8_t from_space = o.instances[m.from].space, to_space = o.instances[to].space;
-    if (from_space == to_space || from_space == 0 || to_space == 0) {
+    if (from_space == to_space || from_space == 0 || to_space == 0 ||
+        driver_of(to_space)->reaches(*driver_of(from_space))) {
       transfer* const x = new_transfer(o, part, m.from, to);
       await(t, x);
       begun.push_back(x);
@@ -257,7 +265,10 @@ copy_request runtime::describe(const transfer& x) {
     c.slice = i.how.slice;
   };
   if (x.from != 0 && x.to != 0) {
-    c.way = direction::within;
+    if (!from.exists) // and it is not the device of the transfer that has gone
+      throw error(errc::device_failed, "a copy of " + o.text(x.part) + " would have come from a device that was lost");
+    c.way = from.space == to.space ? direction::within : direction::between;
+    if (c.way == direction::between) c.source = &driver_of(from.space)->of();
     on_device(to);
     c.from = from.memory;
     c.from_offset = from.how.offset(from.where, x.part);

@@ -75,6 +75,10 @@ std::optional<cuda_api> cuda_api::open(name_list libraries, std::vector<std::str
   TERN_FIND_V2(MemcpyDtoDAsync);
   TERN_FIND_V2(Memcpy2DAsync);
   TERN_FIND_V2(Memcpy3DAsync);
+  TERN_FIND(DeviceCanAccessPeer);
+  TERN_FIND(CtxEnablePeerAccess);
+  TERN_FIND(MemcpyPeerAsync);
+  TERN_FIND(Memcpy3DPeerAsync);
   TERN_FIND(ModuleLoadDataEx);
   TERN_FIND(ModuleUnload);
   TERN_FIND(ModuleGetFunction);

@@ -20,8 +20,6 @@ std::string named(const char* operation, const char* kernel) {
   return kernel ? std::string(operation) + " " + quoted(kernel) : operation;
 }
 
-cu::pointer address_of(memory_handle m) { return reinterpret_cast<cu::pointer>(m); }
-
 // After these the context does nothing more: what went wrong in a kernel, or in the device. The others are about one
 // call.
 bool is_for_good(cu::result r) noexcept {
@@ -291,108 +289,6 @@ std::uintptr_t cuda_device::get(std::size_t bytes) {
 void cuda_device::give_back(std::uintptr_t at, std::size_t) noexcept {
   if (target_->api.CtxSetCurrent(target_->context) != cu::success) return;
   target_->api.MemFree(at); // fails where the device is lost; its memory is then gone, too
-}
-
-// Copies --------------------------------------------------------------------------------------------------------------
-
-namespace {
-
-struct side { // of a copy
-  unsigned memory;
-  cu::pointer device = 0;
-  std::byte* host = nullptr;
-  std::size_t pitch = 0, slice = 0;
-  side after(std::size_t bytes) const noexcept {
-    side s = *this;
-    if (s.host)
-      s.host += bytes;
-    else
-      s.device += bytes;
-    return s;
-  }
-};
-
-side device_side(const copy_request& w) {
-  return {cu::memory_device, address_of(w.device) + w.offset, nullptr, w.pitch, w.slice};
-}
-side other_side(const copy_request& w) {
-  if (w.way == direction::within)
-    return {cu::memory_device, address_of(w.from) + w.from_offset, nullptr, w.from_pitch, w.from_slice};
-  return {cu::memory_host, 0, w.host, w.host_pitch, w.host_slice};
-}
-
-cu::result copy_row(const cuda_api& api, cu::stream s, const side& to, const side& from, std::size_t bytes) {
-  if (to.host) return api.MemcpyDtoHAsync(to.host, from.device, bytes, s);
-  if (from.host) return api.MemcpyHtoDAsync(to.device, from.host, bytes, s);
-  return api.MemcpyDtoDAsync(to.device, from.device, bytes, s);
-}
-
-template <class Copy> Copy strided(const side& to, const side& from) {
-  Copy c;
-  c.src_memory = from.memory;
-  c.src_host = from.host;
-  c.src_device = from.device;
-  c.src_pitch = from.pitch;
-  c.dst_memory = to.memory;
-  c.dst_host = to.host;
-  c.dst_device = to.device;
-  c.dst_pitch = to.pitch;
-  return c;
-}
-
-} // namespace
-
-void cuda_device::copy_rows(cu::stream s, const copy_request& what) {
-  const cuda_api& api = target_->api;
-  const copy_request flat = flattened(what);
-  const std::size_t row_bytes = flat.row_bytes, rows = flat.rows, slices = flat.slices;
-  const side here = device_side(flat), there = other_side(flat);
-  const side &to = flat.way == direction::from_device ? there : here,
-             &from = flat.way == direction::from_device ? here : there;
-  const auto check = [&](cu::result r) {
-    if (r == cu::success) [[likely]]
-      return;
-    api.StreamSynchronize(s); // rows that were begun go on, and the caller cannot wait for them
-    target_->fail(r, "copy " + std::to_string(row_bytes * rows * slices) + " bytes, " + std::to_string(rows * slices) +
-                         " rows");
-  };
-  if (rows == 1 && slices == 1) return check(copy_row(api, s, to, from, row_bytes));
-  const bool rows_fit = rows == 1 || (to.pitch >= row_bytes && from.pitch >= row_bytes);
-  const auto slices_fit = [&](const side& x) { return x.pitch && x.slice % x.pitch == 0 && x.slice >= rows * x.pitch; };
-  if (rows_fit && slices > 1 && slices_fit(to) && slices_fit(from)) {
-    auto c = strided<cu::copy_3d>(to, from);
-    c.src_height = from.slice / from.pitch;
-    c.dst_height = to.slice / to.pitch;
-    c.row_bytes = row_bytes;
-    c.rows = rows;
-    c.slices = slices;
-    return check(api.Memcpy3DAsync(&c, s));
-  }
-  // What is no such box is copied slice by slice, or row by row.
-  for (std::size_t z = 0; z < slices; ++z) {
-    const side a = to.after(z * to.slice), b = from.after(z * from.slice);
-    if (rows_fit) {
-      auto c = strided<cu::copy_2d>(a, b);
-      c.row_bytes = row_bytes;
-      c.rows = rows;
-      check(api.Memcpy2DAsync(&c, s));
-    } else {
-      for (std::size_t y = 0; y < rows; ++y)
-        check(copy_row(api, s, a.after(y * a.pitch), b.after(y * b.pitch), row_bytes));
-    }
-  }
-}
-
-ticket cuda_device::copy(int stream, const copy_request& what) {
-  target_->enter();
-  queue& q = at(stream);
-  static constexpr const char* names[] = {"copy to the device", "copy from the device", "copy within the device"};
-  const char* const operation = names[static_cast<int>(what.way)];
-  if (!what.device || (what.way == direction::within ? !what.from : !what.host))
-    throw error(errc::invalid_argument, target_->title() + " cannot " + operation + ": there is no memory");
-  slot& s = reserve(operation, nullptr);
-  if (what.row_bytes > 0 && what.rows > 0 && what.slices > 0) copy_rows(q.handle, what);
-  return begin(q, s);
 }
 
 // Kernels -------------------------------------------------------------------------------------------------------------

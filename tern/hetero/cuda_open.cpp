@@ -21,7 +21,8 @@ std::vector<std::string> parts(const std::string& list, char separator) {
 bool are_switches(const std::string& list) {
   const auto all = parts(list, ',');
   return std::all_of(all.begin(), all.end(), [](const std::string& word) {
-    return word == "no-pinned" || word == "no-pool" || word == "one-stream" || word == "no-graphs";
+    return word == "no-pinned" || word == "no-pool" || word == "one-stream" || word == "no-graphs" ||
+           word == "no-peers";
   });
 }
 
@@ -32,9 +33,8 @@ const option<std::string> hetero_cuda{
     "",
     "what to do without on CUDA devices, for comparisons: a list of no-pinned (the host's memory is not page-locked), "
     "no-pool (memory of the device is allocated and freed each time), one-stream (nothing overlaps), no-graphs "
-    "(recorded "
-    "tasks are launched one by one)",
-    {&are_switches, "a list of no-pinned, no-pool, one-stream, no-graphs, or nothing"}};
+    "(recorded tasks are launched one by one), no-peers (copies from device to device go through the host)",
+    {&are_switches, "a list of no-pinned, no-pool, one-stream, no-graphs, no-peers, or nothing"}};
 const option<std::string> hetero_cuda_libraries{
     "hetero-cuda-libraries", "",
     "files to open in the place of CUDA's usual libraries, separated by a colon: that of the driver, that of NVRTC; "
@@ -47,6 +47,7 @@ cuda_switches switches_of(const options& opts) {
     if (word == "no-pool") s.pool = false;
     if (word == "one-stream") s.streams = false;
     if (word == "no-graphs") s.graphs = false;
+    if (word == "no-peers") s.peers = false;
   }
   return s;
 }
@@ -117,6 +118,11 @@ std::vector<std::unique_ptr<device>> open_cuda(const cuda_api& api, const nvrtc_
     i.max_group = {ask(cu::max_block_x), ask(cu::max_block_y), ask(cu::max_block_z)};
     t->most_groups = {ask(cu::max_grid_x), ask(cu::max_grid_y), ask(cu::max_grid_z)};
     i.local_memory_bytes = ask(cu::max_shared_per_block_optin);
+    for (int other = 0; other < count; ++other) {
+      int can = 0;
+      if (other != n && r == cu::success && api.DeviceCanAccessPeer(&can, t->number, other) == cu::success && can != 0)
+        t->peers.push_back(other);
+    }
     t->capability = 10 * ask(cu::capability_major) + ask(cu::capability_minor);
     const int mode = ask(cu::compute_mode), unified = ask(cu::unified_addressing);
     const auto skip = [&](const std::string& why) {

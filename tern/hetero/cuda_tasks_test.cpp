@@ -45,7 +45,7 @@ TEST(cuda_tasks, that_use_no_device_make_no_context) {
 }
 
 TEST(cuda_tasks, copies_are_to_and_from_locked_memory) {
-  const mock_cuda driver("devices=2");
+  const mock_cuda driver("devices=2,no-peers");
   on(with_cuda(), [] {
     hetero_object<unsigned, 2> o({300, 300}, 1u);
     for (int i = 0; i < 6; ++i) add_to(o, i % 2 ? "cuda1" : "cuda0");

@@ -29,6 +29,8 @@ const char* name_of(direction way) noexcept {
     return "copy to device";
   case direction::from_device:
     return "copy from device";
+  case direction::between:
+    return "copy from another device";
   case direction::within:
     break;
   }

@@ -282,7 +282,7 @@ void driver::begin(transfer* x) noexcept {
                                          home_.info(number_).id + ", which was lost");
     copy_request what = home_.describe(*x);
     if (const other_layout* const other = x->object->other_layout_on(home_.info(number_).kind);
-        other && what.way != direction::within) [[unlikely]] { // all of the object, packed on either side
+        other && is_of_host(what.way)) [[unlikely]] { // all of the object, packed on either side
       x->staged.resize(what.row_bytes * what.rows * what.slices);
       if (what.way == direction::to_device) {
         other->pack(what.host, x->staged.data());
@@ -292,11 +292,10 @@ void driver::begin(transfer* x) noexcept {
       }
       what.host = x->staged.data();
     }
-    const int stream = what.way == direction::to_device ? 0 : what.way == direction::from_device ? 1 : 2;
+    const int stream = what.way == direction::within ? 2 : what.way == direction::from_device ? 1 : 0;
     tracks_.begins(stream, *x, what);
     x->running = device_->copy(stream, what);
-    if (what.way != direction::within)
-      home_.count_copy(what.way == direction::from_device, what.row_bytes * what.rows * what.slices);
+    home_.count_copy(what.way, what.row_bytes * what.rows * what.slices);
     if (x->running == 0) return finish(x, nullptr);
     moving_.push_back(x);
   } catch (...) {

@@ -321,6 +321,7 @@ void fake_device::check_memory(const operation& op, const char* which, memory_ha
 
 void fake_device::check_copy(const operation& op) const {
   const copy_request& what = op.copy;
+  if (what.way == direction::between) refuse(op, "comes from another device, which this one does not reach");
   const bool within = what.way == direction::within;
   const int needed = what.way == direction::to_device ? 0 : what.way == direction::from_device ? 1 : 2;
   if (within ? op.stream < needed : op.stream != needed)

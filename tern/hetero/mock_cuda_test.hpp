@@ -20,6 +20,7 @@
 ///   lose=N               the Nth operation that is done meets an uncorrectable error (214): so it is too
 ///   fail-context         no context can be had: out of memory (2)
 ///   no-init              cuInit says that there is no device (100)
+///   no-peers             no device reaches another's memory
 ///   quiet                misuse is only told to who asks, and does not end the process badly
 ///   lenient              calls that can go on in spite of misuse do, and return success
 /// Any other word ends the process with a message.
@@ -35,7 +36,8 @@ struct tern_mock_counters {
   std::uint64_t set_currents;     ///< cuCtxSetCurrent
   std::uint64_t allocs, frees;    ///< that succeeded
   std::uint64_t registers, unregisters;
-  std::uint64_t copies, copies_to_device, copies_from_device, copies_within, copied_bytes; ///< given to streams
+  std::uint64_t copies, copies_to_device, copies_from_device, copies_within, copies_between,
+      copied_bytes;              ///< given to streams
   std::uint64_t pageable_copies; ///< of them those whose host memory is not registered
   std::uint64_t launches;        ///< cuLaunchKernel
   std::uint64_t event_queries, event_records, stream_waits, stream_queries;

@@ -273,7 +273,8 @@ INSTANTIATE_TEST_SUITE_P(of, nvrtc_kernels, testing::ValuesIn(all_blocks()),
 TEST_P(nvrtc_kernels, become_ptx) {
   const std::string ptx = compile_cuda(api, text_for_cuda(GetParam().as_source()), oldest()).code;
   EXPECT_THAT(GetParam().kernels, Not(testing::IsEmpty()));
-  for (const std::string& kernel : GetParam().kernels) EXPECT_THAT(ptx, HasSubstr(".entry tern_kernel_" + kernel + "("));
+  for (const std::string& kernel : GetParam().kernels)
+    EXPECT_THAT(ptx, HasSubstr(".entry tern_kernel_" + kernel + "("));
 }
 
 TEST_F(nvrtc_library, names_the_users_file_and_line) {

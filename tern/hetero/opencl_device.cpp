@@ -200,6 +200,8 @@ cl::event opencl_device::enqueue(cl::queue q, const copy_request& what, const si
     case direction::within:
       s = api.EnqueueCopyBuffer(q, memory_of(what.from), m, b.offset, a.offset, e.row_bytes, 0, nullptr, &event);
       break;
+    case direction::between: // refused
+      break;
     }
   } else {
     const std::size_t region[] = {e.row_bytes, e.rows, e.slices};
@@ -223,6 +225,8 @@ cl::event opencl_device::enqueue(cl::queue q, const copy_request& what, const si
     case direction::within:
       s = api.EnqueueCopyBufferRect(q, memory_of(what.from), m, origin(b).data(), at.data(), region, b.pitch,
                                     pitch_of_slices(b), a.pitch, pitch_of_slices(a), 0, nullptr, &event);
+      break;
+    case direction::between: // refused
       break;
     }
   }
@@ -271,10 +275,13 @@ cl::event opencl_device::enqueue_pieces(cl::queue q, const copy_request& what, s
 
 ticket opencl_device::copy(int stream, const copy_request& what) {
   const cl::queue q = queue(stream);
-  static constexpr const char* names[] = {"copy to the device", "copy from the device", "copy within the device"};
+  static constexpr const char* names[] = {"copy to the device", "copy from the device", "copy within the device",
+                                          "copy from another device"};
   const char* const operation = names[static_cast<int>(what.way)];
-  if (!what.device || (what.way == direction::within ? !what.from : !what.host))
+  if (!what.device || !(is_of_host(what.way) ? static_cast<const void*>(what.host) : what.from))
     throw error(errc::invalid_argument, target_->title() + " cannot " + operation + ": there is no memory");
+  if (what.way == direction::between)
+    throw error(errc::invalid_argument, target_->title() + " cannot " + operation + ": it reaches none");
   if (what.row_bytes == 0 || what.rows == 0 || what.slices == 0) return marker(q, operation, nullptr);
   const copy_request flat = flattened(what);
   const side a{flat.offset, flat.pitch, flat.slice};

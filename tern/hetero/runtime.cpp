@@ -227,9 +227,11 @@ void runtime::free_host(std::byte* memory) noexcept {
     std::free(memory);
 }
 
-void runtime::count_copy(bool from_device, std::size_t bytes) noexcept {
-  (from_device ? copies_.from : copies_.to).fetch_add(1, std::memory_order_relaxed);
-  (from_device ? copies_.from_bytes : copies_.to_bytes).fetch_add(bytes, std::memory_order_relaxed);
+void runtime::count_copy(direction way, std::size_t bytes) noexcept {
+  if (way == direction::within) return;
+  copied& c = copies_[static_cast<std::size_t>(way)];
+  c.times.fetch_add(1, std::memory_order_relaxed);
+  c.bytes.fetch_add(bytes, std::memory_order_relaxed);
 }
 
 statistics runtime::counts() const {
@@ -238,10 +240,13 @@ statistics runtime::counts() const {
     s.submitted += parts_[i].submitted.load(std::memory_order_relaxed);
     s.completed += parts_[i].completed.load(std::memory_order_relaxed);
   }
-  s.copies_to_devices = copies_.to.load(std::memory_order_relaxed);
-  s.bytes_to_devices = copies_.to_bytes.load(std::memory_order_relaxed);
-  s.copies_from_devices = copies_.from.load(std::memory_order_relaxed);
-  s.bytes_from_devices = copies_.from_bytes.load(std::memory_order_relaxed);
+  const auto tell = [&](direction way, std::uint64_t& times, std::uint64_t& bytes) {
+    times = copies_[static_cast<std::size_t>(way)].times.load(std::memory_order_relaxed);
+    bytes = copies_[static_cast<std::size_t>(way)].bytes.load(std::memory_order_relaxed);
+  };
+  tell(direction::to_device, s.copies_to_devices, s.bytes_to_devices);
+  tell(direction::from_device, s.copies_from_devices, s.bytes_from_devices);
+  tell(direction::between, s.copies_between_devices, s.bytes_between_devices);
   const std::lock_guard hold(policy_lock_);
   for (std::size_t d = 0; d < infos_.size(); ++d)
     s.devices.push_back({infos_[d].id, tasks_of_[d], drivers_[d] ? drivers_[d]->bytes_held() : 0});

@@ -19,6 +19,7 @@ struct statistics {
   std::uint64_t submitted = 0, completed = 0; ///< tasks; also those of the runtime's own, for host access and the like
   std::uint64_t copies_to_devices = 0, bytes_to_devices = 0;
   std::uint64_t copies_from_devices = 0, bytes_from_devices = 0;
+  std::uint64_t copies_between_devices = 0, bytes_between_devices = 0; ///< straight from one to another
   std::vector<of_device> devices;
 };
 

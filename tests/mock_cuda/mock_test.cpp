@@ -34,6 +34,7 @@ driver open_driver() {
   FIND(EventCreate), FIND(EventRecord), FIND(EventQuery), FIND_2(EventDestroy), FIND_2(MemGetInfo);
   FIND_2(MemAlloc), FIND_2(MemFree), FIND_2(MemHostRegister), FIND(MemHostUnregister), FIND_2(MemcpyHtoDAsync);
   FIND_2(MemcpyDtoHAsync), FIND_2(MemcpyDtoDAsync), FIND_2(Memcpy2DAsync), FIND_2(Memcpy3DAsync);
+  FIND(DeviceCanAccessPeer), FIND(CtxEnablePeerAccess), FIND(MemcpyPeerAsync), FIND(Memcpy3DPeerAsync);
   FIND(ModuleLoadDataEx), FIND(ModuleUnload), FIND(ModuleGetFunction), FIND(FuncGetAttribute);
   FIND(FuncSetAttribute), FIND(FuncGetParamInfo), FIND(LaunchKernel), FIND(StreamQuery), FIND(EventSynchronize);
   FIND_2(StreamBeginCapture), FIND(StreamEndCapture), FIND(GraphLaunch), FIND(GraphExecDestroy), FIND(GraphDestroy);

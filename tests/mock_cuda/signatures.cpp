@@ -73,6 +73,14 @@ CHECK_2(MemcpyDtoHAsync);
 CHECK_2(MemcpyDtoDAsync);
 CHECK_2(Memcpy2DAsync);
 CHECK_2(Memcpy3DAsync);
+CHECK(DeviceCanAccessPeer);
+CHECK(CtxEnablePeerAccess);
+CHECK(MemcpyPeerAsync);
+CHECK(Memcpy3DPeerAsync);
+static_assert(sizeof(cu::copy_3d) == sizeof(CUDA_MEMCPY3D_PEER) &&
+              offsetof(cu::copy_3d, src_context) == offsetof(CUDA_MEMCPY3D_PEER, srcContext) &&
+              offsetof(cu::copy_3d, dst_context) == offsetof(CUDA_MEMCPY3D_PEER, dstContext) &&
+              offsetof(cu::copy_3d, slices) == offsetof(CUDA_MEMCPY3D_PEER, Depth));
 CHECK(ModuleLoadDataEx);
 CHECK(ModuleUnload);
 CHECK(ModuleGetFunction);

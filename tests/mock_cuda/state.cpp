@@ -16,7 +16,8 @@ constexpr std::size_t most_misuses = 200; // a loop that does it wrong each time
   std::fprintf(stderr,
                "mock CUDA: cannot make sense of \"%s\" in its configuration (TERN_MOCK_CUDA); there are devices=2, "
                "memory=1G, seed=7, delay=20us, capability=90, driver=13000, mode=exclusive, mode=prohibited, "
-               "fail-alloc=N, fail-copy=N, fail-launch=N, fault-kernel=N, lose=N, fail-context, no-init, quiet, "
+               "fail-alloc=N, fail-copy=N, fail-launch=N, fault-kernel=N, lose=N, fail-context, no-init, no-peers, "
+               "quiet, "
                "lenient\n",
                word.c_str());
   std::abort();
@@ -40,6 +41,11 @@ void parse_word(const std::string& word, settings& to) {
   if (flag("fail-context", to.fail_context) || flag("no-init", to.no_init) || flag("quiet", to.quiet) ||
       flag("lenient", to.lenient))
     return;
+  bool without = false;
+  if (flag("no-peers", without)) {
+    to.peers = false;
+    return;
+  }
   if (equals == word.npos) refuse(word);
   if (name == "mode") {
     to.mode = value == "exclusive"    ? cu::compute_mode_exclusive

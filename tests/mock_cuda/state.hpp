@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <random>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -42,6 +43,7 @@ struct settings {
   int capability = 90, driver = 13000, mode = 0;
   std::uint64_t fail_alloc = 0, fail_copy = 0, fail_launch = 0, fault_kernel = 0, lose = 0; ///< counted down
   bool fail_context = false, no_init = false, quiet = false, lenient = false;
+  bool peers = true;
 };
 settings parse(const char* text);
 
@@ -78,7 +80,8 @@ struct copy_work {
   std::size_t row_bytes = 0, rows = 1, slices = 1;
   std::size_t from_pitch = 0, from_slice = 0, to_pitch = 0, to_slice = 0;
   std::shared_ptr<std::vector<char>> kept; ///< what `from` points into, if the host's memory was read at once
-  int way = 0;                             ///< 0 to the device, 1 from it, 2 within
+  int way = 0;                             ///< 0 to the device, 1 from it, 2 within, 3 from another
+  int source = -1;                         ///< number of that
 };
 struct kernel_work {
   std::shared_ptr<code> owner;
@@ -157,6 +160,7 @@ struct device {
   cu::result lost = 0;
   bool told = false; ///< a call has returned that it is lost
   std::shared_ptr<stream> usual;
+  std::set<handle> reached; ///< contexts whose memory this one may access
 };
 
 struct state {

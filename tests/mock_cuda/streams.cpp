@@ -34,7 +34,9 @@ bool perform(state& s, int device, const operation& op) {
       r = run_kernel(s, op.kernel);
     ++s.counted.kernels_done;
   } else if (r == 0) {
-    run_copy(op.copy);
+    // A device whose memory is gone takes who reads it along.
+    if (op.copy.source >= 0) r = s.devices[static_cast<std::size_t>(op.copy.source)].lost;
+    if (r == 0) run_copy(op.copy);
   }
   ++s.counted.operations_done;
   if (r != 0) lose(s, device, r);
@@ -85,7 +87,8 @@ std::string describe(const operation& op) {
   case work::copy:
     break;
   }
-  static constexpr const char* ways[] = {"to the device", "from the device", "within the device"};
+  static constexpr const char* ways[] = {"to the device", "from the device", "within the device",
+                                         "from another device"};
   return "the copy of " + std::to_string(op.copy.row_bytes * op.copy.rows * op.copy.slices) + " bytes " +
          ways[op.copy.way];
 }

@@ -50,19 +50,22 @@ struct copy_2d {
   std::size_t row_bytes = 0, rows = 0;
 };
 static_assert(sizeof(copy_2d) == 128);
-/// CUDA_MEMCPY3D: of slices, each of which has `height` rows.
+/// CUDA_MEMCPY3D: of slices, each of which has `height` rows. CUDA_MEMCPY3D_PEER, too, which has contexts for what is
+/// reserved here.
 struct copy_3d {
   std::size_t src_x = 0, src_y = 0, src_z = 0, src_lod = 0;
   unsigned src_memory = 0;
   const void* src_host = nullptr;
   pointer src_device = 0;
-  void *src_array = nullptr, *src_reserved = nullptr;
+  void* src_array = nullptr;
+  context src_context = nullptr;
   std::size_t src_pitch = 0, src_height = 0;
   std::size_t dst_x = 0, dst_y = 0, dst_z = 0, dst_lod = 0;
   unsigned dst_memory = 0;
   void* dst_host = nullptr;
   pointer dst_device = 0;
-  void *dst_array = nullptr, *dst_reserved = nullptr;
+  void* dst_array = nullptr;
+  context dst_context = nullptr;
   std::size_t dst_pitch = 0, dst_height = 0;
   std::size_t row_bytes = 0, rows = 0, slices = 0;
 };
@@ -83,7 +86,8 @@ static_assert(sizeof(kernel_node) == 72);
 // Results that mean more than "it failed".
 constexpr result success = 0, out_of_memory = 2, no_device = 100, stub_library = 34, invalid_image = 200,
                  no_binary_for_gpu = 209, unsupported_ptx_version = 222, already_registered = 712, not_found = 500,
-                 not_ready = 600, launch_out_of_resources = 701, peer_access_already_enabled = 704;
+                 not_ready = 600, launch_out_of_resources = 701, peer_access_unsupported = 217,
+                 peer_access_already_enabled = 704, too_many_peers = 711;
 
 constexpr int max_threads_per_block = 1, max_block_x = 2, max_block_y = 3, max_block_z = 4, max_grid_x = 5,
               max_grid_y = 6, max_grid_z = 7, max_shared_per_block = 8, multiprocessors = 16, compute_mode = 20,
@@ -131,6 +135,10 @@ struct cuda_api {
   cu::result (*MemcpyDtoDAsync)(cu::pointer, cu::pointer, std::size_t, cu::stream) = nullptr;
   cu::result (*Memcpy2DAsync)(const cu::copy_2d*, cu::stream) = nullptr;
   cu::result (*Memcpy3DAsync)(const cu::copy_3d*, cu::stream) = nullptr;
+  cu::result (*DeviceCanAccessPeer)(int*, cu::device, cu::device) = nullptr;
+  cu::result (*CtxEnablePeerAccess)(cu::context, unsigned) = nullptr;
+  cu::result (*MemcpyPeerAsync)(cu::pointer, cu::context, cu::pointer, cu::context, std::size_t, cu::stream) = nullptr;
+  cu::result (*Memcpy3DPeerAsync)(const cu::copy_3d*, cu::stream) = nullptr;
   cu::result (*ModuleLoadDataEx)(cu::module*, const void*, unsigned, int*, void**) = nullptr;
   cu::result (*ModuleUnload)(cu::module) = nullptr;
   cu::result (*ModuleGetFunction)(cu::function*, cu::module, const char*) = nullptr;

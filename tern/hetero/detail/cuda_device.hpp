@@ -40,7 +40,7 @@ namespace tern::hetero::detail {
 class locked_memory;
 
 /// What makes CUDA fast, to be turned off one by one, for comparisons: a list of no-pinned, no-pool, one-stream,
-/// no-graphs.
+/// no-graphs, no-peers.
 extern const option<std::string> hetero_cuda;
 /// Libraries to open in the place of the usual ones, separated by a colon: the driver's, NVRTC.
 extern const option<std::string> hetero_cuda_libraries;
@@ -50,6 +50,7 @@ struct cuda_switches {
   bool pool = true;    ///< memory of the device is kept for later
   bool streams = true; ///< several; else one for all
   bool graphs = true;  ///< of recorded tasks
+  bool peers = true;   ///< copies go straight from device to device where they can
 };
 /// \pre the option's check has passed.
 cuda_switches switches_of(const options& opts);
@@ -61,6 +62,7 @@ struct cuda_target {
   device_info info;
   int capability = 0; ///< 90 is 9.0
   std::array<std::int64_t, 3> most_groups{};
+  std::vector<cu::device> peers; ///< whose memory it can be given access to
   cu::context context = nullptr; ///< null: not opened
   std::string lost;              ///< why; empty: it works
 
@@ -85,6 +87,8 @@ struct cuda_target {
   /// Makes its context this thread's. \pre it is open. \throws as the others.
   void enter();
 };
+
+inline cu::pointer address_of(memory_handle m) { return reinterpret_cast<cu::pointer>(m); }
 
 /// A kernel, loaded.
 struct cuda_kernel {
@@ -188,6 +192,7 @@ public:
   ticket copy(int stream, const copy_request& what) override;
   void prepare(const kernel_code& code) override;
   bool takes_sequences() const noexcept override { return true; }
+  bool reaches(const device& from) const noexcept override;
   ticket launch(int stream, const launch_request& what) override;
   void order(int stream, ticket t) override;
   bool done(ticket t) override;
@@ -221,6 +226,7 @@ private:
   void advance(queue& q);
   std::string under_way() const;
   void copy_rows(cu::stream s, const copy_request& what);
+  void allow_access_to(const cuda_target& other);
   void check(const cuda_kernel& k, const launch_request& what) const;
   void prepare(const launch_request& what, cuda_launch& l);
   void wait_for_all() const noexcept;
@@ -243,7 +249,8 @@ private:
   std::vector<queue> queues_; // one, or one for each stream
   std::vector<slot> slots_;
   std::vector<std::uint32_t> unused_;
-  cuda_launch one_; // for its memory
+  std::vector<cu::device> reached_; // their memory may be accessed
+  cuda_launch one_;                 // for its memory
 };
 
 /// As `open_cuda`, with functions that need not be the driver's.

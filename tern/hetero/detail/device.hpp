@@ -41,23 +41,31 @@ using memory_handle = void*;
 /// An operation that was put into a stream. 0: it was done at once.
 using ticket = std::uint64_t;
 
+class device;
+
 /// Which way, and so which memory is whose. Strided in up to three dimensions: `slices` of `rows` of `row_bytes`.
-enum class direction : std::uint8_t { to_device, from_device, within };
+/// `between`: from another device to this one.
+enum class direction : std::uint8_t { to_device, from_device, within, between };
+/// Does the host's memory take part?
+constexpr bool is_of_host(direction way) noexcept {
+  return way == direction::to_device || way == direction::from_device;
+}
 struct copy_request {
   direction way = direction::to_device;
-  std::byte* host = nullptr;                    ///< first byte; unused within the device
+  std::byte* host = nullptr;                    ///< first byte; unused if it takes no part
   std::size_t host_pitch = 0, host_slice = 0;   ///< bytes from row to row, from slice to slice
-  memory_handle device = nullptr;               ///< within: the destination
+  memory_handle device = nullptr;               ///< within and between: the destination
   std::size_t offset = 0, pitch = 0, slice = 0; ///< of the first byte; as above
-  memory_handle from = nullptr;                 ///< within: the source
+  memory_handle from = nullptr;                 ///< within and between: the source
   std::size_t from_offset = 0, from_pitch = 0, from_slice = 0;
   std::size_t row_bytes = 0, rows = 1, slices = 1;
+  const detail::device* source = nullptr; ///< between: whose memory `from` is
 };
 
 /// The same copy with as few rows and slices as can be: those that lie one after the other are one.
 inline copy_request flattened(copy_request what) noexcept {
-  std::size_t& pitch = what.way == direction::within ? what.from_pitch : what.host_pitch;
-  const std::size_t slice = what.way == direction::within ? what.from_slice : what.host_slice;
+  std::size_t& pitch = is_of_host(what.way) ? what.host_pitch : what.from_pitch;
+  const std::size_t slice = is_of_host(what.way) ? what.host_slice : what.from_slice;
   for (int pass = 0; pass < 2; ++pass) { // slices of one row each may become rows, which may become one
     if (what.rows > 1 && what.pitch == what.row_bytes && pitch == what.row_bytes) {
       what.row_bytes *= what.rows;
@@ -116,7 +124,8 @@ public:
   /// How much can be allocated in all.
   virtual std::size_t memory_limit() const noexcept = 0;
 
-  // Streams: 0 takes copies to the device, 1 copies from it, those from 2 on kernels and copies within it.
+  // Streams: 0 takes copies to the device, also from others, 1 copies from it, those from 2 on kernels and copies
+  // within it.
   virtual int streams() const noexcept = 0;
   virtual ticket copy(int stream, const copy_request& what) = 0;
   /// What `launch` would do first, if need be: compiles the kernel. For a trace, to tell the one from the other.
@@ -137,7 +146,7 @@ public:
   /// What its owner's stack should have; 0: the usual.
   virtual std::size_t stack_needed() const noexcept { return 0; }
 
-  /// Can copies go straight between the two? None yet.
+  /// Can it copy straight from that device's memory to its own? Any thread.
   virtual bool reaches(const device&) const noexcept { return false; }
 };
 

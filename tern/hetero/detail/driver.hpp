@@ -42,6 +42,9 @@ public:
   void holds(object_state& o, std::size_t instance);
   void held_no_more(object_state& o, std::size_t instance) noexcept;
   bool holds_any() const noexcept;
+  /// Copies go straight from that one's device to this one's.
+  bool reaches(const driver& other) const noexcept { return device_->reaches(*other.device_); }
+  const device& of() const noexcept { return *device_; }
   std::int64_t bytes_held() const noexcept { return bytes_.load(std::memory_order_relaxed); }
 
   /// The scheduler has ended: its thread, if it has one, does too.
@@ -121,7 +124,7 @@ private:
   std::vector<transfer*> moving_;
   // Of sequences, but for the last ones.
   std::unordered_map<task_record*, std::vector<ticket>> steps_; // address: looked up only
-  object_state* crowded_ = nullptr; // by the task that is being admitted
+  object_state* crowded_ = nullptr;                             // by the task that is being admitted
   unsigned next_stream_ = 0;
   bool opened_ = false, lost_ = false;
   int idle_rounds_ = 0;

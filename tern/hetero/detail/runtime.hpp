@@ -201,7 +201,7 @@ public:
   /// \throws std::bad_alloc.
   std::byte* allocate_host(std::size_t bytes);
   void free_host(std::byte* memory) noexcept;
-  void count_copy(bool from_device, std::size_t bytes) noexcept;
+  void count_copy(direction way, std::size_t bytes) noexcept;
   /// Commuting tasks of several objects lock them under this.
   bool lock_commuting(task_record* t);
   void unlock_commuting(task_record* t) noexcept;
@@ -282,9 +282,10 @@ private:
   std::unique_ptr<policy> policy_;
   std::vector<device_load> loads_;
   std::vector<std::uint64_t> tasks_of_; // that each device has run
-  struct copies {
-    std::atomic<std::uint64_t> to{0}, to_bytes{0}, from{0}, from_bytes{0};
-  } copies_;
+  struct copied {
+    std::atomic<std::uint64_t> times{0}, bytes{0};
+  };
+  std::array<copied, 4> copies_; ///< by direction
 };
 
 } // namespace tern::hetero::detail
