@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <limits>
 #include <string_view>
 #include <utility>
@@ -39,6 +40,15 @@ std::vector<std::string> clean_environment() {
   return kept;
 }
 
+/// Where it was built, or in `sides` beside this program: folders are taken to other machines.
+std::string found(const std::string& path) {
+  if (access(path.c_str(), X_OK) == 0) return path;
+  std::error_code none;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", none);
+  const std::filesystem::path beside = self.parent_path() / "sides" / std::filesystem::path(path).filename();
+  return std::filesystem::exists(beside, none) ? beside.string() : path;
+}
+
 std::vector<char*> pointers(std::vector<std::string>& strings) {
   std::vector<char*> all;
   for (auto& one : strings) all.push_back(one.data());
@@ -52,8 +62,9 @@ child::child(const side& s, const std::string& benchmark, int workers, std::size
     : what_(s.name + ", " + benchmark + ", " + std::to_string(workers) + " workers, size " + std::to_string(size)),
       patience_(patience) {
   if (s.path.empty()) throw absent(s.name + " is not there: install " + s.needs + " and configure again");
-  if (access(s.path.c_str(), X_OK) != 0) throw absent(s.path + ": " + std::strerror(errno));
-  std::vector<std::string> words{s.path, benchmark, std::to_string(workers), std::to_string(size)};
+  const std::string path = found(s.path);
+  if (access(path.c_str(), X_OK) != 0) throw absent(path + ": " + std::strerror(errno));
+  std::vector<std::string> words{path, benchmark, std::to_string(workers), std::to_string(size)};
   std::vector<std::string> environment = clean_environment();
   if (!s.setting.empty()) environment.push_back(s.setting);
   const std::vector<char*> argv = pointers(words), envp = pointers(environment);
@@ -66,7 +77,7 @@ child::child(const side& s, const std::string& benchmark, int workers, std::size
     prctl(PR_SET_PDEATHSIG, SIGKILL); // reaches also those that are stopped
     dup2(in[0], STDIN_FILENO);
     dup2(out[1], STDOUT_FILENO);
-    execve(s.path.c_str(), argv.data(), envp.data());
+    execve(path.c_str(), argv.data(), envp.data());
     _exit(127);
   }
   close(in[0]);

@@ -2,6 +2,7 @@
 #pragma once
 /// \file
 /// For tests of CUDA devices where there are none: a driver and an NVRTC that compute on the host (tests/mock_cuda).
+/// With TERN_TEST_ON_GPU the same tests are for a real one (tests/gpu).
 
 #include <memory>
 #include <string>
@@ -17,6 +18,17 @@
 #include <tern/hetero/mock_cuda_test.hpp>
 
 namespace tern::hetero {
+
+#ifdef TERN_TEST_ON_GPU
+
+/// Nothing can be asked of a real driver, or told it.
+class mock_cuda {
+public:
+  explicit mock_cuda(const std::string& = {}) {}
+  static tern_mock_counters counters() { return {}; }
+};
+
+#else
 
 /// The driver, from outside. It is one for the process: each test says first what it is to be like.
 class mock_cuda {
@@ -47,11 +59,15 @@ private:
   }
 };
 
+#endif
+
 /// With the mock libraries; what was compiled is kept from test to test.
 inline options cuda_options(const std::string& memory = {}, const std::string& without = {}) {
   options opts;
+#ifndef TERN_TEST_ON_GPU
   opts.set(detail::hetero_cuda_libraries, TERN_MOCK_CUDA ":" TERN_MOCK_NVRTC);
   opts.set(hetero_cache, TERN_MOCK_CACHE);
+#endif
   opts.set(hetero_memory, memory);
   opts.set(detail::hetero_cuda, without);
   return opts;
