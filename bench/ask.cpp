@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 #include <limits>
+#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -66,7 +67,8 @@ child::child(const side& s, const std::string& benchmark, int workers, std::size
   if (access(path.c_str(), X_OK) != 0) throw absent(path + ": " + std::strerror(errno));
   std::vector<std::string> words{path, benchmark, std::to_string(workers), std::to_string(size)};
   std::vector<std::string> environment = clean_environment();
-  if (!s.setting.empty()) environment.push_back(s.setting);
+  std::istringstream settings(s.setting);
+  for (std::string one; std::getline(settings, one);) environment.push_back(one);
   const std::vector<char*> argv = pointers(words), envp = pointers(environment);
   std::array<int, 2> in{}, out{};
   if (pipe2(in.data(), O_CLOEXEC) != 0) throw system_error("no pipe");

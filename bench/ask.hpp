@@ -24,7 +24,7 @@ struct side {
   std::string name;
   std::string path; ///< empty if it was not built
   std::string needs;
-  std::string setting; ///< in the environment; "" if none
+  std::string setting; ///< in the environment, lines of NAME=VALUE; "" if none
 };
 
 /// Thrown when a side does not answer in time.

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Tasks on a CUDA device against CUDA by hand, with the driver API (docs/decisions/0032). Each side is a child process
+/// of its own. `--ablation` tells what each of our optimisations brings.
+///
+/// BENCH_CUDA_LIBRARIES names other libraries for both sides, as TERN_HETERO_CUDA_LIBRARIES: with the mock driver all
+/// of it is tried out, small, where there is no GPU. What is measured then is nothing that CUDA does: names end in
+/// `.mock`, and nothing is judged.
+
+#include "bench/ask.hpp"
+#include "bench/harness.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <limits>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#if !defined(BENCH_CUDA_TERN) || !defined(BENCH_CUDA_RAW) || !defined(BENCH_CUDA_MOCK)
+#error                                                                                                                 \
+    "define BENCH_CUDA_TERN and BENCH_CUDA_RAW as the paths of the sides, BENCH_CUDA_MOCK as the mock libraries or empty"
+#endif
+
+namespace {
+
+using namespace tern::bench;
+using sides::children;
+using sides::question;
+
+const char* const other_libraries = std::getenv("BENCH_CUDA_LIBRARIES");
+
+/// Names of ours begin with "tern"; what follows it says what is switched off, or which devices there are.
+const sides::side& side_named(const std::string& name) {
+  static std::map<std::string, sides::side> all;
+  if (const auto found = all.find(name); found != all.end()) return found->second;
+  sides::side s{name, name == "raw" ? BENCH_CUDA_RAW : BENCH_CUDA_TERN, "", ""};
+  const std::string libraries = name == "tern on the mock driver" ? BENCH_CUDA_MOCK
+                                : other_libraries                 ? other_libraries
+                                                                  : "";
+  if (name == "tern on the mock driver" && libraries.empty()) s.path.clear(), s.needs = "googletest, for tests";
+  const auto set = [&](const std::string& variable) { s.setting += (s.setting.empty() ? "" : "\n") + variable; };
+  if (!libraries.empty()) set("TERN_HETERO_CUDA_LIBRARIES=" + libraries);
+  const std::string without = "tern without ", with = "tern with ";
+  if (name.starts_with(without)) set("TERN_HETERO_CUDA=" + name.substr(without.size()));
+  if (name.starts_with(with)) set("TERN_HETERO_DEVICES=" + name.substr(with.size()));
+  return all.emplace(name, std::move(s)).first->second;
+}
+
+constexpr int workers = 2;
+constexpr std::size_t mebi = std::size_t{1} << 20;
+
+class list {
+public:
+  explicit list(children& running) : running_(running) {}
+  std::vector<metric> made;
+
+  /// Ours against `rival`'s, seconds of both times `scale`.
+  void add(const std::string& name, std::optional<double> target, const std::string& benchmark, std::size_t size,
+           std::size_t small, const std::string& rival, const std::string& as = {}, std::size_t other = 0,
+           const std::string& ours = "tern") {
+    const question us{ours, benchmark, workers, sized(size, small)},
+        them{rival, as.empty() ? benchmark : as, workers, other ? sized(other, small) : us.size};
+    made.push_back({.name = called(name),
+                    .unit = "ms",
+                    .target = judged(target),
+                    .rival_name = rival + (as.empty() ? "" : " " + as),
+                    .ours = asking(name, us),
+                    .rival = asking(name, them)});
+  }
+  /// The least of the ratios of several sizes.
+  void best(const std::string& name, double target, const std::string& benchmark,
+            const std::vector<std::pair<std::size_t, std::size_t>>& sizes, const std::string& rival) {
+    const auto least = [&running = running_, name, benchmark, sizes, rival] {
+      double ratio = std::numeric_limits<double>::infinity();
+      for (const auto& [size, small] : sizes) {
+        const auto one = [&, n = sized(size, small)](const std::string& side) {
+          return running.ask(name, {side, benchmark, workers, n});
+        };
+        ratio = std::min(ratio, one("tern") / one(rival));
+      }
+      return ratio;
+    };
+    made.push_back({.name = called(name),
+                    .unit = "of its time",
+                    .target = judged(target),
+                    .rival_name = rival + ", best size",
+                    .ours = least,
+                    .rival = budget(1)});
+  }
+  /// A number that is no time.
+  void number(const std::string& name, const std::string& unit, double most, const std::string& benchmark,
+              std::size_t size, const std::string& side) {
+    made.push_back({.name = name,
+                    .unit = unit,
+                    .target = most,
+                    .rival_name = "1",
+                    .ours = [&running = running_, name,
+                             q = question{side, benchmark, workers, size}] { return running.ask(name, q); },
+                    .rival = budget(1)});
+  }
+
+  static std::size_t sized(std::size_t size, std::size_t small) { return other_libraries ? small : size; }
+
+private:
+  static std::string called(const std::string& name) { return other_libraries ? name + ".mock" : name; }
+  static std::optional<double> judged(std::optional<double> target) { return other_libraries ? std::nullopt : target; }
+  std::function<double()> asking(const std::string& name, question q) {
+    return [&running = running_, name, q] { return running.ask(name, q) * 1e3; };
+  }
+  children& running_;
+};
+
+std::vector<metric> metrics(children& running) {
+  list l(running);
+  // A program that multiplies matrices again and again (docs/results/gpu.md).
+  const std::vector<std::pair<std::size_t, std::size_t>> sizes{{64, 16}, {128, 16}, {256, 16}, {512, 16}, {1024, 16}};
+  for (const auto& [size, small] : sizes) l.add("cuda.naive." + std::to_string(size), 0.5, "naive", size, small, "raw");
+  l.best("cuda.naive.best", 0.25, "naive", sizes, "raw");
+  for (const std::size_t n : {std::size_t{64}, std::size_t{256}, std::size_t{1024}})
+    l.add("cuda.skilled." + std::to_string(n), 1.031, "naive", n, 16, "raw", "skilled");
+
+  // Tasks that do next to nothing.
+  l.add("cuda.empty", 1.5, "empty", 10'000, 20, "raw");
+  l.add("cuda.empty.many", 1.5, "many", 100'000, 100, "raw");
+  l.add("cuda.graph", 1.10, "graph", 100, 3, "raw");
+
+  // Copies.
+  for (const std::string way : {"to", "from", "both"})
+    l.add("cuda.copy." + way, 1.031, "copy_" + way, 256 * mebi, 4096, "raw");
+
+  // Kernels, whose rivals are written by hand; and how near to the speed of memory they get: a copy reads and writes
+  // as many bytes as the stencil, and half as many as the sum if it has its size.
+  const std::size_t points = std::size_t{512} * 512 * 512, numbers = std::size_t{1} << 28;
+  l.add("cuda.stencil", 1.05, "smooth", 512, 12, "raw");
+  l.add("cuda.reduction", 1.05, "add", numbers, 4096, "raw");
+  l.add("cuda.nbody", 1.05, "attract", 65536, 512, "raw");
+  l.add("cuda.stencil.bandwidth", 1.176, "smooth", 512, 12, "raw", "copy_within", points * sizeof(double));
+  l.add("cuda.reduction.bandwidth", 1.176, "add", numbers, 4096, "raw", "copy_within", numbers * sizeof(double) / 2);
+
+  // Tiles wherever there is time, against the better of the devices by itself.
+  l.add("cuda.hybrid", 1.0, "hybrid", 8192, 32, "tern with cuda", {}, 0, "tern with host,cuda");
+
+  // What needs no GPU.
+  if (!other_libraries) {
+    l.add("cuda.compile.cached", std::nullopt, "compile_cached", 1, 1, "tern", "compile");
+    for (const std::string kind : {"chain", "spread"})
+      l.number("cuda.calls." + kind, "calls for each task", 4, "calls_" + kind, 1000, "tern on the mock driver");
+  }
+  return l.made;
+}
+
+/// What is slower without. The bars are as long as the times.
+int ablation(children& running) {
+  struct {
+    const char* what;
+    const char* benchmark;
+    std::size_t size, small;
+  } const programs[] = {{"100 products of 256 x 256", "naive", 256, 16},
+                        {"100 products of 1024 x 1024", "naive", 1024, 16},
+                        {"256 MiB each way at once", "copy_both", 256 * mebi, 4096},
+                        {"100 kernels recorded, 100 times", "graph", 100, 3}};
+  const std::vector<std::string> without{"",           "no-pinned", "no-pool",
+                                         "one-stream", "no-graphs", "no-pinned,no-pool,one-stream,no-graphs"};
+  if (other_libraries) std::printf("On %s: these are no figures of a GPU's.\n\n", other_libraries);
+  try {
+    for (const auto& p : programs) {
+      std::vector<double> times;
+      for (const std::string& one : without) {
+        std::vector<double> some;
+        for (int i = 0; i < 5; ++i)
+          some.push_back(running.ask(std::string(p.what) + one, {one.empty() ? "tern" : "tern without " + one,
+                                                                 p.benchmark, workers, list::sized(p.size, p.small)}));
+        times.push_back(quantile(some, 0.5));
+      }
+      std::printf("%s\n", p.what);
+      const double most = *std::max_element(times.begin(), times.end());
+      for (std::size_t i = 0; i < times.size(); ++i) {
+        constexpr double longest = 40;
+        std::string bar;
+        for (double length = 0; length < times[i] / most * longest; ++length) bar += "█";
+        const std::string name = i == 0 ? "all there is" : i + 1 == times.size() ? "none of these" : without[i];
+        std::printf("  %-14s %10.3f ms %6.2f  %s\n", name.c_str(), times[i] * 1e3, times[i] / times[0], bar.c_str());
+      }
+    }
+  } catch (const absent& e) {
+    std::printf("absent: %s\n", e.what());
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "bench_cuda --ablation: %s\n", e.what());
+    return 1;
+  }
+  return 0;
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_IGN); // a side that has died is reported, not died of
+  children running(side_named);
+  if (argc == 2 && argv[1] == std::string("--ablation")) return ablation(running);
+  return run(argc, argv, metrics(running));
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/cuda/raw.hpp"
+
+#include <cstdlib>
+#include <sstream>
+#include <vector>
+
+namespace tern::bench::cuda {
+
+namespace {
+
+std::vector<std::string> libraries(std::size_t n, std::vector<std::string> usual) {
+  const char* const given = std::getenv("TERN_HETERO_CUDA_LIBRARIES");
+  std::vector<std::string> all;
+  std::istringstream in(given ? given : "");
+  for (std::string one; std::getline(in, one, ':');) all.push_back(one);
+  return n < all.size() ? std::vector{all[n]} : usual;
+}
+
+template <class Api> Api opened(std::size_t n) {
+  std::vector<std::string> notes;
+  const auto names = libraries(n, Api::usual_libraries());
+  auto api = Api::open(names, notes);
+  if (!api) throw not_here(notes.empty() ? "CUDA" : notes.front());
+  return *api;
+}
+
+} // namespace
+
+gpu::gpu() : api(opened<tern::hetero::detail::cuda_api>(0)), nvrtc_(opened<tern::hetero::detail::nvrtc_api>(1)) {
+  int count = 0;
+  if (api.Init(0) != cu::success || api.DeviceGetCount(&count) != cu::success || count == 0)
+    throw not_here("a CUDA device");
+  int major = 0, minor = 0;
+  cu::context context = nullptr;
+  must(api.DeviceGet(&device_, 0), "open the device");
+  must(api.DeviceGetAttribute(&major, cu::capability_major, device_), "ask the device");
+  must(api.DeviceGetAttribute(&minor, cu::capability_minor, device_), "ask the device");
+  capability_ = 10 * major + minor;
+  must(api.DevicePrimaryCtxRetain(&context, device_), "make a context");
+  must(api.CtxSetCurrent(context), "enter the context");
+}
+// The process ends: the driver frees what is there.
+gpu::~gpu() = default;
+
+void gpu::must(cu::result r, const char* what) const {
+  if (r != cu::success) throw std::runtime_error(std::string(what) + ": " + api.text_of(r));
+}
+
+cu::pointer gpu::allocate(std::size_t bytes) const {
+  cu::pointer p = 0;
+  must(api.MemAlloc(&p, bytes), "allocate");
+  return p;
+}
+void gpu::free(cu::pointer p) const { must(api.MemFree(p), "free"); }
+cu::stream gpu::stream() const {
+  cu::stream s = nullptr;
+  must(api.StreamCreateWithPriority(&s, cu::stream_non_blocking, 0), "make a stream");
+  return s;
+}
+cu::event gpu::event() const {
+  cu::event e = nullptr;
+  must(api.EventCreate(&e, cu::event_disable_timing), "make an event");
+  return e;
+}
+void gpu::lock(void* at, std::size_t bytes) const { must(api.MemHostRegister(at, bytes, 0), "page-lock"); }
+void gpu::wait(cu::event e) const {
+  cu::result r = cu::not_ready;
+  while ((r = api.EventQuery(e)) == cu::not_ready) {
+  }
+  must(r, "wait");
+}
+
+cu::function gpu::compile(const std::string& text, const char* name) const {
+  const auto made = tern::hetero::detail::compile_cuda(nvrtc_, {text, std::string(name) + ".cu", name, ""},
+                                                       {capability_, nvrtc_.GetCUBIN != nullptr});
+  cu::module m = nullptr;
+  cu::function f = nullptr;
+  must(api.ModuleLoadDataEx(&m, made.code.data(), 0, nullptr, nullptr), "load a kernel");
+  must(api.ModuleGetFunction(&f, m, name), "find a kernel");
+  return f;
+}
+
+const gpu& the_gpu() {
+  static const gpu one;
+  return one;
+}
+
+const char* const naive_text = R"(extern "C" __global__ void multiply(int n, const double* __restrict__ a,
+                                                                   const double* __restrict__ b, double* __restrict__ c) {
+  const int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
+  double sum = 0;
+  for (int k = 0; k < n; ++k) sum += a[y * n + k] * b[k * n + x];
+  c[y * n + x] = sum;
+})";
+
+namespace {
+
+measurement make(const job& j) {
+  for (const auto part : {&launches, &copies, &products, &kernels})
+    if (auto made = part(j)) return made;
+  unknown(j);
+}
+
+} // namespace
+
+} // namespace tern::bench::cuda
+
+int main(int argc, char** argv) {
+  using namespace tern::bench::cuda;
+  return side_main(argc, argv, [](const job& j) { serve(j, make); });
+}

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// The parts of Tern's side.
+
+#include "bench/serve.hpp"
+
+namespace tern::bench::cuda {
+
+using namespace sides;
+
+/// The first CUDA device's id. \throws not_here
+const char* device();
+/// The dialect's kernels (bench/hetero/kernels.hpp). \return none if that is not what is meant.
+measurement kernels(const job& j);
+
+} // namespace tern::bench::cuda
