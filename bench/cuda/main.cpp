@@ -5,7 +5,7 @@
 ///
 /// BENCH_CUDA_LIBRARIES names other libraries for both sides, as TERN_HETERO_CUDA_LIBRARIES: with the mock driver all
 /// of it is tried out, small, where there is no GPU. What is measured then is nothing that CUDA does: names end in
-/// `.mock`, and nothing is judged.
+/// `.mock`, and nothing is judged. BENCH_CUDA_MATHS: the same for cuBLAS and cuSOLVER.
 
 #include "bench/ask.hpp"
 #include "bench/harness.hpp"
@@ -44,6 +44,8 @@ const sides::side& side_named(const std::string& name) {
   if (name == "tern on the mock driver" && libraries.empty()) s.path.clear(), s.needs = "googletest, for tests";
   const auto set = [&](const std::string& variable) { s.setting += (s.setting.empty() ? "" : "\n") + variable; };
   if (!libraries.empty()) set("TERN_HETERO_CUDA_LIBRARIES=" + libraries);
+  if (const char* const maths = std::getenv("BENCH_CUDA_MATHS"))
+    for (const std::string variable : {"TERN_EXAMPLE_CUBLAS=", "TERN_EXAMPLE_CUSOLVER="}) set(variable + maths);
   const std::string without = "tern without ", with = "tern with ";
   if (name.starts_with(without)) set("TERN_HETERO_CUDA=" + name.substr(without.size()));
   if (name.starts_with(with)) set("TERN_HETERO_DEVICES=" + name.substr(with.size()));
@@ -140,6 +142,10 @@ std::vector<metric> metrics(children& running) {
   l.add("cuda.nbody", 1.05, "attract", 65536, 512, "raw");
   l.add("cuda.stencil.bandwidth", 1.176, "smooth", 512, 12, "raw", "copy_within", points * sizeof(double));
   l.add("cuda.reduction.bandwidth", 1.176, "add", numbers, 4096, "raw", "copy_within", numbers * sizeof(double) / 2);
+
+  // NVIDIA's libraries as tasks, and by themselves.
+  l.add("cuda.cublas", 1.031, "cublas", 16384, 32, "raw");
+  l.add("cuda.cholesky", 1.111, "cholesky", 32768, 48, "raw");
 
   // Tiles wherever there is time, against the better of the devices by itself.
   l.add("cuda.hybrid", 1.0, "hybrid", 8192, 32, "tern with cuda", {}, 0, "tern with host,cuda");

@@ -9,7 +9,7 @@ namespace tern::bench::cuda {
 
 namespace {
 
-std::vector<std::string> libraries(std::size_t n, std::vector<std::string> usual) {
+std::vector<std::string> named_libraries(std::size_t n, std::vector<std::string> usual) {
   const char* const given = std::getenv("TERN_HETERO_CUDA_LIBRARIES");
   std::vector<std::string> all;
   std::istringstream in(given ? given : "");
@@ -19,7 +19,7 @@ std::vector<std::string> libraries(std::size_t n, std::vector<std::string> usual
 
 template <class Api> Api opened(std::size_t n) {
   std::vector<std::string> notes;
-  const auto names = libraries(n, Api::usual_libraries());
+  const auto names = named_libraries(n, Api::usual_libraries());
   auto api = Api::open(names, notes);
   if (!api) throw not_here(notes.empty() ? "CUDA" : notes.front());
   return *api;
@@ -97,7 +97,7 @@ const char* const naive_text = R"(extern "C" __global__ void multiply(int n, con
 namespace {
 
 measurement make(const job& j) {
-  for (const auto part : {&launches, &copies, &products, &kernels})
+  for (const auto part : {&launches, &copies, &products, &kernels, &libraries})
     if (auto made = part(j)) return made;
   unknown(j);
 }

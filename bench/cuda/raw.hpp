@@ -70,5 +70,7 @@ measurement copies(const job& j);
 measurement products(const job& j);
 /// Kernels, written by hand.
 measurement kernels(const job& j);
+/// cuBLAS and cuSOLVER. \throws not_here
+measurement libraries(const job& j);
 
 } // namespace tern::bench::cuda

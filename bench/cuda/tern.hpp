@@ -13,5 +13,7 @@ using namespace sides;
 const char* device();
 /// The dialect's kernels (bench/hetero/kernels.hpp). \return none if that is not what is meant.
 measurement kernels(const job& j);
+/// Tasks of cuBLAS and cuSOLVER, where these are. \return none if that is not what is meant. \throws not_here
+measurement libraries(const job& j);
 
 } // namespace tern::bench::cuda

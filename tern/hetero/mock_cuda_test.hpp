@@ -56,4 +56,6 @@ void tern_mock_cuda_counters(tern_mock_counters* to);
 /// Texts of what was used wrongly so far, a line each; "" if nothing was. Valid until the thread's next call of it.
 const char* tern_mock_cuda_misuse(void);
 void tern_mock_cuda_forget_misuse(void);
+/// The module, by its handle, is a library's, which keeps it until the context goes: it is no leak.
+void tern_mock_cuda_keep(std::uint64_t module);
 }

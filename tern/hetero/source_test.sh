@@ -16,6 +16,6 @@ ptx=$("$printer" cuda "${block[@]}" |
   "$clang" -x cuda --cuda-device-only --cuda-gpu-arch=sm_75 -nocudainc -nocudalib -std=c++17 -Werror \
     -Wno-unknown-cuda-version -include __clang_cuda_builtin_vars.h -include "$here/cuda_builtins_test.hpp" -S -o - -)
 for kernel in $kernels; do
-  [[ $ptx == *".entry $kernel("* ]] || { echo "the PTX has no kernel '$kernel'" >&2; exit 1; }
+  [[ $ptx == *".entry tern_kernel_$kernel("* ]] || { echo "the PTX has no kernel '$kernel'" >&2; exit 1; }
 done
 echo "in PTX:" $kernels

@@ -186,6 +186,7 @@ void drop(state& s, int device) {
   drop_from(s.streams, device);
   add(streams, "stream");
   add(drop_from(s.events, device), "event");
+  std::erase_if(s.modules, [device](const auto& one) { return one.second->kept && one.second->device == device; });
   add(drop_from(s.modules, device), "module");
   add(drop_from(s.executables, device), "executable graph");
   add(std::erase_if(s.registered, [device](const auto& one) { return one.second.device == device; }),
@@ -347,6 +348,12 @@ MOCK_EXPORT const char* tern_mock_cuda_misuse(void) {
   text.clear();
   for (const std::string& one : mock::global().misuse) text += (text.empty() ? "" : "\n") + one;
   return text.c_str();
+}
+
+MOCK_EXPORT void tern_mock_cuda_keep(std::uint64_t module) {
+  const std::lock_guard hold(mock::global_mutex());
+  if (const auto found = mock::global().modules.find(module); found != mock::global().modules.end())
+    found->second->kept = true;
 }
 
 MOCK_EXPORT void tern_mock_cuda_forget_misuse(void) {

@@ -67,6 +67,7 @@ struct function {
 /// A loaded module. Its functions live as long.
 struct code {
   int device = 0;
+  bool kept = false; ///< by a library, until the context goes
   void* library = nullptr;
   const tern_mock_image* image = nullptr;
   std::deque<function> functions;
