@@ -354,9 +354,7 @@ void cuda_device::call(queue& q, const launch_request& what) {
   target_->enter(); // it may have entered another
 }
 
-void cuda_device::prepare(const launch_request& what, cuda_launch& l) {
-  cuda_kernel& k = programs_->get(*what.code);
-  check(k, what);
+void cuda_device::allow_dynamic(cuda_kernel& k, const launch_request& what) {
   if (const int dynamic = static_cast<int>(what.dynamic_bytes); dynamic > k.dynamic_bytes) {
     if (const cu::result r = target_->api.FuncSetAttribute(k.handle, cu::function_max_dynamic_shared, dynamic);
         r != cu::success)
@@ -364,6 +362,12 @@ void cuda_device::prepare(const launch_request& what, cuda_launch& l) {
                            " bytes of dynamic memory");
     k.dynamic_bytes = dynamic;
   }
+}
+
+void cuda_device::prepare(const launch_request& what, cuda_launch& l) {
+  cuda_kernel& k = programs_->get(*what.code);
+  check(k, what);
+  allow_dynamic(k, what);
   l.words.clear();
   l.begins.clear();
   l.values.clear();

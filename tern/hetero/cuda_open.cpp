@@ -22,7 +22,7 @@ bool are_switches(const std::string& list) {
   const auto all = parts(list, ',');
   return std::all_of(all.begin(), all.end(), [](const std::string& word) {
     return word == "no-pinned" || word == "no-pool" || word == "one-stream" || word == "no-graphs" ||
-           word == "no-peers";
+           word == "no-peers" || word == "no-fuse";
   });
 }
 
@@ -33,8 +33,9 @@ const option<std::string> hetero_cuda{
     "",
     "what to do without on CUDA devices, for comparisons: a list of no-pinned (the host's memory is not page-locked), "
     "no-pool (memory of the device is allocated and freed each time), one-stream (nothing overlaps), no-graphs "
-    "(recorded tasks are launched one by one), no-peers (copies from device to device go through the host)",
-    {&are_switches, "a list of no-pinned, no-pool, one-stream, no-graphs, no-peers, or nothing"}};
+    "(recorded tasks are launched one by one), no-peers (copies from device to device go through the host), "
+    "no-fuse (small equal tasks are launched one by one)",
+    {&are_switches, "a list of no-pinned, no-pool, one-stream, no-graphs, no-peers, no-fuse, or nothing"}};
 const option<std::string> hetero_cuda_libraries{
     "hetero-cuda-libraries", "",
     "files to open in the place of CUDA's usual libraries, separated by a colon: that of the driver, that of NVRTC; "
@@ -48,6 +49,7 @@ cuda_switches switches_of(const options& opts) {
     if (word == "one-stream") s.streams = false;
     if (word == "no-graphs") s.graphs = false;
     if (word == "no-peers") s.peers = false;
+    if (word == "no-fuse") s.fuse = false;
   }
   return s;
 }

@@ -4,6 +4,7 @@
 #include <sstream>
 #include <utility>
 
+#include <tern/base/log.hpp>
 #include <tern/hetero/detail/compiler_log.hpp>
 #include <tern/hetero/detail/cuda_device.hpp>
 #include <tern/hetero/detail/prelude.hpp>
@@ -56,7 +57,9 @@ cuda_programs::cuda_programs(cuda_target& target, const nvrtc_api& nvrtc, kernel
     : target_(target), nvrtc_(nvrtc), cache_(std::move(cache)) {}
 
 cuda_programs::~cuda_programs() {
-  for (const auto& [where, m] : modules_) target_.api.ModuleUnload(m);
+  for (const auto* all : {&modules_, &fused_modules_})
+    for (const auto& [where, m] : *all)
+      if (m) target_.api.ModuleUnload(m);
 }
 
 cu::module cuda_programs::load_image(const std::string& image, cu::result& r, std::string& log) const {
@@ -68,7 +71,7 @@ cu::module cuda_programs::load_image(const std::string& image, cu::result& r, st
   return r == cu::success ? made : nullptr;
 }
 
-cu::module cuda_programs::load(const kernel_code& code) {
+cu::module cuda_programs::load(const kernel_code& code, bool fused) {
   const std::string what = called(code);
   cu::result r = cu::success;
   std::string log;
@@ -95,7 +98,7 @@ cu::module cuda_programs::load(const kernel_code& code) {
   const bool dialect = code.form == code_form::dialect;
   const trace::region bar(trace::on() ? "compile " + std::string(dialect ? code.source().name : code.name)
                                       : std::string());
-  const cuda_text text = dialect ? text_for_cuda(code.source()) : text_of_source(code);
+  const cuda_text text = dialect ? text_for_cuda(code.source(), fused) : text_of_source(code);
   const std::vector<std::string> more = words(code.options);
   for (;;) {
     const cuda_program program = compile_cuda(nvrtc_, text, target, cache_, more);
@@ -109,12 +112,15 @@ cu::module cuda_programs::load(const kernel_code& code) {
 cuda_kernel& cuda_programs::add(const kernel_code& code) {
   const void* const where = code.form == code_form::dialect ? static_cast<const void*>(&code.source()) : &code;
   auto at = modules_.find(where);
-  if (at == modules_.end()) at = modules_.emplace(where, load(code)).first;
+  if (at == modules_.end()) at = modules_.emplace(where, load(code, false)).first;
+  return kernels_.emplace(&code, find(at->second, code, entry_name(code))).first->second;
+}
 
+cuda_kernel cuda_programs::find(cu::module in, const kernel_code& code, const std::string& called_there) {
   const cuda_api& api = target_.api;
   const std::string name = quoted(code);
   cuda_kernel k;
-  cu::result r = api.ModuleGetFunction(&k.handle, at->second, entry_name(code).c_str());
+  cu::result r = api.ModuleGetFunction(&k.handle, in, called_there.c_str());
   if (r != cu::success)
     target_.fail(r, "find the kernel " + name + " in " + called(code),
                  code.form == code_form::dialect ? "" : "is it declared extern \"C\" __global__ void?");
@@ -129,7 +135,35 @@ cuda_kernel& cuda_programs::add(const kernel_code& code) {
          api.FuncGetParamInfo(k.handle, k.sizes.size(), &offset, &size) == cu::success;)
       k.sizes.push_back(size);
   }
-  return kernels_.emplace(&code, std::move(k)).first->second;
+  return k;
+}
+
+bool cuda_programs::can_fuse() const noexcept {
+  // What the fused kernels need: parameters that can be indexed (__grid_constant__).
+  constexpr int least = 70, major = 11, minor = 7;
+  return target_.capability >= least && std::pair(nvrtc_.major, nvrtc_.minor) >= std::pair(major, minor);
+}
+
+cuda_kernel* cuda_programs::fused(const kernel_code& code) {
+  const auto known = fused_.find(&code);
+  if (known != fused_.end()) return known->second.there ? &known->second.code : nullptr;
+  fused_kernel& made = fused_[&code];
+  const void* const where = &code.source();
+  auto at = fused_modules_.find(where);
+  try {
+    if (at == fused_modules_.end()) {
+      at = fused_modules_.emplace(where, nullptr).first; // it is tried once
+      at->second = load(code, true);
+    }
+    if (!at->second) return nullptr;
+    made.code = find(at->second, code, fused_name(code));
+    made.there = true;
+  } catch (const error& e) {
+    if (e.code() == errc::device_lost) throw;
+    log_info("the tasks of the kernel " + quoted(code) + " are launched one by one: " + e.what());
+    return nullptr;
+  }
+  return &made.code;
 }
 
 } // namespace tern::hetero::detail

@@ -63,11 +63,15 @@ std::uint32_t device_tracks::track_of(std::size_t which) noexcept {
   return s.track;
 }
 
-void device_tracks::begin_kernel(int stream, const task_record& t) noexcept {
+void device_tracks::begin_kernel(int stream, const task_record& t, std::size_t count) noexcept {
   follow_recording();
   entry e;
   e.what = &t;
   e.name = trace::detail::name_number(t.text_name()); // now: the name may go with the task's closure
+  try {
+    if (count > 1) e.name = trace::detail::name_number(std::string(t.text_name()) + " x " + std::to_string(count));
+  } catch (const std::exception&) { // no memory: as if it were alone
+  }
   put(stream, e);
 }
 

@@ -2,7 +2,6 @@
 #include <tern/hetero/detail/driver.hpp>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <exception>
 #include <mutex>
@@ -13,7 +12,6 @@
 
 #include <tern/base/error.hpp>
 #include <tern/base/log.hpp>
-#include <tern/hetero/detail/sequence.hpp>
 #include <tern/task/detail/fiber.hpp>
 #include <tern/task/fiber.hpp>
 #include <tern/trace/trace.hpp>
@@ -21,7 +19,7 @@
 namespace tern::hetero::detail {
 
 driver::driver(runtime& r, std::uint8_t number, std::unique_ptr<device> d, bool own_thread)
-    : home_(r), number_(number), device_(std::move(d)), own_thread_(own_thread),
+    : home_(r), number_(number), device_(std::move(d)), fuser_(device_->fuser()), own_thread_(own_thread),
       tracks_(r.core().cfg.trace_rank, number, device_->info().id, device_->streams()) {}
 driver::~driver() {
   end_thread();
@@ -93,7 +91,7 @@ bool driver::take_arrivals() noexcept {
   for (task_record* t : tasks_now_) {
     if (t->flags & task_record::acquired) {
       --preparing_;
-      launch(t);
+      ready_.push_back(t);
     } else {
       waiting_.push_back(t);
     }
@@ -131,7 +129,8 @@ bool driver::admit() noexcept {
         if (!again) bytes += static_cast<std::size_t>(u.part.size()) * u.object->element;
       }
       if (bytes <= device_->memory_limit()) {
-        const bool busy = !running_.empty() || !moving_.empty() || preparing_ > 0 || has_arrivals();
+        const bool busy = !ready_.empty() || !gathered_.empty() || !running_.empty() || !moving_.empty() ||
+                          preparing_ > 0 || has_arrivals();
         runtime::room r;
         if (crowded_)
           r.made = home_.make_slot(*crowded_);
@@ -155,7 +154,7 @@ bool driver::admit() noexcept {
     ++preparing_;
     if (t->pending.fetch_sub(1, std::memory_order_acq_rel) == 1) {
       --preparing_;
-      launch(t);
+      ready_.push_back(t);
     }
   }
   waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(n));
@@ -179,79 +178,6 @@ error driver::no_room(const task_record& t, std::size_t bytes) const {
                std::string("task '") + t.text_name() + "' uses " + std::to_string(bytes) + " bytes on " +
                    home_.info(number_).id + ", which has room for " + std::to_string(device_->memory_limit()),
                "cut it into smaller tasks with views, or run it on the host (hetero-devices)");
-}
-
-void driver::launch(task_record* t) noexcept {
-  claim(t);
-  if (t->sound() && lost_)
-    runtime::fail(t, std::make_exception_ptr(
-                         error(errc::device_lost, std::string("task '") + t->text_name() + "' was about to run on " +
-                                                      home_.info(number_).id + ", which was lost")));
-  if (!t->sound() || !t->work || !t->work->describe) return finish(t);
-  try {
-    launch_request what;
-    std::array<argument, arguments_most> arguments;
-    t->work->describe(*t, what, arguments.data());
-    const int kernels = device_->streams() - 2;
-    const int stream = 2 + static_cast<int>(next_stream_++ % static_cast<unsigned>(kernels));
-    if (trace::on() && what.code) [[unlikely]]
-      device_->prepare(*what.code);
-    tracks_.begins(stream, *t);
-    t->running = put(t, stream, what);
-    if (t->running == 0) return finish(t);
-    running_.push_back(t);
-  } catch (...) {
-    runtime::fail(t, std::current_exception());
-    const bool loss = is_loss(t->failure);
-    const std::exception_ptr why = t->failure;
-    finish(t);
-    if (loss) went_wrong(why);
-  }
-}
-
-ticket driver::put(task_record* t, int stream, const launch_request& what) {
-  if (!what.sequence && !what.call) [[likely]]
-    return device_->launch(stream, what);
-  const tern::detail::leave_watch watch;
-  const ticket last = what.sequence && !device_->takes_sequences() ? put_each(t, stream, *what.sequence)
-                                                                   : device_->launch(stream, what);
-  if (watch.left()) // what is in the queue goes on; then the task ends
-    runtime::fail(t, std::make_exception_ptr(error(errc::invalid_state,
-                                                   std::string("the function of task '") + t->text_name() +
-                                                       "' waited while it had the queue of " + home_.info(number_).id,
-                                                   "it must only put work into the queue; wait in another task")));
-  return last;
-}
-
-// The last is done when all are, as they are in one stream.
-ticket driver::put_each(task_record* t, int stream, const launch_sequence& all) {
-  std::vector<ticket> tickets;
-  try {
-    for (const launch_request& one : all.launches)
-      if (const ticket made = device_->launch(stream, one)) tickets.push_back(made);
-  } catch (...) {
-    if (tickets.empty()) throw;
-    runtime::fail(t, std::current_exception()); // when what has been begun is over
-  }
-  if (tickets.empty()) return 0;
-  const ticket last = tickets.back();
-  tickets.pop_back();
-  if (!tickets.empty()) steps_.emplace(t, std::move(tickets));
-  return last;
-}
-
-void driver::end_steps(task_record* t) noexcept {
-  const auto found = steps_.find(t);
-  if (found == steps_.end()) return;
-  const std::vector<ticket> tickets = std::move(found->second);
-  steps_.erase(found);
-  for (const ticket one : tickets) {
-    try {
-      device_->done(one);
-    } catch (...) {
-      runtime::fail(t, std::current_exception());
-    }
-  }
 }
 
 void driver::finish(task_record* t) noexcept {
@@ -328,18 +254,20 @@ bool driver::poll() noexcept {
     did = true;
   }
   for (std::size_t i = 0; i < running_.size() && !loss;) {
-    task_record* const t = running_[i];
+    task_record* const t = running_[i].task;
+    std::exception_ptr why;
     try {
       if (!device_->done(t->running)) {
         ++i;
         continue;
       }
     } catch (...) {
-      runtime::fail(t, std::current_exception());
-      if (is_loss(t->failure)) loss = t->failure;
+      why = std::current_exception();
+      if (is_loss(why)) loss = why;
     }
+    launched over = std::move(running_[i]);
     running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(i));
-    finish(t);
+    end(std::move(over), why);
     did = true;
   }
   if (loss) went_wrong(loss);
@@ -369,10 +297,7 @@ void driver::went_wrong(std::exception_ptr why) noexcept {
   home_.lose(number_);
   home_.device_lost(number_);
   for (transfer* x : std::exchange(moving_, {})) finish(x, why);
-  for (task_record* t : std::exchange(running_, {})) {
-    runtime::fail(t, why);
-    finish(t);
-  }
+  for (launched& l : std::exchange(running_, {})) end(std::move(l), why);
 }
 
 // The fiber -----------------------------------------------------------------------------------------------------------
@@ -388,6 +313,7 @@ void driver::work() noexcept {
   for (;;) {
     bool did = take_arrivals();
     did = admit() || did;
+    launch_ready();
     did = poll() || did;
     if (did)
       idle_rounds_ = 0;
@@ -436,6 +362,7 @@ bool driver::has_arrivals() const noexcept {
 }
 
 bool driver::rest_or_end() noexcept {
+  if (!ready_.empty() || (!gathered_.empty() && running_.empty())) return false; // a loss on the way
   const bool at_work = !running_.empty() || !moving_.empty();
   if (!at_work) { // whatever is left waits for something that arrives
     const std::lock_guard hold(guard_);

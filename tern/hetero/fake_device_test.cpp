@@ -560,7 +560,7 @@ TEST(fake_device, options_that_are_wrong_are_refused) {
   EXPECT_EQ(
       wrong("2:bandwith=4G"),
       "option hetero-fake: there is no word \"bandwith\" (environment); did you mean bandwidth? there are bandwidth, "
-      "latency, memory, launch, item, speed, units, unit-memory, fail-allocation, fail-copy, fail-kernel, lose");
+      "latency, memory, launch, item, speed, units, fuse, unit-memory, fail-allocation, fail-copy, fail-kernel, lose");
   EXPECT_EQ(wrong("2:speed"),
             "option hetero-fake: speed has no value (environment); allowed: a number from 0.000001 to 1000000");
   EXPECT_EQ(wrong("2:latency=10"),

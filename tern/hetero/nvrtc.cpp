@@ -203,8 +203,8 @@ std::optional<nvrtc_api> nvrtc_api::open(name_list libraries, std::vector<std::s
   return {};
 }
 
-cuda_text text_for_cuda(const source_block& block) {
-  return {device_source(block, language::cuda), block.name,
+cuda_text text_for_cuda(const source_block& block, bool fused) {
+  return {device_source(block, fused ? language::cuda_fused : language::cuda), block.name,
           "the kernels '" + std::string(block.name) + "' (" + block.file + ")",
           "the lines named are that file's; docs/kernels.md says what a kernel may contain"};
 }

@@ -271,10 +271,12 @@ INSTANTIATE_TEST_SUITE_P(of, nvrtc_kernels, testing::ValuesIn(all_blocks()),
                          [](const auto& one) { return one.param.name; });
 
 TEST_P(nvrtc_kernels, become_ptx) {
-  const std::string ptx = compile_cuda(api, text_for_cuda(GetParam().as_source()), oldest()).code;
   EXPECT_THAT(GetParam().kernels, Not(testing::IsEmpty()));
-  for (const std::string& kernel : GetParam().kernels)
-    EXPECT_THAT(ptx, HasSubstr(".entry tern_kernel_" + kernel + "("));
+  for (const bool fused : {false, true}) {
+    const std::string ptx = compile_cuda(api, text_for_cuda(GetParam().as_source(), fused), oldest()).code;
+    for (const std::string& kernel : GetParam().kernels)
+      EXPECT_THAT(ptx, HasSubstr(std::string(".entry tern_") + (fused ? "fused_" : "kernel_") + kernel + "("));
+  }
 }
 
 TEST_F(nvrtc_library, names_the_users_file_and_line) {

@@ -34,6 +34,14 @@ void runtime::left(std::uint8_t d) noexcept {
   dispatch();
 }
 
+void runtime::more_room(std::uint8_t d, int tasks) noexcept {
+  {
+    const std::lock_guard hold(policy_lock_);
+    loads_[d].room += tasks;
+  }
+  if (tasks > 0) dispatch();
+}
+
 void runtime::begun_on_host() noexcept {
   {
     const std::lock_guard hold(policy_lock_);

@@ -132,9 +132,15 @@ typedef unsigned int uint;
 #define TERN_CONSTANT const
 #define TERN_RESTRICT __restrict__
 #define TERN_FN static __device__ __forceinline__
+#ifdef TERN_FUSED
+#define TERN_KERNEL(name, ...) TERN_FUSED_KERNEL(name, , __VA_ARGS__)
+#define TERN_KERNEL_FIXED(name, SX, SY, SZ, ...) \
+  TERN_FUSED_KERNEL(name, __launch_bounds__((SX) * (SY) * (SZ)), __VA_ARGS__)
+#else
 #define TERN_KERNEL(name, ...) extern "C" __global__ void tern_kernel_##name(__VA_ARGS__)
 #define TERN_KERNEL_FIXED(name, SX, SY, SZ, ...) \
   extern "C" __global__ void __launch_bounds__((SX) * (SY) * (SZ)) tern_kernel_##name(__VA_ARGS__)
+#endif
 #define TERN_SHARED(T, name, ...) __shared__ T name __VA_ARGS__
 #define TERN_DYNAMIC(T, name) extern __shared__ __align__(16) char tern_dynamic[]; T* const name = (T*)tern_dynamic
 
@@ -184,13 +190,52 @@ TERN_FLOAT_ATOMIC(fetch_min, v < before ? v : before)
 TERN_FLOAT_ATOMIC(fetch_max, before < v ? v : before)
 )";
 
+// Before the definitions for CUDA, for launches that are several of one plane of groups each (cuda_fused.cpp): planes
+// in z are the launches, each of which finds its arguments in a table. What is 0 in z is so for all.
+static_assert(fused_table_bytes == 256 * 8);
+constexpr std::string_view fused = R"(#ifdef __NVCC_DIAG_PRAGMA_SUPPORT__
+#pragma nv_diag_suppress 177
+#endif
+#define TERN_FUSED
+struct __align__(16) tern_fused_table { unsigned long long words[256]; };
+template <unsigned at, class... P> struct tern_unpack {
+  template <class F, class... V> static __device__ __forceinline__ void run(F f, const char*, V... v) { f(v...); }
+};
+template <unsigned at, class P, class... Rest> struct tern_unpack<at, P, Rest...> {
+  static constexpr unsigned align = sizeof(P) % 16 == 0 ? 16 : 8, here = (at + align - 1) / align * align;
+  template <class F, class... V> static __device__ __forceinline__ void run(F f, const char* all, V... v) {
+    tern_unpack<here + (unsigned)sizeof(P), Rest...>::run(f, all, v..., *(const P*)(all + here));
+  }
+};
+template <class... P> static __device__ __forceinline__ void tern_run_fused(void (*f)(P...), const char* all) {
+  tern_unpack<0, P...>::run(f, all);
+}
+#define TERN_FUSED_KERNEL(name, bounds, ...)                                                                   \
+  static __device__ __forceinline__ void tern_body_##name(__VA_ARGS__);                                         \
+  extern "C" __global__ void bounds tern_fused_##name(const __grid_constant__ tern_fused_table table,           \
+                                                      unsigned bytes) {                                         \
+    tern_run_fused(&tern_body_##name, (const char*)table.words + tern_plane() * bytes);                         \
+  }                                                                                                             \
+  static __device__ __forceinline__ void tern_body_##name(__VA_ARGS__)
+static __device__ __forceinline__ unsigned tern_plane() { return blockIdx.z; }
+static __device__ __forceinline__ uint3 tern_block_index() { return {blockIdx.x, blockIdx.y, 0}; }
+static __device__ __forceinline__ dim3 tern_grid_size() { return {gridDim.x, gridDim.y, 1}; }
+#undef blockIdx
+#undef gridDim
+#define blockIdx (tern_block_index())
+#define gridDim (tern_grid_size())
+)";
+
 } // namespace
 
 std::string_view prelude(language l) {
   static const std::string of_opencl = std::string(opencl) + std::string(common);
   static const std::string of_cuda = std::string(cuda) + std::string(common);
-  return l == language::opencl ? of_opencl : of_cuda;
+  static const std::string of_fused = std::string(fused) + of_cuda;
+  return l == language::opencl ? of_opencl : l == language::cuda ? of_cuda : of_fused;
 }
+
+std::string fused_name(const kernel_code& code) { return "tern_fused_" + std::string(code.name); }
 
 std::string entry_name(const kernel_code& code) {
   return (code.form == code_form::dialect ? "tern_kernel_" : "") + std::string(code.name);

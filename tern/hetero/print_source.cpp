@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prints a block of a file's kernels as `opencl` or `cuda` compilers get it, or the names of its kernels.
+// Prints a block of a file's kernels as `opencl` or `cuda` compilers get it, the latter also as `cuda_fused`, or the
+// names of its kernels.
 #include <cstdio>
 #include <exception>
 #include <string>
@@ -14,6 +15,7 @@ using namespace tern::hetero;
 std::string printed(const std::string& wanted, const block_in_file& block) {
   if (wanted == "opencl") return detail::device_source(block.as_source(), detail::language::opencl);
   if (wanted == "cuda") return detail::device_source(block.as_source(), detail::language::cuda);
+  if (wanted == "cuda_fused") return detail::device_source(block.as_source(), detail::language::cuda_fused);
   std::string names;
   for (const std::string& kernel : block.kernels) names += kernel + "\n";
   return names;
@@ -23,8 +25,8 @@ std::string printed(const std::string& wanted, const block_in_file& block) {
 
 int main(int argc, char** argv) {
   const std::string wanted = argc == 4 ? argv[1] : "";
-  if (wanted != "opencl" && wanted != "cuda" && wanted != "kernels") {
-    std::fputs("usage: hetero_print_source opencl|cuda|kernels FILE BLOCK\n", stderr);
+  if (wanted != "opencl" && wanted != "cuda" && wanted != "cuda_fused" && wanted != "kernels") {
+    std::fputs("usage: hetero_print_source opencl|cuda|cuda_fused|kernels FILE BLOCK\n", stderr);
     return 2;
   }
   try {

@@ -12,10 +12,14 @@ if [[ $language == opencl ]]; then
   exit
 fi
 kernels=$("$printer" kernels "${block[@]}")
-ptx=$("$printer" cuda "${block[@]}" |
-  "$clang" -x cuda --cuda-device-only --cuda-gpu-arch=sm_75 -nocudainc -nocudalib -std=c++17 -Werror \
-    -Wno-unknown-cuda-version -include __clang_cuda_builtin_vars.h -include "$here/cuda_builtins_test.hpp" -S -o - -)
-for kernel in $kernels; do
-  [[ $ptx == *".entry tern_kernel_$kernel("* ]] || { echo "the PTX has no kernel '$kernel'" >&2; exit 1; }
+for form in kernel fused; do
+  if [[ $form == kernel ]]; then as=cuda; else as=cuda_fused; fi
+  ptx=$("$printer" $as "${block[@]}" |
+    "$clang" -x cuda --cuda-device-only --cuda-gpu-arch=sm_75 -nocudainc -nocudalib -std=c++17 -Werror \
+      -Wno-unknown-cuda-version -D__grid_constant__= -include __clang_cuda_builtin_vars.h \
+      -include "$here/cuda_builtins_test.hpp" -S -o - -)
+  for kernel in $kernels; do
+    [[ $ptx == *".entry tern_${form}_$kernel("* ]] || { echo "the PTX has no kernel 'tern_${form}_$kernel'" >&2; exit 1; }
+  done
 done
 echo "in PTX:" $kernels

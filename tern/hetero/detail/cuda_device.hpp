@@ -40,7 +40,7 @@ namespace tern::hetero::detail {
 class locked_memory;
 
 /// What makes CUDA fast, to be turned off one by one, for comparisons: a list of no-pinned, no-pool, one-stream,
-/// no-graphs, no-peers.
+/// no-graphs, no-peers, no-fuse.
 extern const option<std::string> hetero_cuda;
 /// Libraries to open in the place of the usual ones, separated by a colon: the driver's, NVRTC.
 extern const option<std::string> hetero_cuda_libraries;
@@ -51,6 +51,7 @@ struct cuda_switches {
   bool streams = true; ///< several; else one for all
   bool graphs = true;  ///< of recorded tasks
   bool peers = true;   ///< copies go straight from device to device where they can
+  bool fuse = true;    ///< small equal kernels are one launch where that measures faster
 };
 /// \pre the option's check has passed.
 cuda_switches switches_of(const options& opts);
@@ -114,19 +115,30 @@ public:
     const auto found = kernels_.find(&code);
     return found != kernels_.end() ? found->second : add(code);
   }
+  /// The kernel that is several of this one at a time. \pre as `get`. \return null: there is none, as it does not
+  /// compile, or needs too much.
+  cuda_kernel* fused(const kernel_code& code);
+  /// Are there such kernels for this device?
+  bool can_fuse() const noexcept;
   int compiled() const noexcept { return compiled_; }
   int from_cache() const noexcept { return from_cache_; }
 
 private:
   cuda_kernel& add(const kernel_code& code);
-  cu::module load(const kernel_code& code);
+  cu::module load(const kernel_code& code, bool fused);
+  cuda_kernel find(cu::module in, const kernel_code& code, const std::string& name);
   cu::module load_image(const std::string& image, cu::result& r, std::string& log) const;
 
   cuda_target& target_;
   const nvrtc_api nvrtc_;
   const kernel_cache cache_;
-  std::unordered_map<const void*, cu::module> modules_;         // address: looked up only
-  std::unordered_map<const kernel_code*, cuda_kernel> kernels_; // address: looked up only
+  struct fused_kernel {
+    bool there = false;
+    cuda_kernel code;
+  };
+  std::unordered_map<const void*, cu::module> modules_, fused_modules_; // address: looked up only
+  std::unordered_map<const kernel_code*, cuda_kernel> kernels_;         // address: looked up only
+  std::unordered_map<const kernel_code*, fused_kernel> fused_;          // address: looked up only
   int compiled_ = 0, from_cache_ = 0;
 };
 
@@ -175,7 +187,7 @@ private:
 };
 
 /// Threads and errors: as `device`.
-class cuda_device final : public device, private slab_source {
+class cuda_device final : public device, private slab_source, private launch_fuser {
 public:
   /// \param host memory that copies should be quick to and from; page-locked by `open`. May be null.
   cuda_device(std::unique_ptr<cuda_target> target, const nvrtc_api& nvrtc, const options& opts,
@@ -194,6 +206,7 @@ public:
   bool takes_sequences() const noexcept override { return true; }
   bool reaches(const device& from) const noexcept override;
   ticket launch(int stream, const launch_request& what) override;
+  launch_fuser* fuser() noexcept override { return switches_.fuse && programs_->can_fuse() ? this : nullptr; }
   void order(int stream, ticket t) override;
   bool done(ticket t) override;
 
@@ -230,9 +243,14 @@ private:
   void check(const cuda_kernel& k, const launch_request& what) const;
   void prepare(const launch_request& what, cuda_launch& l);
   void wait_for_all() const noexcept;
+  void allow_dynamic(cuda_kernel& k, const launch_request& what);
   void put(queue& q, const cuda_launch& l, const char* kernel);
   void call(queue& q, const launch_request& what); ///< a function
   ticket launch_all(queue& q, const launch_sequence& all);
+  // launch_fuser
+  std::size_t fuses(const launch_request& what) const noexcept override;
+  bool prepare_fused(const launch_request& what) override;
+  ticket launch_fused(int stream, std::span<const launch_request> all) override;
   // slab_source
   std::uintptr_t get(std::size_t bytes) override;
   void give_back(std::uintptr_t at, std::size_t bytes) noexcept override;

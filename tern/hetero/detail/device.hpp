@@ -103,6 +103,22 @@ struct launch_request {
   launch_sequence* sequence = nullptr;
 };
 
+/// What a device is, too, that can put several launches into one. Threads and errors: as `device`.
+class launch_fuser {
+public:
+  /// How many launches like this one, with other arguments, can be one; 0 or 1: none. Small ones only: where each fills
+  /// the device by itself nothing is to be gained.
+  virtual std::size_t fuses(const launch_request& what) const noexcept = 0;
+  /// What `launch_fused` needs first: a kernel of its own. \return false: there is none, now and later.
+  virtual bool prepare_fused(const launch_request& what) = 0;
+  /// All in one launch, which ends when all have. \pre they are no more than `fuses`, of one kernel, shape and number
+  /// of dynamic bytes, and `prepare_fused` has said yes.
+  virtual ticket launch_fused(int stream, std::span<const launch_request> all) = 0;
+
+protected:
+  ~launch_fuser() = default;
+};
+
 class device {
 public:
   virtual ~device() = default;
@@ -135,6 +151,8 @@ public:
   virtual ticket launch(int stream, const launch_request& what) = 0;
   /// Does `launch` take sequences? Else their launches are put into the stream one by one.
   virtual bool takes_sequences() const noexcept { return false; }
+  /// Null: it puts no launches together.
+  virtual launch_fuser* fuser() noexcept { return nullptr; }
   /// What is put into the stream from now on begins after `t`, an operation of this device.
   virtual void order(int stream, ticket t) = 0;
   /// Is it done? Asked again and again, until it has been: then the ticket is forgotten. \throws what went wrong with

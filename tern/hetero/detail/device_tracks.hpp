@@ -27,10 +27,10 @@ public:
   /// \param number of the device, in its rank; \param id what tracks begin with; \param streams as of the device.
   device_tracks(int rank, std::size_t number, const std::string& id, int streams);
 
-  /// Call these before the device gets it, which may then do it at once.
-  void begins(int stream, const task_record& t) noexcept {
+  /// Call these before the device gets it, which may then do it at once. \param count of tasks in the same launch.
+  void begins(int stream, const task_record& t, std::size_t count) noexcept {
     if (trace::on()) [[unlikely]]
-      begin_kernel(stream, t);
+      begin_kernel(stream, t, count);
   }
   void begins(int stream, const transfer& x, const copy_request& what) noexcept {
     if (trace::on()) [[unlikely]]
@@ -59,7 +59,7 @@ private:
     std::vector<entry> under_way; // of which the first is what the stream is at
   };
 
-  void begin_kernel(int stream, const task_record& t) noexcept;
+  void begin_kernel(int stream, const task_record& t, std::size_t count) noexcept;
   void begin_copy(int stream, const transfer& x, const copy_request& what) noexcept;
   void end(const void* what, bool failed) noexcept;
   void count(std::int64_t bytes) noexcept;

@@ -14,6 +14,7 @@
 
 #include <tern/hetero/detail/device.hpp>
 #include <tern/hetero/detail/device_tracks.hpp>
+#include <tern/hetero/detail/fusion.hpp>
 #include <tern/hetero/detail/runtime.hpp>
 #include <tern/task/semaphore.hpp>
 
@@ -21,7 +22,8 @@ namespace tern::hetero::detail {
 
 /// A task's way: it arrives when a policy has placed it; waits until there is memory for all that it uses, in the order
 /// of arrival; its transfers begin; when the last has ended it comes back, and its kernel is launched into the next of
-/// the streams for kernels; when that has ended it is completed. Transfers from and to the device are taken as they
+/// the streams for kernels, together with small equal ones where that has proved faster (fusion.hpp); when that has
+/// ended it is completed. Transfers from and to the device are taken as they
 /// come. Completion is asked for, not told: `done` of what runs, and if nothing has ended, others run first.
 ///
 /// With `hetero-threads` a thread does all that in the fiber's place, which only waits for it: so the scheduler does
@@ -79,7 +81,27 @@ private:
   bool take_arrivals() noexcept;
   bool admit() noexcept;
   bool poll() noexcept;
-  void launch(task_record* t) noexcept;
+  // launches.cpp
+  struct launched {
+    task_record* task;              ///< its `running` is the ticket
+    fused_kind* kind;               ///< null: of no kind that is measured
+    std::vector<task_record*> rest; ///< in the same launch
+  };
+  struct described {
+    task_record* task;
+    launch_request what;
+    std::size_t arguments; ///< the first, in `arguments_`
+    bool launched;
+  };
+  void launch_ready() noexcept;
+  /// Does each of its streams for kernels have something to do?
+  bool saturated() const noexcept;
+  void launch_by_kind() noexcept;
+  bool launch_equal(fused_kind& kind) noexcept;
+  bool describe(task_record* t, launch_request& what, argument* arguments) noexcept;
+  void launch(task_record* t, const launch_request& what, fused_kind* kind) noexcept;
+  void end(launched&& l, const std::exception_ptr& why) noexcept;
+  int next_stream() noexcept;
   ticket put(task_record* t, int stream, const launch_request& what);
   ticket put_each(task_record* t, int stream, const launch_sequence& all);
   void end_steps(task_record* t) noexcept;
@@ -99,6 +121,7 @@ private:
   runtime& home_;
   const std::uint8_t number_;
   const std::unique_ptr<device> device_;
+  launch_fuser* const fuser_; // the device's; null: it has none
 
   const bool own_thread_;
   std::thread thread_; // once it has been needed; by the fiber
@@ -118,9 +141,15 @@ private:
   std::vector<task_record*> tasks_now_;
   std::vector<transfer*> transfers_now_;
   std::vector<block> frees_now_;
-  std::vector<task_record*> waiting_; // for memory; the first comes first
-  std::size_t preparing_ = 0;         // have memory, and wait for transfers
-  std::vector<task_record*> running_;
+  std::vector<task_record*> waiting_;           // for memory; the first comes first
+  std::size_t preparing_ = 0;                   // have memory, and wait for transfers
+  std::vector<task_record*> ready_, launching_; // have all that they need
+  std::vector<task_record*> gathered_;          // to be launched together, and claimed
+  std::vector<launched> running_;
+  fusion fusion_;
+  std::vector<described> described_; // for their memory, with the next two
+  std::vector<argument> arguments_;
+  std::vector<launch_request> equal_;
   std::vector<transfer*> moving_;
   // Of sequences, but for the last ones.
   std::unordered_map<task_record*, std::vector<ticket>> steps_; // address: looked up only

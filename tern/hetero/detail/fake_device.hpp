@@ -16,6 +16,7 @@
 /// - `memory` bytes;
 /// - `launch` time of each kernel beside its work; `item` time of each of its items, all units together;
 /// - `speed` how many times as fast kernels do their work;
+/// - `fuse` so many small equal kernels can be one launch; 1: none (fusion.hpp);
 /// - `units` compute units, which are only reported; `unit-memory` bytes of a group's local memory;
 /// - `fail-allocation`, `fail-copy`, `fail-kernel` =N: the Nth of them fails; `lose=N`: the device is lost when the Nth
 ///   operation, a copy or a kernel, would have ended. `N@D`: only of device D.
@@ -53,6 +54,7 @@ struct fake_settings {
   std::size_t memory = std::size_t{1} << 30;
   std::size_t unit_memory = std::size_t{64} << 10;
   int units = 8;
+  int fuse = 1; ///< launches that can be one
   fake_faults faults;
   std::int64_t (*now)() = &tern::detail::clock_now; ///< nanoseconds; goes on while somebody waits
 };
@@ -69,7 +71,7 @@ struct fake_counters {
   std::size_t allocations = 0, bytes = 0; ///< not freed
   std::size_t tickets = 0;                ///< not forgotten
   copies to_device, from_device, within;  ///< that were put into streams
-  std::uint64_t launches = 0;             ///< the same
+  std::uint64_t launches = 0;             ///< the same; several that were one are one
 };
 
 /// Handles and tickets are numbers that no other fake device has and that are never given again, so that stale ones are
@@ -79,7 +81,7 @@ struct fake_counters {
 /// beyond its memory, with freed memory or that of another device, with rows that overlap, or with groups that this
 /// device does not run; also from `done`, if its memory was freed before it was done. What is wrong with `free`, which
 /// does not throw, is thrown by the next call.
-class fake_device final : public device {
+class fake_device final : public device, private launch_fuser {
 public:
   /// \param number of the id, "fake0"; \param queues streams for kernels, at least 1.
   fake_device(int number, const fake_settings& settings, int queues);
@@ -91,6 +93,10 @@ public:
   int streams() const noexcept override { return static_cast<int>(free_at_.size()); }
   ticket copy(int stream, const copy_request& what) override;
   ticket launch(int stream, const launch_request& what) override;
+  launch_fuser* fuser() noexcept override { return settings_.fuse > 1 ? this : nullptr; }
+  std::size_t fuses(const launch_request& what) const noexcept override;
+  bool prepare_fused(const launch_request&) override { return true; } // kernels need no other form
+  ticket launch_fused(int stream, std::span<const launch_request> all) override;
   void order(int stream, ticket t) override;
   bool done(ticket t) override;
   std::int64_t patience() noexcept override;
@@ -128,6 +134,7 @@ private:
     std::vector<line> values, dynamic; // `at[i]`: where the value of parameter i begins
     std::vector<std::size_t> at;
     std::vector<reference> references;
+    std::vector<operation> others; // in the same launch
     bool fails = false, loses = false, finished = false;
     std::optional<error> failure;
   };
@@ -136,7 +143,10 @@ private:
   [[noreturn]] void refuse(const operation& op, const std::string& what) const;
   void check_usable();
   operation make(int stream, const char* what) const;
+  operation kernel(int stream, const launch_request& what);
+  double work(const operation& op) const noexcept;
   ticket put(operation&& op, double duration);
+  bool memory_is_there(const operation& op) const;
   std::byte* find(memory_handle memory) const noexcept;
   std::string stale(memory_handle memory) const;
   void check_memory(const operation& op, const char* which, memory_handle memory, std::optional<std::size_t> end) const;

@@ -80,8 +80,8 @@ struct cuda_text {
   std::string what;   ///< for errors: "the kernels 'tiles' (tiles.cpp)"
   std::string hint;   ///< where it does not compile
 };
-/// A block of kernels. \throws what `text_of` throws.
-cuda_text text_for_cuda(const source_block& block);
+/// A block of kernels. \param fused its kernels are several at a time (prelude.hpp). \throws what `text_of` throws.
+cuda_text text_for_cuda(const source_block& block, bool fused = false);
 
 /// Compiles it, unless the cache has it: kept by NVRTC's version, the options and the source. In any thread, also
 /// several at a time. It takes seconds, and runs on the caller's stack, which is to have some MiB, as for OpenCL.

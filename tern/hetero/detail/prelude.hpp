@@ -3,6 +3,7 @@
 /// \file
 /// What the dialect's words mean to the devices' compilers. Internal.
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -10,7 +11,8 @@
 
 namespace tern::hetero::detail {
 
-enum class language { opencl, cuda };
+/// `cuda_fused`: kernels that are several at a time.
+enum class language { opencl, cuda, cuda_fused };
 
 /// The definitions that come before every block: OpenCL C 1.2, or CUDA C++ as NVRTC compiles it.
 std::string_view prelude(language l);
@@ -20,5 +22,9 @@ std::string device_source(const source_block& block, language l);
 
 /// What the device's compiler calls the kernel.
 std::string entry_name(const kernel_code& code);
+/// The same of the one that is several at a time; its first parameter is a table of so many bytes, the second the bytes
+/// of it that each takes. There, an argument lies at a multiple of 16 if its size is one, else of 8.
+std::string fused_name(const kernel_code& code);
+constexpr std::size_t fused_table_bytes = 2048;
 
 } // namespace tern::hetero::detail

@@ -171,6 +171,8 @@ public:
   void place(task_record* t) noexcept;
   /// A placed task is not at its device any more.
   void left(std::uint8_t d) noexcept;
+  /// It can be given so many tasks more, or fewer, than it has ended.
+  void more_room(std::uint8_t d, int tasks) noexcept;
   /// A placed task's body has begun on the host: it may wait for others that are placed there.
   void begun_on_host() noexcept;
   void dispatch() noexcept;
