@@ -90,6 +90,16 @@ std::optional<double> ratio(std::optional<double> quota, std::optional<double> p
   return *quota / *period;
 }
 
+/// One level's limit of memory, bytes: a number, or "max". Version 1 says "no limit" by a number near the largest.
+std::optional<double> memory_in(const std::string& file) {
+  const auto text = content_of(file);
+  const auto bytes = text ? number(*text) : std::nullopt;
+  constexpr double unlimited = 0x1p60;
+  return bytes && *bytes > 0 && *bytes < unlimited ? bytes : std::nullopt;
+}
+std::optional<double> memory_v1(const std::string& folder) { return memory_in(folder + "/memory.limit_in_bytes"); }
+std::optional<double> memory_v2(const std::string& folder) { return memory_in(folder + "/memory.max"); }
+
 /// One level's limit in version 2: `cpu.max` reads "50000 100000" or "max 100000".
 std::optional<double> quota_v2(const std::string& folder) {
   const auto text = content_of(folder + "/cpu.max");
@@ -115,6 +125,27 @@ void lower_along(std::optional<double>& least, const std::string& mount, std::st
     if (path.empty()) return;
     path.erase(path.rfind('/') == std::string::npos ? 0 : path.rfind('/'));
   }
+}
+
+/// The smallest limit of a controller on the way from this process' group up to the root.
+std::optional<double> least_limit(const std::string& root, const std::string& proc_self_cgroup,
+                                  const std::string& controller, std::optional<double> (*v1)(const std::string&),
+                                  std::optional<double> (*v2)(const std::string&)) {
+  std::optional<double> least;
+  std::istringstream lines(proc_self_cgroup);
+  for (std::string line; std::getline(lines, line);) { // hierarchy:controllers:path
+    const auto first = line.find(':'), second = first == std::string::npos ? first : line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string controllers = line.substr(first + 1, second - first - 1), path = line.substr(second + 1);
+    if (controllers.empty()) {
+      lower_along(least, root, path, v2);
+      lower_along(least, root + "/unified", path, v2); // where hybrids mount it
+    } else if (("," + controllers + ",").find("," + controller + ",") != std::string::npos) {
+      lower_along(least, root + "/" + controllers, path, v1);
+      if (controllers != controller) lower_along(least, root + "/" + controller, path, v1);
+    }
+  }
+  return least;
 }
 
 } // namespace
@@ -163,21 +194,16 @@ std::vector<int> allowed_cpus() {
 }
 
 std::optional<double> read_cgroup_quota(const std::string& root, const std::string& proc_self_cgroup) {
-  std::optional<double> least;
-  std::istringstream lines(proc_self_cgroup);
-  for (std::string line; std::getline(lines, line);) { // hierarchy:controllers:path
-    const auto first = line.find(':'), second = first == std::string::npos ? first : line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1), path = line.substr(second + 1);
-    if (controllers.empty()) {
-      lower_along(least, root, path, quota_v2);
-      lower_along(least, root + "/unified", path, quota_v2); // where hybrids mount it
-    } else if (("," + controllers + ",").find(",cpu,") != std::string::npos) {
-      lower_along(least, root + "/" + controllers, path, quota_v1);
-      if (controllers != "cpu") lower_along(least, root + "/cpu", path, quota_v1);
-    }
-  }
-  return least;
+  return least_limit(root, proc_self_cgroup, "cpu", quota_v1, quota_v2);
+}
+
+std::optional<std::uint64_t> read_cgroup_memory(const std::string& root, const std::string& proc_self_cgroup) {
+  const auto least = least_limit(root, proc_self_cgroup, "memory", memory_v1, memory_v2);
+  return least ? std::optional(static_cast<std::uint64_t>(*least)) : std::nullopt;
+}
+
+std::optional<std::uint64_t> cgroup_memory() {
+  return read_cgroup_memory("/sys/fs/cgroup", content_of("/proc/self/cgroup").value_or(""));
 }
 
 std::optional<double> cgroup_quota() {

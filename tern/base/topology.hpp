@@ -47,6 +47,12 @@ std::optional<double> read_cgroup_quota(const std::string& root, const std::stri
 /// The same for this process.
 std::optional<double> cgroup_quota();
 
+/// Bytes of memory that control groups leave to this process' group, as for `read_cgroup_quota`. None if nothing
+/// limits.
+std::optional<std::uint64_t> read_cgroup_memory(const std::string& root, const std::string& proc_self_cgroup);
+/// The same for this process.
+std::optional<std::uint64_t> cgroup_memory();
+
 /// How many busy threads make sense: the smaller of allowed CPUs and quota (rounded down, or the throttling of one CPU
 /// would stop all), at least 1.
 int usable_cpus(std::size_t allowed, std::optional<double> quota) noexcept;

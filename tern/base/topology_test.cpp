@@ -126,6 +126,18 @@ TEST_F(cgroup, hybrid_takes_the_smaller) {
   EXPECT_EQ(read("1:cpu:/job\n0::/job\n"), 1.0);
 }
 
+TEST_F(cgroup, memory_of_the_smallest_level) {
+  const auto bytes = [&](const std::string& text) { return tern::read_cgroup_memory(root_.string(), text); };
+  EXPECT_EQ(bytes("0::/a/b\n"), std::nullopt);
+  put("a/memory.max", "1073741824\n");
+  put("a/b/memory.max", "max\n");
+  EXPECT_EQ(bytes("0::/a/b\n"), std::uint64_t{1} << 30);
+  put("memory/job/memory.limit_in_bytes", "9223372036854771712\n"); // what no limit looks like
+  EXPECT_EQ(bytes("5:memory:/job\n"), std::nullopt);
+  put("memory/job/memory.limit_in_bytes", "4096\n");
+  EXPECT_EQ(bytes("5:memory:/job\n0::/a\n"), std::uint64_t{4096});
+}
+
 std::vector<tern::cpu_core> four_cores() { return {{0, {0, 4}}, {0, {1, 5}}, {1, {2, 6}}, {1, {3, 7}}}; }
 
 TEST(plan, none_binds_nothing) {

@@ -52,7 +52,6 @@ std::optional<cuda_api> cuda_api::open(name_list libraries, std::vector<std::str
   TERN_FIND(DeviceGetName);
   TERN_FIND(DeviceGetAttribute);
   TERN_FIND_V2(DeviceTotalMem);
-  TERN_FIND(DeviceGetPCIBusId);
   TERN_FIND(DevicePrimaryCtxRetain);
   TERN_FIND_V2(DevicePrimaryCtxRelease);
   TERN_FIND(CtxSetCurrent);

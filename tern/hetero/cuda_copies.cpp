@@ -81,7 +81,9 @@ void cuda_device::copy_rows(cu::stream s, const copy_request& what) {
     return api.Memcpy3DPeerAsync(&c, s);
   };
   if (rows == 1 && slices == 1) return check(copy_row(api, s, to, from, row_bytes));
-  const bool rows_fit = rows == 1 || (to.pitch >= row_bytes && from.pitch >= row_bytes);
+  constexpr std::size_t largest_pitch = 0x7fffffff; // of any device (CU_DEVICE_ATTRIBUTE_MAX_PITCH)
+  const bool rows_fit = rows == 1 || (to.pitch >= row_bytes && from.pitch >= row_bytes && to.pitch <= largest_pitch &&
+                                      from.pitch <= largest_pitch);
   const auto slices_fit = [&](const side& x) { return x.pitch && x.slice % x.pitch == 0 && x.slice >= rows * x.pitch; };
   if (rows_fit && slices > 1 && slices_fit(to) && slices_fit(from)) {
     auto c = strided<cu::copy_3d>(to, from);

@@ -23,25 +23,55 @@ std::string named(const char* operation, const char* kernel) {
 // After these the context does nothing more: what went wrong in a kernel, or in the device. The others are about one
 // call.
 bool is_for_good(cu::result r) noexcept {
-  constexpr cu::result all[] = {
-      4 /*deinitialized*/,      201 /*invalid context*/,     214 /*memory that cannot be corrected*/,
-      220 /*NVLink*/,           226 /*contained error*/,     700 /*illegal address*/,
-      702 /*launch timed out*/, 709 /*context destroyed*/,   710 /*assertion*/,
-      714 /*hardware stack*/,   715 /*illegal instruction*/, 716 /*misaligned address*/,
-      717 /*address space*/,    718 /*program counter*/,     719 /*launch failed*/,
-      721 /*system not ready*/, 911 /*stream detached*/,     999 /*unknown*/};
+  constexpr cu::result all[] = {4 /*deinitialized*/,
+                                201 /*invalid context*/,
+                                214 /*memory that cannot be corrected*/,
+                                220 /*NVLink*/,
+                                226 /*contained error*/,
+                                700 /*illegal address*/,
+                                702 /*launch timed out*/,
+                                709 /*context destroyed*/,
+                                710 /*assertion*/,
+                                714 /*hardware stack*/,
+                                715 /*illegal instruction*/,
+                                716 /*misaligned address*/,
+                                717 /*address space*/,
+                                718 /*program counter*/,
+                                719 /*launch failed*/,
+                                721 /*tensor memory leak*/,
+                                806 /*MPS: server failed*/,
+                                810 /*MPS: client ended*/,
+                                911 /*external device*/,
+                                999 /*unknown*/};
   return std::find(std::begin(all), std::end(all), r) != std::end(all);
 }
 
 // In whichever thread needs memory.
+class visit { // the thread may be anybody's, with a context of its own
+public:
+  explicit visit(const cuda_target& target) noexcept : api_(target.api) {
+    there_ = api_.CtxGetCurrent(&before_) == cu::success && api_.CtxSetCurrent(target.context) == cu::success;
+  }
+  ~visit() {
+    if (there_) api_.CtxSetCurrent(before_);
+  }
+  visit(const visit&) = delete;
+  visit& operator=(const visit&) = delete;
+  explicit operator bool() const noexcept { return there_; }
+
+private:
+  const cuda_api& api_;
+  cu::context before_ = nullptr;
+  bool there_ = false;
+};
 bool lock_pages(void* who, void* at, std::size_t bytes) noexcept {
   const auto& target = *static_cast<const cuda_target*>(who);
-  return target.api.CtxSetCurrent(target.context) == cu::success &&
-         target.api.MemHostRegister(at, bytes, cu::host_register_portable) == cu::success;
+  const visit in(target);
+  return in && target.api.MemHostRegister(at, bytes, cu::host_register_portable) == cu::success;
 }
 void unlock_pages(void* who, void* at) noexcept {
   const auto& target = *static_cast<const cuda_target*>(who);
-  if (target.api.CtxSetCurrent(target.context) == cu::success) target.api.MemHostUnregister(at);
+  if (const visit in(target); in) target.api.MemHostUnregister(at);
 }
 
 } // namespace
@@ -58,12 +88,18 @@ cuda_target::~cuda_target() {
 std::string cuda_target::title() const { return info.id + " (" + info.name + ")"; }
 
 void cuda_target::fail(cu::result r, const std::string& operation, std::string hint) {
+  if (is_for_good(r)) lose(r, operation);
   std::string text = title() + " cannot " + operation + ": " + api.text_of(r);
-  if (is_for_good(r)) {
-    lost = std::move(text);
-    alive();
-  }
   throw error(r == cu::out_of_memory ? errc::out_of_memory : errc::device_failed, std::move(text), std::move(hint));
+}
+
+void cuda_target::lose(cu::result r, const std::string& operation) {
+  lost = title() + " cannot " + operation + ": " + api.text_of(r);
+  tell_loss();
+}
+
+void cuda_target::tell_loss() const {
+  throw error(errc::device_lost, lost, "what it alone had is gone; run without it: --tern-hetero-devices");
 }
 
 void cuda_target::enter() {
@@ -89,8 +125,9 @@ void cuda_device::open() {
   const auto check = [&](cu::result r, const char* operation) {
     if (r == cu::success) return;
     t.lost = t.title() + " cannot be opened: it cannot " + operation + ": " + t.api.text_of(r) +
-             (r == cu::out_of_memory ? "; other programs have its memory (nvidia-smi)"
-                                     : "; another program may have it for itself (nvidia-smi)");
+             (r == cu::out_of_memory   ? "; other programs have its memory (nvidia-smi)"
+              : r == cu::not_available ? "; another program may have it for itself (nvidia-smi)"
+                                       : "");
     t.alive();
   };
   check(t.api.DevicePrimaryCtxRetain(&t.context, t.number), "make a context");
@@ -100,6 +137,13 @@ void cuda_device::open() {
   limit_ = std::min(wanted_.value_or(unused - unused / 10), all);
   constexpr std::size_t granule = std::size_t{2} << 20; // the driver gives no less
   const bool little = limit_ < 64 * granule;            // for tests
+  constexpr std::size_t least = 8 * granule;
+  if (!wanted_ && limit_ < least) {
+    t.lost = t.title() + " cannot be opened: of its " + std::to_string(all >> 20) + " MiB only " +
+             std::to_string(unused >> 20) +
+             " are free, too little to work with; other programs have its memory (nvidia-smi)";
+    t.alive();
+  }
   if (!little) limit_ -= limit_ % granule;
   block_pool_settings how{.granule = granule, .limit = limit_};
   if (little) {
@@ -147,7 +191,7 @@ cuda_device::queue& cuda_device::at(int stream) {
 // Tickets -------------------------------------------------------------------------------------------------------------
 
 // What may fail comes before the operation.
-cuda_device::slot& cuda_device::reserve(const char* operation, const char* kernel) {
+cuda_device::slot& cuda_device::reserve(const char* operation, const char* kernel, const char* task) {
   if (unused_.empty()) {
     unused_.reserve(slots_.size() + 1); // `forget` cannot fail
     slots_.emplace_back();
@@ -157,6 +201,7 @@ cuda_device::slot& cuda_device::reserve(const char* operation, const char* kerne
   if (!s.event) target_->check(target_->api.EventCreate(&s.event, cu::event_disable_timing), "make an event");
   s.operation = operation;
   s.kernel = kernel;
+  s.task = task ? task : kernel;
   return s;
 }
 
@@ -196,14 +241,19 @@ void cuda_device::forget(slot& s) noexcept {
   unused_.push_back(static_cast<std::uint32_t>(&s - slots_.data()));
 }
 
-// CUDA does not say which kernel broke the context: it is one of those that were there.
+// CUDA does not say which kernel broke the context: it is one of those that were there. "'add' (task 'astray')"
 std::string cuda_device::under_way() const {
   std::string all;
   int count = 0;
   for (const slot& s : slots_) {
-    if (!s.used || s.come || !s.kernel) continue;
+    if (!s.used || s.come || !s.task) continue;
     constexpr int shown = 8;
-    if (++count <= shown) all += (count > 1 ? ", " : "") + quoted(s.kernel);
+    if (++count <= shown) {
+      all += count > 1 ? ", " : "";
+      const bool same = s.kernel && std::strcmp(s.kernel, s.task) == 0;
+      all += same ? quoted(s.kernel)
+                  : (s.kernel ? quoted(s.kernel) + " of " : "what was put there by ") + "task " + quoted(s.task);
+    }
     if (count == shown + 1) all += ", …";
   }
   return all;
@@ -214,10 +264,9 @@ void cuda_device::advance(queue& q) {
     slot& s = slots_[q.first - 1];
     const cu::result r = target_->api.EventQuery(s.event);
     if (r == cu::not_ready) return;
-    if (r != cu::success) [[unlikely]] {
+    if (r != cu::success) [[unlikely]] { // an event that cannot be asked is never known to come: whatever the reason
       const std::string kernels = under_way();
-      target_->fail(r, named(s.operation, s.kernel) +
-                           (kernels.empty() ? "" : " (kernels that were on it: " + kernels + ")"));
+      target_->lose(r, named(s.operation, s.kernel) + (kernels.empty() ? "" : " (on it were: " + kernels + ")"));
     }
     s.come = true;
     q.first = s.next;
@@ -262,7 +311,8 @@ void cuda_device::order(int stream, ticket t) {
 // Memory --------------------------------------------------------------------------------------------------------------
 
 memory_handle cuda_device::allocate(std::size_t bytes) {
-  target_->enter();
+  if (!target_->works()) [[unlikely]]
+    target_->enter(); // says why; else the driver is asked for slabs only
   if (bytes == 0) return nullptr;
   if (switches_.pool) return reinterpret_cast<memory_handle>(pool_->allocate(bytes));
   if (bytes > limit_ - used_) return nullptr;
@@ -279,6 +329,7 @@ void cuda_device::free(memory_handle memory, std::size_t bytes) noexcept {
 }
 
 std::uintptr_t cuda_device::get(std::size_t bytes) {
+  target_->enter();
   cu::pointer made = 0;
   const cu::result r = target_->api.MemAlloc(&made, bytes);
   if (r == cu::out_of_memory) return 0;
@@ -398,27 +449,27 @@ void cuda_device::put(queue& q, const cuda_launch& l, const char* kernel) {
   const std::string kernels = under_way(); // it may be one of these that failed
   target_->fail(r,
                 "launch the kernel " + quoted(kernel) +
-                    (is_for_good(r) && !kernels.empty() ? " (kernels that were on it: " + kernels + ")" : ""),
+                    (is_for_good(r) && !kernels.empty() ? " (on it were: " + kernels + ")" : ""),
                 r == cu::launch_out_of_resources ? "smaller groups need less of what it has" : "");
 }
 
 ticket cuda_device::launch(int stream, const launch_request& what) {
   target_->enter();
   queue& q = at(stream);
-  if (what.sequence) return launch_all(q, *what.sequence);
+  if (what.sequence) return launch_all(q, *what.sequence, what.task ? what.task->text_name() : nullptr);
   if (what.call) {
-    slot& s = reserve("run what a function has put into its stream", nullptr);
+    slot& s = reserve("run what a function has put into its stream", nullptr, what.task->text_name());
     call(q, what);
     return begin(q, s);
   }
   prepare(what, one_);
   if (what.shape.count() == 0) return 0;
-  slot& s = reserve("run the kernel", what.code->name);
+  slot& s = reserve("run the kernel", what.code->name, what.task ? what.task->text_name() : nullptr);
   put(q, one_, what.code->name);
   return begin(q, s);
 }
 
-ticket cuda_device::launch_all(queue& q, const launch_sequence& all) {
+ticket cuda_device::launch_all(queue& q, const launch_sequence& all, const char* task) {
   std::vector<cuda_launch> launches;
   bool plain = !switches_.graphs || !target_->api.has_graphs();
   for (const launch_request& one : all.launches) {
@@ -429,7 +480,7 @@ ticket cuda_device::launch_all(queue& q, const launch_sequence& all) {
       prepare(one, launches.back());
   }
   const char* const some = all.launches.front().code ? all.launches.front().code->name : nullptr;
-  slot& s = reserve("run the recorded tasks that begin with the kernel", some);
+  slot& s = reserve("run the recorded tasks that begin with the kernel", some, task);
   if (!plain && graphs_->launch(q.handle, all.number, launches, all.before, all.begins)) return begin(q, s);
   try {
     for (std::size_t i = 0; i < launches.size(); ++i) {

@@ -7,6 +7,7 @@
 
 #include <tern/hetero/detail/cuda_device.hpp>
 #include <tern/hetero/detail/prelude.hpp>
+#include <tern/hetero/detail/record.hpp>
 
 namespace tern::hetero::detail {
 namespace {
@@ -78,7 +79,7 @@ ticket cuda_device::launch_fused(int stream, std::span<const launch_request> all
   }
   l.what.dynamic_bytes = static_cast<unsigned>(first.dynamic_bytes);
   l.what.values = values.data();
-  slot& s = reserve("run the kernel", first.code->name);
+  slot& s = reserve("run the kernel", first.code->name, first.task ? first.task->text_name() : nullptr);
   put(q, l, first.code->name);
   return begin(q, s);
 }

@@ -75,7 +75,17 @@ std::vector<std::unique_ptr<device>> open_cuda(const options& opts, const std::s
     notes.push_back("no CUDA devices: NVIDIA's driver knows none");
     return {};
   }
-  const auto nvrtc = nvrtc_api::open(library(1, nvrtc_api::usual_libraries()), notes);
+  nvrtc_users users;
+  if (api->DriverGetVersion(&users.driver) != cu::success) users.driver = 0;
+  for (int n = 0; n < count; ++n) {
+    cu::device d = 0;
+    int major = 0, minor = 0;
+    if (api->DeviceGet(&d, n) == cu::success &&
+        api->DeviceGetAttribute(&major, cu::capability_major, d) == cu::success &&
+        api->DeviceGetAttribute(&minor, cu::capability_minor, d) == cu::success)
+      users.capabilities.push_back(10 * major + minor);
+  }
+  const auto nvrtc = nvrtc_api::open(library(1, nvrtc_api::usual_libraries()), notes, users);
   if (!nvrtc) { // the note says what to install
     notes.push_back(std::to_string(count) + (count == 1 ? " CUDA device is" : " CUDA devices are") +
                     " not used, as no kernels can be compiled");
@@ -122,8 +132,10 @@ std::vector<std::unique_ptr<device>> open_cuda(const cuda_api& api, const nvrtc_
     i.local_memory_bytes = ask(cu::max_shared_per_block_optin);
     for (int other = 0; other < count; ++other) {
       int can = 0;
-      if (other != n && r == cu::success && api.DeviceCanAccessPeer(&can, t->number, other) == cu::success && can != 0)
-        t->peers.push_back(other);
+      cu::device peer = 0;
+      if (other != n && r == cu::success && api.DeviceGet(&peer, other) == cu::success &&
+          api.DeviceCanAccessPeer(&can, t->number, peer) == cu::success && can != 0)
+        t->peers.push_back(peer);
     }
     t->capability = 10 * ask(cu::capability_major) + ask(cu::capability_minor);
     const int mode = ask(cu::compute_mode), unified = ask(cu::unified_addressing);
@@ -136,6 +148,10 @@ std::vector<std::unique_ptr<device>> open_cuda(const cuda_api& api, const nvrtc_
       skip("its compute mode is 'prohibited'; nvidia-smi -c DEFAULT allows programs on it");
     else if (!unified)
       skip("its addresses are not unified with the host's");
+    else if (!nvrtc.architectures.empty() && nvrtc.architectures.front() > t->capability)
+      skip("NVRTC " + nvrtc.version() + " does not compile for its compute capability, " +
+           std::to_string(t->capability / 10) + "." + std::to_string(t->capability % 10) +
+           "; install an older CUDA, or its package cuda-nvrtc, and say in CUDA_HOME where it is");
     else {
       if (mode == cu::compute_mode_exclusive)
         notes.push_back("the CUDA device " + i.id +

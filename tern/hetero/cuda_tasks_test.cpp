@@ -218,14 +218,17 @@ TEST(cuda_tasks, of_a_device_that_a_kernel_has_broken_fail_and_the_rest_goes_on)
       t.on("cuda0").name("astray").submit();
       tasks.push_back(std::move(t));
     }
-    int failed = 0;
+    int failed = 0, named = 0;
     for (auto& t : tasks) {
       const std::string text = text_of_error([&] { t.wait(); });
       if (text == "nothing was thrown") continue;
       ++failed;
-      EXPECT_THAT(text, AllOf(HasSubstr("cuda0"), testing::AnyOf(HasSubstr("ILLEGAL_ADDRESS"), HasSubstr("lost"))));
+      EXPECT_THAT(text, AllOf(HasSubstr("task 'astray'"), HasSubstr("cuda0"),
+                              testing::AnyOf(HasSubstr("ILLEGAL_ADDRESS"), HasSubstr("lost"))));
+      named += text.find("'add' of task 'astray'") != text.npos ? 1 : 0;
     }
     EXPECT_GE(failed, 1);
+    EXPECT_GE(named, 1); // and the kernel
     add_to(other, "cuda1");
     other.host(access_mode::read).get();
     add_to(other, nullptr);

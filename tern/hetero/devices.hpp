@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What kernels run on: the host, OpenCL devices, and simulated ones for tests. Which there are is found out when a
-/// program first asks; which of them are used is said by the option `hetero-devices`.
+/// What kernels run on: the host, OpenCL and CUDA devices, and simulated ones for tests. Which there are is found out
+/// when a program first asks; which of them are used is said by the option `hetero-devices`.
 
 #include <array>
 #include <cstdint>
@@ -70,7 +70,8 @@ struct device_note {
 
 /// All devices of this machine that the options allow, the host first. Opens the libraries that drive them, which may
 /// take a second. \throws error(invalid_option) for a device that is not there, naming those that are. \param notes
-/// gets what is to be known besides. Thread-safe.
-std::vector<device_info> devices(const options& opts, std::vector<device_note>* notes = nullptr);
+/// gets what is to be known besides. \param open begins to use each, as its first task would (a CUDA device's context
+/// takes 0.3 s), and leaves out those that fail, with a note: other programs may have all their memory. Thread-safe.
+std::vector<device_info> devices(const options& opts, std::vector<device_note>* notes = nullptr, bool open = false);
 
 } // namespace tern::hetero

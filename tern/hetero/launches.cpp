@@ -43,6 +43,7 @@ bool driver::describe(task_record* t, launch_request& what, argument* arguments)
   if (t->sound() && t->work && t->work->describe) {
     try {
       t->work->describe(*t, what, arguments);
+      what.task = t;
       return true;
     } catch (...) {
       runtime::fail(t, std::current_exception());
@@ -74,15 +75,28 @@ void driver::launch(task_record* t, const launch_request& what, fused_kind* kind
   }
 }
 
+// What a device says of a kernel does not name the task, which the user knows; what a function of his throws is his.
+std::exception_ptr driver::with_name(const task_record& t, const std::exception_ptr& why) noexcept {
+  try {
+    std::rethrow_exception(why);
+  } catch (const error& e) {
+    const std::string begin = std::string("task '") + t.text_name() + "'";
+    if (!t.work || e.message().find(begin) != std::string::npos) return why;
+    return std::make_exception_ptr(error(e.code(), begin + ": " + e.message(), e.hint(), e.place()));
+  } catch (...) {
+    return why;
+  }
+}
+
 void driver::end(launched&& l, const std::exception_ptr& why) noexcept {
   if (l.kind) l.kind->ended(home_.core().now(), 1 + l.rest.size());
   if (!l.rest.empty()) home_.more_room(number_, -static_cast<int>(l.rest.size()));
-  if (why) runtime::fail(l.task, why);
-  finish(l.task);
-  for (task_record* t : l.rest) {
-    if (why) runtime::fail(t, why);
+  const auto finish_one = [&](task_record* t) {
+    if (why) runtime::fail(t, with_name(*t, why));
     finish(t);
-  }
+  };
+  finish_one(l.task);
+  for (task_record* t : l.rest) finish_one(t);
 }
 
 // Several as one ------------------------------------------------------------------------------------------------------
@@ -114,7 +128,6 @@ void driver::launch_by_kind() noexcept {
       if (other.launched || other.what.call || other.what.sequence || !fusion::equal(first.what, other.what)) continue;
       other.launched = true;
       equal_.push_back(other.what);
-      equal_.back().task = other.task;
     }
     fused_kind& kind = fusion_.of(first.what);
     if (kind.together() && saturated()) { // there will be more of them when the device has time for them

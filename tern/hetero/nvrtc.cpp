@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
+constexpr const char* names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so"};
 
 void append(std::string& list, std::string_view what, const char* separator) {
   if (!list.empty()) list += separator;
@@ -194,10 +194,32 @@ std::vector<std::string> nvrtc_api::usual_libraries() {
   return all;
 }
 
-std::optional<nvrtc_api> nvrtc_api::open(name_list libraries, std::vector<std::string>& notes) {
+std::optional<nvrtc_api> nvrtc_api::open(name_list libraries, std::vector<std::string>& notes,
+                                         const nvrtc_users& users) {
   std::string why;
-  for (const std::string& name : libraries)
-    if (auto found = open_one(name, why)) return found;
+  std::optional<nvrtc_api> best;
+  std::size_t most = 0; // of the devices
+  for (const std::string& name : libraries) {
+    auto found = open_one(name, why);
+    if (!found) continue;
+    if (users.driver != 0 && found->major > users.driver / 1000) {
+      append(why,
+             name + " is of CUDA " + found->version() + ", whose code this driver, for CUDA " +
+                 std::to_string(users.driver / 1000) + "." + std::to_string(users.driver % 1000 / 10) +
+                 ", does not load",
+             "; ");
+      continue;
+    }
+    const auto& known = found->architectures;
+    const auto can =
+        static_cast<std::size_t>(std::count_if(users.capabilities.begin(), users.capabilities.end(),
+                                               [&](int c) { return known.empty() || known.front() <= c; }));
+    if (can == users.capabilities.size()) return found;
+    if (can == 0)
+      append(why, name + " is of CUDA " + found->version() + ", which does not compile for so old devices", "; ");
+    if (can > most) best = std::move(found), most = can;
+  }
+  if (best) return best;
   notes.push_back("kernels cannot be compiled for CUDA: NVRTC cannot be opened (" + why +
                   "); install CUDA, or its package cuda-nvrtc, or say in CUDA_HOME where it is");
   return {};

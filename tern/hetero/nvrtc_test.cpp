@@ -103,6 +103,29 @@ TEST(nvrtc_discovery, the_first_that_can_be_used_is_taken) {
   EXPECT_THAT(api->architectures, ElementsAre(75, 90, 100));
 }
 
+TEST(nvrtc_discovery, is_one_whose_code_the_driver_loads_on_the_devices_that_there_are) {
+  const std::vector<std::string> both{TERN_NVRTC_STUB, TERN_NVRTC_OLD_STUB}; // 12.6 from 7.5 on, and 11.0
+  std::vector<std::string> notes;
+  const auto version = [&](const nvrtc_users& users) {
+    const auto found = nvrtc_api::open(both, notes, users);
+    return found ? found->version() : "none";
+  };
+  EXPECT_EQ(version({.driver = 12000, .capabilities = {75, 90}}), "12.6");
+  EXPECT_EQ(version({.driver = 13000, .capabilities = {90}}), "12.6");
+  EXPECT_EQ(version({.driver = 11080, .capabilities = {90}}), "11.0");
+  EXPECT_EQ(version({.driver = 12000, .capabilities = {60}}), "11.0"); // says nothing of what it can
+  EXPECT_THAT(notes, testing::IsEmpty());
+  EXPECT_EQ(version({.driver = 10020, .capabilities = {75}}), "none");
+  EXPECT_THAT(notes.at(0), AllOf(HasSubstr("is of CUDA 12.6, whose code this driver, for CUDA 10.2, does not load"),
+                                 HasSubstr("is of CUDA 11.0"), HasSubstr("install")));
+  notes.clear();
+  EXPECT_FALSE(
+      nvrtc_api::open(std::vector<std::string>{TERN_NVRTC_STUB}, notes, {.driver = 12000, .capabilities = {60}}));
+  EXPECT_THAT(notes.at(0), HasSubstr("does not compile for so old devices"));
+  EXPECT_TRUE(
+      nvrtc_api::open(std::vector<std::string>{TERN_NVRTC_STUB}, notes, {.driver = 12000, .capabilities = {60, 90}}));
+}
+
 TEST(nvrtc_discovery, is_told_by_the_environment_where_cuda_is) {
   const temporary_folder home, path;
   for (const fs::path& folder : {home.path, path.path}) fs::create_directory(folder / "lib64");
@@ -116,9 +139,10 @@ TEST(nvrtc_discovery, is_told_by_the_environment_where_cuda_is) {
   ::setenv("CUDA_HOME", home.path.c_str(), 1);
   ::setenv("CUDA_PATH", path.path.c_str(), 1);
   auto all = nvrtc_api::usual_libraries();
-  ASSERT_GE(all.size(), 5u);
-  all.resize(5); // then those of the machine
-  EXPECT_THAT(all, ElementsAre("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", in_home, in_path));
+  ASSERT_GE(all.size(), 6u);
+  all.resize(6); // then those of the machine
+  EXPECT_THAT(all,
+              ElementsAre("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so", in_home, in_path));
   for (const int i : {0, 1}) {
     const char* const name = i ? "CUDA_PATH" : "CUDA_HOME";
     if (before[i])

@@ -14,6 +14,7 @@
 
 #include <tern/base/error.hpp>
 #include <tern/base/log.hpp>
+#include <tern/base/topology.hpp>
 #include <tern/hetero/detail/driver.hpp>
 #include <tern/hetero/detail/locked_memory.hpp>
 #include <tern/hetero/detail/settings.hpp>
@@ -43,7 +44,8 @@ std::vector<std::string> words(const std::string& list) {
 
 std::size_t quarter_of_memory() {
   const auto pages = static_cast<std::size_t>(std::max(0L, ::sysconf(_SC_PHYS_PAGES)));
-  return pages / 4 * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const std::size_t all = pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  return std::min<std::uint64_t>(all, cgroup_memory().value_or(all)) / 4;
 }
 
 found find(const options& opts, int workers, bool simulated, std::vector<device_note>& notes) {
@@ -119,9 +121,21 @@ found find(const options& opts, int workers, bool simulated, std::vector<device_
 
 } // namespace
 
-std::vector<device_info> devices(const options& opts, std::vector<device_note>* notes) {
+std::vector<device_info> devices(const options& opts, std::vector<device_note>* notes, bool open) {
   std::vector<device_note> unwanted;
-  return find(opts, 1, false, notes ? *notes : unwanted).infos;
+  std::vector<device_note>& said = notes ? *notes : unwanted;
+  found f = find(opts, 1, false, said);
+  std::vector<device_info> all;
+  for (std::size_t d = 0; d < f.infos.size(); ++d) {
+    try {
+      if (open && f.devices[d]) f.devices[d]->open();
+      all.push_back(f.infos[d]);
+    } catch (const error& e) {
+      said.push_back({f.infos[d].kind, e.message()});
+    }
+  }
+  f.devices.clear(); // before the memory that they have locked
+  return all;
 }
 
 statistics count() { return detail::runtime::here("tern::hetero::count").counts(); }

@@ -23,7 +23,6 @@ DECLARE(DeviceGet);
 DECLARE(DeviceGetName);
 DECLARE(DeviceGetAttribute);
 DECLARE_2(DeviceTotalMem);
-DECLARE(DeviceGetPCIBusId);
 DECLARE(DevicePrimaryCtxRetain);
 DECLARE_2(DevicePrimaryCtxRelease);
 DECLARE(CtxSetCurrent);

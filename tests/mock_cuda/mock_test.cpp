@@ -28,7 +28,7 @@ driver open_driver() {
 #define FIND(name) find(l, d.name, "cu" #name)
 #define FIND_2(name) find(l, d.name, "cu" #name "_v2")
   FIND(Init), FIND(DriverGetVersion), FIND(GetErrorName), FIND(GetErrorString), FIND(DeviceGetCount);
-  FIND(DeviceGet), FIND(DeviceGetName), FIND(DeviceGetAttribute), FIND_2(DeviceTotalMem), FIND(DeviceGetPCIBusId);
+  FIND(DeviceGet), FIND(DeviceGetName), FIND(DeviceGetAttribute), FIND_2(DeviceTotalMem);
   FIND(DevicePrimaryCtxRetain), FIND_2(DevicePrimaryCtxRelease), FIND(CtxSetCurrent), FIND(CtxGetCurrent);
   FIND(StreamCreateWithPriority), FIND_2(StreamDestroy), FIND(StreamSynchronize), FIND(StreamWaitEvent);
   FIND(EventCreate), FIND(EventRecord), FIND(EventQuery), FIND_2(EventDestroy), FIND_2(MemGetInfo);

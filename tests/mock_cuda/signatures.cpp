@@ -50,7 +50,6 @@ CHECK(DeviceGet);
 CHECK(DeviceGetName);
 CHECK(DeviceGetAttribute);
 CHECK_2(DeviceTotalMem);
-CHECK(DeviceGetPCIBusId);
 CHECK(DevicePrimaryCtxRetain);
 CHECK_2(DevicePrimaryCtxRelease);
 CHECK(CtxSetCurrent);

@@ -103,7 +103,7 @@ json describe_devices() {
         json list = json::array();
         std::vector<hetero::device_note> notes;
         hetero::device_kinds there = 0;
-        for (const hetero::device_info& d : hetero::devices(opts, &notes)) {
+        for (const hetero::device_info& d : hetero::devices(opts, &notes, true)) {
           there |= hetero::kinds_of(d.kind);
           json one{{"name", d.id}, {"usable", true}};
           if (d.kind != hetero::device_kind::host)

@@ -76,14 +76,18 @@ struct cuda_target {
   std::string title() const;
   /// \throws what `r` means, which the driver said to `operation` ("copy to the device", "launch the kernel 'axpy'").
   [[noreturn]] void fail(cu::result r, const std::string& operation, std::string hint = {});
+  /// The same, and whatever it was, the device is lost.
+  [[noreturn]] void lose(cu::result r, const std::string& operation);
   void check(cu::result r, const char* operation) {
     if (r != cu::success) [[unlikely]]
       fail(r, operation);
   }
+  [[noreturn]] void tell_loss() const;
+  bool works() const noexcept { return context && lost.empty(); } ///< else `enter` throws
   /// \throws error(device_lost) if it is.
   void alive() const {
     if (!lost.empty()) [[unlikely]]
-      throw error(errc::device_lost, lost, "what it alone had is gone; run without it: --tern-hetero-devices");
+      tell_loss();
   }
   /// Makes its context this thread's. \pre it is open. \throws as the others.
   void enter();
@@ -224,6 +228,7 @@ private:
     std::uint32_t next = 0; ///< in its queue: number + 1; 0: it is the last
     const char* operation = nullptr;
     const char* kernel = nullptr; ///< null: none
+    const char* task = nullptr;   ///< null: it is of none
   };
   struct queue {
     cu::stream handle = nullptr;
@@ -232,7 +237,7 @@ private:
   };
 
   queue& at(int stream);
-  slot& reserve(const char* operation, const char* kernel);
+  slot& reserve(const char* operation, const char* kernel, const char* task = nullptr);
   ticket begin(queue& q, slot& s);
   slot* find(ticket t);
   void forget(slot& s) noexcept;
@@ -246,7 +251,7 @@ private:
   void allow_dynamic(cuda_kernel& k, const launch_request& what);
   void put(queue& q, const cuda_launch& l, const char* kernel);
   void call(queue& q, const launch_request& what); ///< a function
-  ticket launch_all(queue& q, const launch_sequence& all);
+  ticket launch_all(queue& q, const launch_sequence& all, const char* task);
   // launch_fuser
   std::size_t fuses(const launch_request& what) const noexcept override;
   bool prepare_fused(const launch_request& what) override;

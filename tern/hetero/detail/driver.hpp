@@ -101,6 +101,7 @@ private:
   bool describe(task_record* t, launch_request& what, argument* arguments) noexcept;
   void launch(task_record* t, const launch_request& what, fused_kind* kind) noexcept;
   void end(launched&& l, const std::exception_ptr& why) noexcept;
+  static std::exception_ptr with_name(const task_record& t, const std::exception_ptr& why) noexcept;
   int next_stream() noexcept;
   ticket put(task_record* t, int stream, const launch_request& what);
   ticket put_each(task_record* t, int stream, const launch_sequence& all);

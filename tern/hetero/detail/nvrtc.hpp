@@ -27,6 +27,12 @@ constexpr result success = 0, out_of_memory = 1, invalid_option = 5, compilation
 
 } // namespace nvrtc
 
+/// Whom it compiles for.
+struct nvrtc_users {
+  int driver = 0;                ///< the latest CUDA that the driver knows, 12040 is 12.4; 0: any
+  std::vector<int> capabilities; ///< of the devices, 75 is 7.5
+};
+
 /// NVRTC's functions, by their names without `nvrtc`, and what it says of itself. A plain value: tests put others in.
 struct nvrtc_api {
   using name_list = std::span<const std::string>;
@@ -51,10 +57,12 @@ struct nvrtc_api {
 
   std::string version() const { return std::to_string(major) + "." + std::to_string(minor); }
 
-  /// Opens the first of the libraries that is there and has what is needed. It stays open until the program ends. Any
-  /// thread.
+  /// Opens the first of the libraries that is there, has what is needed, and compiles for all users; else one that does
+  /// for some. Not one of a later CUDA's than the driver, which would not load what it makes. It stays open until the
+  /// program ends. Any thread.
   /// \return nothing if there is none; then `notes` says why, and what to install.
-  static std::optional<nvrtc_api> open(name_list libraries, std::vector<std::string>& notes);
+  static std::optional<nvrtc_api> open(name_list libraries, std::vector<std::string>& notes,
+                                       const nvrtc_users& users = {});
   /// The names that it usually has, for the loader to find, and then files: those that are there in `lib64` of
   /// $CUDA_HOME, $CUDA_PATH and /usr/local/cuda.
   static std::vector<std::string> usual_libraries();
