@@ -31,6 +31,7 @@ struct task_record;
 
 object_state* new_object(const box& all, std::size_t element, const char* type, void* adopted);
 void add_handle(object_state& o) noexcept;
+[[noreturn]] void moved_from();
 void drop_handle(object_state* o) noexcept;
 const box& all_of(const object_state& o) noexcept;
 /// Host memory of a new object, which from now on is valid.
@@ -80,6 +81,7 @@ protected:
 };
 /// Copies a part to `to`, packed, straight from where it is valid. \param who lives until it has been told, which it
 /// also is if this throws.
+void check_destination(const object_state& o, const box& part, const void* to);
 void copy_out(object_state* o, const box& part, std::byte* to, copy_out_request* who);
 
 } // namespace hetero::detail

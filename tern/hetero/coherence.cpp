@@ -52,6 +52,7 @@ bool runtime::find_instance(object_state& o, use& u, std::uint8_t space) {
   for (std::size_t i = 1; i < o.instances.size(); ++i) {
     const instance& x = o.instances[i];
     if (!x.exists || x.space != space || !x.where.contains(u.part)) continue;
+    if (x.how.offset(x.where, u.part) % driver_of(space)->of().alignment() != 0) continue; // one of its own, then
     if (best == 0 || (valid & bit(i)) > (valid & bit(best)) ||
         (!(valid & bit(best)) && x.bytes < o.instances[best].bytes))
       best = i;
@@ -125,11 +126,16 @@ transfer* new_transfer(object_state& o, const box& part, std::uint8_t from, std:
   return x;
 }
 
-/// \pre the caller holds one of the task's `pending`.
-void await(task_record* t, transfer* x) {
-  if (std::find(x->tasks.begin(), x->tasks.end(), t) != x->tasks.end()) return;
+/// \param needs what it brings: fails if that does; else it must only not be under way any more. \pre the caller holds
+/// one of the task's `pending`.
+void await(task_record* t, transfer* x, bool needs) {
+  for (transfer::waiter& w : x->tasks)
+    if (w.task == t) {
+      w.needs = w.needs || needs;
+      return;
+    }
   t->pending.fetch_add(1, std::memory_order_relaxed);
-  x->tasks.push_back(t);
+  x->tasks.push_back({t, needs});
 }
 
 transfer* coming_to(const fragment& f, std::uint8_t to) noexcept {
@@ -148,7 +154,7 @@ bool runtime::fetch(task_record* t, object_state& o, use& u, std::vector<transfe
   o.each(u.part, [&](fragment& f) {
     if (f.valid & bit(to)) return;
     if (transfer* const x = coming_to(f, to)) {
-      await(t, x);
+      await(t, x, true);
       return;
     }
     there = there && f.valid != 0;
@@ -185,7 +191,7 @@ bool runtime::fetch(task_record* t, object_state& o, use& u, std::vector<transfe
     if (from_space == to_space || from_space == 0 || to_space == 0 ||
         driver_of(to_space)->reaches(*driver_of(from_space))) {
       transfer* const x = new_transfer(o, part, m.from, to);
-      await(t, x);
+      await(t, x, true);
       begun.push_back(x);
     } else { // through the host
       o.host_memory();
@@ -197,7 +203,7 @@ bool runtime::fetch(task_record* t, object_state& o, use& u, std::vector<transfe
       transfer* const second = new_transfer(o, part, 0, to);
       second->waits = 1;
       first->after.push_back(second);
-      await(t, second);
+      await(t, second, true);
     }
     if (together) break;
   }
@@ -214,6 +220,7 @@ runtime::acquired runtime::acquire(task_record* t, std::uint8_t d) noexcept {
       if (!find_instance(*u.object, u, space)) break;
     }
     if (got < t->use_count) {
+      driver_of(d)->make_room_for(*t, got); // while what it has got stays
       while (got-- > 0) drop_use(t->use_at(got));
       return acquired::no_memory;
     }
@@ -225,21 +232,18 @@ runtime::acquired runtime::acquire(task_record* t, std::uint8_t d) noexcept {
   }
   std::vector<transfer*> begun;
   try {
-    // Who writes waits for all that is on its way from there or to there: copies that make room have no order.
+    // Who writes waits for all that is on its way from there or to there: copies that make room have no order. From now
+    // on nobody saves what it writes elsewhere: but what it reads as well must be on its way here by then, or be lost.
+    bool there = true;
     for (std::size_t i = 0; i < t->use_count; ++i) {
       use& u = t->use_at(i);
-      if (!writes(u.how)) continue;
       const std::lock_guard hold(u.object->lock);
-      u.object->each(u.part, [&](fragment& f) {
-        ++f.writing;
-        for (transfer* x : f.coming) await(t, x);
-      });
-    }
-    for (std::size_t i = 0; i < t->use_count; ++i) {
-      use& u = t->use_at(i);
-      if (!reads(u.how)) continue;
-      const std::lock_guard hold(u.object->lock);
-      if (!fetch(t, *u.object, u, begun)) break;
+      if (writes(u.how))
+        u.object->each(u.part, [&](fragment& f) {
+          for (transfer* x : f.coming) await(t, x, false);
+        });
+      if (reads(u.how) && there) there = fetch(t, *u.object, u, begun);
+      if (writes(u.how)) u.object->each(u.part, [](fragment& f) { ++f.writing; });
     }
   } catch (...) {
     fail(t, std::current_exception());
@@ -325,9 +329,9 @@ void runtime::transfer_done(transfer* x, std::exception_ptr failed) noexcept {
     else
       start(y);
   }
-  for (task_record* t : x->tasks) {
-    if (failed) fail(t, failed);
-    one_less(t);
+  for (const transfer::waiter& w : x->tasks) {
+    if (failed && w.needs) fail(w.task, failed);
+    one_less(w.task);
   }
   if (x->save) count_completed();
   if (saved) saved->set_value();

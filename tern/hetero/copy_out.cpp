@@ -43,6 +43,11 @@ void copy_box(const object_state& o, const box& whole, const box& part, std::byt
 
 } // namespace
 
+void check_destination(const object_state& o, const box& part, const void* to) {
+  if (!to)
+    throw error(errc::invalid_argument, o.text(part) + " was to be copied to null", "give it memory of the program's");
+}
+
 void copy_out(object_state* o, const box& part, std::byte* to, copy_out_request* who) {
   static_assert(task_record::fits<copying>);
   runtime& r = o->home;

@@ -118,33 +118,23 @@ bool driver::admit() noexcept {
     t->flags |= task_record::acquired;
     crowded_ = nullptr;
     const runtime::acquired how = home_.acquire(t, number_);
-    if (how == runtime::acquired::no_memory) {
+    if (how == runtime::acquired::no_memory) { // and room has been made for it, as far as possible
       t->flags &= static_cast<std::uint16_t>(~task_record::acquired);
-      std::size_t bytes = 0;
-      for (std::size_t i = 0; i < t->use_count; ++i) {
-        const use& u = t->use_at(i);
-        bool again = false;
-        for (std::size_t k = 0; k < i; ++k)
-          again = again || (t->use_at(k).object == u.object && t->use_at(k).part == u.part);
-        if (!again) bytes += static_cast<std::size_t>(u.part.size()) * u.object->element;
+      const bool busy =
+          !ready_.empty() || !gathered_.empty() || !running_.empty() || !moving_.empty() || preparing_ > 0;
+      // Others may have what would have to go just now: copies between devices, which another driver does.
+      if (room_.possible && (room_.made || busy || has_arrivals() || (starved_ = anything_in_use()))) {
+        did = did || room_.made;
+        break; // then again
       }
-      if (bytes <= device_->memory_limit()) {
-        const bool busy = !ready_.empty() || !gathered_.empty() || !running_.empty() || !moving_.empty() ||
-                          preparing_ > 0 || has_arrivals();
-        runtime::room r;
-        if (crowded_)
-          r.made = home_.make_slot(*crowded_);
-        else
-          r = home_.make_room(number_, bytes, moving_.empty()); // one after the other: what is under way may do
-        did = did || r.made || r.skipped;
-        if (did || busy || has_arrivals()) break; // then again
-      }
-      runtime::fail(t, std::make_exception_ptr(no_room(*t, bytes)));
+      starved_ = false;
+      runtime::fail(t, std::make_exception_ptr(no_room(*t)));
       claim(t);
       finish(t);
       did = true;
       continue;
     }
+    starved_ = false;
     did = true;
     if (!(t->flags & task_record::acquired)) { // failed before it got anything
       claim(t);
@@ -168,16 +158,52 @@ void driver::claim(task_record* t) noexcept {
     runtime::wait_until_told(*t); // it has been cancelled
 }
 
-error driver::no_room(const task_record& t, std::size_t bytes) const {
+namespace {
+/// Of the task's uses from number `first` on, each part once.
+std::size_t bytes_of_uses(task_record& t, std::size_t first) noexcept {
+  std::size_t bytes = 0;
+  for (std::size_t i = first; i < t.use_count; ++i) {
+    const use& u = t.use_at(i);
+    bool again = false;
+    for (std::size_t k = 0; k < i; ++k) again = again || (t.use_at(k).object == u.object && t.use_at(k).part == u.part);
+    if (!again) bytes += static_cast<std::size_t>(u.part.size()) * u.object->element;
+  }
+  return bytes;
+}
+} // namespace
+
+void driver::make_room_for(task_record& t, std::size_t got) noexcept {
+  room_ = {};
+  room_.possible = bytes_of_uses(t, 0) <= device_->memory_limit();
+  if (!room_.possible) return;
+  if (crowded_) {
+    room_.made = home_.make_slot(*crowded_);
+    return;
+  }
+  const runtime::room r = home_.make_room(number_, bytes_of_uses(t, got), moving_.empty()); // what is under way may do
+  room_.made = r.made || r.skipped;
+}
+
+bool driver::anything_in_use() noexcept {
+  bool any = false;
+  const bool skipped = each_held([&](object_state& o, std::size_t i) { any = any || o.instances[i].users > 0; });
+  return any || skipped;
+}
+
+error driver::no_room(task_record& t) {
   if (crowded_)
     return error(errc::unsupported,
                  std::string("task '") + t.text_name() + "' needs one more copy of a part of " + crowded_->text() +
                      ", of which " + std::to_string(instances_most - 1) + " are in use on devices",
                  "use fewer parts of it at once, or several objects");
+  std::size_t pinned = 0;
+  each_held([&](object_state& o, std::size_t i) { pinned += o.instances[i].pinned ? o.instances[i].bytes : 0; });
   return error(errc::out_of_memory,
-               std::string("task '") + t.text_name() + "' uses " + std::to_string(bytes) + " bytes on " +
-                   home_.info(number_).id + ", which has room for " + std::to_string(device_->memory_limit()),
-               "cut it into smaller tasks with views, or run it on the host (hetero-devices)");
+               std::string("task '") + t.text_name() + "' uses " + std::to_string(bytes_of_uses(t, 0)) + " bytes on " +
+                   home_.info(number_).id + ", which has room for " + std::to_string(device_->memory_limit()) +
+                   (pinned > 0 ? ", of which " + std::to_string(pinned) + " are pinned" : ""),
+               std::string("cut it into smaller tasks with views, or run it on the host (hetero-devices)") +
+                   (pinned > 0 ? ", or unpin what is not needed there" : ""));
 }
 
 void driver::finish(task_record* t) noexcept {
@@ -189,6 +215,7 @@ void driver::finish(task_record* t) noexcept {
 
 void driver::finish(transfer* x, std::exception_ptr failed) noexcept {
   tracks_.ends(x, failed != nullptr);
+  if (failed) failed = with_object(*x, failed);
   if (x->unpack && !failed) {
     try {
       x->unpack->unpack(x->staged.data(), x->unpack_to);
@@ -197,6 +224,23 @@ void driver::finish(transfer* x, std::exception_ptr failed) noexcept {
     }
   }
   home_.transfer_done(x, failed);
+}
+
+// A device does not know whose bytes it copies.
+std::exception_ptr driver::with_object(const transfer& x, const std::exception_ptr& why) noexcept {
+  try {
+    std::rethrow_exception(why);
+  } catch (const error& e) {
+    std::string of;
+    {
+      const std::lock_guard hold(x.object->lock);
+      of = x.object->text(x.part);
+    }
+    if (e.message().find(of) != std::string::npos) return why;
+    return std::make_exception_ptr(error(e.code(), "copying " + of + ": " + e.message(), e.hint(), e.place()));
+  } catch (...) {
+    return why;
+  }
 }
 
 // Transfers -----------------------------------------------------------------------------------------------------------
@@ -303,6 +347,8 @@ void driver::went_wrong(std::exception_ptr why) noexcept {
 // The fiber -----------------------------------------------------------------------------------------------------------
 
 void driver::work() noexcept {
+  if (tern::detail::worker* const w = tern::detail::this_worker())
+    runs_in_.store(static_cast<tern::detail::fiber*>(w->running), std::memory_order_relaxed);
   if (!std::exchange(opened_, true)) {
     try {
       device_->open();
@@ -356,6 +402,14 @@ void driver::yield() const noexcept {
     this_fiber::yield();
 }
 
+// Of the fiber only it itself asks with success: while it works it is the one that runs.
+bool driver::is_here() const noexcept {
+  const tern::detail::worker* const w = tern::detail::this_worker();
+  if (!w) return own_thread_ && thread_.get_id() == std::this_thread::get_id();
+  tern::detail::fiber* const f = w->running;
+  return f && f == runs_in_.load(std::memory_order_relaxed);
+}
+
 bool driver::has_arrivals() const noexcept {
   const std::lock_guard hold(guard_);
   return !tasks_in_.empty() || !transfers_in_.empty() || !frees_in_.empty();
@@ -363,10 +417,11 @@ bool driver::has_arrivals() const noexcept {
 
 bool driver::rest_or_end() noexcept {
   if (!ready_.empty() || (!gathered_.empty() && running_.empty())) return false; // a loss on the way
-  const bool at_work = !running_.empty() || !moving_.empty();
+  const bool at_work = !running_.empty() || !moving_.empty() || starved_;
   if (!at_work) { // whatever is left waits for something that arrives
     const std::lock_guard hold(guard_);
     if (!tasks_in_.empty() || !transfers_in_.empty() || (!frees_in_.empty() && !waiting_.empty())) return false;
+    runs_in_.store(nullptr, std::memory_order_relaxed); // before another fiber may begin
     active_ = false;
     return true;
   }

@@ -212,14 +212,12 @@ bool runtime::hook(task_record* t, completion_hook& h) noexcept {
 }
 
 void runtime::order(task_record* t, access_mode how, fragment& f, task_record*& gates) {
-  constexpr std::size_t many = 16;
   const auto others = [t](task_record* x) { return x != t; };
   switch (how) {
   case access_mode::read:
     for (task_record* w : f.writers)
       if (others(w)) follow(t, w, data_edge);
-    if (f.readers.size() >= many) f.readers.prune();
-    f.readers.add_new(t);
+    f.readers.add_pruned(t);
     return;
   case access_mode::write:
   case access_mode::read_write: {
@@ -238,7 +236,7 @@ void runtime::order(task_record* t, access_mode how, fragment& f, task_record*& 
     return;
   }
   case access_mode::commute:
-    if (f.commuting && f.writers.has(t)) return;
+    if (f.commuting && f.writers.ends_with(t)) return; // by another of its uses: nobody came between
     if (!f.commuting || f.readers.size() > 0) {
       f.before_commuting.clear();
       if (f.writers.size() == 1 && f.readers.size() == 0 && others(*f.writers.begin())) {
@@ -261,8 +259,7 @@ void runtime::order(task_record* t, access_mode how, fragment& f, task_record*& 
       f.commuting = true;
     }
     for (task_record* b : f.before_commuting) follow(t, b, data_edge);
-    if (f.writers.size() >= many) f.writers.prune();
-    f.writers.add_new(t);
+    f.writers.add_pruned(t);
     return;
   }
 }
@@ -466,7 +463,8 @@ void runtime::fail(task_record* t, std::exception_ptr why) noexcept {
 
 // Of what those of the runtime fail with, the user hears by those that are his own.
 void runtime::inherit(task_record& t, const task_record& from) noexcept {
-  if (!(from.flags & task_record::hidden)) t.marks.fetch_or(task_record::inherited, std::memory_order_relaxed);
+  if (!(from.flags & task_record::hidden) || (from.marks.load(std::memory_order_relaxed) & task_record::inherited))
+    t.marks.fetch_or(task_record::inherited, std::memory_order_relaxed);
   fail(&t, failure_after(t, from));
 }
 
@@ -543,9 +541,9 @@ void runtime::submitted_after(task_record* t, std::int32_t links) noexcept {
 }
 
 bool runtime::cancel(task_record* t) noexcept {
-  t->marks.fetch_or(task_record::observed, std::memory_order_relaxed);
   std::uint8_t expected = task_record::waiting;
   if (!t->state.compare_exchange_strong(expected, task_record::begun, std::memory_order_acq_rel)) return false;
+  t->marks.fetch_or(task_record::observed, std::memory_order_relaxed); // who cancels knows
   fail(t, std::make_exception_ptr(error(errc::cancelled, std::string("task '") + t->text_name() + "' was cancelled")));
   return true;
 }

@@ -84,7 +84,8 @@ private:
 /// (`tiles`); each other one costs every later use a look.
 ///
 /// Threads: handles like a shared_ptr; data only through tasks and `host`. All but copying, in a fiber of the scheduler
-/// in which the object was made. \throws error(invalid_argument) for parts outside the object or empty ones.
+/// in which the object was made. \throws error(invalid_argument) for parts outside the object or empty ones,
+/// error(invalid_state) for a handle that was moved from.
 template <class T, int N = 1> class hetero_view {
   static_assert(N >= 1 && N <= 3, "objects have one to three dimensions");
   static_assert(std::is_trivially_copyable_v<T>, "elements are copied as bytes between devices");
@@ -106,11 +107,11 @@ public:
     hetero::detail::box b = part_;
     for (int d = 0; d < N; ++d) {
       const auto i = static_cast<std::size_t>(d), k = static_cast<std::size_t>(3 - N + d);
-      hetero::detail::check_part(*state_, part_, d, low[i], high[i], extent(d));
+      hetero::detail::check_part(*inside(), part_, d, low[i], high[i], extent(d));
       b.low[k] = part_.low[k] + static_cast<std::int32_t>(low[i]);
       b.high[k] = part_.low[k] + static_cast<std::int32_t>(high[i]);
     }
-    return hetero_view(state_, b);
+    return hetero_view(inside(), b);
   }
   /// From index `first` up to `last` in the first dimension.
   hetero_view rows(std::int64_t first, std::int64_t last) const {
@@ -121,14 +122,14 @@ public:
   }
   /// This view and `width` more elements in each direction, as far as the object goes.
   hetero_view halo(std::int64_t width) const {
-    hetero::detail::check_halo(*state_, part_, width);
+    hetero::detail::check_halo(*inside(), part_, width);
     hetero::detail::box b = part_;
-    const hetero::detail::box all = hetero::detail::all_of(*state_);
+    const hetero::detail::box all = hetero::detail::all_of(*inside());
     for (std::size_t k = 3 - N; k < 3; ++k) {
       b.low[k] = static_cast<std::int32_t>(std::max<std::int64_t>(all.low[k], b.low[k] - width));
       b.high[k] = static_cast<std::int32_t>(std::min<std::int64_t>(all.high[k], b.high[k] + width));
     }
-    return hetero_view(state_, b);
+    return hetero_view(inside(), b);
   }
   /// Where it begins in the object.
   extents<N> origin() const noexcept {
@@ -146,16 +147,17 @@ public:
   future<void> copy_to(T* to) const;
   /// Brings a valid copy to a device before a task there needs it. \param device its id, as "opencl0" or "host".
   /// \throws error(not_found) if there is none.
-  void prefetch(std::string_view device) const { hetero::detail::prefetch(state_, part_, device, false); }
+  void prefetch(std::string_view device) const { hetero::detail::prefetch(inside(), part_, device, false); }
   /// That, and keeps the copy's memory there until `unpin` or the object's end.
-  void pin(std::string_view device) const { hetero::detail::prefetch(state_, part_, device, true); }
-  void unpin(std::string_view device) const { hetero::detail::unpin(state_, part_, device); }
-  /// What only the device has comes home, then its memory for this is given back. In the order of submission.
-  void drop(std::string_view device) const { hetero::detail::drop(state_, part_, device); }
+  void pin(std::string_view device) const { hetero::detail::prefetch(inside(), part_, device, true); }
+  void unpin(std::string_view device) const { hetero::detail::unpin(inside(), part_, device); }
+  /// What only the device has comes home, then its memory for this is given back; not what a task there is still
+  /// reading. In the order of submission.
+  void drop(std::string_view device) const { hetero::detail::drop(inside(), part_, device); }
 
   /// For errors and pictures.
-  void name(std::string_view text) const { hetero::detail::set_name(*state_, text); }
-  std::string text() const { return hetero::detail::text_of(*state_, part_); }
+  void name(std::string_view text) const { hetero::detail::set_name(*inside(), text); }
+  std::string text() const { return hetero::detail::text_of(*inside(), part_); }
 
   hetero_view(const hetero_view& other) noexcept : state_(other.state_), part_(other.part_) {
     if (state_) hetero::detail::add_handle(*state_);
@@ -170,9 +172,13 @@ public:
     if (state_) hetero::detail::drop_handle(state_);
   }
 
-  hetero::detail::object_state* inside() const noexcept { return state_; }
+  hetero::detail::object_state* inside() const {
+    if (!state_) [[unlikely]]
+      hetero::detail::moved_from();
+    return state_;
+  }
   const hetero::detail::box& inside_part() const noexcept { return part_; }
-  bool whole() const noexcept { return part_ == hetero::detail::all_of(*state_); }
+  bool whole() const { return part_ == hetero::detail::all_of(*inside()); }
 
 private:
   template <class U, int M> friend class hetero_object;
@@ -192,7 +198,10 @@ private:
 template <class T, int N> class hetero_tiles {
 public:
   hetero_tiles(const hetero_view<T, N>& whole, const extents<N>& tile) : whole_(whole), tile_(tile) {
-    for (std::size_t d = 0; d < static_cast<std::size_t>(N); ++d) count_[d] = (whole.size()[d] + tile[d] - 1) / tile[d];
+    for (std::size_t d = 0; d < static_cast<std::size_t>(N); ++d) {
+      tile_[d] = std::min(tile[d], whole.size()[d]);
+      count_[d] = (whole.size()[d] + tile_[d] - 1) / tile_[d];
+    }
   }
   std::int64_t count(int d) const noexcept { return count_[static_cast<std::size_t>(d)]; }
   template <class... I> hetero_view<T, N> operator()(I... index) const {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <tern/base/error.hpp>
+#include <tern/base/log.hpp>
 #include <tern/hetero/detail/driver.hpp>
 #include <tern/hetero/detail/runtime.hpp>
 #include <tern/hetero/hetero_task.hpp>
@@ -39,7 +40,10 @@ object_state* new_object(const box& all, std::size_t element, const char* type, 
 void add_handle(object_state& o) noexcept { o.handles.fetch_add(1, std::memory_order_relaxed); }
 void drop_handle(object_state* o) noexcept {
   if (o->handles.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  if (o->adopted) { // its memory may be freed next: nothing must still be on its way there but by tasks
+  // Its memory may be freed next: nothing must still be on its way there but by tasks. (The last handle may also go
+  // with a task's closure, in the driver that does what would be waited for: then wait_all says when the memory is
+  // free.)
+  if (o->adopted && !o->home.in_driver()) {
     future<void> saved;
     {
       const std::lock_guard hold(o->lock);
@@ -52,6 +56,10 @@ void drop_handle(object_state* o) noexcept {
   }
   if (o->reducing.load(std::memory_order_acquire)) o->home.end_reduction(*o); // its parts have to go, too
   o->home.abandon(o);
+}
+void moved_from() {
+  throw error(errc::invalid_state, "there is no object in this handle",
+              "it was moved from: use the one it was moved to");
 }
 const box& all_of(const object_state& o) noexcept { return o.all; }
 
@@ -213,6 +221,10 @@ void set_layout(object_state& o, device_kind kind, other_layout how) {
 
 void release_access(task_record* t) noexcept { t->home->release_access(t); }
 void runtime::release_access(task_record* t) noexcept {
+  if (ended_.load(std::memory_order_acquire)) { // there is no scheduler, and what comes after it will not run any more
+    t->state.store(task_record::done, std::memory_order_release);
+    return unreference(t);
+  }
   const tern::detail::scheduler_core::visit here(core_); // a foreign thread: the scheduler must not end meanwhile
   complete(t, false);
 }
@@ -246,7 +258,7 @@ void unpin(object_state* o, const box& part, std::string_view device) {
                                 for (std::size_t i = 1; i < x.instances.size(); ++i)
                                   if (instance& y = x.instances[i]; y.exists &&
                                                                     y.space == t.work_as<unpinning>().space &&
-                                                                    y.where.contains(t.use_at(0).part))
+                                                                    y.where.meets(t.use_at(0).part))
                                     y.pinned = 0;
                               },
                               nullptr, nullptr, [](const task_record&) noexcept -> const char* { return "unpin"; }};
@@ -431,7 +443,18 @@ hetero::detail::grid items::inside(const hetero::detail::kernel_code& k) const {
     g.items = count_[1] > 1 ? flat : good;
     for (std::size_t d = 0; d < 3; ++d) g.items[d] = static_cast<int>(std::min<std::int64_t>(g.items[d], count_[d]));
   }
-  for (std::size_t d = 0; d < 3; ++d) g.groups[d] = static_cast<int>((count_[d] + g.items[d] - 1) / g.items[d]);
+  std::int64_t all = 1;
+  for (std::size_t d = 0; d < 3; ++d) {
+    const std::int64_t groups = (count_[d] + g.items[d] - 1) / g.items[d];
+    if (groups * g.items[d] >= std::int64_t{1} << 31 || __builtin_mul_overflow(all, groups * g.items[d], &all))
+      throw error(errc::invalid_argument,
+                  std::string("kernel '") + k.name + "' for " + std::to_string(count_[0]) + " x " +
+                      std::to_string(count_[1]) + " x " + std::to_string(count_[2]) + " items, in groups of " +
+                      std::to_string(g.items[0]) + " x " + std::to_string(g.items[1]) + " x " +
+                      std::to_string(g.items[2]),
+                  "whole groups have at most 2147483647 items in a dimension, and 9223372036854775807 in all");
+    g.groups[d] = static_cast<int>(groups);
+  }
   return g;
 }
 
@@ -535,24 +558,44 @@ void hetero_task::wait() const {
   t.home->wait(&t);
 }
 
+namespace {
+/// What `then` was given. Called on a worker, as it may submit tasks; what it throws is its own affair, and is logged.
+struct callback {
+  unique_function<void(std::exception_ptr)> call;
+  void operator()(const char* task, const std::exception_ptr& failure) noexcept {
+    try {
+      call(failure);
+    } catch (const std::exception& e) {
+      log_error(std::string("what was to be called when task '") + task + "' had ended threw: " + e.what());
+    } catch (...) {
+      log_error(std::string("what was to be called when task '") + task + "' had ended threw something");
+    }
+  }
+};
+} // namespace
+
 const hetero_task& hetero_task::then(unique_function<void(std::exception_ptr)> f) const {
   task_record& t = known("then");
   struct calling final : hetero::detail::completion_hook {
-    explicit calling(unique_function<void(std::exception_ptr)> g)
+    explicit calling(callback g)
         : completion_hook{[](completion_hook& h, task_record& of) noexcept {
             const std::unique_ptr<calling> self(static_cast<calling*>(&h));
-            self->call(of.has_failed() ? of.failure : nullptr);
+            const std::exception_ptr failure = of.has_failed() ? of.failure : nullptr;
+            if (tern::detail::this_worker_base()) return self->call(of.text_name(), failure);
+            // A device's own thread.
+            of.home->core().owner->spawn([call = std::move(self->call), name = std::string(of.text_name()),
+                                          failure]() mutable { call(name.c_str(), failure); });
           }},
           call(std::move(g)) {}
-    unique_function<void(std::exception_ptr)> call;
+    callback call;
   };
   t.marks.fetch_or(task_record::observed, std::memory_order_relaxed);
-  auto h = std::make_unique<calling>(std::move(f));
+  auto h = std::make_unique<calling>(callback{std::move(f)});
   calling* const hook = h.get();
   if (runtime::hook(&t, *hook))
     static_cast<void>(h.release()); // it deletes itself
   else
-    hook->call(t.has_failed() ? t.failure : nullptr);
+    hook->call(t.text_name(), t.has_failed() ? t.failure : nullptr);
   return *this;
 }
 

@@ -8,6 +8,7 @@
 #include <new>
 #include <utility>
 
+#include <tern/base/error.hpp>
 #include <tern/hetero/detail/runtime.hpp>
 
 namespace tern::hetero::detail {
@@ -29,8 +30,6 @@ task_list& task_list::operator=(task_list&& other) noexcept {
   this->~task_list();
   return *::new (static_cast<void*>(this)) task_list(std::move(other));
 }
-
-bool task_list::has(const task_record* t) const noexcept { return std::find(begin(), end(), t) != end(); }
 
 void task_list::grow() {
   const std::uint32_t room = capacity_ == 0 ? in_place : capacity_;
@@ -59,6 +58,12 @@ void task_list::prune() noexcept {
   size_ = kept;
 }
 
+// If most are still needed it grows all the same: so each is looked at a few times only.
+void task_list::prune_half() {
+  prune();
+  if (size_ > capacity_ / 2) grow();
+}
+
 // Objects -------------------------------------------------------------------------------------------------------------
 
 object_state::object_state(runtime& r, const box& whole, std::size_t bytes_of_element, const char* type_name)
@@ -85,9 +90,16 @@ object_state::~object_state() {
 
 std::byte* object_state::host_memory() {
   if (std::byte* const p = host.load(std::memory_order_relaxed)) return p;
-  std::byte* const p = home.allocate_host(instances[0].bytes);
-  host.store(p, std::memory_order_release);
-  return p;
+  try {
+    std::byte* const p = home.allocate_host(instances[0].bytes);
+    host.store(p, std::memory_order_release);
+    return p;
+  } catch (const std::bad_alloc&) {
+    throw error(errc::out_of_memory,
+                text() + " needs " + std::to_string(instances[0].bytes) +
+                    " bytes of the host's memory, which has not so many",
+                "use smaller objects, or fewer at a time");
+  }
 }
 
 std::string object_state::text() const { return text(all); }
@@ -158,7 +170,7 @@ void object_state::cut_tiles(const std::array<std::int32_t, 3>& size) {
         const std::array<std::int32_t, 3> at{z, y, x};
         for (std::size_t d = 0; d < 3; ++d) {
           b.low[d] = at[d] * size[d];
-          b.high[d] = std::min(all.high[d], b.low[d] + size[d]);
+          b.high[d] = static_cast<std::int32_t>(std::min<std::int64_t>(all.high[d], std::int64_t{b.low[d]} + size[d]));
         }
         cells.push_back(std::move(*piece(first, b)));
       }

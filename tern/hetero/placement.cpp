@@ -65,6 +65,17 @@ void runtime::dispatch() noexcept {
       const std::lock_guard hold(policy_lock_);
       next = policy_->pop(loads_);
       if (!next) return;
+      if (next->device >= static_cast<int>(loads_.size()) ||
+          (next->device >= 0 && (loads_[static_cast<std::size_t>(next->device)].lost ||
+                                 !allowed(*next->task.inside(), next->device)))) [[unlikely]] {
+        fail(next->task.inside(),
+             std::make_exception_ptr(error(
+                 errc::invalid_state,
+                 std::string("the policy '") + policy_->name() + "' gave task '" + next->task.inside()->text_name() +
+                     "' to device " + std::to_string(next->device) + ", where it cannot run or which is not there",
+                 "ready_task::may_run_on says where it can")));
+        next->device = -1;
+      }
       if (next->device >= 0) {
         device_load& l = loads_[static_cast<std::size_t>(next->device)];
         ++l.tasks;

@@ -22,27 +22,27 @@ std::int64_t ready_task::bytes_missing(int device) const {
   return task_->home->bytes_missing(task_, static_cast<std::uint8_t>(device));
 }
 
-// Behind all of at least its priority: almost always the end, looked at first.
 void ready_queue::push(ready_task t) {
   detail::task_record* const x = t.inside();
+  const auto [at, fresh] = lines_.try_emplace(x->priority);
+  line& l = at->second;
+  if (!fresh && !l.first) --empty_lines_;
+  x->next = nullptr;
+  (l.first ? l.last->next : l.first) = x;
+  l.last = x;
   ++count_;
-  if (!first_ || last_->priority >= x->priority) {
-    x->next = nullptr;
-    (first_ ? last_->next : first_) = x;
-    last_ = x;
-    return;
-  }
-  detail::task_record** at = &first_;
-  while ((*at)->priority >= x->priority) at = &(*at)->next;
-  x->next = *at;
-  *at = x;
 }
 detail::task_record* ready_queue::after(detail::task_record* t) noexcept { return t->next; }
-ready_task ready_queue::unlink(detail::task_record* before, detail::task_record* t) noexcept {
-  (before ? before->next : first_) = t->next;
-  if (last_ == t) last_ = before;
+ready_task ready_queue::unlink(line& of, detail::task_record* before, detail::task_record* t) noexcept {
+  (before ? before->next : of.first) = t->next;
+  if (of.last == t) of.last = before;
   t->next = nullptr;
   --count_;
+  constexpr std::size_t kept = 16; // lines without tasks: priorities come again
+  if (!of.first && ++empty_lines_ > kept) {
+    std::erase_if(lines_, [](const auto& one) { return !one.second.first; });
+    empty_lines_ = 0;
+  }
   return ready_task(t);
 }
 

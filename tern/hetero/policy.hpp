@@ -7,6 +7,8 @@
 /// A policy is a small class without locks: the runtime calls it from one context at a time.
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -51,7 +53,7 @@ struct placement {
   int device; ///< -1: no device that it may run on is left
 };
 
-/// First in, first out among tasks of one priority. Nothing is allocated for a task.
+/// First in, first out among tasks of one priority. Nothing is allocated for a task, but for the first of a priority.
 class ready_queue {
 public:
   void push(ready_task t);
@@ -59,17 +61,21 @@ public:
   std::size_t size() const noexcept { return count_; }
   /// The first that `wanted` accepts, taken out.
   template <class F> std::optional<ready_task> take(F&& wanted) {
-    for (detail::task_record *before = nullptr, *t = first_; t; before = t, t = after(t))
-      if (wanted(ready_task(t))) return unlink(before, t);
+    if (count_ > 0)
+      for (auto& [priority, all] : lines_)
+        for (detail::task_record *before = nullptr, *t = all.first; t; before = t, t = after(t))
+          if (wanted(ready_task(t))) return unlink(all, before, t);
     return std::nullopt;
   }
 
 private:
+  struct line { // of one priority
+    detail::task_record *first = nullptr, *last = nullptr;
+  };
   static detail::task_record* after(detail::task_record* t) noexcept;
-  ready_task unlink(detail::task_record* before, detail::task_record* t) noexcept;
-  detail::task_record* first_ = nullptr;
-  detail::task_record* last_ = nullptr;
-  std::size_t count_ = 0;
+  ready_task unlink(line& of, detail::task_record* before, detail::task_record* t) noexcept;
+  std::map<int, line, std::greater<>> lines_;
+  std::size_t count_ = 0, empty_lines_ = 0;
 };
 
 class policy {

@@ -131,22 +131,25 @@ void runtime::wait(task_record* t) {
 
 // Commuting -----------------------------------------------------------------------------------------------------------
 
-bool runtime::lock_commuting(task_record* t) {
-  const std::lock_guard hold(commute_lock_);
-  bool free_ones = true;
+// Under commute_lock_. \return true: it has all; else it waits in the list of one that another has.
+bool runtime::take_commuting(task_record* t) noexcept {
   for (std::size_t i = 0; i < t->use_count; ++i) {
     const use& u = t->use_at(i);
-    free_ones = free_ones && (u.how != access_mode::commute || !u.object->commuter || u.object->commuter == t);
-  }
-  if (!free_ones) {
+    if (u.how != access_mode::commute || !u.object->commuter || u.object->commuter == t) continue;
+    object_state& o = *u.object;
     t->next = nullptr;
-    (commute_first_ ? commute_last_->next : commute_first_) = t;
-    commute_last_ = t;
+    (o.commuters_first ? o.commuters_last->next : o.commuters_first) = t;
+    o.commuters_last = t;
     return false;
   }
   for (std::size_t i = 0; i < t->use_count; ++i)
     if (use& u = t->use_at(i); u.how == access_mode::commute) u.object->commuter = t;
   return true;
+}
+
+bool runtime::lock_commuting(task_record* t) {
+  const std::lock_guard hold(commute_lock_);
+  return take_commuting(t);
 }
 
 void runtime::unlock_commuting(task_record* t) noexcept {
@@ -155,24 +158,16 @@ void runtime::unlock_commuting(task_record* t) noexcept {
     const std::lock_guard hold(commute_lock_);
     for (std::size_t i = 0; i < t->use_count; ++i)
       if (use& u = t->use_at(i); u.how == access_mode::commute && u.object->commuter == t) u.object->commuter = nullptr;
-    task_record** at = &commute_first_;
-    commute_last_ = nullptr;
-    while (task_record* const x = *at) {
-      bool free_ones = true;
-      for (std::size_t i = 0; i < x->use_count; ++i) {
-        const use& u = x->use_at(i);
-        free_ones = free_ones && (u.how != access_mode::commute || !u.object->commuter);
+    for (std::size_t i = 0; i < t->use_count; ++i) {
+      if (t->use_at(i).how != access_mode::commute) continue;
+      object_state& o = *t->use_at(i).object;
+      while (o.commuters_first && !o.commuter) { // the first that needs nothing else; others wait elsewhere from now on
+        task_record* const x = o.commuters_first;
+        o.commuters_first = std::exchange(x->next, nullptr);
+        if (!take_commuting(x)) continue;
+        x->next = freed;
+        freed = x;
       }
-      if (!free_ones) {
-        commute_last_ = x;
-        at = &x->next;
-        continue;
-      }
-      for (std::size_t i = 0; i < x->use_count; ++i)
-        if (use& u = x->use_at(i); u.how == access_mode::commute) u.object->commuter = x;
-      *at = x->next;
-      x->next = freed;
-      freed = x;
     }
   }
   while (freed) {

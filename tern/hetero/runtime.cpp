@@ -223,6 +223,10 @@ std::size_t runtime::device_called(std::string_view id) const {
   throw error(errc::not_found, "there is no device '" + std::string(id) + "'", "there are: " + there);
 }
 
+bool runtime::in_driver() const noexcept {
+  return std::any_of(drivers_.begin(), drivers_.end(), [](const auto& d) { return d && d->is_here(); });
+}
+
 std::byte* runtime::allocate_host(std::size_t bytes) {
   if (locked_)
     if (std::byte* const p = locked_->allocate(bytes)) return p;

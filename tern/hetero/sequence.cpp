@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <utility>
 
 #include <tern/base/error.hpp>
@@ -27,8 +28,11 @@ box around(const box& a, const box& b) noexcept {
 
 using together = sequence_plan::together;
 
-/// Boxes that do not meet, each of which contains what some tasks use of an object.
+/// Boxes that do not meet, each of which contains what some tasks use of an object; one for all of them if they are
+/// more than devices should have copies of. (With what the object has already they must be fewer than
+/// `instances_most`.)
 std::vector<together> boxes_of(const std::vector<task_record*>& tasks) {
+  constexpr std::size_t most_of_one = instances_most / 2;
   std::vector<together> all;
   for (task_record* t : tasks)
     for (std::size_t i = 0; i < t->use_count; ++i) {
@@ -42,24 +46,43 @@ std::vector<together> boxes_of(const std::vector<task_record*>& tasks) {
         all.erase(met);
       }
       all.push_back({u.object, b, access_mode::read});
+      const auto same = [&](const together& x) { return x.object == u.object; };
+      if (static_cast<std::size_t>(std::count_if(all.begin(), all.end(), same)) <= most_of_one) continue;
+      for (const together& x : all)
+        if (same(x)) b = around(b, x.part);
+      std::erase_if(all, same);
+      all.push_back({u.object, b, access_mode::read});
     }
   return all;
 }
 
+/// What is left of the boxes without `b`.
+std::vector<box> rest_of(const std::vector<box>& all, const box& b) {
+  std::vector<box> rest;
+  for (const box& a : all) {
+    if (a.meets(b))
+      a.without(b, [&](const box& piece) { rest.push_back(piece); });
+    else
+      rest.push_back(a);
+  }
+  return rest;
+}
+
 /// Whether the sequence needs what is there before, and whether it changes it.
 access_mode how_used(const together& x, const sequence_plan& plan, std::size_t number) {
-  bool needs = false, changes = false, anew = false;
+  bool needs = false, changes = false;
+  std::vector<box> old{x.part}; // what has not been written anew
   for (std::size_t i = 0; i < plan.which.size(); ++i) {
     if (plan.which[i] != number) continue;
     const sequence_shape::used& u = plan.shape.uses[i];
-    if (reads(u.how) && !anew) needs = true;
+    if (reads(u.how) && std::any_of(old.begin(), old.end(), [&](const box& b) { return b.meets(u.part); }))
+      needs = true;
     if (!writes(u.how)) continue;
     changes = true;
-    if (u.part == x.part && !reads(u.how))
-      anew = true;
-    else if (!anew)
-      needs = true; // the rest of it stays what it was
+    constexpr std::size_t most = 1000; // pieces that are told apart: with more, it is assumed to be needed
+    if (!reads(u.how) && old.size() < most) old = rest_of(old, u.part);
   }
+  if (!old.empty()) needs = true; // stays what it was
   return !changes ? access_mode::read : needs ? access_mode::read_write : access_mode::write;
 }
 
@@ -149,20 +172,30 @@ std::shared_ptr<const sequence_plan> plan_of(sequence_shape shape, const std::ve
     }
   for (std::size_t n = 0; n < p->uses.size(); ++n) p->uses[n].how = how_used(p->uses[n], *p, n);
 
-  // Which tasks come after which: those that use the same, where one of them writes.
+  // Which tasks come after which: those that use the same, where one of them writes; but none that comes before another
+  // of them anyway. `comes_after[i]`, a bit for each task: all that come before task i.
+  const std::size_t words = (tasks.size() + 63) / 64;
+  std::vector<std::vector<std::uint64_t>> comes_after(tasks.size(), std::vector<std::uint64_t>(words));
   std::vector<std::pair<std::uint32_t, std::size_t>> seen; // task, use
   std::size_t n = 0;
   for (std::uint32_t i = 0; i < tasks.size(); ++i) {
     p->begins.push_back(static_cast<std::uint32_t>(p->before.size()));
+    std::vector<std::uint32_t> before;
     const std::size_t first = n;
     for (std::size_t k = 0; k < tasks[i]->use_count; ++k, ++n) {
       const sequence_shape::used& u = p->shape.uses[n];
       for (const auto& [task, other] : seen) {
         const sequence_shape::used& v = p->shape.uses[other];
-        if (v.object != u.object || !v.part.meets(u.part) || (!writes(u.how) && !writes(v.how))) continue;
-        if (std::find(p->before.begin() + p->begins.back(), p->before.end(), task) == p->before.end())
-          p->before.push_back(task);
+        if (v.object == u.object && v.part.meets(u.part) && (writes(u.how) || writes(v.how))) before.push_back(task);
       }
+    }
+    std::sort(before.begin(), before.end(), std::greater<>()); // the latest says most
+    std::vector<std::uint64_t>& mine = comes_after[i];
+    for (const std::uint32_t b : before) {
+      if (mine[b / 64] >> (b % 64) & 1) continue;
+      p->before.push_back(b);
+      mine[b / 64] |= std::uint64_t{1} << (b % 64);
+      for (std::size_t w = 0; w < words; ++w) mine[w] |= comes_after[b][w];
     }
     for (std::size_t k = first; k < n; ++k) seen.emplace_back(i, k);
   }

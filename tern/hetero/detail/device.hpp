@@ -140,6 +140,9 @@ public:
   /// How much can be allocated in all.
   virtual std::size_t memory_limit() const noexcept = 0;
 
+  /// Addresses that kernels get are multiples of so many bytes, from the beginning of a block of memory.
+  virtual std::size_t alignment() const noexcept { return 1; }
+
   // Streams: 0 takes copies to the device, also from others, 1 copies from it, those from 2 on kernels and copies
   // within it.
   virtual int streams() const noexcept = 0;

@@ -4,6 +4,7 @@
 /// What goes on at a device that is not the host: one driver for each, a fiber that lives while there is something to
 /// do. It alone talks to the device. Internal.
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -49,6 +50,8 @@ public:
   const device& of() const noexcept { return *device_; }
   std::int64_t bytes_held() const noexcept { return bytes_.load(std::memory_order_relaxed); }
 
+  /// Is the calling code run by it?
+  bool is_here() const noexcept;
   /// The scheduler has ended: its thread, if it has one, does too.
   void end_thread() noexcept;
 
@@ -58,6 +61,8 @@ public:
   /// has locked just now. `f` may let go of the instance.
   /// \return whether there are such.
   template <class F> bool each_held(F&& f);
+  /// A task has got no instance for its use number `got`, but holds those before it.
+  void make_room_for(task_record& t, std::size_t got) noexcept;
   /// A task has not got an instance of it, as it has too many.
   void is_crowded(object_state& o) noexcept { crowded_ = &o; }
   bool lost() const noexcept { return lost_; }
@@ -117,7 +122,9 @@ private:
   bool has_arrivals() const noexcept;
   /// Nobody else completes it. \pre it has not begun.
   static void claim(task_record* t) noexcept;
-  error no_room(const task_record& t, std::size_t bytes) const;
+  error no_room(task_record& t);
+  bool anything_in_use() noexcept;
+  static std::exception_ptr with_object(const transfer& x, const std::exception_ptr& why) noexcept;
 
   runtime& home_;
   const std::uint8_t number_;
@@ -125,7 +132,8 @@ private:
   launch_fuser* const fuser_; // the device's; null: it has none
 
   const bool own_thread_;
-  std::thread thread_; // once it has been needed; by the fiber
+  std::thread thread_;                                 // once it has been needed; by the fiber
+  std::atomic<tern::detail::fiber*> runs_in_{nullptr}; // or in its thread
   semaphore begin_{0}, idle_{0};
   bool stop_ = false; // before `begin_`
 
@@ -155,6 +163,11 @@ private:
   // Of sequences, but for the last ones.
   std::unordered_map<task_record*, std::vector<ticket>> steps_; // address: looked up only
   object_state* crowded_ = nullptr;                             // by the task that is being admitted
+  struct {
+    bool possible = false; // the device has that much
+    bool made = false;     // or is about to be
+  } room_;                 // for the task that is being admitted
+  bool starved_ = false;   // others have what is in the way
   unsigned next_stream_ = 0;
   bool opened_ = false, lost_ = false;
   int idle_rounds_ = 0;

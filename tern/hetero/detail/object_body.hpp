@@ -48,16 +48,19 @@ struct told_by_future final : copy_out_request {
 } // namespace hetero::detail
 
 template <class T, int N> future<host_access<T, N>> hetero_view<T, N>::host(access_mode how) const {
+  hetero::detail::object_state* const state = inside();
   auto* const request = new hetero::detail::host_request<T, N>(size());
   auto result = request->result.get_future();
-  hetero::detail::request_access(state_, part_, how, request);
+  hetero::detail::request_access(state, part_, how, request);
   return result;
 }
 
 template <class T, int N> future<void> hetero_view<T, N>::copy_to(T* to) const {
+  hetero::detail::object_state* const state = inside();
+  hetero::detail::check_destination(*state, part_, to);
   auto* const request = new hetero::detail::told_by_future;
   auto result = request->result.get_future();
-  hetero::detail::copy_out(state_, part_, reinterpret_cast<std::byte*>(to), request);
+  hetero::detail::copy_out(state, part_, reinterpret_cast<std::byte*>(to), request);
   return result;
 }
 

@@ -42,7 +42,6 @@ public:
   std::size_t size() const noexcept { return size_; }
   task_record* const* begin() const noexcept { return data(); }
   task_record* const* end() const noexcept { return data() + size_; }
-  bool has(const task_record* t) const noexcept;
   /// References it.
   void add(task_record* t) {
     t->references.fetch_add(1, std::memory_order_relaxed);
@@ -54,6 +53,13 @@ public:
     put(t);
   }
   void clear() noexcept;
+  /// As `add_new`. When the list would have to grow, those go first that nobody has to follow any more.
+  void add_pruned(task_record* t) {
+    constexpr std::uint32_t many = 16;
+    if (size_ >= many && size_ == capacity_) prune_half();
+    add_new(t);
+  }
+  bool ends_with(const task_record* t) const noexcept { return size_ > 0 && data()[size_ - 1] == t; }
   /// Lets go of those that have completed and did not fail: nobody has to follow them.
   void prune() noexcept;
 
@@ -64,6 +70,7 @@ private:
     data()[size_++] = t;
   }
   void grow();
+  void prune_half();
   task_record** data() noexcept { return capacity_ == 0 ? room_ : heap_; }
   task_record* const* data() const noexcept { return capacity_ == 0 ? room_ : heap_; }
   static constexpr std::uint32_t in_place = 2;
@@ -155,7 +162,8 @@ struct object_state {
   int saving = 0;                       ///< copies that make room, on their way to the host's memory
   std::unique_ptr<promise<void>> saved; ///< who lent that memory waits for them
   std::unique_ptr<reduction> reduced;
-  task_record* commuter = nullptr; ///< who has it now; under the runtime's lock for that
+  // Who has it now, and those that wait for that: under the runtime's lock for them.
+  task_record *commuter = nullptr, *commuters_first = nullptr, *commuters_last = nullptr;
 
   /// "hetero_object<double, 2> 'a' of 100 x 100"
   std::string text() const;
@@ -193,7 +201,7 @@ struct object_state {
     f.valid = where;
     not_on_host += (f.valid & 1) == 0 ? 1 : 0;
   }
-  /// Host memory, if there is none yet. \throws std::bad_alloc.
+  /// Host memory, if there is none yet. \throws error(out_of_memory).
   std::byte* host_memory();
   void update_on_host() noexcept { on_host.store(not_on_host == 0 && elsewhere == 0, std::memory_order_release); }
   /// A piece of `of`, which follows and is followed by the same tasks.

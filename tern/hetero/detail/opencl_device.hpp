@@ -115,6 +115,7 @@ public:
   std::size_t stack_needed() const noexcept override { return std::size_t{8} << 20; }
   memory_handle allocate(std::size_t bytes) override;
   void free(memory_handle memory, std::size_t bytes) noexcept override;
+  std::size_t alignment() const noexcept override { return target_->alignment; }
   std::size_t memory_limit() const noexcept override { return limit_; }
   int streams() const noexcept override { return static_cast<int>(queues_.size()); }
   ticket copy(int stream, const copy_request& what) override;

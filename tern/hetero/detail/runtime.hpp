@@ -33,13 +33,17 @@ class driver;
 struct transfer {
   object_state* object = nullptr;
   box part;
-  std::uint8_t from = 0, to = 0;   ///< instances
-  std::uint8_t device = 0;         ///< whose driver does it
-  int waits = 0;                   ///< for so many others, which bring the box to `from`
-  transfer* next = nullptr;        ///< in queues
-  std::vector<task_record*> tasks; ///< wait for it, each with one of its `pending`
-  std::vector<transfer*> after;    ///< wait for it
-  bool save = false;               ///< to make room
+  std::uint8_t from = 0, to = 0; ///< instances
+  std::uint8_t device = 0;       ///< whose driver does it
+  int waits = 0;                 ///< for so many others, which bring the box to `from`
+  transfer* next = nullptr;      ///< in queues
+  struct waiter {
+    task_record* task;
+    bool needs; ///< what it brings
+  };
+  std::vector<waiter> tasks;    ///< wait for it, each with one of its `pending`
+  std::vector<transfer*> after; ///< wait for it
+  bool save = false;            ///< to make room
   ticket running = 0;
   // Out of the object, to memory of the user's, for a task that counts them. `to` is not meant then.
   task_record* out_of = nullptr;
@@ -207,8 +211,11 @@ public:
   /// Commuting tasks of several objects lock them under this.
   bool lock_commuting(task_record* t);
   void unlock_commuting(task_record* t) noexcept;
+  /// Is this code that a device's driver runs? It must not wait for what that driver does.
+  bool in_driver() const noexcept;
 
 private:
+  bool take_commuting(task_record* t) noexcept;
   static tern::detail::worker_base* run_task(tern::detail::tasklet* x) noexcept;
   void run_body(task_record* t) noexcept;
   /// Is it a worker of this runtime's scheduler? After its end nobody is, whatever lies at its address.
@@ -274,8 +281,7 @@ private:
 
   mutex reductions_;
 
-  tern::detail::spin_lock commute_lock_;
-  task_record *commute_first_ = nullptr, *commute_last_ = nullptr; // wait for objects that others have
+  tern::detail::spin_lock commute_lock_; // who has which object, and who waits for it
 
   std::vector<device_info> infos_;
   std::shared_ptr<locked_memory> locked_; // before the drivers, whose devices lock it

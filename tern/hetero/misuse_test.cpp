@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// What cannot be is told, with what, where and what to do; and what goes wrong is told once, to those it concerns.
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <tern/hetero/graph_kernels_test.hpp>
+#include <tern/hetero/policy.hpp>
+#include <tern/hetero/tasks_test.hpp>
+#include <tern/task/future.hpp>
+
+namespace tern::hetero {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using object = hetero_object<unsigned, 2>;
+
+TEST(misuse, handles_that_are_empty_are_told) {
+  on({}, [] {
+    hetero_object<int> o(4, 1);
+    EXPECT_THAT(text_of_error([&] { o.copy_to(nullptr).get(); }),
+                AllOf(HasSubstr("hetero_object<int> of 4 was to be copied to null"), HasSubstr("give it memory")));
+    const hetero_object<int> p(std::move(o));
+    const auto moved = HasSubstr("there is no object in this handle; it was moved from");
+    EXPECT_THAT(text_of_error([&] { o.host(access_mode::read).get(); }), moved);
+    EXPECT_THAT(text_of_error([&] { o.rows(0, 1); }), moved);
+    EXPECT_THAT(text_of_error([&] { submit([](const int*) {}, read(o)); }), moved);
+    EXPECT_EQ(p.host(access_mode::read).get()[0], 1);
+  });
+}
+
+TEST(misuse, sizes_that_no_number_holds_are_told) {
+  on({}, [] {
+    object o({1, 1}, 0u);
+    EXPECT_THAT(text_of_error([&] {
+                  submit(graph_kernels::add, items(1 << 22, 1 << 22, 1 << 22).group(1), 1, 1, 1u, pitch(o),
+                         read_write(o));
+                }),
+                AllOf(HasSubstr("kernel 'add' for 4194304 x 4194304 x 4194304 items"), HasSubstr("at most")));
+    hetero_object<char, 2> large({1 << 30, 1 << 30});
+    large.name("large");
+    hetero_task t([](char*) {}, write(large));
+    t.submit();
+    EXPECT_THAT(text_of_error([&] { t.wait(); }),
+                AllOf(HasSubstr("'large' of 1073741824 x 1073741824 needs 1152921504606846976 bytes"),
+                      HasSubstr("smaller objects")));
+  });
+}
+
+TEST(misuse, tiles_are_cut_where_numbers_end) {
+  on({}, [] {
+    const hetero_object<char> o(2'100'000'000);
+    const auto t = o.tiles({400'000'000});
+    ASSERT_EQ(t.count(0), 6);
+    EXPECT_EQ(t(5).extent(0), 100'000'000);
+    EXPECT_EQ(o.tiles({std::numeric_limits<std::int64_t>::max()}).count(0), 1);
+  });
+}
+
+/// Gives everything to one device, whatever that is.
+class blind final : public policy {
+public:
+  explicit blind(int to) : to_(to) {}
+  const char* name() const noexcept override { return "blind"; }
+  void push(ready_task t, std::span<const device_load>) override { all_.push(t); }
+  std::optional<placement> pop(std::span<const device_load>) override {
+    const auto t = all_.take([](const ready_task&) { return true; });
+    return t ? std::optional(placement{*t, to_}) : std::nullopt;
+  }
+
+private:
+  ready_queue all_;
+  const int to_;
+};
+const policy_registration one("blind-1",
+                              [](std::uint64_t) -> std::unique_ptr<policy> { return std::make_unique<blind>(1); });
+const policy_registration nine("blind-9",
+                               [](std::uint64_t) -> std::unique_ptr<policy> { return std::make_unique<blind>(9); });
+
+TEST(misuse, of_a_policy_is_told) {
+  for (const std::string name : {"blind-1", "blind-9"})
+    on({.devices = "host,fake", .fake = "1", .policy = name}, [&] {
+      hetero_object<int> x(1, 1);
+      hetero_task t([](int* v) { *v = 2; }, read_write(x)); // a function of the host's
+      t.name("mine").priority(1).submit();
+      EXPECT_THAT(
+          text_of_error([&] { t.wait(); }),
+          AllOf(HasSubstr("the policy 'blind' gave task 'mine' to device " + name.substr(6)), HasSubstr("may_run_on")));
+    });
+}
+
+TEST(misuse, cancelling_what_runs_already_hides_nothing) {
+  on({.workers = 2}, [] {
+    promise<void> begun, go;
+    auto has_begun = begun.get_future();
+    auto may_go = go.get_future();
+    hetero_task t([&] {
+      begun.set_value();
+      may_go.get();
+      throw std::runtime_error("mine");
+    });
+    t.submit();
+    has_begun.get();
+    EXPECT_FALSE(t.cancel());
+    go.set_value();
+    EXPECT_THROW(wait_all(), std::runtime_error);
+  });
+}
+
+TEST(misuse, what_was_told_is_not_told_again) {
+  on({}, [] {
+    hetero_object<int> x(1, 0), y(1, 0);
+    hetero_task w([](int*) { throw std::runtime_error("seen"); }, read_write(x));
+    w.submit();
+    EXPECT_THROW(w.wait(), std::runtime_error);
+    submit([](const int*) {}, read(x));
+    wait_all();
+    for (int i = 0; i < 2; ++i) submit([](int*) {}, commute(x));
+    wait_all();
+    submit([](const int*, int*) {}, read(x), reduce(y, std::plus<>(), 0));
+    submit([](const int*) {}, read(y));
+    wait_all();
+  });
+}
+
+TEST(misuse, callbacks_may_submit_wherever_they_are_called) {
+  for (const bool threads : {false, true})
+    on({.devices = "host,fake", .fake = "1", .threads = threads}, [] {
+      object o({1, 16}, 0u);
+      promise<void> ran;
+      auto has_run = ran.get_future();
+      hetero_task t(graph_kernels::add, items(16), 16, 1, 1u, pitch(o), read_write(o));
+      t.on("fake0").submit();
+      t.then([&](std::exception_ptr) { submit([&] { ran.set_value(); }); });
+      has_run.get();
+      t.then([](std::exception_ptr) { throw std::runtime_error("of the callback"); }); // is logged
+      wait_all();
+    });
+}
+
+TEST(misuse, an_access_may_outlive_its_scheduler) {
+  std::optional<host_access<int, 1>> kept;
+  scheduler s({.workers = 1});
+  s.run([&] {
+    hetero_object<int> x(1, 1);
+    kept.emplace(x.host(access_mode::read_write).get());
+    submit([](int*) {}, read_write(x)); // will never run
+  });
+}
+
+TEST(commuting, many_tasks_take_their_turns_in_no_more_time_than_few) {
+  on({.workers = 2}, [] {
+    hetero_object<long> a(1, 0), b(1, 0);
+    constexpr int n = 30000;
+    for (int i = 0; i < n; ++i) {
+      if (i % 3 == 0)
+        submit([](long* x, long* y) { ++*x, ++*y; }, commute(a), commute(b));
+      else
+        submit([](long* x) { ++*x; }, commute(i % 3 == 1 ? a : b));
+    }
+    EXPECT_EQ(a.host(access_mode::read).get()[0], n * 2 / 3);
+    EXPECT_EQ(b.host(access_mode::read).get()[0], n * 2 / 3);
+  });
+}
+
+TEST(priorities, of_any_number_keep_their_order) {
+  std::vector<int> ran;
+  options opts;
+  opts.set(hetero_devices, "fake");
+  opts.set(hetero_fake, "1:launch=1ms");
+  opts.set(hetero_queues, 1);
+  scheduler s({.workers = 1, .opts = &opts});
+  EXPECT_EQ(s.run([&] {
+    for (int i = 0; i < 3000; ++i) {
+      const int p = i * 7919 % 1000;
+      hetero_task t([&ran, p] { ran.push_back(p); });
+      t.priority(p).submit();
+    }
+    wait_all();
+  }),
+            0u);
+  ASSERT_EQ(ran.size(), 3000u);
+  // The first few had begun before the others came, and a worker is given a few at a time.
+  constexpr std::size_t few = 16;
+  for (std::size_t i = few; i + few < ran.size(); ++i) ASSERT_GE(ran[i], ran[i + few]) << i;
+}
+
+} // namespace
+} // namespace tern::hetero
