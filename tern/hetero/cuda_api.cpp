@@ -84,6 +84,7 @@ std::optional<cuda_api> cuda_api::open(name_list libraries, std::vector<std::str
   TERN_FIND(FuncGetAttribute);
   TERN_FIND(FuncSetAttribute);
   TERN_FIND(LaunchKernel);
+  TERN_FIND(LaunchCooperativeKernel);
 #undef TERN_FIND
 #undef TERN_FIND_V2
   find(api.FuncGetParamInfo, "cuFuncGetParamInfo", false);

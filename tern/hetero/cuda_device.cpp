@@ -114,7 +114,7 @@ cuda_device::cuda_device(std::unique_ptr<cuda_target> target, const nvrtc_api& n
     : target_(std::move(target)), switches_(switches_of(opts)), host_(std::move(host)),
       wanted_(bytes_in(opts[hetero_memory])),
       limit_(wanted_.value_or(static_cast<std::size_t>(target_->info.memory_bytes / 10 * 9))),
-      programs_(std::make_unique<cuda_programs>(*target_, nvrtc, kernel_cache(opts))),
+      programs_(std::make_unique<cuda_programs>(*target_, nvrtc, kernel_cache(opts), opts[hetero_fma])),
       graphs_(std::make_unique<cuda_graphs>(*target_, [this] { wait_for_all(); })),
       stream_count_(2 + opts[hetero_queues]) {}
 
@@ -151,6 +151,11 @@ void cuda_device::open() {
     how.first_slab = limit_ / 8;
   }
   pool_ = std::make_unique<block_pool>(static_cast<slab_source&>(*this), how);
+  t.make_room = [this] {
+    const bool any = pool_->bytes_idle() > 0;
+    pool_->trim();
+    return any;
+  };
   queues_.resize(switches_.streams ? static_cast<std::size_t>(stream_count_) : 1);
   for (queue& q : queues_)
     check(t.api.StreamCreateWithPriority(&q.handle, cu::stream_non_blocking, 0), "make a stream");
@@ -415,9 +420,15 @@ void cuda_device::allow_dynamic(cuda_kernel& k, const launch_request& what) {
   }
 }
 
-void cuda_device::prepare(const launch_request& what, cuda_launch& l) {
-  cuda_kernel& k = programs_->get(*what.code);
+void cuda_device::prepare(const launch_request& given, cuda_launch& l) {
+  cuda_kernel& k = programs_->get(*given.code);
+  launch_request what = given;
+  what.shape = fitted(given.shape, k.max_items, target_->info.max_group);
   check(k, what);
+  if (what.code->cooperative && !target_->cooperative)
+    throw error(errc::unsupported,
+                target_->title() + " runs no cooperative kernels, as " + quoted(what.code->name) + " is");
+  l.cooperative = what.code->cooperative;
   allow_dynamic(k, what);
   l.words.clear();
   l.begins.clear();
@@ -442,15 +453,24 @@ void cuda_device::prepare(const launch_request& what, cuda_launch& l) {
 
 void cuda_device::put(queue& q, const cuda_launch& l, const char* kernel) {
   const cu::kernel_node& w = l.what;
-  const cu::result r = target_->api.LaunchKernel(w.code, w.groups[0], w.groups[1], w.groups[2], w.items[0], w.items[1],
-                                                 w.items[2], w.dynamic_bytes, q.handle, w.values, nullptr);
+  const cuda_api& api = target_->api;
+  const cu::result r = target_->with_room([&] {
+    if (l.cooperative)
+      return api.LaunchCooperativeKernel(w.code, w.groups[0], w.groups[1], w.groups[2], w.items[0], w.items[1],
+                                         w.items[2], w.dynamic_bytes, q.handle, w.values);
+    return api.LaunchKernel(w.code, w.groups[0], w.groups[1], w.groups[2], w.items[0], w.items[1], w.items[2],
+                            w.dynamic_bytes, q.handle, w.values, nullptr);
+  });
   if (r == cu::success) [[likely]]
     return;
   const std::string kernels = under_way(); // it may be one of these that failed
   target_->fail(r,
                 "launch the kernel " + quoted(kernel) +
                     (is_for_good(r) && !kernels.empty() ? " (on it were: " + kernels + ")" : ""),
-                r == cu::launch_out_of_resources ? "smaller groups need less of what it has" : "");
+                r == cu::launch_out_of_resources ? "smaller groups need less of what it has"
+                : r == cu::cooperative_too_large
+                    ? "all groups of a cooperative kernel are on the device at once: use fewer"
+                    : "");
 }
 
 ticket cuda_device::launch(int stream, const launch_request& what) {
@@ -474,10 +494,10 @@ ticket cuda_device::launch_all(queue& q, const launch_sequence& all, const char*
   bool plain = !switches_.graphs || !target_->api.has_graphs();
   for (const launch_request& one : all.launches) {
     launches.emplace_back();
-    if (one.call || one.shape.count() == 0) // what a function does is not known
+    if (one.call || one.shape.count() == 0 || one.code->cooperative) // what a function does is not known
       plain = true;
-    else
-      prepare(one, launches.back());
+    if (one.call || one.shape.count() == 0) continue;
+    prepare(one, launches.back());
   }
   const char* const some = all.launches.front().code ? all.launches.front().code->name : nullptr;
   slot& s = reserve("run the recorded tasks that begin with the kernel", some, task);

@@ -44,7 +44,9 @@ std::size_t cuda_device::fuses(const launch_request& what) const noexcept {
 bool cuda_device::prepare_fused(const launch_request& what) {
   target_->enter();
   cuda_kernel* const k = programs_->fused(*what.code);
-  return k && std::int64_t{what.shape.items[0]} * what.shape.items[1] * what.shape.items[2] <= k->max_items;
+  // The shape that it would have alone, as well.
+  const int most = k ? std::min(k->max_items, programs_->get(*what.code).max_items) : 0;
+  return std::int64_t{what.shape.items[0]} * what.shape.items[1] * what.shape.items[2] <= most;
 }
 
 ticket cuda_device::launch_fused(int stream, std::span<const launch_request> all) {

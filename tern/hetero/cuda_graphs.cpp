@@ -43,7 +43,7 @@ cu::result cuda_graphs::make(entry& e) {
     if (r != cu::success) return r;
     e.nodes.push_back(made);
   }
-  const cu::result r = api.GraphInstantiateWithFlags(&e.exec, e.graph, 0);
+  const cu::result r = target_.with_room([&] { return api.GraphInstantiateWithFlags(&e.exec, e.graph, 0); });
   if (r == cu::success) ++made_;
   return r;
 }

@@ -138,6 +138,7 @@ std::vector<std::unique_ptr<device>> open_cuda(const cuda_api& api, const nvrtc_
         t->peers.push_back(peer);
     }
     t->capability = 10 * ask(cu::capability_major) + ask(cu::capability_minor);
+    t->cooperative = ask(cu::cooperative_launch) != 0;
     const int mode = ask(cu::compute_mode), unified = ask(cu::unified_addressing);
     const auto skip = [&](const std::string& why) {
       notes.push_back("the CUDA device " + i.id + (i.name.empty() ? "" : " (" + i.name + ")") + " is not used: " + why);

@@ -53,8 +53,8 @@ cuda_code best_code(const nvrtc_api& nvrtc, int capability) {
 
 } // namespace
 
-cuda_programs::cuda_programs(cuda_target& target, const nvrtc_api& nvrtc, kernel_cache cache)
-    : target_(target), nvrtc_(nvrtc), cache_(std::move(cache)) {}
+cuda_programs::cuda_programs(cuda_target& target, const nvrtc_api& nvrtc, kernel_cache cache, bool contract)
+    : target_(target), nvrtc_(nvrtc), cache_(std::move(cache)), contract_(contract) {}
 
 cuda_programs::~cuda_programs() {
   for (const auto* all : {&modules_, &fused_modules_})
@@ -63,11 +63,13 @@ cuda_programs::~cuda_programs() {
 }
 
 cu::module cuda_programs::load_image(const std::string& image, cu::result& r, std::string& log) const {
-  log.assign(8192, '\0');
-  int options[] = {cu::jit_error_log, cu::jit_error_log_bytes};
-  void* values[] = {log.data(), reinterpret_cast<void*>(log.size())};
   cu::module made = nullptr;
-  r = target_.api.ModuleLoadDataEx(&made, image.c_str(), 2, options, values);
+  r = target_.with_room([&] {
+    log.assign(8192, '\0');
+    int options[] = {cu::jit_error_log, cu::jit_error_log_bytes};
+    void* values[] = {log.data(), reinterpret_cast<void*>(log.size())};
+    return target_.api.ModuleLoadDataEx(&made, image.c_str(), 2, options, values);
+  });
   return r == cu::success ? made : nullptr;
 }
 
@@ -99,7 +101,8 @@ cu::module cuda_programs::load(const kernel_code& code, bool fused) {
   const trace::region bar(trace::on() ? "compile " + std::string(dialect ? code.source().name : code.name)
                                       : std::string());
   const cuda_text text = dialect ? text_for_cuda(code.source(), fused) : text_of_source(code);
-  const std::vector<std::string> more = words(code.options);
+  std::vector<std::string> more = words(code.options);
+  if (dialect && !contract_) more.emplace_back("--fmad=false");
   for (;;) {
     const cuda_program program = compile_cuda(nvrtc_, text, target, cache_, more);
     ++(program.from_cache ? from_cache_ : compiled_);

@@ -125,6 +125,21 @@ extern "C" __global__ void mark(int n, int with, int* to) {
   });
 }
 
+TEST(cuda_tasks, whose_groups_wait_for_each_other_are_on_the_device_together) {
+  static const cuda_source together("both", "extern \"C\" __global__ void both(int* to) { to[blockIdx.x] = 1; }", "",
+                                    true);
+  const mock_cuda driver;
+  on(with_cuda(), [] {
+    hetero_object<int> x(1000, 0);
+    hetero_task(together, items(64).group(1), read_write(x)).submit().wait();
+    EXPECT_EQ(x.host(access_mode::read).get()[63], 1);
+    hetero_task many(together, items(1000).group(1), read_write(x));
+    many.submit();
+    EXPECT_THAT(text_of_error([&] { many.wait(); }),
+                AllOf(HasSubstr("task 'both'"), HasSubstr("cannot launch the kernel 'both'"), HasSubstr("use fewer")));
+  });
+}
+
 // What functions call: the same driver.
 const detail::cuda_api& api() {
   static const detail::cuda_api found = [] {

@@ -82,6 +82,24 @@ TEST_P(kernels, items_know_where_they_are) {
   }
 }
 
+TEST_P(kernels, groups_that_nobody_has_chosen_fit) {
+  const int n = 1000;
+  std::vector<int> in(1024), out(1024);
+  std::iota(in.begin(), in.end(), 0);
+  given on_in(d(), in), on_out(d(), out);
+  // 2,048 items are too many for any device: it becomes two groups, or more.
+  wait(d(), launch<k::copy_some>(d(), {{1, 1, 1}, {2048, 1, 1}, true},
+                                 {by_value(n), on_in.as_argument(), on_out.as_argument()}));
+  on_out.fetch();
+  EXPECT_TRUE(std::equal(in.begin(), in.begin() + n, out.begin()));
+  const grid g = fitted({{4, 4, 1}, {64, 4, 1}, true}, 100, {1024, 1024, 64});
+  EXPECT_LE(g.items[0] * g.items[1], 100);
+  EXPECT_GE(g.items[0] * g.groups[0], 256);
+  EXPECT_GE(g.items[1] * g.groups[1], 16);
+  EXPECT_EQ(fitted({{1, 1, 1}, {7, 5, 3}, true}, 1000, {2, 2, 2}).items, (std::array<int, 3>{2, 2, 2}));
+  EXPECT_EQ(fitted({{4, 4, 1}, {64, 4, 1}}, 100, {1024, 1024, 64}).items[0], 64); // said so
+}
+
 TEST_P(kernels, dgemm_tiled) {
   const int n = 64;
   std::vector<double> a(n * n), b(a), c(a), expected(a);

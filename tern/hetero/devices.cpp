@@ -70,6 +70,10 @@ const option<std::string> hetero_locked{
 const option<std::string> hetero_fake{"hetero-fake", "",
                                       "devices to simulate, for tests and experiments, and what they are like: 2, or "
                                       "2:bandwidth=4G,latency=10us,memory=1G,launch=5us,speed=2; empty: none"};
+const option<bool> hetero_fma{
+    "hetero-fma", true,
+    "whether kernels on devices may compute a * b + c with one rounding; without, sums and products of floats are the "
+    "same on all devices (on the host if it was compiled with -ffp-contract=off)"};
 const option<std::string> hetero_cache{
     "hetero-cache", "",
     "the folder where kernels that were compiled for devices are kept from run to run; empty: $XDG_CACHE_HOME/tern or "

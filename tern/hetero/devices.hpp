@@ -58,6 +58,10 @@ extern const option<bool> hetero_threads;
 extern const option<std::string> hetero_locked;
 /// Simulated devices, "2" or "2:bandwidth=4G,latency=10us,memory=1G,launch=5us,speed=2" (detail/fake_device.hpp).
 extern const option<std::string> hetero_fake;
+/// Whether devices' compilers may make one operation, with one rounding, of a * b + c in kernels of the dialect. If
+/// not, sums, differences and products are the same on all devices; on the host if it is compiled with
+/// -ffp-contract=off.
+extern const option<bool> hetero_fma;
 /// Where kernels that were compiled for devices are kept from run to run; "": $XDG_CACHE_HOME/tern or ~/.cache/tern;
 /// "off": nowhere.
 extern const option<std::string> hetero_cache;

@@ -148,7 +148,8 @@ public:
   /// Not before the other one is done, which may have been submitted or not; fails if that fails.
   hetero_task& after(const hetero_task& other);
   /// false: not ordered by what it uses (because its kernel uses atomics, or `after` says all). Those that come later,
-  /// and are, follow it.
+  /// and are, follow it. Tasks that write the same at once must be on the same device (`on`): else each writes to a
+  /// copy of its own, of which one is kept.
   hetero_task& implicit(bool on);
 
   /// It runs when it can. \throws error(invalid_argument) for an object of another scheduler.

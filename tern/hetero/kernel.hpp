@@ -32,6 +32,7 @@ namespace detail {
 /// How many groups, and how many items each has, in x, y, z.
 struct grid {
   std::array<int, 3> groups{1, 1, 1}, items{1, 1, 1};
+  bool automatic = false; ///< nobody has said how large the groups are to be
   constexpr std::int64_t count() const noexcept { return std::int64_t{groups[0]} * groups[1] * groups[2]; }
 };
 
@@ -57,6 +58,7 @@ struct kernel_code {
   code_form form = code_form::dialect;
   std::string_view text = {}; ///< or the bytes of a module
   const char* options = "";   ///< for its compiler
+  bool cooperative = false;   ///< its groups wait for each other
 };
 template <class Group, class... Params>
 void run_on_host(const void* kernel, const grid& g, std::int64_t first, std::int64_t last, char* dynamic,

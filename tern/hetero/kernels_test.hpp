@@ -24,6 +24,10 @@ TERN_KERNEL(axpy, int n, double a, TERN_GLOBAL const double* TERN_RESTRICT x, TE
   TERN_REGION_IN(n, 1, 1) { y[item.x] = weighted(a, x[item.x], y[item.x]); };
 }
 
+TERN_KERNEL(copy_some, int n, TERN_GLOBAL const int* in, TERN_GLOBAL int* out) {
+  TERN_REGION_IN(n, 1, 1) { out[item.x] = in[item.x]; };
+}
+
 // What items and groups know of themselves: 20 numbers for each item of a grid.
 TERN_KERNEL(who, TERN_GLOBAL int* out) {
   TERN_REGION {

@@ -46,7 +46,7 @@ void opencl_target::fail(cl::status s, const std::string& operation, bool runnin
 }
 
 opencl_device::opencl_device(std::unique_ptr<opencl_target> target, const options& opts)
-    : target_(std::move(target)), programs_(*target_, kernel_cache(opts)) {
+    : target_(std::move(target)), programs_(*target_, kernel_cache(opts), opts[hetero_fma]) {
   if (!target_->info.shares_host_memory) {
     const auto has = static_cast<std::size_t>(target_->info.memory_bytes);
     const std::size_t wanted = bytes_in(opts[hetero_memory]).value_or(has - has / 10);
@@ -420,10 +420,12 @@ ticket opencl_device::call(cl::queue q, const launch_request& what) {
   return marker(q, operation, nullptr);
 }
 
-ticket opencl_device::launch(int stream, const launch_request& what) {
+ticket opencl_device::launch(int stream, const launch_request& given) {
   const cl::queue q = queue(stream);
-  if (what.call) return call(q, what);
-  const opencl_kernel& k = programs_.get(*what.code);
+  if (given.call) return call(q, given);
+  const opencl_kernel& k = programs_.get(*given.code);
+  launch_request what = given;
+  what.shape = fitted(given.shape, static_cast<std::int64_t>(k.max_items), target_->info.max_group);
   check(k, what);
   constexpr const char* operation = "run the kernel";
   if (what.shape.count() == 0) return marker(q, operation, what.code->name);

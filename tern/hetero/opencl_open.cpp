@@ -16,21 +16,23 @@ const option<std::string> hetero_opencl_memory{
     "whether OpenCL devices that can work in the host's memory do, or have buffers and copies like all others, for "
     "tests and comparisons",
     one_of({"auto", "buffers"})};
-const option<std::string> hetero_opencl_pocl{"hetero-opencl-pocl", "basic",
-                                             "where PoCL, OpenCL for the CPU, runs kernels, unless POCL_DEVICES says "
-                                             "so: in the worker that launches them, or in "
-                                             "threads of its own, as many as CPUs, beside the workers",
-                                             one_of({"basic", "pthread"})};
+const option<std::string> hetero_opencl_pocl{
+    "hetero-opencl-pocl", "basic",
+    "where PoCL, OpenCL for the CPU, runs kernels, unless POCL_DEVICES says "
+    "so: in the worker that launches them, or in "
+    "threads of its own, as many as there are CPUs without workers, one at least",
+    one_of({"basic", "pthread"})};
 
 namespace {
 
 constexpr const char* pocl = "Portable Computing Language";
 
 // The driver reads them when it is asked for devices first.
-void set_up_pocl(const options& opts) {
+void set_up_pocl(const options& opts, int workers) {
   const std::string& wanted = opts[hetero_opencl_pocl];
   ::setenv("POCL_DEVICES", wanted.c_str(), 0);
-  if (wanted == "pthread") ::setenv("POCL_MAX_PTHREAD_COUNT", std::to_string(usable_cpus()).c_str(), 0);
+  if (wanted == "pthread")
+    ::setenv("POCL_MAX_PTHREAD_COUNT", std::to_string(std::max(1, usable_cpus() - workers)).c_str(), 0);
 }
 
 template <class T> T ask(const opencl_api& api, cl::device_id device, cl::uint what) {
@@ -116,8 +118,9 @@ std::unique_ptr<opencl_target> describe(const opencl_api& api, cl::platform_id p
 
 } // namespace
 
-std::vector<std::unique_ptr<device>> open_opencl(const options& opts, bool skip_nvidia,
+std::vector<std::unique_ptr<device>> open_opencl(const options& opts, int workers, bool skip_nvidia,
                                                  std::vector<std::string>& notes) {
+  set_up_pocl(opts, workers);
   const kept_signals keep;
   const auto api = opencl_api::open(opencl_api::usual_libraries(), notes);
   if (!api) return {};
@@ -126,7 +129,6 @@ std::vector<std::unique_ptr<device>> open_opencl(const options& opts, bool skip_
 
 std::vector<std::unique_ptr<device>> open_opencl(const opencl_api& api, const options& opts, bool skip_nvidia,
                                                  std::vector<std::string>& notes) {
-  set_up_pocl(opts);
   std::vector<std::unique_ptr<device>> all;
   cl::uint count = 0;
   cl::status s = api.GetPlatformIDs(0, nullptr, &count);

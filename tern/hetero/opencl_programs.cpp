@@ -79,7 +79,9 @@ cl::program opencl_programs::build(const kernel_code& code) {
   const bool dialect = code.form == code_form::dialect;
   const trace::region bar(trace::on() ? "compile " + std::string(dialect ? code.source().name : code.name)
                                       : std::string());
-  const std::string source = dialect ? device_source(code.source(), language::opencl) : std::string(code.text);
+  const std::string source =
+      dialect ? (contract_ ? "" : "#pragma OPENCL FP_CONTRACT OFF\n") + device_source(code.source(), language::opencl)
+              : std::string(code.text);
   const char* const options = dialect ? compiler_options : code.options;
   const std::string key = target_.key + options + "\n" + source, what = called(code);
   if (const cl::program known = from_binary(key, options)) {

@@ -50,7 +50,7 @@ inline options options_for(const std::string& memory, const std::string& cache =
 
 inline std::unique_ptr<opencl_device> first_device(const options& opts, const opencl_api* instead = nullptr) {
   std::vector<std::string> notes;
-  auto all = instead ? open_opencl(*instead, opts, false, notes) : open_opencl(opts, false, notes);
+  auto all = instead ? open_opencl(*instead, opts, false, notes) : open_opencl(opts, 1, false, notes);
   if (all.empty()) return nullptr;
   return std::unique_ptr<opencl_device>(static_cast<opencl_device*>(all.front().release()));
 }

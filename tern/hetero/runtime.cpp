@@ -97,7 +97,7 @@ found find(const options& opts, int workers, bool simulated, std::vector<device_
       note(device_kind::cuda);
     }
     if (asks_for("opencl")) {
-      take(detail::open_opencl(opts, all && cuda > 0, said));
+      take(detail::open_opencl(opts, workers, all && cuda > 0, said));
       note(device_kind::opencl);
     }
   }

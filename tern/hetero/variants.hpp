@@ -66,9 +66,12 @@ class cuda_source : public hetero::detail::kernel_code {
 public:
   /// \param kernel_name of one in `program`. \param compiler_options for NVRTC, such as "--use_fast_math". All of them
   /// live as long as the program.
-  constexpr cuda_source(const char* kernel_name, std::string_view program, const char* compiler_options = "")
-      : kernel_code{kernel_name, nullptr,         {0, 0, 0}, nullptr, nullptr, hetero::detail::code_form::cuda_cpp,
-                    program,     compiler_options} {}
+  /// \param together all groups are on the device at once, so that they may wait for each other
+  /// (cooperative_groups::grid_group); more of them than it has room for are an error.
+  constexpr cuda_source(const char* kernel_name, std::string_view program, const char* compiler_options = "",
+                        bool together = false)
+      : kernel_code{kernel_name, nullptr,          {0, 0, 0}, nullptr, nullptr, hetero::detail::code_form::cuda_cpp,
+                    program,     compiler_options, together} {}
   static constexpr hetero::device_kind native_to = hetero::device_kind::cuda;
   cuda_source(const cuda_source&) = delete;
   cuda_source& operator=(const cuda_source&) = delete;

@@ -34,6 +34,7 @@ constexpr error_name errors[] = {
     {600, "CUDA_ERROR_NOT_READY", "device not ready"},
     {700, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
     {701, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", "too many resources requested for launch"},
+    {720, "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE", "too many blocks in cooperative launch"},
     {709, "CUDA_ERROR_CONTEXT_IS_DESTROYED", "context is destroyed"},
     {712, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED", "part or all of the requested memory range is already mapped"},
     {713, "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED", "pointer does not correspond to a registered memory region"},
@@ -74,6 +75,7 @@ constexpr struct {
                   {11, 2147483647}, // largest pitch of copies
                   {cu::multiprocessors, 132},
                   {cu::unified_addressing, 1},
+                  {cu::cooperative_launch, 1},
                   {cu::max_shared_per_block_optin, 232448}};
 
 bool known(call& c, cu::device d) {
@@ -147,14 +149,6 @@ MOCK_EXPORT cu::result cuDeviceTotalMem_v2(std::size_t* bytes, cu::device d) {
   call c("cuDeviceTotalMem", needs::init);
   if (c.failed || !known(c, d)) return c.failed;
   *bytes = c.s.set.memory;
-  return 0;
-}
-
-MOCK_EXPORT cu::result cuDeviceGetPCIBusId(char* to, int bytes, cu::device d) {
-  call c("cuDeviceGetPCIBusId", needs::init);
-  if (c.failed || !known(c, d)) return c.failed;
-  if (bytes < 13) return c.misuse(invalid_value, "13 bytes are needed");
-  std::snprintf(to, static_cast<std::size_t>(bytes), "0000:%02x:00.0", static_cast<unsigned>(d + 1) & 0xff);
   return 0;
 }
 

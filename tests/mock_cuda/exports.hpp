@@ -56,6 +56,7 @@ DECLARE(FuncGetAttribute);
 DECLARE(FuncSetAttribute);
 DECLARE(FuncGetParamInfo);
 DECLARE(LaunchKernel);
+DECLARE(LaunchCooperativeKernel);
 DECLARE_MORE(StreamQuery, cuStreamQuery);
 DECLARE_MORE(EventSynchronize, cuEventSynchronize);
 DECLARE_MORE(StreamBeginCapture, cuStreamBeginCapture_v2);

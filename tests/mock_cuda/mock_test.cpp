@@ -36,7 +36,8 @@ driver open_driver() {
   FIND_2(MemcpyDtoHAsync), FIND_2(MemcpyDtoDAsync), FIND_2(Memcpy2DAsync), FIND_2(Memcpy3DAsync);
   FIND(DeviceCanAccessPeer), FIND(CtxEnablePeerAccess), FIND(MemcpyPeerAsync), FIND(Memcpy3DPeerAsync);
   FIND(ModuleLoadDataEx), FIND(ModuleUnload), FIND(ModuleGetFunction), FIND(FuncGetAttribute);
-  FIND(FuncSetAttribute), FIND(FuncGetParamInfo), FIND(LaunchKernel), FIND(StreamQuery), FIND(EventSynchronize);
+  FIND(FuncSetAttribute), FIND(FuncGetParamInfo), FIND(LaunchKernel), FIND(LaunchCooperativeKernel), FIND(StreamQuery),
+      FIND(EventSynchronize);
   FIND_2(StreamBeginCapture), FIND(StreamEndCapture), FIND(GraphLaunch), FIND(GraphExecDestroy), FIND(GraphDestroy);
   FIND_2(GraphExecUpdate), FIND(GraphInstantiateWithFlags), FIND(GraphCreate), FIND_2(GraphAddKernelNode);
   FIND_2(GraphExecKernelNodeSetParams);

@@ -271,10 +271,9 @@ cu::result mock::make_kernel(call& c, operation& op, cu::function h, tern_mock_i
   return take_parameters(c, *f, parameters, op);
 }
 
-MOCK_EXPORT cu::result cuLaunchKernel(cu::function h, unsigned gx, unsigned gy, unsigned gz, unsigned ix, unsigned iy,
-                                      unsigned iz, unsigned dynamic, cu::stream stream, void** parameters,
-                                      void** extra) {
-  call c("cuLaunchKernel", needs::context_even_lost);
+namespace {
+cu::result launch(call& c, cu::function h, const tern_mock_index& groups, const tern_mock_index& items,
+                  unsigned dynamic, cu::stream stream, void** parameters, void** extra, std::uint64_t most_groups) {
   if (c.failed) return c.failed;
   if (c.here().lost != 0) {
     if (c.here().told) c.misuse(c.here().lost, "a kernel is launched after the context was lost");
@@ -283,9 +282,27 @@ MOCK_EXPORT cu::result cuLaunchKernel(cu::function h, unsigned gx, unsigned gy, 
   const auto to = c.find_stream(stream);
   if (!to) return c.failed;
   operation op;
-  if (const cu::result r = make_kernel(c, op, h, {gx, gy, gz}, {ix, iy, iz}, dynamic, parameters, extra)) return r;
+  if (const cu::result r = make_kernel(c, op, h, groups, items, dynamic, parameters, extra)) return r;
+  if (std::uint64_t{groups.x} * groups.y * groups.z > most_groups) return cu::cooperative_too_large;
   if (c.s.set.fail_launch > 0 && --c.s.set.fail_launch == 0) return cu::launch_out_of_resources;
   ++c.s.counted.launches;
   c.put(*to, std::move(op));
   return 0;
+}
+} // namespace
+
+MOCK_EXPORT cu::result cuLaunchKernel(cu::function h, unsigned gx, unsigned gy, unsigned gz, unsigned ix, unsigned iy,
+                                      unsigned iz, unsigned dynamic, cu::stream stream, void** parameters,
+                                      void** extra) {
+  call c("cuLaunchKernel", needs::context_even_lost);
+  return launch(c, h, {gx, gy, gz}, {ix, iy, iz}, dynamic, stream, parameters, extra, ~std::uint64_t{0});
+}
+
+// Groups run one after the other all the same: what waits for another group waits for ever.
+MOCK_EXPORT cu::result cuLaunchCooperativeKernel(cu::function h, unsigned gx, unsigned gy, unsigned gz, unsigned ix,
+                                                 unsigned iy, unsigned iz, unsigned dynamic, cu::stream stream,
+                                                 void** parameters) {
+  constexpr std::uint64_t at_once = 64;
+  call c("cuLaunchCooperativeKernel", needs::context_even_lost);
+  return launch(c, h, {gx, gy, gz}, {ix, iy, iz}, dynamic, stream, parameters, nullptr, at_once);
 }

@@ -89,6 +89,7 @@ CHECK(FuncSetAttribute);
 CHECK(FuncGetParamInfo);
 #endif
 CHECK(LaunchKernel);
+CHECK(LaunchCooperativeKernel);
 #if CUDA_VERSION >= 12000
 CHECK(GraphCreate);
 CHECK(GraphDestroy);

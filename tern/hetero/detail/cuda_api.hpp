@@ -86,12 +86,13 @@ static_assert(sizeof(kernel_node) == 72);
 // Results that mean more than "it failed".
 constexpr result success = 0, out_of_memory = 2, no_device = 100, stub_library = 34, not_available = 46,
                  invalid_image = 200, no_binary_for_gpu = 209, unsupported_ptx_version = 222, already_registered = 712,
-                 not_found = 500, not_ready = 600, launch_out_of_resources = 701, peer_access_unsupported = 217,
-                 peer_access_already_enabled = 704, too_many_peers = 711;
+                 not_found = 500, not_ready = 600, launch_out_of_resources = 701, cooperative_too_large = 720,
+                 peer_access_unsupported = 217, peer_access_already_enabled = 704, too_many_peers = 711;
 
 constexpr int max_threads_per_block = 1, max_block_x = 2, max_block_y = 3, max_block_z = 4, max_grid_x = 5,
               max_grid_y = 6, max_grid_z = 7, max_shared_per_block = 8, multiprocessors = 16, compute_mode = 20,
-              unified_addressing = 41, capability_major = 75, capability_minor = 76, max_shared_per_block_optin = 97;
+              unified_addressing = 41, capability_major = 75, capability_minor = 76, cooperative_launch = 95,
+              max_shared_per_block_optin = 97;
 constexpr int compute_mode_exclusive = 3, compute_mode_prohibited = 2;
 constexpr int function_max_threads = 0, function_shared_bytes = 1, function_max_dynamic_shared = 8;
 constexpr unsigned stream_non_blocking = 1, event_disable_timing = 2, host_register_portable = 1;
@@ -148,6 +149,8 @@ struct cuda_api {
   /// Groups in x, y, z, items of each in x, y, z, dynamic bytes, stream, parameters, options.
   cu::result (*LaunchKernel)(cu::function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                              cu::stream, void**, void**) = nullptr;
+  cu::result (*LaunchCooperativeKernel)(cu::function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                                        unsigned, cu::stream, void**) = nullptr;
 
   // Graphs. All null before CUDA 12, or none.
   cu::result (*GraphCreate)(cu::graph*, unsigned) = nullptr;

@@ -61,11 +61,14 @@ struct cuda_target {
   cuda_api api;
   cu::device number = 0;
   device_info info;
-  int capability = 0; ///< 90 is 9.0
+  int capability = 0;       ///< 90 is 9.0
+  bool cooperative = false; ///< kernels whose groups wait for each other
   std::array<std::int64_t, 3> most_groups{};
   std::vector<cu::device> peers; ///< whose memory it can be given access to
   cu::context context = nullptr; ///< null: not opened
-  std::string lost;              ///< why; empty: it works
+  /// Gives memory back to the driver that nobody needs. \return whether there was any.
+  std::function<bool()> make_room;
+  std::string lost; ///< why; empty: it works
 
   cuda_target() = default;
   ~cuda_target();
@@ -78,6 +81,11 @@ struct cuda_target {
   [[noreturn]] void fail(cu::result r, const std::string& operation, std::string hint = {});
   /// The same, and whatever it was, the device is lost.
   [[noreturn]] void lose(cu::result r, const std::string& operation);
+  /// `f()`, and if it says that there is no memory, once more when there is some.
+  template <class F> cu::result with_room(F&& f) {
+    const cu::result r = f();
+    return r == cu::out_of_memory && make_room && make_room() ? f() : r;
+  }
   void check(cu::result r, const char* operation) {
     if (r != cu::success) [[unlikely]]
       fail(r, operation);
@@ -108,7 +116,8 @@ struct cuda_kernel {
 /// The kernels of a device, compiled and loaded when they are needed first.
 class cuda_programs {
 public:
-  cuda_programs(cuda_target& target, const nvrtc_api& nvrtc, kernel_cache cache);
+  /// \param contract hetero_fma
+  cuda_programs(cuda_target& target, const nvrtc_api& nvrtc, kernel_cache cache, bool contract);
   ~cuda_programs();
   cuda_programs(const cuda_programs&) = delete;
   cuda_programs& operator=(const cuda_programs&) = delete;
@@ -136,6 +145,7 @@ private:
   cuda_target& target_;
   const nvrtc_api nvrtc_;
   const kernel_cache cache_;
+  const bool contract_;
   struct fused_kernel {
     bool there = false;
     cuda_kernel code;
@@ -152,6 +162,7 @@ struct cuda_launch {
   std::vector<std::uint64_t> words;  ///< the arguments' bytes
   std::vector<std::uint32_t> begins; ///< of each, in `words`
   std::vector<void*> values;         ///< into `words`
+  bool cooperative = false;
   bool same_as(const cuda_launch& other) const noexcept;
 };
 

@@ -43,6 +43,26 @@ using ticket = std::uint64_t;
 
 class device;
 
+/// The grid, in smaller groups if nobody has said how large they are to be, and the device or the kernel does not take
+/// such large ones. There may be more items then, at the ends.
+inline grid fitted(grid g, std::int64_t most_items, const std::array<int, 3>& most) noexcept {
+  if (!g.automatic) return g;
+  for (;;) {
+    std::size_t largest = 0; // of those that should be smaller
+    bool too_many = std::int64_t{g.items[0]} * g.items[1] * g.items[2] > most_items;
+    for (std::size_t d = 0; d < 3; ++d) {
+      if (g.items[d] > most[d])
+        too_many = true, largest = d;
+      else if (g.items[d] > g.items[largest] && g.items[largest] <= most[largest])
+        largest = d;
+    }
+    if (!too_many || g.items[largest] == 1) return g;
+    const std::int64_t all = std::int64_t{g.items[largest]} * g.groups[largest];
+    g.items[largest] = (g.items[largest] + 1) / 2;
+    g.groups[largest] = static_cast<int>((all + g.items[largest] - 1) / g.items[largest]);
+  }
+}
+
 /// Which way, and so which memory is whose. Strided in up to three dimensions: `slices` of `rows` of `row_bytes`.
 /// `between`: from another device to this one.
 enum class direction : std::uint8_t { to_device, from_device, within, between };
@@ -174,7 +194,8 @@ public:
 /// All devices but the host that options allow, whether they are used or not. Each call opens them anew.
 /// \param notes what a user wants to know about devices that were looked for in vain, a line each.
 /// \param skip_nvidia leaves out those of NVIDIA's OpenCL, which CUDA has as well.
-std::vector<std::unique_ptr<device>> open_opencl(const options& opts, bool skip_nvidia,
+/// \param workers of the scheduler, beside which PoCL's threads run.
+std::vector<std::unique_ptr<device>> open_opencl(const options& opts, int workers, bool skip_nvidia,
                                                  std::vector<std::string>& notes);
 /// \param host the memory of objects on the host: what of it a device needs page-locked, it locks when it is opened.
 std::vector<std::unique_ptr<device>> open_cuda(const options& opts, const std::shared_ptr<locked_memory>& host,

@@ -73,7 +73,9 @@ struct opencl_kernel {
 /// driver has one itself.
 class opencl_programs {
 public:
-  opencl_programs(opencl_target& target, kernel_cache cache) : target_(target), cache_(std::move(cache)) {}
+  /// \param contract hetero_fma
+  opencl_programs(opencl_target& target, kernel_cache cache, bool contract)
+      : target_(target), cache_(std::move(cache)), contract_(contract) {}
   ~opencl_programs();
   opencl_programs(const opencl_programs&) = delete;
   opencl_programs& operator=(const opencl_programs&) = delete;
@@ -97,6 +99,7 @@ private:
 
   opencl_target& target_;
   const kernel_cache cache_;
+  const bool contract_;
   // Both are only looked up, or released in any order.
   // Of blocks of the dialect, and of other kernels, each for itself.
   std::unordered_map<const void*, cl::program> programs_;         // address: looked up

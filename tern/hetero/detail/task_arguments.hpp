@@ -78,6 +78,8 @@ concept is_function = !is_kernel_type<std::remove_cvref_t<F>> && !is_ways<std::r
 task_record* make_task();
 void submit_task(task_record* t);
 void unmake_task(task_record* t) noexcept;
+/// Of a task that is not submitted: what it needs no more.
+void drop_arguments(task_record& t) noexcept;
 /// One more use.
 void add_use(task_record& t, object_state* o, const box& part, access_mode how);
 void add_reduction(task_record& t, object_state* o, const box& part, const reducer& how);
