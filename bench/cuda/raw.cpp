@@ -37,7 +37,9 @@ gpu::gpu() : api(opened<tern::hetero::detail::cuda_api>(0)), nvrtc_(opened<tern:
   must(api.DeviceGetAttribute(&major, cu::capability_major, device_), "ask the device");
   must(api.DeviceGetAttribute(&minor, cu::capability_minor, device_), "ask the device");
   capability_ = 10 * major + minor;
-  must(api.DevicePrimaryCtxRetain(&context, device_), "make a context");
+  // Another process has it for itself, or nobody may use it, or it is full: that is no fault of either side.
+  if (const cu::result r = api.DevicePrimaryCtxRetain(&context, device_); r != cu::success)
+    throw not_here("a GPU that two processes can use: no context, " + api.text_of(r));
   must(api.CtxSetCurrent(context), "enter the context");
 }
 // The process ends: the driver frees what is there.
@@ -49,7 +51,9 @@ void gpu::must(cu::result r, const char* what) const {
 
 cu::pointer gpu::allocate(std::size_t bytes) const {
   cu::pointer p = 0;
-  must(api.MemAlloc(&p, bytes), "allocate");
+  const cu::result r = api.MemAlloc(&p, bytes);
+  if (r == cu::out_of_memory) throw not_here("a GPU with " + std::to_string(bytes >> 20) + " MiB more of memory");
+  must(r, "allocate");
   return p;
 }
 void gpu::free(cu::pointer p) const { must(api.MemFree(p), "free"); }
@@ -72,8 +76,10 @@ void gpu::wait(cu::event e) const {
 }
 
 cu::function gpu::compile(const std::string& text, const char* name) const {
-  const auto made = tern::hetero::detail::compile_cuda(nvrtc_, {text, std::string(name) + ".cu", name, ""},
-                                                       {capability_, nvrtc_.GetCUBIN != nullptr});
+  // As our side does it: PTX where NVRTC is older than the device.
+  const auto target = tern::hetero::detail::best_code(nvrtc_, capability_);
+  if (target.compute_capability == 0) throw not_here("an NVRTC that compiles for this GPU");
+  const auto made = tern::hetero::detail::compile_cuda(nvrtc_, {text, std::string(name) + ".cu", name, ""}, target);
   cu::module m = nullptr;
   cu::function f = nullptr;
   must(api.ModuleLoadDataEx(&m, made.code.data(), 0, nullptr, nullptr), "load a kernel");

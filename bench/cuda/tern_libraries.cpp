@@ -127,6 +127,8 @@ measurement cholesky(const job& j) {
 
 } // namespace
 
+const tern::hetero::source_block& kernels_of_libraries() { return cuda_bench_factors::fill.source(); }
+
 measurement libraries(const job& j) {
   const bool meant = j.benchmark == "cublas" || j.benchmark == "cholesky";
   if (!meant) return {};
