@@ -17,17 +17,17 @@ std::vector<std::string> named_libraries(std::size_t n, std::vector<std::string>
   return n < all.size() ? std::vector{all[n]} : usual;
 }
 
-template <class Api> Api opened(std::size_t n) {
+template <class Api, class... More> Api opened(std::size_t n, const More&... more) {
   std::vector<std::string> notes;
   const auto names = named_libraries(n, Api::usual_libraries());
-  auto api = Api::open(names, notes);
+  auto api = Api::open(names, notes, more...);
   if (!api) throw not_here(notes.empty() ? "CUDA" : notes.front());
   return *api;
 }
 
 } // namespace
 
-gpu::gpu() : api(opened<tern::hetero::detail::cuda_api>(0)), nvrtc_(opened<tern::hetero::detail::nvrtc_api>(1)) {
+gpu::gpu() : api(opened<tern::hetero::detail::cuda_api>(0)) {
   int count = 0;
   if (api.Init(0) != cu::success || api.DeviceGetCount(&count) != cu::success || count == 0)
     throw not_here("a CUDA device");
@@ -37,6 +37,9 @@ gpu::gpu() : api(opened<tern::hetero::detail::cuda_api>(0)), nvrtc_(opened<tern:
   must(api.DeviceGetAttribute(&major, cu::capability_major, device_), "ask the device");
   must(api.DeviceGetAttribute(&minor, cu::capability_minor, device_), "ask the device");
   capability_ = 10 * major + minor;
+  tern::hetero::detail::nvrtc_users users{0, {capability_}};
+  must(api.DriverGetVersion(&users.driver), "say its version");
+  nvrtc_ = opened<tern::hetero::detail::nvrtc_api>(1, users);
   // Another process has it for itself, or nobody may use it, or it is full: that is no fault of either side.
   if (const cu::result r = api.DevicePrimaryCtxRetain(&context, device_); r != cu::success)
     throw not_here("a GPU that two processes can use: no context, " + api.text_of(r));
