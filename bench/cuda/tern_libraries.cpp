@@ -67,6 +67,7 @@ measurement product(const job& j) {
 }
 
 measurement cholesky(const job& j) {
+  want_host_memory(2 * j.size * j.size * sizeof(double)); // with the tiles
   auto p = std::make_shared<factored>(j.size);
   const std::size_t tile = j.size >= 4096 ? 4096 : 16, count = j.size / tile;
   const auto n = static_cast<std::int64_t>(tile);

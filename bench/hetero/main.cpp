@@ -23,7 +23,7 @@ using sides::comparison;
 using sides::rival;
 
 // Kernels that take so long that what it costs to start them does not matter.
-#define FAKE "launch=1ms,latency=20us,bandwidth=1G"
+#define FAKE "launch=4ms,latency=20us,bandwidth=1G"
 
 const sides::side& side_named(const std::string& name) {
   static const std::vector<sides::side> all{
@@ -116,8 +116,8 @@ std::vector<metric> metrics(children& running) {
                   .unit = "s",
                   .target = 1 / 3.8,
                   .rival_name = "tern, 1 fake device",
-                  .ours = ask("hetero.four", "tern, 4 fake devices", "independent", 2000),
-                  .rival = ask("hetero.four", "tern, 1 fake device", "independent", 2000)});
+                  .ours = ask("hetero.four", "tern, 4 fake devices", "independent", 1000),
+                  .rival = ask("hetero.four", "tern, 1 fake device", "independent", 1000)});
   return list;
 }
 
