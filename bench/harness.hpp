@@ -43,6 +43,9 @@ struct metric {
   std::string rival_name;
   /// One measurement in `unit`; may throw `absent`, any other exception fails the program.
   std::function<double()> ours, rival;
+  /// Several sizes of one thing: each is measured in pairs, and this is the one whose median of ratios is best. Then
+  /// `ours` and `rival` are not asked.
+  std::vector<metric> best_of = {};
 };
 
 /// For a figure that is absolute ("at most 10 s"): as the rival, with target 1.
@@ -81,10 +84,17 @@ nlohmann::ordered_json to_json(const result& one);
 /// A line of the table in docs/results.
 std::string to_markdown(const result& one);
 
+/// What a benchmark can do instead of measuring its metrics.
+struct other_use {
+  std::string option; ///< "--ablation": alone on the command line; `tern bench` knows of it by the program's `--help`
+  std::string help;
+  std::function<int()> run; ///< \return the exit code
+};
+
 /// Parses `--json`, `--markdown`, `--list`, `--strict`, `--pairs N` (at least 9 unless given), `--filter TEXT`,
 /// measures and prints. \return 0; 1 if a measurement failed; 3 if `strict` and a target was missed; 2 for a wrong
 /// command line.
-int run(int argc, char** argv, const std::vector<metric>& metrics);
+int run(int argc, char** argv, const std::vector<metric>& metrics, const std::vector<other_use>& others = {});
 
 /// What a child process did.
 struct child_result {

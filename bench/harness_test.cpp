@@ -81,6 +81,26 @@ TEST(measurement, one_noisy_half_does_not_decide) {
   EXPECT_EQ(measure(m, 9).status, verdict::ok);
 }
 
+TEST(measurement, the_best_of_several_is_that_of_the_best_median) {
+  metric whole{.name = "whole", .unit = "s", .target = 0.5, .rival_name = "them, best size"};
+  // The second has the best quartile, by chance; the third the best median.
+  const auto often = [](double usual, double seldom) {
+    auto m = simple(direction::lower, std::nullopt, usual, 1);
+    m.ours = [=, n = 0]() mutable { return n++ % 3 == 0 ? seldom : usual; };
+    return m;
+  };
+  whole.best_of = {often(2, 2), often(3, 0.1), often(0.5, 0.5)};
+  whole.best_of[2].rival_name = "them, at 3";
+  const result r = measure(whole, 9);
+  EXPECT_EQ(r.name, "whole");
+  EXPECT_EQ(r.rival_name, "them, at 3");
+  EXPECT_DOUBLE_EQ(r.ratio, 0.5);
+  EXPECT_EQ(r.status, verdict::ok);
+  whole.best_of[1].ours = []() -> double { throw absent("no GPU"); };
+  EXPECT_EQ(measure(whole, 9).status, verdict::absent);
+  EXPECT_EQ(measure(whole, 9).why, "no GPU");
+}
+
 TEST(measurement, absent_and_impossible) {
   metric m = simple(direction::lower, 0.6, 1, 1);
   m.rival = []() -> double { throw absent("no GPU"); };
@@ -147,6 +167,23 @@ TEST(command_line, exit_codes) {
   EXPECT_FALSE(measured);
   other.ours = []() -> double { throw std::runtime_error("planned"); };
   EXPECT_EQ(run_with({}, std::vector<metric>{other}), 1);
+}
+
+TEST(command_line, another_use_stands_alone) {
+  int used = 0;
+  const std::vector<metric> metrics{simple(direction::lower, 2, 1, 1)};
+  const std::vector<other_use> others{{"--ablation", "Something else", [&] { return ++used, 7; }}};
+  const auto go = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), "bench_x");
+    std::vector<char*> raw;
+    for (auto& one : words) raw.push_back(one.data());
+    raw.push_back(nullptr);
+    return run(static_cast<int>(words.size()), raw.data(), metrics, others);
+  };
+  EXPECT_EQ(go({"--ablation"}), 7);
+  EXPECT_EQ(go({"--list"}), 0);
+  EXPECT_EQ(go({"--ablation", "--json"}), 2);
+  EXPECT_EQ(used, 1);
 }
 
 TEST(command, output_json_and_failures) {

@@ -6,11 +6,14 @@
 ///
 /// Handles: these libraries want one for each thread that calls at a time, and a handle keeps the context that was
 /// current when it was made. Tern calls the functions of one device one at a time, in whatever thread, so there is one
-/// handle for each context here. They live as long as the process.
+/// handle for each context here. They live as long as the process, and so do their contexts: Tern gives a device's
+/// context back when its scheduler ends, and another one may get the same address.
 
+#include <cstdint>
 #include <cstdlib>
 #include <map>
 #include <mutex>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -23,11 +26,14 @@ namespace cuda_libraries {
 
 namespace detail {
 
-/// \param variable of the environment: a file in the place of all others. \param names as the loader knows them.
-inline void* open(const char* variable, const std::vector<std::string>& names) {
+/// Opens the first library that is there and that `use(library)` can use: what is of a later CUDA than the driver makes
+/// no handles. \param variable of the environment: files in the place of all others, separated by colons.
+/// \param names as the loader knows them. \throws tern::error(not_found)
+template <class Use> void open(const char* variable, const std::vector<std::string>& names, Use use) {
   std::vector<std::string> all;
   if (const char* const given = std::getenv(variable)) {
-    all.push_back(given);
+    std::istringstream in(given);
+    for (std::string one; std::getline(in, one, ':');) all.push_back(one);
   } else {
     all = names;
     const char* const homes[] = {std::getenv("CUDA_HOME"), std::getenv("CUDA_PATH"), "/usr/local/cuda"};
@@ -35,9 +41,17 @@ inline void* open(const char* variable, const std::vector<std::string>& names) {
       for (const std::string& name : names)
         if (home) all.push_back(std::string(home) + "/lib64/" + name);
   }
+  std::string why;
   for (const std::string& one : all)
-    if (void* const library = dlopen(one.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
-  throw tern::error(tern::errc::not_found, "there is no " + names.front(),
+    if (void* const library = dlopen(one.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+      try {
+        return use(library);
+      } catch (const tern::error& e) {
+        why += (why.empty() ? "" : "; ") + one + ": " + e.message();
+      }
+    }
+  throw tern::error(tern::errc::not_found,
+                    "there is no " + names.front() + (why.empty() ? "" : " that can be used (" + why + ")"),
                     std::string("install NVIDIA's CUDA libraries, or name the file in ") + variable);
 }
 
@@ -49,6 +63,19 @@ template <class F> void find(void* library, F*& f, const char* name) {
 inline void check(int status, const char* what) {
   if (status != 0)
     throw tern::error(tern::errc::device_failed, std::string(what) + " failed with status " + std::to_string(status));
+}
+
+/// The device's primary context, which is current, stays until the process ends.
+inline void keep_context(const tern::native_queue& q, void* library) {
+  constexpr const char* name = "cuDevicePrimaryCtxRetain";
+  void* function = dlsym(library, name); // that of tests is its own driver
+  if (void* const driver = function ? nullptr : dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL))
+    function = dlsym(driver, name);
+  if (!function)
+    throw tern::error(tern::errc::not_found, std::string("there is no ") + name, "install NVIDIA's driver");
+  void* context = nullptr;
+  const auto device = static_cast<int>(reinterpret_cast<std::intptr_t>(q.native_device));
+  check(reinterpret_cast<int (*)(void**, int)>(function)(&context, device), name);
 }
 
 } // namespace detail
@@ -64,7 +91,7 @@ public:
     static std::map<void*, blas> all;
     const std::lock_guard hold(lock);
     blas& b = all.try_emplace(q.context).first->second;
-    if (!b.handle_) b.open();
+    if (!b.handle_) b.open(q);
     detail::check(b.set_stream_(b.handle_, q.queue), "cublasSetStream");
     return b;
   }
@@ -84,15 +111,20 @@ public:
   }
 
 private:
-  void open() {
-    void* const l = detail::open("TERN_EXAMPLE_CUBLAS", {"libcublas.so.13", "libcublas.so.12", "libcublas.so"});
-    int (*create)(void**) = nullptr;
-    detail::find(l, create, "cublasCreate_v2");
-    detail::find(l, set_stream_, "cublasSetStream_v2");
-    detail::find(l, gemm_, "cublasDgemm_v2");
-    detail::find(l, syrk_, "cublasDsyrk_v2");
-    detail::find(l, trsm_, "cublasDtrsm_v2");
-    detail::check(create(&handle_), "cublasCreate");
+  void open(const tern::native_queue& q) {
+    const auto use = [&](void* l) {
+      int (*create)(void**) = nullptr;
+      detail::find(l, create, "cublasCreate_v2");
+      detail::find(l, set_stream_, "cublasSetStream_v2");
+      detail::find(l, gemm_, "cublasDgemm_v2");
+      detail::find(l, syrk_, "cublasDsyrk_v2");
+      detail::find(l, trsm_, "cublasDtrsm_v2");
+      void* made = nullptr;
+      detail::check(create(&made), "cublasCreate");
+      detail::keep_context(q, l);
+      handle_ = made;
+    };
+    detail::open("TERN_EXAMPLE_CUBLAS", {"libcublas.so.13", "libcublas.so.12", "libcublas.so.11", "libcublas.so"}, use);
   }
   void* handle_ = nullptr;
   int (*set_stream_)(void*, void*) = nullptr;
@@ -110,7 +142,7 @@ public:
     static std::map<void*, solver> all;
     const std::lock_guard hold(lock);
     solver& s = all.try_emplace(q.context).first->second;
-    if (!s.handle_) s.open();
+    if (!s.handle_) s.open(q);
     detail::check(s.set_stream_(s.handle_, q.queue), "cusolverDnSetStream");
     return s;
   }
@@ -126,14 +158,19 @@ public:
   }
 
 private:
-  void open() {
-    void* const l = detail::open("TERN_EXAMPLE_CUSOLVER", {"libcusolver.so.12", "libcusolver.so.11", "libcusolver.so"});
-    int (*create)(void**) = nullptr;
-    detail::find(l, create, "cusolverDnCreate");
-    detail::find(l, set_stream_, "cusolverDnSetStream");
-    detail::find(l, room_, "cusolverDnDpotrf_bufferSize");
-    detail::find(l, potrf_, "cusolverDnDpotrf");
-    detail::check(create(&handle_), "cusolverDnCreate");
+  void open(const tern::native_queue& q) {
+    const auto use = [&](void* l) {
+      int (*create)(void**) = nullptr;
+      detail::find(l, create, "cusolverDnCreate");
+      detail::find(l, set_stream_, "cusolverDnSetStream");
+      detail::find(l, room_, "cusolverDnDpotrf_bufferSize");
+      detail::find(l, potrf_, "cusolverDnDpotrf");
+      void* made = nullptr;
+      detail::check(create(&made), "cusolverDnCreate");
+      detail::keep_context(q, l);
+      handle_ = made;
+    };
+    detail::open("TERN_EXAMPLE_CUSOLVER", {"libcusolver.so.12", "libcusolver.so.11", "libcusolver.so"}, use);
   }
   void* handle_ = nullptr;
   int (*set_stream_)(void*, void*) = nullptr;

@@ -5,13 +5,25 @@
 
 #include "bench/hetero/memory.hpp"
 #include "bench/hetero/numbers.hpp"
+#include "bench/serve.hpp"
 
 #include <cmath>
 #include <cstddef>
 #include <cstdlib>
+#include <fstream>
+#include <string>
 #include <vector>
 
 namespace tern::bench::cuda {
+
+/// The system would end a process that takes more than there is. \throws not_here
+inline void want_host_memory(std::size_t bytes) {
+  std::ifstream all("/proc/meminfo");
+  std::string word;
+  for (std::size_t kibi = 0; all >> word;)
+    if (word == "MemAvailable:" && all >> kibi && kibi < bytes / 1024)
+      throw sides::not_here(std::to_string(bytes >> 20) + " MiB of the host's memory");
+}
 
 struct factored {
   explicit factored(std::size_t size) : n(size), l(size * size) {}

@@ -17,17 +17,17 @@ std::vector<std::string> named_libraries(std::size_t n, std::vector<std::string>
   return n < all.size() ? std::vector{all[n]} : usual;
 }
 
-template <class Api> Api opened(std::size_t n) {
+template <class Api, class... More> Api opened(std::size_t n, const More&... more) {
   std::vector<std::string> notes;
   const auto names = named_libraries(n, Api::usual_libraries());
-  auto api = Api::open(names, notes);
+  auto api = Api::open(names, notes, more...);
   if (!api) throw not_here(notes.empty() ? "CUDA" : notes.front());
   return *api;
 }
 
 } // namespace
 
-gpu::gpu() : api(opened<tern::hetero::detail::cuda_api>(0)), nvrtc_(opened<tern::hetero::detail::nvrtc_api>(1)) {
+gpu::gpu() : api(opened<tern::hetero::detail::cuda_api>(0)) {
   int count = 0;
   if (api.Init(0) != cu::success || api.DeviceGetCount(&count) != cu::success || count == 0)
     throw not_here("a CUDA device");
@@ -37,7 +37,12 @@ gpu::gpu() : api(opened<tern::hetero::detail::cuda_api>(0)), nvrtc_(opened<tern:
   must(api.DeviceGetAttribute(&major, cu::capability_major, device_), "ask the device");
   must(api.DeviceGetAttribute(&minor, cu::capability_minor, device_), "ask the device");
   capability_ = 10 * major + minor;
-  must(api.DevicePrimaryCtxRetain(&context, device_), "make a context");
+  tern::hetero::detail::nvrtc_users users{0, {capability_}};
+  must(api.DriverGetVersion(&users.driver), "say its version");
+  nvrtc_ = opened<tern::hetero::detail::nvrtc_api>(1, users);
+  // Another process has it for itself, or nobody may use it, or it is full: that is no fault of either side.
+  if (const cu::result r = api.DevicePrimaryCtxRetain(&context, device_); r != cu::success)
+    throw not_here("a GPU that two processes can use: no context, " + api.text_of(r));
   must(api.CtxSetCurrent(context), "enter the context");
 }
 // The process ends: the driver frees what is there.
@@ -49,7 +54,9 @@ void gpu::must(cu::result r, const char* what) const {
 
 cu::pointer gpu::allocate(std::size_t bytes) const {
   cu::pointer p = 0;
-  must(api.MemAlloc(&p, bytes), "allocate");
+  const cu::result r = api.MemAlloc(&p, bytes);
+  if (r == cu::out_of_memory) throw not_here("a GPU with " + std::to_string(bytes >> 20) + " MiB more of memory");
+  must(r, "allocate");
   return p;
 }
 void gpu::free(cu::pointer p) const { must(api.MemFree(p), "free"); }
@@ -72,8 +79,10 @@ void gpu::wait(cu::event e) const {
 }
 
 cu::function gpu::compile(const std::string& text, const char* name) const {
-  const auto made = tern::hetero::detail::compile_cuda(nvrtc_, {text, std::string(name) + ".cu", name, ""},
-                                                       {capability_, nvrtc_.GetCUBIN != nullptr});
+  // As our side does it: PTX where NVRTC is older than the device.
+  const auto target = tern::hetero::detail::best_code(nvrtc_, capability_);
+  if (target.compute_capability == 0) throw not_here("an NVRTC that compiles for this GPU");
+  const auto made = tern::hetero::detail::compile_cuda(nvrtc_, {text, std::string(name) + ".cu", name, ""}, target);
   cu::module m = nullptr;
   cu::function f = nullptr;
   must(api.ModuleLoadDataEx(&m, made.code.data(), 0, nullptr, nullptr), "load a kernel");

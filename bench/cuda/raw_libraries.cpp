@@ -52,6 +52,7 @@ measurement product(const job& j) {
 
 measurement cholesky(const job& j) {
   const gpu& g = the_gpu();
+  want_host_memory(j.size * j.size * sizeof(double));
   auto p = std::make_shared<factored>(j.size);
   const auto n = static_cast<int>(j.size);
   const std::size_t bytes = j.size * j.size * sizeof(double);

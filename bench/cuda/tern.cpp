@@ -5,10 +5,12 @@
 #include "bench/cuda/tern.hpp"
 #include "bench/cuda/problems.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <utility>
@@ -32,6 +34,9 @@ TERN_KERNEL(nothing) {}
 TERN_KERNEL(add_one, TERN_GLOBAL int* data) {
   TERN_REGION { data[item.x] += 1; };
 }
+TERN_KERNEL(twice, TERN_GLOBAL const int* in, TERN_GLOBAL int* out) {
+  TERN_REGION { out[item.x] = 2 * in[item.x]; };
+}
 TERN_KERNEL(fill, int n, TERN_GLOBAL int* data) {
   TERN_REGION_IN(n, 1, 1) { data[item.x] = item.x; };
 }
@@ -49,19 +54,40 @@ TERN_KERNELS_END(cuda_bench_kernels)
 
 namespace tern::bench::cuda {
 
-const char* device() {
+namespace {
+
+/// Is it among the devices? \throws not_here if TERN_HETERO_DEVICES names none that is there.
+bool has_device(const std::string& id) {
   try {
     for (const auto& d : tern::hetero::count().devices)
-      if (d.id == "cuda0") return "cuda0";
-  } catch (const tern::error& e) { // TERN_HETERO_DEVICES names none that is there
+      if (d.id == id) return true;
+  } catch (const tern::error& e) {
     throw not_here(e.message());
   }
-  std::vector<tern::hetero::device_note> notes;
-  int none = 0;
-  tern::hetero::devices(tern::options::parse(none, nullptr), &notes);
-  for (const auto& n : notes)
-    if (n.kind == tern::hetero::device_kind::cuda) throw not_here(n.text);
-  throw not_here("a CUDA device");
+  return false;
+}
+
+} // namespace
+
+const char* device() {
+  if (!has_device("cuda0")) {
+    std::vector<tern::hetero::device_note> notes;
+    int none = 0;
+    tern::hetero::devices(tern::options::parse(none, nullptr), &notes);
+    for (const auto& n : notes)
+      if (n.kind == tern::hetero::device_kind::cuda) throw not_here(n.text);
+    throw not_here("a CUDA device");
+  }
+  // Has this process a context there? The other side has one, which a GPU in exclusive mode has not for two.
+  try {
+    tern::hetero_task t(cuda_bench_kernels::nothing, tern::items(1));
+    t.on("cuda0").submit().wait();
+  } catch (const tern::error& e) {
+    if (e.code() == tern::errc::device_lost || e.code() == tern::errc::not_found)
+      throw not_here("a GPU that two processes can use: " + e.message());
+    throw;
+  }
+  return "cuda0";
 }
 
 namespace {
@@ -88,6 +114,40 @@ measurement many(const job& j) {
   return [on, times = j.size] {
     return seconds([&] {
       for (std::size_t i = 0; i < times; ++i) hetero_task(k::nothing, items(1)).on(on).submit();
+      tern::wait_all();
+    });
+  };
+}
+
+/// Tasks of few groups that have nothing to wait for but the one before on the same of many objects.
+measurement small(const job& j) {
+  const char* const on = device();
+  std::vector<hetero_object<int>> data;
+  for (std::size_t i = 0; i < std::min<std::size_t>(1000, j.size); ++i)
+    data.emplace_back(static_cast<std::int64_t>(sequence::elements), 0);
+  return [=, times = j.size] {
+    return seconds([&] {
+      for (std::size_t i = 0; i < times; ++i) {
+        hetero_task t(k::add_one, items(sequence::elements).group(sequence::group),
+                      tern::read_write(data[i % data.size()]));
+        t.on(on).submit();
+      }
+      tern::wait_all();
+    });
+  };
+}
+
+/// An object that two devices have in turn, 100 times.
+measurement peers(const job& j) {
+  device();
+  if (!has_device("cuda1")) throw not_here("a second GPU");
+  const hetero_object<int> data(static_cast<std::int64_t>(j.size / sizeof(int)), 0);
+  return [=] {
+    return seconds([&] {
+      for (int i = 0; i < 100; ++i) {
+        hetero_task t(k::add_one, items(data.extent(0)).group(sequence::group), tern::read_write(data));
+        t.on(i % 2 == 0 ? "cuda1" : "cuda0").submit();
+      }
       tern::wait_all();
     });
   };
@@ -174,9 +234,10 @@ measurement products(const job& j) {
   };
 }
 
-/// Products of tiles, on whatever devices there are (TERN_HETERO_DEVICES).
+/// Products of tiles, on whatever devices are named (TERN_HETERO_DEVICES).
 measurement hybrid(const job& j) {
-  device();
+  const char* const named = std::getenv("TERN_HETERO_DEVICES");
+  if (!named || std::string(named) != "host") device();
   const std::size_t tile = j.size >= 1024 ? 1024 : 16, count = j.size / tile;
   struct state {
     explicit state(std::size_t n) : whole(n) {}
@@ -222,15 +283,21 @@ measurement hybrid(const job& j) {
   };
 }
 
-/// How long NVRTC takes for the kernels of this benchmark, or how long it takes to find them on disk.
+/// How long NVRTC takes for a block of this benchmark's kernels ("compile_cold NAME"), or how long it takes to find
+/// them on disk ("compile_cached NAME").
 measurement compile(const job& j) {
   namespace detail = tern::hetero::detail;
   std::vector<std::string> notes;
   const auto api = detail::nvrtc_api::open(detail::nvrtc_api::usual_libraries(), notes);
   if (!api) throw not_here(notes.empty() ? "NVRTC" : notes.front());
-  const detail::cuda_code target{api->architectures.empty() ? 75 : api->architectures.back(), true};
-  const auto text = detail::text_for_cuda(bench_kernels::multiply.source());
-  if (j.benchmark == "compile") return [=] { return seconds([&] { detail::compile_cuda(*api, text, target); }); };
+  const detail::cuda_code target{api->architectures.empty() ? 75 : api->architectures.back(), api->GetCUBIN != nullptr};
+  std::optional<detail::cuda_text> found;
+  for (const auto* block : {&bench_kernels::multiply.source(), &k::nothing.source(), &kernels_of_libraries()})
+    if (j.benchmark.ends_with(std::string(" ") + block->name)) found = detail::text_for_cuda(*block);
+  if (!found) unknown(j);
+  const auto text = *found;
+  if (j.benchmark.starts_with("compile_cold"))
+    return [=] { return seconds([&] { detail::compile_cuda(*api, text, target); }); };
   struct folder { // of this benchmark's own
     folder() {
       std::string name = (std::filesystem::temp_directory_path() / "bench_cuda_XXXXXX").string();
@@ -246,15 +313,17 @@ measurement compile(const job& j) {
   auto kept = std::make_shared<folder>();
   detail::compile_cuda(*api, text, target, detail::kernel_cache(kept->at));
   return [=] {
-    bool found = false;
+    bool there = false;
     const double taken =
-        seconds([&] { found = detail::compile_cuda(*api, text, target, detail::kernel_cache(kept->at)).from_cache; });
-    if (!found) throw std::runtime_error("it was not kept on disk");
+        seconds([&] { there = detail::compile_cuda(*api, text, target, detail::kernel_cache(kept->at)).from_cache; });
+    if (!there) throw std::runtime_error("it was not kept on disk");
     return taken;
   };
 }
 
-/// Calls of the driver for each task, once all that is made once is there; counted by the mock driver. Not seconds.
+/// Calls of the driver for each task, once all that is made once is there, without questions whether an event has come;
+/// or ("queries_…") those questions, most of which are asked while there is nothing else to do. Counted by the mock
+/// driver; not seconds.
 measurement calls(const job& j) {
   const char* const on = device();
   const std::string given = std::getenv("TERN_HETERO_CUDA_LIBRARIES") ? std::getenv("TERN_HETERO_CUDA_LIBRARIES") : "";
@@ -262,26 +331,41 @@ measurement calls(const job& j) {
   const auto counters =
       library ? reinterpret_cast<void (*)(tern_mock_counters*)>(dlsym(library, "tern_mock_cuda_counters")) : nullptr;
   if (!counters) throw not_here("the mock driver, which counts calls");
-  const bool chain = j.benchmark == "calls_chain";
+  const bool questions = j.benchmark.starts_with("queries"), fresh = j.benchmark.ends_with("fresh");
+  constexpr auto n = static_cast<std::int64_t>(sequence::elements);
   std::vector<hetero_object<int>> data;
-  for (int i = 0; i < (chain ? 1 : 100); ++i) data.emplace_back(static_cast<std::int64_t>(sequence::elements), 0);
-  return [=, times = j.size] {
-    const auto run = [&] {
-      for (std::size_t i = 0; i < times; ++i) {
-        hetero_task t(k::add_one, items(sequence::elements).group(sequence::group),
-                      tern::read_write(data[i % data.size()]));
+  for (int i = 0; i < (j.benchmark.ends_with("chain") ? 1 : 100); ++i) data.emplace_back(n, 0);
+  const auto resident = [=](std::size_t times) {
+    for (std::size_t i = 0; i < times; ++i) {
+      hetero_task t(k::add_one, items(n).group(sequence::group), tern::read_write(data[i % data.size()]));
+      t.on(on).submit();
+    }
+    tern::wait_all();
+  };
+  // Objects that come, are copied there, and what was made of them back, and go.
+  const auto copied = [=](std::size_t times) {
+    for (std::size_t i = 0; i < times; i += 100) {
+      std::vector<hetero_object<int>> made;
+      for (int one = 0; one < 100; ++one) {
+        const hetero_object<int> in(n, one);
+        made.emplace_back(n);
+        hetero_task t(k::twice, items(n).group(sequence::group), tern::read(in), tern::write(made.back()));
         t.on(on).submit();
       }
-      tern::wait_all();
-    };
+      for (int one = 0; one < 100; ++one)
+        if (made[static_cast<std::size_t>(one)].host(tern::access_mode::read).get()[n - 1] != 2 * one)
+          throw std::runtime_error("a task has left no trace");
+    }
+  };
+  return [=, times = (j.size + 99) / 100 * 100] {
+    const auto run = [&] { fresh ? copied(times) : resident(times); };
     run();
     tern_mock_counters before, after;
     counters(&before);
     run();
     counters(&after);
-    // Questions that are answered with "not yet" are waiting, not work: of all only one counts for each task.
     const auto asked = after.event_queries - before.event_queries;
-    return static_cast<double>(after.calls - before.calls - asked + times) / static_cast<double>(times);
+    return static_cast<double>(questions ? asked : after.calls - before.calls - asked) / static_cast<double>(times);
   };
 }
 
@@ -295,8 +379,26 @@ measurement make(const job& j) {
   if (j.benchmark == "hybrid") return hybrid(j);
   if (j.benchmark.starts_with("copy_")) return copy(j);
   if (j.benchmark.starts_with("compile")) return compile(j);
-  if (j.benchmark.starts_with("calls_")) return calls(j);
+  if (j.benchmark.starts_with("calls_") || j.benchmark.starts_with("queries_")) return calls(j);
+  if (j.benchmark == "small") return small(j);
+  if (j.benchmark == "peers") return peers(j);
   unknown(j);
+}
+
+/// A GPU that has too little memory is not there, for a benchmark.
+template <class F> auto or_not_here(F&& f) {
+  try {
+    return f();
+  } catch (const tern::error& e) {
+    if (e.code() == tern::errc::out_of_memory) throw not_here(e.message());
+    throw;
+  } catch (const std::bad_alloc&) {
+    throw not_here("so much memory");
+  }
+}
+
+measurement make_or_not_here(const job& j) {
+  return or_not_here([&]() -> measurement { return [once = make(j)] { return or_not_here(once); }; });
 }
 
 } // namespace
@@ -307,6 +409,6 @@ int main(int argc, char** argv) {
   const tern::options opts = tern::options::parse(argc, argv); // also from the environment
   return side_main(argc, argv, [&](const job& j) {
     tern::scheduler s({.workers = j.workers, .opts = &opts});
-    s.run([&] { serve(j, make); });
+    s.run([&] { serve(j, make_or_not_here); });
   });
 }

@@ -5,6 +5,8 @@
 
 #include "bench/serve.hpp"
 
+#include <tern/hetero/kernel.hpp>
+
 namespace tern::bench::cuda {
 
 using namespace sides;
@@ -15,5 +17,7 @@ const char* device();
 measurement kernels(const job& j);
 /// Tasks of cuBLAS and cuSOLVER, where these are. \return none if that is not what is meant. \throws not_here
 measurement libraries(const job& j);
+/// The block of the kernel that they use.
+const tern::hetero::source_block& kernels_of_libraries();
 
 } // namespace tern::bench::cuda

@@ -55,7 +55,7 @@ measurement attract(const job& j) {
   const auto bodies = object<bench_kernels::body>(p->bodies);
   const auto ax = object(p->ax), ay = object(p->ay), az = object(p->az);
   const auto run = [=, on = device(), n = p->n] {
-    hetero_task t(bench_kernels::attract, items(n).group(256), n, hetero::pull::softening, tern::read(bodies),
+    hetero_task t(bench_kernels::attract_tiles, items(n), n, hetero::pull::softening, tern::read(bodies),
                   tern::write(ax), tern::write(ay), tern::write(az));
     t.on(on).submit().wait();
   };

@@ -8,9 +8,11 @@
 TERN_KERNELS_BEGIN(bench_kernels)
 
 #define TILE 32
+#define BODIES 256
+// So aligned, GPUs read one at once.
 typedef struct {
   float x, y, z, mass;
-} body;
+} __attribute__((aligned(16))) body;
 
 TERN_FN double plus(double a, double b) { return a + b; }
 
@@ -86,6 +88,43 @@ TERN_KERNEL(attract, int n, float softening, TERN_GLOBAL const body* TERN_RESTRI
   };
 }
 
+// For GPUs: each group reads the bodies once, in tiles that its items share.
+TERN_KERNEL_FIXED(attract_tiles, BODIES, 1, 1, int n, float softening, TERN_GLOBAL const body* TERN_RESTRICT b,
+                  TERN_GLOBAL float* TERN_RESTRICT ax, TERN_GLOBAL float* TERN_RESTRICT ay,
+                  TERN_GLOBAL float* TERN_RESTRICT az) {
+  TERN_SHARED(body, others, [BODIES]);
+  TERN_PRIVATE(body, me);
+  TERN_PRIVATE(float, x);
+  TERN_PRIVATE(float, y);
+  TERN_PRIVATE(float, z);
+  TERN_REGION_NOSYNC {
+    TERN_MY(x) = TERN_MY(y) = TERN_MY(z) = 0;
+    TERN_MY(me) = b[min(item.x, n - 1)];
+  };
+  for (int first = 0; first < n; first += BODIES) {
+    TERN_REGION {
+      const int j = first + item.local_x;
+      others[item.local_x] = b[min(j, n - 1)];
+      if (j >= n) others[item.local_x].mass = 0;
+    };
+    TERN_BARRIER();
+    for (int j = 0; j < BODIES; ++j) TERN_REGION_NOSYNC {
+        const body o = others[j];
+        const float dx = o.x - TERN_MY(me).x, dy = o.y - TERN_MY(me).y, dz = o.z - TERN_MY(me).z;
+        const float inverse = rsqrt(dx * dx + dy * dy + dz * dz + softening);
+        const float strength = o.mass * inverse * inverse * inverse;
+        TERN_MY(x) += strength * dx;
+        TERN_MY(y) += strength * dy;
+        TERN_MY(z) += strength * dz;
+      };
+  }
+  TERN_REGION_IN(n, 1, 1) {
+    ax[item.x] = TERN_MY(x);
+    ay[item.x] = TERN_MY(y);
+    az[item.x] = TERN_MY(z);
+  };
+}
+
 // The sum of each group's part.
 TERN_KERNEL(add, int n, TERN_GLOBAL const double* TERN_RESTRICT in, TERN_GLOBAL double* TERN_RESTRICT out) {
   TERN_GROUP_REDUCE(double, sum, 0.0, plus, i, n, in[i]);
@@ -94,4 +133,5 @@ TERN_KERNEL(add, int n, TERN_GLOBAL const double* TERN_RESTRICT in, TERN_GLOBAL 
   };
 }
 #undef TILE
+#undef BODIES
 TERN_KERNELS_END(bench_kernels)

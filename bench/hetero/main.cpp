@@ -22,6 +22,9 @@ using sides::children;
 using sides::comparison;
 using sides::rival;
 
+// Kernels that take so long that what it costs to start them does not matter.
+#define FAKE "launch=4ms,latency=20us,bandwidth=1G"
+
 const sides::side& side_named(const std::string& name) {
   static const std::vector<sides::side> all{
       {"tern", BENCH_HETERO_TERN, "", ""},
@@ -36,6 +39,9 @@ const sides::side& side_named(const std::string& name) {
       // The device on which our side has PoCL run kernels (hetero-opencl-pocl): one thread on either side. PoCL's
       // default would use both CPUs, where ours has a worker left for other tasks.
       {"PoCL basic", BENCH_HETERO_OPENCL, "ocl-icd-opencl-dev and pocl-opencl-icd", "POCL_DEVICES=basic"},
+      {"tern, 3 fake devices", BENCH_HETERO_TERN, "", "TERN_HETERO_DEVICES=host,fake\nTERN_HETERO_FAKE=3"},
+      {"tern, 4 fake devices", BENCH_HETERO_TERN, "", "TERN_HETERO_DEVICES=fake\nTERN_HETERO_FAKE=4:" FAKE},
+      {"tern, 1 fake device", BENCH_HETERO_TERN, "", "TERN_HETERO_DEVICES=fake\nTERN_HETERO_FAKE=1:" FAKE},
   };
   for (const sides::side& s : all)
     if (s.name == name) return s;
@@ -91,6 +97,27 @@ std::vector<metric> metrics(children& running) {
   add({"hetero.pocl.stencil", 1.05, "opencl_smooth", 2, 256, by_hand("smooth")});
   add({"hetero.pocl.nbody", 1.05, "opencl_attract", 2, 8192, by_hand("attract")});
   add({"hetero.pocl.reduction", 1.15, "opencl_add", 2, 4 * million, by_hand("add")});
+
+  // Simulated devices. What is copied, in rows of objects, for graphs drawn by lot: the same each time.
+  const auto ask = [&](const std::string& name, const std::string& side, const std::string& benchmark,
+                       std::size_t size) {
+    return [&running, name, q = sides::question{side, benchmark, 2, size}] { return running.ask(name, q); };
+  };
+  for (const std::string which : {"copies", "copies_views"}) {
+    const std::string name = which == "copies" ? "hetero.copies" : "hetero.copies.views", side = "tern, 3 fake devices";
+    list.push_back({.name = name,
+                    .unit = "rows",
+                    .target = 1.0,
+                    .rival_name = "least by MSI",
+                    .ours = ask(name, side, which, 1),
+                    .rival = ask(name, side, which + "_least", 1)});
+  }
+  list.push_back({.name = "hetero.four",
+                  .unit = "s",
+                  .target = 1 / 3.8,
+                  .rival_name = "tern, 1 fake device",
+                  .ours = ask("hetero.four", "tern, 4 fake devices", "independent", 1000),
+                  .rival = ask("hetero.four", "tern, 1 fake device", "independent", 1000)});
   return list;
 }
 

@@ -31,7 +31,7 @@ struct seven_points {
 
 /// How n bodies pull each other.
 struct pull {
-  struct body {
+  struct alignas(16) body {
     float x, y, z, mass;
   };
   static constexpr float softening = 1e-2F; ///< squared distance that is added: two bodies may be at one place

@@ -12,6 +12,13 @@
 #define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))
 #define __align__(n) __attribute__((aligned(n)))
 
+struct uint3 {
+  unsigned x, y, z;
+};
+struct dim3 {
+  unsigned x, y, z;
+};
+
 __device__ unsigned int __float_as_uint(float);
 __device__ float __uint_as_float(unsigned int);
 

@@ -40,17 +40,6 @@ std::string called(const kernel_code& code) {
   }
 }
 
-// The device's own code where NVRTC makes it, else PTX for the latest that is not later than the device: its driver
-// makes code of that. 0: there is none.
-cuda_code best_code(const nvrtc_api& nvrtc, int capability) {
-  const auto& all = nvrtc.architectures; // rising
-  if (all.empty()) return {capability, nvrtc.GetCUBIN != nullptr};
-  const auto after = std::upper_bound(all.begin(), all.end(), capability);
-  if (after == all.begin()) return {0, false};
-  const int best = *std::prev(after);
-  return {best, best == capability && nvrtc.GetCUBIN != nullptr};
-}
-
 } // namespace
 
 cuda_programs::cuda_programs(cuda_target& target, const nvrtc_api& nvrtc, kernel_cache cache, bool contract)

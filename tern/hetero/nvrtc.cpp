@@ -225,6 +225,15 @@ std::optional<nvrtc_api> nvrtc_api::open(name_list libraries, std::vector<std::s
   return {};
 }
 
+cuda_code best_code(const nvrtc_api& nvrtc, int capability) {
+  const auto& all = nvrtc.architectures; // rising
+  if (all.empty()) return {capability, nvrtc.GetCUBIN != nullptr};
+  const auto after = std::upper_bound(all.begin(), all.end(), capability);
+  if (after == all.begin()) return {0, false};
+  const int best = *std::prev(after);
+  return {best, best == capability && nvrtc.GetCUBIN != nullptr};
+}
+
 cuda_text text_for_cuda(const source_block& block, bool fused) {
   return {device_source(block, fused ? language::cuda_fused : language::cuda), block.name,
           "the kernels '" + std::string(block.name) + "' (" + block.file + ")",

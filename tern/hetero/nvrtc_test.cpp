@@ -101,6 +101,14 @@ TEST(nvrtc_discovery, the_first_that_can_be_used_is_taken) {
   ASSERT_TRUE(api);
   EXPECT_EQ(api->version(), "12.6");
   EXPECT_THAT(api->architectures, ElementsAre(75, 90, 100));
+  const auto best = [&](int capability) {
+    const cuda_code c = best_code(*api, capability);
+    return std::pair(c.compute_capability, c.cubin);
+  };
+  EXPECT_EQ(best(90), std::pair(90, true));
+  EXPECT_EQ(best(89), std::pair(75, false)); // the driver makes code of PTX
+  EXPECT_EQ(best(120), std::pair(100, false));
+  EXPECT_EQ(best(70).first, 0);
 }
 
 TEST(nvrtc_discovery, is_one_whose_code_the_driver_loads_on_the_devices_that_there_are) {

@@ -142,12 +142,31 @@ template <class... T> int launch(void* of, const char* name, T... values) {
   return ok;
 }
 
+/// Contexts are kept as long as the process lives, which the mock driver would take for a leak.
+struct kept_contexts {
+  ~kept_contexts() {
+    void* const driver = opened(MOCK_CUDA);
+    for (const cu::device d : all)
+      if (driver) OF(driver, cuDevicePrimaryCtxRelease_v2)(d);
+  }
+  std::vector<cu::device> all;
+};
+
 bool fits(int rows, int ld) { return rows >= 0 && ld >= (rows > 1 ? rows : 1); }
 
 } // namespace
 
 extern "C" {
 #pragma GCC visibility push(default)
+/// Who wants it of the libraries gets it of the mock driver's.
+int cuDevicePrimaryCtxRetain(cu::context* to, cu::device of) {
+  void* const driver = opened(MOCK_CUDA);
+  const int r = driver ? OF(driver, cuDevicePrimaryCtxRetain)(to, of) : not_initialized;
+  const std::lock_guard hold(lock);
+  static kept_contexts kept; // made after the driver, so it goes first
+  if (r == 0) kept.all.push_back(of);
+  return r;
+}
 int cublasCreate_v2(void** to) { return create(to); }
 int cublasSetStream_v2(void* of, void* stream) { return set_stream(of, stream); }
 int cublasDgemm_v2(void* of, int ta, int tb, int m, int n, int k, const double* alpha, const double* a, int lda,

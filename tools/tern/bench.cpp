@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 struct bench_options {
   std::vector<std::string> names;
-  bool json = false, list = false, strict = false;
+  bool json = false, list = false, strict = false, ablation = false;
   int pairs = 0;
   std::string filter;
 };
@@ -44,6 +44,22 @@ std::map<std::string, fs::path> find_benchmarks(const fs::path& where) {
   return found;
 }
 
+/// Of those meant, what has `--ablation`: its help says so.
+std::map<std::string, fs::path> with_ablation(const std::map<std::string, fs::path>& found,
+                                              const std::vector<std::string>& meant) {
+  std::map<std::string, fs::path> able;
+  std::string known;
+  for (const auto& [name, path] : found) {
+    if (read_output({path.string(), "--help"}).second.find("--ablation") == std::string::npos) continue;
+    able.emplace(name, path);
+    known += (known.empty() ? "" : ", ") + name;
+  }
+  if (able.empty()) throw failure("no benchmark here has --ablation", 2);
+  for (const auto& name : meant)
+    if (!able.count(name)) throw failure("the benchmark \"" + name + "\" has no --ablation; these have: " + known, 2);
+  return able;
+}
+
 int run(const bench_options& options) {
   const fs::path where = folder();
   const auto found = find_benchmarks(where);
@@ -56,7 +72,7 @@ int run(const bench_options& options) {
     if (!found.count(name)) throw failure("there is no benchmark \"" + name + "\"; there are: " + known, 2);
 
   int failures = 0;
-  for (const auto& [name, path] : found) {
+  for (const auto& [name, path] : options.ablation ? with_ablation(found, options.names) : found) {
     if (!options.names.empty() && std::find(options.names.begin(), options.names.end(), name) == options.names.end())
       continue;
     job what;
@@ -65,6 +81,7 @@ int run(const bench_options& options) {
     if (options.json) what.argv.push_back("--json");
     if (options.list) what.argv.push_back("--list");
     if (options.strict) what.argv.push_back("--strict");
+    if (options.ablation) what.argv.push_back("--ablation");
     if (options.pairs > 0) what.argv.insert(what.argv.end(), {"--pairs", std::to_string(options.pairs)});
     if (!options.filter.empty()) what.argv.insert(what.argv.end(), {"--filter", options.filter});
     if (!options.json) std::printf("%s:\n", name.c_str());
@@ -94,6 +111,11 @@ void add_bench(CLI::App& app, int& code) {
   sub->add_flag("--strict", options->strict, "Fail if a target is not met");
   sub->add_option("--pairs", options->pairs, "Pairs of measurements for each metric (9)")->check(CLI::Range(1, 10000));
   sub->add_option("--filter", options->filter, "Only metrics whose name contains this");
+  auto* const ablation =
+      sub->add_flag("--ablation", options->ablation,
+                    "Instead: what each of our optimisations brings (benchmarks that have it: cuda)");
+  for (const char* other : {"--json", "--list", "--strict", "--pairs", "--filter"})
+    ablation->excludes(sub->get_option(other));
   sub->footer("Each line: name, ours, rival, ratio, target, ok|short|absent (absent: needs what this machine lacks).\n"
               "Exit code: 0 unless a benchmark program fails to run, or with --strict misses a target.");
   sub->callback([options, &code] { code = run(*options); });

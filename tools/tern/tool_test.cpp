@@ -262,6 +262,16 @@ TEST(bench, runs_what_is_there) {
   const auto unknown = run({"bench", "gold"});
   EXPECT_EQ(unknown.code, 2);
   EXPECT_TRUE(has(unknown.err, "no benchmark \"gold\"; there are: bad, good")) << unknown.err;
+  const auto nobody = run({"bench", "--ablation"});
+  EXPECT_EQ(nobody.code, 2);
+  EXPECT_TRUE(has(nobody.err, "no benchmark here has --ablation")) << nobody.err;
+  script("bench_able", "[ \"$1\" != --help ] && echo able \"$@\" || echo '  --ablation  What each brings'");
+  EXPECT_EQ(run({"bench", "--ablation"}).out, "able:\nable --ablation\n");
+  const auto not_able = run({"bench", "able", "good", "--ablation"});
+  EXPECT_EQ(not_able.code, 2);
+  EXPECT_EQ(not_able.out, "");
+  EXPECT_TRUE(has(not_able.err, "the benchmark \"good\" has no --ablation; these have: able")) << not_able.err;
+  EXPECT_EQ(run({"bench", "able", "--ablation", "--json"}).code, 2);
   unsetenv("TERN_BENCH_DIR");
 }
 

@@ -74,6 +74,10 @@ struct cuda_code {
   bool cubin = false;         ///< machine code for just this one; else PTX, which later ones can run as well
 };
 
+/// For a device of that compute capability: its own code where NVRTC makes it, else PTX for the latest that is not
+/// later, of which the driver makes code. \return capability 0: there is none.
+cuda_code best_code(const nvrtc_api& nvrtc, int capability);
+
 /// A block of kernels, compiled.
 struct cuda_program {
   std::string code;        ///< PTX as text, or the bytes of a cubin
