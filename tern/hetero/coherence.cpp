@@ -6,7 +6,9 @@
 /// what is not valid there. While it runs, its instances stay; when it has ended, what it wrote is valid in its
 /// instance alone. Only tasks that have nothing left to follow come here, so nobody else writes what they read.
 #include <algorithm>
+#include <array>
 #include <exception>
+#include <memory_resource>
 #include <mutex>
 #include <utility>
 
@@ -113,19 +115,6 @@ struct missing_piece {
   std::uint8_t from;
 };
 
-transfer* new_transfer(object_state& o, const box& part, std::uint8_t from, std::uint8_t to) {
-  auto* const x = new transfer;
-  x->object = &o;
-  x->part = part;
-  x->from = from;
-  x->to = to;
-  x->device = to != 0 ? o.instances[to].space : o.instances[from].space;
-  ++o.instances[from].users;
-  ++o.instances[to].users;
-  o.each(part, [&](fragment& f) { f.coming.push_back(x); });
-  return x;
-}
-
 /// \param needs what it brings: fails if that does; else it must only not be under way any more. \pre the caller holds
 /// one of the task's `pending`.
 void await(task_record* t, transfer* x, bool needs) {
@@ -146,9 +135,65 @@ transfer* coming_to(const fragment& f, std::uint8_t to) noexcept {
 
 } // namespace
 
-bool runtime::fetch(task_record* t, object_state& o, use& u, std::vector<transfer*>& begun) {
+transfer* runtime::make_transfer() {
+  {
+    const std::lock_guard hold(transfers_lock_);
+    if (transfer* const x = free_transfers_) {
+      free_transfers_ = std::exchange(x->next, nullptr);
+      return x;
+    }
+  }
+  auto fresh = std::make_unique<transfer>();
+  transfer* const x = fresh.get();
+  const std::lock_guard hold(transfers_lock_);
+  transfers_.push_back(std::move(fresh));
+  return x;
+}
+
+// As a new one, but its lists keep their room.
+void runtime::unmake(transfer* x) noexcept {
+  x->tasks.clear();
+  x->after.clear();
+  x->staged = {};
+  x->object = nullptr;
+  x->from = x->to = x->device = 0;
+  x->waits = 0;
+  x->save = false;
+  x->running = 0;
+  x->out_of = nullptr;
+  x->outside = nullptr;
+  x->unpack = nullptr;
+  x->unpack_to = nullptr;
+  const std::lock_guard hold(transfers_lock_);
+  x->next = free_transfers_;
+  free_transfers_ = x;
+}
+
+std::size_t runtime::transfers_made() noexcept {
+  const std::lock_guard hold(transfers_lock_);
+  return transfers_.size();
+}
+
+// Under the object's lock.
+transfer* runtime::new_transfer(object_state& o, const box& part, std::uint8_t from, std::uint8_t to) {
+  transfer* const x = make_transfer();
+  x->object = &o;
+  x->part = part;
+  x->from = from;
+  x->to = to;
+  x->device = to != 0 ? o.instances[to].space : o.instances[from].space;
+  ++o.instances[from].users;
+  ++o.instances[to].users;
+  o.each(part, [&](fragment& f) { f.coming.push_back(x); });
+  return x;
+}
+
+bool runtime::fetch(task_record* t, object_state& o, use& u, transfer_chain& begun) {
   const std::uint8_t to = u.instance;
-  std::vector<missing_piece> missing;
+  // A few in place: most uses are of one fragment.
+  std::array<std::byte, 32 * sizeof(missing_piece)> place;
+  std::pmr::monotonic_buffer_resource few(place.data(), place.size());
+  std::pmr::vector<missing_piece> missing(&few);
   std::int64_t total = 0;
   bool there = true, lost = false;
   o.each(u.part, [&](fragment& f) {
@@ -192,13 +237,13 @@ bool runtime::fetch(task_record* t, object_state& o, use& u, std::vector<transfe
         driver_of(to_space)->reaches(*driver_of(from_space))) {
       transfer* const x = new_transfer(o, part, m.from, to);
       await(t, x, true);
-      begun.push_back(x);
+      begun.push(x);
     } else { // through the host
       o.host_memory();
       transfer* first = coming_to(*m.of, 0);
       if (!first) {
         first = new_transfer(o, part, m.from, 0);
-        begun.push_back(first);
+        begun.push(first);
       }
       transfer* const second = new_transfer(o, part, 0, to);
       second->waits = 1;
@@ -230,7 +275,7 @@ runtime::acquired runtime::acquire(task_record* t, std::uint8_t d) noexcept {
     fail(t, std::current_exception());
     return acquired::failed;
   }
-  std::vector<transfer*> begun;
+  transfer_chain begun;
   try {
     // Who writes waits for all that is on its way from there or to there: copies that make room have no order. From now
     // on nobody saves what it writes elsewhere: but what it reads as well must be on its way here by then, or be lost.
@@ -248,7 +293,7 @@ runtime::acquired runtime::acquire(task_record* t, std::uint8_t d) noexcept {
   } catch (...) {
     fail(t, std::current_exception());
   }
-  for (transfer* x : begun) start(x);
+  begun.take_each([this](transfer* x) { start(x); });
   return t->has_failed() ? acquired::failed : acquired::ready;
 }
 
@@ -298,10 +343,10 @@ void runtime::transfer_done(transfer* x, std::exception_ptr failed) noexcept {
       --o.instances[x->from].users;
     }
     copied_out(x->out_of, failed);
-    delete x;
+    unmake(x);
     return;
   }
-  std::vector<transfer*> next;
+  transfer_chain next;
   bool last = false; // nobody else has the object
   std::unique_ptr<promise<void>> saved;
   {
@@ -314,7 +359,7 @@ void runtime::transfer_done(transfer* x, std::exception_ptr failed) noexcept {
     --o.instances[x->to].users;
     if (o.instances[x->to].exists) o.instances[x->to].last_used = tick();
     for (transfer* y : x->after)
-      if (--y->waits == 0) next.push_back(y);
+      if (--y->waits == 0) next.push(y);
     if (x->save && --o.saving == 0) saved = std::move(o.saved);
     o.update_on_host();
     if (o.orphan &&
@@ -323,19 +368,19 @@ void runtime::transfer_done(transfer* x, std::exception_ptr failed) noexcept {
       last = true;
     }
   }
-  for (transfer* y : next) {
+  next.take_each([&](transfer* y) {
     if (failed)
       transfer_done(y, failed);
     else
       start(y);
-  }
+  });
   for (const transfer::waiter& w : x->tasks) {
     if (failed && w.needs) fail(w.task, failed);
     one_less(w.task);
   }
   if (x->save) count_completed();
   if (saved) saved->set_value();
-  delete x;
+  unmake(x);
   if (last) destroy(&o);
 }
 
@@ -379,7 +424,7 @@ std::int64_t runtime::bytes_missing(task_record* t, std::uint8_t d) {
 
 // Room on devices -----------------------------------------------------------------------------------------------------
 
-bool runtime::save_or_forget(object_state& o, std::size_t i, bool may_save, std::vector<transfer*>& begun) {
+bool runtime::save_or_forget(object_state& o, std::size_t i, bool may_save, transfer_chain& begun) {
   const instance& x = o.instances[i];
   if (!x.exists || x.users > 0 || x.pinned > 0) return false;
   // Memory that was lent may go when the last handle has gone and the tasks have ended, which know nothing of this
@@ -397,8 +442,9 @@ bool runtime::save_or_forget(object_state& o, std::size_t i, bool may_save, std:
   o.host_memory();
   o.each(x.where, [&](fragment& f) {
     if (!only_here(f)) return;
-    begun.push_back(new_transfer(o, f.where, static_cast<std::uint8_t>(i), 0));
-    begun.back()->save = true;
+    transfer* const x_home = new_transfer(o, f.where, static_cast<std::uint8_t>(i), 0);
+    x_home->save = true;
+    begun.push(x_home);
     ++o.saving;
     count_submitted(part(), false); // wait_all waits for it
   });
@@ -408,7 +454,7 @@ bool runtime::save_or_forget(object_state& o, std::size_t i, bool may_save, std:
 runtime::room runtime::make_room(std::uint8_t d, std::size_t bytes, bool may_save) noexcept {
   room r;
   std::size_t freed = 0;
-  std::vector<transfer*> begun;
+  transfer_chain begun;
   r.skipped = driver_of(d)->each_held([&](object_state& o, std::size_t i) {
     if (freed >= bytes) return;
     const std::size_t size = o.instances[i].bytes;
@@ -420,12 +466,12 @@ runtime::room runtime::make_room(std::uint8_t d, std::size_t bytes, bool may_sav
     freed += size;
     r.made = true;
   });
-  for (transfer* x : begun) start(x);
+  begun.take_each([this](transfer* x) { start(x); });
   return r;
 }
 
 bool runtime::make_slot(object_state& o) noexcept {
-  std::vector<transfer*> begun;
+  transfer_chain begun;
   bool made = false;
   {
     const std::lock_guard hold(o.lock);
@@ -439,7 +485,7 @@ bool runtime::make_slot(object_state& o) noexcept {
     } catch (const std::bad_alloc&) { // then they stay where they are
     }
   }
-  for (transfer* x : begun) start(x);
+  begun.take_each([this](transfer* x) { start(x); });
   return made;
 }
 

@@ -83,7 +83,7 @@ void runtime::copy_out(task_record* t) noexcept {
       std::uint8_t from = 1;
       while (!(f.valid >> from & 1)) ++from;
       elements += f.where.size();
-      auto* const x = new transfer;
+      transfer* const x = make_transfer();
       begun.push_back(x);
       x->object = &o;
       x->part = f.where;
@@ -99,7 +99,7 @@ void runtime::copy_out(task_record* t) noexcept {
       for (const transfer* x : begun) same = same && x->from == begun.front()->from;
       if (same) {
         begun.front()->part = part;
-        for (std::size_t i = 1; i < begun.size(); ++i) delete begun[i];
+        for (std::size_t i = 1; i < begun.size(); ++i) unmake(begun[i]);
         begun.erase(begun.begin() + 1, begun.end());
       }
     }
@@ -109,7 +109,7 @@ void runtime::copy_out(task_record* t) noexcept {
     failed = std::current_exception();
   }
   if (failed) {
-    for (transfer* x : begun) delete x;
+    for (transfer* x : begun) unmake(x);
     return copied_out(t, failed);
   }
   c.left.fetch_add(static_cast<int>(begun.size()), std::memory_order_relaxed);

@@ -12,6 +12,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <tern/hetero/detail/runtime.hpp>
 #include <tern/hetero/graph_kernels_test.hpp>
 #include <tern/hetero/kernels_test.hpp>
 #include <tern/hetero/tasks_test.hpp>
@@ -443,6 +444,29 @@ TEST(devices, a_kernel_may_have_a_function_of_the_hosts_beside_it) {
     EXPECT_EQ(o.host(access_mode::read).get()(1, 1), 1u + 4 * 5);
     EXPECT_GE(calls, 2);
     EXPECT_LE(calls, 3);
+  });
+}
+
+TEST(devices, memory_of_tasks_and_copies_is_used_again) {
+  simulate("host,fake", "2", [] {
+    object x({4, 4}, 0u);
+    std::size_t transfers = 0;
+    for (int round = 0; round < 20; ++round) {
+      for (int i = 0; i < 100; ++i) {
+        const char* const devices[] = {"fake0", "host", "fake1"};
+        hetero_task(graph_kernels::add, tern::items(4, 4), 4, 4, 1u, pitch(x), read_write(x))
+            .on(devices[i % 3])
+            .submit();
+      }
+      wait_all();
+      auto& r = detail::runtime::here("test");
+      if (round == 1) transfers = r.transfers_made();
+      if (round > 1) {
+        EXPECT_EQ(r.transfers_made(), transfers);
+      }
+      EXPECT_LE(r.records_made(), 2048u);
+    }
+    EXPECT_LE(transfers, 8u); // one after the other
   });
 }
 

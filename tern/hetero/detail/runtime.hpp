@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <tern/hetero/detail/object_state.hpp>
@@ -52,6 +53,30 @@ struct transfer {
   std::vector<std::byte> staged;
   const other_layout* unpack = nullptr;
   std::byte* unpack_to = nullptr;
+};
+
+/// Transfers that are to begin, or whatever else is to be done with them.
+class transfer_chain {
+public:
+  void push(transfer* x) noexcept {
+    x->next = nullptr;
+    (first_ ? last_->next : first_) = x;
+    last_ = x;
+  }
+  bool empty() const noexcept { return !first_; }
+  transfer* front() const noexcept { return first_; }
+  /// Calls `f(x)` for each, in order; they are in no chain then.
+  template <class F> void take_each(F&& f) {
+    for (transfer* x = std::exchange(first_, nullptr); x;) {
+      transfer* const after = std::exchange(x->next, nullptr); // `f` may give it away
+      f(x);
+      x = after;
+    }
+    last_ = nullptr;
+  }
+
+private:
+  transfer *first_ = nullptr, *last_ = nullptr;
 };
 
 /// What one worker counts and keeps, so that it does not share a cache line with others.
@@ -196,7 +221,8 @@ public:
   std::uint64_t new_number() noexcept { return numbers_.fetch_add(1, std::memory_order_relaxed); } ///< of an object
   tern::detail::scheduler_core& core() noexcept { return core_; }
   int workers() const noexcept { return worker_count_; }
-  std::size_t records_made() noexcept; ///< memory, in tasks
+  std::size_t records_made() noexcept;   ///< memory, in tasks
+  std::size_t transfers_made() noexcept; ///< the same in transfers
   bool implicit() const noexcept { return implicit_.load(std::memory_order_relaxed); }
   void set_implicit(bool on) noexcept { implicit_.store(on, std::memory_order_relaxed); }
   statistics counts() const;
@@ -247,11 +273,14 @@ private:
 
   acquired acquire_use(task_record* t, use& u, std::uint8_t space);
   bool find_instance(object_state& o, use& u, std::uint8_t space);
-  bool fetch(task_record* t, object_state& o, use& u, std::vector<transfer*>& begun);
+  bool fetch(task_record* t, object_state& o, use& u, transfer_chain& begun);
+  transfer* new_transfer(object_state& o, const box& part, std::uint8_t from, std::uint8_t to);
   void drop_use(use& u) noexcept;
   /// Under the object's lock. \return whether it is gone, or is being saved.
-  bool save_or_forget(object_state& o, std::size_t i, bool may_save, std::vector<transfer*>& begun);
+  bool save_or_forget(object_state& o, std::size_t i, bool may_save, transfer_chain& begun);
   void start(transfer* x) noexcept;
+  transfer* make_transfer(); ///< from those that were used before, if there are
+  void unmake(transfer* x) noexcept;
   void copied_out(task_record* t, std::exception_ptr failed) noexcept;
 
   friend class driver;
@@ -278,6 +307,9 @@ private:
   tern::detail::spin_lock failure_lock_;
   std::vector<task_record*> failed_; // referenced; not those that failed because others did
   std::atomic<std::uint64_t> clock_{1}, numbers_{1};
+  tern::detail::spin_lock transfers_lock_;
+  std::vector<std::unique_ptr<transfer>> transfers_; // all, for their end
+  transfer* free_transfers_ = nullptr;
 
   mutex reductions_;
 
