@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <pthread.h>
+#include <sys/prctl.h>
 
 #include <tern/base/error.hpp>
 #include <tern/base/log.hpp>
@@ -387,6 +388,7 @@ void driver::work_in_thread() noexcept {
 }
 
 void driver::thread_body() noexcept {
+  ::prctl(PR_SET_TIMERSLACK, 1000UL, 0, 0, 0); // naps of microseconds, as workers (scheduler.cpp)
   for (;;) {
     begin_.acquire();
     if (stop_) return;

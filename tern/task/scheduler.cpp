@@ -8,6 +8,8 @@
 #include <thread>
 #include <utility>
 
+#include <sys/prctl.h>
+
 #include <tern/base/error.hpp>
 #include <tern/base/log.hpp>
 #include <tern/base/topology.hpp>
@@ -25,6 +27,24 @@ namespace detail {
 namespace {
 
 constexpr int steps_in_a_row = 64; // fibers that are entered one from another before their worker looks around
+
+/// A thread that sleeps for some microseconds, as fibers want to, is woken by Linux up to 50 us late unless it asks for
+/// better (measured for 20 us: 84 us, with this 35).
+class punctual {
+public:
+  punctual() noexcept : before_(::prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0)) {
+    constexpr unsigned long nanoseconds = 1000;
+    ::prctl(PR_SET_TIMERSLACK, nanoseconds, 0, 0, 0); // a wish: where it is refused, sleeps are longer
+  }
+  ~punctual() {
+    if (before_ > 0) ::prctl(PR_SET_TIMERSLACK, static_cast<unsigned long>(before_), 0, 0, 0);
+  }
+  punctual(const punctual&) = delete;
+  punctual& operator=(const punctual&) = delete;
+
+private:
+  const int before_;
+};
 
 } // namespace
 
@@ -422,6 +442,7 @@ std::size_t scheduler_core::run(unique_function<void()> main, const std::source_
   try {
     for (int i = cfg.poll_apart ? 0 : 1; i < cfg.workers; ++i)
       threads.emplace_back([this, i, dress] {
+        const punctual sleeps;
         try {
           dress(i);
         } catch (const std::exception& e) { // a worker that is not bound is slower, not wrong
@@ -448,10 +469,13 @@ std::size_t scheduler_core::run(unique_function<void()> main, const std::source_
       log_warning(std::string("worker 0 runs unbound: ") + e.what());
     }
   }
-  if (cfg.poll_apart)
-    poll_apart();
-  else
-    work(*workers[0]);
+  {
+    const punctual sleeps;
+    if (cfg.poll_apart)
+      poll_apart();
+    else
+      work(*workers[0]);
+  }
   for (auto& t : threads) t.join();
   if (!unbound.empty()) bind_this_thread(unbound);
   return conclude();
