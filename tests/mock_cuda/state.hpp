@@ -41,7 +41,8 @@ struct settings {
   std::uint64_t seed = 1;
   std::int64_t delay = 0;
   int capability = 90, driver = 13000, mode = 0;
-  std::uint64_t fail_alloc = 0, fail_copy = 0, fail_launch = 0, fault_kernel = 0, lose = 0; ///< counted down
+  std::uint64_t fail_alloc = 0, fail_copy = 0, fail_launch = 0, fail_graph = 0, fault_kernel = 0,
+                lose = 0; ///< counted down
   bool fail_context = false, no_init = false, quiet = false, lenient = false;
   bool peers = true;
 };
