@@ -34,9 +34,8 @@ struct area {
 
 /// What a world is to meet.
 struct conditions {
-  bool errors = false;     ///< tasks fail on purpose, and are cancelled
-  bool faults = false;     ///< of devices: what can be read is right, and errors say what it was
-  bool whole_rows = false; ///< not all devices take addresses of any element
+  bool errors = false; ///< tasks fail on purpose, and are cancelled
+  bool faults = false; ///< of devices: what can be read is right, and errors say what it was
 };
 
 /// The same arrays twice: as objects, and as what they are to be after each task in turn.
@@ -46,12 +45,12 @@ public:
   world(std::uint64_t seed, const conditions& met) : dice_(seed), met_(met) {
     const int n = 1 + pick(4);
     for (int i = 0; i < n; ++i) {
-      array a{1 + pick(most), met.whole_rows ? 32 : 1 + pick(most), {}, {}, {}};
+      array a{1 + pick(most), 1 + pick(most), {}, {}, {}};
       a.object.emplace(hetero_object<unsigned, 2>({a.rows, a.columns}, 7u));
       a.object->name("object " + std::to_string(i));
       a.expected.assign(static_cast<std::size_t>(a.rows * a.columns), 7u);
       a.broken.assign(a.expected.size(), false);
-      if (pick(2) == 0) a.object->tiles({1 + pick(a.rows), met.whole_rows ? a.columns : 1 + pick(a.columns)});
+      if (pick(2) == 0) a.object->tiles({1 + pick(a.rows), 1 + pick(a.columns)});
       arrays_.push_back(std::move(a));
     }
   }
@@ -107,10 +106,8 @@ private:
   area part(std::size_t i) {
     if (pick(3) == 0) return all(i);
     const array& a = arrays_[i];
-    const int y0 = pick(a.rows), y1 = y0 + 1 + pick(a.rows - y0);
-    if (met_.whole_rows) return {y0, y1, 0, a.columns};
-    const int x0 = pick(a.columns);
-    return {y0, y1, x0, x0 + 1 + pick(a.columns - x0)};
+    const int y0 = pick(a.rows), x0 = pick(a.columns);
+    return {y0, y0 + 1 + pick(a.rows - y0), x0, x0 + 1 + pick(a.columns - x0)};
   }
   hetero_view<unsigned, 2> view(std::size_t i, const area& r) {
     return arrays_[i].object->part({r.y0, r.x0}, {r.y1, r.x1});
@@ -459,7 +456,7 @@ TEST_P(graph_with_opencl, of_tasks_is_as_in_order) {
     opts.set(detail::hetero_opencl_memory, GetParam().opencl_memory);
     opts.set(hetero_threads, seed / 2 % 2 == 1);
     scheduler s({.workers = 1 + static_cast<int>(seed % 3), .opts = &opts});
-    run_graph(seed, s, {.whole_rows = std::string(GetParam().opencl_memory) == "buffers"});
+    run_graph(seed, s);
   }
 }
 
