@@ -18,10 +18,22 @@ TERN_KERNELS_END(blas)
 int main(int argc, char** argv) {
   return tern::run(argc, argv, [] {
     const int n = 256; // a multiple of the groups' sizes
-    tern::hetero_object<double, 2> a({n, n}, 2.0), b({n, n}, 0.5), c({n, n});
+    tern::hetero_object<double, 2> a({n, n}), b({n, n}), c({n, n});
+    {
+      auto to_a = a.host(tern::access_mode::write).get(), to_b = b.host(tern::access_mode::write).get();
+      for (int i = 0; i < n; ++i)
+        for (int j = 0; j < n; ++j) to_a(i, j) = (i + 2 * j) % 7, to_b(i, j) = (3 * i + j) % 5;
+    } // from here on others may have them
     tern::submit(blas::dgemm, tern::items(n, n).group(64, 4), n, tern::read(a), tern::read(b), tern::write(c));
     auto host = c.host(tern::access_mode::read).get(); // waits for the kernel, brings the data here
-    if (tern::rank() == 0) std::printf("c(0, 0) = %g\n", host(0, 0));
-    return host(n - 1, n - 1) == n ? 0 : 1;
+    int wrong = 0;
+    for (int i = 0; i < n; ++i)
+      for (int j = 0; j < n; ++j) {
+        int sum = 0;
+        for (int k = 0; k < n; ++k) sum += (i + 2 * k) % 7 * ((3 * k + j) % 5);
+        wrong += host(i, j) != sum;
+      }
+    if (tern::rank() == 0) std::printf("c(0, 0) = %g, %d wrong\n", host(0, 0), wrong);
+    return wrong == 0 ? 0 : 1;
   });
 }

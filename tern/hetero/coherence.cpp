@@ -500,7 +500,8 @@ void runtime::device_lost(std::uint8_t d) noexcept {
         o.set_valid(f, f.valid & ~bit(i));
       });
       gone->held_no_more(o, i);
-      const int users = x.users; // they will let go
+      gone->free_later(x.memory, x.bytes); // which counts it
+      const int users = x.users;           // they will let go
       x = instance();
       x.users = users;
       --o.elsewhere;

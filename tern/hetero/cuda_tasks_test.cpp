@@ -7,12 +7,15 @@
 #include <string>
 #include <vector>
 
+#include <dlfcn.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <tern/hetero/cuda_test.hpp>
 #include <tern/hetero/graph_kernels_test.hpp>
 #include <tern/hetero/kernels_test.hpp>
+#include <tern/hetero/recorded.hpp>
 #include <tern/hetero/tasks_test.hpp>
 #include <tern/hetero/variants.hpp>
 #include <tern/task/fiber.hpp>
@@ -249,6 +252,67 @@ TEST(cuda_tasks, of_a_device_that_a_kernel_has_broken_fail_and_the_rest_goes_on)
     add_to(other, nullptr);
     other.host(access_mode::read).get();
   });
+}
+
+// Where graphs cannot be had ------------------------------------------------------------------------------------------
+
+// Twenty times three kernels as one task. \return what comes of it
+std::vector<unsigned> steps_on(const options& opts) {
+  std::vector<unsigned> result;
+  scheduler s({.workers = 2, .opts = &opts});
+  EXPECT_EQ(s.run([&] {
+    hetero_object<unsigned, 2> a({8, 8}, 1u), b({8, 8}, 2u);
+    recorded step("step");
+    if (opts[hetero_devices] != "host") step.on("cuda0");
+    for (unsigned i = 0; i < 20; ++i)
+      step.submit([&] {
+        submit(graph_kernels::add, items(8, 8), 8, 8, i, pitch(a), read_write(a));
+        submit(graph_kernels::mix, items(8, 8), 8, 8, 6u, pitch(a), read(a), pitch(b), read_write(b));
+        submit(graph_kernels::add, items(8, 8), 8, 8, 7u, pitch(b), read_write(b));
+      });
+    const auto host = b.host(access_mode::read).get();
+    result.assign(host.data(), host.data() + 64);
+  }),
+            0u);
+  return result;
+}
+std::vector<unsigned> steps_on_host() {
+  options opts;
+  opts.set(hetero_devices, "host");
+  return steps_on(opts);
+}
+
+TEST(cuda_without_graphs, steps_are_launched_one_by_one_where_one_cannot_be_made) {
+  for (const int which : {1, 2}) {
+    const mock_cuda driver("fail-graph=" + std::to_string(which));
+    options opts = cuda_options();
+    opts.set(hetero_devices, "host,cuda");
+    EXPECT_EQ(steps_on(opts), steps_on_host());
+    const auto counted = mock_cuda::counters();
+    EXPECT_EQ(counted.graph_launches, which == 1 ? 0u : 19u); // the second is never asked for
+    EXPECT_EQ(counted.launches, which == 1 ? 60u : 3u);
+  }
+}
+
+TEST(cuda_without_graphs, steps_are_launched_one_by_one_where_the_driver_has_none) {
+  void* const library = dlopen(TERN_MOCK_CUDA_WITHOUT_GRAPHS, RTLD_NOW | RTLD_LOCAL);
+  ASSERT_TRUE(library) << dlerror();
+  EXPECT_FALSE(dlsym(library, "cuGraphLaunch"));
+  const auto find = [&]<class F>(F*& to, const char* name) { to = reinterpret_cast<F*>(dlsym(library, name)); };
+  void (*count_all)(tern_mock_counters*) = nullptr;
+  const char* (*misuse)() = nullptr;
+  find(count_all, "tern_mock_cuda_counters");
+  find(misuse, "tern_mock_cuda_misuse");
+  options opts = cuda_options();
+  opts.set(detail::hetero_cuda_libraries, TERN_MOCK_CUDA_WITHOUT_GRAPHS ":" TERN_MOCK_NVRTC);
+  opts.set(hetero_devices, "host,cuda");
+  EXPECT_EQ(steps_on(opts), steps_on_host());
+  tern_mock_counters counted{};
+  count_all(&counted);
+  EXPECT_EQ(counted.graph_launches, 0u);
+  EXPECT_EQ(counted.launches, 60u);
+  EXPECT_EQ(counted.live_contexts, 0u);
+  EXPECT_STREQ(misuse(), "");
 }
 
 TEST(cuda_tasks, memory_that_runs_out_makes_room) {

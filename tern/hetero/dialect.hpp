@@ -25,7 +25,7 @@
 /// declared
 ///   outside of regions belongs to the group and cannot be written inside them (the compiler says "read-only");
 ///   `return`, `break` and `continue` must not leave a region. `TERN_BARRIER();` between regions; inside it is an
-///   error.
+///   error, and so is another region.
 ///
 /// Inside a region `item.x`, `.y`, `.z` is the item's index in the grid, `item.local_x`, … that in its group and
 /// `item.local_linear` the same in one number; everywhere `group.x`, … is the group's index, `group.size_x`, … how many
@@ -63,8 +63,9 @@ struct group_context {
   int count_x, count_y, count_z;
   char* dynamic; ///< aligned to 64 bytes
 
-  // Not const: regions have a constant copy.
+  // Regions have a constant copy.
   void a_barrier_cannot_stand_inside_a_region() {}
+  void a_barrier_cannot_stand_inside_a_region() const = delete;
 };
 
 /// The same with a size that compilers know.
@@ -78,6 +79,7 @@ template <int SX, int SY, int SZ> struct fixed_group_context {
   fixed_group_context(const group_context& g)
       : x(g.x), y(g.y), z(g.z), count_x(g.count_x), count_y(g.count_y), count_z(g.count_z), dynamic(g.dynamic) {}
   void a_barrier_cannot_stand_inside_a_region() {}
+  void a_barrier_cannot_stand_inside_a_region() const = delete;
 };
 
 /// Where an item stands, as `item` in regions.
@@ -120,7 +122,8 @@ template <class Group> struct clipped {
   const Group& group;
   int nx, ny, nz;
 };
-template <class Group> TERN_INLINED inline clipped<Group> clip(const Group& g, int nx, int ny, int nz) {
+template <class Group> TERN_INLINED inline clipped<Group> clip(Group& g, int nx, int ny, int nz) {
+  static_assert(!std::is_const_v<Group>, "a region cannot stand inside a region"); // which captures a constant group
   return {g, nx, ny, nz};
 }
 
@@ -131,12 +134,11 @@ template <class T> TERN_INLINED inline T fold(T a, T (*op)(T, T), T b) { return 
 
 } // namespace detail
 
-template <class Body> TERN_INLINED inline void operator+(const group_context& g, const Body& body) {
+template <class Group, class Body>
+requires requires { Group::fixed; }
+TERN_INLINED inline void operator+(Group& g, const Body& body) {
+  static_assert(!std::is_const_v<Group>, "a region cannot stand inside a region"); // which captures a constant group
   detail::each_item(g, g.size_x, g.size_y, g.size_z, body);
-}
-template <int SX, int SY, int SZ, class Body>
-TERN_INLINED inline void operator+(const fixed_group_context<SX, SY, SZ>& g, const Body& body) {
-  detail::each_item(g, SX, SY, SZ, body);
 }
 template <class Group, class Body>
 TERN_INLINED inline void operator+(const detail::clipped<Group>& c, const Body& body) {

@@ -54,6 +54,7 @@ void driver::arrive(transfer* x) noexcept {
 }
 
 void driver::free_later(memory_handle memory, std::size_t bytes) noexcept {
+  bytes_.fetch_sub(static_cast<std::int64_t>(bytes), std::memory_order_relaxed); // no object's any more
   const std::lock_guard hold(guard_);
   frees_in_.push_back({memory, bytes}); // nobody is woken for that: who waits for memory looks here before it gives up
 }
@@ -81,10 +82,8 @@ bool driver::take_arrivals() noexcept {
   }
   const bool freed = !frees_now_.empty();
   const bool any = !tasks_now_.empty() || !transfers_now_.empty() || !frees_now_.empty();
-  for (const block& b : frees_now_) {
+  for (const block& b : frees_now_)
     if (!lost_) device_->free(b.memory, b.bytes);
-    bytes_.fetch_sub(static_cast<std::int64_t>(b.bytes), std::memory_order_relaxed);
-  }
   frees_now_.clear();
   if (freed) tracks_.holds(bytes_held());
   for (transfer* x : transfers_now_) begin(x);
@@ -199,9 +198,14 @@ error driver::no_room(task_record& t) {
                  "use fewer parts of it at once, or several objects");
   std::size_t pinned = 0;
   each_held([&](object_state& o, std::size_t i) { pinned += o.instances[i].pinned ? o.instances[i].bytes : 0; });
+  const std::size_t bytes = bytes_of_uses(t, 0);
+  const std::string uses =
+      std::string("task '") + t.text_name() + "' uses " + std::to_string(bytes) + " bytes on " + home_.info(number_).id;
+  if (pinned == 0 && bytes <= device_->memory_limit()) // others than objects have it, or it is in pieces
+    return error(errc::out_of_memory, uses + ", which has no room left for them",
+                 "look for what else uses its memory, or run the task on the host (hetero-devices)");
   return error(errc::out_of_memory,
-               std::string("task '") + t.text_name() + "' uses " + std::to_string(bytes_of_uses(t, 0)) + " bytes on " +
-                   home_.info(number_).id + ", which has room for " + std::to_string(device_->memory_limit()) +
+               uses + ", which has room for " + std::to_string(device_->memory_limit()) +
                    (pinned > 0 ? ", of which " + std::to_string(pinned) + " are pinned" : ""),
                std::string("cut it into smaller tasks with views, or run it on the host (hetero-devices)") +
                    (pinned > 0 ? ", or unpin what is not needed there" : ""));

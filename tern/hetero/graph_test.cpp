@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <tern/hetero/cuda_test.hpp>
@@ -23,6 +24,7 @@ namespace {
 
 using numbers = std::vector<unsigned>;
 using graph_kernels::stir;
+using testing::HasSubstr;
 
 struct area {
   int y0, y1, x0, x1;
@@ -30,11 +32,17 @@ struct area {
   int columns() const { return x1 - x0; }
 };
 
+/// What a world is to meet.
+struct conditions {
+  bool errors = false; ///< tasks fail on purpose, and are cancelled
+  bool faults = false; ///< of devices: what can be read is right, and errors say what it was
+};
+
 /// The same arrays twice: as objects, and as what they are to be after each task in turn.
 class world {
 public:
   static constexpr int most = 24;
-  explicit world(std::uint64_t seed, bool with_errors) : dice_(seed), errors_(with_errors) {
+  world(std::uint64_t seed, const conditions& met) : dice_(seed), met_(met) {
     const int n = 1 + pick(4);
     for (int i = 0; i < n; ++i) {
       array a{1 + pick(most), 1 + pick(most), {}, {}, {}};
@@ -48,7 +56,7 @@ public:
   }
 
   void step() {
-    switch (pick(errors_ ? 13 : 11)) {
+    switch (pick(met_.errors ? 13 : 11)) {
     case 0:
       return host_change();
     case 1:
@@ -76,10 +84,11 @@ public:
     try {
       wait_all();
     } catch (const error& e) {
-      EXPECT_TRUE(errors_) << e.what();
+      if (!met_.errors) told(e);
     }
     for (std::size_t i = 0; i < arrays_.size(); ++i) compare(i, all(i));
   }
+  int faults_told() const noexcept { return told_; }
 
 private:
   struct array {
@@ -230,7 +239,7 @@ private:
       for (int r = 0; r < to.rows(); ++r)
         for (int c = 0; c < to.columns(); ++c) v(r, c) += a * static_cast<unsigned>(c + 3 * r + 1);
     } catch (const error& e) {
-      EXPECT_TRUE(is_broken(k, to)) << e.what();
+      if (!is_broken(k, to)) told(e);
     }
     added(k, to, a);
   }
@@ -257,8 +266,16 @@ private:
           ASSERT_EQ(seen[static_cast<std::size_t>(y * r.columns() + x)], arrays_[k].at(r.y0 + y, r.x0 + x))
               << arrays_[k].object->text() << " at " << r.y0 + y << ", " << r.x0 + x;
     } catch (const error& e) {
-      EXPECT_TRUE(broken) << e.what();
+      if (!broken) told(e);
     }
+  }
+
+  // A device did not do what it should: each error that follows from it says so.
+  void told(const error& e) {
+    ++told_;
+    EXPECT_TRUE(met_.faults) << e.what();
+    EXPECT_THAT(e.what(), testing::AnyOf(HasSubstr("it was to: fail-"), HasSubstr("CUDA_ERROR"), HasSubstr("lost"),
+                                         HasSubstr("no room left")));
   }
 
   void place() {
@@ -304,14 +321,14 @@ private:
   }
 
   std::mt19937_64 dice_;
-  const bool errors_;
+  const conditions met_;
   std::vector<array> arrays_;
+  int told_ = 0;
 };
 
 const char* const policies[] = {"locality", "eager", "round-robin", "random"};
 
-options options_of(std::uint64_t seed, const std::string& devices) {
-  options opts;
+options options_of(std::uint64_t seed, const std::string& devices, options opts = {}) {
   opts.set(hetero_devices, devices);
   if (devices.find("fake") != std::string::npos)
     opts.set(hetero_fake, std::to_string(1 + seed % 3) + ":bandwidth=0,latency=" + std::to_string(seed % 5) +
@@ -321,15 +338,23 @@ options options_of(std::uint64_t seed, const std::string& devices) {
   return opts;
 }
 
-void run_graph(std::uint64_t seed, scheduler& s) {
+/// \return how many errors told of a device's fault
+int run_graph(std::uint64_t seed, scheduler& s, conditions met = {}) {
   SCOPED_TRACE("seed " + std::to_string(seed));
+  met.errors = seed % 2 == 1;
+  int told = 0;
   EXPECT_EQ(s.run([&] {
-    world w(seed, seed % 2 == 1);
-    std::mt19937_64 dice(seed);
-    for (int n = 10 + static_cast<int>(dice() % 60); n > 0 && !testing::Test::HasFailure(); --n) w.step();
-    w.end();
+    {
+      world w(seed, met);
+      std::mt19937_64 dice(seed);
+      for (int n = 10 + static_cast<int>(dice() % 60); n > 0 && !testing::Test::HasFailure(); --n) w.step();
+      w.end();
+      told = w.faults_told();
+    }
+    expect_nothing_left();
   }),
             0u);
+  return told;
 }
 
 TEST(graph, of_tasks_is_as_in_order_on_threads) {
@@ -363,6 +388,72 @@ TEST(graph, of_tasks_is_as_in_order_on_cuda) {
     options opts = cuda_options(seed % 4 == 0 ? "64K" : "", without[seed % 5]);
     opts.set(hetero_devices, seed % 3 == 0 ? "cuda" : "host,cuda");
     opts.set(hetero_policy, policies[seed % 4]);
+    opts.set(hetero_threads, seed / 2 % 2 == 1);
+    scheduler s({.workers = 1 + static_cast<int>(seed % 3), .opts = &opts});
+    run_graph(seed, s);
+  }
+}
+
+// On devices that fail at some moment.
+
+TEST(graph_faults, leave_what_is_right_or_an_error_on_threads_and_in_simulations) {
+  const std::uint64_t seeds = std::min<std::uint64_t>(test_support::seeds(), 1000);
+  const char* const words[] = {"fail-kernel=", "fail-copy=", "fail-allocation=", "lose="};
+  int failed = 0;
+  for (std::uint64_t seed = 1; seed <= seeds && !HasFailure(); ++seed) {
+    options opts = options_of(seed, seed % 3 == 0 ? "fake" : "host,fake");
+    const std::string word = words[seed / 2 % 4];
+    const std::string fault = word + std::to_string(1 + seed / 8 % 20) + (word == "lose=" || seed % 5 == 0 ? "@0" : "");
+    SCOPED_TRACE(fault);
+    opts.set(hetero_fake, opts[hetero_fake] + "," + fault);
+    sim::simulation world({.seed = seed});
+    const bool simulated = seed / 3 % 2 == 0;
+    opts.set(hetero_threads, !simulated && seed % 4 == 1);
+    scheduler s({.workers = 1 + static_cast<int>(seed % 3), .simulation = simulated ? &world : nullptr, .opts = &opts});
+    failed += run_graph(seed, s, {.faults = true}) > 0;
+  }
+  EXPECT_GT(failed, static_cast<int>(seeds / 5)); // else little has been tested
+}
+
+TEST(graph_faults, leave_what_is_right_or_an_error_on_cuda) {
+  const std::uint64_t seeds = std::min<std::uint64_t>(test_support::seeds(), 1000);
+  const char* const words[] = {"fail-launch=", "fail-copy=", "fault-kernel=", "lose=", "fail-alloc="};
+  int failed = 0;
+  for (std::uint64_t seed = 1; seed <= seeds && !HasFailure(); ++seed) {
+    const std::string word = words[seed / 2 % 5];
+    const std::string fault = word + std::to_string(1 + seed / 10 % (word == "fail-alloc=" ? 2 : 20));
+    SCOPED_TRACE(fault);
+    const mock_cuda driver("devices=" + std::to_string(1 + seed % 3) + ",seed=" + std::to_string(seed) + "," + fault);
+    options opts = cuda_options(seed % 4 == 0 ? "64K" : "", seed % 7 == 0 ? "no-pool" : "");
+    opts.set(hetero_devices, seed % 3 == 0 ? "cuda" : "host,cuda");
+    opts.set(hetero_policy, policies[seed % 4]);
+    opts.set(hetero_threads, seed / 2 % 2 == 1);
+    scheduler s({.workers = 1 + static_cast<int>(seed % 3), .opts = &opts});
+    failed += run_graph(seed, s, {.faults = true}) > 0;
+  }
+  EXPECT_GT(failed, static_cast<int>(seeds / 5));
+}
+
+// On OpenCL, and on all kinds at once.
+
+struct place {
+  const char *name, *devices, *opencl_memory;
+};
+class graph_with_opencl : public testing::TestWithParam<place> {};
+INSTANTIATE_TEST_SUITE_P(on, graph_with_opencl,
+                         testing::Values(place{"opencl", "host,opencl", "auto"},
+                                         place{"opencl_buffers", "host,opencl", "buffers"},
+                                         place{"all", "host,fake,opencl,cuda", "auto"},
+                                         place{"all_buffers", "host,fake,opencl,cuda", "buffers"}),
+                         [](const auto& one) { return std::string(one.param.name); });
+
+TEST_P(graph_with_opencl, of_tasks_is_as_in_order) {
+  if (!there_is_opencl()) GTEST_SKIP() << "no OpenCL device";
+  const std::uint64_t seeds = std::min<std::uint64_t>(test_support::seeds() / 20, 60);
+  for (std::uint64_t seed = 1; seed <= seeds && !HasFailure(); ++seed) {
+    const mock_cuda driver("seed=" + std::to_string(seed));
+    options opts = options_of(seed, GetParam().devices, cuda_options());
+    opts.set(detail::hetero_opencl_memory, GetParam().opencl_memory);
     opts.set(hetero_threads, seed / 2 % 2 == 1);
     scheduler s({.workers = 1 + static_cast<int>(seed % 3), .opts = &opts});
     run_graph(seed, s);

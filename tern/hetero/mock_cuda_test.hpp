@@ -16,6 +16,7 @@
 ///   fail-alloc=N         the Nth allocation fails: out of memory (2)
 ///   fail-copy=N          the Nth copy fails: out of memory (2)
 ///   fail-launch=N        the Nth launch fails: out of resources (701)
+///   fail-graph=N         the Nth graph cannot be made executable: out of memory (2)
 ///   fault-kernel=N       the Nth kernel that runs touches an illegal address (700): the device's context is lost
 ///   lose=N               the Nth operation that is done meets an uncorrectable error (214): so it is too
 ///   fail-context         no context can be had: out of memory (2)
@@ -23,6 +24,7 @@
 ///   no-peers             no device reaches another's memory
 ///   quiet                misuse is only told to who asks, and does not end the process badly
 ///   lenient              calls that can go on in spite of misuse do, and return success
+/// A driver that has no graphs is the library `mock_cuda_without_graphs`: the same, but it lacks their functions.
 /// Any other word ends the process with a message.
 
 #include <cstdint>

@@ -101,13 +101,7 @@ protected:
     if (kind == "opencl buffers") where_.opencl_memory = "buffers";
     if (kind == "cuda plain") where_.without = "no-graphs";
     if (kind == "cuda threads") where_.threads = true;
-    if (where_.devices == "opencl") {
-      options opts;
-      opts.set(hetero_cache, "off");
-      const auto all = devices(opts);
-      if (std::none_of(all.begin(), all.end(), [](const device_info& i) { return i.kind == device_kind::opencl; }))
-        GTEST_SKIP() << "no OpenCL device";
-    }
+    if (where_.devices == "opencl" && !there_is_opencl()) GTEST_SKIP() << "no OpenCL device";
   }
   machine where_;
 };

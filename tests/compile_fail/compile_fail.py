@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program that must not compile: the compiler's first error must be the one line that says what to do.
 
-The program names that line in a comment, `// expect: text`. With -DFINE it must compile: so it fails for that reason.
+The program names that line in a comment, `// expect: text`, or, where the words are the compilers' own, in one for each:
+`// expect g++: text`, `// expect clang++: text`. With -DFINE it must compile: so it fails for that reason.
 Usage: compile_fail.py FILE INCLUDE_FOLDER COMPILER [--fine]
 """
 
@@ -26,7 +27,8 @@ def main() -> int:
     parser.add_argument("compiler")
     parser.add_argument("--fine", action="store_true", help="also check that it compiles with -DFINE")
     arguments = parser.parse_args()
-    expected = re.search(r"^// expect: (.+)$", arguments.file.read_text(), re.MULTILINE)
+    compiler = "clang\\+\\+" if "clang" in pathlib.Path(arguments.compiler).name else "g\\+\\+"
+    expected = re.search(rf"^// expect(?: {compiler})?: (.+)$", arguments.file.read_text(), re.MULTILINE)
     if not expected:
         sys.exit(f"{arguments.file}: no line '// expect: text'")
     if arguments.fine:

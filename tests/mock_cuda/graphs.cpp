@@ -145,6 +145,7 @@ MOCK_EXPORT cu::result cuGraphInstantiateWithFlags(graph_exec* to, graph_plan h,
   const auto from = find(c, c.s.graphs, number_of(h));
   if (!from) return c.failed;
   if (flags != 0) return c.misuse(not_supported, "the mock knows no flags");
+  if (c.s.set.fail_graph > 0 && --c.s.set.fail_graph == 0) return cu::out_of_memory;
   const auto made = std::make_shared<executable>();
   made->nodes = from->nodes;
   made->names = from->names;

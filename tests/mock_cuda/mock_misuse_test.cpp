@@ -6,6 +6,60 @@
 namespace mock {
 namespace {
 
+// Copies and kernels in two streams, with an order between them or without.
+TEST_F(on_device, what_has_no_order_is_told) {
+  begin("seed=3"); // nothing is done before somebody asks
+  const cu::pointer p = allocate(64), other = allocate(64);
+  cu::stream second = nullptr;
+  cu::event done = nullptr;
+  OK(gpu().StreamCreateWithPriority(&second, 1, 0));
+  OK(gpu().EventCreate(&done, cu::event_disable_timing));
+  std::vector<char> host(64), back(64);
+  OK(gpu().MemHostRegister(host.data(), 64, 1));
+  OK(gpu().MemHostRegister(back.data(), 64, 1));
+  const cu::function add = load(test_kernels, "add");
+  int n = 1, by = 1;
+  cu::pointer first = p, beyond = p + 32;
+
+  OK(gpu().MemcpyHtoDAsync(p, host.data(), 32, stream));
+  OK(gpu().MemcpyHtoDAsync(other, host.data(), 32, second)); // both read that
+  OK(gpu().MemcpyDtoHAsync(back.data(), p + 32, 32, second));
+  EXPECT_EQ(misuse(), "");
+  OK(gpu().MemcpyDtoHAsync(back.data() + 32, p, 32, second));
+  EXPECT_NE(misuse().find("the copy of 32 bytes from the device in the stream"), std::string::npos);
+  OK(gpu().MemcpyHtoDAsync(p + 28, host.data(), 8, second));
+  EXPECT_NE(misuse().find("nothing says which comes first"), std::string::npos);
+
+  OK(gpu().EventRecord(done, stream));
+  OK(gpu().StreamWaitEvent(second, done, 0));
+  OK(gpu().MemcpyDtoHAsync(back.data() + 32, p, 32, second));
+  EXPECT_EQ(misuse(), "");
+
+  cu::stream third = nullptr;
+  OK(gpu().StreamCreateWithPriority(&third, 1, 0));
+  std::swap(stream, third);
+  OK(launch(add, 1, 1, {&first, &n, &by}));
+  EXPECT_NE(misuse().find("the kernel 'add' in the stream"), std::string::npos);
+  OK(gpu().EventRecord(done, second));
+  OK(gpu().StreamWaitEvent(stream, done, 0));
+  OK(launch(add, 1, 1, {&first, &n, &by})); // by way of the second
+  OK(launch(add, 1, 1, {&beyond, &n, &by}));
+  EXPECT_EQ(misuse(), "");
+  std::swap(stream, third);
+  OK(gpu().MemcpyHtoDAsync(p, host.data(), 32, stream));
+  EXPECT_NE(misuse().find("nothing says which comes first"), std::string::npos);
+
+  for (const cu::stream s : {stream, second, third}) OK(gpu().StreamSynchronize(s));
+  OK(gpu().MemcpyHtoDAsync(p, host.data(), 32, second)); // what has been seen to end comes before
+  OK(gpu().StreamSynchronize(second));
+  EXPECT_EQ(misuse(), "");
+  OK(gpu().MemHostUnregister(host.data()));
+  OK(gpu().MemHostUnregister(back.data()));
+  OK(gpu().EventDestroy(done));
+  OK(gpu().StreamDestroy(second));
+  OK(gpu().StreamDestroy(third));
+}
+
 TEST_F(on_device, each_misuse_is_told) {
   const auto told = [](const char* what) {
     const std::string all = misuse();

@@ -278,6 +278,7 @@ TEST_F(on_device, events_order_streams_and_nothing_else_does) {
     OK(gpu().MemcpyHtoDAsync(p, &two, 4, stream));
     OK(gpu().EventRecord(e, stream));
     OK(gpu().MemcpyDtoHAsync(&unordered, p, 4, other));
+    EXPECT_NE(misuse().find("nothing says which comes first"), std::string::npos);
     OK(gpu().StreamWaitEvent(other, e, 0));
     OK(gpu().MemcpyDtoHAsync(&ordered, p, 4, other));
     EXPECT_EQ(ordered, 0); // nothing is done by itself

@@ -147,6 +147,7 @@ cu::result take_parameters(call& c, const function& f, void** given, operation& 
           return c.misuse(invalid_value, what + "has memory of device " + std::to_string(found->second.device) +
                                              " as parameter " + std::to_string(i));
         op.uses.push_back({found->first, found->first + found->second.bytes});
+        if (k.sizes[i] == 8) op.kernel.points.push_back(at);
       } else if (k.sizes[i] == 8) {
         auto gone_at = c.s.freed.upper_bound(at);
         if (gone_at == c.s.freed.begin()) continue;

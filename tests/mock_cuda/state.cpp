@@ -16,7 +16,8 @@ constexpr std::size_t most_misuses = 200; // a loop that does it wrong each time
   std::fprintf(stderr,
                "mock CUDA: cannot make sense of \"%s\" in its configuration (TERN_MOCK_CUDA); there are devices=2, "
                "memory=1G, seed=7, delay=20us, capability=90, driver=13000, mode=exclusive, mode=prohibited, "
-               "fail-alloc=N, fail-copy=N, fail-launch=N, fault-kernel=N, lose=N, fail-context, no-init, no-peers, "
+               "fail-alloc=N, fail-copy=N, fail-launch=N, fail-graph=N, fault-kernel=N, lose=N, fail-context, no-init, "
+               "no-peers, "
                "quiet, "
                "lenient\n",
                word.c_str());
@@ -83,8 +84,8 @@ void parse_word(const std::string& word, settings& to) {
   if (!(whole("devices", to.devices, 0, 64) || whole("seed", to.seed, 0, any) ||
         whole("capability", to.capability, 10, 255) || whole("driver", to.driver, 1000, 99999) ||
         whole("fail-alloc", to.fail_alloc, 1, any) || whole("fail-copy", to.fail_copy, 1, any) ||
-        whole("fail-launch", to.fail_launch, 1, any) || whole("fault-kernel", to.fault_kernel, 1, any) ||
-        whole("lose", to.lose, 1, any)))
+        whole("fail-launch", to.fail_launch, 1, any) || whole("fail-graph", to.fail_graph, 1, any) ||
+        whole("fault-kernel", to.fault_kernel, 1, any) || whole("lose", to.lose, 1, any)))
     refuse(word);
 }
 

@@ -41,7 +41,8 @@ struct settings {
   std::uint64_t seed = 1;
   std::int64_t delay = 0;
   int capability = 90, driver = 13000, mode = 0;
-  std::uint64_t fail_alloc = 0, fail_copy = 0, fail_launch = 0, fault_kernel = 0, lose = 0; ///< counted down
+  std::uint64_t fail_alloc = 0, fail_copy = 0, fail_launch = 0, fail_graph = 0, fault_kernel = 0,
+                lose = 0; ///< counted down
   bool fail_context = false, no_init = false, quiet = false, lenient = false;
   bool peers = true;
 };
@@ -90,6 +91,7 @@ struct kernel_work {
   tern_mock_index groups{}, items{};
   unsigned dynamic = 0;
   std::vector<std::vector<std::uint64_t>> values;
+  std::vector<std::uintptr_t> points; ///< parameters that point into a device's memory
 };
 struct executable;
 struct graph_work {
@@ -236,6 +238,8 @@ public:
   void finish(const point& until, int device);
   /// Puts an operation into a stream, or into what is captured of it. \return its point; null if captured
   point put(stream& to, operation&& op);
+  /// Notes whether it touches, before or after or at once, what another one in a stream writes. (order.cpp)
+  void check_order(const stream& to, const operation& op);
   /// Is it refused because something is captured?
   bool forbidden_in_capture();
   /// Has an operation to use a part of this memory? Then it is done first, and told.

@@ -166,6 +166,7 @@ point call::put(stream& to, operation&& op) {
     to.last = {c->nodes.size() - 1};
     return nullptr;
   }
+  check_order(to, op);
   op.at = std::make_shared<bool>(false);
   if (s.set.delay > 0) op.ready = now() + s.set.delay;
   to.pending.push_back(std::move(op));
