@@ -34,7 +34,7 @@ grid covering(std::array<int, 3> of, std::array<int, 3> items) {
 }
 
 void multiply(multiplication& m) {
-  launch(bench_kernels::multiply, covering({m.n, m.n, 1}, {256, 4, 1}), m.n, m.a.data(), m.b.data(), m.c.data());
+  launch(bench_kernels::multiply, covering({m.n, m.n, 1}, {512, 2, 1}), m.n, m.a.data(), m.b.data(), m.c.data());
 }
 
 void multiply_tiles(multiplication& m) {

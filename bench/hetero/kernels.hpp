@@ -57,6 +57,10 @@ TERN_KERNEL(smooth, int n, double centre, double side, TERN_GLOBAL const double*
   };
 }
 
+TERN_FN float strength(float mass, float dx, float dy, float dz, float softening) {
+  const float squared = dx * dx + dy * dy + dz * dz + softening;
+  return mass / (squared * sqrt(squared));
+}
 TERN_KERNEL(attract, int n, float softening, TERN_GLOBAL const body* TERN_RESTRICT b,
             TERN_GLOBAL float* TERN_RESTRICT ax, TERN_GLOBAL float* TERN_RESTRICT ay,
             TERN_GLOBAL float* TERN_RESTRICT az) {
@@ -73,14 +77,23 @@ TERN_KERNEL(attract, int n, float softening, TERN_GLOBAL const body* TERN_RESTRI
     TERN_MY(yi) = b[item.x].y;
     TERN_MY(zi) = b[item.x].z;
   };
-  for (int j = 0; j < n; ++j) TERN_REGION_NOSYNC {
-      const float dx = b[j].x - TERN_MY(xi), dy = b[j].y - TERN_MY(yi), dz = b[j].z - TERN_MY(zi);
-      const float squared = dx * dx + dy * dy + dz * dz + softening;
-      const float strength = b[j].mass / (squared * sqrt(squared));
-      TERN_MY(x) += strength * dx;
-      TERN_MY(y) += strength * dy;
-      TERN_MY(z) += strength * dz;
+  // Several at a time, as sums are kept in memory on the host and by PoCL; the last ones again, without mass.
+  for (int j = 0; j < n; j += 4) {
+    const int j1 = min(j + 1, n - 1), j2 = min(j + 2, n - 1), j3 = min(j + 3, n - 1);
+    const float m1 = j + 1 < n ? b[j1].mass : 0, m2 = j + 2 < n ? b[j2].mass : 0, m3 = j + 3 < n ? b[j3].mass : 0;
+    TERN_REGION_NOSYNC {
+      const float px = TERN_MY(xi), py = TERN_MY(yi), pz = TERN_MY(zi);
+      const float dx0 = b[j].x - px, dy0 = b[j].y - py, dz0 = b[j].z - pz;
+      const float dx1 = b[j1].x - px, dy1 = b[j1].y - py, dz1 = b[j1].z - pz;
+      const float dx2 = b[j2].x - px, dy2 = b[j2].y - py, dz2 = b[j2].z - pz;
+      const float dx3 = b[j3].x - px, dy3 = b[j3].y - py, dz3 = b[j3].z - pz;
+      const float s0 = strength(b[j].mass, dx0, dy0, dz0, softening), s1 = strength(m1, dx1, dy1, dz1, softening),
+                  s2 = strength(m2, dx2, dy2, dz2, softening), s3 = strength(m3, dx3, dy3, dz3, softening);
+      TERN_MY(x) = TERN_MY(x) + s0 * dx0 + s1 * dx1 + s2 * dx2 + s3 * dx3;
+      TERN_MY(y) = TERN_MY(y) + s0 * dy0 + s1 * dy1 + s2 * dy2 + s3 * dy3;
+      TERN_MY(z) = TERN_MY(z) + s0 * dz0 + s1 * dz1 + s2 * dz2 + s3 * dz3;
     };
+  }
   TERN_REGION_NOSYNC {
     ax[item.x] = TERN_MY(x);
     ay[item.x] = TERN_MY(y);
