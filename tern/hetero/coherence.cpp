@@ -513,6 +513,16 @@ void runtime::device_lost(std::uint8_t d) noexcept {
 
 // The end of an object ------------------------------------------------------------------------------------------------
 
+namespace {
+constexpr work_type last_task{kinds_of(device_kind::host),
+                              [](task_record& t) {
+                                object_state* const gone = t.use_at(0).object;
+                                gone->home.destroy(gone);
+                              },
+                              nullptr, nullptr,
+                              [](const task_record&) noexcept -> const char* { return "end of an object"; }};
+} // namespace
+
 void runtime::abandon(object_state* o) noexcept {
   bool used = false;
   {
@@ -526,18 +536,39 @@ void runtime::abandon(object_state* o) noexcept {
   }
   if (!used) return destroy(o);
   if (ended_.load(std::memory_order_acquire)) return; // what uses it will not run any more; it goes with the program
-  static constexpr work_type last_task{kinds_of(device_kind::host),
-                                       [](task_record& t) {
-                                         object_state* const gone = t.use_at(0).object;
-                                         gone->home.destroy(gone);
-                                       },
-                                       nullptr, nullptr,
-                                       [](const task_record&) noexcept -> const char* { return "end of an object"; }};
   task_record* const t = allocate();
   t->work = &last_task;
   t->flags = task_record::hidden | task_record::order_only;
   add_use(t) = {o, o->all, access_mode::write, 0, true, true, 0, nullptr};
   submit(t);
+}
+
+// Who waits for one of them was the scheduler's, and is gone.
+void runtime::end_without_running(task_record* t) noexcept {
+  add_reference(); // the last object may go
+  for (t->next = nullptr; t;) {
+    task_record* rest = std::exchange(t->next, nullptr);
+    if (t->work == &last_task) {
+      t->work->run(*t);
+    } else if (t->state.load(std::memory_order_relaxed) == task_record::waiting) {
+      fail(t, std::make_exception_ptr(error(errc::invalid_state, std::string("task '") + t->text_name() +
+                                                                     "' was not run, as its scheduler has ended")));
+      if (t->work && t->work->destroy) t->work->destroy(*t);
+    }
+    if (t->flags & task_record::acquired) release_uses(t);
+    t->state.store(task_record::done, std::memory_order_release);
+    for (std::uintptr_t list = t->successors.exchange(closed_list, std::memory_order_acq_rel); list != 0;) {
+      // address: of what was put there, as in `complete`
+      const link l = *reinterpret_cast<const link*>(list);
+      list = reinterpret_cast<std::uintptr_t>(l.next);
+      if ((l.target & edge_bits) == hook_edge) continue;
+      auto* const to = reinterpret_cast<task_record*>(l.target & ~edge_bits);
+      if (to->pending.fetch_sub(1, std::memory_order_acq_rel) == 1) to->next = std::exchange(rest, to);
+    }
+    unreference(t);
+    t = rest;
+  }
+  release();
 }
 
 void runtime::destroy(object_state* o) noexcept {

@@ -220,10 +220,7 @@ void set_layout(object_state& o, device_kind kind, other_layout how) {
 
 void release_access(task_record* t) noexcept { t->home->release_access(t); }
 void runtime::release_access(task_record* t) noexcept {
-  if (ended_.load(std::memory_order_acquire)) { // there is no scheduler, and what comes after it will not run any more
-    t->state.store(task_record::done, std::memory_order_release);
-    return unreference(t);
-  }
+  if (ended_.load(std::memory_order_acquire)) return end_without_running(t);
   const tern::detail::scheduler_core::visit here(core_); // a foreign thread: the scheduler must not end meanwhile
   complete(t, false);
 }

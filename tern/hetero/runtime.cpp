@@ -228,6 +228,8 @@ bool runtime::in_driver() const noexcept {
 }
 
 std::byte* runtime::allocate_host(std::size_t bytes) {
+  constexpr std::size_t most = std::size_t{1} << 47; // of a process; sanitizers take it ill to be asked for more
+  if (bytes > most) throw std::bad_alloc();
   if (locked_)
     if (std::byte* const p = locked_->allocate(bytes)) return p;
   // Whole pages, so that devices can use them in place.

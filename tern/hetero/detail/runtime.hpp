@@ -176,6 +176,8 @@ public:
   /// By a driver: it is over, or failed.
   void transfer_done(transfer* x, std::exception_ptr failed) noexcept;
   std::int64_t bytes_missing(task_record* t, std::uint8_t d);
+  /// There is no scheduler any more: neither it nor what comes after it runs, but what they hold is given back.
+  void end_without_running(task_record* t) noexcept;
   /// The last handle is gone.
   void abandon(object_state* o) noexcept;
   void destroy(object_state* o) noexcept; ///< \pre no task uses it any more
