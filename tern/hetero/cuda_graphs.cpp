@@ -21,8 +21,8 @@ cuda_graphs::~cuda_graphs() {
   for (auto& [number, e] : entries_) drop(e);
 }
 
+// One that is under way goes on, and is freed by the driver when it has ended.
 void cuda_graphs::drop(entry& e) noexcept {
-  if (e.exec) idle_(); // it may be under way
   if (e.exec) target_.api.GraphExecDestroy(std::exchange(e.exec, nullptr));
   if (e.graph) target_.api.GraphDestroy(std::exchange(e.graph, nullptr));
   e.nodes.clear();

@@ -104,6 +104,7 @@ bool driver::take_arrivals() noexcept {
 
 bool driver::admit() noexcept {
   bool did = false;
+  starved_ = false; // unless it turns out again
   std::size_t n = 0;
   for (; n < waiting_.size(); ++n) {
     task_record* const t = waiting_[n];
@@ -127,14 +128,12 @@ bool driver::admit() noexcept {
         did = did || room_.made;
         break; // then again
       }
-      starved_ = false;
       runtime::fail(t, std::make_exception_ptr(no_room(*t)));
       claim(t);
       finish(t);
       did = true;
       continue;
     }
-    starved_ = false;
     did = true;
     if (!(t->flags & task_record::acquired)) { // failed before it got anything
       claim(t);

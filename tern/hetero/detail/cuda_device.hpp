@@ -169,8 +169,7 @@ struct cuda_launch {
 /// What sequences were made of them, in the rounds before.
 class cuda_graphs {
 public:
-  /// \param idle returns when nothing is under way on the device.
-  cuda_graphs(cuda_target& target, std::function<void()> idle) : target_(target), idle_(std::move(idle)) {}
+  explicit cuda_graphs(cuda_target& target) : target_(target) {}
   ~cuda_graphs();
   cuda_graphs(const cuda_graphs&) = delete;
   cuda_graphs& operator=(const cuda_graphs&) = delete;
@@ -195,7 +194,6 @@ private:
   void make_room();
 
   cuda_target& target_;
-  const std::function<void()> idle_;
   std::unordered_map<std::uint64_t, entry> entries_;
   std::uint64_t clock_ = 0;
   int made_ = 0;
