@@ -115,8 +115,7 @@ cuda_device::cuda_device(std::unique_ptr<cuda_target> target, const nvrtc_api& n
       wanted_(bytes_in(opts[hetero_memory])),
       limit_(wanted_.value_or(static_cast<std::size_t>(target_->info.memory_bytes / 10 * 9))),
       programs_(std::make_unique<cuda_programs>(*target_, nvrtc, kernel_cache(opts), opts[hetero_fma])),
-      graphs_(std::make_unique<cuda_graphs>(*target_)),
-      stream_count_(2 + opts[hetero_queues]) {}
+      graphs_(std::make_unique<cuda_graphs>(*target_)), stream_count_(2 + opts[hetero_queues]) {}
 
 void cuda_device::open() {
   cuda_target& t = *target_;

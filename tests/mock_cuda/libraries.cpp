@@ -158,10 +158,12 @@ bool fits(int rows, int ld) { return rows >= 0 && ld >= (rows > 1 ? rows : 1); }
 
 extern "C" {
 #pragma GCC visibility push(default)
-/// Who wants it of the libraries gets it of the mock driver's.
-int cuDevicePrimaryCtxRetain(cu::context* to, cu::device of) {
+/// Who wants it of the libraries gets it of the mock driver's. Of the type with which the examples call it: the
+/// sanitizer compares.
+int retain_for_examples(void** to, int of) __asm__("cuDevicePrimaryCtxRetain");
+int retain_for_examples(void** to, int of) {
   void* const driver = opened(MOCK_CUDA);
-  const int r = driver ? OF(driver, cuDevicePrimaryCtxRetain)(to, of) : not_initialized;
+  const int r = driver ? OF(driver, cuDevicePrimaryCtxRetain)(reinterpret_cast<cu::context*>(to), of) : not_initialized;
   const std::lock_guard hold(lock);
   static kept_contexts kept; // made after the driver, so it goes first
   if (r == 0) kept.all.push_back(of);
