@@ -3,7 +3,7 @@
 /// Tasks on a CUDA device against CUDA by hand, with the driver API (docs/decisions/0032). Each side is a child process
 /// of its own. `--ablation` tells what each of our optimisations brings.
 ///
-/// BENCH_CUDA_LIBRARIES names other libraries for both sides, as TERN_HETERO_CUDA_LIBRARIES: with the mock driver all
+/// BENCH_CUDA_LIBRARIES names other libraries for both sides, as TERN_CUDA_LIBRARIES: with the mock driver all
 /// of it is tried out, small, where there is no GPU. What is measured then is nothing that CUDA does: names end in
 /// `.mock`, and nothing is judged. BENCH_CUDA_MATHS: the same for cuBLAS and cuSOLVER.
 
@@ -44,12 +44,12 @@ const sides::side& side_named(const std::string& name) {
                                                                   : "";
   if (name == "tern on the mock driver" && libraries.empty()) s.path.clear(), s.needs = "googletest, for tests";
   const auto set = [&](const std::string& variable) { s.setting += (s.setting.empty() ? "" : "\n") + variable; };
-  if (!libraries.empty()) set("TERN_HETERO_CUDA_LIBRARIES=" + libraries);
+  if (!libraries.empty()) set("TERN_CUDA_LIBRARIES=" + libraries);
   if (const char* const maths = std::getenv("BENCH_CUDA_MATHS"))
     for (const std::string variable : {"TERN_EXAMPLE_CUBLAS=", "TERN_EXAMPLE_CUSOLVER="}) set(variable + maths);
   if (other_libraries) set("TERN_MOCK_CUDA=devices=2");
   const std::string without = "tern without ", with = "tern with ";
-  if (name.starts_with(without)) set("TERN_HETERO_CUDA=" + name.substr(without.size()));
+  if (name.starts_with(without)) set("TERN_CUDA=" + name.substr(without.size()));
   if (name.starts_with(with)) set("TERN_HETERO_DEVICES=" + name.substr(with.size()));
   return all.emplace(name, std::move(s)).first->second;
 }

@@ -10,7 +10,7 @@ namespace tern::bench::cuda {
 namespace {
 
 std::vector<std::string> named_libraries(std::size_t n, std::vector<std::string> usual) {
-  const char* const given = std::getenv("TERN_HETERO_CUDA_LIBRARIES");
+  const char* const given = std::getenv("TERN_CUDA_LIBRARIES");
   std::vector<std::string> all;
   std::istringstream in(given ? given : "");
   for (std::string one; std::getline(in, one, ':');) all.push_back(one);

@@ -20,7 +20,7 @@ namespace cu = tern::hetero::detail::cu;
 /// The first device, with its primary context current in this thread until the end of the process.
 class gpu {
 public:
-  /// The libraries are the usual ones, or those of TERN_HETERO_CUDA_LIBRARIES, which our side has too.
+  /// The libraries are the usual ones, or those of TERN_CUDA_LIBRARIES, which our side has too.
   /// \throws not_here
   gpu();
   ~gpu();

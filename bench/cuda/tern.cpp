@@ -326,7 +326,7 @@ measurement compile(const job& j) {
 /// driver; not seconds.
 measurement calls(const job& j) {
   const char* const on = device();
-  const std::string given = std::getenv("TERN_HETERO_CUDA_LIBRARIES") ? std::getenv("TERN_HETERO_CUDA_LIBRARIES") : "";
+  const std::string given = std::getenv("TERN_CUDA_LIBRARIES") ? std::getenv("TERN_CUDA_LIBRARIES") : "";
   void* const library = dlopen(given.substr(0, given.find(':')).c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
   const auto counters =
       library ? reinterpret_cast<void (*)(tern_mock_counters*)>(dlsym(library, "tern_mock_cuda_counters")) : nullptr;

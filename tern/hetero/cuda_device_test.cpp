@@ -88,20 +88,20 @@ TEST(cuda_discovery, tells_why_there_is_none) {
       notes_of("driver=12040"), // of the mock's NVRTC, 13.0
       AllOf(HasSubstr("none; "), HasSubstr("is of CUDA 13.0, whose code this driver, for CUDA 12.4, does not load")));
   options opts = cuda_options();
-  opts.set(hetero_cuda_libraries, "/no/such/libcuda.so.1");
+  opts.set(cuda_libraries, "/no/such/libcuda.so.1");
   EXPECT_THAT(notes_of("", opts), AllOf(HasSubstr("NVIDIA's driver cannot be opened"), HasSubstr("nvidia-driver")));
-  opts.set(hetero_cuda_libraries, TERN_MOCK_NVRTC); // a library, but not the driver's
+  opts.set(cuda_libraries, TERN_MOCK_NVRTC); // a library, but not the driver's
   EXPECT_THAT(notes_of("", opts), AllOf(HasSubstr("lacks cuInit, cuDriverGetVersion"), HasSubstr("cuMemAlloc_v2")));
-  opts.set(hetero_cuda_libraries, std::string(TERN_MOCK_CUDA) + ":/no/such/libnvrtc.so");
+  opts.set(cuda_libraries, std::string(TERN_MOCK_CUDA) + ":/no/such/libnvrtc.so");
   EXPECT_THAT(notes_of("", opts),
               AllOf(HasSubstr("none; kernels cannot be compiled for CUDA"), HasSubstr("1 CUDA device is not used")));
 }
 
 TEST(cuda_discovery, switches_are_checked) {
   options opts;
-  EXPECT_THAT(message_of(errc::invalid_option, [&] { opts.set(hetero_cuda, "no-pinned,quick"); }),
+  EXPECT_THAT(message_of(errc::invalid_option, [&] { opts.set(cuda_without, "no-pinned,quick"); }),
               HasSubstr("no-pinned, no-pool, one-stream"));
-  opts.set(hetero_cuda, "no-pool,one-stream");
+  opts.set(cuda_without, "no-pool,one-stream");
   EXPECT_TRUE(switches_of(opts).pinned);
   EXPECT_FALSE(switches_of(opts).pool);
   EXPECT_FALSE(switches_of(opts).streams);

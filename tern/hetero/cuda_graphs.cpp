@@ -97,7 +97,7 @@ bool cuda_graphs::launch(cu::stream to, std::uint64_t number, std::vector<cuda_l
     }
   }
   if (const cu::result r = api.GraphLaunch(e.exec, to); r != cu::success)
-    target_.fail(r, "launch recorded tasks as a graph", "--tern-hetero-cuda=no-graphs launches them one by one");
+    target_.fail(r, "launch recorded tasks as a graph", "--tern-cuda=no-graphs launches them one by one");
   return true;
 }
 

@@ -28,22 +28,22 @@ bool are_switches(const std::string& list) {
 
 } // namespace
 
-const option<std::string> hetero_cuda{
-    "hetero-cuda",
+const option<std::string> cuda_without{
+    "cuda",
     "",
     "what to do without on CUDA devices, for comparisons: a list of no-pinned (the host's memory is not page-locked), "
     "no-pool (memory of the device is allocated and freed each time), one-stream (nothing overlaps), no-graphs "
     "(recorded tasks are launched one by one), no-peers (copies from device to device go through the host), "
     "no-fuse (small equal tasks are launched one by one)",
     {&are_switches, "a list of no-pinned, no-pool, one-stream, no-graphs, no-peers, no-fuse, or nothing"}};
-const option<std::string> hetero_cuda_libraries{
-    "hetero-cuda-libraries", "",
+const option<std::string> cuda_libraries{
+    "cuda-libraries", "",
     "files to open in the place of CUDA's usual libraries, separated by a colon: that of the driver, that of NVRTC; "
     "empty: libcuda.so.1, and NVRTC where the loader, CUDA_HOME and /usr/local/cuda have it"};
 
 cuda_switches switches_of(const options& opts) {
   cuda_switches s;
-  for (const std::string& word : parts(opts[hetero_cuda], ',')) {
+  for (const std::string& word : parts(opts[cuda_without], ',')) {
     if (word == "no-pinned") s.pinned = false;
     if (word == "no-pool") s.pool = false;
     if (word == "one-stream") s.streams = false;
@@ -56,7 +56,7 @@ cuda_switches switches_of(const options& opts) {
 
 std::vector<std::unique_ptr<device>> open_cuda(const options& opts, const std::shared_ptr<locked_memory>& host,
                                                std::vector<std::string>& notes) {
-  const auto given = parts(opts[hetero_cuda_libraries], ':');
+  const auto given = parts(opts[cuda_libraries], ':');
   const auto library = [&](std::size_t n, std::vector<std::string> usual) {
     return n < given.size() ? std::vector{given[n]} : std::move(usual);
   };

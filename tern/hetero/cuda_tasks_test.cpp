@@ -304,7 +304,7 @@ TEST(cuda_without_graphs, steps_are_launched_one_by_one_where_the_driver_has_non
   find(count_all, "tern_mock_cuda_counters");
   find(misuse, "tern_mock_cuda_misuse");
   options opts = cuda_options();
-  opts.set(detail::hetero_cuda_libraries, TERN_MOCK_CUDA_WITHOUT_GRAPHS ":" TERN_MOCK_NVRTC);
+  opts.set(detail::cuda_libraries, TERN_MOCK_CUDA_WITHOUT_GRAPHS ":" TERN_MOCK_NVRTC);
   opts.set(hetero_devices, "host,cuda");
   EXPECT_EQ(steps_on(opts), steps_on_host());
   tern_mock_counters counted{};

@@ -65,11 +65,11 @@ private:
 inline options cuda_options(const std::string& memory = {}, const std::string& without = {}) {
   options opts;
 #ifndef TERN_TEST_ON_GPU
-  opts.set(detail::hetero_cuda_libraries, TERN_MOCK_CUDA ":" TERN_MOCK_NVRTC);
+  opts.set(detail::cuda_libraries, TERN_MOCK_CUDA ":" TERN_MOCK_NVRTC);
   opts.set(hetero_cache, TERN_MOCK_CACHE);
 #endif
   opts.set(hetero_memory, memory);
-  opts.set(detail::hetero_cuda, without);
+  opts.set(detail::cuda_without, without);
   return opts;
 }
 

@@ -41,9 +41,9 @@ class locked_memory;
 
 /// What makes CUDA fast, to be turned off one by one, for comparisons: a list of no-pinned, no-pool, one-stream,
 /// no-graphs, no-peers, no-fuse.
-extern const option<std::string> hetero_cuda;
+extern const option<std::string> cuda_without;
 /// Libraries to open in the place of the usual ones, separated by a colon: the driver's, NVRTC.
-extern const option<std::string> hetero_cuda_libraries;
+extern const option<std::string> cuda_libraries;
 
 struct cuda_switches {
   bool pinned = true;  ///< the host's memory is page-locked
