@@ -557,12 +557,14 @@ void runtime::end_without_running(task_record* t) noexcept {
     }
     if (t->flags & task_record::acquired) release_uses(t);
     t->state.store(task_record::done, std::memory_order_release);
-    for (std::uintptr_t list = t->successors.exchange(closed_list, std::memory_order_acq_rel); list != 0;) {
-      // address: of what was put there, as in `complete`
-      const link l = *reinterpret_cast<const link*>(list);
-      list = reinterpret_cast<std::uintptr_t>(l.next);
-      if ((l.target & edge_bits) == hook_edge) continue;
-      auto* const to = reinterpret_cast<task_record*>(l.target & ~edge_bits);
+    // address: of links, as `follow` has put them there
+    auto* l = reinterpret_cast<const link*>(t->successors.exchange(closed_list, std::memory_order_acq_rel));
+    while (l) {
+      const std::uintptr_t target = l->target;
+      l = l->next; // the link goes with its task
+      if ((target & edge_bits) == hook_edge) continue;
+      // address: of what the link was made for
+      auto* const to = reinterpret_cast<task_record*>(target & ~edge_bits);
       if (to->pending.fetch_sub(1, std::memory_order_acq_rel) == 1) to->next = std::exchange(rest, to);
     }
     unreference(t);
