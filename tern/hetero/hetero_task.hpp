@@ -215,9 +215,8 @@ requires(hetero::detail::is_function<F>) void submit(F&& f, Args&&... arguments)
 }
 
 /// Returns when all tasks that were submitted in this scheduler are done, also those that they submit. \throws the
-/// first failure of one that nobody waits for; log_info says how many there were. Not inside a task, which would wait
-/// for itself.
-/// Not within a task, nor while holding an access that tasks wait for: it would wait for itself, for ever.
+/// first failure of one that nobody waits for; log_info says how many there were. Not inside a task, nor while holding
+/// an access that tasks wait for: it would wait for itself, for ever.
 void wait_all();
 
 /// Whether tasks are ordered by what they use, from now on, unless they say so themselves; true at first.
