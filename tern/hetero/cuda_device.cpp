@@ -270,6 +270,7 @@ void cuda_device::advance(queue& q) {
     if (r == cu::not_ready) return;
     if (r != cu::success) [[unlikely]] { // an event that cannot be asked is never known to come: whatever the reason
       const std::string kernels = under_way();
+      if (!is_for_good(r)) wait_for_all(); // else what was begun would go on in memory that is given away now
       target_->lose(r, named(s.operation, s.kernel) + (kernels.empty() ? "" : " (on it were: " + kernels + ")"));
     }
     s.come = true;
