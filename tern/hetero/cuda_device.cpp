@@ -344,7 +344,9 @@ std::uintptr_t cuda_device::get(std::size_t bytes) {
 
 void cuda_device::give_back(std::uintptr_t at, std::size_t) noexcept {
   if (target_->api.CtxSetCurrent(target_->context) != cu::success) return;
-  target_->api.MemFree(at); // fails where the device is lost; its memory is then gone, too
+  // Where the device is lost, so is its memory, and whoever uses it next is told.
+  if (const cu::result r = target_->api.MemFree(at); is_for_good(r) && target_->lost.empty())
+    target_->lost = target_->title() + " cannot free memory: " + target_->api.text_of(r);
 }
 
 // Kernels -------------------------------------------------------------------------------------------------------------

@@ -123,9 +123,10 @@ cuda_kernel cuda_programs::find(cu::module in, const kernel_code& code, const st
   k.max_items = std::min(k.max_items, target_.info.max_group_items);
   if (api.FuncGetParamInfo) {
     k.knows_sizes = true;
-    for (std::size_t offset = 0, size = 0;
-         api.FuncGetParamInfo(k.handle, k.sizes.size(), &offset, &size) == cu::success;)
-      k.sizes.push_back(size);
+    std::size_t offset = 0, size = 0;
+    while ((r = api.FuncGetParamInfo(k.handle, k.sizes.size(), &offset, &size)) == cu::success) k.sizes.push_back(size);
+    if (r != cu::invalid_value) // which says that there are no more
+      target_.fail(r, "say which parameters the kernel " + name + " has");
   }
   return k;
 }

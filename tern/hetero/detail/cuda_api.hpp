@@ -84,10 +84,11 @@ struct kernel_node {
 static_assert(sizeof(kernel_node) == 72);
 
 // Results that mean more than "it failed".
-constexpr result success = 0, out_of_memory = 2, no_device = 100, stub_library = 34, not_available = 46,
-                 invalid_image = 200, no_binary_for_gpu = 209, unsupported_ptx_version = 222, already_registered = 712,
-                 not_found = 500, not_ready = 600, launch_out_of_resources = 701, cooperative_too_large = 720,
-                 peer_access_unsupported = 217, peer_access_already_enabled = 704, too_many_peers = 711;
+constexpr result success = 0, invalid_value = 1, out_of_memory = 2, no_device = 100, stub_library = 34,
+                 not_available = 46, invalid_image = 200, no_binary_for_gpu = 209, unsupported_ptx_version = 222,
+                 already_registered = 712, not_found = 500, not_ready = 600, launch_out_of_resources = 701,
+                 cooperative_too_large = 720, peer_access_unsupported = 217, peer_access_already_enabled = 704,
+                 too_many_peers = 711;
 
 constexpr int max_threads_per_block = 1, max_block_x = 2, max_block_y = 3, max_block_z = 4, max_grid_x = 5,
               max_grid_y = 6, max_grid_z = 7, max_shared_per_block = 8, multiprocessors = 16, compute_mode = 20,
