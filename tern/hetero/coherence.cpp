@@ -18,14 +18,6 @@
 
 namespace tern::hetero::detail {
 
-using tern::detail::spin_lock;
-
-namespace {
-
-constexpr std::uint64_t bit(std::size_t instance) noexcept { return std::uint64_t{1} << instance; }
-
-} // namespace
-
 std::exception_ptr nothing_there(const task_record& t, const object_state& o, const box& part, bool lost) {
   if (lost)
     return std::make_exception_ptr(error(errc::device_lost,
@@ -99,8 +91,9 @@ void runtime::forget(object_state& o, std::size_t i) noexcept {
   o.each(x.where, [&](fragment& f) {
     if (f.valid & bit(i)) o.set_valid(f, f.valid & ~bit(i));
   });
+  if (x.memory)
+    d->free_later(x.memory, x.bytes); // before it is out of the list: who looks for room sees one of the two
   d->held_no_more(o, i);
-  if (x.memory) d->free_later(x.memory, x.bytes);
   x = instance();
   --o.elsewhere;
   o.update_on_host();
@@ -420,95 +413,6 @@ std::int64_t runtime::bytes_missing(task_record* t, std::uint8_t d) {
     });
   }
   return bytes;
-}
-
-// Room on devices -----------------------------------------------------------------------------------------------------
-
-bool runtime::save_or_forget(object_state& o, std::size_t i, bool may_save, transfer_chain& begun) {
-  const instance& x = o.instances[i];
-  if (!x.exists || x.users > 0 || x.pinned > 0) return false;
-  // Memory that was lent may go when the last handle has gone and the tasks have ended, which know nothing of this
-  // copy.
-  if (o.adopted && o.handles.load(std::memory_order_acquire) == 0) may_save = false;
-  // What is being written anew elsewhere is not worth saving: it was not fetched from here.
-  const auto only_here = [i](const fragment& f) { return f.valid == bit(i) && f.writing == 0; };
-  bool alone = false;
-  o.each(x.where, [&](fragment& f) { alone = alone || only_here(f); });
-  if (!alone) {
-    forget(o, i);
-    return true;
-  }
-  if (!may_save) return false;
-  o.host_memory();
-  o.each(x.where, [&](fragment& f) {
-    if (!only_here(f)) return;
-    transfer* const x_home = new_transfer(o, f.where, static_cast<std::uint8_t>(i), 0);
-    x_home->save = true;
-    begun.push(x_home);
-    ++o.saving;
-    count_submitted(part(), false); // wait_all waits for it
-  });
-  return true;
-}
-
-runtime::room runtime::make_room(std::uint8_t d, std::size_t bytes, bool may_save) noexcept {
-  room r;
-  std::size_t freed = 0;
-  transfer_chain begun;
-  r.skipped = driver_of(d)->each_held([&](object_state& o, std::size_t i) {
-    if (freed >= bytes) return;
-    const std::size_t size = o.instances[i].bytes;
-    try {
-      if (!save_or_forget(o, i, may_save, begun)) return;
-    } catch (const std::bad_alloc&) { // then it stays where it is
-      return;
-    }
-    freed += size;
-    r.made = true;
-  });
-  begun.take_each([this](transfer* x) { start(x); });
-  return r;
-}
-
-bool runtime::make_slot(object_state& o) noexcept {
-  transfer_chain begun;
-  bool made = false;
-  {
-    const std::lock_guard hold(o.lock);
-    std::vector<std::size_t> order;
-    for (std::size_t i = 1; i < o.instances.size(); ++i) order.push_back(i);
-    std::sort(order.begin(), order.end(),
-              [&](std::size_t a, std::size_t b) { return o.instances[a].last_used < o.instances[b].last_used; });
-    try {
-      for (const std::size_t i : order)
-        if ((made = save_or_forget(o, i, true, begun))) break;
-    } catch (const std::bad_alloc&) { // then they stay where they are
-    }
-  }
-  begun.take_each([this](transfer* x) { start(x); });
-  return made;
-}
-
-void runtime::device_lost(std::uint8_t d) noexcept {
-  driver* const gone = driver_of(d);
-  for (int tries = 0; gone->holds_any(); ++tries) { // objects that others look at just now come next time
-    gone->each_held([&](object_state& o, std::size_t i) {
-      instance& x = o.instances[i];
-      o.each(x.where, [&](fragment& f) {
-        if (!(f.valid & bit(i))) return;
-        if (f.valid == bit(i)) f.lost = true;
-        o.set_valid(f, f.valid & ~bit(i));
-      });
-      gone->held_no_more(o, i);
-      gone->free_later(x.memory, x.bytes); // which counts it
-      const int users = x.users;           // they will let go
-      x = instance();
-      x.users = users;
-      --o.elsewhere;
-      o.update_on_host();
-    });
-    if (gone->holds_any()) spin_lock::back_off(tries);
-  }
 }
 
 // The end of an object ------------------------------------------------------------------------------------------------

@@ -124,7 +124,7 @@ bool driver::admit() noexcept {
       const bool busy =
           !ready_.empty() || !gathered_.empty() || !running_.empty() || !moving_.empty() || preparing_ > 0;
       // Others may have what would have to go just now: copies between devices, which another driver does.
-      if (room_.possible && (room_.made || busy || has_arrivals() || (starved_ = anything_in_use()))) {
+      if (room_.possible && (room_.made || busy || has_arrivals() || (starved_ = room_.in_use))) {
         did = did || room_.made;
         break; // then again
       }
@@ -175,18 +175,11 @@ void driver::make_room_for(task_record& t, std::size_t got) noexcept {
   room_ = {};
   room_.possible = bytes_of_uses(t, 0) <= device_->memory_limit();
   if (!room_.possible) return;
-  if (crowded_) {
-    room_.made = home_.make_slot(*crowded_);
-    return;
-  }
-  const runtime::room r = home_.make_room(number_, bytes_of_uses(t, got), moving_.empty()); // what is under way may do
-  room_.made = r.made || r.skipped;
-}
-
-bool driver::anything_in_use() noexcept {
-  bool any = false;
-  const bool skipped = each_held([&](object_state& o, std::size_t i) { any = any || o.instances[i].users > 0; });
-  return any || skipped;
+  const runtime::room r = crowded_ ? home_.make_slot(*crowded_, t, got)
+                                   : home_.make_room(number_, t, got, bytes_of_uses(t, got),
+                                                     moving_.empty()); // what is under way may do
+  room_.made = r.made;
+  room_.in_use = r.in_use;
 }
 
 error driver::no_room(task_record& t) {
@@ -493,7 +486,10 @@ std::vector<driver::held> driver::by_age(bool& skipped) noexcept {
 
 object_state* driver::lock_held(const held& h, bool& skipped) noexcept {
   const std::lock_guard hold(held_guard_);
-  if (!held_.contains({h.number, h.instance})) return nullptr;
+  if (!held_.contains({h.number, h.instance})) { // went meanwhile
+    skipped = true;
+    return nullptr;
+  }
   if (h.object->lock.try_lock()) return h.object;
   skipped = true;
   return nullptr;

@@ -58,7 +58,7 @@ public:
   // The runtime, in the driver's fiber --------------------------------------------------------------------------------
   memory_handle allocate(std::size_t bytes);
   /// Calls `f(object, instance)` under the object's lock, the longest unused first; not for objects that somebody else
-  /// has locked just now. `f` may let go of the instance.
+  /// has locked just now, or has let go of. `f` may let go of the instance.
   /// \return whether there are such.
   template <class F> bool each_held(F&& f);
   /// A task has got no instance for its use number `got`, but holds those before it.
@@ -123,7 +123,6 @@ private:
   /// Nobody else completes it. \pre it has not begun.
   static void claim(task_record* t) noexcept;
   error no_room(task_record& t);
-  bool anything_in_use() noexcept;
   static std::exception_ptr with_object(const transfer& x, const std::exception_ptr& why) noexcept;
 
   runtime& home_;
@@ -166,6 +165,7 @@ private:
   struct {
     bool possible = false; // the device has that much
     bool made = false;     // or is about to be
+    bool in_use = false;   // by others
   } room_;                 // for the task that is being admitted
   bool starved_ = false;   // others have what is in the way
   unsigned next_stream_ = 0;

@@ -98,6 +98,9 @@ struct fragment {
 /// Most that an object may have; number 0 is the host's.
 constexpr std::size_t instances_most = 64;
 
+/// Of `fragment::valid`.
+constexpr std::uint64_t bit(std::size_t instance) noexcept { return std::uint64_t{1} << instance; }
+
 struct instance {
   std::uint8_t space = 0; ///< number of the device; 0: the host's memory
   box where;

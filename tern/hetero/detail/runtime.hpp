@@ -182,14 +182,14 @@ public:
   void abandon(object_state* o) noexcept;
   void destroy(object_state* o) noexcept; ///< \pre no task uses it any more
   struct room {
-    bool made = false;    ///< or copies have been started that will make some
-    bool skipped = false; ///< somebody looked at an object just now
+    bool made = false;   ///< or may come: copies have been started that will make some, somebody looked at an object
+    bool in_use = false; ///< others have something that is in the way, and will let go of it
   };
   /// Frees instances on device `d` that nobody needs, least recently used first, until `bytes` are free; starts copies
-  /// of those that must be saved first. By its driver.
-  room make_room(std::uint8_t d, std::size_t bytes, bool may_save) noexcept;
+  /// of those that must be saved first. By its driver, for a task that holds its first `got` uses.
+  room make_room(std::uint8_t d, task_record& t, std::size_t got, std::size_t bytes, bool may_save) noexcept;
   /// The same for one instance of an object that has as many as it may.
-  bool make_slot(object_state& o) noexcept;
+  room make_slot(object_state& o, task_record& t, std::size_t got) noexcept;
   void device_lost(std::uint8_t d) noexcept;
   /// What the copies of a transfer look like to the device.
   copy_request describe(const transfer& x);
