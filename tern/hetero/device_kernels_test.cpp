@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,6 +34,7 @@ std::unique_ptr<device> open_device(const std::string& kind, const std::string& 
 class kernels : public testing::TestWithParam<const char*> {
 protected:
   void SetUp() override {
+    if (GetParam() == std::string("cuda")) mock_.emplace();
     device_ = open_device(GetParam());
     if (!device_) GTEST_SKIP() << "no such device";
   }
@@ -45,6 +47,7 @@ protected:
     }
   }
   device& d() { return *device_; }
+  std::optional<mock_cuda> mock_;
   std::unique_ptr<device> device_;
 };
 INSTANTIATE_TEST_SUITE_P(on, kernels, testing::Values("opencl", "opencl_buffers", "cuda"),

@@ -4,7 +4,9 @@
 
 The program names that line in a comment, `// expect: text`, or, where the words are the compilers' own, in one for each:
 `// expect g++: text`, `// expect clang++: text`. With -DFINE it must compile: so it fails for that reason.
-Usage: compile_fail.py FILE INCLUDE_FOLDER COMPILER [--fine]
+All include the same headers, which are precompiled first, as `--precompile` says.
+Usage: compile_fail.py FILE INCLUDE_FOLDER COMPILER PRECOMPILED [--fine]
+       compile_fail.py --precompile INCLUDE_FOLDER COMPILER PRECOMPILED
 """
 
 import argparse
@@ -14,28 +16,55 @@ import subprocess
 import sys
 
 
-def compile_it(compiler: str, include: str, file: pathlib.Path, *more: str) -> subprocess.CompletedProcess:
+HEADERS = "#include <tern/hetero/hetero_task.hpp>\n#include <tern/tern.hpp>\n"
+
+
+def run(compiler: str, include: str, *more: str) -> subprocess.CompletedProcess:
     # C locale: the words around ours are English and the quotes ASCII.
-    return subprocess.run([compiler, "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", f"-I{include}", *more, str(file)],
-                          capture_output=True, text=True, timeout=25, env={"PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C"})
+    return subprocess.run([compiler, "-std=c++20", "-Wall", "-Wextra", f"-I{include}", *more],
+                          capture_output=True, text=True, timeout=50, env={"PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C"})
+
+
+def is_clang(compiler: str) -> bool:
+    return "clang" in pathlib.Path(compiler).name
+
+
+def precompile(include: str, compiler: str, where: pathlib.Path) -> None:
+    where.parent.mkdir(parents=True, exist_ok=True)
+    where.write_text(HEADERS)
+    made = f"{where}.{'pch' if is_clang(compiler) else 'gch'}"
+    done = run(compiler, include, "-x", "c++-header", str(where), "-o", made)
+    if done.returncode != 0:
+        sys.exit(f"{where} does not compile:\n{done.stderr}")
+    print(made)
+
+
+def compile_it(compiler: str, include: str, where: pathlib.Path, file: pathlib.Path, *more: str) -> subprocess.CompletedProcess:
+    with_header = ["-include-pch", f"{where}.pch"] if is_clang(compiler) else ["-Winvalid-pch", "-include", str(where)]
+    return run(compiler, include, "-fsyntax-only", *with_header, *more, str(file))
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("file", type=pathlib.Path)
+    parser.add_argument("file", type=pathlib.Path, nargs="?")
     parser.add_argument("include")
     parser.add_argument("compiler")
+    parser.add_argument("precompiled", type=pathlib.Path, help="a header; its precompiled form lies beside it")
     parser.add_argument("--fine", action="store_true", help="also check that it compiles with -DFINE")
+    parser.add_argument("--precompile", action="store_true", help="make that header")
     arguments = parser.parse_args()
-    compiler = "clang\\+\\+" if "clang" in pathlib.Path(arguments.compiler).name else "g\\+\\+"
+    if arguments.precompile:
+        precompile(arguments.include, arguments.compiler, arguments.precompiled)
+        return 0
+    compiler = r"clang\+\+" if is_clang(arguments.compiler) else r"g\+\+"
     expected = re.search(rf"^// expect(?: {compiler})?: (.+)$", arguments.file.read_text(), re.MULTILINE)
     if not expected:
         sys.exit(f"{arguments.file}: no line '// expect: text'")
     if arguments.fine:
-        fine = compile_it(arguments.compiler, arguments.include, arguments.file, "-DFINE")
+        fine = compile_it(arguments.compiler, arguments.include, arguments.precompiled, arguments.file, "-DFINE")
         if fine.returncode != 0:
             sys.exit(f"{arguments.file} does not compile with -DFINE:\n{fine.stderr}")
-    broken = compile_it(arguments.compiler, arguments.include, arguments.file)
+    broken = compile_it(arguments.compiler, arguments.include, arguments.precompiled, arguments.file)
     if broken.returncode == 0:
         sys.exit(f"{arguments.file} compiles, and must not")
     errors = [line for line in broken.stderr.splitlines() if re.search(r"\berror: ", line)]
