@@ -16,10 +16,13 @@ target_compile_options(tern_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -W
   -Wno-missing-field-initializers # members left out of a designated initializer have defaults: that is the point
   $<$<BOOL:${TERN_WERROR}>:-Werror> -fno-semantic-interposition
   $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>) # g++ 12 warns of std::string's own code (GCC bug 105651)
+# After so long a test hangs; that is thrice what the longest takes by itself on a slow machine, as several run at a time.
+set(TERN_TEST_SECONDS 60)
 # For definitions: the list's comma would end a generator expression.
 set(TERN_SANITIZED 0)
 if(TERN_SANITIZE)
   set(TERN_SANITIZED 1)
+  set(TERN_TEST_SECONDS 180)
   # Applies to everything built here, third-party headers included, so that no mixed binary results.
   add_compile_options(-fsanitize=${TERN_SANITIZE} -fno-omit-frame-pointer -g1) # lines are enough for their reports
   add_link_options(-fsanitize=${TERN_SANITIZE})
@@ -74,6 +77,6 @@ function(tern_layer NAME)
       tern_read_once(tern_${NAME}_test <gmock/gmock.h> <gtest/gtest.h>)
     endif()
     gtest_discover_tests(tern_${NAME}_test TEST_PREFIX ${NAME}. DISCOVERY_TIMEOUT 60
-      PROPERTIES TIMEOUT 60 LABELS ${NAME})
+      PROPERTIES TIMEOUT ${TERN_TEST_SECONDS} LABELS ${NAME})
   endif()
 endfunction()

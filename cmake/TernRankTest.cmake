@@ -54,7 +54,7 @@ function(tern_add_rank_runs NAME TARGET)
     list(GET parts 0 ranks)
     list(GET parts 1 workers)
     add_test(NAME ${NAME}.inproc.${ranks}ranks.${workers}workers COMMAND ${TARGET} ${ARGN})
-    set_tests_properties(${NAME}.inproc.${ranks}ranks.${workers}workers PROPERTIES TIMEOUT 60 LABELS "${labels}"
+    set_tests_properties(${NAME}.inproc.${ranks}ranks.${workers}workers PROPERTIES TIMEOUT ${TERN_TEST_SECONDS} LABELS "${labels}"
       ENVIRONMENT "TERN_RANKS=${ranks};TERN_WORKERS=${workers}")
   endforeach()
   # RANKSxWORKERS, and more words of a world.
@@ -68,7 +68,7 @@ function(tern_add_rank_runs NAME TARGET)
     set(workers ${CMAKE_MATCH_2})
     set(test ${NAME}.sim.${ranks}ranks.${workers}workers)
     add_test(NAME ${test} COMMAND ${TARGET} ${ARGN})
-    set_tests_properties(${test} PROPERTIES TIMEOUT 60 LABELS "${labels};sim"
+    set_tests_properties(${test} PROPERTIES TIMEOUT ${TERN_TEST_SECONDS} LABELS "${labels};sim"
       ENVIRONMENT "TERN_SIM=ranks=${ranks},workers=${workers}${CMAKE_MATCH_3}")
   endforeach()
   # The sanitizers' reports would be about the MPI libraries, which are not built with them.
@@ -84,7 +84,7 @@ function(tern_add_rank_runs NAME TARGET)
         list(GET parts 1 workers)
         set(test ${NAME}.${mpi}.${ranks}ranks.${workers}workers)
         add_test(NAME ${test} COMMAND ${launcher} -np ${ranks} $<TARGET_FILE:${TARGET}> ${ARGN})
-        set_tests_properties(${test} PROPERTIES TIMEOUT 60 LABELS "${labels};mpi" PROCESSORS 2
+        set_tests_properties(${test} PROPERTIES TIMEOUT ${TERN_TEST_SECONDS} LABELS "${labels};mpi" PROCESSORS 2
           ENVIRONMENT "TERN_WORKERS=${workers}")
       endforeach()
     endif()
@@ -105,14 +105,14 @@ function(tern_add_mode_runs NAME TARGET)
       list(GET parts 1 workers)
       set(test ${NAME}.inproc.${ranks}ranks.${workers}workers.${mode})
       add_test(NAME ${test} COMMAND ${TARGET})
-      set_tests_properties(${test} PROPERTIES TIMEOUT 60 LABELS "ranks;${NAME}"
+      set_tests_properties(${test} PROPERTIES TIMEOUT ${TERN_TEST_SECONDS} LABELS "ranks;${NAME}"
         ENVIRONMENT "TERN_RANKS=${ranks};TERN_WORKERS=${workers};${${mode}}")
     endforeach()
   endforeach()
   foreach(mode on off)
     set(test ${NAME}.sim.8ranks.2workers.room2.${mode})
     add_test(NAME ${test} COMMAND ${TARGET})
-    set_tests_properties(${test} PROPERTIES TIMEOUT 60 LABELS "ranks;${NAME};sim"
+    set_tests_properties(${test} PROPERTIES TIMEOUT ${TERN_TEST_SECONDS} LABELS "ranks;${NAME};sim"
       ENVIRONMENT "TERN_SIM=ranks=8,workers=2,room=2,faults=delay:reorder:slow:pause;${${mode}}")
   endforeach()
   if(TERN_SANITIZE)
@@ -124,7 +124,7 @@ function(tern_add_mode_runs NAME TARGET)
       foreach(mode on off thread mpi_alone)
         set(test ${NAME}.${mpi}.2ranks.2workers.${mode})
         add_test(NAME ${test} COMMAND ${launcher} -np 2 $<TARGET_FILE:${TARGET}>)
-        set_tests_properties(${test} PROPERTIES TIMEOUT 60 LABELS "ranks;${NAME};mpi" PROCESSORS 2
+        set_tests_properties(${test} PROPERTIES TIMEOUT ${TERN_TEST_SECONDS} LABELS "ranks;${NAME};mpi" PROCESSORS 2
           ENVIRONMENT "TERN_WORKERS=2;${${mode}}")
       endforeach()
     endif()

@@ -66,8 +66,8 @@ template <int Tile> void multiply_tiles_by_four(multiplication& m) {
             const double* const rows = b + z * n + j;
 #pragma omp simd
             for (int x = 0; x < Tile; ++x)
-              sum[y][x] +=
-                  four[0] * rows[x] + four[1] * rows[n + x] + four[2] * rows[2 * n + x] + four[3] * rows[3 * n + x];
+              sum[y][x] = sum[y][x] + four[0] * rows[x] + four[1] * rows[n + x] + four[2] * rows[2 * n + x] +
+                          four[3] * rows[3 * n + x];
           }
       for (int y = 0; y < Tile; ++y)
         for (int x = 0; x < Tile; ++x) c[(i + y) * n + j + x] = sum[y][x];

@@ -43,7 +43,7 @@ void tiles(int n, global const double* restrict a, global const double* restrict
     bs[ly][lx] = b[(t + ly) * n + x];
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int k = 0; k < TILE; k += 4)
-      sum += as[ly][k] * bs[k][lx] + as[ly][k + 1] * bs[k + 1][lx] + as[ly][k + 2] * bs[k + 2][lx] +
+      sum = sum + as[ly][k] * bs[k][lx] + as[ly][k + 1] * bs[k + 1][lx] + as[ly][k + 2] * bs[k + 2][lx] +
              as[ly][k + 3] * bs[k + 3][lx];
     barrier(CLK_LOCAL_MEM_FENCE);
   }

@@ -427,6 +427,8 @@ void runtime::run_body(task_record* t) noexcept {
     }
   }
   if (!t->sound() || !t->work || !t->work->run) return;
+  tern::detail::fiber* const here = static_cast<tern::detail::worker*>(tern::detail::this_worker_base())->running;
+  const void* const outer = std::exchange(here->task, t); // for `task_here`
   try {
     const trace::region bar(trace::on() ? t->text_name() : "");
     if (t->flags & task_record::on_account) {
@@ -438,6 +440,12 @@ void runtime::run_body(task_record* t) noexcept {
   } catch (...) {
     fail(t, std::current_exception());
   }
+  here->task = outer;
+}
+
+const task_record* runtime::task_here() noexcept {
+  const worker* const w = tern::detail::this_worker();
+  return w && w->running ? static_cast<const task_record*>(w->running->task) : nullptr;
 }
 
 worker_base* runtime::run_task(tasklet* x) noexcept {

@@ -157,7 +157,7 @@ public:
 
   // Then
   // ----------------------------------------------------------------------------------------------------------------
-  /// Returns when it is done. \throws what it failed with.
+  /// Returns when it is done. \throws what it failed with; error(invalid_state) in its own function.
   void wait() const;
   /// Ready when it is done, with what it failed with.
   future<void> done() const;
@@ -215,8 +215,9 @@ requires(hetero::detail::is_function<F>) void submit(F&& f, Args&&... arguments)
 }
 
 /// Returns when all tasks that were submitted in this scheduler are done, also those that they submit. \throws the
-/// first failure of one that nobody waits for; log_info says how many there were. Not inside a task, nor while holding
-/// an access that tasks wait for: it would wait for itself, for ever.
+/// first failure of one that nobody waits for; log_info says how many there were. \throws error (invalid_state) in a
+/// task's function, where it would wait for that task. Not while holding an access that tasks wait for: it would wait
+/// for ever.
 void wait_all();
 
 /// Whether tasks are ordered by what they use, from now on, unless they say so themselves; true at first.

@@ -15,6 +15,7 @@
 #include <tern/hetero/graph_kernels_test.hpp>
 #include <tern/hetero/policy.hpp>
 #include <tern/hetero/tasks_test.hpp>
+#include <tern/task/fiber.hpp>
 #include <tern/task/future.hpp>
 
 namespace tern::hetero {
@@ -35,6 +36,38 @@ TEST(misuse, handles_that_are_empty_are_told) {
     EXPECT_THAT(text_of_error([&] { o.rows(0, 1); }), moved);
     EXPECT_THAT(text_of_error([&] { submit([](const int*) {}, read(o)); }), moved);
     EXPECT_EQ(p.host(access_mode::read).get()[0], 1);
+  });
+}
+
+TEST(misuse, waiting_for_all_in_a_task_is_told) {
+  on({}, [] {
+    hetero_object<int> o(4, 1), p(4, 1);
+    hetero_task t(
+        [&p](int* v) {
+          hetero_task inner([](int* w) { w[0] = 2; }, write(p)); // whose function may end on this stack
+          inner.submit().wait();
+          v[0] = p.host(access_mode::read).get()[0];
+          wait_all();
+        },
+        read_write(o));
+    t.name("outer").submit();
+    EXPECT_THAT(text_of_error([&] { t.wait(); }),
+                AllOf(HasSubstr("wait_all in task 'outer' would wait for that task, for ever"),
+                      HasSubstr("wait() for those that it needs")));
+    hetero_task own([&own](int*) { own.wait(); }, read_write(p));
+    own.name("own").submit();
+    EXPECT_THAT(text_of_error([&] { own.wait(); }), HasSubstr("task 'own' would wait for itself, for ever"));
+    // A fiber that it starts, or one that runs tasks while it waits, is not in a task.
+    hetero_task starts(
+        [](int* v) {
+          fiber([] { wait_all(); }).detach();
+          v[0] = 3;
+        },
+        write(o));
+    starts.submit().wait();
+    for (int i = 0; i < 100; ++i) submit([](int* v) { ++v[0]; }, read_write(o));
+    wait_all();
+    EXPECT_EQ(o.host(access_mode::read).get()[0], 103);
   });
 }
 

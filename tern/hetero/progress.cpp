@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include <tern/base/error.hpp>
 #include <tern/base/log.hpp>
 
 namespace tern::hetero::detail {
@@ -94,6 +95,10 @@ void runtime::wait_for_progress(std::uint64_t left, const std::chrono::microseco
 }
 
 void runtime::wait_all() {
+  if (const task_record* const t = task_here(); t && t->home == this)
+    throw error(errc::invalid_state,
+                std::string("wait_all in task '") + t->text_name() + "' would wait for that task, for ever",
+                "call it where tasks are submitted; in a task, wait() for those that it needs");
   if (outstanding() > 0) wait_for_progress(0, nullptr);
   std::vector<task_record*> failed;
   {
@@ -122,6 +127,9 @@ void runtime::wait(task_record* t) {
   };
   t->marks.fetch_or(task_record::observed, std::memory_order_relaxed);
   if (!t->is_done()) {
+    if (task_here() == t)
+      throw error(errc::invalid_state, std::string("task '") + t->text_name() + "' would wait for itself, for ever",
+                  "wait for it from elsewhere");
     waiting h;
     future<void> over = h.over.get_future();
     if (hook(t, h)) over.wait();

@@ -245,6 +245,8 @@ public:
 private:
   bool take_commuting(task_record* t) noexcept;
   static tern::detail::worker_base* run_task(tern::detail::tasklet* x) noexcept;
+  /// Whose function the calling fiber runs; null: none's.
+  static const task_record* task_here() noexcept;
   void run_body(task_record* t) noexcept;
   /// Is it a worker of this runtime's scheduler? After its end nobody is, whatever lies at its address.
   bool is_mine(const tern::detail::worker* w) const noexcept {

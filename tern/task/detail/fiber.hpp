@@ -89,6 +89,7 @@ struct alignas(64) fiber : runnable, stack_context {
   void* closure = nullptr;
   scheduler_core* home = nullptr;
   void* frame = nullptr;        // what a layer above has begun on this stack and not ended, see work_frame
+  const void* task = nullptr;   // of a layer above, which says so: the one whose function runs on this stack
   group_state* group = nullptr; // a runner, which runs tasklets: the group whose tasklets it is at; else null
   local_table* locals = nullptr;
   std::exception_ptr failed;
