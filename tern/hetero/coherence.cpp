@@ -265,26 +265,29 @@ runtime::acquired runtime::acquire(task_record* t, std::uint8_t d) noexcept {
   } catch (...) { // the device is lost, or the host has no memory
     while (got-- > 0) drop_use(t->use_at(got));
     t->flags &= static_cast<std::uint16_t>(~task_record::acquired);
+    if (const driver* const at = driver_of(d); at && at->has_found_loss()) return acquired::lost;
     fail(t, std::current_exception());
     return acquired::failed;
   }
   transfer_chain begun;
-  try {
-    // Who writes waits for all that is on its way from there or to there: copies that make room have no order. From now
-    // on nobody saves what it writes elsewhere: but what it reads as well must be on its way here by then, or be lost.
-    bool there = true;
-    for (std::size_t i = 0; i < t->use_count; ++i) {
-      use& u = t->use_at(i);
-      const std::lock_guard hold(u.object->lock);
+  // Who writes waits for all that is on its way from there or to there: copies that make room have no order. From now
+  // on nobody saves what it writes elsewhere: but what it reads as well must be on its way here by then, or be lost.
+  for (std::size_t i = 0; i < t->use_count && !t->has_failed(); ++i) {
+    use& u = t->use_at(i);
+    const std::lock_guard hold(u.object->lock);
+    try {
       if (writes(u.how))
         u.object->each(u.part, [&](fragment& f) {
           for (transfer* x : f.coming) await(t, x, false);
         });
-      if (reads(u.how) && there) there = fetch(t, *u.object, u, begun);
-      if (writes(u.how)) u.object->each(u.part, [](fragment& f) { ++f.writing; });
+      if (reads(u.how) && !fetch(t, *u.object, u, begun)) break;
+    } catch (...) { // the host has no memory
+      fail(t, std::current_exception());
+      break;
     }
-  } catch (...) {
-    fail(t, std::current_exception());
+    if (!writes(u.how)) continue;
+    u.writing = true;
+    u.object->each(u.part, [](fragment& f) { ++f.writing; });
   }
   begun.take_each([this](transfer* x) { start(x); });
   return t->has_failed() ? acquired::failed : acquired::ready;
@@ -351,6 +354,7 @@ void runtime::transfer_done(transfer* x, std::exception_ptr failed) noexcept {
     --o.instances[x->from].users;
     --o.instances[x->to].users;
     if (o.instances[x->to].exists) o.instances[x->to].last_used = tick();
+    if (x->save && failed) o.instances[x->from].cannot_save = failed; // else it would be tried for ever
     for (transfer* y : x->after)
       if (--y->waits == 0) next.push(y);
     if (x->save && --o.saving == 0) saved = std::move(o.saved);
@@ -386,13 +390,15 @@ void runtime::release_uses(task_record* t) noexcept {
     instance& x = o.instances[u.instance];
     --x.users;
     x.last_used = tick();
-    if (writes(u.how)) o.each(u.part, [](fragment& f) { --f.writing; });
+    if (u.writing) o.each(u.part, [](fragment& f) { --f.writing; });
+    u.writing = false;
     if (t->flags & task_record::pins && wrote) x.pinned = 1;
     if (!wrote || !writes(u.how)) continue;
     o.each(u.part, [&](fragment& f) {
       o.set_valid(f, x.exists ? bit(u.instance) : 0);
       f.lost = !x.exists; // its device went meanwhile
     });
+    x.cannot_save = nullptr; // perhaps what is there now can be
     o.update_on_host();
   }
 }
@@ -443,7 +449,7 @@ void runtime::abandon(object_state* o) noexcept {
   task_record* const t = allocate();
   t->work = &last_task;
   t->flags = task_record::hidden | task_record::order_only;
-  add_use(t) = {o, o->all, access_mode::write, 0, true, true, 0, nullptr};
+  add_use(t) = {o, o->all, access_mode::write, 0, true, true, false, 0, nullptr};
   submit(t);
 }
 

@@ -119,10 +119,18 @@ bool driver::admit() noexcept {
     t->flags |= task_record::acquired;
     crowded_ = nullptr;
     const runtime::acquired how = home_.acquire(t, number_);
+    if (how == runtime::acquired::lost) {
+      went_wrong(std::exchange(found_loss_, nullptr));
+      home_.left(number_);
+      home_.place(t);
+      did = true;
+      continue;
+    }
     if (how == runtime::acquired::no_memory) { // and room has been made for it, as far as possible
       t->flags &= static_cast<std::uint16_t>(~task_record::acquired);
       const bool busy =
           !ready_.empty() || !gathered_.empty() || !running_.empty() || !moving_.empty() || preparing_ > 0;
+      if (!room_.made && !room_.in_use && !busy && room_.larger && !crowded_) make_room_from_its_own(*t);
       // Others may have what would have to go just now: copies between devices, which another driver does.
       if (room_.possible && (room_.made || busy || has_arrivals() || (starved_ = room_.in_use))) {
         did = did || room_.made;
@@ -175,11 +183,25 @@ void driver::make_room_for(task_record& t, std::size_t got) noexcept {
   room_ = {};
   room_.possible = bytes_of_uses(t, 0) <= device_->memory_limit();
   if (!room_.possible) return;
-  const runtime::room r = crowded_ ? home_.make_slot(*crowded_, t, got)
-                                   : home_.make_room(number_, t, got, bytes_of_uses(t, got),
-                                                     moving_.empty()); // what is under way may do
+  const bool may_save = moving_.empty(); // else what is under way may do
+  const runtime::room r =
+      crowded_ ? home_.make_slot(*crowded_, t, got) : home_.make_room(number_, t, got, bytes_of_uses(t, got), may_save);
   room_.made = r.made;
   room_.in_use = r.in_use;
+  room_.why = r.why;
+  for (std::size_t i = 0; i < got && !room_.larger; ++i) {
+    const use& u = t.use_at(i);
+    const std::lock_guard hold(u.object->lock);
+    room_.larger = !(u.object->instances[u.instance].where == u.part);
+  }
+}
+
+// It fits, but what it has got so far are parts of larger copies: without those it gets copies of the parts alone.
+void driver::make_room_from_its_own(task_record& t) noexcept {
+  const runtime::room r = home_.make_room(number_, t, 0, bytes_of_uses(t, 0), moving_.empty());
+  room_.made = r.made;
+  room_.in_use = r.in_use;
+  room_.why = r.why;
 }
 
 error driver::no_room(task_record& t) {
@@ -193,6 +215,20 @@ error driver::no_room(task_record& t) {
   const std::size_t bytes = bytes_of_uses(t, 0);
   const std::string uses =
       std::string("task '") + t.text_name() + "' uses " + std::to_string(bytes) + " bytes on " + home_.info(number_).id;
+  if (room_.why) {
+    std::string text, hint;
+    try {
+      std::rethrow_exception(room_.why);
+    } catch (const error& e) {
+      text = e.message();
+      hint = e.hint();
+    } catch (const std::exception& e) {
+      text = e.what();
+    }
+    return error(errc::out_of_memory,
+                 uses + ", which has no room left for them: what is there cannot be saved: " + text,
+                 hint.empty() ? "let its device keep it, and run the task elsewhere" : hint);
+  }
   if (pinned == 0 && bytes <= device_->memory_limit()) // others than objects have it, or it is in pieces
     return error(errc::out_of_memory, uses + ", which has no room left for them",
                  "look for what else uses its memory, or run the task on the host (hetero-devices)");
@@ -356,7 +392,7 @@ void driver::work() noexcept {
   for (;;) {
     bool did = take_arrivals();
     did = admit() || did;
-    launch_ready();
+    did = launch_ready() || did;
     did = poll() || did;
     if (did)
       idle_rounds_ = 0;
@@ -447,7 +483,13 @@ bool driver::rest_or_end() noexcept {
 
 memory_handle driver::allocate(std::size_t bytes) {
   if (lost_) throw error(errc::device_lost, home_.info(number_).id + " was lost");
-  const memory_handle memory = device_->allocate(bytes);
+  memory_handle memory = nullptr;
+  try {
+    memory = device_->allocate(bytes);
+  } catch (...) {
+    if (is_loss(std::current_exception())) found_loss_ = std::current_exception();
+    throw;
+  }
   if (memory) bytes_.fetch_add(static_cast<std::int64_t>(bytes), std::memory_order_relaxed);
   if (memory) tracks_.holds(bytes_held());
   return memory;

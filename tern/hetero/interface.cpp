@@ -189,7 +189,9 @@ const work_type nothing{any_device, nullptr, nullptr, nullptr,
                         [](const task_record&) noexcept -> const char* { return "prefetch"; }};
 
 use use_of(object_state* o, const box& part, access_mode how) noexcept {
-  return {o, part, how, 0, part == o->all, true, static_cast<std::int32_t>(o->host_layout.pitch / o->element), nullptr};
+  return {
+      o,      part, how, 0, part == o->all, true, false, static_cast<std::int32_t>(o->host_layout.pitch / o->element),
+      nullptr};
 }
 
 } // namespace
@@ -348,6 +350,7 @@ void add_use(task_record& t, object_state* o, const box& part, access_mode how) 
   u.instance = 0;
   u.whole = part == o->all;
   u.ordered = t.home->implicit();
+  u.writing = false;
   u.pitch = static_cast<std::int32_t>(o->host_layout.pitch / o->element);
 }
 

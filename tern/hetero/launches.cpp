@@ -13,8 +13,9 @@
 
 namespace tern::hetero::detail {
 
-void driver::launch_ready() noexcept {
-  if (ready_.empty() && (gathered_.empty() || saturated())) return;
+// \return whether it did something.
+bool driver::launch_ready() noexcept {
+  if (ready_.empty() && (gathered_.empty() || saturated())) return false;
   launching_.swap(gathered_); // what ends meanwhile may bring in more
   const std::size_t claimed = launching_.size();
   launching_.insert(launching_.end(), ready_.begin(), ready_.end());
@@ -30,6 +31,7 @@ void driver::launch_ready() noexcept {
     }
   }
   launching_.clear();
+  return true; // what has failed at once may have let go of what others wait for
 }
 
 bool driver::saturated() const noexcept { return running_.size() >= static_cast<std::size_t>(device_->streams() - 2); }

@@ -149,6 +149,128 @@ TEST(pressure, memory_that_is_lent_may_go_with_a_closure_in_the_middle_of_making
   });
 }
 
+// More than any host has; but a part of it has room on a device.
+const extents<2> very_large{1 << 30, 1 << 20};
+
+TEST(pressure, what_the_host_has_no_memory_for_stays_and_is_told) {
+  simulate("1:memory=14k", [] {
+    object large(very_large), b({9, 256}), out({6, 256}, 0u);
+    large.name("large");
+    const auto v = large.part({0, 0}, {6, 256});
+    fill(v, "fake0").wait();
+    const auto t = fill(b, "fake0");
+    EXPECT_THAT(text_of_error([&] { t.wait(); }),
+                AllOf(HasSubstr("what is there cannot be saved"), HasSubstr("'large'"),
+                      HasSubstr("needs 4503599627370496 bytes of the host's memory"), HasSubstr("smaller objects")));
+    mix(v, out, "fake0").wait(); // it is still there
+  });
+}
+
+TEST(pressure, what_could_not_be_fetched_is_not_forgotten_afterwards) {
+  simulate("2:memory=14k", [] {
+    object large(very_large), b({9, 256}), out({6, 256}, 0u);
+    const auto v = large.part({0, 0}, {6, 256});
+    fill(v, "fake0").wait();
+    const auto away = add(v, "fake1"); // through the host
+    EXPECT_THAT(text_of_error([&] { away.wait(); }), HasSubstr("of the host's memory"));
+    fill(v, "fake0").wait();
+    const auto t = fill(b, "fake0");
+    EXPECT_THAT(text_of_error([&] { t.wait(); }), HasSubstr("cannot be saved"));
+    mix(v, out, "fake0").wait();
+  });
+}
+
+TEST(pressure, what_cannot_be_saved_is_tried_once) {
+  simulate("1:memory=10k", [] {
+    object a({6, 256}), b({6, 256});
+    int tried = 0;
+    a.layout_on(
+        device_kind::fake, [](const unsigned*, unsigned*) {},
+        [&tried](const unsigned*, unsigned*) {
+          ++tried;
+          throw std::runtime_error("cannot unpack");
+        });
+    for (int i = 1; i < 3; ++i) {
+      fill(a, "fake0").wait();
+      for (int k = 0; k < 3; ++k) {
+        const auto t = fill(b, "fake0");
+        EXPECT_THAT(text_of_error([&] { t.wait(); }), AllOf(HasSubstr("cannot be saved"), HasSubstr("cannot unpack")));
+      }
+      EXPECT_EQ(tried, i); // anew once it has been written anew
+    }
+  });
+}
+
+TEST(pressure, a_part_gets_a_copy_of_its_own_if_that_of_the_whole_has_no_room) {
+  simulate("1:memory=10k", [] {
+    object a({6, 256}), b({6, 256}, 0u);
+    fill(a, "fake0").wait();
+    const auto part = a.rows(0, 1);
+    hetero_task t(graph_kernels::mix, over(part), columns(part), rows(part), 1u, pitch(part), read(part), pitch(b),
+                  read_write(b));
+    t.on("fake0").submit().wait(); // 1 + 6 KiB of 10
+    EXPECT_EQ(a.host(access_mode::read).get()(5, 255), graph_kernels::stir(5u, 5 * 1000 + 255));
+  });
+}
+
+TEST(pressure, memory_that_was_lent_and_has_no_handle_is_told) {
+  simulate("1:memory=10k", [] {
+    std::vector<unsigned> mine(6 * 256);
+    object b({6, 256}), gate({1, 1}, 0u);
+    auto held = gate.host(access_mode::read_write).get();
+    hetero_task later;
+    {
+      const auto lent = object::adopt(mine.data(), {6, 256});
+      fill(lent, "fake0").wait();
+      later = hetero_task([](const unsigned*, const unsigned*) {}, read(lent), read(gate));
+      later.submit();
+    }
+    const auto t = fill(b, "fake0");
+    EXPECT_THAT(text_of_error([&] { t.wait(); }),
+                AllOf(HasSubstr("no handle is left"), HasSubstr("keep a handle until its tasks have ended")));
+    held.release();
+    later.wait();
+    fill(b, "fake0").wait();
+  });
+}
+
+// The device has no room, and the launches that it waits for fail at once.
+TEST(pressure, launches_that_fail_at_once_let_go_of_what_others_wait_for) {
+  for (int n = 132; n < 142; ++n) {
+    const mock_cuda driver("quiet,seed=1,delay=300us,fail-launch=" + std::to_string(n));
+    options opts = cuda_options("64K", "no-pool");
+    opts.set(hetero_devices, "cuda");
+    opts.set(hetero_queues, 1);
+    scheduler s({.workers = 1, .opts = &opts});
+    s.run([&] {
+      const auto fill_row = [](const object& o) {
+        hetero_task t(graph_kernels::fill, items(256), 256, 1, 1u, pitch(o), write(o));
+        t.submit();
+        return t.done();
+      };
+      std::vector<future<void>> done;
+      object big({60, 256}), first({1, 256}, 0u);
+      first.pin("cuda0");
+      wait_all();
+      {
+        std::vector<object> small; // of which it learns that they are faster together
+        for (int i = 0; i < 16; ++i) small.emplace_back(extents<2>{1, 256});
+        for (std::size_t i = 0; i < 140; ++i) done.push_back(fill_row(small[i % 16]));
+        for (future<void>& f : done) f.wait();
+      }
+      for (int k = 0; k < 12; ++k) {
+        std::vector<object> some;
+        done.push_back(fill_row(first));
+        this_fiber::sleep_for(std::chrono::microseconds(100)); // it runs, and what follows is gathered
+        for (int i = 0; i < 4; ++i) done.push_back(fill_row(some.emplace_back(extents<2>{1, 256})));
+        future<void> last = fill(big, "cuda0").done();
+        ASSERT_EQ(last.wait_for(std::chrono::seconds(20)), future_status::ready) << "launch " << n << " fails";
+      }
+    });
+    mock_cuda::forget_misuse();
+  }
+}
+
 TEST(pressure, copies_that_other_devices_make_are_waited_for) {
   const mock_cuda driver("devices=2,delay=3ms");
   options opts = cuda_options("10K");

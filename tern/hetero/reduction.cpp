@@ -94,7 +94,8 @@ object_state* runtime::part_of_reduction(object_state& o, const box& part, const
     t->work = &fill_with_identity;
     t->flags = task_record::hidden;
     add_use(t) = {
-        fresh, fresh->all, access_mode::write, 0, true, true, static_cast<std::int32_t>(fresh->all.extent(2)), nullptr};
+        fresh,  fresh->all, access_mode::write, 0, true, true, false, static_cast<std::int32_t>(fresh->all.extent(2)),
+        nullptr};
     submit(t);
   }
   return result;
@@ -110,7 +111,14 @@ void runtime::settle_reductions(task_record* t) {
     auto* const how = static_cast<reduce_block*>(std::exchange(u.address, nullptr));
     object_state* const part = part_of_reduction(*u.object, u.part, {how->combine, how->identity});
     free(::new (static_cast<void*>(how)) task_record);
-    u = {part,   part->all, access_mode::read_write, 0, true, true, static_cast<std::int32_t>(part->all.extent(2)),
+    u = {part,
+         part->all,
+         access_mode::read_write,
+         0,
+         true,
+         true,
+         false,
+         static_cast<std::int32_t>(part->all.extent(2)),
          nullptr};
   }
 }
@@ -143,11 +151,13 @@ void runtime::end_reduction_now(object_state& o) {
                 0,
                 r->part == o.all,
                 true,
+                false,
                 static_cast<std::int32_t>(o.host_layout.pitch / o.element),
                 nullptr};
   for (object_state* part : r->parts)
-    add_use(t) = {part,   part->all, access_mode::read, 0, true, true, static_cast<std::int32_t>(part->all.extent(2)),
-                  nullptr};
+    add_use(t) = {
+        part,   part->all, access_mode::read, 0, true, true, false, static_cast<std::int32_t>(part->all.extent(2)),
+        nullptr};
   submit(t);
   o.reducing.store(false, std::memory_order_release);
   for (object_state* part : r->parts) abandon(part);

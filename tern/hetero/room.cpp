@@ -3,10 +3,11 @@
 /// Room in a device's memory: whose copies go, what is saved at home first, and what becomes of them with a device.
 #include <algorithm>
 #include <cstdint>
+#include <exception>
 #include <mutex>
-#include <new>
 #include <vector>
 
+#include <tern/base/error.hpp>
 #include <tern/hetero/detail/driver.hpp>
 #include <tern/hetero/detail/runtime.hpp>
 
@@ -17,9 +18,6 @@ using tern::detail::spin_lock;
 bool runtime::save_or_forget(object_state& o, std::size_t i, bool may_save, transfer_chain& begun) {
   const instance& x = o.instances[i];
   if (!x.exists || x.users > 0 || x.pinned > 0) return false;
-  // Memory that was lent may go when the last handle has gone and the tasks have ended, which know nothing of this
-  // copy.
-  if (o.adopted && o.handles.load(std::memory_order_acquire) == 0) may_save = false;
   // What is being written anew elsewhere is not worth saving: it was not fetched from here.
   const auto only_here = [i](const fragment& f) { return f.valid == bit(i) && f.writing == 0; };
   bool alone = false;
@@ -29,6 +27,12 @@ bool runtime::save_or_forget(object_state& o, std::size_t i, bool may_save, tran
     return true;
   }
   if (!may_save) return false;
+  // Memory that was lent may go when the last handle has gone and the tasks have ended, which know nothing of this
+  // copy.
+  if (o.adopted && o.handles.load(std::memory_order_acquire) == 0)
+    throw error(errc::out_of_memory, o.text() + " cannot go home to the memory that was lent, as no handle is left",
+                "keep a handle until its tasks have ended");
+  if (x.cannot_save) std::rethrow_exception(x.cannot_save);
   o.host_memory();
   o.each(x.where, [&](fragment& f) {
     if (!only_here(f)) return;
@@ -64,7 +68,8 @@ runtime::room runtime::make_room(std::uint8_t d, task_record& t, std::size_t got
     const std::size_t size = o.instances[i].bytes;
     try {
       if (!save_or_forget(o, i, may_save, begun)) return;
-    } catch (const std::bad_alloc&) { // then it stays where it is
+    } catch (...) { // then it stays where it is
+      r.why = std::current_exception();
       return;
     }
     freed += size;
@@ -84,12 +89,13 @@ runtime::room runtime::make_slot(object_state& o, task_record& t, std::size_t go
     for (std::size_t i = 1; i < o.instances.size(); ++i) order.push_back(i);
     std::sort(order.begin(), order.end(),
               [&](std::size_t a, std::size_t b) { return o.instances[a].last_used < o.instances[b].last_used; });
-    try {
-      for (const std::size_t i : order) {
-        r.in_use = r.in_use || wanted_by_others(o, i, t, got);
+    for (const std::size_t i : order) {
+      r.in_use = r.in_use || wanted_by_others(o, i, t, got);
+      try {
         if ((r.made = save_or_forget(o, i, true, begun))) break;
+      } catch (...) { // then it stays where it is
+        r.why = std::current_exception();
       }
-    } catch (const std::bad_alloc&) { // then they stay where they are
     }
   }
   begun.take_each([this](transfer* x) { start(x); });

@@ -66,6 +66,8 @@ public:
   /// A task has not got an instance of it, as it has too many.
   void is_crowded(object_state& o) noexcept { crowded_ = &o; }
   bool lost() const noexcept { return lost_; }
+  /// An allocation has found that the device is lost, and nobody has heard yet.
+  bool has_found_loss() const noexcept { return found_loss_ != nullptr; }
 
 private:
   struct block {
@@ -98,7 +100,7 @@ private:
     std::size_t arguments; ///< the first, in `arguments_`
     bool launched;
   };
-  void launch_ready() noexcept;
+  bool launch_ready() noexcept;
   /// Does each of its streams for kernels have something to do?
   bool saturated() const noexcept;
   void launch_by_kind() noexcept;
@@ -122,6 +124,7 @@ private:
   bool has_arrivals() const noexcept;
   /// Nobody else completes it. \pre it has not begun.
   static void claim(task_record* t) noexcept;
+  void make_room_from_its_own(task_record& t) noexcept;
   error no_room(task_record& t);
   static std::exception_ptr with_object(const transfer& x, const std::exception_ptr& why) noexcept;
 
@@ -163,13 +166,16 @@ private:
   std::unordered_map<task_record*, std::vector<ticket>> steps_; // address: looked up only
   object_state* crowded_ = nullptr;                             // by the task that is being admitted
   struct {
-    bool possible = false; // the device has that much
-    bool made = false;     // or is about to be
-    bool in_use = false;   // by others
-  } room_;                 // for the task that is being admitted
-  bool starved_ = false;   // others have what is in the way
+    bool possible = false;  // the device has that much
+    bool made = false;      // or is about to be
+    bool in_use = false;    // by others
+    bool larger = false;    // it uses parts of larger copies
+    std::exception_ptr why; // something could not be saved
+  } room_;                  // for the task that is being admitted
+  bool starved_ = false;    // others have what is in the way
   unsigned next_stream_ = 0;
   bool opened_ = false, lost_ = false;
+  std::exception_ptr found_loss_;
   int idle_rounds_ = 0;
 
   mutable tern::detail::spin_lock held_guard_;

@@ -16,6 +16,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <string>
 #include <vector>
@@ -111,6 +112,7 @@ struct instance {
   int pinned = 0; ///< by the user
   bool exists = false;
   std::uint64_t last_used = 0;
+  std::exception_ptr cannot_save; ///< it could not be copied home, and nothing has been written there since
 };
 
 using other_layouts = std::array<other_layout, 4>; ///< by kind

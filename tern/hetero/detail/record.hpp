@@ -70,7 +70,8 @@ struct use {
   access_mode how;
   std::uint8_t instance; ///< of the object, once acquired
   bool whole;            ///< all of the object
-  bool ordered;          ///< by the order of submission
+  bool ordered : 1;      ///< by the order of submission
+  bool writing : 1;      ///< it is counted in its fragments' `writing`
   std::int32_t pitch;    ///< elements from row to row, once acquired
   void* address;         ///< of the part's first element, once acquired: the host's, or a memory_handle
 };

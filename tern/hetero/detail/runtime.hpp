@@ -166,10 +166,11 @@ public:
   void wait(task_record* t);
 
   // Data (coherence.cpp) ----------------------------------------------------------------------------------------------
-  enum class acquired { ready, waits, no_memory, failed };
+  enum class acquired { ready, no_memory, failed, lost };
   /// Gets instances in the memory of device `d` for all that the task uses, or none, and starts the transfers that are
   /// needed, of which each holds one of the task's `pending`; the caller holds another one. By the driver of `d`, or
-  /// for memory of the host by anyone. `failed`: the task has been marked so.
+  /// for memory of the host by anyone. `failed`: the task has been marked so. `lost`: the device is, and the
+  /// task may run elsewhere.
   acquired acquire(task_record* t, std::uint8_t d) noexcept;
   /// The task has ended: what it wrote is valid where it ran, and nowhere else.
   void release_uses(task_record* t) noexcept;
@@ -182,8 +183,9 @@ public:
   void abandon(object_state* o) noexcept;
   void destroy(object_state* o) noexcept; ///< \pre no task uses it any more
   struct room {
-    bool made = false;   ///< or may come: copies have been started that will make some, somebody looked at an object
-    bool in_use = false; ///< others have something that is in the way, and will let go of it
+    bool made = false;      ///< or may come: copies have been started that will make some, somebody looked at an object
+    bool in_use = false;    ///< others have something that is in the way, and will let go of it
+    std::exception_ptr why; ///< something in the way could not be saved
   };
   /// Frees instances on device `d` that nobody needs, least recently used first, until `bytes` are free; starts copies
   /// of those that must be saved first. By its driver, for a task that holds its first `got` uses.
@@ -280,7 +282,7 @@ private:
   bool fetch(task_record* t, object_state& o, use& u, transfer_chain& begun);
   transfer* new_transfer(object_state& o, const box& part, std::uint8_t from, std::uint8_t to);
   void drop_use(use& u) noexcept;
-  /// Under the object's lock. \return whether it is gone, or is being saved.
+  /// Under the object's lock. \return whether it is gone, or is being saved. \throws why it cannot be saved.
   bool save_or_forget(object_state& o, std::size_t i, bool may_save, transfer_chain& begun);
   void start(transfer* x) noexcept;
   transfer* make_transfer(); ///< from those that were used before, if there are
