@@ -241,7 +241,8 @@ public:
   hetero_object(std::int64_t size, const T& value) requires(N == 1) : hetero_object(extents<1>{size}, value) {}
   /// The user's own memory, packed, is the host's copy; nothing is copied. What is in it is valid. It must live until
   /// the last handle of the object is gone (which may wait for a copy that is under way) and the last task that uses it
-  /// has ended; look at it only inside `host`.
+  /// has ended; look at it only inside `host`. Keep a handle until then where devices have little memory: what only
+  /// a device has cannot make room there once none is left, as it would have to go home to this memory.
   static hetero_object adopt(T* memory, const extents<N>& size) {
     if (!memory)
       throw error(errc::invalid_argument, "hetero_object::adopt: there is no memory at a null pointer",
