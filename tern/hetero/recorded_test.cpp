@@ -157,6 +157,31 @@ TEST_P(recorded_tasks, may_change_and_have_others_between_them) {
   EXPECT_EQ(run(where_, true), run({.devices = "host"}, false));
 }
 
+// The same shape, and objects that may lie where others have lain.
+TEST_P(recorded_tasks, know_nothing_of_an_earlier_scheduler) {
+  const mock_cuda driver("devices=2");
+  recorded step("step");
+  for (unsigned round = 1; round <= 3; ++round) {
+    std::vector<unsigned> result;
+    on(where_, [&] {
+      object a({4, 32}, round), b({4, 32}, 0u);
+      for (int i = 0; i < 2; ++i)
+        step.submit([&] {
+          add(a, 1);
+          mix(a, b, 1);
+        });
+      result = values(a);
+    });
+    std::vector<unsigned> expected;
+    on({.devices = "host"}, [&] {
+      object a({4, 32}, round);
+      for (int i = 0; i < 2; ++i) add(a, 1);
+      expected = values(a);
+    });
+    EXPECT_EQ(result, expected);
+  }
+}
+
 // On CUDA -------------------------------------------------------------------------------------------------------------
 
 TEST(recorded_on_cuda, are_one_graph_from_the_second_round_on) {

@@ -269,7 +269,7 @@ void collector::submit() {
   (*all).name = m.name;
   (*all).flags |= task_record::extended;
   for (const together& x : m.plan->uses) {
-    // The plan may be of an earlier round: the object is the same, as nobody else has its number.
+    // The plan may be of an earlier round: the object is the same, as no other ever had its number.
     add_use(*all, x.object, x.part, x.how);
   }
   (*all).kinds = kinds;

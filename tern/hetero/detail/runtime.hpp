@@ -220,7 +220,6 @@ public:
   }
   driver* driver_of(std::size_t d) noexcept { return drivers_[d].get(); } ///< null: the host
   std::uint64_t tick() noexcept { return clock_.fetch_add(1, std::memory_order_relaxed); }
-  std::uint64_t new_number() noexcept { return numbers_.fetch_add(1, std::memory_order_relaxed); } ///< of an object
   tern::detail::scheduler_core& core() noexcept { return core_; }
   int workers() const noexcept { return worker_count_; }
   std::size_t records_made() noexcept;   ///< memory, in tasks
@@ -310,7 +309,7 @@ private:
   std::vector<progress_waiter> progress_;
   tern::detail::spin_lock failure_lock_;
   std::vector<task_record*> failed_; // referenced; not those that failed because others did
-  std::atomic<std::uint64_t> clock_{1}, numbers_{1};
+  std::atomic<std::uint64_t> clock_{1};
   tern::detail::spin_lock transfers_lock_;
   std::vector<std::unique_ptr<transfer>> transfers_; // all, for their end
   transfer* free_transfers_ = nullptr;
