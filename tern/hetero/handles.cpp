@@ -112,7 +112,7 @@ task_record& hetero_task::known(const char* what) const {
 hetero_task& hetero_task::name(const char* text) {
   task_record& t = changed("name");
   t.flags |= task_record::extended;
-  t.name = text;
+  t.name.store(text, std::memory_order_release);
   return *this;
 }
 hetero_task& hetero_task::on(hetero::device_kind kind) {

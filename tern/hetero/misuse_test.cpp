@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What cannot be is told, with what, where and what to do; and what goes wrong is told once, to those it concerns.
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -7,6 +8,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -22,6 +24,7 @@ namespace tern::hetero {
 namespace {
 
 using testing::AllOf;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using object = hetero_object<unsigned, 2>;
 
@@ -183,6 +186,28 @@ TEST(misuse, callbacks_may_submit_wherever_they_are_called) {
       t.then([](std::exception_ptr) { throw std::runtime_error("of the callback"); }); // is logged
       wait_all();
     });
+}
+
+// Under ThreadSanitizer: the predecessor says by name what is not going to run, while that gets its name.
+TEST(misuse, names_may_be_given_while_a_predecessor_fails) {
+  on({.workers = 2}, [] {
+    for (int i = 0; i < 30; ++i) {
+      std::atomic<bool> begun{false};
+      hetero_task a([&] {
+        begun.store(true, std::memory_order_relaxed);
+        throw std::runtime_error("on purpose");
+      });
+      hetero_task b([] {});
+      b.name("first").after(a);
+      a.submit();
+      while (!begun.load(std::memory_order_relaxed)) std::this_thread::yield();
+      for (int n = 0; n < 1000; ++n) b.name("second");
+      b.submit();
+      EXPECT_THAT(text_of_error([&] { b.wait(); }),
+                  AllOf(ContainsRegex("task '(first|second)' was not run"), HasSubstr("on purpose")));
+      EXPECT_THROW(a.wait(), std::runtime_error);
+    }
+  });
 }
 
 TEST(misuse, an_access_may_outlive_its_scheduler) {

@@ -266,7 +266,7 @@ void collector::submit() {
                 "functions run on the host only; kernels on all devices");
 
   new_task all;
-  (*all).name = m.name;
+  (*all).name.store(m.name, std::memory_order_relaxed); // nobody else knows it
   (*all).flags |= task_record::extended;
   for (const together& x : m.plan->uses) {
     // The plan may be of an earlier round: the object is the same, as no other ever had its number.
