@@ -210,6 +210,26 @@ TEST(misuse, names_may_be_given_while_a_predecessor_fails) {
   });
 }
 
+// Under ThreadSanitizer: whoever drops lent memory asks whether it is the driver's thread, which begins just now.
+TEST(misuse, lent_memory_may_be_given_back_by_a_thread_while_that_of_a_device_begins) {
+  std::vector<unsigned> mine(16);
+  on({.devices = "host,fake", .fake = "1", .threads = true}, [&] {
+    object o({1, 16}, 0u);
+    std::optional<object> lent(object::adopt(mine.data(), {1, 16}));
+    std::atomic<bool> go{false};
+    std::thread elsewhere([&] {
+      while (!go.load(std::memory_order_relaxed)) std::this_thread::yield();
+      lent.reset();
+    });
+    hetero_task t(graph_kernels::add, items(16), 16, 1, 1u, pitch(o), read_write(o));
+    t.on("fake0");
+    go.store(true, std::memory_order_relaxed);
+    t.submit().wait();
+    elsewhere.join();
+    EXPECT_EQ(o.host(access_mode::read).get()(0, 3), 4u);
+  });
+}
+
 TEST(misuse, an_access_may_outlive_its_scheduler) {
   std::optional<host_access<int, 1>> kept;
   scheduler s({.workers = 1});
