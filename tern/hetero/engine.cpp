@@ -488,14 +488,17 @@ void runtime::complete_slowly(task_record* t) noexcept {
   if (t->flags & task_record::placed) left(t->device);
 }
 
-task_record* runtime::complete(task_record* t, bool may_run_here) noexcept {
-  if (t->work && t->work->destroy) {
-    if (t->work->name && !t->name.load(std::memory_order_relaxed)) { // the closure knows it; others' errors may need it
-      t->name.store(t->work->name(*t), std::memory_order_relaxed);   // seen by who sees that it is done
-      t->flags |= task_record::extended;
-    }
-    t->work->destroy(*t);
+void runtime::destroy_work(task_record* t) noexcept {
+  if (!t->work || !t->work->destroy) return;
+  if (t->work->name && !t->name.load(std::memory_order_relaxed)) { // the closure knows it; others' errors may need it
+    t->name.store(t->work->name(*t), std::memory_order_relaxed);   // seen by who sees that it is done
+    t->flags |= task_record::extended;
   }
+  t->work->destroy(*t);
+}
+
+task_record* runtime::complete(task_record* t, bool may_run_here) noexcept {
+  destroy_work(t);
   if (t->flags & (task_record::acquired | task_record::commutes | task_record::placed)) [[unlikely]]
     complete_slowly(t);
   const bool bad = t->has_failed();

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What cannot be is told, with what, where and what to do; and what goes wrong is told once, to those it concerns.
 #include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <cstdlib>
+#include <exception>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -17,8 +20,10 @@
 #include <tern/hetero/graph_kernels_test.hpp>
 #include <tern/hetero/policy.hpp>
 #include <tern/hetero/tasks_test.hpp>
+#include <tern/task/child_test.hpp>
 #include <tern/task/fiber.hpp>
 #include <tern/task/future.hpp>
+#include <tern/task/scheduler.hpp>
 
 namespace tern::hetero {
 namespace {
@@ -238,6 +243,70 @@ TEST(misuse, an_access_may_outlive_its_scheduler) {
     kept.emplace(x.host(access_mode::read_write).get());
     submit([](int*) {}, read_write(x)); // will never run
   });
+}
+
+TEST(misuse, what_never_runs_is_done_when_its_access_is_released) {
+  host_access<int, 1> kept;
+  std::optional<hetero_task> task, cancelled;
+  std::shared_ptr<int> owned = std::make_shared<int>();
+  future<void> over;
+  std::optional<future<host_access<int, 1>>> access;
+  std::string told;
+  {
+    scheduler s({.workers = 1});
+    s.run([&] {
+      hetero_object<int> x(1, 1);
+      kept = x.host(access_mode::read_write).get();
+      task.emplace([owned](int*) {}, read_write(x));
+      task->name("mine").submit();
+      over = task->done();
+      task->then([&](std::exception_ptr why) {
+        told = text_of_error([&] { std::rethrow_exception(why); });
+        submit([] {}); // is logged
+      });
+      cancelled.emplace([owned](int*) {}, read_write(x));
+      cancelled->submit();
+      cancelled->cancel();
+      access.emplace(x.host(access_mode::read));
+    });
+  }
+  std::thread waits([&] { EXPECT_THAT(text_of_error([&] { task->wait(); }), HasSubstr("'mine' was not run")); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_FALSE(over.ready());
+  kept.release();
+  waits.join();
+  EXPECT_THAT(told, HasSubstr("task 'mine' was not run, as its scheduler has ended"));
+  EXPECT_TRUE(access->ready());
+  EXPECT_THAT(text_of_error([&] { over.get(); }), HasSubstr("'mine' was not run"));
+  EXPECT_EQ(cancelled->status(), task_status::failed);
+  EXPECT_EQ(owned.use_count(), 1);
+}
+
+// They are gone when the access is released: nobody looks for them.
+TEST(misuse, fibers_may_be_left_that_wait_for_what_never_runs) {
+  const auto ended = test_support::in_child([] {
+    host_access<int, 1> kept;
+    {
+      scheduler s({.workers = 1});
+      EXPECT_EQ(s.run([&] {
+        const hetero_object<int> x(1, 1);
+        kept = x.host(access_mode::read_write).get();
+        promise<void> own;
+        fiber([f = own.get_future()] { f.wait(); }).detach();
+        auto* const t = new hetero_task([p = std::move(own)](int*) {}, read_write(x)); // for who waits for ever
+        t->submit();
+        fiber([t] { t->wait(); }).detach();
+        fiber([t] { t->done().get(); }).detach();
+        fiber([x] { x.host(access_mode::read).get(); }).detach();
+        fiber([] { wait_all(); }).detach();
+        for (int i = 0; i < 10; ++i) this_fiber::yield();
+      }),
+                5u);
+    }
+    kept.release();
+    std::_Exit(testing::Test::HasFailure() ? 1 : 0); // what is left goes with the program, without a word
+  });
+  EXPECT_EQ(ended.code, 0) << ended.out << ended.err;
 }
 
 TEST(commuting, many_tasks_take_their_turns_in_no_more_time_than_few) {

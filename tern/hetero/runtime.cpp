@@ -192,7 +192,13 @@ runtime& runtime::here(const char* what) {
 }
 
 void runtime::ends() noexcept {
+  core_.each_left([this](const tern::detail::fiber&) { left_fibers_ = true; });
   ended_.store(true, std::memory_order_release);
+  { // fibers wait for these, which will be gone when the runtime goes
+    std::vector<progress_waiter> unreached;
+    const std::lock_guard hold(progress_lock_);
+    unreached.swap(progress_);
+  }
   for (const auto& d : drivers_)
     if (d) d->end_thread();
   if (const std::uint64_t left = outstanding(); left > 0)

@@ -498,11 +498,10 @@ std::size_t scheduler_core::conclude() {
 
 std::size_t scheduler_core::report_stuck() {
   std::vector<std::string> names;
-  each_fiber([&](const fiber& f) {
-    if (f.joiner.load(std::memory_order_acquire) == fiber::done) return;
+  each_left([&](const fiber& f) {
     if (!f.runner.load(std::memory_order_relaxed))
       names.push_back(f.name[0] ? std::string(f.name) : "(unnamed)");
-    else if (f.group)
+    else
       names.push_back(std::string("tasklet of the group made at ") + f.group->made.file_name() + ":" +
                       std::to_string(f.group->made.line()));
   });

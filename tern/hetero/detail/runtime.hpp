@@ -225,6 +225,7 @@ public:
   std::size_t records_made() noexcept;   ///< memory, in tasks
   std::size_t transfers_made() noexcept; ///< the same in transfers
   bool implicit() const noexcept { return implicit_.load(std::memory_order_relaxed); }
+  bool is_over() const noexcept { return ended_.load(std::memory_order_acquire); } ///< nothing runs any more
   void set_implicit(bool on) noexcept { implicit_.store(on, std::memory_order_relaxed); }
   statistics counts() const;
   /// \return its number. \throws error(not_found).
@@ -262,6 +263,7 @@ private:
   void order(task_record* t, access_mode how, fragment& f, task_record*& gates);
   void depend(task_record* t, use& u, task_record*& gates);
   void complete_slowly(task_record* t) noexcept;
+  static void destroy_work(task_record* t) noexcept; ///< its closure goes
   void note_failure(task_record* t) noexcept;
   /// It needs what the other was to write.
   static void inherit(task_record& t, const task_record& from) noexcept;
@@ -295,6 +297,7 @@ private:
   device_kinds kinds_beside_host_ = 0;
   std::atomic<bool> implicit_{true};
   std::atomic<bool> ended_{false};
+  bool left_fibers_ = false; // when it ended; before `ended_`
   std::atomic<int> watchers_{0};
   const std::unique_ptr<worker_part[]> parts_;
   const options opts_;

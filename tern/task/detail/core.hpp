@@ -198,8 +198,15 @@ struct scheduler_core {
       if (x.home == this && x.id.load(std::memory_order_relaxed) != 0) f(x);
     });
   }
-  /// The same for one who must not wait for ever, as whoever holds the lock may have crashed. \return whether it was
-  /// done.
+  /// Those of them that are given up when the run is over: all but runners that have no tasklet.
+  template <class F> void each_left(F&& f) {
+    each_fiber([&](fiber& x) {
+      if (x.joiner.load(std::memory_order_acquire) == fiber::done) return;
+      if (!x.runner.load(std::memory_order_relaxed) || x.group) f(x);
+    });
+  }
+  /// As `each_fiber` for one who must not wait for ever, as whoever holds the lock may have crashed. \return whether it
+  /// was done.
   template <class F> bool each_fiber_within(std::chrono::milliseconds limit, F&& f) {
     if (keeps_list()) {
       each_fiber(f);
