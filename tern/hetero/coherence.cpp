@@ -447,10 +447,8 @@ void runtime::abandon(object_state* o) noexcept {
   submit(t);
 }
 
-// Who waits for them is told. But fibers that were left when the scheduler ended may wait for it, and are gone: where
-// there are such nobody is told, and no closure goes, as it may own a promise; all that is left to the program's end.
-void runtime::end_without_running(task_record* t) noexcept {
-  const bool tells = !left_fibers_;
+// If nobody is told, no closure goes either, as it may own a promise: that is left to the program's end.
+void runtime::end_without_running(task_record* t, bool tells) noexcept {
   add_reference(); // the last object may go
   for (t->next = nullptr; t;) {
     task_record* rest = std::exchange(t->next, nullptr);

@@ -9,6 +9,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <random>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -24,6 +25,7 @@
 #include <tern/task/fiber.hpp>
 #include <tern/task/future.hpp>
 #include <tern/task/scheduler.hpp>
+#include <tern/task/sim.hpp>
 
 namespace tern::hetero {
 namespace {
@@ -280,6 +282,62 @@ TEST(misuse, what_never_runs_is_done_when_its_access_is_released) {
   EXPECT_THAT(text_of_error([&] { over.get(); }), HasSubstr("'mine' was not run"));
   EXPECT_EQ(cancelled->status(), task_status::failed);
   EXPECT_EQ(owned.use_count(), 1);
+}
+
+TEST(misuse, an_access_may_be_released_between_the_end_of_a_run_and_that_of_its_scheduler) {
+  for (const bool simulated : {false, true}) {
+    host_access<int, 1> kept;
+    std::optional<future<host_access<int, 1>>> access;
+    future<void> over;
+    std::shared_ptr<int> owned = std::make_shared<int>();
+    sim::simulation world({.seed = 1});
+    {
+      scheduler s({.workers = 1, .simulation = simulated ? &world : nullptr});
+      s.run([&] {
+        hetero_object<int> x(1, 1);
+        kept = x.host(access_mode::read_write).get();
+        hetero_task t([owned](int*) {}, read_write(x));
+        over = t.submit().done();
+        hetero_task elsewhere([owned](int*) {}, read_write(x));
+        elsewhere.priority(1).submit(); // is placed
+        access.emplace(x.host(access_mode::read));
+      });
+      kept.release();
+      EXPECT_TRUE(access->ready());
+      EXPECT_TRUE(over.ready());
+      EXPECT_EQ(owned.use_count(), 1);
+    }
+    EXPECT_THAT(text_of_error([&] { over.get(); }), HasSubstr("was not run, as its scheduler has ended"));
+  }
+}
+
+TEST(misuse, an_access_may_be_released_while_its_scheduler_ends) {
+  std::mt19937 dice(1);
+  for (int i = 0; i < 300; ++i) {
+    host_access<int, 1> kept;
+    std::optional<future<host_access<int, 1>>> access;
+    std::atomic<bool> go{false};
+    const std::chrono::microseconds delay(dice() % 100);
+    std::thread elsewhere([&] {
+      while (!go.load(std::memory_order_acquire)) std::this_thread::yield();
+      const auto until = std::chrono::steady_clock::now() + delay;
+      while (std::chrono::steady_clock::now() < until) {
+      }
+      kept.release();
+    });
+    {
+      scheduler s({.workers = 1});
+      s.run([&] {
+        hetero_object<int> x(1, 1);
+        kept = x.host(access_mode::read_write).get();
+        submit([](int*) {}, read_write(x));
+        access.emplace(x.host(access_mode::read));
+        go.store(true, std::memory_order_release);
+      });
+    }
+    elsewhere.join();
+    EXPECT_TRUE(access->ready());
+  }
 }
 
 // They are gone when the access is released: nobody looks for them.

@@ -483,6 +483,7 @@ std::size_t scheduler_core::run(unique_function<void()> main, const std::source_
 
 std::size_t scheduler_core::conclude() {
   concluded = true;
+  over.store(true, std::memory_order_seq_cst); // also if a simulation has come to its end
   if (!deadlock.empty()) throw error(errc::deadlock, deadlock, "take locks in the same order everywhere");
   if (const std::string circle = find_deadlock(); !circle.empty())
     throw error(errc::deadlock, circle,

@@ -176,8 +176,9 @@ public:
   /// By a driver: it is over, or failed.
   void transfer_done(transfer* x, std::exception_ptr failed) noexcept;
   std::int64_t bytes_missing(task_record* t, std::uint8_t d);
-  /// There is no scheduler any more: neither it nor what comes after it runs, but what they hold is given back.
-  void end_without_running(task_record* t) noexcept;
+  /// The scheduler's run is over: neither it nor what comes after it runs, but what they hold is given back.
+  /// \param tells those who wait for them: not if these may be fibers that have gone with the scheduler.
+  void end_without_running(task_record* t, bool tells) noexcept;
   /// The last handle is gone.
   void abandon(object_state* o) noexcept;
   void destroy(object_state* o) noexcept; ///< \pre no task uses it any more
@@ -225,7 +226,10 @@ public:
   std::size_t records_made() noexcept;   ///< memory, in tasks
   std::size_t transfers_made() noexcept; ///< the same in transfers
   bool implicit() const noexcept { return implicit_.load(std::memory_order_relaxed); }
-  bool is_over() const noexcept { return ended_.load(std::memory_order_acquire); } ///< nothing runs any more
+  /// Nothing runs any more.
+  bool is_over() const noexcept {
+    return ended_.load(std::memory_order_acquire) || core_.over.load(std::memory_order_acquire);
+  }
   void set_implicit(bool on) noexcept { implicit_.store(on, std::memory_order_relaxed); }
   statistics counts() const;
   /// \return its number. \throws error(not_found).
@@ -297,7 +301,8 @@ private:
   device_kinds kinds_beside_host_ = 0;
   std::atomic<bool> implicit_{true};
   std::atomic<bool> ended_{false};
-  bool left_fibers_ = false; // when it ended; before `ended_`
+  bool left_fibers_ = false;      // when it ended; before `ended_`
+  std::atomic<int> releasing_{0}; // threads that release an access while the scheduler may end
   std::atomic<int> watchers_{0};
   const std::unique_ptr<worker_part[]> parts_;
   const options opts_;

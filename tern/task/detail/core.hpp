@@ -71,6 +71,21 @@ struct scheduler_core {
     scheduler_core& core_;
   };
 
+  /// While a thread that is no worker of this scheduler does what may make anything ready: the run does not end
+  /// meanwhile, unless it has already. \pre the core lives as long.
+  class hold_open {
+  public:
+    explicit hold_open(scheduler_core& c) noexcept;
+    ~hold_open();
+    hold_open(const hold_open&) = delete;
+    hold_open& operator=(const hold_open&) = delete;
+    bool too_late() const noexcept { return late_; }
+
+  private:
+    scheduler_core& core_;
+    bool late_;
+  };
+
   explicit scheduler_core(scheduler::settings s);
   ~scheduler_core();
 
@@ -271,8 +286,8 @@ struct scheduler_core {
   // Foreign threads that are in here. What they make ready may end the run before they have left.
   std::atomic<int> visitors{0};
 
-  // Fibers that wait for a foreign thread which works for this scheduler: there is no end and no rest before it is
-  // done.
+  // Fibers that wait for a foreign thread which works for this scheduler, and such threads that hold it open: there is
+  // no end and no rest before they are done.
   std::atomic<int> working_outside{0};
 
   std::atomic<bool> stopping{false}; // main has ended
