@@ -453,28 +453,37 @@ void runtime::abandon(object_state* o) noexcept {
   submit(t);
 }
 
-// Who waits for one of them was the scheduler's, and is gone.
-void runtime::end_without_running(task_record* t) noexcept {
+// If nobody is told, no closure goes either, as it may own a promise: that is left to the program's end.
+void runtime::end_without_running(task_record* t, bool tells) noexcept {
   add_reference(); // the last object may go
   for (t->next = nullptr; t;) {
     task_record* rest = std::exchange(t->next, nullptr);
     if (t->work == &last_task) {
       t->work->run(*t);
-    } else if (t->state.load(std::memory_order_relaxed) == task_record::waiting) {
-      fail(t, std::make_exception_ptr(error(errc::invalid_state, std::string("task '") + t->text_name() +
-                                                                     "' was not run, as its scheduler has ended")));
-      if (t->work && t->work->destroy) t->work->destroy(*t);
+    } else {
+      std::uint8_t expected = task_record::waiting;
+      if (t->state.compare_exchange_strong(expected, task_record::begun, std::memory_order_acq_rel))
+        fail(t, std::make_exception_ptr(error(errc::invalid_state, std::string("task '") + t->text_name() +
+                                                                       "' was not run, as its scheduler has ended")));
+      else
+        wait_until_told(*t); // it has been cancelled
+      if (tells) destroy_work(t);
     }
     if (t->flags & task_record::acquired) release_uses(t);
     t->state.store(task_record::done, std::memory_order_release);
     // address: of links, as `follow` has put them there
     auto* l = reinterpret_cast<const link*>(t->successors.exchange(closed_list, std::memory_order_acq_rel));
     while (l) {
-      const std::uintptr_t target = l->target;
-      l = l->next; // the link goes with its task
-      if ((target & edge_bits) == hook_edge) continue;
+      const std::uintptr_t kind = l->target & edge_bits;
       // address: of what the link was made for
-      auto* const to = reinterpret_cast<task_record*>(target & ~edge_bits);
+      void* const target = reinterpret_cast<void*>(l->target & ~edge_bits);
+      l = l->next; // the link goes with its task
+      if (kind == hook_edge) {
+        auto* const h = static_cast<completion_hook*>(target);
+        if (tells) h->fire(*h, *t);
+        continue;
+      }
+      auto* const to = static_cast<task_record*>(target);
       if (to->pending.fetch_sub(1, std::memory_order_acq_rel) == 1) to->next = std::exchange(rest, to);
     }
     unreference(t);

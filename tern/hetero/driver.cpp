@@ -421,12 +421,14 @@ void driver::work_in_thread() noexcept {
 
 void driver::thread_body() noexcept {
   ::prctl(PR_SET_TIMERSLACK, 1000UL, 0, 0, 0); // naps of microseconds, as workers (scheduler.cpp)
+  thread_id_.store(std::this_thread::get_id(), std::memory_order_relaxed);
   for (;;) {
     begin_.acquire();
-    if (stop_) return;
+    if (stop_) break;
     work();
     idle_.release();
   }
+  thread_id_.store({}, std::memory_order_relaxed); // a later thread may get the same one
 }
 
 void driver::yield() const noexcept {
@@ -436,10 +438,11 @@ void driver::yield() const noexcept {
     this_fiber::yield();
 }
 
-// Of the fiber only it itself asks with success: while it works it is the one that runs.
+// Of the fiber only it itself asks with success: while it works it is the one that runs. The same goes for the thread:
+// relaxed, as it finds what it has written itself, and nobody else's id is equal to that.
 bool driver::is_here() const noexcept {
   const tern::detail::worker* const w = tern::detail::this_worker();
-  if (!w) return own_thread_ && thread_.get_id() == std::this_thread::get_id();
+  if (!w) return own_thread_ && thread_id_.load(std::memory_order_relaxed) == std::this_thread::get_id();
   tern::detail::fiber* const f = w->running;
   return f && f == runs_in_.load(std::memory_order_relaxed);
 }

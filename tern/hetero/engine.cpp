@@ -113,7 +113,7 @@ void runtime::free(task_record* t) noexcept {
   if (t->flags & task_record::extended) {
     t->next = nullptr;
     t->caused = nullptr;
-    t->name = nullptr;
+    t->name.store(nullptr, std::memory_order_relaxed);
     t->device_mask = -1;
     t->running = 0;
     t->priority = 0;
@@ -245,7 +245,7 @@ void runtime::order(task_record* t, access_mode how, fragment& f, task_record*& 
         task_record* const gate = allocate();
         gate->home = this;
         gate->flags = task_record::hidden | task_record::extended;
-        gate->name = "all before";
+        gate->name.store("all before", std::memory_order_relaxed); // nobody else knows it
         for (task_record* w : f.writers)
           if (others(w)) follow(gate, w, data_edge);
         for (task_record* r : f.readers)
@@ -488,14 +488,17 @@ void runtime::complete_slowly(task_record* t) noexcept {
   if (t->flags & task_record::placed) left(t->device);
 }
 
-task_record* runtime::complete(task_record* t, bool may_run_here) noexcept {
-  if (t->work && t->work->destroy) {
-    if (t->work->name && !t->name) { // the closure knows it; errors of others may need it
-      t->name = t->work->name(*t);
-      t->flags |= task_record::extended;
-    }
-    t->work->destroy(*t);
+void runtime::destroy_work(task_record* t) noexcept {
+  if (!t->work || !t->work->destroy) return;
+  if (t->work->name && !t->name.load(std::memory_order_relaxed)) { // the closure knows it; others' errors may need it
+    t->name.store(t->work->name(*t), std::memory_order_relaxed);   // seen by who sees that it is done
+    t->flags |= task_record::extended;
   }
+  t->work->destroy(*t);
+}
+
+task_record* runtime::complete(task_record* t, bool may_run_here) noexcept {
+  destroy_work(t);
   if (t->flags & (task_record::acquired | task_record::commutes | task_record::placed)) [[unlikely]]
     complete_slowly(t);
   const bool bad = t->has_failed();

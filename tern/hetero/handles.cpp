@@ -112,7 +112,7 @@ task_record& hetero_task::known(const char* what) const {
 hetero_task& hetero_task::name(const char* text) {
   task_record& t = changed("name");
   t.flags |= task_record::extended;
-  t.name = text;
+  t.name.store(text, std::memory_order_release);
   return *this;
 }
 hetero_task& hetero_task::on(hetero::device_kind kind) {
@@ -170,7 +170,8 @@ void hetero_task::wait() const {
 }
 
 namespace {
-/// What `then` was given. Called on a worker, as it may submit tasks; what it throws is its own affair, and is logged.
+/// What `then` was given. Called on a worker, as it may submit tasks, while there are some; what it throws is its own
+/// affair, and is logged.
 struct callback {
   unique_function<void(std::exception_ptr)> call;
   void operator()(const char* task, const std::exception_ptr& failure) noexcept {
@@ -192,8 +193,9 @@ const hetero_task& hetero_task::then(unique_function<void(std::exception_ptr)> f
         : completion_hook{[](completion_hook& h, task_record& of) noexcept {
             const std::unique_ptr<calling> self(static_cast<calling*>(&h));
             const std::exception_ptr failure = of.has_failed() ? of.failure : nullptr;
-            if (tern::detail::this_worker_base()) return self->call(of.text_name(), failure);
-            // A device's own thread.
+            // When all is over there is no other place.
+            if (tern::detail::this_worker_base() || of.home->is_over()) return self->call(of.text_name(), failure);
+            // A device's own thread, or one that has released an access.
             of.home->core().owner->spawn([call = std::move(self->call), name = std::string(of.text_name()),
                                           failure]() mutable { call(name.c_str(), failure); });
           }},

@@ -162,7 +162,8 @@ public:
   /// Ready when it is done, with what it failed with.
   future<void> done() const;
   /// Calls `f(error)` when it is done, null if all went well; at once if it is already. On any thread or fiber: `f`
-  /// must be quick, and not wait or throw.
+  /// must be quick, and not wait or throw. A task that cannot run any more, as its scheduler has ended, is done with an
+  /// error when the access that it waits for is released; then `f` must not submit tasks.
   const hetero_task& then(unique_function<void(std::exception_ptr)> f) const;
   /// It does not run, if it has not begun: it and those that need what it was to write fail with error(cancelled).
   /// \return false if it has begun.

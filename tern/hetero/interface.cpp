@@ -222,9 +222,24 @@ void set_layout(object_state& o, device_kind kind, other_layout how) {
 
 void release_access(task_record* t) noexcept { t->home->release_access(t); }
 void runtime::release_access(task_record* t) noexcept {
-  if (ended_.load(std::memory_order_acquire)) return end_without_running(t);
-  const tern::detail::scheduler_core::visit here(core_); // a foreign thread: the scheduler must not end meanwhile
-  complete(t, false);
+  if (is_mine(tern::detail::this_worker())) {
+    complete(t, false);
+    return;
+  }
+  // seq_cst: either this thread sees that the scheduler ends, or that one sees it and waits.
+  releasing_.fetch_add(1, std::memory_order_seq_cst);
+  if (ended_.load(std::memory_order_seq_cst)) {
+    releasing_.fetch_sub(1, std::memory_order_relaxed); // before the runtime may go
+    return end_without_running(t, !left_fibers_);
+  }
+  {
+    const tern::detail::scheduler_core::hold_open here(core_);
+    if (here.too_late())
+      end_without_running(t, true); // what it would make ready nobody would run
+    else
+      complete(t, false);
+  }
+  releasing_.fetch_sub(1, std::memory_order_release);
 }
 
 void prefetch(object_state* o, const box& part, std::string_view device, bool pinned) {

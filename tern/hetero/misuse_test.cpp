@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // What cannot be is told, with what, where and what to do; and what goes wrong is told once, to those it concerns.
+#include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <cstdlib>
+#include <exception>
 #include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
+#include <random>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -15,13 +21,17 @@
 #include <tern/hetero/graph_kernels_test.hpp>
 #include <tern/hetero/policy.hpp>
 #include <tern/hetero/tasks_test.hpp>
+#include <tern/task/child_test.hpp>
 #include <tern/task/fiber.hpp>
 #include <tern/task/future.hpp>
+#include <tern/task/scheduler.hpp>
+#include <tern/task/sim.hpp>
 
 namespace tern::hetero {
 namespace {
 
 using testing::AllOf;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using object = hetero_object<unsigned, 2>;
 
@@ -185,6 +195,48 @@ TEST(misuse, callbacks_may_submit_wherever_they_are_called) {
     });
 }
 
+// Under ThreadSanitizer: the predecessor says by name what is not going to run, while that gets its name.
+TEST(misuse, names_may_be_given_while_a_predecessor_fails) {
+  on({.workers = 2}, [] {
+    for (int i = 0; i < 30; ++i) {
+      std::atomic<bool> begun{false};
+      hetero_task a([&] {
+        begun.store(true, std::memory_order_relaxed);
+        throw std::runtime_error("on purpose");
+      });
+      hetero_task b([] {});
+      b.name("first").after(a);
+      a.submit();
+      while (!begun.load(std::memory_order_relaxed)) std::this_thread::yield();
+      for (int n = 0; n < 1000; ++n) b.name("second");
+      b.submit();
+      EXPECT_THAT(text_of_error([&] { b.wait(); }),
+                  AllOf(ContainsRegex("task '(first|second)' was not run"), HasSubstr("on purpose")));
+      EXPECT_THROW(a.wait(), std::runtime_error);
+    }
+  });
+}
+
+// Under ThreadSanitizer: whoever drops lent memory asks whether it is the driver's thread, which begins just now.
+TEST(misuse, lent_memory_may_be_given_back_by_a_thread_while_that_of_a_device_begins) {
+  std::vector<unsigned> mine(16);
+  on({.devices = "host,fake", .fake = "1", .threads = true}, [&] {
+    object o({1, 16}, 0u);
+    std::optional<object> lent(object::adopt(mine.data(), {1, 16}));
+    std::atomic<bool> go{false};
+    std::thread elsewhere([&] {
+      while (!go.load(std::memory_order_relaxed)) std::this_thread::yield();
+      lent.reset();
+    });
+    hetero_task t(graph_kernels::add, items(16), 16, 1, 1u, pitch(o), read_write(o));
+    t.on("fake0");
+    go.store(true, std::memory_order_relaxed);
+    t.submit().wait();
+    elsewhere.join();
+    EXPECT_EQ(o.host(access_mode::read).get()(0, 3), 4u);
+  });
+}
+
 TEST(misuse, an_access_may_outlive_its_scheduler) {
   std::optional<host_access<int, 1>> kept;
   scheduler s({.workers = 1});
@@ -193,6 +245,126 @@ TEST(misuse, an_access_may_outlive_its_scheduler) {
     kept.emplace(x.host(access_mode::read_write).get());
     submit([](int*) {}, read_write(x)); // will never run
   });
+}
+
+TEST(misuse, what_never_runs_is_done_when_its_access_is_released) {
+  host_access<int, 1> kept;
+  std::optional<hetero_task> task, cancelled;
+  std::shared_ptr<int> owned = std::make_shared<int>();
+  future<void> over;
+  std::optional<future<host_access<int, 1>>> access;
+  std::string told;
+  {
+    scheduler s({.workers = 1});
+    s.run([&] {
+      hetero_object<int> x(1, 1);
+      kept = x.host(access_mode::read_write).get();
+      task.emplace([owned](int*) {}, read_write(x));
+      task->name("mine").submit();
+      over = task->done();
+      task->then([&](std::exception_ptr why) {
+        told = text_of_error([&] { std::rethrow_exception(why); });
+        submit([] {}); // is logged
+      });
+      cancelled.emplace([owned](int*) {}, read_write(x));
+      cancelled->submit();
+      cancelled->cancel();
+      access.emplace(x.host(access_mode::read));
+    });
+  }
+  std::thread waits([&] { EXPECT_THAT(text_of_error([&] { task->wait(); }), HasSubstr("'mine' was not run")); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_FALSE(over.ready());
+  kept.release();
+  waits.join();
+  EXPECT_THAT(told, HasSubstr("task 'mine' was not run, as its scheduler has ended"));
+  EXPECT_TRUE(access->ready());
+  EXPECT_THAT(text_of_error([&] { over.get(); }), HasSubstr("'mine' was not run"));
+  EXPECT_EQ(cancelled->status(), task_status::failed);
+  EXPECT_EQ(owned.use_count(), 1);
+}
+
+TEST(misuse, an_access_may_be_released_between_the_end_of_a_run_and_that_of_its_scheduler) {
+  for (const bool simulated : {false, true}) {
+    host_access<int, 1> kept;
+    std::optional<future<host_access<int, 1>>> access;
+    future<void> over;
+    std::shared_ptr<int> owned = std::make_shared<int>();
+    sim::simulation world({.seed = 1});
+    {
+      scheduler s({.workers = 1, .simulation = simulated ? &world : nullptr});
+      s.run([&] {
+        hetero_object<int> x(1, 1);
+        kept = x.host(access_mode::read_write).get();
+        hetero_task t([owned](int*) {}, read_write(x));
+        over = t.submit().done();
+        hetero_task elsewhere([owned](int*) {}, read_write(x));
+        elsewhere.priority(1).submit(); // is placed
+        access.emplace(x.host(access_mode::read));
+      });
+      kept.release();
+      EXPECT_TRUE(access->ready());
+      EXPECT_TRUE(over.ready());
+      EXPECT_EQ(owned.use_count(), 1);
+    }
+    EXPECT_THAT(text_of_error([&] { over.get(); }), HasSubstr("was not run, as its scheduler has ended"));
+  }
+}
+
+TEST(misuse, an_access_may_be_released_while_its_scheduler_ends) {
+  std::mt19937 dice(1);
+  for (int i = 0; i < 300; ++i) {
+    host_access<int, 1> kept;
+    std::optional<future<host_access<int, 1>>> access;
+    std::atomic<bool> go{false};
+    const std::chrono::microseconds delay(dice() % 100);
+    std::thread elsewhere([&] {
+      while (!go.load(std::memory_order_acquire)) std::this_thread::yield();
+      const auto until = std::chrono::steady_clock::now() + delay;
+      while (std::chrono::steady_clock::now() < until) {
+      }
+      kept.release();
+    });
+    {
+      scheduler s({.workers = 1});
+      s.run([&] {
+        hetero_object<int> x(1, 1);
+        kept = x.host(access_mode::read_write).get();
+        submit([](int*) {}, read_write(x));
+        access.emplace(x.host(access_mode::read));
+        go.store(true, std::memory_order_release);
+      });
+    }
+    elsewhere.join();
+    EXPECT_TRUE(access->ready());
+  }
+}
+
+// They are gone when the access is released: nobody looks for them.
+TEST(misuse, fibers_may_be_left_that_wait_for_what_never_runs) {
+  const auto ended = test_support::in_child([] {
+    host_access<int, 1> kept;
+    {
+      scheduler s({.workers = 1});
+      EXPECT_EQ(s.run([&] {
+        const hetero_object<int> x(1, 1);
+        kept = x.host(access_mode::read_write).get();
+        promise<void> own;
+        fiber([f = own.get_future()] { f.wait(); }).detach();
+        auto* const t = new hetero_task([p = std::move(own)](int*) {}, read_write(x)); // for who waits for ever
+        t->submit();
+        fiber([t] { t->wait(); }).detach();
+        fiber([t] { t->done().get(); }).detach();
+        fiber([x] { x.host(access_mode::read).get(); }).detach();
+        fiber([] { wait_all(); }).detach();
+        for (int i = 0; i < 10; ++i) this_fiber::yield();
+      }),
+                5u);
+    }
+    kept.release();
+    std::_Exit(testing::Test::HasFailure() ? 1 : 0); // what is left goes with the program, without a word
+  });
+  EXPECT_EQ(ended.code, 0) << ended.out << ended.err;
 }
 
 TEST(commuting, many_tasks_take_their_turns_in_no_more_time_than_few) {

@@ -4,6 +4,8 @@
 #include <tern/hetero/detail/object_state.hpp>
 
 #include <algorithm>
+#include <atomic>
+#include <cstdint>
 #include <cstdlib>
 #include <new>
 #include <utility>
@@ -66,8 +68,13 @@ void task_list::prune_half() {
 
 // Objects -------------------------------------------------------------------------------------------------------------
 
+namespace {
+// Of the process, not of a runtime: what outlives one, as `recorded` may, must not take another's object for its own.
+std::atomic<std::uint64_t> next_number{1};
+} // namespace
+
 object_state::object_state(runtime& r, const box& whole, std::size_t bytes_of_element, const char* type_name)
-    : home(r), number(r.new_number()), all(whole), element(bytes_of_element),
+    : home(r), number(next_number.fetch_add(1, std::memory_order_relaxed)), all(whole), element(bytes_of_element),
       host_layout(layout::packed(whole, bytes_of_element)),
       type(type_name), tile{static_cast<std::int32_t>(whole.extent(0)), static_cast<std::int32_t>(whole.extent(1)),
                             static_cast<std::int32_t>(whole.extent(2))},

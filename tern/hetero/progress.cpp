@@ -4,6 +4,7 @@
 #include <tern/hetero/detail/runtime.hpp>
 
 #include <chrono>
+#include <memory>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -117,11 +118,11 @@ void runtime::wait_all() {
 }
 
 void runtime::wait(task_record* t) {
-  struct waiting : completion_hook {
+  struct waiting final : completion_hook {
     waiting() noexcept
         : completion_hook{[](completion_hook& h, task_record&) noexcept {
-            promise<void> p = std::move(static_cast<waiting&>(h).over); // the hook may be gone when the waiter runs
-            p.set_value();
+            const std::unique_ptr<waiting> self(static_cast<waiting*>(&h));
+            self->over.set_value();
           }} {}
     promise<void> over;
   };
@@ -130,9 +131,12 @@ void runtime::wait(task_record* t) {
     if (task_here() == t)
       throw error(errc::invalid_state, std::string("task '") + t->text_name() + "' would wait for itself, for ever",
                   "wait for it from elsewhere");
-    waiting h;
-    future<void> over = h.over.get_future();
-    if (hook(t, h)) over.wait();
+    auto h = std::make_unique<waiting>(); // in the task's list: that may be followed when this stack is gone
+    future<void> over = h->over.get_future();
+    if (hook(t, *h)) {
+      static_cast<void>(h.release()); // it deletes itself
+      over.wait();
+    }
   }
   if (t->has_failed()) std::rethrow_exception(t->failure);
 }

@@ -52,7 +52,8 @@ public:
   /// Calls `f`, and submits the tasks that it submits by `tern::submit` as one. It uses what they use; of an object
   /// that several of them use in parts that overlap, the smallest box that contains these. Returns at once.
   ///
-  /// If one of them fails, all do, with its error.
+  /// If one of them fails, all do, with its error. Where a device takes only addresses that are multiples of something
+  /// (OpenCL), and a part that lies in a larger one does not begin at one, they are submitted one by one instead.
   /// \throws what `f` throws: then nothing has been submitted. error(invalid_argument) if the tasks have no device in
   /// common on which all can run, or use more than 255 objects together. error(invalid_state) if `f` waits, submits
   /// tasks with a handle (hetero_task) or asks for access to an object. error(unsupported) for reductions.

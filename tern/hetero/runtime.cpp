@@ -8,6 +8,7 @@
 #include <mutex>
 #include <new>
 #include <sstream>
+#include <thread>
 #include <utility>
 
 #include <unistd.h>
@@ -192,7 +193,15 @@ runtime& runtime::here(const char* what) {
 }
 
 void runtime::ends() noexcept {
-  ended_.store(true, std::memory_order_release);
+  core_.each_left([this](const tern::detail::fiber&) { left_fibers_ = true; });
+  ended_.store(true, std::memory_order_seq_cst);
+  while (releasing_.load(std::memory_order_seq_cst) > 0)
+    std::this_thread::yield(); // it is a few instructions from its end
+  {                            // fibers wait for these, which will be gone when the runtime goes
+    std::vector<progress_waiter> unreached;
+    const std::lock_guard hold(progress_lock_);
+    unreached.swap(progress_);
+  }
   for (const auto& d : drivers_)
     if (d) d->end_thread();
   if (const std::uint64_t left = outstanding(); left > 0)

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <tern/base/error.hpp>
+#include <tern/hetero/detail/driver.hpp>
 #include <tern/hetero/detail/runtime.hpp>
 #include <tern/hetero/detail/task_arguments.hpp>
 #include <tern/hetero/recorded.hpp>
@@ -247,6 +248,53 @@ bool collector::take(task_record* t) {
 
 bool runtime::taken_by(collector& c, task_record* t) { return c.take(t); }
 
+namespace {
+/// Does `part` begin at a multiple of so many bytes in whatever memory contains `in`?
+bool begins_well(const object_state& o, const box& in, const box& part, std::size_t alignment) noexcept {
+  if (part.low == in.low) return true; // as what they have together, for which memory is chosen
+  // That memory may be of a larger box: its rows, or slices, are as long as these only if these are all that there is.
+  const bool rows_known = in.extent(2) == o.all.extent(2), slices_known = rows_known && in.extent(1) == o.all.extent(1);
+  if ((part.low[1] != in.low[1] && !rows_known) || (part.low[0] != in.low[0] && !slices_known)) return false;
+  return layout::packed(in, o.element).offset(in, part) % alignment == 0;
+}
+} // namespace
+
+bool collector::fit_together(device_kinds kinds) const noexcept {
+  const sequence_plan& p = *memo_->plan;
+  for (const together& x : p.uses)
+    if (&x.object->home != &home_) return true; // and is refused
+  for (std::size_t d = 1; d < home_.device_count(); ++d) {
+    const device_info& info = home_.info(d);
+    if (home_.space_of(d) == 0 || (kinds & kinds_of(info.kind)) == 0) continue;
+    if (!memo_->device.empty() && memo_->device != info.id) continue;
+    const std::size_t alignment = home_.driver_of(d)->of().alignment();
+    if (alignment == 1) continue;
+    for (std::size_t n = 0; n < p.which.size(); ++n) {
+      const together& x = p.uses[p.which[n]];
+      if (!begins_well(*x.object, x.part, p.shape.uses[n].part, alignment)) return false;
+    }
+  }
+  return true;
+}
+
+// Each gets memory that suits what it uses then.
+void collector::submit_each(device_kinds kinds) {
+  std::reverse(tasks_.begin(), tasks_.end()); // the first is taken from the end
+  while (!tasks_.empty()) {
+    task_record* const t = tasks_.back();
+    t->kinds &= kinds;
+    if (!memo_->device.empty()) {
+      t->device_mask = std::int64_t{1} << home_.device_called(memo_->device);
+      t->flags |= task_record::extended;
+    }
+    std::vector<object_state*> used;
+    for (std::size_t i = 0; i < t->use_count; ++i) used.push_back(t->use_at(i).object);
+    home_.submit(t); // if it throws, it is still ours
+    tasks_.pop_back();
+    for (object_state* o : used) drop_handle(o);
+  }
+}
+
 void collector::submit() {
   place_.store(nullptr, std::memory_order_relaxed);
   sequence_memo& m = *memo_;
@@ -265,11 +313,12 @@ void collector::submit() {
                 std::string("the tasks of '") + m.name + "' have no kind of device in common on which they can run",
                 "functions run on the host only; kernels on all devices");
 
+  if (!fit_together(kinds)) return submit_each(kinds);
   new_task all;
-  (*all).name = m.name;
+  (*all).name.store(m.name, std::memory_order_relaxed); // nobody else knows it
   (*all).flags |= task_record::extended;
   for (const together& x : m.plan->uses) {
-    // The plan may be of an earlier round: the object is the same, as nobody else has its number.
+    // The plan may be of an earlier round: the object is the same, as no other ever had its number.
     add_use(*all, x.object, x.part, x.how);
   }
   (*all).kinds = kinds;

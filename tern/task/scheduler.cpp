@@ -483,6 +483,7 @@ std::size_t scheduler_core::run(unique_function<void()> main, const std::source_
 
 std::size_t scheduler_core::conclude() {
   concluded = true;
+  over.store(true, std::memory_order_seq_cst); // also if a simulation has come to its end
   if (!deadlock.empty()) throw error(errc::deadlock, deadlock, "take locks in the same order everywhere");
   if (const std::string circle = find_deadlock(); !circle.empty())
     throw error(errc::deadlock, circle,
@@ -498,11 +499,10 @@ std::size_t scheduler_core::conclude() {
 
 std::size_t scheduler_core::report_stuck() {
   std::vector<std::string> names;
-  each_fiber([&](const fiber& f) {
-    if (f.joiner.load(std::memory_order_acquire) == fiber::done) return;
+  each_left([&](const fiber& f) {
     if (!f.runner.load(std::memory_order_relaxed))
       names.push_back(f.name[0] ? std::string(f.name) : "(unnamed)");
-    else if (f.group)
+    else
       names.push_back(std::string("tasklet of the group made at ") + f.group->made.file_name() + ":" +
                       std::to_string(f.group->made.line()));
   });

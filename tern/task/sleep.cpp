@@ -121,7 +121,7 @@ bool scheduler_core::all_asleep() const noexcept {
 bool scheduler_core::nothing_ready() const noexcept {
   if (!outside.empty() || (cfg.source && cfg.source->has_work())) return false;
   // seq_cst: whoever has begun to wait for such a thread has been seen by those that are asleep now. That it is over a
-  // fiber says, which then sleeps in its turn.
+  // fiber says, which then sleeps in its turn; or the thread itself, which wakes somebody.
   if (working_outside.load(std::memory_order_seq_cst) > 0) return false;
   return std::none_of(workers.begin(), workers.end(), [](const auto& w) {
     return w->box.has(fiber_box::all) || w->box.has_public(fiber_box::all) || w->box.has_bound(fiber_box::all) ||
@@ -138,6 +138,18 @@ bool scheduler_core::end_if_done() noexcept {
     return false;
   over.store(true, std::memory_order_seq_cst);
   return true;
+}
+
+scheduler_core::hold_open::hold_open(scheduler_core& c) noexcept : core_(c) {
+  const std::lock_guard hold(c.freeze); // nobody ends the run between these two
+  late_ = c.over.load(std::memory_order_seq_cst);
+  if (!late_) c.working_outside.fetch_add(1, std::memory_order_seq_cst);
+}
+// All may have lain down because of it alone: somebody has to look whether that is the end.
+scheduler_core::hold_open::~hold_open() {
+  if (late_) return;
+  core_.working_outside.fetch_sub(1, std::memory_order_seq_cst);
+  core_.notify();
 }
 
 bool scheduler_core::park(worker& w) {

@@ -135,6 +135,7 @@ private:
 
   const bool own_thread_;
   std::thread thread_;                                 // once it has been needed; by the fiber
+  std::atomic<std::thread::id> thread_id_;             // while there is one; others look at it at any time
   std::atomic<tern::detail::fiber*> runs_in_{nullptr}; // or in its thread
   semaphore begin_{0}, idle_{0};
   bool stop_ = false; // before `begin_`

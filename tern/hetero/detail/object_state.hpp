@@ -141,7 +141,7 @@ struct object_state {
   bool orphan = false;  ///< nobody has it any more, but a transfer is under way
   runtime& home;
   std::atomic<std::byte*> host{nullptr}; ///< its memory there, once there is some
-  const std::uint64_t number;            ///< locks of several are taken in this order
+  const std::uint64_t number;            ///< no other of the process has it; locks of several are taken in this order
   const box all;
   const std::size_t element; ///< bytes
   layout host_layout;

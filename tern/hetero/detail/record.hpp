@@ -9,7 +9,8 @@
 /// Contract
 /// - `pending` counts what the task waits for: its predecessors, and 1 until it has been submitted. Whoever brings it
 /// to
-///   zero makes it ready. Before that, the submitter alone touches the rest of the record, but for `failure`.
+///   zero makes it ready. Before that, the submitter alone touches the rest of the record, but for `failure`: a
+///   predecessor that fails writes it, and reads `work`, the closure and `name` for what it says.
 /// - `successors` is a list of links, pushed by compare-and-swap, which completion takes as a whole and closes by one
 ///   exchange: so whoever wants to follow either is in the list in time, or sees that it is closed, and what the task
 ///   did. A link is part of the record of the successor, which cannot run, and so cannot be freed, before that link has
@@ -131,7 +132,8 @@ struct alignas(64) task_record : tern::detail::tasklet {
   // Rarely touched: `extended` says so.
   task_record* next = nullptr; ///< in queues
   tern::detail::cause* caused = nullptr;
-  const char* name = nullptr; ///< the user's; lives as long as the program
+  /// The user's; lives as long as the program. It may be given, release, while a predecessor's failure asks, acquire.
+  std::atomic<const char*> name{nullptr};
   use_block* more_uses = nullptr;
   link_block* more_links = nullptr;
   std::int64_t device_mask = -1; ///< devices that it may run on, by number
@@ -151,7 +153,10 @@ struct alignas(64) task_record : tern::detail::tasklet {
   use& use_at(std::size_t i) noexcept;
   /// How many links it has in others' lists of successors. By the submitter.
   std::int32_t links() const noexcept;
-  const char* text_name() const noexcept { return name ? name : work && work->name ? work->name(*this) : "task"; }
+  const char* text_name() const noexcept {
+    const char* const given = name.load(std::memory_order_acquire);
+    return given ? given : work && work->name ? work->name(*this) : "task";
+  }
   bool sound() const noexcept { return (marks.load(std::memory_order_relaxed) & failed) == 0; }
   bool is_done() const noexcept { return state.load(std::memory_order_acquire) == done; }
   bool has_failed() const noexcept { return (marks.load(std::memory_order_acquire) & failed) != 0; }

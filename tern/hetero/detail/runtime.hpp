@@ -177,8 +177,9 @@ public:
   /// By a driver: it is over, or failed.
   void transfer_done(transfer* x, std::exception_ptr failed) noexcept;
   std::int64_t bytes_missing(task_record* t, std::uint8_t d);
-  /// There is no scheduler any more: neither it nor what comes after it runs, but what they hold is given back.
-  void end_without_running(task_record* t) noexcept;
+  /// The scheduler's run is over: neither it nor what comes after it runs, but what they hold is given back.
+  /// \param tells those who wait for them: not if these may be fibers that have gone with the scheduler.
+  void end_without_running(task_record* t, bool tells) noexcept;
   /// The last handle is gone.
   void abandon(object_state* o) noexcept;
   void destroy(object_state* o) noexcept; ///< \pre no task uses it any more
@@ -222,12 +223,15 @@ public:
   }
   driver* driver_of(std::size_t d) noexcept { return drivers_[d].get(); } ///< null: the host
   std::uint64_t tick() noexcept { return clock_.fetch_add(1, std::memory_order_relaxed); }
-  std::uint64_t new_number() noexcept { return numbers_.fetch_add(1, std::memory_order_relaxed); } ///< of an object
   tern::detail::scheduler_core& core() noexcept { return core_; }
   int workers() const noexcept { return worker_count_; }
   std::size_t records_made() noexcept;   ///< memory, in tasks
   std::size_t transfers_made() noexcept; ///< the same in transfers
   bool implicit() const noexcept { return implicit_.load(std::memory_order_relaxed); }
+  /// Nothing runs any more.
+  bool is_over() const noexcept {
+    return ended_.load(std::memory_order_acquire) || core_.over.load(std::memory_order_acquire);
+  }
   void set_implicit(bool on) noexcept { implicit_.store(on, std::memory_order_relaxed); }
   statistics counts() const;
   /// \return its number. \throws error(not_found).
@@ -265,6 +269,7 @@ private:
   void order(task_record* t, access_mode how, fragment& f, task_record*& gates);
   void depend(task_record* t, use& u, task_record*& gates);
   void complete_slowly(task_record* t) noexcept;
+  static void destroy_work(task_record* t) noexcept; ///< its closure goes
   void note_failure(task_record* t) noexcept;
   /// It needs what the other was to write.
   static void inherit(task_record& t, const task_record& from) noexcept;
@@ -298,6 +303,8 @@ private:
   device_kinds kinds_beside_host_ = 0;
   std::atomic<bool> implicit_{true};
   std::atomic<bool> ended_{false};
+  bool left_fibers_ = false;      // when it ended; before `ended_`
+  std::atomic<int> releasing_{0}; // threads that release an access while the scheduler may end
   std::atomic<int> watchers_{0};
   const std::unique_ptr<worker_part[]> parts_;
   const options opts_;
@@ -312,7 +319,7 @@ private:
   std::vector<progress_waiter> progress_;
   tern::detail::spin_lock failure_lock_;
   std::vector<task_record*> failed_; // referenced; not those that failed because others did
-  std::atomic<std::uint64_t> clock_{1}, numbers_{1};
+  std::atomic<std::uint64_t> clock_{1};
   tern::detail::spin_lock transfers_lock_;
   std::vector<std::unique_ptr<transfer>> transfers_; // all, for their end
   transfer* free_transfers_ = nullptr;

@@ -68,6 +68,9 @@ public:
   void submit();
 
 private:
+  /// Can each task use its part in the memory that all have together, on all devices where they may run?
+  bool fit_together(device_kinds kinds) const noexcept;
+  void submit_each(device_kinds kinds);
   runtime& home_;
   const std::shared_ptr<sequence_memo> memo_;
   std::atomic<collector*>& place_; ///< where it is found by this worker

@@ -71,6 +71,21 @@ struct scheduler_core {
     scheduler_core& core_;
   };
 
+  /// While a thread that is no worker of this scheduler does what may make anything ready: the run does not end
+  /// meanwhile, unless it has already. \pre the core lives as long.
+  class hold_open {
+  public:
+    explicit hold_open(scheduler_core& c) noexcept;
+    ~hold_open();
+    hold_open(const hold_open&) = delete;
+    hold_open& operator=(const hold_open&) = delete;
+    bool too_late() const noexcept { return late_; }
+
+  private:
+    scheduler_core& core_;
+    bool late_;
+  };
+
   explicit scheduler_core(scheduler::settings s);
   ~scheduler_core();
 
@@ -198,8 +213,15 @@ struct scheduler_core {
       if (x.home == this && x.id.load(std::memory_order_relaxed) != 0) f(x);
     });
   }
-  /// The same for one who must not wait for ever, as whoever holds the lock may have crashed. \return whether it was
-  /// done.
+  /// Those of them that are given up when the run is over: all but runners that have no tasklet.
+  template <class F> void each_left(F&& f) {
+    each_fiber([&](fiber& x) {
+      if (x.joiner.load(std::memory_order_acquire) == fiber::done) return;
+      if (!x.runner.load(std::memory_order_relaxed) || x.group) f(x);
+    });
+  }
+  /// As `each_fiber` for one who must not wait for ever, as whoever holds the lock may have crashed. \return whether it
+  /// was done.
   template <class F> bool each_fiber_within(std::chrono::milliseconds limit, F&& f) {
     if (keeps_list()) {
       each_fiber(f);
@@ -264,8 +286,8 @@ struct scheduler_core {
   // Foreign threads that are in here. What they make ready may end the run before they have left.
   std::atomic<int> visitors{0};
 
-  // Fibers that wait for a foreign thread which works for this scheduler: there is no end and no rest before it is
-  // done.
+  // Fibers that wait for a foreign thread which works for this scheduler, and such threads that hold it open: there is
+  // no end and no rest before they are done.
   std::atomic<int> working_outside{0};
 
   std::atomic<bool> stopping{false}; // main has ended
