@@ -291,10 +291,10 @@ void sim_job::notify_of(int lost, port& who) {
 }
 
 sim_job::sim_job(const world& w, simulation& s)
-    : world_(w), simulation_(s), engine_(s.inside()), network_(make_network(w)),
-      ports_(static_cast<std::size_t>(w.ranks)), overhead_(to_ns(w.network.overhead)),
-      jitter_(to_ns(w.network.latency * w.network.jitter)), delay_(to_ns(w.faults.delay)),
-      reorder_(to_ns(w.faults.reorder)), latency_(to_ns(w.network.latency)), room_(static_cast<std::uint32_t>(w.room)) {
+    : world_(w), engine_(s.inside()), network_(make_network(w)), ports_(static_cast<std::size_t>(w.ranks)),
+      overhead_(to_ns(w.network.overhead)), jitter_(to_ns(w.network.latency * w.network.jitter)),
+      delay_(to_ns(w.faults.delay)), reorder_(to_ns(w.faults.reorder)), latency_(to_ns(w.network.latency)),
+      room_(static_cast<std::uint32_t>(w.room)) {
   // Ranks of one host are nearer than others. No more than a microsecond: faults and messages that are under way
   // wait for it.
   engine_.look_ahead(std::min<std::int64_t>(1000, to_ns(w.network.latency) / (w.network.host > 1 ? 4 : 1)));

@@ -61,7 +61,6 @@ private:
   void tell(const std::string& what);
 
   const world world_;
-  simulation& simulation_;
   engine& engine_;
   const std::unique_ptr<network> network_;
   std::vector<port*> ports_; // by rank
