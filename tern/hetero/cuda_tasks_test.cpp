@@ -332,10 +332,6 @@ TEST(cuda_tasks, memory_that_runs_out_makes_room) {
             0u);
 }
 
-template <class F> F* of_driver(const char* name) {
-  return reinterpret_cast<F*>(dlsym(dlopen(TERN_MOCK_CUDA, RTLD_NOW | RTLD_LOCAL), name));
-}
-
 TEST(cuda_tasks, go_elsewhere_when_an_allocation_is_what_finds_the_loss) {
   const mock_cuda driver("lose=3,quiet,lenient,seed=1"); // after a copy and a kernel
   options opts = cuda_options("64M");
@@ -347,16 +343,17 @@ TEST(cuda_tasks, go_elsewhere_when_an_allocation_is_what_finds_the_loss) {
     add_to(a, "cuda0");
     wait_all();
     // Another library in this program breaks the context while nothing of ours is under way.
-    void* context = nullptr;
-    void* stream = nullptr;
-    std::uint64_t memory = 0;
+    namespace cu = detail::cu;
+    cu::context context{};
+    cu::stream stream{};
+    cu::pointer memory{};
     const char byte = 0;
-    of_driver<int(void**, int)>("cuDevicePrimaryCtxRetain")(&context, 0);
-    of_driver<int(void*)>("cuCtxSetCurrent")(context);
-    of_driver<int(std::uint64_t*, std::size_t)>("cuMemAlloc_v2")(&memory, 16);
-    of_driver<int(void**, unsigned, int)>("cuStreamCreateWithPriority")(&stream, 1, 0);
-    of_driver<int(std::uint64_t, const void*, std::size_t, void*)>("cuMemcpyHtoDAsync_v2")(memory, &byte, 1, stream);
-    EXPECT_NE(of_driver<int(void*)>("cuStreamSynchronize")(stream), 0);
+    ASSERT_EQ(api().DevicePrimaryCtxRetain(&context, 0), cu::success);
+    ASSERT_EQ(api().CtxSetCurrent(context), cu::success);
+    ASSERT_EQ(api().MemAlloc(&memory, 16), cu::success);
+    ASSERT_EQ(api().StreamCreateWithPriority(&stream, cu::stream_non_blocking, 0), cu::success);
+    static_cast<void>(api().MemcpyHtoDAsync(memory, &byte, 1, stream));
+    EXPECT_NE(api().StreamSynchronize(stream), cu::success);
     std::vector<hetero_object<unsigned, 2>> all;
     for (int i = 0; i < 6; ++i) all.emplace_back(extents<2>{12288, 256}, 1u); // 12 MiB: the pool asks the driver
     for (const auto& o : all) add_to(o, nullptr);
@@ -364,7 +361,7 @@ TEST(cuda_tasks, go_elsewhere_when_an_allocation_is_what_finds_the_loss) {
     for (const auto& o : all) EXPECT_EQ(o.host(access_mode::read).get()(12287, 255), 1u + 255 + 3 * 12287 + 1);
     add_to(all[0], "cuda0");
     EXPECT_THAT(text_of_error([] { wait_all(); }), HasSubstr("cuda0"));
-    of_driver<int(int)>("cuDevicePrimaryCtxRelease_v2")(0);
+    static_cast<void>(api().DevicePrimaryCtxRelease(0));
   }),
             0u);
   mock_cuda::forget_misuse();
