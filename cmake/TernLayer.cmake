@@ -17,7 +17,7 @@ target_compile_options(tern_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -W
   $<$<BOOL:${TERN_WERROR}>:-Werror> -fno-semantic-interposition
   # g++ 12 warns of std::string's own code (GCC bug 105651), of more of it where that is precompiled.
   "$<$<CXX_COMPILER_ID:GNU>:-Wno-restrict;-Wno-stringop-overflow;-Wno-stringop-overread;-Wno-array-bounds>")
-# After so long a test hangs; that is thrice what the longest takes by itself on a slow machine, as several run at a time.
+# After so many seconds a test hangs. The longest ones came to 60 under the thread sanitizer on a machine that did much else.
 set(TERN_TEST_SECONDS 60)
 # For definitions: the list's comma would end a generator expression.
 set(TERN_SANITIZED 0)

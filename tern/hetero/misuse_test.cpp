@@ -272,8 +272,12 @@ TEST(misuse, what_never_runs_is_done_when_its_access_is_released) {
       access.emplace(x.host(access_mode::read));
     });
   }
-  std::thread waits([&] { EXPECT_THAT(text_of_error([&] { task->wait(); }), HasSubstr("'mine' was not run")); });
-  std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  std::atomic<bool> begun{false};
+  std::thread waits([&] {
+    begun.store(true, std::memory_order_relaxed);
+    EXPECT_THAT(text_of_error([&] { task->wait(); }), HasSubstr("'mine' was not run"));
+  });
+  while (!begun.load(std::memory_order_relaxed)) std::this_thread::yield(); // from here on both orders are right
   EXPECT_FALSE(over.ready());
   kept.release();
   waits.join();

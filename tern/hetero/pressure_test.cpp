@@ -260,8 +260,10 @@ TEST(pressure, launches_that_fail_at_once_let_go_of_what_others_wait_for) {
       }
       for (int k = 0; k < 12; ++k) {
         std::vector<object> some;
+        const auto launches = mock_cuda::counters().launches;
         done.push_back(fill_row(first));
-        this_fiber::sleep_for(std::chrono::microseconds(100)); // it runs, and what follows is gathered
+        // It runs, and what follows is gathered; or its launch has failed.
+        while (mock_cuda::counters().launches == launches && !done.back().ready()) this_fiber::yield();
         for (int i = 0; i < 4; ++i) done.push_back(fill_row(some.emplace_back(extents<2>{1, 256})));
         future<void> last = fill(big, "cuda0").done();
         ASSERT_EQ(last.wait_for(std::chrono::seconds(20)), future_status::ready) << "launch " << n << " fails";
