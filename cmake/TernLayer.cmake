@@ -11,10 +11,30 @@ set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
 set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
 find_package(Threads REQUIRED)
 
+# ccache keeps what the compiler made, so that a second clone, or a second check, need not compile it again: paths below
+# the clone are taken relative to it. TERN_CCACHE=OFF measures a build without it.
+option(TERN_CCACHE "Compile through ccache where it is installed" ON)
+find_program(TERN_CCACHE_PROGRAM ccache)
+mark_as_advanced(TERN_CCACHE_PROGRAM)
+if(TERN_CCACHE AND TERN_CCACHE_PROGRAM AND PROJECT_IS_TOP_LEVEL AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
+    CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+    ${TERN_CCACHE_PROGRAM})
+  # Precompiled headers are compared by what they hold, not by when they were made.
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    add_compile_options("SHELL:-Xclang -fno-pch-timestamp")
+  else()
+    add_compile_options(-fpch-preprocess)
+  endif()
+endif()
+
 add_library(tern_flags INTERFACE)
 target_compile_options(tern_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor
   -Wno-missing-field-initializers # members left out of a designated initializer have defaults: that is the point
   $<$<BOOL:${TERN_WERROR}>:-Werror> -fno-semantic-interposition
+  # What names a source file (source_location, assertions) says tern/net/node.cpp: folders of the machine that built Tern
+  # help no user. The second form is that of paths that ccache has made relative to build/PRESET.
+  -ffile-prefix-map=${PROJECT_SOURCE_DIR}/= -ffile-prefix-map=../../=
   # g++ 12 warns of std::string's own code (GCC bug 105651), of more of it where that is precompiled.
   "$<$<CXX_COMPILER_ID:GNU>:-Wno-restrict;-Wno-stringop-overflow;-Wno-stringop-overread;-Wno-array-bounds>")
 # After so many seconds a test hangs. The longest ones came to 60 under the thread sanitizer on a machine that did much else.
