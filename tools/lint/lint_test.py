@@ -17,6 +17,9 @@ import layers  # noqa: E402
 import packages_check  # noqa: E402
 import text  # noqa: E402
 
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
+import floors  # noqa: E402
+
 SPDX = "// SPDX-License-Identifier: Apache-2.0\n"
 OPEN_END = "TO" + "DO"
 
@@ -265,6 +268,33 @@ class Common(Tree):
         self.write("build/x.cpp")
         self.write("src/x.cpp")
         self.assertEqual(common.files(self.root), ["src/x.cpp"])
+
+
+
+class Floors(unittest.TestCase):
+    LOG = ("Label Time Summary:\nmpi    =   4.80 sec*proc (4 tests)\nsim    =   0.10 sec*proc (1 test)\n\n"
+           "The following tests did not run:\n\t12 - hetero.gpu.it_runs (Skipped)\n")
+
+    def test_enough_tests_ran(self):
+        self.assertEqual(floors.missed("tests", self.LOG, "tests mpi 4\nskip \\.gpu\\. # needs one\nother mpi 9\n"), [])
+
+    def test_too_few_ran_and_one_was_skipped(self):
+        found = floors.missed("tests", self.LOG, "# floors\ntests mpi 5\ntests net 1\n")
+        self.assertEqual(len(found), 3)
+        self.assertIn("4 tests with the label mpi ran, at least 5 should", found[0])
+        self.assertIn("0 tests with the label net ran", found[1])
+        self.assertIn("hetero.gpu.it_runs", found[2])
+
+    def test_a_run_that_did_not_end_is_told(self):
+        self.assertIn("did ctest run to its end", floors.missed("tests", "nothing", "tests mpi 1\n")[0])
+
+    def test_update_keeps_what_is_of_other_runs(self):
+        new = floors.update("tests", self.LOG, "skip x # why\nother mpi 9\ntests mpi 400\n")
+        self.assertEqual(new, "skip x # why\nother mpi 9\ntests mpi 3\ntests sim 1\n")
+
+    def test_lines_of_another_form_are_refused(self):
+        with self.assertRaisesRegex(SystemExit, "neither"):
+            floors.missed("tests", self.LOG, "tests mpi many\n")
 
 
 if __name__ == "__main__":
