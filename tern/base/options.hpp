@@ -10,6 +10,8 @@
 /// `--tern-options FILE` or `TERN_OPTIONS`. In a clash the command line wins, then the environment, then the file, then
 /// the default. Read: `int n = opts[workers];`.
 
+#include <tern/base/detail/compiler.hpp>
+
 #include <concepts>
 #include <cstdint>
 #include <functional>
