@@ -18,8 +18,10 @@
 namespace tern::balance {
 
 const option<std::string> balance_option{
-    "balance", "none",
-    "which policy moves mobile objects between ranks, with its parameters: diffusion:limit=2; none: they stay"};
+    "balance",
+    "none",
+    "which policy moves mobile objects between ranks, with its parameters: diffusion:limit=2; none: they stay",
+    {.verify = [](const std::string& policy, const options&) { check_policy(policy); }}};
 const option<std::string> order_option{
     "balance-order", "plan",
     "while a policy is in use, which of the objects that wait for a worker of their rank comes first",
@@ -37,8 +39,6 @@ const option<std::string> record_option{
     "record", "", "store what all mobile objects do in this file, for tern replay, which tries other policies on it"};
 
 namespace detail {
-
-const int linked = 0;
 
 namespace {
 
@@ -93,11 +93,8 @@ struct wishes {
 
 wishes agree(net::node& here) {
   const wishes own{here.opts()[balance_option], here.opts()[record_option]};
-  if (here.rank() == 0) {
-    check_policy(own.policy);
-    if (!own.record.empty()) check_place(own.record); // now, and not when all is done
-  }
-  if (!here.wire().processes()) return own; // they have the same options
+  if (here.rank() == 0 && !own.record.empty()) check_place(own.record); // now, and not when all is done
+  if (!here.wire().processes()) return own;                             // they have the same options
   wishes all = communicator::world().broadcast(own, 0);
   if (all.policy != own.policy || all.record.empty() != own.record.empty())
     log_warning("the options 'balance' and 'record' of rank 0 count, which are others than those of rank " +

@@ -58,10 +58,4 @@ struct counters {
 };
 counters count();
 
-namespace detail {
-extern const int linked;
-/// So that the options are there in programs that call nothing of this layer.
-inline const int* const keeps_linked = &linked;
-} // namespace detail
-
 } // namespace tern::balance

@@ -8,7 +8,9 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <vector>
 
+#include <tern/base/detail/option_table.hpp>
 #include <tern/base/error.hpp>
 
 namespace tern::balance {
@@ -97,9 +99,14 @@ void parameters::finish() const {
   for (const auto& [name, value] : given_) {
     if (asked_.count(name)) continue;
     std::string there;
-    for (const auto& [asked, otherwise] : asked_) there += (there.empty() ? "" : ", ") + asked + "=" + otherwise;
+    std::vector<std::string> names;
+    for (const auto& [asked, otherwise] : asked_) {
+      there += (there.empty() ? "" : ", ") + asked + "=" + otherwise;
+      names.push_back(asked);
+    }
+    const std::string near = tern::detail::nearest(name, names, "");
     throw error(errc::invalid_option, "policy " + of_ + " has no parameter \"" + name + "\"",
-                there.empty() ? "it has none" : "it has, by default: " + there);
+                there.empty() ? "it has none" : near + (near.empty() ? "" : " ") + "it has, by default: " + there);
   }
 }
 

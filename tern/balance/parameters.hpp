@@ -3,6 +3,8 @@
 /// \file
 /// A policy's name and parameters, as people write them: `diffusion:limit=2,neighbours=4`.
 
+#include <tern/base/detail/compiler.hpp>
+
 #include <map>
 #include <string>
 #include <string_view>

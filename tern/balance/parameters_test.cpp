@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <tern/balance/balance.hpp>
 #include <tern/balance/model.hpp>
 #include <tern/balance/policy.hpp>
 #include <tern/base/error.hpp>
@@ -97,7 +98,14 @@ TEST(parameters, finish_names_the_unknown_and_the_known) {
   p.seconds("every", 0.25);
   p.word("to", "near", "near|far");
   EXPECT_THAT(refused([&] { p.finish(); }),
-              AllOf(HasSubstr("policy x has no parameter \"limmit\""), HasSubstr("every=0.25s, limit=1.5, to=near")));
+              AllOf(HasSubstr("policy x has no parameter \"limmit\""),
+                    HasSubstr("did you mean limit? it has, by default: every=0.25s, limit=1.5, to=near")));
+  EXPECT_EQ(refused([] {
+              parameters far("x", "qqqqqq=3");
+              far.count("n", 1, 0, 4);
+              far.finish();
+            }),
+            "policy x has no parameter \"qqqqqq\"; it has, by default: n=1");
   EXPECT_THAT(refused([] { parameters("y", "a=1").finish(); }), HasSubstr("it has none"));
 }
 
@@ -131,9 +139,30 @@ TEST(policy, is_found_by_name) {
   check_policy("test-with-limit:limit=2");
 }
 
+// The option is looked at before a job starts, with the policies that the program has.
+TEST(policy, option_is_read_with_all_policies_of_the_program) {
+  const auto given = [](std::string text) {
+    std::string program = "app";
+    char* arguments[] = {program.data(), text.data(), nullptr};
+    int count = 2;
+    return options::parse(count, arguments)[balance_option];
+  };
+  EXPECT_EQ(given("--tern-balance=test-with-limit:limit=2"), "test-with-limit:limit=2");
+  EXPECT_EQ(given("--tern-balance=none"), "none");
+  EXPECT_THAT(refused([&] { given("--tern-balance=difusion"); }),
+              HasSubstr("option balance cannot be \"difusion\" (on the command line): there is no policy \"difusion\"; "
+                        "did you mean diffusion? there are: "));
+  EXPECT_THAT(refused([&] { given("--tern-balance=diffusion:lmit=2"); }),
+              HasSubstr("option balance cannot be \"diffusion:lmit=2\" (on the command line): policy diffusion has no "
+                        "parameter \"lmit\"; did you mean limit? it has, by default: "));
+  EXPECT_THAT(refused([&] { given("--tern-balance=test-with-limit:limit=9"); }),
+              HasSubstr("allowed: a number from 1 to 4"));
+}
+
 TEST(policy, wrong_texts_are_refused) {
   EXPECT_THAT(refused([] { check_policy("nonne"); }),
-              AllOf(HasSubstr("no policy \"nonne\""), HasSubstr("none"), HasSubstr("test-with-limit")));
+              AllOf(HasSubstr("there is no policy \"nonne\"; did you mean none? there are: "),
+                    HasSubstr("refine, steal, test-")));
   EXPECT_THAT(refused([] { check_policy(""); }), HasSubstr("no policy \"\""));
   EXPECT_THAT(refused([] { check_policy("none:limit=2"); }), HasSubstr("policy none has no parameter \"limit\""));
   EXPECT_THAT(refused([] { check_policy("test-with-limit:limit=5"); }), HasSubstr("from 1 to 4"));

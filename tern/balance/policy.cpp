@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include <tern/balance/detail/builtin.hpp>
+#include <tern/base/detail/option_table.hpp>
 #include <tern/base/detail/type_name.hpp>
 #include <tern/base/error.hpp>
 
@@ -79,9 +80,10 @@ std::unique_ptr<policy> make_policy(std::string_view text, host& h) {
   const std::vector<policy_kind> all = policies();
   const auto kind = std::find_if(all.begin(), all.end(), [&](const policy_kind& k) { return k.name == parts.name; });
   if (kind == all.end()) {
-    std::string names;
-    for (const policy_kind& k : all) names += (names.empty() ? "" : ", ") + k.name;
-    throw error(errc::invalid_option, "there is no policy \"" + parts.name + "\"", "there are: " + names);
+    std::vector<std::string> names;
+    for (const policy_kind& k : all) names.push_back(k.name);
+    throw error(errc::invalid_option, "there is no policy \"" + parts.name + "\"",
+                tern::detail::nearest_of(parts.name, names, "there are"));
   }
   parameters given(parts.name, parts.rest);
   std::unique_ptr<policy> made = kind->make(h, given);

@@ -3,6 +3,8 @@
 /// \file
 /// Real time in seconds. Code that must also run under the simulator asks its transport for the time, not this file.
 
+#include <tern/base/detail/compiler.hpp>
+
 #include <chrono>
 #include <ctime>
 

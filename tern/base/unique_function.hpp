@@ -3,6 +3,8 @@
 /// \file
 /// A move-only `std::function`: holds closures that own what cannot be copied (promises, buffers, mobile state).
 
+#include <tern/base/detail/compiler.hpp>
+
 #include <cstddef>
 #include <memory>
 #include <new>

@@ -3,6 +3,8 @@
 /// \file
 /// How tasks use objects, and what objects and tasks need of the runtime.
 
+#include <tern/base/detail/compiler.hpp>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>

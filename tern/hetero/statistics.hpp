@@ -3,6 +3,8 @@
 /// \file
 /// What the runtime has done so far: tasks, and copies between devices.
 
+#include <tern/base/detail/compiler.hpp>
+
 #include <cstdint>
 #include <string>
 #include <vector>

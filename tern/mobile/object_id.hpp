@@ -3,6 +3,8 @@
 /// \file
 /// Names of mobile objects.
 
+#include <tern/base/detail/compiler.hpp>
+
 #include <compare>
 #include <cstddef>
 #include <cstdint>

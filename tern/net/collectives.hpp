@@ -44,14 +44,28 @@ template <class T, class Op> T allreduce(T value, Op op, std::source_location wh
   return communicator::world().allreduce(std::move(value), std::move(op), where);
 }
 
-/// As `allreduce`, with the result on rank 0 only; the others get back a part that means nothing.
-template <class T, class Op> T reduce(T value, Op op, std::source_location where = std::source_location::current()) {
-  return communicator::world().reduce(std::move(value), std::move(op), 0, where);
+namespace net::detail {
+/// Objects with copies on devices, and views of them: `tern::reduce` of those is an access of a task's
+/// (tern/hetero/hetero_task.hpp), whose third argument is a number too.
+template <class T>
+concept device_data = requires(const T& x) {
+  x.inside_part();
+};
+} // namespace net::detail
+
+/// As `allreduce`, with the result on rank `root` only; the others get back a part that means nothing.
+/// \throws error(invalid_argument) for a root that is no rank.
+template <class T, class Op>
+requires(!net::detail::device_data<T>) T
+    reduce(T value, Op op, int root = 0, std::source_location where = std::source_location::current()) {
+  return communicator::world().reduce(std::move(value), std::move(op), root, where);
 }
 
-/// All ranks' values in rank order on rank 0; empty elsewhere.
-template <class T> std::vector<T> gather(T value, std::source_location where = std::source_location::current()) {
-  return communicator::world().gather(std::move(value), 0, where);
+/// All ranks' values in rank order on rank `root`; empty elsewhere. \throws error(invalid_argument) for a root that is
+/// no rank.
+template <class T>
+std::vector<T> gather(T value, int root = 0, std::source_location where = std::source_location::current()) {
+  return communicator::world().gather(std::move(value), root, where);
 }
 
 } // namespace tern

@@ -7,6 +7,8 @@
 ///     tern::multicast<&refine>({0, 3, 4}, level);
 ///     tern::multicast<&refine>(neighbours, level); // std::vector<int> or std::span<const int>
 
+#include <tern/base/detail/compiler.hpp>
+
 #include <cstdint>
 #include <initializer_list>
 #include <span>

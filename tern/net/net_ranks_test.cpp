@@ -164,8 +164,17 @@ TERN_RANK_TEST(collectives_agree) {
   const auto all = tern::gather(rank() * 10);
   TERN_EXPECT_EQ(all.size(), rank() == 0 ? static_cast<std::size_t>(n) : 0u);
   for (std::size_t r = 0; r < all.size(); ++r) TERN_EXPECT_EQ(all[r], static_cast<int>(r) * 10);
+  for (int root = 0; root < n; root = 2 * root + 1) { // not commutative again
+    order = tern::reduce(std::string(1, static_cast<char>('a' + rank())), std::plus<>(), root);
+    if (rank() == root) TERN_EXPECT_EQ(order, expected);
+    const auto there = tern::gather(rank() * 10 + root, root);
+    TERN_EXPECT_EQ(there.size(), rank() == root ? static_cast<std::size_t>(n) : 0u);
+    for (std::size_t r = 0; r < there.size(); ++r) TERN_EXPECT_EQ(there[r], static_cast<int>(r) * 10 + root);
+  }
   for (int i = 0; i < 50; ++i) tern::barrier();
   TERN_EXPECT_ERROR(tern::broadcast(1, n), errc::invalid_argument, "there is no rank");
+  TERN_EXPECT_ERROR(tern::reduce(1, std::plus<>(), n), errc::invalid_argument, "there is no rank");
+  TERN_EXPECT_ERROR(tern::gather(1, -1), errc::invalid_argument, "there is no rank");
 }
 
 struct counted {

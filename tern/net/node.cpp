@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <limits>
 #include <mutex>
 #include <utility>
 
@@ -34,6 +35,26 @@ struct beginning {
   std::string trace;
   template <class A> void serialize(A& ar) { ar(program, job, stats, trace); }
 };
+
+// How all main functions ended.
+struct main_ends {
+  static constexpr int nobody = std::numeric_limits<int>::max();
+  int code = 0;               // the largest exit code
+  int first_changed = nobody; // the first rank that returned another number than its exit code
+  template <class A> void serialize(A& ar) { ar(code, first_changed); }
+};
+
+// What exit() would leave of it, but never success for a failure; so that the largest of all ranks' is what it seems.
+int exit_code(int returned) {
+  return returned >= 0 && returned <= 255 ? returned : (returned & 255) ? returned & 255 : 1;
+}
+
+void tell_of_exit_code(int returned) {
+  const int kept = returned & 255;
+  log_warning("the main function returned " + std::to_string(returned) +
+              ", of which the system keeps the last 8 bits as an exit code: " + std::to_string(kept) +
+              (kept == 0 ? "; Tern makes it 1, since 0 would mean success" : "") + "; return a number from 0 to 255");
+}
 
 constexpr double slice_seconds = 50e-6;
 constexpr double patience_seconds = 1.5e-6; // with those that may answer: a round trip to a far core
@@ -375,10 +396,7 @@ int node::guarded_main(const std::function<int()>& main) {
     begin_trace(*this, compare_programs());
     for (const rank_stage* s = first_stage; s; s = s->next_)
       if (s->begins_) s->begins_(*this);
-    const int code = main();
-    // What exit() would leave of it, but never success for a failure; so that the largest of all ranks' is what it
-    // seems.
-    return code >= 0 && code <= 255 ? code : (code & 255) ? code & 255 : 1;
+    return main();
   } catch (...) {
     const failure f = describe(std::current_exception());
     fatal(error(f.code, "the main function failed on rank " + std::to_string(rank_) + ": " + f.message, f.hint, f.place)
@@ -399,11 +417,18 @@ int node::run(const std::function<int()>& main, const std::function<void()>& las
 
 void node::live(const std::function<int()>& main) {
   begin_stats();
-  code_ = guarded_main(main);
+  const int returned = guarded_main(main);
+  code_ = exit_code(returned);
   try {
     const auto here = std::source_location::current();
-    code_ = communicator(everyone_).allreduce_as(
-        end_of_main, code_, [](int a, int b) { return std::max(a, b); }, here);
+    const main_ends all = communicator(everyone_).allreduce_as(
+        end_of_main, main_ends{code_, code_ == returned ? main_ends::nobody : rank_},
+        [](main_ends a, main_ends b) {
+          return main_ends{std::max(a.code, b.code), std::min(a.first_changed, b.first_changed)};
+        },
+        here);
+    code_ = all.code;
+    if (all.first_changed == rank_) tell_of_exit_code(returned);
     align_trace(*this);
     quiesce(quiescence::messages, here, true);
     for (const rank_stage* s = first_stage; s; s = s->next_)

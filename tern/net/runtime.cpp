@@ -142,8 +142,11 @@ int start(const options& opts, int& argc, char** argv, const std::function<int()
   handler_table::freeze();
   set_log_level(log_level_from(opts[log_level_option]));
   if (launcher_rank() == 0)
-    for (const auto& name : options::unknown_environment())
-      log_warning("the environment variable " + name + " is not one of Tern's");
+    for (const auto& name : options::unknown_environment()) {
+      const std::string near = options::nearest_environment(name);
+      log_warning("the environment variable " + name + " is not one of Tern's" +
+                  (near.empty() ? "" : "; did you mean " + near + "?"));
+    }
   const std::string& kind = opts[transport_option];
   if (kind.starts_with("sim") || (kind == "auto" && !opts[sim_option].empty())) return run_sim(opts, main);
   // The option 'mpi' chooses between MPIs; whether there is one at all, the launcher or the option 'transport' says.

@@ -13,6 +13,8 @@
 /// `thread_local` variables and `errno`. Compilers keep their addresses across calls, so a function that reads `errno`
 /// after it may have been suspended may read another thread's; use a pinned fiber, or read it before.
 
+#include <tern/base/detail/compiler.hpp>
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>

@@ -3,6 +3,8 @@
 /// \file
 /// Half-open ranges of indices in one, two and three dimensions: what parallel loops run over and hand out.
 
+#include <tern/base/detail/compiler.hpp>
+
 #include <array>
 #include <concepts>
 #include <cstddef>

@@ -65,7 +65,16 @@ run_everywhere() { # WHAT PROGRAM
   done
 }
 
+# has_all_options WHAT PROGRAM: those that README and docs name, in a program that uses messages alone.
+has_all_options() {
+  timeout 60 python3 "$programs/../options/documented.py" "$2" "$programs/../.." >"$tmp/options.log" ||
+    { cat -- "$tmp/options.log" >&2; fail "$1: options are missing"; }
+  [[ $(timeout 60 "$2" --tern-log-level=warning --tern-balance=diffusion:limit=2) == 49 ]] || fail "$1: cannot be balanced"
+  echo "ok   $1: $(tail -n 1 -- "$tmp/options.log")"
+}
+
 cp -r -- "$programs" "$tmp/programs" # outside the tree: nothing of it may be found by chance
+cp -- "$programs/../options/messages_only.cpp" "$tmp/programs"
 compilers=(g++)
 if command -v clang++-19 >/dev/null; then compilers+=(clang++-19); else echo 'skip clang++-19: not here'; fi
 for compiler in "${compilers[@]}"; do
@@ -76,6 +85,9 @@ for compiler in "${compilers[@]}"; do
     quietly "build-$compiler-$program" "$cmake" --build "$dir" --parallel "$jobs"
   done
   run_everywhere "find_package(tern), $compiler" "$tmp/build-$compiler-everything/app"
+  has_all_options "find_package(tern), $compiler" "$tmp/build-$compiler-everything/messages"
+  grep -q 'CMAKE_BUILD_TYPE is not set' "$tmp/configure-$compiler-everything.log" ||
+    fail 'a project without optimization is not told of it'
   output=$(timeout 60 "$tmp/build-$compiler-one_layer/app") || fail "COMPONENTS task, $compiler: ended with code $?"
   [[ $output == 42 ]] || fail "COMPONENTS task, $compiler: printed '$output'"
   if ldd "$tmp/build-$compiler-one_layer/app" 2>/dev/null | grep -E 'libtern_(net|mobile)'; then
@@ -89,6 +101,14 @@ export PKG_CONFIG_PATH=$libdir/pkgconfig
 # shellcheck disable=SC2046
 quietly pkg-config g++ -o "$tmp/pc_app" "$tmp/programs/app.cpp" $(pkg-config --cflags --libs tern)
 LD_LIBRARY_PATH=$libdir run_everywhere 'pkg-config tern' "$tmp/pc_app"
+for compiler in "${compilers[@]}"; do
+  lto=()
+  if [[ $compiler == g++ ]]; then lto=(-flto=auto); fi # clang's needs a linker of the same version
+  # shellcheck disable=SC2046
+  quietly "pkg-config-$compiler" "$compiler" -O3 "${lto[@]}" -Wl,--as-needed -o "$tmp/pc_messages" \
+    "$tmp/programs/messages_only.cpp" $(pkg-config --cflags --libs tern)
+  LD_LIBRARY_PATH=$libdir has_all_options "pkg-config tern, $compiler -O3${lto[*]:+ ${lto[*]}}" "$tmp/pc_messages"
+done
 
 if "$cmake" -S "$tmp/programs/nonsense" -B "$tmp/build-nonsense" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" \
   >"$tmp/nonsense.log" 2>&1; then

@@ -100,6 +100,10 @@ TEST_P(started, bad_values_name_their_origin_and_what_is_allowed) {
       {{"--tern-transport=pigeon"}, {}, {"cannot be \"pigeon\"", "auto, inproc, mpi, sim"}},
       {{"--tern-bind=glue"}, {}, {"cannot be \"glue\"", "one of none, core, numa"}},
       {{"--tern-stack-kib"}, {}, {"--tern-stack-kib needs a value"}},
+      {{"-tern-ranks=4"}, {}, {"unknown option -tern-ranks; did you mean --tern-ranks?"}},
+      {{"-tern-ranks", "4"}, {}, {"unknown option -tern-ranks; did you mean --tern-ranks?"}},
+      {{"--tern_ranks=4"}, {}, {"unknown option --tern_ranks; did you mean --tern-ranks?"}},
+      {{"--tern_ranks", "4"}, {}, {"unknown option --tern_ranks; did you mean --tern-ranks?"}},
       {{}, {{"TERN_RANKS", "0"}}, {"option ranks cannot be \"0\"", "TERN_RANKS in the environment", "1 to 100000"}},
       {{}, {{"TERN_RANKS", "abc"}}, {"option ranks cannot be \"abc\"", "TERN_RANKS in the environment"}},
       {{}, {{"TERN_UNHANDLED", "ignore"}}, {"option unhandled cannot be \"ignore\"", "one of stop, report"}},
@@ -135,7 +139,7 @@ TEST_P(started, unknown_variable_is_a_warning) {
   const auto end = job(2, START_ENDINGS, {"hello"}, {{"TERN_WROKERS", "2"}});
   EXPECT_EQ(end.code, 0) << end.all();
   EXPECT_EQ(end.out, "hello from 2\n") << end.all();
-  EXPECT_EQ(count(end.err, "TERN_WROKERS is not one of Tern's"), 1) << end.all();
+  EXPECT_EQ(count(end.err, "TERN_WROKERS is not one of Tern's; did you mean TERN_WORKERS?"), 1) << end.all();
 }
 
 TEST_P(started, help_is_printed_once_and_nothing_runs) {
@@ -298,9 +302,26 @@ TEST(start, forked_children_may_exit) {
 
 TEST_P(started, main_without_a_result_gives_zero) { EXPECT_EQ(job(2, START_ENDINGS, {"void"}).code, 0); }
 
-TEST(start, codes_that_no_process_can_have_are_still_failures) {
-  EXPECT_NE(alone(START_ENDINGS, {"code", "-1"}, {{"TERN_RANKS", "2"}}).code, 0);
-  EXPECT_NE(alone(START_ENDINGS, {"code", "256"}, {{"TERN_RANKS", "2"}}).code, 0);
+TEST_P(started, codes_that_no_process_can_have_are_told_and_still_failures) {
+  const auto one = job(2, START_ENDINGS, {"code", "256"}); // of the last rank
+  EXPECT_EQ(one.code, 1) << one.all();
+  EXPECT_EQ(count(one.err,
+                  "r1 warning] the main function returned 256, of which the system keeps the last 8 bits as an exit "
+                  "code: 0; Tern makes it 1, since 0 would mean success; return a number from 0 to 255"),
+            1)
+      << one.all();
+  const auto negative = job(2, START_ENDINGS, {"code", "-1"});
+  EXPECT_EQ(negative.code, 255) << negative.all();
+  EXPECT_EQ(
+      count(negative.err, "returned -1, of which the system keeps the last 8 bits as an exit code: 255; return a"), 1)
+      << negative.all();
+  const auto all = job(3, START_ENDINGS, {"code-of-all", "300"}); // the first speaks for all
+  EXPECT_EQ(all.code, 44) << all.all();
+  EXPECT_EQ(count(all.err, "the main function returned"), 1) << all.all();
+  EXPECT_EQ(count(all.err, "r0 warning] the main function returned 300"), 1) << all.all();
+  const auto fine = job(2, START_ENDINGS, {"code", "255"});
+  EXPECT_EQ(fine.code, 255) << fine.all();
+  EXPECT_EQ(count(fine.err, "the main function returned"), 0) << fine.all();
 }
 
 // Around the job ------------------------------------------------------------------------------------------------------

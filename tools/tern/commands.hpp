@@ -16,6 +16,7 @@ namespace tern::tool {
 void add_run(CLI::App& app, const std::vector<std::string>& program, int& code);
 void add_sim(CLI::App& app, const std::vector<std::string>& program, int& code);
 void add_info(CLI::App& app, int& code);
+void add_options(CLI::App& app, int& code);
 void add_bench(CLI::App& app, int& code);
 void add_trace(CLI::App& app, int& code);
 void add_replay(CLI::App& app, int& code);

@@ -29,6 +29,7 @@ int main(int argc, char** argv) {
              "  tern run --gdb 1 -n 2 -- ./app          with rank 1 under the debugger\n"
              "  tern sim -n 64 --seeds 200 -- ./app     simulated, in 200 orders of events\n"
              "  tern info                               what Tern finds on this machine\n"
+             "  tern options                            all options of Tern, and what is set\n"
              "  tern bench                              compare Tern with its rivals\n"
              "  tern trace run.json                     the trace of a job that was killed\n"
              "  tern replay run.rec                     try load-balancing policies on a recorded run\n"
@@ -36,13 +37,16 @@ int main(int argc, char** argv) {
   add_run(app, program, code);
   add_sim(app, program, code);
   add_info(app, code);
+  add_options(app, code);
   add_bench(app, code);
   add_trace(app, code);
   add_replay(app, code);
   const auto known =
       app.get_subcommands([&](const CLI::App* sub) { return sub->check_name(arguments.empty() ? "" : arguments[0]); });
   if (!arguments.empty() && !arguments[0].starts_with('-') && known.empty()) {
-    std::fprintf(stderr, "tern: there is no subcommand \"%s\"; there are run, sim, info, bench, trace and replay\n",
+    std::fprintf(stderr,
+                 "tern: there is no subcommand \"%s\"; there are run, sim, info, options, bench, trace and "
+                 "replay\n",
                  arguments[0].c_str());
     return 2;
   }

@@ -242,6 +242,19 @@ TEST(info, text_and_json) {
   for (const auto& device : json["devices"]) EXPECT_NE(device.contains("why_not"), device["usable"].get<bool>());
 }
 
+TEST(options, of_all_layers_and_what_is_set) {
+  const tern::test::surroundings around{.environment = tern::test::variables{{"TERN_STACK_KIB", "128"}}};
+  const auto text = tern::test::run(tool::command({"options"}), 50, around);
+  EXPECT_EQ(text.code, 0) << text.all();
+  for (const char* name : {"balance", "hetero-policy", "log-level", "mobile-memory", "record", "transport"})
+    EXPECT_TRUE(has(text.out, std::string("\n  --tern-") + name + "=TEXT ")) << name << "\n" << text.all();
+  EXPECT_TRUE(has(text.out, "TERN_STACK_KIB, default 256, now 128 (environment)")) << text.all();
+  const auto table = tern::test::run(tool::command({"options", "--markdown"}), 50, around);
+  EXPECT_EQ(table.code, 0) << table.all();
+  EXPECT_TRUE(table.out.starts_with("| option | environment | default | meaning |\n")) << table.all();
+  EXPECT_TRUE(has(table.out, "\n| `--tern-stack-kib=INTEGER` | `TERN_STACK_KIB` | `256` | ")) << table.all();
+}
+
 TEST(bench, runs_what_is_there) {
   const temporary folder;
   const auto script = [&](const std::string& name, const std::string& text) {

@@ -4,6 +4,8 @@
 /// What the archives find out about a type at compile time: whether its bytes may travel as they are, and which of
 /// cereal's four ways of describing a class it uses.
 
+#include <tern/base/detail/compiler.hpp>
+
 #include <array>
 #include <chrono>
 #include <complex>

@@ -3,6 +3,8 @@
 /// \file
 /// A hash of text that is the same on all ranks, whatever compiler and library built them. Not against attacks.
 
+#include <tern/base/detail/compiler.hpp>
+
 #include <cstdint>
 #include <string_view>
 

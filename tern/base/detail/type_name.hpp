@@ -3,6 +3,8 @@
 /// \file
 /// A type's name for error messages. Compilers spell names differently: never send or compare it.
 
+#include <tern/base/detail/compiler.hpp>
+
 #include <string>
 #include <string_view>
 #include <typeinfo>

@@ -3,6 +3,8 @@
 /// \file
 /// How a closure becomes a fiber: what the templates of fiber.hpp and scheduler.hpp need.
 
+#include <tern/base/detail/compiler.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <new>

@@ -12,6 +12,8 @@
 /// and on the other side, under the guard, `waiter* w = waiters_.pop()`, then, outside it, `w->wake()`. Whatever `pop`
 /// returns will be woken by its caller and by nobody else: a timeout or a cancellation can no longer win.
 
+#include <tern/base/detail/compiler.hpp>
+
 #include <atomic>
 #include <chrono>
 #include <cstdint>
