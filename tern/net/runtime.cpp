@@ -16,6 +16,7 @@
 #include <tern/net/detail/reporter.hpp>
 #include <tern/net/detail/settings.hpp>
 #include <tern/net/detail/sim_job.hpp>
+#include <tern/net/detail/start_mark.hpp>
 #include <tern/net/detail/tracing.hpp>
 #include <tern/net/node.hpp>
 #include <tern/net/simulate.hpp>
@@ -247,6 +248,7 @@ job_settings resolve(const options& opts, int host_rank, int host_size) {
 
 int run_job(int& argc, char** argv, const std::function<int()>& main) {
   set_rank_provider(log_rank);
+  detail::mark_start(launcher_rank());
   try {
     const options opts = options::parse(argc, argv);
     if (opts.help_requested()) {

@@ -454,7 +454,7 @@ std::string replay_command(const world& w, const std::string& trace) {
   std::string text = "TERN_SIM=" + quoted(to_string(w));
   if (!trace.empty()) text += " TERN_TRACE=" + quoted(trace);
   const auto known = [](std::string_view word, std::string_view dashes) {
-    for (const char* name : {"sim", "transport", "ranks", "workers", "trace"})
+    for (const char* name : {"sim", "transport", "ranks", "workers", "trace", "started"}) // the last: `tern sim`'s
       if (word.starts_with(dashes) && word.substr(dashes.size()) == name) return true;
     return false;
   };

@@ -8,6 +8,7 @@
 /// rings, `heads` all but heads, `copies` what
 /// does not fit into rings, `hosts` makes MPICH take odd and even ranks for those of two hosts; `hold` sleeps
 /// until it is killed, `abort` ends the job with code 7 (both for the tests of `tern run`).
+#include <tern/net/detail/start_mark.hpp>
 #include <tern/net/transport.hpp>
 
 #include "doorbell.hpp"
@@ -520,6 +521,7 @@ int main(int argc, char** argv) {
     if (mode == "hosts") setenv("MPIR_CVAR_ODD_EVEN_CLIQUES", "1", 1);
     const auto net = tern::net::make_mpi(which, &argc, &argv, mode != "single", mode != "bare");
     me = net->rank();
+    tern::net::detail::mark_start(me); // it stands for a program of tern::run
     if (mode == "hold") {
       std::printf("rank %d process %ld\n", me, static_cast<long>(getpid()));
       std::fflush(stdout);

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <map>
 #include <memory>
+#include <sstream>
 #include <system_error>
 
 #include <CLI/CLI.hpp>
@@ -25,11 +26,16 @@ struct bench_options {
   std::string filter;
 };
 
-fs::path folder() {
-  if (const char* set = std::getenv("TERN_BENCH_DIR"); set && *set) return set;
+/// The folder that TERN_BENCH_DIR names; empty if it names none.
+std::string named_folder() {
+  const char* set = std::getenv("TERN_BENCH_DIR");
+  return set ? set : "";
+}
+
+/// The folder above the one that holds this command: that of the build, if it was not installed.
+fs::path build_folder() {
   std::error_code failed;
-  const fs::path self = fs::read_symlink("/proc/self/exe", failed);
-  return (self.parent_path() / "../bench").lexically_normal();
+  return fs::read_symlink("/proc/self/exe", failed).parent_path().parent_path();
 }
 
 std::map<std::string, fs::path> find_benchmarks(const fs::path& where) {
@@ -42,6 +48,36 @@ std::map<std::string, fs::path> find_benchmarks(const fs::path& where) {
       found.emplace(name.substr(prefix.size()), entry.path());
   }
   return found;
+}
+
+/// Tern's benchmarks that are not in `found`.
+std::vector<std::string> not_built(const std::map<std::string, fs::path>& found) {
+  std::vector<std::string> missing;
+  std::istringstream names(TERN_BENCH_NAMES);
+  for (std::string name; names >> name;)
+    if (!found.count(name)) missing.push_back(name);
+  return missing;
+}
+
+/// How to build `what`, a benchmark's name or NAME.
+std::string how_to_build(const std::string& what) {
+  std::error_code failed;
+  fs::path build = build_folder();
+  const bool is_build = fs::exists(build / "CMakeCache.txt", failed);
+  if (const fs::path near = fs::proximate(build, failed);
+      is_build && !failed && near.string().size() < build.string().size())
+    build = near;
+  const std::string folder = is_build ? quoted(build.string()) : "build/release";
+  const std::string target = what.empty() ? "" : " --target bench_" + what;
+  return (is_build ? "" : "in the folder of Tern's sources: ") +
+         (is_build ? "cmake -DTERN_BUILD_BENCH=ON " + folder : "cmake --preset release") + " && cmake --build " +
+         folder + target;
+}
+
+std::string list_of(const std::vector<std::string>& names) {
+  std::string text;
+  for (const auto& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
 }
 
 /// Of those meant, what has `--ablation`: its help says so.
@@ -60,16 +96,31 @@ std::map<std::string, fs::path> with_ablation(const std::map<std::string, fs::pa
   return able;
 }
 
+/// What `tern bench --list` says of the benchmarks that are not built.
+void tell_not_built(const bench_options& options, const std::vector<std::string>& missing) {
+  if (missing.empty()) return;
+  std::fprintf(options.json ? stderr : stdout, "not built: %s\nto build one of them (without --target: all)\n  %s\n",
+               list_of(missing).c_str(), how_to_build(missing[0]).c_str());
+}
+
 int run(const bench_options& options) {
-  const fs::path where = folder();
+  const std::string named = named_folder();
+  const fs::path where = named.empty() ? build_folder() / "bench" : fs::path(named);
   const auto found = find_benchmarks(where);
-  std::string known;
-  for (const auto& [name, path] : found) known += (known.empty() ? "" : ", ") + name;
-  if (found.empty())
-    throw failure("there are no benchmark programs in " + where.string() +
-                  "; build Tern with -DTERN_BUILD_BENCH=ON, or set TERN_BENCH_DIR");
+  const auto missing = named.empty() ? not_built(found) : std::vector<std::string>();
+  std::vector<std::string> known;
+  for (const auto& one : found) known.push_back(one.first);
   for (const auto& name : options.names)
-    if (!found.count(name)) throw failure("there is no benchmark \"" + name + "\"; there are: " + known, 2);
+    if (std::find(missing.begin(), missing.end(), name) != missing.end())
+      throw failure("the benchmark \"" + name + "\" is not built; to build it:\n  " + how_to_build(name));
+    else if (!found.count(name) && !(found.empty() && missing.empty()))
+      throw failure("there is no benchmark \"" + name + "\"; there are: " + list_of(known) +
+                        (missing.empty() ? "" : (known.empty() ? "" : "; not built: ") + list_of(missing)),
+                    2);
+  if (found.empty() && !(options.list && !missing.empty()))
+    throw failure("there are no benchmark programs in " + where.string() + "; " +
+                  (missing.empty() ? "TERN_BENCH_DIR names that folder"
+                                   : "there can be " + list_of(missing) + "; to build them:\n  " + how_to_build("")));
 
   int failures = 0;
   for (const auto& [name, path] : options.ablation ? with_ablation(found, options.names) : found) {
@@ -97,6 +148,7 @@ int run(const bench_options& options) {
                  end.status.signal ? ("was killed by " + signal_name(end.status.signal)).c_str()
                                    : ("failed with exit code " + std::to_string(end.status.code)).c_str());
   }
+  if (options.list && options.names.empty()) tell_not_built(options, missing);
   return failures ? 1 : 0;
 }
 
@@ -107,7 +159,7 @@ void add_bench(CLI::App& app, int& code) {
   auto options = std::make_shared<bench_options>();
   sub->add_option("NAME", options->names, "Benchmarks to run (all)");
   sub->add_flag("--json", options->json, "One JSON object a line");
-  sub->add_flag("--list", options->list, "Only name the metrics");
+  sub->add_flag("--list", options->list, "Only name the metrics, and the benchmarks that are not built");
   sub->add_flag("--strict", options->strict, "Fail if a target is not met");
   sub->add_option("--pairs", options->pairs, "Pairs of measurements for each metric (9)")->check(CLI::Range(1, 10000));
   sub->add_option("--filter", options->filter, "Only metrics whose name contains this");

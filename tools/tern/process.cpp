@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <sstream>
 #include <system_error>
 
@@ -29,6 +30,31 @@ std::string killed_by(int signal) { return "was killed by " + signal_name(signal
 
 std::string all_ranks(int ranks) {
   return ranks == 1 ? "the rank" : ranks > 0 ? "all " + std::to_string(ranks) + " ranks" : "all ranks";
+}
+
+std::string quoted(const std::string& word, bool command) {
+  if (!word.empty() &&
+      word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%") == word.npos &&
+      !(command && word.find('=') != word.npos))
+    return word;
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
+std::string quoted(const std::vector<std::string>& words) {
+  std::string text;
+  for (const auto& word : words) text += (text.empty() ? "" : " ") + quoted(word, text.empty());
+  return text;
+}
+
+std::string own_command() {
+  std::error_code failed;
+  if (const auto found = look_for_program("tern"); found && fs::equivalent(*found, "/proc/self/exe", failed))
+    return "tern";
+  std::ifstream file("/proc/self/cmdline");
+  std::string typed;
+  return std::getline(file, typed, '\0') && !typed.empty() ? quoted(typed, true) : "tern";
 }
 
 namespace {

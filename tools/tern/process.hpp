@@ -40,6 +40,13 @@ std::string killed_by(int signal);
 /// "all 4 ranks", "the rank"; "all ranks" of 0, which is an unknown number.
 std::string all_ranks(int ranks);
 
+/// `word` as a shell takes it for one word. \param command it stands first, where a = means something.
+std::string quoted(const std::string& word, bool command = false);
+/// `words` as they are typed in a shell, the first of them a command.
+std::string quoted(const std::vector<std::string>& words);
+/// This command as it is typed in a shell: "tern" if that is what PATH has, else as it was started.
+std::string own_command();
+
 /// The executable that `name` stands for, searched in PATH if it holds no slash.
 /// \throws failure (126, 127) saying what is wrong with it and, if a file of that name stands in the working folder,
 /// that.

@@ -5,15 +5,17 @@
 #include "commands.hpp"
 #include "launcher.hpp"
 #include "process.hpp"
+#include "started.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <optional>
-#include <system_error>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -35,15 +37,37 @@ struct run_options {
   int gdb = -1;
 };
 
-std::string advice(int signal, int rank, int ranks, const std::string& program) {
+/// A program to start.
+struct started_program {
+  std::vector<std::string> argv;  ///< found, and its arguments
+  std::vector<std::string> typed; ///< the same as they were typed
+  int ranks;                      ///< 0: as many as the launcher makes
+};
+
+/// The command that does the same with `rank` under gdb. \param mpi the one that was used, or empty.
+std::string under_gdb(const run_options& o, const started_program& p, const std::string& mpi, int rank) {
+  std::vector<std::string> words{"run", "--gdb", std::to_string(std::max(0, rank))};
+  const auto add = [&](const char* name, const std::string& value) { words.insert(words.end(), {name, value}); };
+  if (p.ranks > 0) add("-n", std::to_string(p.ranks));
+  if (!mpi.empty()) add("--mpi", mpi);
+  if (o.per_socket) words.push_back("--per-socket");
+  if (o.per_node) words.push_back("--per-node");
+  if (o.workers > 0) add("--workers", std::to_string(o.workers));
+  if (!o.bind.empty()) add("--bind", o.bind);
+  words.push_back("--");
+  words.insert(words.end(), p.typed.begin(), p.typed.end());
+  return own_command() + " " + quoted(words);
+}
+
+/// Why a signal comes, if one can say so.
+std::string reason(int signal) {
   switch (signal) {
   case SIGSEGV:
   case SIGBUS:
   case SIGFPE:
   case SIGILL:
   case SIGABRT:
-    return "; to see where: tern run --gdb " + std::to_string(rank < 0 ? 0 : rank) + " -n " +
-           std::to_string(ranks > 0 ? ranks : 1) + " -- " + program;
+    return "";
   case SIGKILL:
     return ", from outside or by the kernel when memory ran out (see dmesg)";
   case SIGXCPU:
@@ -52,47 +76,48 @@ std::string advice(int signal, int rank, int ranks, const std::string& program) 
     return ", from outside";
   }
 }
+/// For a signal that comes from the program itself: what to type next.
+std::string advice(int signal, const std::function<std::string()>& again) {
+  return reason(signal).empty() ? "; to see where:\n  " + again() : "";
+}
 
-/// A folder for shared memory of one job that is removed with all it holds, however the ranks ended: Open MPI leaves
-/// its segments behind when a rank is killed.
-class scratch_folder {
-public:
-  scratch_folder() {
-    char name[] = "/dev/shm/tern-run-XXXXXX";
-    if (mkdtemp(name)) path_ = name;
-  }
-  ~scratch_folder() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-  }
-  scratch_folder(const scratch_folder&) = delete;
-  scratch_folder& operator=(const scratch_folder&) = delete;
-  const std::string& path() const { return path_; }
+/// After the end of a program that ended by itself.
+void warn_unless_started(const start_file& mark, const started_program& p, bool mpi) {
+  if (mark.started()) return;
+  std::string what = "once, without ranks";
+  if (mpi)
+    what = p.ranks == 1
+               ? "as any program does"
+               : (p.ranks > 0 ? std::to_string(p.ranks) : "several") + " times, each without knowing of the others";
+  std::fprintf(stderr, "tern: warning: %s did not call tern::run, so it ran %s\n", p.typed[0].c_str(), what.c_str());
+}
 
-private:
-  std::string path_;
-};
-
-int run_inproc(const run_options& options, const std::vector<std::string>& program, int ranks) {
+int run_inproc(const run_options& options, const started_program& program) {
+  const scratch_folder scratch;
+  const start_file mark(scratch, "started");
   job what;
-  what.argv = program;
-  what.ranks = all_ranks(ranks);
-  what.environment = {{"TERN_RANKS", std::to_string(ranks)}, {"TERN_TRANSPORT", "inproc"}};
+  what.argv = program.argv;
+  what.ranks = all_ranks(program.ranks);
+  what.environment = {
+      {"TERN_RANKS", std::to_string(program.ranks)}, {"TERN_TRANSPORT", "inproc"}, {"TERN_STARTED", mark.path()}};
   if (options.workers > 0) what.environment.emplace_back("TERN_WORKERS", std::to_string(options.workers));
   if (!options.bind.empty()) what.environment.emplace_back("TERN_BIND", options.bind);
   if (options.gdb >= 0) {
     std::fprintf(stderr,
                  "tern: all %d ranks are threads of this process; those of rank %d are called \"tern r%d w…\" "
                  "(info threads)\n",
-                 ranks, options.gdb, options.gdb);
+                 program.ranks, options.gdb, options.gdb);
     what.argv.insert(what.argv.begin(), {find_program("gdb").string(), "--args"});
     what.own_group = false; // the debugger wants the terminal and its Ctrl-C
   }
   const outcome end = supervise(what);
   if (end.interrupted_by) return say_interrupted(end, what.ranks);
   if (end.status.signal)
-    std::fprintf(stderr, "tern: %s with %s in it %s%s\n", program[0].c_str(), what.ranks.c_str(),
-                 killed_by(end.status.signal).c_str(), advice(end.status.signal, -1, ranks, program[0]).c_str());
+    std::fprintf(stderr, "tern: %s with %s in it %s%s%s\n", program.argv[0].c_str(), what.ranks.c_str(),
+                 killed_by(end.status.signal).c_str(), reason(end.status.signal).c_str(),
+                 advice(end.status.signal, [&] { return under_gdb(options, program, "", 0); }).c_str());
+  else if (options.gdb < 0)
+    warn_unless_started(mark, program, false);
   return end.status.shell_code();
 }
 
@@ -116,16 +141,18 @@ const mpi_installation& choose(const std::vector<mpi_installation>& found, const
                 "--transport mpi out");
 }
 
-/// One line for the whole job, whatever the launcher said. \return the exit code.
-int report(const outcome& end, const job_failure& seen, const std::vector<std::string>& program, int ranks,
-           const std::string& launcher) {
+/// One line for the whole job, whatever the launcher said. \param again the command that shows a rank under gdb.
+/// \return the exit code.
+int report(const outcome& end, const job_failure& seen, int ranks, const std::string& launcher,
+           const std::function<std::string(int rank)>& again) {
   const std::string who = seen.rank >= 0  ? "rank " + std::to_string(seen.rank)
                           : seen.pid >= 0 ? "a rank (process " + std::to_string(seen.pid) + ")"
                                           : "a rank";
   const std::string rest = "; " + all_ranks(ranks) + " ended";
   if (seen.known && seen.signal) {
-    std::fprintf(stderr, "tern: %s %s%s%s\n", who.c_str(), killed_by(seen.signal).c_str(),
-                 advice(seen.signal, seen.rank, ranks, program[0]).c_str(), rest.c_str());
+    std::fprintf(stderr, "tern: %s %s%s%s%s\n", who.c_str(), killed_by(seen.signal).c_str(),
+                 reason(seen.signal).c_str(), rest.c_str(),
+                 advice(seen.signal, [&] { return again(seen.rank); }).c_str());
     return 128 + seen.signal;
   }
   if (seen.known) {
@@ -141,7 +168,7 @@ int report(const outcome& end, const job_failure& seen, const std::vector<std::s
   return end.status.shell_code();
 }
 
-int run_mpi(const run_options& options, const std::vector<std::string>& program, const placement& where) {
+int run_mpi(const run_options& options, const started_program& program, const placement& where) {
   const auto found = find_mpis();
   const auto& mpi = choose(found, options.mpi);
   job_failure seen;
@@ -157,10 +184,15 @@ int run_mpi(const run_options& options, const std::vector<std::string>& program,
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMI_FD", "PMI_SIZE",
                            "PMIX_RANK", "PMIX_NAMESPACE", "MPI_LOCALNRANKS", "MPI_LOCALRANKID"})
     what.environment.emplace_back(name, std::nullopt);
+  // Ranks on other machines could not write themselves into our file.
+  unsetenv("TERN_STARTED");
   std::optional<scratch_folder> scratch;
-  if (mpi.name == "openmpi" && job_stays_here() && !std::getenv("OMPI_MCA_btl_vader_backing_directory")) {
+  std::optional<start_file> mark;
+  if (job_stays_here()) {
     scratch.emplace();
-    if (!scratch->path().empty())
+    mark.emplace(*scratch, "started");
+    if (const auto path = mark->path()) setenv("TERN_STARTED", path->c_str(), 1);
+    if (mpi.name == "openmpi" && scratch->in_memory() && !std::getenv("OMPI_MCA_btl_vader_backing_directory"))
       what.environment.emplace_back("OMPI_MCA_btl_vader_backing_directory", scratch->path());
   }
   what.argv = launcher_command(mpi, where);
@@ -177,7 +209,7 @@ int run_mpi(const run_options& options, const std::vector<std::string>& program,
     what.argv.insert(what.argv.end(), {"/bin/sh", "-c", script, "tern-gdb"});
     std::fprintf(stderr, "tern: rank %d is under gdb (type `run`); Ctrl-C ends the job\n", options.gdb);
   }
-  what.argv.insert(what.argv.end(), program.begin(), program.end());
+  what.argv.insert(what.argv.end(), program.argv.begin(), program.argv.end());
   what.signal_leader_only = true;
   what.standard_output = &out;
   what.standard_error = &err;
@@ -186,16 +218,23 @@ int run_mpi(const run_options& options, const std::vector<std::string>& program,
   if (input[0] >= 0) close(input[0]);
   std::fflush(stdout);
   if (end.interrupted_by) return say_interrupted(end, what.ranks);
-  if (end.status.shell_code() == 0 && !seen.known) return 0;
-  return report(end, seen, program, where.ranks, mpi.launcher->filename().string());
+  int code = 0;
+  if (end.status.shell_code() != 0 || seen.known) {
+    if (mark && seen.rank < 0) seen.rank = mark->rank_of(seen.pid); // MPICH tells the process only
+    code = report(end, seen, where.ranks, mpi.launcher->filename().string(),
+                  [&](int rank) { return under_gdb(options, program, mpi.name, rank); });
+  }
+  if (mark && options.gdb < 0 && !seen.signal && !end.status.signal) warn_unless_started(*mark, program, true);
+  return code;
 }
 
-int run(const run_options& options, std::vector<std::string> program, bool ranks_given) {
+int run(const run_options& options, const std::vector<std::string>& typed, bool ranks_given) {
   if (ranks_given && (options.ranks < 1 || options.ranks > most_ranks))
     throw failure("-n " + std::to_string(options.ranks) + ": the number of ranks must be from 1 to " +
                       std::to_string(most_ranks),
                   2);
-  program[0] = find_program(program[0]).string();
+  started_program program{typed, typed, 0};
+  program.argv[0] = find_program(typed[0]).string();
 
   const bool mpi = options.transport == "mpi" || (options.transport.empty() && !options.mpi.empty());
   if (!mpi && !options.mpi.empty()) throw failure("--mpi goes with --transport mpi, not with inproc", 2);
@@ -218,7 +257,8 @@ int run(const run_options& options, std::vector<std::string> program, bool ranks
   if (options.gdb >= 0 && where.ranks > 0 && options.gdb >= where.ranks)
     throw failure(
         "--gdb " + std::to_string(options.gdb) + ": there are only ranks 0 to " + std::to_string(where.ranks - 1), 2);
-  return mpi ? run_mpi(options, program, where) : run_inproc(options, program, where.ranks);
+  program.ranks = where.ranks;
+  return mpi ? run_mpi(options, program, where) : run_inproc(options, program);
 }
 
 } // namespace
@@ -252,11 +292,13 @@ void add_run(CLI::App& app, const std::vector<std::string>& program, int& code) 
       ->check(CLI::IsMember({"core", "numa", "none"}));
   sub->add_option("--gdb", options->gdb, "Run this rank under gdb")->check(CLI::Range(0, most_ranks - 1));
   sub->prefix_command();
-  sub->footer("The program and its arguments stand behind --:\n"
-              "  tern run -n 4 -- ./app --size 100\n"
-              "  tern run -n 4 --transport mpi -- ./app\n"
-              "Exit code: the program's; 128 + signal if it was killed. Ctrl-C ends all ranks, twice kills them.\n"
-              "Input is passed on from files and pipes, not from the terminal.");
+  sub->footer(
+      "The program and its arguments stand behind --:\n"
+      "  tern run -n 4 -- ./app --size 100\n"
+      "  tern run -n 4 --transport mpi -- ./app\n"
+      "Exit code: the program's; 128 + signal if it was killed. A program that does not call tern::run is told\n"
+      "of at its end. Ctrl-C ends all ranks, twice kills them.\n"
+      "Input is passed on from files and pipes, not from the terminal.");
   sub->callback([sub, options, ranks, program, &code] {
     code = run(*options, program_of(*sub, program, "tern run -n 4 -- ./app"), ranks->count() > 0);
   });

@@ -2,6 +2,7 @@
 #include "seeds.hpp"
 
 #include "process.hpp"
+#include "started.hpp"
 
 #include <algorithm>
 #include <array>
@@ -35,25 +36,6 @@ clock_type::duration seconds(double s) {
   return std::chrono::duration_cast<clock_type::duration>(std::chrono::duration<double>(s));
 }
 
-/// For the shell. \param command it stands first, where a = means something.
-std::string quoted(const std::string& word, bool command = false) {
-  if (!word.empty() &&
-      word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%") == word.npos &&
-      !(command && word.find('=') != word.npos))
-    return word;
-  std::string text = "'";
-  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return text + "'";
-}
-
-std::string number(double x) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%g", x);
-  return text;
-}
-
-std::string count_of(std::uint64_t seeds) { return std::to_string(seeds) + (seeds == 1 ? " seed" : " seeds"); }
-
 /// The end of what a program has written.
 class tail {
 public:
@@ -80,10 +62,11 @@ private:
   std::uint64_t left_out_ = 0;
 };
 
-/// A seed that runs, under a process of its own that sees to the end of all that the program starts, and then ends as
+/// A run under way, under a process of its own that sees to the end of all that the program starts, and then ends as
 /// the program did.
 struct running {
-  std::uint64_t seed = 0;
+  std::uint64_t number = 0;
+  start_file mark;
   pid_t keeper = -1;
   int output = -1;
   tail written = {};
@@ -92,15 +75,11 @@ struct running {
   exit_status status = {};
 };
 
-struct failed_seed {
-  std::uint64_t seed;
-  std::string how, output;
-};
-
 class searcher {
 public:
-  explicit searcher(const seed_search& what)
-      : what_(what), first_(what.world.seed), show_progress_(isatty(STDERR_FILENO) == 1) {}
+  explicit searcher(const seed_search& what) : what_(what), show_progress_(isatty(STDERR_FILENO) == 1) {
+    result_.well.resize(what.ways.size());
+  }
   ~searcher() {
     stop_all();
     clear_progress();
@@ -110,7 +89,7 @@ public:
   searcher(const searcher&) = delete;
   searcher& operator=(const searcher&) = delete;
 
-  int run() {
+  search_result run() {
     prctl(PR_SET_CHILD_SUBREAPER, 1); // for what a killed keeper leaves
     sigset_t watched;
     sigemptyset(&watched);
@@ -122,25 +101,27 @@ public:
     started_ = clock_type::now();
     const auto end = what_.budget > 0 ? started_ + seconds(what_.budget) : never;
     for (;;) {
-      if (interrupted_by_ || clock_type::now() >= end) break;
-      while (!failed_ && next_ < what_.seeds && running_.size() < static_cast<std::size_t>(what_.jobs)) start_next();
+      if (result_.interrupted_by || clock_type::now() >= end) break;
+      while (!result_.failed && next_ < what_.runs() && running_.size() < static_cast<std::size_t>(what_.jobs))
+        start_next();
       if (running_.empty()) break;
       step(end);
     }
     // Only if all smaller ones came to their end is a failing one the first.
-    first_known_ = failed_ && std::none_of(running_.begin(), running_.end(),
-                                           [this](const running& one) { return one.seed < failed_->seed; });
+    if (auto& failed = result_.failed)
+      failed->first =
+          std::none_of(running_.begin(), running_.end(), [&](const running& r) { return r.number < failed->number; });
     stop_all();
     clear_progress();
-    return report();
+    result_.seconds = spent();
+    return result_;
   }
 
 private:
   void start_next() {
     int output[2];
     if (pipe2(output, O_CLOEXEC) != 0) throw failure(std::string("no pipe: ") + std::strerror(errno));
-    running one;
-    one.seed = first_ + next_;
+    running one{next_, start_file(scratch_, std::to_string(next_))};
     const pid_t parent = getpid();
     std::fflush(nullptr);
     one.keeper = fork();
@@ -150,7 +131,7 @@ private:
       close(output[1]);
       throw failure(std::string("cannot start a process: ") + std::strerror(problem));
     }
-    if (one.keeper == 0) keep(one.seed, output[1], parent);
+    if (one.keeper == 0) keep(one, output[1], parent);
     close(output[1]);
     fcntl(output[0], F_SETFL, O_NONBLOCK);
     one.output = output[0];
@@ -159,8 +140,8 @@ private:
     ++next_;
   }
 
-  /// The forked copy of this process that runs one seed.
-  [[noreturn]] void keep(std::uint64_t seed, int output, pid_t parent) {
+  /// The forked copy of this process that sees to one run.
+  [[noreturn]] void keep(const running& run, int output, pid_t parent) {
     setpgid(0, 0); // a Ctrl-C is for the one that decides
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1);
@@ -172,12 +153,17 @@ private:
     sigprocmask(SIG_SETMASK, &old_mask_, nullptr);
     exit_status status{126, 0};
     try {
-      sim::world w = what_.world;
-      w.seed = seed;
+      const sim_way& way = what_.ways[run.number % what_.ways.size()];
+      sim::world w = way.world;
+      w.seed = what_.first + run.number / what_.ways.size();
       job one;
       one.argv = what_.argv;
       // Many programs that write one trace at the same time would spoil it.
-      one.environment = {{"TERN_SIM", sim_text(w)}, {"TERN_TRANSPORT", "sim"}, {"TERN_TRACE", std::nullopt}};
+      one.environment = {{"TERN_SIM", sim_text(w)},
+                         {"TERN_TRANSPORT", "sim"},
+                         {"TERN_TRACE", std::nullopt},
+                         {"TERN_STARTED", run.mark.path()}};
+      one.environment.insert(one.environment.end(), way.environment.begin(), way.environment.end());
       one.ranks = all_ranks(w.ranks);
       status = supervise(one).status;
     } catch (const std::exception& e) {
@@ -208,7 +194,7 @@ private:
     if (show_progress_) left = std::min(left, progress_interval);
     poll(waiting.data(), waiting.size(), static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 60'000)));
     if (waiting[0].revents) handle_signals();
-    if (interrupted_by_) return;
+    if (result_.interrupted_by) return;
     for (auto& one : running_) read_output_of(one);
     for (auto it = running_.begin(); it != running_.end();)
       if (it->ended) {
@@ -223,14 +209,14 @@ private:
       if (!one.unwanted && !one.too_long && now >= one.limit) {
         one.too_long = true;
         stop(one);
-      } else if (!one.unwanted && failed_ && one.seed > failed_->seed) {
+      } else if (!one.unwanted && result_.failed && one.number > result_.failed->number) {
         one.unwanted = true;
         stop(one);
       }
     if (show_progress_ && now >= progress_at_) {
       progress_at_ = now + progress_interval;
-      std::fprintf(stderr, "\rtern: %llu of %s, %.0f s ", static_cast<unsigned long long>(well_),
-                   count_of(what_.seeds).c_str(), spent());
+      std::fprintf(stderr, "\rtern: %llu of %s, %.0f s ", static_cast<unsigned long long>(result_.all_well()),
+                   count_of(what_, what_.runs()).c_str(), spent());
       std::fflush(stderr);
       progress_shown_ = true;
     }
@@ -239,8 +225,8 @@ private:
   void handle_signals() {
     signalfd_siginfo info{};
     while (read(signals_, &info, sizeof info) == sizeof info)
-      if (static_cast<int>(info.ssi_signo) != SIGCHLD && interrupted_by_ == 0)
-        interrupted_by_ = static_cast<int>(info.ssi_signo);
+      if (static_cast<int>(info.ssi_signo) != SIGCHLD && result_.interrupted_by == 0)
+        result_.interrupted_by = static_cast<int>(info.ssi_signo);
     reap();
   }
 
@@ -266,16 +252,19 @@ private:
   }
 
   void judge(running& one) {
-    if (!one.too_long && one.status.shell_code() == 0) {
-      ++well_;
+    const bool started = one.mark.started(), well = !one.too_long && one.status.shell_code() == 0;
+    if (well && started) {
+      ++result_.well[one.number % what_.ways.size()];
       return;
     }
-    if (failed_ && failed_->seed < one.seed) return;
-    failed_ = {one.seed,
-               one.too_long        ? "still running after " + number(what_.limit) + " s"
-               : one.status.signal ? "killed by " + signal_name(one.status.signal)
-                                   : "exit code " + std::to_string(one.status.code),
-               one.written.text()};
+    if (result_.failed && result_.failed->number < one.number) return;
+    result_.not_started = well;
+    result_.failed = {one.number,
+                      (one.too_long        ? "still running after " + number_text(what_.limit) + " s"
+                       : one.status.signal ? "killed by " + signal_name(one.status.signal)
+                                           : "exit code " + std::to_string(one.status.code)) +
+                          (started ? "" : ", before it called tern::run"),
+                      one.written.text()};
   }
 
   /// The keeper passes the first signal on and kills with the second; of one kind it might see only one.
@@ -317,57 +306,12 @@ private:
 
   double spent() const { return std::chrono::duration<double>(clock_type::now() - started_).count(); }
 
-  int report() const {
-    if (failed_) tell_failure();
-    const std::string done = std::to_string(well_) + " of " + count_of(what_.seeds);
-    if (interrupted_by_) {
-      std::fprintf(stderr, "tern: %s after %.1f s; %s%s\n",
-                   interrupted_by_ == SIGINT ? "interrupted" : ("ended by " + signal_name(interrupted_by_)).c_str(),
-                   spent(), done.c_str(), failed_ ? " did not fail" : ", none fails");
-      return 128 + interrupted_by_;
-    }
-    if (failed_) return 1;
-    if (well_ == what_.seeds) {
-      std::fprintf(stderr, "tern: %s, none fails (%.1f s)\n", count_of(well_).c_str(), spent());
-      return 0;
-    }
-    if (well_ == 0) {
-      std::fprintf(stderr, "tern: none of %s came to its end in %s s; give them more (--budget)\n",
-                   count_of(what_.seeds).c_str(), number(what_.budget).c_str());
-      return 1;
-    }
-    std::fprintf(stderr, "tern: %s in %s s, none fails\n", done.c_str(), number(what_.budget).c_str());
-    return 0;
-  }
-
-  void tell_failure() const {
-    std::fwrite(failed_->output.data(), 1, failed_->output.size(), stdout);
-    std::fflush(stdout);
-    sim::world w = what_.world;
-    w.seed = failed_->seed;
-    const std::string which =
-        first_known_ ? ", the first of " + std::to_string(failed_->seed - first_ + 1) : ", and a smaller one may too";
-    std::string program;
-    for (const auto& word : what_.shown) program += " " + quoted(word, program.empty());
-    // What we set for the program may be set otherwise where the command is typed.
-    const char* const transport = std::getenv("TERN_TRANSPORT");
-    const bool force = std::getenv("TERN_OPTIONS") || (transport && std::string_view(transport) != "auto");
-    const std::string text = quoted(sim_text(w));
-    std::fprintf(stderr,
-                 "tern: seed %llu fails (%s)%s; to see it again:\n"
-                 "  TERN_SIM=%s%s%s\n"
-                 "  tern sim --world %s --trace replay.json --%s\n",
-                 static_cast<unsigned long long>(failed_->seed), failed_->how.c_str(), which.c_str(), text.c_str(),
-                 force ? " TERN_TRANSPORT=sim" : "", program.c_str(), text.c_str(), program.c_str());
-  }
-
   const seed_search& what_;
-  const std::uint64_t first_;
-  std::uint64_t next_ = 0, well_ = 0; // counted from the first seed
+  const scratch_folder scratch_;
+  std::uint64_t next_ = 0;
   std::list<running> running_;
-  std::optional<failed_seed> failed_;
-  int signals_ = -1, interrupted_by_ = 0;
-  bool first_known_ = false;
+  search_result result_;
+  int signals_ = -1;
   sigset_t old_mask_{};
   clock_type::time_point started_, progress_at_ = clock_type::now() + progress_interval;
   const bool show_progress_;
@@ -383,6 +327,87 @@ std::string sim_text(const sim::world& w) {
   return text;
 }
 
-int search_seeds(const seed_search& what) { return searcher(what).run(); }
+std::string not_simulated(const std::string& program) {
+  return program + " did not call tern::run, so nothing was simulated; is it the program itself that stands behind --, "
+                   "built with this Tern?";
+}
+
+std::string count_of(const seed_search& what, std::uint64_t number) {
+  return std::to_string(number) + " " + what.counted[number == 1 ? 0 : 1];
+}
+
+std::string number_text(double x) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%g", x);
+  return text;
+}
+
+std::uint64_t search_result::all_well() const {
+  std::uint64_t sum = 0;
+  for (const auto n : well) sum += n;
+  return sum;
+}
+
+search_result search_seeds(const seed_search& what) { return searcher(what).run(); }
+
+void tell_failure(const seed_search& what, const failed_run& run, const std::string& which) {
+  std::fwrite(run.output.data(), 1, run.output.size(), stdout);
+  std::fflush(stdout);
+  const sim_way& way = what.ways[run.number % what.ways.size()];
+  sim::world w = way.world;
+  w.seed = what.first + run.number / what.ways.size();
+  const std::string place =
+      run.first ? ", the first of " + std::to_string(run.number + 1) : ", and a smaller one may too";
+  // What we set for the program may be set otherwise where the command is typed.
+  const char* const transport = std::getenv("TERN_TRANSPORT");
+  const bool force = std::getenv("TERN_OPTIONS") || (transport && std::string_view(transport) != "auto");
+  std::string variables;
+  for (const auto& [name, value] : way.environment) variables += name + "=" + quoted(value) + " ";
+  const std::string text = quoted(sim_text(w)), program = quoted(what.shown);
+  std::fprintf(stderr,
+               "tern: %s fails (%s)%s; to see it again:\n"
+               "  TERN_SIM=%s %s%s%s\n"
+               "  %s%s sim --world %s --trace replay.json -- %s\n",
+               which.c_str(), run.how.c_str(), place.c_str(), text.c_str(), force ? "TERN_TRANSPORT=sim " : "",
+               variables.c_str(), program.c_str(), variables.c_str(), own_command().c_str(), text.c_str(),
+               program.c_str());
+}
+
+std::optional<int> tell_early_end(const seed_search& what, const search_result& result) {
+  if (result.not_started) {
+    std::fwrite(result.failed->output.data(), 1, result.failed->output.size(), stdout);
+    std::fflush(stdout);
+    std::fprintf(stderr, "tern: %s\n", not_simulated(what.shown[0]).c_str());
+    return 1;
+  }
+  if (result.interrupted_by) {
+    std::fprintf(stderr, "tern: %s after %.1f s; %llu of %s%s\n",
+                 result.interrupted_by == SIGINT ? "interrupted"
+                                                 : ("ended by " + signal_name(result.interrupted_by)).c_str(),
+                 result.seconds, static_cast<unsigned long long>(result.all_well()),
+                 count_of(what, what.runs()).c_str(), result.failed ? " did not fail" : ", none fails");
+    return 128 + result.interrupted_by;
+  }
+  if (!result.failed && result.all_well() == 0) {
+    std::fprintf(stderr, "tern: none of %s came to its end in %s s; give them more (--budget)\n",
+                 count_of(what, what.runs()).c_str(), number_text(what.budget).c_str());
+    return 1;
+  }
+  return std::nullopt;
+}
+
+int tell_seeds(const seed_search& what, const search_result& result) {
+  if (result.failed && !result.not_started)
+    tell_failure(what, *result.failed, "seed " + std::to_string(what.first + result.failed->number));
+  if (const auto code = tell_early_end(what, result)) return *code;
+  if (result.failed) return 1;
+  const auto well = result.all_well();
+  if (well == what.runs())
+    std::fprintf(stderr, "tern: %s, none fails (%.1f s)\n", count_of(what, well).c_str(), result.seconds);
+  else
+    std::fprintf(stderr, "tern: %llu of %s in %s s, none fails\n", static_cast<unsigned long long>(well),
+                 count_of(what, what.runs()).c_str(), number_text(what.budget).c_str());
+  return 0;
+}
 
 } // namespace tern::tool

@@ -4,6 +4,7 @@
 #include "commands.hpp"
 #include "process.hpp"
 #include "seeds.hpp"
+#include "started.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -23,10 +24,12 @@ namespace {
 
 constexpr int most_jobs = 500; // each has a pipe, and a process has 1024 files
 constexpr std::int64_t most_seeds = 1'000'000'000'000'000;
+constexpr int ranks_of_check = 4, seeds_of_check = 20; // unless told otherwise
 
 struct sim_options {
   std::string ranks, workers, world, faults, seed, trace; // the texts of numbers: the parser of worlds checks them
   std::int64_t seeds = 0;
+  bool check = false;
   std::string from;
   int jobs = 0;
   double limit = 60;
@@ -50,8 +53,9 @@ sim::world world_of(const sim_options& o, const std::string& seed) {
   add("seed", seed);
   const char* const set = std::getenv("TERN_SIM");
   sim::world base;
+  if (o.check) base.ranks = ranks_of_check;
   try {
-    if (set) base = sim::parse_world(set);
+    if (set) base = sim::parse_world(set, base);
   } catch (const error& e) {
     throw failure("TERN_SIM in the environment: " + e.message() + "; " + e.hint(), 2);
   }
@@ -65,17 +69,23 @@ sim::world world_of(const sim_options& o, const std::string& seed) {
 
 int run_once(const sim_options& o, const std::vector<std::string>& program) {
   const sim::world w = world_of(o, o.seed);
+  const scratch_folder scratch;
+  const start_file mark(scratch, "started");
   job what;
   what.argv = program;
   what.argv[0] = find_program(program[0]).string();
   what.ranks = all_ranks(w.ranks);
-  what.environment = {{"TERN_SIM", sim_text(w)}, {"TERN_TRANSPORT", "sim"}};
+  what.environment = {{"TERN_SIM", sim_text(w)}, {"TERN_TRANSPORT", "sim"}, {"TERN_STARTED", mark.path()}};
   if (!o.trace.empty()) what.environment.emplace_back("TERN_TRACE", o.trace);
   const outcome end = supervise(what);
   if (end.interrupted_by) return say_interrupted(end, what.ranks);
   if (end.status.signal)
     std::fprintf(stderr, "tern: %s with %s in it %s; simulated: %s\n", program[0].c_str(), what.ranks.c_str(),
                  killed_by(end.status.signal).c_str(), sim_text(w).c_str());
+  else if (!mark.started()) {
+    std::fprintf(stderr, "tern: %s\n", not_simulated(program[0]).c_str());
+    return end.status.code ? end.status.code : 1;
+  }
   return end.status.shell_code();
 }
 
@@ -89,11 +99,11 @@ int run_many(const sim_options& o, const std::vector<std::string>& program) {
   };
   check_seconds("--limit", o.limit);
   if (o.budget) check_seconds("--budget", *o.budget);
-  seed_search what;
-  what.world = world_of(o, o.from.empty() ? "1" : o.from);
-  what.seeds = static_cast<std::uint64_t>(o.seeds);
+  const sim::world w = world_of(o, o.from.empty() ? "1" : o.from);
+  seed_search what = o.check ? check_of(w) : seed_search{.argv = {}, .shown = {}, .ways = {{w}}, .first = w.seed};
+  what.seeds = static_cast<std::uint64_t>(o.seeds > 0 ? o.seeds : seeds_of_check);
   constexpr auto last = std::numeric_limits<std::uint64_t>::max();
-  if (what.seeds - 1 > last - what.world.seed)
+  if (what.seeds - 1 > last - what.first)
     throw failure("--seeds " + std::to_string(o.seeds) + ": the last seed would be above " + std::to_string(last) +
                       ", the largest there is",
                   2);
@@ -102,7 +112,8 @@ int run_many(const sim_options& o, const std::vector<std::string>& program) {
   what.jobs = o.jobs > 0 ? o.jobs : std::min(usable_cpus(), most_jobs);
   what.limit = o.limit;
   what.budget = o.budget.value_or(0);
-  return search_seeds(what);
+  const search_result result = search_seeds(what);
+  return o.check ? tell_check(what, result) : tell_seeds(what, result);
 }
 
 } // namespace
@@ -119,23 +130,34 @@ void add_sim(CLI::App& app, const std::vector<std::string>& program, int& code) 
       ->check(not_empty);
   sub->add_option("--seed", o->seed, "Decides all that is left to chance (1)")->check(not_empty);
   sub->add_option("--trace", o->trace, "Write a trace of the run to this file")->check(not_empty);
-  auto* seeds = sub->add_option("--seeds", o->seeds, "Run so many seeds, up to the first that fails")
-                    ->check(CLI::Range(std::int64_t(1), most_seeds));
-  sub->add_option("--from", o->from, "The first seed (1)")->needs(seeds)->check(not_empty);
-  sub->add_option("--jobs", o->jobs, "So many at a time (as many as there are CPUs)")
-      ->needs(seeds)
-      ->check(CLI::Range(1, most_jobs));
-  sub->add_option("--limit", o->limit, "Seconds after which a seed is killed and has failed (60)")->needs(seeds);
-  sub->add_option("--budget", o->budget, "Seconds after which no more is tried")->needs(seeds);
+  auto* seeds =
+      sub->add_option("--seeds", o->seeds,
+                      "Run so many seeds, up to the first that fails; with --check so many in each combination (20)")
+          ->check(CLI::Range(std::int64_t(1), most_seeds));
+  sub->add_flag("--check", o->check,
+                "The check of a program: many seeds (--seeds), each with messages that are delayed, overtake each "
+                "other, both and neither, and with objects that stay, move all the time, and are packed in place");
+  const std::vector<CLI::Option*> of_many{
+      sub->add_option("--from", o->from, "The first seed (1)")->check(not_empty),
+      sub->add_option("--jobs", o->jobs, "So many at a time (as many as there are CPUs)")
+          ->check(CLI::Range(1, most_jobs)),
+      sub->add_option("--limit", o->limit, "Seconds after which a seed is killed and has failed (60)"),
+      sub->add_option("--budget", o->budget, "Seconds after which no more is tried")};
   sub->prefix_command();
-  sub->footer("The program and its arguments stand behind --:\n"
-              "  tern sim -n 256 --world topology=fat-tree:16:16 -- ./app --size 100\n"
-              "  tern sim -n 8 --faults delay:reorder --seeds 200 -- ./app\n"
-              "Options add to what TERN_SIM says. Of many seeds only the output of the first that fails is shown.\n"
-              "Exit code: the program's; 128 + signal if it was killed. With --seeds: 0 if none fails, 1 if one does.");
-  sub->callback([sub, o, seeds, program, &code] {
+  sub->footer(
+      "The program and its arguments stand behind --:\n"
+      "  tern sim -n 256 --world topology=fat-tree:16:16 -- ./app --size 100\n"
+      "  tern sim -n 8 --faults delay:reorder --seeds 200 -- ./app\n"
+      "  tern sim --check -- ./app\n"
+      "Options add to what TERN_SIM says. Of many seeds only the output of the first that fails is shown.\n"
+      "Exit code: the program's; 128 + signal if it was killed. With --seeds and --check: 0 if none fails, 1 if one "
+      "does.\nA program that does not call tern::run has failed.");
+  sub->callback([sub, o, seeds, of_many, program, &code] {
+    const bool many = seeds->count() || o->check;
+    for (const auto* option : of_many)
+      if (option->count() && !many) throw failure(option->get_name() + " requires --seeds or --check", 2);
     const auto what = program_of(*sub, program, "tern sim -n 8 -- ./app");
-    code = seeds->count() ? run_many(*o, what) : run_once(*o, what);
+    code = many ? run_many(*o, what) : run_once(*o, what);
   });
 }
 

@@ -35,9 +35,11 @@ finished sim(strings arguments, variables more = {}, const std::string& folder =
   return tern::test::run(command(std::move(arguments)), 50, {.folder = folder, .environment = std::move(more)});
 }
 
-/// `options` and a script that can say `seed N…` to know whether it has one of these seeds.
+/// `options` and a script that counts as a program of tern::run, and can say `seed N…` to know whether it has one of
+/// these seeds.
 strings script(strings options, const std::string& text) {
-  const std::string seed = "seed() { for s; do case ,$TERN_SIM, in *,seed=$s,*) return 0;; esac; done; return 1; }\n";
+  const std::string seed = "echo 0 $$ >> ${TERN_STARTED:-/dev/null}; "
+                           "seed() { for s; do case ,$TERN_SIM, in *,seed=$s,*) return 0;; esac; done; return 1; }; ";
   options.insert(options.end(), {"--", "/bin/sh", "-c", seed + text});
   return options;
 }
@@ -84,11 +86,45 @@ TEST(sim, one_run_gets_its_world_and_gives_its_code) {
   // On top of what is there.
   EXPECT_EQ(sim(script({"-n", "3"}, show), {{"TERN_SIM", "ranks=2,seed=9"}, {"TERN_WORKERS", "4"}}).out,
             "sim ranks=3,seed=9,workers=1\n");
-  EXPECT_EQ(sim({"/bin/echo", "without", "marker"}).out, "without marker\n");
   const auto killed = sim(script({"-n", "2"}, "kill -9 $$"));
   EXPECT_EQ(killed.code, 137);
   EXPECT_EQ(count(killed.err, "\n"), 1) << killed.err;
   EXPECT_TRUE(has(killed.err, "SIGKILL") && has(killed.err, "ranks=2,seed=1")) << killed.err;
+}
+
+TEST(sim, a_program_that_never_starts_tern_fails) {
+  const std::string told = " did not call tern::run, so nothing was simulated";
+  const auto one = sim({"/bin/echo", "without", "marker"});
+  EXPECT_EQ(one.code, 1);
+  EXPECT_EQ(one.out, "without marker\n");
+  EXPECT_EQ(one.err.rfind("tern: /bin/echo" + told, 0), 0u) << one.err;
+  EXPECT_EQ(count(one.err, "\n"), 1) << one.err;
+  EXPECT_EQ(sim({"--", "/bin/sh", "-c", "exit 7"}).code, 7);
+  for (const strings& many : {strings{"--seeds", "3"}, strings{"--check"}}) {
+    strings arguments = many;
+    arguments.insert(arguments.end(), {"--jobs", "1", "--", "/bin/sh", "-c", "echo ran >> ran; echo said"});
+    const temporary in;
+    const auto r = sim(arguments, {}, in.path);
+    EXPECT_EQ(r.code, 1);
+    EXPECT_EQ(r.out, "said\n");
+    EXPECT_EQ(r.err.rfind("tern: /bin/sh" + told, 0), 0u) << r.err;
+    EXPECT_EQ(count(r.err, "\n"), 1) << r.err;
+    std::ifstream ran(in / "ran");
+    EXPECT_EQ(std::count(std::istreambuf_iterator<char>(ran), {}, '\n'), 1) << "the other seeds tell no more";
+  }
+  const auto failed = sim({"--seeds", "3", "--", "/bin/sh", "-c", "exit 4"});
+  EXPECT_EQ(failed.code, 1);
+  EXPECT_TRUE(has(failed.err, "seed 1 fails (exit code 4, before it called tern::run)")) << failed.err;
+}
+
+TEST(sim, a_program_that_a_script_starts_has_started) {
+  const std::string hello = TERN_ENDINGS_PROGRAM " hello";
+  for (const std::string& text : {"exec " + hello, hello + "; true", "env -u NOTHING " + hello + " | cat"}) {
+    const auto r = sim({"-n", "3", "--", "/bin/sh", "-c", text}, {{"TERN_STARTED", "/dev/null"}});
+    EXPECT_EQ(r.code, 0) << text << r.all();
+    EXPECT_EQ(r.out, "hello from 3\n") << text << r.all();
+    EXPECT_FALSE(has(r.err, "tern: ")) << r.err;
+  }
 }
 
 TEST(sim, runs_a_program_on_tern) {
@@ -113,9 +149,8 @@ TEST(sim, runs_a_program_on_tern) {
   const auto same = tern::test::run({"/bin/sh", "-c", again}, 50, {.folder = in.path.string()});
   EXPECT_EQ(same.code, 5) << again << same.all();
   EXPECT_TRUE(has(same.err, "seed=41")) << same.all();
-  ASSERT_EQ(traced.rfind("tern sim ", 0), 0u) << traced;
-  const auto with_trace =
-      tern::test::run({"/bin/sh", "-c", TERN_TOOL_PATH + traced.substr(4)}, 50, {.folder = in.path.string()});
+  ASSERT_EQ(traced.rfind(TERN_TOOL_PATH " sim ", 0), 0u) << traced;
+  const auto with_trace = tern::test::run({"/bin/sh", "-c", traced}, 50, {.folder = in.path.string()});
   EXPECT_EQ(with_trace.code, 5) << traced << with_trace.all();
   EXPECT_TRUE(fs::exists(in / "replay.json")) << with_trace.all();
 }
@@ -155,10 +190,14 @@ TEST(sim, wrong_usage_is_one_clear_line) {
       {{"--seeds", "3", "--limit", "0", "--", "true"}, 2, "--limit: it must be"},
       {{"--seeds", "3", "--limit", "nan", "--", "true"}, 2, "--limit: it must be"},
       {{"--seeds", "3", "--budget", "0", "--", "true"}, 2, "--budget: it must be"},
-      {{"--from", "3", "--", "true"}, 2, "--from requires --seeds"},
-      {{"--jobs", "3", "--", "true"}, 2, "--jobs requires --seeds"},
-      {{"--limit", "3", "--", "true"}, 2, "--limit requires --seeds"},
-      {{"--budget", "3", "--", "true"}, 2, "--budget requires --seeds"},
+      {{"--check", "--seed", "1", "--", "true"}, 2, "given by --from"},
+      {{"--check", "--trace", "t.json", "--", "true"}, 2, "--trace goes with one run"},
+      {{"--check", "--seeds", "0", "--", "true"}, 2, "--seeds"},
+      {{"--check", "-n", "0", "--", "true"}, 2, "ranks cannot be \"0\""},
+      {{"--from", "3", "--", "true"}, 2, "--from requires --seeds or --check"},
+      {{"--jobs", "3", "--", "true"}, 2, "--jobs requires --seeds or --check"},
+      {{"--limit", "3", "--", "true"}, 2, "--limit requires --seeds or --check"},
+      {{"--budget", "3", "--", "true"}, 2, "--budget requires --seeds or --check"},
   };
   for (const auto& one : cases) {
     const auto r = sim(one.arguments);
@@ -188,6 +227,64 @@ TEST(sim, each_seed_runs_once_with_a_world_of_its_own) {
     EXPECT_EQ(count(worlds, "sim ranks=3,seed=" + std::to_string(seed) + " none\n"), 1) << worlds;
 }
 
+TEST(check, each_combination_gets_each_seed) {
+  const temporary in;
+  const auto r = sim(script({"--check", "--seeds", "2", "--from", "7", "--faults", "slow=0@3:delay=50us"},
+                            "echo $TERN_SIM $TERN_DEBUG_MIGRATE >> worlds"),
+                     {{"TERN_SIM", "workers=2"}}, in.path);
+  EXPECT_EQ(r.code, 0) << r.all();
+  EXPECT_EQ(r.out, "");
+  std::ifstream file(in / "worlds");
+  const std::string worlds{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_EQ(count(worlds, "\n"), 32) << worlds;
+  for (const std::string seed : {"7", "8"})
+    for (const std::string faults : {"", "delay=50us:", "reorder:", "delay=50us:reorder:"})
+      for (const std::string move : {"\n", " rotate\n", " random\n", " reserialize\n"})
+        EXPECT_EQ(count(worlds, "ranks=4,workers=2,seed=" + seed + ",faults=" + faults + "slow=0@3" + move), 1)
+            << seed << faults << move << worlds;
+  EXPECT_EQ(r.err.rfind("tern: checked 4 ranks, 16 combinations of 2 seeds: 32 runs, none fails (", 0), 0u) << r.err;
+  EXPECT_EQ(line_after(r.err, "tern: ", 1), "faults          objects stay       rotate       random  reserialize");
+  EXPECT_EQ(line_after(r.err, "tern: ", 4), "reorder                    2            2            2            2");
+  EXPECT_EQ(count(r.err, "\n"), 6) << r.err;
+}
+
+TEST(check, a_failure_is_told_with_its_combination_and_command) {
+  const temporary in;
+  const auto r = sim(script({"--check", "-n", "3"},
+                            "echo $TERN_SIM; case $TERN_SIM$TERN_DEBUG_MIGRATE in *seed=2,*=delayrandom) exit 3;; "
+                            "*seed=[3-9]*) exit 9;; esac"),
+                     {}, in.path);
+  EXPECT_EQ(r.code, 1);
+  EXPECT_EQ(r.out, "ranks=3,seed=2,faults=delay\n");
+  const std::string mark = "tern: seed 2 with faults delay and objects that move (debug-migrate random) fails (exit "
+                           "code 3), the first of 23; to see it again:\n";
+  EXPECT_EQ(r.err.rfind(mark, 0), 0u) << r.err;
+  const std::string again = line_after(r.err, mark, 1), traced = line_after(r.err, mark, 2);
+  EXPECT_EQ(again.rfind("TERN_SIM=ranks=3,seed=2,faults=delay TERN_DEBUG_MIGRATE=random /bin/sh -c ", 0), 0u) << again;
+  for (const auto& command : {again, traced})
+    EXPECT_EQ(tern::test::run({"/bin/sh", "-c", command}, 50, {.folder = in.path.string()}).code, 3) << command;
+  EXPECT_TRUE(has(r.err, "\ntern: checked 3 ranks, 16 combinations of 20 seeds; 2")) << r.err;
+  EXPECT_TRUE(has(r.err, "\n  delay                      2            2        fails            1\n") ||
+              has(r.err, "\n  delay                      2            2        fails            2\n"))
+      << r.err;
+  // What the environment says besides is overruled, also where the command is typed.
+  const auto set = sim(script({"--check"}, "[ $TERN_DEBUG_MIGRATE != none ]"), {{"TERN_DEBUG_MIGRATE", "rotate"}});
+  EXPECT_TRUE(has(set.err, "seed 1 with faults none and objects that stay fails")) << set.err;
+  EXPECT_TRUE(has(set.err, "TERN_SIM=ranks=4,seed=1 TERN_DEBUG_MIGRATE=none /bin/sh")) << set.err;
+}
+
+TEST(check, budget_and_ranks_are_told) {
+  const auto r = sim(script({"--check", "-n", "1", "--jobs", "1", "--budget", "2.5"},
+                            "[ -z \"$TERN_DEBUG_MIGRATE\" ] || sleep " + unique_sleep()));
+  EXPECT_EQ(r.code, 0) << r.all();
+  EXPECT_EQ(
+      r.err.rfind("tern: checked 1 rank, whose objects cannot move, 16 combinations of 20 seeds: 1 of 320 runs in "
+                  "2.5 s, none fails\n",
+                  0),
+      0u)
+      << r.err;
+}
+
 TEST(sim, the_smallest_failing_seed_is_told) {
   // Seed 5 fails at once, while 3 still takes its time, and 6 would never end.
   const std::string mark = unique_sleep();
@@ -201,9 +298,11 @@ TEST(sim, the_smallest_failing_seed_is_told) {
   EXPECT_EQ(r.out, "it's ranks=2,seed=3\nerr\n");
   const std::string told = "tern: seed 3 fails (killed by SIGSEGV), the first of 3; to see it again:\n";
   EXPECT_EQ(r.err.rfind(told, 0), 0u) << r.err;
-  EXPECT_TRUE(has(r.err, "\n  TERN_SIM=ranks=2,seed=3 TERN_TRANSPORT=sim /bin/sh -c 'seed()")) << r.err;
+  EXPECT_TRUE(has(r.err, "\n  TERN_SIM=ranks=2,seed=3 TERN_TRANSPORT=sim /bin/sh -c 'echo 0 $$ >>")) << r.err;
   EXPECT_TRUE(has(r.err, "echo \"it'\\''s $TERN_SIM\"")) << r.err;
-  EXPECT_TRUE(has(r.err, "\n  tern sim --world ranks=2,seed=3 --trace replay.json -- /bin/sh -c 'seed()")) << r.err;
+  EXPECT_TRUE(
+      has(r.err, "\n  " TERN_TOOL_PATH " sim --world ranks=2,seed=3 --trace replay.json -- /bin/sh -c 'echo 0 $$ >>"))
+      << r.err;
   EXPECT_EQ(processes_with(mark), 0);
 }
 

@@ -167,7 +167,6 @@ TEST(inproc, environment_arguments_and_exit_code) {
            "echo $TERN_RANKS $TERN_TRANSPORT $TERN_WORKERS $TERN_BIND \"$@\"; exit 4", "sh", "--flag", "--", "a b"});
   EXPECT_EQ(r.out, "3 inproc 2 none --flag -- a b\n");
   EXPECT_EQ(r.code, 4);
-  EXPECT_EQ(r.err, "");
   EXPECT_EQ(run({"run", "echo", "without", "marker"}).out, "without marker\n");
 }
 
@@ -183,9 +182,59 @@ TEST(inproc, a_killed_program_gives_one_line) {
   EXPECT_EQ(lines(killed.err), 1) << killed.err;
   EXPECT_TRUE(has(killed.err, "SIGKILL") && has(killed.err, "memory ran out") && has(killed.err, "all 2 ranks"))
       << killed.err;
-  const auto crashed = run({"run", "-n", "2", "--", "sh", "-c", "kill -11 $$"});
-  EXPECT_EQ(crashed.code, 139);
-  EXPECT_TRUE(has(crashed.err, "SIGSEGV") && has(crashed.err, "tern run --gdb 0 -n 2 --")) << crashed.err;
+}
+
+TEST(inproc, a_crash_is_told_with_the_command_for_gdb) {
+  const temporary folder;
+  const fs::path program = folder.path / "my=app";
+  std::ofstream(program)
+      << "#!/bin/sh\necho \"$TERN_RANKS $TERN_TRANSPORT $TERN_WORKERS $TERN_BIND\" \"$@\"\nkill -11 $$\n";
+  chmod(program.c_str(), 0755);
+  const auto r = run({"run", "--workers", "2", "-n", "3", "--bind", "none", "--transport", "inproc", "--", program,
+                      "it's", "a b", "", "*", "--", "-n"});
+  EXPECT_EQ(r.code, 139);
+  const auto at = r.err.find("; to see where:\n  ");
+  ASSERT_NE(at, std::string::npos) << r.err;
+  EXPECT_TRUE(has(r.err, "SIGSEGV")) << r.err;
+  EXPECT_EQ(lines(r.err), 2) << r.err;
+  const std::string hint = r.err.substr(at + 18);
+  EXPECT_EQ(hint, TERN_TOOL_PATH " run --gdb 0 -n 3 --workers 2 --bind none -- " + program.string() +
+                      " 'it'\\''s' 'a b' '' '*' -- -n\n");
+  // A shell takes it for the same words. (gdb is another, which shows what it is given.)
+  std::ofstream(folder.path / "gdb") << "#!/bin/sh\nshift\nexec \"$@\"\n";
+  chmod((folder.path / "gdb").c_str(), 0755);
+  const auto again = tern::test::run({"/bin/sh", "-c", "PATH=" + folder.path.string() + ":$PATH; " + hint}, 50);
+  EXPECT_EQ(again.out, "3 inproc 2 none it's a b  * -- -n\n") << again.all();
+  EXPECT_EQ(again.out, r.out);
+}
+
+TEST(run, a_program_that_never_starts_tern_is_told_of) {
+  const auto four = run({"run", "-n", "4", "--", "/bin/echo", "hi"});
+  EXPECT_EQ(four.code, 0);
+  EXPECT_EQ(four.out, "hi\n");
+  EXPECT_EQ(four.err, "tern: warning: /bin/echo did not call tern::run, so it ran once, without ranks\n");
+  const auto failed = run({"run", "--", "sh", "-c", "exit 3"});
+  EXPECT_EQ(failed.code, 3);
+  EXPECT_EQ(failed.err, "tern: warning: sh did not call tern::run, so it ran once, without ranks\n");
+  // One that does, in whatever way it is started and ends; nor does a variable of another job matter.
+  const std::string hello = TERN_ENDINGS_PROGRAM " hello";
+  const strings scripts{"exec " + hello, hello + "; exit 0", hello + " --tern-help",
+                        hello + " --tern-no-such=1; exit 2"};
+  for (const auto& script : scripts) {
+    const auto r = run({"run", "-n", "2", "--", "env", "sh", "-c", script});
+    EXPECT_EQ(r.code, has(script, "no-such") ? 2 : 0) << script << r.all();
+    EXPECT_FALSE(has(r.err, "warning")) << script << r.all();
+  }
+  for (const auto& mpi : usable_mpis()) {
+    const auto r = run({"run", "-n", "3", "--mpi", mpi, "--", "/bin/echo", "hi"});
+    EXPECT_EQ(r.code, 0) << mpi;
+    EXPECT_EQ(r.out, "hi\nhi\nhi\n") << mpi;
+    EXPECT_EQ(r.err, "tern: warning: /bin/echo did not call tern::run, so it ran 3 times, each without knowing of the "
+                     "others\n");
+    const auto good = run({"run", "-n", "2", "--mpi", mpi, "--", "sh", "-c", "exec " + hello});
+    EXPECT_EQ(good.code, 0) << mpi << good.all();
+    EXPECT_FALSE(has(good.err, "warning")) << mpi << good.all();
+  }
 }
 
 TEST(inproc, interrupt_ends_everything) {
@@ -261,6 +310,42 @@ TEST(bench, runs_what_is_there) {
     std::ofstream(folder.path / name) << "#!/bin/sh\n" << text << "\n";
     chmod((folder.path / name).c_str(), 0755);
   };
+  // Tern's own, as far as they are built.
+  const auto listed = run({"bench", "--list", "sim"});
+  const bool built = fs::exists(fs::path(TERN_TOOL_PATH).parent_path().parent_path() / "bench" / "bench_sim");
+  EXPECT_EQ(listed.code, built ? 0 : 1) << listed.all();
+  EXPECT_EQ(has(listed.err, "\"sim\" is not built; to build it:\n  cmake "), !built) << listed.all();
+  // A build without any.
+  const fs::path bin = folder.path / "the build" / "bin", tern = bin / "tern";
+  fs::create_directories(bin);
+  fs::copy_file(TERN_TOOL_PATH, tern);
+  const auto elsewhere = [&](const strings& arguments) {
+    strings all{tern, "bench"};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    return tern::test::run(all, 50, {.folder = folder.path.string()});
+  };
+  const std::string names = "balance, collectives, cuda, fiber, hetero, mesh, mobile, net, sim, task, trace";
+  EXPECT_EQ(elsewhere({"--list"}).out, "not built: " + names +
+                                           "\nto build one of them (without --target: all)\n  in the folder of Tern's "
+                                           "sources: cmake --preset release && cmake --build build/release --target "
+                                           "bench_balance\n");
+  std::ofstream(folder.path / "the build" / "CMakeCache.txt") << "\n";
+  const auto list = elsewhere({"--list"});
+  EXPECT_EQ(list.code, 0) << list.all();
+  EXPECT_TRUE(has(list.out, "\n  cmake -DTERN_BUILD_BENCH=ON 'the build' && cmake --build 'the build' --target bench_"))
+      << list.out;
+  const auto json = elsewhere({"--list", "--json"});
+  EXPECT_EQ(json.out, "");
+  EXPECT_TRUE(has(json.err, names)) << json.err;
+  const auto not_built = elsewhere({"net"});
+  EXPECT_EQ(not_built.code, 1);
+  EXPECT_EQ(not_built.err,
+            "tern: the benchmark \"net\" is not built; to build it:\n  cmake -DTERN_BUILD_BENCH=ON 'the build' && "
+            "cmake --build 'the build' --target bench_net\n");
+  const auto nothing = elsewhere({});
+  EXPECT_EQ(nothing.code, 1);
+  EXPECT_TRUE(has(nothing.err, "there can be " + names + "; to build them:\n  cmake ")) << nothing.err;
+  EXPECT_EQ(elsewhere({"gold"}).code, 2);
   setenv("TERN_BENCH_DIR", folder.path.c_str(), 1);
   const auto none = run({"bench"});
   EXPECT_EQ(none.code, 1);
@@ -311,6 +396,22 @@ TEST(mpi, a_rank_killed_ends_the_job_with_one_line) {
     EXPECT_EQ(lines(child.err), 1) << mpi << ": " << child.err;
     EXPECT_EQ(lines(child.out), 3) << mpi << ": " << child.out;
     EXPECT_TRUE(has(child.err, "SIGKILL") && has(child.err, "all 3 ranks ended")) << child.err;
+  }
+}
+
+TEST(mpi, a_crash_is_told_with_the_rank_and_the_command_for_gdb) {
+  for (const auto& mpi : usable_mpis()) {
+    tool child({"run", "-n", "3", "--mpi", mpi, "--workers", "1", "--", TERN_RANKS_PROGRAM, "hold", "it's"});
+    ASSERT_TRUE(child.wait_for_out("\n", 3)) << child.out << child.err;
+    const auto at = child.out.find("rank 2 process ");
+    ASSERT_NE(at, std::string::npos);
+    kill(static_cast<pid_t>(std::stol(child.out.substr(at + 15))), SIGSEGV);
+    EXPECT_EQ(child.end(), 139) << child.err;
+    const std::string told =
+        "tern: rank 2 was killed by SIGSEGV (Segmentation fault); all 3 ranks ended; to see where:\n  " TERN_TOOL_PATH
+        " run --gdb 2 -n 3 --mpi " +
+        mpi + " --workers 1 -- " TERN_RANKS_PROGRAM " hold 'it'\\''s'\n";
+    EXPECT_TRUE(child.err.ends_with(told)) << child.err; // MPI's own handler may speak before
   }
 }
 
