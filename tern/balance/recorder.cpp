@@ -136,8 +136,9 @@ void recorder::store(const std::string& path, const std::string& policy, const s
       whole.objects.push_back({id, whole.name("?"), id.home(), 0});
   const std::size_t objects = there.size(), phases_there = whole.phases();
   write_recording(std::move(whole), path);
-  log_info("recorded " + std::to_string(objects) + (objects == 1 ? " object in " : " objects in ") + std::to_string(phases_there) +
-           (phases_there == 1 ? " phase" : " phases") + ": " + path + "; see tern replay");
+  log_info("recorded " + std::to_string(objects) + (objects == 1 ? " object in " : " objects in ") +
+           std::to_string(phases_there) + (phases_there == 1 ? " phase" : " phases") + ": " + path +
+           "; see tern replay");
 }
 
 } // namespace tern::balance::detail
