@@ -32,6 +32,8 @@ std::string_view name_of(verdict v) noexcept {
   switch (v) {
   case verdict::ok:
     return "ok";
+  case verdict::ok_by_quartile:
+    return "ok*";
   case verdict::short_of_target:
     return "short";
   case verdict::absent:
@@ -55,10 +57,10 @@ double better_quartile(const std::vector<double>& ratios, direction better) {
   return quantile(ratios, better == direction::lower ? 0.25 : 0.75);
 }
 
-verdict judge(double ratio, direction better, std::optional<double> target) {
+verdict judge(double ratio, double medians, direction better, std::optional<double> target) {
   if (!target) return verdict::informational;
-  const bool met = better == direction::lower ? ratio <= *target : ratio >= *target;
-  return met ? verdict::ok : verdict::short_of_target;
+  const auto meets = [&](double r) { return better == direction::lower ? r <= *target : r >= *target; };
+  return !meets(ratio) ? verdict::short_of_target : meets(medians) ? verdict::ok : verdict::ok_by_quartile;
 }
 
 namespace {
@@ -72,7 +74,7 @@ double sound(double value, const char* side, const metric& what) {
 
 /// \param median of the ratios.
 result measure_one(const metric& what, int pairs, double& median) {
-  result found{what.name, what.rival_name, what.unit, what.better, what.target, 0, 0, 0, verdict::absent, {}};
+  result found{what.name, what.rival_name, what.unit, what.better, what.target, 0, 0, 0, verdict::absent, {}, 0, 0};
   const auto ours = [&] { return sound(what.ours(), "ours", what); };
   const auto rival = [&] { return sound(what.rival(), what.rival_name.c_str(), what); };
   std::vector<double> our_values, rival_values, ratios;
@@ -100,7 +102,9 @@ result measure_one(const metric& what, int pairs, double& median) {
   found.ours = quantile(our_values, 0.5);
   found.rival = quantile(rival_values, 0.5);
   found.ratio = better_quartile(ratios, what.better);
-  found.status = judge(found.ratio, what.better, what.target);
+  found.medians = found.ours / found.rival;
+  found.pairs = pairs;
+  found.status = judge(found.ratio, found.medians, what.better, what.target);
   median = quantile(ratios, 0.5);
   return found;
 }
@@ -119,7 +123,7 @@ result measure(const metric& what, int pairs) {
       next.rival_name = what.rival_name;
       return next;
     }
-    next.status = judge(next.ratio, what.better, what.target);
+    next.status = judge(next.ratio, next.medians, what.better, what.target);
     // Not by the quartile that is judged: the best of several quartiles would be better by chance.
     if (best && (what.better == direction::lower ? median >= best_median : median <= best_median)) continue;
     best = std::move(next);
@@ -144,23 +148,26 @@ public:
     unit_ = std::max(unit_, unit.size());
     rival_ = std::max(rival_, rival.size());
   }
-  std::string header() const { return line({"name", "ours", "rival", "", "ratio", "target", "status"}, ""); }
+  std::string header() const {
+    return line({"name", "ours", "rival", "", "ratio", "medians", "pairs", "target", "status"}, "");
+  }
   std::string line(const result& r) const {
     const std::string target = r.target ? (r.better == direction::lower ? "<=" : ">=") + number(*r.target) : "-";
     const bool there = r.status != verdict::absent;
     const auto value = [&](double v) { return there ? number(v) + (r.unit.empty() ? "" : " " + r.unit) : "-"; };
-    return line({r.name, value(r.ours), value(r.rival), r.rival_name, there ? number(r.ratio) : "-", target,
+    return line({r.name, value(r.ours), value(r.rival), r.rival_name, there ? number(r.ratio) : "-",
+                 there ? number(r.medians) : "-", there ? std::to_string(r.pairs) : "-", target,
                  std::string(name_of(r.status))},
                 there ? "" : "  (" + r.why + ")");
   }
 
 private:
-  std::string line(const std::array<std::string, 7>& cells, const std::string& remark) const {
+  std::string line(const std::array<std::string, 9>& cells, const std::string& remark) const {
     std::string text;
     const std::size_t value = 10 + unit_ + 1;
-    const std::array<std::size_t, 7> widths{name_, value, value, rival_, 8, 8, 0};
+    const std::array<std::size_t, 9> widths{name_, value, value, rival_, 8, 8, 5, 8, 0};
     for (std::size_t i = 0; i < cells.size(); ++i) {
-      const bool right = i == 1 || i == 2 || i == 4 || i == 5;
+      const bool right = i == 1 || i == 2 || (i >= 4 && i <= 7);
       const std::string pad(widths[i] > cells[i].size() ? widths[i] - cells[i].size() : 0, ' ');
       text += (i ? "  " : "") + (right ? pad + cells[i] : cells[i] + pad);
     }
@@ -193,6 +200,8 @@ nlohmann::ordered_json to_json(const result& r) {
   line["ratio"] = value(r.ratio);
   line["target"] = r.target ? nlohmann::ordered_json(*r.target) : nlohmann::ordered_json(nullptr);
   line["status"] = name_of(r.status);
+  line["medians"] = value(r.medians);
+  line["pairs"] = there ? nlohmann::ordered_json(r.pairs) : nlohmann::ordered_json(nullptr);
   if (!there) line["why"] = r.why;
   return line;
 }
@@ -206,7 +215,8 @@ std::string to_markdown(const result& r) {
   };
   const auto value = [&](double v) { return there ? digits(v) + " " + r.unit : "-"; };
   return "| " + r.name + " | " + value(r.ours) + " | " + value(r.rival) + ", " + r.rival_name + " | " +
-         (there ? digits(r.ratio) : "-") + " | " +
+         (there ? digits(r.ratio) : "-") +
+         (r.status == verdict::ok_by_quartile ? ", medians " + digits(r.medians) : "") + " | " +
          (r.target ? (r.better == direction::lower ? "<= " : ">= ") + digits(*r.target) : "-") + " | " +
          std::string(name_of(r.status)) + " |";
 }

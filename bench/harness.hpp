@@ -11,7 +11,8 @@
 /// \endcode
 /// Machines are shared and noisy, so nothing but ratios is judged: both sides are measured in turn, in at least nine
 /// pairs whose order alternates, each pair gives one ratio, and the better quartile of the ratios is compared with the
-/// target.
+/// target. The ratio of the medians and the number of pairs stand beside it, and a metric that only the quartile saves
+/// is marked.
 
 #include <functional>
 #include <optional>
@@ -51,8 +52,14 @@ struct metric {
 /// For a figure that is absolute ("at most 10 s"): as the rival, with target 1.
 std::function<double()> budget(double value);
 
-enum class verdict { ok, short_of_target, absent, informational };
-/// "ok", "short", "absent", "info".
+enum class verdict {
+  ok,
+  ok_by_quartile, ///< the quartile meets the target, the ratio of the medians does not
+  short_of_target,
+  absent,
+  informational
+};
+/// "ok", "ok*", "short", "absent", "info".
 std::string_view name_of(verdict v) noexcept;
 
 struct result {
@@ -62,7 +69,9 @@ struct result {
   double ours = 0, rival = 0; ///< medians
   double ratio = 0;           ///< the better quartile of the pairs' ratios, which is what is judged
   verdict status = verdict::absent;
-  std::string why; ///< if absent: what is missing
+  std::string why;    ///< if absent: what is missing
+  double medians = 0; ///< ours / rival, of the medians
+  int pairs = 0;      ///< that were measured
 };
 
 /// The value below which the fraction `q` of `values` lies, interpolated between neighbours (as numpy's default).
@@ -70,8 +79,8 @@ struct result {
 double quantile(std::vector<double> values, double q);
 /// The quartile of `ratios` on the side that `better` prefers.
 double better_quartile(const std::vector<double>& ratios, direction better);
-/// Whether a judged ratio meets its target.
-verdict judge(double ratio, direction better, std::optional<double> target);
+/// Whether a judged ratio meets its target. \param medians the ratio of the medians, which tells `ok` from `ok*`.
+verdict judge(double ratio, double medians, direction better, std::optional<double> target);
 
 /// Measures one metric: a warm-up of each side, then `pairs` pairs, the order alternating.
 /// \throws std::runtime_error if a measurement gives no positive, finite number; what a measurement throws except

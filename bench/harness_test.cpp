@@ -50,11 +50,13 @@ TEST(judgement, takes_the_better_quartile) {
   const std::vector<double> ratios{1, 2, 3, 4, 5, 6, 7, 8, 9};
   EXPECT_DOUBLE_EQ(better_quartile(ratios, direction::lower), 3);
   EXPECT_DOUBLE_EQ(better_quartile(ratios, direction::higher), 7);
-  EXPECT_EQ(judge(0.6, direction::lower, 0.6), verdict::ok);
-  EXPECT_EQ(judge(0.61, direction::lower, 0.6), verdict::short_of_target);
-  EXPECT_EQ(judge(4.0, direction::higher, 4.0), verdict::ok);
-  EXPECT_EQ(judge(3.9, direction::higher, 4.0), verdict::short_of_target);
-  EXPECT_EQ(judge(99, direction::lower, std::nullopt), verdict::informational);
+  EXPECT_EQ(judge(0.6, 0.6, direction::lower, 0.6), verdict::ok);
+  EXPECT_EQ(judge(0.6, 0.61, direction::lower, 0.6), verdict::ok_by_quartile);
+  EXPECT_EQ(judge(0.61, 0.5, direction::lower, 0.6), verdict::short_of_target);
+  EXPECT_EQ(judge(4.0, 4.0, direction::higher, 4.0), verdict::ok);
+  EXPECT_EQ(judge(4.0, 3.9, direction::higher, 4.0), verdict::ok_by_quartile);
+  EXPECT_EQ(judge(3.9, 4.1, direction::higher, 4.0), verdict::short_of_target);
+  EXPECT_EQ(judge(99, 99, direction::lower, std::nullopt), verdict::informational);
 }
 
 TEST(measurement, warms_up_then_alternates) {
@@ -74,11 +76,23 @@ TEST(measurement, warms_up_then_alternates) {
   EXPECT_EQ(r.status, verdict::ok);
 }
 
+// But it is told that the quartile alone meets the target.
 TEST(measurement, one_noisy_half_does_not_decide) {
   int call = 0;
   metric m = simple(direction::lower, 0.6, 0, 1);
   m.ours = [&] { return ++call % 2 ? 0.5 : 5.0; };
-  EXPECT_EQ(measure(m, 9).status, verdict::ok);
+  const result r = measure(m, 9); // after the warm-up 5 is measured once more than 0.5
+  EXPECT_EQ(r.status, verdict::ok_by_quartile);
+  EXPECT_DOUBLE_EQ(r.ratio, 0.5);
+  EXPECT_DOUBLE_EQ(r.medians, 5);
+  EXPECT_EQ(r.pairs, 9);
+  EXPECT_EQ(to_json(r)["status"], "ok*");
+  EXPECT_EQ(to_json(r)["medians"], 5.0);
+  EXPECT_EQ(to_json(r)["pairs"], 9);
+  const auto lines = table({r});
+  EXPECT_TRUE(lines[0].ends_with("  ratio   medians  pairs    target  status")) << lines[0];
+  EXPECT_TRUE(lines[1].ends_with("    0.5         5      9     <=0.6  ok*")) << lines[1];
+  EXPECT_NE(to_markdown(r).find("| 0.5, medians 5 | <= 0.6 | ok* |"), std::string::npos) << to_markdown(r);
 }
 
 TEST(measurement, the_best_of_several_is_that_of_the_best_median) {
@@ -107,7 +121,7 @@ TEST(measurement, absent_and_impossible) {
   const auto r = measure(m, 9);
   EXPECT_EQ(r.status, verdict::absent);
   EXPECT_EQ(r.why, "no GPU");
-  EXPECT_TRUE(to_json(r)["ratio"].is_null());
+  for (const char* field : {"ratio", "medians", "pairs"}) EXPECT_TRUE(to_json(r)[field].is_null()) << field;
   EXPECT_THROW(measure(simple(direction::lower, 1, 0, 1), 9), std::runtime_error);
   EXPECT_THROW(measure(simple(direction::lower, 1, 1, std::nan("")), 9), std::runtime_error);
 }
@@ -115,7 +129,8 @@ TEST(measurement, absent_and_impossible) {
 TEST(output, json_has_the_fields_and_the_table_is_aligned) {
   const auto r = measure(simple(direction::higher, 4, 8, 1), 9);
   const auto line = to_json(r);
-  for (const char* field : {"name", "ours", "rival", "rival_name", "unit", "better", "ratio", "target", "status"})
+  for (const char* field :
+       {"name", "ours", "rival", "rival_name", "unit", "better", "ratio", "target", "status", "medians", "pairs"})
     EXPECT_TRUE(line.contains(field)) << field;
   EXPECT_EQ(line["better"], "higher");
   EXPECT_EQ(line["status"], "ok");

@@ -130,14 +130,15 @@ void recorder::store(const std::string& path, const std::string& policy, const s
   there.erase(std::unique(there.begin(), there.end()), there.end());
   std::vector<mobile::object_id> listed;
   for (const auto& o : whole.objects) listed.push_back(o.id);
-  std::sort(listed.begin(), listed.end());
+  std::sort(listed.begin(), listed.end()); // one that has worked on several ranks is listed by each of them
   for (const mobile::object_id id : there)
     if (!std::binary_search(listed.begin(), listed.end(), id))
       whole.objects.push_back({id, whole.name("?"), id.home(), 0});
-  const std::size_t objects = listed.size(), phases_there = whole.phases();
+  const std::size_t objects = there.size(), phases_there = whole.phases();
   write_recording(std::move(whole), path);
-  log_info("recorded " + std::to_string(objects) + " objects in " + std::to_string(phases_there) +
-           (phases_there == 1 ? " phase" : " phases") + ": " + path + "; see tern replay");
+  log_info("recorded " + std::to_string(objects) + (objects == 1 ? " object in " : " objects in ") +
+           std::to_string(phases_there) + (phases_there == 1 ? " phase" : " phases") + ": " + path +
+           "; see tern replay");
 }
 
 } // namespace tern::balance::detail

@@ -9,6 +9,7 @@
 #include <tern/mobile/detail/pager.hpp>
 #include <tern/mobile/detail/todo.hpp>
 #include <tern/net/message.hpp>
+#include <tern/trace/trace.hpp>
 
 namespace tern::mobile {
 
@@ -26,6 +27,7 @@ inline void* directory::admit_at_once(const invocable& what, const address& to, 
     return nullptr;
   if (source == rank_ && e->under_way > 0) --e->under_way;
   e->admit(what.what);
+  e->runs += what.what != action::destroy;
   if (watches() && !(attends() & to_balance)) [[unlikely]] // else it is quick, and not weighed
     weigh_arrival(*e);
   return object;
@@ -53,6 +55,7 @@ bool directory::admits_next(entry& e, const address& to, int source) {
       [[unlikely]]
     return false;
   if (source == rank_ && e.under_way > 0) --e.under_way;
+  ++e.runs;
   return true;
 }
 
@@ -339,6 +342,8 @@ void directory::start(net::node& here, entry& e, std::unique_ptr<invocation> one
 bool directory::run(net::node& here, const invocable& what, entry& e, void* object, const address& to,
                     const net::wire_header& header, net::payload& message) {
   const running_invocation frame(*this, e, what.what);
+  if (trace::built && (header.flags & net::flag_traced) != 0) [[unlikely]]
+    trace_object(e.id, *e.type);
   if (!watches()) [[likely]] {
     what.run(here, object, to, header, message);
     return false;
@@ -460,6 +465,8 @@ void directory::end_object(net::node& here, entry& e, int origin, std::uint64_t 
     s.entries.erase(id);
     was_ready = std::exchange(e.offered, false);
     set_load(e, 0);
+    s.add_runs(*e.type, e);
+    ++s.of(*e.type).destroyed;
     copy = pager_->gone(e);
     late = std::move(e.waiting);
     if (e.travel) {

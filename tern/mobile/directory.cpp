@@ -11,6 +11,7 @@
 #include <tern/mobile/detail/todo.hpp>
 #include <tern/net/message.hpp>
 #include <tern/net/runtime.hpp>
+#include <tern/trace/trace.hpp>
 
 namespace tern::mobile {
 namespace {
@@ -89,10 +90,14 @@ object_id directory::add(const type_record& type, void* object, std::uint64_t cr
   const bool counts = attends() & to_memory;
   if (counts) pager_->measured(*e, packed_bytes(type, object));
   if (watches()) weigh_first(*e, object);
+  if (trace::built && trace::on()) [[unlikely]]
+    trace_name(id, type, object);
   {
     shard& s = shard_of(id);
     const std::lock_guard hold(s.lock);
+    class_counts& of_class = s.of(type); // first: it may throw
     s.entries.insert(id, e.get(), true);
+    ++of_class.created;
     load_.fetch_add(e->known().load, std::memory_order_relaxed);
     e.release();
   }

@@ -237,6 +237,14 @@ public:
 
 private:
   std::string describe() override;
+  net::stats_table statistics() override;
+  /// Of the objects of one class, in one shard, on this rank.
+  struct class_counts {
+    const type_record* type;
+    std::uint64_t created = 0, destroyed = 0, arrived = 0, left = 0;
+    std::uint64_t bytes = 0;       ///< of those that left
+    std::uint64_t invocations = 0; ///< of objects that are no longer here; the others know theirs
+  };
   static constexpr unsigned shard_bits = 6;
   static constexpr std::size_t shards = std::size_t{1} << shard_bits;
   struct alignas(64) shard {
@@ -246,6 +254,10 @@ private:
     std::vector<object_id> to_open;                  // when nobody is
     std::size_t routes = 0;                          // entries of objects that are elsewhere and not at home here
     std::size_t hand = 0;                            // of the clock that finds one to forget
+    std::vector<class_counts> counts;
+
+    class_counts& of(const type_record& type);
+    void add_runs(const type_record& type, entry& e) noexcept;
   };
   struct todo;
   shard& shard_of(object_id id) noexcept { return shards_[id.number() % shards]; }
@@ -328,6 +340,12 @@ private:
   static void send_after(net::node& here, int to, invocation_list& following) noexcept;
   void count_route(shard& s, const entry& one, todo& then);
   std::string missing(object_id id, const std::string& type) const;
+  // For a trace, if there is one (statistics.cpp).
+  static void trace_object(object_id id, const type_record& type) noexcept;
+  static void trace_name(object_id id, const type_record& type, const void* object) noexcept;
+  static void trace_departure(object_id id, const type_record& type, int to, std::size_t bytes) noexcept;
+  static void trace_landing(object_id id, const type_record& type, const void* object, int from,
+                            std::size_t bytes) noexcept;
 
   net::node& node_;
   const int rank_;

@@ -10,6 +10,7 @@
 #include <tern/mobile/detail/pager.hpp>
 #include <tern/mobile/detail/todo.hpp>
 #include <tern/net/message.hpp>
+#include <tern/trace/trace.hpp>
 
 namespace tern::mobile {
 
@@ -78,6 +79,7 @@ void directory::depart(net::node& here, entry& e, std::unique_ptr<invocation> re
     here.reply_error(origin, reply, std::current_exception(), context());
     return stay_here(here, e, 0);
   }
+  const std::size_t bytes = state.size();
   if (to == rank_) {
     if (reply) net::detail::post_answer(here, origin, reply);
     return stay_here(here, e, 0);
@@ -106,13 +108,15 @@ void directory::depart(net::node& here, entry& e, std::unique_ptr<invocation> re
     s.entries.mark(e.id, false);
   }
   if (balancer* const b = told()) b->left(e.id, was_ready);
+  if (trace::built && trace::on()) [[unlikely]]
+    trace_departure(e.id, *e.type, to, bytes);
   const std::uint32_t number = following.size();
   bool sent = false;
   try {
     auto landed = net::detail::post_call<void>(here, to, [&](std::uint64_t answer) {
-      auto bytes = net::detail::buffer_access::adopt<std::byte>(std::move(state));
+      auto packed = net::detail::buffer_access::adopt<std::byte>(std::move(state));
       net::detail::post_packed(here, to, {e.type->arrival()->id(), 0, answer}, {}, address(e.id, rank_), with,
-                               std::as_const(streams), net::detail::range_out<std::byte>(std::move(bytes)));
+                               std::as_const(streams), net::detail::range_out<std::byte>(std::move(packed)));
     });
     sent = true;
     send_after(here, to, following);
@@ -146,6 +150,9 @@ void directory::depart(net::node& here, entry& e, std::unique_ptr<invocation> re
     shard& s = shard_of(e.id);
     const std::lock_guard hold(s.lock);
     std::unique_ptr<travel_state> t = std::move(e.travel);
+    s.add_runs(type, e);
+    ++s.of(type).left;
+    s.of(type).bytes += bytes;
     e.at = entry::place::elsewhere;
     e.type = nullptr;
     e.extras.reset();
@@ -233,7 +240,7 @@ void directory::land_in_fiber(net::node& here, entry& e, std::unique_ptr<landing
   const tern::detail::cause_scope in(on.get());
   const net::wire_header header = one->header;
   const int source = one->source;
-  const std::string& name = one->type->name;
+  const std::string& name = one->type->arrival()->name();
   here.run_service([this, &here, &e, one = std::move(one)]() mutable { unpack(here, e, std::move(one)); }, source,
                    header, name);
 }
@@ -254,6 +261,8 @@ void directory::unpack(net::node& here, entry& e, std::unique_ptr<landing> one) 
   one.reset();
   if (why) return send_back(here, e, source, reply, why);
   if (watches()) weigh_landed(e, type, object);
+  if (trace::built && trace::on()) [[unlikely]]
+    trace_landing(e.id, type, object, source, bytes);
   todo then(&e);
   then.changed = e.id;
   {
@@ -263,6 +272,7 @@ void directory::unpack(net::node& here, entry& e, std::unique_ptr<landing> one) 
     e.type = &type;
     e.at = entry::place::here;
     s.entries.mark(e.id, true);
+    ++s.of(type).arrived;
     pager_->measured(e, bytes);
     after_number(e, rank_, then); // perhaps all of its own has come
     if (e.coming == 0) {

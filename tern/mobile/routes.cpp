@@ -20,6 +20,7 @@ constexpr unsigned most_hops = 8;
 
 const std::string destroy_name = "destroy", migrate_name = "migrate", put_out_name = "put_out", pin_name = "pin",
                   unpin_name = "unpin";
+const std::string any_object = "object"; // of whatever class
 const std::string share_out_name = "tern counted references", give_back_name = "tern references given back";
 const std::string open_name = "tern open stream", close_name = "tern close stream", skip_name = "tern skipped number";
 
@@ -127,6 +128,7 @@ void forward(net::node& here, int where, std::unique_ptr<invocation> one) {
   if (!bytes.writable()) bytes = bytes.copy();
   std::memcpy(bytes.data(), &h, sizeof h);
   std::memcpy(bytes.data() + sizeof h, &one->to, sizeof one->to);
+  here.forwards(one->source, one->header, one->what->type ? one->what->type()->name : any_object, one->to.object.bits);
   {
     const tern::detail::cause_scope in(one->on.get());
     here.post(where, std::move(bytes), one->message.body, {(h.flags & net::flag_uncounted) == 0});

@@ -537,8 +537,10 @@ void node::start_none_at_once() noexcept {
 
 void node::parked(const wire_header& header) noexcept {
   if ((header.flags & flag_uncounted) != 0) return;
-  tally_.add(worker_here(), tally::sent);
-  tally_.add(worker_here(), tally::received);
+  const int worker = worker_here();
+  tally_.add(worker, tally::sent);
+  tally_.add(worker, tally::received);
+  tally_.add(worker, tally::again);
 }
 
 // As who sends: counted first, so that whoever closes the door sees it, or it sees the door.
@@ -549,6 +551,7 @@ node::open_door::open_door(node& of) : of_(of) {
     constexpr std::uint64_t one_less = ~std::uint64_t{0};
     of.tally_.add(of.worker_here(), tally::sent, one_less);
     of.tally_.add(of.worker_here(), tally::received, one_less);
+    of.tally_.add(of.worker_here(), tally::again, one_less);
     of.wait_at_door();
   }
 }

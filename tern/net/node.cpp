@@ -301,6 +301,7 @@ void node::quiesce(quiescence of, const std::source_location& where, bool closes
 
 void node::wait_for(detail::loan& lent) noexcept {
   tally_.add(worker_here(), tally::parts);
+  tally_.add(worker_here(), tally::waits);
   lent.wait();
   tally_.add(worker_here(), tally::parts_taken);
 }

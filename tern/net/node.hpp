@@ -15,6 +15,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -30,6 +31,7 @@
 #include <tern/net/detail/pending_calls.hpp>
 #include <tern/net/detail/rank_failures.hpp>
 #include <tern/net/detail/report_entry.hpp>
+#include <tern/net/detail/stats_table.hpp>
 #include <tern/net/detail/tally.hpp>
 #include <tern/net/handler.hpp>
 #include <tern/net/transport.hpp>
@@ -51,12 +53,14 @@ namespace tern::net {
 
 struct stay;
 
-/// What a layer above has to say in a rank's reports.
+/// What a layer above has to say in a rank's reports and in the job's statistics.
 class reported_part {
 public:
   /// Lines that begin with two blanks, each with its end; empty if there is nothing to say. Called by the reporter's
   /// thread, and when a rank has crashed: it must not wait long for a lock.
   virtual std::string describe() = 0;
+  /// For the option `stats`; sums over all ranks are shown. Called in the main fiber when the job has closed.
+  virtual stats_table statistics() { return {}; }
 
 protected:
   ~reported_part() = default;
@@ -178,6 +182,10 @@ public:
   void parked(const wire_header& header) noexcept;
   /// A message for which no handler will run is done.
   void refused(int source, const wire_header& header, const std::string& name) noexcept;
+  /// A message for an object that is elsewhere goes on. Called before it is sent again, as a new message;
+  /// `message_done` of the one that has come follows. \param source where that came from. \param type the name of the
+  /// object's class. \param object its number (trace::detail::table_object).
+  void forwards(int source, const wire_header& header, std::string_view type, std::uint64_t object) noexcept;
   /// For handlers that ran without a fiber: their message is done.
   void message_done(const wire_header& header) noexcept;
 
@@ -245,7 +253,7 @@ public:
   void* local_if_made(std::size_t index) const noexcept {
     return index < slots_.size() ? slots_[index].object.load(std::memory_order_acquire) : nullptr;
   }
-  /// Reports tell of `part` until `forget_part`.
+  /// Reports and statistics tell of `part` until `forget_part`.
   void report_on(reported_part& part);
   void forget_part(reported_part& part) noexcept;
 

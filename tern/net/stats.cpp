@@ -10,7 +10,9 @@
 #include <functional>
 #include <iterator>
 #include <limits>
+#include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <unistd.h>
@@ -45,7 +47,11 @@ struct account {
   std::uint64_t process = 0;
   double seconds = 0;
   std::vector<double> values;
-  template <class A> void serialize(A& ar) { ar(process, seconds, values); }
+  message_totals messages;
+  std::vector<stats_table> tables; // of the layers above
+  template <class A> void serialize(A& ar) {
+    ar(process, seconds, values, messages.handled, messages.forwarded, messages.collectives, tables);
+  }
 };
 
 // The processor time of all workers' threads until now. A clock of another thread: clock_getcpuclockid(3) has it for
@@ -188,7 +194,17 @@ void node::show_stats() {
   mine.seconds = world_ ? world_->seconds() : steady_seconds() - stats_since_;
   const auto number = [](std::uint64_t n) { return static_cast<double>(n); };
   const scheduler_counters counts = scheduler_->counters();
-  mine.values = {number(tally_.sum(tally::sent) + tally_.sum(tally::uncounted, tally::parts)),
+  const std::uint64_t again = tally_.sum(tally::again), forwarded = tally_.sum(tally::forwarded);
+  const std::uint64_t collectives = tally_.sum(tally::uncounted, tally::parts) - tally_.sum(tally::waits);
+  mine.messages = {number(tally_.sum(tally::done) - again - forwarded), number(forwarded), number(collectives)};
+  std::vector<reported_part*> parts;
+  {
+    const std::lock_guard hold(parts_lock_);
+    parts = parts_;
+  }
+  for (reported_part* part : parts)
+    if (stats_table t = part->statistics(); !t.columns.empty()) mine.tables.push_back(std::move(t));
+  mine.values = {number(tally_.sum(tally::sent) - again + collectives),
                  number(tally_.sum(tally::sent_bytes)) / mib,
                  number(received_log_.count()),
                  number(tally_.sum(tally::received_bytes)) / mib,
@@ -221,7 +237,18 @@ void node::show_stats() {
     text += ", one process with at most " + cell(peak_bytes() / mib, 1) + " MiB";
     for (account& a : all) a.values[peak] = unknown;
   }
-  std::fputs((text + "\n" + table(all)).c_str(), stderr);
+  text += "\n" + table(all);
+  message_totals messages;
+  std::vector<stats_table> tables;
+  for (const account& a : all) {
+    messages.handled += a.messages.handled;
+    messages.forwarded += a.messages.forwarded;
+    messages.collectives += a.messages.collectives;
+    add_tables(tables, a.tables);
+  }
+  text += messages.text() + "\n";
+  for (const stats_table& t : tables) text += t.text();
+  std::fputs(text.c_str(), stderr);
 }
 
 } // namespace tern::net

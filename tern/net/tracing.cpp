@@ -217,16 +217,28 @@ void node::trace_run(const handler_record& handler, int source, const wire_heade
   if (told) trace::detail::handler_ends();
 }
 
+namespace {
+// The runtime's own handlers begin where messages arrive (trace_run), also for what goes on in a fiber.
+bool began_where_it_arrived(const wire_header& header) noexcept { return handler_table::at(header.handler).internal(); }
+} // namespace
+
 void node::refused(int source, const wire_header& header, const std::string& name) noexcept {
-  if (trace::on() && (header.flags & flag_traced) != 0) {
+  if (trace::on() && (header.flags & flag_traced) != 0 && !began_where_it_arrived(header)) {
     trace::detail::handler_begins(source, header.flags >> traced_shift, trace::detail::name_number(name));
     if (!scheduler::in_fiber()) trace::detail::handler_ends();
   }
   message_done(header);
 }
 
+void node::forwards(int source, const wire_header& header, std::string_view type, std::uint64_t object) noexcept {
+  if ((header.flags & flag_uncounted) == 0) tally_.add(worker_here(), tally::forwarded);
+  if (trace::built && trace::on() && (header.flags & flag_traced) != 0)
+    trace::detail::forwards(source, header.flags >> traced_shift, began_where_it_arrived(header),
+                            trace::detail::name_number(type), object);
+}
+
 void node::trace_start(const wire_header& header, int source, const std::string& name) noexcept {
-  if (trace::on())
+  if (trace::on() && !began_where_it_arrived(header))
     trace::detail::handler_begins(source, header.flags >> traced_shift, trace::detail::name_number(name));
 }
 

@@ -23,7 +23,7 @@ using namespace detail;
 namespace fs = std::filesystem;
 
 constexpr std::int64_t farthest = std::numeric_limits<std::int64_t>::max() / 4; // differences of two times must fit
-constexpr std::size_t most_absent_shown = 64;
+constexpr std::size_t most_absent_shown = 64, most_classes_shown = 8;
 
 using parts = std::vector<std::unique_ptr<part>>;
 
@@ -235,6 +235,11 @@ struct merger {
     result.events = on.events;
     result.sent = on.sent;
     result.handled = on.handled;
+    result.forwarded = on.forwarded;
+    for (const auto& [type, m] : on.moved) // JSON
+      result.moved.push_back({type.substr(1, type.size() - 2), m.number, m.bytes});
+    std::stable_sort(result.moved.begin(), result.moved.end(),
+                     [](const merge_summary::moves& a, const merge_summary::moves& b) { return a.number > b.number; });
     result.seconds = 1e-9 * static_cast<double>(on.last);
     return std::move(result);
   }
@@ -253,10 +258,31 @@ std::string merge_summary::text() const {
   const auto n = [](auto count, const std::string& what, const char* plural = "s") {
     return std::to_string(count) + " " + what + (count == 1 ? "" : plural);
   };
+  const auto size = [&](std::uint64_t bytes) {
+    const bool mib = bytes >= 1024 * 1024;
+    if (bytes < 1024) return n(bytes, "byte");
+    char number[32];
+    std::snprintf(number, sizeof number, "%.1f %s", static_cast<double>(bytes) / (mib ? 1024 * 1024 : 1024),
+                  mib ? "MiB" : "KiB");
+    return std::string(number);
+  };
   char span[32];
   std::snprintf(span, sizeof span, "%.6g", seconds);
   std::string s = n(records, "event") + " in " + span + " s of " + n(ranks, "rank") + " (" + n(parts, "process", "es") +
                   "), " + n(sent, "message") + " sent, " + std::to_string(handled) + " handled";
+  if (forwarded > 0) s += ", " + std::to_string(forwarded) + " forwarded to objects that were elsewhere";
+  if (const std::uint64_t known = handled + forwarded; sent > known)
+    s += ", " + std::to_string(sent - known) + " with no handler in the trace";
+  else if (sent < known)
+    s += ", " + std::to_string(known - sent) + " of these sent before the trace begins";
+  for (std::size_t i = 0; i < moved.size(); ++i) {
+    if (i == most_classes_shown) {
+      s += ", and objects of " + n(moved.size() - i, "more class", "es");
+      break;
+    }
+    s += (i == 0 ? "\nmoved: " : ", ") + moved[i].type + " " + n(moved[i].number, "time") + " (" +
+         size(moved[i].bytes) + ")";
+  }
   for (const std::string& m : missing) s += "\nmissing: " + m;
   return s;
 }

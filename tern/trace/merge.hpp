@@ -14,12 +14,19 @@ namespace tern::trace {
 
 /// What a trace holds, and what it lacks.
 struct merge_summary {
-  std::uint64_t records = 0;        ///< that were read
-  std::uint64_t events = 0;         ///< lines in the file
-  std::uint64_t lost = 0;           ///< records that were overwritten, or for which there was no room
-  std::uint64_t damaged = 0;        ///< records that made no sense
-  std::uint64_t sent = 0;           ///< messages
-  std::uint64_t handled = 0;        ///< messages
+  std::uint64_t records = 0;   ///< that were read
+  std::uint64_t events = 0;    ///< lines in the file
+  std::uint64_t lost = 0;      ///< records that were overwritten, or for which there was no room
+  std::uint64_t damaged = 0;   ///< records that made no sense
+  std::uint64_t sent = 0;      ///< messages
+  std::uint64_t handled = 0;   ///< messages for which a handler has begun
+  std::uint64_t forwarded = 0; ///< messages that were sent on, as new ones, to objects that were elsewhere
+  /// How often objects of a class have come to another rank.
+  struct moves {
+    std::string type; ///< the class's name
+    std::uint64_t number = 0, bytes = 0;
+  };
+  std::vector<moves> moved;         ///< the class that moved most first
   int parts = 0;                    ///< processes
   int not_ended = 0;                ///< processes that were killed, or still run
   int ranks = 0;                    ///< that recorded anything
@@ -28,7 +35,8 @@ struct merge_summary {
   std::vector<std::string> missing; ///< a sentence for each thing that the trace lacks; also said in the trace itself
 
   bool complete() const noexcept { return missing.empty(); }
-  std::string text() const; ///< a line for people, and one more for each thing that is missing
+  /// A line for people, one more for the objects that moved, and one for each thing that is missing.
+  std::string text() const;
 };
 
 /// Merges all parts in `folder` into the file `out`. The file is a JSON array with an event a line, ordered by time on

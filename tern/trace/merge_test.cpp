@@ -131,6 +131,87 @@ TEST(messages, numbers_that_wrap_find_their_senders) {
   EXPECT_TRUE(has(check(in / "t.json", {"--complete"}), "100 arrows,")) << s.text();
 }
 
+// An object is invoked in a fiber that waits, moves, and is invoked where it came; a message for it is forwarded.
+TEST(objects, are_named_wherever_they_are) {
+  const temporary in;
+  constexpr std::uint64_t first = std::uint64_t{1} << object_bits | 7, second = 8; // of ranks 1 and 0
+  for (int rank = 0; rank < 2; ++rank) { // a process each, with names of its own
+    made_part p(2, rank);
+    if (rank == 1) p.name("only here");
+    const auto greet = p.name("greet"), migrate = p.name("migrate"), walker = p.name("walker"), sleep = p.name("sleep");
+    const auto t = p.track(rank, 0);
+    if (rank == 0) {
+      const auto north = p.name("north \"pole\"");
+      p.object(first, north);
+      p.ring(0, 0,
+             {make(event::fiber_enters, 1000, t, greet, 1, 1), make(event::on_object, 1010, t, walker, first),
+              make(event::fiber_waits, 1100, t, sleep, 1), make(event::fiber_enters, 1200, t, greet, 1),
+              make(event::fiber_ends, 1300, t, 0, 1), make(event::fiber_enters, 1400, t, migrate, 2, 1),
+              make(event::departs, 1450, t, 1, first, std::uint64_t{4096} << 24 | walker),
+              make(event::sends, 1500, t, 1, 1, migrate), make(event::fiber_ends, 1550, t, 0, 2),
+              make(event::fiber_enters, 1600, t, greet, 1, 1), // another one
+              make(event::fiber_ends, 1700, t, 0, 1), make(event::sends, 1800, t, 1, 2, greet),
+              make(event::sends, 1850, t, 1, 3, migrate)});
+    } else {
+      p.ring(0, 0,
+             {make(event::arrives, 2000, t, 0, 1), make(event::fiber_enters, 2100, t, migrate, 1, 1),
+              make(event::handler_begins, 2110, t, 0, 1, migrate),
+              make(event::lands, 2150, t, 0, first, std::uint64_t{4096} << 24 | walker),
+              make(event::fiber_ends, 2200, t, 0, 1), make(event::arrives, 2300, t, 0, 2),
+              make(event::forwards, 2310, t, 0, std::uint64_t{walker} << 32 | 2, second),
+              make(event::sends, 2320, t, 0, 1, greet), make(event::arrives, 2400, t, 0, 3),
+              make(event::handler_begins, 2410, t, 0, 3, migrate),
+              make(event::forwards, 2420, t, 0, std::uint64_t{walker} << 32 | was_handled | 3, second),
+              make(event::handler_ends, 2430, t), make(event::sends, 2440, t, 0, 2, migrate)});
+    }
+    p.save(in, "rank" + std::to_string(rank));
+  }
+  const auto s = merge(in.path, in / "t.json");
+  EXPECT_EQ(s.sent, 5U);
+  EXPECT_EQ(s.handled, 1U);
+  EXPECT_EQ(s.forwarded, 2U);
+  ASSERT_EQ(s.moved.size(), 1U);
+  EXPECT_EQ(s.moved[0].type, "walker");
+  EXPECT_TRUE(has(s.text(), "5 messages sent, 1 handled, 2 forwarded to objects that were elsewhere, "
+                            "2 with no handler in the trace\nmoved: walker 1 time (4.0 KiB)"))
+      << s.text();
+  check(in / "t.json");
+  const std::string text = contents(in / "t.json"), who = R"~("object":"north \"pole\" (walker#1:7)")~";
+  const auto greeted = lines_with(text, {"\"greet\"", "\"ph\":\"X\""});
+  ASSERT_EQ(greeted.size(), 3U) << text;
+  EXPECT_TRUE(has(greeted[0], who) && has(greeted[0], "\"waits for\":\"sleep\"")) << text;
+  EXPECT_TRUE(has(greeted[1], who) && has(greeted[1], "\"left\":\"ended\"")) << text;
+  EXPECT_FALSE(has(greeted[2], "\"object\"")) << text;
+  EXPECT_EQ(
+      lines_with(text, {R"("name":"migration","cat":"migration","args":{)" + who + R"(,"from":0,"to":1,"bytes":4096})"})
+          .size(),
+      1U)
+      << text;
+  EXPECT_EQ(lines_with(text, {"\"migrate\"", "\"ph\":\"X\"", "\"pid\":2", who}).size(), 1U) << text; // it arrives
+  EXPECT_EQ(lines_with(text, {"\"name\":\"forwarded\"", R"("object":"walker#0:8")"}).size(), 2U) << text;
+  // The arrow of what was forwarded ends where it was.
+  EXPECT_EQ(lines_with(text, {R"("ph":"f")", R"("id":"0x2")"}).size(), 1U) << text;
+  EXPECT_EQ(lines_with(text, {R"("ph":"f")", R"("id":"0x3")"}).size(), 1U) << text;
+}
+
+TEST(objects, of_parts_that_lie_are_refused) {
+  const temporary in;
+  made_part p;
+  const auto work = p.name("work");
+  const auto a = p.track(0, 0);
+  p.object(17, 99); // no such name
+  p.ring(0, 0,
+         {make(event::on_object, 900, a, 99, 17), make(event::departs, 950, a, 1, 17, 99),
+          make(event::fiber_enters, 1000, a, work, 1, 1), make(event::on_object, 1010, a, 99, 17),
+          make(event::lands, 1020, a, 7, 17, ~std::uint64_t{0}), make(event::forwards, 1030, a, 0, was_handled, 17),
+          make(event::fiber_ends, 2000, a, 0, 1)});
+  p.save(in, "a");
+  const auto s = merge(in.path, in / "t.json");
+  EXPECT_EQ(s.handled, 0U);
+  EXPECT_TRUE(has(s.text(), "damaged pieces")) << s.text();
+  check(in / "t.json");
+}
+
 TEST(ranks, that_crash_end_there) {
   const temporary in;
   made_part p(2);

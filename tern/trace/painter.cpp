@@ -46,6 +46,7 @@ painter::painter(canvas& on, const part& from) : on_(on), part_(from) {
     }
     which_.push_back(it->second);
   }
+  for (const auto& [object, number] : from.objects()) on.object_names[object] = name(number);
 }
 
 const std::string& painter::name(std::uint32_t number) const noexcept {
@@ -92,7 +93,20 @@ void painter::emit(track& t) {
   if (t.held.text().size() > most_held) write_begin(t, t.open.back());
 }
 
-void painter::begin_arguments(const slice& s, bool& any) {
+// As people see it: "grid#1:17", the seventeenth object of rank 1; or what the program calls it, and that.
+void painter::append_object(std::uint32_t type, std::uint64_t object) {
+  std::string_view of = name(type);
+  of.remove_suffix(1); // the quote
+  const auto called = on_.object_names.find(object);
+  if (called != on_.object_names.end()) {
+    line_ << std::string_view(called->second).substr(0, called->second.size() - 1) << " (";
+    of.remove_prefix(1);
+  }
+  line_ << of << '#' << (object >> object_bits) << ':' << (object & ((std::uint64_t{1} << object_bits) - 1))
+        << (called != on_.object_names.end() ? ")\"" : "\"");
+}
+
+void painter::begin_arguments(slice& s, bool& any) {
   if (s.what == event::copy_begins) {
     line_ << ",\"args\":{\"bytes\":" << s.bytes;
     if (s.of != 0) line_ << ",\"of\":" << name(s.of);
@@ -103,6 +117,10 @@ void painter::begin_arguments(const slice& s, bool& any) {
   line_ << ",\"args\":{\"" << (s.what == event::handler_begins ? "from" : "fiber")
         << "\":" << s.fiber - (s.what == event::handler_begins ? 1 : 0);
   any = true;
+  if (s.object == 0) return;
+  line_ << ",\"object\":";
+  append_object(s.type, s.object);
+  s.object_told = true;
 }
 
 void painter::write_begin(track& t, slice& s) {
@@ -127,7 +145,7 @@ void painter::finish(track& t, std::int64_t ts, std::string_view why) {
   // A complete slice is over at its last nanosecond already: an arrow in that would have nothing to lead to. Where time
   // is virtual, whole handlers take none.
   if (slice& top = t.open.back(); !top.written && !t.held.text().empty() && t.last_arrow >= ts) write_begin(t, top);
-  const slice s = t.open.back();
+  slice s = t.open.back();
   t.open.pop_back();
   bool any = false;
   ++on_.events;
@@ -138,10 +156,12 @@ void painter::finish(track& t, std::int64_t ts, std::string_view why) {
     line_.time(ts - s.begin) << ",\"name\":" << name(s) << ",\"cat\":\"" << category(s.what) << '"';
     begin_arguments(s, any);
   }
-  if (!why.empty()) {
-    line_ << (any ? "," : ",\"args\":{") << why;
-    any = true;
+  const auto next = [&]() -> lines& { return line_ << (std::exchange(any, true) ? "," : ",\"args\":{"); };
+  if (s.object != 0 && !s.object_told) {
+    next() << "\"object\":";
+    append_object(s.type, s.object);
   }
+  if (!why.empty()) next() << why;
   line_ << (any ? "}}" : "}");
   on_.write(line_);
   on_.write(t.held);
@@ -185,6 +205,9 @@ void painter::enter_fiber(track& t, const record& r, std::int64_t ts, std::uint3
   begin(t, {event::fiber_enters, r.a, r.b, ts});
   if (fiber_state* f = find(t, r.b)) {
     f->on = on;
+    if (r.c != 0) f->object = 0; // it begins: what was known is of an earlier one
+    t.open.back().type = f->type;
+    t.open.back().object = f->object;
     if (std::exchange(f->tasklets, false)) begin(t, {event::tasklets_begin, 0, r.b, ts});
   }
 }
@@ -243,7 +266,55 @@ void painter::end_region(track& t, const record& r, std::int64_t ts) {
     line_ << '}';
     emit(t);
   }
-  if (f->regions.empty() && !f->tasklets) fibers_.erase(key(t, r.b));
+  if (f->is_empty()) fibers_.erase(key(t, r.b));
+}
+
+// Objects ------------------------------------------------------------------------------------------------------------
+
+void painter::work_on(track& t, std::uint32_t type, std::uint64_t object, std::uint32_t on) {
+  const auto inner = std::find_if(t.open.rbegin(), t.open.rend(), [](const slice& s) {
+    return s.what == event::fiber_enters || s.what == event::handler_begins;
+  });
+  if (inner == t.open.rend()) return; // its beginning was lost
+  inner->type = type;
+  inner->object = object;
+  if (inner->what != event::fiber_enters) return;
+  fiber_state& f = state(t, inner->fiber, on); // when it goes on it still works on that
+  f.type = type;
+  f.object = object;
+}
+
+void painter::depart(track& t, const record& r, std::int64_t ts) {
+  moment(t, ts, "\"migration\"", "migration", "t");
+  line_ << ",\"args\":{\"object\":";
+  append_object(static_cast<std::uint32_t>(r.c & name_mask), r.b);
+  line_ << ",\"from\":" << t.rank << ",\"to\":" << static_cast<std::int32_t>(r.a) << ",\"bytes\":" << (r.c >> 24)
+        << "}}";
+  emit(t);
+}
+
+void painter::land(track& t, const record& r, std::uint32_t on) {
+  const auto type = static_cast<std::uint32_t>(r.c & name_mask);
+  work_on(t, type, r.b, on);
+  canvas::moves& of = on_.moved[name(type)];
+  ++of.number;
+  of.bytes += r.c >> 24;
+}
+
+// The old message's arrow ends here; `sends` begins that of the new one.
+void painter::forward(track& t, const record& r, std::int64_t ts) {
+  ++on_.forwarded;
+  if ((r.b & was_handled) != 0) {
+    on_.handled -= on_.handled > 0; // the record of that may be lost
+  } else {
+    const auto from = static_cast<std::int32_t>(r.a);
+    flow(t, "f", from, whole_number(from, r.b & flow_mask), ts, nullptr);
+  }
+  moment(t, ts, "\"forwarded\"", "forwarded", "t");
+  line_ << ",\"args\":{\"object\":";
+  append_object(static_cast<std::uint32_t>(r.b >> 32), r.c);
+  line_ << ",\"from\":" << static_cast<std::int32_t>(r.a) << "}}";
+  emit(t);
 }
 
 // Messages -----------------------------------------------------------------------------------------------------------
@@ -366,6 +437,18 @@ bool painter::paint(const record& r, std::int64_t ns) {
   }
   case event::device_ends:
     end_on_device(t, ts, r.b != 0);
+    break;
+  case event::on_object:
+    work_on(t, r.a, r.b, on);
+    break;
+  case event::departs:
+    depart(t, r, ts);
+    break;
+  case event::lands:
+    land(t, r, on);
+    break;
+  case event::forwards:
+    forward(t, r, ts);
     break;
   case event::counts: // of the rank, in the order of all its workers: not held with a slice
     line_.clear();

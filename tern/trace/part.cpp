@@ -286,6 +286,13 @@ void part::read_table(std::vector<chunk> table) {
         tracks_.push_back(
             {t.rank, t.worker,
              t.name != 0 && t.name < names_.size() ? names_[t.name] : "\"worker " + std::to_string(t.worker) + "\""});
+      } else if (e.kind == table_entry::object && e.length == sizeof(table_object)) {
+        table_object o;
+        std::memcpy(&o, bytes + at, sizeof o);
+        if (o.name != 0 && o.name < names_.size())
+          objects_.emplace_back(o.object, o.name);
+        else
+          ++damaged_;
       } else {
         ++damaged_;
         return;

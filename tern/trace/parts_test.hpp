@@ -58,6 +58,10 @@ public:
     entry(table_entry::track, {reinterpret_cast<const char*>(&t), sizeof t});
     return tracks_++;
   }
+  void object(std::uint64_t object, std::uint32_t name) {
+    const table_object o{object, name, 0};
+    entry(table_entry::object, {reinterpret_cast<const char*>(&o), sizeof o});
+  }
   void ring(std::uint32_t number, std::uint64_t sequence, const std::vector<record>& records) {
     finish_table();
     std::string body(reinterpret_cast<const char*>(records.data()), records.size() * sizeof(record));

@@ -317,6 +317,19 @@ std::uint32_t session::foreign_track() {
                    "thread " + std::to_string(settings.clock ? n : ::syscall(SYS_gettid)));
 }
 
+// Objects leave room for the names of handlers, which may be met later.
+void session::name_object(std::uint64_t object, std::string_view name) {
+  const auto known = objects_.find(object);
+  if (known == objects_.end() && objects_.size() >= static_cast<std::size_t>(settings.most_names) / 2) {
+    ++header_->names_refused;
+    return;
+  }
+  std::string_view ignored;
+  const table_object o{object, name_number(name, ignored), 0};
+  if (o.name == 0 || o.name == too_many_ || (known != objects_.end() && known->second == o.name)) return;
+  if (add_entry(table_entry::object, &o, sizeof o)) objects_[object] = o.name;
+}
+
 void session::clock_offset(std::int64_t at, std::int64_t add) noexcept {
   const std::uint32_t which = header_->offsets == 0 ? 0 : 1;
   header_->offset[which] = {at, add};

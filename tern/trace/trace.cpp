@@ -276,6 +276,26 @@ void handler_begins(int from, std::uint32_t number, std::uint32_t handler) noexc
 }
 void handler_ends() noexcept { write(my_ring(), event::handler_ends); }
 
+void works_on(std::uint32_t type, std::uint64_t object) noexcept { write(my_ring(), event::on_object, type, object); }
+void departs(std::uint32_t type, std::uint64_t object, int to, std::size_t bytes) noexcept {
+  write(my_ring(), event::departs, static_cast<std::uint32_t>(to), object, bytes << 24 | type);
+}
+void lands(std::uint32_t type, std::uint64_t object, int from, std::size_t bytes) noexcept {
+  write(my_ring(), event::lands, static_cast<std::uint32_t>(from), object, bytes << 24 | type);
+}
+void forwards(int from, std::uint32_t number, bool handled, std::uint32_t type, std::uint64_t object) noexcept {
+  write(my_ring(), event::forwards, static_cast<std::uint32_t>(from),
+        std::uint64_t{type} << 32 | (handled ? was_handled : 0) | number, object);
+}
+void name_object(std::uint64_t object, std::string_view name) noexcept {
+  const errno_kept kept;
+  std::lock_guard hold(gate);
+  try {
+    if (current) current->name_object(object, name);
+  } catch (const std::exception&) { // no memory: without a name
+  }
+}
+
 void kernel_begins(std::uint32_t track, std::uint32_t name) noexcept { write_on(track, event::kernel_begins, name, 0); }
 void copy_begins(std::uint32_t track, std::uint32_t name, std::uint64_t bytes, std::uint32_t of) noexcept {
   write_on(track, event::copy_begins, name, bytes, of);

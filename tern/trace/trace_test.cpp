@@ -96,6 +96,32 @@ TEST(recording, a_region_that_outlives_it_is_cut_off) {
   EXPECT_EQ(next.merged().records, 0u);
 }
 
+// What objects are called stays when the events of the time are overwritten.
+TEST(recording, objects_keep_their_names) {
+  traced t({.ring_kib = 256, .most_names = 16});
+  on_track(new_track(0, 0));
+  name_object(17, "south");
+  name_object(17, "north");
+  name_object(17, "north");
+  for (std::uint64_t i = 100; i < 110; ++i) name_object(i, i % 2 == 0 ? "even" : "odd"); // two too many
+  for (int i = 0; i < 100'000; ++i) instant("i");
+  fiber_enters(5, name_number("work"), true);
+  works_on(name_number("pole"), 17);
+  fiber_ends(5);
+  fiber_enters(6, name_number("work"), true);
+  works_on(name_number("pole"), 106);
+  fiber_ends(6);
+  fiber_enters(7, name_number("work"), true);
+  works_on(name_number("pole"), 109);
+  fiber_ends(7);
+  const auto s = t.merged();
+  check(t.file());
+  EXPECT_EQ(lines_with(t.text(), {"\"work\"", R"~("object":"north (pole#0:17)")~"}).size(), 1U) << s.text();
+  EXPECT_EQ(lines_with(t.text(), {"\"work\"", R"~("object":"even (pole#0:106)")~"}).size(), 1U) << s.text();
+  EXPECT_EQ(lines_with(t.text(), {"\"work\"", R"("object":"pole#0:109")"}).size(), 1U) << s.text();
+  EXPECT_TRUE(has(s.text(), "had more different names than the trace may have")) << s.text();
+}
+
 TEST(rings, overwrite_the_oldest_and_count_them) {
   traced t({.ring_kib = 256});
   constexpr int n = 100'000;

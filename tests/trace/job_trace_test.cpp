@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// Jobs that record what they do: the file is well formed and lacks nothing; or says what it lacks, if the job died.
-#include "launcher.hpp"
+#include "traced_job.hpp"
 
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -18,67 +17,10 @@
 
 namespace {
 
-namespace fs = std::filesystem;
+using namespace trace_test;
 using tern::test::child;
 using tern::test::count;
-using tern::test::finished;
-using tern::test::has;
-using tern::test::launcher;
-using tern::test::strings;
-using tern::test::temporary;
-using tern::test::variables;
 
-std::string contents(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-/// What the checker says of a trace.
-finished checked(const std::string& path, const strings& arguments = {"--complete"}) {
-  strings command{TRACE_PYTHON, TRACE_CHECK, path};
-  command.insert(command.end(), arguments.begin(), arguments.end());
-  return tern::test::run(command);
-}
-void expect_whole(const std::string& path) {
-  const finished end = checked(path);
-  EXPECT_EQ(end.code, 0) << end.all();
-  EXPECT_FALSE(fs::exists(path + ".parts"));
-}
-/// Made of parts by hand.
-finished merge(const std::string& path) { return tern::test::run({TRACE_TOOL, "trace", path}); }
-
-/// How the ranks of a job are started.
-class traced : public testing::TestWithParam<std::string> {
-protected:
-  void SetUp() override {
-    if (under_mpi() && launcher(GetParam()).empty()) GTEST_SKIP() << "no " << GetParam() << " here, or a sanitizer";
-  }
-  bool under_mpi() const { return GetParam() == "openmpi" || GetParam() == "mpich"; }
-  bool simulated() const { return GetParam() == "sim"; }
-  strings command(int ranks, strings arguments) const {
-    arguments.insert(arguments.begin(), TRACE_TRACED);
-    if (!under_mpi()) return arguments;
-    strings line = launcher(GetParam());
-    line.insert(line.end(), {"-np", std::to_string(ranks)});
-    line.insert(line.end(), arguments.begin(), arguments.end());
-    return line;
-  }
-  variables around(int ranks, variables more = {}) const {
-    tern::test::prepare_for_launcher(more, scratch);
-    more.try_emplace("TERN_WORKERS", "2");
-    if (simulated())
-      more["TERN_SIM"] = "ranks=" + std::to_string(ranks) + ",workers=2,faults=delay:reorder";
-    else if (!under_mpi())
-      more["TERN_RANKS"] = std::to_string(ranks);
-    return more;
-  }
-  finished job(int ranks, const strings& arguments, variables more = {}) const {
-    return tern::test::run(command(ranks, arguments), 40, {.environment = around(ranks, std::move(more))});
-  }
-
-  temporary scratch;
-  const std::string file = scratch / "run.json";
-};
 INSTANTIATE_TEST_SUITE_P(with, traced, testing::Values("inproc", "openmpi", "mpich", "sim"),
                          [](const auto& chosen) { return chosen.param; });
 

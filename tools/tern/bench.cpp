@@ -168,8 +168,11 @@ void add_bench(CLI::App& app, int& code) {
                     "Instead: what each of our optimisations brings (benchmarks that have it: cuda)");
   for (const char* other : {"--json", "--list", "--strict", "--pairs", "--filter"})
     ablation->excludes(sub->get_option(other));
-  sub->footer("Each line: name, ours, rival, ratio, target, ok|short|absent (absent: needs what this machine lacks).\n"
-              "Exit code: 0 unless a benchmark program fails to run, or with --strict misses a target.");
+  sub->footer(
+      "Each line: name, medians of ours and of the rival, the better quartile of the pairs' ratios, the ratio of\n"
+      "the medians, the number of pairs, target, and ok|ok*|short|absent. The quartile is judged; ok*: the medians\n"
+      "alone would be short. absent: needs what this machine lacks.\n"
+      "Exit code: 0 unless a benchmark program fails to run, or with --strict misses a target.");
   sub->callback([options, &code] { code = run(*options); });
 }
 

@@ -250,6 +250,7 @@ struct entry {
   std::unique_ptr<travel_state> travel;
   std::unique_ptr<extra_state> extras;
   std::uint64_t sent = 0;    ///< of the own stream: the next number
+  std::uint64_t runs = 0;    ///< invocations that were admitted since it has been here
   std::uint32_t version = 0; ///< how often it has moved
   std::int32_t where = -1;
   std::uint32_t sharing = 0;
@@ -307,6 +308,7 @@ struct entry {
   /// before, which it must not overtake.
   void admit(invocation& one) noexcept {
     admit(one.what->what);
+    runs += !one.ends();
     will_begin(one);
   }
   void will_begin(invocation& one) noexcept {

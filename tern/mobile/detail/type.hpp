@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <typeinfo>
 #include <vector>
@@ -32,6 +33,7 @@ struct type_record {
   /// What the class says of an object with so many invocations that wait or run; null: nothing.
   double (*workload)(const void* object, std::size_t pending);
   double (*migration_cost)(const void* object); ///< likewise
+  std::string (*called)(const void* object);    ///< the object's `name()`, for traces; null: its class has none
 
   struct base {
     const type_record* type;
@@ -89,6 +91,13 @@ template <class T> constexpr auto migration_cost_of() -> double (*)(const void*)
     return nullptr;
 }
 
+template <class T> constexpr auto called_of() -> std::string (*)(const void*) {
+  if constexpr (requires(const T& x) { std::string(std::string_view(x.name())); })
+    return [](const void* p) { return std::string(std::string_view(static_cast<const T*>(p)->name())); };
+  else
+    return nullptr;
+}
+
 template <class T> const type_record* record_of();
 template <class T> type_record& type_of() {
   static type_record record = [] {
@@ -101,6 +110,7 @@ template <class T> type_record& type_of() {
                   nullptr,
                   workload_of<T>(),
                   migration_cost_of<T>(),
+                  called_of<T>(),
                   {}};
     if constexpr (can_move<T>) {
       r.pack = [](const void* p) { return pack(*static_cast<const T*>(p)); };

@@ -51,6 +51,20 @@ void arrives(int from, std::uint32_t number) noexcept;
 void handler_begins(int from, std::uint32_t number, std::uint32_t handler) noexcept;
 void handler_ends() noexcept;
 
+/// Objects. \param type the name of its class. \param object its number: see table_object.
+/// The handler that runs in the calling fiber, or on this thread outside fibers, works on an object from now on.
+void works_on(std::uint32_t type, std::uint64_t object) noexcept;
+/// An object of so many bytes goes to another rank, in the calling fiber, and has come there. The message that carries
+/// it is told of by `sends` as any other.
+void departs(std::uint32_t type, std::uint64_t object, int to, std::size_t bytes) noexcept;
+void lands(std::uint32_t type, std::uint64_t object, int from, std::size_t bytes) noexcept;
+/// A message of rank `from` for an object that is elsewhere goes on, as a new message: no handler has begun for it, or
+/// one that only was to find the object (`handled`).
+void forwards(int from, std::uint32_t number, bool handled, std::uint32_t type, std::uint64_t object) noexcept;
+/// What the program calls an object: shown beside its class and number. Takes a lock. Where it is told on several ranks
+/// or again, the last one counts. A process keeps at most half as many as there may be names; more are shown without.
+void name_object(std::uint64_t object, std::string_view name) noexcept;
+
 /// What a device does. It has no thread of its own here, so whoever notices says on which of its tracks: any thread,
 /// but for one track one after the other. On a track things do not overlap: what begins there ends what has not ended.
 /// Does nothing for `no_track`.

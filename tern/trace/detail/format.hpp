@@ -15,7 +15,7 @@ namespace tern::trace::detail {
 inline constexpr char part_magic[8] = {'T', 'E', 'R', 'N', 'T', 'R', 'C', '1'};
 inline constexpr const char* part_suffix = ".part";
 inline constexpr std::uint32_t part_order = 0x01020304; // as read by a machine of the other byte order it differs
-inline constexpr std::uint32_t part_version = 2;        // 1 had no devices
+inline constexpr std::uint32_t part_version = 3;        // 1 had no devices, 2 no objects
 inline constexpr std::uint32_t chunk_magic = 0x6b6e6843;
 inline constexpr std::size_t page = 65536; // the largest page that Linux has: chunks are mapped singly
 inline constexpr std::size_t most_chunk_bytes = std::size_t{1} << 24;
@@ -74,13 +74,20 @@ static_assert(sizeof(chunk_header) == 64);
 
 /// In the table: this, then `length` bytes, up to a multiple of 8. Names are numbered from 1, tracks from 0.
 struct table_entry {
-  enum : std::uint32_t { name = 1, track = 2 };
+  enum : std::uint32_t { name = 1, track = 2, object = 3 };
   std::uint32_t kind, length;
 };
 struct table_track {
   std::int32_t rank, worker;
   std::uint32_t name, reserved;
 };
+/// What a program calls one of its objects. Objects have numbers: the rank of the object's birth above `object_bits`
+/// bits, which are its number there.
+struct table_object {
+  std::uint64_t object;
+  std::uint32_t name, reserved;
+};
+inline constexpr unsigned object_bits = 40;
 
 /// What happened. `a` to `c` are arguments; names, reasons and texts are numbers in the table.
 enum class event : std::uint8_t {
@@ -107,8 +114,15 @@ enum class event : std::uint8_t {
   kernel_begins,  ///< on a device's track: a name
   copy_begins,    ///< likewise: a name, b bytes, c the name of what is copied, or 0
   device_ends,    ///< what began there is over; b 1 if it failed
+  on_object,      ///< a class's name, b object: what the fiber's or the handler's slice works on
+  departs,        ///< a to, b object, c bytes << 24 | class's name
+  lands,          ///< a from, b object, c bytes << 24 | class's name
+  forwards,       ///< a from, b class's name << 32 | `was_handled` | the number's lowest bits, c object
   count_          ///< how many there are
 };
+
+/// A bit of `forwards`: a handler had begun for the message, which was none but where messages arrive.
+inline constexpr std::uint64_t was_handled = std::uint64_t{1} << flow_bits;
 
 struct record {
   std::uint64_t time;

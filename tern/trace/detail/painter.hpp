@@ -6,7 +6,9 @@
 /// what comes out is well formed: slices of a track nest, what begins also ends.
 
 #include <cstdint>
+#include <map>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -19,9 +21,14 @@ namespace tern::trace::detail {
 struct canvas {
   explicit canvas(const std::string& path) : file(path) {}
   json_file file;
-  std::uint64_t events = 0, sent = 0, handled = 0, damaged = 0;
+  std::uint64_t events = 0, sent = 0, handled = 0, forwarded = 0, damaged = 0;
   std::int64_t last = 0;
-  std::unordered_map<int, std::uint64_t> latest_message; // of each rank, of all its messages
+  struct moves {
+    std::uint64_t number = 0, bytes = 0;
+  };
+  std::map<std::string, moves> moved;                          // by class
+  std::unordered_map<std::uint64_t, std::string> object_names; // of all parts, JSON
+  std::unordered_map<int, std::uint64_t> latest_message;       // of each rank, of all its messages
 
   void write(const lines& text) { file.write(text.text()); }
 };
@@ -47,8 +54,11 @@ private:
     std::uint64_t fiber = 0; // of a handler: the rank that sent its message
     std::int64_t begin = 0;
     bool written = false;
-    std::uint64_t bytes = 0; // of a copy
-    std::uint32_t of = 0;    // a name, or 0
+    std::uint64_t bytes = 0;  // of a copy
+    std::uint32_t of = 0;     // a name, or 0
+    std::uint32_t type = 0;   // of `object`: its class's name
+    std::uint64_t object = 0; // that it works on; 0: none
+    bool object_told = false;
   };
   struct track {
     std::string where; // "pid":1,"tid":1
@@ -61,6 +71,9 @@ private:
     std::vector<std::uint32_t> regions; // names
     bool tasklets = false;              // it left in the middle of a batch
     std::uint32_t on = 0;               // the latest track
+    std::uint32_t type = 0;             // of `object`
+    std::uint64_t object = 0;           // that its handler works on; 0: none
+    bool is_empty() const noexcept { return regions.empty() && !tasklets && object == 0; }
   };
 
   fiber_state* find(const track& t, std::uint64_t fiber);
@@ -69,6 +82,7 @@ private:
   const std::string& name(std::uint32_t number) const noexcept;
   std::string_view name(const slice& s) const noexcept;
 
+  void append_object(std::uint32_t type, std::uint64_t object);
   lines& line(const char* phase, const track& t, std::int64_t ts);
   void emit(track& t);
   void begin(track& t, slice s);
@@ -76,12 +90,16 @@ private:
   void finish(track& t, std::int64_t ts, std::string_view why = {});
   void finish_down_to(track& t, std::size_t depth, std::int64_t ts);
   bool finish_kind(track& t, event what, std::int64_t ts, std::string_view why = {});
-  void begin_arguments(const slice& s, bool& any);
+  void begin_arguments(slice& s, bool& any);
   void region_line(const char* phase, track& t, std::int64_t ts, std::uint64_t fiber, std::uint32_t region);
   void enter_fiber(track& t, const record& r, std::int64_t ts, std::uint32_t on);
   void leave_fiber(track& t, const record& r, event what, std::int64_t ts, std::uint32_t on);
   void end_on_device(track& t, std::int64_t ts, bool failed);
   void end_region(track& t, const record& r, std::int64_t ts);
+  void work_on(track& t, std::uint32_t type, std::uint64_t object, std::uint32_t on);
+  void depart(track& t, const record& r, std::int64_t ts);
+  void land(track& t, const record& r, std::uint32_t on);
+  void forward(track& t, const record& r, std::int64_t ts);
   void flow(track& t, const char* phase, int from, std::uint64_t number, std::int64_t ts, const record* sent);
   std::uint64_t whole_number(int from, std::uint64_t low) const;
   void moment(track& t, std::int64_t ts, std::string_view name, const char* category, const char* scope);

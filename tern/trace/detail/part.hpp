@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include <tern/trace/detail/format.hpp>
@@ -52,6 +53,8 @@ public:
   /// By number; [0] is what stands for no name.
   const std::vector<std::string>& names() const noexcept { return names_; }
   const std::vector<track>& tracks() const noexcept { return tracks_; }
+  /// Objects that have names, the latest last; names as above.
+  const std::vector<std::pair<std::uint64_t, std::uint32_t>>& objects() const noexcept { return objects_; }
   const std::vector<ring>& rings() const noexcept { return rings_; }
   std::uint64_t lost() const noexcept { return lost_; }
   std::uint64_t damaged_chunks() const noexcept { return damaged_; }
@@ -73,6 +76,7 @@ private:
   part_header header_{};
   std::vector<std::string> names_;
   std::vector<track> tracks_;
+  std::vector<std::pair<std::uint64_t, std::uint32_t>> objects_;
   std::vector<ring> rings_;
   std::uint64_t lost_ = 0, damaged_ = 0;
   bool cut_off_ = false;

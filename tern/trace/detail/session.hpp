@@ -72,6 +72,7 @@ struct session {
   std::uint32_t name_number(std::string_view text, std::string_view& kept);
   std::uint32_t new_track(int rank, int worker, std::string_view name);
   std::uint32_t foreign_track();
+  void name_object(std::uint64_t object, std::string_view name);
   void clock_offset(std::int64_t at, std::int64_t add) noexcept;
   void finish() noexcept;
   void close_file() noexcept;
@@ -98,6 +99,7 @@ private:
   std::uint64_t table_sequence_ = 0;
   std::shared_ptr<std::deque<std::string>> texts_ = std::make_shared<std::deque<std::string>>();
   std::unordered_map<std::string_view, std::uint32_t> numbers_;
+  std::unordered_map<std::uint64_t, std::uint32_t> objects_; // names, by number
   std::uint32_t names_ = 0, tracks_ = 0, too_many_ = 0;
   int foreign_ = 0;
 };
