@@ -264,19 +264,17 @@ template <class T> struct given<pointer<T>> {
     return {*static_cast<T* const*>(c.values[i]), 0, c.views[i].count - 1, s, c.views + i, static_cast<int>(i), ""};
   }
 };
-template <class Group, class... P, std::size_t... I>
-TERN_INLINED inline void run(void (*body)(Group, P...), checked_call* c, std::index_sequence<I...>) {
-  for (long n = c->first; n < c->last; ++n) {
-    state s{0, 0, c->spare, &c->failure, 0, 0, 0, 0};
-    body(Group(*c, n, &s), given<P>::get(*c, I, &s)...);
-    if (s.bad) {
-      c->bad_group = n;
-      return;
-    }
-  }
+// The kernel's body becomes part of it, so that what it finds out about `s` stays in registers.
+template <auto Body, class Group, class... P, std::size_t... I>
+TERN_INLINED inline int run(void (*)(Group, P...), const checked_call& c, checked_failure* failure, long number,
+                            std::index_sequence<I...>) {
+  state s{0, 0, c.spare, failure, 0, 0, 0, 0};
+  Body(Group(c, number, &s), given<P>::get(c, I, &s)...);
+  return s.bad;
 }
-template <class Group, class... P> TERN_INLINED inline void run(void (*body)(Group, P...), checked_call* c) {
-  run(body, c, std::index_sequence_for<P...>());
+template <auto Body, class Group, class... P>
+TERN_INLINED inline int run(void (*body)(Group, P...), checked_call* c, long number) {
+  return run<Body>(body, *c, &c->failure, number, std::index_sequence_for<P...>());
 }
 template <class T, std::size_t N> TERN_INLINED inline pointer<T> shared(T(&all)[N], state * s, const char* name) {
   return {&all[0], 0, static_cast<long>(N) - 1, s, nullptr, -1, name};
@@ -356,13 +354,19 @@ template <class T> inline T compare_exchange(T* p, std::type_identity_t<T> expec
 
 #define TERN_SEEN __attribute__((visibility("default")))
 #define TERN_KERNEL_OF_(name, size, ...)                                                      \
-  static void tern_body_of_##name(::tern_checked::context<size> __VA_OPT__(, ) __VA_ARGS__);  \
+  TERN_INLINED static inline void tern_body_of_##name(                                        \
+      ::tern_checked::context<size> __VA_OPT__(, ) __VA_ARGS__);                              \
+  __attribute__((noinline)) static int tern_group_of_##name(checked_call* c, long number) {   \
+    return ::tern_checked::run<&tern_body_of_##name>(&tern_body_of_##name, c, number);        \
+  }                                                                                           \
   extern "C" TERN_SEEN const char tern_parameters_##name[];                                   \
   const char tern_parameters_##name[] = #__VA_ARGS__;                                         \
   extern "C" TERN_SEEN void tern_kernel_##name(checked_call* tern_call) {                     \
-    ::tern_checked::run(&tern_body_of_##name, tern_call);                                     \
+    for (long n = tern_call->first; n < tern_call->last && tern_call->bad_group < 0; ++n)     \
+      if (tern_group_of_##name(tern_call, n)) tern_call->bad_group = n;                       \
   }                                                                                           \
-  static void tern_body_of_##name([[maybe_unused]] ::tern_checked::context<size> group __VA_OPT__(, ) __VA_ARGS__)
+  TERN_INLINED static inline void tern_body_of_##name(                                        \
+      [[maybe_unused]] ::tern_checked::context<size> group __VA_OPT__(, ) __VA_ARGS__)
 #define TERN_KERNEL(name, ...) TERN_KERNEL_OF_(name, ::tern_checked::any_size __VA_OPT__(, ) __VA_ARGS__)
 #define TERN_KERNEL_FIXED(name, SX, SY, SZ, ...)                                              \
   using tern_size_of_##name = ::tern_checked::fixed_size<SX, SY, SZ>;                         \
