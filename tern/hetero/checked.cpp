@@ -4,25 +4,19 @@
 
 #include <array>
 #include <atomic>
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <memory>
 #include <mutex>
-#include <sstream>
 #include <vector>
 
 #include <dlfcn.h>
-#include <fcntl.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <tern/base/error.hpp>
-#include <tern/base/log.hpp>
 #include <tern/hetero/detail/compiler_log.hpp>
+#include <tern/hetero/detail/compiler_process.hpp>
 #include <tern/hetero/detail/object_state.hpp>
 #include <tern/hetero/devices.hpp>
 #include <tern/task/parallel_for.hpp>
@@ -43,52 +37,6 @@ namespace detail {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// A new folder, which goes with it.
-struct work_folder {
-  work_folder() {
-    std::error_code none;
-    std::string name = (fs::temp_directory_path(none) / "tern-checked-XXXXXX").string();
-    if (!::mkdtemp(name.data()))
-      throw error(errc::io, "cannot make a folder " + name + " to compile kernels in: " + std::strerror(errno),
-                  "TMPDIR says where temporary files are");
-    path = name;
-  }
-  ~work_folder() {
-    std::error_code none;
-    fs::remove_all(path, none);
-  }
-  work_folder(const work_folder&) = delete;
-  work_folder& operator=(const work_folder&) = delete;
-  fs::path path;
-};
-
-std::string contents(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  std::ostringstream all;
-  all << in.rdbuf();
-  return std::move(all).str();
-}
-
-/// Runs a program, what it says goes into `said`. \return its exit code; 127: it is not there.
-int run_program(const std::vector<std::string>& words, const fs::path& said) {
-  std::vector<char*> argv;
-  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str())); // posix_spawn changes nothing
-  argv.push_back(nullptr);
-  posix_spawn_file_actions_t files;
-  ::posix_spawn_file_actions_init(&files);
-  ::posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
-  ::posix_spawn_file_actions_addopen(&files, 1, said.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-  ::posix_spawn_file_actions_adddup2(&files, 1, 2);
-  pid_t pid = 0;
-  const int failed = ::posix_spawnp(&pid, argv[0], &files, nullptr, argv.data(), environ);
-  ::posix_spawn_file_actions_destroy(&files);
-  if (failed != 0) return 127;
-  int status = 0;
-  while (::waitpid(pid, &status, 0) < 0)
-    if (errno != EINTR) return 127;
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 126;
-}
 
 std::string called(const source_block& block) {
   return "the kernels '" + std::string(block.name) + "' (" + block.file + ")";
@@ -146,14 +94,12 @@ void checked_kernels::find_compiler() {
     const char* const cxx = std::getenv("CXX");
     names = {cxx ? cxx : "", "c++", "g++", "clang++-19", "clang++"};
   }
-  const work_folder folder;
   std::string tried;
   for (const std::string& name : names) {
     if (name.empty()) continue;
-    if (run_program({name, "--version"}, folder.path / "version") == 0) {
+    version_ = version_of_program(name);
+    if (!version_.empty()) {
       compiler_ = name;
-      version_ = contents(folder.path / "version");
-      version_.resize(std::min(version_.size(), version_.find('\n')));
       return;
     }
     tried += (tried.empty() ? "" : ", ") + name;
@@ -180,7 +126,7 @@ std::unique_ptr<checked_kernels::library> checked_kernels::compile(const source_
   std::string key = version_ + "\n";
   for (const std::string& word : words) key += word + "\n";
   // What -march=native means is the machine's.
-  key += contents("/proc/cpuinfo").substr(0, 4096) + source;
+  key += contents_of("/proc/cpuinfo").substr(0, 4096) + source;
 
   const work_folder folder;
   const fs::path made = folder.path / "kernels.so", text = folder.path / "kernels.cpp", said = folder.path / "said";
@@ -193,9 +139,9 @@ std::unique_ptr<checked_kernels::library> checked_kernels::compile(const source_
     if (run_program(words, said) != 0)
       throw error(errc::invalid_data,
                   called(block) + " do not compile with checks for the host (" + version_ + "):\n" +
-                      shown_log(contents(said)),
+                      shown_log(contents_of(said)),
                   "the lines named are that file's; docs/kernels.md says what a kernel may contain");
-    const std::string bytes = contents(made);
+    const std::string bytes = contents_of(made);
     cache_.store(key, std::as_bytes(std::span(bytes)));
   }
   void* const handle = ::dlopen(made.c_str(), RTLD_NOW | RTLD_LOCAL);

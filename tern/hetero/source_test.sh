@@ -4,7 +4,6 @@
 # Of CUDA it makes PTX, which must have every kernel. Nothing is run, and nothing of NVIDIA's is needed.
 set -euo pipefail
 language=$1 clang=$2 printer=$3 block=("$4" "$5")
-here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 
 if [[ $language == opencl ]]; then
   "$printer" opencl "${block[@]}" |
@@ -14,10 +13,10 @@ fi
 kernels=$("$printer" kernels "${block[@]}")
 for form in kernel fused; do
   if [[ $form == kernel ]]; then as=cuda; else as=cuda_fused; fi
-  ptx=$("$printer" $as "${block[@]}" |
+  ptx=$({ "$printer" clang_cuda "${block[@]}"; "$printer" $as "${block[@]}"; } |
     "$clang" -x cuda --cuda-device-only --cuda-gpu-arch=sm_75 -nocudainc -nocudalib -std=c++17 -Werror \
       -Wno-unknown-cuda-version -D__grid_constant__= -include __clang_cuda_builtin_vars.h \
-      -include "$here/cuda_builtins_test.hpp" -S -o - -)
+      -S -o - -)
   for kernel in $kernels; do
     [[ $ptx == *".entry tern_${form}_$kernel("* ]] || { echo "the PTX has no kernel 'tern_${form}_$kernel'" >&2; exit 1; }
   done
