@@ -48,9 +48,7 @@ std::vector<std::string> library(const options& opts, std::size_t n, std::vector
 }
 } // namespace
 
-std::vector<std::string> nvrtc_libraries(const options& opts) {
-  return library(opts, 1, nvrtc_api::usual_libraries());
-}
+std::vector<std::string> nvrtc_libraries(const options& opts) { return library(opts, 1, nvrtc_api::usual_libraries()); }
 
 cuda_switches switches_of(const options& opts) {
   cuda_switches s;
