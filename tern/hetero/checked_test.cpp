@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <filesystem>
 #include <functional>
 #include <string>
 #include <type_traits>
@@ -76,43 +75,34 @@ TERN_KERNEL(own_index, TERN_GLOBAL int* x) {
 }
 TERN_KERNELS_END(beyond)
 
-// All devices take it: with checks, each pointer is declared by itself.
-TERN_KERNELS_BEGIN(two_at_once)
-TERN_KERNEL(wrong, TERN_GLOBAL const int* x, TERN_GLOBAL int* y) {
-  TERN_REGION {
-    TERN_GLOBAL const int *a = x, *b = x + 1; // here
-    y[item.x] = a[0] + b[0];
-  };
-}
-TERN_KERNELS_END(two_at_once)
-
 namespace tern::hetero {
 namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
 
-/// Goes with the program: each kernel is compiled once.
-const std::string& cache() {
-  static struct folder {
-    folder() {
-      std::string name = (std::filesystem::temp_directory_path() / "tern-checked-test-XXXXXX").string();
-      path = ::mkdtemp(name.data());
-    }
-    ~folder() {
-      std::error_code none;
-      std::filesystem::remove_all(path, none);
-    }
-    std::string path;
-  } here;
-  return here.path;
+// What devices take, and checks do not: pointers declared together. By hand, so that nobody compiles it but the test.
+constexpr const char two_at_once[] = "\n"
+                                     "TERN_KERNEL(both, TERN_GLOBAL const int* x, TERN_GLOBAL int* y) {\n"
+                                     "  TERN_REGION {\n"
+                                     "    TERN_GLOBAL const int *a = x, *b = x + 1;\n"
+                                     "    y[item.x] = a[0] + b[0];\n"
+                                     "  };\n"
+                                     "}\n"
+                                     "\n";
+const source_block& source_of_both() {
+  static const source_block block{
+      "two_at_once", "somewhere.cpp", two_at_once, two_at_once + sizeof two_at_once - 1, 1, 8};
+  return block;
 }
+void body_of_both(dialect::group_context, const int* x, int* y) { y[0] = x[0] + x[1]; }
+constexpr kernel both{"both", &body_of_both, &source_of_both, {0, 0, 0}};
 
 template <class F> void with(const std::string& compiler, F&& f) {
   options opts;
   opts.set(hetero_checked, true);
   opts.set(hetero_checked_compiler, compiler);
-  opts.set(hetero_cache, cache());
+  opts.set(hetero_cache, TERN_CHECKED_CACHE); // of all tests: each kernel is compiled once
   scheduler s({.workers = 2, .opts = &opts});
   EXPECT_EQ(s.run([&] {
     f();
@@ -138,7 +128,8 @@ std::string failure_of(const std::function<void()>& submit) {
 }
 
 /// "FILE:LINE" of the first line below the block's marker that has this text.
-std::string at(const std::string& text, const source_block& block = beyond::tern_source()) {
+std::string at(const std::string& text) {
+  const source_block& block = beyond::tern_source();
   const std::string all(block.begin, block.end);
   const std::size_t found = all.find(text, all.find("TERN_KERNELS_BEGIN(" + std::string(block.name)));
   return std::string(this_file) + ":" +
@@ -393,13 +384,13 @@ TEST_P(checked, what_does_not_compile_is_told) {
   run([] {
     const hetero_object<int> x(4, 4), y(4, 0);
     const std::string text = text_of_error([&] {
-      submit(two_at_once::wrong, items(1), read(x), write(y));
+      submit(both, items(1), read(x), write(y));
       wait_all();
     });
-    EXPECT_THAT(text, AllOf(HasSubstr("the kernels 'two_at_once' (" + std::string(this_file) +
-                                      ") do not compile with checks for the host ("),
-                            HasSubstr(at("// here", two_at_once::tern_source()) + ":"), HasSubstr("error: "),
-                            HasSubstr("; the lines named are that file's; docs/kernels.md says")));
+    EXPECT_THAT(text,
+                AllOf(HasSubstr("the kernels 'two_at_once' (somewhere.cpp) do not compile with checks for the host ("),
+                      HasSubstr("somewhere.cpp:4:"), HasSubstr("error: "),
+                      HasSubstr("; the lines named are that file's; docs/kernels.md says")));
   });
 }
 

@@ -96,13 +96,13 @@ template <class T> struct element {
   }
 };
 
-// Elements from `low` to `last`, counted from where it points, exist; `narrow_low` and `narrow_count` say the same of
-// indices that are int.
+// Elements from `low` to `last`, counted from where it points, exist. For indices that are int: `narrow_more` elements
+// after `narrow_low`.
 template <class T> struct pointer {
   T* base;
   long low, last;
   int narrow_low;
-  unsigned narrow_count;
+  unsigned narrow_more;
   state* s;
   const checked_view* view; // null: memory of the group
   int parameter;
@@ -110,9 +110,11 @@ template <class T> struct pointer {
 
   pointer() = default;
   TERN_INLINED pointer(T* p, long first, long end, state* st, const checked_view* v, int number, const char* name)
-      : base(p), low(first), last(end), narrow_low(static_cast<int>(first < -most ? -most : first)),
-        narrow_count(static_cast<unsigned>(end > most ? most : end) - static_cast<unsigned>(narrow_low) + 1), s(st),
-        view(v), parameter(number), memory(name) {}
+      : base(p), low(first), last(end), s(st), view(v), parameter(number), memory(name) {
+    narrow_low = static_cast<int>(first < -most ? -most : first);
+    narrow_more = static_cast<unsigned>(end > most ? most : end) - static_cast<unsigned>(narrow_low);
+    if (end < first) narrow_low = static_cast<int>(most), narrow_more = 0; // empty: no index comes to this
+  }
   // Of an address that the kernel has taken itself, of a struct that was checked.
   TERN_INLINED pointer(T* p) : pointer(p, -most, most, &nowhere, nullptr, -1, "") {}
   template <class U>
@@ -124,10 +126,8 @@ template <class T> struct pointer {
                 (o.last + 1) * static_cast<long>(sizeof(U)) / static_cast<long>(sizeof(T)) - 1, o.s, nullptr,
                 o.parameter, o.memory) {}
 
-  TERN_INLINED bool in_part([[maybe_unused]] long i) const {
-#if TERN_FORM == 0
-    return true;
-#else
+#if TERN_FORM != 0
+  TERN_INLINED bool in_part(long i) const {
     if (!view || !view->pitch) return true;
     const long o = i - low;
     // Exact: o is below 2^51, and half an element is more than what rounding does.
@@ -135,21 +135,30 @@ template <class T> struct pointer {
     const long rest = o - k * view->slice;
     const long r = static_cast<long>((static_cast<double>(rest) + 0.5) * view->per_pitch);
     return (rest - r * view->pitch < view->columns) & (r < view->rows);
-#endif
   }
+#endif
   template <class I> TERN_INLINED bool inside(I i, [[maybe_unused]] int line, [[maybe_unused]] int access) const {
     bool ok;
-    if constexpr (sizeof(I) == 4)
-      ok = static_cast<unsigned>(i) - static_cast<unsigned>(narrow_low) < narrow_count;
-    else
+    if constexpr (sizeof(I) == 4) {
+      // Without a comparison for the flag: vector units have no masks for that, or few.
+      const unsigned o = static_cast<unsigned>(i) - static_cast<unsigned>(narrow_low);
+      const unsigned nearest = o < narrow_more ? o : narrow_more;
+      s->bad |= static_cast<int>(o - nearest);
+      ok = o == nearest;
+    } else {
       ok = i >= low && i <= last;
-    ok &= in_part(i);
+      s->bad |= !ok;
+    }
+#if TERN_FORM != 0
+    const bool in = in_part(i);
+    s->bad |= !in;
+    ok = ok && in;
+#endif
 #if TERN_FORM == 2
     if (!ok && s->failure && !s->failure->told)
       *s->failure = {1,       line ? line : s->line, access, s->in_item, s->x, s->y, s->z, parameter, memory,
                      i - low, last - low + 1};
 #endif
-    s->bad |= !ok;
     return ok;
   }
   // A row of memory of the group, a struct, a number.
