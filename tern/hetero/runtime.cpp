@@ -153,7 +153,8 @@ runtime::runtime(tern::detail::scheduler_core& core)
       light_(core.barrier.usable() && !core.engine && !tern::detail::tsan::enabled),
       parts_(new worker_part[static_cast<std::size_t>(core.cfg.workers) + 1]),
       opts_(core.cfg.opts ? *core.cfg.opts : options()),
-      checked_(opts_[hetero_checked] ? std::make_unique<checked_kernels>(opts_) : nullptr), group_(nullptr, std::source_location::current()) {
+      checked_(opts_[hetero_checked] ? std::make_unique<checked_kernels>(opts_) : nullptr),
+      group_(nullptr, std::source_location::current()) {
   std::vector<device_note> notes;
   found f = find(opts_, core.cfg.workers, core.engine != nullptr, notes);
   for (const device_note& note : notes) log_debug(note.text);
