@@ -72,11 +72,11 @@ list(JOIN TERN_COMPONENTS " " TERN_COMPONENT_NAMES)
 list(JOIN TERN_COMPONENTS "|" TERN_COMPONENT_REGEX)
 install(EXPORT tern-targets NAMESPACE tern:: FILE ternTargets.cmake DESTINATION ${package_dir})
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/ternConfig.cmake.in ${PROJECT_BINARY_DIR}/ternConfig.cmake
-  INSTALL_DESTINATION ${package_dir} NO_SET_AND_CHECK_MACRO NO_CHECK_REQUIRED_COMPONENTS_MACRO)
+  INSTALL_DESTINATION ${package_dir} PATH_VARS CMAKE_INSTALL_BINDIR NO_SET_AND_CHECK_MACRO NO_CHECK_REQUIRED_COMPONENTS_MACRO)
 # Before 1.0 a minor version may break callers.
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/ternConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/ternConfig.cmake ${PROJECT_BINARY_DIR}/ternConfigVersion.cmake
-  DESTINATION ${package_dir})
+  ${CMAKE_CURRENT_LIST_DIR}/ternKernels.cmake DESTINATION ${package_dir})
 
 # pkg-config
 set(pc_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

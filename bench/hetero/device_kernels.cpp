@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// The kernels (kernels.hpp) as tasks on the OpenCL device, in the groups that they have on the host, but for the
-/// reduction, whose groups have items there. Without copies: the device works in the problems' memory.
+/// reduction, whose groups have items there. Without copies: the device works in the problems' memory. Two of them as
+/// tasks on the host as well, which checks their accesses where it is told to (hetero-checked).
 
 #include "bench/hetero/kernels.hpp"
 #include "bench/hetero/problems.hpp"
@@ -42,27 +43,29 @@ measurement timed(std::shared_ptr<Problem> p, Run run, hetero_object<T>... writt
   };
 }
 
-void wait_for(hetero_task t) { t.on(opencl_device()).submit().wait(); }
+void wait_for(hetero_task t, const char* device = opencl_device()) { t.on(device).submit().wait(); }
 
-template <class Kernel> measurement multiply(const job& j, const Kernel& kernel, items (*shape)(int n)) {
+template <class Kernel>
+measurement multiply(const job& j, const Kernel& kernel, items (*shape)(int n), const char* device) {
   auto p = std::make_shared<multiplication>(j.size);
   const auto a = object(p->a), b = object(p->b), c = object(p->c);
   return timed(
       p,
       [=, k = &kernel, n = p->n] {
-        wait_for(hetero_task(*k, shape(n), n, tern::read(a), tern::read(b), tern::write(c)));
+        wait_for(hetero_task(*k, shape(n), n, tern::read(a), tern::read(b), tern::write(c)), device);
       },
       c);
 }
 
-measurement smooth(const job& j) {
+measurement smooth(const job& j, const char* device) {
   auto p = std::make_shared<seven_points>(j.size);
   const auto in = object(p->in), out = object(p->out);
   return timed(
       p,
       [=, n = p->n] {
         wait_for(hetero_task(bench_kernels::smooth, items(n - 2, n - 2, n - 2).group(256, 4), n, seven_points::centre,
-                             seven_points::side, tern::read(in), tern::write(out)));
+                             seven_points::side, tern::read(in), tern::write(out)),
+                 device);
       },
       out);
 }
@@ -96,10 +99,16 @@ measurement add(const job& j) {
 
 measurement device_kernels(const job& j) {
   if (j.benchmark == "opencl_multiply")
-    return multiply(j, bench_kernels::multiply, [](int n) { return items(n, n).group(256, 4); });
+    return multiply(
+        j, bench_kernels::multiply, [](int n) { return items(n, n).group(256, 4); }, opencl_device());
   if (j.benchmark == "opencl_tiles")
-    return multiply(j, bench_kernels::multiply_tiles, [](int n) { return items(n, n); });
-  if (j.benchmark == "opencl_smooth") return smooth(j);
+    return multiply(
+        j, bench_kernels::multiply_tiles, [](int n) { return items(n, n); }, opencl_device());
+  if (j.benchmark == "host_multiply")
+    return multiply(
+        j, bench_kernels::multiply, [](int n) { return items(n, n).group(512, 2); }, "host");
+  if (j.benchmark == "host_smooth") return smooth(j, "host");
+  if (j.benchmark == "opencl_smooth") return smooth(j, opencl_device());
   if (j.benchmark == "opencl_attract") return attract(j);
   if (j.benchmark == "opencl_add") return add(j);
   return {};

@@ -8,6 +8,7 @@
 
 #include <csignal>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -39,6 +40,8 @@ const sides::side& side_named(const std::string& name) {
       // The device on which our side has PoCL run kernels (hetero-opencl-pocl): one thread on either side. PoCL's
       // default would use both CPUs, where ours has a worker left for other tasks.
       {"PoCL basic", BENCH_HETERO_OPENCL, "ocl-icd-opencl-dev and pocl-opencl-icd", "POCL_DEVICES=basic"},
+      {"tern, checked", BENCH_HETERO_TERN, "", "TERN_HETERO_DEVICES=host\nTERN_HETERO_CHECKED=true"},
+      {"tern, unchecked", BENCH_HETERO_TERN, "", "TERN_HETERO_DEVICES=host"},
       {"tern, 3 fake devices", BENCH_HETERO_TERN, "", "TERN_HETERO_DEVICES=host,fake\nTERN_HETERO_FAKE=3"},
       {"tern, 4 fake devices", BENCH_HETERO_TERN, "", "TERN_HETERO_DEVICES=fake\nTERN_HETERO_FAKE=4:" FAKE},
       {"tern, 1 fake device", BENCH_HETERO_TERN, "", "TERN_HETERO_DEVICES=fake\nTERN_HETERO_FAKE=1:" FAKE},
@@ -111,6 +114,20 @@ std::vector<metric> metrics(children& running) {
                     .rival_name = "least by MSI",
                     .ours = ask(name, side, which, 1),
                     .rival = ask(name, side, which + "_least", 1)});
+  }
+  // Kernels with every access checked, which are compiled when the side starts.
+  for (const auto& [name, benchmark, size] :
+       {std::tuple{"hetero.checked.stencil", "host_smooth", 256}, {"hetero.checked.product", "host_multiply", 1024}}) {
+    const auto timed = [&running, name = std::string(name), benchmark = std::string(benchmark),
+                        n = static_cast<std::size_t>(size)](const char* side) {
+      return [&running, name, q = sides::question{side, benchmark, 2, n}] { return running.ask(name, q) * 1e3; };
+    };
+    list.push_back({.name = name,
+                    .unit = "ms",
+                    .target = 4.0,
+                    .rival_name = "unchecked",
+                    .ours = timed("tern, checked"),
+                    .rival = timed("tern, unchecked")});
   }
   list.push_back({.name = "hetero.four",
                   .unit = "s",

@@ -41,6 +41,15 @@ const option<std::string> cuda_libraries{
     "files to open in the place of CUDA's usual libraries, separated by a colon: that of the driver, that of NVRTC; "
     "empty: libcuda.so.1, and NVRTC where the loader, CUDA_HOME and /usr/local/cuda have it"};
 
+namespace {
+std::vector<std::string> library(const options& opts, std::size_t n, std::vector<std::string> usual) {
+  const auto given = parts(opts[cuda_libraries], ':');
+  return n < given.size() ? std::vector{given[n]} : std::move(usual);
+}
+} // namespace
+
+std::vector<std::string> nvrtc_libraries(const options& opts) { return library(opts, 1, nvrtc_api::usual_libraries()); }
+
 cuda_switches switches_of(const options& opts) {
   cuda_switches s;
   for (const std::string& word : parts(opts[cuda_without], ',')) {
@@ -56,11 +65,7 @@ cuda_switches switches_of(const options& opts) {
 
 std::vector<std::unique_ptr<device>> open_cuda(const options& opts, const std::shared_ptr<locked_memory>& host,
                                                std::vector<std::string>& notes) {
-  const auto given = parts(opts[cuda_libraries], ':');
-  const auto library = [&](std::size_t n, std::vector<std::string> usual) {
-    return n < given.size() ? std::vector{given[n]} : std::move(usual);
-  };
-  const auto api = cuda_api::open(library(0, cuda_api::usual_libraries()), notes);
+  const auto api = cuda_api::open(library(opts, 0, cuda_api::usual_libraries()), notes);
   if (!api) return {};
   if (const cu::result r = api->Init(0); r != cu::success) {
     notes.push_back("no CUDA devices: " +
@@ -85,7 +90,7 @@ std::vector<std::unique_ptr<device>> open_cuda(const options& opts, const std::s
         api->DeviceGetAttribute(&minor, cu::capability_minor, d) == cu::success)
       users.capabilities.push_back(10 * major + minor);
   }
-  const auto nvrtc = nvrtc_api::open(library(1, nvrtc_api::usual_libraries()), notes, users);
+  const auto nvrtc = nvrtc_api::open(nvrtc_libraries(opts), notes, users);
   if (!nvrtc) { // the note says what to install
     notes.push_back(std::to_string(count) + (count == 1 ? " CUDA device is" : " CUDA devices are") +
                     " not used, as no kernels can be compiled");

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <tern/base/error.hpp>
+#include <tern/hetero/detail/checked.hpp>
 #include <tern/hetero/detail/driver.hpp>
 #include <tern/hetero/detail/runtime.hpp>
 #include <tern/hetero/hetero_task.hpp>
@@ -400,7 +401,10 @@ int resolve_number(task_record& t, std::uint8_t which, asked what) {
 
 // Kernels on the host -------------------------------------------------------------------------------------------------
 
-void run_kernel(const kernel_code& code, const grid& shape, std::size_t dynamic, const void* const* values) {
+void run_kernel(task_record& t, std::span<const source_of> sources, const kernel_code& code, const grid& shape,
+                std::size_t dynamic, const void* const* values) {
+  if (checked_kernels* const checked = t.home->checked()) [[unlikely]]
+    return checked->run(t, sources, code, shape, dynamic, values);
   const auto piece = [&](std::int64_t first, std::int64_t last) {
     if (dynamic == 0) return code.run(code.kernel, shape, first, last, nullptr, values);
     constexpr std::size_t line = 64;

@@ -26,10 +26,13 @@ struct owned_program {
 };
 
 /// What it is part of, for errors.
+std::string called(const source_block& block) {
+  return "the kernels '" + std::string(block.name) + "' (" + block.file + ")";
+}
 std::string called(const kernel_code& code) {
   switch (code.form) {
   case code_form::dialect:
-    return "the kernels '" + std::string(code.source().name) + "' (" + code.source().file + ")";
+    return called(code.source());
   case code_form::opencl_c:
     return "the OpenCL source of '" + std::string(code.name) + "'";
   default:
@@ -79,46 +82,59 @@ cl::program opencl_programs::build(const kernel_code& code) {
   const bool dialect = code.form == code_form::dialect;
   const trace::region bar(trace::on() ? "compile " + std::string(dialect ? code.source().name : code.name)
                                       : std::string());
-  const std::string source =
-      dialect ? (contract_ ? "" : "#pragma OPENCL FP_CONTRACT OFF\n") + device_source(code.source(), language::opencl)
-              : std::string(code.text);
-  const char* const options = dialect ? compiler_options : code.options;
-  const std::string key = target_.key + options + "\n" + source, what = called(code);
-  if (const cl::program known = from_binary(key, options)) {
+  return build(dialect ? text_of_block(code.source())
+                       : text_to_build{code.form, called(code), std::string(code.text), code.options});
+}
+
+void opencl_programs::check(const source_block& block) {
+  const kept_signals keep;
+  const owned_program built{target_.api, build(text_of_block(block))};
+}
+
+opencl_programs::text_to_build opencl_programs::text_of_block(const source_block& block) const {
+  return {code_form::dialect, called(block),
+          (contract_ ? "" : "#pragma OPENCL FP_CONTRACT OFF\n") + device_source(block, language::opencl),
+          compiler_options};
+}
+
+cl::program opencl_programs::build(const text_to_build& text) {
+  const std::string key = target_.key + text.options + "\n" + text.source;
+  if (const cl::program known = from_binary(key, text.options)) {
     ++from_cache_;
     return known;
   }
+  const bool dialect = text.form == code_form::dialect;
   const opencl_api& api = target_.api;
-  owned_program program{api, create(code, source, what)};
-  const cl::status s = api.BuildProgram(program.handle, 1, &target_.device, options, nullptr, nullptr);
+  owned_program program{api, create(text)};
+  const cl::status s = api.BuildProgram(program.handle, 1, &target_.device, text.options, nullptr, nullptr);
   if (s == cl::build_program_failure)
     throw error(errc::invalid_data,
-                what + " do" + (dialect ? "" : "es") + " not compile for " + target_.title() + ":\n" +
+                text.what + " do" + (dialect ? "" : "es") + " not compile for " + target_.title() + ":\n" +
                     log_of(program.handle),
                 std::string(dialect ? "the lines named are that file's; docs/kernels.md says what a kernel may contain"
                                     : "the lines named are those of the text that opencl_source was given") +
                     (target_.info.doubles ? "" : " (this device has no double)"));
-  if (s != cl::success) target_.fail(s, "compile " + what);
+  if (s != cl::success) target_.fail(s, "compile " + text.what);
   ++compiled_;
   keep(key, program.handle);
   return program.take();
 }
 
-cl::program opencl_programs::create(const kernel_code& code, const std::string& source, const std::string& what) const {
+cl::program opencl_programs::create(const text_to_build& text) const {
   const opencl_api& api = target_.api;
   cl::status s = cl::success;
   cl::program made = nullptr;
-  if (code.form == code_form::spirv) {
+  if (text.form == code_form::spirv) {
     if (!target_.takes_spirv)
-      throw error(errc::unsupported, target_.title() + " takes no SPIR-V, as " + what + " is",
+      throw error(errc::unsupported, target_.title() + " takes no SPIR-V, as " + text.what + " is",
                   "give variants() a kernel of the dialect or an opencl_source, or run it elsewhere");
-    made = api.CreateProgramWithIL(target_.context, source.data(), source.size(), &s);
+    made = api.CreateProgramWithIL(target_.context, text.source.data(), text.source.size(), &s);
   } else {
-    const char* text = source.c_str();
-    const std::size_t length = source.size();
-    made = api.CreateProgramWithSource(target_.context, 1, &text, &length, &s);
+    const char* source = text.source.c_str();
+    const std::size_t length = text.source.size();
+    made = api.CreateProgramWithSource(target_.context, 1, &source, &length, &s);
   }
-  if (s != cl::success) target_.fail(s, "take " + what);
+  if (s != cl::success) target_.fail(s, "take " + text.what);
   return made;
 }
 

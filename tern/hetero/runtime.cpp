@@ -16,6 +16,7 @@
 #include <tern/base/error.hpp>
 #include <tern/base/log.hpp>
 #include <tern/base/topology.hpp>
+#include <tern/hetero/detail/checked.hpp>
 #include <tern/hetero/detail/driver.hpp>
 #include <tern/hetero/detail/locked_memory.hpp>
 #include <tern/hetero/detail/settings.hpp>
@@ -59,8 +60,9 @@ found find(const options& opts, int workers, bool simulated, std::vector<device_
   host.shares_host_memory = true;
   f.infos.push_back(host);
   f.devices.emplace_back();
-  const std::vector<std::string> wanted = words(opts[hetero_devices]);
-  const bool all = wanted.empty() || std::find(wanted.begin(), wanted.end(), "all") != wanted.end();
+  std::vector<std::string> wanted = words(opts[hetero_devices]);
+  bool all = wanted.empty() || std::find(wanted.begin(), wanted.end(), "all") != wanted.end();
+  if (all && opts[hetero_checked]) wanted = {"host"}, all = false; // nothing checks kernels elsewhere
   const auto is_wanted = [&](const device_info& i) {
     return all || std::any_of(wanted.begin(), wanted.end(),
                               [&](const std::string& w) { return w == i.id || w == name_of(i.kind); });
@@ -150,7 +152,9 @@ runtime::runtime(tern::detail::scheduler_core& core)
     : core_(core), worker_count_(core.cfg.workers),
       light_(core.barrier.usable() && !core.engine && !tern::detail::tsan::enabled),
       parts_(new worker_part[static_cast<std::size_t>(core.cfg.workers) + 1]),
-      opts_(core.cfg.opts ? *core.cfg.opts : options()), group_(nullptr, std::source_location::current()) {
+      opts_(core.cfg.opts ? *core.cfg.opts : options()),
+      checked_(opts_[hetero_checked] ? std::make_unique<checked_kernels>(opts_) : nullptr),
+      group_(nullptr, std::source_location::current()) {
   std::vector<device_note> notes;
   found f = find(opts_, core.cfg.workers, core.engine != nullptr, notes);
   for (const device_note& note : notes) log_debug(note.text);

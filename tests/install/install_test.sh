@@ -96,6 +96,36 @@ for compiler in "${compilers[@]}"; do
   echo "ok   find_package(tern COMPONENTS task), $compiler"
 done
 
+export TERN_HETERO_CACHE=$tmp/cache
+# Kernels are compiled for devices when a program is built; on the host their accesses are checked when they are run.
+for compiler in "${compilers[@]}"; do
+  dir=$tmp/build-$compiler-kernels
+  quietly "configure-$compiler-kernels" "$cmake" -S "$tmp/programs/kernels" -B "$dir" -G Ninja \
+    -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_PREFIX_PATH="$prefix"
+  quietly "build-$compiler-kernels" "$cmake" --build "$dir" --parallel "$jobs" --target good
+  "$cmake" --build "$dir" --target good | grep -q 'no work to do' || fail 'kernels that have not changed are checked again'
+  [[ $(timeout 60 "$dir/good" --tern-hetero-checked 2>"$tmp/stderr") == 7 ]] || fail "checked kernels, $compiler: a right one fails"
+  if timeout 60 "$dir/good" beyond --tern-hetero-checked >"$tmp/beyond" 2>&1; then
+    fail "checked kernels, $compiler: an access beyond an object passes"
+  fi
+  grep -qF "kernels/good.cpp:10): item (99, 0, 0) in group (" "$tmp/beyond" &&
+    grep -qF ' reads x[100] beyond hetero_object<int> of 100' "$tmp/beyond" ||
+    { cat -- "$tmp/beyond" >&2; fail "checked kernels, $compiler: an access beyond an object is not told of"; }
+  echo "ok   --tern-hetero-checked, $compiler"
+  if ! "$prefix/bin/tern" kernels check "$tmp/programs/kernels/good.cpp" | grep -q 'opencl  ok'; then
+    echo "skip tern_check_kernels, $compiler: nothing here compiles OpenCL"
+    continue
+  fi
+  for target in wrong:wrong.cpp:7: in_header:wrong.hpp:7:; do
+    if "$cmake" --build "$dir" --target "${target%%:*}" >"$tmp/wrong" 2>&1; then
+      fail "tern_check_kernels(${target%%:*}), $compiler: the build does not fail"
+    fi
+    grep -qF "kernels/${target#*:}" "$tmp/wrong" && grep -q 'do not compile for' "$tmp/wrong" ||
+      { cat -- "$tmp/wrong" >&2; fail "tern_check_kernels(${target%%:*}), $compiler: the build does not say why"; }
+  done
+  echo "ok   tern_check_kernels, $compiler"
+done
+
 export PKG_CONFIG_PATH=$libdir/pkgconfig
 # Quoting would make one argument of many.
 # shellcheck disable=SC2046

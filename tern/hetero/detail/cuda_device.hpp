@@ -44,6 +44,8 @@ class locked_memory;
 extern const option<std::string> cuda_without;
 /// Libraries to open in the place of the usual ones, separated by a colon: the driver's, NVRTC.
 extern const option<std::string> cuda_libraries;
+/// Names of NVRTC's library, as that option and the machine have them.
+std::vector<std::string> nvrtc_libraries(const options& opts);
 
 struct cuda_switches {
   bool pinned = true;  ///< the host's memory is page-locked

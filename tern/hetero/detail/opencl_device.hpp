@@ -86,13 +86,22 @@ public:
     const auto found = kernels_.find(&code);
     return found != kernels_.end() ? found->second : add(code);
   }
+  /// Compiles a block, and forgets it. \throws as `get`.
+  void check(const source_block& block);
   int compiled() const noexcept { return compiled_; } ///< from source
   int from_cache() const noexcept { return from_cache_; }
 
 private:
   const opencl_kernel& add(const kernel_code& code);
+  struct text_to_build {
+    code_form form;
+    std::string what, source; ///< what it is, for errors
+    const char* options;
+  };
   cl::program build(const kernel_code& code);
-  cl::program create(const kernel_code& code, const std::string& source, const std::string& what) const;
+  cl::program build(const text_to_build& text);
+  text_to_build text_of_block(const source_block& block) const;
+  cl::program create(const text_to_build& text) const;
   cl::program from_binary(std::string_view key, const char* options);
   void keep(std::string_view key, cl::program program) const;
   std::string log_of(cl::program program) const;
@@ -123,6 +132,8 @@ public:
   int streams() const noexcept override { return static_cast<int>(queues_.size()); }
   ticket copy(int stream, const copy_request& what) override;
   void prepare(const kernel_code& code) override { programs_.get(code); }
+  /// Compiles a block of kernels, for who wants to know whether that works. \throws as `prepare`.
+  void check(const source_block& block) { programs_.check(block); }
   ticket launch(int stream, const launch_request& what) override;
   void order(int stream, ticket t) override;
   bool done(ticket t) override;

@@ -20,6 +20,10 @@ std::string_view prelude(language l);
 /// A whole program: the definitions and the block.
 std::string device_source(const source_block& block, language l);
 
+/// What NVRTC knows without being told, declared for clang, which reads CUDA as well: it comes before the definitions.
+/// So the text of kernels can be checked where nothing of NVIDIA's is.
+std::string_view clang_cuda();
+
 /// What the device's compiler calls the kernel.
 std::string entry_name(const kernel_code& code);
 /// The same of the one that is several at a time; its first parameter is a table of so many bytes, the second the bytes

@@ -26,6 +26,7 @@
 
 namespace tern::hetero::detail {
 
+class checked_kernels;
 class collector;
 class driver;
 
@@ -225,6 +226,8 @@ public:
   std::uint64_t tick() noexcept { return clock_.fetch_add(1, std::memory_order_relaxed); }
   tern::detail::scheduler_core& core() noexcept { return core_; }
   int workers() const noexcept { return worker_count_; }
+  /// Of the host's kernels, where every access is to be checked; null: none is.
+  checked_kernels* checked() const noexcept { return checked_.get(); }
   std::size_t records_made() noexcept;   ///< memory, in tasks
   std::size_t transfers_made() noexcept; ///< the same in transfers
   bool implicit() const noexcept { return implicit_.load(std::memory_order_relaxed); }
@@ -308,6 +311,7 @@ private:
   std::atomic<int> watchers_{0};
   const std::unique_ptr<worker_part[]> parts_;
   const options opts_;
+  const std::unique_ptr<checked_kernels> checked_;
 
   alignas(64) std::atomic<std::uint32_t> references_{1};
   alignas(64) tern::detail::group_state group_; // all tasks are tasklets of it

@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <new>
+#include <span>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -141,8 +142,6 @@ int resolve_number(task_record& t, std::uint8_t which, asked what);
 
 // Kernels -------------------------------------------------------------------------------------------------------------
 
-/// Runs all groups on the host, spread over the workers.
-void run_kernel(const kernel_code& code, const grid& shape, std::size_t dynamic, const void* const* values);
 /// An object's memory on the device that the task has been acquired for.
 argument device_argument(const use& u) noexcept;
 
@@ -152,6 +151,10 @@ struct source_of {
   std::uint8_t which = 0;
   asked of_it = asked::pitch;
 };
+
+/// Runs all groups on the host, spread over the workers. \param sources where each of the parameters comes from.
+void run_kernel(task_record& t, std::span<const source_of> sources, const kernel_code& code, const grid& shape,
+                std::size_t dynamic, const void* const* values);
 
 template <class... Params> struct kernel_work {
   const kernel_code* code;
@@ -176,7 +179,7 @@ template <class... Params> struct kernel_work {
         [&](Params&... p) {
           (put(p), ...);
           const void* const addresses[sizeof...(Params) + 1] = {static_cast<const void*>(&p)..., nullptr};
-          run_kernel(*code, shape, dynamic, addresses);
+          run_kernel(t, sources, *code, shape, dynamic, addresses);
         },
         v);
   }

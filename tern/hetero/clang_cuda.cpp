@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#pragma once
-/// \file
-/// What NVRTC knows without being told, declared for clang, which reads CUDA as well (source_test.sh): so the text of
-/// kernels is checked where nothing of NVIDIA's is. Clang brings `threadIdx` and its like itself
-/// (`__clang_cuda_builtin_vars.h`, included before).
+// CUDA as clang reads it, where nothing of NVIDIA's is.
+#include <tern/hetero/detail/prelude.hpp>
 
+namespace tern::hetero::detail {
+
+std::string_view clang_cuda() {
+  // Clang brings `threadIdx` and its like itself: `-include __clang_cuda_builtin_vars.h`.
+  return R"(
 #define __device__ __attribute__((device))
 #define __global__ __attribute__((global))
 #define __shared__ __attribute__((shared))
@@ -22,18 +24,18 @@ struct dim3 {
 __device__ unsigned int __float_as_uint(float);
 __device__ float __uint_as_float(unsigned int);
 
-#define TERN_ATOMIC(T)                                                                                                 \
-  __device__ T atomicAdd(T*, T);                                                                                       \
-  __device__ T atomicMin(T*, T);                                                                                       \
-  __device__ T atomicMax(T*, T);                                                                                       \
+#define TERN_ATOMIC(T) \
+  __device__ T atomicAdd(T*, T); \
+  __device__ T atomicMin(T*, T); \
+  __device__ T atomicMax(T*, T); \
   __device__ T atomicCAS(T*, T, T);
 TERN_ATOMIC(int)
 TERN_ATOMIC(unsigned int)
 __device__ float atomicAdd(float*, float);
 #undef TERN_ATOMIC
 
-#define TERN_NUMBER(T)                                                                                                 \
-  static __device__ __forceinline__ T min(T a, T b) { return b < a ? b : a; }                                          \
+#define TERN_NUMBER(T) \
+  static __device__ __forceinline__ T min(T a, T b) { return b < a ? b : a; } \
   static __device__ __forceinline__ T max(T a, T b) { return a < b ? b : a; }
 TERN_NUMBER(int)
 TERN_NUMBER(unsigned int)
@@ -45,11 +47,11 @@ TERN_NUMBER(double)
 
 __device__ int abs(int);
 __device__ long abs(long);
-#define TERN_OF_ONE(name)                                                                                              \
-  __device__ float name(float);                                                                                        \
+#define TERN_OF_ONE(name) \
+  __device__ float name(float); \
   __device__ double name(double);
-#define TERN_OF_TWO(name)                                                                                              \
-  __device__ float name(float, float);                                                                                 \
+#define TERN_OF_TWO(name) \
+  __device__ float name(float, float); \
   __device__ double name(double, double);
 TERN_OF_ONE(acos)
 TERN_OF_ONE(acosh)
@@ -96,3 +98,7 @@ __device__ float ldexp(float, int);
 __device__ double ldexp(double, int);
 #undef TERN_OF_ONE
 #undef TERN_OF_TWO
+)";
+}
+
+} // namespace tern::hetero::detail
