@@ -32,9 +32,14 @@ const option<std::string> hang_option{
     "waits for what; only say it; or nobody looks",
     one_of({"stop", "report", "off"})};
 
-constexpr double patience = 2;       // seconds without progress before anybody is held
-constexpr double long_patience = 30; // where it cannot be known that nobody goes on
-constexpr int tries = 20;            // workers wake now and then to have a look, so not all sleep at each moment
+const option<double> notice_option{
+    "hang-notice", 30,
+    "seconds without progress after which a line says how to get a report, once, where it cannot be known that no rank "
+    "will ever go on: under MPI, and with threads of the program; 0: never",
+    between<double>(0, 1e6)};
+
+constexpr double patience = 2; // seconds without progress before anybody is held
+constexpr int tries = 20;      // workers wake now and then to have a look, so not all sleep at each moment
 constexpr std::size_t most_lines = 20;
 
 using held = std::unique_lock<tern::detail::spin_lock>;
@@ -126,8 +131,8 @@ double all_still_since(const host_memory& host) {
 } // namespace
 
 standstill_watch::standstill_watch(const options& opts)
-    : off_(opts[hang_option] == "off"), ends_(opts[hang_option] == "stop"), looked_(steady_seconds()),
-      still_since_(looked_) {}
+    : off_(opts[hang_option] == "off"), ends_(opts[hang_option] == "stop"), notice_(opts[notice_option]),
+      looked_(steady_seconds()), still_since_(looked_) {}
 
 void standstill_watch::look_if_due() {
   const double now = steady_seconds();
@@ -153,7 +158,7 @@ void standstill_watch::look(const std::vector<node*>& ranks, double now) {
   // Else a thread may have brought something just before it ended, or a fiber have begun one that was not counted.
   if (!stands_still(ranks, true) || progress(ranks) != made) return;
   if (others.empty()) return found(ranks);
-  if (now - still_since_ >= long_patience)
+  if (notice_ > 0 && now - still_since_ >= notice_)
     say(now - still_since_,
         ranks.size() == 1 ? "the rank waits" : "all " + std::to_string(ranks.size()) + " ranks wait",
         others + " may bring something yet");
@@ -183,9 +188,9 @@ void standstill_watch::look_at_process(node& here, double now) {
   if (host->first)
     detail::host_note::of(*host, host->mine)
         .still_since.store(still ? static_cast<std::uint64_t>(still_since_) + 1 : 0, std::memory_order_relaxed);
-  if (!still || said_ || here.rank() != 0) return;
+  if (!still || said_ || notice_ <= 0 || here.rank() != 0) return;
   const double since = host->first ? all_still_since(*host) : still_since_;
-  if (since < 0 || now - since < long_patience) return;
+  if (since < 0 || now - since < notice_) return;
   const int known = host->first ? host->ranks : 1;
   if (known == here.size())
     say(now - since, known == 1 ? "the rank waits" : "all " + std::to_string(known) + " ranks wait", {});

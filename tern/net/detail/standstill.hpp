@@ -19,7 +19,7 @@ namespace tern::net {
 
 class node;
 
-/// What the option `hang` says. Used by the reporter's thread alone.
+/// What the options `hang` and `hang-notice` say. Used by the reporter's thread alone.
 class standstill_watch {
 public:
   explicit standstill_watch(const options& opts);
@@ -39,6 +39,7 @@ private:
   void say(double seconds, const std::string& who, const std::string& doubt);
 
   const bool off_, ends_;
+  const double notice_; // seconds
   double looked_, still_since_;
   std::uint64_t progress_ = 0;
   std::size_t ranks_ = 0;

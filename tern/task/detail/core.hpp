@@ -9,6 +9,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <source_location>
 #include <string>
 #include <vector>
 
@@ -299,7 +300,9 @@ struct scheduler_core {
 
   scheduler* owner = nullptr;
   scheduler::settings cfg;
-  const bool watched; // by an observer, or recorded
+  std::string main_is;            // what the main fiber is called in reports; empty: where it was made
+  std::source_location main_made; // of the main fiber
+  const bool watched;             // by an observer, or recorded
   const asymmetric_barrier barrier;
   sim::detail::engine* engine = nullptr;        // of the simulation that this runs in
   sim::detail::lane* lane = nullptr;            // this scheduler in it
