@@ -6,6 +6,7 @@
 #include <tern/mobile/object.hpp>
 #include <tern/net/collectives.hpp>
 #include <tern/net/runtime.hpp>
+#include <tern/task/fiber.hpp>
 
 #include "rank_test.hpp"
 
@@ -48,6 +49,13 @@ private:
 
 mobile_ptr<hermit> somewhere_else() { return tern::create_on<hermit>((rank() + 1) % size()).get(); }
 
+// What the object has sent to itself and this rank's question do not know of each other.
+int visits_at_least(mobile_ptr<hermit> h, int n) {
+  int seen = 0;
+  while ((seen = call<&hermit::visits>(h).get()) < n) tern::this_fiber::yield();
+  return seen;
+}
+
 TERN_RANK_TEST(who_waits_for_its_own_object_alone_is_told) {
   for (const auto h : {tern::create<hermit>(), somewhere_else()}) {
     TERN_EXPECT_ERROR(call<&hermit::visit_myself>(h).get(), errc::deadlock,
@@ -61,7 +69,7 @@ TERN_RANK_TEST(who_waits_for_its_own_object_alone_is_told) {
     TERN_EXPECT_ERROR(call<&hermit::go_away>(h).get(), errc::deadlock, "waits for 'migrate' of the same object");
     TERN_EXPECT_ERROR(call<&hermit::hold_myself>(h).get(), errc::deadlock, "waits for 'tern::hold'");
     // What was sent runs nevertheless, afterwards.
-    TERN_EXPECT_EQ(call<&hermit::visits>(h).get(), 4);
+    TERN_EXPECT_EQ(visits_at_least(h, 4), 4);
   }
 }
 
@@ -79,7 +87,7 @@ TERN_RANK_TEST(who_waits_for_what_can_run_beside_is_not) {
     TERN_EXPECT_EQ(call<&hermit::visit_later>(h).get(), 1);
     TERN_EXPECT_EQ(call<&hermit::visit_another>(h, tern::create<hermit>()).get(), 1);
     call<&hermit::visit_without_waiting>(h).get();
-    TERN_EXPECT_EQ(call<&hermit::visits>(h).get(), 2);
+    TERN_EXPECT_EQ(visits_at_least(h, 2), 2);
   }
 }
 

@@ -18,8 +18,6 @@
 namespace tern::sim {
 namespace {
 
-constexpr std::size_t most_told = 12000; // bytes, in an error
-
 std::string text_of(const std::exception_ptr& e) {
   try {
     std::rethrow_exception(e);
