@@ -14,6 +14,7 @@
 #include <tern/base/error.hpp>
 #include <tern/base/log.hpp>
 #include <tern/task/detail/fiber.hpp>
+#include <tern/task/detail/own_threads.hpp>
 #include <tern/task/fiber.hpp>
 #include <tern/trace/trace.hpp>
 
@@ -420,6 +421,7 @@ void driver::work_in_thread() noexcept {
 }
 
 void driver::thread_body() noexcept {
+  const tern::detail::own_thread listed;
   ::prctl(PR_SET_TIMERSLACK, 1000UL, 0, 0, 0); // naps of microseconds, as workers (scheduler.cpp)
   thread_id_.store(std::this_thread::get_id(), std::memory_order_relaxed);
   for (;;) {

@@ -364,6 +364,17 @@ directory::running_invocation& directory::running(const char* what) {
   return static_cast<running_invocation&>(*frame); // there is no other kind
 }
 
+void directory::expect_let_in(object_id id, action what, const std::string& name, const std::source_location& made) {
+  const auto* const frame = static_cast<const running_invocation*>(tern::detail::work_frame::here());
+  if (!frame || frame->is_released() || !frame->is_before(id, what)) return;
+  const std::string how = frame->how() == action::share ? "a shared" : "an exclusive";
+  throw error(errc::deadlock,
+              tern::detail::describe_context(tern::detail::this_context()) + " runs " + how + " invocation of object " +
+                  to_string(id) + " (" + frame->type().name + ") and waits for '" + name +
+                  "' of the same object, which begins only when that invocation has ended",
+              "call the function directly, send it and do not wait, or wait while a tern::release_access lives", made);
+}
+
 // As if the invocation had ended, but that the object neither moves nor ends meanwhile.
 void directory::release(entry& e, action how) {
   todo then(&e);

@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <source_location>
 #include <span>
 #include <string>
 #include <vector>
@@ -183,6 +184,12 @@ public:
   /// What runs on an object in the calling fiber.
   class running_invocation final : public tern::detail::work_frame {
   public:
+    /// Does an invocation that does `what` to object `id` wait for the end of this one?
+    bool is_before(object_id id, action what) const noexcept {
+      return entry_.id == id && (how_ != action::share || what != action::share);
+    }
+    bool is_released() const noexcept { return released_ != 0; }
+    action how() const noexcept { return how_; }
     running_invocation(directory& d, entry& e, action how) noexcept : directory_(d), entry_(e), how_(how) {}
     object_id id() const noexcept { return entry_.id; }
     const type_record& type() const noexcept { return *entry_.type; }
@@ -206,6 +213,14 @@ public:
   };
   /// \throws error(invalid_state) outside an invocation, naming `what` was wanted.
   static running_invocation& running(const char* what);
+  /// Does the calling fiber run an invocation that what is done to the object waits for?
+  static bool is_of_own(object_id id, action what) noexcept {
+    const auto* const frame = static_cast<const running_invocation*>(tern::detail::work_frame::here());
+    return frame && frame->is_before(id, what); // there is no other kind
+  }
+  /// The calling fiber is about to wait for the end of that, which is called `name`.
+  /// \throws error(deadlock) if it waits for the caller in its turn.
+  static void expect_let_in(object_id id, action what, const std::string& name, const std::source_location& made);
 
   /// Invocations of one function that have come one after the other, of plain bytes and nobody waits for: those of one
   /// object run without giving it away in between. On the stack of the fiber that delivers them.

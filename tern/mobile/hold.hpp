@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <source_location>
 #include <type_traits>
 #include <utility>
 
@@ -93,6 +94,7 @@ template <class T> held_object<T> take_hold(mobile_ptr<std::remove_const_t<T>> o
     return mine;
   }
   if (!all.is_here(of.id())) return mine;
+  directory::expect_let_in(of.id(), held_object<T>::how, "tern::hold", std::source_location::current());
   auto request = std::make_unique<hold_request>();
   future<void*> got = request->got.get_future();
   const auto number = reinterpret_cast<std::uint64_t>(request.get()); // address: means something on this rank only
@@ -111,7 +113,8 @@ template <class T> held_object<T> take_hold(mobile_ptr<std::remove_const_t<T>> o
 
 /// Access to the object for the calling fiber, alone, if it is on this rank: waits until those have run that came
 /// before. \return an empty one if it is elsewhere, or moves before. \throws error(invalid_argument) for a null
-/// pointer, error(not_found) if the object ends meanwhile.
+/// pointer, error(not_found) if the object ends meanwhile, error(deadlock) in an invocation of the object that would
+/// have to end first.
 template <class T> held_object<T> hold(mobile_ptr<T> object) { return mobile::detail::take_hold<T>(object); }
 /// The same, together with others that do not change it.
 template <class T> held_object<const T> hold_shared(mobile_ptr<T> object) {

@@ -268,11 +268,41 @@ void post_control(net::node& here, const net::handler_record& what, object_id id
   });
 }
 
+/// Waits for the end of what the calling invocation's own object keeps out until that invocation has ended.
+template <class R> class awaited_from_itself final : public net::detail::awaited<R> {
+public:
+  awaited_from_itself(const std::source_location& made, object_id object, action what, const std::string& name)
+      : net::detail::awaited<R>(made), object_(object), what_(what), name_(name) {
+    this->ask_before_waits();
+  }
+
+private:
+  void before_wait() const override { directory::expect_let_in(object_, what_, name_, this->made()); }
+  const object_id object_;
+  const action what_;
+  const std::string& name_; // of a handler
+};
+
+/// `post(reply number)` sends what does `what` to the object.
+template <class R, class Post>
+future<R> post_object_call(net::node& here, object_id id, action what, const std::string& name, Post&& post) {
+  if (directory::is_of_own(id, what)) [[unlikely]]
+    return net::detail::post_call_as<awaited_from_itself<R>>(here, id.home(), std::forward<Post>(post), id, what, name);
+  return net::detail::post_call<R>(here, id.home(), std::forward<Post>(post));
+}
+
 /// One that is answered.
 template <class... A> future<void> ask(const net::handler_record& what, object_id id, const A&... args) {
   net::node& here = net::node::here();
   return net::detail::post_call<void>(here, id.home(),
                                       [&](std::uint64_t reply) { post_control(here, what, id, reply, args...); });
+}
+/// The same for one that waits until no invocation runs.
+template <class... A>
+future<void> ask_for(action what, const net::handler_record& handler, object_id id, const A&... args) {
+  net::node& here = net::node::here();
+  return post_object_call<void>(here, id, what, handler.name(),
+                                [&](std::uint64_t reply) { post_control(here, handler, id, reply, args...); });
 }
 
 template <class A> struct constructor_argument {
@@ -319,13 +349,15 @@ template <auto F, class T, class... A> void send(const send_options& how, mobile
 }
 
 /// As `send`, with a future for the result. It throws what the invocation throws, with the function's, the object's and
-/// its rank's name in the message, and error(not_found) if the object is gone.
+/// its rank's name in the message, and error(not_found) if the object is gone. An invocation that waits for one of its
+/// own object which cannot run beside it gets error(deadlock): see `release_access`.
 template <auto F, class T, class... A>
 auto call(mobile_ptr<T> to, A&&... args) -> future<typename mobile::detail::member_signature<decltype(F)>::result> {
   if constexpr (mobile::detail::check_invocation<F, T, A...>()) {
     net::node& here = net::node::here();
-    return net::detail::post_call<typename mobile::detail::member_signature<decltype(F)>::result>(
-        here, to.id().home(), [&](std::uint64_t number) {
+    return mobile::detail::post_object_call<typename mobile::detail::member_signature<decltype(F)>::result>(
+        here, to.id(), mobile::detail::member<F>.what, mobile::detail::member_handler<F>.name(),
+        [&](std::uint64_t number) {
           mobile::detail::post_invocation<F>(here, to, number, priority::normal, std::forward<A>(args)...);
         });
   } else {
@@ -357,20 +389,21 @@ auto call(const invocation_options& how, mobile_ptr<T> to, A&&... args)
 /// Destroys the object after the invocations that it already has. The future is set when it is gone; later invocations
 /// fail with error(not_found). \throws error(invalid_argument) for a null pointer.
 template <class T> future<void> destroy(mobile_ptr<T> object) {
-  return mobile::detail::ask(mobile::detail::destroy_handler, object.id());
+  return mobile::detail::ask_for(mobile::action::destroy, mobile::detail::destroy_handler, object.id());
 }
 
 /// Moves the object to rank `to`, as soon as those invocations have ended that run on it; those that wait go with it.
 /// The future is set when it is there. If the object cannot be packed or unpacked it stays where it was, and the future
-/// throws why. An invocation of the object itself must not wait for that. \throws error(invalid_argument) for a null
-/// pointer and a rank that there is not; the future throws error(not_found) if the object is gone, and
-/// error(unsupported) if it is of a derived class that cannot be serialized.
+/// throws why. An invocation of the object itself that waits for it gets error(deadlock). \throws
+/// error(invalid_argument) for a null pointer and a rank that there is not; the future throws error(not_found) if the
+/// object is gone, and error(unsupported) if it is of a derived class that cannot be serialized.
 template <class T> future<void> migrate(mobile_ptr<T> object, int to) {
   static_assert(std::is_polymorphic_v<T> || mobile::detail::can_move<T>,
                 "the class cannot move: give it `template <class A> void serialize(A& ar)` and a default constructor, "
                 "or one from a tern::input_archive&");
   net::node::here().check_rank(to);
-  return mobile::detail::ask(mobile::detail::migrate_handler, object.id(), static_cast<std::int32_t>(to));
+  return mobile::detail::ask_for(mobile::action::migrate, mobile::detail::migrate_handler, object.id(),
+                                 static_cast<std::int32_t>(to));
 }
 
 /// Puts the object on its rank's disk until it is invoked or moves: for one that will not be used for long. With
@@ -378,7 +411,7 @@ template <class T> future<void> migrate(mobile_ptr<T> object, int to) {
 /// is wanted before; it throws error(io) naming the directory if the disk is full, or does not work, and what packing
 /// throws; then the object stays in memory.
 template <class T> future<void> put_out(mobile_ptr<T> object) {
-  return mobile::detail::ask(mobile::detail::put_out_handler, object.id());
+  return mobile::detail::ask_for(mobile::action::put_out, mobile::detail::put_out_handler, object.id());
 }
 
 /// Keeps the object where it is, from when the future is set until as many `unpin` have come: who asks for it to move

@@ -24,6 +24,8 @@
 #include <tern/base/error.hpp>
 #include <tern/base/log.hpp>
 #include <tern/base/topology.hpp>
+#include <tern/task/detail/core.hpp>
+#include <tern/task/detail/own_threads.hpp>
 #include <tern/task/future.hpp>
 
 namespace tern::mobile::detail {
@@ -323,11 +325,14 @@ void object_store::perform(job& one) {
     last_ = &one.next;
   }
   work_.notify_one();
+  if (!scheduler::in_fiber()) return done.get();
+  const tern::detail::scheduler_core::awaits_thread meanwhile;
   done.get();
 }
 
 /// What its threads do.
 void object_store::serve(staging& memory) noexcept {
+  const tern::detail::own_thread listed;
   sigset_t handled; // signals are for the program's threads, but for those that a thread causes itself
   sigfillset(&handled);
   for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS}) sigdelset(&handled, own);

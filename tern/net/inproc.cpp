@@ -152,6 +152,9 @@ public:
   }
 
   void wake() noexcept override { box_.sleeper.ring(); }
+  bool may_have_input() const noexcept override {
+    return rota_.any([this](std::size_t from) { return ready(from); });
+  }
 
   void finish() override {
     std::unique_lock hold(hub_->lock);

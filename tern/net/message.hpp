@@ -74,9 +74,12 @@ void answer(node& here, int source, const wire_header& header, const Context& co
 }
 
 /// Waits for a T that comes in a message. It is also what the future holds: so both take memory once.
-template <class T> class awaited final : public pending_reply, public tern::detail::future_state<T> {
+template <class T> class awaited : public pending_reply, public tern::detail::future_state<T> {
 public:
   using ref = std::unique_ptr<awaited, pending_reply::goes>;
+  using result = T;
+  /// Counts the reference of the future too.
+  explicit awaited(const std::source_location& made) : tern::detail::future_state<T>(2, made) {}
   static std::pair<ref, future<T>> make(const std::source_location& made) {
     ref self(new awaited(made));
     auto result = tern::detail::future_access::make<T>(self.get());
@@ -93,16 +96,17 @@ public:
   void failed(std::exception_ptr e) override { this->set_exception(std::move(e)); }
 
 private:
-  explicit awaited(const std::source_location& made) : tern::detail::future_state<T>(2, made) {} // `make` returns both
   void let_go() noexcept override {
     this->abandon();
     this->release();
   }
 };
 
-// `post(reply number)` sends the message. \return the future of its answer.
-template <class R, class Post> future<R> post_call(node& here, int destination, Post&& post) {
-  auto [reply, result] = awaited<R>::make(std::source_location::current());
+// `post(reply number)` sends the message. \return the future of its answer, whose state is a State, made of `more`.
+template <class State, class Post, class... More>
+future<typename State::result> post_call_as(node& here, int destination, Post&& post, const More&... more) {
+  typename State::ref reply(new State(std::source_location::current(), more...));
+  auto result = tern::detail::future_access::make<typename State::result>(reply.get());
   const std::uint64_t number = here.expect(std::move(reply), destination);
   try {
     post(number);
@@ -110,7 +114,10 @@ template <class R, class Post> future<R> post_call(node& here, int destination, 
     here.forget(number);
     throw;
   }
-  return std::move(result); // a part of a pair
+  return result;
+}
+template <class R, class Post> future<R> post_call(node& here, int destination, Post&& post) {
+  return post_call_as<awaited<R>>(here, destination, std::forward<Post>(post));
 }
 
 template <auto F> void take_function(node& here, int source, const wire_header& header, payload& message);

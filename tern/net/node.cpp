@@ -159,6 +159,11 @@ node::node(std::shared_ptr<const options> opts, std::unique_ptr<transport> wire,
   cfg.opts = opts_.get();
   scheduler_ = std::make_unique<scheduler>(std::move(cfg));
   core_ = &scheduler_->inside();
+  core_->main_is = "main function of rank " + std::to_string(rank_);
+  if (stops_at_dropped(*opts_))
+    core_->tell_dropped = [](void* here, const std::string& text) noexcept {
+      static_cast<node*>(here)->fatal("a future was dropped with an exception that nobody looked at: " + text);
+    };
   single_worker_ = s.workers == 1;
   one_thread_ = single_worker_ && !poll_apart_ && !world;
   if (one_thread_ && !detail::reporter_sends(*opts_)) outbox_.nobody_else_sends();

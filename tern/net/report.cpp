@@ -10,6 +10,7 @@
 #include <iterator>
 #include <map>
 #include <mutex>
+#include <sstream>
 #include <thread>
 
 #include <unistd.h>
@@ -83,6 +84,10 @@ struct node::reporting {
   static std::uint64_t progress(node& n) noexcept {
     return n.sent_log_.count() + n.received_log_.count() + n.tally_.sum(tally::done) + core(n).entered() -
            n.collectives_.enquiries();
+  }
+
+  static bool nothing_under_way(node& n) noexcept {
+    return !n.has_next_ && n.outbox_.empty() && !n.wire_->may_have_input();
   }
 
   static std::string lines(node& n, const message_log& log, const char* title, const char* direction) {
@@ -224,6 +229,7 @@ void node::forget_part(reported_part& part) noexcept {
   std::erase(parts_, &part);
 }
 
+bool nothing_under_way(node& n) noexcept { return node::reporting::nothing_under_way(n); }
 std::uint64_t progress_of(node& n) noexcept { return node::reporting::progress(n); }
 
 message_log::line last_message_of(node& n, int from) { return node::reporting::last_message_of(n, from); }
@@ -277,6 +283,40 @@ std::string describe_all(const std::vector<node*>& ranks, double stacks, const t
 } // namespace
 
 std::string describe(const std::vector<node*>& ranks, double stacks) { return describe_all(ranks, stacks, nullptr); }
+
+std::string without_messages(const std::string& text) {
+  std::string kept;
+  bool list = false;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    list = line.ends_with(", the latest first:") || (list && line.starts_with("    "));
+    if (!list && !line.empty()) kept += "\n" + line;
+  }
+  constexpr std::size_t most_told = 12000; // bytes, in an error
+  if (kept.size() > most_told) kept.resize(kept.rfind('\n', most_told));
+  return kept + "\n(more of it, with the last messages and all stacks, in a file: --tern-report FILE)";
+}
+
+std::string briefly(const std::string& text, std::size_t most) {
+  std::vector<std::vector<std::string>> ranks; // the lines of each
+  bool list = false;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    list = line.ends_with(", the latest first:") || (list && line.starts_with("    "));
+    if (list || line.empty() || line.ends_with("worker sleeps") || line.ends_with("workers sleep")) continue;
+    if (ranks.empty() || line.starts_with("rank ")) ranks.emplace_back();
+    ranks.back().push_back(std::move(line));
+  }
+  std::string kept;
+  std::size_t left = most, left_out = 0;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    const std::size_t here = std::min(ranks[i].size(), left / (ranks.size() - i));
+    for (std::size_t k = 0; k < here; ++k) kept += ranks[i][k] + "\n";
+    left -= here;
+    left_out += ranks[i].size() - here;
+  }
+  return left_out == 0 ? kept : kept + "and " + counted(left_out, "line", "lines") + " more: --tern-report=FILE\n";
+}
 
 namespace {
 
@@ -344,6 +384,12 @@ std::string written(const report_cause& cause, const std::vector<node*>& ranks, 
       text = describe_all(ranks, 3, busy);
     }
     file.write(text);
+    if (file.is_lost()) {
+      for (const auto& n : neighbours(missing_in(numbers, size)))
+        if (cause.ask_others != 0) ask(n, cause.ask_others);
+      if (alone) *alone = true;
+      return {};
+    }
     there = reported(file, numbers);
     if (alone) *alone = there.size() <= ranks.size();
     if (cause.ask_others == 0 || there.size() >= static_cast<std::size_t>(size)) {

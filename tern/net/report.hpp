@@ -26,8 +26,8 @@
 namespace tern {
 
 /// Writes a report of this process' ranks. \param reason for its first lines. \return the file's path; empty if it
-/// could not be written, with the cause in the log. Any thread, in or out of a job; not from a signal handler. The
-/// caller, and so its worker, waits meanwhile: milliseconds, seconds with thousands of fibers.
+/// could not be written: then standard error has it, and why. Any thread, in or out of a job; not from a signal
+/// handler. The caller, and so its worker, waits meanwhile: milliseconds, seconds with thousands of fibers.
 std::string write_report(std::string_view reason);
 
 namespace net {

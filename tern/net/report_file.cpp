@@ -15,6 +15,7 @@
 #include <iterator>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -92,7 +93,8 @@ const char* words_for(char state) {
 
 report_file::report_file(const std::string& path, std::uint64_t job, const std::string& heading, bool follow) {
   fd_ = open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | (follow ? 0 : O_NOFOLLOW), 0644);
-  if (fd_ < 0) throw error(errc::io, "cannot write the report " + path + ": " + std::strerror(errno));
+  path_ = path;
+  if (fd_ < 0) go_to_standard_error(errno);
   struct stat mine {};
   stream_ = fstat(fd_, &mine) != 0 || !S_ISREG(mine.st_mode);
   for (const int standard : {STDERR_FILENO, STDOUT_FILENO}) {
@@ -131,15 +133,29 @@ report_file::report_file(const std::string& path, std::uint64_t job, const std::
   write((in_line ? "\n" : "") + first + heading);
 }
 
-report_file::~report_file() { close(fd_); }
+report_file::~report_file() {
+  if (fd_ >= 0) close(fd_);
+}
 
-void report_file::write(std::string_view text) noexcept {
+void report_file::go_to_standard_error(int why) {
+  std::fprintf(stderr, "tern: cannot write the report %s: %s; it follows here\n", path_.c_str(), std::strerror(why));
+  std::fflush(stderr);
+  if (fd_ >= 0) close(fd_);
+  fd_ = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
+  stream_ = lost_ = true;
+}
+
+void report_file::write(std::string_view text) {
+  if (!lost_) written_ += text;
   while (!text.empty()) {
     const ssize_t n = ::write(fd_, text.data(), text.size());
-    if (n > 0)
+    if (n > 0) {
       text.remove_prefix(static_cast<std::size_t>(n));
-    else if (errno != EINTR)
-      return; // the disk is full: what is there is there
+    } else if (errno != EINTR) { // mostly the disk is full
+      if (lost_) return;
+      go_to_standard_error(errno);
+      return write(std::exchange(written_, {}));
+    }
   }
 }
 

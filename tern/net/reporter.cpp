@@ -26,6 +26,8 @@
 
 #include <tern/base/clock.hpp>
 #include <tern/base/log.hpp>
+#include <tern/net/detail/standstill.hpp>
+#include <tern/net/detail/watchdog.hpp>
 #include <tern/net/node.hpp>
 #include <tern/net/report.hpp>
 #include <tern/task/detail/core.hpp>
@@ -71,9 +73,6 @@ namespace {
 
 const option<std::string> report_option{
     "report", "", "where reports of hangs and crashes go, and that failures write one too; empty: tern-report-PID.txt"};
-const option<double> watchdog_option{
-    "watchdog", 0, "write a report when nothing has gone on for so many seconds; 0: never", at_least<double>(0)};
-const option<bool> abort_option{"watchdog-abort", false, "and end the job then, with code 1"};
 const option<bool> signal_option{"report-signal", true,
                                  "write a report, and go on, at the signal SIGUSR1 (SIGUSR2 where MPI uses that)"};
 const option<bool> end_option{"end-signals", true, "end all ranks, with a message, at the signals SIGTERM and SIGINT"};
@@ -213,8 +212,7 @@ std::string crash_text() {
 class reporter {
 public:
   explicit reporter(const options& opts)
-      : failures(!opts[report_option].empty() || opts[watchdog_option] > 0), limit_(opts[watchdog_option]),
-        abort_(opts[abort_option]) {
+      : failures(!opts[report_option].empty() || watchdog::wanted(opts)), watchdog_(opts), still_(opts) {
     thread_ = std::thread([this] { live(); });
     here_.wait(); // who crashes right afterwards finds it
   }
@@ -269,11 +267,12 @@ private:
       if (signals.asked.exchange(false, std::memory_order_acquire)) {
         bool alone = true;
         const std::string path = compose_report({"a signal asked for it", {}, {}}, &alone);
-        say(path, {}, alone);
+        if (alone) say_where(path);
       }
       if (const int number = signals.end.exchange(0, std::memory_order_acquire)) end_job(number);
       serve();
-      if (tick_ > 0 && steady_seconds() - watched_ >= 0.9 * tick_) watch();
+      watchdog_.look_if_due();
+      still_.look_if_due();
       const std::lock_guard hold(duty_lock_);
       if (duty_) duty_->look();
     }
@@ -284,6 +283,8 @@ private:
   void end_job(int number) {
     const std::string name = std::string("SIG") + sigabbrev_np(number) + " (" + sigdescr_np(number) + ")";
     const bool by_parent = signals.end_by_parent.load(std::memory_order_relaxed);
+    if (const std::string waits = still_.who_waits(number, by_parent); !waits.empty())
+      std::fputs(waits.c_str(), stderr);
     with_ranks([&](const std::vector<node*>& ranks) {
       if (!ranks.empty()) ranks.front()->end_from_outside(name, 128 + number, by_parent);
     });
@@ -296,10 +297,15 @@ private:
 
   // Until somebody asks, or it is time to look.
   void wait() {
-    double every = tick_;
+    double every = 0;
+    const auto also = [&every](double seconds) {
+      if (seconds > 0) every = every > 0 ? std::min(every, seconds) : seconds;
+    };
+    also(watchdog_.every());
+    also(still_.every());
     files_.clear();
     if (const std::lock_guard hold(duty_lock_); duty_) {
-      every = every > 0 ? std::min(every, duty_->every()) : duty_->every();
+      also(duty_->every());
       duty_->files(files_);
     }
     waits_.assign(1, {signals.wake_fd.load(std::memory_order_relaxed), POLLIN, 0});
@@ -311,9 +317,8 @@ private:
 
   void tell_crash() {
     const int who = signals.crashed.load(std::memory_order_relaxed);
-    say(compose_report({crash_text(), thread_text(who, signals.worker), signals.where, true,
-                        signals.asks.load(std::memory_order_relaxed)}),
-        {}, true);
+    say_where(compose_report({crash_text(), thread_text(who, signals.worker), signals.where, true,
+                              signals.asks.load(std::memory_order_relaxed)}));
     // The process ends by that signal, unless a handler of the program's survives it; then the job goes on.
     signals.crash_told.store(true, std::memory_order_relaxed);
     ring(signals.told_fd.load(std::memory_order_relaxed));
@@ -336,56 +341,8 @@ private:
     }
   }
 
-  static void say(const std::string& path, const std::string& why, bool say_it) {
-    if (!path.empty() && say_it) std::fprintf(stderr, "tern: report in %s%s\n", path.c_str(), why.c_str());
-  }
-
-  void watch() {
-    const double now = steady_seconds();
-    // Nobody could make progress while all were stopped, by SIGSTOP or a debugger: that counts as one tick.
-    const double since_watch = now - watched_;
-    watched_ = now;
-    const bool was_stopped = since_watch > 2 * tick_;
-    if (was_stopped) still_since_ += since_watch - tick_;
-    std::uint64_t progress = 0;
-    std::size_t ranks = 0;
-    double used = 0;
-    busy_.begin();
-    if (!with_ranks([&](const auto& all) {
-          ranks = all.size();
-          for (node* n : all) {
-            progress += progress_of(*n);
-            used += busy_.look(n->fibers().inside());
-          }
-        }))
-      return;
-    // A computation enters no fiber and sends nothing, but it uses its CPU.
-    const bool computes = used > 0.01 * (was_stopped ? tick_ : now - looked_);
-    const bool moved = progress != progress_ || ranks != ranks_ || ranks == 0;
-    progress_ = progress;
-    ranks_ = ranks;
-    looked_ = now;
-    if (moved || computes) {
-      still_since_ = now;
-      told_ = false;
-      return;
-    }
-    if (told_ || now - still_since_ < limit_) return;
-    told_ = true;
-    char reason[100];
-    std::snprintf(reason, sizeof reason, "no rank of this process has made progress for %.1f s", now - still_since_);
-    bool alone = true;
-    const std::string path = compose_report({std::string("the watchdog: ") + reason, {}, {}}, &alone, &busy_);
-    say(path, std::string(" (") + reason + ")", alone || abort_);
-    if (abort_)
-      with_ranks([&](const auto& all) {
-        if (!all.empty()) all.front()->fatal(std::string("the watchdog ends the job: ") + reason);
-      });
-  }
-
-  const double limit_;
-  const double tick_ = limit_ > 0 ? std::clamp(limit_ / 8, 0.02, 5.0) : 0;
-  const bool abort_;
+  watchdog watchdog_;
+  standstill_watch still_;
   std::atomic<bool> over_{false};
   std::mutex lock_;
   std::condition_variable done_;
@@ -394,13 +351,6 @@ private:
   duty* duty_ = nullptr; // under its lock
   std::vector<int> files_;
   std::vector<pollfd> waits_;
-
-  // The watchdog's
-  tern::detail::busy_watch busy_;
-  std::uint64_t progress_ = 0;
-  std::size_t ranks_ = 0;
-  double watched_ = steady_seconds(), looked_ = watched_, still_since_ = watched_;
-  bool told_ = false;
 
   std::latch here_{1};
   std::thread thread_; // last: it uses all the others
@@ -435,6 +385,12 @@ void set_report_job(std::uint64_t j) noexcept { job.store(j, std::memory_order_r
 std::string report_file_option() {
   const std::string* name = file_option.load(std::memory_order_acquire);
   return name ? *name : std::string();
+}
+
+int report_signal() noexcept { return signals.asks.load(std::memory_order_relaxed); }
+
+void say_where(const std::string& path, const std::string& why) noexcept {
+  if (!path.empty()) std::fprintf(stderr, "tern: report in %s%s\n", path.c_str(), why.c_str());
 }
 
 namespace {
@@ -552,7 +508,7 @@ void report_failure(const std::string& what) noexcept {
     if (getcontext(&context) == 0) cause.where = tern::detail::where_stopped(&context);
     cause.ask_others = signals.asks.load(std::memory_order_relaxed);
     const std::string path = r->write(std::move(cause));
-    if (!path.empty()) std::fprintf(stderr, "tern: report in %s\n", path.c_str());
+    say_where(path);
   } catch (const std::exception&) { // the error itself matters more
   }
 }
@@ -565,7 +521,7 @@ void report_failure_here(const std::string& what) noexcept {
     cause.ask_others = signals.asks.load(std::memory_order_relaxed);
     bool alone = true; // else somebody has said so
     const std::string path = compose_report(cause, &alone);
-    if (!path.empty() && alone) std::fprintf(stderr, "tern: report in %s\n", path.c_str());
+    if (alone) say_where(path);
   } catch (const std::exception&) { // the error itself matters more
   }
 }

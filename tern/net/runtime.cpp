@@ -50,9 +50,9 @@ const option<std::string> progress_option{
     one_of({"worker", "thread"})};
 const option<std::string> unhandled_option{
     "unhandled", "stop",
-    "what an exception does that leaves a handler for which nobody waits: end the "
-    "job, or only be reported",
-    one_of({"stop", "report"})};
+    "what an exception does that nobody takes: stop: out of a handler for which nobody waits it ends the job; in a "
+    "future that is dropped it is told of when the job ends; stop-all: both end the job; report: both are told of",
+    one_of({"stop", "report", "stop-all"})};
 const option<bool> preallocate_option{"preallocate", true,
                                       "keep receives and memory for small messages ready; without, for comparisons"};
 const option<std::string> bind_option{"bind", "none", "bind each worker to", one_of({"none", "core", "numa"})};
@@ -227,7 +227,8 @@ aggregation aggregation_of(const options& opts) {
   const std::string& word = opts[aggregate_option];
   return word == "on" ? aggregation::on : word == "off" ? aggregation::off : aggregation::automatic;
 }
-bool stops_at_unhandled(const options& opts) { return opts[unhandled_option] == "stop"; }
+bool stops_at_unhandled(const options& opts) { return opts[unhandled_option] != "report"; }
+bool stops_at_dropped(const options& opts) { return opts[unhandled_option] == "stop-all"; }
 std::size_t stack_bytes(const options& opts) { return static_cast<std::size_t>(opts[stack_option]) * 1024; }
 
 job_settings resolve(const options& opts, int host_rank, int host_size) {

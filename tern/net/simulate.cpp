@@ -18,8 +18,6 @@
 namespace tern::sim {
 namespace {
 
-constexpr std::size_t most_told = 12000; // bytes, in an error
-
 std::string text_of(const std::exception_ptr& e) {
   try {
     std::rethrow_exception(e);
@@ -28,19 +26,6 @@ std::string text_of(const std::exception_ptr& e) {
   } catch (const std::exception& x) {
     return x.what();
   }
-}
-
-// Without the lists of messages: those are for the report's file.
-std::string shortened(const std::string& text) {
-  std::string kept;
-  bool list = false;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    list = line.ends_with(", the latest first:") || (list && line.starts_with("    "));
-    if (!list && !line.empty()) kept += "\n" + line;
-  }
-  if (kept.size() > most_told) kept.resize(kept.rfind('\n', most_told));
-  return kept + "\n(more of it, with the last messages and all stacks, in a file: --tern-report FILE)";
 }
 
 // Nothing can happen any more, and some have not ended.
@@ -54,7 +39,7 @@ error stuck(const detail::sim_job& job, const simulation& world, const std::vect
     if (const std::string text = text_of(failed[r]); circle.empty() && text.find("for each other") != text.npos)
       circle = "\nrank " + std::to_string(r) + ": " + text;
   }
-  std::string text = circle + shortened(net::describe(waiting, 0));
+  std::string text = circle + net::without_messages(net::describe(waiting, 0));
   for (const std::string& f : job.faults()) text += "\nbefore that, " + f;
   return error(errc::deadlock,
                "nothing can happen any more at " + std::to_string(world.seconds()) + " s of virtual time, and " +

@@ -93,6 +93,8 @@ public:
   /// Ends all ranks of the job with `code`, without running destructors; buffered output is flushed first.
   [[noreturn]] virtual void abort(int code) noexcept = 0;
 
+  /// May something have arrived that `receive` has not given? Any thread, while the owner does nothing.
+  virtual bool may_have_input() const noexcept { return true; }
   /// If each rank is a process: what those of this host share, until the process ends.
   virtual std::optional<host_memory> processes() const noexcept { return std::nullopt; }
   /// Calls `f` with each rank that fails, once, also with those that have already; within `receive`. Only transports

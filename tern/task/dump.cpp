@@ -102,10 +102,13 @@ std::string called(const fiber& f) {
   return std::to_string(f.id.load(std::memory_order_relaxed)) + (name[0] ? " '" + std::string(name) + "'" : "");
 }
 
-std::string place(const fiber& f) {
+std::string origin(const fiber& f, const scheduler_core& c) {
   std::source_location made;
   copy_as_it_is(&made, &f.made, sizeof made);
-  return std::string(made.file_name()) + ":" + std::to_string(made.line());
+  // Where a layer starts its main fiber says nothing to who wrote the program. address: is it the same place?
+  if (!c.main_is.empty() && made.line() == c.main_made.line() && made.file_name() == c.main_made.file_name())
+    return c.main_is;
+  return "made at " + std::string(made.file_name()) + ":" + std::to_string(made.line());
 }
 
 std::string waits_for(const fiber& f) {
@@ -121,7 +124,7 @@ fiber_note note(const fiber& f, const scheduler_core& c, const roster& all) {
   n.who = &f;
   n.id = f.id.load(std::memory_order_relaxed);
   n.called = called(f);
-  n.made = place(f);
+  n.made = origin(f, c);
   const bool running = std::any_of(c.workers.begin(), c.workers.end(), [&](const auto& w) { return w->running == &f; });
   if (f.joiner.load(std::memory_order_relaxed) == fiber::done) {
     n.state = fiber_state::ended;
@@ -148,7 +151,7 @@ std::string describe(const fiber& f, const scheduler_core& c, const roster& all)
   const fiber_note n = note(f, c, all);
   char since[48] = "";
   if (n.state == fiber_state::waits) std::snprintf(since, sizeof since, ", since %.3f s", n.since);
-  return "fiber " + n.called + ": " + n.text + since + ", made at " + n.made;
+  return "fiber " + n.called + ": " + n.text + since + ", " + n.made;
 }
 
 } // namespace

@@ -2,7 +2,11 @@
 #include <tern/task/future.hpp>
 
 #include <mutex>
+#include <new>
 #include <string>
+
+#include <tern/base/error.hpp>
+#include <tern/task/detail/core.hpp>
 
 namespace tern::detail {
 namespace {
@@ -93,7 +97,11 @@ void future_state_base::announce(ready_queue& more) noexcept {
 
 void future_state_base::hurry() const {
   const std::uintptr_t producer = producer_.load(std::memory_order_acquire);
-  if (!producer || ready()) return;
+  if (!producer && !(stage_.load(std::memory_order_relaxed) & is_guarded)) [[likely]]
+    return;
+  if (ready()) return;
+  before_wait();
+  if (!producer) return;
   if (producer == this_context())
     throw error(errc::deadlock, me() + " waits for its own result",
                 "only it could make the future ready, which was made at the place named here", made_);
@@ -143,6 +151,39 @@ void future_state_base::abandon() noexcept {
     store_exception(std::current_exception()); // or that there was no memory for that message
   }
   publish();
+}
+
+std::string dropped_failures::text() {
+  const std::lock_guard hold(lock_);
+  if (count_ == 0) return {};
+  std::string all = std::to_string(count_) + (count_ == 1 ? " future was" : " futures were") +
+                    " dropped with an exception that nobody looked at:";
+  for (const auto& one : first_) all += "\n  " + one;
+  if (count_ > first_.size()) all += "\n  and " + std::to_string(count_ - first_.size()) + " more";
+  return all;
+}
+
+void future_state_base::dropped() noexcept {
+  worker* const w = this_worker();
+  if (!w || (stage_.load(std::memory_order_relaxed) & is_seen)) return;
+  try {
+    std::string text;
+    try {
+      std::rethrow_exception(exception_);
+    } catch (const error& e) {
+      if (e.code() == errc::broken_promise || e.code() == errc::cancelled) return; // nobody has failed
+      text = e.what();
+    } catch (const std::exception& e) {
+      text = e.what();
+    } catch (...) {
+      text = "an exception that is no std::exception";
+    }
+    text += " (the future was made at " + std::string(made_.file_name()) + ":" + std::to_string(made_.line()) + ")";
+    scheduler_core& home = *w->home;
+    home.dropped.note(text);
+    if (home.tell_dropped) home.tell_dropped(home.cfg.context, text);
+  } catch (const std::bad_alloc&) { // there are other worries now
+  }
 }
 
 void begin(future_state_base& state, void (*perform)(future_state_base&) noexcept, scheduler& where,

@@ -54,7 +54,7 @@ std::string told(const alike& a) {
   const bool waits = first.state == fiber_state::waits;
   std::string text = "  fiber " + first.called + ": " + first.text;
   if (waits) text += ", since " + seconds(first.since) + " s";
-  text += ", made at " + first.made + "\n";
+  text += ", " + first.made + "\n";
   if (a.members.size() == 1) return text;
   std::uint64_t low = ~0ull, high = 0;
   double least = first.since;

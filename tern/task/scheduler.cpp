@@ -411,6 +411,7 @@ void scheduler_core::begin_run(unique_function<void()> main, const std::source_l
       throw error(errc::invalid_state, "scheduler::run was called twice", "make a new scheduler for another run");
   }
   plan_victims();
+  main_made = made;
   spawn(
       [this, body = std::move(main)]() mutable {
         try {
@@ -484,6 +485,7 @@ std::size_t scheduler_core::run(unique_function<void()> main, const std::source_
 std::size_t scheduler_core::conclude() {
   concluded = true;
   over.store(true, std::memory_order_seq_cst); // also if a simulation has come to its end
+  if (const std::string text = dropped.text(); !text.empty()) log_warning(text);
   if (!deadlock.empty()) throw error(errc::deadlock, deadlock, "take locks in the same order everywhere");
   if (const std::string circle = find_deadlock(); !circle.empty())
     throw error(errc::deadlock, circle,

@@ -79,8 +79,16 @@ void scheduler_core::poll_apart() {
     else if (now < until)
       relax();
     else
-      cfg.events->wait(longest_sleep);
+      rest_of_poller();
   }
+}
+
+// Whoever holds `freeze` and sees that it rests knows that it has taken nothing that it has not passed on.
+void scheduler_core::rest_of_poller() {
+  poller_rests.store(true, std::memory_order_seq_cst);
+  cfg.events->wait(longest_sleep);
+  const std::lock_guard pass(freeze);
+  poller_rests.store(false, std::memory_order_relaxed);
 }
 
 // After the barrier: everything that others can have made visible, and what only they can see. Each worker's deque
@@ -127,6 +135,15 @@ bool scheduler_core::nothing_ready() const noexcept {
     return w->box.has(fiber_box::all) || w->box.has_public(fiber_box::all) || w->box.has_bound(fiber_box::all) ||
            w->box.has_spawner() || w->deque.has_public() || w->deque.has_private();
   });
+}
+
+// As of `end_if_done`. Those who wait for rest are woken by a worker that is counted as asleep, which leaves a moment
+// in which they stand nowhere; but while all sleep they are woken at once, so they are not what is waited for.
+bool scheduler_core::stands_still() const noexcept {
+  return !over.load(std::memory_order_seq_cst) && !stopping.load(std::memory_order_seq_cst) && all_asleep() &&
+         (!cfg.poll_apart || poller_rests.load(std::memory_order_seq_cst)) &&
+         visitors.load(std::memory_order_seq_cst) == 0 && awaits_rest.load(std::memory_order_seq_cst) == 0 &&
+         next_alarm() == wait_limit::never && nothing_ready();
 }
 
 // Main has ended, all sleep, and none of them would find anything. Whoever has lain down may not have looked yet; but

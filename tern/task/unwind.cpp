@@ -53,8 +53,6 @@ std::string demangled(const char* name) {
 
 // What this layer does to start and to suspend a fiber.
 bool is_ours(std::string_view line) {
-  const auto function = line.find(" inlined into ");
-  if (function != std::string_view::npos) line.remove_prefix(function + 14);
   line = line.substr(0, line.find_first_of("<("));
   return line.find("tern::detail::") != std::string_view::npos ||
          line.find("tern::unique_function") != std::string_view::npos;
@@ -139,7 +137,7 @@ struct stack_reader::inside {
   const stopped_at* from = nullptr;
   std::vector<std::uintptr_t>* found = nullptr;
   std::size_t most = 0;
-  std::unordered_map<std::uintptr_t, std::string> names; // address: of code; only looked up
+  std::unordered_map<std::uintptr_t, std::vector<std::string>> frames; // address: of code; only looked up
 
   inside() {
     // Not dwfl_standard_find_debuginfo: that may ask servers.
@@ -194,40 +192,71 @@ struct stack_reader::inside {
     return in.found->size() < in.most ? DWARF_CB_OK : DWARF_CB_ABORT;
   }
 
-  /// The function that was inlined at `pc` last, if debug information tells; else `whole`.
-  static std::string innermost(Dwfl_Module* module, Dwarf_Addr pc, std::string whole) {
+  /// "mesh.cpp:12"; empty if there is none.
+  static std::string place(const char* file, int line) {
+    return file && line > 0 ? std::string(file) + ":" + std::to_string(line) : std::string();
+  }
+  /// Where the function that was inlined is called.
+  static std::string call_place(Dwarf_Die* unit, Dwarf_Die* inlined) {
+    Dwarf_Attribute a;
+    Dwarf_Word file = 0, line = 0;
+    Dwarf_Files* files = nullptr;
+    std::size_t count = 0;
+    if (dwarf_formudata(dwarf_attr(inlined, DW_AT_call_line, &a), &line) != 0 ||
+        dwarf_formudata(dwarf_attr(inlined, DW_AT_call_file, &a), &file) != 0 ||
+        dwarf_getsrcfiles(unit, &files, &count) != 0)
+      return {};
+    return place(dwarf_filesrc(files, file, nullptr, nullptr), static_cast<int>(line));
+  }
+  static std::string inlined_name(Dwarf_Die* inlined) {
+    Dwarf_Attribute a;
+    const char* const linked = dwarf_formstring(dwarf_attr_integrate(inlined, DW_AT_linkage_name, &a));
+    if (linked) return demangled(linked);
+    const char* const name = dwarf_diename(inlined);
+    return name ? name : "a function without a name";
+  }
+  struct call {
+    std::string function, from; // where it is called; empty: not known
+  };
+  /// The functions that were inlined at `pc`, the innermost first, if debug information tells.
+  static std::vector<call> inlined_at(Dwfl_Module* module, Dwarf_Addr pc) {
+    std::vector<call> all;
     Dwarf_Addr bias = 0;
-    Dwarf_Die* unit = dwfl_module_addrdie(module, pc, &bias);
-    Dwarf_Die* scopes = nullptr;
-    const int n = unit ? dwarf_getscopes(unit, pc - bias, &scopes) : 0;
-    for (int i = 0; i < n; ++i) {
-      const int tag = dwarf_tag(&scopes[i]);
-      if (tag == DW_TAG_subprogram) break;
-      const char* name = tag == DW_TAG_inlined_subroutine ? dwarf_diename(&scopes[i]) : nullptr;
-      if (!name) continue;
-      whole = std::string(name) + " inlined into " + whole;
-      break;
-    }
+    Dwarf_Die* const unit = dwfl_module_addrdie(module, pc, &bias);
+    // What lies around `pc` gives the innermost; but around that it gives what lies around its definition.
+    Dwarf_Die *scopes = nullptr, *around = nullptr;
+    const int found = unit ? dwarf_getscopes(unit, pc - bias, &scopes) : 0;
+    const int n = found > 0 ? dwarf_getscopes_die(&scopes[0], &around) : 0;
+    for (int i = 0; i < n && dwarf_tag(&around[i]) != DW_TAG_subprogram; ++i)
+      if (dwarf_tag(&around[i]) == DW_TAG_inlined_subroutine)
+        all.push_back({inlined_name(&around[i]), call_place(unit, &around[i])});
+    std::free(around);
     std::free(scopes);
-    return whole;
+    return all;
   }
 
-  std::string describe(std::uintptr_t pc) const {
+  /// A line for each function that is there, the innermost first.
+  std::vector<std::string> describe(std::uintptr_t pc) const {
     char hex[32];
     std::snprintf(hex, sizeof hex, "%p", reinterpret_cast<void*>(pc));
     Dwfl_Module* module = dwfl ? dwfl_addrmodule(dwfl, pc) : nullptr;
-    if (!module) return hex;
+    if (!module) return {hex};
     const char* library = dwfl_module_info(module, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr);
     const char* symbol = dwfl_module_addrname(module, pc);
-    std::string text = symbol ? innermost(module, pc, demangled(symbol)) : hex;
     int line = 0;
     Dwfl_Line* source = dwfl_module_getsrc(module, pc);
     const char* file = source ? dwfl_lineinfo(source, nullptr, &line, nullptr, nullptr, nullptr) : nullptr;
-    if (file && line > 0)
-      text += std::string(" at ") + file + ":" + std::to_string(line);
-    else if (library)
-      text += " in " + file_of(library);
-    return text;
+    std::string at = place(file, line);
+    const auto text = [&](const std::string& function) {
+      return function + (!at.empty() ? " at " + at : library ? " in " + file_of(library) : std::string());
+    };
+    std::vector<std::string> all;
+    for (call& c : inlined_at(module, pc)) {
+      all.push_back(text(c.function) + ", inlined");
+      at = std::move(c.from);
+    }
+    all.push_back(text(symbol ? demangled(symbol) : hex));
+    return all;
   }
 };
 
@@ -264,15 +293,16 @@ std::vector<std::uintptr_t> stack_reader::walk(const stopped_at& from, std::size
   return found;
 }
 
-const std::string& stack_reader::name(std::uintptr_t pc) {
-  const auto [place, fresh] = in_->names.try_emplace(pc);
+const std::vector<std::string>& stack_reader::frames(std::uintptr_t pc) {
+  const auto [place, fresh] = in_->frames.try_emplace(pc);
   if (fresh) place->second = in_->describe(pc);
   return place->second;
 }
 
 std::string stack_reader::text(const std::vector<std::uintptr_t>& stack, bool inner, const std::string& indent) {
   std::vector<std::string> lines;
-  for (const auto pc : stack) lines.push_back(name(pc));
+  for (const auto pc : stack)
+    for (const std::string& line : frames(pc)) lines.push_back(line);
   std::size_t first = 0, last = lines.size();
   while (inner && first < last && is_ours(lines[first])) ++first;
   while (last > first && is_ours(lines[last - 1])) --last;

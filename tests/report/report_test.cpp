@@ -11,6 +11,7 @@
 #include <iterator>
 #include <sstream>
 #include <thread>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -73,6 +74,7 @@ protected:
       environment.try_emplace("TERN_RANKS", std::to_string(ranks));
     }
     environment.try_emplace("TERN_WORKERS", "1");
+    environment.try_emplace("TERN_HANG", "off"); // else it would end first
     return child(command, {.folder = folder.path.string(), .environment = environment});
   }
 
@@ -271,6 +273,15 @@ TEST_P(crash, of_a_forked_child_waits_for_nobody) {
   EXPECT_TRUE(files_in(folder).empty());
 }
 
+TEST_P(crash, is_told_of_on_standard_error_if_the_disk_is_full) {
+  if (under_mpi()) GTEST_SKIP() << "the same";
+  const temporary folder;
+  child one = start(folder, 2, "segv", {{"TERN_REPORT", "/dev/full"}});
+  EXPECT_EQ(one.end(30), 1000 + SIGSEGV) << one.err;
+  EXPECT_TRUE(has(one.err, "cannot write the report /dev/full: No space left on device")) << one.err;
+  EXPECT_TRUE(has(stack(one.err), "crash_here>(")) << one.err;
+}
+
 TEST_P(crash, nothing_is_written_unless_asked_for) {
   const temporary folder;
   child one = start(folder, 2, "segv");
@@ -309,6 +320,27 @@ TEST_P(job, an_error_is_not_reported_unless_asked_for) {
   EXPECT_GT(one.end(30), 0) << one.err;
   EXPECT_TRUE(files_in(folder).empty());
   EXPECT_FALSE(has(one.err, "tern: report")) << one.err;
+}
+
+TEST_P(job, exceptions_in_dropped_futures_are_told_of_at_the_end) {
+  const temporary folder;
+  child one = start(folder, 2, "drop");
+  EXPECT_EQ(one.end(30), 0) << one.err;
+  EXPECT_EQ(count(one.err, "4 futures were dropped with an exception that nobody looked at:\n  "), 1) << one.err;
+  EXPECT_TRUE(has(one.err, "std::out_of_range: no cell 0 (in handler '") && has(one.err, "no cell 2 (in handler '") &&
+              has(one.err, "fail_in_call' on rank 1)") && has(one.err, "\n  and 1 more"))
+      << one.err;
+  EXPECT_FALSE(has(one.err, "no cell 7") || has(one.err, "no cell 8")) << one.err;
+  EXPECT_FALSE(has(one.err, "broken")) << one.err;
+}
+
+TEST_P(job, and_end_it_if_they_shall) {
+  const temporary folder;
+  child one = start(folder, 2, "drop", {{"TERN_UNHANDLED", "stop-all"}});
+  const int code = one.end(30);
+  EXPECT_TRUE(GetParam() == "mpich" ? code > 0 : code == 1) << code << one.err;
+  EXPECT_EQ(count(one.err, "a future was dropped with an exception that nobody looked at: "), 1) << one.err;
+  EXPECT_TRUE(has(one.err, "no cell 0 (in handler '")) << one.err;
 }
 
 TEST_P(one_process, program_asks) {
@@ -381,11 +413,30 @@ TEST_P(one_process, time_when_it_was_stopped_is_no_hang) {
   EXPECT_TRUE(files_in(folder).empty()) << text_of(files_in(folder)[0]);
 }
 
-TEST_P(one_process, a_file_that_cannot_be_written_is_an_error_of_one_line) {
+TEST_P(one_process, a_report_that_cannot_be_written_is_on_standard_error) {
   const temporary folder;
-  child one = start(folder, 1, "write", {{"TERN_REPORT", "no/such/folder/r.txt"}});
-  EXPECT_EQ(one.end(30), 0) << one.err;
-  EXPECT_EQ(count(one.err, "cannot write the report no/such/folder/r.txt: No such file or directory"), 1) << one.err;
+  for (const auto& [to, why] :
+       {std::pair<std::string, std::string>{"no/such/folder/r.txt", "No such file or directory"},
+        {"/dev/full", "No space left on device"}}) {
+    child one = start(folder, 2, "write", {{"TERN_REPORT", to}});
+    EXPECT_EQ(one.end(30), 0) << one.err;
+    EXPECT_EQ(
+        count(one.err, "tern: cannot write the report " + to + ": " + why + "; it follows here\nTern report, job "), 1)
+        << one.err;
+    EXPECT_EQ(count(one.err, "reason: curiosity\n"), 1) << one.err;
+    EXPECT_TRUE(has(one.err, "\nrank 0: about ") && has(one.err, "\nrank 1: about ")) << one.err;
+    EXPECT_FALSE(has(one.err, "report in")) << one.err;
+    EXPECT_TRUE(has(one.out, " 0 of process")) << one.out; // no path
+  }
+}
+
+TEST_P(one_process, the_watchdogs_last_report_is_not_lost_either) {
+  const temporary folder;
+  child one =
+      start(folder, 2, "hang", {{"TERN_WATCHDOG", "0.4"}, {"TERN_WATCHDOG_ABORT", "1"}, {"TERN_REPORT", "/dev/full"}});
+  EXPECT_EQ(one.end(15), 1) << one.err;
+  EXPECT_TRUE(has(one.err, "cannot write the report /dev/full: No space left on device; it follows here")) << one.err;
+  expect_hang(one.err);
 }
 
 TEST_P(one_process, thousands_of_fibers_take_few_lines) {

@@ -22,6 +22,7 @@
 #include <tern/net/report.hpp>
 #include <tern/net/runtime.hpp>
 #include <tern/task/fiber.hpp>
+#include <tern/task/future.hpp>
 #include <tern/task/semaphore.hpp>
 
 namespace {
@@ -67,6 +68,8 @@ int call_nothing(int) {
   return depth > 0 ? recurse(depth + 1) + frame[0] : 0;
 }
 int overflow_here(int) { return recurse(1); }
+int fail_in_call(int cell) { throw std::out_of_range("no cell " + std::to_string(cell)); }
+int succeed(int x) { return x; }
 void fail_alone(int) { throw std::runtime_error("no such cell"); }
 
 void compute_for(double seconds) {
@@ -113,6 +116,24 @@ int get_into(std::string_view trouble) {
       opened.get();
     }
     tern::barrier();
+  }
+  if (trouble == "drop" && tern::rank() == 0) { // what one call has thrown is looked at, what four have is not
+    for (int i = 0; i < 4; ++i) {
+      const auto dropped = tern::call<&fail_in_call>(last, i);
+      while (!dropped.ready()) tern::this_fiber::yield();
+    }
+    try {
+      static_cast<void>(tern::call<&fail_in_call>(last, 7).get());
+    } catch (const tern::error&) {
+    }
+    auto shared = tern::call<&fail_in_call>(last, 8).share();
+    try {
+      static_cast<void>(shared.get());
+    } catch (const tern::error&) {
+    }
+    const auto good = tern::call<&succeed>(last, 1);
+    while (!good.ready()) tern::this_fiber::yield();
+    static_cast<void>(tern::promise<int>().get_future()); // broken: nobody has failed
   }
   if (trouble == "many") {
     std::vector<tern::fiber> all;

@@ -80,6 +80,7 @@ child::child(const strings& argv, const surroundings& around) {
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(97);
+    ::signal(SIGINT, SIG_DFL); // a shell's background jobs ignore it, and so would the program
     dup2(out_pipe[1], STDOUT_FILENO);
     dup2(err_pipe[1], STDERR_FILENO);
     const int in = open(around.input.c_str(), O_RDONLY | O_CLOEXEC);

@@ -20,6 +20,8 @@ struct host_note {
   std::atomic<std::uint32_t> leaving;
   /// By others: how it was lost, as 1 + liveness::kind. Whoever writes it first tells of it and ends the job.
   std::atomic<std::uint32_t> found;
+  /// When its process came to a standstill: seconds of the host's steady clock, and one; 0: it goes on.
+  std::atomic<std::uint64_t> still_since;
 
   static host_note& of(const host_memory& all, int place) noexcept {
     return *reinterpret_cast<host_note*>(all.first + static_cast<std::size_t>(place) * all.stride);

@@ -13,19 +13,26 @@ namespace tern::net {
 class report_file {
 public:
   /// Opens it, and waits some seconds for its lock (others may write). The report of another job is begun anew; to
-  /// any other file, and to what is no file or is our stdout or stderr, it adds. \throws error(io).
+  /// any other file, and to what is no file or is our stdout or stderr, it adds. If the file cannot be opened or
+  /// written, standard error says why and has all that was to be in it.
   /// \param follow if it is a symbolic link.
   report_file(const std::string& path, std::uint64_t job, const std::string& heading, bool follow);
   ~report_file();
   report_file(const report_file&) = delete;
   report_file& operator=(const report_file&) = delete;
 
-  void write(std::string_view text) noexcept;
+  void write(std::string_view text);
+  /// What was written is on standard error, as the file could not be had.
+  bool is_lost() const noexcept { return lost_; }
   /// Which ranks have written within the last `seconds`, ourselves included; none if it cannot be read.
   std::vector<int> ranks_within(double seconds) const;
 
 private:
+  void go_to_standard_error(int why);
+
   int fd_ = -1;
+  bool lost_ = false;
+  std::string path_, written_;
   std::size_t begin_ = 0; ///< of the job's part
   bool stream_ = false;   ///< it cannot be read
 };

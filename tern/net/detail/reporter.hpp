@@ -67,6 +67,12 @@ void report_failure(const std::string& what) noexcept;
 /// The same for the reporter's own thread, in a look.
 void report_failure_here(const std::string& what) noexcept;
 
+/// The signal that asks for a report; 0: none does.
+int report_signal() noexcept;
+
+/// Standard error names the report's file; nothing if there is none.
+void say_where(const std::string& path, const std::string& why = {}) noexcept;
+
 /// The option `report`; empty if it was not given, or there is no job.
 std::string report_file_option();
 
@@ -76,8 +82,8 @@ struct report_cause {
   std::string thread;             ///< "fiber 5 'solver' on rank 2"; empty: nobody's
   tern::detail::stopped_at where; ///< its stack, if `known` is not 0
   bool crash = false;             ///< what can be said at once is written at once
-  int ask_others =
-      0; ///< the signal by which other processes of this job and host are asked for theirs; 0: they are not
+  /// The signal by which other processes of this job and host are asked for theirs; 0: they are not.
+  int ask_others = 0;
 };
 /// Writes one. \param alone receives whether no other process has written lately. \param busy what the watchdog knows.
 /// \return the path, or empty.
@@ -105,5 +111,12 @@ std::vector<std::string> waits_for(node& n, int rank);
 
 /// How ranks get on, for the watchdog.
 std::uint64_t progress_of(node& n) noexcept;
+/// Has the rank taken in and passed on all that has come? \pre its workers do nothing meanwhile, nor who polls.
+bool nothing_under_way(node& n) noexcept;
+
+/// Of what reports say of ranks, for an error: without the lists of messages, and not pages.
+std::string without_messages(const std::string& text);
+/// The same for a terminal: at most so many lines, and one that says how many are missing.
+std::string briefly(const std::string& text, std::size_t most);
 
 } // namespace tern::net

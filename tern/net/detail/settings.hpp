@@ -27,7 +27,10 @@ struct job_settings {
 std::size_t stack_bytes(const options& opts);
 extern const option<std::string> aggregate_option;
 aggregation aggregation_of(const options& opts);
+/// At an exception that leaves a handler for which nobody waits.
 bool stops_at_unhandled(const options& opts);
+/// At a future that is dropped with an exception.
+bool stops_at_dropped(const options& opts);
 /// \throws error(invalid_option) for an unknown binding.
 job_settings resolve(const options& opts, int host_rank, int host_size);
 

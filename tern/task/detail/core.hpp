@@ -9,6 +9,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <source_location>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,24 @@ public:
   virtual void ends() noexcept = 0;
 };
 
+/// Exceptions in futures that nobody has looked at before they were dropped. Any thread.
+class dropped_failures {
+public:
+  static constexpr std::size_t most_kept = 3; ///< texts
+  void note(std::string text) {
+    const std::lock_guard hold(lock_);
+    ++count_;
+    if (first_.size() < most_kept) first_.push_back(std::move(text));
+  }
+  /// A sentence with the first of them; empty if there were none.
+  std::string text();
+
+private:
+  spin_lock lock_;
+  std::uint64_t count_ = 0;
+  std::vector<std::string> first_;
+};
+
 struct scheduler_core {
   /// While a thread that is no worker of this scheduler hands it something.
   class visit {
@@ -84,6 +103,21 @@ struct scheduler_core {
   private:
     scheduler_core& core_;
     bool late_;
+  };
+
+  /// While the calling fiber waits for a thread of Tern's that works for it: its scheduler has no end and no rest
+  /// meanwhile.
+  class awaits_thread {
+  public:
+    awaits_thread() noexcept : core_(*this_worker()->home) {
+      core_.working_outside.fetch_add(1, std::memory_order_seq_cst);
+    }
+    ~awaits_thread() { core_.working_outside.fetch_sub(1, std::memory_order_seq_cst); }
+    awaits_thread(const awaits_thread&) = delete;
+    awaits_thread& operator=(const awaits_thread&) = delete;
+
+  private:
+    scheduler_core& core_;
   };
 
   explicit scheduler_core(scheduler::settings s);
@@ -138,6 +172,7 @@ struct scheduler_core {
   bool has_events(const worker& w) const noexcept { return w.index == 0 && cfg.events && !cfg.poll_apart; }
   /// Looks after them and nothing else, until the run is over.
   void poll_apart();
+  void rest_of_poller();
   bool take_outside(worker& w);
   bool resume_spawner(worker& w);
   bool steal(worker& w);
@@ -183,6 +218,10 @@ struct scheduler_core {
   bool end_if_done() noexcept;
   /// Whether no worker has anything that could run. \pre they cannot do anything meanwhile.
   bool nothing_ready() const noexcept;
+  /// Whether nothing in here can ever run again, unless somebody from outside brings something: an event, a foreign
+  /// thread. False once the main fiber has ended. \pre the caller holds `freeze`, and reads what it wants to know of
+  /// the outside before it lets go.
+  bool stands_still() const noexcept;
   // Rest (rest.cpp) ---------------------------------------------------------------------------------------------------
   void rest(bool of_timers);
   /// The calling worker lies down: tells those who wait for rest if there is some. \return whether it told anybody.
@@ -261,7 +300,9 @@ struct scheduler_core {
 
   scheduler* owner = nullptr;
   scheduler::settings cfg;
-  const bool watched; // by an observer, or recorded
+  std::string main_is;            // what the main fiber is called in reports; empty: where it was made
+  std::source_location main_made; // of the main fiber
+  const bool watched;             // by an observer, or recorded
   const asymmetric_barrier barrier;
   sim::detail::engine* engine = nullptr;        // of the simulation that this runs in
   sim::detail::lane* lane = nullptr;            // this scheduler in it
@@ -269,9 +310,10 @@ struct scheduler_core {
   stack_pool& stacks;
   fiber* simulated = nullptr; // the newest of this scheduler's fibers in a simulation
   std::vector<std::unique_ptr<worker>> workers;
-  std::chrono::nanoseconds spin;     // how long to look for work before sleeping
-  std::atomic<int> poller_thread{0}; // the kernel's number of the one that polls apart; 0: none
-  int poll_in = 0;                   // worker 0's: turns until the next look at the events
+  std::chrono::nanoseconds spin;         // how long to look for work before sleeping
+  std::atomic<int> poller_thread{0};     // the kernel's number of the one that polls apart; 0: none
+  std::atomic<bool> poller_rests{false}; // it sleeps, and polls only after it has passed `freeze`
+  int poll_in = 0;                       // worker 0's: turns until the next look at the events
 
   // Both change with sequential consistency: see `notify` and `park`.
   alignas(64) std::atomic<int> searching{0}; // awake and without work; includes those that have been roused
@@ -315,6 +357,8 @@ struct scheduler_core {
   // Whoever has slept passes through it before it runs anything: so while one holds it and all are counted as asleep,
   // no fiber runs.
   spin_lock freeze;
+  dropped_failures dropped;
+  void (*tell_dropped)(void* context, const std::string& text) noexcept = nullptr; // at once, if somebody wants to know
   std::atomic<std::uint64_t> looked_at{0}; // `entered` when a deadlock was last looked for
   std::string deadlock;                    // why the run was ended; under `freeze`, then read after it
 };

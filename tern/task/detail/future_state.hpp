@@ -60,7 +60,10 @@ public:
       : references_(references), made_(made) {}
   future_state_base(const future_state_base&) = delete;
   future_state_base& operator=(const future_state_base&) = delete;
-  virtual ~future_state_base() = default;
+  virtual ~future_state_base() {
+    if (exception_) [[unlikely]]
+      dropped();
+  }
 
   void add_reference() noexcept { references_.fetch_add(1, std::memory_order_relaxed); }
   void release() noexcept {
@@ -88,6 +91,8 @@ public:
   /// Before the caller suspends: if the fiber that is to make it ready stands on this worker's queue, it goes next.
   /// \throws error(deadlock) as `wait`.
   void hurry() const;
+  /// From now on `before_wait` is asked before somebody waits for as long as it takes.
+  void ask_before_waits() noexcept { stage_.fetch_or(is_guarded, std::memory_order_relaxed); }
 
   /// \return false if it is ready already: then `h` will not fire.
   bool subscribe(ready_hook& h) noexcept;
@@ -130,11 +135,18 @@ protected:
     if (exception_) std::rethrow_exception(std::exchange(exception_, nullptr));
   }
   void rethrow() const {
-    if (exception_) std::rethrow_exception(exception_);
+    if (!exception_) return;
+    stage_.fetch_or(is_seen, std::memory_order_relaxed);
+    std::rethrow_exception(exception_);
   }
 
 private:
-  static constexpr std::uint32_t is_claimed = 1, is_ready = 2, is_watched = 4;
+  static constexpr std::uint32_t is_claimed = 1, is_ready = 2, is_watched = 4, is_guarded = 8, is_seen = 16;
+
+  /// Throws if the caller must not wait; see `ask_before_waits`.
+  virtual void before_wait() const {}
+  /// It goes with an exception that nobody may have looked at.
+  void dropped() noexcept;
 
   /// \return somebody must be told.
   bool mark_ready() noexcept {
@@ -147,7 +159,7 @@ private:
   [[noreturn]] void throw_claimed() const;
 
   std::atomic<std::uint32_t> references_;
-  std::atomic<std::uint32_t> stage_{0};
+  mutable std::atomic<std::uint32_t> stage_{0};
   spin_lock guard_; // of the lists. They change only before it is ready, but for taking all out.
   waiter_list waiters_;
   ready_hook* hooks_ = nullptr; // last one first

@@ -31,7 +31,7 @@ struct fiber_note {
   std::string kind;   ///< "mutex", "runs": the same for fibers that are in the same situation
   std::string text;   ///< "waits for mutex 0x5555 that fiber 2 'main' has"
   double since = 0;   ///< seconds that it has waited
-  std::string made;
+  std::string made;   ///< "made at solve.cpp:31", "main function of rank 0"
 };
 /// Of all fibers, by id. \param limit how long to wait for a lock that others may hold for ever.
 /// \return false if that was not enough.

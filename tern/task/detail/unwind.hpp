@@ -44,8 +44,9 @@ public:
 
   /// Addresses of code, the innermost first; those of callers lie inside the instruction that calls.
   std::vector<std::uintptr_t> walk(const stopped_at& from, std::size_t most = 64);
-  /// "solve(int) at solve.cpp:12", "write in libc.so.6", "0x7f…".
-  const std::string& name(std::uintptr_t pc);
+  /// "solve(int) at solve.cpp:12", "write in libc.so.6", "0x7f…": several if functions were inlined there, the
+  /// innermost first, each with the line that is being executed in it.
+  const std::vector<std::string>& frames(std::uintptr_t pc);
   /// A line for each frame, indented, without what this layer does to start a fiber; of very many those at both ends.
   /// \param inner nor what it does to suspend one.
   std::string text(const std::vector<std::uintptr_t>& stack, bool inner, const std::string& indent);
