@@ -94,6 +94,7 @@ const tern::rank_local<std::atomic<long>> noted; // a rank may have several work
 TERN_RANK_TEST(lambdas_without_captures_are_handlers) {
   TERN_EXPECT_EQ(call<[](int x, const std::string& s) { return std::to_string(x) + s; }>(next(), 3, "a").get(), "3a");
   const long before = *noted;
+  tern::barrier(); // before the first is sent
   send<[](long x) { *noted += x; }>(next(), 5);
   send<[](long x) { *noted -= 2 * x; }>(next(), 1); // another one of the same type
   tern::multicast<[](int x) { *noted += x; }>(tern::all_ranks, 10);

@@ -6,6 +6,7 @@ int main(int argc, char**) {
 #ifdef FINE
   static_cast<void>(tern::call<[](int captured, int x) { return captured + x; }>(0, argc, 3));
 #else
-  static_cast<void>(tern::call(0, [argc](int x) { return argc + x; }, 3));
+  static_cast<void>(tern::call(
+      0, [argc](int x) { return argc + x; }, 3));
 #endif
 }
