@@ -36,9 +36,9 @@ class options;
 /// Restricts an option's values, before a job starts. Each member may be left out.
 template <option_type T> struct option_check {
   /// Looks at one value alone, when it is read.
-  std::function<bool(const T&)> accepts;
+  std::function<bool(const T&)> accepts = {};
   /// Completes the sentence "allowed: …" in errors and in the help.
-  std::string allowed;
+  std::string allowed = {};
   /// For what a fixed text cannot say: names to which programs add, values that depend on other options. It is called
   /// for a value that is not the default, once all options are known, and not where the help is asked for. To refuse
   /// the value it throws error(invalid_option): that error's message and hint become part of the refusal, which names
