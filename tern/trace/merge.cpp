@@ -238,8 +238,10 @@ struct merger {
     result.forwarded = on.forwarded;
     for (const auto& [type, m] : on.moved) // JSON
       result.moved.push_back({type.substr(1, type.size() - 2), m.number, m.bytes});
-    std::stable_sort(result.moved.begin(), result.moved.end(),
-                     [](const merge_summary::moves& a, const merge_summary::moves& b) { return a.number > b.number; });
+    std::sort(result.moved.begin(), result.moved.end(),
+              [](const merge_summary::moves& a, const merge_summary::moves& b) {
+                return a.number != b.number ? a.number > b.number : a.type < b.type;
+              });
     result.seconds = 1e-9 * static_cast<double>(on.last);
     return std::move(result);
   }
