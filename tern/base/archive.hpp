@@ -20,6 +20,11 @@
 /// shared inside one archive is shared after loading); and, of ours, `byte_buffer` and `std::span<const T>` (saving
 /// only; load a vector).
 ///
+/// **Aggregates** need nothing of that: `struct particle { double x[3]; std::string name; };` is serialized member by
+/// member, in the order of declaration, if each member can be serialized and initialised by `{}`. It has at most 16
+/// members and no base class; a member may be an array, another aggregate, or a container of them. A raw pointer, a
+/// reference or a bit field stops the compiler. A class's own `serialize`, `save` and `load` come first.
+///
 /// **Differs from cereal**: `A::is_loading` and `A::is_saving` are `constexpr bool`, not types. A type that reads
 /// itself has a constructor `explicit T(tern::input_archive&)`, which must read what saving wrote; there is no
 /// `load_and_construct`. Macros such as `CEREAL_NVP` are cereal's; use `ar(x)`. A function in namespace `cereal` is not
@@ -31,7 +36,8 @@
 /// **Format**: native byte order and sizes, no padding, no type names: for messages between ranks of one job and for
 /// checkpoints of one build, not for archives that outlive it. Lengths are 8 bytes. Elements that may take no bytes
 /// take one, so that a length can be checked against what follows. Ranges of bitwise elements (numbers, enums, arrays
-/// and complex numbers of them, and classes declared by `is_bitwise`) travel in one copy.
+/// and complex numbers of them, aggregates of them without gaps, and classes declared by `is_bitwise`) travel in one
+/// copy, which gives the same bytes as member by member.
 ///
 /// **Errors**: bytes that cannot be right are refused by error(invalid_data) with the offset: too short or too long,
 /// lengths beyond the end, bools, optionals and variants with impossible values, repeated keys, references to shared

@@ -66,6 +66,19 @@ private:
   bool odd_ = false;
 };
 
+// Without a word of how they are serialized.
+struct cell {
+  double x, y;
+};
+struct hit {
+  std::int32_t number;
+  double place[3];
+  bool good;
+  std::vector<cell> cells;
+  std::map<std::string, hit> parts;
+  std::optional<cell> centre;
+};
+
 struct sample {
   float values[3];
   std::uint32_t tag;
@@ -147,6 +160,7 @@ constexpr void (*checks[])(std::span<const std::byte>) = {
     check<std::pair<std::vector<sample>, std::list<sample>>>,
     check<std::tuple<std::shared_ptr<int>, std::shared_ptr<std::string>, std::vector<std::shared_ptr<int>>,
                      std::vector<std::tuple<>>>>,
+    check<std::vector<hit>>,
 };
 
 } // namespace

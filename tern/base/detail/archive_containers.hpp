@@ -70,10 +70,33 @@ template <class T> T load_new(input_archive& ar) {
   }
 }
 
+/// Says in one line why the members of an aggregate cannot be found. The compiler's notes name its type.
+template <class T> consteval bool check_aggregate() {
+  constexpr int members = member_count<T>();
+  static_assert(members != members_in_base,
+                "tern: this aggregate has a base class, so its members are not found by themselves: add a member "
+                "`template<class A> void serialize(A& ar) { ar(tern::base_class<B>(this), members...); }`");
+  static_assert(members != members_unknown,
+                "tern: a member of this aggregate is a reference, or cannot be initialised by `{}`, so its members are "
+                "not found by themselves: add a member `template<class A> void serialize(A& ar) { ar(members...); }`");
+  static_assert(members <= members_most,
+                "tern: this aggregate has more than 16 members, which are not found by themselves: add a member "
+                "`template<class A> void serialize(A& ar) { ar(members...); }`");
+  return members >= 0 && members <= members_most;
+}
+template <class Aggregate, class Member> consteval bool check_member() {
+  constexpr bool pointer = std::is_pointer_v<Member> || std::is_member_pointer_v<Member>;
+  static_assert(!pointer,
+                "tern: this aggregate has a raw pointer among its members, which means nothing on another rank: use "
+                "unique_ptr, shared_ptr or mobile_ptr, or add a member `template<class A> void serialize(A& ar)` that "
+                "leaves it out");
+  return !pointer;
+}
+
 /// Users' classes.
 template <class T> struct codec {
   using is_users_class = void;
-  static constexpr std::size_t min_size = 0;
+  static constexpr std::size_t min_size = min_size_of_class<T>();
 
   template <class A> static void save(A& ar, const T& x) {
     constexpr int ways = ways_to_save<A, T>;
@@ -93,6 +116,11 @@ template <class T> struct codec {
       static_assert(!std::is_pointer_v<T>,
                     "tern: a raw pointer cannot be serialized: use unique_ptr, shared_ptr, mobile_ptr, "
                     "or tern::binary_data(pointer, bytes)");
+    } else if constexpr (silent_aggregate<T>) {
+      if constexpr (check_aggregate<T>())
+        visit_members(x, [&]<class... M>(const M&... member) {
+          if constexpr ((check_member<T, M>() && ...)) (save_value(ar, member), ...);
+        });
     } else {
       static_assert(ways == 1,
                     "tern: this type cannot be serialized: add a member `template<class A> void serialize(A& ar) { "
@@ -121,6 +149,11 @@ template <class T> struct codec {
       static_assert(!std::is_pointer_v<T>,
                     "tern: a raw pointer cannot be serialized: use unique_ptr, shared_ptr, mobile_ptr, "
                     "or tern::binary_data(pointer, bytes)");
+    } else if constexpr (silent_aggregate<T>) {
+      if constexpr (check_aggregate<T>())
+        visit_members(x, [&]<class... M>(M&... member) {
+          if constexpr ((check_member<T, M>() && ...)) (load_value(ar, member), ...);
+        });
     } else {
       static_assert(ways == 1,
                     "tern: this type cannot be loaded: add a member `template<class A> void serialize(A& ar) { "

@@ -9,8 +9,11 @@
 #include <complex>
 #include <concepts>
 #include <cstddef>
+#include <tuple>
 #include <type_traits>
 #include <utility>
+
+#include <tern/base/detail/members.hpp>
 
 namespace tern {
 
@@ -20,7 +23,8 @@ class size_archive;
 
 /// Specialise as `true` for a trivially copyable class whose bytes mean the same in every process (no pointers, no
 /// handles): it and ranges of it then travel in one copy, even if it has a `serialize` function. `template<> inline
-/// constexpr bool tern::is_bitwise<point> = true;`
+/// constexpr bool tern::is_bitwise<point> = true;` An aggregate of such members without gaps needs no such line, unless
+/// it has a `serialize` function.
 template <class T> inline constexpr bool is_bitwise = false;
 
 /// Befriend this class (`friend class tern::access;`) to keep `serialize`, `save`, `load` or the default constructor
@@ -46,8 +50,12 @@ template <class T>
 requires std::is_enum_v<T>
 struct bitwise_builtin<T> : std::bool_constant<!std::is_same_v<std::underlying_type_t<T>, bool>> {
 };
+/// By itself, or because the program says so.
 template <class T>
-inline constexpr bool bitwise = bitwise_builtin<std::remove_cv_t<T>>::value || is_bitwise<std::remove_cv_t<T>>;
+inline constexpr bool declared_bitwise = bitwise_builtin<std::remove_cv_t<T>>::value || is_bitwise<std::remove_cv_t<T>>;
+template <class T> consteval bool travels_bitwise();
+/// Or because it is an aggregate of such members and nothing else: then its bytes are those of its members.
+template <class T> inline constexpr bool bitwise = travels_bitwise<std::remove_cv_t<T>>();
 template <class T, std::size_t N>
 struct bitwise_builtin<std::array<T, N>> : std::bool_constant<(N > 0) && bitwise<T>> {};
 template <class T, std::size_t N> struct bitwise_builtin<T[N]> : std::bool_constant<bitwise<T>> {};
@@ -116,6 +124,49 @@ concept archive_constructible = std::is_class_v<T> && requires(input_archive& ar
   access::make<T>(std::declval<any_argument&>());
 }
 &&requires { typename codec<T>::is_users_class; };
+
+/// An aggregate that says nothing of how it is serialized: its members are, one after the other.
+template <class T>
+concept silent_aggregate = std::is_class_v<T> && std::is_aggregate_v<T> && !requires {
+  sizeof(std::tuple_size<T>);
+}
+&&requires { typename codec<T>::is_users_class; }
+&&ways_to_save<output_archive, T> == 0 && ways_to_load<input_archive, T> == 0 && !archive_constructible<T>;
+
+/// One whose members can be found.
+template <class T> consteval bool shows_members() {
+  if constexpr (silent_aggregate<T>)
+    return member_count<T>() >= 0 && member_count<T>() <= members_most;
+  else
+    return false;
+}
+
+template <class T> consteval bool travels_bitwise() {
+  if constexpr (declared_bitwise<T>) {
+    return true;
+  } else if constexpr (!std::is_class_v<T>) {
+    return false;
+  } else if constexpr (!std::is_trivially_copyable_v<T> || !std::is_copy_assignable_v<T> ||
+                       alignof(T) > alignof(std::max_align_t)) {
+    return false;
+  } else if constexpr (shows_members<T>()) {
+    // Without gaps: else bytes that nobody has written would travel.
+    return []<class... M>(member_types<M...>) {
+      return (bitwise<M> && ...) && (sizeof(M) + ... + std::size_t{0}) == sizeof(T);
+    }(members_of<T>{});
+  } else {
+    return false;
+  }
+}
+
+template <class T> constexpr std::size_t min_size() noexcept;
+/// Of a user's class: what its members take at least, if they are known.
+template <class T> consteval std::size_t min_size_of_class() {
+  if constexpr (shows_members<T>())
+    return []<class... M>(member_types<M...>) { return (min_size<M>() + ... + std::size_t{0}); }(members_of<T>{});
+  else
+    return 0;
+}
 
 template <class T> constexpr std::size_t min_size() noexcept {
   if constexpr (bitwise<T>)

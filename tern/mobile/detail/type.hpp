@@ -46,14 +46,15 @@ void* cast_object(const type_record& type, void* object, const type_record& want
 namespace detail {
 
 template <class T>
-concept saves = tern::detail::bitwise<T> || tern::detail::ways_to_save<output_archive, T>
+concept saves = tern::detail::declared_bitwise<T> || tern::detail::ways_to_save<output_archive, T>
 == 1;
 template <class T>
 concept loads = tern::detail::archive_constructible<T> ||
-    ((tern::detail::bitwise<T> || tern::detail::ways_to_load<input_archive, T> == 1) &&
+    ((tern::detail::declared_bitwise<T> || tern::detail::ways_to_load<input_archive, T> == 1) &&
      tern::detail::default_constructible<T>);
 
-/// Can its objects move?
+/// Can its objects move? An aggregate without `serialize` cannot, although it can travel as an argument: that a class
+/// means to move is for its author to say.
 template <class T> inline constexpr bool can_move = saves<T>&& loads<T>;
 
 /// In place: a class need not be movable in C++'s sense.
