@@ -17,6 +17,7 @@
 #include <tern/mobile/counted.hpp>
 #include <tern/mobile/hold.hpp>
 #include <tern/mobile/load.hpp>
+#include <tern/mobile/names.hpp>
 #include <tern/mobile/object.hpp>
 #include <tern/net/call_options.hpp>
 #include <tern/net/collectives.hpp>

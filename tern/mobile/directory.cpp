@@ -119,6 +119,13 @@ bool directory::is_here(object_id id) const {
   return s.entries.looks_marked(id).value_or(false);
 }
 
+bool directory::lives(object_id id) const {
+  const shard& s = shard_of(id);
+  const std::lock_guard hold(s.lock);
+  const entry* const e = s.entries.find(id);
+  return e && e->at != entry::place::gone;
+}
+
 std::string directory::missing(object_id id, const std::string& type) const {
   const bool never = id.home() == rank_ && id.number() >= next_.load(std::memory_order_relaxed);
   return "object " + to_string(id) + (type.empty() ? "" : " (" + type + ")") +

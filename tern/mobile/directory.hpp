@@ -87,6 +87,8 @@ public:
   int last_known(object_id id) const;
   /// Is it here at this moment?
   bool is_here(object_id id) const;
+  /// Is it alive, as far as is known here? True on the rank where it was born until that learns of its end.
+  bool lives(object_id id) const;
 
   // Sending -----------------------------------------------------------------------------------------------------------
 

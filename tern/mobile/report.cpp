@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include <tern/mobile/detail/names.hpp>
 #include <tern/net/detail/reporter.hpp>
 
 namespace tern::mobile {
@@ -20,8 +21,8 @@ std::string first_of(const invocation_list& list, const char* who) {
          list.front().what->name() + "' of rank " + std::to_string(list.front().to.origin());
 }
 
-// Empty if nobody waits for it.
-std::string describe(const entry& e) {
+// Empty if nobody waits for it. \param names of the rank, or null.
+std::string describe(const entry& e, name_table* names) {
   std::string text;
   switch (e.at) {
   case entry::place::gone:
@@ -66,7 +67,9 @@ std::string describe(const entry& e) {
     if (!t.after_close.empty()) text += first_of(t.after_close, " until it is known how to send them");
   }
   if (text.empty()) return {};
-  return "    object " + to_string(e.id) + (e.type ? " (" + e.type->name + ")" : "") +
+  const std::string called = names ? names->labels(e.id) : "";
+  return "    object " + to_string(e.id) + (called.empty() ? "" : ", " + called) +
+         (e.type ? " (" + e.type->name + ")" : "") +
          (e.at == entry::place::elsewhere ? ", on rank " + std::to_string(e.where) + " as far as known" : "") + text +
          "\n";
 }
@@ -76,6 +79,7 @@ std::string describe(const entry& e) {
 std::string directory::describe() {
   std::string text;
   std::size_t busy = 0, all = 0;
+  name_table* const names = name_table::if_made(node_);
   for (std::size_t k = 0; k < shards; ++k) {
     tern::detail::owner_lock::visitor lock(shards_[k].lock);
     const auto hold = net::try_for_a_while(lock);
@@ -85,7 +89,7 @@ std::string directory::describe() {
       const entry* const e = table.at(i);
       if (!e) continue;
       all += e->is_present();
-      const std::string line = mobile::describe(*e);
+      const std::string line = mobile::describe(*e, names);
       if (!line.empty() && ++busy <= listed) text += line;
     }
   }
