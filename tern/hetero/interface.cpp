@@ -369,6 +369,11 @@ void add_use(task_record& t, object_state* o, const box& part, access_mode how) 
   u.pitch = static_cast<std::int32_t>(o->host_layout.pitch / o->element);
 }
 
+std::string argument_name(const char* function, std::size_t number) {
+  return "argument " + std::to_string(number) + " of " +
+         (function ? "'" + std::string(function) + "'" : "a task's function");
+}
+
 void no_such_argument(const object_state& o, const box& part, asked what) {
   const char* const call = what == asked::pitch ? "pitch" : what == asked::slice ? "slice" : "own_layout";
   throw error(errc::invalid_argument, std::string(call) + "(): " + o.text(part) + " is no argument of the task",

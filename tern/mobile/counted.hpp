@@ -114,17 +114,25 @@ template <class T, class... A> mobile_ref<T> construct_counted(A... args) {
 /// Makes a T on the calling rank that lives as long as somebody has a reference to it. Throws what its constructor
 /// throws. Any worker thread of a rank.
 template <class T, class... A> mobile_ref<T> create_counted(A&&... args) {
-  auto object = std::make_unique<T>(std::forward<A>(args)...);
-  const auto id =
-      mobile::directory::here().add(mobile::detail::type_of<T>(), object.get(), mobile::detail::shared_credit::first);
-  object.release();
-  return mobile_ref<T>(id, mobile::detail::shared_credit::first);
+  if constexpr (tern::detail::accept_constructor_arguments<T, A...>()) {
+    auto object = std::make_unique<T>(std::forward<A>(args)...);
+    const auto id =
+        mobile::directory::here().add(mobile::detail::type_of<T>(), object.get(), mobile::detail::shared_credit::first);
+    object.release();
+    return mobile_ref<T>(id, mobile::detail::shared_credit::first);
+  } else {
+    return {};
+  }
 }
 /// The same on rank `where`, as `create_on`.
 template <class T, class... A> future<mobile_ref<T>> create_counted_on(int where, A&&... args) {
-  return call<
-      &mobile::detail::construct_counted<T, typename mobile::detail::constructor_argument<std::decay_t<A>>::type...>>(
-      where, std::forward<A>(args)...);
+  if constexpr (tern::detail::accept_constructor_arguments<
+                    T, typename mobile::detail::constructor_argument<std::decay_t<A>>::type...>())
+    return call<
+        &mobile::detail::construct_counted<T, typename mobile::detail::constructor_argument<std::decay_t<A>>::type...>>(
+        where, std::forward<A>(args)...);
+  else
+    return {};
 }
 
 /// As for a mobile_ptr.

@@ -62,6 +62,19 @@ long sum_through(mobile_ptr<counter> c, long n) { // pointers travel
   send<&counter::add>(c, n);
   return call<&counter::get>(c).get();
 }
+// That it may move is for a class to say, also where its objects could travel as arguments.
+struct only_numbers {
+  double x, y;
+};
+static_assert(tern::detail::bitwise<only_numbers> && !tern::mobile::detail::can_move<only_numbers>);
+
+TERN_RANK_TEST(lambdas_take_their_object_first) {
+  const auto c = create_on<counter>((rank() + 1) % size(), 5, "five").get();
+  send<[](counter& x, long n) { x.add(n); }>(c, 3);                                          // exclusive
+  TERN_EXPECT_EQ(call<[](const counter& x, int n) { return n * x.get(); }>(c, 2).get(), 16); // shared
+  TERN_EXPECT_ERROR(send<&counter::add>(c, ~0ULL), errc::invalid_argument, "argument 1 of 'mobile_test::counter::add'");
+}
+
 TERN_RANK_TEST(pointers_travel_and_compare) {
   auto c = create<counter>(1, "one");
   TERN_EXPECT_EQ(call<&sum_through>(size() - 1, c, 10).get(), 11);

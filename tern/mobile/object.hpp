@@ -84,6 +84,16 @@ template <class C, class R, class... P> struct member_signature<R (*)(C&, P...)>
   using object = std::remove_const_t<C>;
   static constexpr bool exclusive = !std::is_const_v<C>;
 };
+template <class C, class R, class... P>
+struct member_signature<R (*)(C&, P...) noexcept> : member_signature<R (*)(C&, P...)> {};
+// A lambda without captures, as the function that it converts to.
+template <class F> struct call_operator;
+template <class L, class R, class... P> struct call_operator<R (L::*)(P...) const> { using function = R (*)(P...); };
+template <class L, class R, class... P>
+struct call_operator<R (L::*)(P...) const noexcept> : call_operator<R (L::*)(P...) const> {};
+template <class L>
+requires requires { typename member_signature<typename call_operator<decltype(&L::operator())>::function>::object; }
+struct member_signature<L> : member_signature<typename call_operator<decltype(&L::operator())>::function> {};
 
 template <auto F> void take_member(net::node& here, int source, const net::wire_header& header, net::payload& message);
 template <auto F>
@@ -192,7 +202,10 @@ template <auto F, class T, class... A> consteval bool check_invocation() {
                                    "no pointers and no non-const references");
   static_assert(!sig::has_futures, "a future cannot travel: wait for it and send its value");
   static_assert(sizeof...(A) == sig::arity, "the number of arguments differs from the function's parameters");
-  return same && sig::travels_well && !sig::has_futures && sizeof...(A) == sig::arity;
+  if constexpr (same && sig::travels_well && !sig::has_futures && sizeof...(A) == sig::arity)
+    return net::detail::accept_arguments<typename sig::arguments, A...>();
+  else
+    return false;
 }
 
 /// \param post sends a message that begins with the address that it is given to the rank that it is given.
@@ -287,19 +300,26 @@ template <class T, class... A> mobile_ptr<T> construct(A... args) {
 
 /// Makes a T on the calling rank. Throws what its constructor throws. Any worker thread of a rank.
 template <class T, class... A> mobile_ptr<T> create(A&&... args) {
-  return mobile_ptr<T>(mobile::directory::here().add(mobile::detail::type_of<T>(), new T(std::forward<A>(args)...)));
+  if constexpr (tern::detail::accept_constructor_arguments<T, A...>())
+    return mobile_ptr<T>(mobile::directory::here().add(mobile::detail::type_of<T>(), new T(std::forward<A>(args)...)));
+  else
+    return {};
 }
 
 /// Makes a T on rank `where`, from arguments that are sent there. The future throws what the constructor throws.
 template <class T, class... A> future<mobile_ptr<T>> create_on(int where, A&&... args) {
-  return call<&mobile::detail::construct<T, typename mobile::detail::constructor_argument<std::decay_t<A>>::type...>>(
-      where, std::forward<A>(args)...);
+  if constexpr (tern::detail::accept_constructor_arguments<
+                    T, typename mobile::detail::constructor_argument<std::decay_t<A>>::type...>())
+    return call<&mobile::detail::construct<T, typename mobile::detail::constructor_argument<std::decay_t<A>>::type...>>(
+        where, std::forward<A>(args)...);
+  else
+    return {};
 }
 
 /// Starts `(object->*F)(args…)`, or `F(object, args…)`, where the object is, and goes on. Invocations from one rank's
 /// fiber to one object begin in the order sent, wherever the object moves. An exception has nobody to go to and ends
 /// the job, as does a pointer to an object that is gone: use `call` for what may fail.
-/// \throws error(invalid_argument) for a null pointer.
+/// \throws error(invalid_argument) for a null pointer, and for an argument that does not fit (see message.hpp).
 template <auto F, class T, class... A> void send(mobile_ptr<T> to, A&&... args) {
   if constexpr (mobile::detail::check_invocation<F, T, A...>())
     mobile::detail::post_invocation<F>(net::node::here(), to, 0, priority::normal, std::forward<A>(args)...);

@@ -9,6 +9,13 @@
 ///
 /// Arguments and results are anything that can be serialized (archive.hpp). Handlers run in fibers: they may block,
 /// call and wait. Between one pair of ranks handlers *start* in the order in which their messages were sent.
+///
+/// A handler is a function, or a lambda without captures written in its place: `send<[](int x) { … }>(1, 3)`. It has no
+/// state: what it needs travels as arguments.
+///
+/// An argument becomes its parameter's type where it is sent. Floating-point does not become an integer, nor a number
+/// or pointer a bool: the compiler names the argument. An integer that does not fit into a narrower parameter, and a
+/// double beyond a float's range, throw error(invalid_argument) with the argument's number, its value and the type.
 
 #include <source_location>
 #include <span>
@@ -175,15 +182,43 @@ template <auto F, class... A> consteval bool check_call() {
   static_assert(!sig::has_futures, "a future cannot travel: wait for it and send its value; "
                                    "a promise can as a remote_promise");
   static_assert(sizeof...(A) == sig::arity, "the number of arguments differs from the handler's parameters");
-  return sig::travels_well && !sig::has_futures && sizeof...(A) == sig::arity;
+  static_assert(!sig::travels_well || std::is_default_constructible_v<typename sig::arguments>,
+                "the type of a handler's parameter has no default constructor, which it needs to be unpacked: give it "
+                "one");
+  if constexpr (sig::travels_well && !sig::has_futures && sizeof...(A) == sig::arity)
+    return accept_arguments<typename sig::arguments, A...>();
+  else
+    return false;
+}
+
+// A lambda with captures has state, which a handler cannot. Overloads take it where a program may write it, to say so.
+template <auto F> struct as_value {};
+/// An object that lives as long as the program but is no value for a template.
+template <const auto& F>
+concept with_state = std::is_class_v<std::remove_cvref_t<decltype(F)>> && !requires {
+  typename as_value<F>;
+};
+template <class F, class... A>
+concept callable_object = std::is_class_v<std::remove_cvref_t<F>> && std::is_invocable_v<F&, A...>;
+
+template <class... A> consteval void refuse_state() {
+  static_assert(sizeof...(A) == static_cast<std::size_t>(-1),
+                "a handler has no state, so a lambda with captures cannot be one: send the captured values as "
+                "arguments");
+}
+template <class... A> consteval void refuse_object() {
+  static_assert(sizeof...(A) == static_cast<std::size_t>(-1),
+                "a handler stands in angle brackets, as in send<&f>(rank, x) or send<[](int x) {}>(rank, 3), and has "
+                "no state: send what a lambda captures as arguments");
 }
 
 } // namespace net::detail
 
 /// Runs `F(args…)` in a fiber on rank `destination`; returns when the arguments are packed, so they may be changed at
 /// once. An exception out of `F` has nobody to go to and ends the job: use `call` for what may fail. \throws
-/// error(invalid_argument) for a destination that is no rank, error(invalid_data) if an argument's `serialize`
-/// contradicts itself, error(invalid_state) outside a running job. Any worker thread, in or out of a fiber.
+/// error(invalid_argument) for a destination that is no rank or an argument that does not fit, error(invalid_data) if
+/// an argument's `serialize` contradicts itself, error(invalid_state) outside a running job. Any worker thread, in or
+/// out of a fiber.
 template <auto F, class... A> void send(int destination, A&&... args) {
   if constexpr (net::detail::check_call<F, A...>()) {
     net::node& here = net::node::here();
@@ -211,6 +246,24 @@ auto call(int destination, A&&... args)
   } else {
     return {};
   }
+}
+
+// Errors in words only. (A lambda with captures that stands in the angle brackets itself is refused by the language.)
+template <const auto& F, class... A>
+requires net::detail::with_state<F>
+void send(int, A&&...) { net::detail::refuse_state<A...>(); }
+template <const auto& F, class... A>
+requires net::detail::with_state<F> future<void> call(int, A&&...) {
+  net::detail::refuse_state<A...>();
+  return {};
+}
+template <class F, class... A>
+requires net::detail::callable_object<F, A...>
+void send(int, F&&, A&&...) { net::detail::refuse_object<A...>(); }
+template <class F, class... A>
+requires net::detail::callable_object<F, A...> future<void> call(int, F&&, A&&...) {
+  net::detail::refuse_object<A...>();
+  return {};
 }
 
 } // namespace tern

@@ -6,6 +6,7 @@
 
 #include <tern/base/error.hpp>
 #include <tern/net/detail/thread_mark.hpp>
+#include <tern/net/handler.hpp>
 
 namespace tern::net::detail {
 
@@ -48,6 +49,10 @@ void share_lender::take_back(std::byte*) noexcept {
 void bad_body(std::size_t wanted, std::size_t there) {
   throw error(errc::invalid_data, "a message says that its body has " + std::to_string(wanted) +
                                       " elements, but it has " + std::to_string(there) + " bytes");
+}
+
+std::string argument_name::operator()() const {
+  return "argument " + std::to_string(number) + " of '" + handler_table::at(handler).name() + "'";
 }
 
 void changed_while_packed() {

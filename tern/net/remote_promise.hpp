@@ -17,6 +17,8 @@
 #include <memory>
 #include <source_location>
 #include <span>
+#include <string>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -156,13 +158,15 @@ public:
         static_cast<reply&>(*share_.claim()).set();
       else
         share_.send_value(pack_after(net::detail::promise_share::prefix));
-    } else {
+    } else if constexpr (net::detail::accept_arguments<std::tuple<T>, U...>()) {
+      const auto named = [] { return std::string("argument 1 of tern::remote_promise::set_value"); };
       if (share_.at_home()) {
+        (tern::detail::check_fit<T>(value, named), ...);
         T x(std::forward<U>(value)...); // which may throw
         static_cast<reply&>(*share_.claim()).set(std::move(x));
       } else {
-        share_.send_value(
-            pack_after(net::detail::promise_share::prefix, net::detail::as_stored<T>(std::forward<U>(value)...)));
+        share_.send_value(pack_after(net::detail::promise_share::prefix,
+                                     net::detail::as_stored<T>(std::forward<U>(value), named)...));
       }
     }
   }

@@ -3,7 +3,8 @@
 """A program that must not compile: the compiler's first error must be the one line that says what to do.
 
 The program names that line in a comment, `// expect: text`, or, where the words are the compilers' own, in one for each:
-`// expect g++: text`, `// expect clang++: text`. With -DFINE it must compile: so it fails for that reason.
+`// expect g++: text`, `// expect clang++: text`. A type that the compiler must name somewhere beside it stands in a comment
+`// names: type`. With -DFINE it must compile: so it fails for that reason.
 All include the same headers, which are precompiled first, as `--precompile` says.
 Usage: compile_fail.py FILE INCLUDE_FOLDER COMPILER PRECOMPILED [--fine]
        compile_fail.py --precompile INCLUDE_FOLDER COMPILER PRECOMPILED
@@ -70,6 +71,9 @@ def main() -> int:
     errors = [line for line in broken.stderr.splitlines() if re.search(r"\berror: ", line)]
     if not errors or expected.group(1) not in errors[0]:
         sys.exit(f"the first error lacks '{expected.group(1)}':\n{broken.stderr}")
+    names = re.search(r"^// names: (.+)$", arguments.file.read_text(), re.MULTILINE)
+    if names and not re.search(rf"\b{re.escape(names.group(1))}\b", "\n".join(re.findall(r"with .*|'.*?'", broken.stderr))):
+        sys.exit(f"nothing names '{names.group(1)}':\n{broken.stderr}")
     print(f"{errors[0]}\n({len(errors)} errors in all)")
     return 0
 

@@ -10,10 +10,12 @@
 #include <functional>
 #include <memory>
 #include <new>
+#include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 
+#include <tern/base/detail/conversion.hpp>
 #include <tern/hetero/detail/record.hpp>
 #include <tern/hetero/hetero_object.hpp>
 
@@ -219,7 +221,8 @@ template <class... Params> struct kernel_type {
   static constexpr work_type type{any_device, &run, task_record::fits<work> ? nullptr : &destroy, &describe, &name};
 };
 
-template <class P, class A> void check_argument() {
+/// \tparam I its number, from 1 on.
+template <std::size_t I, class P, class A> consteval bool check_argument() {
   if constexpr (is_used<A>) {
     static_assert(std::is_pointer_v<P>, "an object was given for a parameter of the kernel that is no pointer");
     using T = typename element_of<A>::type;
@@ -235,8 +238,13 @@ template <class P, class A> void check_argument() {
   } else {
     static_assert(!std::is_pointer_v<P>, "a kernel gets objects for its pointers: read(x), write(x), read_write(x)");
     static_assert(std::is_convertible_v<const A&, P>, "an argument does not convert to the kernel's parameter");
+    if constexpr (std::is_convertible_v<const A&, P>)
+      return tern::detail::accept_argument<I, tern::detail::conversion_of<const A&, P>()>();
   }
+  return true;
 }
+/// "argument 2 of 'scale'"; null: of the task's function.
+std::string argument_name(const char* function, std::size_t number);
 
 template <class Work> void put_work(task_record& t, Work&& w) {
   using work = std::remove_cvref_t<Work>;
@@ -252,8 +260,12 @@ kernel_work<Params...> work_of_kernel(const kernel_code& k, const grid& shape, s
                                       const Args&... arguments) {
   static_assert(sizeof...(Params) == sizeof...(Args), "the kernel has another number of parameters");
   if constexpr (sizeof...(Params) == sizeof...(Args)) {
-    (check_argument<Params, Args>(), ...);
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      static_cast<void>((check_argument<I + 1, std::remove_cv_t<Params>, Args>() && ...));
+    }
+    (std::index_sequence_for<Args...>{});
     [[maybe_unused]] std::uint8_t next = 0;
+    [[maybe_unused]] std::size_t number = 0;
     [[maybe_unused]] const auto source = [&]<class A>(const A& a) -> source_of {
       if constexpr (is_used<A>)
         return {source_of::object, next++};
@@ -262,11 +274,14 @@ kernel_work<Params...> work_of_kernel(const kernel_code& k, const grid& shape, s
       else
         return {};
     };
-    [[maybe_unused]] const auto value = []<class P, class A>(std::type_identity<P>, const A& a) -> P {
-      if constexpr (is_used<A> || is_number<A>)
+    [[maybe_unused]] const auto value = [&]<class P, class A>(std::type_identity<P>, const A& a) -> P {
+      ++number;
+      if constexpr (is_used<A> || is_number<A>) {
         return P{};
-      else
+      } else {
+        tern::detail::check_fit<std::remove_cv_t<P>>(a, [&] { return argument_name(k.name, number); });
         return static_cast<P>(a);
+      }
     };
     // Braces: in the order of the arguments.
     return {&k, shape, dynamic, {source(arguments)...}, {value(std::type_identity<Params>(), arguments)...}};
@@ -317,7 +332,32 @@ template <class F, class... Stored> struct function_work {
   }
 };
 
+/// One argument of a function. (Views and numbers are made of what the task uses.)
+template <std::size_t I, class P, class A> consteval bool check_function_argument() {
+  if constexpr (is_used<A> || is_number<A>)
+    return true;
+  else
+    return tern::detail::accept_argument<I, tern::detail::conversion_of<A&, P>()>();
+}
+template <class P, class A> void check_function_value(const A& a, std::size_t number) {
+  if constexpr (!is_used<A> && !is_number<A>)
+    tern::detail::check_fit<P>(a, [&] { return argument_name(nullptr, number); });
+}
+template <class... P, class... Args>
+void check_function(std::type_identity<tern::detail::parameter_list<P...>>, const Args&... arguments) {
+  if constexpr (sizeof...(P) == sizeof...(Args)) { // else the call itself does not compile
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      if constexpr ((check_function_argument<I + 1, std::remove_cvref_t<P>, Args>() && ...))
+        (check_function_value<std::remove_cvref_t<P>>(arguments, I + 1), ...);
+    }
+    (std::index_sequence_for<Args...>{});
+  }
+}
+template <class... Args> void check_function(std::type_identity<void>, const Args&...) {} // not known
+template <class F> using known_parameters = std::type_identity<typename tern::detail::parameters_of_function<F>::type>;
+
 template <class F, class... Args> auto work_of_function(F&& f, Args&&... arguments) {
+  check_function(known_parameters<std::decay_t<F>>(), arguments...);
   [[maybe_unused]] std::uint8_t next = 0;
   [[maybe_unused]] const auto keep = [&]<class A>(A&& a) {
     using kept = typename stored<std::decay_t<A>>::type;

@@ -164,7 +164,14 @@ template <class F, class... Queued> struct queue_work {
   }
 };
 
+template <class Queue, class... P, class... Args>
+void check_queue_function(std::type_identity<tern::detail::parameter_list<Queue, P...>>, const Args&... arguments) {
+  check_function(std::type_identity<tern::detail::parameter_list<P...>>(), arguments...);
+}
+template <class... Args> void check_queue_function(std::type_identity<void>, const Args&...) {} // not known
+
 template <class F, class... Args> auto work_of_queue(F&& f, const Args&... arguments) {
+  check_queue_function(known_parameters<std::decay_t<F>>(), arguments...);
   [[maybe_unused]] std::uint8_t next = 0;
   [[maybe_unused]] const auto keep = [&]<class A>(const A& a) {
     using kept = typename queued<A>::type;

@@ -17,12 +17,14 @@
 #include <optional>
 #include <ranges>
 #include <span>
+#include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include <tern/base/archive.hpp>
+#include <tern/base/detail/conversion.hpp>
 #include <tern/net/buffer.hpp>
 #include <tern/net/detail/loan.hpp>
 #include <tern/net/node.hpp>
@@ -111,27 +113,78 @@ private:
 template <class X> inline constexpr bool is_range_out = false;
 template <class T> inline constexpr bool is_range_out<range_out<T>> = true;
 
+/// "argument 2 of handler 'solve'"
+struct argument_name {
+  std::uint32_t handler;
+  std::size_t number; ///< from 1
+  std::string operator()() const;
+};
+
+/// Is a range of other elements copied into a Stored?
+template <class Stored, class A>
+concept copies_elements = requires(A&& a) {
+  Stored(std::begin(a), std::end(a));
+}
+&&!std::is_convertible_v<A, Stored> && !std::is_same_v<std::remove_cvref_t<A>, Stored>;
+
+template <class A> using element_reference = decltype(*std::begin(std::declval<const std::remove_cvref_t<A>&>()));
+
+/// What an argument loses as a parameter.
+template <class Stored, class A> consteval tern::detail::conversion loss() {
+  using plain = std::remove_cvref_t<A>;
+  if constexpr (range_of<Stored>::is) {
+    using element = typename range_of<Stored>::element;
+    if constexpr (requires { typename element_reference<A>; })
+      return tern::detail::conversion_of<element_reference<A>, element>();
+    else
+      return tern::detail::conversion::fine;
+  } else if constexpr (copies_elements<Stored, A> && requires { typename Stored::value_type; }) {
+    return tern::detail::conversion_of<element_reference<plain>, typename Stored::value_type>();
+  } else {
+    return tern::detail::conversion_of<A, Stored>();
+  }
+}
+
+/// Says in one line which argument would lose something.
+template <class Arguments, class... A> consteval bool accept_arguments() {
+  return []<std::size_t... I>(std::index_sequence<I...>) {
+    return (tern::detail::accept_argument<I + 1, loss<std::tuple_element_t<I, Arguments>, A>()>() && ...);
+  }
+  (std::index_sequence_for<A...>{});
+}
+
+template <class Element, class R, class Where> void check_elements(const R& elements, const Where& where) {
+  if constexpr (tern::detail::may_not_fit<std::remove_cvref_t<element_reference<R>>, Element>())
+    for (const auto& one : elements) tern::detail::check_fit<Element>(one, where);
+}
+
 // The argument as the parameter's own type: a reference if it is that already, converted otherwise, so that
-// call<&f>(r, 3) for f(double) sends a double.
-template <class Stored, class A> decltype(auto) as_stored(A&& a) {
+// call<&f>(r, 3) for f(double) sends a double. \param where names it. \throws error(invalid_argument) if it does not
+// fit.
+template <class Stored, class A, class Where> decltype(auto) as_stored(A&& a, const Where& where) {
   using plain = std::remove_cvref_t<A>;
   if constexpr (range_of<Stored>::is) {
     using element = typename range_of<Stored>::element;
     constexpr bool moved = !std::is_lvalue_reference_v<A> && !std::is_const_v<A>;
-    if constexpr (std::is_same_v<plain, lent<element>>)
+    if constexpr (std::is_same_v<plain, lent<element>>) {
       return range_out<element>(a);
-    else if constexpr (moved && (std::is_same_v<plain, buffer<element>> || std::is_same_v<plain, std::vector<element>>))
+    } else if constexpr (moved &&
+                         (std::is_same_v<plain, buffer<element>> || std::is_same_v<plain, std::vector<element>>)) {
       return range_out<element>(std::forward<A>(a));
-    else if constexpr (std::is_convertible_v<const plain&, std::span<const element>>)
+    } else if constexpr (std::is_convertible_v<const plain&, std::span<const element>>) {
       return range_out<element>(std::span<const element>(a));
-    else
+    } else {
+      check_elements<element>(a, where);
       return range_out<element>(std::in_place, a);
+    }
   } else if constexpr (std::is_same_v<plain, Stored>) {
     if constexpr (!std::is_lvalue_reference_v<A> && requires { a.will_leave(); }) a.will_leave(); // remote_promise
     return std::as_const(a);
-  } else if constexpr (requires { Stored(std::begin(a), std::end(a)); } && !std::is_convertible_v<A, Stored>) {
-    return Stored(std::begin(a), std::end(a)); // a span or range for a vector
+  } else if constexpr (copies_elements<Stored, A>) { // a span or range for a vector
+    if constexpr (requires { typename Stored::value_type; }) check_elements<typename Stored::value_type>(a, where);
+    return Stored(std::begin(a), std::end(a));
   } else {
+    tern::detail::check_fit<Stored>(a, where);
     return Stored(std::forward<A>(a));
   }
 }
@@ -213,7 +266,7 @@ template <class Arguments, class... First, class... A>
 void post_arguments(node& here, int destination, const wire_header& h, const std::tuple<First...>& first, A&&... a) {
   [&]<std::size_t... I, std::size_t... J>(std::index_sequence<I...>, std::index_sequence<J...>) {
     post_packed(here, destination, h, {}, std::get<J>(first)...,
-                as_stored<std::tuple_element_t<I, Arguments>>(std::forward<A>(a))...);
+                as_stored<std::tuple_element_t<I, Arguments>>(std::forward<A>(a), argument_name{h.handler, I + 1})...);
   }
   (std::index_sequence_for<A...>{}, std::index_sequence_for<First...>{});
 }
@@ -221,8 +274,9 @@ void post_arguments(node& here, int destination, const wire_header& h, const std
 template <class Arguments, class Where, class... First, class... A>
 void post_arguments_to(node& here, Where&& where, const wire_header& h, const std::tuple<First...>& first, A&&... a) {
   [&]<std::size_t... I, std::size_t... J>(std::index_sequence<I...>, std::index_sequence<J...>) {
-    post_packed_to(here, where, h, {}, std::get<J>(first)...,
-                   as_stored<std::tuple_element_t<I, Arguments>>(std::forward<A>(a))...);
+    post_packed_to(
+        here, where, h, {}, std::get<J>(first)...,
+        as_stored<std::tuple_element_t<I, Arguments>>(std::forward<A>(a), argument_name{h.handler, I + 1})...);
   }
   (std::index_sequence_for<A...>{}, std::index_sequence_for<First...>{});
 }
@@ -230,7 +284,8 @@ void post_arguments_to(node& here, Where&& where, const wire_header& h, const st
 /// The message that `post_arguments` would send, without a body.
 template <class Arguments, class... A> byte_buffer pack_call(const wire_header& h, A&&... a) {
   byte_buffer message = [&]<std::size_t... I>(std::index_sequence<I...>) {
-    return pack_after(sizeof h, as_stored<std::tuple_element_t<I, Arguments>>(std::forward<A>(a))...);
+    return pack_after(sizeof h, as_stored<std::tuple_element_t<I, Arguments>>(std::forward<A>(a),
+                                                                              argument_name{h.handler, I + 1})...);
   }
   (std::index_sequence_for<A...>{});
   std::memcpy(message.data(), &h, sizeof h);
