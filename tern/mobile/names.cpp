@@ -14,6 +14,8 @@
 #include <tern/net/detail/reporter.hpp>
 #include <tern/net/message.hpp>
 #include <tern/net/runtime.hpp>
+#include <tern/trace/detail/events.hpp>
+#include <tern/trace/trace.hpp>
 
 namespace tern::mobile {
 namespace {
@@ -51,6 +53,8 @@ void remove_name(const std::string& name) { name_table::of(net::node::here()).un
 bool label_object(object_id id, const std::string& name) {
   if (!directory::here().lives(id)) return false;
   name_table::of(net::node::here()).label(id, name);
+  if (trace::built && trace::on()) [[unlikely]]
+    trace::detail::name_object(id.bits, name);
   return true;
 }
 void unlabel_object(object_id id, const std::string& name) { name_table::of(net::node::here()).unlabel(id, name); }

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include <tern/mobile/names.hpp>
 #include <tern/mobile/object.hpp>
 #include <tern/net/collectives.hpp>
 #include <tern/net/message.hpp>
@@ -34,6 +35,10 @@ private:
   int miles_ = 0;
 };
 
+struct buoy {
+  void ring() {}
+};
+
 // Each walker visits every rank and comes home, each ship goes to the next rank and stays there. Who has not been told
 // where a walker went sends to its home, which forwards that: the first or the second greeting of some rank.
 int main(int argc, char** argv) {
@@ -41,6 +46,8 @@ int main(int argc, char** argv) {
     const int next = (tern::rank() + 1) % tern::size();
     const auto mine = tern::create<walker>();
     const auto vessel = tern::create<ship>("HMS " + std::to_string(tern::rank()));
+    if (tern::rank() == 0) tern::publish("north", tern::create<buoy>()).get();
+    tern::call<&buoy::ring>(tern::find<buoy>("north").get()).get();
     const auto walkers = tern::communicator::world().allgather(mine);
     for (int stop = 1; stop <= tern::size(); ++stop) tern::migrate(mine, (tern::rank() + stop) % tern::size()).get();
     tern::migrate(vessel, next).get();

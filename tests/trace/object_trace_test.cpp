@@ -65,6 +65,9 @@ TEST_P(moving, a_trace_names_objects_and_their_moves) {
     ASSERT_EQ(sailed.size(), 1U);
     EXPECT_GT(number_before(sailed[0], "}}"), 8) << sailed[0]; // bytes, the last argument
   }
+  // What it was published as stands before class and number.
+  EXPECT_EQ(lines_with(text, {R"("name":"buoy::ring")", R"("object":"north (buoy#0:)"}).size(),
+            static_cast<std::size_t>(ranks));
   EXPECT_EQ(count(text, R"("cat":"migration")"), moves_of_walkers + moves_of_ships);
   EXPECT_EQ(lines_with(text, {R"("ph":"i")", R"("cat":"forwarded")", R"("object":"walker#)"}).empty(), false);
 
