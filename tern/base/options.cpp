@@ -80,10 +80,11 @@ std::vector<std::string> option_table::known() {
 
 option_declaration::option_declaration(std::string_view name, option_value default_value, std::string_view help,
                                        std::string allowed, std::function<bool(const option_value&)> accepts,
+                                       std::function<void(const option_value&, const options&)> verify,
                                        std::source_location where)
     : name_(name), help_(help), allowed_(std::move(allowed)),
       place_(error(errc::internal, "", "", where).place()), // spelt as in errors
-      default_(std::move(default_value)), accepts_(std::move(accepts)) {
+      default_(std::move(default_value)), accepts_(std::move(accepts)), verify_(std::move(verify)) {
   option_table::enter(this);
 }
 option_declaration::~option_declaration() { option_table::leave(this); }
@@ -160,7 +161,10 @@ std::optional<option_value> parse_value(const option_declaration& option, const 
   }
 }
 
-std::string nearest(std::string_view name, const std::vector<std::string>& names, std::string_view prefix) {
+namespace {
+
+/// Null if none is near.
+const std::string* find_nearest(std::string_view name, const std::vector<std::string>& names) {
   const auto distance = [](std::string_view a, std::string_view b) { // Levenshtein
     std::vector<std::size_t> row(b.size() + 1);
     for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -175,17 +179,57 @@ std::string nearest(std::string_view name, const std::vector<std::string>& names
     }
     return row.back();
   };
-  if (name.size() > 100) return {}; // not a typing slip
+  if (name.size() > 100) return nullptr; // not a typing slip
   std::size_t best = std::max<std::size_t>(2, name.size() / 3) + 1;
   const std::string* found = nullptr;
   for (const std::string& candidate : names)
     if (const std::size_t d = distance(name, candidate); d < best) best = d, found = &candidate;
+  return found;
+}
+
+} // namespace
+
+std::string nearest(std::string_view name, const std::vector<std::string>& names, std::string_view prefix) {
+  const std::string* const found = find_nearest(name, names);
   return found ? "did you mean " + std::string(prefix) + *found + "?" : std::string();
 }
 
+std::string nearest_of(std::string_view name, const std::vector<std::string>& names, std::string_view there) {
+  std::string hint = nearest(name, names, "");
+  if (!hint.empty()) hint += ' ';
+  hint += std::string(there) + ": ";
+  for (std::size_t i = 0; i < names.size(); ++i) hint += (i == 0 ? "" : ", ") + names[i];
+  return hint;
+}
+
+namespace {
+
+std::string value_refusal(const option_declaration& option, const std::string& text, const std::string& origin) {
+  return "option " + option.name() + " cannot be \"" + text + "\" (" + origin + ")";
+}
+
+/// What `options::source` gives, as it reads in a refusal.
+std::string origin_text(const std::string& source, const std::string& option) {
+  if (source == "command line") return "on the command line";
+  if (source == "environment") return environment_name(option) + " in the environment";
+  return (source == "program" ? "by the " : "in ") + source;
+}
+
+/// What `argument` is after `--tern-` and before a `=`, in lower case and with `-` for `_`: `-tern-Ranks=4` gives
+/// "ranks". Nothing if it does not begin like an option of Tern.
+std::optional<std::string> meant_for_tern(std::string_view argument) {
+  const std::size_t dashes = std::min(argument.find_first_not_of('-'), argument.size());
+  std::string name(argument.substr(dashes, argument.find('=') - dashes));
+  for (char& c : name) c = c == '_' ? '-' : c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  constexpr std::string_view tern = "tern-";
+  if (dashes == 0 || !name.starts_with(tern)) return std::nullopt;
+  return name.substr(tern.size());
+}
+
+} // namespace
+
 void refuse_value(const option_declaration& option, const std::string& text, const std::string& origin) {
-  throw error(errc::invalid_option, "option " + option.name() + " cannot be \"" + text + "\" (" + origin + ")",
-              "allowed: " + allowed_text(option));
+  throw error(errc::invalid_option, value_refusal(option, text, origin), "allowed: " + allowed_text(option));
 }
 
 } // namespace detail
@@ -216,6 +260,17 @@ options options::parse(int& argc, char** argv) {
     return option && std::holds_alternative<bool>(option->default_value());
   };
 
+  const auto refuse_name = [&table, prefix](std::string_view argument, std::string_view meant) {
+    std::vector<std::string> names;
+    for (const auto& [each, declaration] : table) {
+      names.push_back(each);
+      if (std::holds_alternative<bool>(declaration->default_value())) names.push_back("no-" + each);
+    }
+    const std::string hint = detail::nearest(meant, names, prefix);
+    throw error(errc::invalid_option, "unknown option " + std::string(argument.substr(0, argument.find('='))),
+                hint.empty() ? "--tern-help lists all; write -- before arguments that are not Tern's" : hint);
+  };
+
   // The command line first, since it may name the file; but it is applied last.
   std::vector<std::pair<const detail::option_declaration*, option_value>> given;
   std::vector<char*> kept;
@@ -223,10 +278,12 @@ options options::parse(int& argc, char** argv) {
   for (int i = 0; i < argc; ++i) {
     const std::string_view argument = argv[i];
     ended = ended || (i > 0 && argument == "--");
-    if (i == 0 || ended || !argument.starts_with(prefix)) {
+    const auto meant = i == 0 || ended ? std::nullopt : detail::meant_for_tern(argument);
+    if (!meant) {
       kept.push_back(argv[i]);
       continue;
     }
+    if (!argument.starts_with(prefix)) refuse_name(argument, *meant);
     const auto equals = argument.find('=');
     const std::string_view name =
         argument.substr(prefix.size(), equals == std::string_view::npos ? equals : equals - prefix.size());
@@ -237,16 +294,7 @@ options options::parse(int& argc, char** argv) {
       given.emplace_back(find(name.substr(3)), option_value(false));
       continue;
     }
-    if (!option) {
-      std::vector<std::string> names;
-      for (const auto& [each, declaration] : table) {
-        names.push_back(each);
-        if (is_switch(declaration)) names.push_back("no-" + each);
-      }
-      const std::string hint = detail::nearest(name, names, prefix);
-      throw error(errc::invalid_option, "unknown option " + std::string(prefix) + std::string(name),
-                  hint.empty() ? "--tern-help lists all; write -- before arguments that are not Tern's" : hint);
-    }
+    if (!option) refuse_name(argument, *meant);
     if (!has_value) {
       if (is_switch(option)) {
         text = "true";
@@ -271,6 +319,9 @@ options options::parse(int& argc, char** argv) {
   if (!path.empty()) parsed.read_file(path, origin);
   parsed.read_environment();
   for (auto& [option, value] : given) parsed.set_value(*option, std::move(value), "command line");
+  if (!parsed.help_requested())
+    for (const auto& [name, setting] : parsed.settings_)
+      parsed.verify(*find(name), setting.value, detail::origin_text(setting.source, name));
 
   std::copy(kept.begin(), kept.end(), argv);
   if (static_cast<int>(kept.size()) < argc) argv[kept.size()] = nullptr;
@@ -295,8 +346,27 @@ const option_value& options::value_of(const detail::option_declaration& which) c
 }
 
 void options::set_value(const detail::option_declaration& which, option_value value, std::string source) {
-  if (!which.accepts(value)) detail::refuse_value(which, detail::option_text(value), "by the " + source);
   settings_.insert_or_assign(which.name(), setting{std::move(value), std::move(source)});
+}
+
+void options::change_value(const detail::option_declaration& which, option_value value) {
+  const std::string source = "program";
+  const std::string origin = detail::origin_text(source, which.name());
+  if (!which.accepts(value)) detail::refuse_value(which, detail::option_text(value), origin);
+  verify(which, value, origin);
+  set_value(which, std::move(value), source);
+}
+
+void options::verify(const detail::option_declaration& which, const option_value& value,
+                     const std::string& origin) const {
+  if (value == which.default_value()) return;
+  try {
+    which.verify(value, *this);
+  } catch (const error& e) {
+    if (e.code() != errc::invalid_option) throw;
+    throw error(e.code(), detail::value_refusal(which, detail::option_text(value), origin) + ": " + e.message(),
+                e.hint(), e.place());
+  }
 }
 
 std::string options::source(std::string_view name) const {
@@ -307,20 +377,45 @@ std::string options::source(std::string_view name) const {
 
 bool options::help_requested() const { return (*this)[help_option]; }
 
+namespace {
+
+/// `--tern-workers=INTEGER`.
+std::string usage(const detail::option_declaration& option) {
+  static constexpr const char* kinds[] = {"", "=INTEGER", "=INTEGER", "=NUMBER", "=TEXT"};
+  return "--tern-" + option.name() + kinds[option.default_value().index()];
+}
+/// What it does, and what is allowed.
+std::string meaning(const detail::option_declaration& option) {
+  return option.help() + (option.allowed().empty() ? "" : "; " + option.allowed());
+}
+/// As it stands in a table of Markdown, where a bar ends a cell.
+std::string cell(std::string_view text) {
+  std::string escaped;
+  for (const char c : text) escaped += c == '|' ? "\\|" : std::string(1, c);
+  return escaped;
+}
+
+} // namespace
+
+std::string options::help_table() {
+  std::string text = "| option | environment | default | meaning |\n|---|---|---|---|\n";
+  for (const auto& [name, option] : detail::option_table::all()) {
+    text += "| `" + usage(*option) + "` | `" + detail::environment_name(name) + "` | `" +
+            cell(detail::option_text(option->default_value())) + "` | " + cell(meaning(*option)) + " |\n";
+  }
+  return text;
+}
+
 std::string options::help() const {
   const auto table = detail::option_table::all();
-  const auto left = [](const detail::option_declaration& option) {
-    static constexpr const char* kinds[] = {"", "=INTEGER", "=INTEGER", "=NUMBER", "=TEXT"};
-    return "  --tern-" + option.name() + kinds[option.default_value().index()];
-  };
+  const auto left = [](const detail::option_declaration& option) { return "  " + usage(option); };
   std::size_t width = 0;
   for (const auto& [name, option] : table) width = std::max(width, left(*option).size());
   std::string text =
       "Options of Tern. The command line wins over the environment, that over the file, that over the default.\n";
   for (const auto& [name, option] : table) {
     const std::string head = left(*option), indent(width + 2, ' ');
-    text += head + std::string(width + 2 - head.size(), ' ') + option->help();
-    if (!option->allowed().empty()) text += "; " + option->allowed();
+    text += head + std::string(width + 2 - head.size(), ' ') + meaning(*option);
     text +=
         "\n" + indent + detail::environment_name(name) + ", default " + detail::option_text(option->default_value());
     if (const auto at = settings_.find(name); at != settings_.end())
@@ -330,10 +425,20 @@ std::string options::help() const {
   return text + "A switch x is set by --tern-x and unset by --tern-no-x. -- ends Tern's options.\n";
 }
 
-std::vector<std::string> options::unknown_environment() {
+namespace {
+
+/// All variables `TERN_…` that mean something.
+std::set<std::string> known_variables() {
   std::set<std::string> known{"TERN_PLUGIN_DIR"};
   for (const auto& [name, option] : detail::option_table::all()) known.insert(detail::environment_name(name));
   for (const std::string& name : detail::option_table::known()) known.insert(name);
+  return known;
+}
+
+} // namespace
+
+std::vector<std::string> options::unknown_environment() {
+  const std::set<std::string> known = known_variables();
   std::set<std::string> unknown;
   for (char** each = environ; each && *each; ++each) {
     const std::string_view entry = *each;
@@ -341,6 +446,16 @@ std::vector<std::string> options::unknown_environment() {
     if (name.starts_with("TERN_") && !known.contains(name)) unknown.insert(name);
   }
   return {unknown.begin(), unknown.end()};
+}
+
+std::string options::nearest_environment(std::string_view name) {
+  constexpr std::string_view prefix = "TERN_"; // all have it: only the rest says how near two are
+  if (!name.starts_with(prefix)) return {};
+  std::vector<std::string> rests;
+  for (const std::string& each : known_variables())
+    if (each.starts_with(prefix)) rests.push_back(each.substr(prefix.size()));
+  const std::string* const found = detail::find_nearest(name.substr(prefix.size()), rests);
+  return found ? std::string(prefix) + *found : std::string();
 }
 
 } // namespace tern

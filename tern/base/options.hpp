@@ -29,10 +29,19 @@ concept option_type = std::same_as<T, bool> || std::same_as<T, int> || std::same
     std::same_as<T, double> || std::same_as<T, std::string>;
 using option_value = std::variant<bool, int, std::int64_t, double, std::string>;
 
-/// Restricts an option's values: `allowed` completes the sentence "allowed: …" in errors and in the help.
+class options;
+
+/// Restricts an option's values, before a job starts. Each member may be left out.
 template <option_type T> struct option_check {
+  /// Looks at one value alone, when it is read.
   std::function<bool(const T&)> accepts;
+  /// Completes the sentence "allowed: …" in errors and in the help.
   std::string allowed;
+  /// For what a fixed text cannot say: names to which programs add, values that depend on other options. It is called
+  /// for a value that is not the default, once all options are known, and not where the help is asked for. To refuse
+  /// the value it throws error(invalid_option): that error's message and hint become part of the refusal, which names
+  /// the option, the value and where it was given. Other exceptions pass.
+  std::function<void(const T& value, const options& all)> verify = {};
 };
 
 namespace detail {
@@ -52,10 +61,15 @@ public:
   /// `file:line` of the declaration.
   const std::string& place() const noexcept { return place_; }
   bool accepts(const option_value& value) const { return !accepts_ || accepts_(value); }
+  /// As `option_check::verify`.
+  void verify(const option_value& value, const options& all) const {
+    if (verify_) verify_(value, all);
+  }
 
 protected:
   option_declaration(std::string_view name, option_value default_value, std::string_view help, std::string allowed,
-                     std::function<bool(const option_value&)> accepts, std::source_location where);
+                     std::function<bool(const option_value&)> accepts,
+                     std::function<void(const option_value&, const options&)> verify, std::source_location where);
   ~option_declaration();
 
 private:
@@ -63,6 +77,7 @@ private:
   std::string name_, help_, allowed_, place_;
   option_value default_;
   std::function<bool(const option_value&)> accepts_;
+  std::function<void(const option_value&, const options&)> verify_;
   option_declaration* next_ = nullptr;
 };
 } // namespace detail
@@ -75,12 +90,20 @@ public:
   option(std::string_view name, T default_value, std::string_view help, option_check<T> check = {},
          std::source_location where = std::source_location::current())
       : option_declaration(name, option_value(std::in_place_type<T>, std::move(default_value)), help,
-                           std::move(check.allowed), erase(std::move(check.accepts)), where) {}
+                           std::move(check.allowed), erase(std::move(check.accepts)), erase(std::move(check.verify)),
+                           where) {}
 
 private:
   static std::function<bool(const option_value&)> erase(std::function<bool(const T&)> accepts) {
     if (!accepts) return {};
     return [accepts = std::move(accepts)](const option_value& value) { return accepts(std::get<T>(value)); };
+  }
+  static std::function<void(const option_value&, const options&)>
+  erase(std::function<void(const T&, const options&)> verify) {
+    if (!verify) return {};
+    return [verify = std::move(verify)](const option_value& value, const options& all) {
+      verify(std::get<T>(value), all);
+    };
   }
 };
 
@@ -122,9 +145,10 @@ public:
   /// or
   /// `--tern-x=on|off|yes|no|true|false|1|0` and never takes the next argument. Given twice, the last wins. An
   /// environment variable that is set to nothing counts as not set.
-  /// \throws error(invalid_option) for an unknown `--tern-…` (with the nearest name), a value that is no such value or
-  /// is not allowed (naming option, origin, text and what is allowed), a file with unknown keys or bad JSON (with line
-  /// and column), or a name declared in two places (naming both); error(io) for a file that cannot be read. On a throw
+  /// \throws error(invalid_option) for an unknown `--tern-…` (with the nearest name), for an argument that would be one
+  /// but for its dashes, underscores or capitals (`-tern-x`, `--tern_x`), a value that is no such value or is not
+  /// allowed (naming option, origin, text and what is allowed), a file with unknown keys or bad JSON (with line and
+  /// column), or a name declared in two places (naming both); error(io) for a file that cannot be read. On a throw
   /// `argc` and `argv` are as they were.
   static options parse(int& argc, char** argv);
 
@@ -132,7 +156,7 @@ public:
   template <class T> const T& operator[](const option<T>& which) const { return std::get<T>(value_of(which)); }
   /// Sets a value from within the program. \throws error(invalid_option) if it is not allowed.
   template <class T> void set(const option<T>& which, std::type_identity_t<T> value) {
-    set_value(which, option_value(std::in_place_type<T>, std::move(value)), "program");
+    change_value(which, option_value(std::in_place_type<T>, std::move(value)));
   }
   /// "command line", "environment", "file x.json", "program" or "default".
   /// \throws error(not_found) for a name that no option has.
@@ -141,9 +165,14 @@ public:
   bool help_requested() const;
   /// All options, sorted: name, what it does, what is allowed, environment name, default, present value and its origin.
   std::string help() const;
+  /// All options, sorted, as a table in Markdown for documentation: name, environment name, default, what it does and
+  /// what is allowed. Present values are left out.
+  static std::string help_table();
   /// Variables `TERN_…` in the environment that are neither options nor declared by `known_environment`, sorted: likely
   /// misspelt, worth a warning. They are no error, since a job's other programs may use them.
   static std::vector<std::string> unknown_environment();
+  /// The known variable whose name is nearest to `name`, one that `unknown_environment` gave; empty if none is near.
+  static std::string nearest_environment(std::string_view name);
 
 private:
   struct setting {
@@ -152,6 +181,8 @@ private:
   };
   const option_value& value_of(const detail::option_declaration& which) const;
   void set_value(const detail::option_declaration& which, option_value value, std::string source);
+  void change_value(const detail::option_declaration& which, option_value value);
+  void verify(const detail::option_declaration& which, const option_value& value, const std::string& origin) const;
   void read_file(const std::string& path, const std::string& origin);
   void read_environment();
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tern/base/options.hpp>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -11,6 +12,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <tern/base/detail/option_table.hpp>
 #include <tern/base/error.hpp>
 
 namespace {
@@ -29,6 +31,19 @@ const tern::option<std::string> mode{"test-mode", "fast", "how", tern::one_of({"
 const tern::option<bool> flag{"test-flag", false, "a switch"};
 const tern::option<bool> on{"test-on", true, "a switch that is on"};
 const tern::known_environment known{"TERN_TEST_KNOWN"};
+// The names that a program has entered, of which the option knows none itself.
+std::vector<std::string> entered{"cat", "dog"};
+const tern::option<std::string> pets{
+    "test-pets",
+    "",
+    "who comes along",
+    {.allowed = "names of pets, or nothing", .verify = [](const std::string& text, const tern::options& all) {
+       if (all[label] == "hotel")
+         throw tern::error(tern::errc::invalid_option, "no pets in a hotel", "choose another test-label");
+       if (std::find(entered.begin(), entered.end(), text) == entered.end())
+         throw tern::error(tern::errc::invalid_option, "there is no pet \"" + text + "\"",
+                           tern::detail::nearest_of(text, entered, "there are"));
+     }}};
 
 class options : public testing::Test {
 protected:
@@ -238,6 +253,58 @@ TEST_F(options, unknown_names_get_the_nearest) {
   EXPECT_THAT(refusal({"--tern-" + std::string(100000, 'x')}), HasSubstr("unknown option"));
 }
 
+// Each of these was an argument of the program's, and passed without a word.
+TEST_F(options, names_with_other_dashes_underscores_or_capitals) {
+  for (const char* wrong : {"-tern-test-count", "--tern_test_count", "--tern-test_count", "-tern_test_count",
+                            "---tern-test-count", "--TERN-TEST-COUNT", "--tern-Test-Count", "--TERN_TEST_COUNT"}) {
+    const std::string text = "unknown option " + std::string(wrong) + "; did you mean --tern-test-count?";
+    EXPECT_THAT(refusal({std::string(wrong) + "=4"}), HasSubstr(text));
+    EXPECT_THAT(refusal({wrong, "4"}), HasSubstr(text));
+  }
+  EXPECT_THAT(refusal({"-tern-no-test-on"}), HasSubstr("did you mean --tern-no-test-on?"));
+  EXPECT_THAT(refusal({"-tern-test-cuont"}), HasSubstr("did you mean --tern-test-count?"));
+  EXPECT_THAT(refusal({"-tern-qqqqqqqqqqqqqqqqqqqq"}), HasSubstr("write -- before arguments that are not Tern's"));
+  parse({"-ternary", "--tern", "tern-test-count", "TERN_TEST_COUNT=4", "-", "--", "-tern-test-count"});
+  EXPECT_THAT(left(),
+              ElementsAre("-ternary", "--tern", "tern-test-count", "TERN_TEST_COUNT=4", "-", "--", "-tern-test-count"));
+}
+
+TEST_F(options, a_check_says_itself_why_it_refuses) {
+  EXPECT_EQ(parse({"--tern-test-pets=dog"})[pets], "dog");
+  EXPECT_THAT(refusal({"--tern-test-pets=dof"}),
+              HasSubstr("option test-pets cannot be \"dof\" (on the command line): there is no pet \"dof\"; "
+                        "did you mean dog? there are: cat, dog"));
+  EXPECT_THAT(refusal({"--tern-test-pets=elephant"}), HasSubstr("there is no pet \"elephant\"; there are: cat, dog"));
+  const std::string path = file(R"({"test-pets": "emu"})");
+  EXPECT_THAT(refusal({"--tern-options", path}),
+              HasSubstr("cannot be \"emu\" (in file " + path + "): there is no pet"));
+  environment("TERN_TEST_PETS", "owl");
+  EXPECT_THAT(refusal({}), HasSubstr("cannot be \"owl\" (TERN_TEST_PETS in the environment): there is no pet"));
+  EXPECT_EQ(parse({"--tern-test-pets=cat"})[pets], "cat") << "only the value that counts is looked at";
+  EXPECT_TRUE(parse({"--tern-help"}).help_requested());
+  entered.push_back("owl"); // by the program, before it starts a job
+  EXPECT_EQ(parse({})[pets], "owl");
+  entered.pop_back();
+}
+
+TEST_F(options, a_check_sees_the_other_options) {
+  EXPECT_THAT(
+      refusal({"--tern-test-pets=dog", "--tern-test-label=hotel"}),
+      HasSubstr("option test-pets cannot be \"dog\" (on the command line): no pets in a hotel; choose another"));
+  auto o = parse({"--tern-test-label=hotel"}); // no value of its own: nothing to look at
+  EXPECT_EQ(o[pets], "");
+  try {
+    o.set(pets, "dog");
+    FAIL();
+  } catch (const tern::error& e) {
+    EXPECT_THAT(e.what(), HasSubstr("option test-pets cannot be \"dog\" (by the program): no pets in a hotel"));
+  }
+  EXPECT_EQ(o[pets], "");
+  o.set(label, "home");
+  o.set(pets, "dog");
+  EXPECT_EQ(o[pets], "dog");
+}
+
 TEST_F(options, empty_environment_counts_as_unset) {
   environment("TERN_TEST_COUNT", "");
   const auto o = parse({});
@@ -256,6 +323,14 @@ TEST_F(options, unknown_environment) {
   EXPECT_THAT(unknown, AllOf(Not(Contains("TERN_TEST_COUNT")), Not(Contains("TERN_TEST_KNOWN")),
                              Not(Contains("TERN_PLUGIN_DIR"))));
   EXPECT_TRUE(std::is_sorted(unknown.begin(), unknown.end()));
+}
+
+TEST_F(options, nearest_environment) {
+  EXPECT_EQ(tern::options::nearest_environment("TERN_TEST_CUONT"), "TERN_TEST_COUNT");
+  EXPECT_EQ(tern::options::nearest_environment("TERN_LOGLEVEL"), "TERN_LOG_LEVEL");
+  EXPECT_EQ(tern::options::nearest_environment("TERN_TEST_KNONW"), "TERN_TEST_KNOWN");
+  EXPECT_EQ(tern::options::nearest_environment("TERN_PLUGINDIR"), "TERN_PLUGIN_DIR");
+  EXPECT_EQ(tern::options::nearest_environment("TERN_QQQQQQQQQQQQ"), "");
 }
 
 TEST_F(options, a_name_declared_twice) {
@@ -309,6 +384,20 @@ TEST_F(options, help) {
                     HasSubstr("TERN_TEST_LABEL, default none\n"), HasSubstr("one of fast, safe"),
                     HasSubstr("TERN_LOG_LEVEL, default info"), HasSubstr("TERN_OPTIONS, default \"\"")));
   EXPECT_LT(text.find("--tern-help"), text.find("--tern-log-level"));
+  EXPECT_LT(text.find("--tern-test-big"), text.find("--tern-test-count"));
+}
+
+TEST_F(options, help_table) {
+  const tern::option<std::string> either{"test-either", "a|b", "one | or the other"};
+  const std::string text = tern::options::help_table();
+  EXPECT_TRUE(text.starts_with("| option | environment | default | meaning |\n|---|---|---|---|\n"));
+  EXPECT_THAT(
+      text,
+      AllOf(HasSubstr("\n| `--tern-test-count=INTEGER` | `TERN_TEST_COUNT` | `3` | how many; from 0 to 100 |\n"),
+            HasSubstr("\n| `--tern-test-flag` | `TERN_TEST_FLAG` | `false` | a switch |\n"),
+            HasSubstr("\n| `--tern-test-pets=TEXT` | `TERN_TEST_PETS` | `\"\"` | who comes along; names of pets, or "
+                      "nothing |\n"),
+            HasSubstr("| `a\\|b` | one \\| or the other |\n")));
   EXPECT_LT(text.find("--tern-test-big"), text.find("--tern-test-count"));
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Inside of options: the declared options, and how texts become values. Not installed; only this layer's sources use
-/// it.
+/// Inside of options: the declared options, how texts become values, and texts of errors. Not installed; only sources
+/// of Tern's layers use it.
 
 #include <map>
 #include <mutex>
@@ -35,6 +35,9 @@ std::string allowed_text(const option_declaration& option);
 std::optional<option_value> parse_value(const option_declaration& option, const std::string& text);
 /// "did you mean --tern-workers?", or nothing if no name is near. `prefix` stands before the names in the text.
 std::string nearest(std::string_view name, const std::vector<std::string>& names, std::string_view prefix);
+/// A hint for a wrong name: "did you mean host? there are: cuda0, host". `there` stands before the list, which keeps
+/// the order of `names`.
+std::string nearest_of(std::string_view name, const std::vector<std::string>& names, std::string_view there);
 /// Refuses a value. `origin` reads "on the command line", "TERN_X in the environment", "in file x.json".
 [[noreturn]] void refuse_value(const option_declaration& option, const std::string& text, const std::string& origin);
 
