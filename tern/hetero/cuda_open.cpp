@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include <tern/hetero/detail/cuda_device.hpp>
+#include <tern/hetero/detail/discovery.hpp>
 #include <tern/hetero/detail/locked_memory.hpp>
 
 namespace tern::hetero::detail {
@@ -60,6 +61,7 @@ std::vector<std::unique_ptr<device>> open_cuda(const options& opts, const std::s
   const auto library = [&](std::size_t n, std::vector<std::string> usual) {
     return n < given.size() ? std::vector{given[n]} : std::move(usual);
   };
+  const auto hold = lock_discovery(); // the driver initialises itself at the first call
   const auto api = cuda_api::open(library(0, cuda_api::usual_libraries()), notes);
   if (!api) return {};
   if (const cu::result r = api->Init(0); r != cu::success) {
