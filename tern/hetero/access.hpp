@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <source_location>
 #include <string>
 #include <string_view>
 
@@ -72,7 +73,8 @@ protected:
   ~access_request() = default;
 };
 /// \param who lives until it has been told, which it also is if this throws.
-void request_access(object_state* o, const box& part, access_mode how, access_request* who);
+void request_access(object_state* o, const box& part, access_mode how, access_request* who,
+                    const std::source_location& where);
 
 /// Told when data have been copied out, or why they have not.
 struct copy_out_request {

@@ -5,6 +5,8 @@
 
 #include <dlfcn.h>
 
+#include <tern/hetero/detail/discovery.hpp>
+
 namespace tern::hetero::detail {
 
 std::string cuda_api::text_of(cu::result r) const {
@@ -17,29 +19,21 @@ std::string cuda_api::text_of(cu::result r) const {
 
 std::vector<std::string> cuda_api::usual_libraries() { return {"libcuda.so.1"}; }
 
-std::optional<cuda_api> cuda_api::open(name_list libraries, std::vector<std::string>& notes) {
-  void* library = nullptr;
-  std::string found, why;
-  for (const std::string& name : libraries) {
-    library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (library) {
-      found = name;
-      break;
-    }
+namespace {
+
+/// \param why what the loader says if there is no such library. \param missing functions that it lacks.
+std::optional<cuda_api> open_one(const std::string& name, std::string& why, std::string& missing) {
+  void* const library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library) {
     const char* const said = dlerror();
     why += (why.empty() ? "" : "; ") + std::string(said ? said : name);
-  }
-  if (!library) {
-    notes.push_back("no CUDA devices: NVIDIA's driver cannot be opened (" + why +
-                    "); where there is a GPU of NVIDIA's, install its driver, nvidia-driver");
     return {};
   }
 
   cuda_api api;
-  std::string missing;
-  const auto find = [&]<class F>(F*& function, const char* name, bool needed = true) {
-    function = reinterpret_cast<F*>(dlsym(library, name));
-    if (!function && needed) missing += (missing.empty() ? "" : ", ") + std::string(name);
+  const auto find = [&]<class F>(F*& function, const char* symbol, bool needed = true) {
+    function = reinterpret_cast<F*>(dlsym(library, symbol));
+    if (!function && needed) missing += (missing.empty() ? "" : ", ") + std::string(symbol);
   };
 #define TERN_FIND(name) find(api.name, "cu" #name)
 #define TERN_FIND_V2(name) find(api.name, "cu" #name "_v2")
@@ -97,10 +91,27 @@ std::optional<cuda_api> cuda_api::open(name_list libraries, std::vector<std::str
     find(api.GraphLaunch, "cuGraphLaunch");
     find(api.GraphExecDestroy, "cuGraphExecDestroy");
     if (!missing.empty()) api.GraphCreate = nullptr;
+    missing.clear(); // it can do without
     return api;
   }
-  notes.push_back("no CUDA devices: " + found + " lacks " + missing + "; install a driver for CUDA 11 or later");
   dlclose(library); // nothing has been asked of it
+  return {};
+}
+
+} // namespace
+
+std::optional<cuda_api> cuda_api::open(name_list libraries, std::vector<std::string>& notes) {
+  static auto& all = *new opened_libraries<cuda_api>; // never destroyed: runtimes use what it knows
+  std::string why;
+  for (const std::string& name : libraries) {
+    std::string missing;
+    if (const auto found = all.get(name, [&] { return open_one(name, why, missing); })) return found;
+    if (missing.empty()) continue;
+    notes.push_back("no CUDA devices: " + name + " lacks " + missing + "; install a driver for CUDA 11 or later");
+    return {};
+  }
+  notes.push_back("no CUDA devices: NVIDIA's driver cannot be opened (" + why +
+                  "); where there is a GPU of NVIDIA's, install its driver, nvidia-driver");
   return {};
 }
 

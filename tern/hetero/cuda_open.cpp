@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include <tern/hetero/detail/cuda_device.hpp>
+#include <tern/hetero/detail/discovery.hpp>
 #include <tern/hetero/detail/locked_memory.hpp>
 
 namespace tern::hetero::detail {
@@ -65,6 +66,7 @@ cuda_switches switches_of(const options& opts) {
 
 std::vector<std::unique_ptr<device>> open_cuda(const options& opts, const std::shared_ptr<locked_memory>& host,
                                                std::vector<std::string>& notes) {
+  const auto hold = lock_discovery(); // the driver initialises itself at the first call
   const auto api = cuda_api::open(library(opts, 0, cuda_api::usual_libraries()), notes);
   if (!api) return {};
   if (const cu::result r = api->Init(0); r != cu::success) {

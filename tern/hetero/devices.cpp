@@ -5,6 +5,7 @@
 #include <charconv>
 #include <system_error>
 
+#include <tern/hetero/detail/fake_device.hpp>
 #include <tern/hetero/detail/settings.hpp>
 
 namespace tern::hetero {
@@ -42,9 +43,11 @@ std::optional<std::uint64_t> bytes_in(std::string_view text) noexcept {
 } // namespace detail
 
 const option<std::string> hetero_devices{
-    "hetero-devices", "all",
+    "hetero-devices",
+    "all",
     "what kernels run on: all that there is, or a list of devices and kinds, as host,opencl0 or host,fake; tern info "
-    "names them"};
+    "names them",
+    {.verify = detail::verify_devices}};
 const option<std::string> hetero_memory{
     "hetero-memory",
     "",
@@ -67,9 +70,12 @@ const option<std::string> hetero_locked{
     "empty: a quarter of the machine's",
     {[](const std::string& text) { return text.empty() || detail::bytes_in(text).has_value(); },
      "a number of bytes, such as 0, 512M or 16G, or nothing"}};
-const option<std::string> hetero_fake{"hetero-fake", "",
-                                      "devices to simulate, for tests and experiments, and what they are like: 2, or "
-                                      "2:bandwidth=4G,latency=10us,memory=1G,launch=5us,speed=2; empty: none"};
+const option<std::string> hetero_fake{
+    "hetero-fake",
+    "",
+    "devices to simulate, for tests and experiments, and what they are like: 2, or "
+    "2:bandwidth=4G,latency=10us,memory=1G,launch=5us,speed=2; empty: none",
+    {.verify = [](const std::string& text, const options&) { static_cast<void>(detail::parse_fake(text)); }}};
 const option<bool> hetero_fma{
     "hetero-fma", true,
     "whether kernels on devices may compute a * b + c with one rounding; without, sums and products of floats are the "

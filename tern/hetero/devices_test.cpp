@@ -380,18 +380,42 @@ TEST(devices, wrong_launches_are_told) {
                 HasSubstr("task 'add' can run on opencl, and there is no such device"));
   });
   options opts;
-  opts.set(hetero_devices, "host,gpu");
+  EXPECT_THAT(
+      text_of_error([&] { opts.set(hetero_devices, "host,gpu"); }),
+      HasSubstr("option hetero-devices cannot be \"host,gpu\" (by the program): there is no device 'gpu'; names "
+                "are like: all, host, "));
+  opts.set(hetero_fake, "2");
+  opts.set(hetero_devices, "host,fake2");
   EXPECT_THAT(text_of_error([&] { tern::hetero::devices(opts); }),
-              HasSubstr("hetero-devices: there is no device 'gpu' here"));
-  opts.set(hetero_devices, "host");
-  opts.set(hetero_policy, "best");
-  scheduler s({.opts = &opts});
-  EXPECT_EQ(s.run([&] {
-    EXPECT_THAT(
-        text_of_error([] { hetero_object<int> x(1); }),
-        AllOf(HasSubstr("there is no policy 'best'; there are: "), HasSubstr("eager, locality, random, round-robin")));
-  }),
-            0u);
+              AllOf(HasSubstr("there is no device 'fake2' here; did you mean fake0? there are: host, fake0, fake1"),
+                    HasSubstr(there_is_opencl() ? ", opencl0" : "fake1"))); // which nobody has asked for
+  EXPECT_THAT(
+      text_of_error([&] { opts.set(hetero_policy, "egaer"); }),
+      AllOf(HasSubstr("option hetero-policy cannot be \"egaer\" (by the program): there is no policy 'egaer'; did "
+                      "you mean eager? there are: "),
+            HasSubstr("eager, locality, random, round-robin")));
+  EXPECT_THAT(text_of_error([&] { opts.set(hetero_fake, "2:bandwith=4G"); }),
+              HasSubstr("option hetero-fake cannot be \"2:bandwith=4G\" (by the program): there is no word "
+                        "\"bandwith\"; did you mean bandwidth? there are: "));
+}
+
+TEST(devices, simulations_have_no_real_ones) {
+  options opts;
+  opts.set(hetero_devices, "opencl0");
+  sim::simulation world;
+  scheduler s({.simulation = &world, .opts = &opts});
+  s.run([] {
+    EXPECT_THAT(text_of_error([] {
+                  object o({4, 4}, 1u);
+                }),
+                HasSubstr("there is no device 'opencl0' here; a simulation has the host and simulated devices only"));
+  });
+}
+
+TEST(devices, a_policy_of_the_programs_is_accepted) {
+  static const policy_registration mine("the tests' own",
+                                        [](std::uint64_t seed) { return make_policy("round-robin", seed); });
+  on({.policy = "the tests' own"}, [] { object o({4, 4}, 1u); });
 }
 
 TEST(devices, policies_do_what_they_say) {

@@ -395,6 +395,7 @@ void driver::work() noexcept {
     did = admit() || did;
     did = launch_ready() || did;
     did = poll() || did;
+    note_progress(did);
     if (did)
       idle_rounds_ = 0;
     else if (rest_or_end())

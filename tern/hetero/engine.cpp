@@ -427,7 +427,12 @@ void runtime::run_body(task_record* t) noexcept {
     }
   }
   if (!t->sound() || !t->work || !t->work->run) return;
-  tern::detail::fiber* const here = static_cast<tern::detail::worker*>(tern::detail::this_worker_base())->running;
+  const auto* const w = static_cast<tern::detail::worker*>(tern::detail::this_worker_base());
+  if (!(t->flags & (task_record::placed | task_record::hidden))) { // others are counted where they are placed
+    std::atomic<std::uint64_t>& n = parts_[static_cast<std::size_t>(w->index)].on_host;
+    n.store(n.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+  tern::detail::fiber* const here = w->running;
   const void* const outer = std::exchange(here->task, t); // for `task_here`
   try {
     const trace::region bar(trace::on() ? t->text_name() : "");

@@ -83,7 +83,7 @@ constexpr double longest = 1e15; // nanoseconds, of one operation
 
 std::vector<std::unique_ptr<device>> open_fake(const options& opts) {
   std::vector<std::unique_ptr<device>> all;
-  for (const fake_settings& each : parse_fake(opts[hetero_fake], opts.source(hetero_fake.name())))
+  for (const fake_settings& each : parse_fake(opts[hetero_fake]))
     all.push_back(std::make_unique<fake_device>(static_cast<int>(all.size()), each, opts[hetero_queues]));
   return all;
 }

@@ -511,12 +511,11 @@ TEST(fake_device, goes_by_the_simulated_clock) {
 }
 
 TEST(fake_device, options_describe_devices) {
-  EXPECT_TRUE(parse_fake("", "default").empty());
-  EXPECT_TRUE(parse_fake("0", "default").empty());
-  EXPECT_EQ(parse_fake("3", "default").size(), 3u);
+  EXPECT_TRUE(parse_fake("").empty());
+  EXPECT_TRUE(parse_fake("0").empty());
+  EXPECT_EQ(parse_fake("3").size(), 3u);
   const auto two = parse_fake("2:bandwidth=4G,latency=10us,memory=512M,launch=5ms,speed=2,item=0.5ns,units=3,"
-                              "unit-memory=1k,fail-allocation=4,fail-copy=5,fail-kernel=6@0,fail-kernel=7@1,lose=8@1",
-                              "default");
+                              "unit-memory=1k,fail-allocation=4,fail-copy=5,fail-kernel=6@0,fail-kernel=7@1,lose=8@1");
   ASSERT_EQ(two.size(), 2u);
   for (const fake_settings& s : two) {
     EXPECT_EQ(s.bandwidth, 4.0 * 1024 * 1024 * 1024);
@@ -534,7 +533,7 @@ TEST(fake_device, options_describe_devices) {
   EXPECT_EQ(two[1].faults.kernel, 7);
   EXPECT_EQ(two[0].faults.lose, 0);
   EXPECT_EQ(two[1].faults.lose, 8);
-  EXPECT_EQ(parse_fake("1:bandwidth=0,latency=1s,memory=1.5k", "default")[0].memory, 1536u);
+  EXPECT_EQ(parse_fake("1:bandwidth=0,latency=1s,memory=1.5k")[0].memory, 1536u);
 
   options opts;
   opts.set(hetero_fake, "2:memory=2G");
@@ -546,41 +545,33 @@ TEST(fake_device, options_describe_devices) {
 }
 
 TEST(fake_device, options_that_are_wrong_are_refused) {
-  const auto wrong = [](const char* text) {
-    return refusal(errc::invalid_option, [&] { parse_fake(text, "environment"); });
-  };
-  EXPECT_EQ(wrong("many"),
-            "option hetero-fake: the number of devices cannot be \"many\" (environment); allowed: a whole "
-            "number from 0 to 64, then a colon and words, if there are any: "
-            "2:bandwidth=4G,latency=10us");
+  const auto wrong = [](const char* text) { return refusal(errc::invalid_option, [&] { parse_fake(text); }); };
+  EXPECT_EQ(wrong("many"), "the number of devices cannot be \"many\"; allowed: a whole "
+                           "number from 0 to 64, then a colon and words, if there are any: "
+                           "2:bandwidth=4G,latency=10us");
   EXPECT_THAT(wrong("65"), HasSubstr("cannot be \"65\""));
   EXPECT_THAT(wrong("bandwidth=4G"), HasSubstr("number of devices cannot be \"bandwidth=4G\""));
-  EXPECT_EQ(wrong("2:"), "option hetero-fake: a word is missing (environment); write WORD=VALUE between commas: "
+  EXPECT_EQ(wrong("2:"), "a word is missing; write WORD=VALUE between commas: "
                          "2:bandwidth=4G,latency=10us");
   EXPECT_EQ(
       wrong("2:bandwith=4G"),
-      "option hetero-fake: there is no word \"bandwith\" (environment); did you mean bandwidth? there are bandwidth, "
+      "there is no word \"bandwith\"; did you mean bandwidth? there are: bandwidth, "
       "latency, memory, launch, item, speed, units, fuse, unit-memory, fail-allocation, fail-copy, fail-kernel, lose");
-  EXPECT_EQ(wrong("2:speed"),
-            "option hetero-fake: speed has no value (environment); allowed: a number from 0.000001 to 1000000");
-  EXPECT_EQ(wrong("2:latency=10"),
-            "option hetero-fake: latency cannot be \"10\" (environment); allowed: a time from 0ns "
-            "to 1000s, with ns, us, ms or s behind the number: 10us");
+  EXPECT_EQ(wrong("2:speed"), "speed has no value; allowed: a number from 0.000001 to 1000000");
+  EXPECT_EQ(wrong("2:latency=10"), "latency cannot be \"10\"; allowed: a time from 0ns "
+                                   "to 1000s, with ns, us, ms or s behind the number: 10us");
   EXPECT_THAT(wrong("2:latency=-1us"), HasSubstr("latency cannot be \"-1us\""));
-  EXPECT_THAT(wrong("2:memory=0"), HasSubstr("memory cannot be \"0\" (environment); allowed: bytes from 1 to 1024T"));
+  EXPECT_THAT(wrong("2:memory=0"), HasSubstr("memory cannot be \"0\"; allowed: bytes from 1 to 1024T"));
   EXPECT_THAT(wrong("2:memory=4x\n"), HasSubstr("memory cannot be \"4x?\""));
   EXPECT_THAT(wrong("2:memory=1e9"), HasSubstr("memory cannot be \"1e9\""));
   EXPECT_THAT(wrong("2:memory=9999999T"), HasSubstr("memory cannot be"));
-  EXPECT_THAT(wrong("2:bandwidth=4GB"),
-              HasSubstr("bandwidth cannot be \"4GB\" (environment); allowed: bytes a second"));
+  EXPECT_THAT(wrong("2:bandwidth=4GB"), HasSubstr("bandwidth cannot be \"4GB\"; allowed: bytes a second"));
   EXPECT_THAT(wrong("2:units=1.5"), HasSubstr("units cannot be \"1.5\""));
-  EXPECT_THAT(wrong("2:units=2,units=2"), HasSubstr("units is given twice (environment); leave one out"));
+  EXPECT_THAT(wrong("2:units=2,units=2"), HasSubstr("units is given twice; leave one out"));
   EXPECT_THAT(wrong("2:lose=2@1,lose=3@1"), HasSubstr("lose@1 is given twice"));
-  EXPECT_THAT(wrong("2:lose=0"),
-              HasSubstr("lose cannot be \"0\" (environment); allowed: a whole number from 1, which"));
+  EXPECT_THAT(wrong("2:lose=0"), HasSubstr("lose cannot be \"0\"; allowed: a whole number from 1, which"));
   EXPECT_THAT(wrong("2:lose=1@"), HasSubstr("lose cannot be \"1@\""));
-  EXPECT_EQ(wrong("2:lose=1@2"),
-            "option hetero-fake: lose is for device 2 of 2 (environment); devices are counted from 0");
+  EXPECT_EQ(wrong("2:lose=1@2"), "lose is for device 2 of 2; devices are counted from 0");
 }
 
 } // namespace

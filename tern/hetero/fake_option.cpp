@@ -107,17 +107,11 @@ std::string quoted(std::string_view text) {
   return result + (text.size() > most ? "…\"" : "\"");
 }
 
-// What an option's text is refused with: where it is from is said each time.
-struct refusal {
-  std::string_view origin;
-  [[noreturn]] void operator()(const std::string& what, std::string hint) const {
-    throw error(errc::invalid_option, "option hetero-fake: " + what + " (" + std::string(origin) + ")",
-                std::move(hint));
-  }
-};
+[[noreturn]] void refuse(const std::string& what, std::string hint) {
+  throw error(errc::invalid_option, what, std::move(hint));
+}
 
-void parse_item(std::string_view item, std::vector<fake_settings>& all, std::vector<std::string>& seen,
-                const refusal& refuse) {
+void parse_item(std::string_view item, std::vector<fake_settings>& all, std::vector<std::string>& seen) {
   const std::size_t equals = item.find('=');
   const std::string_view name = item.substr(0, equals);
   if (item.empty()) refuse("a word is missing", "write WORD=VALUE between commas: 2:bandwidth=4G,latency=10us");
@@ -125,13 +119,8 @@ void parse_item(std::string_view item, std::vector<fake_settings>& all, std::vec
       std::find_if(std::begin(words), std::end(words), [&](const word& w) { return w.name == name; });
   if (found == std::end(words)) {
     std::vector<std::string> names;
-    std::string list;
-    for (const word& w : words) {
-      names.emplace_back(w.name);
-      list += (list.empty() ? "" : ", ") + names.back();
-    }
-    const std::string near = tern::detail::nearest(name, names, "");
-    refuse("there is no word " + quoted(name), (near.empty() ? "" : near + " ") + "there are " + list);
+    for (const word& w : words) names.emplace_back(w.name);
+    refuse("there is no word " + quoted(name), tern::detail::nearest_of(name, names, "there are"));
   }
   const rule r = rule_of(found->is);
   if (equals == item.npos) refuse(std::string(name) + " has no value", "allowed: " + std::string(r.allowed));
@@ -161,9 +150,8 @@ void parse_item(std::string_view item, std::vector<fake_settings>& all, std::vec
 
 } // namespace
 
-std::vector<fake_settings> parse_fake(std::string_view text, std::string_view origin) {
+std::vector<fake_settings> parse_fake(std::string_view text) {
   if (text.empty()) return {};
-  const refusal refuse{origin};
   const std::size_t colon = text.find(':');
   const auto count = parse_number(text.substr(0, colon));
   if (!count || *count > most_devices || *count != std::floor(*count))
@@ -174,7 +162,7 @@ std::vector<fake_settings> parse_fake(std::string_view text, std::string_view or
   std::vector<std::string> seen;
   for (std::size_t from = colon; from != text.npos;) {
     const std::size_t comma = text.find(',', from + 1);
-    parse_item(text.substr(from + 1, comma == text.npos ? comma : comma - from - 1), all, seen, refuse);
+    parse_item(text.substr(from + 1, comma == text.npos ? comma : comma - from - 1), all, seen);
     from = comma;
   }
   return all;

@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <cstring>
 #include <initializer_list>
+#include <source_location>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -140,8 +141,9 @@ public:
 
   /// Access on the host. The future is ready when all tasks before have ended that matter for it, and the data are
   /// here; tasks that come later and are in conflict wait until the access is released, which its destructor does. With
-  /// `access_mode::write` nothing is fetched. What went wrong with the data comes out of the future.
-  future<host_access<T, N>> host(access_mode how) const;
+  /// `access_mode::write` nothing is fetched. What went wrong with the data comes out of the future. Reports of hangs
+  /// name accesses that are held by `where` they were asked for.
+  future<host_access<T, N>> host(access_mode how, std::source_location where = std::source_location::current()) const;
   /// Copies to memory of the program's own, packed, straight from the device that has the data, if the host has not;
   /// ready when that is done. `to` must live until then, and be this object's own memory nowhere.
   future<void> copy_to(T* to) const;

@@ -170,21 +170,9 @@ void two_for_a_queue(device_kind kind) {
               "it takes one for each kind");
 }
 
-// Access --------------------------------------------------------------------------------------------------------------
+// Devices' memory ----------------------------------------------------------------------------------------------------
 
 namespace {
-
-const work_type host_access_work{
-    kinds_of(device_kind::host),
-    [](task_record& t) {
-      const use& u = t.use_at(0);
-      access_request* const who = std::exchange(t.work_as<access_request*>(), nullptr);
-      who->granted(&t, place_on_host(*u.object, u.part)); // who may release it, and so end the task, at once
-    },
-    [](task_record& t) noexcept {
-      if (access_request* const who = t.work_as<access_request*>()) who->refused(t.failure);
-    },
-    nullptr, [](const task_record&) noexcept -> const char* { return "host access"; }};
 
 const work_type nothing{any_device, nullptr, nullptr, nullptr,
                         [](const task_record&) noexcept -> const char* { return "prefetch"; }};
@@ -197,18 +185,6 @@ use use_of(object_state* o, const box& part, access_mode how) noexcept {
 
 } // namespace
 
-void request_access(object_state* o, const box& part, access_mode how, access_request* who) {
-  runtime& r = o->home;
-  task_record* const t = r.allocate();
-  ::new (static_cast<void*>(t->closure)) access_request*(who);
-  t->home = &r;
-  t->work = &host_access_work;
-  t->kinds = host_access_work.kinds;
-  t->flags = task_record::hidden | task_record::waits_release;
-  r.add_use(t) = use_of(o, part, how);
-  r.request(t);
-}
-
 void set_layout(object_state& o, device_kind kind, other_layout how) {
   const std::lock_guard hold(o.lock);
   if (kind == device_kind::host)
@@ -219,28 +195,6 @@ void set_layout(object_state& o, device_kind kind, other_layout how) {
   auto all = o.other ? std::make_shared<other_layouts>(*o.other) : std::make_shared<other_layouts>();
   (*all)[static_cast<std::size_t>(kind)] = std::move(how);
   o.other = std::move(all);
-}
-
-void release_access(task_record* t) noexcept { t->home->release_access(t); }
-void runtime::release_access(task_record* t) noexcept {
-  if (is_mine(tern::detail::this_worker())) {
-    complete(t, false);
-    return;
-  }
-  // seq_cst: either this thread sees that the scheduler ends, or that one sees it and waits.
-  releasing_.fetch_add(1, std::memory_order_seq_cst);
-  if (ended_.load(std::memory_order_seq_cst)) {
-    releasing_.fetch_sub(1, std::memory_order_relaxed); // before the runtime may go
-    return end_without_running(t, !left_fibers_);
-  }
-  {
-    const tern::detail::scheduler_core::hold_open here(core_);
-    if (here.too_late())
-      end_without_running(t, true); // what it would make ready nobody would run
-    else
-      complete(t, false);
-  }
-  releasing_.fetch_sub(1, std::memory_order_release);
 }
 
 void prefetch(object_state* o, const box& part, std::string_view device, bool pinned) {

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include <tern/base/log.hpp>
+#include <tern/hetero/detail/temporary_cache.hpp>
 #include <tern/hetero/devices.hpp>
 
 namespace tern::hetero::detail {
@@ -81,27 +82,36 @@ fs::path usual_folder() {
   return {};
 }
 
+constexpr const char* of_kernels = "kernels"; // the temporary folder's name for them
+
 } // namespace
 
 kernel_cache::kernel_cache(const options& opts) {
-  if (const std::string& given = opts[hetero_cache]; given != "off")
-    folder_ = given.empty() ? usual_folder() : fs::path(given);
+  const std::string& given = opts[hetero_cache];
+  if (given == "off") return;
+  folder_ = given.empty() ? usual_folder() : fs::path(given);
+  elsewhere_ = given.empty();
 }
 
-fs::path kernel_cache::file_of(std::string_view key) const {
+fs::path kernel_cache::file_of(const fs::path& folder, std::string_view key) {
   constexpr char digits[] = "0123456789abcdef";
   std::string name;
   for (const std::uint64_t half : hash_of(key.data(), key.size()))
     for (int shift = 60; shift >= 0; shift -= 4) name += digits[half >> shift & 15];
-  return folder_ / (name + ".kernel");
+  return folder / (name + ".kernel");
 }
 
 std::optional<std::vector<std::byte>> kernel_cache::find(std::string_view key) const {
-  if (folder_.empty()) return {};
-  const fs::path file = file_of(key);
+  auto found = find_in(folder_, key);
+  return found || !elsewhere_ ? found : find_in(known_temporary_cache(of_kernels), key);
+}
+
+std::optional<std::vector<std::byte>> kernel_cache::find_in(const fs::path& folder, std::string_view key) {
+  if (folder.empty()) return {};
+  const fs::path file = file_of(folder, key);
   const descriptor in(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)); // it might be a pipe
   if (in.fd < 0) {
-    if (errno != ENOENT) debug("read", file, errno);
+    if (errno != ENOENT && errno != ENOTDIR) debug("read", file, errno);
     return {};
   }
   struct stat what {};
@@ -126,7 +136,7 @@ std::optional<std::vector<std::byte>> kernel_cache::find(std::string_view key) c
 }
 
 void kernel_cache::store(std::string_view key, std::span<const std::byte> bytes) const {
-  if (folder_.empty()) return;
+  if (!keeps()) return;
   std::vector<std::byte> all(sizeof(header) + key.size() + bytes.size());
   std::memcpy(all.data() + sizeof(header), key.data(), key.size());
   if (!bytes.empty()) std::memcpy(all.data() + sizeof(header) + key.size(), bytes.data(), bytes.size());
@@ -136,14 +146,21 @@ void kernel_cache::store(std::string_view key, std::span<const std::byte> bytes)
   h.checksum = hash_of(all.data() + sizeof h, all.size() - sizeof h);
   std::memcpy(all.data(), &h, sizeof h);
 
-  std::error_code failed;
-  fs::create_directories(folder_.parent_path(), failed);
-  if (failed) return debug("make the folder", folder_.parent_path(), failed.value());
-  if (::mkdir(folder_.c_str(), S_IRWXU) != 0 && errno != EEXIST) return debug("make the folder", folder_, errno);
-  const fs::path file = file_of(key);
+  std::string why = folder_.empty() ? "neither XDG_CACHE_HOME nor HOME names a folder" : make_folder(folder_);
+  fs::path folder = folder_;
+  if (!why.empty()) { // it cannot be had: then only this process keeps them, for all its ranks
+    if (log_enabled(log_level::debug)) log_debug("compiled kernels are not kept from run to run: " + why);
+    if (!elsewhere_) return;
+    folder = temporary_cache(of_kernels, why);
+    if (folder.empty()) {
+      if (log_enabled(log_level::debug)) log_debug("compiled kernels are not kept: " + why);
+      return;
+    }
+  }
+  const fs::path file = file_of(folder, key);
   std::string draft = file.string() + ".XXXXXX";
   const descriptor out(::mkostemp(draft.data(), O_CLOEXEC));
-  if (out.fd < 0) return debug("write into", folder_, errno);
+  if (out.fd < 0) return debug("write into", folder, errno);
   if (!write_all(out.fd, all.data(), all.size()) || ::rename(draft.c_str(), file.c_str()) != 0) {
     debug("write", file, errno);
     ::unlink(draft.c_str());
@@ -151,7 +168,8 @@ void kernel_cache::store(std::string_view key, std::span<const std::byte> bytes)
 }
 
 void kernel_cache::remove(std::string_view key) const {
-  if (!folder_.empty()) ::unlink(file_of(key).c_str());
+  for (const fs::path& folder : {folder_, elsewhere_ ? known_temporary_cache(of_kernels) : fs::path()})
+    if (!folder.empty()) ::unlink(file_of(folder, key).c_str());
 }
 
 } // namespace tern::hetero::detail

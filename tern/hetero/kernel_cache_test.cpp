@@ -189,6 +189,23 @@ TEST_F(kernel_cache_test, the_option_names_the_folder) {
   }
   const variable cache_home("XDG_CACHE_HOME", nullptr), home("HOME", nullptr);
   EXPECT_EQ(kernel_cache(opts).folder(), "");
+}
+
+TEST_F(kernel_cache_test, where_no_folder_can_be_written_the_process_keeps_them) {
+  options opts;
+  const variable cache_home("XDG_CACHE_HOME", nullptr);
+  for (const char* const folder : {static_cast<const char*>(nullptr), "/dev/null/nobody"}) {
+    const variable home("HOME", folder);
+    const std::string key = folder ? folder : "none";
+    EXPECT_TRUE(kernel_cache(opts).keeps());
+    EXPECT_FALSE(kernel_cache(opts).find(key));
+    kernel_cache(opts).store(key, bytes_of("compiled"));
+    EXPECT_EQ(kernel_cache(opts).find(key), bytes_of("compiled"));
+    kernel_cache(opts).remove(key);
+    EXPECT_FALSE(kernel_cache(opts).find(key));
+  }
+  // One that was asked for is not replaced.
+  opts.set(hetero_cache, "/dev/null/nobody");
   kernel_cache(opts).store("key", bytes_of("compiled"));
   EXPECT_FALSE(kernel_cache(opts).find("key"));
 }

@@ -10,6 +10,7 @@
 
 #include <tern/base/error.hpp>
 #include <tern/hetero/detail/compiler_log.hpp>
+#include <tern/hetero/detail/discovery.hpp>
 #include <tern/hetero/detail/prelude.hpp>
 
 namespace tern::hetero::detail {
@@ -196,11 +197,12 @@ std::vector<std::string> nvrtc_api::usual_libraries() {
 
 std::optional<nvrtc_api> nvrtc_api::open(name_list libraries, std::vector<std::string>& notes,
                                          const nvrtc_users& users) {
+  static auto& all = *new opened_libraries<nvrtc_api>; // never destroyed: runtimes use what it knows
   std::string why;
   std::optional<nvrtc_api> best;
   std::size_t most = 0; // of the devices
   for (const std::string& name : libraries) {
-    auto found = open_one(name, why);
+    auto found = all.get(name, [&] { return open_one(name, why); });
     if (!found) continue;
     if (users.driver != 0 && found->major > users.driver / 1000) {
       append(why,

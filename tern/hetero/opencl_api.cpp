@@ -5,6 +5,8 @@
 
 #include <dlfcn.h>
 
+#include <tern/hetero/detail/discovery.hpp>
+
 namespace tern::hetero::detail {
 namespace cl {
 
@@ -62,30 +64,21 @@ opencl_api::name_list opencl_api::usual_libraries() noexcept {
   return names;
 }
 
-std::optional<opencl_api> opencl_api::open(name_list libraries, std::vector<std::string>& notes) {
-  void* library = nullptr;
-  const char* found = nullptr;
-  std::string why;
-  for (const char* name : libraries) {
-    library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    if (library) {
-      found = name;
-      break;
-    }
+namespace {
+
+/// \param why what the loader says if there is no such library. \param missing functions that it lacks.
+std::optional<opencl_api> open_one(const char* name, std::string& why, std::string& missing) {
+  void* const library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+  if (!library) {
     const char* const said = dlerror();
     why += (why.empty() ? "" : "; ") + std::string(said ? said : name);
-  }
-  if (!library) {
-    notes.push_back("no OpenCL devices: its loader cannot be opened (" + why +
-                    "); install ocl-icd-libopencl1 and a driver, such as pocl-opencl-icd for the CPU");
     return {};
   }
 
   opencl_api api;
-  std::string missing;
-  const auto find = [&]<class F>(F*& function, const char* name) {
-    function = reinterpret_cast<F*>(dlsym(library, name));
-    if (!function) missing += (missing.empty() ? "" : ", ") + std::string(name);
+  const auto find = [&]<class F>(F*& function, const char* symbol) {
+    function = reinterpret_cast<F*>(dlsym(library, symbol));
+    if (!function) missing += (missing.empty() ? "" : ", ") + std::string(symbol);
   };
 #define TERN_FIND(name) find(api.name, "cl" #name)
   TERN_FIND(GetPlatformIDs);
@@ -128,17 +121,33 @@ std::optional<opencl_api> opencl_api::open(name_list libraries, std::vector<std:
   TERN_FIND(ReleaseEvent);
 #undef TERN_FIND
   if (!missing.empty()) {
-    notes.push_back("no OpenCL devices: " + std::string(found) + " lacks " + missing +
-                    "; install a loader for OpenCL 1.2 or later, such as ocl-icd-libopencl1");
     dlclose(library); // no driver has been asked for anything
     return {};
   }
-  const auto find_newer = [&]<class F>(F*& function, const char* name) {
-    function = reinterpret_cast<F*>(dlsym(library, name));
+  const auto find_newer = [&]<class F>(F*& function, const char* symbol) {
+    function = reinterpret_cast<F*>(dlsym(library, symbol));
   };
   find_newer(api.SetKernelArgSVMPointer, "clSetKernelArgSVMPointer");
   find_newer(api.CreateProgramWithIL, "clCreateProgramWithIL");
   return api;
+}
+
+} // namespace
+
+std::optional<opencl_api> opencl_api::open(name_list libraries, std::vector<std::string>& notes) {
+  static auto& all = *new opened_libraries<opencl_api>; // never destroyed: runtimes use what it knows
+  std::string why;
+  for (const char* name : libraries) {
+    std::string missing;
+    if (const auto found = all.get(name, [&] { return open_one(name, why, missing); })) return found;
+    if (missing.empty()) continue;
+    notes.push_back("no OpenCL devices: " + std::string(name) + " lacks " + missing +
+                    "; install a loader for OpenCL 1.2 or later, such as ocl-icd-libopencl1");
+    return {};
+  }
+  notes.push_back("no OpenCL devices: its loader cannot be opened (" + why +
+                  "); install ocl-icd-libopencl1 and a driver, such as pocl-opencl-icd for the CPU");
+  return {};
 }
 
 } // namespace tern::hetero::detail

@@ -3,11 +3,17 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <filesystem>
 #include <limits>
+#include <memory>
+#include <optional>
+#include <utility>
 
 #include <tern/base/topology.hpp>
+#include <tern/hetero/detail/discovery.hpp>
 #include <tern/hetero/detail/kept_signals.hpp>
 #include <tern/hetero/detail/opencl_device.hpp>
+#include <tern/hetero/detail/temporary_cache.hpp>
 
 namespace tern::hetero::detail {
 
@@ -27,13 +33,60 @@ namespace {
 
 constexpr const char* pocl = "Portable Computing Language";
 
-// The driver reads them when it is asked for devices first.
+/// Where PoCL would keep what it compiles.
+std::filesystem::path usual_folder_of_pocl() {
+  const auto named = [](const char* variable) {
+    const char* const text = std::getenv(variable);
+    return std::filesystem::path(text ? text : "");
+  };
+  if (auto folder = named("POCL_CACHE_DIR"); !folder.empty()) return folder;
+  if (const auto folder = named("XDG_CACHE_HOME"); !folder.empty()) return folder / "pocl" / "kcache";
+  if (const auto folder = named("HOME"); !folder.empty()) return folder / ".cache" / "pocl" / "kcache";
+  return {};
+}
+
+/// PoCL has no devices where it cannot write what it compiles, and does not say why. \return what is to be known.
+std::string give_pocl_a_folder() {
+  const std::filesystem::path usual = usual_folder_of_pocl();
+  std::string why = usual.empty() ? "HOME is not set" : make_folder(usual);
+  if (why.empty()) return {};
+  std::string not_even;
+  const auto instead = temporary_cache("pocl", not_even);
+  if (instead.empty())
+    return "PoCL, OpenCL for the CPU, has no folder for what it compiles: " + why + ", and " + not_even +
+           "; set POCL_CACHE_DIR or TMPDIR to one that can be written";
+  ::setenv("POCL_CACHE_DIR", instead.c_str(), 1);
+  return "PoCL, OpenCL for the CPU, keeps what it compiles in a temporary folder, so each run compiles again: " + why +
+         "; set POCL_CACHE_DIR to a folder that can be written";
+}
+
+/// What drivers of OpenCL have said, and do not change. Asked for once: PoCL reads its settings then.
+struct opencl_drivers {
+  struct platform {
+    cl::platform_id id = nullptr;
+    std::string name;
+    bool asked = false; // for what follows
+    cl::status status = cl::success;
+    std::vector<cl::device_id> devices;
+  };
+  cl::status status = cl::success;
+  std::vector<platform> platforms;
+};
+
+// Read by the driver when it is asked for devices first.
 void set_up_pocl(const options& opts, int workers) {
   const std::string& wanted = opts[hetero_opencl_pocl];
   ::setenv("POCL_DEVICES", wanted.c_str(), 0);
   if (wanted == "pthread")
     ::setenv("POCL_MAX_PTHREAD_COUNT", std::to_string(std::max(1, usable_cpus() - workers)).c_str(), 0);
 }
+
+/// Of the process, under its lock.
+struct opencl_of_process {
+  std::optional<opencl_api> api;
+  std::vector<std::string> notes; // said to each that looks for devices
+  opencl_drivers drivers;
+};
 
 template <class T> T ask(const opencl_api& api, cl::device_id device, cl::uint what) {
   T value{};
@@ -118,23 +171,39 @@ std::unique_ptr<opencl_target> describe(const opencl_api& api, cl::platform_id p
 
 } // namespace
 
-std::vector<std::unique_ptr<device>> open_opencl(const options& opts, int workers, bool skip_nvidia,
-                                                 std::vector<std::string>& notes) {
-  set_up_pocl(opts, workers);
-  const kept_signals keep;
-  const auto api = opencl_api::open(opencl_api::usual_libraries(), notes);
-  if (!api) return {};
-  return open_opencl(*api, opts, skip_nvidia, notes);
+namespace {
+
+opencl_drivers ask_for_platforms(const opencl_api& api) {
+  opencl_drivers found;
+  cl::uint count = 0;
+  found.status = api.GetPlatformIDs(0, nullptr, &count);
+  std::vector<cl::platform_id> ids(found.status == cl::success ? count : 0);
+  if (!ids.empty()) found.status = api.GetPlatformIDs(count, ids.data(), nullptr);
+  if (found.status != cl::success) return found;
+  for (const cl::platform_id id : ids)
+    found.platforms.push_back({id, text_of_platform(api, id, cl::platform_name), false, cl::success, {}});
+  return found;
 }
 
-std::vector<std::unique_ptr<device>> open_opencl(const opencl_api& api, const options& opts, bool skip_nvidia,
-                                                 std::vector<std::string>& notes) {
-  std::vector<std::unique_ptr<device>> all;
+bool has_pocl(const opencl_drivers& drivers) {
+  return std::any_of(drivers.platforms.begin(), drivers.platforms.end(),
+                     [](const opencl_drivers::platform& p) { return p.name == pocl; });
+}
+
+void ask_for_devices(const opencl_api& api, opencl_drivers::platform& p) {
+  if (std::exchange(p.asked, true)) return;
   cl::uint count = 0;
-  cl::status s = api.GetPlatformIDs(0, nullptr, &count);
-  std::vector<cl::platform_id> platforms(s == cl::success ? count : 0);
-  if (!platforms.empty()) s = api.GetPlatformIDs(count, platforms.data(), nullptr);
-  if (s == cl::platform_not_found || (s == cl::success && platforms.empty())) {
+  p.status = api.GetDeviceIDs(p.id, cl::device_type_all, 0, nullptr, &count);
+  p.devices.resize(p.status == cl::success ? count : 0);
+  if (!p.devices.empty()) p.status = api.GetDeviceIDs(p.id, cl::device_type_all, count, p.devices.data(), nullptr);
+  if (p.status != cl::success) p.devices.clear();
+}
+
+std::vector<std::unique_ptr<device>> make_devices(const opencl_api& api, opencl_drivers& drivers, const options& opts,
+                                                  bool skip_nvidia, std::vector<std::string>& notes) {
+  std::vector<std::unique_ptr<device>> all;
+  cl::status s = drivers.status;
+  if (s == cl::platform_not_found || (s == cl::success && drivers.platforms.empty())) {
     notes.push_back("no OpenCL devices: the loader knows no driver (/etc/OpenCL/vendors); install one, such as "
                     "pocl-opencl-icd for the CPU");
     return all;
@@ -143,25 +212,24 @@ std::vector<std::unique_ptr<device>> open_opencl(const opencl_api& api, const op
     notes.push_back("no OpenCL devices: the loader cannot list its drivers: " + cl::text_of(s));
     return all;
   }
-  for (const cl::platform_id platform : platforms) {
-    const std::string platform_name = text_of_platform(api, platform, cl::platform_name);
-    if (skip_nvidia && platform_name.starts_with("NVIDIA")) {
-      notes.push_back("the OpenCL devices of " + platform_name +
+  for (opencl_drivers::platform& platform : drivers.platforms) {
+    if (skip_nvidia && platform.name.starts_with("NVIDIA")) {
+      notes.push_back("the OpenCL devices of " + platform.name +
                       " are not used, as CUDA has them; hetero-devices names opencl to use them");
       continue;
     }
-    s = api.GetDeviceIDs(platform, cl::device_type_all, 0, nullptr, &count);
-    std::vector<cl::device_id> devices(s == cl::success ? count : 0);
-    if (!devices.empty()) s = api.GetDeviceIDs(platform, cl::device_type_all, count, devices.data(), nullptr);
-    if (s != cl::success || devices.empty()) {
-      const char* const set = platform_name == pocl ? std::getenv("POCL_DEVICES") : nullptr;
-      notes.push_back("OpenCL of " + platform_name + " has no devices" +
-                      (s == cl::success || s == cl::device_not_found ? "" : ": " + cl::text_of(s)) +
+    ask_for_devices(api, platform);
+    if (platform.devices.empty()) {
+      const char* const set = platform.name == pocl ? std::getenv("POCL_DEVICES") : nullptr;
+      notes.push_back("OpenCL of " + platform.name + " has no devices" +
+                      (platform.status == cl::success || platform.status == cl::device_not_found
+                           ? ""
+                           : ": " + cl::text_of(platform.status)) +
                       (set ? " (POCL_DEVICES is " + std::string(set) + ")" : ""));
       continue;
     }
-    for (const cl::device_id device : devices) {
-      auto target = describe(api, platform, device, static_cast<int>(all.size()), opts);
+    for (const cl::device_id device : platform.devices) {
+      auto target = describe(api, platform.id, device, static_cast<int>(all.size()), opts);
       if (const char* const why = unusable(api, device)) {
         notes.push_back("the OpenCL device " + target->info.name + " is not used: " + why);
         continue;
@@ -181,6 +249,33 @@ std::vector<std::unique_ptr<device>> open_opencl(const opencl_api& api, const op
     }
   }
   return all;
+}
+
+} // namespace
+
+std::vector<std::unique_ptr<device>> open_opencl(const options& opts, int workers, bool skip_nvidia,
+                                                 std::vector<std::string>& notes) {
+  const auto hold = lock_discovery();
+  const kept_signals keep;
+  static opencl_of_process* process = nullptr; // never destroyed: runtimes use what it knows
+  if (!process) {
+    auto first = std::make_unique<opencl_of_process>();
+    set_up_pocl(opts, workers);
+    first->api = opencl_api::open(opencl_api::usual_libraries(), first->notes);
+    if (first->api) first->drivers = ask_for_platforms(*first->api);
+    if (has_pocl(first->drivers)) // before it is asked for devices
+      if (std::string note = give_pocl_a_folder(); !note.empty()) first->notes.push_back(std::move(note));
+    process = first.release();
+  }
+  notes.insert(notes.end(), process->notes.begin(), process->notes.end());
+  if (!process->api) return {};
+  return make_devices(*process->api, process->drivers, opts, skip_nvidia, notes);
+}
+
+std::vector<std::unique_ptr<device>> open_opencl(const opencl_api& api, const options& opts, bool skip_nvidia,
+                                                 std::vector<std::string>& notes) {
+  opencl_drivers drivers = ask_for_platforms(api);
+  return make_devices(api, drivers, opts, skip_nvidia, notes);
 }
 
 } // namespace tern::hetero::detail

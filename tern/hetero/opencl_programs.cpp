@@ -156,7 +156,7 @@ cl::program opencl_programs::from_binary(std::string_view key, const char* optio
 }
 
 void opencl_programs::keep(std::string_view key, cl::program program) const {
-  if (target_.keeps_programs || cache_.folder().empty()) return;
+  if (target_.keeps_programs || !cache_.keeps()) return;
   std::size_t size = 0;
   if (target_.api.GetProgramInfo(program, cl::program_binary_sizes, sizeof size, &size, nullptr) != cl::success ||
       !size)

@@ -20,6 +20,7 @@ void runtime::place(task_record* t) noexcept {
   {
     const std::lock_guard hold(policy_lock_);
     policy_->push(ready_task(t), loads_);
+    ++at_policy_;
   }
   dispatch();
 }
@@ -65,6 +66,7 @@ void runtime::dispatch() noexcept {
       const std::lock_guard hold(policy_lock_);
       next = policy_->pop(loads_);
       if (!next) return;
+      --at_policy_;
       if (next->device >= static_cast<int>(loads_.size()) ||
           (next->device >= 0 && (loads_[static_cast<std::size_t>(next->device)].lost ||
                                  !allowed(*next->task.inside(), next->device)))) [[unlikely]] {

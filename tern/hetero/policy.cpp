@@ -6,14 +6,25 @@
 #include <random>
 #include <vector>
 
+#include <tern/base/detail/option_table.hpp>
 #include <tern/base/error.hpp>
 #include <tern/hetero/detail/runtime.hpp>
 
 namespace tern::hetero {
 
+namespace {
+
+std::map<std::string, policy_maker, std::less<>>& makers();
+/// \throws error(invalid_option).
+policy_maker find_maker(std::string_view name);
+
+} // namespace
+
 const option<std::string> hetero_policy{
-    "hetero-policy", "locality",
-    "where tasks run that could run on several devices: locality, eager, round-robin, random, or one of the program's"};
+    "hetero-policy",
+    "locality",
+    "where tasks run that could run on several devices: locality, eager, round-robin, random, or one of the program's",
+    {.verify = [](const std::string& name, const options&) { static_cast<void>(find_maker(name)); }}};
 
 const char* ready_task::name() const noexcept { return task_->text_name(); }
 int ready_task::priority() const noexcept { return task_->priority; }
@@ -205,6 +216,15 @@ std::map<std::string, policy_maker, std::less<>>& makers() {
   return all;
 }
 
+policy_maker find_maker(std::string_view name) {
+  const auto at = makers().find(name);
+  if (at != makers().end()) return at->second;
+  std::vector<std::string> known;
+  for (const auto& [other, make] : makers()) known.push_back(other);
+  throw error(errc::invalid_option, "there is no policy '" + std::string(name) + "'",
+              tern::detail::nearest_of(name, known, "there are"));
+}
+
 } // namespace
 
 policy_registration::policy_registration(std::string_view name, policy_maker make) {
@@ -213,13 +233,6 @@ policy_registration::policy_registration(std::string_view name, policy_maker mak
                 "give one of them another name");
 }
 
-std::unique_ptr<policy> make_policy(std::string_view name, std::uint64_t seed) {
-  const auto at = makers().find(name);
-  if (at != makers().end()) return at->second(seed);
-  std::string known;
-  for (const auto& [other, make] : makers()) known += (known.empty() ? "" : ", ") + other;
-  throw error(errc::invalid_option, "hetero-policy: there is no policy '" + std::string(name) + "'",
-              "there are: " + known);
-}
+std::unique_ptr<policy> make_policy(std::string_view name, std::uint64_t seed) { return find_maker(name)(seed); }
 
 } // namespace tern::hetero

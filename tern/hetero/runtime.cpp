@@ -1,145 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// The runtime's life, and the devices that it finds.
+/// The runtime's life.
 #include <tern/hetero/detail/runtime.hpp>
 
 #include <algorithm>
 #include <cstdlib>
 #include <mutex>
 #include <new>
-#include <sstream>
 #include <thread>
 #include <utility>
 
-#include <unistd.h>
-
 #include <tern/base/error.hpp>
 #include <tern/base/log.hpp>
-#include <tern/base/topology.hpp>
 #include <tern/hetero/detail/checked.hpp>
+#include <tern/hetero/detail/device_list.hpp>
 #include <tern/hetero/detail/driver.hpp>
 #include <tern/hetero/detail/locked_memory.hpp>
-#include <tern/hetero/detail/settings.hpp>
 #include <tern/task/detail/sanitizer.hpp>
 
 namespace tern::hetero {
-
-namespace {
-
-struct found {
-  std::vector<device_info> infos;
-  std::vector<std::unique_ptr<detail::device>> devices; ///< one for each info; null: the host
-  std::shared_ptr<detail::locked_memory> locked;        ///< for the objects' memory on the host; null: ordinary memory
-  bool host_runs = true;
-};
-
-std::vector<std::string> words(const std::string& list) {
-  std::vector<std::string> all;
-  std::istringstream in(list);
-  for (std::string word; std::getline(in, word, ',');) {
-    word.erase(0, word.find_first_not_of(' '));
-    word.erase(word.find_last_not_of(' ') + 1);
-    if (!word.empty()) all.push_back(word);
-  }
-  return all;
-}
-
-std::size_t quarter_of_memory() {
-  const auto pages = static_cast<std::size_t>(std::max(0L, ::sysconf(_SC_PHYS_PAGES)));
-  const std::size_t all = pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  return std::min<std::uint64_t>(all, cgroup_memory().value_or(all)) / 4;
-}
-
-found find(const options& opts, int workers, bool simulated, std::vector<device_note>& notes) {
-  found f;
-  device_info host;
-  host.kind = device_kind::host;
-  host.id = host.name = "host";
-  host.driver = "Tern";
-  host.compute_units = workers;
-  host.shares_host_memory = true;
-  f.infos.push_back(host);
-  f.devices.emplace_back();
-  std::vector<std::string> wanted = words(opts[hetero_devices]);
-  bool all = wanted.empty() || std::find(wanted.begin(), wanted.end(), "all") != wanted.end();
-  if (all && opts[hetero_checked]) wanted = {"host"}, all = false; // nothing checks kernels elsewhere
-  const auto is_wanted = [&](const device_info& i) {
-    return all || std::any_of(wanted.begin(), wanted.end(),
-                              [&](const std::string& w) { return w == i.id || w == name_of(i.kind); });
-  };
-  f.host_runs = is_wanted(host);
-  std::vector<std::string> there{"host"};
-  /// \return how many of them are used.
-  const auto take = [&](std::vector<std::unique_ptr<detail::device>> some) {
-    int used = 0;
-    for (auto& d : some) {
-      there.push_back(d->info().id);
-      if (!is_wanted(d->info())) continue;
-      f.infos.push_back(d->info());
-      f.devices.push_back(std::move(d));
-      ++used;
-    }
-    return used;
-  };
-  const auto asks_for = [&](const char* kind) {
-    return all ||
-           std::any_of(wanted.begin(), wanted.end(), [&](const std::string& w) { return w.rfind(kind, 0) == 0; });
-  };
-  take(detail::open_fake(opts));
-  if (!simulated) { // real devices know no virtual time
-    int cuda = 0;
-    std::vector<std::string> said;
-    const auto note = [&](device_kind kind) {
-      for (std::string& text : std::exchange(said, {})) notes.push_back({kind, std::move(text)});
-    };
-    if (asks_for("cuda")) {
-      const auto locked =
-          std::make_shared<detail::locked_memory>(detail::bytes_in(opts[hetero_locked]).value_or(quarter_of_memory()));
-      cuda = take(detail::open_cuda(opts, locked, said));
-      if (cuda > 0) f.locked = locked;
-      note(device_kind::cuda);
-    }
-    if (asks_for("opencl")) {
-      take(detail::open_opencl(opts, workers, all && cuda > 0, said));
-      note(device_kind::opencl);
-    }
-  }
-  for (const std::string& w : wanted) {
-    if (w == "all" || w == "host") continue;
-    if (std::any_of(f.infos.begin(), f.infos.end(),
-                    [&](const device_info& i) { return w == i.id || w == name_of(i.kind); }))
-      continue;
-    std::string list, why;
-    for (const std::string& id : there) list += (list.empty() ? "" : ", ") + id;
-    for (const device_note& note : notes) why += "; " + note.text;
-    throw error(errc::invalid_option, "hetero-devices: there is no device '" + w + "' here" + why,
-                "there are: " + list);
-  }
-  constexpr std::size_t devices_most = 62; // bits of a mask
-  if (f.infos.size() > devices_most)
-    throw error(errc::invalid_option, "hetero-devices: " + std::to_string(f.infos.size()) + " devices are too many",
-                "at most " + std::to_string(devices_most));
-  return f;
-}
-
-} // namespace
-
-std::vector<device_info> devices(const options& opts, std::vector<device_note>* notes, bool open) {
-  std::vector<device_note> unwanted;
-  std::vector<device_note>& said = notes ? *notes : unwanted;
-  found f = find(opts, 1, false, said);
-  std::vector<device_info> all;
-  for (std::size_t d = 0; d < f.infos.size(); ++d) {
-    try {
-      if (open && f.devices[d]) f.devices[d]->open();
-      all.push_back(f.infos[d]);
-    } catch (const error& e) {
-      said.push_back({f.infos[d].kind, e.message()});
-    }
-  }
-  f.devices.clear(); // before the memory that they have locked
-  return all;
-}
 
 statistics count() { return detail::runtime::here("tern::hetero::count").counts(); }
 
@@ -156,7 +35,7 @@ runtime::runtime(tern::detail::scheduler_core& core)
       checked_(opts_[hetero_checked] ? std::make_unique<checked_kernels>(opts_) : nullptr),
       group_(nullptr, std::source_location::current()) {
   std::vector<device_note> notes;
-  found f = find(opts_, core.cfg.workers, core.engine != nullptr, notes);
+  found_devices f = find_devices(opts_, core.cfg.workers, core.engine != nullptr, notes);
   for (const device_note& note : notes) log_debug(note.text);
   infos_ = std::move(f.infos);
   locked_ = std::move(f.locked);
@@ -280,9 +159,13 @@ statistics runtime::counts() const {
   tell(direction::to_device, s.copies_to_devices, s.bytes_to_devices);
   tell(direction::from_device, s.copies_from_devices, s.bytes_from_devices);
   tell(direction::between, s.copies_between_devices, s.bytes_between_devices);
-  const std::lock_guard hold(policy_lock_);
-  for (std::size_t d = 0; d < infos_.size(); ++d)
-    s.devices.push_back({infos_[d].id, tasks_of_[d], drivers_[d] ? drivers_[d]->bytes_held() : 0});
+  {
+    const std::lock_guard hold(policy_lock_);
+    for (std::size_t d = 0; d < infos_.size(); ++d)
+      s.devices.push_back({infos_[d].id, tasks_of_[d], drivers_[d] ? drivers_[d]->bytes_held() : 0});
+  }
+  for (std::size_t i = 0; i < static_cast<std::size_t>(workers()); ++i)
+    s.devices[0].tasks += parts_[i].on_host.load(std::memory_order_relaxed);
   return s;
 }
 

@@ -15,7 +15,7 @@ namespace tern::hetero {
 struct statistics {
   struct of_device {
     std::string id;
-    std::uint64_t tasks = 0;       ///< that ran there; of the host only those that a policy placed
+    std::uint64_t tasks = 0;       ///< of the program's that ran there; not host access and the like
     std::int64_t memory_bytes = 0; ///< that copies of objects take there now
   };
   std::uint64_t submitted = 0, completed = 0; ///< tasks; also those of the runtime's own, for host access and the like

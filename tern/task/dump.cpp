@@ -249,7 +249,26 @@ std::string describe_fibers(scheduler_core& c) {
   std::string text;
   const roster all(c);
   for (const auto& [id, f] : all.in_order) text += "\n  " + describe(*f, c, all);
-  return text;
+  std::string above = describe_extension(c, std::chrono::milliseconds(200));
+  if (above.empty()) return text;
+  above.pop_back(); // its last line break
+  return text + "\n" + above;
+}
+
+// acquire, here and below: who made it may have been a worker.
+std::string describe_extension(scheduler_core& c, std::chrono::milliseconds limit) {
+  scheduler_extension* const x = c.hetero.load(std::memory_order_acquire);
+  return x ? x->describe(limit) : std::string();
+}
+
+int devices_at_work(const scheduler_core& c) noexcept {
+  const scheduler_extension* const x = c.hetero.load(std::memory_order_acquire);
+  return x ? x->at_work() : 0;
+}
+
+scheduler_extension* detach_extension(scheduler_core& c) noexcept {
+  const std::lock_guard hold(cores_lock);
+  return c.hetero.exchange(nullptr, std::memory_order_acq_rel);
 }
 
 std::string scheduler_core::find_deadlock() {

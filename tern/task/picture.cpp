@@ -188,7 +188,8 @@ std::string picture(scheduler_core& c, picture_limits& limits) {
   std::vector<fiber_note> notes;
   const bool complete = note_fibers(c, notes, limits.lock);
   std::string text = picture_of_workers(c, notes, limits.busy);
-  if (!complete) return text + "  (fibers: somebody holds the lock on the list of stacks)\n";
+  if (!complete)
+    return text + "  (fibers: somebody holds the lock on the list of stacks)\n" + describe_extension(c, limits.lock);
   // Order: those that wait, by the longest wait; then what can run, runs, has ended.
   std::map<std::tuple<std::string, std::string, std::string>, std::vector<const fiber_note*>> situations;
   for (const auto& n : notes)
@@ -220,7 +221,7 @@ std::string picture(scheduler_core& c, picture_limits& limits) {
   const auto idle = std::count_if(notes.begin(), notes.end(), [](auto& n) { return n.state == fiber_state::idle; });
   if (idle) text += "  " + thousands(static_cast<std::size_t>(idle)) + " runners have no tasklets to run\n";
   if (notes.empty()) text += "  no fibers\n";
-  return text;
+  return text + describe_extension(c, limits.lock);
 }
 
 } // namespace tern::detail

@@ -78,8 +78,7 @@ scheduler_core::scheduler_core(scheduler::settings s)
 scheduler_core::~scheduler_core() {
   // acquire: pairs with the release of the last visitor. It is a few instructions from its end.
   while (visitors.load(std::memory_order_acquire) > 0) std::this_thread::yield();
-  // acquire: who made it may have been a worker
-  if (scheduler_extension* const x = hetero.load(std::memory_order_acquire)) x->ends();
+  if (scheduler_extension* const x = detach_extension(*this)) x->ends();
   if (engine) engine->give_up_all(); // what waits in one of its schedulers may wait for something in another
   give_up();
   for (auto* f = simulated; engine && f; f = simulated) { // the stacks are not ours

@@ -5,9 +5,11 @@
 /// do. It alone talks to the device. Internal.
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <string>
 #include <thread>
 #include <unordered_map>
 #include <utility>
@@ -49,6 +51,12 @@ public:
   bool reaches(const driver& other) const noexcept { return device_->reaches(*other.device_); }
   const device& of() const noexcept { return *device_; }
   std::int64_t bytes_held() const noexcept { return bytes_.load(std::memory_order_relaxed); }
+  /// Kernels and copies that the device works on.
+  int at_work() const noexcept {
+    return kernels_now_.load(std::memory_order_relaxed) + copies_now_.load(std::memory_order_relaxed);
+  }
+  /// What a report says of the device: lines; empty if nothing waits for it. (report.cpp)
+  std::string describe(std::chrono::milliseconds limit);
 
   /// Is the calling code run by it?
   bool is_here() const noexcept;
@@ -122,6 +130,9 @@ private:
   std::vector<held> by_age(bool& skipped) noexcept;
   object_state* lock_held(const held& h, bool& skipped) noexcept;
   bool has_arrivals() const noexcept;
+  // For reports (report.cpp).
+  void note_progress(bool did) noexcept;
+  std::string picture() noexcept;
   /// Nobody else completes it. \pre it has not begun.
   static void claim(task_record* t) noexcept;
   void make_room_from_its_own(task_record& t) noexcept;
@@ -178,6 +189,13 @@ private:
   bool opened_ = false, lost_ = false;
   std::exception_ptr found_loss_;
   int idle_rounds_ = 0;
+  int still_rounds_ = 0; // in which nothing has gone on, as far as they are counted
+
+  // What it tells reports. Relaxed: for people.
+  std::atomic<int> kernels_now_{0}, copies_now_{0}, waiting_now_{0};
+  std::atomic<std::int64_t> still_since_{0}; // ticks; 0: it goes on
+  tern::detail::spin_lock picture_lock_;
+  std::string picture_; // once nothing has gone on for a while: all that only the driver may look at
 
   mutable tern::detail::spin_lock held_guard_;
   std::map<std::pair<std::uint64_t, std::size_t>, object_state*> held_; // by the object's number and the instance

@@ -59,9 +59,9 @@ struct fake_settings {
   std::int64_t (*now)() = &tern::detail::clock_now; ///< nanoseconds; goes on while somebody waits
 };
 
-/// What each device of an option's text is like. \param origin where the text is from, for errors.
-/// \throws error(invalid_option) saying which word is wrong and what is allowed.
-std::vector<fake_settings> parse_fake(std::string_view text, std::string_view origin);
+/// What each device of an option's text is like. \throws error(invalid_option) saying which word is wrong and what is
+/// allowed.
+std::vector<fake_settings> parse_fake(std::string_view text);
 
 /// What was done so far, and what there still is.
 struct fake_counters {

@@ -25,10 +25,14 @@ public:
   kernel_cache() = default; ///< keeps nothing
   /// \param folder is made when something is stored, for its owner alone; empty: nothing is kept.
   explicit kernel_cache(std::filesystem::path folder) : folder_(std::move(folder)) {}
-  /// The folder that `hetero-cache` means; nothing is kept if neither that, nor the environment, names one.
+  /// The folder that `hetero-cache` means, by itself or by the environment. Where the environment names none, or one
+  /// that cannot be written, kernels are kept until the process ends, in a temporary folder for all its ranks.
   explicit kernel_cache(const options& opts);
 
+  /// Where they are kept from run to run; empty: nowhere.
   const std::filesystem::path& folder() const noexcept { return folder_; }
+  /// Whether `store` does anything.
+  bool keeps() const noexcept { return elsewhere_ || !folder_.empty(); }
   /// \return what was stored under the key; nothing if there is nothing, or it is damaged (then it is removed), or the
   /// file belongs to another user (whose code is not run).
   std::optional<std::vector<std::byte>> find(std::string_view key) const;
@@ -38,9 +42,11 @@ public:
   void remove(std::string_view key) const;
 
 private:
-  std::filesystem::path file_of(std::string_view key) const;
+  static std::filesystem::path file_of(const std::filesystem::path& folder, std::string_view key);
+  static std::optional<std::vector<std::byte>> find_in(const std::filesystem::path& folder, std::string_view key);
 
   std::filesystem::path folder_;
+  bool elsewhere_ = false; ///< if it cannot be written, or is empty, the temporary folder takes its place
 };
 
 } // namespace tern::hetero::detail

@@ -47,11 +47,12 @@ struct told_by_future final : copy_out_request {
 
 } // namespace hetero::detail
 
-template <class T, int N> future<host_access<T, N>> hetero_view<T, N>::host(access_mode how) const {
+template <class T, int N>
+future<host_access<T, N>> hetero_view<T, N>::host(access_mode how, std::source_location where) const {
   hetero::detail::object_state* const state = inside();
   auto* const request = new hetero::detail::host_request<T, N>(size());
   auto result = request->result.get_future();
-  hetero::detail::request_access(state, part_, how, request);
+  hetero::detail::request_access(state, part_, how, request, where);
   return result;
 }
 

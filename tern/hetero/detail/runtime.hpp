@@ -4,9 +4,11 @@
 /// The runtime of this layer: one for each scheduler, made when a program first uses it. Internal.
 ///
 /// engine.cpp: records, dependencies, completion. coherence.cpp: instances and transfers. placement.cpp: which device.
-/// driver.cpp: what goes on at a device. runtime.cpp: its life.
+/// driver.cpp: what goes on at a device. runtime.cpp: its life. report.cpp: who waits for what.
 
+#include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <memory>
@@ -29,6 +31,7 @@ namespace tern::hetero::detail {
 class checked_kernels;
 class collector;
 class driver;
+struct access_note;
 
 /// A box of an object on its way between two instances. Made and followed under the object's lock; worked off by the
 /// driver of the device that is not the host.
@@ -86,9 +89,13 @@ struct alignas(64) worker_part {
   std::atomic<std::uint64_t> submitted{0}, completed{0};
   task_record* free = nullptr;
   std::uint32_t free_count = 0;
+  tern::detail::spin_lock accesses_lock;
   /// A fiber of this worker's collects the tasks that it submits (sequence.hpp).
   std::atomic<collector*> collects{nullptr};
+  access_note* accesses = nullptr;       ///< that it has asked for and that have not ended; under the lock
+  std::atomic<std::uint64_t> on_host{0}; ///< tasks of the user's that it has run, beside those that a policy placed
 };
+static_assert(sizeof(worker_part) == 64);
 
 /// Somebody waits until at most so many tasks are left.
 struct progress_waiter {
@@ -110,6 +117,9 @@ public:
   static runtime& here(const char* what);
   /// The scheduler ends: objects that are left keep the runtime's memory.
   void ends() noexcept override;
+  // For reports (report.cpp).
+  std::string describe(std::chrono::milliseconds limit) override;
+  int at_work() const noexcept override;
   void add_reference() noexcept { references_.fetch_add(1, std::memory_order_relaxed); }
   void release() noexcept;
 
@@ -240,6 +250,8 @@ public:
   /// \return its number. \throws error(not_found).
   std::size_t device_called(std::string_view id) const;
   void release_access(task_record* t) noexcept;
+  void watch_access(access_note& note) noexcept;
+  void forget_access(access_note& note) noexcept;
   /// An object's memory on the host; page-locked, as far as `hetero-locked` goes, where devices want that. Any thread.
   /// \throws std::bad_alloc.
   std::byte* allocate_host(std::size_t bytes);
@@ -338,7 +350,8 @@ private:
   mutable tern::detail::spin_lock policy_lock_;
   std::unique_ptr<policy> policy_;
   std::vector<device_load> loads_;
-  std::vector<std::uint64_t> tasks_of_; // that each device has run
+  std::vector<std::uint64_t> tasks_of_; // that each device has run; of the host, of those that the policy placed
+  std::size_t at_policy_ = 0;           // tasks that wait for a device which has room
   struct copied {
     std::atomic<std::uint64_t> times{0}, bytes{0};
   };

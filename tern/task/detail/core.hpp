@@ -56,6 +56,13 @@ public:
   virtual ~scheduler_extension() = default;
   /// The scheduler is about to be destroyed; the extension destroys itself, now or later.
   virtual void ends() noexcept = 0;
+  /// What dumps and reports say of it: who waits there for what, in lines that begin with two blanks, each with its
+  /// end; empty if nobody waits. Any thread, while the scheduler works or stands still for ever: it waits no longer
+  /// than `limit` for a lock, and says so where it could not have one.
+  virtual std::string describe(std::chrono::milliseconds limit) = 0;
+  /// How many operations are under way that no worker works on, such as kernels and copies at devices: while there are
+  /// some, a scheduler whose fibers all wait is not stuck. Any thread; it takes no lock.
+  virtual int at_work() const noexcept = 0;
 };
 
 /// Exceptions in futures that nobody has looked at before they were dropped. Any thread.
