@@ -18,7 +18,7 @@ find_program(TERN_CCACHE_PROGRAM ccache)
 mark_as_advanced(TERN_CCACHE_PROGRAM)
 if(TERN_CCACHE AND TERN_CCACHE_PROGRAM AND PROJECT_IS_TOP_LEVEL AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
-    CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+    CCACHE_SLOPPINESS=pch_defines,time_macros
     ${TERN_CCACHE_PROGRAM})
   # Precompiled headers are compared by what they hold, not by when they were made.
   if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
