@@ -159,6 +159,8 @@ void launcher_noise::learn(const std::string& text) {
     if (const char* s = at("(signal "); s && std::sscanf(s, "(signal %d)", &signal) == 1) {
       f.known = true;
       f.signal = signal;
+      // Hydra may name a process that it has killed itself when it cleaned up: then its code is another one.
+      if (f.code != signal) f.pid = f.rank = -1;
     }
   }
 }

@@ -44,9 +44,10 @@ struct started_program {
   int ranks;                      ///< 0: as many as the launcher makes
 };
 
-/// The command that does the same with `rank` under gdb. \param mpi the one that was used, or empty.
+/// The command that does the same with `rank` under gdb; negative: it has the word RANK there.
+/// \param mpi the one that was used, or empty.
 std::string under_gdb(const run_options& o, const started_program& p, const std::string& mpi, int rank) {
-  std::vector<std::string> words{"run", "--gdb", std::to_string(std::max(0, rank))};
+  std::vector<std::string> words{"run", "--gdb", rank < 0 ? "RANK" : std::to_string(rank)};
   const auto add = [&](const char* name, const std::string& value) { words.insert(words.end(), {name, value}); };
   if (p.ranks > 0) add("-n", std::to_string(p.ranks));
   if (!mpi.empty()) add("--mpi", mpi);
@@ -76,9 +77,10 @@ std::string reason(int signal) {
     return ", from outside";
   }
 }
-/// For a signal that comes from the program itself: what to type next.
-std::string advice(int signal, const std::function<std::string()>& again) {
-  return reason(signal).empty() ? "; to see where:\n  " + again() : "";
+/// For a signal that comes from the program itself: what to type next. \param rank negative: which one is not known.
+std::string advice(int signal, int rank, const std::function<std::string(int rank)>& again) {
+  if (!reason(signal).empty()) return "";
+  return (rank < 0 ? "; to see where, for each RANK that it may be:\n  " : "; to see where:\n  ") + again(rank);
 }
 
 /// After the end of a program that ended by itself.
@@ -115,7 +117,7 @@ int run_inproc(const run_options& options, const started_program& program) {
   if (end.status.signal)
     std::fprintf(stderr, "tern: %s with %s in it %s%s%s\n", program.argv[0].c_str(), what.ranks.c_str(),
                  killed_by(end.status.signal).c_str(), reason(end.status.signal).c_str(),
-                 advice(end.status.signal, [&] { return under_gdb(options, program, "", 0); }).c_str());
+                 advice(end.status.signal, 0, [&](int rank) { return under_gdb(options, program, "", rank); }).c_str());
   else if (options.gdb < 0)
     warn_unless_started(mark, program, false);
   return end.status.shell_code();
@@ -151,8 +153,7 @@ int report(const outcome& end, const job_failure& seen, int ranks, const std::st
   const std::string rest = "; " + all_ranks(ranks) + " ended";
   if (seen.known && seen.signal) {
     std::fprintf(stderr, "tern: %s %s%s%s%s\n", who.c_str(), killed_by(seen.signal).c_str(),
-                 reason(seen.signal).c_str(), rest.c_str(),
-                 advice(seen.signal, [&] { return again(seen.rank); }).c_str());
+                 reason(seen.signal).c_str(), rest.c_str(), advice(seen.signal, seen.rank, again).c_str());
     return 128 + seen.signal;
   }
   if (seen.known) {
