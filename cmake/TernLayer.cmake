@@ -34,7 +34,9 @@ target_compile_options(tern_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -W
   $<$<BOOL:${TERN_WERROR}>:-Werror> -fno-semantic-interposition
   # What names a source file (source_location, assertions) says tern/net/node.cpp: folders of the machine that built Tern
   # help no user. The second form is that of paths that ccache has made relative to build/PRESET.
-  -ffile-prefix-map=${PROJECT_SOURCE_DIR}/= -ffile-prefix-map=../../=
+  # clang looks pragmas of kernels up by the names in debug information, so those stay whole.
+  $<IF:$<CXX_COMPILER_ID:Clang>,-fmacro-prefix-map,-ffile-prefix-map>=${PROJECT_SOURCE_DIR}/=
+  $<IF:$<CXX_COMPILER_ID:Clang>,-fmacro-prefix-map,-ffile-prefix-map>=../../=
   # g++ 12 warns of std::string's own code (GCC bug 105651), of more of it where that is precompiled.
   "$<$<CXX_COMPILER_ID:GNU>:-Wno-restrict;-Wno-stringop-overflow;-Wno-stringop-overread;-Wno-array-bounds>")
 # After so many seconds a test hangs. The longest ones came to 60 under the thread sanitizer on a machine that did much else.

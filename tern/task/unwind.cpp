@@ -218,14 +218,20 @@ struct stack_reader::inside {
   struct call {
     std::string function, from; // where it is called; empty: not known
   };
+  /// The unit of debug information that tells of `pc`; null: none does. clang writes no table of addresses
+  /// (.debug_aranges), so the units themselves are asked.
+  static Dwarf_Die* unit_at(Dwfl_Module* module, Dwarf_Addr pc, Dwarf_Addr* bias) {
+    if (Dwarf_Die* const found = dwfl_module_addrdie(module, pc, bias)) return found;
+    for (Dwarf_Die* unit = nullptr; (unit = dwfl_module_nextcu(module, unit, bias));)
+      if (dwarf_haspc(unit, pc - *bias) > 0) return unit;
+    return nullptr;
+  }
   /// The functions that were inlined at `pc`, the innermost first, if debug information tells.
-  static std::vector<call> inlined_at(Dwfl_Module* module, Dwarf_Addr pc) {
+  static std::vector<call> inlined_at(Dwarf_Die* unit, Dwarf_Addr pc) {
     std::vector<call> all;
-    Dwarf_Addr bias = 0;
-    Dwarf_Die* const unit = dwfl_module_addrdie(module, pc, &bias);
     // What lies around `pc` gives the innermost; but around that it gives what lies around its definition.
     Dwarf_Die *scopes = nullptr, *around = nullptr;
-    const int found = unit ? dwarf_getscopes(unit, pc - bias, &scopes) : 0;
+    const int found = unit ? dwarf_getscopes(unit, pc, &scopes) : 0;
     const int n = found > 0 ? dwarf_getscopes_die(&scopes[0], &around) : 0;
     for (int i = 0; i < n && dwarf_tag(&around[i]) != DW_TAG_subprogram; ++i)
       if (dwarf_tag(&around[i]) == DW_TAG_inlined_subroutine)
@@ -244,14 +250,16 @@ struct stack_reader::inside {
     const char* library = dwfl_module_info(module, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr);
     const char* symbol = dwfl_module_addrname(module, pc);
     int line = 0;
-    Dwfl_Line* source = dwfl_module_getsrc(module, pc);
-    const char* file = source ? dwfl_lineinfo(source, nullptr, &line, nullptr, nullptr, nullptr) : nullptr;
-    std::string at = place(file, line);
+    Dwarf_Addr bias = 0;
+    Dwarf_Die* const unit = unit_at(module, pc, &bias);
+    Dwarf_Line* const source = unit ? dwarf_getsrc_die(unit, pc - bias) : nullptr;
+    const bool told = source && dwarf_lineno(source, &line) == 0;
+    std::string at = place(told ? dwarf_linesrc(source, nullptr, nullptr) : nullptr, line);
     const auto text = [&](const std::string& function) {
       return function + (!at.empty() ? " at " + at : library ? " in " + file_of(library) : std::string());
     };
     std::vector<std::string> all;
-    for (call& c : inlined_at(module, pc)) {
+    for (call& c : inlined_at(unit, pc - bias)) {
       all.push_back(text(c.function) + ", inlined");
       at = std::move(c.from);
     }
