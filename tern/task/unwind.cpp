@@ -51,8 +51,11 @@ std::string demangled(const char* name) {
   return text;
 }
 
-// What this layer does to start and to suspend a fiber.
+// What this layer does to start and to suspend a fiber. Functions that clang has inlined may have no namespace.
 bool is_ours(std::string_view line) {
+  if (line.find("tern/task/detail/") != std::string_view::npos ||
+      line.find("tern/task/fiber.cpp:") != std::string_view::npos)
+    return true;
   line = line.substr(0, line.find_first_of("<("));
   return line.find("tern::detail::") != std::string_view::npos ||
          line.find("tern::unique_function") != std::string_view::npos;
@@ -226,18 +229,32 @@ struct stack_reader::inside {
       if (dwarf_haspc(unit, pc - *bias) > 0) return unit;
     return nullptr;
   }
+  /// Appends what was inlined at `pc` below `around`, the innermost last. Not dwarf_getscopes: it looks for a
+  /// function's definition too, and finds none where clang puts it. \return whether code of a function below `around`
+  /// is there.
+  static bool add_inlined(Dwarf_Die* around, Dwarf_Addr pc, std::vector<Dwarf_Die>& all) {
+    Dwarf_Die die;
+    if (dwarf_child(around, &die) != 0) return false;
+    do {
+      const int tag = dwarf_tag(&die);
+      if (tag == DW_TAG_namespace || tag == DW_TAG_structure_type || tag == DW_TAG_class_type) {
+        if (add_inlined(&die, pc, all)) return true;
+      } else if ((tag == DW_TAG_subprogram || tag == DW_TAG_inlined_subroutine || tag == DW_TAG_lexical_block) &&
+                 dwarf_haspc(&die, pc) > 0) {
+        if (tag == DW_TAG_inlined_subroutine) all.push_back(die);
+        add_inlined(&die, pc, all);
+        return true;
+      }
+    } while (dwarf_siblingof(&die, &die) == 0);
+    return false;
+  }
   /// The functions that were inlined at `pc`, the innermost first, if debug information tells.
   static std::vector<call> inlined_at(Dwarf_Die* unit, Dwarf_Addr pc) {
+    std::vector<Dwarf_Die> found;
+    if (unit) add_inlined(unit, pc, found);
     std::vector<call> all;
-    // What lies around `pc` gives the innermost; but around that it gives what lies around its definition.
-    Dwarf_Die *scopes = nullptr, *around = nullptr;
-    const int found = unit ? dwarf_getscopes(unit, pc, &scopes) : 0;
-    const int n = found > 0 ? dwarf_getscopes_die(&scopes[0], &around) : 0;
-    for (int i = 0; i < n && dwarf_tag(&around[i]) != DW_TAG_subprogram; ++i)
-      if (dwarf_tag(&around[i]) == DW_TAG_inlined_subroutine)
-        all.push_back({inlined_name(&around[i]), call_place(unit, &around[i])});
-    std::free(around);
-    std::free(scopes);
+    for (auto die = found.rbegin(); die != found.rend(); ++die)
+      all.push_back({inlined_name(&*die), call_place(unit, &*die)});
     return all;
   }
 
