@@ -6,8 +6,9 @@
     tools/floors.py NAME LOG --update            writes that run's floors anew, from what ran
 
 An MPI, an OpenCL device or a compiler that is not found makes a check smaller, and still green. Each line of
-tests/floors.txt is `NAME LABEL LEAST`: the run NAME has at least LEAST tests with this label; or `skip PATTERN # why`: tests
-whose name has a match of this regular expression may be skipped. Exit code 1 where a floor is missed.
+tests/floors.txt is `NAME LABEL LEAST`: the run NAME has at least LEAST tests with this label; or `skip [NAME] PATTERN # why`:
+tests whose name has a match of this regular expression may be skipped, in all runs or in one. Exit code 1 where a floor is
+missed.
 """
 
 import argparse
@@ -28,30 +29,31 @@ def read_log(text: str) -> tuple[dict[str, int], list[str]]:
     return labels, skipped
 
 
-def read_floors(text: str) -> tuple[dict[str, dict[str, int]], list[str]]:
-    floors: dict[str, dict[str, int]] = {}
+def read_floors(name: str, text: str) -> tuple[dict[str, int], list[str]]:
+    """The floors of a run, and the patterns of what it may skip."""
+    floors: dict[str, int] = {}
     allowed = []
     for number, line in enumerate(text.splitlines(), 1):
         words = line.split(" # ")[0].split()
         if not words or line.startswith("#"):
             continue
-        if words[0] == "skip" and len(words) == 2:
-            allowed.append(words[1])
+        if words[0] == "skip" and len(words) in (2, 3):
+            allowed += [words[-1]] if len(words) == 2 or words[1] == name else []
         elif len(words) == 3 and words[2].isdigit():
-            floors.setdefault(words[0], {})[words[1]] = int(words[2])
+            floors.update({words[1]: int(words[2])} if words[0] == name else {})
         else:
-            raise SystemExit(f"{FLOORS}:{number}: neither `RUN LABEL LEAST` nor `skip PATTERN # why`: {line}")
+            raise SystemExit(f"{FLOORS}:{number}: neither `RUN LABEL LEAST` nor `skip [RUN] PATTERN # why`: {line}")
     return floors, allowed
 
 
 def missed(name: str, log: str, floors_text: str) -> list[str]:
     """What is wrong with a run, a line each."""
     labels, skipped = read_log(log)
-    floors, allowed = read_floors(floors_text)
+    floors, allowed = read_floors(name, floors_text)
     found = []
     if not labels:
         found.append("no table of labels in the log: did ctest run to its end?")
-    for label, least in sorted(floors.get(name, {}).items()):
+    for label, least in sorted(floors.items()):
         if labels and labels.get(label, 0) < least:
             found.append(f"{labels.get(label, 0)} tests with the label {label} ran, at least {least} should: "
                          "is something missing that they need (an MPI, PoCL, clang)?")

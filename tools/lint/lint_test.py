@@ -285,6 +285,10 @@ class Floors(unittest.TestCase):
         self.assertIn("0 tests with the label net ran", found[1])
         self.assertIn("hetero.gpu.it_runs", found[2])
 
+    def test_what_one_run_may_skip_others_may_not(self):
+        self.assertEqual(floors.missed("a", self.LOG, "skip a . # why\n"), [])
+        self.assertEqual(len(floors.missed("b", self.LOG, "skip a . # why\n")), 1)
+
     def test_a_run_that_did_not_end_is_told(self):
         self.assertIn("did ctest run to its end", floors.missed("tests", "nothing", "tests mpi 1\n")[0])
 
