@@ -23,7 +23,7 @@ double sum_over_ranks(double mine, MPI_Comm where) {
   return sum;
 }
 
-// Lets the worker do other work meanwhile, so nobody need wait for anybody before.
+// Lets the worker do other work meanwhile, so no rank must wait for another before.
 double sum_over_ranks_in_a_fiber(double mine, MPI_Comm where) {
   double sum = 0;
   MPI_Request request;
@@ -49,7 +49,7 @@ int work(MPI_Comm application) { // on each rank
     return 4;
   }
   const double part = tern::call<&sum_up_to>((rank + 1) % ranks, 1000).get();
-  tern::barrier(); // all have their answer: who blocks below gives none
+  tern::barrier(); // all have their answer: a rank that blocks below gives none
   const double sum = sum_over_ranks(part, application);
   // Here rank 0 still asks others that may wait in MPI already.
   const double more = rank == 0 ? tern::call<&sum_up_to>(ranks - 1, 1000).get() : part;

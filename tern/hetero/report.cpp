@@ -69,7 +69,7 @@ const char* words_for(access_mode how) noexcept {
 
 std::string text_of_use(const use& u) {
   const auto hold = tern::detail::try_within(u.object->lock, of_an_object);
-  return hold ? u.object->text(u.part) : "an object whose lock somebody holds";
+  return hold ? u.object->text(u.part) : "an object that another thread has locked";
 }
 
 std::string place(const std::source_location& where) { return error(errc::internal, "", "", where).place(); }
@@ -172,7 +172,7 @@ std::string runtime::describe(std::chrono::milliseconds limit) {
     for (std::size_t i = 0; i <= static_cast<std::size_t>(workers()); ++i) {
       const auto hold = tern::detail::try_within(parts_[i].accesses_lock, limit);
       if (!hold) {
-        text += "    (host accesses: somebody holds the lock on one of their lists)\n";
+        text += "    (host accesses: another thread holds the lock on one of their lists)\n";
         return;
       }
       for (const access_note* a = parts_[i].accesses; a; a = a->next) f(*a);
@@ -208,7 +208,7 @@ std::string runtime::describe(std::chrono::milliseconds limit) {
   for (const auto& d : drivers_)
     if (d) text += d->describe(limit);
   if (const auto hold = tern::detail::try_within(policy_lock_, limit); !hold)
-    text += "    (devices: somebody holds the lock on how much they have to do)\n";
+    text += "    (devices: another thread holds the lock on how much they have to do)\n";
   else if (at_policy_ > 0)
     text += "    " + counted(at_policy_, "task waits", "tasks wait") +
             " for a device that has room, under the policy '" + policy_->name() + "'\n";
@@ -263,7 +263,7 @@ std::string driver::picture() noexcept {
     if (++n > listed) break;
     const std::unique_lock hold(x->object->lock, std::try_to_lock);
     text += "      copy " + std::string(x->to == 0 ? "from it, of " : "to it, of ") +
-            (hold ? x->object->text(x->part) : "an object whose lock somebody holds") + "\n";
+            (hold ? x->object->text(x->part) : "an object that another thread has locked") + "\n";
   }
   if (!waiting_.empty()) {
     const task_record& t = *waiting_.front();
@@ -299,7 +299,7 @@ std::string driver::describe(std::chrono::milliseconds limit) {
     text += ", nothing has ended there since " + seconds(home_.core().seconds_since(since));
   text += "\n";
   const auto hold = tern::detail::try_within(picture_lock_, limit);
-  return text + (hold ? picture_ : "      (somebody holds the lock on what it is at)\n");
+  return text + (hold ? picture_ : "      (another thread holds the lock on what it is at)\n");
 }
 
 } // namespace tern::hetero::detail

@@ -251,7 +251,7 @@ std::string name_table::labels(object_id id) {
 
 std::string name_table::describe() {
   const auto hold = net::try_for_a_while(lock_);
-  if (!hold) return "  (names of objects: somebody holds the lock on their table)\n";
+  if (!hold) return "  (names of objects: another thread holds the lock on their table)\n";
   std::string text;
   std::size_t n = 0;
   for (const auto& [name, all] : waiting_) {
@@ -264,7 +264,7 @@ std::string name_table::describe() {
   }
   if (n == 0) return {};
   return "  " + std::to_string(n) + (n == 1 ? " name of an object is" : " names of objects are") +
-         " waited for, and nobody has published " + (n == 1 ? "it:\n" : "them:\n") + text +
+         " waited for, and no rank has published " + (n == 1 ? "it:\n" : "them:\n") + text +
          (n > listed ? "    and " + std::to_string(n - listed) + " more\n" : "");
 }
 

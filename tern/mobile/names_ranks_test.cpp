@@ -189,7 +189,7 @@ TERN_RANK_TEST(reports_name_objects_and_who_waits_for_a_name) {
     tern::this_fiber::yield();
     const std::string all = tern::allreduce(tern::net::describe(tern::net::node::here(), false), std::plus<>());
     here = all.find(object) != std::string::npos && all.find(wait) != std::string::npos &&
-           all.find(" waited for, and nobody has published ") != std::string::npos;
+           all.find(" waited for, and no rank has published ") != std::string::npos;
   } while (tern::allreduce(here, std::plus<>()) < size());
   publish(key, create<counter>(9)).get();
   open.get();

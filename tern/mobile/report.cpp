@@ -83,7 +83,7 @@ std::string directory::describe() {
   for (std::size_t k = 0; k < shards; ++k) {
     tern::detail::owner_lock::visitor lock(shards_[k].lock);
     const auto hold = net::try_for_a_while(lock);
-    if (!hold) return "  (mobile objects: somebody holds the lock on a part of their list)\n";
+    if (!hold) return "  (mobile objects: another thread holds the lock on a part of their list)\n";
     const auto& table = shards_[k].entries;
     for (std::size_t i = 0; i < table.capacity(); ++i) {
       const entry* const e = table.at(i);

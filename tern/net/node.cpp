@@ -162,7 +162,7 @@ node::node(std::shared_ptr<const options> opts, std::unique_ptr<transport> wire,
   core_->main_is = "main function of rank " + std::to_string(rank_);
   if (stops_at_dropped(*opts_))
     core_->tell_dropped = [](void* here, const std::string& text) noexcept {
-      static_cast<node*>(here)->fatal("a future was dropped with an exception that nobody looked at: " + text);
+      static_cast<node*>(here)->fatal("a future was dropped with an exception that was never retrieved: " + text);
     };
   single_worker_ = s.workers == 1;
   one_thread_ = single_worker_ && !poll_apart_ && !world;

@@ -104,7 +104,7 @@ struct node::reporting {
     std::vector<detail::pending_calls::entry> all;
     {
       const auto hold = try_for_a_while(n.calls_.guard());
-      if (!hold) return "  (calls without answer: somebody holds the lock on their list)\n";
+      if (!hold) return "  (calls without answer: another thread holds the lock on their list)\n";
       all = n.calls_.list();
     }
     std::string text;
@@ -127,7 +127,7 @@ struct node::reporting {
 
   static std::string handlers(node& n) {
     const auto hold = try_for_a_while(n.start_lock_);
-    if (!hold) return "  (handlers that have not started: somebody holds the lock on their list)\n";
+    if (!hold) return "  (handlers that have not started: another thread holds the lock on their list)\n";
     std::size_t all = 0;
     std::map<std::string, std::size_t> names;
     for (const auto& level : n.to_start_) {
@@ -147,20 +147,20 @@ struct node::reporting {
     std::vector<std::shared_ptr<detail::collective_context>> all; // let go without the lock
     {
       const auto hold = try_for_a_while(n.collectives_.guard());
-      if (!hold) return "  (collective operations: somebody holds the lock on their list)\n";
+      if (!hold) return "  (collective operations: another thread holds the lock on their list)\n";
       all = n.collectives_.list();
     }
     std::string text;
     for (const auto& c : all) {
       const auto hold = try_for_a_while(c->guard());
-      text += hold ? c->describe() : "  (collective operations: somebody holds the lock on one of their lists)\n";
+      text += hold ? c->describe() : "  (collective operations: another thread holds the lock on one of their lists)\n";
     }
     return text;
   }
 
   static std::string epochs(node& n) {
     const auto hold = try_for_a_while(n.epochs_.guard());
-    return hold ? n.epochs_.describe() : "  (epochs: somebody holds the lock on their list)\n";
+    return hold ? n.epochs_.describe() : "  (epochs: another thread holds the lock on their list)\n";
   }
 
   static std::string parts(node& n) {
@@ -371,7 +371,7 @@ std::string written(const report_cause& cause, const std::vector<node*>& ranks, 
   std::string head = ranks.empty() ? "\n-- " + who + ", without ranks\n"
                                    : part_heading(numbers, size, who + ", " + ranks.front()->wire().describe());
   head += "reason: " + cause.reason + "\n";
-  if (!complete) head += "(This process' ranks are not told of: somebody holds the lock on their list.)\n";
+  if (!complete) head += "(This process' ranks are not told of: another thread holds the lock on their list.)\n";
   const std::string first = "Tern " TERN_VERSION ", " + command_line() + "\n";
   // While a crash is told of, more may go wrong: what is known is in the file at once. Else others need not wait.
   std::string text = cause.crash ? "" : head + stack_of_caller(cause) + describe_all(ranks, 5, busy);

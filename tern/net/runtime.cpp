@@ -50,7 +50,7 @@ const option<std::string> progress_option{
     one_of({"worker", "thread"})};
 const option<std::string> unhandled_option{
     "unhandled", "stop",
-    "what an exception does that nobody takes: stop: out of a handler for which nobody waits it ends the job; in a "
+    "what an exception does that no code takes: stop: out of a handler that was sent it ends the job; in a "
     "future that is dropped it is told of when the job ends; stop-all: both end the job; report: both are told of",
     one_of({"stop", "report", "stop-all"})};
 const option<bool> preallocate_option{"preallocate", true,

@@ -45,7 +45,7 @@ error stuck(const detail::sim_job& job, const simulation& world, const std::vect
                "nothing can happen any more at " + std::to_string(world.seconds()) + " s of virtual time, and " +
                    std::to_string(waiting.size()) + " of " + std::to_string(failed.size()) +
                    " ranks have not ended:" + text,
-               job.faults().empty() ? "look at what they wait for, and who should have sent it"
+               job.faults().empty() ? "look at what they wait for, and which code should have sent it"
                                     : "what went wrong was ordered by the option 'faults'");
 }
 

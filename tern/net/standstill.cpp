@@ -28,8 +28,8 @@ namespace {
 
 const option<std::string> hang_option{
     "hang", "stop",
-    "what follows when no rank can ever go on, where all are in one process: end the job with code 1, and say who "
-    "waits for what; only say it; or nobody looks",
+    "what follows when no rank can ever go on, where all are in one process: end the job with code 1, and say what "
+    "each fiber waits for; only say it; or do not look",
     one_of({"stop", "report", "off"})};
 
 const option<double> notice_option{
@@ -171,8 +171,8 @@ void standstill_watch::found(const std::vector<node*>& ranks) {
             "nothing can happen any more, and " + std::to_string(ranks.size()) +
                 (ranks.size() == 1 ? " rank has" : " ranks have") +
                 " not ended:" + without_messages(describe(ranks, 2)),
-            ends_ ? "look at what they wait for, and who should have sent it; --tern-hang=report keeps the job"
-                  : "look at what they wait for, and who should have sent it")
+            ends_ ? "look at what they wait for, and which code should have sent it; --tern-hang=report keeps the job"
+                  : "look at what they wait for, and which code should have sent it")
           .what();
   if (!ends_) return log_error(text);
   report_failure_here(text);
@@ -208,7 +208,7 @@ void standstill_watch::say(double seconds, const std::string& who, const std::st
                                       : std::string("kill -") + sigabbrev_np(signal) + " " + std::to_string(getpid()) +
                                             ", on " + host_name() + ",";
   log_warning(who + text + (doubt.empty() ? "" : " (" + doubt + ")") + ": " + how +
-              " writes a report of who waits for what");
+              " writes a report of what each fiber waits for");
 }
 
 std::string standstill_watch::who_waits(int number, bool by_launcher) {
@@ -224,7 +224,7 @@ std::string standstill_watch::who_waits(int number, bool by_launcher) {
     const std::size_t most = whole ? most_lines : most_lines / static_cast<std::size_t>(here.size());
     if (most < 3) return;
     text = std::string("tern: nothing goes on ") + (whole ? "in this job" : "on rank " + std::to_string(here.rank())) +
-           "; who waits for what:\n" + briefly(describe(ranks, 0), most - 2);
+           "; what its fibers wait for:\n" + briefly(describe(ranks, 0), most - 2);
   });
   return text;
 }

@@ -189,7 +189,8 @@ std::string picture(scheduler_core& c, picture_limits& limits) {
   const bool complete = note_fibers(c, notes, limits.lock);
   std::string text = picture_of_workers(c, notes, limits.busy);
   if (!complete)
-    return text + "  (fibers: somebody holds the lock on the list of stacks)\n" + describe_extension(c, limits.lock);
+    return text + "  (fibers: another thread holds the lock on the list of stacks)\n" +
+           describe_extension(c, limits.lock);
   // Order: those that wait, by the longest wait; then what can run, runs, has ended.
   std::map<std::tuple<std::string, std::string, std::string>, std::vector<const fiber_note*>> situations;
   for (const auto& n : notes)

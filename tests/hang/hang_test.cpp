@@ -62,7 +62,7 @@ TEST_F(hang, each_form_is_told_of_and_ends) {
     EXPECT_EQ(count(jobs[i]->err, found), 1) << forms[i].how << jobs[i]->err;
     EXPECT_TRUE(has(jobs[i]->err, forms[i].says)) << forms[i].how << jobs[i]->err;
     EXPECT_TRUE(has(jobs[i]->err, ", main function of rank 0\n")) << forms[i].how << jobs[i]->err;
-    EXPECT_TRUE(has(jobs[i]->err, "look at what they wait for, and who should have sent it; --tern-hang=report"))
+    EXPECT_TRUE(has(jobs[i]->err, "look at what they wait for, and which code should have sent it; --tern-hang=report"))
         << jobs[i]->err;
   }
 }
@@ -82,8 +82,8 @@ TEST_F(hang, waiting_for_long_is_none) {
 TEST_F(hang, what_others_may_end_is_not_ended) {
   const auto thread = start("thread-for-ever", {{"TERN_HANG_NOTICE", "3"}, {"TERN_RANKS", "1"}});
   const auto handler = start("handler", {{"TERN_HANG_NOTICE", "3"}});
-  ASSERT_TRUE(thread->wait_for_err("writes a report of who waits for what")) << thread->err;
-  ASSERT_TRUE(handler->wait_for_err("writes a report of who waits for what")) << handler->err;
+  ASSERT_TRUE(thread->wait_for_err("writes a report of what each fiber waits for")) << thread->err;
+  ASSERT_TRUE(handler->wait_for_err("writes a report of what each fiber waits for")) << handler->err;
   const std::string pid = std::to_string(process_of(thread->out, 0));
   EXPECT_TRUE(has(thread->err, "the rank waits and no progress has been made for 3 s (a thread that is not Tern's may "
                                "bring something yet): kill -USR1 " +
@@ -99,14 +99,14 @@ TEST_F(hang, what_others_may_end_is_not_ended) {
 
 TEST_F(hang, the_option_keeps_the_job_and_ctrl_c_tells_who_waits) {
   const auto one = start("collective", {{"TERN_HANG", "report"}, {"TERN_RANKS", "3"}});
-  ASSERT_TRUE(one->wait_for_err("who should have sent it")) << one->err;
+  ASSERT_TRUE(one->wait_for_err("which code should have sent it")) << one->err;
   EXPECT_EQ(one->end(1.5), -1) << "it has ended: " << one->err;
   EXPECT_EQ(count(one->err, found), 1) << one->err;
   const std::size_t before = one->err.size();
   one->signal(SIGINT);
   EXPECT_EQ(one->end(20), 130) << one->err;
   const std::string said = one->err.substr(before);
-  EXPECT_EQ(said.find("tern: nothing goes on in this job; who waits for what:\nrank 0: "), 0u) << said;
+  EXPECT_EQ(said.find("tern: nothing goes on in this job; what its fibers wait for:\nrank 0: "), 0u) << said;
   EXPECT_TRUE(has(said, "waits for rank 2 in operation ")) << said;
   EXPECT_TRUE(has(said, "'main': waits for semaphore 0x")) << said;
   EXPECT_LE(count(said.substr(0, said.find("[tern ")), "\n"), 20) << said;
@@ -121,7 +121,7 @@ TEST_F(hang, nobody_looks_if_told_not_to) {
 
 TEST_F(hang, thousands_of_lines_are_cut_to_twenty) {
   const auto one = start("future", {{"TERN_HANG", "report"}, {"TERN_RANKS", "40"}});
-  ASSERT_TRUE(one->wait_for_err("who should have sent it")) << one->err;
+  ASSERT_TRUE(one->wait_for_err("which code should have sent it")) << one->err;
   const std::size_t before = one->err.size();
   one->signal(SIGINT);
   EXPECT_EQ(one->end(20), 130) << one->err;
@@ -151,7 +151,7 @@ INSTANTIATE_TEST_SUITE_P(with, mpi_hang, testing::Values("openmpi", "mpich"),
 
 TEST_P(mpi_hang, one_line_of_the_job_names_the_signal_for_a_report) {
   const auto one = start("collective", {});
-  ASSERT_TRUE(one->wait_for_err("writes a report of who waits for what")) << one->err;
+  ASSERT_TRUE(one->wait_for_err("writes a report of what each fiber waits for")) << one->err;
   const std::string signal = GetParam() == "mpich" ? "USR2" : "USR1";
   EXPECT_TRUE(has(one->err, "all 2 ranks wait and no progress has been made for ") &&
               has(one->err, ": kill -" + signal + " " + std::to_string(process_of(one->out, 0)) + ", on "))

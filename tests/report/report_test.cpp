@@ -326,7 +326,7 @@ TEST_P(job, exceptions_in_dropped_futures_are_told_of_at_the_end) {
   const temporary folder;
   child one = start(folder, 2, "drop");
   EXPECT_EQ(one.end(30), 0) << one.err;
-  EXPECT_EQ(count(one.err, "4 futures were dropped with an exception that nobody looked at:\n  "), 1) << one.err;
+  EXPECT_EQ(count(one.err, "4 futures were dropped with an exception that was never retrieved:\n  "), 1) << one.err;
   EXPECT_TRUE(has(one.err, "std::out_of_range: no cell 0 (in handler '") && has(one.err, "no cell 2 (in handler '") &&
               has(one.err, "fail_in_call' on rank 1)") && has(one.err, "\n  and 1 more"))
       << one.err;
@@ -339,7 +339,7 @@ TEST_P(job, and_end_it_if_they_shall) {
   child one = start(folder, 2, "drop", {{"TERN_UNHANDLED", "stop-all"}});
   const int code = one.end(30);
   EXPECT_TRUE(GetParam() == "mpich" ? code > 0 : code == 1) << code << one.err;
-  EXPECT_EQ(count(one.err, "a future was dropped with an exception that nobody looked at: "), 1) << one.err;
+  EXPECT_EQ(count(one.err, "a future was dropped with an exception that was never retrieved: "), 1) << one.err;
   EXPECT_TRUE(has(one.err, "no cell 0 (in handler '")) << one.err;
 }
 
