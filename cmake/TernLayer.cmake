@@ -11,13 +11,20 @@ set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
 set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
 find_package(Threads REQUIRED)
 
+# How many seconds of CPU each compilation and each link takes is noted in cpu.log; tools/budget.py adds them up.
+set(timed)
+if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(timed ${PROJECT_SOURCE_DIR}/tools/build/timed.sh ${PROJECT_BINARY_DIR}/cpu.log)
+  set(CMAKE_CXX_LINKER_LAUNCHER ${timed})
+endif()
+
 # ccache keeps what the compiler made, so that a second clone, or a second check, need not compile it again: paths below
 # the clone are taken relative to it. TERN_CCACHE=OFF measures a build without it.
 option(TERN_CCACHE "Compile through ccache where it is installed" ON)
 find_program(TERN_CCACHE_PROGRAM ccache)
 mark_as_advanced(TERN_CCACHE_PROGRAM)
 if(TERN_CCACHE AND TERN_CCACHE_PROGRAM AND PROJECT_IS_TOP_LEVEL AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${timed} env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
     CCACHE_SLOPPINESS=pch_defines,time_macros
     ${TERN_CCACHE_PROGRAM})
   # Precompiled headers are compared by what they hold, not by when they were made.
@@ -26,6 +33,8 @@ if(TERN_CCACHE AND TERN_CCACHE_PROGRAM AND PROJECT_IS_TOP_LEVEL AND NOT CMAKE_CX
   else()
     add_compile_options(-fpch-preprocess)
   endif()
+elseif(timed)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${timed})
 endif()
 
 add_library(tern_flags INTERFACE)
@@ -49,13 +58,17 @@ if(TERN_SANITIZE)
   # Applies to everything built here, third-party headers included, so that no mixed binary results.
   add_compile_options(-fsanitize=${TERN_SANITIZE} -fno-omit-frame-pointer -g1) # lines are enough for their reports
   add_link_options(-fsanitize=${TERN_SANITIZE})
-endif()
-# The fuzzer follows the branches that the libraries take too; its main() is linked to the targets alone.
-if(TERN_BUILD_FUZZERS)
-  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-    message(FATAL_ERROR "TERN_BUILD_FUZZERS needs clang's libFuzzer: use the preset fuzz")
+  # LLVM's linker takes a third of GNU ld's time for what sanitizers make of programs. Releases are linked as users link.
+  find_program(TERN_LLD ld.lld-19)
+  mark_as_advanced(TERN_LLD)
+  if(TERN_LLD AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    add_link_options(-fuse-ld=${TERN_LLD})
   endif()
-  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
+# The fuzzer follows the branches that these layers take; its main() is linked to the fuzz targets alone.
+set(TERN_FUZZED_LAYERS base trace task net)
+if(TERN_BUILD_FUZZERS AND NOT (CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND TERN_SANITIZE))
+  message(FATAL_ERROR "TERN_BUILD_FUZZERS needs clang's libFuzzer and its address sanitizer: use the preset asan")
 endif()
 
 # tern_read_once(TARGET header…): what many of its files include, and what takes the compiler seconds to read, is read
@@ -97,6 +110,9 @@ function(tern_layer NAME)
     SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR} INSTALL_RPATH "$ORIGIN")
   target_compile_features(tern_${NAME} PUBLIC cxx_std_20)
   target_sources(tern_${NAME} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR} FILES ${L_HEADERS})
+  if(TERN_BUILD_FUZZERS AND NAME IN_LIST TERN_FUZZED_LAYERS)
+    target_compile_options(tern_${NAME} PRIVATE -fsanitize=fuzzer-no-link)
+  endif()
   list(TRANSFORM L_DEPENDS PREPEND tern::)
   target_link_libraries(tern_${NAME} PUBLIC ${L_DEPENDS} Threads::Threads PRIVATE $<BUILD_INTERFACE:tern_flags> ${L_PRIVATE})
   # Calls inside a library need not go through the table that lets another library take a function's place.

@@ -18,6 +18,7 @@ import packages_check  # noqa: E402
 import text  # noqa: E402
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
+import budget  # noqa: E402
 import floors  # noqa: E402
 
 SPDX = "// SPDX-License-Identifier: Apache-2.0\n"
@@ -299,6 +300,32 @@ class Floors(unittest.TestCase):
     def test_lines_of_another_form_are_refused(self):
         with self.assertRaisesRegex(SystemExit, "neither"):
             floors.missed("tests", self.LOG, "tests mpi many\n")
+
+
+class Budget(unittest.TestCase):
+    CPU = "1.500 tern/net/CMakeFiles/tern_net.dir/job/node.cpp.o\n0.250 tests/net/CMakeFiles/x.o\n1.000 bench/b.o\n"
+    LOG = (" 1/3 Test   #1: net.delivery ...........   Passed   10.00 sec\n"
+           " 2/3 Test #2: tern_epoch_ranks_test.sim.1 .***Failed    2.50 sec\n 3/3 Test #3: tool.x ....   Passed 1.00 sec\n")
+
+    def test_what_was_taken_goes_to_its_layer(self):
+        self.assertEqual(budget.build_seconds(self.CPU), {"net": 1.75, "bench": 1.0})
+        self.assertEqual(budget.test_seconds(self.LOG), {"net": 12.5, "tools": 1.0})
+
+    def test_a_fifth_more_is_over(self):
+        budgets = budget.read_budgets("asan", "# why\nasan net 2 10\nasan tools 0 1\ntsan net 1 1\n")
+        lines, failed = budget.table("asan", {"net": 1.75}, {"net": 12.5, "tools": 1.0}, budgets)
+        self.assertEqual(failed, 0)  # a few seconds are noise
+        lines, failed = budget.table("asan", {"net": 1.75}, {"net": 13.5, "tools": 1.0}, budgets)
+        self.assertEqual(failed, 1)
+        self.assertRegex("\n".join(lines), r"net +2 +2 +14 +10  OVER\n")
+
+    def test_update_keeps_other_presets(self):
+        self.assertEqual(budget.update("asan", {"net": 10}, {"net": 20}, "# why\nasan net 1 1\ntsan net 1 1\n"),
+                         "# why\ntsan net 1 1\nasan net 12 23\n")
+
+    def test_lines_of_another_form_are_refused(self):
+        with self.assertRaisesRegex(SystemExit, "PRESET PART BUILD TESTS"):
+            budget.read_budgets("asan", "asan nett 1 1\n")
 
 
 if __name__ == "__main__":
