@@ -11,6 +11,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import addresses  # noqa: E402
 import common  # noqa: E402
+import docs  # noqa: E402
 import format  # noqa: E402
 import headers  # noqa: E402
 import layers  # noqa: E402
@@ -236,6 +237,42 @@ class Text(Tree):
         self.write("tern/a.cpp", SPDX + 'auto a = "/ho' + 'me/me/x";\nauto b = "../wo' + 'rk/x"; // and/or\n'
                    'auto c = "../sha' + 'red/x";\nauto d = "/usr/lib";\n')
         self.assertEqual(self.found(text.check), [("tern/a.cpp", 2, "machine-path"), ("tern/a.cpp", 4, "machine-path")])
+
+
+class Docs(Tree):
+    def test_quotations(self):
+        self.write("examples/a.cpp", SPDX + "int a;\n")
+        quoted = f"# A\n\n<!-- examples/a.cpp -->\n```cpp\n{SPDX}int a;\n```\n"
+        self.write("docs/a.md", quoted)
+        self.assertEqual(self.found(docs.check), [])
+        self.write("docs/a.md", quoted.replace("int a;", "int b;"))
+        self.assertEqual(self.found(docs.check), [("docs/a.md", 6, "docs")])
+        self.write("docs/b.md", "<!-- examples/a.cpp -->\ntext\n<!-- examples/b.cpp -->\n")
+        self.assertEqual(self.found(docs.check)[1:], [("docs/b.md", 1, "docs"), ("docs/b.md", 3, "docs")])
+
+    def test_links(self):
+        self.write("docs/a.md", "[a](../docs/a.md#x) [b](b.md), [c](https://c.org/d.md)\n```\n[d](d.md)\n```\n")
+        self.assertEqual(self.found(docs.check), [("docs/a.md", 1, "docs")])
+
+    def test_each_example_is_a_step(self):
+        self.write("examples/01_a_b.cpp", SPDX)
+        self.write("examples/on.hpp", SPDX)
+        self.assertEqual(self.found(docs.check), [])  # a tree without a tutorial
+        self.write("docs/tutorial/README.md", "# Tutorial\n")
+        self.assertEqual(self.found(docs.check), [("examples/01_a_b.cpp", 1, "docs"), (docs.INDEX, 1, "docs")])
+        self.write("docs/tutorial/README.md", "[1](01-a-b.md)\n")
+        self.write("docs/tutorial/01-a-b.md", f"<!-- examples/01_a_b.cpp -->\n```cpp\n{SPDX}```\n")
+        self.assertEqual(self.found(docs.check), [])
+
+    def test_fix_quotes_anew_and_keeps_the_rest(self):
+        self.write("examples/a.cpp", SPDX + "int a;\n")
+        block = f"<!-- examples/a.cpp -->\n```cpp\n{SPDX}int a;\n```\n"
+        kept = "```\n<!-- examples/a.cpp -->\n```\n<!-- examples/b.cpp -->\n```cpp\nint b;\n```\n"
+        self.write("docs/a.md", f"A\n\n<!-- examples/a.cpp -->\n```cpp\nint b;\n\nint c;\n```\n\nB\n{kept}")
+        self.write("docs/b.md", "A\n\n<!-- examples/a.cpp -->\n\nB\n")
+        docs.fix(self.root)
+        self.assertEqual((self.root / "docs/a.md").read_text(), f"A\n\n{block}\nB\n{kept}")
+        self.assertEqual((self.root / "docs/b.md").read_text(), f"A\n\n{block}\nB\n")
 
 
 class Packages(Tree):
