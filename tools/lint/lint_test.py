@@ -16,6 +16,7 @@ import format  # noqa: E402
 import headers  # noqa: E402
 import layers  # noqa: E402
 import packages_check  # noqa: E402
+import prose  # noqa: E402
 import text  # noqa: E402
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
@@ -273,6 +274,39 @@ class Docs(Tree):
         docs.fix(self.root)
         self.assertEqual((self.root / "docs/a.md").read_text(), f"A\n\n{block}\nB\n{kept}")
         self.assertEqual((self.root / "docs/b.md").read_text(), f"A\n\n{block}\nB\n")
+
+
+class Prose(Tree):
+    def lines(self, content: str, name: str = "docs/a.md") -> list[tuple[int, str]]:
+        self.write(name, content)
+        return [(line, rule) for path, line, rule in self.found(prose.check) if path == name]
+
+    def test_width(self):
+        long = "x " * 50 + "y"
+        self.assertEqual(self.lines("x " * 49 + "xé\n" + long + "\n"), [(2, "width")])
+        self.assertEqual(self.lines(f"```\n{long}\n```\n| {long} |\n<!-- {long} -->\n"), [])
+        self.assertEqual(self.lines(f"- [a](b/{'c' * 99}.md), [d]\n\n[d]: https://e.org/{'f' * 99}\n"), [])
+        self.assertEqual(self.lines(f"- {long} [a](b.md)\n"), [(1, "width")])
+
+    def test_not_yet_names_an_issue(self):
+        self.assertEqual(self.lines("Arrays do not\nyet exist.\n"), [(1, "not-yet")])
+        self.assertEqual(self.lines("Arrays exist. They are not there\nyet on GPUs. See issue 28.\n"), [(1, "not-yet")])
+        self.assertEqual(self.lines("Arrays (see e.g. issue 29) are\nnot yet there. Pages are.\n"), [])
+        self.assertEqual(self.lines("- Not yet: arrays, [issue 29](x).\n- not yet\n\nIssue 3.\n"), [(2, "not-yet")])
+        self.assertEqual(self.lines("# Not there yet\nIssue 3.\n| a | not yet |\n| b | not yet: issue 3 |\n"),
+                         [(1, "not-yet"), (3, "not-yet")])
+        self.assertEqual(self.lines("```\nnot yet\n```\nIt is not here. Yet it moves; `not_yet`.\n"), [])
+
+    def test_which_pages(self):
+        for name in ("README.md", "docs/b/c.md", "tern/net/README.md"):
+            self.assertEqual(self.lines("not yet\n", name), [(1, "not-yet")], name)
+        for name in ("docs/decisions/0001-a.md", "CHANGELOG.md", "tern/net/job/README.md", "docs/a.txt"):
+            self.assertEqual(self.lines("not yet\n", name), [], name)
+
+    def test_the_list_of_exemptions_only_shrinks(self):
+        self.write(prose.EXEMPT, "# files\nnot-yet docs/a.md\nwidth docs/a.md\nwidth docs/b.md\n")
+        self.write("docs/a.md", "not yet\n")
+        self.assertEqual(self.found(prose.check), [(prose.EXEMPT, 3, "prose"), (prose.EXEMPT, 4, "prose")])
 
 
 class Packages(Tree):
