@@ -11,10 +11,12 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import addresses  # noqa: E402
 import common  # noqa: E402
+import docs  # noqa: E402
 import format  # noqa: E402
 import headers  # noqa: E402
 import layers  # noqa: E402
 import packages_check  # noqa: E402
+import prose  # noqa: E402
 import text  # noqa: E402
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
@@ -237,6 +239,75 @@ class Text(Tree):
         self.write("tern/a.cpp", SPDX + 'auto a = "/ho' + 'me/me/x";\nauto b = "../wo' + 'rk/x"; // and/or\n'
                    'auto c = "../sha' + 'red/x";\nauto d = "/usr/lib";\n')
         self.assertEqual(self.found(text.check), [("tern/a.cpp", 2, "machine-path"), ("tern/a.cpp", 4, "machine-path")])
+
+
+class Docs(Tree):
+    def test_quotations(self):
+        self.write("examples/a.cpp", SPDX + "int a;\n")
+        quoted = f"# A\n\n<!-- examples/a.cpp -->\n```cpp\n{SPDX}int a;\n```\n"
+        self.write("docs/a.md", quoted)
+        self.assertEqual(self.found(docs.check), [])
+        self.write("docs/a.md", quoted.replace("int a;", "int b;"))
+        self.assertEqual(self.found(docs.check), [("docs/a.md", 6, "docs")])
+        self.write("docs/b.md", "<!-- examples/a.cpp -->\ntext\n<!-- examples/b.cpp -->\n")
+        self.assertEqual(self.found(docs.check)[1:], [("docs/b.md", 1, "docs"), ("docs/b.md", 3, "docs")])
+
+    def test_links(self):
+        self.write("docs/a.md", "[a](../docs/a.md#x) [b](b.md), [c](https://c.org/d.md)\n```\n[d](d.md)\n```\n")
+        self.assertEqual(self.found(docs.check), [("docs/a.md", 1, "docs")])
+
+    def test_each_example_is_a_step(self):
+        self.write("examples/01_a_b.cpp", SPDX)
+        self.write("examples/on.hpp", SPDX)
+        self.assertEqual(self.found(docs.check), [])  # a tree without a tutorial
+        self.write("docs/tutorial/README.md", "# Tutorial\n")
+        self.assertEqual(self.found(docs.check), [("examples/01_a_b.cpp", 1, "docs"), (docs.INDEX, 1, "docs")])
+        self.write("docs/tutorial/README.md", "[1](01-a-b.md)\n")
+        self.write("docs/tutorial/01-a-b.md", f"<!-- examples/01_a_b.cpp -->\n```cpp\n{SPDX}```\n")
+        self.assertEqual(self.found(docs.check), [])
+
+    def test_fix_quotes_anew_and_keeps_the_rest(self):
+        self.write("examples/a.cpp", SPDX + "int a;\n")
+        block = f"<!-- examples/a.cpp -->\n```cpp\n{SPDX}int a;\n```\n"
+        kept = "```\n<!-- examples/a.cpp -->\n```\n<!-- examples/b.cpp -->\n```cpp\nint b;\n```\n"
+        self.write("docs/a.md", f"A\n\n<!-- examples/a.cpp -->\n```cpp\nint b;\n\nint c;\n```\n\nB\n{kept}")
+        self.write("docs/b.md", "A\n\n<!-- examples/a.cpp -->\n\nB\n")
+        docs.fix(self.root)
+        self.assertEqual((self.root / "docs/a.md").read_text(), f"A\n\n{block}\nB\n{kept}")
+        self.assertEqual((self.root / "docs/b.md").read_text(), f"A\n\n{block}\nB\n")
+
+
+class Prose(Tree):
+    def lines(self, content: str, name: str = "docs/a.md") -> list[tuple[int, str]]:
+        self.write(name, content)
+        return [(line, rule) for path, line, rule in self.found(prose.check) if path == name]
+
+    def test_width(self):
+        long = "x " * 50 + "y"
+        self.assertEqual(self.lines("x " * 49 + "xé\n" + long + "\n"), [(2, "width")])
+        self.assertEqual(self.lines(f"```\n{long}\n```\n| {long} |\n<!-- {long} -->\n"), [])
+        self.assertEqual(self.lines(f"- [a](b/{'c' * 99}.md), [d]\n\n[d]: https://e.org/{'f' * 99}\n"), [])
+        self.assertEqual(self.lines(f"- {long} [a](b.md)\n"), [(1, "width")])
+
+    def test_not_yet_names_an_issue(self):
+        self.assertEqual(self.lines("Arrays do not\nyet exist.\n"), [(1, "not-yet")])
+        self.assertEqual(self.lines("Arrays exist. They are not there\nyet on GPUs. See issue 28.\n"), [(1, "not-yet")])
+        self.assertEqual(self.lines("Arrays (see e.g. issue 29) are\nnot yet there. Pages are.\n"), [])
+        self.assertEqual(self.lines("- Not yet: arrays, [issue 29](x).\n- not yet\n\nIssue 3.\n"), [(2, "not-yet")])
+        self.assertEqual(self.lines("# Not there yet\nIssue 3.\n| a | not yet |\n| b | not yet: issue 3 |\n"),
+                         [(1, "not-yet"), (3, "not-yet")])
+        self.assertEqual(self.lines("```\nnot yet\n```\nIt is not here. Yet it moves; `not_yet`.\n"), [])
+
+    def test_which_pages(self):
+        for name in ("README.md", "docs/b/c.md", "tern/net/README.md"):
+            self.assertEqual(self.lines("not yet\n", name), [(1, "not-yet")], name)
+        for name in ("docs/decisions/0001-a.md", "CHANGELOG.md", "tern/net/job/README.md", "docs/a.txt"):
+            self.assertEqual(self.lines("not yet\n", name), [], name)
+
+    def test_the_list_of_exemptions_only_shrinks(self):
+        self.write(prose.EXEMPT, "# files\nnot-yet docs/a.md\nwidth docs/a.md\nwidth docs/b.md\n")
+        self.write("docs/a.md", "not yet\n")
+        self.assertEqual(self.found(prose.check), [(prose.EXEMPT, 3, "prose"), (prose.EXEMPT, 4, "prose")])
 
 
 class Packages(Tree):
