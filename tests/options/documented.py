@@ -32,7 +32,9 @@ def main() -> int:
     program, root = sys.argv[1], pathlib.Path(sys.argv[2])
     there = options_of(program)
     names, missing = set(), 0
-    for page in [root / "README.md", *sorted((root / "docs").glob("*.md"))]:
+    pages = [page for page in sorted((root / "docs").rglob("*.md"))
+             if page.parent.name not in ("decisions", "results")]  # those tell of their day
+    for page in [root / "README.md", *pages]:
         for number, name in named_in(page):
             names.add(name)
             if name not in there and not (name.startswith("no-") and there.get(name.removeprefix("no-"))):
