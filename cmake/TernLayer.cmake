@@ -32,7 +32,7 @@ add_library(tern_flags INTERFACE)
 target_compile_options(tern_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor
   -Wno-missing-field-initializers # members left out of a designated initializer have defaults: that is the point
   $<$<BOOL:${TERN_WERROR}>:-Werror> -fno-semantic-interposition
-  # What names a source file (source_location, assertions) says tern/net/node.cpp: folders of the machine that built Tern
+  # What names a source file (source_location, assertions) says tern/net/job/node.cpp: folders of the machine that built Tern
   # help no user. The second form is that of paths that ccache has made relative to build/PRESET.
   # clang looks pragmas of kernels up by the names in debug information, so those stay whole.
   $<IF:$<CXX_COMPILER_ID:Clang>,-fmacro-prefix-map,-ffile-prefix-map>=${PROJECT_SOURCE_DIR}/=
@@ -119,4 +119,10 @@ function(tern_layer NAME)
     gtest_discover_tests(tern_${NAME}_test TEST_PREFIX ${NAME}. DISCOVERY_TIMEOUT 60
       PROPERTIES TIMEOUT ${TERN_TEST_SECONDS} LABELS ${NAME})
   endif()
+endfunction()
+
+# tern_layer_tests(NAME file…): more tests of tern_NAME_test, which test what the layer does and not one file of it.
+function(tern_layer_tests NAME)
+  list(TRANSFORM ARGN PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
+  target_sources(tern_${NAME}_test PRIVATE ${ARGN})
 endfunction()

@@ -9,8 +9,8 @@
 #include <cstddef>
 #include <string>
 
-#include <tern/hetero/detail/cuda_api.hpp>
-#include <tern/hetero/detail/nvrtc.hpp>
+#include <tern/hetero/device/cuda/cuda_api.hpp>
+#include <tern/hetero/device/cuda/nvrtc.hpp>
 
 namespace tern::bench::cuda {
 

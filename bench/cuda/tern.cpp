@@ -18,11 +18,11 @@
 
 #include <dlfcn.h>
 
+#include "tests/hetero/support/mock_cuda.hpp"
 #include <tern/base/options.hpp>
-#include <tern/hetero/detail/nvrtc.hpp>
+#include <tern/hetero/device/cuda/nvrtc.hpp>
 #include <tern/hetero/dialect.hpp>
 #include <tern/hetero/hetero_task.hpp>
-#include <tern/hetero/mock_cuda_test.hpp>
 #include <tern/hetero/recorded.hpp>
 #include <tern/hetero/statistics.hpp>
 #include <tern/task/scheduler.hpp>

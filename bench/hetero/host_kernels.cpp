@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <vector>
 
-#include <tern/hetero/detail/host_groups.hpp>
+#include <tern/hetero/kernel/host_groups.hpp>
 #include <tern/task/parallel_for.hpp>
 
 namespace tern::bench::hetero {

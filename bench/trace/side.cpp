@@ -28,8 +28,8 @@
 #include <tern/task/fiber.hpp>
 #include <tern/task/semaphore.hpp>
 #include <tern/task/task_group.hpp>
-#include <tern/trace/detail/events.hpp>
 #include <tern/trace/merge.hpp>
+#include <tern/trace/record/events.hpp>
 #include <tern/trace/recorder.hpp>
 
 void take(int) {}

@@ -3,7 +3,7 @@
 /// \file
 /// A policy's name and parameters, as people write them: `diffusion:limit=2,neighbours=4`.
 
-#include <tern/base/detail/compiler.hpp>
+#include <tern/base/language/compiler.hpp>
 
 #include <map>
 #include <string>

@@ -4,7 +4,7 @@
 /// What a program gives its ranks to do, without the program: how many objects, what their invocations take, whom they
 /// talk to. Made up, or recorded from a run (option `record`); tried in a model (model.hpp) or on the runtime itself.
 
-#include <tern/base/detail/compiler.hpp>
+#include <tern/base/language/compiler.hpp>
 
 #include <cstdint>
 #include <string>

@@ -49,10 +49,10 @@
 #include <array>
 #include <tuple>
 
-#include <tern/base/detail/archive_containers.hpp>
-#include <tern/base/detail/archive_core.hpp>
-#include <tern/base/detail/archive_pointers.hpp>
-#include <tern/base/detail/archive_values.hpp>
+#include <tern/base/archive/archive_containers.hpp>
+#include <tern/base/archive/archive_core.hpp>
+#include <tern/base/archive/archive_pointers.hpp>
+#include <tern/base/archive/archive_values.hpp>
 
 namespace tern {
 

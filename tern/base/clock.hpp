@@ -3,7 +3,7 @@
 /// \file
 /// Real time in seconds. Code that must also run under the simulator asks its transport for the time, not this file.
 
-#include <tern/base/detail/compiler.hpp>
+#include <tern/base/language/compiler.hpp>
 
 #include <chrono>
 #include <ctime>

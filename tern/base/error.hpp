@@ -4,7 +4,7 @@
 /// One error type for everything fallible in Tern: a code for programs, a message that says what happened and to what,
 /// a hint that says what to do about it, and the place in the source that noticed it.
 
-#include <tern/base/detail/compiler.hpp>
+#include <tern/base/language/compiler.hpp>
 
 #include <cstdint>
 #include <source_location>

@@ -5,7 +5,7 @@
 /// mix:
 /// `[tern 12:34:56.789 r0 warning] text`. The rank is left out where there is none.
 
-#include <tern/base/detail/compiler.hpp>
+#include <tern/base/language/compiler.hpp>
 
 #include <string_view>
 

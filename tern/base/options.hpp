@@ -10,7 +10,7 @@
 /// `--tern-options FILE` or `TERN_OPTIONS`. In a clash the command line wins, then the environment, then the file, then
 /// the default. Read: `int n = opts[workers];`.
 
-#include <tern/base/detail/compiler.hpp>
+#include <tern/base/language/compiler.hpp>
 
 #include <concepts>
 #include <cstdint>

@@ -4,7 +4,7 @@
 /// What this machine has, how much of it this process may use, and where its threads should run.
 /// CPU numbers are the operating system's. An empty CPU list always means "not bound".
 
-#include <tern/base/detail/compiler.hpp>
+#include <tern/base/language/compiler.hpp>
 
 #include <cstddef>
 #include <cstdint>

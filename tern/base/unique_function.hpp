@@ -3,7 +3,7 @@
 /// \file
 /// A move-only `std::function`: holds closures that own what cannot be copied (promises, buffers, mobile state).
 
-#include <tern/base/detail/compiler.hpp>
+#include <tern/base/language/compiler.hpp>
 
 #include <cstddef>
 #include <memory>

@@ -3,7 +3,7 @@
 /// \file
 /// How tasks use objects, and what objects and tasks need of the runtime.
 
-#include <tern/base/detail/compiler.hpp>
+#include <tern/base/language/compiler.hpp>
 
 #include <array>
 #include <cstddef>
@@ -14,7 +14,7 @@
 #include <string>
 #include <string_view>
 
-#include <tern/hetero/detail/box.hpp>
+#include <tern/hetero/data/box.hpp>
 #include <tern/hetero/devices.hpp>
 
 namespace tern {

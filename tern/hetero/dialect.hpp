@@ -268,4 +268,4 @@ template <atomic_number T> T fetch_max(T* p, std::type_identity_t<T> v) {
   }                                                                                                                    \
   static_assert(true)
 
-#include <tern/hetero/detail/host_groups.hpp> // how kernels run on the host, for all that have any
+#include <tern/hetero/kernel/host_groups.hpp> // how kernels run on the host, for all that have any

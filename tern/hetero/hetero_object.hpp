@@ -326,4 +326,4 @@ private:
 
 } // namespace tern
 
-#include <tern/hetero/detail/object_body.hpp>
+#include <tern/hetero/data/object_body.hpp>

@@ -21,7 +21,7 @@
 #include <utility>
 
 #include <tern/base/unique_function.hpp>
-#include <tern/hetero/detail/task_arguments.hpp>
+#include <tern/hetero/graph/task_arguments.hpp>
 #include <tern/hetero/hetero_object.hpp>
 #include <tern/hetero/kernel.hpp>
 #include <tern/hetero/variants.hpp>

@@ -8,7 +8,7 @@
 /// compile with `-DTERN_KERNELS_AT_RUN_TIME`: then the file is read when a device first needs it, from where it was
 /// compiled or from the folders of the environment variable TERN_KERNEL_PATH (separated by colons).
 
-#include <tern/base/detail/compiler.hpp>
+#include <tern/base/language/compiler.hpp>
 
 #include <array>
 #include <cstdint>

@@ -3,7 +3,7 @@
 /// \file
 /// What the runtime has done so far: tasks, and copies between devices.
 
-#include <tern/base/detail/compiler.hpp>
+#include <tern/base/language/compiler.hpp>
 
 #include <cstdint>
 #include <string>

@@ -140,4 +140,4 @@ template <class... Ways> auto variants(Ways&&... ways) { return hetero::detail::
 
 } // namespace tern
 
-#include <tern/hetero/detail/variants.hpp>
+#include <tern/hetero/graph/variant_arguments.hpp>

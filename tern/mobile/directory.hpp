@@ -21,13 +21,13 @@
 #include <tern/base/error.hpp>
 #include <tern/base/options.hpp>
 #include <tern/mobile/balancer.hpp>
-#include <tern/mobile/detail/entry.hpp>
-#include <tern/mobile/detail/object_table.hpp>
-#include <tern/mobile/detail/type.hpp>
+#include <tern/mobile/directory/entry.hpp>
+#include <tern/mobile/directory/object_table.hpp>
+#include <tern/mobile/object/type.hpp>
 #include <tern/mobile/object_id.hpp>
 #include <tern/net/buffer.hpp>
 #include <tern/net/node.hpp>
-#include <tern/task/detail/owner_lock.hpp>
+#include <tern/task/wait/owner_lock.hpp>
 
 namespace tern::mobile {
 

@@ -3,7 +3,7 @@
 /// \file
 /// Names of mobile objects.
 
-#include <tern/base/detail/compiler.hpp>
+#include <tern/base/language/compiler.hpp>
 
 #include <compare>
 #include <cstddef>

@@ -35,9 +35,9 @@
 #include <vector>
 
 #include <tern/base/archive.hpp>
-#include <tern/base/detail/type_name.hpp>
-#include <tern/net/detail/collective.hpp>
-#include <tern/net/detail/collective_values.hpp>
+#include <tern/base/language/type_name.hpp>
+#include <tern/net/collective/collective.hpp>
+#include <tern/net/collective/collective_values.hpp>
 #include <tern/net/node.hpp>
 
 namespace tern {

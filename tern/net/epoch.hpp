@@ -20,8 +20,8 @@
 #include <utility>
 
 #include <tern/net/communicator.hpp>
-#include <tern/task/detail/cause.hpp>
 #include <tern/task/future.hpp>
+#include <tern/task/scheduler/causal_context.hpp>
 
 namespace tern {
 

@@ -15,8 +15,8 @@
 #include <typeinfo>
 
 #include <tern/base/bytes.hpp>
-#include <tern/task/detail/fiber_name.hpp>
-#include <tern/task/detail/seed.hpp>
+#include <tern/task/fiber/fiber_closure.hpp>
+#include <tern/task/fiber/fiber_name.hpp>
 
 namespace tern::net {
 

@@ -25,9 +25,9 @@
 #include <vector>
 
 #include <tern/base/archive.hpp>
-#include <tern/net/detail/message_run.hpp>
-#include <tern/net/detail/packing.hpp>
 #include <tern/net/handler.hpp>
+#include <tern/net/message/message_run.hpp>
+#include <tern/net/message/packing.hpp>
 #include <tern/net/node.hpp>
 
 namespace tern {

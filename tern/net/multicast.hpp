@@ -7,7 +7,7 @@
 ///     tern::multicast<&refine>({0, 3, 4}, level);
 ///     tern::multicast<&refine>(neighbours, level); // std::vector<int> or std::span<const int>
 
-#include <tern/base/detail/compiler.hpp>
+#include <tern/base/language/compiler.hpp>
 
 #include <cstdint>
 #include <initializer_list>
@@ -17,8 +17,8 @@
 #include <utility>
 #include <vector>
 
-#include <tern/net/detail/same_bytes.hpp>
 #include <tern/net/message.hpp>
+#include <tern/net/message/multicastable.hpp>
 #include <tern/net/remote_promise.hpp>
 
 namespace tern {

@@ -21,25 +21,25 @@
 
 #include <tern/base/bytes.hpp>
 #include <tern/base/options.hpp>
-#include <tern/net/detail/collective.hpp>
-#include <tern/net/detail/epoch_table.hpp>
-#include <tern/net/detail/exit_guard.hpp>
-#include <tern/net/detail/fifo.hpp>
-#include <tern/net/detail/memory_pool.hpp>
-#include <tern/net/detail/message_log.hpp>
-#include <tern/net/detail/outbox.hpp>
-#include <tern/net/detail/pending_calls.hpp>
-#include <tern/net/detail/rank_failures.hpp>
-#include <tern/net/detail/report_entry.hpp>
-#include <tern/net/detail/stats_table.hpp>
-#include <tern/net/detail/tally.hpp>
+#include <tern/net/call/pending_calls.hpp>
+#include <tern/net/collective/collective.hpp>
+#include <tern/net/failure/failed_ranks.hpp>
 #include <tern/net/handler.hpp>
+#include <tern/net/job/exit_guard.hpp>
+#include <tern/net/memory/memory_pool.hpp>
+#include <tern/net/message/fifo.hpp>
+#include <tern/net/message/message_log.hpp>
+#include <tern/net/message/send_queue.hpp>
+#include <tern/net/report/report_entry.hpp>
+#include <tern/net/report/stats_table.hpp>
+#include <tern/net/termination/epoch_table.hpp>
+#include <tern/net/termination/message_counters.hpp>
 #include <tern/net/transport.hpp>
-#include <tern/task/detail/tasklet.hpp>
 #include <tern/task/future.hpp>
 #include <tern/task/scheduler.hpp>
 #include <tern/task/sim.hpp>
 #include <tern/task/sync.hpp>
+#include <tern/task/tasklet/tasklet.hpp>
 
 namespace tern {
 enum class quiescence : std::uint8_t;

@@ -17,7 +17,7 @@
 /// The processes of a job append to one file, as far as they share their working folder; the last lines tell which
 /// ranks have written and which have not. docs/howto/debug.md shows one.
 
-#include <tern/base/detail/compiler.hpp>
+#include <tern/base/language/compiler.hpp>
 
 #include <string>
 #include <string_view>

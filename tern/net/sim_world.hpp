@@ -9,7 +9,7 @@
 /// Times are numbers with ns, us, ms or s (a lone 0 needs none); rates are bytes a second with an optional k, M or G
 /// (powers of ten). The point is a point whatever the locale.
 
-#include <tern/base/detail/compiler.hpp>
+#include <tern/base/language/compiler.hpp>
 
 #include <cstdint>
 #include <string>

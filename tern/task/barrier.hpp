@@ -10,8 +10,8 @@
 #include <type_traits>
 #include <utility>
 
-#include <tern/task/detail/limit.hpp>
-#include <tern/task/detail/wait.hpp>
+#include <tern/task/wait/deadline.hpp>
+#include <tern/task/wait/wait_list.hpp>
 
 namespace tern {
 

@@ -13,7 +13,7 @@
 /// `thread_local` variables and `errno`. Compilers keep their addresses across calls, so a function that reads `errno`
 /// after it may have been suspended may read another thread's; use a pinned fiber, or read it before.
 
-#include <tern/base/detail/compiler.hpp>
+#include <tern/base/language/compiler.hpp>
 
 #include <chrono>
 #include <cstddef>
@@ -28,10 +28,10 @@
 #include <type_traits>
 #include <utility>
 
-#include <tern/task/detail/jump.hpp>
-#include <tern/task/detail/limit.hpp>
-#include <tern/task/detail/seed.hpp>
+#include <tern/task/fiber/context_switch_inline.hpp>
+#include <tern/task/fiber/fiber_closure.hpp>
 #include <tern/task/scheduler.hpp>
+#include <tern/task/wait/deadline.hpp>
 
 namespace tern {
 

@@ -22,11 +22,11 @@
 #include <utility>
 
 #include <tern/base/error.hpp>
-#include <tern/task/detail/cause.hpp>
-#include <tern/task/detail/future_state.hpp>
-#include <tern/task/detail/limit.hpp>
 #include <tern/task/fiber.hpp>
+#include <tern/task/future/future_state.hpp>
 #include <tern/task/scheduler.hpp>
+#include <tern/task/scheduler/causal_context.hpp>
+#include <tern/task/wait/deadline.hpp>
 
 namespace tern {
 

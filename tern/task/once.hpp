@@ -8,7 +8,7 @@
 #include <functional>
 #include <utility>
 
-#include <tern/task/detail/wait.hpp>
+#include <tern/task/wait/wait_list.hpp>
 
 namespace tern {
 

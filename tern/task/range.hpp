@@ -3,7 +3,7 @@
 /// \file
 /// Half-open ranges of indices in one, two and three dimensions: what parallel loops run over and hand out.
 
-#include <tern/base/detail/compiler.hpp>
+#include <tern/base/language/compiler.hpp>
 
 #include <array>
 #include <concepts>

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include <tern/base/unique_function.hpp>
-#include <tern/task/detail/seed.hpp>
+#include <tern/task/fiber/fiber_closure.hpp>
 
 namespace tern {
 

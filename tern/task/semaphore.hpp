@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <limits>
 
-#include <tern/task/detail/limit.hpp>
-#include <tern/task/detail/wait.hpp>
+#include <tern/task/wait/deadline.hpp>
+#include <tern/task/wait/wait_list.hpp>
 
 namespace tern {
 

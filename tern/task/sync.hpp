@@ -20,10 +20,10 @@
 #include <utility>
 
 #include <tern/task/barrier.hpp>
-#include <tern/task/detail/limit.hpp>
-#include <tern/task/detail/wait.hpp>
 #include <tern/task/once.hpp>
 #include <tern/task/semaphore.hpp>
+#include <tern/task/wait/deadline.hpp>
+#include <tern/task/wait/wait_list.hpp>
 
 namespace tern {
 

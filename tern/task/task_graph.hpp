@@ -19,7 +19,7 @@
 #include <vector>
 
 #include <tern/base/unique_function.hpp>
-#include <tern/task/detail/tasklet.hpp>
+#include <tern/task/tasklet/tasklet.hpp>
 
 namespace tern {
 

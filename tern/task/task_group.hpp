@@ -22,10 +22,10 @@
 #include <utility>
 
 #include <tern/base/unique_function.hpp>
-#include <tern/task/detail/tasklet.hpp>
 #include <tern/task/fiber.hpp>
 #include <tern/task/future.hpp>
 #include <tern/task/scheduler.hpp>
+#include <tern/task/tasklet/tasklet.hpp>
 
 namespace tern {
 

@@ -4,7 +4,7 @@
 /// From the parts that a job's processes wrote (recorder.hpp) to one file that opens in Perfetto (ui.perfetto.dev) and
 /// chrome://tracing.
 
-#include <tern/base/detail/compiler.hpp>
+#include <tern/base/language/compiler.hpp>
 
 #include <cstdint>
 #include <string>

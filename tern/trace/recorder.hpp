@@ -13,7 +13,7 @@
 /// Each process writes one file, a *part*, into the folder, through shared memory: what has been recorded is in the
 /// file at once and stays there if the process is killed. Each thread has a ring of its own in it.
 
-#include <tern/base/detail/compiler.hpp>
+#include <tern/base/language/compiler.hpp>
 
 #include <cstddef>
 #include <cstdint>

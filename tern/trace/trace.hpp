@@ -13,7 +13,7 @@
 /// nanoseconds. All may be called by any thread and any fiber; none throws. Names are copied: at most 255 bytes of
 /// each, at most 65,536 different ones in a process (recorder.hpp); what is beyond goes under one common name.
 
-#include <tern/base/detail/compiler.hpp>
+#include <tern/base/language/compiler.hpp>
 
 #include <atomic>
 #include <cstdint>

@@ -12,7 +12,7 @@ import re
 import subprocess
 import sys
 
-CHECK = "tern/base/detail/compiler.hpp"
+CHECK = "tern/base/language/compiler.hpp"
 CLANG = "Tern needs clang 16 or newer, or g++ 12 or newer; this is clang "
 GXX = "Tern needs g++ 12 or newer, or clang 16 or newer; this is g++ "
 

@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include <tern/net/detail/batch.hpp>
-#include <tern/net/detail/packing.hpp>
-#include <tern/net/detail/parse.hpp>
 #include <tern/net/message.hpp>
+#include <tern/net/message/batch.hpp>
+#include <tern/net/message/packing.hpp>
+#include <tern/net/message/parse.hpp>
 
 namespace {
 

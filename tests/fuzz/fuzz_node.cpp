@@ -17,10 +17,10 @@
 
 #include <tern/base/log.hpp>
 #include <tern/base/options.hpp>
-#include <tern/net/detail/batch.hpp>
-#include <tern/net/detail/parse.hpp>
 #include <tern/net/epoch.hpp>
 #include <tern/net/message.hpp>
+#include <tern/net/message/batch.hpp>
+#include <tern/net/message/parse.hpp>
 #include <tern/net/multicast.hpp>
 #include <tern/net/remote_promise.hpp>
 #include <tern/task/fiber.hpp>

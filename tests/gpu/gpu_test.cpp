@@ -8,9 +8,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <tern/hetero/cuda_test.hpp>
-#include <tern/hetero/graph_kernels_test.hpp>
-#include <tern/hetero/tasks_test.hpp>
+#include "tests/hetero/support/cuda.hpp"
+#include "tests/hetero/support/graph_kernels.hpp"
+#include "tests/hetero/support/tasks.hpp"
 #include <tern/hetero/variants.hpp>
 
 namespace tern::hetero {

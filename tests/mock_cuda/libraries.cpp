@@ -8,10 +8,10 @@
 
 #include <dlfcn.h>
 
-#include <tern/hetero/detail/cuda_api.hpp>
-#include <tern/hetero/detail/nvrtc.hpp>
+#include <tern/hetero/device/cuda/cuda_api.hpp>
+#include <tern/hetero/device/cuda/nvrtc.hpp>
 
-#include <tern/hetero/mock_cuda_test.hpp>
+#include "tests/hetero/support/mock_cuda.hpp"
 
 #include "exports.hpp"
 

@@ -8,10 +8,10 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/hetero/support/mock_cuda.hpp"
 #include <tern/base/options.hpp>
 #include <tern/hetero/devices.hpp>
 #include <tern/hetero/hetero_task.hpp>
-#include <tern/hetero/mock_cuda_test.hpp>
 #include <tern/task/scheduler.hpp>
 
 namespace {

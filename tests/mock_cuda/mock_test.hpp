@@ -12,10 +12,10 @@
 
 #include <gtest/gtest.h>
 
-#include <tern/hetero/detail/nvrtc.hpp>
+#include <tern/hetero/device/cuda/nvrtc.hpp>
 
 #include "more_api.hpp"
-#include <tern/hetero/mock_cuda_test.hpp>
+#include "tests/hetero/support/mock_cuda.hpp"
 
 namespace mock {
 

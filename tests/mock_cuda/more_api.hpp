@@ -3,7 +3,7 @@
 /// \file
 /// Functions of CUDA's driver that the mock has beside those of Tern's table.
 
-#include <tern/hetero/detail/cuda_api.hpp>
+#include <tern/hetero/device/cuda/cuda_api.hpp>
 
 namespace mock {
 

@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <tern/hetero/detail/nvrtc.hpp>
+#include <tern/hetero/device/cuda/nvrtc.hpp>
 
 #include "image.hpp"
 #include "kernel_text.hpp"

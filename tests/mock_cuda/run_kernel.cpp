@@ -8,7 +8,7 @@
 
 #include <sys/mman.h>
 
-#include <tern/task/detail/switch.hpp>
+#include <tern/task/fiber/context_switch.hpp>
 
 #include "state.hpp"
 

@@ -15,11 +15,11 @@
 #include <thread>
 #include <vector>
 
-#include <tern/hetero/detail/cuda_api.hpp>
+#include <tern/hetero/device/cuda/cuda_api.hpp>
 
 #include "exports.hpp"
 #include "kernel_image.hpp"
-#include <tern/hetero/mock_cuda_test.hpp>
+#include "tests/hetero/support/mock_cuda.hpp"
 
 #define MOCK_EXPORT extern "C" __attribute__((visibility("default")))
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The split deque, tern/task/detail/deque.hpp and deque.cpp: one owner, THIEVES thieves, each shared access a step of
+ * The split deque, tern/task/tasklet/split_deque.hpp and split_deque.cpp: one owner, THIEVES thieves, each shared access a step of
  * its own. Every task is taken exactly once. The names are those of the C++ code.
  *
  * Memory is that of x86: the owner's plain stores wait in a buffer, in order, until they drain; its compare-and-swaps

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How an epoch's end is known: tern/net/detail/epoch_table.hpp. RANKS ranks, of which 0 is the origin, and up to
+ * How an epoch's end is known: tern/net/termination/epoch_table.hpp. RANKS ranks, of which 0 is the origin, and up to
  * MESSAGES messages, which travel in any order. The body of the epoch and each handler send as many as they like, to
  * any rank, as long as there are some. A bank makes UNITS units for a message: few, so that there are many banks.
  *

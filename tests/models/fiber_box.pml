@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The private half of a worker's box, tern/task/detail/fiber_box.hpp and fiber_box.cpp: a lock that is biased towards
+ * The private half of a worker's box, tern/task/scheduler/run_queue.hpp and run_queue.cpp: a lock that is biased towards
  * its owner. One owner; OTHERS others, which ask, force and take; each shared access a step of its own. FIBERS fibers,
  * which the owner makes, which give way on it (by rotation too) and end anywhere, and one that is bound to the owner.
  * The names are those of the C++ code.

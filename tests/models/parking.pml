@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How workers sleep and are woken: tern/task/detail/parking.hpp and its use in tern/task/worker.cpp. WORKERS workers;
+ * How workers sleep and are woken: tern/task/wait/parking_spot.hpp and its use in tern/task/scheduler/worker.cpp. WORKERS workers;
  * one of them starts in the main task; tasks push up to PUSHES tasks in all; a foreign thread adds FOREIGN tasks to the
  * outside queue. Each access to what is shared is a step of its own, but a steal and a force are one step: deque.pml
  * has them in detail. The names are those of the C++ code.

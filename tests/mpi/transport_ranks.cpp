@@ -8,7 +8,7 @@
 /// rings, `heads` all but heads, `copies` what
 /// does not fit into rings, `hosts` makes MPICH take odd and even ranks for those of two hosts; `hold` sleeps
 /// until it is killed, `abort` ends the job with code 7 (both for the tests of `tern run`).
-#include <tern/net/detail/start_mark.hpp>
+#include <tern/net/job/start_mark.hpp>
 #include <tern/net/transport.hpp>
 
 #include "doorbell.hpp"

@@ -11,7 +11,7 @@
 
 #include <tern/base/error.hpp>
 #include <tern/base/log.hpp>
-#include <tern/net/detail/settings.hpp>
+#include <tern/net/job/settings.hpp>
 #include <tern/net/runtime.hpp>
 #include <tern/task/fiber.hpp>
 #include <tern/task/sim.hpp>

@@ -2,8 +2,8 @@
 /// \file
 /// The split deque alone: one owner that pushes and pops, thieves that steal, ask and force. Each tasklet must come out
 /// exactly once.
-#include <tern/task/detail/deque.hpp>
-#include <tern/task/detail/parking.hpp>
+#include <tern/task/tasklet/split_deque.hpp>
+#include <tern/task/wait/parking_spot.hpp>
 
 #include <atomic>
 #include <memory>
@@ -13,7 +13,7 @@
 
 #include <gtest/gtest.h>
 
-#include <tern/task/detail/tasklet.hpp>
+#include <tern/task/tasklet/tasklet.hpp>
 
 #include "stress.hpp"
 

@@ -29,7 +29,7 @@ typeinfo unordered_map unordered_set utility valarray variant vector version
 cassert cctype cerrno cfenv cfloat cinttypes climits clocale cmath csetjmp csignal cstdarg cstddef cstdint cstdio cstdlib
 cstring ctime cuchar cwchar cwctype
 """.split())
-# Never there: they end a compilation (tern/base/detail/compiler.hpp).
+# Never there: they end a compilation (tern/base/language/compiler.hpp).
 STOPS = {"tern/needs_a_newer_compiler", "tern/needs_cxx20"}
 # A header that C includes has only these.
 STANDARD_C = set("""assert.h ctype.h errno.h fenv.h float.h inttypes.h limits.h locale.h math.h setjmp.h signal.h stdarg.h

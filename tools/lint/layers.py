@@ -63,7 +63,10 @@ def check(root: pathlib.Path) -> list[common.Finding]:
         for include in common.includes(common.text(root, name)):
             target = common.resolve(root, name, include)
             complain = lambda message: findings.append(common.Finding(name, include.line, RULE, message))
-            if target.split("/")[0] in ("apps", "bench", "examples", "tests", "tools") and (root / target).is_file():
+            folder = target.split("/")[0]
+            if folder == "tests" and re.search(r"_test\.\w+$", name):
+                continue  # fixtures
+            if folder in ("apps", "bench", "examples", "tests", "tools") and (root / target).is_file():
                 complain(f"tern/ includes {target}: the library includes nothing outside tern/")
             other = layer_of(target)
             if layer is None:

@@ -82,7 +82,7 @@ class Layers(Tree):
     def test_dependants(self):
         self.assertEqual(layers.with_dependants({"mobile"}), ["mobile", "balance", "global"])
         self.assertEqual(layers.with_dependants({"base"}), list(layers.GRAPH))
-        self.assertEqual(layers.touched(["tern/net/mpi/plugin.cpp", "README.md", "tern/tern.hpp", ""]), {"net"})
+        self.assertEqual(layers.touched(["tern/net/transport/mpi/plugin.cpp", "README.md", "tern/tern.hpp", ""]), {"net"})
         self.assertEqual(layers.touched(["apps/mesh/mesh.cpp"]), {"mesh"})
         self.assertEqual(layers.touched(["tools/tern/run.cpp", "tools/lint/text.py"]), {"tool"})
         self.assertEqual(layers.touched(["CMakeLists.txt"]), set(layers.GRAPH))

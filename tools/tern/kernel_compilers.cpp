@@ -8,12 +8,12 @@
 #include <utility>
 
 #include <tern/base/error.hpp>
-#include <tern/hetero/detail/compiler_log.hpp>
-#include <tern/hetero/detail/compiler_process.hpp>
-#include <tern/hetero/detail/cuda_device.hpp>
-#include <tern/hetero/detail/nvrtc.hpp>
-#include <tern/hetero/detail/opencl_device.hpp>
-#include <tern/hetero/detail/prelude.hpp>
+#include <tern/hetero/device/cuda/cuda_device.hpp>
+#include <tern/hetero/device/cuda/nvrtc.hpp>
+#include <tern/hetero/device/opencl/opencl_device.hpp>
+#include <tern/hetero/kernel/compiler_log.hpp>
+#include <tern/hetero/kernel/compiler_process.hpp>
+#include <tern/hetero/kernel/prelude.hpp>
 
 namespace tern::tool {
 namespace {

@@ -14,7 +14,7 @@
 
 #include <tern/base/error.hpp>
 #include <tern/base/options.hpp>
-#include <tern/hetero/detail/kernel_blocks.hpp>
+#include <tern/hetero/kernel/kernel_blocks.hpp>
 
 namespace tern::tool {
 namespace {

@@ -7,7 +7,7 @@
 #include <system_error>
 #include <utility>
 
-#include <tern/net/detail/start_mark.hpp>
+#include <tern/net/job/start_mark.hpp>
 
 namespace tern::tool {
 

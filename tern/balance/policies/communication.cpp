@@ -6,8 +6,8 @@
 ///
 /// Parameters, besides those of all policies that work in rounds: `byte` and `message`, seconds that each takes between
 /// ranks; `phases`, in how many of them moves may pay off.
-#include <tern/balance/detail/builtin.hpp>
-#include <tern/balance/detail/partition.hpp>
+#include <tern/balance/policies/shared/graph_partition.hpp>
+#include <tern/balance/policy/builtin.hpp>
 
 #include <algorithm>
 #include <utility>

@@ -18,9 +18,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include <tern/balance/detail/builtin.hpp>
-#include <tern/balance/detail/giving.hpp>
-#include <tern/balance/detail/shortage.hpp>
+#include <tern/balance/policies/shared/load_trigger.hpp>
+#include <tern/balance/policies/shared/transfer_planner.hpp>
+#include <tern/balance/policy/builtin.hpp>
 
 namespace tern::balance {
 namespace {

@@ -14,10 +14,10 @@
 /// Parameters, besides those of all policies that work in rounds: `fanout`, to how many others rumours go in each of
 /// `rounds` steps (0: as many as are needed); `known`, how many ranks one remembers; `tries`, at most; `tolerance`: how
 /// full the fullest may be, compared with the mean, to be content.
-#include <tern/balance/detail/assign.hpp>
-#include <tern/balance/detail/builtin.hpp>
-#include <tern/balance/detail/random.hpp>
-#include <tern/balance/detail/round.hpp>
+#include <tern/balance/policies/shared/assignment.hpp>
+#include <tern/balance/policies/shared/random.hpp>
+#include <tern/balance/policies/shared/round.hpp>
+#include <tern/balance/policy/builtin.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -3,8 +3,8 @@
 /// The policy `refine`: as few moves as possible from ranks that are too full to those that are not (Charm++'s
 /// RefineLB), until nearly nothing is left between them. Parameter, besides those of all policies that work in rounds:
 /// `tolerance`, how full the fullest may be, compared with the mean, before anything is done.
-#include <tern/balance/detail/builtin.hpp>
-#include <tern/balance/detail/central.hpp>
+#include <tern/balance/policies/shared/central.hpp>
+#include <tern/balance/policy/builtin.hpp>
 
 #include <algorithm>
 #include <utility>

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Reports to rank 0, and orders from there.
+#include <tern/balance/policies/shared/central.hpp>
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+
+#include <tern/base/error.hpp>
+
+namespace tern::balance::detail {
+namespace {
+
+/// Dealing out more objects takes milliseconds, in which the policy could take no messages.
+constexpr std::size_t most_at_once = 4096;
+
+template <class T> void append(std::vector<T>& to, const std::vector<T>& from) {
+  to.insert(to.end(), from.begin(), from.end());
+}
+
+void append(talk_report& to, const talk_report& from) {
+  append(to.ids, from.ids);
+  append(to.cost, from.cost);
+  append(to.stays, from.stays);
+  append(to.contacts, from.contacts);
+  append(to.with, from.with);
+  append(to.bytes, from.bytes);
+  append(to.messages, from.messages);
+}
+
+central_report merge(std::vector<std::optional<central_report>>& parts) {
+  central_report all = std::move(*parts[0]);
+  std::size_t loads = 0, ranks = 0;
+  for (const auto& part : parts) {
+    ranks += part->ranks.size();
+    loads += part->loads.size();
+  }
+  all.ranks.reserve(ranks);
+  all.loads.reserve(loads);
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    append(all.ranks, parts[i]->ranks);
+    append(all.loads, parts[i]->loads);
+    append(all.fixed, parts[i]->fixed);
+    append(all.talk, parts[i]->talk);
+    parts[i].reset();
+  }
+  return all;
+}
+
+} // namespace
+
+central_policy::central_policy(host& h, parameters& p) : round_policy(h, p) {
+  on(&central_policy::take_report);
+  on(&central_policy::take_orders);
+}
+
+void central_policy::begin() {
+  reports_.begin(tree());
+  // Within a phase it is too late to bring objects together: it is for the next phases that this is worth its while.
+  const bool with_talk = wants_contacts() && !within_phase();
+  std::vector<object_info> objects;
+  central_report own{number(), {}, {}, {}, {}};
+  own_ = look(objects, own.fixed, with_talk);
+  own.ranks.push_back(
+      {own_, here.rank(), static_cast<std::uint32_t>(objects.size()), static_cast<std::uint32_t>(own.fixed.size()), 0});
+  reported_.clear();
+  for (const object_info& x : objects) {
+    reported_.push_back(x.id);
+    own.loads.push_back(static_cast<float>(x.load));
+  }
+  reported_load_ = own.loads;
+  if (with_talk) describe_talk(objects, own.talk);
+  take_report(here.rank(), own);
+}
+
+void central_policy::describe_talk(const std::vector<object_info>& objects, talk_report& talk) const {
+  for (const object_info& x : objects) {
+    talk.ids.push_back(x.id.bits);
+    talk.cost.push_back(static_cast<float>(here.cost(x.id)));
+    talk.stays.push_back(x.movable ? 0 : 1);
+    const std::vector<contact> contacts = here.contacts(x.id);
+    talk.contacts.push_back(static_cast<std::uint32_t>(contacts.size()));
+    for (const contact& c : contacts) {
+      talk.with.push_back(c.with.bits);
+      talk.bytes.push_back(static_cast<float>(c.bytes));
+      talk.messages.push_back(static_cast<float>(c.messages));
+    }
+  }
+}
+
+void central_policy::take_report(int from, const central_report& m) {
+  if (m.number != number()) return;
+  if (!reports_.add(from == here.rank() ? 0 : tree().place_of(from), m)) return;
+  if (root()) return solve(reports_.parts());
+  send(tree().parent, merge(reports_.parts()));
+}
+
+void central_policy::solve(std::vector<std::optional<central_report>>& parts) {
+  central_report all = merge(parts);
+  if (all.ranks.size() != static_cast<std::size_t>(here.size()))
+    throw error(errc::invalid_data,
+                "a round has reports of " + std::to_string(all.ranks.size()) + " ranks instead of " +
+                    std::to_string(here.size()),
+                "give all ranks the same options");
+  auto s = std::make_shared<solution>();
+  s->number = number();
+  s->known = {here.random(std::uint64_t{1} << 62), caution()};
+  s->problem.first.push_back(0);
+  s->problem.first_fixed.push_back(0);
+  for (const central_rank& r : all.ranks) {
+    s->problem.fixed.push_back(r.state.fixed);
+    s->problem.speed.push_back(r.state.speed);
+    s->problem.workers.push_back(r.state.workers);
+    s->problem.first.push_back(s->problem.first.back() + r.objects);
+    s->problem.first_fixed.push_back(s->problem.first_fixed.back() + r.fixed_parts);
+  }
+  s->problem.load = std::move(all.loads);
+  s->problem.fixed_parts = std::move(all.fixed);
+  s->talk = std::move(all.talk);
+  if (s->problem.load.size() <= most_at_once) {
+    find(*s);
+    return tell(*s);
+  }
+  here.fiber([this, s] {
+    find(*s);
+    here.enter([this, s] { tell(*s); });
+  });
+}
+
+// Looks at nothing that changes.
+void central_policy::find(solution& s) const {
+  s.level = level_of(s.problem);
+  s.grain = grain_of(s.problem);
+  if (s.grain > 0) s.is = decide(s.problem, s.talk, s.known);
+}
+
+central_policy::decision central_policy::judge(const assignment_problem& p, std::vector<std::int32_t> where,
+                                               const hints& h) const {
+  const std::vector<double> before = ends_of(p, p.now()), after = ends_of(p, where);
+  const double sooner = *std::max_element(before.begin(), before.end()) - *std::max_element(after.begin(), after.end());
+  return {std::move(where), sooner > least_gain(level_of(p), grain_of(p), h.caution) ? sooner : 0};
+}
+
+void central_policy::tell(const solution& s) {
+  if (s.number != number()) return;
+  central_orders orders{s.number, s.level, s.grain, false, {}};
+  if (s.is.gain > 0) {
+    const std::vector<std::uint32_t>& first = s.problem.first;
+    for (std::int32_t r = 0; r < here.size(); ++r)
+      for (std::uint32_t i = first[static_cast<std::size_t>(r)]; i < first[static_cast<std::size_t>(r) + 1]; ++i)
+        if (s.is.where[i] != r) orders.orders.push_back({r, i - first[static_cast<std::size_t>(r)], s.is.where[i]});
+  }
+  orders.any = !orders.orders.empty();
+  gains(s.is.gain);
+  here.note("round level", s.level);
+  here.note("round moves", static_cast<double>(orders.orders.size()));
+  take_orders(0, orders);
+}
+
+void central_policy::take_orders(int from, const central_orders& m) {
+  if (m.number != number() || from != std::max(tree().parent, 0)) return;
+  const auto before = [](const central_order& o, int rank) { return o.from < rank; };
+  for (const branch& b : tree().children) {
+    const auto first = std::lower_bound(m.orders.begin(), m.orders.end(), b.first, before);
+    const auto last = std::lower_bound(first, m.orders.end(), b.last, before);
+    send(b.first, central_orders{m.number, m.level, m.grain, m.any, {first, last}});
+  }
+  const auto mine = std::lower_bound(m.orders.begin(), m.orders.end(), here.rank(), before);
+  const auto end = std::lower_bound(mine, m.orders.end(), here.rank() + 1, before);
+  double load = own_.fixed + std::accumulate(reported_load_.begin(), reported_load_.end(), 0.0);
+  for (auto o = mine; o != end; ++o) {
+    if (o->index >= reported_.size() || o->to < 0 || o->to >= here.size())
+      throw error(errc::invalid_data, "rank " + std::to_string(here.rank()) + " is to move what it has not got",
+                  "give all ranks the same option balance");
+    load -= reported_load_[o->index];
+  }
+  expect(m.level, load / std::max(own_.speed, 1e-300), m.grain);
+  if (m.any)
+    carry_out({mine, end});
+  else if (root())
+    close_unchanged();
+}
+
+void central_policy::carry_out(std::span<const central_order> orders) {
+  moved_ = failed_ = 0;
+  moves_left_ = static_cast<std::uint32_t>(orders.size());
+  if (orders.empty()) return ended(0, 0);
+  std::vector<departure> leaving;
+  std::vector<object_id> free = reported_;
+  for (const central_order& o : orders) {
+    leaving.push_back({reported_[o.index], reported_load_[o.index], o.to});
+    free[o.index] = object_id();
+  }
+  std::sort(free.begin(), free.end());
+  replace_begun(leaving, free);
+  for (const departure& d : leaving)
+    here.move(d.id, d.to, [this, of = number()](bool arrived) {
+      if (of != number()) return; // that round was given up
+      ++(arrived ? moved_ : failed_);
+      if (--moves_left_ == 0) ended(moved_, failed_);
+    });
+}
+
+} // namespace tern::balance::detail

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// What stands between a rank's policy and its objects. Internal.
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include <tern/balance/balance.hpp>
+#include <tern/balance/node_queue.hpp>
+#include <tern/balance/policy.hpp>
+#include <tern/balance/runtime/recorder.hpp>
+#include <tern/base/bytes.hpp>
+#include <tern/mobile/balancer.hpp>
+#include <tern/mobile/directory.hpp>
+#include <tern/net/node.hpp>
+#include <tern/task/scheduler.hpp>
+#include <tern/task/wait/timed_function.hpp>
+
+namespace tern::balance::detail {
+
+/// What goes with an object that a policy moves.
+struct carried {
+  object_id id;
+  std::uint32_t moves = 0;                      ///< since one of its invocations began last, or since the last phase
+  std::int32_t from = -1;                       ///< the rank that it comes from
+  float seconds = 0, device = 0;                ///< of the phase that has not ended
+  std::array<float, 3> past{-1, -1, -1};        ///< seconds in the last phases, the last one first; negative: none
+  std::array<float, 3> past_device{-1, -1, -1}; ///< likewise
+};
+
+/// In front of a message between two ranks' balancers.
+struct message_head {
+  enum class kind : std::uint32_t {
+    of_policy,
+    history ///< what is known of an object that comes
+  };
+  std::uint32_t generation;
+  kind is;
+};
+
+/// One rank's. The policy is entered by one thread at a time: what happens meanwhile waits in `events_` until that
+/// thread comes to it. Everything else may be called by any worker at any time.
+class balancer final : public host, public mobile::balancer, public work_source {
+public:
+  balancer();
+  ~balancer();
+  balancer(const balancer&) = delete;
+  balancer& operator=(const balancer&) = delete;
+  static balancer& here();
+  /// Or null.
+  static balancer* if_made(net::node& of) noexcept;
+
+  // For balance.cpp
+  /// \throws error(invalid_option).
+  void use(std::uint32_t generation, const std::string& policy);
+  void enable(bool on);
+  /// Waits until all that has been asked of it so far is done: another fiber may be calling the policy just now.
+  void catch_up();
+  std::string in_use();
+  counters count() const;
+  void begin_round();
+  void end_round();
+  void message(int source, std::span<const std::byte> bytes);
+  void record();
+  /// The job ends: nothing more is called. Collective, if it was recorded.
+  void close();
+
+  // host
+  int rank() const noexcept override { return node_.rank(); }
+  int size() const noexcept override { return node_.size(); }
+  int workers() const noexcept override { return node_.computing_workers(); }
+  double now() const noexcept override;
+  double pace() const noexcept override { return pace_.load(std::memory_order_relaxed); }
+  double load() const noexcept override;
+  double waiting() const noexcept override;
+  std::size_t ready() const noexcept override;
+  std::vector<double> running() const override;
+  std::vector<object_info> objects() const override;
+  double cost(object_id object) const override { return objects_.cost_of_moving(object); }
+  std::vector<contact> contacts(object_id object) const override;
+  void move(object_id object, int to, std::function<void(bool)> done) override;
+  void after(double seconds, std::function<void()> what) override;
+  void fiber(std::function<void()> what) override;
+  void enter(const std::function<void()>& what) override;
+  std::uint64_t random(std::uint64_t n) noexcept override;
+  void place(object_id object, int worker) override;
+  void note(std::string_view what, double value) override;
+  void post(int to, byte_buffer message) override;
+
+  // mobile::balancer
+  void ready(object_id object, double load, priority level, bool again) noexcept override;
+  void left(object_id object, bool was_ready) noexcept override;
+  void changed(object_id object) noexcept override;
+  void begun(object_id object, double load) noexcept override;
+  void ended(object_id object, const mobile::type_record& type, const void* instance, double load, double seconds,
+             double device) noexcept override;
+
+  // work_source
+  bool produce(int worker) override;
+  bool has_work() const noexcept override {
+    return queue_->size() > 0 || policy_ready_.load(std::memory_order_seq_cst) > 0;
+  }
+
+private:
+  struct event {
+    enum class kind : std::uint8_t { occasion, notify, message, call, done } is; ///< `done`: a call about a move
+    occasion why = occasion::start;
+    object_id object;
+    int source = 0;
+    byte_buffer bytes;
+    std::function<void()> call;
+    std::uint32_t generation = 0;
+    bool counted = false; ///< `quiesce` waits for it
+  };
+  struct alarm;
+  class departure;
+  void happen(event e);
+  void happen_in_fiber(event e);
+  void look_for_idle() noexcept;
+  /// Something has begun or ended.
+  void is_active(double at) noexcept {
+    restless_.store(0, std::memory_order_relaxed);
+    active_since_.store(at, std::memory_order_relaxed);
+  }
+  void idles(int times);
+  void deal_with(event& e);
+  void fail(const std::string& why) noexcept;
+  void arm_period();
+  void next_period(double seconds);
+  void set_alarm(double seconds, std::function<void()> what);
+  void rings(alarm& a) noexcept;
+  void departed(const carried& with, int to, std::uint32_t generation, bool there, std::function<void(bool)> done,
+                const std::string& why);
+  void drop_policy() noexcept;
+  void fails_later(const std::string& why);
+  void ask_policy_again() noexcept;
+  object_id next_of_policy(int worker);
+  bool is_too_strange(object_id object);
+  void send_bytes(int to, message_head::kind is, std::span<const std::byte> bytes);
+  /// Among those that compute.
+  int slot_of(int worker) const noexcept { return worker - first_worker_; }
+
+  net::node& node_;
+  mobile::directory& objects_;
+  const std::unique_ptr<node_queue> queue_;
+  const int first_worker_;
+  const double period_;
+  const bool trend_;
+
+  std::unique_ptr<recorder> recorder_; ///< set before the program's main function, if at all
+
+  // The policy: by whoever is inside.
+  std::shared_ptr<policy> policy_; ///< its fibers hold it, too
+  std::string name_ = "none";
+  std::atomic<std::uint32_t> generation_{0}; ///< policies of one generation talk to each other
+  bool enabled_ = true;
+  std::vector<event> early_;                            ///< for a policy that this rank does not have yet
+  std::vector<std::pair<object_id, contact>> contacts_; ///< of the last phase, by object
+
+  mutable tern::detail::spin_lock guard_; ///< of what follows
+  std::deque<event> events_;
+  bool inside_ = false, closed_ = false, phased_ = false;
+  std::string shown_ = "none";    ///< `name_`, for others
+  std::shared_ptr<policy> alive_; ///< `policy_`, for others
+  std::uint64_t random_;
+  std::unordered_map<std::uint64_t, carried> histories_; ///< by id's bits; never gone through in its order
+  std::unordered_map<std::uint64_t, int> wants_;         ///< workers
+  std::vector<std::unique_ptr<alarm>> alarms_;
+  std::vector<std::unique_ptr<alarm>> late_;
+  std::vector<object_id> unmovable_; ///< that could not be packed, ordered
+  /// An invocation that has begun.
+  struct run {
+    object_id object;
+    int worker;
+    double load, since;
+  };
+  std::vector<run> runs_;
+  counters counted_;
+  double done_load_ = 0, done_seconds_ = 0; ///< of late
+
+  mutable tern::detail::spin_lock queue_guard_; ///< workers ask the policy for work, if it has a queue
+  std::set<object_id> policy_has_;              ///< in that queue, those that have left included
+  std::vector<bool> refused_;                   ///< workers to whom it has given nothing since it got or was told more
+  std::size_t strangers_ = 0;                   ///< in a row, that it gave although they do not wait
+
+  std::atomic<bool> on_{false}; ///< there is a policy
+  std::atomic<bool> keeps_history_{false};
+  std::atomic<bool> in_round_{false};
+  std::atomic<bool> places_{false};
+  std::atomic<bool> idle_told_{false}, period_set_{false};
+  std::atomic<std::uint32_t> idle_since_{0}; ///< how often it has become idle
+  std::atomic<std::int64_t> ready_{0};       ///< objects that wait
+  std::atomic<std::uint32_t> ends_{0};       ///< of invocations
+  std::atomic<std::size_t> policy_ready_{0}; ///< of `policy_has_`; 0: a worker has just asked in vain
+  std::atomic<std::size_t> policy_count_{0}; ///< of `policy_has_`
+  std::atomic<double> pace_{1};
+  std::atomic<std::uint32_t> restless_{0}; ///< what a policy has been told since any object has begun or ended
+  std::atomic<double> active_since_{0};
+  mutable std::atomic<double> round_load_{-1}; ///< negative: not known
+};
+
+/// What it says, for a log.
+std::string text_of(const std::exception_ptr& e);
+/// Rank 0 ends balancing on all ranks.
+void tell_of_failure(std::uint32_t generation);
+
+} // namespace tern::balance::detail

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Access on the host: a task that ends when the user says so.
+#include <mutex>
+#include <new>
+#include <utility>
+
+#include <tern/base/error.hpp>
+#include <tern/hetero/data/access_note.hpp>
+#include <tern/hetero/graph/runtime.hpp>
+#include <tern/task/fiber/fiber_state.hpp>
+
+namespace tern::hetero::detail {
+
+const work_type host_access_work{
+    kinds_of(device_kind::host),
+    [](task_record& t) {
+      const use& u = t.use_at(0);
+      access_note& note = t.work_as<access_note>();
+      access_request* const who = std::exchange(note.who, nullptr);
+      note.granted.store(tern::detail::ticks(), std::memory_order_relaxed);
+      who->granted(&t, place_on_host(*u.object, u.part)); // who may release it, and so end the task, at once
+    },
+    [](task_record& t) noexcept {
+      access_note& note = t.work_as<access_note>();
+      t.home->forget_access(note);
+      if (note.who) note.who->refused(t.failure);
+    },
+    nullptr, [](const task_record&) noexcept -> const char* { return "host access"; }};
+
+void request_access(object_state* o, const box& part, access_mode how, access_request* who,
+                    const std::source_location& where) {
+  static_assert(task_record::fits<access_note>);
+  runtime& r = o->home;
+  task_record* const t = r.allocate();
+  auto& note = *::new (static_cast<void*>(t->closure)) access_note;
+  note.who = who;
+  note.task = t;
+  note.where = where;
+  note.how = how;
+  note.asked = tern::detail::ticks();
+  if (const tern::detail::worker* const w = tern::detail::this_worker(); w && w->running)
+    note.fiber = w->running->id.load(std::memory_order_relaxed);
+  t->home = &r;
+  t->work = &host_access_work;
+  t->kinds = host_access_work.kinds;
+  t->flags = task_record::hidden | task_record::waits_release;
+  r.add_use(t) = {
+      o,      part, how, 0, part == o->all, true, false, static_cast<std::int32_t>(o->host_layout.pitch / o->element),
+      nullptr};
+  r.watch_access(note);
+  r.request(t);
+}
+
+void runtime::watch_access(access_note& note) noexcept {
+  worker_part& p = part();
+  note.part = &p;
+  const std::lock_guard hold(p.accesses_lock);
+  note.next = p.accesses;
+  if (note.next) note.next->previous = &note;
+  p.accesses = &note;
+}
+
+// While its lock is held, an access in the list cannot end: reports rely on that.
+void runtime::forget_access(access_note& note) noexcept {
+  const std::lock_guard hold(note.part->accesses_lock);
+  if (ended_.load(std::memory_order_relaxed)) return; // others in the list may have gone without leaving it
+  (note.previous ? note.previous->next : note.part->accesses) = note.next;
+  if (note.next) note.next->previous = note.previous;
+}
+
+void release_access(task_record* t) noexcept { t->home->release_access(t); }
+void runtime::release_access(task_record* t) noexcept {
+  if (is_mine(tern::detail::this_worker())) {
+    complete(t, false);
+    return;
+  }
+  // seq_cst: either this thread sees that the scheduler ends, or that one sees it and waits.
+  releasing_.fetch_add(1, std::memory_order_seq_cst);
+  if (ended_.load(std::memory_order_seq_cst)) {
+    releasing_.fetch_sub(1, std::memory_order_relaxed); // before the runtime may go
+    return end_without_running(t, !left_fibers_);
+  }
+  {
+    const tern::detail::scheduler_core::hold_open here(core_);
+    if (here.too_late())
+      end_without_running(t, true); // what it would make ready nobody would run
+    else
+      complete(t, false);
+  }
+  releasing_.fetch_sub(1, std::memory_order_release);
+}
+
+} // namespace tern::hetero::detail

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// An object's inside: who uses which part of it in which order, and which copies of it are right. Internal.
+///
+/// An object is cut into fragments, which never overlap and together are all of it: one as long as tasks use it as a
+/// whole; a view cuts those that it meets, so that each lies within it or outside. A fragment knows
+/// - the tasks that wrote it last and those that have read it since: what a new task has to follow;
+/// - which instances hold what it is (the M, S and I of the protocol: valid in one, in several, not), and the transfers
+///   that are about to bring it to others.
+/// An instance is memory of a device, or of the host, for a box of the object. The host has one, number 0, for all of
+/// it. A task gets one that covers what it uses; so halos that overlap lie in instances of their own on a device.
+///
+/// All is under the object's lock, which is held for moments and never while waiting.
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <tern/hetero/access.hpp>
+#include <tern/hetero/graph/task_record.hpp>
+#include <tern/task/future.hpp>
+#include <tern/task/wait/wait_list.hpp>
+
+namespace tern::hetero::detail {
+
+struct transfer;
+
+/// References to tasks. A few in place: most lists have one.
+class task_list {
+public:
+  task_list() noexcept = default;
+  task_list(const task_list& other); ///< each is referenced once more
+  task_list& operator=(const task_list&) = delete;
+  task_list(task_list&& other) noexcept;
+  task_list& operator=(task_list&& other) noexcept;
+  ~task_list() { clear(); }
+
+  std::size_t size() const noexcept { return size_; }
+  task_record* const* begin() const noexcept { return data(); }
+  task_record* const* end() const noexcept { return data() + size_; }
+  /// References it.
+  void add(task_record* t) {
+    t->references.fetch_add(1, std::memory_order_relaxed);
+    put(t);
+  }
+  /// The same for a task that is just being submitted: nobody else counts.
+  void add_new(task_record* t) {
+    t->references.store(t->references.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    put(t);
+  }
+  void clear() noexcept;
+  /// As `add_new`. When the list would have to grow, those go first that nobody has to follow any more.
+  void add_pruned(task_record* t) {
+    constexpr std::uint32_t many = 16;
+    if (size_ >= many && size_ == capacity_) prune_half();
+    add_new(t);
+  }
+  bool ends_with(const task_record* t) const noexcept { return size_ > 0 && data()[size_ - 1] == t; }
+  /// Lets go of those that have completed and did not fail: nobody has to follow them.
+  void prune() noexcept;
+
+private:
+  void put(task_record* t) {
+    if (size_ == (capacity_ == 0 ? in_place : capacity_)) [[unlikely]]
+      grow();
+    data()[size_++] = t;
+  }
+  void grow();
+  void prune_half();
+  task_record** data() noexcept { return capacity_ == 0 ? room_ : heap_; }
+  task_record* const* data() const noexcept { return capacity_ == 0 ? room_ : heap_; }
+  static constexpr std::uint32_t in_place = 2;
+  std::uint32_t size_ = 0, capacity_ = 0;
+  union {
+    task_record* room_[in_place];
+    task_record** heap_;
+  };
+};
+
+struct fragment {
+  box where;
+  /// Exactly one writer, several that commute, or none yet.
+  task_list writers, readers;
+  /// While the writers commute: what each of them follows.
+  task_list before_commuting;
+  bool commuting = false;
+  bool lost = false;       ///< it was written, but the only device that had it is gone
+  std::uint64_t valid = 0; ///< in instance i: bit i
+  int writing = 0;         ///< tasks that write it hold instances: nothing is saved just now
+  std::vector<transfer*> coming;
+  std::unique_ptr<fragment> next; ///< of the same cell
+};
+
+/// Most that an object may have; number 0 is the host's.
+constexpr std::size_t instances_most = 64;
+
+/// Of `fragment::valid`.
+constexpr std::uint64_t bit(std::size_t instance) noexcept { return std::uint64_t{1} << instance; }
+
+struct instance {
+  std::uint8_t space = 0; ///< number of the device; 0: the host's memory
+  box where;
+  memory_handle memory = nullptr;
+  layout how;
+  std::size_t bytes = 0;
+  int users = 0;  ///< tasks and transfers that need it now
+  int pinned = 0; ///< by the user
+  bool exists = false;
+  std::uint64_t last_used = 0;
+  std::exception_ptr cannot_save; ///< it could not be copied home, and nothing has been written there since
+};
+
+using other_layouts = std::array<other_layout, 4>; ///< by kind
+
+/// A reduction that is under way: tasks add to parts, which are added to the object when something else uses it.
+struct reduction {
+  box part;
+  void (*combine)(std::byte* into, const std::byte* from, std::int64_t n) = nullptr;
+  std::vector<std::byte> identity;
+  std::vector<object_state*> parts;
+  std::size_t next = 0;
+};
+
+struct object_state {
+  object_state(runtime& r, const box& all, std::size_t element, const char* type);
+  ~object_state();
+  object_state(const object_state&) = delete;
+  object_state& operator=(const object_state&) = delete;
+
+  // What running tasks look at; apart from what submitting ones write.
+  /// All of it is valid on the host, and no other instance has been made: host tasks need not look further. Changes
+  /// under the lock by who may write, or is ordered before whoever looks.
+  std::atomic<bool> on_host{false};
+  std::atomic<bool> reducing{false};
+  bool adopted = false; ///< the host's memory is the user's own
+  bool orphan = false;  ///< nobody has it any more, but a transfer is under way
+  runtime& home;
+  std::atomic<std::byte*> host{nullptr}; ///< its memory there, once there is some
+  const std::uint64_t number;            ///< no other of the process has it; locks of several are taken in this order
+  const box all;
+  const std::size_t element; ///< bytes
+  layout host_layout;
+  const char* const type; ///< "double"
+  std::string name;
+  std::shared_ptr<const other_layouts> other; ///< changes before it is used first
+  /// Null: as on the host.
+  const other_layout* other_layout_on(device_kind kind) const noexcept {
+    if (!other) return nullptr;
+    const other_layout& l = (*other)[static_cast<std::size_t>(kind)];
+    return l.pack ? &l : nullptr;
+  }
+
+  alignas(64) tern::detail::spin_lock lock;
+  std::atomic<std::uint32_t> handles{1}; ///< objects and views of the user's
+  /// Cells of a regular grid, each with one fragment or more, none of which reaches beyond it. One cell at first.
+  std::array<std::int32_t, 3> tile, cell_count{1, 1, 1};
+  fragment first;
+  std::vector<fragment> many;           ///< in the place of `first`, once it has been cut into tiles
+  std::size_t not_on_host = 1;          ///< fragments
+  std::size_t elsewhere = 0;            ///< instances beside the host's
+  std::vector<instance> instances;      ///< [0]: the host's
+  int saving = 0;                       ///< copies that make room, on their way to the host's memory
+  std::unique_ptr<promise<void>> saved; ///< who lent that memory waits for them
+  std::unique_ptr<reduction> reduced;
+  // Who has it now, and those that wait for that: under the runtime's lock for them.
+  task_record *commuter = nullptr, *commuters_first = nullptr, *commuters_last = nullptr;
+
+  /// "hetero_object<double, 2> 'a' of 100 x 100"
+  std::string text() const;
+  std::string text(const box& part) const; ///< "[0, 10) x [0, 100) of …"
+
+  // Under the lock ----------------------------------------------------------------------------------------------------
+
+  /// Calls `f(fragment&)` for those that meet the box.
+  template <class F> void each(const box& part, F&& f) {
+    if (many.empty()) {
+      each_of(first, part, f);
+      return;
+    }
+    std::array<std::int32_t, 3> low, high;
+    for (std::size_t d = 0; d < 3; ++d) {
+      low[d] = part.low[d] / tile[d];
+      high[d] = (part.high[d] - 1) / tile[d];
+    }
+    for (std::int32_t z = low[0]; z <= high[0]; ++z)
+      for (std::int32_t y = low[1]; y <= high[1]; ++y)
+        for (std::int32_t x = low[2]; x <= high[2]; ++x)
+          each_of(many[(static_cast<std::size_t>(z) * static_cast<std::size_t>(cell_count[1]) +
+                        static_cast<std::size_t>(y)) *
+                           static_cast<std::size_t>(cell_count[2]) +
+                       static_cast<std::size_t>(x)],
+                  part, f);
+  }
+  bool uncut() const noexcept { return many.empty() && !first.next; }
+  /// Cuts fragments so that each lies within the box or outside it.
+  void cut(const box& part);
+  /// Cuts into a grid of tiles, at once; does nothing if it has been cut before.
+  void cut_tiles(const std::array<std::int32_t, 3>& size);
+  void set_valid(fragment& f, std::uint64_t where) noexcept {
+    not_on_host -= (f.valid & 1) == 0 ? 1 : 0;
+    f.valid = where;
+    not_on_host += (f.valid & 1) == 0 ? 1 : 0;
+  }
+  /// Host memory, if there is none yet. \throws error(out_of_memory).
+  std::byte* host_memory();
+  void update_on_host() noexcept { on_host.store(not_on_host == 0 && elsewhere == 0, std::memory_order_release); }
+  /// A piece of `of`, which follows and is followed by the same tasks.
+  std::unique_ptr<fragment> piece(const fragment& of, const box& where);
+
+private:
+  template <class F> static void each_of(fragment& head, const box& part, F& f) {
+    for (fragment* x = &head; x; x = x->next.get())
+      if (x->where.meets(part)) f(*x);
+  }
+};
+
+} // namespace tern::hetero::detail

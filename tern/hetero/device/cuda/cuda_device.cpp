@@ -1,0 +1,522 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tern/hetero/device/cuda/cuda_device.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include <tern/hetero/data/pinned_memory.hpp>
+#include <tern/hetero/device/settings.hpp>
+#include <tern/hetero/graph/recorded_tasks.hpp>
+#include <tern/hetero/graph/task_record.hpp>
+#include <tern/hetero/variants.hpp>
+
+namespace tern::hetero::detail {
+namespace {
+
+std::string quoted(const char* name) { return "'" + std::string(name) + "'"; }
+
+std::string named(const char* operation, const char* kernel) {
+  return kernel ? std::string(operation) + " " + quoted(kernel) : operation;
+}
+
+// After these the context does nothing more: what went wrong in a kernel, or in the device. The others are about one
+// call.
+bool is_for_good(cu::result r) noexcept {
+  constexpr cu::result all[] = {4 /*deinitialized*/,
+                                201 /*invalid context*/,
+                                214 /*memory that cannot be corrected*/,
+                                220 /*NVLink*/,
+                                226 /*contained error*/,
+                                700 /*illegal address*/,
+                                702 /*launch timed out*/,
+                                709 /*context destroyed*/,
+                                710 /*assertion*/,
+                                714 /*hardware stack*/,
+                                715 /*illegal instruction*/,
+                                716 /*misaligned address*/,
+                                717 /*address space*/,
+                                718 /*program counter*/,
+                                719 /*launch failed*/,
+                                721 /*tensor memory leak*/,
+                                806 /*MPS: server failed*/,
+                                810 /*MPS: client ended*/,
+                                911 /*external device*/,
+                                999 /*unknown*/};
+  return std::find(std::begin(all), std::end(all), r) != std::end(all);
+}
+
+// In whichever thread needs memory.
+class visit { // the thread may be anybody's, with a context of its own
+public:
+  explicit visit(const cuda_target& target) noexcept : api_(target.api) {
+    there_ = api_.CtxGetCurrent(&before_) == cu::success && api_.CtxSetCurrent(target.context) == cu::success;
+  }
+  ~visit() {
+    if (there_) api_.CtxSetCurrent(before_);
+  }
+  visit(const visit&) = delete;
+  visit& operator=(const visit&) = delete;
+  explicit operator bool() const noexcept { return there_; }
+
+private:
+  const cuda_api& api_;
+  cu::context before_ = nullptr;
+  bool there_ = false;
+};
+bool lock_pages(void* who, void* at, std::size_t bytes) noexcept {
+  const auto& target = *static_cast<const cuda_target*>(who);
+  const visit in(target);
+  return in && target.api.MemHostRegister(at, bytes, cu::host_register_portable) == cu::success;
+}
+void unlock_pages(void* who, void* at) noexcept {
+  const auto& target = *static_cast<const cuda_target*>(who);
+  if (const visit in(target); in) target.api.MemHostUnregister(at);
+}
+
+} // namespace
+
+// The device and what went wrong with it ------------------------------------------------------------------------------
+
+cuda_target::~cuda_target() {
+  if (!context) return;
+  cu::context now = nullptr;
+  if (api.CtxGetCurrent(&now) == cu::success && now == context) api.CtxSetCurrent(nullptr);
+  api.DevicePrimaryCtxRelease(number);
+}
+
+std::string cuda_target::title() const { return info.id + " (" + info.name + ")"; }
+
+void cuda_target::fail(cu::result r, const std::string& operation, std::string hint) {
+  if (is_for_good(r)) lose(r, operation);
+  std::string text = title() + " cannot " + operation + ": " + api.text_of(r);
+  throw error(r == cu::out_of_memory ? errc::out_of_memory : errc::device_failed, std::move(text), std::move(hint));
+}
+
+void cuda_target::lose(cu::result r, const std::string& operation) {
+  lost = title() + " cannot " + operation + ": " + api.text_of(r);
+  tell_loss();
+}
+
+void cuda_target::tell_loss() const {
+  throw error(errc::device_lost, lost, "what it alone had is gone; run without it: --tern-hetero-devices");
+}
+
+void cuda_target::enter() {
+  alive();
+  if (!context) [[unlikely]]
+    throw error(errc::invalid_state, title() + " has not been opened");
+  check(api.CtxSetCurrent(context), "make its context the thread's");
+}
+
+cuda_device::cuda_device(std::unique_ptr<cuda_target> target, const nvrtc_api& nvrtc, const options& opts,
+                         std::shared_ptr<locked_memory> host)
+    : target_(std::move(target)), switches_(switches_of(opts)), host_(std::move(host)),
+      wanted_(bytes_in(opts[hetero_memory])),
+      limit_(wanted_.value_or(static_cast<std::size_t>(target_->info.memory_bytes / 10 * 9))),
+      programs_(std::make_unique<cuda_programs>(*target_, nvrtc, kernel_cache(opts), opts[hetero_fma])),
+      graphs_(std::make_unique<cuda_graphs>(*target_)), stream_count_(2 + opts[hetero_queues]) {}
+
+void cuda_device::open() {
+  cuda_target& t = *target_;
+  t.alive();
+  if (t.context) return;
+  const auto check = [&](cu::result r, const char* operation) {
+    if (r == cu::success) return;
+    t.lost = t.title() + " cannot be opened: it cannot " + operation + ": " + t.api.text_of(r) +
+             (r == cu::out_of_memory   ? "; other programs have its memory (nvidia-smi)"
+              : r == cu::not_available ? "; another program may have it for itself (nvidia-smi)"
+                                       : "");
+    t.alive();
+  };
+  check(t.api.DevicePrimaryCtxRetain(&t.context, t.number), "make a context");
+  check(t.api.CtxSetCurrent(t.context), "enter its context");
+  std::size_t unused = 0, all = 0;
+  check(t.api.MemGetInfo(&unused, &all), "tell its memory");
+  limit_ = std::min(wanted_.value_or(unused - unused / 10), all);
+  constexpr std::size_t granule = std::size_t{2} << 20; // the driver gives no less
+  const bool little = limit_ < 64 * granule;            // for tests
+  constexpr std::size_t least = 8 * granule;
+  if (!wanted_ && limit_ < least) {
+    t.lost = t.title() + " cannot be opened: of its " + std::to_string(all >> 20) + " MiB only " +
+             std::to_string(unused >> 20) +
+             " are free, too little to work with; other programs have its memory (nvidia-smi)";
+    t.alive();
+  }
+  if (!little) limit_ -= limit_ % granule;
+  block_pool_settings how{.granule = granule, .limit = limit_};
+  if (little) {
+    how.granule = how.alignment;
+    how.first_slab = limit_ / 8;
+  }
+  pool_ = std::make_unique<block_pool>(static_cast<slab_source&>(*this), how);
+  t.make_room = [this] {
+    const bool any = pool_->bytes_idle() > 0;
+    pool_->trim();
+    return any;
+  };
+  queues_.resize(switches_.streams ? static_cast<std::size_t>(stream_count_) : 1);
+  for (queue& q : queues_)
+    check(t.api.StreamCreateWithPriority(&q.handle, cu::stream_non_blocking, 0), "make a stream");
+  if (host_ && switches_.pinned) host_->lock_with({&lock_pages, &unlock_pages, target_.get()});
+}
+
+cuda_device::~cuda_device() {
+  const cuda_api& api = target_->api;
+  if (!target_->context) return;
+  api.CtxSetCurrent(target_->context);
+  wait_for_all(); // copies write into memory of the host, which is not ours
+  if (host_) host_->stop_locking(target_.get());
+  graphs_.reset();
+  for (const slot& s : slots_)
+    if (s.event) api.EventDestroy(s.event);
+  for (const queue& q : queues_)
+    if (q.handle) api.StreamDestroy(q.handle);
+  programs_.reset();
+  pool_.reset();
+  // The context goes with the target.
+}
+
+void cuda_device::wait_for_all() const noexcept {
+  if (!target_->lost.empty()) return; // it does nothing more
+  for (const queue& q : queues_)
+    if (q.handle) target_->api.StreamSynchronize(q.handle);
+}
+
+std::size_t cuda_device::stack_needed() const noexcept { return std::size_t{16} << 20; } // NVRTC's
+
+cuda_device::queue& cuda_device::at(int stream) {
+  if (stream < 0 || stream >= streams()) [[unlikely]]
+    throw error(errc::invalid_argument, target_->title() + " has the streams 0 to " + std::to_string(streams() - 1) +
+                                            ", but not " + std::to_string(stream));
+  return queues_[switches_.streams ? static_cast<std::size_t>(stream) : 0];
+}
+
+// Tickets -------------------------------------------------------------------------------------------------------------
+
+// What may fail comes before the operation.
+cuda_device::slot& cuda_device::reserve(const char* operation, const char* kernel, const char* task) {
+  if (unused_.empty()) {
+    unused_.reserve(slots_.size() + 1); // `forget` cannot fail
+    slots_.emplace_back();
+    unused_.push_back(static_cast<std::uint32_t>(slots_.size() - 1));
+  }
+  slot& s = slots_[unused_.back()];
+  if (!s.event) target_->check(target_->api.EventCreate(&s.event, cu::event_disable_timing), "make an event");
+  s.operation = operation;
+  s.kernel = kernel;
+  s.task = task ? task : kernel;
+  return s;
+}
+
+ticket cuda_device::begin(queue& q, slot& s) {
+  const cu::result r = target_->api.EventRecord(s.event, q.handle);
+  if (r != cu::success) [[unlikely]] {
+    // What was begun goes on, and works on memory that the caller gives away.
+    if (!is_for_good(r)) target_->api.StreamSynchronize(q.handle);
+    target_->fail(r, named(s.operation, s.kernel));
+  }
+  const std::uint32_t number = unused_.back() + 1;
+  unused_.pop_back();
+  s.used = true;
+  s.come = false;
+  s.next = 0;
+  s.queue = static_cast<std::uint8_t>(&q - queues_.data());
+  if (q.last)
+    slots_[q.last - 1].next = number;
+  else
+    q.first = number;
+  q.last = number;
+  return std::uint64_t{s.uses} << 32 | number;
+}
+
+cuda_device::slot* cuda_device::find(ticket t) {
+  const auto number = static_cast<std::uint32_t>(t);
+  if (number == 0) return nullptr;
+  if (number > slots_.size())
+    throw error(errc::invalid_argument, target_->title() + " has given out no ticket " + std::to_string(t));
+  slot& s = slots_[number - 1];
+  return s.used && s.uses == t >> 32 ? &s : nullptr;
+}
+
+void cuda_device::forget(slot& s) noexcept {
+  s.used = false;
+  ++s.uses;
+  unused_.push_back(static_cast<std::uint32_t>(&s - slots_.data()));
+}
+
+// CUDA does not say which kernel broke the context: it is one of those that were there. "'add' (task 'astray')"
+std::string cuda_device::under_way() const {
+  std::string all;
+  int count = 0;
+  for (const slot& s : slots_) {
+    if (!s.used || s.come || !s.task) continue;
+    constexpr int shown = 8;
+    if (++count <= shown) {
+      all += count > 1 ? ", " : "";
+      const bool same = s.kernel && std::strcmp(s.kernel, s.task) == 0;
+      all += same ? quoted(s.kernel)
+                  : (s.kernel ? quoted(s.kernel) + " of " : "what was put there by ") + "task " + quoted(s.task);
+    }
+    if (count == shown + 1) all += ", …";
+  }
+  return all;
+}
+
+void cuda_device::advance(queue& q) {
+  while (q.first) {
+    slot& s = slots_[q.first - 1];
+    const cu::result r = target_->api.EventQuery(s.event);
+    if (r == cu::not_ready) return;
+    if (r != cu::success) [[unlikely]] { // an event that cannot be asked is never known to come: whatever the reason
+      const std::string kernels = under_way();
+      if (!is_for_good(r)) wait_for_all(); // else what was begun would go on in memory that is given away now
+      target_->lose(r, named(s.operation, s.kernel) + (kernels.empty() ? "" : " (on it were: " + kernels + ")"));
+    }
+    s.come = true;
+    q.first = s.next;
+    if (!q.first) q.last = 0;
+  }
+}
+
+bool cuda_device::done(ticket t) {
+  slot* const s = find(t);
+  if (!s) return true;
+  if (!target_->lost.empty()) [[unlikely]] {
+    forget(*s);
+    target_->alive();
+  }
+  if (!s->come) {
+    queue& q = queues_[s->queue];
+    // Not before what was put there before it, which is asked for, too; whoever waits for this one only gets on as
+    // well.
+    constexpr std::uint32_t patient = 64;
+    if (q.first != static_cast<std::uint32_t>(t) && ++q.put_off < patient) return false;
+    q.put_off = 0;
+    try {
+      advance(q);
+    } catch (...) {
+      forget(*s);
+      throw;
+    }
+    if (!s->come) return false;
+  }
+  forget(*s);
+  return true;
+}
+
+void cuda_device::order(int stream, ticket t) {
+  target_->enter();
+  const queue& q = at(stream);
+  const slot* const s = find(t);
+  if (!s || s->come || &queues_[s->queue] == &q) return;
+  target_->check(target_->api.StreamWaitEvent(q.handle, s->event, 0), "let one stream wait for another");
+}
+
+// Memory --------------------------------------------------------------------------------------------------------------
+
+memory_handle cuda_device::allocate(std::size_t bytes) {
+  if (!target_->works()) [[unlikely]]
+    target_->enter(); // says why; else the driver is asked for slabs only
+  if (bytes == 0) return nullptr;
+  if (switches_.pool) return reinterpret_cast<memory_handle>(pool_->allocate(bytes));
+  if (bytes > limit_ - used_) return nullptr;
+  const std::uintptr_t made = get(bytes);
+  if (made) used_ += bytes;
+  return reinterpret_cast<memory_handle>(made);
+}
+
+void cuda_device::free(memory_handle memory, std::size_t bytes) noexcept {
+  if (!memory) return;
+  if (switches_.pool) return pool_->free(address_of(memory));
+  give_back(address_of(memory), bytes);
+  used_ -= std::min(bytes, used_);
+}
+
+std::uintptr_t cuda_device::get(std::size_t bytes) {
+  target_->enter();
+  cu::pointer made = 0;
+  const cu::result r = target_->api.MemAlloc(&made, bytes);
+  if (r == cu::out_of_memory) return 0;
+  if (r != cu::success) target_->fail(r, "allocate " + std::to_string(bytes) + " bytes");
+  return made;
+}
+
+void cuda_device::give_back(std::uintptr_t at, std::size_t) noexcept {
+  if (target_->api.CtxSetCurrent(target_->context) != cu::success) return;
+  // Where the device is lost, so is its memory, and whoever uses it next is told.
+  if (const cu::result r = target_->api.MemFree(at); is_for_good(r) && target_->lost.empty())
+    target_->lost = target_->title() + " cannot free memory: " + target_->api.text_of(r);
+}
+
+// Kernels -------------------------------------------------------------------------------------------------------------
+
+void cuda_device::prepare(const kernel_code& code) {
+  target_->enter();
+  programs_->get(code);
+}
+
+void cuda_device::check(const cuda_kernel& k, const launch_request& what) const {
+  const device_info& i = target_->info;
+  const auto refuse = [&](const std::string& why, std::string hint = {}) {
+    throw error(errc::invalid_argument,
+                target_->title() + " cannot launch the kernel " + quoted(what.code->name) + ": " + why,
+                std::move(hint));
+  };
+  std::int64_t items = 1;
+  for (std::size_t d = 0; d < 3; ++d) {
+    const int n = what.shape.items[d], groups = what.shape.groups[d];
+    const std::string in = " in " + std::string(1, "xyz"[d]);
+    if (n < 1 || groups < 0)
+      refuse("a grid has no " + std::to_string(groups) + " groups of " + std::to_string(n) + " items" + in);
+    if (n > i.max_group[d])
+      refuse("a group has " + std::to_string(n) + " items" + in + ", there it can have " +
+             std::to_string(i.max_group[d]));
+    if (groups > target_->most_groups[d])
+      refuse("a grid has " + std::to_string(groups) + " groups" + in + ", there it can have " +
+                 std::to_string(target_->most_groups[d]),
+             "let x be the direction with most groups, or make the groups larger");
+    items *= n;
+  }
+  if (items > k.max_items)
+    refuse("its groups are too large: here it can have " + std::to_string(k.max_items) + " items in each",
+           "launch it with more and smaller groups");
+  const std::size_t shared = what.dynamic_bytes + static_cast<std::size_t>(k.shared_bytes);
+  if (shared > static_cast<std::uint64_t>(i.local_memory_bytes))
+    refuse("its groups need " + std::to_string(shared) + " bytes of shared and dynamic memory, the device has " +
+           std::to_string(i.local_memory_bytes));
+  if (!k.knows_sizes) return;
+  if (what.arguments.size() != k.sizes.size())
+    refuse("it has " + std::to_string(k.sizes.size()) + " parameters, " + std::to_string(what.arguments.size()) +
+           " arguments were given");
+  for (std::size_t n = 0; n < k.sizes.size(); ++n) {
+    const argument& a = what.arguments[n];
+    const std::size_t given = a.value ? a.bytes : sizeof(cu::pointer);
+    if (given != k.sizes[n])
+      refuse("its parameter " + std::to_string(n + 1) + " has " + std::to_string(k.sizes[n]) +
+             " bytes, and was given " +
+             (a.value ? std::to_string(given) + " bytes" : std::string("an object, an address of 8")));
+  }
+}
+
+void cuda_device::call(queue& q, const launch_request& what) {
+  const native_queue here{device_kind::cuda, target_->info.id.c_str(), q.handle, target_->context,
+                          reinterpret_cast<void*>(static_cast<std::intptr_t>(target_->number))};
+  try {
+    what.call(*what.task, here, what.arguments.data());
+  } catch (...) {
+    target_->enter();
+    target_->api.StreamSynchronize(q.handle); // what has been begun works on memory that is given away now
+    throw;
+  }
+  target_->enter(); // it may have entered another
+}
+
+void cuda_device::allow_dynamic(cuda_kernel& k, const launch_request& what) {
+  if (const int dynamic = static_cast<int>(what.dynamic_bytes); dynamic > k.dynamic_bytes) {
+    if (const cu::result r = target_->api.FuncSetAttribute(k.handle, cu::function_max_dynamic_shared, dynamic);
+        r != cu::success)
+      target_->fail(r, "give the kernel " + quoted(what.code->name) + " " + std::to_string(dynamic) +
+                           " bytes of dynamic memory");
+    k.dynamic_bytes = dynamic;
+  }
+}
+
+void cuda_device::prepare(const launch_request& given, cuda_launch& l) {
+  cuda_kernel& k = programs_->get(*given.code);
+  launch_request what = given;
+  what.shape = fitted(given.shape, k.max_items, target_->info.max_group);
+  check(k, what);
+  if (what.code->cooperative && !target_->cooperative)
+    throw error(errc::unsupported,
+                target_->title() + " runs no cooperative kernels, as " + quoted(what.code->name) + " is");
+  l.cooperative = what.code->cooperative;
+  allow_dynamic(k, what);
+  l.words.clear();
+  l.begins.clear();
+  l.values.clear();
+  l.what.code = k.handle;
+  for (std::size_t d = 0; d < 3; ++d) {
+    l.what.groups[d] = static_cast<unsigned>(what.shape.groups[d]);
+    l.what.items[d] = static_cast<unsigned>(what.shape.items[d]);
+  }
+  l.what.dynamic_bytes = static_cast<unsigned>(what.dynamic_bytes);
+  l.what.in = target_->context;
+  for (const argument& a : what.arguments) {
+    l.begins.push_back(static_cast<std::uint32_t>(l.words.size()));
+    const std::uint64_t address = a.memory ? address_of(a.memory) + a.offset : 0;
+    const std::size_t bytes = a.value ? a.bytes : sizeof address;
+    l.words.resize(l.words.size() + (bytes + 7) / 8);
+    std::memcpy(&l.words[l.begins.back()], a.value ? a.value : &address, bytes);
+  }
+  for (const std::uint32_t b : l.begins) l.values.push_back(&l.words[b]);
+  l.what.values = l.values.data();
+}
+
+void cuda_device::put(queue& q, const cuda_launch& l, const char* kernel) {
+  const cu::kernel_node& w = l.what;
+  const cuda_api& api = target_->api;
+  const cu::result r = target_->with_room([&] {
+    if (l.cooperative)
+      return api.LaunchCooperativeKernel(w.code, w.groups[0], w.groups[1], w.groups[2], w.items[0], w.items[1],
+                                         w.items[2], w.dynamic_bytes, q.handle, w.values);
+    return api.LaunchKernel(w.code, w.groups[0], w.groups[1], w.groups[2], w.items[0], w.items[1], w.items[2],
+                            w.dynamic_bytes, q.handle, w.values, nullptr);
+  });
+  if (r == cu::success) [[likely]]
+    return;
+  const std::string kernels = under_way(); // it may be one of these that failed
+  target_->fail(r,
+                "launch the kernel " + quoted(kernel) +
+                    (is_for_good(r) && !kernels.empty() ? " (on it were: " + kernels + ")" : ""),
+                r == cu::launch_out_of_resources ? "smaller groups need less of what it has"
+                : r == cu::cooperative_too_large
+                    ? "all groups of a cooperative kernel are on the device at once: use fewer"
+                    : "");
+}
+
+ticket cuda_device::launch(int stream, const launch_request& what) {
+  target_->enter();
+  queue& q = at(stream);
+  if (what.sequence) return launch_all(q, *what.sequence, what.task ? what.task->text_name() : nullptr);
+  if (what.call) {
+    slot& s = reserve("run what a function has put into its stream", nullptr, what.task->text_name());
+    call(q, what);
+    return begin(q, s);
+  }
+  prepare(what, one_);
+  if (what.shape.count() == 0) return 0;
+  slot& s = reserve("run the kernel", what.code->name, what.task ? what.task->text_name() : nullptr);
+  put(q, one_, what.code->name);
+  return begin(q, s);
+}
+
+ticket cuda_device::launch_all(queue& q, const launch_sequence& all, const char* task) {
+  std::vector<cuda_launch> launches;
+  bool plain = !switches_.graphs || !target_->api.has_graphs();
+  for (const launch_request& one : all.launches) {
+    launches.emplace_back();
+    if (one.call || one.shape.count() == 0 || one.code->cooperative) // what a function does is not known
+      plain = true;
+    if (one.call || one.shape.count() == 0) continue;
+    prepare(one, launches.back());
+  }
+  const char* const some = all.launches.front().code ? all.launches.front().code->name : nullptr;
+  slot& s = reserve("run the recorded tasks that begin with the kernel", some, task);
+  if (!plain && graphs_->launch(q.handle, all.number, launches, all.before, all.begins)) return begin(q, s);
+  try {
+    for (std::size_t i = 0; i < launches.size(); ++i) {
+      const launch_request& one = all.launches[i];
+      if (one.call)
+        call(q, one);
+      else if (one.shape.count() > 0)
+        put(q, launches[i], one.code->name);
+    }
+  } catch (...) {
+    if (target_->lost.empty()) target_->api.StreamSynchronize(q.handle); // what has been begun goes on
+    throw;
+  }
+  return begin(q, s);
+}
+
+} // namespace tern::hetero::detail

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// Devices of CUDA. Internal.
+///
+/// One primary context for each device, which libraries such as cuBLAS share; it is retained by `open`, so that a
+/// process that never uses the device has none, and made the thread's current one by every call that needs one (fibers
+/// change threads). It stays current: who uses CUDA in a worker sets his own.
+///
+/// A stream takes copies to the device, one copies from it, and some kernels; each operation is followed by an event
+/// of a pool, and only the first event of a stream that has not come is asked for: the others come after it.
+///
+/// Memory comes from a pool (block_pool.hpp), as cuMemAlloc and cuMemFree wait for the device; copies are asynchronous
+/// because the host's memory, too, is from a pool that is page-locked when the device is opened (pinned_memory.hpp).
+///
+/// What a kernel does wrong (an address that is not there) breaks the context for good: the device is lost, and the
+/// error names all kernels that were on it, as CUDA does not say which it was.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <tern/base/error.hpp>
+#include <tern/base/options.hpp>
+#include <tern/hetero/data/block_pool.hpp>
+#include <tern/hetero/device/cuda/cuda_api.hpp>
+#include <tern/hetero/device/cuda/nvrtc.hpp>
+#include <tern/hetero/device/device.hpp>
+#include <tern/hetero/device/kernel_cache.hpp>
+
+namespace tern::hetero::detail {
+
+class locked_memory;
+
+/// What makes CUDA fast, to be turned off one by one, for comparisons: a list of no-pinned, no-pool, one-stream,
+/// no-graphs, no-peers, no-fuse.
+extern const option<std::string> cuda_without;
+/// Libraries to open in the place of the usual ones, separated by a colon: the driver's, NVRTC.
+extern const option<std::string> cuda_libraries;
+/// Names of NVRTC's library, as that option and the machine have them.
+std::vector<std::string> nvrtc_libraries(const options& opts);
+
+struct cuda_switches {
+  bool pinned = true;  ///< the host's memory is page-locked
+  bool pool = true;    ///< memory of the device is kept for later
+  bool streams = true; ///< several; else one for all
+  bool graphs = true;  ///< of recorded tasks
+  bool peers = true;   ///< copies go straight from device to device where they can
+  bool fuse = true;    ///< small equal kernels are one launch where that measures faster
+};
+/// \pre the option's check has passed.
+cuda_switches switches_of(const options& opts);
+
+/// A device as its driver knows it, and what has become of it. Threads: as `device`.
+struct cuda_target {
+  cuda_api api;
+  cu::device number = 0;
+  device_info info;
+  int capability = 0;       ///< 90 is 9.0
+  bool cooperative = false; ///< kernels whose groups wait for each other
+  std::array<std::int64_t, 3> most_groups{};
+  std::vector<cu::device> peers; ///< whose memory it can be given access to
+  cu::context context = nullptr; ///< null: not opened
+  /// Gives memory back to the driver that nobody needs. \return whether there was any.
+  std::function<bool()> make_room;
+  std::string lost; ///< why; empty: it works
+
+  cuda_target() = default;
+  ~cuda_target();
+  cuda_target(const cuda_target&) = delete;
+  cuda_target& operator=(const cuda_target&) = delete;
+
+  /// "cuda0 (its maker's name)"
+  std::string title() const;
+  /// \throws what `r` means, which the driver said to `operation` ("copy to the device", "launch the kernel 'axpy'").
+  [[noreturn]] void fail(cu::result r, const std::string& operation, std::string hint = {});
+  /// The same, and whatever it was, the device is lost.
+  [[noreturn]] void lose(cu::result r, const std::string& operation);
+  /// `f()`, and if it says that there is no memory, once more when there is some.
+  template <class F> cu::result with_room(F&& f) {
+    const cu::result r = f();
+    return r == cu::out_of_memory && make_room && make_room() ? f() : r;
+  }
+  void check(cu::result r, const char* operation) {
+    if (r != cu::success) [[unlikely]]
+      fail(r, operation);
+  }
+  [[noreturn]] void tell_loss() const;
+  bool works() const noexcept { return context && lost.empty(); } ///< else `enter` throws
+  /// \throws error(device_lost) if it is.
+  void alive() const {
+    if (!lost.empty()) [[unlikely]]
+      tell_loss();
+  }
+  /// Makes its context this thread's. \pre it is open. \throws as the others.
+  void enter();
+};
+
+inline cu::pointer address_of(memory_handle m) { return reinterpret_cast<cu::pointer>(m); }
+
+/// A kernel, loaded.
+struct cuda_kernel {
+  cu::function handle = nullptr;
+  int max_items = 0;              ///< of a group
+  int shared_bytes = 0;           ///< that it has of its own
+  int dynamic_bytes = 0;          ///< that it may be given; grows when it is asked for more
+  bool knows_sizes = false;       ///< older drivers do not tell
+  std::vector<std::size_t> sizes; ///< of its parameters
+};
+
+/// The kernels of a device, compiled and loaded when they are needed first.
+class cuda_programs {
+public:
+  /// \param contract hetero_fma
+  cuda_programs(cuda_target& target, const nvrtc_api& nvrtc, kernel_cache cache, bool contract);
+  ~cuda_programs();
+  cuda_programs(const cuda_programs&) = delete;
+  cuda_programs& operator=(const cuda_programs&) = delete;
+
+  /// \pre the context is current. \throws error(invalid_data) with what the compiler says, and what `compile_cuda`
+  /// throws.
+  cuda_kernel& get(const kernel_code& code) {
+    const auto found = kernels_.find(&code);
+    return found != kernels_.end() ? found->second : add(code);
+  }
+  /// The kernel that is several of this one at a time. \pre as `get`. \return null: there is none, as it does not
+  /// compile, or needs too much.
+  cuda_kernel* fused(const kernel_code& code);
+  /// Are there such kernels for this device?
+  bool can_fuse() const noexcept;
+  int compiled() const noexcept { return compiled_; }
+  int from_cache() const noexcept { return from_cache_; }
+
+private:
+  cuda_kernel& add(const kernel_code& code);
+  cu::module load(const kernel_code& code, bool fused);
+  cuda_kernel find(cu::module in, const kernel_code& code, const std::string& name);
+  cu::module load_image(const std::string& image, cu::result& r, std::string& log) const;
+
+  cuda_target& target_;
+  const nvrtc_api nvrtc_;
+  const kernel_cache cache_;
+  const bool contract_;
+  struct fused_kernel {
+    bool there = false;
+    cuda_kernel code;
+  };
+  std::unordered_map<const void*, cu::module> modules_, fused_modules_; // address: looked up only
+  std::unordered_map<const kernel_code*, cuda_kernel> kernels_;         // address: looked up only
+  std::unordered_map<const kernel_code*, fused_kernel> fused_;          // address: looked up only
+  int compiled_ = 0, from_cache_ = 0;
+};
+
+/// A kernel with its arguments, as it is launched.
+struct cuda_launch {
+  cu::kernel_node what;
+  std::vector<std::uint64_t> words;  ///< the arguments' bytes
+  std::vector<std::uint32_t> begins; ///< of each, in `words`
+  std::vector<void*> values;         ///< into `words`
+  bool cooperative = false;
+  bool same_as(const cuda_launch& other) const noexcept;
+};
+
+/// What sequences were made of them, in the rounds before.
+class cuda_graphs {
+public:
+  explicit cuda_graphs(cuda_target& target) : target_(target) {}
+  ~cuda_graphs();
+  cuda_graphs(const cuda_graphs&) = delete;
+  cuda_graphs& operator=(const cuda_graphs&) = delete;
+  /// Puts the sequence into the stream as a graph. \pre the context is current.
+  /// \return false if that is not to be: the first time, or where it does not pay; then nothing has been done.
+  bool launch(cu::stream to, std::uint64_t number, std::vector<cuda_launch>& launches,
+              const std::vector<std::uint32_t>& before, const std::vector<std::uint32_t>& begins);
+  int made() const noexcept { return made_; } ///< instantiated
+
+private:
+  struct entry {
+    std::vector<cuda_launch> launches;
+    std::vector<std::uint32_t> before, begins;
+    cu::graph graph = nullptr;
+    cu::graph_exec exec = nullptr;
+    std::vector<cu::graph_node> nodes;
+    std::uint64_t rounds = 0, made = 0, last_used = 0;
+    bool given_up = false;
+  };
+  void drop(entry& e) noexcept;
+  cu::result make(entry& e);
+  void make_room();
+
+  cuda_target& target_;
+  std::unordered_map<std::uint64_t, entry> entries_;
+  std::uint64_t clock_ = 0;
+  int made_ = 0;
+};
+
+/// Threads and errors: as `device`.
+class cuda_device final : public device, private slab_source, private launch_fuser {
+public:
+  /// \param host memory that copies should be quick to and from; page-locked by `open`. May be null.
+  cuda_device(std::unique_ptr<cuda_target> target, const nvrtc_api& nvrtc, const options& opts,
+              std::shared_ptr<locked_memory> host);
+  ~cuda_device() override;
+
+  const device_info& info() const noexcept override { return target_->info; }
+  void open() override;
+  memory_handle allocate(std::size_t bytes) override;
+  void free(memory_handle memory, std::size_t bytes) noexcept override;
+  std::size_t memory_limit() const noexcept override { return limit_; }
+  std::size_t stack_needed() const noexcept override;
+  int streams() const noexcept override { return stream_count_; }
+  ticket copy(int stream, const copy_request& what) override;
+  void prepare(const kernel_code& code) override;
+  bool takes_sequences() const noexcept override { return true; }
+  bool reaches(const device& from) const noexcept override;
+  ticket launch(int stream, const launch_request& what) override;
+  launch_fuser* fuser() noexcept override { return switches_.fuse && programs_->can_fuse() ? this : nullptr; }
+  void order(int stream, ticket t) override;
+  bool done(ticket t) override;
+
+  const cuda_programs& programs() const noexcept { return *programs_; }
+  const cuda_graphs& graphs() const noexcept { return *graphs_; }
+  std::size_t open_tickets() const noexcept { return slots_.size() - unused_.size(); }
+
+private:
+  // A ticket is the number of a slot, and how often it was used: one that was forgotten is recognised.
+  struct slot {
+    cu::event event = nullptr; ///< made once, used again
+    bool used = false, come = false;
+    std::uint8_t queue = 0;
+    std::uint32_t uses = 0;
+    std::uint32_t next = 0; ///< in its queue: number + 1; 0: it is the last
+    const char* operation = nullptr;
+    const char* kernel = nullptr; ///< null: none
+    const char* task = nullptr;   ///< null: it is of none
+  };
+  struct queue {
+    cu::stream handle = nullptr;
+    std::uint32_t first = 0, last = 0; ///< of what has not come: number + 1
+    std::uint32_t put_off = 0;         ///< questions for others than the first
+  };
+
+  queue& at(int stream);
+  slot& reserve(const char* operation, const char* kernel, const char* task = nullptr);
+  ticket begin(queue& q, slot& s);
+  slot* find(ticket t);
+  void forget(slot& s) noexcept;
+  void advance(queue& q);
+  std::string under_way() const;
+  void copy_rows(cu::stream s, const copy_request& what);
+  void allow_access_to(const cuda_target& other);
+  void check(const cuda_kernel& k, const launch_request& what) const;
+  void prepare(const launch_request& what, cuda_launch& l);
+  void wait_for_all() const noexcept;
+  void allow_dynamic(cuda_kernel& k, const launch_request& what);
+  void put(queue& q, const cuda_launch& l, const char* kernel);
+  void call(queue& q, const launch_request& what); ///< a function
+  ticket launch_all(queue& q, const launch_sequence& all, const char* task);
+  // launch_fuser
+  std::size_t fuses(const launch_request& what) const noexcept override;
+  bool prepare_fused(const launch_request& what) override;
+  ticket launch_fused(int stream, std::span<const launch_request> all) override;
+  // slab_source
+  std::uintptr_t get(std::size_t bytes) override;
+  void give_back(std::uintptr_t at, std::size_t bytes) noexcept override;
+
+  std::unique_ptr<cuda_target> target_;
+  const cuda_switches switches_;
+  const std::shared_ptr<locked_memory> host_;
+  std::optional<std::size_t> wanted_; ///< bytes that objects may take
+  std::size_t limit_ = 0, used_ = 0;  ///< used: without the pool
+  std::unique_ptr<block_pool> pool_;
+  std::unique_ptr<cuda_programs> programs_;
+  std::unique_ptr<cuda_graphs> graphs_;
+  const int stream_count_;
+  std::vector<queue> queues_; // one, or one for each stream
+  std::vector<slot> slots_;
+  std::vector<std::uint32_t> unused_;
+  std::vector<cu::device> reached_; // their memory may be accessed
+  cuda_launch one_;                 // for its memory
+};
+
+/// As `open_cuda`, with functions that need not be the driver's.
+std::vector<std::unique_ptr<device>> open_cuda(const cuda_api& api, const nvrtc_api& nvrtc, const options& opts,
+                                               const std::shared_ptr<locked_memory>& host,
+                                               std::vector<std::string>& notes);
+
+} // namespace tern::hetero::detail

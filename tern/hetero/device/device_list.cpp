@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tern/hetero/device/device_list.hpp>
+
+#include <algorithm>
+#include <sstream>
+#include <string>
+#include <utility>
+
+#include <unistd.h>
+
+#include <tern/base/error.hpp>
+#include <tern/base/options/option_table.hpp>
+#include <tern/base/topology.hpp>
+#include <tern/hetero/data/pinned_memory.hpp>
+#include <tern/hetero/device/opencl/opencl_device.hpp>
+#include <tern/hetero/device/settings.hpp>
+
+namespace tern::hetero {
+namespace detail {
+namespace {
+
+std::vector<std::string> words(const std::string& list) {
+  std::vector<std::string> all;
+  std::istringstream in(list);
+  for (std::string word; std::getline(in, word, ',');) {
+    word.erase(0, word.find_first_not_of(' '));
+    word.erase(word.find_last_not_of(' ') + 1);
+    if (!word.empty()) all.push_back(word);
+  }
+  return all;
+}
+
+std::size_t quarter_of_memory() {
+  const auto pages = static_cast<std::size_t>(std::max(0L, ::sysconf(_SC_PHYS_PAGES)));
+  const std::size_t all = pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  return std::min<std::uint64_t>(all, cgroup_memory().value_or(all)) / 4;
+}
+
+bool is_named(const std::string& word, const device_info& i) { return word == i.id || word == name_of(i.kind); }
+bool has(const std::vector<std::string>& list, const char* word) {
+  return std::find(list.begin(), list.end(), word) != list.end();
+}
+
+bool is_all(const std::vector<std::string>& wanted) { return wanted.empty() || has(wanted, "all"); }
+
+/// What the options ask for. Kernels are checked on the host only.
+std::vector<std::string> wanted_by(const options& opts) {
+  std::vector<std::string> wanted = words(opts[hetero_devices]);
+  if (opts[hetero_checked] && is_all(wanted)) wanted = {"host"};
+  return wanted;
+}
+
+/// A search for devices: of each kind at most once, as its drivers must be opened for that.
+class search {
+public:
+  search(const options& opts, int workers, std::vector<device_note>& notes)
+      : opts_(opts), workers_(workers), notes_(notes), wanted_(wanted_by(opts)), all_(is_all(wanted_)) {
+    device_info host;
+    host.kind = device_kind::host;
+    host.id = host.name = "host";
+    host.driver = "Tern";
+    host.compute_units = workers;
+    host.shares_host_memory = true;
+    found_.infos.push_back(host);
+    found_.devices.emplace_back();
+    found_.host_runs = is_wanted(host);
+  }
+
+  found_devices run(bool simulated) {
+    take(open_fake(opts_));
+    for (const device_kind kind : {device_kind::cuda, device_kind::opencl}) // OpenCL leaves to CUDA what that has
+      if (!simulated && asks_for(kind)) look_for(kind);
+    for (const std::string& w : wanted_)
+      if (w != "all" && std::none_of(found_.infos.begin(), found_.infos.end(),
+                                     [&](const device_info& i) { return is_named(w, i) || w == "host"; }))
+        refuse(w, simulated);
+    constexpr std::size_t devices_most = 62; // bits of a mask
+    if (found_.infos.size() > devices_most)
+      throw error(errc::invalid_option,
+                  "hetero-devices: " + std::to_string(found_.infos.size()) + " devices are too many",
+                  "at most " + std::to_string(devices_most));
+    return std::move(found_);
+  }
+
+private:
+  bool is_wanted(const device_info& i) const {
+    return all_ || std::any_of(wanted_.begin(), wanted_.end(), [&](const std::string& w) { return is_named(w, i); });
+  }
+  bool asks_for(device_kind kind) const {
+    return all_ || std::any_of(wanted_.begin(), wanted_.end(),
+                               [&](const std::string& w) { return w.starts_with(name_of(kind)); });
+  }
+  /// \return how many of them are used.
+  int take(std::vector<std::unique_ptr<device>> some) {
+    int used = 0;
+    for (auto& d : some) {
+      there_.push_back(d->info().id);
+      if (!is_wanted(d->info())) continue;
+      found_.infos.push_back(d->info());
+      found_.devices.push_back(std::move(d));
+      ++used;
+    }
+    return used;
+  }
+  void look_for(device_kind kind) {
+    std::vector<std::string> said;
+    if (kind == device_kind::cuda) {
+      const auto locked = std::make_shared<locked_memory>(bytes_in(opts_[hetero_locked]).value_or(quarter_of_memory()));
+      cuda_ = take(open_cuda(opts_, locked, said));
+      if (cuda_ > 0) found_.locked = locked;
+    } else {
+      take(open_opencl(opts_, workers_, all_ && cuda_ > 0, said));
+    }
+    for (std::string& text : said) notes_.push_back({kind, std::move(text)});
+  }
+  /// With all that there are, also where they were not asked for and so not looked for.
+  [[noreturn]] void refuse(const std::string& word, bool simulated) {
+    std::string why;
+    for (const device_note& note : notes_)
+      if (word.starts_with(name_of(note.kind))) why += "; " + note.text;
+    if (simulated) why = "; a simulation has the host and simulated devices only, which know its time";
+    for (const device_kind kind : {device_kind::cuda, device_kind::opencl})
+      if (!simulated && !asks_for(kind)) look_for(kind);
+    throw error(errc::invalid_option, "there is no device '" + word + "' here" + why,
+                tern::detail::nearest_of(word, there_, "there are"));
+  }
+
+  const options& opts_;
+  const int workers_;
+  std::vector<device_note>& notes_;
+  const std::vector<std::string> wanted_;
+  const bool all_;
+  found_devices found_;
+  std::vector<std::string> there_{"host"}; // by id, used or not
+  int cuda_ = 0;
+};
+
+bool looks_like_a_device(const std::string& word) {
+  if (word == "all" || word == "host") return true;
+  for (const device_kind kind : {device_kind::opencl, device_kind::cuda, device_kind::fake})
+    if (const std::string name = name_of(kind);
+        word.starts_with(name) && word.find_first_not_of("0123456789", name.size()) == word.npos)
+      return true;
+  return false;
+}
+
+} // namespace
+
+found_devices find_devices(const options& opts, int workers, bool simulated, std::vector<device_note>& notes) {
+  return search(opts, workers, notes).run(simulated);
+}
+
+void verify_devices(const std::string& list, const options& all) {
+  const std::vector<std::string> wanted = words(list);
+  const bool set_by_program = all[hetero_devices] != list || all.source(hetero_devices.name()) == "program";
+  const bool named = std::any_of(wanted.begin(), wanted.end(), [](const std::string& w) {
+    return !looks_like_a_device(w) || w.starts_with(name_of(device_kind::opencl)) ||
+           w.starts_with(name_of(device_kind::cuda)) || w.starts_with(name_of(device_kind::fake));
+  });
+  // PoCL's threads are counted when it is opened first, beside the workers, of which nobody knows yet.
+  if (named && !set_by_program && all[hetero_opencl_pocl] != "pthread") {
+    std::vector<device_note> notes;
+    static_cast<void>(find_devices(all, 1, false, notes));
+  }
+  for (const std::string& w : wanted)
+    if (!looks_like_a_device(w))
+      throw error(errc::invalid_option, "there is no device '" + w + "'",
+                  tern::detail::nearest_of(w, {"all", "host", "opencl", "opencl0", "cuda", "cuda0", "fake", "fake0"},
+                                           "names are like"));
+}
+
+} // namespace detail
+
+std::vector<device_info> devices(const options& opts, std::vector<device_note>* notes, bool open) {
+  std::vector<device_note> unwanted;
+  std::vector<device_note>& said = notes ? *notes : unwanted;
+  detail::found_devices f = detail::find_devices(opts, 1, false, said);
+  std::vector<device_info> all;
+  for (std::size_t d = 0; d < f.infos.size(); ++d) {
+    try {
+      if (open && f.devices[d]) f.devices[d]->open();
+      all.push_back(f.infos[d]);
+    } catch (const error& e) {
+      said.push_back({f.infos[d].kind, e.message()});
+    }
+  }
+  f.devices.clear(); // before the memory that they have locked
+  return all;
+}
+
+} // namespace tern::hetero

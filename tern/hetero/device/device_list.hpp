@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// Which devices a runtime uses, of those that there are. Internal.
+
+#include <memory>
+#include <vector>
+
+#include <tern/hetero/device/device.hpp>
+#include <tern/hetero/devices.hpp>
+
+namespace tern::hetero::detail {
+
+struct found_devices {
+  std::vector<device_info> infos;
+  std::vector<std::unique_ptr<device>> devices; ///< one for each info; null: the host
+  std::shared_ptr<locked_memory> locked;        ///< for the objects' memory on the host; null: ordinary memory
+  bool host_runs = true;
+};
+
+/// Those that the options allow, the host first; made anew for each caller. \param workers of the scheduler. \param
+/// simulated only what knows virtual time. \param notes gets what is to be known besides. Thread-safe.
+/// \throws error(invalid_option) for one that is not there, naming all that are, also those that are not allowed.
+found_devices find_devices(const options& opts, int workers, bool simulated, std::vector<device_note>& notes);
+
+} // namespace tern::hetero::detail

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tern/hetero/devices.hpp>
+
+#include <cctype>
+#include <charconv>
+#include <system_error>
+
+#include <tern/hetero/device/settings.hpp>
+#include <tern/hetero/device/simulated/simulated_device.hpp>
+
+namespace tern::hetero {
+
+const char* name_of(device_kind kind) noexcept {
+  switch (kind) {
+  case device_kind::host:
+    return "host";
+  case device_kind::opencl:
+    return "opencl";
+  case device_kind::cuda:
+    return "cuda";
+  case device_kind::fake:
+    return "fake";
+  }
+  return "unknown";
+}
+
+namespace detail {
+
+std::optional<std::uint64_t> bytes_in(std::string_view text) noexcept {
+  std::uint64_t n = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, bad] = std::from_chars(text.data(), end, n);
+  if (bad != std::errc() || end - rest > 1) return {};
+  if (rest == end) return n;
+  constexpr std::string_view units = "KMGT";
+  const std::size_t unit = units.find(static_cast<char>(std::toupper(static_cast<unsigned char>(*rest))));
+  if (unit == units.npos) return {};
+  const unsigned shift = 10 * (static_cast<unsigned>(unit) + 1);
+  if (n > ~std::uint64_t{0} >> shift) return {};
+  return n << shift;
+}
+
+} // namespace detail
+
+const option<std::string> hetero_devices{
+    "hetero-devices",
+    "all",
+    "what kernels run on: all that there is, or a list of devices and kinds, as host,opencl0 or host,fake; tern info "
+    "names them",
+    {.verify = detail::verify_devices}};
+const option<std::string> hetero_memory{
+    "hetero-memory",
+    "",
+    "how many bytes of objects each device that has its own memory keeps there (512M, 2G); empty: what it has, less a "
+    "tenth",
+    {[](const std::string& text) { return text.empty() || detail::bytes_in(text).has_value(); },
+     "a number of bytes, such as 4096, 512M or 16G, or nothing"}};
+const option<int> hetero_queues{"hetero-queues", 5,
+                                "how many kernels each device is given at a time; copies in either direction go on "
+                                "beside them",
+                                between<int>(1, 64)};
+const option<bool> hetero_threads{
+    "hetero-threads", false,
+    "whether each device is driven by a thread of its own, so that busy workers do not keep it waiting, rather than by "
+    "the workers between their tasks; pays off with several devices and CPUs to spare"};
+const option<std::string> hetero_locked{
+    "hetero-locked",
+    "",
+    "how many bytes of the host's memory are page-locked where CUDA devices are used, for quick copies (512M, 2G); "
+    "empty: a quarter of the machine's",
+    {[](const std::string& text) { return text.empty() || detail::bytes_in(text).has_value(); },
+     "a number of bytes, such as 0, 512M or 16G, or nothing"}};
+const option<std::string> hetero_fake{
+    "hetero-fake",
+    "",
+    "devices to simulate, for tests and experiments, and what they are like: 2, or "
+    "2:bandwidth=4G,latency=10us,memory=1G,launch=5us,speed=2; empty: none",
+    {.verify = [](const std::string& text, const options&) { static_cast<void>(detail::parse_fake(text)); }}};
+const option<bool> hetero_fma{
+    "hetero-fma", true,
+    "whether kernels on devices may compute a * b + c with one rounding; without, sums and products of floats are the "
+    "same on all devices (on the host if it was compiled with -ffp-contract=off)"};
+const option<std::string> hetero_cache{
+    "hetero-cache", "",
+    "the folder where kernels that were compiled for devices are kept from run to run; empty: $XDG_CACHE_HOME/tern or "
+    "~/.cache/tern; off: nowhere"};
+
+} // namespace tern::hetero

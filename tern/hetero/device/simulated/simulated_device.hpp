@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// Simulated accelerators, for tests, demonstrations and simulations of machines that are not there. Internal.
+///
+/// A fake device has memory of its own and computes with the host's processor, but when its operations end is said by a
+/// model: each stream has a timeline, on which an operation begins when it was put there, when the stream's previous
+/// one has ended and when those have that it is ordered after, whichever is the latest. Not before it has ended is the
+/// data moved or the kernel run, by the first `done` after that moment, of whatever ticket; of several in the order in
+/// which they end. So a program that does not wait for what it needs reads old bytes, or those that fresh memory is
+/// filled with, rather than being right by chance.
+///
+/// The option `hetero-fake` is `COUNT[:WORD=VALUE,…]`, say `2:bandwidth=4G,latency=10us,memory=1G,launch=5us,speed=2`:
+/// - `bandwidth` bytes a second of copies, in each direction for itself; 0: no limit;
+/// - `latency` of each copy; one within the device takes no more than that;
+/// - `memory` bytes;
+/// - `launch` time of each kernel beside its work; `item` time of each of its items, all units together;
+/// - `speed` how many times as fast kernels do their work;
+/// - `fuse` so many small equal kernels can be one launch; 1: none (fusion.hpp);
+/// - `units` compute units, which are only reported; `unit-memory` bytes of a group's local memory;
+/// - `fail-allocation`, `fail-copy`, `fail-kernel` =N: the Nth of them fails; `lose=N`: the device is lost when the Nth
+///   operation, a copy or a kernel, would have ended. `N@D`: only of device D.
+///
+/// Sizes may have k, M, G or T behind them, powers of 1024; times have ns, us, ms or s.
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <new>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <tern/base/error.hpp>
+#include <tern/hetero/device/device.hpp>
+#include <tern/task/wait/wait_list.hpp>
+
+namespace tern::hetero::detail {
+
+/// Which allocation, copy, kernel, operation (copy or kernel) fails, counted from 1. 0: none.
+struct fake_faults {
+  std::int64_t allocation = 0, copy = 0, kernel = 0, lose = 0;
+};
+
+struct fake_settings {
+  double bandwidth = 16.0 * (1 << 30); ///< bytes a second; 0: no limit
+  double latency = 5000;               ///< nanoseconds, as the other times
+  double launch = 5000, item = 1;
+  double speed = 1;
+  std::size_t memory = std::size_t{1} << 30;
+  std::size_t unit_memory = std::size_t{64} << 10;
+  int units = 8;
+  int fuse = 1; ///< launches that can be one
+  fake_faults faults;
+  std::int64_t (*now)() = &tern::detail::clock_now; ///< nanoseconds; goes on while somebody waits
+};
+
+/// What each device of an option's text is like. \throws error(invalid_option) saying which word is wrong and what is
+/// allowed.
+std::vector<fake_settings> parse_fake(std::string_view text);
+
+/// What was done so far, and what there still is.
+struct fake_counters {
+  struct copies {
+    std::uint64_t count = 0, bytes = 0;
+  };
+  std::size_t allocations = 0, bytes = 0; ///< not freed
+  std::size_t tickets = 0;                ///< not forgotten
+  copies to_device, from_device, within;  ///< that were put into streams
+  std::uint64_t launches = 0;             ///< the same; several that were one are one
+};
+
+/// Handles and tickets are numbers that no other fake device has and that are never given again, so that stale ones are
+/// found out. Threads: as `device`; the settings' clock is called by the owner.
+///
+/// Errors, beside those of `device`: error(invalid_argument) for an operation in a stream that does not take it, or
+/// beyond its memory, with freed memory or that of another device, with rows that overlap, or with groups that this
+/// device does not run; also from `done`, if its memory was freed before it was done. What is wrong with `free`, which
+/// does not throw, is thrown by the next call.
+class fake_device final : public device, private launch_fuser {
+public:
+  /// \param number of the id, "fake0"; \param queues streams for kernels, at least 1.
+  fake_device(int number, const fake_settings& settings, int queues);
+
+  const device_info& info() const noexcept override { return info_; }
+  memory_handle allocate(std::size_t bytes) override;
+  void free(memory_handle memory, std::size_t bytes) noexcept override;
+  std::size_t memory_limit() const noexcept override { return settings_.memory; }
+  int streams() const noexcept override { return static_cast<int>(free_at_.size()); }
+  ticket copy(int stream, const copy_request& what) override;
+  ticket launch(int stream, const launch_request& what) override;
+  launch_fuser* fuser() noexcept override { return settings_.fuse > 1 ? this : nullptr; }
+  std::size_t fuses(const launch_request& what) const noexcept override;
+  bool prepare_fused(const launch_request&) override { return true; } // kernels need no other form
+  ticket launch_fused(int stream, std::span<const launch_request> all) override;
+  void order(int stream, ticket t) override;
+  bool done(ticket t) override;
+  std::int64_t patience() noexcept override;
+
+  fake_counters counters() const noexcept;
+  /// What fails from now on: 1 is the next.
+  void set_faults(const fake_faults& faults) noexcept { settings_.faults = faults; }
+  /// It is lost now: nothing that is pending is done.
+  void lose() noexcept;
+  bool lost() const noexcept { return lost_; }
+
+private:
+  struct give_back {
+    void operator()(std::byte* p) const noexcept { ::operator delete[](p, std::align_val_t{64}); }
+  };
+  struct block {
+    std::unique_ptr<std::byte[], give_back> data;
+    std::size_t bytes;
+  };
+  struct alignas(64) line {
+    std::byte bytes[64];
+  };
+  struct reference { // to memory, as a parameter
+    std::size_t parameter;
+    memory_handle memory;
+    std::size_t offset;
+  };
+  struct operation {
+    ticket number = 0;
+    int stream = 0;
+    std::int64_t end = 0;
+    copy_request copy; // if there is no code
+    const kernel_code* code = nullptr;
+    grid shape;
+    std::vector<line> values, dynamic; // `at[i]`: where the value of parameter i begins
+    std::vector<std::size_t> at;
+    std::vector<reference> references;
+    std::vector<operation> others; // in the same launch
+    bool fails = false, loses = false, finished = false;
+    std::optional<error> failure;
+  };
+
+  std::string describe(const operation& op) const;
+  [[noreturn]] void refuse(const operation& op, const std::string& what) const;
+  void check_usable();
+  operation make(int stream, const char* what) const;
+  operation kernel(int stream, const launch_request& what);
+  double work(const operation& op) const noexcept;
+  ticket put(operation&& op, double duration);
+  bool memory_is_there(const operation& op) const;
+  std::byte* find(memory_handle memory) const noexcept;
+  std::string stale(memory_handle memory) const;
+  void check_memory(const operation& op, const char* which, memory_handle memory, std::optional<std::size_t> end) const;
+  void check_copy(const operation& op) const;
+  void check_shape(const operation& op, std::size_t dynamic_bytes) const;
+  void perform(operation& op);
+  void move(const operation& op) const;
+  void compute(operation& op) const;
+  static bool strikes(std::int64_t& fault) noexcept;
+  void progress();
+  void forget(ticket t) noexcept;
+
+  const int number_;
+  fake_settings settings_;
+  device_info info_;
+  std::map<std::uintptr_t, block> blocks_; // address: handles are numbers that count up, and point to nothing
+  std::uint64_t given_ = 0;                // handles and tickets
+  std::size_t bytes_ = 0;
+  std::vector<std::int64_t> free_at_;                 // of each stream: when what is put into it may begin
+  std::map<ticket, operation> operations_;            // not forgotten
+  std::set<std::pair<std::int64_t, ticket>> pending_; // by the time at which they end
+  fake_counters counted_;
+  std::optional<error> misuse_; // of `free`
+  bool lost_ = false;
+};
+
+} // namespace tern::hetero::detail

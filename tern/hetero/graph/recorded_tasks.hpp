@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// Tasks that are submitted together as one (recorded.hpp). Internal.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <tern/hetero/graph/task_record.hpp>
+#include <tern/task/fiber/fiber_state.hpp>
+
+namespace tern::hetero::detail {
+
+/// What tasks of a sequence have in common with those of the round before: then the rest is the same as well.
+struct sequence_shape {
+  struct used {
+    std::uint64_t object;
+    box part;
+    access_mode how;
+    bool operator==(const used&) const = default;
+  };
+  std::vector<const work_type*> works;
+  std::vector<std::uint8_t> counts; ///< of uses
+  std::vector<used> uses;
+  bool operator==(const sequence_shape&) const = default;
+};
+
+/// Made once for a shape.
+struct sequence_plan {
+  sequence_shape shape;
+  struct together {
+    object_state* object;
+    box part;
+    access_mode how;
+  };
+  std::vector<together> uses;      ///< of the whole sequence
+  std::vector<std::uint8_t> which; ///< of them, for each use of each task
+  /// Task i comes after those of `before` from `begins[i]` to `begins[i + 1]`.
+  std::vector<std::uint32_t> before, begins;
+};
+/// \param name for errors. \throws error(invalid_argument) for more uses than a task can have.
+std::shared_ptr<const sequence_plan> plan_of(sequence_shape shape, const std::vector<task_record*>& tasks,
+                                             const char* name);
+
+/// What a `tern::recorded` knows from round to round. By its fiber only.
+struct sequence_memo {
+  const char* name;
+  std::uint64_t number; ///< no other has it
+  std::optional<device_kind> kind;
+  std::string device; ///< empty: any
+  std::shared_ptr<const sequence_plan> plan;
+};
+
+/// Who takes tasks in the place of the runtime.
+class collector {
+public:
+  collector(runtime& home, std::shared_ptr<sequence_memo> memo);
+  ~collector();
+  collector(const collector&) = delete;
+  collector& operator=(const collector&) = delete;
+  /// \return false: not of this fiber. \throws as `recorded::submit`; then `t` is still the caller's.
+  bool take(task_record* t);
+  /// All together.
+  void submit();
+
+private:
+  /// Can each task use its part in the memory that all have together, on all devices where they may run?
+  bool fit_together(device_kinds kinds) const noexcept;
+  void submit_each(device_kinds kinds);
+  runtime& home_;
+  const std::shared_ptr<sequence_memo> memo_;
+  std::atomic<collector*>& place_; ///< where it is found by this worker
+  tern::detail::fiber* const of_;
+  const tern::detail::leave_watch watch_;
+  std::vector<task_record*> tasks_;
+};
+
+/// The launches of a sequence, in the order of submission.
+struct launch_sequence {
+  std::uint64_t number;                             ///< of the memo: a device may keep what it made of an earlier round
+  std::vector<launch_request> launches;             ///< their `task` is the one of the sequence
+  const std::vector<std::uint32_t>&before, &begins; ///< as in the plan
+  std::vector<argument> arguments;
+};
+
+} // namespace tern::hetero::detail

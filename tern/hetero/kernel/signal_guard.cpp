@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tern/hetero/kernel/signal_guard.hpp>
+
+#include <array>
+#include <cstddef>
+#include <mutex>
+
+namespace tern::hetero::detail {
+namespace {
+
+constexpr int last = 32;
+std::size_t at(int s) noexcept { return static_cast<std::size_t>(s); }
+
+// Signals are the process's, and so is what is known of them here (docs/decisions/0036).
+constinit std::mutex guard;
+constinit int holders = 0;
+constinit std::array<struct sigaction, last> before{};
+constinit std::array<bool, last> known{};
+
+} // namespace
+
+kept_signals::kept_signals() noexcept {
+  known_stack_ = ::sigaltstack(nullptr, &stack_) == 0;
+  const std::lock_guard hold(guard);
+  if (holders++ > 0) return;
+  for (int s = 1; s < last; ++s) known[at(s)] = ::sigaction(s, nullptr, &before[at(s)]) == 0;
+}
+
+kept_signals::~kept_signals() {
+  if (stack_t now{}; known_stack_ && ::sigaltstack(nullptr, &now) == 0 && now.ss_sp != stack_.ss_sp)
+    ::sigaltstack(&stack_, nullptr);
+  const std::lock_guard hold(guard);
+  if (--holders > 0) return;
+  for (int s = 1; s < last; ++s) {
+    struct sigaction now;
+    if (!known[at(s)] || ::sigaction(s, nullptr, &now) != 0) continue;
+    if (now.sa_sigaction != before[at(s)].sa_sigaction) ::sigaction(s, &before[at(s)], nullptr);
+  }
+}
+
+} // namespace tern::hetero::detail

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// What reports say of mobile objects: those that somebody waits for.
+#include <tern/mobile/directory.hpp>
+
+#include <string>
+
+#include <tern/mobile/object/names.hpp>
+#include <tern/net/report/reporter.hpp>
+
+namespace tern::mobile {
+namespace {
+
+constexpr std::size_t listed = 8; // of objects that may be thousands
+
+std::string times(std::size_t n, const char* one, const char* many) {
+  return std::to_string(n) + " " + (n == 1 ? one : many);
+}
+std::string first_of(const invocation_list& list, const char* who) {
+  return ", " + times(list.size(), "invocation waits", "invocations wait") + who + ", the first is '" +
+         list.front().what->name() + "' of rank " + std::to_string(list.front().to.origin());
+}
+
+// Empty if nobody waits for it. \param names of the rank, or null.
+std::string describe(const entry& e, name_table* names) {
+  std::string text;
+  switch (e.at) {
+  case entry::place::gone:
+  case entry::place::elsewhere:
+  case entry::place::stored:
+    break;
+  case entry::place::arriving:
+    text += ", being unpacked";
+    break;
+  case entry::place::leaving:
+    text += ", being packed";
+    break;
+  case entry::place::left:
+    text += ", sent to rank " + std::to_string(e.where) + ", which has not taken it in";
+    break;
+  case entry::place::loading:
+    text += ", on disk and wanted";
+    break;
+  case entry::place::here:
+    break;
+  }
+  if (e.exclusive) text += ", an exclusive invocation runs";
+  if (e.sharing > 0) text += ", " + times(e.sharing, "shared invocation runs", "shared invocations run");
+  if (e.unfinished > 0)
+    text += ", " + times(e.unfinished, "invocation has", "invocations have") + " released the access";
+  if (!e.waiting.empty()) text += first_of(e.waiting, "");
+  if (e.coming > 0) text += ", " + times(e.coming, "invocation", "invocations") + " to follow from its last place";
+  if (e.travel) {
+    const travel_state& t = *e.travel;
+    if (!t.moves.empty())
+      text += ", " + times(t.moves.size(), "migration waits", "migrations wait") +
+              (e.confirmed ? "" : " until rank " + std::to_string(e.id.home()) + " knows that it is here");
+    if (!t.held.empty()) text += first_of(t.held, " until it is here");
+    if (!t.early.empty()) {
+      const invocation& one = *t.early.begin()->second;
+      text += ", " + times(t.early.size(), "invocation has", "invocations have") + " overtaken others, the first is '" +
+              one.what->name() + "' of rank " + std::to_string(one.to.origin()) + ", number " +
+              std::to_string(one.to.number) + " of rank " + std::to_string(one.to.stream);
+      for (const stream_state& s : t.streams)
+        if (s.rank == one.to.stream) text += " where " + std::to_string(s.expected) + " is due";
+    }
+    if (!t.after_close.empty()) text += first_of(t.after_close, " until it is known how to send them");
+  }
+  if (text.empty()) return {};
+  const std::string called = names ? names->labels(e.id) : "";
+  return "    object " + to_string(e.id) + (called.empty() ? "" : ", " + called) +
+         (e.type ? " (" + e.type->name + ")" : "") +
+         (e.at == entry::place::elsewhere ? ", on rank " + std::to_string(e.where) + " as far as known" : "") + text +
+         "\n";
+}
+
+} // namespace
+
+std::string directory::describe() {
+  std::string text;
+  std::size_t busy = 0, all = 0;
+  name_table* const names = name_table::if_made(node_);
+  for (std::size_t k = 0; k < shards; ++k) {
+    tern::detail::owner_lock::visitor lock(shards_[k].lock);
+    const auto hold = net::try_for_a_while(lock);
+    if (!hold) return "  (mobile objects: another thread holds the lock on a part of their list)\n";
+    const auto& table = shards_[k].entries;
+    for (std::size_t i = 0; i < table.capacity(); ++i) {
+      const entry* const e = table.at(i);
+      if (!e) continue;
+      all += e->is_present();
+      const std::string line = mobile::describe(*e, names);
+      if (!line.empty() && ++busy <= listed) text += line;
+    }
+  }
+  if (busy == 0) return {};
+  return "  " + times(all, "mobile object", "mobile objects") + ", and somebody waits for " + std::to_string(busy) +
+         ":\n" + text + (busy > listed ? "    and " + std::to_string(busy - listed) + " more\n" : "");
+}
+
+} // namespace tern::mobile

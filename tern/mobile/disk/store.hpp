@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// Where a rank keeps packed objects that are not in its memory: a file of its own without a name, read and written
+/// past the kernel's cache by a few threads, so that no worker waits for a disk.
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <tern/base/bytes.hpp>
+#include <tern/mobile/disk/extents.hpp>
+#include <tern/mobile/disk/stored.hpp>
+
+namespace tern::mobile::detail {
+
+/// Thread-safe: any number of calls at a time. What one `write` has returned may be read by many, and is dropped when
+/// nobody reads it any more.
+///
+/// `write` and `read` return when the transfer is done. A fiber suspends meanwhile and its worker runs others; any
+/// other thread sleeps. What fails concerns that call only. Nothing is kept past the process, however it ends, and
+/// nothing is made durable: there is no fsync.
+class object_store {
+public:
+  struct settings {
+    std::string directory;
+    /// That `bytes` may reach, of live records; holes between them that the file still has come on top. 0: what the
+    /// disk has.
+    std::uint64_t most_bytes = 0;
+    /// Everything happens in the calling context, which neither suspends nor meets another thread: for simulations.
+    bool inline_io = false;
+    bool in_memory = false; ///< its file is: a simulation must not wait for a disk
+    int threads = 2;        ///< at least 1; as many transfers go on at a time
+    /// Where these threads may run; empty: wherever the thread may that is the first to write, which is one core if
+    /// that is a bound worker.
+    std::vector<int> cpus = {};
+  };
+  /// Opens nothing yet. \param owner whose it is, for messages: "rank 3".
+  object_store(settings s, std::string owner);
+  /// Ends its threads; its file is gone. \pre no call is under way.
+  ~object_store();
+  object_store(const object_store&) = delete;
+  object_store& operator=(const object_store&) = delete;
+
+  /// Puts a copy of the bytes on disk; the first one makes the file and starts the threads. \throws error(io) naming
+  /// the directory, if no file can be made there, it is full, `most_bytes` would be exceeded, or writing fails; and
+  /// error(system) if there is no thread to do it, error(out_of_memory). Then nothing has changed: all that was stored
+  /// can be read.
+  stored write(std::span<const std::byte> bytes);
+  /// The bytes as they were written; `where` stays valid. \throws error(invalid_data) naming directory, offset and size
+  /// if they are not the same; error(io) if they cannot be read, error(out_of_memory); error(invalid_argument) for a
+  /// place that holds nothing.
+  byte_buffer read(const stored& where);
+  /// Are these the bytes that are there? By size and checksum: two that differ are taken for the same once in 2^64.
+  static bool is_same(const stored& there, std::span<const std::byte> bytes) noexcept;
+  /// Its place may be used again. Never waits for the disk, but with `inline_io`.
+  void drop(const stored& where) noexcept;
+  /// On disk now: the live records, each in whole blocks of 4 KiB, and those that are being written.
+  std::uint64_t bytes() const noexcept { return bytes_.load(std::memory_order_relaxed); }
+
+private:
+  friend struct store_peer; // of the tests
+  struct job;
+  struct transfer;
+  class staging;
+
+  void open_file();
+  void start_threads();
+  void perform(job& one);
+  void serve(staging& memory) noexcept;
+  bool to_trim() const noexcept;
+  void trim(std::unique_lock<std::mutex>& hold) noexcept;
+  void give(std::uint64_t offset, std::uint64_t length) noexcept;
+  [[noreturn]] void throw_full(std::uint64_t wanted, std::uint64_t held, const std::string& why) const;
+
+  const settings settings_;
+  const std::string owner_;
+  std::atomic<std::uint64_t> bytes_{0}; // changes under the lock
+  std::atomic<bool> direct_{false};     // past the kernel's cache; once off it stays off
+  int fd_ = -1;                         // does not change once it is open
+
+  // A few instructions at a time, but for opening the file and starting the threads.
+  std::mutex lock_;
+  std::condition_variable work_;
+  extents extents_;
+  std::uint64_t high_ = 0; // where the part of the file ends that may take room on the disk
+  bool can_punch_ = true;  // the file system takes back what lies in the middle
+  job* first_ = nullptr;   // that no thread has taken yet
+  job** last_ = &first_;   // where the next one is hung
+  bool over_ = false;
+  std::vector<std::thread> threads_;
+};
+
+} // namespace tern::mobile::detail

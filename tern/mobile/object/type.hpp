@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// What the directory must know of an object's class. Internal.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <typeinfo>
+#include <vector>
+
+#include <tern/base/archive.hpp>
+#include <tern/base/language/type_name.hpp>
+#include <tern/net/handler.hpp>
+
+namespace tern::mobile {
+
+/// One for each class of objects, the same on all ranks but for its addresses.
+struct type_record {
+  const type_record* (*self)(); ///< what gives it
+  std::string name;
+  void (*destroy)(void* object);
+  /// Null for a class that cannot be serialized: its objects stay where they were made.
+  byte_buffer (*pack)(const void* object);
+  void* (*unpack)(std::span<const std::byte> bytes);
+  /// The handler that takes such an object in on another rank.
+  const net::handler_record* (*arrival)();
+  std::size_t (*bytes)(const void* object); ///< that `pack` would give; null as `pack`
+  /// What the class says of an object with so many invocations that wait or run; null: nothing.
+  double (*workload)(const void* object, std::size_t pending);
+  double (*migration_cost)(const void* object); ///< likewise
+  std::string (*called)(const void* object);    ///< the object's `name()`, for traces; null: its class has none
+
+  struct base {
+    const type_record* type;
+    void* (*cast)(void* object);
+  };
+  std::vector<base> bases; ///< those that a mobile_ptr is converted to anywhere; entered before `main`
+};
+
+/// The object as a `wanted`, directly or through several bases; null: it is none.
+void* cast_object(const type_record& type, void* object, const type_record& wanted) noexcept;
+
+namespace detail {
+
+template <class T>
+concept saves = tern::detail::declared_bitwise<T> || tern::detail::ways_to_save<output_archive, T>
+== 1;
+template <class T>
+concept loads = tern::detail::archive_constructible<T> ||
+    ((tern::detail::declared_bitwise<T> || tern::detail::ways_to_load<input_archive, T> == 1) &&
+     tern::detail::default_constructible<T>);
+
+/// Can its objects move? An aggregate without `serialize` cannot, although it can travel as an argument: that a class
+/// means to move is for its author to say.
+template <class T> inline constexpr bool can_move = saves<T>&& loads<T>;
+
+/// In place: a class need not be movable in C++'s sense.
+template <class T> T* unpack_new(std::span<const std::byte> bytes) {
+  input_archive ar(bytes);
+  std::unique_ptr<T> object;
+  if constexpr (tern::detail::archive_constructible<T>) {
+    object.reset(new T(access::make<T>(ar)));
+  } else {
+    object.reset(new T(access::make<T>()));
+    ar(*object);
+  }
+  ar.finish();
+  return object.release();
+}
+
+template <class T> const net::handler_record* arrival_of();
+
+/// See load.hpp.
+template <class T> constexpr auto workload_of() -> double (*)(const void*, std::size_t) {
+  if constexpr (requires(const T& x, std::size_t n) { static_cast<double>(x.workload(n)); })
+    return [](const void* p, std::size_t n) { return static_cast<double>(static_cast<const T*>(p)->workload(n)); };
+  else if constexpr (requires { static_cast<double>(T::workload); })
+    return [](const void*, std::size_t n) { return static_cast<double>(T::workload) * static_cast<double>(n); };
+  else
+    return nullptr;
+}
+
+template <class T> constexpr auto migration_cost_of() -> double (*)(const void*) {
+  if constexpr (requires(const T& x) { static_cast<double>(x.migration_cost()); })
+    return [](const void* p) { return static_cast<double>(static_cast<const T*>(p)->migration_cost()); };
+  else
+    return nullptr;
+}
+
+template <class T> constexpr auto called_of() -> std::string (*)(const void*) {
+  if constexpr (requires(const T& x) { std::string(std::string_view(x.name())); })
+    return [](const void* p) { return std::string(std::string_view(static_cast<const T*>(p)->name())); };
+  else
+    return nullptr;
+}
+
+template <class T> const type_record* record_of();
+template <class T> type_record& type_of() {
+  static type_record record = [] {
+    type_record r{&record_of<T>,
+                  tern::detail::type_name(typeid(T)),
+                  [](void* p) { delete static_cast<T*>(p); },
+                  nullptr,
+                  nullptr,
+                  nullptr,
+                  nullptr,
+                  workload_of<T>(),
+                  migration_cost_of<T>(),
+                  called_of<T>(),
+                  {}};
+    if constexpr (can_move<T>) {
+      r.pack = [](const void* p) { return pack(*static_cast<const T*>(p)); };
+      r.unpack = [](std::span<const std::byte> bytes) -> void* { return unpack_new<T>(bytes); };
+      r.arrival = &arrival_of<T>;
+      r.bytes = [](const void* p) { return packed_size(*static_cast<const T*>(p)); };
+    }
+    return r;
+  }();
+  return record;
+}
+
+template <class T> const type_record* record_of() { return &type_of<T>(); }
+
+/// That objects of class D are used as B's: entered before `main` wherever a program converts such a pointer.
+template <class D, class B> struct upcast {
+  upcast() {
+    type_of<D>().bases.push_back({&type_of<B>(), [](void* p) -> void* { return static_cast<B*>(static_cast<D*>(p)); }});
+  }
+  void used() const noexcept {}
+};
+template <class D, class B> inline const upcast<D, B> the_upcast{};
+
+} // namespace detail
+} // namespace tern::mobile

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// What a rank knows of others that have failed, and who wants to know. Internal.
+
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <tern/task/wait/wait_list.hpp>
+
+namespace tern {
+struct rank_failure;
+}
+
+namespace tern::net {
+
+class node;
+
+namespace detail {
+
+/// Thread-safe.
+class rank_failures {
+public:
+  using handler = std::function<void(const rank_failure&)>;
+  rank_failures();
+  ~rank_failures();
+  rank_failures(const rank_failures&) = delete;
+  rank_failures& operator=(const rank_failures&) = delete;
+
+  /// In a fiber. \return whether it is the first.
+  bool add(node& here, handler f);
+  /// A rank has failed; only the first time is one. Any context.
+  void tell(node& here, const rank_failure& what);
+  /// Handlers that have not returned.
+  int running() const noexcept { return running_.load(std::memory_order_acquire); }
+
+  // Ranks of other hosts, which answer or do not ----------------------------------------------------------------------
+  /// Asks a rank whether it is there, by a message that nothing counts.
+  static void ask(node& here, int rank);
+  struct answer {
+    double at = -1;   ///< steady seconds; negative: none yet
+    std::string from; ///< "process 812 on host vm"
+  };
+  void answered(int rank, double at, std::string from);
+  answer last_answer(int rank) const;
+
+private:
+  void call(node& here, handler f, rank_failure what);
+  mutable tern::detail::spin_lock guard_; // of what follows
+  std::vector<handler> handlers_;
+  std::vector<rank_failure> known_;
+  std::vector<std::pair<int, answer>> answers_;
+  std::atomic<int> running_{0};
+};
+
+} // namespace detail
+} // namespace tern::net

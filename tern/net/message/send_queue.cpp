@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tern/net/message/send_queue.hpp>
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include <tern/net/memory/lent_buffer.hpp>
+#include <tern/task/scheduler.hpp>
+
+namespace tern::net {
+
+// Gathering -----------------------------------------------------------------------------------------------------------
+
+void outbox::gather(int destination, std::span<const std::byte> head) {
+  auto hold = hold_piles();
+  if (static_cast<std::size_t>(destination) >= piles_.size()) [[unlikely]]
+    piles_.resize(static_cast<std::size_t>(wire_.size()));
+  pile& p = piles_[static_cast<std::size_t>(destination)];
+  if (!p.batch) [[unlikely]] {
+    p.memory = byte_buffer(batch_bytes());
+    p.batch.emplace(p.memory.data(), p.memory.size(), batches_);
+  }
+  if (!p.batch->has_room(head.size())) [[unlikely]]
+    send_pile(destination, p);
+  const bool first = p.batch->empty();
+  if (first) {
+    p.since = tern::detail::ticks();
+    filled_.push_back(destination);
+    gathered_.store(filled_.size(), std::memory_order_relaxed);
+  }
+  p.batch->add(head);
+  // Of somebody who sends a little now and then and does not let the owner poll.
+  if (++p.messages % 16 == 0 && tern::detail::ticks() - p.since > patience_) send_pile(destination, p);
+  if (first && filled_.size() == 1 && !alone_) {
+    hold.unlock();
+    wire_.wake(); // or the owner would not poll: it may be asleep
+  }
+}
+
+void outbox::send_pile(int destination, pile& p) {
+  const std::span<const std::byte> batch = p.batch->finish();
+  std::erase(filled_, destination);
+  byte_buffer none;
+  if (kept_.load(std::memory_order_acquire) != 0 || !may_send() || !wire_.send(destination, batch, none, false))
+    keep(destination, batch, {}, false);
+  // After it has gone, or is kept: whoever finds nothing gathered may send at once what comes after it.
+  gathered_.store(filled_.size(), std::memory_order_release);
+}
+
+void outbox::send_gathered(int destination) {
+  if (gathered_.load(std::memory_order_acquire) == 0) return;
+  const auto hold = hold_piles();
+  pile& p = piles_[static_cast<std::size_t>(destination)];
+  if (p.batch && !p.batch->empty()) send_pile(destination, p);
+}
+
+// Keeping -------------------------------------------------------------------------------------------------------------
+
+// As the last letter of the queue, or in it.
+void outbox::join(queue& q, std::span<const std::byte> head) {
+  if (!q.usual.empty() && q.usual.back().batch && q.usual.back().batch->has_room(head.size())) {
+    q.usual.back().batch->add(head);
+    return;
+  }
+  letter next;
+  if (spare_.empty()) {
+    next.head = byte_buffer(batch_bytes());
+  } else {
+    next.head = std::move(spare_.back());
+    spare_.pop_back();
+    next.head.resize(batch_bytes());
+  }
+  next.batch.emplace(next.head.data(), next.head.size(), batches_);
+  next.batch->add(head);
+  q.bytes += next.bytes();
+  q.usual.push(std::move(next)); // its memory stays where it is
+  kept_.fetch_add(1, std::memory_order_release);
+}
+
+void outbox::keep(int destination, std::span<const std::byte> head, byte_buffer body, bool urgent) {
+  const detail::shares_later after_the_lock;
+  std::unique_lock hold(lock_);
+  queue& q = queues_[destination];
+  auto& letters = urgent ? q.urgent : q.usual;
+  // Something may be kept for another destination only.
+  if (may_send() && letters.empty() && (urgent || q.urgent.empty()) && wire_.send(destination, head, body, urgent))
+    return;
+  if (mode_ == aggregation::automatic && !urgent && body.empty() && head.size() <= most_gathered) {
+    join(q, head);
+  } else {
+    letter next;
+    next.body = std::move(body);
+    if (head.size() <= next.near.size()) {
+      next.near_size = static_cast<std::uint8_t>(head.size());
+      std::copy(head.begin(), head.end(), next.near.begin());
+    } else {
+      next.head = byte_buffer::copy_of(head);
+    }
+    letters.push(std::move(next));
+    q.bytes += letters.back().bytes();
+    kept_.fetch_add(1, std::memory_order_release);
+  }
+  if (!q.crowded && q.full()) {
+    q.crowded = true;
+    crowded_.fetch_add(1, std::memory_order_relaxed);
+  }
+  hold.unlock();
+  // Whoever finds that the owner has been told since it last looked need not tell it: what is kept by now it will see.
+  if (!may_send() && !told_.exchange(true, std::memory_order_acq_rel)) wire_.wake();
+}
+
+bool outbox::send_some(int destination, queue& q, bool urgent) {
+  auto& letters = urgent ? q.urgent : q.usual;
+  bool any = false;
+  while (!letters.empty()) {
+    letter& next = letters.front();
+    if (next.batch) { // from now on nobody joins it, whether it finds room or not
+      const std::size_t used = next.batch->finish().size();
+      q.bytes -= next.head.size() - used;
+      next.head.resize(used);
+      next.batch.reset();
+    }
+    const std::size_t bytes = next.bytes(); // before its body is taken
+    if (!wire_.send(destination, next.first_part(), next.body, urgent)) break;
+    q.bytes -= bytes;
+    letter gone = letters.pop();
+    if (gone.head.capacity() == batch_bytes() && spare_.size() < most_spare) spare_.push_back(std::move(gone.head));
+    kept_.fetch_sub(1, std::memory_order_release);
+    any = true;
+  }
+  return any;
+}
+
+bool outbox::flush_all(bool more) {
+  bool any = false;
+  if (gathered_.load(std::memory_order_relaxed) > 0) {
+    const auto hold = hold_piles();
+    const std::int64_t old = tern::detail::ticks() - patience_;
+    for (std::size_t i = filled_.size(); i-- > 0;) { // `send_pile` takes it out
+      pile& p = piles_[static_cast<std::size_t>(filled_[i])];
+      if (more && alone_ && p.since > old) continue; // others rely on having woken the owner
+      send_pile(filled_[i], p);
+      any = true;
+    }
+  }
+  if (kept_.load(std::memory_order_relaxed) == 0) return any;
+  std::vector<tern::detail::waiter*> woken;
+  const detail::shares_later after_the_lock;
+  {
+    std::lock_guard hold(lock_);
+    for (auto& [destination, q] : queues_) {
+      any = send_some(destination, q, true) || any;
+      if (q.urgent.empty()) any = send_some(destination, q, false) || any;
+      if (!q.crowded || !q.has_room()) continue;
+      q.crowded = false;
+      crowded_.fetch_sub(1, std::memory_order_relaxed);
+      if (!q.waiting.empty()) woken.push_back(q.waiting.take());
+    }
+  }
+  for (auto* all : woken) tern::detail::waiter_list::wake_all(all);
+  return any;
+}
+
+void outbox::make_room(int destination) {
+  if (!scheduler::in_fiber() || detail::letting_go())
+    return; // the polling context must not wait, least of all for itself
+  lock_.lock();
+  queue& q = queues_[destination];
+  while (q.crowded) {
+    tern::detail::waiter self({tern::detail::wait_kind::room, this});
+    q.waiting.push(self);
+    self.wait(lock_);
+    lock_.lock();
+  }
+  lock_.unlock();
+}
+
+} // namespace tern::net

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tern/net/simulate.hpp>
+
+#include <algorithm>
+#include <exception>
+#include <memory>
+#include <sstream>
+#include <utility>
+
+#include <tern/base/error.hpp>
+#include <tern/net/handler.hpp>
+#include <tern/net/node.hpp>
+#include <tern/net/report.hpp>
+#include <tern/net/report/reporter.hpp>
+#include <tern/net/transport/sim/sim_job.hpp>
+#include <tern/task/sim.hpp>
+
+namespace tern::sim {
+namespace {
+
+std::string text_of(const std::exception_ptr& e) {
+  try {
+    std::rethrow_exception(e);
+  } catch (const tern::error& x) {
+    return x.message();
+  } catch (const std::exception& x) {
+    return x.what();
+  }
+}
+
+// Nothing can happen any more, and some have not ended.
+error stuck(const detail::sim_job& job, const simulation& world, const std::vector<std::unique_ptr<net::node>>& nodes,
+            const std::vector<std::exception_ptr>& failed) {
+  std::vector<net::node*> waiting;
+  std::string circle;
+  for (std::size_t r = 0; r < failed.size(); ++r) {
+    if (job.crashed(static_cast<int>(r)) || !failed[r]) continue;
+    waiting.push_back(nodes[r].get());
+    if (const std::string text = text_of(failed[r]); circle.empty() && text.find("for each other") != text.npos)
+      circle = "\nrank " + std::to_string(r) + ": " + text;
+  }
+  std::string text = circle + net::without_messages(net::describe(waiting, 0));
+  for (const std::string& f : job.faults()) text += "\nbefore that, " + f;
+  return error(errc::deadlock,
+               "nothing can happen any more at " + std::to_string(world.seconds()) + " s of virtual time, and " +
+                   std::to_string(waiting.size()) + " of " + std::to_string(failed.size()) +
+                   " ranks have not ended:" + text,
+               job.faults().empty() ? "look at what they wait for, and which code should have sent it"
+                                    : "what went wrong was ordered by the option 'faults'");
+}
+
+} // namespace
+
+outcome run(const world& w, const std::function<int()>& main, const options& opts) {
+  check(w);
+  net::handler_table::freeze();
+  simulation world({.seed = w.seed, .preempt = w.preempt, .step_seconds = w.step});
+  detail::sim_job job(w, world);
+  const auto shared = std::make_shared<const options>(opts);
+  std::vector<std::unique_ptr<net::node>> nodes;
+  std::vector<simulation::member> members;
+  nodes.reserve(static_cast<std::size_t>(w.ranks));
+  members.reserve(nodes.capacity());
+  for (int r = 0; r < w.ranks; ++r) {
+    nodes.push_back(std::make_unique<net::node>(shared, job.end(r), &world, w.workers, w.apart == 1));
+    net::node* const n = nodes.back().get();
+    job.connect(r, n->fibers());
+    members.push_back({&n->fibers(), [n, &main] { n->live(main); }});
+  }
+  job.plan_faults();
+  const std::vector<std::exception_ptr> failed = world.run(members);
+  bool ended = true;
+  for (int r = 0; r < w.ranks; ++r) ended = ended && (!failed[static_cast<std::size_t>(r)]);
+  if (!ended) {
+    error why = stuck(job, world, nodes, failed);
+    net::report_failure(why.what());
+    throw why;
+  }
+  outcome o;
+  for (auto& n : nodes) o.code = std::max(o.code, n->end());
+  // The last first, as they were made.
+  while (!nodes.empty()) nodes.pop_back();
+  o.seconds = world.seconds();
+  o.messages = job.messages();
+  o.bytes = job.bytes();
+  o.trace_hash = world.trace_hash();
+  o.events = world.events();
+  o.faults = job.faults();
+  return o;
+}
+
+} // namespace tern::sim

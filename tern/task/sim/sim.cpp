@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tern/task/sim.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include <tern/base/error.hpp>
+#include <tern/task/fiber.hpp>
+#include <tern/task/scheduler.hpp>
+#include <tern/task/scheduler/scheduler_core.hpp>
+#include <tern/task/sim/simulated_executor.hpp>
+
+namespace tern::sim {
+namespace {
+
+detail::engine* here() noexcept {
+  const tern::detail::worker* w = tern::detail::this_worker();
+  return w ? w->home->engine : nullptr;
+}
+
+} // namespace
+
+simulation::simulation(settings s) {
+  if (!(s.preempt >= 0 && s.preempt < 1))
+    throw error(errc::invalid_argument, "sim::settings::preempt must be at least 0 and less than 1");
+  if (!(s.step_seconds > 0 && s.step_seconds < 1))
+    throw error(errc::invalid_argument, "sim::settings::step_seconds must be more than 0 and less than 1");
+  engine_ = std::make_unique<detail::engine>(s);
+}
+simulation::~simulation() = default;
+
+std::vector<std::exception_ptr> simulation::run(std::span<member> all, std::source_location made) {
+  engine_->expect_free();
+  std::vector<tern::detail::scheduler_core*> cores;
+  cores.reserve(all.size());
+  for (const member& m : all) { // before any of them begins
+    if (!m.who || m.who->inside().engine != engine_.get())
+      throw error(errc::invalid_argument, "simulation::run was given a scheduler that is not in this simulation",
+                  "set scheduler::settings::simulation when it is made");
+    if (m.who->inside().started || std::find(cores.begin(), cores.end(), &m.who->inside()) != cores.end())
+      throw error(errc::invalid_state, "simulation::run was called twice for one scheduler",
+                  "make a new scheduler for another run");
+    cores.push_back(&m.who->inside());
+  }
+  for (member& m : all) m.who->inside().begin_run(std::move(m.main), made);
+  engine_->run(cores);
+  std::vector<std::exception_ptr> failed(all.size());
+  for (std::size_t i = 0; i < cores.size(); ++i) {
+    try {
+      cores[i]->conclude();
+    } catch (...) {
+      failed[i] = std::current_exception();
+    }
+  }
+  return failed;
+}
+
+std::uint64_t simulation::seed() const noexcept { return engine_->cfg().seed; }
+double simulation::seconds() const noexcept { return 1e-9 * static_cast<double>(engine_->latest()); }
+std::uint64_t simulation::trace_hash() const noexcept { return engine_->hash(); }
+std::uint64_t simulation::events() const noexcept { return engine_->events(); }
+const std::vector<std::string>& simulation::surprises() const noexcept { return engine_->surprises(); }
+std::uint64_t simulation::random() noexcept { return engine_->random(); }
+
+bool active() noexcept { return here() != nullptr; }
+
+void charge(double seconds) {
+  if (!(seconds >= 0 && seconds < 1e9))
+    throw error(errc::invalid_argument, "sim::charge was given " + std::to_string(seconds) + " seconds",
+                "a time of work is at least 0 and finite");
+  auto* e = here();
+  if (!e) return;
+  e->charge(std::llround(seconds * 1e9));
+  if (scheduler::in_fiber()) this_fiber::yield(); // whose clock is behind comes first
+}
+
+outside_world::outside_world() noexcept {
+  if (auto* e = here()) ++e->announced;
+}
+outside_world::~outside_world() {
+  if (auto* e = here(); e && --e->announced == 0) e->overlook();
+}
+
+} // namespace tern::sim

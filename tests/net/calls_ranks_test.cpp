@@ -1,0 +1,452 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls with limits, promises that travel, and messages to many ranks.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <stdexcept>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include <tern/net/call_options.hpp>
+#include <tern/net/collectives.hpp>
+#include <tern/net/message.hpp>
+#include <tern/net/multicast.hpp>
+#include <tern/net/remote_promise.hpp>
+#include <tern/net/runtime.hpp>
+#include <tern/task/channel.hpp>
+#include <tern/task/fiber.hpp>
+#include <tern/task/future.hpp>
+#include <tern/task/semaphore.hpp>
+#include <tern/task/sync.hpp>
+
+#include "rank_test.hpp"
+
+namespace calls_test {
+
+using namespace std::chrono_literals;
+using tern::call;
+using tern::call_options;
+using tern::errc;
+using tern::rank;
+using tern::remote_promise;
+using tern::send;
+using tern::size;
+
+std::string text(int n) { return std::to_string(n); }
+int other() { return (rank() + 1) % size(); }
+std::size_t open_calls() { return tern::net::node::here().calls().size(); }
+std::uint64_t late_answers() { return tern::net::node::here().calls().late(); }
+
+// Calls with limits ---------------------------------------------------------------------------------------------------
+
+struct gate {
+  tern::semaphore open{0};
+};
+const tern::rank_local<gate> gates;
+
+int square(int x) { return x * x; }
+int behind_gate(int x) { // until somebody opens it
+  gates->open.acquire();
+  gates->open.release();
+  return 2 * x;
+}
+void open_gate() { gates->open.release(); }
+void close_gate() { gates->open.acquire(); }
+double thrower(int) { throw tern::error(errc::io, "disk full", "free some space"); }
+
+TERN_RANK_TEST(answers_that_come_in_time) {
+  std::stop_source stop;
+  for (int r = 0; r < size(); ++r) {
+    TERN_EXPECT_EQ(call<&square>({.timeout = 1h}, r, r + 2).get(), (r + 2) * (r + 2));
+    TERN_EXPECT_EQ(call<&square>({.stop = stop.get_token()}, r, 3).get(), 9);
+    TERN_EXPECT_EQ(call<&square>(call_options{}, r, 4).get(), 16);
+    const call_options both{.timeout = std::chrono::nanoseconds::max(), .stop = stop.get_token()};
+    TERN_EXPECT_EQ(call<&square>(both, r, 5).get(), 25);
+    TERN_EXPECT_ERROR(call<&thrower>(both, r, 1).get(), errc::io, "free some space");
+  }
+  stop.request_stop(); // nobody listens any more
+  TERN_EXPECT_EQ(open_calls(), 0u);
+}
+
+TERN_RANK_TEST(time_is_over_before_the_answer_comes) {
+  const std::uint64_t before = late_answers();
+  const std::string where = "handler 'calls_test::behind_gate' on rank " + text(other());
+  TERN_EXPECT_ERROR(call<&behind_gate>({.timeout = 2ms}, other(), 1).get(), errc::timeout,
+                    where + " has not answered within 2 ms");
+  TERN_EXPECT_ERROR(call<&behind_gate>({.timeout = 1500us}, other(), 1).get(), errc::timeout, "within 1.5 ms");
+  TERN_EXPECT_ERROR(call<&behind_gate>({.timeout = 1ns}, other(), 1).get(), errc::timeout, "within 1 ns");
+  TERN_EXPECT_EQ(open_calls(), 3u); // their answers are due
+  call<&open_gate>(other()).get();
+  tern::quiesce();
+  TERN_EXPECT_EQ(open_calls(), 0u);
+  TERN_EXPECT_EQ(late_answers() - before, 3u);
+  TERN_EXPECT_EQ(call<&behind_gate>({.timeout = 1h}, other(), 4).get(), 8);
+  tern::barrier();
+  call<&close_gate>(other()).get();
+}
+
+TERN_RANK_TEST(calls_are_cancelled) {
+  const std::uint64_t before = late_answers();
+  std::stop_source stop;
+  auto one = call<&behind_gate>({.stop = stop.get_token()}, other(), 1);
+  auto two = call<&behind_gate>({.timeout = 1h, .stop = stop.get_token()}, other(), 1);
+  auto three = call<&behind_gate>({.timeout = 1h}, other(), 3);
+  TERN_EXPECT(one.wait_for(1ms) == tern::future_status::timeout);
+  stop.request_stop();
+  const std::string where =
+      "the call of handler 'calls_test::behind_gate' on rank " + text(other()) + " was cancelled by its caller";
+  TERN_EXPECT(one.ready() && two.ready() && !three.ready());
+  TERN_EXPECT_ERROR(one.get(), errc::cancelled, where);
+  TERN_EXPECT_ERROR(two.get(), errc::cancelled, where);
+  TERN_EXPECT_EQ(open_calls(), 3u);
+  // Nobody waits for it from the beginning: nothing is sent.
+  TERN_EXPECT_ERROR(call<&behind_gate>({.stop = stop.get_token()}, other(), 1).get(), errc::cancelled, where);
+  TERN_EXPECT_EQ(open_calls(), 3u);
+  call<&open_gate>(other()).get();
+  TERN_EXPECT_EQ(three.get(), 6);
+  tern::quiesce();
+  TERN_EXPECT_EQ(open_calls(), 0u);
+  TERN_EXPECT_EQ(late_answers() - before, 2u);
+  call<&close_gate>(other()).get();
+  tern::barrier();
+}
+
+TERN_RANK_TEST(limits_that_are_none) {
+  TERN_EXPECT_ERROR(call<&square>({.timeout = -1ns}, 0, 1), errc::invalid_argument, "negative time");
+  TERN_EXPECT_ERROR(call<&square>({.timeout = 1ms}, size(), 1), errc::invalid_argument,
+                    "there is no rank " + text(size()));
+  TERN_EXPECT_EQ(open_calls(), 0u);
+}
+
+struct liar { // serializes differently the second time
+  mutable int visits = 0;
+  template <class A> void serialize(A& ar) {
+    ar(visits);
+    if (visits++ == 0) ar(visits);
+  }
+};
+int take_liar(const liar&) { return 0; }
+TERN_RANK_TEST(a_limited_call_that_cannot_be_packed_is_forgotten) {
+  std::stop_source stop;
+  TERN_EXPECT_ERROR(call<&take_liar>({.timeout = 1h, .stop = stop.get_token()}, 0, liar{}), errc::invalid_data, "");
+  TERN_EXPECT_EQ(open_calls(), 0u);
+  stop.request_stop();
+}
+
+int slow_square(int x, int us) {
+  tern::this_fiber::sleep_for(std::chrono::microseconds(us));
+  return x * x;
+}
+// Answer, time and stop race: exactly one wins, and all that remains goes away.
+TERN_RANK_TEST(limits_race_answers) {
+  const std::uint64_t before = late_answers();
+  const int n = size() > 8 ? 10 : 150;
+  std::atomic<int> in_time{0}, timed_out{0}, cancelled{0};
+  std::vector<tern::future<void>> fibers;
+  for (int f = 0; f < 4; ++f)
+    fibers.push_back(tern::async([&, f] {
+      for (int i = 0; i < n; ++i) {
+        const int us = (i * 7 + f) % 40;
+        std::stop_source stop;
+        auto answer = call<&slow_square>({.timeout = 1us * ((i * 13) % 60), .stop = stop.get_token()},
+                                         (rank() + f) % size(), i, us);
+        tern::future<void> stopper; // on another worker, if there is one
+        if (i % 3 == 0)
+          stopper = tern::async([stop, us]() mutable {
+            tern::this_fiber::sleep_for(std::chrono::microseconds(us));
+            stop.request_stop();
+          });
+        try {
+          TERN_EXPECT_EQ(answer.get(), i * i);
+          ++in_time;
+        } catch (const tern::error& e) {
+          TERN_EXPECT(e.code() == errc::timeout || e.code() == errc::cancelled);
+          ++(e.code() == errc::timeout ? timed_out : cancelled);
+        }
+        if (stopper.valid()) stopper.get();
+      }
+    }));
+  for (auto& f : fibers) f.get();
+  TERN_EXPECT_EQ(in_time + timed_out + cancelled, 4 * n);
+  tern::quiesce();
+  TERN_EXPECT_EQ(open_calls(), 0u);
+  TERN_EXPECT(late_answers() - before <= static_cast<std::uint64_t>(timed_out + cancelled)); // some were never sent
+}
+
+// Promises that travel ------------------------------------------------------------------------------------------------
+
+void set_it(remote_promise<int> p, int x) { p.set_value(x); }
+void set_text(remote_promise<std::string> p, std::string x) { p.set_value(std::move(x)); }
+void set_nothing(remote_promise<void> p) { p.set_value(); }
+void set_error(remote_promise<int> p) {
+  p.set_exception(std::make_exception_ptr(tern::error(errc::io, "disk full", "free some space")));
+}
+void set_what_is_no_error(remote_promise<int> p) {
+  p.set_exception(std::make_exception_ptr(std::out_of_range("index 7 of 5")));
+}
+void pass_round(int hops, remote_promise<int> p) {
+  if (hops == 0) return p.set_value(rank());
+  send<&pass_round>(other(), hops - 1, std::move(p));
+}
+void forget_it(const remote_promise<int>&) {}
+
+TERN_RANK_TEST(promises_are_set_from_any_rank) {
+  for (int r = 0; r < size(); ++r) {
+    remote_promise<int> number;
+    auto a = number.get_future();
+    send<&set_it>(r, std::move(number), r + 5);
+    TERN_EXPECT_EQ(a.get(), r + 5);
+    remote_promise<std::string> words;
+    auto b = words.get_future();
+    send<&set_text>(r, words, "from " + text(r)); // a share of it: this one stays
+    TERN_EXPECT_EQ(b.get(), "from " + text(r));
+    remote_promise<void> nothing;
+    auto c = nothing.get_future();
+    call<&set_nothing>(r, nothing.share()).get();
+    c.get();
+  }
+  remote_promise<int> round;
+  auto d = round.get_future();
+  send<&pass_round>(other(), 3 * size() - 1, std::move(round));
+  TERN_EXPECT_EQ(d.get(), rank());
+  remote_promise<int> here;
+  here.set_value(3);
+  TERN_EXPECT_EQ(here.get_future().get(), 3);
+}
+
+TERN_RANK_TEST(exceptions_travel_to_the_future) {
+  for (int r = 0; r < size(); ++r) {
+    remote_promise<int> one, two;
+    auto a = one.get_future(), b = two.get_future();
+    send<&set_error>(r, std::move(one));
+    send<&set_what_is_no_error>(r, std::move(two));
+    TERN_EXPECT_ERROR(a.get(), errc::io, "disk full");
+    if (r == rank()) {
+      bool seen = false;
+      try {
+        b.get();
+      } catch (const std::out_of_range&) {
+        seen = true;
+      }
+      TERN_EXPECT(seen);
+    } else {
+      TERN_EXPECT_ERROR(b.get(), errc::remote, "std::out_of_range: index 7 of 5 (set by rank " + text(r) + ")");
+    }
+  }
+}
+
+TERN_RANK_TEST(promises_that_nobody_sets) {
+  for (int r = 0; r < size(); ++r) {
+    remote_promise<int> p;
+    auto f = p.get_future();
+    const std::string place = "tests/net/calls_ranks_test.cpp:" + text(__LINE__ - 2);
+    for (int i = 0; i < 5; ++i) send<&forget_it>((r + i) % size(), p);
+    TERN_EXPECT(!f.ready());
+    send<&forget_it>(r, std::move(p));
+    TERN_EXPECT_ERROR(f.get(), errc::broken_promise, place);
+  }
+  auto f = remote_promise<std::vector<int>>().get_future();
+  TERN_EXPECT_ERROR(f.get(), errc::broken_promise,
+                    "all shares of a remote promise were destroyed before its value was set; it was made on rank " +
+                        text(rank()));
+}
+
+std::string set_twice(remote_promise<int> p) {
+  p.set_value(1);
+  try {
+    p.set_value(2);
+  } catch (const tern::error& e) {
+    return e.code() == errc::already_exists ? e.what() : "";
+  }
+  return "";
+}
+TERN_RANK_TEST(a_second_value_is_an_error_where_that_is_known) {
+  remote_promise<int> p;
+  auto f = p.get_future();
+  auto more = p.share();
+  call<&set_it>(other(), std::move(p), 1).get();
+  TERN_EXPECT_EQ(f.get(), 1);
+  TERN_EXPECT_ERROR(more.set_value(2), errc::already_exists,
+                    "gave a second value or exception to a remote promise of rank " + text(rank()));
+  TERN_EXPECT_ERROR(more.set_exception(nullptr), errc::already_exists, "tests/net/calls_ranks_test.cpp:");
+  TERN_EXPECT_ERROR(p.set_value(2), errc::invalid_state, "moved away");
+  for (int r = 0; r < size(); ++r) {
+    remote_promise<int> q;
+    const auto got = call<&set_twice>(r, q).get();
+    TERN_EXPECT(got.find("has already set the remote promise of rank " + text(rank())) != got.npos);
+    TERN_EXPECT_EQ(q.get_future().get(), 1);
+  }
+}
+
+TERN_RANK_TEST(promises_are_used_as_promised) {
+  remote_promise<int> p;
+  auto f = p.get_future();
+  TERN_EXPECT_ERROR(p.get_future(), errc::invalid_state, "remote_promise::get_future");
+  auto s = p.share();
+  TERN_EXPECT_ERROR(s.get_future(), errc::invalid_state, "remote_promise::get_future");
+  auto moved = std::move(s);
+  TERN_EXPECT_ERROR(s.share(), errc::invalid_state, "moved away");
+  TERN_EXPECT_ERROR(send<&forget_it>(0, s), errc::invalid_state, "moved away");
+  moved.set_value(4);
+  TERN_EXPECT_ERROR(moved.share(), errc::already_exists, "has already set");
+  TERN_EXPECT_EQ(f.get(), 4);
+  s = remote_promise<int>(); // another one
+  auto g = s.get_future();
+  s = remote_promise<int>(); // which is gone
+  TERN_EXPECT_ERROR(g.get(), errc::broken_promise, "");
+}
+
+// A promise inside of something else, returned, kept, and sent on.
+struct request {
+  int number = 0;
+  std::vector<remote_promise<int>> answers;
+  template <class A> void serialize(A& ar) { ar(number, answers); }
+};
+void answer_all(request r) {
+  for (auto& a : r.answers) a.set_value(r.number++);
+}
+void answer_many(std::vector<remote_promise<int>> all) {
+  for (auto& a : all) a.set_value(1);
+}
+remote_promise<int> back_again(remote_promise<int> p) { return p; }
+TERN_RANK_TEST(promises_inside_of_values) {
+  request r;
+  std::vector<tern::future<int>> answers;
+  for (int i = 0; i < 10; ++i) answers.push_back(r.answers.emplace_back().get_future());
+  r.number = 7;
+  send<&answer_all>(other(), r);
+  for (int i = 0; i < 10; ++i) TERN_EXPECT_EQ(answers[static_cast<std::size_t>(i)].get(), 7 + i);
+  remote_promise<int> p;
+  auto f = p.get_future();
+  auto back = call<&back_again>(other(), std::move(p)).get();
+  back.set_value(9);
+  TERN_EXPECT_EQ(f.get(), 9);
+}
+
+struct picky { // cannot be copied into place
+  picky() = default;
+  explicit picky(int x) : value(x) {
+    if (x < 0) throw std::invalid_argument("negative");
+  }
+  int value = 0;
+  template <class A> void serialize(A& ar) { ar(value); }
+};
+void set_at_last(remote_promise<picky> p) {
+  try {
+    p.set_value(-1);
+  } catch (const std::invalid_argument&) {
+    p.set_value(8);
+  }
+}
+TERN_RANK_TEST(a_value_that_cannot_be_made_leaves_the_promise_as_it_was) {
+  for (int r = 0; r < size(); ++r) {
+    remote_promise<picky> p;
+    auto f = p.get_future();
+    send<&set_at_last>(r, std::move(p));
+    TERN_EXPECT_EQ(f.get().value, 8);
+  }
+}
+
+// One share that is copied very often.
+TERN_RANK_TEST(many_shares) {
+  remote_promise<int> p;
+  auto f = p.get_future();
+  const int n = size() > 8 ? 50 : 2000;
+  for (int i = 0; i < n; ++i) send<&forget_it>(i % size(), p);
+  send<&set_it>(other(), p, 6);
+  TERN_EXPECT_EQ(f.get(), 6);
+  for (int i = 0; i < n; ++i) send<&forget_it>(i % size(), p);
+}
+
+TERN_RANK_TEST(promises_are_not_sent_to_many_at_once) {
+  std::vector<remote_promise<int>> some(1);
+  auto f = some[0].get_future();
+  TERN_EXPECT_ERROR((tern::multicast<&answer_all>(tern::all_ranks, request{1, {}}), // none inside: fine
+                     tern::multicast<&answer_many>(tern::all_ranks, some)),
+                    errc::unsupported, "send each of them a share() of it");
+  for (int r = 0; r < size(); ++r) send<&forget_it>(r, some[0]); // the fiber may do so again
+  some.clear();
+  TERN_EXPECT_ERROR(f.get(), errc::broken_promise, "");
+}
+
+// To many ranks -------------------------------------------------------------------------------------------------------
+
+struct received {
+  tern::mutex lock;
+  std::map<std::string, int> times;
+};
+const tern::rank_local<received> messages;
+void note(const std::string& what, const std::vector<int>& load) {
+  received& m = *messages;
+  std::lock_guard hold(m.lock);
+  m.times[what] += std::accumulate(load.begin(), load.end(), 0);
+}
+int taken(const std::string& what) {
+  received& m = *messages;
+  std::lock_guard hold(m.lock);
+  return m.times[what];
+}
+
+TERN_RANK_TEST(each_rank_of_a_group_once) {
+  static_cast<void>(taken(""));
+  tern::barrier();
+  const std::string me = text(rank());
+  std::vector<int> load(size() > 8 ? 10 : 5000, 1), even, backwards;
+  const int all = static_cast<int>(load.size());
+  for (int r = 0; r < size(); r += 2) even.push_back(r);
+  for (int r = size(); r-- > 0;) backwards.push_back(r);
+  tern::multicast<&note>(tern::all_ranks, "all" + me, load);
+  tern::multicast<&note>(tern::other_ranks, "others" + me, load);
+  tern::multicast<&note>(even, "even" + me, load);
+  tern::multicast<&note>(std::span<const int>(backwards), "backwards" + me, load);
+  tern::multicast<&note>({rank()}, "self" + me, load);
+  tern::multicast<&note>({other()}, "next" + me, load);
+  tern::multicast<&note>(std::vector<int>{}, "nobody" + me, load);
+  tern::quiesce();
+  for (int r = 0; r < size(); ++r) {
+    TERN_EXPECT_EQ(taken("all" + text(r)), all);
+    TERN_EXPECT_EQ(taken("others" + text(r)), r == rank() ? 0 : all);
+    TERN_EXPECT_EQ(taken("even" + text(r)), rank() % 2 == 0 ? all : 0);
+    TERN_EXPECT_EQ(taken("backwards" + text(r)), all);
+    TERN_EXPECT_EQ(taken("self" + text(r)), r == rank() ? all : 0);
+    TERN_EXPECT_EQ(taken("next" + text(r)), rank() == (r + 1) % size() ? all : 0);
+    TERN_EXPECT_EQ(taken("nobody" + text(r)), 0);
+  }
+  tern::barrier();
+}
+
+TERN_RANK_TEST(groups_that_are_wrong) {
+  const std::vector<int> load;
+  TERN_EXPECT_ERROR((tern::multicast<&note>({0, size()}, "x", load)), errc::invalid_argument,
+                    "there is no rank " + text(size()));
+  TERN_EXPECT_ERROR((tern::multicast<&note>({0, size() - 1, 0}, "x", load)), errc::invalid_argument,
+                    "rank 0 is in a group twice");
+  TERN_EXPECT_ERROR((tern::multicast<&note>({-1}, "x", load)), errc::invalid_argument, "there is no rank -1");
+}
+
+struct counters {
+  std::atomic<int> nothing{0}, spread{0};
+};
+const tern::rank_local<counters> counted;
+void nothing_at_all() { ++counted->nothing; }
+void spread(int depth) {
+  ++counted->spread;
+  if (depth > 0) tern::multicast<&spread>(tern::other_ranks, depth - 1);
+}
+TERN_RANK_TEST(handlers_multicast_and_quiesce_waits_for_them) {
+  if (rank() == 0) {
+    tern::multicast<&nothing_at_all>(tern::all_ranks);
+    tern::multicast<&spread>(tern::all_ranks, 2);
+  }
+  tern::quiesce();
+  TERN_EXPECT_EQ(counted->nothing.load(), 1);
+  const int n = size() - 1;
+  TERN_EXPECT_EQ(tern::allreduce(counted->spread.load(), std::plus<>()), size() * (1 + n + n * n));
+}
+
+} // namespace calls_test
