@@ -71,21 +71,43 @@ if(TERN_BUILD_FUZZERS AND NOT (CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND TERN_S
   message(FATAL_ERROR "TERN_BUILD_FUZZERS needs clang's libFuzzer and its address sanitizer: use the preset asan")
 endif()
 
-# tern_read_once(TARGET header…): what many of its files include, and what takes the compiler seconds to read, is read
-# once. Not for the thread sanitizer: there every file is compiled by itself, which finds includes that it lacks.
+# Headers that many files include, and that take the compiler seconds to read, are read once. OFF shows which includes a
+# file lacks; ./check --long builds so.
+option(TERN_PRECOMPILED_HEADERS "Read the standard library's headers once" ON)
+
+# tern_read_once(TARGET header…): for a target of its own kind.
 function(tern_read_once TARGET)
-  if(NOT TERN_SANITIZE MATCHES "thread")
+  if(TERN_PRECOMPILED_HEADERS)
     target_precompile_headers(${TARGET} PRIVATE ${ARGN})
   endif()
 endfunction()
 
-# tern_read_together(NAME FIRST header…): the same for many small targets of the same options, of which FIRST is the first.
-function(tern_read_together NAME FIRST)
-  if("${NAME}" STREQUAL "${FIRST}")
-    tern_read_once(${NAME} ${ARGN})
-  elseif(NOT TERN_SANITIZE MATCHES "thread")
-    target_precompile_headers(${NAME} REUSE_FROM ${FIRST})
+# tern_read_together(TARGET KIND header…): targets of one KIND, which are compiled with the same options (definitions may
+# differ), share these headers. A target headers_KIND reads them, so that none of the others waits for another.
+function(tern_read_together TARGET KIND)
+  if(NOT TERN_PRECOMPILED_HEADERS)
+    return()
   endif()
+  if(NOT TARGET headers_${KIND})
+    set(file ${PROJECT_BINARY_DIR}/headers/${KIND}.cpp)
+    if(NOT EXISTS ${file})
+      file(WRITE ${file} "int main() {}\n")
+    endif()
+    get_target_property(type ${TARGET} TYPE)
+    get_target_property(options ${TARGET} COMPILE_OPTIONS)
+    if(type STREQUAL EXECUTABLE)
+      add_executable(headers_${KIND} ${file})
+    else()
+      add_library(headers_${KIND} OBJECT ${file})
+    endif()
+    if(options)
+      target_compile_options(headers_${KIND} PRIVATE ${options})
+    endif()
+    target_include_directories(headers_${KIND} PRIVATE ${PROJECT_SOURCE_DIR})
+    target_link_libraries(headers_${KIND} PRIVATE tern_flags $<$<STREQUAL:${KIND},unit_tests>:GTest::gmock>)
+    target_precompile_headers(headers_${KIND} PRIVATE ${ARGN})
+  endif()
+  target_precompile_headers(${TARGET} REUSE_FROM headers_${KIND})
 endfunction()
 
 # What nearly all of our files include of C++'s library, in half of the time that a small one takes to compile.
@@ -97,6 +119,10 @@ set(TERN_READ_ONCE <algorithm> <array> <atomic> <chrono> <cstdint> <exception> <
 function(tern_build_quickly)
   foreach(target IN LISTS ARGN)
     target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1> $<$<BOOL:${TERN_SANITIZED}>:-O0>)
+    get_target_property(libraries ${target} LINK_LIBRARIES)
+    if("GTest::gmock" IN_LIST libraries)
+      tern_read_together(${target} unit_tests ${TERN_READ_ONCE} <gmock/gmock.h> <gtest/gtest.h>)
+    endif()
   endforeach()
 endfunction()
 
@@ -115,11 +141,13 @@ function(tern_layer NAME)
   endif()
   list(TRANSFORM L_DEPENDS PREPEND tern::)
   target_link_libraries(tern_${NAME} PUBLIC ${L_DEPENDS} Threads::Threads PRIVATE $<BUILD_INTERFACE:tern_flags> ${L_PRIVATE})
-  # Calls inside a library need not go through the table that lets another library take a function's place.
-  list(LENGTH L_SOURCES files)
-  if(files GREATER 4)
-    tern_read_once(tern_${NAME} ${TERN_READ_ONCE})
+  # Layers are compiled alike, but for those that the fuzzer follows.
+  set(kind layers)
+  if(TERN_BUILD_FUZZERS AND NAME IN_LIST TERN_FUZZED_LAYERS)
+    set(kind fuzzed_layers)
   endif()
+  tern_read_together(tern_${NAME} ${kind} ${TERN_READ_ONCE})
+  # Calls inside a library need not go through the table that lets another library take a function's place.
   target_link_options(tern_${NAME} PRIVATE $<$<STREQUAL:$<TARGET_PROPERTY:tern_${NAME},TYPE>,SHARED_LIBRARY>:LINKER:-Bsymbolic-functions>)
   install(TARGETS tern_${NAME} EXPORT tern-targets
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
@@ -128,10 +156,6 @@ function(tern_layer NAME)
     add_executable(tern_${NAME}_test ${L_TESTS})
     target_link_libraries(tern_${NAME}_test PRIVATE tern::${NAME} tern_flags GTest::gtest GTest::gmock GTest::gtest_main)
     tern_build_quickly(tern_${NAME}_test) # rank, stress and property tests and bench/ see what -O3 makes of templates
-    list(LENGTH L_TESTS files)
-    if(files GREATER 4)
-      tern_read_once(tern_${NAME}_test <gmock/gmock.h> <gtest/gtest.h>)
-    endif()
     gtest_discover_tests(tern_${NAME}_test TEST_PREFIX ${NAME}. DISCOVERY_TIMEOUT 60
       PROPERTIES TIMEOUT ${TERN_TEST_SECONDS} LABELS ${NAME})
   endif()
