@@ -126,10 +126,11 @@ function(tern_build_quickly)
   endforeach()
 endfunction()
 
-# tern_layer(NAME SOURCES … HEADERS … DEPENDS layer… PRIVATE target… TESTS file…)
-#   makes tern_NAME (tern::NAME), installs it and its headers, and builds its unit tests as tern_NAME_test.
+# tern_layer(NAME SOURCES … HEADERS … DEPENDS layer… PRIVATE target… TESTS file… SINGLE_THREADED file…)
+#   makes tern_NAME (tern::NAME), installs it and its headers, and builds its unit tests as tern_NAME_test; those
+#   that are SINGLE_THREADED not under the thread sanitizer, which could find nothing there (docs/decisions/0039).
 function(tern_layer NAME)
-  cmake_parse_arguments(L "" "" "SOURCES;HEADERS;DEPENDS;PRIVATE;TESTS" ${ARGN})
+  cmake_parse_arguments(L "" "" "SOURCES;HEADERS;DEPENDS;PRIVATE;TESTS;SINGLE_THREADED" ${ARGN})
   add_library(tern_${NAME} ${L_SOURCES})
   add_library(tern::${NAME} ALIAS tern_${NAME})
   set_target_properties(tern_${NAME} PROPERTIES EXPORT_NAME ${NAME} VERSION ${PROJECT_VERSION}
@@ -152,6 +153,9 @@ function(tern_layer NAME)
   install(TARGETS tern_${NAME} EXPORT tern-targets
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
     FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+  if(NOT TERN_SANITIZE MATCHES "thread")
+    list(APPEND L_TESTS ${L_SINGLE_THREADED})
+  endif()
   if(TERN_BUILD_TESTS AND L_TESTS)
     add_executable(tern_${NAME}_test ${L_TESTS})
     target_link_libraries(tern_${NAME}_test PRIVATE tern::${NAME} tern_flags GTest::gtest GTest::gmock GTest::gtest_main)
@@ -161,8 +165,13 @@ function(tern_layer NAME)
   endif()
 endfunction()
 
-# tern_layer_tests(NAME file…): more tests of tern_NAME_test, which test what the layer does and not one file of it.
+# tern_layer_tests(NAME file… SINGLE_THREADED file…): more tests of tern_NAME_test, which test what the layer does and not
+# one file of it.
 function(tern_layer_tests NAME)
-  list(TRANSFORM ARGN PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
-  target_sources(tern_${NAME}_test PRIVATE ${ARGN})
+  cmake_parse_arguments(L "" "" "SINGLE_THREADED" ${ARGN})
+  if(NOT TERN_SANITIZE MATCHES "thread")
+    list(APPEND L_UNPARSED_ARGUMENTS ${L_SINGLE_THREADED})
+  endif()
+  list(TRANSFORM L_UNPARSED_ARGUMENTS PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
+  target_sources(tern_${NAME}_test PRIVATE ${L_UNPARSED_ARGUMENTS})
 endfunction()
