@@ -226,6 +226,11 @@ class Text(Tree):
         self.write("notes.md", "no licence needed\n")
         self.assertEqual(self.found(text.check), [("apps/mesh/wrong.cpp", 1, "licence"), ("bare", 1, "licence")])
 
+    def test_comments_are_narrow_but_for_examples(self):
+        prose, code = "// " + "word " * 20 + "\n", "//     " + "word " * 20 + "\n"
+        self.write("tern/a.cpp", SPDX + "\n" + code + "int a; " + prose + prose)
+        self.assertEqual(self.found(text.check), [("tern/a.cpp", 4, "comment-width")])
+
     def test_length(self):
         self.write("tern/a.cpp", SPDX + "\n" * 599)
         self.write("tern/b.cpp", SPDX + "\n" * 600)
