@@ -7,7 +7,7 @@
 ///     bench_balance --markdown       the table of docs/results/balance.md
 ///     bench_balance --pictures DIR   its pictures
 
-#include "bench/harness.hpp"
+#include "bench/harness/harness.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -24,8 +24,8 @@
 #include <tern/balance/model.hpp>
 
 #include "bench/balance/pictures.hpp"
-#include "bench/jobs.hpp"
-#include "bench/series.hpp"
+#include "bench/harness/jobs.hpp"
+#include "bench/harness/series.hpp"
 
 #ifndef BENCH_BALANCE_TERN
 #error "define BENCH_BALANCE_TERN and BENCH_BALANCE_MESH as the paths of the programs"

@@ -7,7 +7,7 @@
 
 #include <tern/balance/model.hpp>
 
-#include "bench/jobs.hpp"
+#include "bench/harness/jobs.hpp"
 #include "tools/pictures/pictures.hpp"
 
 namespace tern::bench::balance {

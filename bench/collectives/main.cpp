@@ -6,16 +6,16 @@
 ///     bench_collectives --markdown                        the table of docs/results/collectives.md
 ///     bench_collectives --curves FILE [--points FILE]     a picture of `quiesce` on simulated ranks
 
-#include "bench/harness.hpp"
+#include "bench/harness/harness.hpp"
 
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "bench/collectives/curves.hpp"
-#include "bench/jobs.hpp"
-#include "bench/plot.hpp"
-#include "bench/series.hpp"
+#include "bench/harness/jobs.hpp"
+#include "bench/harness/plot.hpp"
+#include "bench/harness/series.hpp"
 
 namespace {
 
@@ -56,7 +56,7 @@ metrics all_metrics() {
   metrics all;
   add_rounds(all, mpi::open_mpi, "collectives", true);
   const series many = ours(mpi::open_mpi, "many"),
-               quiesce = ours(mpi::open_mpi, "quiesce"); // both sides in one program
+               quiesce = ours(mpi::open_mpi, "quiesce"); // ours and the rival in one program
   all.push_back({.name = "collectives.at_once",
                  .unit = "us",
                  .target = 0.5,

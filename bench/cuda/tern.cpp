@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Tern's side, on the first CUDA device.
+/// Tern's contestant, on the first CUDA device.
 
 #include "bench/cuda/tern.hpp"
 #include "bench/cuda/problems.hpp"
@@ -78,7 +78,7 @@ const char* device() {
       if (n.kind == tern::hetero::device_kind::cuda) throw not_here(n.text);
     throw not_here("a CUDA device");
   }
-  // Has this process a context there? The other side has one, which a GPU in exclusive mode has not for two.
+  // Has this process a context there? The other contestant has one, which a GPU in exclusive mode has not for two.
   try {
     tern::hetero_task t(cuda_bench_kernels::nothing, tern::items(1));
     t.on("cuda0").submit().wait();
@@ -407,8 +407,8 @@ measurement make_or_not_here(const job& j) {
 int main(int argc, char** argv) {
   using namespace tern::bench::cuda;
   const tern::options opts = tern::options::parse(argc, argv); // also from the environment
-  return side_main(argc, argv, [&](const job& j) {
+  return contestant_main(argc, argv, [&](const job& j) {
     tern::scheduler s({.workers = j.workers, .opts = &opts});
-    s.run([&] { serve(j, make_or_not_here); });
+    s.run([&] { answer_requests(j, make_or_not_here); });
   });
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Tasks on devices and kernels against StarPU, OpenMP, OpenBLAS and OpenCL (docs/decisions/0030). Each side is a child
-/// process of its own; what is compared is what those report.
+/// Tasks on devices and kernels against StarPU, OpenMP, OpenBLAS and OpenCL (docs/decisions/0030). Each contestant is a
+/// child process of its own; what is compared is what those report.
 
-#include "bench/ask.hpp"
-#include "bench/harness.hpp"
+#include "bench/harness/harness.hpp"
+#include "bench/harness/runner.hpp"
 
 #include <csignal>
 #include <string>
@@ -13,21 +13,21 @@
 #include <vector>
 
 #ifndef BENCH_HETERO_TERN
-#error "define BENCH_HETERO_TERN, _STARPU, _LIBOMP, … as the paths of the sides; empty: not built"
+#error "define BENCH_HETERO_TERN, _STARPU, _LIBOMP, … as the paths of the contestants; empty: not built"
 #endif
 
 namespace {
 
 using namespace tern::bench;
-using sides::children;
-using sides::comparison;
-using sides::rival;
+using contest::comparison;
+using contest::rival;
+using contest::runners;
 
 // Kernels that take so long that what it costs to start them does not matter.
 #define FAKE "launch=4ms,latency=20us,bandwidth=1G"
 
-const sides::side& side_named(const std::string& name) {
-  static const std::vector<sides::side> all{
+const contest::contestant& contestant_named(const std::string& name) {
+  static const std::vector<contest::contestant> all{
       {"tern", BENCH_HETERO_TERN, "", ""},
       {"StarPU lws", BENCH_HETERO_STARPU, "libstarpu-dev", "STARPU_SCHED=lws"},
       {"StarPU eager", BENCH_HETERO_STARPU, "libstarpu-dev", "STARPU_SCHED=eager"},
@@ -37,8 +37,8 @@ const sides::side& side_named(const std::string& name) {
       {"OpenMP loops", BENCH_HETERO_LOOPS, "OpenMP for the compiler", ""},
       {"OpenBLAS", BENCH_HETERO_OPENBLAS, "libopenblas-dev", ""},
       {"OpenCL", BENCH_HETERO_OPENCL, "ocl-icd-opencl-dev and pocl-opencl-icd", ""},
-      // The device on which our side has PoCL run kernels (hetero-opencl-pocl): one thread on either side. PoCL's
-      // default would use both CPUs, where ours has a worker left for other tasks.
+      // The device on which our contestant has PoCL run kernels (hetero-opencl-pocl): one thread on either contestant.
+      // PoCL's default would use both CPUs, where ours has a worker left for other tasks.
       {"PoCL basic", BENCH_HETERO_OPENCL, "ocl-icd-opencl-dev and pocl-opencl-icd", "POCL_DEVICES=basic"},
       {"tern, checked", BENCH_HETERO_TERN, "", "TERN_HETERO_DEVICES=host\nTERN_HETERO_CHECKED=true"},
       {"tern, unchecked", BENCH_HETERO_TERN, "", "TERN_HETERO_DEVICES=host"},
@@ -46,16 +46,16 @@ const sides::side& side_named(const std::string& name) {
       {"tern, 4 fake devices", BENCH_HETERO_TERN, "", "TERN_HETERO_DEVICES=fake\nTERN_HETERO_FAKE=4:" FAKE},
       {"tern, 1 fake device", BENCH_HETERO_TERN, "", "TERN_HETERO_DEVICES=fake\nTERN_HETERO_FAKE=1:" FAKE},
   };
-  for (const sides::side& s : all)
+  for (const contest::contestant& s : all)
     if (s.name == name) return s;
-  throw std::invalid_argument("no side is called " + name);
+  throw std::invalid_argument("no contestant is called " + name);
 }
 
-std::vector<metric> metrics(children& running) {
+std::vector<metric> metrics(runners& running) {
   const std::vector<rival> starpu{{"StarPU lws", ""}, {"StarPU eager", ""}},
       openmp{{"libomp", ""}, {"libomp turnaround", ""}, {"libgomp", ""}}, loops{{"OpenMP loops", ""}};
   std::vector<metric> list;
-  const auto add = [&](comparison c) { list.push_back(sides::compare(running, std::move(c))); };
+  const auto add = [&](comparison c) { list.push_back(contest::compare(running, std::move(c))); };
   constexpr std::size_t million = 1'000'000;
 
   // Tasks that do nothing.
@@ -102,25 +102,26 @@ std::vector<metric> metrics(children& running) {
   add({"hetero.pocl.reduction", 1.15, "opencl_add", 2, 4 * million, by_hand("add")});
 
   // Simulated devices. What is copied, in rows of objects, for graphs drawn by lot: the same each time.
-  const auto ask = [&](const std::string& name, const std::string& side, const std::string& benchmark,
-                       std::size_t size) {
-    return [&running, name, q = sides::question{side, benchmark, 2, size}] { return running.ask(name, q); };
+  const auto measured = [&](const std::string& name, const std::string& contestant, const std::string& benchmark,
+                            std::size_t size) {
+    return [&running, name, q = contest::request{contestant, benchmark, 2, size}] { return running.run(name, q); };
   };
   for (const std::string which : {"copies", "copies_views"}) {
-    const std::string name = which == "copies" ? "hetero.copies" : "hetero.copies.views", side = "tern, 3 fake devices";
+    const std::string name = which == "copies" ? "hetero.copies" : "hetero.copies.views",
+                      contestant = "tern, 3 fake devices";
     list.push_back({.name = name,
                     .unit = "rows",
                     .target = 1.0,
                     .rival_name = "least by MSI",
-                    .ours = ask(name, side, which, 1),
-                    .rival = ask(name, side, which + "_least", 1)});
+                    .ours = measured(name, contestant, which, 1),
+                    .rival = measured(name, contestant, which + "_least", 1)});
   }
-  // Kernels with every access checked, which are compiled when the side starts.
+  // Kernels with every access checked, which are compiled when the contestant starts.
   for (const auto& [name, benchmark, size] :
        {std::tuple{"hetero.checked.stencil", "host_smooth", 256}, {"hetero.checked.product", "host_multiply", 1024}}) {
     const auto timed = [&running, name = std::string(name), benchmark = std::string(benchmark),
-                        n = static_cast<std::size_t>(size)](const char* side) {
-      return [&running, name, q = sides::question{side, benchmark, 2, n}] { return running.ask(name, q) * 1e3; };
+                        n = static_cast<std::size_t>(size)](const char* contestant) {
+      return [&running, name, q = contest::request{contestant, benchmark, 2, n}] { return running.run(name, q) * 1e3; };
     };
     list.push_back({.name = name,
                     .unit = "ms",
@@ -133,15 +134,15 @@ std::vector<metric> metrics(children& running) {
                   .unit = "s",
                   .target = 1 / 3.8,
                   .rival_name = "tern, 1 fake device",
-                  .ours = ask("hetero.four", "tern, 4 fake devices", "independent", 1000),
-                  .rival = ask("hetero.four", "tern, 1 fake device", "independent", 1000)});
+                  .ours = measured("hetero.four", "tern, 4 fake devices", "independent", 1000),
+                  .rival = measured("hetero.four", "tern, 1 fake device", "independent", 1000)});
   return list;
 }
 
 } // namespace
 
 int main(int argc, char** argv) {
-  std::signal(SIGPIPE, SIG_IGN); // a side that has died is reported, not died of
-  children running(side_named);
+  std::signal(SIGPIPE, SIG_IGN); // a contestant that has died is reported, not died of
+  runners running(contestant_named);
   return run(argc, argv, metrics(running));
 }

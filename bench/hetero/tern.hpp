@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// The parts of Tern's side.
+/// The parts of Tern's contestant.
 
-#include "bench/hetero/side.hpp"
+#include "bench/hetero/contestant.hpp"
 
 namespace tern::bench::hetero {
 

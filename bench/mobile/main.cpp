@@ -5,7 +5,7 @@
 ///     bench_mobile                  as every benchmark (harness.hpp)
 ///     bench_mobile --markdown       the table of docs/results/mobile.md
 
-#include "bench/harness.hpp"
+#include "bench/harness/harness.hpp"
 
 #include <cstdlib>
 #include <optional>
@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "bench/jobs.hpp"
-#include "bench/series.hpp"
+#include "bench/harness/jobs.hpp"
+#include "bench/harness/series.hpp"
 
 #ifndef BENCH_MOBILE_TERN
 #error "define BENCH_MOBILE_TERN, _TBB, _MPI_OPENMPI, _MPI_MPICH as the paths of the programs"
@@ -45,7 +45,7 @@ series hash_table(const words& arguments) {
 }
 
 void add_local(metrics& all) {
-  const series both = alone(1, {"local", "1.2"}); // both sides in one program
+  const series both = alone(1, {"local", "1.2"}); // ours and the rival in one program
   all.push_back({.name = "mobile.local",
                  .unit = "ns",
                  .target = 1.3,

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/harness.hpp"
+#include "bench/harness/harness.hpp"
 #include "bench/net/jobs.hpp"
 
 namespace tern::bench::net {

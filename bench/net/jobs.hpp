@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Starts the sides of `bench_net`.
+/// Starts the contestants of `bench_net`.
 
 #include <string>
 
-#include "bench/jobs.hpp"
+#include "bench/harness/jobs.hpp"
 
 namespace tern::bench::net {
 
-/// What a side reports. All \throw absent if the launcher, the library or a second core is not there.
+/// What a contestant reports. All \throw absent if the launcher, the library or a second core is not there.
 nlohmann::json run_raw(mpi library, const std::string& level, const words& arguments);
 /// As users run it but for `more`, and without what would let a rank sleep.
 nlohmann::json run_tern(mpi library, const words& arguments, environment more = {});

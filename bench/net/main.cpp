@@ -6,7 +6,7 @@
 ///     bench_net --markdown                        the table of docs/results/net.md
 ///     bench_net --curves FILE [--points FILE]     a picture of latency and bandwidth; from known points, if given
 
-#include "bench/harness.hpp"
+#include "bench/harness/harness.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -16,10 +16,10 @@
 #include <utility>
 #include <vector>
 
+#include "bench/harness/plot.hpp"
+#include "bench/harness/series.hpp"
 #include "bench/net/curves.hpp"
 #include "bench/net/jobs.hpp"
-#include "bench/plot.hpp"
-#include "bench/series.hpp"
 
 namespace {
 
@@ -127,7 +127,7 @@ metrics all_metrics() {
   add_stream(all, mpi::open_mpi, "net.stream", 0.9, aggregate(funneled, "off"), "funneled");
   add_stream(all, mpi::open_mpi, "net.stream.aggregated", 6, aggregate(single, "on"), "single");
 
-  const series calls = ours(mpi::open_mpi, {"call", "0.5"}, {}); // both sides in one program
+  const series calls = ours(mpi::open_mpi, {"call", "0.5"}, {}); // ours and the rival in one program
   all.push_back({.name = "net.call",
                  .unit = "us",
                  .target = 1.3,

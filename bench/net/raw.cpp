@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/net/side.hpp"
+#include "bench/net/contestant.hpp"
 
 namespace {
 

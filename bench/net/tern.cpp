@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Tern's side of `bench_net`: what raw.cpp does with sends and receives, with messages that run handlers.
+/// Tern's contestant of `bench_net`: what raw.cpp does with sends and receives, with messages that run handlers.
 ///
 ///     bench_net_tern latency SIZE,… SECONDS      microseconds for half a round trip, for each size
 ///     bench_net_tern bandwidth SIZE,… SECONDS    GB/s, for each size
@@ -40,7 +40,7 @@
 #include <tern/task/fiber.hpp>
 #include <tern/task/future.hpp>
 
-#include "bench/net/side.hpp"
+#include "bench/net/contestant.hpp"
 
 /// How often this process has allocated memory; only where count.cpp is linked.
 [[gnu::weak]] std::uint64_t allocations_so_far();

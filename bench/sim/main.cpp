@@ -2,7 +2,7 @@
 /// \file
 /// The simulator: how many messages a second, how much memory for a rank, and whether it keeps to its model.
 
-#include "bench/harness.hpp"
+#include "bench/harness/harness.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -14,8 +14,8 @@
 
 #include <unistd.h>
 
-#ifndef BENCH_SIM_SIDE
-#error "define BENCH_SIM_SIDE as the path of bench_sim_side"
+#ifndef BENCH_SIM_TERN
+#error "define BENCH_SIM_TERN as the path of bench_sim_tern"
 #endif
 
 namespace {
@@ -24,7 +24,7 @@ using tern::bench::budget;
 using tern::bench::direction;
 using tern::bench::metric;
 
-/// A file for what a side reports, gone with the process.
+/// A file for what a contestant reports, gone with the process.
 class scratch_file {
 public:
   scratch_file() {
@@ -45,7 +45,7 @@ private:
 
 nlohmann::json measure(std::vector<std::string> arguments) {
   static const scratch_file file;
-  arguments.insert(arguments.begin(), BENCH_SIM_SIDE);
+  arguments.insert(arguments.begin(), BENCH_SIM_TERN);
   arguments.push_back(file.path());
   return tern::bench::run_for_json(arguments, file.path());
 }

@@ -4,7 +4,7 @@
 /// runtime is a child process of its own; what is compared is what those report. `--growth FILE [MOST]` instead studies
 /// how costs grow (growth.hpp).
 
-#include "bench/harness.hpp"
+#include "bench/harness/harness.hpp"
 #include "bench/task/driver.hpp"
 #include "bench/task/growth.hpp"
 
@@ -19,24 +19,24 @@
 namespace {
 
 using tern::bench::metric;
-using tern::bench::sides::children;
-using tern::bench::sides::compare;
-using tern::bench::sides::comparison;
-using tern::bench::sides::question;
-using tern::bench::sides::rival;
+using tern::bench::contest::compare;
+using tern::bench::contest::comparison;
+using tern::bench::contest::request;
+using tern::bench::contest::rival;
+using tern::bench::contest::runners;
 
 /// Ours against a fixed value.
-metric limit(children& running, const std::string& name, const std::string& unit, double factor, double target,
-             const std::string& rival, double value, const question& q) {
+metric limit(runners& running, const std::string& name, const std::string& unit, double factor, double target,
+             const std::string& rival, double value, const request& q) {
   return {.name = name,
           .unit = unit,
           .target = target,
           .rival_name = rival,
-          .ours = [=, &running] { return running.ask(name, q) * factor; },
+          .ours = [=, &running] { return running.run(name, q) * factor; },
           .rival = tern::bench::budget(value)};
 }
 
-std::vector<metric> metrics(children& running) {
+std::vector<metric> metrics(runners& running) {
   const std::vector<rival> tbb{{"TBB", ""}}, openmp{{"libomp", ""}, {"libgomp", ""}},
       all{{"TBB", ""}, {"libomp", ""}, {"libgomp", ""}};
   std::vector<metric> list;
@@ -78,7 +78,7 @@ std::vector<metric> metrics(children& running) {
 } // namespace
 
 int main(int argc, char** argv) {
-  std::signal(SIGPIPE, SIG_IGN); // a side that has died is reported, not died of
+  std::signal(SIGPIPE, SIG_IGN); // a contestant that has died is reported, not died of
   if (argc >= 3 && std::string_view(argv[1]) == "--growth") {
     try {
       return tern::bench::task::growth(argv[2], argc > 3 ? std::strtoull(argv[3], nullptr, 10) : 10'000'000);
@@ -87,6 +87,6 @@ int main(int argc, char** argv) {
       return 1;
     }
   }
-  children running(tern::bench::task::side_named);
+  runners running(tern::bench::task::contestant_named);
   return tern::bench::run(argc, argv, metrics(running));
 }

@@ -2,7 +2,7 @@
 /// \file
 /// What tracing costs: nothing measurable while it is off, little while it is on; and how fast a trace is merged.
 
-#include "bench/harness.hpp"
+#include "bench/harness/harness.hpp"
 
 #include <filesystem>
 #include <optional>
@@ -32,15 +32,15 @@ double instructions(const std::string& program, const std::string& what, long n)
 
 // Of the loop alone: what a longer one takes more.
 metric off(const std::string& name, const std::string& what, long shorter, long longer, double more) {
-  const auto side = [=](const char* program) {
+  const auto contestant = [=](const char* program) {
     return [=] { return (instructions(program, what, longer) - instructions(program, what, shorter)) / more; };
   };
   return {.name = "trace.off." + name,
           .unit = "instructions",
           .target = 1.005,
           .rival_name = "no hooks",
-          .ours = side(BENCH_TRACE_WITH),
-          .rival = side(BENCH_TRACE_WITHOUT)};
+          .ours = contestant(BENCH_TRACE_WITH),
+          .rival = contestant(BENCH_TRACE_WITHOUT)};
 }
 
 metric loop(const std::string& name, long n) {

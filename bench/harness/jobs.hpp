@@ -3,7 +3,7 @@
 /// \file
 /// Starts programs of two ranks, under an MPI's launcher or as threads, ours and rivals alike.
 
-#include "bench/harness.hpp"
+#include "bench/harness/harness.hpp"
 
 #include <string>
 #include <utility>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/harness.hpp"
+#include "bench/harness/harness.hpp"
 
 #include <algorithm>
 #include <array>

@@ -9,7 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "bench/harness.hpp"
+#include "bench/harness/harness.hpp"
 #include "tools/pictures/canvas.hpp"
 
 namespace tern::bench {

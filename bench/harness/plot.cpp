@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/plot.hpp"
+#include "bench/harness/plot.hpp"
 
 #include <array>
 #include <cmath>

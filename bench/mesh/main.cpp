@@ -4,7 +4,7 @@
 /// Both are whole programs; what is compared is what they report: the seconds between the domain and the finished mesh,
 /// and their processes' peak memory.
 
-#include "bench/harness.hpp"
+#include "bench/harness/harness.hpp"
 
 #include <cstdlib>
 #include <filesystem>

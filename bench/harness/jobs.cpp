@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/jobs.hpp"
+#include "bench/harness/jobs.hpp"
 
 #include <cstdlib>
 #include <sstream>
 
 #include <unistd.h>
 
-#include "bench/side.hpp"
+#include "bench/harness/timing.hpp"
 
 #ifndef BENCH_OPENMPI_LAUNCHER
 #error "define BENCH_OPENMPI_LAUNCHER and BENCH_MPICH_LAUNCHER as command lines whose words are separated by |"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/harness.hpp"
-#include "bench/series.hpp"
+#include "bench/harness/harness.hpp"
+#include "bench/harness/series.hpp"
 
 #include <cmath>
 #include <cstdlib>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What Tern's side and the rivals have in common: what is one batch.
+/// What Tern's contestant and the rivals have in common: what is one batch.
 
 #include <algorithm>
 #include <cstddef>
 
-#include "bench/side.hpp"
+#include "bench/harness/timing.hpp"
 
 namespace tern::bench::net {
 

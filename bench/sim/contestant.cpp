@@ -2,11 +2,11 @@
 /// \file
 /// One measurement of the simulator, in a process of its own: memory and caches are as at a program's start.
 ///
-///     bench_sim_side messages RANKS MILLIONS FILE     handlers that send on to random ranks
-///     bench_sim_side idle RANKS FILE                  memory of ranks that wait
-///     bench_sim_side start RANKS FILE                 from the program's start to a barrier's end
-///     bench_sim_side pingpong BYTES FILE              virtual time against the model's closed form
-///     bench_sim_side alltoall RANKS WORLD FILE        the same
+///     bench_sim_tern messages RANKS MILLIONS FILE     handlers that send on to random ranks
+///     bench_sim_tern idle RANKS FILE                  memory of ranks that wait
+///     bench_sim_tern start RANKS FILE                 from the program's start to a barrier's end
+///     bench_sim_tern pingpong BYTES FILE              virtual time against the model's closed form
+///     bench_sim_tern alltoall RANKS WORLD FILE        the same
 
 #include <algorithm>
 #include <cmath>
@@ -177,7 +177,7 @@ nlohmann::json alltoall(int ranks, const std::string& text) {
 
 int main(int argc, char** argv) {
   try {
-    if (argc < 4) throw std::runtime_error("usage: bench_sim_side KIND ARGUMENT… FILE");
+    if (argc < 4) throw std::runtime_error("usage: bench_sim_tern KIND ARGUMENT… FILE");
     const std::string kind = argv[1];
     nlohmann::json found;
     if (kind == "messages")
@@ -194,7 +194,7 @@ int main(int argc, char** argv) {
       throw std::runtime_error("no measurement is called " + kind);
     std::ofstream(argv[argc - 1]) << found << '\n';
   } catch (const std::exception& e) {
-    std::fprintf(stderr, "bench_sim_side: %s\n", e.what());
+    std::fprintf(stderr, "bench_sim_tern: %s\n", e.what());
     return 1;
   }
 }

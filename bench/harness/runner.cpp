@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/ask.hpp"
+#include "bench/harness/runner.hpp"
 
 #include <algorithm>
 #include <array>
@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-namespace tern::bench::sides {
+namespace tern::bench::contest {
 
 namespace {
 
@@ -41,12 +41,12 @@ std::vector<std::string> clean_environment() {
   return kept;
 }
 
-/// Where it was built, or in `sides` beside this program: folders are taken to other machines.
+/// Where it was built, or in `contestants` beside this program: folders are taken to other machines.
 std::string found(const std::string& path) {
   if (access(path.c_str(), X_OK) == 0) return path;
   std::error_code none;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", none);
-  const std::filesystem::path beside = self.parent_path() / "sides" / std::filesystem::path(path).filename();
+  const std::filesystem::path beside = self.parent_path() / "contestants" / std::filesystem::path(path).filename();
   return std::filesystem::exists(beside, none) ? beside.string() : path;
 }
 
@@ -59,7 +59,8 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
 
 } // namespace
 
-child::child(const side& s, const std::string& benchmark, int workers, std::size_t size, std::chrono::seconds patience)
+runner::runner(const contestant& s, const std::string& benchmark, int workers, std::size_t size,
+               std::chrono::seconds patience)
     : what_(s.name + ", " + benchmark + ", " + std::to_string(workers) + " workers, size " + std::to_string(size)),
       patience_(patience) {
   if (s.path.empty()) throw absent(s.name + " is not there: install " + s.needs + " and configure again");
@@ -95,7 +96,7 @@ child::child(const side& s, const std::string& benchmark, int workers, std::size
   }
 }
 
-int child::end() noexcept {
+int runner::end() noexcept {
   int status = 0;
   if (pid_ < 0) return status;
   // Killed, not asked to end: it may be stopped, or busy for a long time yet.
@@ -108,7 +109,7 @@ int child::end() noexcept {
   return status;
 }
 
-void child::stop() {
+void runner::stop() {
   kill(pid_, SIGSTOP);
   // Waits, but leaves one that has ended in the table: its number must not become somebody else's yet.
   siginfo_t info;
@@ -116,20 +117,20 @@ void child::stop() {
   }
 }
 
-void child::gone() {
+void runner::gone() {
   const int status = end();
   const std::string how = WIFEXITED(status) ? "with code " + std::to_string(WEXITSTATUS(status))
                                             : "by signal " + std::to_string(WTERMSIG(status));
   throw std::runtime_error(what_ + ": it ended without an answer, " + how);
 }
 
-void child::refused(const std::string& answer) {
+void runner::refused(const std::string& answer) {
   constexpr std::string_view not_there = "absent ";
   if (answer.starts_with(not_there)) throw absent(answer.substr(not_there.size()));
   throw std::runtime_error(what_ + ": " + answer);
 }
 
-std::string child::line() {
+std::string runner::line() {
   const auto end = std::chrono::steady_clock::now() + patience_;
   for (;;) {
     if (const auto newline = read_.find('\n'); newline != std::string::npos) {
@@ -150,7 +151,7 @@ std::string child::line() {
   }
 }
 
-double child::ask() {
+double runner::run() {
   if (pid_ < 0) throw std::runtime_error(what_ + ": it has ended"); // and a signal to -1 would reach everybody
   kill(pid_, SIGCONT);
   const char go = '\n';
@@ -163,12 +164,17 @@ double child::ask() {
   return seconds;
 }
 
-double children::ask(const std::string& metric, const question& q) {
+double runners::run(const std::string& metric, const request& q) {
   if (metric != metric_) running_.clear();
   metric_ = metric;
   auto& one = running_[q];
-  if (!one) one = std::make_unique<child>(named_(q.side), q.benchmark, q.workers, q.size);
-  return one->ask();
+  if (!one) one = std::make_unique<runner>(named_(q.contestant), q.benchmark, q.workers, q.size);
+  return one->run();
+}
+
+double runners::run_afresh(const request& q) {
+  running_.clear();
+  return runner(named_(q.contestant), q.benchmark, q.workers, q.size).run();
 }
 
 namespace {
@@ -176,33 +182,33 @@ namespace {
 std::string describe(const std::vector<rival>& rivals) {
   std::string all;
   for (const rival& r : rivals)
-    all += (all.empty() ? "" : ", ") + r.side + (r.benchmark.empty() ? "" : " " + r.benchmark);
+    all += (all.empty() ? "" : ", ") + r.contestant + (r.benchmark.empty() ? "" : " " + r.benchmark);
   return rivals.size() > 1 ? "faster of " + all : all;
 }
 
 } // namespace
 
-metric compare(children& running, comparison c) {
+metric compare(runners& running, comparison c) {
   std::vector<rival> there;
   for (const rival& r : c.rivals)
-    if (!running.named(r.side).path.empty()) there.push_back(r);
-  if (there.empty()) there = c.rivals; // asking them tells what is missing
+    if (!running.named(r.contestant).path.empty()) there.push_back(r);
+  if (there.empty()) there = c.rivals; // running them tells what is missing
   const std::string name = describe(there);
-  const auto ask = [c, &running](const std::string& side, const std::string& benchmark) {
+  const auto measured = [c, &running](const std::string& contestant, const std::string& benchmark) {
     const std::string& what = benchmark.empty() ? c.benchmark : benchmark;
-    return running.ask(c.name, question{side, what, c.workers, c.size}) * 1e3;
+    return running.run(c.name, request{contestant, what, c.workers, c.size}) * 1e3;
   };
   return {.name = c.name,
           .unit = "ms",
           .target = c.target,
           .rival_name = name,
-          .ours = [ask] { return ask("tern", ""); },
+          .ours = [measured] { return measured("tern", ""); },
           .rival =
-              [ask, there] {
+              [measured, there] {
                 double best = std::numeric_limits<double>::infinity();
-                for (const rival& r : there) best = std::min(best, ask(r.side, r.benchmark));
+                for (const rival& r : there) best = std::min(best, measured(r.contestant, r.benchmark));
                 return best;
               }};
 }
 
-} // namespace tern::bench::sides
+} // namespace tern::bench::contest

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What Tern's sides and the rivals have in common: how large things are, and how threads look up and change a table of
-/// objects.
+/// What Tern's contestants and the rivals have in common: how large things are, and how threads look up and change a
+/// table of objects.
 
 #include <algorithm>
 #include <array>
@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "bench/side.hpp"
+#include "bench/harness/timing.hpp"
 
 namespace tern::bench::mobile {
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// The programs of all sides (bench/serve.hpp), and what they compute where neither BLAS nor loops are meant
-/// (tiles.hpp, problems.hpp).
+/// The programs of all contestants (bench/harness/contestant.hpp), and what they compute where neither BLAS nor loops
+/// are meant (tiles.hpp, problems.hpp).
 
-#include "bench/serve.hpp"
+#include "bench/harness/contestant.hpp"
 
 #include <cstddef>
 #include <stdexcept>
@@ -13,7 +13,7 @@
 
 namespace tern::bench::hetero {
 
-using namespace sides;
+using namespace contest;
 
 /// `size` tasks that do next to nothing: each adds one to the object it has, if there are objects. The benchmarks
 /// "empty" (no data), "chain" (one object that all have) and "objects" (1024, in turn).

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What the programs of all sides have in common: a side is a child process that measures one benchmark with one
-/// runtime, once for each line that it reads. (Two OpenMP runtimes cannot share a process, and no pool of threads
-/// should live beside another's.) `SIDE BENCHMARK WORKERS SIZE` prints "ready", and then for each line on stdin either
-/// seconds, or "error" and what was wrong. "absent" and what is missing may stand instead of either. Who asks them:
-/// ask.hpp.
+/// What the programs of all contestants have in common: a contestant is a child process that measures one benchmark
+/// with one runtime, once for each line that it reads. (Two OpenMP runtimes cannot share a process, and no pool of
+/// threads should live beside another's.) `CONTESTANT BENCHMARK WORKERS SIZE` prints "ready", and then for each line on
+/// stdin either seconds, or "error" and what was wrong. "absent" and what is missing may stand instead of either. Who
+/// runs them: runner.hpp.
 
 #include <chrono>
 #include <cstddef>
@@ -19,7 +19,7 @@
 #include <string>
 #include <utility>
 
-namespace tern::bench::sides {
+namespace tern::bench::contest {
 
 struct job {
   std::string benchmark;
@@ -41,7 +41,7 @@ template <class F> double seconds(F&& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-/// `run(kernel)` gives the seconds, so that a side can leave out what is not to be counted, as a team's start.
+/// `run(kernel)` gives the seconds, so that a contestant can leave out what is not to be counted, as a team's start.
 template <class Kernel, class Run> measurement measure(const job& j, Run run) {
   auto kernel = std::make_shared<Kernel>(j.size);
   return [kernel, run = std::move(run)]() mutable {
@@ -53,11 +53,11 @@ template <class Kernel, class Run> measurement measure(const job& j, Run run) {
 }
 
 [[noreturn]] inline void unknown(const job& j) {
-  throw std::invalid_argument("this side has no benchmark \"" + j.benchmark + "\"");
+  throw std::invalid_argument("this contestant has no benchmark \"" + j.benchmark + "\"");
 }
 
 /// Answers until stdin ends. `make` sets the benchmark up, on the context that is to run it.
-inline void serve(const job& j, measurement (*make)(const job&)) {
+inline void answer_requests(const job& j, measurement (*make)(const job&)) {
   try {
     const measurement once = make(j);
     std::printf("ready\n");
@@ -75,8 +75,8 @@ inline void serve(const job& j, measurement (*make)(const job&)) {
   }
 }
 
-/// The main function of each side; `run(job)` calls `serve` where the runtime's tasks can be made.
-template <class Run> int side_main(int argc, char** argv, Run run) {
+/// The main function of each contestant; `run(job)` calls `answer_requests` where the runtime's tasks can be made.
+template <class Run> int contestant_main(int argc, char** argv, Run run) {
   job j;
   if (argc == 4) j = {argv[1], std::atoi(argv[2]), std::strtoull(argv[3], nullptr, 10)};
   if (j.workers < 1 || j.size < 1) {
@@ -87,4 +87,4 @@ template <class Run> int side_main(int argc, char** argv, Run run) {
   return 0;
 }
 
-} // namespace tern::bench::sides
+} // namespace tern::bench::contest

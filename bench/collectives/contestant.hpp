@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What Tern's side and the rivals have in common: how large an operation's values are.
+/// What Tern's contestant and the rivals have in common: how large an operation's values are.
 
 #include <cstddef>
 
-#include "bench/side.hpp"
+#include "bench/harness/timing.hpp"
 
 namespace tern::bench::collectives {
 
