@@ -59,7 +59,7 @@ constexpr std::size_t mebi = std::size_t{1} << 20;
 
 class list {
 public:
-  explicit list(runners& running) : running_(running) {}
+  list(runners& running, const scale& of) : running_(running), of_(of) {}
   std::vector<metric> made;
 
   /// Ours against `rival`'s, seconds of both times `scale`.
@@ -95,16 +95,16 @@ public:
     }
     made.push_back(std::move(whole));
   }
-  /// A number that has no rival: `scale` times what is answered.
+  /// A number that has no rival: `factor` times what is answered.
   void number(const std::string& name, const std::string& unit, std::optional<double> most,
-              const std::string& benchmark, std::size_t size, const std::string& contestant, double scale = 1) {
+              const std::string& benchmark, std::size_t size, const std::string& contestant, double factor = 1) {
     made.push_back(
         {.name = name,
          .unit = unit,
          .target = most,
          .rival_name = "1",
-         .ours = [&running = running_, name, scale,
-                  q = request{contestant, benchmark, workers, size}] { return running.run(name, q) * scale; },
+         .ours = [&running = running_, name, factor,
+                  q = request{contestant, benchmark, workers, size}] { return running.run(name, q) * factor; },
          .rival = budget(1)});
   }
   /// Several devices against the better of them by itself.
@@ -126,19 +126,19 @@ public:
                     .rival = better});
   }
 
-  static std::size_t sized(std::size_t size, std::size_t small) { return other_libraries ? small : size; }
-
 private:
+  std::size_t sized(std::size_t size, std::size_t small) const { return other_libraries ? small : of_(size, small); }
   static std::string called(const std::string& name) { return other_libraries ? name + ".mock" : name; }
   static std::optional<double> judged(std::optional<double> target) { return other_libraries ? std::nullopt : target; }
   std::function<double()> taking(const std::string& name, request q) {
     return [&running = running_, name, q] { return running.run(name, q) * 1e3; };
   }
   runners& running_;
+  scale of_;
 };
 
-std::vector<metric> metrics(runners& running) {
-  list l(running);
+std::vector<metric> metrics(runners& running, const scale& of) {
+  list l(running, of);
   // A program that multiplies matrices again and again (docs/results/gpu.md).
   const std::vector<std::pair<std::size_t, std::size_t>> sizes{{64, 16}, {128, 16}, {256, 16}, {512, 16}, {1024, 16}};
   for (const auto& [size, small] : sizes) l.add("cuda.naive." + std::to_string(size), 0.5, "naive", size, small, "raw");
@@ -180,8 +180,8 @@ std::vector<metric> metrics(runners& running) {
     const std::string mock = "tern on the mock driver";
     for (const std::string kind : {"chain", "spread", "fresh"}) {
       const auto most = kind == "fresh" ? std::nullopt : std::optional(4.0);
-      l.number("cuda.calls." + kind, "calls", most, "calls_" + kind, 1000, mock);
-      l.number("cuda.queries." + kind, "questions", std::nullopt, "queries_" + kind, 1000, mock);
+      l.number("cuda.calls." + kind, "calls", most, "calls_" + kind, of(1000, 100), mock);
+      l.number("cuda.queries." + kind, "questions", std::nullopt, "queries_" + kind, of(1000, 100), mock);
     }
   }
   return l.made;
@@ -197,7 +197,8 @@ struct program {
 void bars(runners& running, const program& p, const std::vector<std::string>& without) {
   std::vector<double> times;
   for (const std::string& one : without) {
-    const request q{one.empty() ? "tern" : "tern without " + one, p.benchmark, workers, list::sized(p.size, p.small)};
+    const request q{one.empty() ? "tern" : "tern without " + one, p.benchmark, workers,
+                    other_libraries ? p.small : p.size};
     std::vector<double> some;
     running.run(p.what + one, q); // warm-up
     for (int i = 0; i < 5; ++i) some.push_back(running.run(p.what + one, q));
@@ -251,6 +252,6 @@ int ablation(runners& running) {
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN); // a contestant that has died is reported, not died of
   runners running(contestant_named);
-  return run(argc, argv, metrics(running),
+  return run(argc, argv, [&](const scale& of) { return metrics(running, of); },
              {{"--ablation", "What each of our optimisations brings", [&] { return ablation(running); }}});
 }

@@ -91,30 +91,36 @@ metric limit(const std::string& name, const std::string& unit, double target, co
           .rival = tern::bench::budget(value)};
 }
 
-std::vector<metric> metrics(runners& running) {
-  constexpr std::size_t million = 1'000'000;
+std::vector<metric> metrics(runners& running, const tern::bench::scale& of) {
+  const auto n = [&](std::size_t usual) { return of(usual, std::min<std::size_t>(usual, 1280)); };
+  const std::size_t million = n(1'000'000);
+  const std::size_t fib = of(std::size_t{25}, std::size_t{10});
   const std::string boost = "Boost.Fiber";
   std::vector<metric> list;
   const auto add = [&](const comparison& c) { list.push_back(compare(running, c)); };
 
-  const request create{"tern", "create", 1, 200'000};
-  add({"fiber.create.boost", 0.18, ns, create, {{boost, "create", 1, 200'000}, {boost, "create_post", 1, 200'000}}});
-  add({"fiber.create.std", 0.01, ns, create, {{"std", "create", 1, 3000}}});
+  const request create{"tern", "create", 1, n(200'000)};
+  add({"fiber.create.boost",
+       0.18,
+       ns,
+       create,
+       {{boost, "create", 1, n(200'000)}, {boost, "create_post", 1, n(200'000)}}});
+  add({"fiber.create.std", 0.01, ns, create, {{"std", "create", 1, n(3000)}}});
   add({"fiber.yield", 0.18, ns, {"tern", "yield", 1, million}, {{boost, "yield", 1, million}}});
   add({"fiber.yield_flags", 0.18, ns, {"tern", "yield_flags", 1, million}, {{boost, "yield_flags", 1, million}}});
 
   // Threads that sleep are woken fastest on the core of who wakes them, threads that spin need a core each; left alone,
   // the system now puts them together and now apart.
-  const request wake{"tern", "wake_apart", 2, 50'000};
-  const std::vector<request> boosts{{boost, "wake_together", 2, 4000},
-                                    {boost, "wake_shared_apart", 2, 20'000},
-                                    {boost, "wake_stealing_apart", 2, 20'000}};
+  const request wake{"tern", "wake_apart", 2, n(50'000)};
+  const std::vector<request> boosts{{boost, "wake_together", 2, n(4000)},
+                                    {boost, "wake_shared_apart", 2, n(20'000)},
+                                    {boost, "wake_stealing_apart", 2, n(20'000)}};
   // Afresh: threads can join work_stealing only once in a process.
   add({"fiber.wake.boost", 0.5, ns, wake, boosts, true});
-  add({"fiber.wake.boost_busy", {}, ns, wake, {{boost, "wake_busy_apart", 2, 50'000}}});
-  add({"fiber.wake.std", 0.3, ns, wake, {{"std", "wake", 2, 4000}, {"std", "wake_together", 2, 4000}}});
+  add({"fiber.wake.boost_busy", {}, ns, wake, {{boost, "wake_busy_apart", 2, n(50'000)}}});
+  add({"fiber.wake.std", 0.3, ns, wake, {{"std", "wake", 2, n(4000)}, {"std", "wake_together", 2, n(4000)}}});
 
-  add({"fiber.mutex", 0.5, ns, {"tern", "mutex", 2, 640'000}, {{"std", "mutex", 2, 640'000}}});
+  add({"fiber.mutex", 0.5, ns, {"tern", "mutex", 2, n(640'000)}, {{"std", "mutex", 2, n(640'000)}}});
   add({"fiber.sleepers", 0.3, s, {"tern", "sleepers", 2, 1}, {{"std", "sleepers", 2, 1}}});
   // 500 of the 1000 handlers take 5 ms, on two workers.
   list.push_back(limit("fiber.computers", "s", 1.05, "ideal", 1.25, [&running] {
@@ -122,24 +128,23 @@ std::vector<metric> metrics(runners& running) {
   }));
 
   add({"fiber.million", 2, s, {"tern", "million", 1, million}, {{"std", "pages", 1, million}}, true});
-  list.push_back(
-      limit("fiber.million_memory", "GiB", 1, "budget", 10, [&running, known = std::optional<double>()]() mutable {
-        // Once is enough: it is the same each time, and no time is taken.
-        if (!known) known = running.run_afresh({"tern", "million_memory", 1, million});
-        return *known;
-      }));
+  // Once is enough: it is the same each time, and no time is taken.
+  list.push_back(limit("fiber.million_memory", "GiB", 1, "budget", 10, [=, &running] {
+    return running.run_afresh({"tern", "million_memory", 1, million});
+  }));
+  list.back().once = true;
 
-  const std::vector<request> queues{{"TBB", "channel", 2, 4000}, {"TBB", "channel_together", 2, 4000}};
-  add({"fiber.channel", 0.5, ns, {"tern", "channel", 2, 100'000}, queues});
-  add({"fiber.channel.pinned", {}, ns, {"tern", "channel_pinned", 2, 50'000}, queues});
+  const std::vector<request> queues{{"TBB", "channel", 2, n(4000)}, {"TBB", "channel_together", 2, n(4000)}};
+  add({"fiber.channel", 0.5, ns, {"tern", "channel", 2, n(100'000)}, queues});
+  add({"fiber.channel.pinned", {}, ns, {"tern", "channel_pinned", 2, n(50'000)}, queues});
   // Bound to cores they were no faster. One pair does all with half the threads.
   add({"fiber.channel_mpmc",
        1,
        ns,
-       {"tern", "channel_mpmc", 2, 400'000},
-       {{"TBB", "channel_mpmc", 2, 400'000}, {"TBB", "channel_one_pair", 2, 400'000}}});
+       {"tern", "channel_mpmc", 2, n(400'000)},
+       {{"TBB", "channel_mpmc", 2, n(400'000)}, {"TBB", "channel_one_pair", 2, n(400'000)}}});
 
-  add({"fiber.fib", 0.3, ms, {"tern", "fib", 1, 25}, {{boost, "fib", 1, 25}, {boost, "fib_post", 1, 25}}});
+  add({"fiber.fib", 0.3, ms, {"tern", "fib", 1, fib}, {{boost, "fib", 1, fib}, {boost, "fib_post", 1, fib}}});
   return list;
 }
 
@@ -148,5 +153,5 @@ std::vector<metric> metrics(runners& running) {
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN); // a contestant that has died is reported, not died of
   runners running(contestant_named);
-  return tern::bench::run(argc, argv, metrics(running));
+  return tern::bench::run(argc, argv, [&](const tern::bench::scale& of) { return metrics(running, of); });
 }

@@ -38,6 +38,22 @@ function(tern_bench NAME)
   target_link_libraries(bench_${NAME} PRIVATE tern_bench_harness tern_flags ${B_LINK})
 endfunction()
 
+# tern_bench_tiny(NAME SECONDS [allowed…]): the test bench.tiny.NAME runs each line of bench_NAME once, tiny, and fails if a
+# result is wrong, a line is not in NAME/lines.txt or one of those is missing, or what packages.txt installs is absent.
+# Allowed may be absent what a machine need not have.
+function(tern_bench_tiny NAME SECONDS)
+  if(NOT TERN_BUILD_TESTS)
+    return()
+  endif()
+  set(allowed)
+  foreach(one IN LISTS ARGN)
+    list(APPEND allowed --allow-absent ${one})
+  endforeach()
+  add_test(NAME bench.tiny.${NAME}
+    COMMAND bench_${NAME} --tiny --strict --lines ${CMAKE_CURRENT_SOURCE_DIR}/lines.txt ${allowed})
+  set_tests_properties(bench.tiny.${NAME} PROPERTIES TIMEOUT ${SECONDS} LABELS "bench;nosan")
+endfunction()
+
 # tern_bench_contestant(NAME CONTESTANT SOURCES file… LINK target…): the program bench_NAME_CONTESTANT, whose path
 # bench_NAME knows as the macro of that name. In a folder of its own, where `tern bench` does not take it for a benchmark.
 function(tern_bench_contestant NAME CONTESTANT)

@@ -56,9 +56,23 @@ template <class Kernel, class Run> measurement measure(const job& j, Run run) {
   throw std::invalid_argument("this contestant has no benchmark \"" + j.benchmark + "\"");
 }
 
+/// Runs `work`; what it throws is the answer.
+template <class F> bool answered(F&& work) {
+  try {
+    work();
+    return true;
+  } catch (const not_here& e) {
+    std::printf("absent %s\n", e.what());
+  } catch (const std::exception& e) {
+    std::printf("error %s\n", e.what());
+  }
+  std::fflush(stdout);
+  return false;
+}
+
 /// Answers until stdin ends. `make` sets the benchmark up, on the context that is to run it.
 inline void answer_requests(const job& j, measurement (*make)(const job&)) {
-  try {
+  answered([&] {
     const measurement once = make(j);
     std::printf("ready\n");
     std::fflush(stdout);
@@ -66,13 +80,7 @@ inline void answer_requests(const job& j, measurement (*make)(const job&)) {
       std::printf("%.9e\n", once());
       std::fflush(stdout);
     }
-  } catch (const not_here& e) {
-    std::printf("absent %s\n", e.what());
-    std::fflush(stdout);
-  } catch (const std::exception& e) {
-    std::printf("error %s\n", e.what());
-    std::fflush(stdout);
-  }
+  });
 }
 
 /// The main function of each contestant; `run(job)` calls `answer_requests` where the runtime's tasks can be made.
@@ -83,8 +91,7 @@ template <class Run> int contestant_main(int argc, char** argv, Run run) {
     std::fprintf(stderr, "usage: %s BENCHMARK WORKERS SIZE; then a line on stdin for each measurement\n", argv[0]);
     return 2;
   }
-  run(j);
-  return 0;
+  return answered([&] { run(j); }) ? 0 : 1;
 }
 
 } // namespace tern::bench::contest

@@ -1,24 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/harness/harness.hpp"
 
-#include <algorithm>
-#include <array>
-#include <cerrno>
-#include <chrono>
-#include <cmath>
-#include <csignal>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <fstream>
-#include <sstream>
+#include "bench/harness/history.hpp"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <set>
+#include <stdexcept>
 
 #include <CLI/CLI.hpp>
 
@@ -28,59 +18,40 @@ std::function<double()> budget(double value) {
   return [value] { return value; };
 }
 
-std::string_view name_of(verdict v) noexcept {
-  switch (v) {
-  case verdict::ok:
-    return "ok";
-  case verdict::ok_by_quartile:
-    return "ok*";
-  case verdict::short_of_target:
-    return "short";
-  case verdict::absent:
-    return "absent";
-  case verdict::informational:
-    return "info";
-  }
-  return "unknown";
-}
-
-double quantile(std::vector<double> values, double q) {
-  if (values.empty() || !(q >= 0 && q <= 1)) throw std::invalid_argument("quantile of nothing, or outside 0…1");
-  std::sort(values.begin(), values.end());
-  const double at = q * static_cast<double>(values.size() - 1);
-  const auto below = static_cast<std::size_t>(at);
-  const auto above = std::min(below + 1, values.size() - 1);
-  return values[below] + (at - static_cast<double>(below)) * (values[above] - values[below]);
-}
-
-double better_quartile(const std::vector<double>& ratios, direction better) {
-  return quantile(ratios, better == direction::lower ? 0.25 : 0.75);
-}
-
-verdict judge(double ratio, double medians, direction better, std::optional<double> target) {
-  if (!target) return verdict::informational;
-  const auto meets = [&](double r) { return better == direction::lower ? r <= *target : r >= *target; };
-  return !meets(ratio) ? verdict::short_of_target : meets(medians) ? verdict::ok : verdict::ok_by_quartile;
-}
-
 namespace {
 
-double sound(double value, const char* side, const metric& what) {
-  if (!std::isfinite(value) || value <= 0)
+/// A value that can be: what is judged by itself may be 0, what a ratio is made of may not.
+double sound(double value, const std::string& side, const metric& what) {
+  if (!std::isfinite(value) || value < 0 || (value == 0 && what.rival))
     throw std::runtime_error(what.name + ": " + side + " measured " + std::to_string(value) + " " + what.unit +
                              ", which cannot be");
   return value;
 }
 
-/// \param median of the ratios.
+result empty_result(const metric& what) {
+  result r;
+  r.name = what.name;
+  r.rival_name = what.rival_name;
+  r.unit = what.unit;
+  r.better = what.better;
+  r.target = what.target;
+  r.once = what.once;
+  r.missing = what.missing;
+  return r;
+}
+
+/// \param median of what is judged.
 result measure_one(const metric& what, int pairs, double& median) {
-  result found{what.name, what.rival_name, what.unit, what.better, what.target, 0, 0, 0, verdict::absent, {}, 0, 0};
+  result found = empty_result(what);
   const auto ours = [&] { return sound(what.ours(), "ours", what); };
-  const auto rival = [&] { return sound(what.rival(), what.rival_name.c_str(), what); };
-  std::vector<double> our_values, rival_values, ratios;
+  const auto rival = [&] { return what.rival ? sound(what.rival(), what.rival_name, what) : 0.0; };
+  if (what.once) pairs = 1;
+  std::vector<double> our_values, rival_values, judged;
   try {
-    ours(); // warm-up: caches, page tables, clock frequency, and whether both sides are there at all
-    rival();
+    if (!what.once) {
+      ours(); // warm-up: caches, page tables, clock frequency, and whether both sides are there at all
+      rival();
+    }
     for (int i = 0; i < pairs; ++i) {
       // Who goes second finds a warmer or a more throttled machine: both get the same share of it.
       double a = 0, b = 0;
@@ -93,19 +64,21 @@ result measure_one(const metric& what, int pairs, double& median) {
       }
       our_values.push_back(a);
       rival_values.push_back(b);
-      ratios.push_back(a / b);
+      judged.push_back(what.rival ? a / b : a);
     }
   } catch (const absent& e) {
     found.why = e.what();
     return found;
   }
   found.ours = quantile(our_values, 0.5);
-  found.rival = quantile(rival_values, 0.5);
-  found.ratio = better_quartile(ratios, what.better);
-  found.medians = found.ours / found.rival;
+  found.ratio = better_quartile(judged, what.better);
+  if (what.rival) {
+    found.rival = quantile(rival_values, 0.5);
+    found.medians = found.ours / *found.rival;
+  }
   found.pairs = pairs;
-  found.status = judge(found.ratio, found.medians, what.better, what.target);
-  median = quantile(ratios, 0.5);
+  found.status = judge(found.ratio, what.rival ? found.medians : found.ours, what.better, what.target);
+  median = quantile(judged, 0.5);
   return found;
 }
 
@@ -132,106 +105,153 @@ result measure(const metric& what, int pairs) {
   return *best;
 }
 
+result measure_tiny(const metric& what) {
+  metric tiny = what;
+  tiny.once = true;
+  for (metric& one : tiny.best_of) one.once = true;
+  result found = measure(tiny, 1);
+  if (found.status != verdict::absent) found.status = verdict::tiny;
+  found.once = what.once;
+  return found;
+}
+
 namespace {
 
-std::string number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.4g", value);
+struct settings {
+  bool json = false, markdown = false, list = false, strict = false, tiny = false;
+  int pairs = 9;
+  std::string filter, lines, record, compare;
+  std::vector<std::string> allowed;
+};
+
+std::string list_of(const std::vector<std::string>& names) {
+  std::string text;
+  for (const auto& name : names) text += (text.empty() ? "" : ", ") + name;
   return text;
 }
 
-/// Columns as wide as the names need, known before the first result so that each line can be printed when it is there.
-class columns {
+/// Whether `--allow-absent` names this line, the beginning of its name up to a dot, or what is missing.
+bool allowed(const settings& how, const std::string& line, const std::string& missing) {
+  return std::any_of(how.allowed.begin(), how.allowed.end(), [&](const std::string& name) {
+    return name == line || line.starts_with(name + ".") || name == missing;
+  });
+}
+
+/// What stands in the way of `--strict`.
+std::vector<std::string> not_allowed(const settings& how, const result& r) {
+  std::vector<std::string> all;
+  if (r.status == verdict::absent && !allowed(how, r.name, r.rival_name)) all.push_back(r.name + " (" + r.why + ")");
+  for (const std::string& one : r.missing)
+    if (!allowed(how, r.name, one)) all.push_back(r.name + " without " + one);
+  return all;
+}
+
+std::set<std::string> lines_of(const std::string& file) {
+  std::ifstream in(file);
+  if (!in) throw std::runtime_error("cannot read " + file);
+  std::set<std::string> names;
+  for (std::string name; std::getline(in, name);) names.insert(name);
+  return names;
+}
+
+/// Measures the chosen ones, prints, and remembers what the exit code depends on.
+class session {
 public:
-  void widen(const std::string& name, const std::string& unit, const std::string& rival) {
-    name_ = std::max(name_, name.size());
-    unit_ = std::max(unit_, unit.size());
-    rival_ = std::max(rival_, rival.size());
+  session(const settings& how, columns shape) : how_(how), shape_(std::move(shape)) {
+    if (!how.compare.empty() || !how.record.empty()) now_ = here_and_now();
+    if (!how.compare.empty()) before_.emplace(how.compare, now_.machine);
   }
-  std::string header() const {
-    return line({"name", "ours", "rival", "", "ratio", "medians", "pairs", "target", "status"}, "");
+
+  void begin(bool any) const {
+    if (how_.markdown)
+      std::printf("| metric | ours | rival | ratio | target | |\n|---|---|---|---|---|---|\n");
+    else if (!how_.json && any)
+      std::printf("%s\n", shape_.header().c_str());
   }
-  std::string line(const result& r) const {
-    const std::string target = r.target ? (r.better == direction::lower ? "<=" : ">=") + number(*r.target) : "-";
-    const bool there = r.status != verdict::absent;
-    const auto value = [&](double v) { return there ? number(v) + (r.unit.empty() ? "" : " " + r.unit) : "-"; };
-    return line({r.name, value(r.ours), value(r.rival), r.rival_name, there ? number(r.ratio) : "-",
-                 there ? number(r.medians) : "-", there ? std::to_string(r.pairs) : "-", target,
-                 std::string(name_of(r.status))},
-                there ? "" : "  (" + r.why + ")");
+
+  void take(const metric& m) {
+    std::fflush(stdout);
+    try {
+      const result r = how_.tiny ? measure_tiny(m) : measure(m, how_.pairs);
+      if (r.status == verdict::short_of_target) missed_.push_back(r.name);
+      for (auto& one : not_allowed(how_, r)) absent_.push_back(std::move(one));
+      print(r);
+      if (!how_.record.empty()) record(how_.record, now_, r);
+    } catch (const std::exception& e) {
+      failed_ = true;
+      std::fprintf(stderr, "%s failed: %s\n", m.name.c_str(), e.what());
+    }
+  }
+
+  int end(const char* program) const {
+    std::fflush(stdout);
+    const auto tell = [&](const std::string& text) { std::fprintf(stderr, "%s: %s\n", program, text.c_str()); };
+    if (before_)
+      tell("lines compared with " + how_.compare + ": " + std::to_string(compared_) +
+           ", of which worse by more than 3 %: " + std::to_string(worse_.size()) +
+           (worse_.empty() ? "" : " (" + list_of(worse_) + ")") +
+           (fresh_.empty() ? "" : "; without a record of this machine, " + now_.machine + ": " + list_of(fresh_)));
+    if (failed_) return 1;
+    if (!how_.strict) return 0;
+    if (!missed_.empty()) tell("short of the target: " + list_of(missed_));
+    if (!absent_.empty())
+      tell("absent: " + list_of(absent_) +
+           "; install what is missing and configure again, or --allow-absent NAME: a line, the beginning of "
+           "lines' names up to a dot, or a rival");
+    return missed_.empty() && absent_.empty() ? 0 : 3;
   }
 
 private:
-  std::string line(const std::array<std::string, 9>& cells, const std::string& remark) const {
-    std::string text;
-    const std::size_t value = 10 + unit_ + 1;
-    const std::array<std::size_t, 9> widths{name_, value, value, rival_, 8, 8, 5, 8, 0};
-    for (std::size_t i = 0; i < cells.size(); ++i) {
-      const bool right = i == 1 || i == 2 || (i >= 4 && i <= 7);
-      const std::string pad(widths[i] > cells[i].size() ? widths[i] - cells[i].size() : 0, ' ');
-      text += (i ? "  " : "") + (right ? pad + cells[i] : cells[i] + pad);
+  void print(const result& r) {
+    std::optional<change> c;
+    if (before_) {
+      c = before_->compare(r);
+      if (c) ++compared_;
+      if (!c && r.status != verdict::absent) fresh_.push_back(r.name);
+      if (c && c->marked) worse_.push_back(r.name);
     }
-    return text + remark;
+    if (how_.json) {
+      auto line = to_json(r);
+      if (c) line["before"] = to_json(*c);
+      std::printf("%s\n", line.dump().c_str());
+    } else {
+      const std::string line = how_.markdown ? to_markdown(r) : shape_.line(r);
+      std::printf("%s%s\n", line.c_str(), c ? ("  " + describe(*c, r)).c_str() : "");
+    }
   }
 
-  std::size_t name_ = 4, unit_ = 0, rival_ = 0;
+  const settings& how_;
+  columns shape_;
+  circumstances now_;
+  std::optional<history> before_;
+  bool failed_ = false;
+  int compared_ = 0;
+  std::vector<std::string> missed_, absent_, worse_, fresh_;
 };
 
 } // namespace
 
-std::vector<std::string> table(const std::vector<result>& results) {
-  columns shape;
-  for (const auto& r : results) shape.widen(r.name, r.unit, r.rival_name);
-  std::vector<std::string> lines{shape.header()};
-  for (const auto& r : results) lines.push_back(shape.line(r));
-  return lines;
-}
-
-nlohmann::ordered_json to_json(const result& r) {
-  const bool there = r.status != verdict::absent;
-  const auto value = [&](double v) { return there ? nlohmann::ordered_json(v) : nlohmann::ordered_json(nullptr); };
-  nlohmann::ordered_json line;
-  line["name"] = r.name;
-  line["ours"] = value(r.ours);
-  line["rival"] = value(r.rival);
-  line["rival_name"] = r.rival_name;
-  line["unit"] = r.unit;
-  line["better"] = r.better == direction::lower ? "lower" : "higher";
-  line["ratio"] = value(r.ratio);
-  line["target"] = r.target ? nlohmann::ordered_json(*r.target) : nlohmann::ordered_json(nullptr);
-  line["status"] = name_of(r.status);
-  line["medians"] = value(r.medians);
-  line["pairs"] = there ? nlohmann::ordered_json(r.pairs) : nlohmann::ordered_json(nullptr);
-  if (!there) line["why"] = r.why;
-  return line;
-}
-
-std::string to_markdown(const result& r) {
-  const bool there = r.status != verdict::absent;
-  const auto digits = [](double v) {
-    char text[32];
-    std::snprintf(text, sizeof text, "%.3g", v);
-    return std::string(text);
-  };
-  const auto value = [&](double v) { return there ? digits(v) + " " + r.unit : "-"; };
-  return "| " + r.name + " | " + value(r.ours) + " | " + value(r.rival) + ", " + r.rival_name + " | " +
-         (there ? digits(r.ratio) : "-") +
-         (r.status == verdict::ok_by_quartile ? ", medians " + digits(r.medians) : "") + " | " +
-         (r.target ? (r.better == direction::lower ? "<= " : ">= ") + digits(*r.target) : "-") + " | " +
-         std::string(name_of(r.status)) + " |";
-}
-
-int run(int argc, char** argv, const std::vector<metric>& metrics, const std::vector<other_use>& others) {
+int run(int argc, char** argv, const std::function<std::vector<metric>(const scale&)>& metrics,
+        const std::vector<other_use>& others) {
   CLI::App app{"A benchmark of Tern; `tern bench` runs them all"};
-  bool json = false, markdown = false, list = false, strict = false;
-  int pairs = 9;
-  std::string filter;
-  app.add_flag("--json", json, "One JSON object a line");
-  app.add_flag("--markdown", markdown, "The table of docs/results");
-  app.add_flag("--list", list, "Only name the metrics");
-  app.add_flag("--strict", strict, "Exit code 3 if a target is not met");
-  app.add_option("--pairs", pairs, "Pairs of measurements (9)")->check(CLI::Range(1, 10000));
-  app.add_option("--filter", filter, "Only metrics whose name contains this");
+  settings how;
+  auto* const json = app.add_flag("--json", how.json, "One JSON object a line");
+  auto* const markdown = app.add_flag("--markdown", how.markdown, "The table of docs/results")->excludes(json);
+  app.add_flag("--list", how.list, "Only name the metrics");
+  app.add_flag("--strict", how.strict, "Exit code 3 if a target is not met, or something is absent");
+  app.add_option("--allow-absent", how.allowed,
+                 "With --strict: what may be absent: a line, the beginning of lines' names up to a dot, or a rival")
+      ->allow_extra_args(false);
+  auto* const pairs = app.add_option("--pairs", how.pairs, "Pairs of measurements (9)")->check(CLI::Range(1, 10000));
+  auto* const tiny =
+      app.add_flag("--tiny", how.tiny, "Each line once, with tiny sizes, to see that the results are right")
+          ->excludes(pairs);
+  auto* const filter = app.add_option("--filter", how.filter, "Only metrics whose name contains this");
+  app.add_option("--lines", how.lines, "Fail unless the metrics are those whose names this file has")->excludes(filter);
+  app.add_option("--record", how.record, "Append the results to this file, a JSON object a line")->excludes(tiny);
+  app.add_option("--compare", how.compare, "Show beside each line its last record in this file")
+      ->excludes(tiny)
+      ->excludes(markdown);
   const std::vector<CLI::Option*> usual =
       app.get_options([](const CLI::Option* o) { return o->get_name() != "--help"; });
   const other_use* instead = nullptr;
@@ -249,125 +269,42 @@ int run(int argc, char** argv, const std::vector<metric>& metrics, const std::ve
     return 2;
   }
   if (instead) return instead->run();
+  const std::vector<metric> all = metrics(scale(how.tiny));
   columns shape;
   std::vector<const metric*> chosen;
-  for (const auto& m : metrics)
-    if (m.name.find(filter) != std::string::npos) {
+  for (const auto& m : all)
+    if (m.name.find(how.filter) != std::string::npos) {
       chosen.push_back(&m);
       shape.widen(m.name, m.unit, m.rival_name);
     }
-  if (list) {
+  if (how.list) {
     for (const auto* m : chosen) std::printf("%s\n", m->name.c_str());
     return 0;
   }
-  if (markdown)
-    std::printf("| metric | ours | rival | ratio | target | |\n|---|---|---|---|---|---|\n");
-  else if (!json && !chosen.empty())
-    std::printf("%s\n", shape.header().c_str());
-  bool failed = false, missed = false;
-  for (const auto* m : chosen) {
-    std::fflush(stdout);
-    try {
-      const result r = measure(*m, pairs);
-      missed = missed || r.status == verdict::short_of_target;
-      std::printf("%s\n", (json ? to_json(r).dump() : markdown ? to_markdown(r) : shape.line(r)).c_str());
-    } catch (const std::exception& e) {
-      failed = true;
-      std::fprintf(stderr, "%s failed: %s\n", m->name.c_str(), e.what());
+  try {
+    bool right_lines = true;
+    if (!how.lines.empty()) {
+      std::set<std::string> wanted = lines_of(how.lines);
+      for (const auto& m : all)
+        if (!wanted.erase(m.name)) {
+          right_lines = false;
+          std::fprintf(stderr, "%s: the line %s is not in %s; add it there\n", argv[0], m.name.c_str(),
+                       how.lines.c_str());
+        }
+      for (const auto& name : wanted) {
+        right_lines = false;
+        std::fprintf(stderr, "%s: there is no line %s, which is in %s\n", argv[0], name.c_str(), how.lines.c_str());
+      }
     }
+    session now(how, shape);
+    now.begin(!chosen.empty());
+    for (const auto* m : chosen) now.take(*m);
+    const int code = now.end(argv[0]);
+    return right_lines ? code : 1;
+  } catch (const std::runtime_error& e) { // a file that is named
+    std::fprintf(stderr, "%s: %s\n", argv[0], e.what());
+    return 2;
   }
-  std::fflush(stdout);
-  return failed ? 1 : strict && missed ? 3 : 0;
-}
-
-namespace {
-
-std::string tail(const std::string& text) { return text.size() > 2000 ? "…" + text.substr(text.size() - 2000) : text; }
-
-/// Reads both pipes until both have ended.
-void read_both(int out, std::string& out_text, int err, std::string& err_text) {
-  std::array<pollfd, 2> waiting{pollfd{out, POLLIN, 0}, pollfd{err, POLLIN, 0}};
-  std::array<char, 65536> buffer;
-  while (waiting[0].fd >= 0 || waiting[1].fd >= 0) {
-    if (poll(waiting.data(), waiting.size(), -1) < 0 && errno != EINTR) break;
-    for (auto& one : waiting) {
-      if (one.fd < 0 || one.revents == 0) continue;
-      const ssize_t n = read(one.fd, buffer.data(), buffer.size());
-      if (n > 0)
-        (one.fd == out ? out_text : err_text).append(buffer.data(), static_cast<std::size_t>(n));
-      else if (n == 0 || errno != EINTR)
-        one.fd = -1;
-    }
-  }
-}
-
-} // namespace
-
-child_result run_command(const std::vector<std::string>& argv,
-                         const std::vector<std::pair<std::string, std::string>>& environment) {
-  if (argv.empty()) throw std::invalid_argument("run_command: no program given");
-  int out[2], err[2], report[2];
-  if (pipe2(out, O_CLOEXEC) != 0) throw std::runtime_error(std::string("no pipe: ") + std::strerror(errno));
-  if (pipe2(err, O_CLOEXEC) != 0 || pipe2(report, O_CLOEXEC) != 0)
-    throw std::runtime_error(std::string("no pipe: ") + std::strerror(errno));
-  std::vector<char*> raw;
-  for (const auto& one : argv) raw.push_back(const_cast<char*>(one.c_str()));
-  raw.push_back(nullptr);
-  std::fflush(stdout);
-  const auto start = std::chrono::steady_clock::now();
-  const pid_t pid = fork();
-  if (pid < 0) throw std::runtime_error(std::string("cannot start a process: ") + std::strerror(errno));
-  if (pid == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGTERM); // not KILL: an MPI launcher has ranks to end
-    dup2(out[1], STDOUT_FILENO);
-    dup2(err[1], STDERR_FILENO);
-    for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
-    execvp(raw[0], raw.data());
-    const int problem = errno;
-    const bool told = write(report[1], &problem, sizeof problem) == sizeof problem;
-    _exit(told ? 127 : 126);
-  }
-  for (const int fd : {out[1], err[1], report[1]}) close(fd);
-  child_result done;
-  std::string errors;
-  int problem = 0, status = 0;
-  const bool not_started = read(report[0], &problem, sizeof problem) == sizeof problem;
-  read_both(out[0], done.output, err[0], errors);
-  rusage usage{};
-  while (wait4(pid, &status, 0, &usage) < 0 && errno == EINTR) {
-  }
-  done.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  done.peak_mib = static_cast<double>(usage.ru_maxrss) / 1024;
-  for (const int fd : {out[0], err[0], report[0]}) close(fd);
-  if (not_started) throw absent(argv[0] + ": " + std::strerror(problem));
-  if (WIFSIGNALED(status))
-    throw std::runtime_error(argv[0] + " was killed by signal " + std::to_string(WTERMSIG(status)) + ": " +
-                             tail(errors));
-  if (WEXITSTATUS(status) != 0)
-    throw std::runtime_error(argv[0] + " ended with exit code " + std::to_string(WEXITSTATUS(status)) + ": " +
-                             tail(errors.empty() ? done.output : errors));
-  return done;
-}
-
-nlohmann::json run_for_json(const std::vector<std::string>& argv, const std::string& json_file,
-                            const std::vector<std::pair<std::string, std::string>>& environment) {
-  if (!json_file.empty()) {
-    std::remove(json_file.c_str()); // an old report must not pass for the new one
-    run_command(argv, environment);
-    std::ifstream file(json_file);
-    if (!file) throw std::runtime_error(argv[0] + " did not write " + json_file);
-    auto value = nlohmann::json::parse(file, nullptr, false);
-    if (value.is_discarded()) throw std::runtime_error(json_file + ", written by " + argv[0] + ", is no JSON");
-    return value;
-  }
-  std::istringstream lines(run_command(argv, environment).output);
-  nlohmann::json last;
-  for (std::string line; std::getline(lines, line);) {
-    auto value = nlohmann::json::parse(line, nullptr, false);
-    if (value.is_object()) last = std::move(value);
-  }
-  if (!last.is_object()) throw std::runtime_error(argv[0] + " wrote no line that is a JSON object");
-  return last;
 }
 
 } // namespace tern::bench

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 
 #include <unistd.h>
 
@@ -24,40 +25,35 @@ metric simple(direction better, std::optional<double> target, double ours, doubl
           .rival = [=] { return rival; }};
 }
 
-template <class Metrics> int run_with(std::vector<std::string> arguments, const Metrics& metrics) {
+int run_with(std::vector<std::string> arguments, const std::vector<metric>& metrics,
+             const std::vector<other_use>& others = {}) {
   arguments.insert(arguments.begin(), "bench_x");
   std::vector<char*> raw;
   for (auto& one : arguments) raw.push_back(one.data());
   raw.push_back(nullptr);
-  return run(static_cast<int>(arguments.size()), raw.data(), metrics);
+  return run(
+      static_cast<int>(arguments.size()), raw.data(), [&](const scale&) { return metrics; }, others);
+}
+
+struct said {
+  int code;
+  std::string out, err;
+};
+said all_of(const std::vector<std::string>& arguments, const std::vector<metric>& metrics) {
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  const int code = run_with(arguments, metrics);
+  std::string out = testing::internal::GetCapturedStdout(), err = testing::internal::GetCapturedStderr();
+  return {code, std::move(out), std::move(err)};
+}
+
+metric without(const std::string& what) {
+  metric m = simple(direction::lower, 2, 1, 1);
+  m.rival = [what]() -> double { throw absent(what); };
+  return m;
 }
 
 } // namespace
-
-TEST(quantile, interpolates_between_neighbours) {
-  EXPECT_DOUBLE_EQ(quantile({3, 1, 2}, 0.5), 2);
-  EXPECT_DOUBLE_EQ(quantile({4, 1, 3, 2}, 0.5), 2.5);
-  EXPECT_DOUBLE_EQ(quantile({1, 2, 3, 4, 5, 6, 7, 8, 9}, 0.25), 3);
-  EXPECT_DOUBLE_EQ(quantile({1, 2}, 0.25), 1.25);
-  EXPECT_DOUBLE_EQ(quantile({7}, 1), 7);
-  EXPECT_DOUBLE_EQ(quantile({2, 1}, 0), 1);
-  EXPECT_THROW(quantile({}, 0.5), std::invalid_argument);
-  EXPECT_THROW(quantile({1}, 1.5), std::invalid_argument);
-  EXPECT_THROW(quantile({1}, std::nan("")), std::invalid_argument);
-}
-
-TEST(judgement, takes_the_better_quartile) {
-  const std::vector<double> ratios{1, 2, 3, 4, 5, 6, 7, 8, 9};
-  EXPECT_DOUBLE_EQ(better_quartile(ratios, direction::lower), 3);
-  EXPECT_DOUBLE_EQ(better_quartile(ratios, direction::higher), 7);
-  EXPECT_EQ(judge(0.6, 0.6, direction::lower, 0.6), verdict::ok);
-  EXPECT_EQ(judge(0.6, 0.61, direction::lower, 0.6), verdict::ok_by_quartile);
-  EXPECT_EQ(judge(0.61, 0.5, direction::lower, 0.6), verdict::short_of_target);
-  EXPECT_EQ(judge(4.0, 4.0, direction::higher, 4.0), verdict::ok);
-  EXPECT_EQ(judge(4.0, 3.9, direction::higher, 4.0), verdict::ok_by_quartile);
-  EXPECT_EQ(judge(3.9, 4.1, direction::higher, 4.0), verdict::short_of_target);
-  EXPECT_EQ(judge(99, 99, direction::lower, std::nullopt), verdict::informational);
-}
 
 TEST(measurement, warms_up_then_alternates) {
   std::string order;
@@ -72,7 +68,7 @@ TEST(measurement, warms_up_then_alternates) {
                    "ro");
   EXPECT_DOUBLE_EQ(r.ratio, 0.5);
   EXPECT_DOUBLE_EQ(r.ours, 1);
-  EXPECT_DOUBLE_EQ(r.rival, 2);
+  EXPECT_DOUBLE_EQ(r.rival.value(), 2);
   EXPECT_EQ(r.status, verdict::ok);
 }
 
@@ -126,11 +122,33 @@ TEST(measurement, absent_and_impossible) {
   EXPECT_THROW(measure(simple(direction::lower, 1, 1, std::nan("")), 9), std::runtime_error);
 }
 
+TEST(measurement, once_is_one_pair_without_a_warm_up) {
+  int runs = 0;
+  metric m = simple(direction::lower, 2, 1, 1);
+  m.once = true;
+  m.ours = [&] { return ++runs, 1.0; };
+  const result r = measure(m, 9);
+  EXPECT_EQ(runs, 1);
+  EXPECT_EQ(r.pairs, 1);
+  EXPECT_TRUE(r.once);
+  EXPECT_EQ(r.status, verdict::ok);
+}
+
+TEST(measurement, without_a_rival_zero_can_be_asked_for) {
+  metric m{.name = "a.allocations", .unit = "per 1000", .target = 0, .ours = [] { return 0.0; }};
+  EXPECT_EQ(measure(m, 9).status, verdict::ok);
+  EXPECT_FALSE(measure(m, 9).rival.has_value());
+  m.ours = [] { return 1e-9; };
+  EXPECT_EQ(measure(m, 9).status, verdict::short_of_target);
+  m.ours = [] { return -1.0; };
+  EXPECT_THROW(measure(m, 9), std::runtime_error);
+}
+
 TEST(output, json_has_the_fields_and_the_table_is_aligned) {
   const auto r = measure(simple(direction::higher, 4, 8, 1), 9);
   const auto line = to_json(r);
-  for (const char* field :
-       {"name", "ours", "rival", "rival_name", "unit", "better", "ratio", "target", "status", "medians", "pairs"})
+  for (const char* field : {"name", "ours", "rival", "rival_name", "unit", "better", "ratio", "target", "status",
+                            "medians", "pairs", "once"})
     EXPECT_TRUE(line.contains(field)) << field;
   EXPECT_EQ(line["better"], "higher");
   EXPECT_EQ(line["status"], "ok");
@@ -177,46 +195,95 @@ TEST(command_line, exit_codes) {
   bool measured = false;
   auto other = simple(direction::lower, 1, 1, 1);
   other.ours = [&]() -> double { return measured = true, 1; };
-  EXPECT_EQ(run_with({"--list"}, std::vector<metric>{other}), 0);
-  EXPECT_EQ(run_with({"--filter", "nothing like it"}, std::vector<metric>{other}), 0);
+  EXPECT_EQ(run_with({"--list"}, {other}), 0);
+  EXPECT_EQ(run_with({"--filter", "nothing like it"}, {other}), 0);
   EXPECT_FALSE(measured);
   other.ours = []() -> double { throw std::runtime_error("planned"); };
-  EXPECT_EQ(run_with({}, std::vector<metric>{other}), 1);
+  EXPECT_EQ(run_with({}, {other}), 1);
 }
 
 TEST(command_line, another_use_stands_alone) {
   int used = 0;
   const std::vector<metric> metrics{simple(direction::lower, 2, 1, 1)};
   const std::vector<other_use> others{{"--ablation", "Something else", [&] { return ++used, 7; }}};
-  const auto go = [&](std::vector<std::string> words) {
-    words.insert(words.begin(), "bench_x");
-    std::vector<char*> raw;
-    for (auto& one : words) raw.push_back(one.data());
-    raw.push_back(nullptr);
-    return run(static_cast<int>(words.size()), raw.data(), metrics, others);
-  };
+  const auto go = [&](const std::vector<std::string>& words) { return run_with(words, metrics, others); };
   EXPECT_EQ(go({"--ablation"}), 7);
   EXPECT_EQ(go({"--list"}), 0);
   EXPECT_EQ(go({"--ablation", "--json"}), 2);
   EXPECT_EQ(used, 1);
 }
 
-TEST(command, output_json_and_failures) {
-  EXPECT_EQ(run_command({"/bin/sh", "-c", "echo $X"}, {{"X", "7"}}).output, "7\n");
-  EXPECT_GT(run_command({"/bin/true"}).peak_mib, 0);
-  EXPECT_EQ(run_for_json({"/bin/sh", "-c", "echo hello; echo '{\"a\": 3}'; echo done"})["a"], 3);
-  EXPECT_THROW(run_for_json({"/bin/sh", "-c", "echo none"}), std::runtime_error);
-  EXPECT_THROW(run_command({"./no-such-program"}), absent);
-  EXPECT_THROW(run_command({}), std::invalid_argument);
-  try {
-    run_command({"/bin/sh", "-c", "echo broken >&2; exit 3"});
-    FAIL();
-  } catch (const std::runtime_error& e) {
-    EXPECT_NE(std::string(e.what()).find("exit code 3: broken"), std::string::npos) << e.what();
-  }
-  EXPECT_THROW(run_command({"/bin/sh", "-c", "kill -9 $$"}), std::runtime_error);
-  const std::string file =
-      std::filesystem::temp_directory_path() / ("tern-harness-" + std::to_string(getpid()) + ".json");
-  EXPECT_EQ(run_for_json({"/bin/sh", "-c", "echo '{\"b\": 4}' > " + file}, file)["b"], 4);
-  EXPECT_THROW(run_for_json({"/bin/true"}, file), std::runtime_error); // the old file does not count
+TEST(command_line, strict_fails_on_what_is_absent) {
+  const metric lacking = without("no GPU");
+  EXPECT_EQ(run_with({}, {lacking}), 0);
+  const said strict = all_of({"--strict"}, {lacking});
+  EXPECT_EQ(strict.code, 3);
+  EXPECT_EQ(strict.err, "bench_x: absent: a.b (no GPU); install what is missing and configure again, or --allow-absent "
+                        "NAME: a line, the beginning of lines' names up to a dot, or a rival\n");
+  for (const char* name : {"a.b", "a", "them"})
+    EXPECT_EQ(run_with({"--strict", "--allow-absent", name}, {lacking}), 0) << name;
+  for (const char* name : {"a.", "a.b.c", "b", "the"})
+    EXPECT_EQ(all_of({"--strict", "--allow-absent", name}, {lacking}).code, 3) << name;
+  // One of several rivals.
+  metric some = simple(direction::lower, 2, 1, 1);
+  some.missing = {"libomp"};
+  const said less = all_of({"--strict"}, {some});
+  EXPECT_EQ(less.code, 3);
+  EXPECT_TRUE(less.err.starts_with("bench_x: absent: a.b without libomp; ")) << less.err;
+  EXPECT_TRUE(less.out.ends_with("  ok  (without libomp)\n")) << less.out;
+  EXPECT_EQ(run_with({"--strict", "--allow-absent", "x", "--allow-absent", "libomp"}, {some}), 0);
+  // Both.
+  const said both = all_of({"--strict"}, {lacking, simple(direction::lower, 0.5, 1, 1)});
+  EXPECT_EQ(both.code, 3);
+  EXPECT_TRUE(both.err.starts_with("bench_x: short of the target: a.b\nbench_x: absent: a.b (no GPU); ")) << both.err;
+}
+
+TEST(command_line, tiny_runs_each_once_and_judges_nothing) {
+  std::string order;
+  metric m = simple(direction::lower, 0.5, 1, 1);
+  bool was_tiny = false;
+  char name[] = "bench_x", option[] = "--tiny", strict[] = "--strict";
+  char* words[] = {name, option, strict, nullptr};
+  testing::internal::CaptureStdout();
+  EXPECT_EQ(run(3, words,
+                [&](const scale& of) {
+                  was_tiny = of.tiny();
+                  m.ours = [&, n = of(1000, 2)] { return order += 'o', n; };
+                  m.rival = [&] { return order += 'r', 1; };
+                  return std::vector<metric>{m};
+                }),
+            0);
+  const std::string out = testing::internal::GetCapturedStdout();
+  EXPECT_EQ(order, "or");
+  EXPECT_TRUE(was_tiny);
+  EXPECT_NE(out.find(" 2 s "), std::string::npos) << out;
+  EXPECT_TRUE(out.ends_with("  tiny\n")) << out;
+  // A wrong result is a failure, and what is absent is one with --strict.
+  metric wrong = m;
+  wrong.rival = []() -> double { throw std::runtime_error("element 3 is 7"); };
+  const said failed = all_of({"--tiny"}, {wrong});
+  EXPECT_EQ(failed.code, 1);
+  EXPECT_EQ(failed.err, "a.b failed: element 3 is 7\n");
+  EXPECT_EQ(run_with({"--tiny"}, {without("StarPU")}), 0);
+  EXPECT_EQ(all_of({"--tiny", "--strict"}, {without("StarPU")}).code, 3);
+  EXPECT_EQ(all_of({"--tiny", "--pairs", "9"}, {m}).code, 2);
+}
+
+TEST(command_line, the_lines_are_those_of_a_file) {
+  const std::string file = std::filesystem::temp_directory_path() / ("tern-lines-" + std::to_string(getpid()) + ".txt");
+  const metric m = simple(direction::lower, 2, 1, 1);
+  std::ofstream(file) << "a.b\n";
+  EXPECT_EQ(all_of({"--tiny", "--lines", file}, {m}).code, 0);
+  std::ofstream(file) << "a.b\na.c\n";
+  const said gone = all_of({"--tiny", "--lines", file}, {m});
+  EXPECT_EQ(gone.code, 1);
+  EXPECT_EQ(gone.err, "bench_x: there is no line a.c, which is in " + file + "\n");
+  std::ofstream(file) << "";
+  const said fresh = all_of({"--tiny", "--lines", file}, {m});
+  EXPECT_EQ(fresh.code, 1);
+  EXPECT_EQ(fresh.err, "bench_x: the line a.b is not in " + file + "; add it there\n");
+  std::filesystem::remove(file);
+  const said none = all_of({"--lines", file}, {m});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_EQ(none.err, "bench_x: cannot read " + file + "\n");
 }

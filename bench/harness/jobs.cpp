@@ -35,16 +35,12 @@ words launched(mpi library, const words& program) {
 // Alike on both sides. The limit is what Tern's plug-in sets where the user does not; ranks have a core each.
 const environment same{{"OMPI_MCA_btl_vader_eager_limit", "17000"}, {"OMPI_MCA_mpi_yield_when_idle", "0"}};
 
-environment with(environment more) {
-  more.insert(more.begin(), same.begin(), same.end());
-  more.emplace_back("TERN_WORKERS", "1");
+environment with(spinning how, environment more) {
+  // Also the usual time is set: a rank that is bound before Tern starts (bind_to_core) takes its CPU for one that all
+  // ranks share, and would not look at all.
+  more.emplace_back("TERN_SPIN_US", how == spinning::always ? "100000" : "20");
   more.emplace_back("TERN_LOG_LEVEL", "error");
   return more;
-}
-
-environment awake(environment more) {
-  more.emplace_back("TERN_SPIN_US", "1000000");
-  return with(std::move(more));
 }
 
 } // namespace
@@ -55,21 +51,23 @@ words command_line(const std::string& program, const words& arguments) {
   return line;
 }
 
-nlohmann::json run_rival_ranks(mpi library, const words& program) {
-  return run_for_json(launched(library, program), {}, same);
+nlohmann::json run_rival_ranks(mpi library, const words& program, rival_settings how) {
+  return run_for_json(launched(library, program), {}, how == rival_settings::as_ours ? same : environment{});
 }
 
-nlohmann::json run_tern_ranks(mpi library, const words& program, environment more) {
-  return run_for_json(launched(library, program), {}, awake(std::move(more)));
+nlohmann::json run_tern_ranks(mpi library, const words& program, spinning how, environment more) {
+  more = with(how, std::move(more));
+  // What a user gets comes from the plug-in.
+  if (how == spinning::always) more.insert(more.begin(), same.begin(), same.end());
+  more.emplace_back("TERN_WORKERS", "1");
+  return run_for_json(launched(library, program), {}, more);
 }
 
-nlohmann::json run_sleepy_tern_ranks(mpi library, const words& program, environment more) {
-  return run_for_json(launched(library, program), {}, with(std::move(more)));
-}
-
-nlohmann::json run_tern_threads(const words& program) {
+nlohmann::json run_tern_threads(const words& program, spinning how) {
   if (cores().size() < 2) throw absent("a second core");
-  return run_for_json(program, {}, awake({{"TERN_RANKS", "2"}, {"TERN_TRANSPORT", "inproc"}, {"TERN_BIND", "core"}}));
+  return run_for_json(
+      program, {},
+      with(how, {{"TERN_RANKS", "2"}, {"TERN_TRANSPORT", "inproc"}, {"TERN_BIND", "core"}, {"TERN_WORKERS", "1"}}));
 }
 
 nlohmann::json run_tern_alone(int workers, const words& program) {

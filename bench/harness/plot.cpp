@@ -97,9 +97,9 @@ void draw_curves(const std::vector<std::string>& arguments, const std::function<
 
 int run_with_curves(const char* program, int argc, char** argv, const std::function<nlohmann::ordered_json()>& measure,
                     const std::function<picture(const nlohmann::ordered_json&)>& picture_of,
-                    const std::function<std::vector<metric>()>& metrics) {
+                    const std::function<std::vector<metric>(const scale&)>& metrics) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
-  if (arguments.size() < 2 || arguments[0] != "--curves") return run(argc, argv, metrics());
+  if (arguments.size() < 2 || arguments[0] != "--curves") return run(argc, argv, metrics);
   try {
     draw_curves(arguments, measure, picture_of);
     return 0;

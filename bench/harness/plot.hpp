@@ -62,6 +62,6 @@ void draw(const picture& what, const std::string& path);
 /// points, or reads them, and draws; for anything else measures `metrics()`, as `run` (harness.hpp).
 int run_with_curves(const char* program, int argc, char** argv, const std::function<nlohmann::ordered_json()>& measure,
                     const std::function<picture(const nlohmann::ordered_json&)>& picture_of,
-                    const std::function<std::vector<metric>()>& metrics);
+                    const std::function<std::vector<metric>(const scale&)>& metrics);
 
 } // namespace tern::bench

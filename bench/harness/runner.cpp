@@ -190,9 +190,16 @@ std::string describe(const std::vector<rival>& rivals) {
 
 metric compare(runners& running, comparison c) {
   std::vector<rival> there;
+  std::vector<std::string> missing;
   for (const rival& r : c.rivals)
-    if (!running.named(r.contestant).path.empty()) there.push_back(r);
-  if (there.empty()) there = c.rivals; // running them tells what is missing
+    if (!running.named(r.contestant).path.empty())
+      there.push_back(r);
+    else
+      missing.push_back(r.contestant);
+  if (there.empty()) {
+    there = c.rivals; // running them tells what is missing
+    missing.clear();
+  }
   const std::string name = describe(there);
   const auto measured = [c, &running](const std::string& contestant, const std::string& benchmark) {
     const std::string& what = benchmark.empty() ? c.benchmark : benchmark;
@@ -208,7 +215,8 @@ metric compare(runners& running, comparison c) {
                 double best = std::numeric_limits<double>::infinity();
                 for (const rival& r : there) best = std::min(best, measured(r.contestant, r.benchmark));
                 return best;
-              }};
+              },
+          .missing = missing};
 }
 
 } // namespace tern::bench::contest

@@ -180,8 +180,7 @@ measurement launch_nothing(const job& j) {
 }
 
 measurement make(const job& j) {
-  if (auto kernels = host_kernels(j)) return kernels;
-  if (auto kernels = device_kernels(j)) return kernels;
+  if (auto kernel = kernels(j)) return kernel;
   if (auto simulated = fake_devices(j)) return simulated;
   if (counting::is_meant(j.benchmark)) return count(j);
   if (j.benchmark == "roundtrip") return go_round(j);

@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <map>
+#include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -22,6 +24,7 @@
 namespace {
 
 using tern::bench::direction;
+using tern::bench::scale;
 using strings = std::vector<std::string>;
 
 /// A folder for what the programs write, gone with the process.
@@ -49,113 +52,121 @@ const scratch& folder() {
   return one;
 }
 
-strings job(int ranks, const strings& arguments, bool mpi = false) {
-  strings line{BENCH_TERN_PATH, "run", "-n", std::to_string(ranks), "--workers", "1"};
-  if (mpi) line.insert(line.end(), {"--transport", "mpi"});
-  line.insert(line.end(), {"--", BENCH_MESH_PATH, "--quiet"});
-  line.insert(line.end(), arguments.begin(), arguments.end());
-  return line;
-}
-
-/// What a job reports, which must be a mesh that keeps its promises.
-nlohmann::json ours(int ranks, strings arguments = {}, bool mpi = false) {
-  const std::string report = folder() / "ours.json";
-  arguments.insert(arguments.end(), {"--json", report});
-  auto found = tern::bench::run_for_json(job(ranks, arguments, mpi), report);
-  if (!found.at("conforming").get<bool>()) throw std::runtime_error("the mesh does not conform");
-  return found;
-}
-
-/// The rival's runs, each used once by every metric that wants one: its seconds and its memory come from the same run.
-class rival_runs {
-public:
-  const nlohmann::json& next(const std::string& metric) {
-    const std::size_t index = used_[metric]++;
-    if (index == runs_.size()) {
-      const std::string report = folder() / "rival.json";
-      runs_.push_back(tern::bench::run_for_json({BENCH_MESH_PATH, "--sequential", "--json", report}, report));
-    }
-    return runs_.at(index);
-  }
-
-private:
-  std::vector<nlohmann::json> runs_;
-  std::map<std::string, std::size_t> used_;
-};
-
 double meshing(const nlohmann::json& report) { return report.at("seconds").at("meshing").get<double>(); }
 double peak(const nlohmann::json& report) { return report.at("peak_mib").get<double>(); }
 
-bool mpi_works() {
-  static const bool works = [] {
-    try {
-      ours(2, {"--hmin", "4", "--hmax", "40"}, true);
-      return true;
-    } catch (const std::exception&) {
-      return false;
+/// Runs of the mesher: of the usual sea, or tiny a coarse mesh of it.
+class runs {
+public:
+  explicit runs(const scale& of) : resolution_(of(strings{}, coarse)) {}
+
+  strings job(int ranks, const strings& arguments, bool mpi = false) const {
+    strings line{BENCH_TERN_PATH, "run", "-n", std::to_string(ranks), "--workers", "1"};
+    if (mpi) line.insert(line.end(), {"--transport", "mpi"});
+    line.insert(line.end(), {"--", BENCH_MESH_PATH, "--quiet"});
+    line.insert(line.end(), resolution_.begin(), resolution_.end());
+    line.insert(line.end(), arguments.begin(), arguments.end());
+    return line;
+  }
+
+  /// What a job reports, which must be a mesh that keeps its promises.
+  nlohmann::json ours(int ranks, strings arguments = {}, bool mpi = false) const {
+    const std::string report = folder() / "ours.json";
+    arguments.insert(arguments.end(), {"--json", report});
+    auto found = tern::bench::run_for_json(job(ranks, arguments, mpi), report);
+    if (!found.at("conforming").get<bool>()) throw std::runtime_error("the mesh does not conform");
+    return found;
+  }
+
+  /// The rival's runs, each used once by every metric that wants one: its seconds and its memory come from the same
+  /// run.
+  const nlohmann::json& rival(const std::string& metric) {
+    const std::size_t index = used_[metric]++;
+    if (index == rivals_.size()) {
+      const std::string report = folder() / "rival.json";
+      strings line{BENCH_MESH_PATH, "--sequential", "--json", report};
+      line.insert(line.end(), resolution_.begin(), resolution_.end());
+      rivals_.push_back(tern::bench::run_for_json(line, report));
     }
-  }();
-  return works;
+    return rivals_.at(index);
+  }
+
+  /// Whether ranks can be processes here.
+  bool mpi_works() {
+    if (!mpi_works_) {
+      try {
+        runs(scale(true)).ours(2, {}, true);
+        mpi_works_ = true;
+      } catch (const std::runtime_error&) { // the launcher, or the plug-in, is not there
+        mpi_works_ = false;
+      }
+    }
+    return *mpi_works_;
+  }
+
+private:
+  static inline const strings coarse{"--hmin", "4", "--hmax", "40"};
+  strings resolution_;
+  std::vector<nlohmann::json> rivals_;
+  std::map<std::string, std::size_t> used_;
+  std::optional<bool> mpi_works_;
+};
+
+std::vector<tern::bench::metric> metrics(const scale& of) {
+  using tern::bench::budget;
+  const auto all = std::make_shared<runs>(of);
+  const std::string cgal = "one CGAL call";
+  const auto imbalance = [all](const char* estimate) {
+    return [=] { return all->ours(2, {"--estimate", estimate}).at("imbalance").get<double>(); };
+  };
+  return {
+      {.name = "mesh.speed",
+       .unit = "s",
+       .target = 0.60,
+       .rival_name = cgal,
+       .ours = [=] { return meshing(all->ours(2)); },
+       .rival = [=] { return meshing(all->rival("speed")); }},
+      // Ranks that are processes: threads of one would share what each rank has to have.
+      {.name = "mesh.memory",
+       .unit = "MiB",
+       .target = 1.6,
+       .rival_name = cgal,
+       .ours = [=] { return peak(all->ours(2, {}, all->mpi_works())); },
+       .rival = [=] { return peak(all->rival("memory")); }},
+      {.name = "mesh.total",
+       .unit = "s",
+       .target = 1,
+       .rival_name = "budget",
+       .ours =
+           [=] {
+             return tern::bench::run_command(all->job(2, {"--out", folder() / "out"})).seconds;
+           },
+       .rival = budget(10)},
+      {.name = "mesh.triangles",
+       .unit = "M",
+       .better = direction::higher,
+       .target = 1,
+       .rival_name = "budget",
+       .ours = [=] { return all->ours(2).at("triangles").get<double>() / 1e6; },
+       .rival = budget(2)},
+      {.name = "mesh.scaling",
+       .unit = "s",
+       .rival_name = "1 rank",
+       .ours = [=] { return meshing(all->ours(2)); },
+       .rival = [=] { return meshing(all->ours(1)); }},
+      {.name = "mesh.imbalance.count",
+       .unit = "max/mean",
+       .rival_name = "perfect",
+       .ours = imbalance("count"),
+       .rival = budget(1)},
+      {.name = "mesh.imbalance.area",
+       .unit = "max/mean",
+       .rival_name = "perfect",
+       .ours = imbalance("area"),
+       .rival = budget(1)},
+  };
 }
 
 } // namespace
 
-int main(int argc, char** argv) {
-  using tern::bench::budget;
-  rival_runs rival;
-  const std::string cgal = "one CGAL call";
-  return tern::bench::run(argc, argv,
-                          {
-                              {.name = "mesh.speed",
-                               .unit = "s",
-                               .target = 0.60,
-                               .rival_name = cgal,
-                               .ours = [] { return meshing(ours(2)); },
-                               .rival = [&] { return meshing(rival.next("speed")); }},
-                              // Ranks that are processes: threads of one would share what each rank has to have.
-                              {.name = "mesh.memory",
-                               .unit = "MiB",
-                               .target = 1.6,
-                               .rival_name = cgal,
-                               .ours = [] { return peak(ours(2, {}, mpi_works())); },
-                               .rival = [&] { return peak(rival.next("memory")); }},
-                              {.name = "mesh.total",
-                               .unit = "s",
-                               .target = 1,
-                               .rival_name = "budget",
-                               .ours =
-                                   [] {
-                                     const auto line = job(2, {"--out", folder() / "out"});
-                                     return tern::bench::run_command(line).seconds;
-                                   },
-                               .rival = budget(10)},
-                              {.name = "mesh.triangles",
-                               .unit = "M",
-                               .better = direction::higher,
-                               .target = 1,
-                               .rival_name = "budget",
-                               .ours = [] { return ours(2).at("triangles").get<double>() / 1e6; },
-                               .rival = budget(2)},
-                              {.name = "mesh.scaling",
-                               .unit = "s",
-                               .rival_name = "1 rank",
-                               .ours = [] { return meshing(ours(2)); },
-                               .rival = [] { return meshing(ours(1)); }},
-                              {.name = "mesh.imbalance.count",
-                               .unit = "max/mean",
-                               .rival_name = "perfect",
-                               .ours =
-                                   [] {
-                                     return ours(2, {"--estimate", "count"}).at("imbalance").get<double>();
-                                   },
-                               .rival = budget(1)},
-                              {.name = "mesh.imbalance.area",
-                               .unit = "max/mean",
-                               .rival_name = "perfect",
-                               .ours =
-                                   [] {
-                                     return ours(2, {"--estimate", "area"}).at("imbalance").get<double>();
-                                   },
-                               .rival = budget(1)},
-                          });
-}
+int main(int argc, char** argv) { return tern::bench::run(argc, argv, metrics); }

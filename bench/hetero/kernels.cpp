@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// The kernels (kernels.hpp) as tasks on the OpenCL device, in the groups that they have on the host, but for the
-/// reduction, whose groups have items there. Without copies: the device works in the problems' memory. Two of them as
-/// tasks on the host as well, which checks their accesses where it is told to (hetero-checked).
+/// The kernels (kernels.hpp) as tasks on the host, which checks their accesses where it is told to (hetero-checked),
+/// and on the OpenCL device, in the same groups where that is good for both. Without copies: the device works in the
+/// problems' memory.
 
 #include "bench/hetero/kernels.hpp"
 #include "bench/hetero/problems.hpp"
 #include "bench/hetero/tern.hpp"
 
 #include <memory>
+#include <string>
 #include <tuple>
 
 #include <tern/hetero/hetero_task.hpp>
@@ -43,7 +44,7 @@ measurement timed(std::shared_ptr<Problem> p, Run run, hetero_object<T>... writt
   };
 }
 
-void wait_for(hetero_task t, const char* device = opencl_device()) { t.on(device).submit().wait(); }
+void wait_for(hetero_task t, const char* device) { t.on(device).submit().wait(); }
 
 template <class Kernel>
 measurement multiply(const job& j, const Kernel& kernel, items (*shape)(int n), const char* device) {
@@ -70,7 +71,7 @@ measurement smooth(const job& j, const char* device) {
       out);
 }
 
-measurement attract(const job& j) {
+measurement attract(const job& j, const char* device) {
   auto p = std::make_shared<pull>(j.size);
   const auto bodies = object<bench_kernels::body>(p->bodies);
   const auto ax = object(p->ax), ay = object(p->ay), az = object(p->az);
@@ -78,39 +79,44 @@ measurement attract(const job& j) {
       p,
       [=, n = p->n] {
         wait_for(hetero_task(bench_kernels::attract, items(n).group(128), n, pull::softening, tern::read(bodies),
-                             tern::write(ax), tern::write(ay), tern::write(az)));
+                             tern::write(ax), tern::write(ay), tern::write(az)),
+                 device);
       },
       ax, ay, az);
 }
 
-measurement add(const job& j) {
-  constexpr int groups = 64, each = 256;
+/// The device's groups have items, the host's are one each, and vectorized.
+measurement add(const job& j, int each, const char* device) {
+  constexpr int groups = 64;
   auto p = std::make_shared<adding>(j.size);
   const auto in = object(p->in);
   const auto parts = hetero_object<double>({groups});
   return timed(p, [=] {
     wait_for(
-        hetero_task(bench_kernels::add, items(groups * each).group(each), p->n, tern::read(in), tern::write(parts)));
+        hetero_task(bench_kernels::add, items(groups * each).group(each), p->n, tern::read(in), tern::write(parts)),
+        device);
     for (const double part : parts.host(tern::access_mode::read).get()) p->sum += part;
   });
 }
 
 } // namespace
 
-measurement device_kernels(const job& j) {
-  if (j.benchmark == "opencl_multiply")
+measurement kernels(const job& j) {
+  const bool host = j.benchmark.starts_with("host_");
+  if (!host && !j.benchmark.starts_with("opencl_")) return {};
+  const std::string what = j.benchmark.substr(j.benchmark.find('_') + 1);
+  const auto device = [host] { return host ? "host" : opencl_device(); };
+  if (what == "multiply")
+    return host ? multiply(
+                      j, bench_kernels::multiply, [](int n) { return items(n, n).group(512, 2); }, device())
+                : multiply(
+                      j, bench_kernels::multiply, [](int n) { return items(n, n).group(256, 4); }, device());
+  if (what == "tiles")
     return multiply(
-        j, bench_kernels::multiply, [](int n) { return items(n, n).group(256, 4); }, opencl_device());
-  if (j.benchmark == "opencl_tiles")
-    return multiply(
-        j, bench_kernels::multiply_tiles, [](int n) { return items(n, n); }, opencl_device());
-  if (j.benchmark == "host_multiply")
-    return multiply(
-        j, bench_kernels::multiply, [](int n) { return items(n, n).group(512, 2); }, "host");
-  if (j.benchmark == "host_smooth") return smooth(j, "host");
-  if (j.benchmark == "opencl_smooth") return smooth(j, opencl_device());
-  if (j.benchmark == "opencl_attract") return attract(j);
-  if (j.benchmark == "opencl_add") return add(j);
+        j, bench_kernels::multiply_tiles, [](int n) { return items(n, n); }, device());
+  if (what == "smooth") return smooth(j, device());
+  if (what == "attract") return attract(j, device());
+  if (what == "add") return add(j, host ? 1 : 256, device());
   return {};
 }
 
