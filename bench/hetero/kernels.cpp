@@ -90,7 +90,7 @@ measurement add(const job& j, int each, const char* device) {
   constexpr int groups = 64;
   auto p = std::make_shared<adding>(j.size);
   const auto in = object(p->in);
-  const auto parts = hetero_object<double>({groups});
+  const hetero_object<double> parts(tern::extents<1>{groups});
   return timed(p, [=] {
     wait_for(
         hetero_task(bench_kernels::add, items(groups * each).group(each), p->n, tern::read(in), tern::write(parts)),
