@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -171,7 +171,11 @@ void add_disk(metrics& all, const scale& of) {
   const std::string where = set && *set ? set : "/var/tmp", objects = of("256", "12");
   const series our = alone(2, {"disk", objects, of("2", "1"), std::string("--tern-mobile-memory=") + of("64M", "3M"),
                                "--tern-mobile-directory=" + where});
-  const series their([=] { return run_for_json({BENCH_MOBILE_DISK, where, objects}); });
+  const series their([=] {
+    nlohmann::json found = run_for_json({BENCH_MOBILE_DISK, where, objects});
+    if (found.contains("absent")) throw absent(found["absent"].get<std::string>());
+    return found;
+  });
   const auto add = [&](const char* what) {
     all.push_back({.name = std::string("mobile.disk.") + what,
                    .unit = "MiB/s",
