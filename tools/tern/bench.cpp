@@ -21,9 +21,10 @@ namespace fs = std::filesystem;
 
 struct bench_options {
   std::vector<std::string> names;
-  bool json = false, list = false, strict = false, ablation = false;
+  bool json = false, list = false, strict = false, ablation = false, tiny = false;
   int pairs = 0;
-  std::string filter;
+  std::string filter, record, compare;
+  std::vector<std::string> allow_absent;
 };
 
 /// The folder that TERN_BENCH_DIR names; empty if it names none.
@@ -132,6 +133,10 @@ int run(const bench_options& options) {
     if (options.json) what.argv.push_back("--json");
     if (options.list) what.argv.push_back("--list");
     if (options.strict) what.argv.push_back("--strict");
+    if (options.tiny) what.argv.push_back("--tiny");
+    for (const auto& one : options.allow_absent) what.argv.insert(what.argv.end(), {"--allow-absent", one});
+    if (!options.record.empty()) what.argv.insert(what.argv.end(), {"--record", options.record});
+    if (!options.compare.empty()) what.argv.insert(what.argv.end(), {"--compare", options.compare});
     if (options.ablation) what.argv.push_back("--ablation");
     if (options.pairs > 0) what.argv.insert(what.argv.end(), {"--pairs", std::to_string(options.pairs)});
     if (!options.filter.empty()) what.argv.insert(what.argv.end(), {"--filter", options.filter});
@@ -160,19 +165,29 @@ void add_bench(CLI::App& app, int& code) {
   sub->add_option("NAME", options->names, "Benchmarks to run (all)");
   sub->add_flag("--json", options->json, "One JSON object a line");
   sub->add_flag("--list", options->list, "Only name the metrics, and the benchmarks that are not built");
-  sub->add_flag("--strict", options->strict, "Fail if a target is not met");
+  sub->add_flag("--strict", options->strict, "Fail if a target is not met, or something is absent");
+  sub->add_option("--allow-absent", options->allow_absent,
+                  "With --strict: what may be absent: a line, the beginning of lines' names up to a dot, or a rival")
+      ->allow_extra_args(false);
   sub->add_option("--pairs", options->pairs, "Pairs of measurements for each metric (9)")->check(CLI::Range(1, 10000));
   sub->add_option("--filter", options->filter, "Only metrics whose name contains this");
+  sub->add_option("--record", options->record, "Append the results to this file, a JSON object a line");
+  sub->add_option("--compare", options->compare, "Show beside each line its last record in this file");
+  auto* const tiny =
+      sub->add_flag("--tiny", options->tiny, "Each line once, with tiny sizes, to see that the results are right");
+  for (const char* other : {"--pairs", "--record", "--compare"}) tiny->excludes(sub->get_option(other));
   auto* const ablation =
       sub->add_flag("--ablation", options->ablation,
                     "Instead: what each of our optimisations brings (benchmarks that have it: cuda)");
-  for (const char* other : {"--json", "--list", "--strict", "--pairs", "--filter"})
+  for (const char* other :
+       {"--json", "--list", "--strict", "--allow-absent", "--pairs", "--filter", "--record", "--compare", "--tiny"})
     ablation->excludes(sub->get_option(other));
   sub->footer(
       "Each line: name, medians of ours and of the rival, the better quartile of the pairs' ratios, the ratio of\n"
-      "the medians, the number of pairs, target, and ok|ok*|short|absent. The quartile is judged; ok*: the medians\n"
-      "alone would be short. absent: needs what this machine lacks.\n"
-      "Exit code: 0 unless a benchmark program fails to run, or with --strict misses a target.");
+      "the medians, the number of pairs (\"once\" for what is the same each time, or takes long), target, and\n"
+      "ok|ok*|short|absent. The quartile is judged; ok*: the medians alone would be short. absent: needs what this\n"
+      "machine lacks. Without a rival the value itself is judged.\n"
+      "Exit code: 0 unless a benchmark program fails to run, or with --strict misses a target or lacks something.");
   sub->callback([options, &code] { code = run(*options); });
 }
 
