@@ -39,7 +39,7 @@ endfunction()
 set(TERN_SANITIZED_MPI_ENVIRONMENT UCX_MEM_MMAP_HOOK_MODE=none HWLOC_COMPONENTS=-pci,-opencl,-gl)
 
 # tern_define_launchers(TARGET) tells a test's code (tests/support/launcher.hpp) MPIRUN_OPENMPI and MPIRUN_MPICH, the
-# launchers' programs: empty where there is no such MPI, and under sanitizers, where only SANITIZED_MPI and tests/mpi
+# launchers' programs: empty where there is no such MPI, and under sanitizers, where only SANITIZED_MPI and tests/job/mpi
 # run with one: these programs test how jobs start and fail, which costs minutes there.
 function(tern_define_launchers TARGET)
   foreach(mpi openmpi mpich)

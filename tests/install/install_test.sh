@@ -67,14 +67,14 @@ run_everywhere() { # WHAT PROGRAM
 
 # has_all_options WHAT PROGRAM: those that README and docs name, in a program that uses messages alone.
 has_all_options() {
-  timeout 60 python3 "$programs/../options/documented.py" "$2" "$programs/../.." >"$tmp/options.log" ||
+  timeout 60 python3 "$programs/../job/options/documented.py" "$2" "$programs/../.." >"$tmp/options.log" ||
     { cat -- "$tmp/options.log" >&2; fail "$1: options are missing"; }
   [[ $(timeout 60 "$2" --tern-log-level=warning --tern-balance=diffusion:limit=2) == 49 ]] || fail "$1: cannot be balanced"
   echo "ok   $1: $(tail -n 1 -- "$tmp/options.log")"
 }
 
 cp -r -- "$programs" "$tmp/programs" # outside the tree: nothing of it may be found by chance
-cp -- "$programs/../options/messages_only.cpp" "$tmp/programs"
+cp -- "$programs/../job/options/messages_only.cpp" "$tmp/programs"
 compilers=(g++)
 if command -v clang++-19 >/dev/null; then compilers+=(clang++-19); else echo 'skip clang++-19: not here'; fi
 for compiler in "${compilers[@]}"; do

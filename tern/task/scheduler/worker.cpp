@@ -142,8 +142,7 @@ bool scheduler_core::no_stack_comes(std::uint8_t stack_class, bool tasklets_end)
     if (f.id.load(std::memory_order_relaxed) == 0)
       none = none && f.stack_class != stack_class;
     else if (f.home == this || engine) // simulated schedulers share their stacks
-      none = none && f.runner.load(std::memory_order_relaxed) &&
-             !(tasklets_end && f.group.load(std::memory_order_relaxed));
+      none = none && f.runner.load(std::memory_order_relaxed) && !(tasklets_end && f.group.load());
   });
   return none;
 }

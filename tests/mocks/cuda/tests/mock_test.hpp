@@ -14,8 +14,8 @@
 
 #include <tern/hetero/device/cuda/nvrtc.hpp>
 
-#include "more_api.hpp"
 #include "tests/hetero/support/mock_cuda.hpp"
+#include "tests/mocks/cuda/more_api.hpp"
 
 namespace mock {
 
