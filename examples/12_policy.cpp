@@ -15,10 +15,12 @@ struct question { // the only message; policies on all ranks understand it
 
 class ask_next : public policy {
 public:
-  ask_next(host& h, parameters& p) : policy(h), share_(p.number("share", 0.5, 0.1, 0.9)) { on(&ask_next::asked); }
+  ask_next(policy_context& h, parameters& p) : policy(h), share_(p.number("share", 0.5, 0.1, 0.9)) {
+    on(&ask_next::asked);
+  }
 
-  void dist_balance(occasion why) override {
-    if (why == occasion::idle && here.size() > 1) send((here.rank() + 1) % here.size(), question{here.load()});
+  void dist_balance(trigger why) override {
+    if (why == trigger::idle && here.size() > 1) send((here.rank() + 1) % here.size(), question{here.load()});
   }
   void notify(object_id) override { // something has come: perhaps somebody waits for it
     if (waits_ >= 0 && here.ready() > 1) give(waits_);

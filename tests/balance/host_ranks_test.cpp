@@ -80,10 +80,10 @@ struct thing {
 
 class holds : public policy {
 public:
-  holds(host& h, parameters&) : policy(h) {}
+  holds(policy_context& h, parameters&) : policy(h) {}
   ~holds() override { ++here_seen->gone; }
-  void dist_balance(occasion why) override {
-    if (why != occasion::start) return;
+  void dist_balance(trigger why) override {
+    if (why != trigger::start) return;
     here_seen->gone = 0; // one was made to see whether it can be
     here.fiber([this] {
       tern::wait_until([] { return here_seen->go.load(); });
@@ -109,10 +109,10 @@ TERN_RANK_TEST(fibers_of_a_policy_keep_it) {
 
 class slow : public policy {
 public:
-  slow(host& h, parameters&) : policy(h) {}
-  void dist_balance(occasion why) override {
-    if (why == occasion::idle) compute(3ms); // and another worker finds it busy
-    if (why == occasion::phase) ++here_seen->phases;
+  slow(policy_context& h, parameters&) : policy(h) {}
+  void dist_balance(trigger why) override {
+    if (why == trigger::idle) compute(3ms); // and another worker finds it busy
+    if (why == trigger::phase) ++here_seen->phases;
   }
 };
 const registered_policy<slow> the_slow("test-slow", "takes its time");
@@ -130,7 +130,7 @@ TERN_RANK_TEST(phases_are_over_when_the_policy_has_been_told) {
 
 class placer : public policy {
 public:
-  placer(host& h, parameters&) : policy(h) {}
+  placer(policy_context& h, parameters&) : policy(h) {}
   void notify(object_id object) override { here.place(object, here.workers()); }
 };
 const registered_policy<placer> the_placer("test-placer", "places objects on workers that there are not");
@@ -144,7 +144,7 @@ TERN_RANK_TEST(no_such_worker_ends_the_policy) {
 
 class peek : public policy {
 public:
-  peek(host& h, parameters&) : policy(h) {}
+  peek(policy_context& h, parameters&) : policy(h) {}
   bool push(int, const ready_object& o) override {
     waiting_.push_back(o.id);
     return true;
@@ -164,9 +164,9 @@ TERN_RANK_TEST(giving_what_does_not_wait_ends_the_policy) {
 
 class giver : public policy {
 public:
-  giver(host& h, parameters&) : policy(h) {}
-  void dist_balance(occasion why) override {
-    if (why == occasion::idle && here_seen->armed) ++here_seen->idle;
+  giver(policy_context& h, parameters&) : policy(h) {}
+  void dist_balance(trigger why) override {
+    if (why == trigger::idle && here_seen->armed) ++here_seen->idle;
   }
   void notify(object_id) override {
     if (!here_seen->armed || here.size() == 1) return;
@@ -186,9 +186,9 @@ TERN_RANK_TEST(who_has_nothing_left_is_told_so) {
 
 class still : public policy {
 public:
-  still(host& h, parameters&) : policy(h) {}
-  void dist_balance(occasion why) override {
-    if (why == occasion::idle && here.ready() == 0) ++here_seen->idle;
+  still(policy_context& h, parameters&) : policy(h) {}
+  void dist_balance(trigger why) override {
+    if (why == trigger::idle && here.ready() == 0) ++here_seen->idle;
   }
 };
 const registered_policy<still> the_still("test-still", "moves nothing");

@@ -42,7 +42,7 @@ TERN_PROPERTY(once_and_in_order, "ranks=1..10 workers=1..3 faults=delay:reorder:
       for (std::int64_t i = 0; i < knob("invocations"); ++i) {
         const std::size_t o = any_of(objects);
         if (rolls().chance(0.05 * static_cast<double>(knob("moves")))) {
-          moves.push_back(all->disks && rolls().chance(0.3) ? tern::put_out(objects[o])
+          moves.push_back(all->disks && rolls().chance(0.3) ? tern::swap_out(objects[o])
                                                             : tern::migrate(objects[o], any_rank()));
           if (rolls().chance(0.3)) expect_moved(moves.back()), moves.pop_back();
           continue;

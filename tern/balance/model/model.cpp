@@ -168,7 +168,7 @@ void machine::period() {
     rank& here = at(r);
     if (here.ready == 0 && here.idle == static_cast<std::uint32_t>(w_.workers)) continue;
     if (s_.apart || here.idle > 0) {
-      tell(r, occasion::period);
+      tell(r, trigger::period);
       settle();
     } else {
       here.period_due = true; // once, however late
@@ -231,7 +231,7 @@ void machine::begin_phase() {
     settle();
   }
   for (int r = 0; phase_ == 0 && r < w_.ranks; ++r) {
-    tell(r, occasion::start);
+    tell(r, trigger::start);
     settle();
   }
   arm();
@@ -257,7 +257,7 @@ bool machine::end_phase() {
     ++here.ready;
   }
   for (int r = 0; r < w_.ranks; ++r) {
-    tell(r, occasion::phase);
+    tell(r, trigger::phase);
     settle();
   }
   return true;

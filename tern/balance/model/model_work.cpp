@@ -17,7 +17,7 @@ std::uint32_t machine::index_of(object_id id) const {
   const std::uint64_t index = id.number() - 1;
   if (index >= load_.size() || id_of(static_cast<std::uint32_t>(index)) != id)
     throw error(errc::invalid_argument, "the policy names an object " + to_string(id) + " that there is not",
-                "name objects that host::objects or notify have named");
+                "name objects that policy_context::objects or notify have named");
   return static_cast<std::uint32_t>(index);
 }
 
@@ -85,7 +85,7 @@ void machine::look_for_work(int r) {
 }
 
 void machine::idle(int r) {
-  if (!std::exchange(at(r).idle_told, true)) tell(r, occasion::idle);
+  if (!std::exchange(at(r).idle_told, true)) tell(r, trigger::idle);
 }
 
 void machine::begin(int r, int k, std::uint32_t object) {

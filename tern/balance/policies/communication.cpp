@@ -25,7 +25,7 @@ constexpr double less = 0.1, least_share = 1e-4;
 
 class communication final : public detail::central_policy {
 public:
-  communication(host& h, parameters& p)
+  communication(policy_context& h, parameters& p)
       : central_policy(h, p), byte_(p.seconds("byte", 1e-9)), message_(p.seconds("message", 2e-6)),
         phases_(p.number("phases", 10, 1, 1e6)) {}
   bool wants_contacts() const noexcept override { return true; }
@@ -83,9 +83,11 @@ private:
 
 } // namespace
 
-policy_kind detail::communication_kind() {
+namespace detail {
+policy_kind communication_kind() {
   return kind_of<communication>("communication",
                                 "rank 0 brings objects together that talk to each other (METIS), loads permitting");
 }
+} // namespace detail
 
 } // namespace tern::balance

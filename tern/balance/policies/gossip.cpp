@@ -112,7 +112,7 @@ namespace {
 
 class gossip final : public detail::round_policy {
 public:
-  gossip(host& h, parameters& p)
+  gossip(policy_context& h, parameters& p)
       : round_policy(h, p), fanout_(std::min(p.count("fanout", 4, 1, 64), std::max(h.size() - 1, 0))),
         steps_(p.count("rounds", 0, 0, 64)), tries_(p.count("tries", 8, 1, 1000)),
         most_known_(static_cast<std::size_t>(p.count("known", 64, 1, 1 << 20))),
@@ -492,8 +492,10 @@ private:
 
 } // namespace
 
-policy_kind detail::gossip_kind() {
+namespace detail {
+policy_kind gossip_kind() {
   return kind_of<gossip>("gossip", "full ranks give to those that rumours call empty; no rank knows all");
 }
+} // namespace detail
 
 } // namespace tern::balance

@@ -150,7 +150,7 @@ void charge_device(double seconds) {
   if (!(seconds >= 0 && std::isfinite(seconds)))
     throw error(errc::invalid_argument, "balance::charge_device was given " + std::to_string(seconds) + " seconds",
                 "a time of work is at least 0 and finite");
-  mobile::directory::running("tern::balance::charge_device").charge_device(seconds);
+  mobile::detail::running_invocation::required("tern::balance::charge_device").charge_device(seconds);
 }
 
 counters count() { return detail::balancer::here().count(); }

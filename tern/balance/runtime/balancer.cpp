@@ -69,7 +69,7 @@ balancer::balancer()
   objects_.count_as(counts == "constant"   ? mobile::load_model::constant
                     : counts == "measured" ? mobile::load_model::measured
                                            : mobile::load_model::declared);
-  objects_.tell(*this);
+  objects_.set_balancer(*this);
   node_.plug_in(*this);
 }
 
@@ -140,7 +140,7 @@ void balancer::ask_policy_again() noexcept {
 
 void balancer::deal_with(event& e) {
   switch (e.is) {
-  case event::kind::occasion:
+  case event::kind::trigger:
     if (!policy_ || !enabled_) return;
     {
       const std::lock_guard hold(guard_);
@@ -256,7 +256,7 @@ void balancer::use(std::uint32_t generation, const std::string& text) {
             objects_.count_contacts(recorder_ || (any && policy_->wants_contacts()));
             objects_.defer(any);
             if (!policy_ || !enabled_) return;
-            policy_->dist_balance(occasion::start);
+            policy_->dist_balance(trigger::start);
             arm_period();
             idle_told_.store(false, std::memory_order_relaxed);
             look_for_idle();
@@ -266,7 +266,7 @@ void balancer::use(std::uint32_t generation, const std::string& text) {
 void balancer::enable(bool on) {
   happen({.is = event::kind::call, .call = [this, on] {
             if (std::exchange(enabled_, on) == on || !on || !policy_) return;
-            policy_->dist_balance(occasion::start);
+            policy_->dist_balance(trigger::start);
             arm_period();
           }});
 }
@@ -411,7 +411,7 @@ void balancer::happen_in_fiber(event e) {
 // nothing.
 void balancer::idles(int times) {
   if (!idle_told_.load(std::memory_order_relaxed) || !on_.load(std::memory_order_relaxed)) return;
-  happen({.is = event::kind::occasion, .why = occasion::idle});
+  happen({.is = event::kind::trigger, .why = trigger::idle});
   if (times >= idle_calls) return;
   set_alarm(period_ * static_cast<double>(1 << times),
             [this, times, since = idle_since_.load(std::memory_order_relaxed)] {
@@ -439,7 +439,7 @@ void balancer::next_period(double seconds) {
   set_alarm(seconds, [this, seconds] {
     if (!on_.load(std::memory_order_relaxed) || ready_.load(std::memory_order_relaxed) <= 0)
       return period_set_.store(false, std::memory_order_relaxed);
-    happen({.is = event::kind::occasion, .why = occasion::period});
+    happen({.is = event::kind::trigger, .why = trigger::period});
     next_period(std::min(2 * seconds, period_));
   });
 }
@@ -474,7 +474,7 @@ void balancer::fiber(std::function<void()> what) {
 void balancer::enter(const std::function<void()>& what) {
   const std::uint32_t own = scheduler::in_fiber() ? *generation_of_fiber : 0;
   if (own == 0)
-    throw error(errc::invalid_state, "host::enter was called outside the fibers of host::fiber",
+    throw error(errc::invalid_state, "policy_context::enter was called outside the fibers of policy_context::fiber",
                 "a policy's own functions are entered already: call directly what is to be done");
   promise<void> called;
   auto done = called.get_future();

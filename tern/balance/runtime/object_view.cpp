@@ -410,7 +410,7 @@ void balancer::begin_round() {
                 in_round_.store(true, std::memory_order_relaxed);
               },
           .counted = true});
-  happen({.is = event::kind::occasion, .why = occasion::phase, .counted = true});
+  happen({.is = event::kind::trigger, .why = trigger::phase, .counted = true});
 }
 
 void balancer::end_round() {

@@ -14,7 +14,7 @@
 
 #include <tern/base/error.hpp>
 #include <tern/trace/merge/painter.hpp>
-#include <tern/trace/merge/part.hpp>
+#include <tern/trace/part/part.hpp>
 
 namespace tern::trace {
 namespace {

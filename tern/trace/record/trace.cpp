@@ -15,7 +15,7 @@
 #include <pthread.h>
 
 #include <tern/base/error.hpp>
-#include <tern/trace/merge/part.hpp>
+#include <tern/trace/part/part.hpp>
 #include <tern/trace/record/clock.hpp>
 #include <tern/trace/record/events.hpp>
 #include <tern/trace/record/session.hpp>
