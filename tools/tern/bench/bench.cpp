@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// `tern bench`: runs the benchmark programs of the build tree one after the other and passes their lines through.
-#include "commands.hpp"
-#include "process.hpp"
+#include "tools/tern/commands.hpp"
+#include "tools/tern/launch/process.hpp"
 
 #include <algorithm>
 #include <cstdio>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// `tern info`: what Tern finds on this machine and what it would decide.
-#include "commands.hpp"
-#include "launcher.hpp"
-#include "process.hpp"
+#include "tools/tern/commands.hpp"
+#include "tools/tern/launch/launcher.hpp"
+#include "tools/tern/launch/process.hpp"
 
 #include <cerrno>
 #include <cstdio>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernel_compilers.hpp"
-#include "process.hpp"
+#include "tools/tern/kernels/kernel_compilers.hpp"
+#include "tools/tern/launch/process.hpp"
 
 #include <algorithm>
 #include <fstream>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// `tern kernels check`: what devices' compilers have against the kernels of source files, before a program runs.
-#include "commands.hpp"
-#include "kernel_compilers.hpp"
-#include "process.hpp"
+#include "tools/tern/commands.hpp"
+#include "tools/tern/kernels/kernel_compilers.hpp"
+#include "tools/tern/launch/process.hpp"
 
 #include <cstdio>
 #include <memory>

@@ -2,7 +2,7 @@
 /// \file
 /// `tern kernels check` from outside: what it says of files, and its exit codes.
 #include "child.hpp"
-#include "process.hpp"
+#include "tools/tern/launch/process.hpp"
 
 #include <string>
 

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "process.hpp"
+#include "tools/tern/launch/process.hpp"
 
 namespace tern::tool {
 

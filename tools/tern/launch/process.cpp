@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "process.hpp"
+#include "tools/tern/launch/process.hpp"
 
 #include <algorithm>
 #include <array>

@@ -2,10 +2,10 @@
 /// \file
 /// `tern run`: starts a program with some ranks, on threads of one process or under an MPI launcher, and sees to its
 /// end.
-#include "commands.hpp"
-#include "launcher.hpp"
-#include "process.hpp"
-#include "started.hpp"
+#include "tools/tern/commands.hpp"
+#include "tools/tern/launch/launcher.hpp"
+#include "tools/tern/launch/process.hpp"
+#include "tools/tern/launch/started.hpp"
 
 #include <algorithm>
 #include <cerrno>

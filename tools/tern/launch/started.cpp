@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "started.hpp"
+#include "tools/tern/launch/started.hpp"
 
 #include <cstdlib>
 #include <filesystem>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// `tern replay`: tries policies, on any number of ranks, on what a run has recorded, or on a made-up load.
-#include "replay.hpp"
-#include "commands.hpp"
-#include "process.hpp"
+#include "tools/tern/replay/replay.hpp"
+#include "tools/tern/commands.hpp"
+#include "tools/tern/launch/process.hpp"
 
 #include <algorithm>
 #include <charconv>

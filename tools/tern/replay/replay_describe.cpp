@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// `tern replay --describe`: what is in a recording; and how tables and numbers are written.
-#include "replay.hpp"
+#include "tools/tern/replay/replay.hpp"
 
 #include <algorithm>
 #include <cmath>

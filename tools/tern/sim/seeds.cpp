@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "seeds.hpp"
+#include "tools/tern/sim/seeds.hpp"
 
-#include "process.hpp"
-#include "started.hpp"
+#include "tools/tern/launch/process.hpp"
+#include "tools/tern/launch/started.hpp"
 
 #include <algorithm>
 #include <array>

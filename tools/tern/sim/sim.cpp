@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// `tern sim`: runs a program in the simulator, once, or with many seeds until one fails.
-#include "commands.hpp"
-#include "process.hpp"
-#include "seeds.hpp"
-#include "started.hpp"
+#include "tools/tern/commands.hpp"
+#include "tools/tern/launch/process.hpp"
+#include "tools/tern/sim/seeds.hpp"
+#include "tools/tern/launch/started.hpp"
 
 #include <algorithm>
 #include <cstdint>

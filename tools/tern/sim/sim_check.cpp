@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// `tern sim --check`: what is tried, and the table that says so.
-#include "seeds.hpp"
+#include "tools/tern/sim/seeds.hpp"
 
 #include <array>
 #include <cstdio>
