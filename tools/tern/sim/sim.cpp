@@ -3,8 +3,8 @@
 /// `tern sim`: runs a program in the simulator, once, or with many seeds until one fails.
 #include "tools/tern/commands.hpp"
 #include "tools/tern/launch/process.hpp"
-#include "tools/tern/sim/seeds.hpp"
 #include "tools/tern/launch/started.hpp"
+#include "tools/tern/sim/seeds.hpp"
 
 #include <algorithm>
 #include <cstdint>
