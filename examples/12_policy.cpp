@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A load-balancing policy of one's own: who has nothing to do asks the next rank, which gives half of what waits there.
+// A load-balancing policy of one's own: an idle rank asks the next one, which gives half of what waits there.
 #include <algorithm>
 #include <cstdio>
 #include <vector>
@@ -15,14 +15,14 @@ struct question { // the only message; policies on all ranks understand it
 
 class ask_next : public policy {
 public:
-  ask_next(policy_context& h, parameters& p) : policy(h), share_(p.number("share", 0.5, 0.1, 0.9)) {
+  ask_next(policy_context& rank, parameters& p) : policy(rank), share_(p.number("share", 0.5, 0.1, 0.9)) {
     on(&ask_next::asked);
   }
 
   void dist_balance(trigger why) override {
     if (why == trigger::idle && here.size() > 1) send((here.rank() + 1) % here.size(), question{here.load()});
   }
-  void notify(object_id) override { // something has come: perhaps somebody waits for it
+  void notify(object_id) override { // something has come: perhaps another rank waits for it
     if (waits_ >= 0 && here.ready() > 1) give(waits_);
   }
 

@@ -20,6 +20,7 @@
 #include <tern/mobile/load/handler_costs.hpp>
 #include <tern/mobile/load/object_loads.hpp>
 #include <tern/mobile/object_id.hpp>
+#include <tern/mobile/paging/options.hpp>
 #include <tern/mobile/routes/router.hpp>
 #include <tern/net/node.hpp>
 #include <tern/task/wait/wait_list.hpp>

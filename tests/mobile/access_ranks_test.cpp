@@ -13,7 +13,6 @@
 #include <tern/mobile/hold.hpp>
 #include <tern/mobile/load.hpp>
 #include <tern/mobile/object.hpp>
-#include <tern/mobile/paging/pager.hpp>
 #include <tern/net/collectives.hpp>
 #include <tern/net/multicast.hpp>
 #include <tern/net/node.hpp>

@@ -282,7 +282,7 @@ void machine::measure(nanoseconds until) {
   std::vector<model_result::sample>& samples = result_.over_time;
   while (next_sample_ <= until) {
     samples.push_back({to_seconds(next_sample_), imbalance, result_.moves});
-    if (samples.size() == 300) { // nobody knows how long it will take: every other one is dropped
+    if (samples.size() == 300) { // the length of the run is not known: every other one is dropped
       for (std::size_t i = 1; i < 150; ++i) samples[i] = samples[2 * i];
       samples.resize(150);
       sample_every_ *= 2;

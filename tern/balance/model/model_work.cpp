@@ -175,7 +175,7 @@ void machine::count_help(int r) {
   }
 }
 
-// Deals idle workers out to those who can use their help, the oldest invocation first.
+// Assigns idle workers to invocations that can use their help, the oldest first.
 void machine::share_help(int r) {
   double idle = at(r).idle;
   for (const std::uint32_t number : at(r).shared) {

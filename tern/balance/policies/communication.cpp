@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// The policy `communication`: objects that talk to each other come together on a rank, as far as its load allows. Rank
-/// 0 gathers the graph of who talks to whom, cuts it anew (METIS) and, for comparison, mends the placement that there
-/// is; whichever saves more than its moves cost is carried out, if any does. Within a phase it does as `refine`.
+/// 0 gathers the graph of objects that talk to each other, cuts it anew (METIS) and, for comparison, mends the
+/// placement that there is; whichever saves more than its moves cost is carried out, if any does. Within a phase it
+/// does as `refine`.
 ///
 /// Parameters, besides those of all policies that work in rounds: `byte` and `message`, seconds that each takes between
 /// ranks; `phases`, in how many of them moves may pay off.

@@ -25,7 +25,8 @@ private:
 
 namespace detail {
 policy_kind greedy_kind() {
-  return kind_of<greedy>("greedy", "rank 0 deals out all objects, the heaviest first, to whoever ends soonest");
+  return kind_of<greedy>("greedy",
+                         "rank 0 assigns all objects anew, the heaviest first, to the rank that ends soonest");
 }
 } // namespace detail
 

@@ -491,7 +491,7 @@ private:
   int quiet_ = 0, look_in_ = 0;
   bool taking_ = false;
   std::uint32_t number_ = 0;
-  std::vector<std::pair<int, hint>> hints_; ///< and who has given them; the first is being followed
+  std::vector<std::pair<int, hint>> hints_; ///< and the ranks that have given them; the first is being followed
 
   std::vector<group> led_; ///< by level, from 1
 };

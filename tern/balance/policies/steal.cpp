@@ -2,7 +2,7 @@
 /// \file
 /// Random stealing of objects, with the invocations that wait for them, and lifelines (Saraswat, Kambadur, Kodali,
 /// Grove, Krishnamoorthy: Lifeline-based global load balancing, PPoPP 2011). A rank that runs short tries some others
-/// at random; if none has anything, it tells a few fixed ones and rests: who has something later remembers it.
+/// at random; if none has anything, it tells a few fixed ones and rests: a rank that has something later remembers it.
 ///
 /// Parameters: `early`: with fewer objects for each worker a rank begins to steal; `victims`: after so many in vain it
 /// rests, at first for `rest`; `lifelines`: how many ranks remember it, at most; `share` of its waiting load that a

@@ -149,7 +149,7 @@ private:
   std::size_t size_ = 0;
 };
 
-/// What all orders have in common: who may call, and how many there are.
+/// What all orders have in common: which workers there are, and how many objects.
 class checked_queue : public node_queue {
 public:
   explicit checked_queue(int workers) : workers_(workers) {}
@@ -163,7 +163,7 @@ protected:
                       std::to_string(workers_),
                   "workers are numbered from 0; -1 is any");
   }
-  // relaxed, both: who has been told of a push sees it, and nobody else need
+  // relaxed, both: a thread that has been told of a push sees it, and no other need
   void now_has(std::size_t n) noexcept { size_.store(n, std::memory_order_relaxed); }
 
   const int workers_;

@@ -105,7 +105,7 @@ void combine(recording& into, recording part) {
 void tidy(recording& r) {
   sort_in_order(r.objects, [](const auto& a, const auto& b) { return a.id < b.id; });
   add_up(
-      r.objects, [](const auto& a, const auto& b) { return a.id == b.id; }, // who has worked on several ranks
+      r.objects, [](const auto& a, const auto& b) { return a.id == b.id; }, // that have worked on several ranks
       [](recording::object& one, const recording::object& same) { one.bytes = std::max(one.bytes, same.bytes); });
   const auto by_phase = [](const recording::work& w) { return std::tie(w.object, w.phase); };
   sort_in_order(r.works, [&](const auto& a, const auto& b) { return by_phase(a) < by_phase(b); });

@@ -143,7 +143,7 @@ void phase() {
   b.begin_round();
   quiesce();
   b.end_round();
-  barrier(); // nobody counts loads as those of a phase any more when the next begins anywhere
+  barrier(); // no rank counts loads as those of a phase any more when the next begins anywhere
 }
 
 void charge_device(double seconds) {

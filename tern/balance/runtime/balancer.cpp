@@ -76,7 +76,7 @@ balancer::balancer()
 balancer::~balancer() = default;
 
 void balancer::send_bytes(int to, message_head::kind is, std::span<const std::byte> bytes) {
-  const tern::detail::cause_scope nobodys(nullptr); // what a policy sends has nothing to do with who roused it
+  const tern::detail::cause_scope no_context(nullptr); // what a policy sends does not belong to what has called it
   const net::wire_header header{message_handler.id(), 0, 0};
   const message_head head{generation_.load(std::memory_order_relaxed), is};
   byte_buffer whole(sizeof header + sizeof head + bytes.size());
@@ -89,7 +89,7 @@ void balancer::send_bytes(int to, message_head::kind is, std::span<const std::by
 // The policy and its rank ---------------------------------------------------------------------------------------------
 
 void balancer::happen(event e) {
-  // Somebody else may deal with it, later: until then the job is not at rest.
+  // Another thread may deal with it, later: until then the job is not at rest.
   if (e.counted) node_.parked({});
   {
     std::unique_lock hold(guard_);
@@ -225,7 +225,7 @@ void balancer::fail(const std::string& why) noexcept {
   objects_.defer(false);
   try {
     tell_of_failure(generation_.load(std::memory_order_relaxed));
-  } catch (const error& e) { // the job has just ended: nobody need know any more
+  } catch (const error& e) { // the job has just ended: no rank need know any more
     if (!node_.has_closed()) node_.fatal("rank 0 cannot be told that a balancing policy has failed: " + e.message());
   }
 }
@@ -276,7 +276,7 @@ void balancer::catch_up() {
     const std::lock_guard hold(guard_);
     if (closed_) return;
   }
-  // Shared: who sets it may not have left it yet when this fiber goes on.
+  // Shared: the thread that sets it may not have left it yet when this fiber goes on.
   const auto reached = std::make_shared<promise<void>>();
   future<void> then = reached->get_future();
   happen({.is = event::kind::call, .call = [reached] { reached->set_value(); }});
@@ -389,7 +389,7 @@ void balancer::set_alarm(double seconds, std::function<void()> what) {
 }
 
 void balancer::rings(alarm& a) noexcept {
-  std::unique_ptr<alarm> done; // goes when this returns: nobody looks at it any more
+  std::unique_ptr<alarm> done; // goes when this returns: no thread looks at it any more
   std::function<void()> what = std::move(a.what);
   {
     const std::lock_guard hold(guard_);
@@ -398,7 +398,7 @@ void balancer::rings(alarm& a) noexcept {
     done = std::move(*at);
     alarms_.erase(at);
   }
-  // In a fiber, since the job may be about to end: who sends then must be able to wait until that is decided.
+  // In a fiber, since the job may be about to end: a fiber that sends then must be able to wait until that is decided.
   happen_in_fiber({.is = event::kind::call, .call = std::move(what)});
 }
 

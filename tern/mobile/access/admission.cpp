@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Who may run on an object, and when.
+/// Which invocations may run on an object, and when.
 #include <tern/mobile/access/admission.hpp>
 
 #include <utility>
@@ -238,7 +238,7 @@ void admission::regain(entry& e, action how) noexcept {
     tern::detail::waiter self({tern::detail::wait_kind::other, &e});
     self.data = static_cast<std::uintptr_t>(how);
     e.travels().resuming.push(self);
-    // Whoever wakes it has admitted it.
+    // The fiber that wakes it has admitted it.
     self.wait([](void* l) { static_cast<tern::detail::owner_lock*>(l)->unlock(); }, &lock);
     lock.lock();
   }
@@ -278,7 +278,7 @@ std::uint64_t admission::packed_bytes(const type_record& type, const void* objec
   }
 }
 
-// As soon as the lock is let go of, the object may end.
+// As soon as the lock is released, the object may end.
 void admission::finished_late(entry& e, bool exclusive, bool watched, std::uint64_t bytes,
                               std::unique_lock<tern::detail::owner_lock> hold) {
   const unsigned what = objects_.attends();

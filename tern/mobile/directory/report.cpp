@@ -92,8 +92,9 @@ std::string directory::describe() {
     }
   }
   if (busy == 0) return {};
-  return "  " + times(all, "mobile object", "mobile objects") + ", and somebody waits for " + std::to_string(busy) +
-         ":\n" + text + (busy > listed ? "    and " + std::to_string(busy - listed) + " more\n" : "");
+  return "  " + times(all, "mobile object", "mobile objects") + ", of which " + std::to_string(busy) +
+         (busy == 1 ? " is waited for:\n" : " are waited for:\n") + text +
+         (busy > listed ? "    and " + std::to_string(busy - listed) + " more\n" : "");
 }
 
 } // namespace tern::mobile

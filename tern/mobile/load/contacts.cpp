@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Who sends to whom.
+/// Which objects send to which.
 #include <tern/mobile/load/contacts.hpp>
 
 #include <mutex>

@@ -13,19 +13,14 @@
 #include <span>
 #include <string>
 
-#include <tern/base/options.hpp>
 #include <tern/mobile/disk/store.hpp>
+#include <tern/mobile/paging/options.hpp>
 #include <tern/mobile/routes/router.hpp>
 #include <tern/task/fiber.hpp>
 #include <tern/task/sync.hpp>
 #include <tern/task/wait/wait_list.hpp>
 
-namespace tern::mobile {
-
-/// `mobile-memory`, `mobile-directory`, `mobile-disk`.
-extern const option<std::string> memory_option, directory_option, disk_option;
-
-namespace detail {
+namespace tern::mobile::detail {
 
 /// Keeps the objects of one rank within the limit of memory. Thread-safe.
 ///
@@ -88,5 +83,4 @@ private:
   std::size_t shard_ = 0, slot_ = 0;
 };
 
-} // namespace detail
-} // namespace tern::mobile
+} // namespace tern::mobile::detail

@@ -199,7 +199,7 @@ int run_mpi(const run_options& options, const started_program& program, const pl
   what.argv = launcher_command(mpi, where);
   int input[2] = {-1, -1};
   if (options.gdb >= 0) {
-    // Launchers give their input to rank 0 or to nobody. The debugged rank, on this host, takes it from our own pipe.
+    // Launchers give their input to rank 0 or to none. The debugged rank, on this host, takes it from our own pipe.
     const std::string gdb = find_program("gdb").string();
     if (pipe2(input, O_CLOEXEC) != 0) throw failure(std::string("no pipe: ") + std::strerror(errno));
     what.input_copy = input[1];

@@ -34,7 +34,7 @@ void write_all(int fd, std::string_view text) {
       pollfd ready{fd, POLLOUT, 0};
       poll(&ready, 1, -1);
     } else if (n < 0 && errno != EINTR)
-      return; // nobody reads any more
+      return; // no process reads any more
   }
 }
 
@@ -261,7 +261,7 @@ int say_interrupted(const outcome& end, const std::string& ranks) {
 
 std::vector<pid_t> descendants() {
   if (siginfo_t info{}; waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 && errno == ECHILD)
-    return {}; // no children, so nobody: a look at all processes of a large machine takes milliseconds
+    return {}; // no children, so none: a look at all processes of a large machine takes milliseconds
   std::multimap<pid_t, pid_t> children;
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {

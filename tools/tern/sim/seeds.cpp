@@ -242,7 +242,7 @@ private:
 
   static void read_output_of(running& one) {
     std::array<char, 65536> buffer;
-    // All of it once the program has ended; nobody is left who could write more.
+    // All of it once the program has ended; no process is left that could write more.
     for (std::size_t all = 0; one.ended || all < buffer.size();) {
       const ssize_t n = read(one.output, buffer.data(), buffer.size());
       if (n <= 0) return;

@@ -255,7 +255,7 @@ public:
       if (!(fullest_.value(r) > enough_)) return;
       const transfer best = best_from(r);
       if (best.to == nowhere)
-        fullest_.set(r, -infinity); // nobody can help it
+        fullest_.set(r, -infinity); // no rank can help it
       else
         make(r, best);
     }

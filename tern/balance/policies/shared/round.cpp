@@ -85,7 +85,7 @@ void round_policy::dist_balance(trigger why) {
     if (worth_a_wish()) wish();
     return;
   case trigger::idle:
-    if (!nothing_waits_) wish(); // else who gets something new says so
+    if (!nothing_waits_) wish(); // else a rank that gets something new says so
     return;
   case trigger::phase:
     phases_ = ready_ = true;
