@@ -12,8 +12,8 @@
 ///     };
 ///     class give_to_next : public tern::balance::policy {
 ///     public:
-///       give_to_next(tern::balance::policy_context& here, tern::balance::parameters& p)
-///           : policy(here), limit_(p.number("limit", 1.5, 1, 100)) { on(&give_to_next::asked); }
+///       give_to_next(tern::balance::policy_context& rank, tern::balance::parameters& p)
+///           : policy(rank), limit_(p.number("limit", 1.5, 1, 100)) { on(&give_to_next::asked); }
 ///       void dist_balance(tern::balance::trigger why) override {
 ///         if (why == tern::balance::trigger::idle) send((here.rank() + 1) % here.size(), offer{here.load()});
 ///       }

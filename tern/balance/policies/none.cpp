@@ -10,7 +10,7 @@ namespace {
 
 class none final : public policy {
 public:
-  none(policy_context& here, parameters&) : policy(here) {}
+  none(policy_context& rank, parameters&) : policy(rank) {}
 };
 
 } // namespace
