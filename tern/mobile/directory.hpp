@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// The objects of one rank, as the rooms of this layer and the layers above see them. Programs use object.hpp; the
-/// protocol is explained in this layer's README.
+/// The objects of one rank, as the rooms of this layer and the layers above see them. Programs use object.hpp;
+/// docs/design/migration.md describes the protocol.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What a rank knows of one object. Internal; the protocol is explained in the layer's README.
+/// What a rank knows of one object. Internal; docs/design/migration.md describes the protocol.
 
 #include <algorithm>
 #include <cstddef>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Objects that move between ranks. Internal; the protocol is explained in the layer's README.
+/// Objects that move between ranks. Internal; docs/design/migration.md describes the protocol.
 
 #include <exception>
 #include <functional>

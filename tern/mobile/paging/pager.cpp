@@ -197,7 +197,7 @@ bool pager::is_full() const noexcept {
 void pager::cannot_write(const std::exception& e) {
   full_until_ = (fiber_clock::now() + patience).time_since_epoch().count();
   const std::lock_guard hold(guard_);
-  if (!std::exchange(told_, true))
+  if (!std::exchange(reported_full_, true))
     log_error("objects stay in memory beyond --tern-mobile-memory, and the job goes on: " + std::string(e.what()));
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Which objects of a rank are in memory, and which are on disk. Internal; the protocol is explained in the layer's
-/// README.
+/// Which objects of a rank are in memory, and which are on disk. Internal; docs/design/migration.md
+/// describes the protocol.
 
 #include <atomic>
 #include <cstddef>
@@ -78,7 +78,7 @@ private:
   std::atomic<std::size_t> waiting_{0}; // of those
   std::uint64_t leaving_ = 0;           // bytes that are being written
   int writing_ = 0, reading_ = 0;
-  bool told_ = false; // that the disk is full
+  bool reported_full_ = false; // that the disk is full
   mutex looking_;     // for one, of those that write
   std::size_t shard_ = 0, slot_ = 0;
 };

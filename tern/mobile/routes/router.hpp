@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Where messages to objects go, and in which order they are taken in. Internal; the protocol is explained in the
-/// layer's README.
+/// Where messages to objects go, and in which order they are taken in. Internal; docs/design/migration.md
+/// describes the protocol.
 
 #include <cstddef>
 #include <cstdint>
