@@ -16,7 +16,9 @@ struct question { // the only message from rank to rank
 
 class ask_next : public policy {
 public:
-  ask_next(policy_context& rank, parameters& p) : policy(rank), share_(p.number("share", 0.5, 0.1, 0.9)) { on(&ask_next::asked); }
+  ask_next(policy_context& rank, parameters& p) : policy(rank), share_(p.number("share", 0.5, 0.1, 0.9)) {
+    on(&ask_next::asked);
+  }
 
   void dist_balance(trigger why) override {
     if (why == trigger::idle && here.size() > 1) send((here.rank() + 1) % here.size(), question{here.load()});

@@ -79,7 +79,7 @@ private:
   std::uint64_t leaving_ = 0;           // bytes that are being written
   int writing_ = 0, reading_ = 0;
   bool reported_full_ = false; // that the disk is full
-  mutex looking_;     // for one, of those that write
+  mutex looking_;              // for one, of those that write
   std::size_t shard_ = 0, slot_ = 0;
 };
 
