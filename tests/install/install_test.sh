@@ -96,6 +96,24 @@ for compiler in "${compilers[@]}"; do
   echo "ok   find_package(tern COMPONENTS task), $compiler"
 done
 
+# A policy outside the tree is found by its name. Simulated, so that it is sure that a rank becomes idle.
+for compiler in "${compilers[@]}"; do
+  dir=$tmp/build-$compiler-policy
+  quietly "configure-$compiler-policy" "$cmake" -S "$tmp/programs/policy" -B "$dir" -G Ninja \
+    -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_PREFIX_PATH="$prefix"
+  quietly "build-$compiler-policy" "$cmake" --build "$dir" --parallel "$jobs"
+  output=$(TERN_SIM=ranks=3,workers=2 timeout 60 "$dir/balanced" --tern-balance=to-neighbour:most=2 2>"$tmp/stderr") ||
+    { cat -- "$tmp/stderr" >&2; fail "a policy outside the tree, $compiler: ended with code $?"; }
+  [[ $output == '200 ran, policy to-neighbour:most=2, some elsewhere' ]] ||
+    fail "a policy outside the tree, $compiler: printed '$output'"
+  if timeout 60 "$dir/balanced" --tern-balance=to-neighbour:mots=2 >"$tmp/wrong" 2>&1; then
+    fail "a policy outside the tree, $compiler: a parameter that it does not have is accepted"
+  fi
+  grep -qF 'policy to-neighbour has no parameter "mots"; did you mean most?' "$tmp/wrong" ||
+    { cat -- "$tmp/wrong" >&2; fail "a policy outside the tree, $compiler: a wrong parameter is not named"; }
+  echo "ok   a policy outside the tree, $compiler"
+done
+
 export TERN_HETERO_CACHE=$tmp/cache
 # Kernels are compiled for devices when a program is built; on the host their accesses are checked when they are run.
 for compiler in "${compilers[@]}"; do

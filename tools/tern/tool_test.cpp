@@ -3,8 +3,8 @@
 /// The `tern` command from outside: what it says, its exit codes, and that no process of a job is left, however it
 /// ends.
 #include "child.hpp"
-#include "launcher.hpp"
-#include "process.hpp"
+#include "tools/tern/launch/launcher.hpp"
+#include "tools/tern/launch/process.hpp"
 
 #include <algorithm>
 #include <chrono>

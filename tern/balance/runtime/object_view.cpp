@@ -46,7 +46,7 @@ void balancer::ready(object_id object, double load, priority level, bool again) 
       policy_has_.insert(object);
       refused_.clear();
       policy_count_.store(policy_has_.size(), std::memory_order_relaxed);
-      policy_ready_.store(policy_has_.size(), std::memory_order_seq_cst); // before `notify` looks who sleeps
+      policy_ready_.store(policy_has_.size(), std::memory_order_seq_cst); // before `notify` looks which workers sleep
     }
   }
   if (!taken) {
@@ -68,7 +68,7 @@ bool balancer::produce(int worker) {
     const bool of_policy = static_cast<bool>(next);
     if (!next) next = queue_->pop(slot_of(worker));
     if (!next) {
-      if (in_vain) look_for_idle(); // nobody else may come to say so
+      if (in_vain) look_for_idle(); // no other event may come to say so
       return false;
     }
     const std::uint32_t ends = ends_.load(std::memory_order_seq_cst);
@@ -118,9 +118,9 @@ object_id balancer::next_of_policy(int worker) {
   }
   if (refused_.size() <= who) refused_.resize(who + 1);
   refused_[who] = true;
-  policy_ready_.store(0, std::memory_order_seq_cst); // nobody need stay awake for it
+  policy_ready_.store(0, std::memory_order_seq_cst); // no worker need stay awake for it
   hold.unlock();
-  node_.fibers().notify(); // but another, who sleeps, may get what this one does not
+  node_.fibers().notify(); // but another that sleeps may get what this one does not
   return {};
 }
 
@@ -410,7 +410,7 @@ void balancer::begin_round() {
                 in_round_.store(true, std::memory_order_relaxed);
               },
           .counted = true});
-  happen({.is = event::kind::occasion, .why = occasion::phase, .counted = true});
+  happen({.is = event::kind::trigger, .why = trigger::phase, .counted = true});
 }
 
 void balancer::end_round() {

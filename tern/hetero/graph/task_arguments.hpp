@@ -16,7 +16,7 @@
 #include <type_traits>
 #include <utility>
 
-#include <tern/base/language/conversion.hpp>
+#include <tern/base/conversion/conversion.hpp>
 #include <tern/hetero/graph/task_record.hpp>
 #include <tern/hetero/hetero_object.hpp>
 

@@ -24,7 +24,7 @@
 #include <vector>
 
 #include <tern/base/archive.hpp>
-#include <tern/base/language/conversion.hpp>
+#include <tern/base/conversion/conversion.hpp>
 #include <tern/net/buffer.hpp>
 #include <tern/net/memory/lent_buffer.hpp>
 #include <tern/net/node.hpp>

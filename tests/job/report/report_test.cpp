@@ -131,7 +131,7 @@ TEST_P(job, an_object_that_nobody_gets_is_named_with_who_waits_for_it) {
       << report;
   EXPECT_TRUE(has(first, "'main': waits for future 0x")) << report;
   EXPECT_FALSE(has(first, "mobile object")) << report;
-  EXPECT_TRUE(has(last, "  1 mobile object, and somebody waits for 1:\n    object 1:1 (") &&
+  EXPECT_TRUE(has(last, "  1 mobile object, of which 1 is waited for:\n    object 1:1 (") &&
               has(last, "vault), an exclusive invocation runs, 1 invocation waits, the first is '") &&
               has(last, "vault::look' of rank 0, 1 migration waits\n"))
       << report;
