@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Several devices: heat spreads on a grid that is cut into stripes; each needs one row of its neighbours', its halo.
-// Try it with more: --tern-hetero-fake 2 --tern-hetero-devices fake
+// Try it with more: --tern-hetero-simulated 2 --tern-hetero-devices simulated
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

@@ -24,7 +24,7 @@ using sides::comparison;
 using sides::rival;
 
 // Kernels that take so long that what it costs to start them does not matter.
-#define FAKE "launch=4ms,latency=20us,bandwidth=1G"
+#define SIMULATED "launch=4ms,latency=20us,bandwidth=1G"
 
 const sides::side& side_named(const std::string& name) {
   static const std::vector<sides::side> all{
@@ -42,9 +42,12 @@ const sides::side& side_named(const std::string& name) {
       {"PoCL basic", BENCH_HETERO_OPENCL, "ocl-icd-opencl-dev and pocl-opencl-icd", "POCL_DEVICES=basic"},
       {"tern, checked", BENCH_HETERO_TERN, "", "TERN_HETERO_DEVICES=host\nTERN_HETERO_CHECKED=true"},
       {"tern, unchecked", BENCH_HETERO_TERN, "", "TERN_HETERO_DEVICES=host"},
-      {"tern, 3 fake devices", BENCH_HETERO_TERN, "", "TERN_HETERO_DEVICES=host,fake\nTERN_HETERO_FAKE=3"},
-      {"tern, 4 fake devices", BENCH_HETERO_TERN, "", "TERN_HETERO_DEVICES=fake\nTERN_HETERO_FAKE=4:" FAKE},
-      {"tern, 1 fake device", BENCH_HETERO_TERN, "", "TERN_HETERO_DEVICES=fake\nTERN_HETERO_FAKE=1:" FAKE},
+      {"tern, 3 simulated devices", BENCH_HETERO_TERN, "",
+       "TERN_HETERO_DEVICES=host,simulated\nTERN_HETERO_SIMULATED=3"},
+      {"tern, 4 simulated devices", BENCH_HETERO_TERN, "",
+       "TERN_HETERO_DEVICES=simulated\nTERN_HETERO_SIMULATED=4:" SIMULATED},
+      {"tern, 1 simulated device", BENCH_HETERO_TERN, "",
+       "TERN_HETERO_DEVICES=simulated\nTERN_HETERO_SIMULATED=1:" SIMULATED},
   };
   for (const sides::side& s : all)
     if (s.name == name) return s;
@@ -107,7 +110,8 @@ std::vector<metric> metrics(children& running) {
     return [&running, name, q = sides::question{side, benchmark, 2, size}] { return running.ask(name, q); };
   };
   for (const std::string which : {"copies", "copies_views"}) {
-    const std::string name = which == "copies" ? "hetero.copies" : "hetero.copies.views", side = "tern, 3 fake devices";
+    const std::string name = which == "copies" ? "hetero.copies" : "hetero.copies.views",
+                      side = "tern, 3 simulated devices";
     list.push_back({.name = name,
                     .unit = "rows",
                     .target = 1.0,
@@ -132,9 +136,9 @@ std::vector<metric> metrics(children& running) {
   list.push_back({.name = "hetero.four",
                   .unit = "s",
                   .target = 1 / 3.8,
-                  .rival_name = "tern, 1 fake device",
-                  .ours = ask("hetero.four", "tern, 4 fake devices", "independent", 1000),
-                  .rival = ask("hetero.four", "tern, 1 fake device", "independent", 1000)});
+                  .rival_name = "tern, 1 simulated device",
+                  .ours = ask("hetero.four", "tern, 4 simulated devices", "independent", 1000),
+                  .rival = ask("hetero.four", "tern, 1 simulated device", "independent", 1000)});
   return list;
 }
 

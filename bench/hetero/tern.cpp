@@ -182,7 +182,7 @@ measurement launch_nothing(const job& j) {
 measurement make(const job& j) {
   if (auto kernels = host_kernels(j)) return kernels;
   if (auto kernels = device_kernels(j)) return kernels;
-  if (auto simulated = fake_devices(j)) return simulated;
+  if (auto simulated = simulated_devices(j)) return simulated;
   if (counting::is_meant(j.benchmark)) return count(j);
   if (j.benchmark == "roundtrip") return go_round(j);
   if (j.benchmark == "opencl_empty") return launch_nothing(j);

@@ -11,8 +11,8 @@ namespace tern::bench::hetero {
 measurement host_kernels(const job& j);
 /// The same on the OpenCL device. \return none if that is not what is meant.
 measurement device_kernels(const job& j);
-/// On simulated devices (TERN_HETERO_FAKE). \return none if that is not what is meant.
-measurement fake_devices(const job& j);
+/// On simulated devices (TERN_HETERO_SIMULATED). \return none if that is not what is meant.
+measurement simulated_devices(const job& j);
 /// The device's id. \throws not_here
 const char* opencl_device();
 

@@ -109,16 +109,16 @@ public:
   hetero_task(const hetero::kernel<Group, Params...>& k, const items& n, Args&&... arguments) : hetero_task(begin()) {
     hetero::detail::fill_kernel(*task_, k, n.inside(k), n.inside_dynamic(), std::forward<Args>(arguments)...);
   }
-  /// The same in several ways (variants.hpp), with a kernel among them; arguments are checked against that of the
+  /// The same with variants (variants.hpp), a kernel among them; arguments are checked against that of the
   /// dialect, if there is one.
-  template <hetero::detail::ways_with_code W, class... Args>
+  template <hetero::detail::variants_with_code W, class... Args>
   hetero_task(W w, const items& n, const Args&... arguments) : hetero_task(begin()) {
-    hetero::detail::fill_ways(*task_, w, n.inside(w.code()), n.inside_dynamic(), arguments...);
+    hetero::detail::fill_variants(*task_, w, n.inside(w.code()), n.inside_dynamic(), arguments...);
   }
   /// Or with functions only.
-  template <hetero::detail::ways_of_functions W, class... Args>
+  template <hetero::detail::variants_of_functions W, class... Args>
   explicit hetero_task(W w, const Args&... arguments) : hetero_task(begin()) {
-    hetero::detail::fill_ways(*task_, w, {}, 0, arguments...);
+    hetero::detail::fill_variants(*task_, w, {}, 0, arguments...);
   }
   /// A kernel in a device's own language, and nothing else.
   template <hetero::detail::native_kernel K, class... Args>
@@ -189,17 +189,18 @@ void submit(const hetero::kernel<Group, Params...>& k, const items& n, Args&&...
   hetero::detail::fill_kernel(*t, k, g, n.inside_dynamic(), std::forward<Args>(arguments)...);
   t.submit();
 }
-/// Submits what can be done in several ways (variants.hpp), with a kernel among them.
-template <hetero::detail::ways_with_code W, class... Args> void submit(W w, const items& n, const Args&... arguments) {
+/// Submits a task with variants (variants.hpp), a kernel among them.
+template <hetero::detail::variants_with_code W, class... Args>
+void submit(W w, const items& n, const Args&... arguments) {
   const hetero::detail::grid g = n.inside(w.code());
   hetero::detail::new_task t;
-  hetero::detail::fill_ways(*t, w, g, n.inside_dynamic(), arguments...);
+  hetero::detail::fill_variants(*t, w, g, n.inside_dynamic(), arguments...);
   t.submit();
 }
 /// Or with functions only.
-template <hetero::detail::ways_of_functions W, class... Args> void submit(W w, const Args&... arguments) {
+template <hetero::detail::variants_of_functions W, class... Args> void submit(W w, const Args&... arguments) {
   hetero::detail::new_task t;
-  hetero::detail::fill_ways(*t, w, {}, 0, arguments...);
+  hetero::detail::fill_variants(*t, w, {}, 0, arguments...);
   t.submit();
 }
 /// Submits a kernel in a device's own language.

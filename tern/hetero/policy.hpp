@@ -43,8 +43,8 @@ private:
 /// A device as policies see it. Their numbers are indices of the span that `pop` gets; 0 is the host.
 struct device_load {
   const device_info* info = nullptr;
-  int tasks = 0; ///< that run there, or are about to: their data are on their way
-  int room = 0;  ///< how many more it makes sense to give it now
+  int tasks = 0;      ///< that run there, or are about to: their data are on their way
+  int free_slots = 0; ///< how many tasks more it makes sense to give it now
   bool lost = false;
 };
 
@@ -83,8 +83,8 @@ public:
   virtual ~policy() = default;
   virtual const char* name() const noexcept = 0;
   virtual void push(ready_task t, std::span<const device_load> devices) = 0;
-  /// What to start now, and where; nothing if no device has room for what there is. A task that may run on none that is
-  /// left must be given back with device -1.
+  /// What to start now, and where; nothing if no device has a free slot for what there is. A task that may run on none
+  /// that is left must be given back with device -1.
   virtual std::optional<placement> pop(std::span<const device_load> devices) = 0;
 };
 

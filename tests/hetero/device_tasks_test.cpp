@@ -70,7 +70,7 @@ protected:
   /// With the host beside it. \param memory of the device, with k or M
   machine where(const std::string& memory = "1M", const std::string& more = {}) const {
     machine m{.devices = GetParam().kind == std::string("host") ? "host" : "host," + id()};
-    m.fake = "1:launch=1us,latency=1us,bandwidth=0,memory=" + memory + more;
+    m.simulated = "1:launch=1us,latency=1us,bandwidth=0,memory=" + memory + more;
     m.opencl_memory = GetParam().opencl_memory;
     m.cuda = true;
     m.memory = memory;
@@ -79,7 +79,7 @@ protected:
   }
 };
 constexpr place places[] = {{"host", "host", "auto", false},
-                            {"fake", "fake"},
+                            {"simulated", "simulated"},
                             {"opencl", "opencl", "auto", false},
                             {"opencl_buffers", "opencl", "buffers"},
                             {"cuda", "cuda"}};
@@ -87,7 +87,7 @@ std::string name_of_place(const testing::TestParamInfo<place>& one) { return one
 INSTANTIATE_TEST_SUITE_P(on, device_tasks, testing::ValuesIn(places), name_of_place);
 
 TEST_P(device_tasks, in_boxes_of_three_dimensions) {
-  const mock_cuda driver;
+  const mock_cuda device_worker;
   on(where(), [&] {
     constexpr int x0 = 3, nx = 32 - x0;
     for (const bool whole_first : {false, true}) {
@@ -111,7 +111,7 @@ TEST_P(device_tasks, in_boxes_of_three_dimensions) {
 }
 
 TEST_P(device_tasks, leave_nothing_behind) {
-  const mock_cuda driver;
+  const mock_cuda device_worker;
   machine m = where();
   m.workers = 1; // so nobody drives the device while the test looks at it
   on(m, [&] {
@@ -144,10 +144,10 @@ TEST_P(device_tasks, leave_nothing_behind) {
       EXPECT_EQ(first(last), 2u);
     }
     if (GetParam().kind == std::string("host")) return;
-    const detail::device& d = detail::runtime::here("test").driver_of(1)->of();
-    if (const auto* const fake = dynamic_cast<const detail::fake_device*>(&d)) {
-      EXPECT_LE(fake->counters().allocations, 1u); // that of the last
-      EXPECT_EQ(fake->counters().tickets, 0u);
+    const detail::device& d = detail::runtime::here("test").worker_of(1)->of();
+    if (const auto* const simulated = dynamic_cast<const detail::simulated_device*>(&d)) {
+      EXPECT_LE(simulated->counters().allocations, 1u); // that of the last
+      EXPECT_EQ(simulated->counters().tickets, 0u);
     } else if (const auto* const opencl = dynamic_cast<const detail::opencl_device*>(&d)) {
       EXPECT_EQ(opencl->open_tickets(), 0u);
     } else {
@@ -161,8 +161,8 @@ TEST(device_order, is_by_priority) {
   for (const char* policy : {"locality", "eager", "round-robin", "random"}) {
     SCOPED_TRACE(policy);
     options opts;
-    opts.set(hetero_devices, "fake");
-    opts.set(hetero_fake, "1:launch=100us,latency=1us");
+    opts.set(hetero_devices, "simulated");
+    opts.set(hetero_simulated, "1:launch=100us,latency=1us");
     opts.set(hetero_queues, 1);
     opts.set(hetero_policy, policy);
     sim::simulation world;
@@ -170,8 +170,8 @@ TEST(device_order, is_by_priority) {
     EXPECT_EQ(s.run([] {
       constexpr int before = 40, after = 60;
       hetero_object<int> counter(1, 0), order(before + after, -1);
-      counter.prefetch("fake0");
-      order.prefetch("fake0");
+      counter.prefetch("simulated0");
+      order.prefetch("simulated0");
       wait_all();
       std::vector<int> expected;
       const auto send = [&](int who, int priority) {
@@ -200,7 +200,7 @@ INSTANTIATE_TEST_SUITE_P(on, device_memory, testing::Values(places[1], places[3]
 INSTANTIATE_TEST_SUITE_P(on, device_memory_faults, testing::Values(places[1], places[4]), name_of_place);
 
 TEST_P(device_memory, keeps_what_is_pinned_until_it_is_not) {
-  const mock_cuda driver;
+  const mock_cuda device_worker;
   on(where("64k"), [&] { // room for six
     object x({50, 50}, 1u);
     std::vector<object> others;
@@ -241,7 +241,7 @@ TEST_P(device_memory, keeps_what_is_pinned_until_it_is_not) {
 }
 
 TEST_P(device_memory_faults, are_their_tasks_errors) {
-  const mock_cuda driver("fail-alloc=1");
+  const mock_cuda device_worker("fail-alloc=1");
   machine m = where("1M", ",fail-allocation=1");
   m.without = "no-pool";
   on(m, [&] {
@@ -264,11 +264,11 @@ TEST_P(device_memory_faults, are_their_tasks_errors) {
 }
 
 TEST(fake_memory, that_cannot_be_had_is_taken_from_what_is_not_used) {
-  on({.devices = "host,fake", .fake = "1:fail-allocation=2"}, [] {
+  on({.devices = "host,simulated", .simulated = "1:fail-allocation=2"}, [] {
     object a({16, 16}, 1u), b({16, 16}, 1u);
-    added(a).on("fake0").submit();
+    added(a).on("simulated0").submit();
     wait_all();
-    added(b).on("fake0").submit();
+    added(b).on("simulated0").submit();
     wait_all();
     EXPECT_EQ(count().copies_from_devices, 1u); // a has come home
     EXPECT_EQ(first(a), 2u);
@@ -286,7 +286,7 @@ const detail::cuda_api& api() {
 }
 
 TEST(cuda_memory, that_a_function_cannot_have_is_its_tasks_error) {
-  const mock_cuda driver("memory=64M");
+  const mock_cuda device_worker("memory=64M");
   on({.devices = "host,cuda", .cuda = true}, [] {
     object x({16, 16}, 1u), other({16, 16}, 1u);
     added(other).on("cuda0").submit();
@@ -309,7 +309,7 @@ TEST(cuda_memory, that_a_function_cannot_have_is_its_tasks_error) {
 }
 
 TEST(cuda_memory, that_functions_have_taken_is_missing_until_they_give_it_back) {
-  const mock_cuda driver("memory=64M");
+  const mock_cuda device_worker("memory=64M");
   on({.devices = "host,cuda", .cuda = true, .without = "no-pool"}, [] {
     std::vector<detail::cu::pointer> all;
     const auto run = [](const auto& way) { hetero_task(way).submit().wait(); };
@@ -350,7 +350,7 @@ TEST(cuda_modules, are_machine_code_of_the_devices_own) {
                                 "ELF");
   const cuda_module set("set", std::as_bytes(std::span(right))), of_90("set", std::as_bytes(std::span(other))),
       ptx_of_90("set", std::as_bytes(std::span(later))), nowhere("reset", std::as_bytes(std::span(right)));
-  const mock_cuda driver("capability=80");
+  const mock_cuda device_worker("capability=80");
   on({.devices = "host,cuda", .cuda = true}, [&] {
     hetero_object<int> x(8, 0);
     const auto run = [&](const cuda_module& m) {

@@ -49,7 +49,7 @@ constexpr bool counts = !tern::detail::sanitized;
 constexpr std::size_t kib = 1024, mib = kib * 1024;
 
 // Addresses of no memory.
-struct fake_source final : slab_source {
+struct mock_source final : slab_source {
   std::uintptr_t get(std::size_t bytes) override {
     ++calls;
     last_asked = bytes;
@@ -85,7 +85,7 @@ struct fake_source final : slab_source {
 
 struct block_pool_test : testing::Test {
   ~block_pool_test() override { EXPECT_TRUE(source.slabs.empty()) << "the pool's destructor gives all back"; }
-  fake_source source;
+  mock_source source;
 };
 
 // What the gaps between the blocks in use say of the next block: the smallest that is large enough, at its lowest
@@ -94,7 +94,7 @@ struct gaps {
   std::uintptr_t fit = 0;
   std::size_t largest = 0;
 };
-gaps gaps_of(const fake_source& source, const std::map<std::uintptr_t, std::size_t>& used, std::size_t need) {
+gaps gaps_of(const mock_source& source, const std::map<std::uintptr_t, std::size_t>& used, std::size_t need) {
   gaps g;
   std::size_t best = SIZE_MAX;
   auto u = used.begin();
@@ -266,7 +266,7 @@ TEST_F(block_pool_test, if_the_bookkeeping_finds_no_memory_nothing_has_changed) 
   if (!counts) GTEST_SKIP() << "sanitizers have their own operator new";
   // The source allocates, too: only what the pool does is refused.
   struct quiet_source final : slab_source {
-    explicit quiet_source(fake_source& s) : below(s) {}
+    explicit quiet_source(mock_source& s) : below(s) {}
     std::uintptr_t get(std::size_t bytes) override {
       const long kept = std::exchange(allowed, -1);
       const std::uintptr_t at = below.get(bytes);
@@ -274,7 +274,7 @@ TEST_F(block_pool_test, if_the_bookkeeping_finds_no_memory_nothing_has_changed) 
       return at;
     }
     void give_back(std::uintptr_t at, std::size_t bytes) noexcept override { below.give_back(at, bytes); }
-    fake_source& below;
+    mock_source& below;
   } quiet{source};
 
   block_pool pool(quiet, {.granule = 4 * kib, .first_slab = 16 * kib, .largest_slab = 16 * kib});

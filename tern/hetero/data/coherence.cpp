@@ -46,7 +46,7 @@ bool runtime::find_instance(object_state& o, use& u, std::uint8_t space) {
   for (std::size_t i = 1; i < o.instances.size(); ++i) {
     const instance& x = o.instances[i];
     if (!x.exists || x.space != space || !x.where.contains(u.part)) continue;
-    if (x.how.offset(x.where, u.part) % driver_of(space)->of().alignment() != 0) continue; // one of its own, then
+    if (x.how.offset(x.where, u.part) % worker_of(space)->of().alignment() != 0) continue; // one of its own, then
     if (best == 0 || (valid & bit(i)) > (valid & bit(best)) ||
         (!(valid & bit(best)) && x.bytes < o.instances[best].bytes))
       best = i;
@@ -55,7 +55,7 @@ bool runtime::find_instance(object_state& o, use& u, std::uint8_t space) {
     best = 1;
     while (best < o.instances.size() && (o.instances[best].exists || o.instances[best].users > 0)) ++best;
     if (best == instances_most) { // very many views
-      driver_of(space)->is_crowded(o);
+      worker_of(space)->set_over_limit(o);
       return false;
     }
     if (best == o.instances.size()) o.instances.emplace_back();
@@ -64,13 +64,13 @@ bool runtime::find_instance(object_state& o, use& u, std::uint8_t space) {
     fresh.how = layout::packed(fresh.where, o.element);
     fresh.bytes = static_cast<std::size_t>(fresh.where.size()) * o.element;
     fresh.space = space;
-    fresh.memory = driver_of(space)->allocate(fresh.bytes);
+    fresh.memory = worker_of(space)->allocate(fresh.bytes);
     if (!fresh.memory) return false;
     fresh.exists = true;
     o.instances[best] = fresh;
     ++o.elsewhere;
     o.update_on_host();
-    driver_of(space)->holds(o, best);
+    worker_of(space)->holds(o, best);
   }
   instance& x = o.instances[best];
   ++x.users;
@@ -87,7 +87,7 @@ void runtime::drop_use(use& u) noexcept {
 
 void runtime::forget(object_state& o, std::size_t i) noexcept {
   instance& x = o.instances[i];
-  driver* const d = driver_of(x.space);
+  device_worker* const d = worker_of(x.space);
   o.each(x.where, [&](fragment& f) {
     if (f.valid & bit(i)) o.set_valid(f, f.valid & ~bit(i));
   });
@@ -204,7 +204,7 @@ bool runtime::fetch(task_record* t, object_state& o, use& u, transfer_chain& beg
     for (std::size_t i = 1; i < o.instances.size(); ++i) {
       if (!(f.valid & bit(i))) continue;
       const std::uint8_t source = o.instances[i].space, target = o.instances[to].space;
-      const int good = source == target ? 3 : target != 0 && driver_of(target)->reaches(*driver_of(source)) ? 2 : 0;
+      const int good = source == target ? 3 : target != 0 && worker_of(target)->reaches(*worker_of(source)) ? 2 : 0;
       if (good > best || (good == best && from == 0 && best == 0)) {
         from = static_cast<std::uint8_t>(i);
         best = good;
@@ -227,7 +227,7 @@ bool runtime::fetch(task_record* t, object_state& o, use& u, transfer_chain& beg
     const box part = together ? u.part : m.of->where;
     const std::uint8_t from_space = o.instances[m.from].space, to_space = o.instances[to].space;
     if (from_space == to_space || from_space == 0 || to_space == 0 ||
-        driver_of(to_space)->reaches(*driver_of(from_space))) {
+        worker_of(to_space)->reaches(*worker_of(from_space))) {
       transfer* const x = new_transfer(o, part, m.from, to);
       await(t, x, true);
       begun.push(x);
@@ -258,14 +258,14 @@ runtime::acquired runtime::acquire(task_record* t, std::uint8_t d) noexcept {
       if (!find_instance(*u.object, u, space)) break;
     }
     if (got < t->use_count) {
-      driver_of(d)->make_room_for(*t, got); // while what it has got stays
+      worker_of(d)->evict_for(*t, got); // while what it has got stays
       while (got-- > 0) drop_use(t->use_at(got));
       return acquired::no_memory;
     }
   } catch (...) { // the device is lost, or the host has no memory
     while (got-- > 0) drop_use(t->use_at(got));
     t->flags &= static_cast<std::uint16_t>(~task_record::acquired);
-    if (const driver* const at = driver_of(d); at && at->has_found_loss()) return acquired::lost;
+    if (const device_worker* const at = worker_of(d); at && at->has_found_loss()) return acquired::lost;
     fail(t, std::current_exception());
     return acquired::failed;
   }
@@ -293,7 +293,7 @@ runtime::acquired runtime::acquire(task_record* t, std::uint8_t d) noexcept {
   return t->has_failed() ? acquired::failed : acquired::ready;
 }
 
-void runtime::start(transfer* x) noexcept { driver_of(x->device)->arrive(x); }
+void runtime::start(transfer* x) noexcept { worker_of(x->device)->arrive(x); }
 
 copy_request runtime::describe(const transfer& x) {
   object_state& o = *x.object;
@@ -313,7 +313,7 @@ copy_request runtime::describe(const transfer& x) {
     if (!from.exists) // and it is not the device of the transfer that has gone
       throw error(errc::device_failed, "a copy of " + o.text(x.part) + " would have come from a device that was lost");
     c.way = from.space == to.space ? direction::within : direction::between;
-    if (c.way == direction::between) c.source = &driver_of(from.space)->of();
+    if (c.way == direction::between) c.source = &worker_of(from.space)->of();
     on_device(to);
     c.from = from.memory;
     c.from_offset = from.how.offset(from.where, x.part);
@@ -373,7 +373,7 @@ void runtime::transfer_done(transfer* x, std::exception_ptr failed) noexcept {
   });
   for (const transfer::waiter& w : x->tasks) {
     if (failed && w.needs) fail(w.task, failed);
-    one_less(w.task);
+    release_dependency(w.task);
   }
   if (x->save) count_completed();
   if (saved) saved->set_value();
@@ -466,7 +466,7 @@ void runtime::end_without_running(task_record* t, bool tells) noexcept {
         fail(t, std::make_exception_ptr(error(errc::invalid_state, std::string("task '") + t->text_name() +
                                                                        "' was not run, as its scheduler has ended")));
       else
-        wait_until_told(*t); // it has been cancelled
+        wait_until_failure_set(*t); // it has been cancelled
       if (tells) destroy_work(t);
     }
     if (t->flags & task_record::acquired) release_uses(t);

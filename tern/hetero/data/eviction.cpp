@@ -57,12 +57,12 @@ bool wanted_by_others(const object_state& o, std::size_t i, task_record& t, std:
 
 // Whether somebody uses what is in the way is seen in the look that finds it there: an instant later its copy may have
 // ended, and then there is room.
-runtime::room runtime::make_room(std::uint8_t d, task_record& t, std::size_t got, std::size_t bytes,
+runtime::eviction runtime::evict(std::uint8_t d, task_record& t, std::size_t got, std::size_t bytes,
                                  bool may_save) noexcept {
-  room r;
+  eviction r;
   std::size_t freed = 0;
   transfer_chain begun;
-  const bool skipped = driver_of(d)->each_held([&](object_state& o, std::size_t i) {
+  const bool skipped = worker_of(d)->each_held([&](object_state& o, std::size_t i) {
     if (freed >= bytes) return;
     r.in_use = r.in_use || wanted_by_others(o, i, t, got);
     const std::size_t size = o.instances[i].bytes;
@@ -80,8 +80,8 @@ runtime::room runtime::make_room(std::uint8_t d, task_record& t, std::size_t got
   return r;
 }
 
-runtime::room runtime::make_slot(object_state& o, task_record& t, std::size_t got) noexcept {
-  room r;
+runtime::eviction runtime::evict_one_of(object_state& o, task_record& t, std::size_t got) noexcept {
+  eviction r;
   transfer_chain begun;
   {
     const std::lock_guard hold(o.lock);
@@ -103,7 +103,7 @@ runtime::room runtime::make_slot(object_state& o, task_record& t, std::size_t go
 }
 
 void runtime::device_lost(std::uint8_t d) noexcept {
-  driver* const gone = driver_of(d);
+  device_worker* const gone = worker_of(d);
   for (int tries = 0; gone->holds_any(); ++tries) { // objects that others look at just now come next time
     gone->each_held([&](object_state& o, std::size_t i) {
       instance& x = o.instances[i];

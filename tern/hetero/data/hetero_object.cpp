@@ -41,9 +41,9 @@ void add_handle(object_state& o) noexcept { o.handles.fetch_add(1, std::memory_o
 void drop_handle(object_state* o) noexcept {
   if (o->handles.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   // Its memory may be freed next: nothing must still be on its way there but by tasks. (The last handle may also go
-  // with a task's closure, in the driver that does what would be waited for: then wait_all says when the memory is
-  // free.)
-  if (o->adopted && !o->home.in_driver()) {
+  // with a task's closure, in the device worker that does what would be waited for: then wait_all says when the memory
+  // is free.)
+  if (o->adopted && !o->home.in_device_worker()) {
     future<void> saved;
     {
       const std::lock_guard hold(o->lock);
@@ -367,9 +367,9 @@ void run_kernel(task_record& t, std::span<const source_of> sources, const kernel
   const auto piece = [&](std::int64_t first, std::int64_t last) {
     if (dynamic == 0) return code.run(code.kernel, shape, first, last, nullptr, values);
     constexpr std::size_t line = 64;
-    std::vector<char> room(dynamic + line);
-    void* p = room.data();
-    std::size_t size = room.size();
+    std::vector<char> buffer(dynamic + line);
+    void* p = buffer.data();
+    std::size_t size = buffer.size();
     code.run(code.kernel, shape, first, last, static_cast<char*>(std::align(line, dynamic, p, size)), values);
   };
   const std::int64_t n = shape.count();

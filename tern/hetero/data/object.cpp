@@ -22,9 +22,9 @@ task_list::task_list(const task_list& other) {
 }
 task_list::task_list(task_list&& other) noexcept : size_(other.size_), capacity_(other.capacity_) {
   if (capacity_ == 0)
-    std::copy(other.room_, other.room_ + size_, room_);
+    std::copy(other.inline_, other.inline_ + size_, inline_);
   else
-    heap_ = other.heap_;
+    allocated_ = other.allocated_;
   other.size_ = other.capacity_ = 0;
 }
 task_list& task_list::operator=(task_list&& other) noexcept {
@@ -34,17 +34,17 @@ task_list& task_list::operator=(task_list&& other) noexcept {
 }
 
 void task_list::grow() {
-  const std::uint32_t room = capacity_ == 0 ? in_place : capacity_;
-  auto** const larger = new task_record*[std::size_t{room} * 2];
+  const std::uint32_t held = capacity_ == 0 ? in_place : capacity_;
+  auto** const larger = new task_record*[std::size_t{held} * 2];
   std::copy(begin(), end(), larger);
-  if (capacity_ != 0) delete[] heap_;
-  heap_ = larger;
-  capacity_ = room * 2;
+  if (capacity_ != 0) delete[] allocated_;
+  allocated_ = larger;
+  capacity_ = held * 2;
 }
 
 void task_list::clear() noexcept {
   for (task_record* t : *this) t->home->unreference(t);
-  if (capacity_ != 0) delete[] heap_;
+  if (capacity_ != 0) delete[] allocated_;
   size_ = capacity_ = 0;
 }
 

@@ -72,13 +72,13 @@ private:
   }
   void grow();
   void prune_half();
-  task_record** data() noexcept { return capacity_ == 0 ? room_ : heap_; }
-  task_record* const* data() const noexcept { return capacity_ == 0 ? room_ : heap_; }
+  task_record** data() noexcept { return capacity_ == 0 ? inline_ : allocated_; }
+  task_record* const* data() const noexcept { return capacity_ == 0 ? inline_ : allocated_; }
   static constexpr std::uint32_t in_place = 2;
   std::uint32_t size_ = 0, capacity_ = 0;
   union {
-    task_record* room_[in_place];
-    task_record** heap_;
+    task_record* inline_[in_place];
+    task_record** allocated_;
   };
 };
 

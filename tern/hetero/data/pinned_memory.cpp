@@ -58,24 +58,24 @@ void unpoison([[maybe_unused]] std::uintptr_t at, [[maybe_unused]] std::size_t b
 
 } // namespace
 
-locked_memory::locked_memory(std::size_t budget)
+pinned_memory::pinned_memory(std::size_t budget)
     : budget_(budget), small_(*this, settings_of(false, budget)), large_(*this, settings_of(true, budget)) {}
 
-locked_memory::~locked_memory() = default; // the pools give all back
+pinned_memory::~pinned_memory() = default; // the pools give all back
 
 // Slabs: all under mutex_ --------------------------------------------------------------------------------------------
 
-locked_memory::state locked_memory::try_to_lock(std::uintptr_t at, std::size_t bytes) const noexcept {
+pinned_memory::state pinned_memory::try_to_lock(std::uintptr_t at, std::size_t bytes) const noexcept {
   if (!locker_.lock) return state::ordinary;
   return locker_.lock(locker_.who, pointer(at), bytes) ? state::locked : state::refused;
 }
 
-void locked_memory::set(slab& s, state how) noexcept {
+void pinned_memory::set(slab& s, state how) noexcept {
   const std::lock_guard hold(table_mutex_);
   s.how = how;
 }
 
-std::uintptr_t locked_memory::get(std::size_t bytes, block_pool& pool) {
+std::uintptr_t pinned_memory::get(std::size_t bytes, block_pool& pool) {
   if (bytes > budget_ || reserved_ > budget_ - bytes) return 0;
   std::vector<slab> table; // before anything that would have to be undone
   table.reserve(table_.size() + 1);
@@ -93,7 +93,7 @@ std::uintptr_t locked_memory::get(std::size_t bytes, block_pool& pool) {
   return at;
 }
 
-void locked_memory::give_back(std::uintptr_t at, std::size_t bytes) noexcept {
+void pinned_memory::give_back(std::uintptr_t at, std::size_t bytes) noexcept {
   const auto s = std::partition_point(table_.begin(), table_.end(), [at](const slab& t) { return t.at < at; });
   const bool locked = s->how == state::locked;
   {
@@ -106,7 +106,7 @@ void locked_memory::give_back(std::uintptr_t at, std::size_t bytes) noexcept {
   reserved_ -= bytes;
 }
 
-bool locked_memory::lock_with(const locker& how) noexcept {
+bool pinned_memory::lock_with(const locker& how) noexcept {
   const std::lock_guard hold(mutex_);
   if (locker_.lock) return locker_.who == how.who;
   locker_ = how;
@@ -114,7 +114,7 @@ bool locked_memory::lock_with(const locker& how) noexcept {
   return true;
 }
 
-bool locked_memory::stop_locking(void* who) noexcept {
+bool pinned_memory::stop_locking(void* who) noexcept {
   const std::lock_guard hold(mutex_);
   if (!locker_.lock || locker_.who != who) return false;
   for (slab& s : table_) {
@@ -128,7 +128,7 @@ bool locked_memory::stop_locking(void* who) noexcept {
 
 // Blocks --------------------------------------------------------------------------------------------------------------
 
-std::byte* locked_memory::allocate(std::size_t bytes) noexcept {
+std::byte* pinned_memory::allocate(std::size_t bytes) noexcept {
   const std::lock_guard hold(mutex_);
   block_pool& pool = (bytes < large_from ? small_ : large_).pool;
   block_pool& other = (bytes < large_from ? large_ : small_).pool;
@@ -148,7 +148,7 @@ std::byte* locked_memory::allocate(std::size_t bytes) noexcept {
   }
 }
 
-void locked_memory::free(std::byte* p) noexcept {
+void pinned_memory::free(std::byte* p) noexcept {
   if (!p) return;
   const std::lock_guard hold(mutex_);
   const slab* const s = find(p);
@@ -157,7 +157,7 @@ void locked_memory::free(std::byte* p) noexcept {
   pool.free(address(p));
 }
 
-void locked_memory::trim() noexcept {
+void pinned_memory::trim() noexcept {
   const std::lock_guard hold(mutex_);
   small_.pool.trim();
   large_.pool.trim();
@@ -166,7 +166,7 @@ void locked_memory::trim() noexcept {
 // Look-ups ------------------------------------------------------------------------------------------------------------
 
 // Under either of the two.
-const locked_memory::slab* locked_memory::find(const void* p) const noexcept {
+const pinned_memory::slab* pinned_memory::find(const void* p) const noexcept {
   const std::uintptr_t at = address(p);
   const auto behind = std::partition_point(table_.begin(), table_.end(), [at](const slab& s) { return s.at <= at; });
   if (behind == table_.begin()) return nullptr;
@@ -174,32 +174,32 @@ const locked_memory::slab* locked_memory::find(const void* p) const noexcept {
   return at - s.at < s.bytes ? &s : nullptr;
 }
 
-bool locked_memory::holds(const void* p) const noexcept {
+bool pinned_memory::holds(const void* p) const noexcept {
   const std::lock_guard hold(table_mutex_);
   return find(p);
 }
 
-bool locked_memory::is_locked(const void* p) const noexcept {
+bool pinned_memory::is_locked(const void* p) const noexcept {
   const std::lock_guard hold(table_mutex_);
   const slab* const s = find(p);
   return s && s->how == state::locked;
 }
 
-std::size_t locked_memory::bytes_that_are(state how) const noexcept {
+std::size_t pinned_memory::bytes_that_are(state how) const noexcept {
   const std::lock_guard hold(table_mutex_);
   std::size_t bytes = 0;
   for (const slab& s : table_) bytes += s.how == how ? s.bytes : 0;
   return bytes;
 }
-std::size_t locked_memory::bytes_locked() const noexcept { return bytes_that_are(state::locked); }
-std::size_t locked_memory::bytes_not_locked() const noexcept { return bytes_that_are(state::refused); }
+std::size_t pinned_memory::bytes_locked() const noexcept { return bytes_that_are(state::locked); }
+std::size_t pinned_memory::bytes_not_locked() const noexcept { return bytes_that_are(state::refused); }
 
-std::size_t locked_memory::bytes_used() const noexcept {
+std::size_t pinned_memory::bytes_used() const noexcept {
   const std::lock_guard hold(mutex_);
   return small_.pool.bytes_used() + large_.pool.bytes_used();
 }
 
-std::size_t locked_memory::bytes_reserved() const noexcept {
+std::size_t pinned_memory::bytes_reserved() const noexcept {
   const std::lock_guard hold(mutex_);
   return reserved_;
 }

@@ -26,14 +26,14 @@ struct locker {
 
 /// Any thread may call all of it. No call suspends a fiber, but one that gets a slab, or gives some back, takes
 /// milliseconds, and meanwhile others that allocate or free sleep; `holds` and `is_locked` never wait for that.
-class locked_memory {
+class pinned_memory {
 public:
   /// \param budget how many bytes there may be in all; slabs are multiples of 2 MiB
-  explicit locked_memory(std::size_t budget);
+  explicit pinned_memory(std::size_t budget);
   /// Gives all back, whatever is used of it, and unlocks it before.
-  ~locked_memory();
-  locked_memory(const locked_memory&) = delete;
-  locked_memory& operator=(const locked_memory&) = delete;
+  ~pinned_memory();
+  pinned_memory(const pinned_memory&) = delete;
+  pinned_memory& operator=(const pinned_memory&) = delete;
 
   /// Aligned to 64 bytes, from 16 KiB on to pages. Not zeroed: others may have used it before.
   /// \return null if the budget or the system has not that much: then take ordinary memory.
@@ -68,10 +68,10 @@ private:
     state how;
   };
   struct source final : slab_source {
-    source(locked_memory& h, const block_pool_settings& how) : home(h), pool(*this, how) {}
+    source(pinned_memory& h, const block_pool_settings& how) : home(h), pool(*this, how) {}
     std::uintptr_t get(std::size_t bytes) override { return home.get(bytes, pool); }
     void give_back(std::uintptr_t at, std::size_t bytes) noexcept override { home.give_back(at, bytes); }
-    locked_memory& home;
+    pinned_memory& home;
     block_pool pool;
   };
 

@@ -27,11 +27,11 @@ namespace {
 constexpr std::size_t kib = 1024, mib = kib * 1024;
 
 // A driver that locks nothing, and knows what it should have locked.
-struct fake_driver {
-  locker how() { return {&fake_driver::lock, &fake_driver::unlock, this}; }
+struct mock_locker {
+  locker how() { return {&mock_locker::lock, &mock_locker::unlock, this}; }
 
   static bool lock(void* who, void* at, std::size_t bytes) noexcept {
-    auto& self = *static_cast<fake_driver*>(who);
+    auto& self = *static_cast<mock_locker*>(who);
     std::this_thread::sleep_for(self.takes);
     const std::lock_guard hold(self.mutex);
     ++self.calls;
@@ -41,7 +41,7 @@ struct fake_driver {
     return true;
   }
   static void unlock(void* who, void* at) noexcept {
-    auto& self = *static_cast<fake_driver*>(who);
+    auto& self = *static_cast<mock_locker*>(who);
     const std::lock_guard hold(self.mutex);
     EXPECT_EQ(self.locked.erase(static_cast<std::byte*>(at)), 1u) << "not locked";
     // Still mapped, or the driver could not unlock it.
@@ -70,7 +70,7 @@ bool is_mapped(void* page) {
 }
 
 TEST(locked_memory, hands_out_memory_that_can_be_written) {
-  locked_memory memory(256 * mib);
+  pinned_memory memory(256 * mib);
   std::vector<std::pair<std::byte*, std::size_t>> all;
   for (const std::size_t bytes : {0 * kib, 1 * kib, 100 * kib, 16 * kib, 16 * kib - 1, 5 * mib, 100 * mib, 64 * kib}) {
     std::byte* const p = memory.allocate(bytes);
@@ -98,8 +98,8 @@ TEST(locked_memory, hands_out_memory_that_can_be_written) {
 }
 
 TEST(locked_memory, is_locked_once_somebody_asks_for_it) {
-  fake_driver driver;
-  locked_memory memory(256 * mib);
+  mock_locker driver;
+  pinned_memory memory(256 * mib);
   std::byte* const before = memory.allocate(1 * mib);
   std::byte* const small = memory.allocate(100);
   ASSERT_TRUE(before && small);
@@ -134,8 +134,8 @@ TEST(locked_memory, is_locked_once_somebody_asks_for_it) {
 }
 
 TEST(locked_memory, the_first_who_asks_locks) {
-  fake_driver first, second;
-  locked_memory memory(64 * mib);
+  mock_locker first, second;
+  pinned_memory memory(64 * mib);
   ASSERT_NE(memory.allocate(1 * mib), nullptr);
   EXPECT_FALSE(memory.stop_locking(&first)) << "nobody does yet";
   EXPECT_TRUE(memory.lock_with(first.how()));
@@ -149,9 +149,9 @@ TEST(locked_memory, the_first_who_asks_locks) {
 }
 
 TEST(locked_memory, what_cannot_be_locked_is_ordinary_memory) {
-  fake_driver driver;
+  mock_locker driver;
   driver.refuses = true;
-  locked_memory memory(256 * mib);
+  pinned_memory memory(256 * mib);
   std::byte* const before = memory.allocate(1 * mib);
   ASSERT_NE(before, nullptr);
   EXPECT_EQ(memory.bytes_not_locked(), 0u) << "nobody has tried";
@@ -179,12 +179,12 @@ TEST(locked_memory, what_cannot_be_locked_is_ordinary_memory) {
 }
 
 TEST(locked_memory, keeps_to_its_budget) {
-  locked_memory none(0), tiny(1 * mib);
+  pinned_memory none(0), tiny(1 * mib);
   EXPECT_EQ(none.allocate(1), nullptr);
   EXPECT_EQ(tiny.allocate(1), nullptr) << "no slab is that small";
 
-  fake_driver driver;
-  locked_memory memory(32 * mib);
+  mock_locker driver;
+  pinned_memory memory(32 * mib);
   memory.lock_with(driver.how());
   EXPECT_EQ(memory.allocate(33 * mib), nullptr);
   EXPECT_EQ(memory.allocate(SIZE_MAX), nullptr);
@@ -213,7 +213,7 @@ TEST(locked_memory, keeps_to_its_budget) {
 }
 
 TEST(locked_memory, what_the_system_has_not_is_not_there) {
-  locked_memory memory(SIZE_MAX);
+  pinned_memory memory(SIZE_MAX);
   EXPECT_EQ(memory.allocate(SIZE_MAX), nullptr);
   EXPECT_EQ(memory.allocate(SIZE_MAX - mib), nullptr);
   EXPECT_EQ(memory.allocate(std::size_t{1} << 60), nullptr) << "more than addresses";
@@ -222,8 +222,8 @@ TEST(locked_memory, what_the_system_has_not_is_not_there) {
 }
 
 TEST(locked_memory, trim_gives_pages_back_to_the_system) {
-  fake_driver driver;
-  locked_memory memory(256 * mib);
+  mock_locker driver;
+  pinned_memory memory(256 * mib);
   memory.lock_with(driver.how());
   std::byte* const kept = memory.allocate(1 * mib);
   std::byte* const p = memory.allocate(100 * mib);
@@ -242,10 +242,10 @@ TEST(locked_memory, trim_gives_pages_back_to_the_system) {
 }
 
 TEST(locked_memory, its_end_unlocks_and_unmaps_all) {
-  fake_driver driver;
+  mock_locker driver;
   std::byte* p = nullptr;
   {
-    locked_memory memory(64 * mib);
+    pinned_memory memory(64 * mib);
     memory.lock_with(driver.how());
     p = memory.allocate(1 * mib);
     ASSERT_NE(memory.allocate(10), nullptr);
@@ -256,9 +256,9 @@ TEST(locked_memory, its_end_unlocks_and_unmaps_all) {
 }
 
 TEST(locked_memory, threads) {
-  fake_driver driver;
+  mock_locker driver;
   driver.takes = std::chrono::microseconds(200);
-  locked_memory memory(96 * mib);
+  pinned_memory memory(96 * mib);
   std::atomic<bool> over = false;
   std::atomic<int> refused = 0;
   const auto work = [&](unsigned seed) {
@@ -322,7 +322,7 @@ TEST(locked_memory, look_ups_do_not_wait_until_a_slab_is_locked) {
     static void unlock(void*, void*) noexcept {}
     std::atomic<bool> busy = false, go_on = false;
   } driver;
-  locked_memory memory(64 * mib);
+  pinned_memory memory(64 * mib);
   std::byte* const p = memory.allocate(1 * mib);
   std::jthread locks([&] { memory.lock_with({&slow_driver::lock, &slow_driver::unlock, &driver}); });
   driver.busy.wait(false);
@@ -335,7 +335,7 @@ TEST(locked_memory, look_ups_do_not_wait_until_a_slab_is_locked) {
 }
 
 TEST(locked_memory_death, wrong_addresses_end_the_process) {
-  locked_memory memory(64 * mib);
+  pinned_memory memory(64 * mib);
   std::byte* const p = memory.allocate(1 * mib);
   EXPECT_DEATH(memory.free(p + 4096), "not the beginning of a block in use");
   std::byte other{};
@@ -349,7 +349,7 @@ std::byte read(const std::byte* p) { return *static_cast<const volatile std::byt
 
 TEST(locked_memory_death, the_address_sanitizer_finds_uses_after_free) {
   if (!tern::detail::address_sanitizer) GTEST_SKIP() << "without the address sanitizer";
-  locked_memory memory(64 * mib);
+  pinned_memory memory(64 * mib);
   for (const std::size_t bytes : {std::size_t{100}, 1 * mib + 3}) {
     std::byte* const p = memory.allocate(bytes);
     std::memset(p, 1, bytes);

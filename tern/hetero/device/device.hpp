@@ -33,7 +33,7 @@ namespace tern::hetero::detail {
 
 struct task_record;
 struct launch_sequence;
-class locked_memory;
+class pinned_memory;
 
 /// Memory of a device: the device's own name for it (an address, a cl_mem). Null: none.
 using memory_handle = void*;
@@ -182,7 +182,7 @@ public:
   /// it, once; then it is forgotten too.
   virtual bool done(ticket t) = 0;
   /// Nanoseconds until it makes sense to ask again; 0: at once.
-  virtual std::int64_t patience() noexcept { return 0; }
+  virtual std::int64_t poll_delay() noexcept { return 0; }
 
   /// What its owner's stack should have; 0: the usual.
   virtual std::size_t stack_needed() const noexcept { return 0; }
@@ -198,8 +198,8 @@ public:
 std::vector<std::unique_ptr<device>> open_opencl(const options& opts, int workers, bool skip_nvidia,
                                                  std::vector<std::string>& notes);
 /// \param host the memory of objects on the host: what of it a device needs page-locked, it locks when it is opened.
-std::vector<std::unique_ptr<device>> open_cuda(const options& opts, const std::shared_ptr<locked_memory>& host,
+std::vector<std::unique_ptr<device>> open_cuda(const options& opts, const std::shared_ptr<pinned_memory>& host,
                                                std::vector<std::string>& notes);
-std::vector<std::unique_ptr<device>> open_fake(const options& opts);
+std::vector<std::unique_ptr<device>> open_simulated(const options& opts);
 
 } // namespace tern::hetero::detail

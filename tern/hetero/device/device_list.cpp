@@ -67,7 +67,7 @@ public:
   }
 
   found_devices run(bool simulated) {
-    take(open_fake(opts_));
+    take(open_simulated(opts_));
     for (const device_kind kind : {device_kind::cuda, device_kind::opencl}) // OpenCL leaves to CUDA what that has
       if (!simulated && asks_for(kind)) look_for(kind);
     for (const std::string& w : wanted_)
@@ -105,7 +105,7 @@ private:
   void look_for(device_kind kind) {
     std::vector<std::string> said;
     if (kind == device_kind::cuda) {
-      const auto locked = std::make_shared<locked_memory>(bytes_in(opts_[hetero_locked]).value_or(quarter_of_memory()));
+      const auto locked = std::make_shared<pinned_memory>(bytes_in(opts_[hetero_pinned]).value_or(quarter_of_memory()));
       cuda_ = take(open_cuda(opts_, locked, said));
       if (cuda_ > 0) found_.locked = locked;
     } else {
@@ -137,7 +137,7 @@ private:
 
 bool looks_like_a_device(const std::string& word) {
   if (word == "all" || word == "host") return true;
-  for (const device_kind kind : {device_kind::opencl, device_kind::cuda, device_kind::fake})
+  for (const device_kind kind : {device_kind::opencl, device_kind::cuda, device_kind::simulated})
     if (const std::string name = name_of(kind);
         word.starts_with(name) && word.find_first_not_of("0123456789", name.size()) == word.npos)
       return true;
@@ -155,7 +155,7 @@ void verify_devices(const std::string& list, const options& all) {
   const bool set_by_program = all[hetero_devices] != list || all.source(hetero_devices.name()) == "program";
   const bool named = std::any_of(wanted.begin(), wanted.end(), [](const std::string& w) {
     return !looks_like_a_device(w) || w.starts_with(name_of(device_kind::opencl)) ||
-           w.starts_with(name_of(device_kind::cuda)) || w.starts_with(name_of(device_kind::fake));
+           w.starts_with(name_of(device_kind::cuda)) || w.starts_with(name_of(device_kind::simulated));
   });
   // PoCL's threads are counted when it is opened first, beside the workers, of which nobody knows yet.
   if (named && !set_by_program && all[hetero_opencl_pocl] != "pthread") {
@@ -164,9 +164,10 @@ void verify_devices(const std::string& list, const options& all) {
   }
   for (const std::string& w : wanted)
     if (!looks_like_a_device(w))
-      throw error(errc::invalid_option, "there is no device '" + w + "'",
-                  tern::detail::nearest_of(w, {"all", "host", "opencl", "opencl0", "cuda", "cuda0", "fake", "fake0"},
-                                           "names are like"));
+      throw error(
+          errc::invalid_option, "there is no device '" + w + "'",
+          tern::detail::nearest_of(w, {"all", "host", "opencl", "opencl0", "cuda", "cuda0", "simulated", "simulated0"},
+                                   "names are like"));
 }
 
 } // namespace detail

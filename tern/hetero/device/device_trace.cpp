@@ -114,8 +114,8 @@ void device_tracks::show(std::size_t which) noexcept {
     trace::detail::kernel_begins(track_of(which), e.name);
 }
 
-// The driver asks for one after the other, and may see the end of what came later first: what was before it is over
-// too, but whether it failed is known only when the driver asks.
+// The device worker asks for one after the other, and may see the end of what came later first: what was before it is
+// over too, but whether it failed is known only when the device worker asks.
 void device_tracks::end(const void* what, bool failed) noexcept {
   follow_recording();
   for (std::size_t i = 0; i < streams_.size(); ++i) {

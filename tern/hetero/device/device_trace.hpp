@@ -21,7 +21,7 @@ struct transfer;
 /// what was before it in the stream had ended. Ends are when somebody noticed. Nothing here does anything but while a
 /// trace is recorded: a load and a branch. What was begun before the recording is not in it.
 ///
-/// Threads: the driver's alone, as the device.
+/// Threads: the device worker's alone, as the device.
 class device_tracks {
 public:
   /// \param number of the device, in its rank; \param id what tracks begin with; \param streams as of the device.

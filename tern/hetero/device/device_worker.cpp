@@ -20,16 +20,16 @@
 
 namespace tern::hetero::detail {
 
-driver::driver(runtime& r, std::uint8_t number, std::unique_ptr<device> d, bool own_thread)
+device_worker::device_worker(runtime& r, std::uint8_t number, std::unique_ptr<device> d, bool own_thread)
     : home_(r), number_(number), device_(std::move(d)), fuser_(device_->fuser()), own_thread_(own_thread),
       tracks_(r.core().cfg.trace_rank, number, device_->info().id, device_->streams()) {}
-driver::~driver() {
+device_worker::~device_worker() {
   end_thread();
   if (!lost_) // objects that went last
     for (const block& b : frees_in_) device_->free(b.memory, b.bytes);
 }
 
-void driver::end_thread() noexcept {
+void device_worker::end_thread() noexcept {
   if (!thread_.joinable()) return;
   stop_ = true;
   begin_.release();
@@ -38,7 +38,7 @@ void driver::end_thread() noexcept {
 
 // What arrives --------------------------------------------------------------------------------------------------------
 
-void driver::arrive(task_record* t) noexcept {
+void device_worker::arrive(task_record* t) noexcept {
   {
     const std::lock_guard hold(guard_);
     tasks_in_.push_back(t);
@@ -46,7 +46,7 @@ void driver::arrive(task_record* t) noexcept {
   ring();
 }
 
-void driver::arrive(transfer* x) noexcept {
+void device_worker::arrive(transfer* x) noexcept {
   {
     const std::lock_guard hold(guard_);
     transfers_in_.push_back(x);
@@ -54,27 +54,27 @@ void driver::arrive(transfer* x) noexcept {
   ring();
 }
 
-void driver::free_later(memory_handle memory, std::size_t bytes) noexcept {
+void device_worker::free_later(memory_handle memory, std::size_t bytes) noexcept {
   bytes_.fetch_sub(static_cast<std::int64_t>(bytes), std::memory_order_relaxed); // no object's any more
   const std::lock_guard hold(guard_);
   frees_in_.push_back({memory, bytes}); // nobody is woken for that: who waits for memory looks here before it gives up
 }
 
-void driver::ring() noexcept {
+void device_worker::ring() noexcept {
   bool start = false, wake = false;
   {
     const std::lock_guard hold(guard_);
     start = !std::exchange(active_, true);
     wake = std::exchange(sleeps_, false);
   }
-  if (wake) bell_.release();
+  if (wake) wakeup_.release();
   if (!start) return;
   const tern::detail::cause_scope nobodys(nullptr); // it works for all
   home_.core().owner->spawn([this] { own_thread_ ? work_in_thread() : work(); },
                             {.name = home_.info(number_).id, .stack_bytes = device_->stack_needed()});
 }
 
-bool driver::take_arrivals() noexcept {
+bool device_worker::take_arrivals() noexcept {
   {
     const std::lock_guard hold(guard_);
     tasks_now_.swap(tasks_in_);
@@ -103,7 +103,7 @@ bool driver::take_arrivals() noexcept {
 
 // Tasks ---------------------------------------------------------------------------------------------------------------
 
-bool driver::admit() noexcept {
+bool device_worker::admit() noexcept {
   bool did = false;
   starved_ = false; // unless it turns out again
   std::size_t n = 0;
@@ -118,10 +118,10 @@ bool driver::admit() noexcept {
     t->device = number_;
     t->pending.store(1, std::memory_order_relaxed);
     t->flags |= task_record::acquired;
-    crowded_ = nullptr;
+    over_limit_ = nullptr;
     const runtime::acquired how = home_.acquire(t, number_);
     if (how == runtime::acquired::lost) {
-      went_wrong(std::exchange(found_loss_, nullptr));
+      handle_loss(std::exchange(found_loss_, nullptr));
       home_.left(number_);
       home_.place(t);
       did = true;
@@ -131,13 +131,13 @@ bool driver::admit() noexcept {
       t->flags &= static_cast<std::uint16_t>(~task_record::acquired);
       const bool busy =
           !ready_.empty() || !gathered_.empty() || !running_.empty() || !moving_.empty() || preparing_ > 0;
-      if (!room_.made && !room_.in_use && !busy && room_.larger && !crowded_) make_room_from_its_own(*t);
-      // Others may have what would have to go just now: copies between devices, which another driver does.
-      if (room_.possible && (room_.made || busy || has_arrivals() || (starved_ = room_.in_use))) {
-        did = did || room_.made;
+      if (!eviction_.made && !eviction_.in_use && !busy && eviction_.larger && !over_limit_) evict_larger_copies(*t);
+      // Others may have what would have to go just now: copies between devices, which another device worker does.
+      if (eviction_.possible && (eviction_.made || busy || has_arrivals() || (starved_ = eviction_.in_use))) {
+        did = did || eviction_.made;
         break; // then again
       }
-      runtime::fail(t, std::make_exception_ptr(no_room(*t)));
+      runtime::fail(t, std::make_exception_ptr(no_memory(*t)));
       claim(t);
       finish(t);
       did = true;
@@ -159,11 +159,11 @@ bool driver::admit() noexcept {
   return did;
 }
 
-void driver::claim(task_record* t) noexcept {
+void device_worker::claim(task_record* t) noexcept {
   if (!(t->flags & task_record::handled)) return;
   std::uint8_t expected = task_record::waiting;
   if (!t->state.compare_exchange_strong(expected, task_record::begun, std::memory_order_acq_rel))
-    runtime::wait_until_told(*t); // it has been cancelled
+    runtime::wait_until_failure_set(*t); // it has been cancelled
 }
 
 namespace {
@@ -180,35 +180,35 @@ std::size_t bytes_of_uses(task_record& t, std::size_t first) noexcept {
 }
 } // namespace
 
-void driver::make_room_for(task_record& t, std::size_t got) noexcept {
-  room_ = {};
-  room_.possible = bytes_of_uses(t, 0) <= device_->memory_limit();
-  if (!room_.possible) return;
+void device_worker::evict_for(task_record& t, std::size_t got) noexcept {
+  eviction_ = {};
+  eviction_.possible = bytes_of_uses(t, 0) <= device_->memory_limit();
+  if (!eviction_.possible) return;
   const bool may_save = moving_.empty(); // else what is under way may do
-  const runtime::room r =
-      crowded_ ? home_.make_slot(*crowded_, t, got) : home_.make_room(number_, t, got, bytes_of_uses(t, got), may_save);
-  room_.made = r.made;
-  room_.in_use = r.in_use;
-  room_.why = r.why;
-  for (std::size_t i = 0; i < got && !room_.larger; ++i) {
+  const runtime::eviction r = over_limit_ ? home_.evict_one_of(*over_limit_, t, got)
+                                          : home_.evict(number_, t, got, bytes_of_uses(t, got), may_save);
+  eviction_.made = r.made;
+  eviction_.in_use = r.in_use;
+  eviction_.why = r.why;
+  for (std::size_t i = 0; i < got && !eviction_.larger; ++i) {
     const use& u = t.use_at(i);
     const std::lock_guard hold(u.object->lock);
-    room_.larger = !(u.object->instances[u.instance].where == u.part);
+    eviction_.larger = !(u.object->instances[u.instance].where == u.part);
   }
 }
 
 // It fits, but what it has got so far are parts of larger copies: without those it gets copies of the parts alone.
-void driver::make_room_from_its_own(task_record& t) noexcept {
-  const runtime::room r = home_.make_room(number_, t, 0, bytes_of_uses(t, 0), moving_.empty());
-  room_.made = r.made;
-  room_.in_use = r.in_use;
-  room_.why = r.why;
+void device_worker::evict_larger_copies(task_record& t) noexcept {
+  const runtime::eviction r = home_.evict(number_, t, 0, bytes_of_uses(t, 0), moving_.empty());
+  eviction_.made = r.made;
+  eviction_.in_use = r.in_use;
+  eviction_.why = r.why;
 }
 
-error driver::no_room(task_record& t) {
-  if (crowded_)
+error device_worker::no_memory(task_record& t) {
+  if (over_limit_)
     return error(errc::unsupported,
-                 std::string("task '") + t.text_name() + "' needs one more copy of a part of " + crowded_->text() +
+                 std::string("task '") + t.text_name() + "' needs one more copy of a part of " + over_limit_->text() +
                      ", of which " + std::to_string(instances_most - 1) + " are in use on devices",
                  "use fewer parts of it at once, or several objects");
   std::size_t pinned = 0;
@@ -216,10 +216,10 @@ error driver::no_room(task_record& t) {
   const std::size_t bytes = bytes_of_uses(t, 0);
   const std::string uses =
       std::string("task '") + t.text_name() + "' uses " + std::to_string(bytes) + " bytes on " + home_.info(number_).id;
-  if (room_.why) {
+  if (eviction_.why) {
     std::string text, hint;
     try {
-      std::rethrow_exception(room_.why);
+      std::rethrow_exception(eviction_.why);
     } catch (const error& e) {
       text = e.message();
       hint = e.hint();
@@ -240,14 +240,14 @@ error driver::no_room(task_record& t) {
                    (pinned > 0 ? ", or unpin what is not needed there" : ""));
 }
 
-void driver::finish(task_record* t) noexcept {
+void device_worker::finish(task_record* t) noexcept {
   if (!steps_.empty()) [[unlikely]]
     end_steps(t);
   tracks_.ends(t, !t->sound());
   home_.complete(t, false);
 }
 
-void driver::finish(transfer* x, std::exception_ptr failed) noexcept {
+void device_worker::finish(transfer* x, std::exception_ptr failed) noexcept {
   tracks_.ends(x, failed != nullptr);
   if (failed) failed = with_object(*x, failed);
   if (x->unpack && !failed) {
@@ -261,7 +261,7 @@ void driver::finish(transfer* x, std::exception_ptr failed) noexcept {
 }
 
 // A device does not know whose bytes it copies.
-std::exception_ptr driver::with_object(const transfer& x, const std::exception_ptr& why) noexcept {
+std::exception_ptr device_worker::with_object(const transfer& x, const std::exception_ptr& why) noexcept {
   try {
     std::rethrow_exception(why);
   } catch (const error& e) {
@@ -279,7 +279,7 @@ std::exception_ptr driver::with_object(const transfer& x, const std::exception_p
 
 // Transfers -----------------------------------------------------------------------------------------------------------
 
-void driver::begin(transfer* x) noexcept {
+void device_worker::begin(transfer* x) noexcept {
   try {
     if (lost_)
       throw error(errc::device_lost, "a copy of " + x->object->text(x->part) + " would have come from or gone to " +
@@ -305,13 +305,13 @@ void driver::begin(transfer* x) noexcept {
   } catch (...) {
     const std::exception_ptr why = std::current_exception();
     finish(x, why);
-    if (is_loss(why)) went_wrong(why);
+    if (is_loss(why)) handle_loss(why);
   }
 }
 
 // Their ends ----------------------------------------------------------------------------------------------------------
 
-bool driver::poll() noexcept {
+bool device_worker::poll() noexcept {
   bool did = false;
   std::exception_ptr loss;
   // What ends may bring more in, at the end of the lists.
@@ -348,11 +348,11 @@ bool driver::poll() noexcept {
     end(std::move(over), why);
     did = true;
   }
-  if (loss) went_wrong(loss);
+  if (loss) handle_loss(loss);
   return did;
 }
 
-bool driver::is_loss(const std::exception_ptr& why) const noexcept {
+bool device_worker::is_loss(const std::exception_ptr& why) const noexcept {
   try {
     std::rethrow_exception(why);
   } catch (const error& e) {
@@ -363,7 +363,7 @@ bool driver::is_loss(const std::exception_ptr& why) const noexcept {
 }
 
 // The device is gone: what it was at fails, what waits goes elsewhere, what it alone had is lost.
-void driver::went_wrong(std::exception_ptr why) noexcept {
+void device_worker::handle_loss(std::exception_ptr why) noexcept {
   if (std::exchange(lost_, true)) return;
   std::string text;
   try {
@@ -380,14 +380,14 @@ void driver::went_wrong(std::exception_ptr why) noexcept {
 
 // The fiber -----------------------------------------------------------------------------------------------------------
 
-void driver::work() noexcept {
+void device_worker::work() noexcept {
   if (tern::detail::worker* const w = tern::detail::this_worker())
     runs_in_.store(static_cast<tern::detail::fiber*>(w->running), std::memory_order_relaxed);
   if (!std::exchange(opened_, true)) {
     try {
       device_->open();
     } catch (...) {
-      went_wrong(std::current_exception());
+      handle_loss(std::current_exception());
     }
   }
   for (;;) {
@@ -398,13 +398,13 @@ void driver::work() noexcept {
     note_progress(did);
     if (did)
       idle_rounds_ = 0;
-    else if (rest_or_end())
+    else if (wait_or_finish())
       return;
   }
 }
 
 // A fiber that waits here has left `active_`'s period to the thread; its successor begins when that is over.
-void driver::work_in_thread() noexcept {
+void device_worker::work_in_thread() noexcept {
   if (!thread_.joinable()) {
     try {
       thread_ = std::thread([this] { thread_body(); });
@@ -421,7 +421,7 @@ void driver::work_in_thread() noexcept {
   working.fetch_sub(1, std::memory_order_seq_cst);
 }
 
-void driver::thread_body() noexcept {
+void device_worker::thread_body() noexcept {
   const tern::detail::own_thread listed;
   ::prctl(PR_SET_TIMERSLACK, 1000UL, 0, 0, 0); // naps of microseconds, as workers (scheduler.cpp)
   thread_id_.store(std::this_thread::get_id(), std::memory_order_relaxed);
@@ -434,7 +434,7 @@ void driver::thread_body() noexcept {
   thread_id_.store({}, std::memory_order_relaxed); // a later thread may get the same one
 }
 
-void driver::yield() const noexcept {
+void device_worker::yield() const noexcept {
   if (own_thread_)
     std::this_thread::yield();
   else
@@ -443,19 +443,19 @@ void driver::yield() const noexcept {
 
 // Of the fiber only it itself asks with success: while it works it is the one that runs. The same goes for the thread:
 // relaxed, as it finds what it has written itself, and nobody else's id is equal to that.
-bool driver::is_here() const noexcept {
+bool device_worker::is_here() const noexcept {
   const tern::detail::worker* const w = tern::detail::this_worker();
   if (!w) return own_thread_ && thread_id_.load(std::memory_order_relaxed) == std::this_thread::get_id();
   tern::detail::fiber* const f = w->running;
   return f && f == runs_in_.load(std::memory_order_relaxed);
 }
 
-bool driver::has_arrivals() const noexcept {
+bool device_worker::has_arrivals() const noexcept {
   const std::lock_guard hold(guard_);
   return !tasks_in_.empty() || !transfers_in_.empty() || !frees_in_.empty();
 }
 
-bool driver::rest_or_end() noexcept {
+bool device_worker::wait_or_finish() noexcept {
   if (!ready_.empty() || (!gathered_.empty() && running_.empty())) return false; // a loss on the way
   const bool at_work = !running_.empty() || !moving_.empty() || starved_;
   if (!at_work) { // whatever is left waits for something that arrives
@@ -465,10 +465,10 @@ bool driver::rest_or_end() noexcept {
     active_ = false;
     return true;
   }
-  const std::int64_t patience = device_->patience();
+  const std::int64_t poll_delay = device_->poll_delay();
   constexpr int yields = 64; // looks, before it sleeps between them
   constexpr std::chrono::microseconds nap{20};
-  if (patience == 0 && ++idle_rounds_ < yields) {
+  if (poll_delay == 0 && ++idle_rounds_ < yields) {
     yield();
     return false;
   }
@@ -477,8 +477,8 @@ bool driver::rest_or_end() noexcept {
     if (!tasks_in_.empty() || !transfers_in_.empty()) return false;
     sleeps_ = true;
   }
-  const auto time = patience > 0 ? std::chrono::nanoseconds(patience) : std::chrono::nanoseconds(nap);
-  if (!bell_.try_acquire_for(time)) {
+  const auto time = poll_delay > 0 ? std::chrono::nanoseconds(poll_delay) : std::chrono::nanoseconds(nap);
+  if (!wakeup_.try_acquire_for(time)) {
     const std::lock_guard hold(guard_);
     if (!std::exchange(sleeps_, false)) idle_rounds_ = 0; // somebody rings just now: the next nap is short
   }
@@ -487,7 +487,7 @@ bool driver::rest_or_end() noexcept {
 
 // Instances -----------------------------------------------------------------------------------------------------------
 
-memory_handle driver::allocate(std::size_t bytes) {
+memory_handle device_worker::allocate(std::size_t bytes) {
   if (lost_) throw error(errc::device_lost, home_.info(number_).id + " was lost");
   memory_handle memory = nullptr;
   try {
@@ -501,22 +501,22 @@ memory_handle driver::allocate(std::size_t bytes) {
   return memory;
 }
 
-void driver::holds(object_state& o, std::size_t instance) {
+void device_worker::holds(object_state& o, std::size_t instance) {
   const std::lock_guard hold(held_guard_);
   held_.emplace(std::pair(o.number, instance), &o);
 }
-void driver::held_no_more(object_state& o, std::size_t instance) noexcept {
+void device_worker::held_no_more(object_state& o, std::size_t instance) noexcept {
   const std::lock_guard hold(held_guard_);
   held_.erase({o.number, instance});
 }
-bool driver::holds_any() const noexcept {
+bool device_worker::holds_any() const noexcept {
   const std::lock_guard hold(held_guard_);
   return !held_.empty();
 }
 
 // An object goes only after it has been taken out of the list, so those in it may be locked while the list is; without
 // waiting, since who has locked one may want the list.
-std::vector<driver::held> driver::by_age(bool& skipped) noexcept {
+std::vector<device_worker::held> device_worker::by_age(bool& skipped) noexcept {
   std::vector<held> all;
   {
     const std::lock_guard hold(held_guard_);
@@ -532,7 +532,7 @@ std::vector<driver::held> driver::by_age(bool& skipped) noexcept {
   return all;
 }
 
-object_state* driver::lock_held(const held& h, bool& skipped) noexcept {
+object_state* device_worker::lock_held(const held& h, bool& skipped) noexcept {
   const std::lock_guard hold(held_guard_);
   if (!held_.contains({h.number, h.instance})) { // went meanwhile
     skipped = true;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What goes on at a device that is not the host: one driver for each, a fiber that lives while there is something to
-/// do. It alone talks to the device. Internal.
+/// What goes on at a device that is not the host: one device worker for each, a fiber that lives while there is
+/// something to do. It alone talks to the device. Internal.
 
 #include <atomic>
 #include <chrono>
@@ -31,12 +31,12 @@ namespace tern::hetero::detail {
 ///
 /// With `hetero-threads` a thread does all that in the fiber's place, which only waits for it: so the scheduler does
 /// not end meanwhile.
-class driver {
+class device_worker {
 public:
-  driver(runtime& r, std::uint8_t number, std::unique_ptr<device> d, bool own_thread);
-  ~driver();
-  driver(const driver&) = delete;
-  driver& operator=(const driver&) = delete;
+  device_worker(runtime& r, std::uint8_t number, std::unique_ptr<device> d, bool own_thread);
+  ~device_worker();
+  device_worker(const device_worker&) = delete;
+  device_worker& operator=(const device_worker&) = delete;
 
   // Anybody -----------------------------------------------------------------------------------------------------------
   /// Placed here, or (then `acquired`) its transfers are over.
@@ -48,7 +48,7 @@ public:
   void held_no_more(object_state& o, std::size_t instance) noexcept;
   bool holds_any() const noexcept;
   /// Copies go straight from that one's device to this one's.
-  bool reaches(const driver& other) const noexcept { return device_->reaches(*other.device_); }
+  bool reaches(const device_worker& other) const noexcept { return device_->reaches(*other.device_); }
   const device& of() const noexcept { return *device_; }
   std::int64_t bytes_held() const noexcept { return bytes_.load(std::memory_order_relaxed); }
   /// Kernels and copies that the device works on.
@@ -63,16 +63,17 @@ public:
   /// The scheduler has ended: its thread, if it has one, does too.
   void end_thread() noexcept;
 
-  // The runtime, in the driver's fiber --------------------------------------------------------------------------------
+  // The runtime, in the device worker's fiber
+  // --------------------------------------------------------------------------------
   memory_handle allocate(std::size_t bytes);
   /// Calls `f(object, instance)` under the object's lock, the longest unused first; not for objects that somebody else
   /// has locked just now, or has let go of. `f` may let go of the instance.
   /// \return whether there are such.
   template <class F> bool each_held(F&& f);
   /// A task has got no instance for its use number `got`, but holds those before it.
-  void make_room_for(task_record& t, std::size_t got) noexcept;
+  void evict_for(task_record& t, std::size_t got) noexcept;
   /// A task has not got an instance of it, as it has too many.
-  void is_crowded(object_state& o) noexcept { crowded_ = &o; }
+  void set_over_limit(object_state& o) noexcept { over_limit_ = &o; }
   bool lost() const noexcept { return lost_; }
   /// An allocation has found that the device is lost, and nobody has heard yet.
   bool has_found_loss() const noexcept { return found_loss_ != nullptr; }
@@ -124,19 +125,19 @@ private:
   void begin(transfer* x) noexcept;
   void finish(task_record* t) noexcept;
   void finish(transfer* x, std::exception_ptr failed) noexcept;
-  void went_wrong(std::exception_ptr why) noexcept;
+  void handle_loss(std::exception_ptr why) noexcept;
   bool is_loss(const std::exception_ptr& why) const noexcept;
-  bool rest_or_end() noexcept;
+  bool wait_or_finish() noexcept;
   std::vector<held> by_age(bool& skipped) noexcept;
   object_state* lock_held(const held& h, bool& skipped) noexcept;
   bool has_arrivals() const noexcept;
   // For reports (report.cpp).
   void note_progress(bool did) noexcept;
-  std::string picture() noexcept;
+  std::string snapshot() noexcept;
   /// Nobody else completes it. \pre it has not begun.
   static void claim(task_record* t) noexcept;
-  void make_room_from_its_own(task_record& t) noexcept;
-  error no_room(task_record& t);
+  void evict_larger_copies(task_record& t) noexcept;
+  error no_memory(task_record& t);
   static std::exception_ptr with_object(const transfer& x, const std::exception_ptr& why) noexcept;
 
   runtime& home_;
@@ -157,7 +158,7 @@ private:
   std::vector<block> frees_in_;
   bool active_ = false; // there is a fiber
   bool sleeps_ = false; // and it waits for the bell
-  semaphore bell_{0};
+  semaphore wakeup_{0};
 
   // The fiber's.
   device_tracks tracks_;
@@ -176,14 +177,14 @@ private:
   std::vector<transfer*> moving_;
   // Of sequences, but for the last ones.
   std::unordered_map<task_record*, std::vector<ticket>> steps_; // address: looked up only
-  object_state* crowded_ = nullptr;                             // by the task that is being admitted
+  object_state* over_limit_ = nullptr;                          // by the task that is being admitted
   struct {
     bool possible = false;  // the device has that much
     bool made = false;      // or is about to be
     bool in_use = false;    // by others
     bool larger = false;    // it uses parts of larger copies
     std::exception_ptr why; // something could not be saved
-  } room_;                  // for the task that is being admitted
+  } eviction_;              // for the task that is being admitted
   bool starved_ = false;    // others have what is in the way
   unsigned next_stream_ = 0;
   bool opened_ = false, lost_ = false;
@@ -194,15 +195,15 @@ private:
   // What it tells reports. Relaxed: for people.
   std::atomic<int> kernels_now_{0}, copies_now_{0}, waiting_now_{0};
   std::atomic<std::int64_t> still_since_{0}; // ticks; 0: it goes on
-  tern::detail::spin_lock picture_lock_;
-  std::string picture_; // once nothing has gone on for a while: all that only the driver may look at
+  tern::detail::spin_lock snapshot_lock_;
+  std::string snapshot_; // once nothing has gone on for a while: all that only the device worker may look at
 
   mutable tern::detail::spin_lock held_guard_;
   std::map<std::pair<std::uint64_t, std::size_t>, object_state*> held_; // by the object's number and the instance
   std::atomic<std::int64_t> bytes_{0};
 };
 
-template <class F> bool driver::each_held(F&& f) {
+template <class F> bool device_worker::each_held(F&& f) {
   bool skipped = false;
   for (const held& h : by_age(skipped)) {
     object_state* const o = lock_held(h, skipped);

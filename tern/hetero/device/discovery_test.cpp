@@ -35,7 +35,8 @@ void use_devices(int threads, const machine& m) {
 
 TEST(discovery, of_several_runtimes_at_once) {
   const mock_cuda driver("devices=2");
-  use_devices(8, {.workers = 1, .devices = "host,fake,cuda", .fake = "1", .policy = "round-robin", .cuda = true});
+  use_devices(
+      8, {.workers = 1, .devices = "host,simulated,cuda", .simulated = "1", .policy = "round-robin", .cuda = true});
 }
 
 TEST(discovery, of_opencl_by_several_runtimes_at_once) {

@@ -13,7 +13,7 @@ std::int64_t fused_kind::measured::median() const noexcept {
   return n == 0 ? 0 : sorted[n / 2];
 }
 
-std::int64_t fused_kind::cost(bool together) const noexcept { return ways_[together ? 1 : 0].median(); }
+std::int64_t fused_kind::cost(bool together) const noexcept { return modes_[together ? 1 : 0].median(); }
 
 void fused_kind::never() noexcept { together_ = false, never_ = true; }
 
@@ -40,15 +40,15 @@ void fused_kind::ended(std::int64_t now, std::size_t n) noexcept {
 }
 
 void fused_kind::end_epoch() noexcept {
-  measured& m = ways_[together_ ? 1 : 0];
+  measured& m = modes_[together_ ? 1 : 0];
   m.last[m.count++ % looks] = std::max<std::int64_t>(1, busy_ / static_cast<std::int64_t>(done_));
   done_ = 0;
   busy_ = 0;
   if (never_ || could_be_ < hot) return;
-  const bool was = together_, learning = ways_[0].count < looks || ways_[1].count < looks;
+  const bool was = together_, learning = modes_[0].count < looks || modes_[1].count < looks;
   if (learning)
-    together_ = ways_[1].count < ways_[0].count;
-  else if (const bool better = ways_[1].median() < ways_[0].median(); ++epochs_ % every == 0)
+    together_ = modes_[1].count < modes_[0].count;
+  else if (const bool better = modes_[1].median() < modes_[0].median(); ++epochs_ % every == 0)
     together_ = !better;
   else
     together_ = better;

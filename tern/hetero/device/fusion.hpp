@@ -8,7 +8,7 @@
 /// while there is any at it, over an epoch of tasks launched apart and over one of tasks launched together. The better
 /// way is kept, and the other one is tried again now and then.
 ///
-/// Threads: the driver's alone. The clock is the caller's, so a simulation decides the same each time.
+/// Threads: the device worker's alone. The clock is the caller's, so a simulation decides the same each time.
 
 #include <array>
 #include <cstddef>
@@ -51,7 +51,7 @@ private:
   std::size_t done_ = 0, could_be_ = 0;
   std::int64_t since_ = 0, busy_ = 0;
   unsigned epochs_ = 0;
-  std::array<measured, 2> ways_; ///< apart, together
+  std::array<measured, 2> modes_; ///< apart, together
 };
 
 /// The kinds of a device's tasks.

@@ -85,10 +85,10 @@ TEST(fusion, of_what_overlaps_counts_time_once) {
 }
 
 /// In a simulation. \return virtual seconds.
-template <class F> double simulate(const std::string& fake, F&& f) {
+template <class F> double simulate(const std::string& simulated, F&& f) {
   options opts;
-  opts.set(hetero_devices, "fake");
-  opts.set(hetero_fake, fake);
+  opts.set(hetero_devices, "simulated");
+  opts.set(hetero_simulated, simulated);
   sim::simulation world;
   scheduler s({.workers = 2, .simulation = &world, .opts = &opts});
   double seconds = 0;
@@ -131,8 +131,8 @@ TEST(fusion, is_not_done_where_kernels_take_long) {
 
 TEST(fusion, what_is_launched_together_fails_together) {
   options opts;
-  opts.set(hetero_devices, "fake");
-  opts.set(hetero_fake, "1:fuse=8,launch=10us,fail-kernel=2500");
+  opts.set(hetero_devices, "simulated");
+  opts.set(hetero_simulated, "1:fuse=8,launch=10us,fail-kernel=2500");
   sim::simulation world;
   scheduler s({.workers = 1, .simulation = &world, .opts = &opts});
   EXPECT_EQ(s.run([] {
@@ -155,15 +155,15 @@ TEST(fusion, what_is_launched_together_fails_together) {
     }
     EXPECT_GT(failed, 1); // the objects of one launch
     EXPECT_LE(failed, 8);
-    EXPECT_THAT(text_of_error([] { wait_all(); }), HasSubstr("fake0"));
+    EXPECT_THAT(text_of_error([] { wait_all(); }), HasSubstr("simulated0"));
   }),
             0u);
 }
 
 TEST(fusion, ends_with_the_device) {
   options opts;
-  opts.set(hetero_devices, "fake");
-  opts.set(hetero_fake, "2:fuse=16,launch=10us,lose=700@0");
+  opts.set(hetero_devices, "simulated");
+  opts.set(hetero_simulated, "2:fuse=16,launch=10us,lose=700@0");
   opts.set(hetero_policy, "eager");
   for (std::uint64_t seed = 1; seed <= 20 && !HasFailure(); ++seed) {
     sim::settings settings;

@@ -14,7 +14,7 @@
 namespace tern::hetero::detail {
 
 // \return whether it did something.
-bool driver::launch_ready() noexcept {
+bool device_worker::launch_ready() noexcept {
   if (ready_.empty() && (gathered_.empty() || saturated())) return false;
   launching_.swap(gathered_); // what ends meanwhile may bring in more
   const std::size_t claimed = launching_.size();
@@ -34,10 +34,12 @@ bool driver::launch_ready() noexcept {
   return true; // what has failed at once may have let go of what others wait for
 }
 
-bool driver::saturated() const noexcept { return running_.size() >= static_cast<std::size_t>(device_->streams() - 2); }
+bool device_worker::saturated() const noexcept {
+  return running_.size() >= static_cast<std::size_t>(device_->streams() - 2);
+}
 
 // What does not run after all is completed here. \pre it has been claimed.
-bool driver::describe(task_record* t, launch_request& what, argument* arguments) noexcept {
+bool device_worker::describe(task_record* t, launch_request& what, argument* arguments) noexcept {
   if (t->sound() && lost_)
     runtime::fail(t, std::make_exception_ptr(
                          error(errc::device_lost, std::string("task '") + t->text_name() + "' was about to run on " +
@@ -55,12 +57,12 @@ bool driver::describe(task_record* t, launch_request& what, argument* arguments)
   return false;
 }
 
-int driver::next_stream() noexcept {
+int device_worker::next_stream() noexcept {
   const auto kernels = static_cast<unsigned>(device_->streams() - 2);
   return 2 + static_cast<int>(next_stream_++ % kernels);
 }
 
-void driver::launch(task_record* t, const launch_request& what, fused_kind* kind) noexcept {
+void device_worker::launch(task_record* t, const launch_request& what, fused_kind* kind) noexcept {
   launched l{t, kind, {}};
   try {
     const int stream = next_stream();
@@ -73,12 +75,12 @@ void driver::launch(task_record* t, const launch_request& what, fused_kind* kind
   } catch (...) {
     const std::exception_ptr why = std::current_exception();
     end(std::move(l), why);
-    if (is_loss(why)) went_wrong(why);
+    if (is_loss(why)) handle_loss(why);
   }
 }
 
 // What a device says of a kernel does not name the task, which the user knows; what a function of his throws is his.
-std::exception_ptr driver::with_name(const task_record& t, const std::exception_ptr& why) noexcept {
+std::exception_ptr device_worker::with_name(const task_record& t, const std::exception_ptr& why) noexcept {
   try {
     std::rethrow_exception(why);
   } catch (const error& e) {
@@ -90,9 +92,9 @@ std::exception_ptr driver::with_name(const task_record& t, const std::exception_
   }
 }
 
-void driver::end(launched&& l, const std::exception_ptr& why) noexcept {
+void device_worker::end(launched&& l, const std::exception_ptr& why) noexcept {
   if (l.kind) l.kind->ended(home_.core().now(), 1 + l.rest.size());
-  if (!l.rest.empty()) home_.more_room(number_, -static_cast<int>(l.rest.size()));
+  if (!l.rest.empty()) home_.add_slots(number_, -static_cast<int>(l.rest.size()));
   const auto finish_one = [&](task_record* t) {
     if (why) runtime::fail(t, with_name(*t, why));
     finish(t);
@@ -103,13 +105,13 @@ void driver::end(launched&& l, const std::exception_ptr& why) noexcept {
 
 // Several as one ------------------------------------------------------------------------------------------------------
 
-void driver::launch_by_kind() noexcept {
+void device_worker::launch_by_kind() noexcept {
   described_.clear();
   arguments_.clear();
-  std::array<argument, arguments_most> room;
+  std::array<argument, arguments_most> given;
   for (task_record* t : launching_) {
     described d{t, {}, arguments_.size(), false};
-    if (!describe(t, d.what, room.data())) continue;
+    if (!describe(t, d.what, given.data())) continue;
     arguments_.insert(arguments_.end(), d.what.arguments.begin(), d.what.arguments.end());
     described_.push_back(d);
   }
@@ -143,14 +145,14 @@ void driver::launch_by_kind() noexcept {
 }
 
 // Those of `equal_`. \return false if that cannot be.
-bool driver::launch_equal(fused_kind& kind) noexcept {
+bool device_worker::launch_equal(fused_kind& kind) noexcept {
   launched l{equal_.front().task, &kind, {}};
   for (std::size_t i = 1; i < equal_.size(); ++i) l.rest.push_back(equal_[i].task);
   const int more = static_cast<int>(l.rest.size());
-  home_.more_room(number_, more); // it is one launch that the device has to do
+  home_.add_slots(number_, more); // it is one launch that the device has to do
   try {
     if (!fuser_->prepare_fused(equal_.front())) {
-      home_.more_room(number_, -more);
+      home_.add_slots(number_, -more);
       kind.never();
       return false;
     }
@@ -161,14 +163,14 @@ bool driver::launch_equal(fused_kind& kind) noexcept {
   } catch (...) {
     const std::exception_ptr why = std::current_exception();
     end(std::move(l), why);
-    if (is_loss(why)) went_wrong(why);
+    if (is_loss(why)) handle_loss(why);
   }
   return true;
 }
 
 // One as several ------------------------------------------------------------------------------------------------------
 
-ticket driver::put(task_record* t, int stream, const launch_request& what) {
+ticket device_worker::put(task_record* t, int stream, const launch_request& what) {
   if (!what.sequence && !what.call) [[likely]]
     return device_->launch(stream, what);
   const tern::detail::leave_watch watch;
@@ -183,7 +185,7 @@ ticket driver::put(task_record* t, int stream, const launch_request& what) {
 }
 
 // The last is done when all are, as they are in one stream.
-ticket driver::put_each(task_record* t, int stream, const launch_sequence& all) {
+ticket device_worker::put_each(task_record* t, int stream, const launch_sequence& all) {
   std::vector<ticket> tickets;
   try {
     for (const launch_request& one : all.launches)
@@ -199,7 +201,7 @@ ticket driver::put_each(task_record* t, int stream, const launch_sequence& all) 
   return last;
 }
 
-void driver::end_steps(task_record* t) noexcept {
+void device_worker::end_steps(task_record* t) noexcept {
   const auto found = steps_.find(t);
   if (found == steps_.end()) return;
   const std::vector<ticket> tickets = std::move(found->second);

@@ -29,7 +29,7 @@ struct own_folder {
 constinit std::mutex guard;
 own_folder* made = nullptr; // under the guard; never destroyed: runtimes may end later than static objects
 
-std::string words_for(int number) { return std::generic_category().message(number); }
+std::string name_of_access(int number) { return std::generic_category().message(number); }
 
 std::string my_prefix() { return prefix + std::to_string(::geteuid()) + "-"; }
 
@@ -74,10 +74,10 @@ std::string make_folder(const fs::path& folder) {
     const int why = errno;
     struct stat there {};
     if (::stat(so_far.c_str(), &there) == 0) continue; // the file system is read-only, but has it
-    return so_far.string() + " cannot be made: " + words_for(why);
+    return so_far.string() + " cannot be made: " + name_of_access(why);
   }
   if (::access(folder.c_str(), W_OK | X_OK) == 0) return {};
-  return folder.string() + " cannot be written: " + words_for(errno);
+  return folder.string() + " cannot be written: " + name_of_access(errno);
 }
 
 fs::path temporary_cache(const std::string& what, std::string& why) {
@@ -94,7 +94,7 @@ fs::path temporary_cache(const std::string& what, std::string& why) {
     for (int tries = 0; fresh->lock < 0 && tries < 10; ++tries) { // somebody who tidies up may take it for a dead one's
       std::string name = (top / (my_prefix() + "XXXXXX")).string();
       if (!::mkdtemp(name.data())) {
-        why = "no folder can be made in " + top.string() + ": " + words_for(errno);
+        why = "no folder can be made in " + top.string() + ": " + name_of_access(errno);
         return {};
       }
       fresh->path = name;

@@ -148,7 +148,7 @@ std::size_t runtime::records_made() noexcept {
 
 use& runtime::add_use(task_record* t) {
   const std::size_t i = t->use_count;
-  if (i >= task_record::inline_uses && (i - task_record::inline_uses) % use_block::room == 0) {
+  if (i >= task_record::inline_uses && (i - task_record::inline_uses) % use_block::capacity == 0) {
     auto* const b = ::new (allocate_block()) use_block;
     b->next = nullptr;
     use_block** end = &t->more_uses;
@@ -172,7 +172,7 @@ bool runtime::follow(task_record* t, task_record* before, std::uintptr_t kind) {
     if (t->link_count < task_record::inline_uses) {
       l = &t->slots[t->link_count].edge;
     } else {
-      if (!t->more_links || t->more_links->used == link_block::room) {
+      if (!t->more_links || t->more_links->used == link_block::capacity) {
         auto* const b = ::new (allocate_block()) link_block;
         b->next = t->more_links;
         b->used = 0;
@@ -370,7 +370,7 @@ void runtime::submit(task_record* t) {
 
 task_record* runtime::make_ready(task_record* t, bool may_run_here) noexcept {
   if (t->flags & task_record::acquired) { // the last transfer has ended
-    if (driver* const d = driver_of(t->device)) {
+    if (device_worker* const d = worker_of(t->device)) {
       d->arrive(t);
       return nullptr;
     }
@@ -422,7 +422,7 @@ void runtime::run_body(task_record* t) noexcept {
   if (t->flags & task_record::handled) {
     std::uint8_t expected = task_record::waiting;
     if (!t->state.compare_exchange_strong(expected, task_record::begun, std::memory_order_acq_rel)) {
-      wait_until_told(*t); // it has been cancelled
+      wait_until_failure_set(*t); // it has been cancelled
       return;
     }
   }
@@ -471,7 +471,7 @@ void runtime::fail(task_record* t, std::exception_ptr why) noexcept {
   // acq_rel: only one writes, and is done before the task can run or complete, which waits for that one.
   if (t->marks.fetch_or(task_record::failed, std::memory_order_acq_rel) & task_record::failed) return;
   t->failure = std::move(why);
-  t->marks.fetch_or(task_record::told, std::memory_order_release);
+  t->marks.fetch_or(task_record::failure_set, std::memory_order_release);
 }
 
 // Of what those of the runtime fail with, the user hears by those that are his own.
@@ -482,8 +482,8 @@ void runtime::inherit(task_record& t, const task_record& from) noexcept {
 }
 
 // Who cancels needs a few instructions from the one to the other.
-void runtime::wait_until_told(const task_record& t) noexcept {
-  for (int tries = 0; !(t.marks.load(std::memory_order_acquire) & task_record::told); ++tries)
+void runtime::wait_until_failure_set(const task_record& t) noexcept {
+  for (int tries = 0; !(t.marks.load(std::memory_order_acquire) & task_record::failure_set); ++tries)
     tern::detail::spin_lock::back_off(tries);
 }
 
@@ -559,14 +559,14 @@ void runtime::submitted_after(task_record* t, std::int32_t links) noexcept {
 bool runtime::cancel(task_record* t) noexcept {
   std::uint8_t expected = task_record::waiting;
   if (!t->state.compare_exchange_strong(expected, task_record::begun, std::memory_order_acq_rel)) return false;
-  t->marks.fetch_or(task_record::observed, std::memory_order_relaxed); // who cancels knows
+  t->marks.fetch_or(task_record::failure_seen, std::memory_order_relaxed); // who cancels knows
   fail(t, std::make_exception_ptr(error(errc::cancelled, std::string("task '") + t->text_name() + "' was cancelled")));
   return true;
 }
 
 void runtime::note_failure(task_record* t) noexcept {
   const auto of_no_interest = [](const task_record* x) {
-    return (x->marks.load(std::memory_order_relaxed) & (task_record::inherited | task_record::observed)) != 0;
+    return (x->marks.load(std::memory_order_relaxed) & (task_record::inherited | task_record::failure_seen)) != 0;
   };
   if (t->flags & task_record::hidden || of_no_interest(t)) return;
   constexpr std::size_t kept = 64;

@@ -202,7 +202,7 @@ const hetero_task& hetero_task::then(unique_function<void(std::exception_ptr)> f
           call(std::move(g)) {}
     callback call;
   };
-  t.marks.fetch_or(task_record::observed, std::memory_order_relaxed);
+  t.marks.fetch_or(task_record::failure_seen, std::memory_order_relaxed);
   auto h = std::make_unique<calling>(callback{std::move(f)});
   calling* const hook = h.get();
   if (runtime::hook(&t, *hook))

@@ -109,7 +109,7 @@ void runtime::wait_all() {
   std::exception_ptr why;
   std::size_t more = 0;
   for (task_record* t : failed) {
-    if (!(t->marks.load(std::memory_order_relaxed) & task_record::observed) && more++ == 0) why = t->failure;
+    if (!(t->marks.load(std::memory_order_relaxed) & task_record::failure_seen) && more++ == 0) why = t->failure;
     unreference(t);
   }
   if (!why) return;
@@ -126,7 +126,7 @@ void runtime::wait(task_record* t) {
           }} {}
     promise<void> over;
   };
-  t->marks.fetch_or(task_record::observed, std::memory_order_relaxed);
+  t->marks.fetch_or(task_record::failure_seen, std::memory_order_relaxed);
   if (!t->is_done()) {
     if (task_here() == t)
       throw error(errc::invalid_state, std::string("task '") + t->text_name() + "' would wait for itself, for ever",

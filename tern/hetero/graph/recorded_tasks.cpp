@@ -120,11 +120,11 @@ const work_type sequence_type{
       auto& w = s.work_as<sequence_work>();
       w.launches = std::make_unique<launch_sequence>(launch_sequence{w.number, {}, w.plan->before, w.plan->begins, {}});
       launch_sequence& all = *w.launches;
-      std::array<argument, arguments_most> room;
+      std::array<argument, arguments_most> given;
       std::vector<std::size_t> ends;
       w.each(s, [&](task_record& t) {
         launch_request& one = all.launches.emplace_back();
-        t.work->describe(t, one, room.data());
+        t.work->describe(t, one, given.data());
         one.task = &t;
         all.arguments.insert(all.arguments.end(), one.arguments.begin(), one.arguments.end());
         ends.push_back(all.arguments.size());
@@ -267,7 +267,7 @@ bool collector::fit_together(device_kinds kinds) const noexcept {
     const device_info& info = home_.info(d);
     if (home_.space_of(d) == 0 || (kinds & kinds_of(info.kind)) == 0) continue;
     if (!memo_->device.empty() && memo_->device != info.id) continue;
-    const std::size_t alignment = home_.driver_of(d)->of().alignment();
+    const std::size_t alignment = home_.worker_of(d)->of().alignment();
     if (alignment == 1) continue;
     for (std::size_t n = 0; n < p.which.size(); ++n) {
       const together& x = p.uses[p.which[n]];

@@ -4,8 +4,8 @@
 ///
 /// They are asked for when a program stands still for ever, and while it runs. So nothing is looked at that may go
 /// meanwhile: a host access is in its worker's list, and does not end while that list's lock is held; what waits for it
-/// can then not end either, nor what waits for that, and so on. What a device is at only its driver may look at: it
-/// leaves a picture when nothing has gone on there for a while.
+/// can then not end either, nor what waits for that, and so on. What a device is at only its device worker may look at:
+/// it leaves a snapshot when nothing has gone on there for a while.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -26,10 +26,10 @@ namespace {
 
 constexpr std::size_t listed = 8;       // of things that may be thousands
 constexpr std::size_t followed = 10000; // tasks that wait for one, directly or not
-// A driver leaves a picture after so many rounds without progress, in which it sleeps for some milliseconds, or before
-// it sleeps for so many nanoseconds at once.
-constexpr int picture_after = 256;
-constexpr std::int64_t picture_patience = 1'000'000;
+// A device worker leaves a snapshot after so many rounds without progress, in which it sleeps for some milliseconds, or
+// before it sleeps for so many nanoseconds at once.
+constexpr int snapshot_after = 256;
+constexpr std::int64_t snapshot_delay = 1'000'000;
 constexpr std::chrono::milliseconds of_an_object{20}; // to wait for its lock
 
 using task_set = std::unordered_set<const task_record*>; // address: only asked whether it holds one
@@ -53,7 +53,7 @@ std::string joined(const std::vector<std::string>& all) {
   return list;
 }
 
-const char* words_for(access_mode how) noexcept {
+const char* name_of_access(access_mode how) noexcept {
   switch (how) {
   case access_mode::read:
     return "read";
@@ -76,7 +76,7 @@ std::string place(const std::source_location& where) { return error(errc::intern
 
 /// "host access (read) at app.cpp:31 by fiber 5".
 std::string called(const access_note& a) {
-  return std::string("host access (") + words_for(a.how) + ") at " + place(a.where) +
+  return std::string("host access (") + name_of_access(a.how) + ") at " + place(a.where) +
          (a.fiber ? " by fiber " + std::to_string(a.fiber) : "");
 }
 const access_note* access_of(const task_record& t) noexcept {
@@ -205,7 +205,7 @@ std::string runtime::describe(std::chrono::milliseconds limit) {
   }
   if (held_count > listed) text += "    and " + std::to_string(held_count - listed) + " more that are held\n";
   if (waiting_count > listed) text += "    and " + std::to_string(waiting_count - listed) + " more that wait\n";
-  for (const auto& d : drivers_)
+  for (const auto& d : device_workers_)
     if (d) text += d->describe(limit);
   if (const auto hold = tern::detail::try_within(policy_lock_, limit); !hold)
     text += "    (devices: another thread holds the lock on how much they have to do)\n";
@@ -217,38 +217,38 @@ std::string runtime::describe(std::chrono::milliseconds limit) {
 
 int runtime::at_work() const noexcept {
   int all = 0;
-  for (const auto& d : drivers_)
+  for (const auto& d : device_workers_)
     if (d) all += d->at_work();
   return all;
 }
 
 // Devices -------------------------------------------------------------------------------------------------------------
 
-void driver::note_progress(bool did) noexcept {
+void device_worker::note_progress(bool did) noexcept {
   kernels_now_.store(static_cast<int>(running_.size()), std::memory_order_relaxed);
   copies_now_.store(static_cast<int>(moving_.size()), std::memory_order_relaxed);
   waiting_now_.store(static_cast<int>(waiting_.size() + gathered_.size()), std::memory_order_relaxed);
   if (did) {
     if (still_rounds_ == 0) return;
     still_since_.store(0, std::memory_order_relaxed);
-    if (still_rounds_ == picture_after) {
-      const std::lock_guard hold(picture_lock_);
-      picture_.clear();
+    if (still_rounds_ == snapshot_after) {
+      const std::lock_guard hold(snapshot_lock_);
+      snapshot_.clear();
     }
     still_rounds_ = 0;
     return;
   }
-  if (still_rounds_ == picture_after) return;
+  if (still_rounds_ == snapshot_after) return;
   if (still_rounds_ == 0) still_since_.store(tern::detail::ticks(), std::memory_order_relaxed);
-  if (++still_rounds_ < picture_after && device_->patience() < picture_patience) return;
-  still_rounds_ = picture_after;
-  std::string now = picture();
-  const std::lock_guard hold(picture_lock_);
-  picture_.swap(now);
+  if (++still_rounds_ < snapshot_after && device_->poll_delay() < snapshot_delay) return;
+  still_rounds_ = snapshot_after;
+  std::string now = snapshot();
+  const std::lock_guard hold(snapshot_lock_);
+  snapshot_.swap(now);
 }
 
-// In the driver: what is here ends by nobody else.
-std::string driver::picture() noexcept {
+// In the device worker: what is here ends by nobody else.
+std::string device_worker::snapshot() noexcept {
   std::string text;
   task_set told;
   std::size_t n = 0;
@@ -284,7 +284,7 @@ std::string driver::picture() noexcept {
   return text;
 }
 
-std::string driver::describe(std::chrono::milliseconds limit) {
+std::string device_worker::describe(std::chrono::milliseconds limit) {
   const auto now = [](const std::atomic<int>& n) {
     return static_cast<std::size_t>(n.load(std::memory_order_relaxed));
   };
@@ -298,8 +298,8 @@ std::string driver::describe(std::chrono::milliseconds limit) {
   if (const std::int64_t since = still_since_.load(std::memory_order_relaxed); since != 0)
     text += ", nothing has ended there since " + seconds(home_.core().seconds_since(since));
   text += "\n";
-  const auto hold = tern::detail::try_within(picture_lock_, limit);
-  return text + (hold ? picture_ : "      (another thread holds the lock on what it is at)\n");
+  const auto hold = tern::detail::try_within(snapshot_lock_, limit);
+  return text + (hold ? snapshot_ : "      (another thread holds the lock on what it is at)\n");
 }
 
 } // namespace tern::hetero::detail

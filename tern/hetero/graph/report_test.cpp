@@ -86,16 +86,17 @@ TEST(report, says_which_task_a_reader_waits_for) {
 }
 
 TEST(report, says_what_a_device_is_at) {
-  on({.devices = "fake", .fake = "1:launch=200ms,memory=64"}, [] {
+  on({.devices = "simulated", .simulated = "1:launch=200ms,memory=64"}, [] {
     object o({4, 4}, 1u), p({4, 4}, 1u);
     add_one(o, "long");
     add_one(p, "next"); // 64 bytes are all that there is
     auto wanted = o.host(access_mode::read);
     const std::string text = dump_with("waits for memory");
     EXPECT_GT(devices_at_work(), 0);
-    EXPECT_THAT(text, ContainsRegex("    device fake0: 1 kernel under way, 1 task waits for its memory, nothing has "
-                                    "ended there since [0-9.]+ s\n      kernel of task 'long'\n"
-                                    "      for it waits host access \\(read\\) at"));
+    EXPECT_THAT(text,
+                ContainsRegex("    device simulated0: 1 kernel under way, 1 task waits for its memory, nothing has "
+                              "ended there since [0-9.]+ s\n      kernel of task 'long'\n"
+                              "      for it waits host access \\(read\\) at"));
     EXPECT_THAT(text, HasSubstr("      task 'next' waits for memory: it uses 64 bytes there, of 64, where there is "
                                 "hetero_object<unsigned int> of 4 x 4 (in use)"));
     wanted.get();
@@ -105,7 +106,7 @@ TEST(report, says_what_a_device_is_at) {
 }
 
 TEST(report, says_how_many_tasks_wait_for_a_device) {
-  on({.devices = "fake", .fake = "1:launch=20ms", .policy = "eager"}, [] {
+  on({.devices = "simulated", .simulated = "1:launch=20ms", .policy = "eager"}, [] {
     std::vector<object> many;
     for (int i = 0; i < 30; ++i) add_one(many.emplace_back(extents<2>{4, 4}, 1u));
     EXPECT_THAT(dump_with("under the policy"),
@@ -145,7 +146,7 @@ TEST(report, may_be_asked_for_while_tasks_come_and_go) {
       told += text.find("tasks on objects") != std::string::npos ? 1 : 0;
     }
   });
-  on({.devices = "host,fake", .fake = "2:launch=1us,memory=256"}, [&] {
+  on({.devices = "host,simulated", .simulated = "2:launch=1us,memory=256"}, [&] {
     std::vector<object> some;
     for (int i = 0; i < 4; ++i) some.emplace_back(extents<2>{4, 4}, 0u).name("object " + std::to_string(i));
     core = tern::detail::this_worker_base()->home;
@@ -180,7 +181,7 @@ TEST(count, tells_of_tasks_that_only_the_host_can_run) {
 }
 
 TEST(count, tells_of_the_hosts_beside_others) {
-  on({.devices = "host,fake", .fake = "1", .policy = "round-robin"}, [] {
+  on({.devices = "host,simulated", .simulated = "1", .policy = "round-robin"}, [] {
     object o({4, 4}, 1u);
     for (int i = 0; i < 10; ++i) {
       submit([](host_view<unsigned, 2> v) { ++v(0, 0); }, read_write(o));

@@ -45,13 +45,13 @@ runtime::runtime(tern::detail::scheduler_core& core)
   for (std::size_t d = 0; d < infos_.size(); ++d) {
     loads_[d].info = &infos_[d];
     if (f.devices[d]) {
-      loads_[d].room = f.devices[d]->streams() * 2;
+      loads_[d].free_slots = f.devices[d]->streams() * 2;
       kinds_beside_host_ |= kinds_of(infos_[d].kind);
-      drivers_.push_back(std::make_unique<driver>(*this, static_cast<std::uint8_t>(d), std::move(f.devices[d]),
-                                                  opts_[hetero_threads] && !core.engine));
+      device_workers_.push_back(std::make_unique<device_worker>(
+          *this, static_cast<std::uint8_t>(d), std::move(f.devices[d]), opts_[hetero_threads] && !core.engine));
     } else {
-      loads_[d].room = core.cfg.workers * tasks_per_worker;
-      drivers_.emplace_back();
+      loads_[d].free_slots = core.cfg.workers * tasks_per_worker;
+      device_workers_.emplace_back();
     }
   }
   policy_ = make_policy(opts_[hetero_policy]);
@@ -85,7 +85,7 @@ void runtime::ends() noexcept {
     const std::lock_guard hold(progress_lock_);
     unreached.swap(progress_);
   }
-  for (const auto& d : drivers_)
+  for (const auto& d : device_workers_)
     if (d) d->end_thread();
   if (const std::uint64_t left = outstanding(); left > 0)
     log_warning(std::to_string(left) + (left == 1 ? " task" : " tasks") +
@@ -93,7 +93,7 @@ void runtime::ends() noexcept {
                 " (an access to an object that was not released?)");
   std::size_t unknown = 0;
   for (task_record* t : std::exchange(failed_, {})) {
-    unknown += (t->marks.load(std::memory_order_relaxed) & task_record::observed) ? 0 : 1;
+    unknown += (t->marks.load(std::memory_order_relaxed) & task_record::failure_seen) ? 0 : 1;
     unreference(t);
   }
   if (unknown > 0)
@@ -115,8 +115,8 @@ std::size_t runtime::device_called(std::string_view id) const {
   throw error(errc::not_found, "there is no device '" + std::string(id) + "'", "there are: " + there);
 }
 
-bool runtime::in_driver() const noexcept {
-  return std::any_of(drivers_.begin(), drivers_.end(), [](const auto& d) { return d && d->is_here(); });
+bool runtime::in_device_worker() const noexcept {
+  return std::any_of(device_workers_.begin(), device_workers_.end(), [](const auto& d) { return d && d->is_here(); });
 }
 
 std::byte* runtime::allocate_host(std::size_t bytes) {
@@ -162,7 +162,7 @@ statistics runtime::counts() const {
   {
     const std::lock_guard hold(policy_lock_);
     for (std::size_t d = 0; d < infos_.size(); ++d)
-      s.devices.push_back({infos_[d].id, tasks_of_[d], drivers_[d] ? drivers_[d]->bytes_held() : 0});
+      s.devices.push_back({infos_[d].id, tasks_of_[d], device_workers_[d] ? device_workers_[d]->bytes_held() : 0});
   }
   for (std::size_t i = 0; i < static_cast<std::size_t>(workers()); ++i)
     s.devices[0].tasks += parts_[i].on_host.load(std::memory_order_relaxed);

@@ -4,7 +4,7 @@
 /// The runtime of this layer: one for each scheduler, made when a program first uses it. Internal.
 ///
 /// engine.cpp: records, dependencies, completion. coherence.cpp: instances and transfers. placement.cpp: which device.
-/// driver.cpp: what goes on at a device. runtime.cpp: its life. report.cpp: who waits for what.
+/// device worker.cpp: what goes on at a device. runtime.cpp: its life. report.cpp: who waits for what.
 
 #include <array>
 #include <atomic>
@@ -30,16 +30,16 @@ namespace tern::hetero::detail {
 
 class checked_kernels;
 class collector;
-class driver;
+class device_worker;
 struct access_note;
 
 /// A box of an object on its way between two instances. Made and followed under the object's lock; worked off by the
-/// driver of the device that is not the host.
+/// device worker of the device that is not the host.
 struct transfer {
   object_state* object = nullptr;
   box part;
   std::uint8_t from = 0, to = 0; ///< instances
-  std::uint8_t device = 0;       ///< whose driver does it
+  std::uint8_t device = 0;       ///< whose device worker does it
   int waits = 0;                 ///< for so many others, which bring the box to `from`
   transfer* next = nullptr;      ///< in queues
   struct waiter {
@@ -162,7 +162,7 @@ public:
   /// Marks it as failed with this, unless it has failed already.
   static void fail(task_record* t, std::exception_ptr why) noexcept;
   /// One of what it waits for is over.
-  void one_less(task_record* t) noexcept {
+  void release_dependency(task_record* t) noexcept {
     // acq_rel: what its predecessors wrote is visible to it.
     if (t->pending.fetch_sub(1, std::memory_order_acq_rel) == 1) make_ready(t, false);
   }
@@ -180,13 +180,13 @@ public:
   // Data (coherence.cpp) ----------------------------------------------------------------------------------------------
   enum class acquired { ready, no_memory, failed, lost };
   /// Gets instances in the memory of device `d` for all that the task uses, or none, and starts the transfers that are
-  /// needed, of which each holds one of the task's `pending`; the caller holds another one. By the driver of `d`, or
-  /// for memory of the host by anyone. `failed`: the task has been marked so. `lost`: the device is, and the
+  /// needed, of which each holds one of the task's `pending`; the caller holds another one. By the device worker of
+  /// `d`, or for memory of the host by anyone. `failed`: the task has been marked so. `lost`: the device is, and the
   /// task may run elsewhere.
   acquired acquire(task_record* t, std::uint8_t d) noexcept;
   /// The task has ended: what it wrote is valid where it ran, and nowhere else.
   void release_uses(task_record* t) noexcept;
-  /// By a driver: it is over, or failed.
+  /// By a device worker: it is over, or failed.
   void transfer_done(transfer* x, std::exception_ptr failed) noexcept;
   std::int64_t bytes_missing(task_record* t, std::uint8_t d);
   /// The scheduler's run is over: neither it nor what comes after it runs, but what they hold is given back.
@@ -195,16 +195,16 @@ public:
   /// The last handle is gone.
   void abandon(object_state* o) noexcept;
   void destroy(object_state* o) noexcept; ///< \pre no task uses it any more
-  struct room {
+  struct eviction {
     bool made = false;      ///< or may come: copies have been started that will make some, somebody looked at an object
     bool in_use = false;    ///< others have something that is in the way, and will let go of it
     std::exception_ptr why; ///< something in the way could not be saved
   };
   /// Frees instances on device `d` that nobody needs, least recently used first, until `bytes` are free; starts copies
-  /// of those that must be saved first. By its driver, for a task that holds its first `got` uses.
-  room make_room(std::uint8_t d, task_record& t, std::size_t got, std::size_t bytes, bool may_save) noexcept;
+  /// of those that must be saved first. By its device worker, for a task that holds its first `got` uses.
+  eviction evict(std::uint8_t d, task_record& t, std::size_t got, std::size_t bytes, bool may_save) noexcept;
   /// The same for one instance of an object that has as many as it may.
-  room make_slot(object_state& o, task_record& t, std::size_t got) noexcept;
+  eviction evict_one_of(object_state& o, task_record& t, std::size_t got) noexcept;
   void device_lost(std::uint8_t d) noexcept;
   /// What the copies of a transfer look like to the device.
   copy_request describe(const transfer& x);
@@ -218,11 +218,11 @@ public:
   /// A placed task is not at its device any more.
   void left(std::uint8_t d) noexcept;
   /// It can be given so many tasks more, or fewer, than it has ended.
-  void more_room(std::uint8_t d, int tasks) noexcept;
+  void add_slots(std::uint8_t d, int tasks) noexcept;
   /// A placed task's body has begun on the host: it may wait for others that are placed there.
   void begun_on_host() noexcept;
   void dispatch() noexcept;
-  void strand(task_record* t) noexcept;
+  void fail_unplaceable(task_record* t) noexcept;
   void lose(std::uint8_t d) noexcept;
 
   // Devices -----------------------------------------------------------------------------------------------------------
@@ -233,7 +233,7 @@ public:
   std::uint8_t space_of(std::size_t d) const noexcept {
     return infos_[d].shares_host_memory ? std::uint8_t{0} : static_cast<std::uint8_t>(d);
   }
-  driver* driver_of(std::size_t d) noexcept { return drivers_[d].get(); } ///< null: the host
+  device_worker* worker_of(std::size_t d) noexcept { return device_workers_[d].get(); } ///< null: the host
   std::uint64_t tick() noexcept { return clock_.fetch_add(1, std::memory_order_relaxed); }
   tern::detail::scheduler_core& core() noexcept { return core_; }
   int workers() const noexcept { return worker_count_; }
@@ -253,7 +253,7 @@ public:
   void release_access(task_record* t) noexcept;
   void watch_access(access_note& note) noexcept;
   void forget_access(access_note& note) noexcept;
-  /// An object's memory on the host; page-locked, as far as `hetero-locked` goes, where devices want that. Any thread.
+  /// An object's memory on the host; page-locked, as far as `hetero-pinned` goes, where devices want that. Any thread.
   /// \throws std::bad_alloc.
   std::byte* allocate_host(std::size_t bytes);
   void free_host(std::byte* memory) noexcept;
@@ -261,8 +261,8 @@ public:
   /// Commuting tasks of several objects lock them under this.
   bool lock_commuting(task_record* t);
   void unlock_commuting(task_record* t) noexcept;
-  /// Is this code that a device's driver runs? It must not wait for what that driver does.
-  bool in_driver() const noexcept;
+  /// Is this code that a device's device worker runs? It must not wait for what that device worker does.
+  bool in_device_worker() const noexcept;
 
 private:
   bool take_commuting(task_record* t) noexcept;
@@ -279,7 +279,7 @@ private:
   void settle_reductions(task_record* t);
   void end_reduction_now(object_state& o);
   object_state* part_of_reduction(object_state& o, const box& part, const reducer& how);
-  static void wait_until_told(const task_record& t) noexcept;
+  static void wait_until_failure_set(const task_record& t) noexcept;
   /// \return false if transfers are under way, the last of which comes back with it.
   bool acquire_on_host(task_record* t) noexcept;
   void order(task_record* t, access_mode how, fragment& f, task_record*& gates);
@@ -310,7 +310,7 @@ private:
   void unmake(transfer* x) noexcept;
   void copied_out(task_record* t, std::exception_ptr failed) noexcept;
 
-  friend class driver;
+  friend class device_worker;
   // What is only read while tasks come and go.
   tern::detail::scheduler_core& core_;
   const int worker_count_; // the core may be gone
@@ -346,8 +346,8 @@ private:
   tern::detail::spin_lock commute_lock_; // who has which object, and who waits for it
 
   std::vector<device_info> infos_;
-  std::shared_ptr<locked_memory> locked_; // before the drivers, whose devices lock it
-  std::vector<std::unique_ptr<driver>> drivers_;
+  std::shared_ptr<pinned_memory> locked_; // before the device workers, whose devices lock it
+  std::vector<std::unique_ptr<device_worker>> device_workers_;
   mutable tern::detail::spin_lock policy_lock_;
   std::unique_ptr<policy> policy_;
   std::vector<device_load> loads_;

@@ -59,13 +59,14 @@ template <class T, int N, class Op> struct element_of<reduced<T, N, Op>> {
 
 template <class K> inline constexpr bool is_kernel_type = false;
 template <class Group, class... Params> inline constexpr bool is_kernel_type<kernel<Group, Params...>> = true;
-template <class Kernel, class Opencl, class Cuda, class Function, class... Queued> struct ways;
-template <class W> inline constexpr bool is_ways = false;
-template <class K, class O, class C, class F, class... Q> inline constexpr bool is_ways<ways<K, O, C, F, Q...>> = true;
+template <class Kernel, class Opencl, class Cuda, class Function, class... Queued> struct variant_set;
+template <class W> inline constexpr bool is_variant_set = false;
+template <class K, class O, class C, class F, class... Q>
+inline constexpr bool is_variant_set<variant_set<K, O, C, F, Q...>> = true;
 template <class W>
-concept ways_with_code = is_ways<W> && W::has_code;
+concept variants_with_code = is_variant_set<W> && W::has_code;
 template <class W>
-concept ways_of_functions = is_ways<W> && !W::has_code;
+concept variants_of_functions = is_variant_set<W> && !W::has_code;
 /// A kernel in a device's own language.
 template <class K>
 concept native_kernel = std::is_base_of_v<kernel_code, K> && requires {
@@ -73,7 +74,7 @@ concept native_kernel = std::is_base_of_v<kernel_code, K> && requires {
 };
 /// Neither a kernel nor what contains one.
 template <class F>
-concept is_function = !is_kernel_type<std::remove_cvref_t<F>> && !is_ways<std::remove_cvref_t<F>> &&
+concept is_function = !is_kernel_type<std::remove_cvref_t<F>> && !is_variant_set<std::remove_cvref_t<F>> &&
                       !std::is_base_of_v<kernel_code, std::remove_cvref_t<F>>;
 
 // What is not inlined -------------------------------------------------------------------------------------------------
@@ -113,7 +114,7 @@ private:
 
 template <class T, int N> void add(task_record& t, const used<T, N>& a) { add_use(t, a.object, a.part, a.how); }
 template <class T, int N, class Op> void add(task_record& t, const reduced<T, N, Op>& a) {
-  static_assert(sizeof(T) <= reduce_block::room, "elements of a reduction have at most 448 bytes");
+  static_assert(sizeof(T) <= reduce_block::capacity, "elements of a reduction have at most 448 bytes");
   add_reduction(t, a.object, a.part,
                 {[](std::byte* into, const std::byte* from, std::int64_t n) {
                    T* const x = reinterpret_cast<T*>(into);

@@ -108,7 +108,7 @@ struct alignas(64) task_record : tern::detail::tasklet {
   };
   /// `failed`: somebody has taken it upon himself to say why; `told`: he has; `observed`: somebody hears of it;
   /// `inherited`: because another one failed.
-  enum mark : std::uint8_t { failed = 1, told = 2, observed = 4, inherited = 8 };
+  enum mark : std::uint8_t { failed = 1, failure_set = 2, failure_seen = 4, inherited = 8 };
 
   static constexpr std::int32_t not_submitted = 1 << 30;
   std::atomic<std::int32_t> pending{not_submitted}, references{1};
@@ -168,8 +168,8 @@ constexpr std::uintptr_t closed_list = 1;
 /// What further uses lie in: 512 bytes of the same pool.
 struct alignas(64) use_block {
   use_block* next;
-  static constexpr std::size_t room = 10;
-  use uses[room];
+  static constexpr std::size_t capacity = 10;
+  use uses[capacity];
 };
 /// How parts of a reduction are added to each other.
 struct reducer {
@@ -178,14 +178,14 @@ struct reducer {
 };
 struct alignas(64) reduce_block {
   void (*combine)(std::byte* into, const std::byte* from, std::int64_t n);
-  static constexpr std::size_t room = 448; ///< an element's bytes, at most
-  std::byte identity[room];
+  static constexpr std::size_t capacity = 448; ///< an element's bytes, at most
+  std::byte identity[capacity];
 };
 struct alignas(64) link_block {
   link_block* next;
   std::size_t used;
-  static constexpr std::size_t room = 31;
-  link links[room];
+  static constexpr std::size_t capacity = 31;
+  link links[capacity];
 };
 static_assert(sizeof(use_block) == 512 && sizeof(link_block) == 512 && sizeof(reduce_block) == 512);
 
@@ -198,7 +198,7 @@ inline std::int32_t task_record::links() const noexcept {
 inline use& task_record::use_at(std::size_t i) noexcept {
   if (i < inline_uses) return slots[i].of;
   use_block* b = more_uses;
-  for (i -= inline_uses; i >= use_block::room; i -= use_block::room) b = b->next;
+  for (i -= inline_uses; i >= use_block::capacity; i -= use_block::capacity) b = b->next;
   return b->uses[i];
 }
 

@@ -184,9 +184,9 @@ void checked_kernels::run(task_record& t, std::span<const source_of> sources, co
   std::atomic<std::int64_t> bad{none};
   const auto piece = [&](entry f, std::int64_t first, std::int64_t last, checked_failure* told) {
     constexpr std::size_t line = 64;
-    std::vector<char> room(dynamic + line), spare(checked_spare_bytes + line);
-    void *p = room.data(), *q = spare.data();
-    std::size_t size = room.size(), spare_size = spare.size();
+    std::vector<char> buffer(dynamic + line), spare(checked_spare_bytes + line);
+    void *p = buffer.data(), *q = spare.data();
+    std::size_t size = buffer.size(), spare_size = spare.size();
     checked_call call{};
     for (std::size_t d = 0; d < 3; ++d) call.groups[d] = shape.groups[d], call.items[d] = shape.items[d];
     call.first = first;

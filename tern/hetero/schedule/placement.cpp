@@ -29,16 +29,16 @@ void runtime::left(std::uint8_t d) noexcept {
   {
     const std::lock_guard hold(policy_lock_);
     --loads_[d].tasks;
-    if (d != 0) ++loads_[d].room;
+    if (d != 0) ++loads_[d].free_slots;
     ++tasks_of_[d];
   }
   dispatch();
 }
 
-void runtime::more_room(std::uint8_t d, int tasks) noexcept {
+void runtime::add_slots(std::uint8_t d, int tasks) noexcept {
   {
     const std::lock_guard hold(policy_lock_);
-    loads_[d].room += tasks;
+    loads_[d].free_slots += tasks;
   }
   if (tasks > 0) dispatch();
 }
@@ -46,7 +46,7 @@ void runtime::more_room(std::uint8_t d, int tasks) noexcept {
 void runtime::begun_on_host() noexcept {
   {
     const std::lock_guard hold(policy_lock_);
-    ++loads_[0].room;
+    ++loads_[0].free_slots;
   }
   dispatch();
 }
@@ -81,23 +81,23 @@ void runtime::dispatch() noexcept {
       if (next->device >= 0) {
         device_load& l = loads_[static_cast<std::size_t>(next->device)];
         ++l.tasks;
-        --l.room;
+        --l.free_slots;
       }
     }
     task_record* const t = next->task.inside();
     if (next->device < 0) {
-      strand(t);
+      fail_unplaceable(t);
       continue;
     }
     t->device = static_cast<std::uint8_t>(next->device);
-    if (driver* const d = driver_of(t->device))
+    if (device_worker* const d = worker_of(t->device))
       d->arrive(t);
     else if (acquire_on_host(t))
       push_to_host(t);
   }
 }
 
-void runtime::strand(task_record* t) noexcept {
+void runtime::fail_unplaceable(task_record* t) noexcept {
   std::string there;
   {
     const std::lock_guard hold(policy_lock_);
@@ -111,7 +111,7 @@ void runtime::strand(task_record* t) noexcept {
   fail(t, std::make_exception_ptr(
               error(errc::not_found,
                     std::string("task '") + t->text_name() + "' can run on " + wanted + ", and there is no such device",
-                    "there are: " + there + "; see the options hetero-devices and hetero-fake, and `on`")));
+                    "there are: " + there + "; see the options hetero-devices and hetero-simulated, and `on`")));
   push_to_host(t);
 }
 

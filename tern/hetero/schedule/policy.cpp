@@ -72,7 +72,7 @@ bool anywhere(const ready_task& t, std::span<const device_load> devices) {
 void by_load(std::span<const device_load> devices, std::vector<std::size_t>& order) {
   order.clear();
   for (std::size_t d = 0; d < devices.size(); ++d)
-    if (devices[d].room > 0 && !devices[d].lost) order.push_back(d);
+    if (devices[d].free_slots > 0 && !devices[d].lost) order.push_back(d);
   std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     return devices[a].tasks != devices[b].tasks ? devices[a].tasks < devices[b].tasks : a < b;
   });
@@ -82,10 +82,10 @@ class eager final : public policy {
 public:
   const char* name() const noexcept override { return "eager"; }
   void push(ready_task t, std::span<const device_load> devices) override {
-    (anywhere(t, devices) ? queue_ : stranded_).push(t);
+    (anywhere(t, devices) ? queue_ : unplaceable_).push(t);
   }
   std::optional<placement> pop(std::span<const device_load> devices) override {
-    if (const auto t = stranded_.take([](const ready_task&) { return true; })) return placement{*t, -1};
+    if (const auto t = unplaceable_.take([](const ready_task&) { return true; })) return placement{*t, -1};
     if (queue_.empty()) return std::nullopt;
     if (std::any_of(devices.begin(), devices.end(), [](const device_load& l) { return l.lost; }))
       if (const auto t = queue_.take([&](const ready_task& x) { return !anywhere(x, devices); }))
@@ -98,7 +98,7 @@ public:
   }
 
 private:
-  ready_queue queue_, stranded_;
+  ready_queue queue_, unplaceable_;
   std::vector<std::size_t> order_;
 };
 
@@ -109,7 +109,7 @@ public:
     queues_.resize(std::max(queues_.size(), devices.size()));
     const int d = choose(t, devices);
     if (d < 0)
-      stranded_.push(t);
+      unplaceable_.push(t);
     else
       queues_[static_cast<std::size_t>(d)].push(t);
   }
@@ -117,7 +117,7 @@ public:
     queues_.resize(std::max(queues_.size(), devices.size()));
     for (std::size_t d = 0; d < devices.size(); ++d) // those of a lost device are chosen for again
       while (devices[d].lost && !queues_[d].empty()) push(*take(d), devices);
-    if (const auto t = stranded_.take([](const ready_task&) { return true; })) return placement{*t, -1};
+    if (const auto t = unplaceable_.take([](const ready_task&) { return true; })) return placement{*t, -1};
     by_load(devices, order_);
     for (const std::size_t d : order_)
       if (const auto t = take(d)) return placement{*t, static_cast<int>(d)};
@@ -137,7 +137,7 @@ private:
   std::optional<ready_task> take(std::size_t d) {
     return queues_[d].take([](const ready_task&) { return true; });
   }
-  ready_queue stranded_;
+  ready_queue unplaceable_;
   std::vector<std::size_t> order_;
 };
 
@@ -164,7 +164,7 @@ protected:
   }
   std::optional<ready_task> steal(std::size_t d, std::span<const device_load> devices) override {
     for (std::size_t v = 0; v < queues_.size(); ++v)
-      if (v != d && devices[v].room <= 0)
+      if (v != d && devices[v].free_slots <= 0)
         if (auto t = queues_[v].take([&](const ready_task& x) { return usable(x, devices, d); })) return t;
     return std::nullopt;
   }
@@ -189,7 +189,7 @@ private:
 
 class random_choice final : public by_device {
 public:
-  explicit random_choice(std::uint64_t seed) : dice_(seed) {}
+  explicit random_choice(std::uint64_t seed) : generator_(seed) {}
   const char* name() const noexcept override { return "random"; }
 
 protected:
@@ -197,14 +197,14 @@ protected:
     std::size_t possible = 0;
     for (std::size_t d = 0; d < devices.size(); ++d) possible += usable(t, devices, d) ? 1 : 0;
     if (possible == 0) return -1;
-    std::size_t wanted = dice_() % possible;
+    std::size_t wanted = generator_() % possible;
     std::size_t d = 0;
     while (!usable(t, devices, d) || wanted-- > 0) ++d;
     return static_cast<int>(d);
   }
 
 private:
-  std::mt19937_64 dice_;
+  std::mt19937_64 generator_;
 };
 
 std::map<std::string, policy_maker, std::less<>>& makers() {

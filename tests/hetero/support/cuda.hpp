@@ -77,7 +77,7 @@ namespace detail {
 
 /// \return null: there is none, and `notes` says why.
 inline std::unique_ptr<cuda_device> first_cuda_device(const options& opts,
-                                                      const std::shared_ptr<locked_memory>& host = nullptr,
+                                                      const std::shared_ptr<pinned_memory>& host = nullptr,
                                                       std::vector<std::string>* notes = nullptr) {
   std::vector<std::string> said;
   auto all = open_cuda(opts, host, notes ? *notes : said);

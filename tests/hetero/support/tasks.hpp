@@ -24,13 +24,13 @@ namespace tern::hetero {
 struct machine {
   int workers = 2;
   std::string devices = "host";
-  std::string fake = {};
+  std::string simulated = {};
   std::string policy = "locality";
   std::string opencl_memory = "auto";
   bool threads = false;     ///< of devices
   bool cuda = false;        ///< the mock driver's are there, too (cuda.hpp)
   std::string without = {}; ///< of what makes CUDA fast
-  std::string memory = {};  ///< that objects may take on a device; but see `fake`
+  std::string memory = {};  ///< that objects may take on a device; but see `simulated`
 };
 
 /// For tests that are skipped where there is none.
@@ -53,7 +53,7 @@ inline void expect_nothing_left() {
 template <class F> void on(const machine& m, F&& f) {
   options opts = m.cuda ? cuda_options(m.memory, m.without) : options();
   opts.set(hetero_devices, m.devices);
-  opts.set(hetero_fake, m.fake);
+  opts.set(hetero_simulated, m.simulated);
   opts.set(hetero_policy, m.policy);
   opts.set(hetero_memory, m.memory);
   if (!m.cuda) opts.set(hetero_cache, "off");

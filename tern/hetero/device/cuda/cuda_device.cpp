@@ -110,7 +110,7 @@ void cuda_target::enter() {
 }
 
 cuda_device::cuda_device(std::unique_ptr<cuda_target> target, const nvrtc_api& nvrtc, const options& opts,
-                         std::shared_ptr<locked_memory> host)
+                         std::shared_ptr<pinned_memory> host)
     : target_(std::move(target)), switches_(switches_of(opts)), host_(std::move(host)),
       wanted_(bytes_in(opts[hetero_memory])),
       limit_(wanted_.value_or(static_cast<std::size_t>(target_->info.memory_bytes / 10 * 9))),
@@ -150,7 +150,7 @@ void cuda_device::open() {
     how.first_slab = limit_ / 8;
   }
   pool_ = std::make_unique<block_pool>(static_cast<slab_source&>(*this), how);
-  t.make_room = [this] {
+  t.evict = [this] {
     const bool any = pool_->bytes_idle() > 0;
     pool_->trim();
     return any;
@@ -456,7 +456,7 @@ void cuda_device::prepare(const launch_request& given, cuda_launch& l) {
 void cuda_device::put(queue& q, const cuda_launch& l, const char* kernel) {
   const cu::kernel_node& w = l.what;
   const cuda_api& api = target_->api;
-  const cu::result r = target_->with_room([&] {
+  const cu::result r = target_->with_free_memory([&] {
     if (l.cooperative)
       return api.LaunchCooperativeKernel(w.code, w.groups[0], w.groups[1], w.groups[2], w.items[0], w.items[1],
                                          w.items[2], w.dynamic_bytes, q.handle, w.values);

@@ -64,7 +64,7 @@ cuda_switches switches_of(const options& opts) {
   return s;
 }
 
-std::vector<std::unique_ptr<device>> open_cuda(const options& opts, const std::shared_ptr<locked_memory>& host,
+std::vector<std::unique_ptr<device>> open_cuda(const options& opts, const std::shared_ptr<pinned_memory>& host,
                                                std::vector<std::string>& notes) {
   const auto hold = lock_discovery(); // the driver initialises itself at the first call
   const auto api = cuda_api::open(library(opts, 0, cuda_api::usual_libraries()), notes);
@@ -102,7 +102,7 @@ std::vector<std::unique_ptr<device>> open_cuda(const options& opts, const std::s
 }
 
 std::vector<std::unique_ptr<device>> open_cuda(const cuda_api& api, const nvrtc_api& nvrtc, const options& opts,
-                                               const std::shared_ptr<locked_memory>& host,
+                                               const std::shared_ptr<pinned_memory>& host,
                                                std::vector<std::string>& notes) {
   std::vector<std::unique_ptr<device>> all;
   int count = 0, version = 0;

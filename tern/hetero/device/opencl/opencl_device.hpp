@@ -137,7 +137,7 @@ public:
   ticket launch(int stream, const launch_request& what) override;
   void order(int stream, ticket t) override;
   bool done(ticket t) override;
-  std::int64_t patience() noexcept override { return target_->patience_ns; }
+  std::int64_t poll_delay() noexcept override { return target_->patience_ns; }
 
   const opencl_programs& programs() const noexcept { return programs_; }
   std::size_t open_tickets() const noexcept { return slots_.size() - unused_.size(); }

@@ -50,7 +50,7 @@ measurement copies(const job& j) {
     std::vector<object> objects;
     for (int i = 0; i < random_graph::objects; ++i)
       objects.emplace_back(tern::extents<2>{random_graph::rows, random_graph::columns}, i);
-    const char* const places[] = {"host", "fake0", "fake1", "fake2"};
+    const char* const places[] = {"host", "simulated0", "simulated1", "simulated2"};
     for (const random_graph::task& t : graph.all()) {
       const auto view = [&](const random_graph::part& p) {
         return objects[static_cast<std::size_t>(p.object)].rows(p.first, p.last);
@@ -93,7 +93,7 @@ measurement independent(const job& j) {
 
 } // namespace
 
-measurement fake_devices(const job& j) {
+measurement simulated_devices(const job& j) {
   if (j.benchmark.starts_with("copies")) return copies(j);
   if (j.benchmark == "independent") return independent(j);
   return {};
