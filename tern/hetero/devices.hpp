@@ -14,6 +14,7 @@
 namespace tern::hetero {
 
 /// Kinds of devices. A task runs on kinds that it has a variant for; a kernel of the dialect is one for all of them.
+/// Kinds outside of this tree have further values (device/device_kind.hpp).
 enum class device_kind : std::uint8_t {
   host,     ///< the workers of the scheduler
   opencl,   ///< found through the OpenCL ICD loader
@@ -28,6 +29,7 @@ constexpr device_kinds kinds_of(device_kind kind) noexcept {
   return static_cast<device_kinds>(1u << static_cast<unsigned>(kind));
 }
 constexpr device_kinds any_device = 0xff;
+constexpr unsigned device_kinds_most = 8; ///< bits
 
 /// What is known of a device.
 struct device_info {
@@ -56,7 +58,8 @@ extern const option<bool> hetero_threads;
 /// Bytes of the host's memory that are page-locked where CUDA devices are used, so that copies are quick, as a size
 /// ("2G"); "": a quarter of the machine's. What objects need beyond it is ordinary memory.
 extern const option<std::string> hetero_pinned;
-/// Simulated devices, "2" or "2:bandwidth=4G,latency=10us,memory=1G,launch=5us,speed=2" (detail/simulated_device.hpp).
+/// Simulated devices, "2" or "2:bandwidth=4G,latency=10us,memory=1G,launch=5us,speed=2"
+/// (device/simulated/simulated_device.hpp).
 extern const option<std::string> hetero_simulated;
 /// Whether devices' compilers may make one operation, with one rounding, of a * b + c in kernels of the dialect. If
 /// not, sums, differences and products are the same on all devices; on the host if it is compiled with

@@ -2,7 +2,7 @@
 #pragma once
 /// \file
 /// Where tasks run that could run on several devices: a policy decides when nothing is left that they wait for. Chosen
-/// by the option `hetero-policy`; one of a user's own is registered under a name.
+/// by the option `hetero-policy`; a program registers its own under a name.
 ///
 /// A policy is a small class without locks: the runtime calls it from one context at a time.
 
@@ -88,7 +88,7 @@ public:
   virtual std::optional<placement> pop(std::span<const device_load> devices) = 0;
 };
 
-/// Makes a policy; `seed` for those that throw dice.
+/// Makes a policy; `seed` for those that draw random numbers.
 using policy_maker = std::unique_ptr<policy> (*)(std::uint64_t seed);
 /// Makes a policy known by a name. Before the runtime starts; a static object. There are: `locality` (the default:
 /// where most of the bytes are; a device without work takes from one that has too much), `eager` (first come, first

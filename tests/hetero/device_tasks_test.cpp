@@ -11,10 +11,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/hetero/support/cuda_device.hpp"
 #include "tests/hetero/support/graph_kernels.hpp"
 #include "tests/hetero/support/tasks.hpp"
 #include <tern/hetero/device/cuda/nvrtc.hpp>
-#include <tern/hetero/device/device_worker.hpp>
+#include <tern/hetero/device/opencl/opencl_device.hpp>
 #include <tern/hetero/device/simulated/simulated_device.hpp>
 #include <tern/hetero/dialect.hpp>
 #include <tern/hetero/graph/runtime.hpp>
@@ -87,7 +88,7 @@ std::string name_of_place(const testing::TestParamInfo<place>& one) { return one
 INSTANTIATE_TEST_SUITE_P(on, device_tasks, testing::ValuesIn(places), name_of_place);
 
 TEST_P(device_tasks, in_boxes_of_three_dimensions) {
-  const mock_cuda device_worker;
+  const mock_cuda driver;
   on(where(), [&] {
     constexpr int x0 = 3, nx = 32 - x0;
     for (const bool whole_first : {false, true}) {
@@ -111,7 +112,7 @@ TEST_P(device_tasks, in_boxes_of_three_dimensions) {
 }
 
 TEST_P(device_tasks, leave_nothing_behind) {
-  const mock_cuda device_worker;
+  const mock_cuda driver;
   machine m = where();
   m.workers = 1; // so nobody drives the device while the test looks at it
   on(m, [&] {
@@ -144,7 +145,7 @@ TEST_P(device_tasks, leave_nothing_behind) {
       EXPECT_EQ(first(last), 2u);
     }
     if (GetParam().kind == std::string("host")) return;
-    const detail::device& d = detail::runtime::here("test").worker_of(1)->of();
+    const detail::device& d = detail::runtime::here("test").devices().queue(1)->of();
     if (const auto* const simulated = dynamic_cast<const detail::simulated_device*>(&d)) {
       EXPECT_LE(simulated->counters().allocations, 1u); // that of the last
       EXPECT_EQ(simulated->counters().tickets, 0u);
@@ -200,7 +201,7 @@ INSTANTIATE_TEST_SUITE_P(on, device_memory, testing::Values(places[1], places[3]
 INSTANTIATE_TEST_SUITE_P(on, device_memory_faults, testing::Values(places[1], places[4]), name_of_place);
 
 TEST_P(device_memory, keeps_what_is_pinned_until_it_is_not) {
-  const mock_cuda device_worker;
+  const mock_cuda driver;
   on(where("64k"), [&] { // room for six
     object x({50, 50}, 1u);
     std::vector<object> others;
@@ -241,7 +242,7 @@ TEST_P(device_memory, keeps_what_is_pinned_until_it_is_not) {
 }
 
 TEST_P(device_memory_faults, are_their_tasks_errors) {
-  const mock_cuda device_worker("fail-alloc=1");
+  const mock_cuda driver("fail-alloc=1");
   machine m = where("1M", ",fail-allocation=1");
   m.without = "no-pool";
   on(m, [&] {
@@ -286,7 +287,7 @@ const detail::cuda_api& api() {
 }
 
 TEST(cuda_memory, that_a_function_cannot_have_is_its_tasks_error) {
-  const mock_cuda device_worker("memory=64M");
+  const mock_cuda driver("memory=64M");
   on({.devices = "host,cuda", .cuda = true}, [] {
     object x({16, 16}, 1u), other({16, 16}, 1u);
     added(other).on("cuda0").submit();
@@ -309,7 +310,7 @@ TEST(cuda_memory, that_a_function_cannot_have_is_its_tasks_error) {
 }
 
 TEST(cuda_memory, that_functions_have_taken_is_missing_until_they_give_it_back) {
-  const mock_cuda device_worker("memory=64M");
+  const mock_cuda driver("memory=64M");
   on({.devices = "host,cuda", .cuda = true, .without = "no-pool"}, [] {
     std::vector<detail::cu::pointer> all;
     const auto run = [](const auto& way) { hetero_task(way).submit().wait(); };
@@ -350,7 +351,7 @@ TEST(cuda_modules, are_machine_code_of_the_devices_own) {
                                 "ELF");
   const cuda_module set("set", std::as_bytes(std::span(right))), of_90("set", std::as_bytes(std::span(other))),
       ptx_of_90("set", std::as_bytes(std::span(later))), nowhere("reset", std::as_bytes(std::span(right)));
-  const mock_cuda device_worker("capability=80");
+  const mock_cuda driver("capability=80");
   on({.devices = "host,cuda", .cuda = true}, [&] {
     hetero_object<int> x(8, 0);
     const auto run = [&](const cuda_module& m) {

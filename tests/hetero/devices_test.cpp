@@ -489,11 +489,11 @@ TEST(devices, memory_of_tasks_and_copies_is_used_again) {
       }
       wait_all();
       auto& r = detail::runtime::here("test");
-      if (round == 1) transfers = r.transfers_made();
+      if (round == 1) transfers = r.copies().transfers().made();
       if (round > 1) {
-        EXPECT_EQ(r.transfers_made(), transfers);
+        EXPECT_EQ(r.copies().transfers().made(), transfers);
       }
-      EXPECT_LE(r.records_made(), 2048u);
+      EXPECT_LE(r.records().records_made(), 2048u);
     }
     EXPECT_LE(transfers, 8u); // one after the other
   });

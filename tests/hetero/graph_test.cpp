@@ -16,6 +16,7 @@
 #include "tests/hetero/support/graph_kernels.hpp"
 #include "tests/hetero/support/tasks.hpp"
 #include "tests/task/support/executors.hpp"
+#include <tern/hetero/device/opencl/opencl_device.hpp>
 #include <tern/task/fiber.hpp>
 #include <tern/task/sim.hpp>
 

@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/hetero/support/cuda.hpp"
 #include "tests/hetero/support/reproducible.hpp"
 #include "tests/hetero/support/tasks.hpp"
 

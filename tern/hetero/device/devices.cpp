@@ -6,23 +6,8 @@
 #include <system_error>
 
 #include <tern/hetero/device/settings.hpp>
-#include <tern/hetero/device/simulated/simulated_device.hpp>
 
 namespace tern::hetero {
-
-const char* name_of(device_kind kind) noexcept {
-  switch (kind) {
-  case device_kind::host:
-    return "host";
-  case device_kind::opencl:
-    return "opencl";
-  case device_kind::cuda:
-    return "cuda";
-  case device_kind::simulated:
-    return "simulated";
-  }
-  return "unknown";
-}
 
 namespace detail {
 
@@ -70,12 +55,6 @@ const option<std::string> hetero_pinned{
     "empty: a quarter of the machine's",
     {[](const std::string& text) { return text.empty() || detail::bytes_in(text).has_value(); },
      "a number of bytes, such as 0, 512M or 16G, or nothing"}};
-const option<std::string> hetero_simulated{
-    "hetero-simulated",
-    "",
-    "devices to simulate, for tests and experiments, and what they are like: 2, or "
-    "2:bandwidth=4G,latency=10us,memory=1G,launch=5us,speed=2; empty: none",
-    {.verify = [](const std::string& text, const options&) { static_cast<void>(detail::parse_simulated(text)); }}};
 const option<bool> hetero_fma{
     "hetero-fma", true,
     "whether kernels on devices may compute a * b + c with one rounding; without, sums and products of floats are the "

@@ -17,8 +17,9 @@
 #include <utility>
 
 #include <tern/base/language/conversion.hpp>
-#include <tern/hetero/graph/task_record.hpp>
 #include <tern/hetero/hetero_object.hpp>
+#include <tern/hetero/record/argument_source.hpp>
+#include <tern/hetero/record/task_record.hpp>
 
 namespace tern::hetero::detail {
 
@@ -33,8 +34,6 @@ template <class T, int N, class Op> struct reduced {
   box part;
   T identity;
 };
-/// What an `int` of a task says of a view, where the task runs.
-enum class asked : std::uint8_t { pitch, slice, layout };
 template <class T, int N> struct number_of {
   object_state* object;
   box part;
@@ -147,13 +146,6 @@ int resolve_number(task_record& t, std::uint8_t which, asked what);
 
 /// An object's memory on the device that the task has been acquired for.
 argument device_argument(const use& u) noexcept;
-
-/// Where a parameter's value comes from.
-struct source_of {
-  enum kind : std::uint8_t { value, object, number } what = value;
-  std::uint8_t which = 0;
-  asked of_it = asked::pitch;
-};
 
 /// Runs all groups on the host, spread over the workers. \param sources where each of the parameters comes from.
 void run_kernel(task_record& t, std::span<const source_of> sources, const kernel_code& code, const grid& shape,

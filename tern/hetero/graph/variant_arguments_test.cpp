@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/hetero/support/tasks.hpp"
+#include <tern/hetero/device/opencl/opencl_api.hpp>
 #include <tern/hetero/dialect.hpp>
 #include <tern/task/fiber.hpp>
 

@@ -5,10 +5,9 @@
 #include <cstring>
 #include <utility>
 
-#include <tern/hetero/data/pinned_memory.hpp>
 #include <tern/hetero/device/settings.hpp>
-#include <tern/hetero/graph/recorded_tasks.hpp>
-#include <tern/hetero/graph/task_record.hpp>
+#include <tern/hetero/memory/pinned_memory.hpp>
+#include <tern/hetero/record/task_record.hpp>
 #include <tern/hetero/variants.hpp>
 
 namespace tern::hetero::detail {
@@ -64,13 +63,13 @@ private:
   cu::context before_ = nullptr;
   bool there_ = false;
 };
-bool lock_pages(void* who, void* at, std::size_t bytes) noexcept {
-  const auto& target = *static_cast<const cuda_target*>(who);
+bool lock_pages(void* owner, void* at, std::size_t bytes) noexcept {
+  const auto& target = *static_cast<const cuda_target*>(owner);
   const visit in(target);
   return in && target.api.MemHostRegister(at, bytes, cu::host_register_portable) == cu::success;
 }
-void unlock_pages(void* who, void* at) noexcept {
-  const auto& target = *static_cast<const cuda_target*>(who);
+void unlock_pages(void* owner, void* at) noexcept {
+  const auto& target = *static_cast<const cuda_target*>(owner);
   if (const visit in(target); in) target.api.MemHostUnregister(at);
 }
 

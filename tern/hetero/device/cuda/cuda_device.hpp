@@ -5,7 +5,7 @@
 ///
 /// One primary context for each device, which libraries such as cuBLAS share; it is retained by `open`, so that a
 /// process that never uses the device has none, and made the thread's current one by every call that needs one (fibers
-/// change threads). It stays current: who uses CUDA in a worker sets his own.
+/// change threads). It stays current: code that uses CUDA in a worker sets its own.
 ///
 /// A stream takes copies to the device, one copies from it, and some kernels; each operation is followed by an event
 /// of a pool, and only the first event of a stream that has not come is asked for: the others come after it.
@@ -29,11 +29,11 @@
 
 #include <tern/base/error.hpp>
 #include <tern/base/options.hpp>
-#include <tern/hetero/data/block_pool.hpp>
 #include <tern/hetero/device/cuda/cuda_api.hpp>
 #include <tern/hetero/device/cuda/nvrtc.hpp>
 #include <tern/hetero/device/device.hpp>
 #include <tern/hetero/device/kernel_cache.hpp>
+#include <tern/hetero/memory/block_pool.hpp>
 
 namespace tern::hetero::detail {
 
@@ -68,7 +68,7 @@ struct cuda_target {
   std::array<std::int64_t, 3> most_groups{};
   std::vector<cu::device> peers; ///< whose memory it can be given access to
   cu::context context = nullptr; ///< null: not opened
-  /// Gives memory back to the driver that nobody needs. \return whether there was any.
+  /// Gives unused memory back to the driver. \return whether there was any.
   std::function<bool()> evict;
   std::string lost; ///< why; empty: it works
 
@@ -287,6 +287,11 @@ private:
   cuda_launch one_;                 // for its memory
 };
 
+/// All that there are. Each call makes them anew. Thread-safe.
+/// \param host the memory of objects on the host: what of it a device needs pinned, it pins when it is opened.
+/// \param notes gets what a user wants to know about devices that were looked for in vain, a line each.
+std::vector<std::unique_ptr<device>> open_cuda(const options& opts, const std::shared_ptr<pinned_memory>& host,
+                                               std::vector<std::string>& notes);
 /// As `open_cuda`, with functions that need not be the driver's.
 std::vector<std::unique_ptr<device>> open_cuda(const cuda_api& api, const nvrtc_api& nvrtc, const options& opts,
                                                const std::shared_ptr<pinned_memory>& host,

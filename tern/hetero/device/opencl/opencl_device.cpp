@@ -403,7 +403,7 @@ ticket opencl_device::call(cl::queue q, const launch_request& what) {
       over_host.buffers.push_back(a);
     }
   const native_queue here{device_kind::opencl, target_->info.id.c_str(), q, target_->context, target_->device};
-  const kept_signals keep; // it may compile
+  const signal_guard keep; // it may compile
   try {
     what.call(*what.task, here, memory.data());
     for (const argument& a : over_host.buffers) { // until it is mapped, a device may keep what was written to itself
@@ -448,7 +448,7 @@ ticket opencl_device::launch(int stream, const launch_request& given) {
     if (items[d] > 1) dimensions = d + 1;
   }
   cl::event event = nullptr;
-  std::optional<kept_signals> keep;   // what is launched for the first time is compiled now
+  std::optional<signal_guard> keep;   // what is launched for the first time is compiled now
   std::optional<trace::region> first; // its bar is longer, and one sees why
   if (!std::exchange(k.launched, true)) [[unlikely]] {
     keep.emplace();

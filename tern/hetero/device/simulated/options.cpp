@@ -170,3 +170,14 @@ std::vector<simulated_settings> parse_simulated(std::string_view text) {
 }
 
 } // namespace tern::hetero::detail
+
+namespace tern::hetero {
+
+const option<std::string> hetero_simulated{
+    "hetero-simulated",
+    "",
+    "devices to simulate, for tests and experiments, and what they are like: 2, or "
+    "2:bandwidth=4G,latency=10us,memory=1G,launch=5us,speed=2; empty: none",
+    {.verify = [](const std::string& text, const options&) { static_cast<void>(detail::parse_simulated(text)); }}};
+
+} // namespace tern::hetero

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tern/hetero/device/simulated/simulated_device.hpp>
 
+#include <tern/hetero/device/device_kind.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -87,6 +89,14 @@ std::vector<std::unique_ptr<device>> open_simulated(const options& opts) {
     all.push_back(std::make_unique<simulated_device>(static_cast<int>(all.size()), each, opts[hetero_queues]));
   return all;
 }
+
+extern const device_kind_entry simulated_kind;
+constinit const device_kind_entry simulated_kind{.name = "simulated",
+                                                 .order = 0,
+                                                 .kind = device_kind::simulated,
+                                                 .in_simulations = true,
+                                                 .always = true,
+                                                 .find = [](device_search& s) { return open_simulated(s.opts); }};
 
 simulated_device::simulated_device(int number, const simulated_settings& settings, int queues)
     : number_(number), settings_(settings), free_at_(static_cast<std::size_t>(2 + std::max(queues, 1))) {

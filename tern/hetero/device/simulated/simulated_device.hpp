@@ -57,12 +57,15 @@ struct simulated_settings {
   int units = 8;
   int fuse = 1; ///< launches that can be one
   simulated_faults faults;
-  std::int64_t (*now)() = &tern::detail::clock_now; ///< nanoseconds; goes on while somebody waits
+  std::int64_t (*now)() = &tern::detail::clock_now; ///< nanoseconds; goes on while a fiber waits
 };
 
 /// What each device of an option's text is like. \throws error(invalid_option) saying which word is wrong and what is
 /// allowed.
 std::vector<simulated_settings> parse_simulated(std::string_view text);
+
+/// Those that the option describes. \throws as `parse_simulated`.
+std::vector<std::unique_ptr<device>> open_simulated(const options& opts);
 
 /// What was done so far, and what there still is.
 struct simulated_counters {

@@ -475,7 +475,7 @@ TEST(fake_device, is_lost_with_all_that_is_pending) {
 
   simulated_device now(0, still(), 1);
   now.lose();
-  EXPECT_EQ(refusal(errc::device_lost, [&] { now.allocate(1); }).substr(0, 13), "simulated0 is lost");
+  EXPECT_EQ(refusal(errc::device_lost, [&] { now.allocate(1); }).substr(0, 18), "simulated0 is lost");
 }
 
 TEST(fake_device, goes_by_the_real_clock) {
