@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Objects are copied to memory of the user's.
+/// Objects are copied to the user's memory.
 #include <atomic>
 #include <cstring>
 #include <mutex>
@@ -13,13 +13,13 @@
 namespace tern::hetero::detail {
 namespace {
 
-/// The closure of such a task. It reads its part, so nobody writes that before it completes.
+/// The closure of such a task. It reads its part, so no other task writes that before it completes.
 struct copying {
   std::byte* to;
   copy_out_request* request; // null: it has been answered
-  std::atomic<int> left{1};  // copies under way, and whoever begins them
+  std::atomic<int> left{1};  // copies under way, and the thread that begins them
   std::atomic<bool> bad{false};
-  std::exception_ptr failed{}; // by who sets `bad`, before it takes its part of `left` away
+  std::exception_ptr failed{}; // by the thread that sets `bad`, before it counts `left` down
 };
 
 void copy_box(const object_state& o, const box& whole, const box& part, std::byte* to) {
@@ -36,7 +36,7 @@ void copy_box(const object_state& o, const box& whole, const box& part, std::byt
 void copied_out(task_record* t, std::exception_ptr failed) noexcept {
   copying& c = t->work_as<copying>();
   if (failed && !c.bad.exchange(true, std::memory_order_relaxed)) c.failed = std::move(failed);
-  // acq_rel: whoever is last sees what the others have copied, and why they have not.
+  // acq_rel: the last thread sees what the others have copied, and why they have not.
   if (c.left.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   copy_out_request* const request = std::exchange(c.request, nullptr);
   const std::exception_ptr why = std::move(c.failed);

@@ -113,7 +113,7 @@ void coherence::on_device_lost(std::uint8_t d) noexcept {
       });
       gone->held_no_more(o, i);
       gone->free_later(x.memory, x.bytes); // which counts it
-      const int users = x.users;           // they will let go
+      const int users = x.users;           // they will drop it
       x = instance();
       x.users = users;
       --o.elsewhere;

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* prefix = "tern-cache-of-";
 
-// Whoever lives holds the lock on the folder of his, which ends with him: so one whose lock is free is nobody's.
+// A process holds the lock on its folder until it ends: so a folder whose lock is free belongs to none.
 // Removed at the end of the process that has made it, but not of one that this has forked.
 struct own_folder {
   fs::path path;
@@ -33,7 +33,7 @@ std::string name_of_access(int number) { return std::generic_category().message(
 
 std::string my_prefix() { return prefix + std::to_string(::geteuid()) + "-"; }
 
-// \return a descriptor that holds the folder's lock; negative: somebody else does, or it is none of ours.
+// \return a descriptor that holds the folder's lock; negative: another process does, or it is none of ours.
 int locked(const fs::path& folder) {
   const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0) return fd;
@@ -60,7 +60,7 @@ void remove_those_of_the_dead(const fs::path& top) {
 void remove_ours() {
   const std::lock_guard hold(guard);
   if (!made || made->process != ::getpid()) return;
-  std::error_code ignored; // nobody is left to be told
+  std::error_code ignored; // there is no place left to report it
   fs::remove_all(made->path, ignored);
 }
 
@@ -91,7 +91,8 @@ fs::path temporary_cache(const std::string& what, std::string& why) {
     }
     remove_those_of_the_dead(top);
     auto fresh = std::make_unique<own_folder>();
-    for (int tries = 0; fresh->lock < 0 && tries < 10; ++tries) { // somebody who tidies up may take it for a dead one's
+    for (int tries = 0; fresh->lock < 0 && tries < 10;
+         ++tries) { // a process that tidies up may take it for a dead one's
       std::string name = (top / (my_prefix() + "XXXXXX")).string();
       if (!::mkdtemp(name.data())) {
         why = "no folder can be made in " + top.string() + ": " + name_of_access(errno);

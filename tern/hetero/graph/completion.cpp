@@ -38,7 +38,7 @@ void task_execution::finish_slowly(task_record* t) noexcept {
 void task_execution::destroy_work(task_record* t) noexcept {
   if (!t->work || !t->work->destroy) return;
   if (t->work->name && !t->name.load(std::memory_order_relaxed)) { // the closure knows it; others' errors may need it
-    t->name.store(t->work->name(*t), std::memory_order_relaxed);   // seen by who sees that it is done
+    t->name.store(t->work->name(*t), std::memory_order_relaxed);   // seen by all that see it done
     t->flags |= task_record::extended;
   }
   t->work->destroy(*t);
@@ -123,7 +123,7 @@ void task_execution::release_access(task_record* t) noexcept {
   {
     const tern::detail::scheduler_core::hold_open here(core_);
     if (here.too_late())
-      end_without_running(t, true); // what it would make ready nobody would run
+      end_without_running(t, true); // what it would make ready would not be run
     else
       complete(t, false);
   }

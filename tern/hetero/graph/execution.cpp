@@ -115,7 +115,8 @@ worker_base* task_execution::run_task(tasklet* x) noexcept {
   auto* t = static_cast<task_record*>(x);
   task_execution& r = t->home->execution();
   for (;;) {
-    const bool released_by_user = t->flags & task_record::waits_release && t->sound(); // who completes it, perhaps now
+    const bool released_by_user =
+        t->flags & task_record::waits_release && t->sound(); // which completes it, perhaps now
     r.run_body(t);
     if (released_by_user) break;
     auto* w = tern::detail::this_worker_base();

@@ -166,7 +166,7 @@ void hetero_task::wait() const {
   task_record& t = known("wait");
   if (t.state.load(std::memory_order_relaxed) == task_record::made)
     throw error(errc::invalid_state, std::string("hetero_task::wait: task '") + t.text_name() + "' was not submitted",
-                "call submit() first: nobody else will");
+                "call submit() first");
   runtime::wait(&t);
 }
 

@@ -86,7 +86,7 @@ void runtime::ends() noexcept {
                 " (an access to an object that was not released?)");
   if (const std::size_t unseen = outstanding_.drop_failures(); unseen > 0)
     log_warning(std::to_string(unseen) + (unseen == 1 ? " task" : " tasks") +
-                " on heterogeneous objects failed, and nobody asked: call wait_all, or a task's wait");
+                " on heterogeneous objects failed, and the program did not look: call wait_all, or a task's wait");
   release();
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -46,8 +47,9 @@ void outstanding_tasks::count_completed() noexcept {
 // there was a moment between the two sums at which nothing was left.
 std::uint64_t outstanding_tasks::count() const noexcept {
   std::uint64_t completed = 0, submitted = 0;
-  for (std::size_t i = 0; i < parts_.size(); ++i) completed += parts_[i].completed.load(std::memory_order_seq_cst);
-  for (std::size_t i = 0; i < parts_.size(); ++i) submitted += parts_[i].submitted.load(std::memory_order_seq_cst);
+  const std::span<const worker_part> all(&parts_[0], parts_.size());
+  for (const worker_part& p : all) completed += p.completed.load(std::memory_order_seq_cst);
+  for (const worker_part& p : all) submitted += p.submitted.load(std::memory_order_seq_cst);
   return submitted - completed;
 }
 

@@ -101,7 +101,7 @@ void pinned_memory::give_back(std::uintptr_t at, std::size_t bytes) noexcept {
     table_.erase(s);
   }
   if (locked) locker_.unlock(locker_.owner, pointer(at));
-  unpoison(at, bytes); // the marks would stay, for whoever gets these addresses next
+  unpoison(at, bytes); // the marks would stay, for the next mapping at these addresses
   ::munmap(pointer(at), bytes);
   reserved_ -= bytes;
 }
@@ -119,7 +119,7 @@ bool pinned_memory::stop_locking(void* owner) noexcept {
   if (!locker_.lock || locker_.owner != owner) return false;
   for (slab& s : table_) {
     const bool locked = s.how == state::locked;
-    set(s, state::ordinary); // before: nobody should be told that it is locked when it is not
+    set(s, state::ordinary); // before: it must not count as locked when it is not
     if (locked) locker_.unlock(owner, pointer(s.at));
   }
   locker_ = locker();

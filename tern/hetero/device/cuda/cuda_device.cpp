@@ -46,7 +46,7 @@ bool is_for_good(cu::result r) noexcept {
 }
 
 // In whichever thread needs memory.
-class visit { // the thread may be anybody's, with a context of its own
+class visit { // the thread may belong to other code, with a context of its own
 public:
   explicit visit(const cuda_target& target) noexcept : api_(target.api) {
     there_ = api_.CtxGetCurrent(&before_) == cu::success && api_.CtxSetCurrent(target.context) == cu::success;
@@ -287,7 +287,7 @@ bool cuda_device::done(ticket t) {
   }
   if (!s->come) {
     queue& q = queues_[s->queue];
-    // Not before what was put there before it, which is asked for, too; whoever waits for this one only gets on as
+    // Not before what was put there before it, which is asked for, too; a wait for this one alone gets on as
     // well.
     constexpr std::uint32_t patient = 64;
     if (q.first != static_cast<std::uint32_t>(t) && ++q.put_off < patient) return false;
@@ -343,7 +343,7 @@ std::uintptr_t cuda_device::get(std::size_t bytes) {
 
 void cuda_device::give_back(std::uintptr_t at, std::size_t) noexcept {
   if (target_->api.CtxSetCurrent(target_->context) != cu::success) return;
-  // Where the device is lost, so is its memory, and whoever uses it next is told.
+  // Where the device is lost, so is its memory, and its next user gets the error.
   if (const cu::result r = target_->api.MemFree(at); is_for_good(r) && target_->lost.empty())
     target_->lost = target_->title() + " cannot free memory: " + target_->api.text_of(r);
 }

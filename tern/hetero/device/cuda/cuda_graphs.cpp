@@ -7,7 +7,7 @@
 
 namespace tern::hetero::detail {
 namespace {
-constexpr std::size_t most_entries = 64;  // who makes more of them loses those that were used longest ago
+constexpr std::size_t most_entries = 64;  // with more of them, those that were used longest ago go
 constexpr std::uint64_t most_changes = 8; // rounds with another shape, if that are most of them
 } // namespace
 

@@ -86,7 +86,7 @@ cl::queue opencl_device::queue(int stream) const {
 // Tickets -------------------------------------------------------------------------------------------------------------
 
 ticket opencl_device::begin(cl::queue q, cl::event event, const char* operation, const char* kernel) {
-  const cl::status s = target_->api.Flush(q); // or it might not begin before somebody waits for it
+  const cl::status s = target_->api.Flush(q); // or it might not begin before a wait for it
   if (s != cl::success) [[unlikely]] {
     target_->api.ReleaseEvent(event);
     target_->fail(s, named(operation, kernel));
@@ -178,7 +178,7 @@ memory_handle opencl_device::allocate(std::size_t bytes) {
 
 void opencl_device::free(memory_handle memory, std::size_t bytes) noexcept {
   if (!memory) return;
-  target_->api.ReleaseMemObject(memory_of(memory)); // fails for what is no buffer; there is nobody to tell
+  target_->api.ReleaseMemObject(memory_of(memory)); // fails for what is no buffer; this function reports nothing
   used_ -= std::min(bytes, used_);
 }
 

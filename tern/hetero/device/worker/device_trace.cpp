@@ -83,7 +83,7 @@ void device_tracks::begin_copy(int stream, const transfer& x, const copy_request
   try {
     std::string of;
     {
-      const std::lock_guard hold(x.object->lock); // somebody may be giving it a name
+      const std::lock_guard hold(x.object->lock); // another thread may be giving it a name
       of = x.object->name;
     }
     if (!of.empty()) e.of = trace::detail::name_number(of);

@@ -317,7 +317,7 @@ void device_worker::yield() const noexcept {
 }
 
 // Of the fiber only it itself asks with success: while it works it is the one that runs. The same goes for the thread:
-// relaxed, as it finds what it has written itself, and nobody else's id is equal to that.
+// relaxed, as it finds what it has written itself, and no other thread's id is equal to that.
 bool device_worker::is_here() const noexcept {
   const tern::detail::worker* const w = tern::detail::this_worker();
   if (!w) return own_thread_ && thread_id_.load(std::memory_order_relaxed) == std::this_thread::get_id();
@@ -378,7 +378,7 @@ memory_handle device_worker::allocate(std::size_t bytes) {
 
 // For reports ---------------------------------------------------------------------------------------------------------
 
-// In the device worker: what is here ends by nobody else.
+// In the worker: only it ends what is here.
 std::string device_worker::snapshot() noexcept {
   std::string text;
   task_set named;

@@ -31,7 +31,7 @@ bool device_worker::launch_ready() noexcept {
     }
   }
   launching_.clear();
-  return true; // what has failed at once may have let go of what others wait for
+  return true; // what has failed at once may have released what others wait for
 }
 
 bool device_worker::saturated() const noexcept {
