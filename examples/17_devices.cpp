@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Several devices: heat spreads on a grid that is cut into stripes. Each stripe needs one row of
 // each neighbour, its halo.
-// With two simulated devices: --tern-hetero-devices fake --tern-hetero-fake 2
+// With two simulated devices: --tern-hetero-devices simulated --tern-hetero-simulated 2
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

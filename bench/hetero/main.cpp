@@ -24,7 +24,7 @@ using contest::rival;
 using contest::runners;
 
 // Kernels that take so long that what it costs to start them does not matter.
-#define FAKE "launch=4ms,latency=20us,bandwidth=1G"
+#define SIMULATED "launch=4ms,latency=20us,bandwidth=1G"
 
 const contest::contestant& contestant_named(const std::string& name) {
   static const std::vector<contest::contestant> all{
@@ -44,9 +44,12 @@ const contest::contestant& contestant_named(const std::string& name) {
       {"PoCL pthread", BENCH_HETERO_OPENCL, "ocl-icd-opencl-dev and pocl-opencl-icd", "POCL_DEVICES=pthread"},
       {"tern, checked", BENCH_HETERO_TERN, "", "TERN_HETERO_DEVICES=host\nTERN_HETERO_CHECKED=true"},
       {"tern, unchecked", BENCH_HETERO_TERN, "", "TERN_HETERO_DEVICES=host"},
-      {"tern, 3 fake devices", BENCH_HETERO_TERN, "", "TERN_HETERO_DEVICES=host,fake\nTERN_HETERO_FAKE=3"},
-      {"tern, 4 fake devices", BENCH_HETERO_TERN, "", "TERN_HETERO_DEVICES=fake\nTERN_HETERO_FAKE=4:" FAKE},
-      {"tern, 1 fake device", BENCH_HETERO_TERN, "", "TERN_HETERO_DEVICES=fake\nTERN_HETERO_FAKE=1:" FAKE},
+      {"tern, 3 simulated devices", BENCH_HETERO_TERN, "",
+       "TERN_HETERO_DEVICES=host,simulated\nTERN_HETERO_SIMULATED=3"},
+      {"tern, 4 simulated devices", BENCH_HETERO_TERN, "",
+       "TERN_HETERO_DEVICES=simulated\nTERN_HETERO_SIMULATED=4:" SIMULATED},
+      {"tern, 1 simulated device", BENCH_HETERO_TERN, "",
+       "TERN_HETERO_DEVICES=simulated\nTERN_HETERO_SIMULATED=1:" SIMULATED},
   };
   for (const contest::contestant& s : all)
     if (s.name == name) return s;
@@ -123,7 +126,7 @@ std::vector<metric> metrics(runners& running, const scale& of) {
   };
   for (const std::string which : {"copies", "copies_views"}) {
     const std::string name = which == "copies" ? "hetero.copies" : "hetero.copies.views",
-                      contestant = "tern, 3 fake devices";
+                      contestant = "tern, 3 simulated devices";
     list.push_back({.name = name,
                     .unit = "rows",
                     .target = 1.0,
@@ -150,9 +153,9 @@ std::vector<metric> metrics(runners& running, const scale& of) {
   list.push_back({.name = "hetero.four",
                   .unit = "s",
                   .target = 1 / 3.8,
-                  .rival_name = "tern, 1 fake device",
-                  .ours = measured("hetero.four", "tern, 4 fake devices", "independent", n(1000, 20)),
-                  .rival = measured("hetero.four", "tern, 1 fake device", "independent", n(1000, 20))});
+                  .rival_name = "tern, 1 simulated device",
+                  .ours = measured("hetero.four", "tern, 4 simulated devices", "independent", n(1000, 20)),
+                  .rival = measured("hetero.four", "tern, 1 simulated device", "independent", n(1000, 20))});
   return list;
 }
 

@@ -14,8 +14,8 @@
 #include <string>
 #include <string_view>
 
-#include <tern/hetero/data/box.hpp>
 #include <tern/hetero/devices.hpp>
+#include <tern/hetero/record/box.hpp>
 
 namespace tern {
 
@@ -64,7 +64,7 @@ struct host_place {
 };
 host_place place_on_host(const object_state& o, const box& part) noexcept;
 
-/// Told when the host has access.
+/// Answered when the host has access.
 struct access_request {
   virtual void granted(task_record* t, const host_place& where) noexcept = 0;
   virtual void refused(std::exception_ptr why) noexcept = 0;
@@ -72,21 +72,21 @@ struct access_request {
 protected:
   ~access_request() = default;
 };
-/// \param who lives until it has been told, which it also is if this throws.
-void request_access(object_state* o, const box& part, access_mode how, access_request* who,
+/// \param request lives until it is answered, which it also is if this throws.
+void request_access(object_state* o, const box& part, access_mode how, access_request* request,
                     const std::source_location& where);
 
-/// Told when data have been copied out, or why they have not.
+/// Answered when data have been copied out, or with the reason why they have not.
 struct copy_out_request {
   virtual void over(std::exception_ptr failed) noexcept = 0;
 
 protected:
   ~copy_out_request() = default;
 };
-/// Copies a part to `to`, packed, straight from where it is valid. \param who lives until it has been told, which it
-/// also is if this throws.
+/// Copies a part to `to`, packed, straight from where it is valid. \param request lives until it is answered,
+/// which it also is if this throws.
 void check_destination(const object_state& o, const box& part, const void* to);
-void copy_out(object_state* o, const box& part, std::byte* to, copy_out_request* who);
+void copy_out(object_state* o, const box& part, std::byte* to, copy_out_request* request);
 
 } // namespace hetero::detail
 } // namespace tern

@@ -14,11 +14,12 @@
 namespace tern::hetero {
 
 /// Kinds of devices. A task runs on kinds that it has a variant for; a kernel of the dialect is one for all of them.
+/// Kinds outside of this tree have further values (device/device_kind.hpp).
 enum class device_kind : std::uint8_t {
-  host,   ///< the workers of the scheduler
-  opencl, ///< found through the OpenCL ICD loader
-  cuda,   ///< found through NVIDIA's driver
-  fake    ///< computes on the host, with a time and memory of its own: `hetero-fake`
+  host,     ///< the workers of the scheduler
+  opencl,   ///< found through the OpenCL ICD loader
+  cuda,     ///< found through NVIDIA's driver
+  simulated ///< computes on the host, with a time and memory of its own: `hetero-simulated`
 };
 const char* name_of(device_kind kind) noexcept; ///< "host", "opencl", …
 
@@ -28,11 +29,12 @@ constexpr device_kinds kinds_of(device_kind kind) noexcept {
   return static_cast<device_kinds>(1u << static_cast<unsigned>(kind));
 }
 constexpr device_kinds any_device = 0xff;
+constexpr unsigned device_kinds_most = 8; ///< bits
 
 /// What is known of a device.
 struct device_info {
   device_kind kind = device_kind::host;
-  std::string id;                      ///< by which options and errors name it: "host", "opencl0", "fake1"
+  std::string id;                      ///< by which options and errors name it: "host", "opencl0", "simulated1"
   std::string name;                    ///< as its maker calls it
   std::string driver;                  ///< and the version of what drives it: compiled kernels are kept by both
   std::int64_t memory_bytes = 0;       ///< 0: the host's
@@ -44,8 +46,8 @@ struct device_info {
   bool doubles = true;
 };
 
-/// Which devices a program uses: `all`, or a list of ids and kinds: "host,opencl0", "host,fake". The host is always
-/// there for transfers and access; not in the list, no kernels run on it, but functions do.
+/// Which devices a program uses: `all`, or a list of ids and kinds: "host,opencl0", "host,simulated". The host is
+/// always there for transfers and access; not in the list, no kernels run on it, but functions do.
 extern const option<std::string> hetero_devices;
 /// Bytes that objects may take on each device that has its own memory, as a size ("2G"); "": what it has, less a tenth.
 extern const option<std::string> hetero_memory;
@@ -55,9 +57,10 @@ extern const option<int> hetero_queues;
 extern const option<bool> hetero_threads;
 /// Bytes of the host's memory that are page-locked where CUDA devices are used, so that copies are quick, as a size
 /// ("2G"); "": a quarter of the machine's. What objects need beyond it is ordinary memory.
-extern const option<std::string> hetero_locked;
-/// Simulated devices, "2" or "2:bandwidth=4G,latency=10us,memory=1G,launch=5us,speed=2" (detail/fake_device.hpp).
-extern const option<std::string> hetero_fake;
+extern const option<std::string> hetero_pinned;
+/// Simulated devices, "2" or "2:bandwidth=4G,latency=10us,memory=1G,launch=5us,speed=2"
+/// (device/simulated/simulated_device.hpp).
+extern const option<std::string> hetero_simulated;
 /// Whether devices' compilers may make one operation, with one rounding, of a * b + c in kernels of the dialect. If
 /// not, sums, differences and products are the same on all devices; on the host if it is compiled with
 /// -ffp-contract=off.

@@ -23,9 +23,9 @@
 /// - `TERN_REGION_IN(nx, ny, nz) { … };` only by items whose index in the grid is below. No promise either.
 /// - On the host a region is a loop, which is vectorised: its iterations must not depend on each other. What is
 /// declared
-///   outside of regions belongs to the group and cannot be written inside them (the compiler says "read-only");
-///   `return`, `break` and `continue` must not leave a region. `TERN_BARRIER();` between regions; inside it is an
-///   error, and so is another region.
+///   outside of regions belongs to the group and cannot be written inside them (the compiler says "read-only").
+///   `return`, `break` and `continue` must not leave a region. `TERN_BARRIER();` stands between regions; inside a
+///   region it is an error, and so is another region.
 ///
 /// Inside a region `item.x`, `.y`, `.z` is the item's index in the grid, `item.local_x`, … that in its group and
 /// `item.local_linear` the same in one number; everywhere `group.x`, … is the group's index, `group.size_x`, … how many
@@ -235,7 +235,7 @@ template <atomic_number T> T fetch_max(T* p, std::type_identity_t<T> v) {
   alignas(64) T tern_shared_##name __VA_ARGS__;                                                                        \
   auto* const name = &tern_shared_##name[0]
 #define TERN_DYNAMIC(T, name) T* const name = reinterpret_cast<T*>(group.dynamic)
-// On the stack of whoever runs the group; a group has at most 1024 items.
+// On the stack of the thread that runs the group; a group has at most 1024 items.
 #define TERN_PRIVATE(T, name)                                                                                          \
   T* const name = static_cast<T*>(__builtin_alloca_with_align(sizeof(T) * static_cast<std::size_t>(group.size), 512))
 #define TERN_MY(name) name[item.local_linear]

@@ -44,8 +44,9 @@ template <class T> const char* name_of_element();
 /// How many elements in each dimension, the last of which runs fastest in memory.
 template <int N> using extents = std::array<std::int64_t, static_cast<std::size_t>(N)>;
 
-/// Elements in the host's memory, as a kernel or who asked for access sees them: `v(i, j)`, or the address of the first
-/// one. Rows follow each other after `pitch()` elements, slices after `slice()`. Valid as long as its task or access.
+/// Elements in the host's memory, as a kernel or the holder of an access sees them: `v(i, j)`, or the address of the
+/// first one. Rows follow each other after `pitch()` elements, slices after `slice()`. Valid as long as its task or
+/// access.
 template <class T, int N> class host_view {
 public:
   host_view() = default;
@@ -82,7 +83,7 @@ private:
 ///
 /// Views of an object may overlap, and a task may use several; a task that writes elements in one of its views that
 /// another one of its views has too gets an undefined mixture there. Naming very many parts is cheap if they are tiles
-/// (`tiles`); each other one costs every later use a look.
+/// (`tiles`); each other part makes every later use a little slower.
 ///
 /// Threads: handles like a shared_ptr; data only through tasks and `host`. All but copying, in a fiber of the scheduler
 /// in which the object was made. \throws error(invalid_argument) for parts outside the object or empty ones,
@@ -157,7 +158,7 @@ public:
   /// reading. In the order of submission.
   void drop(std::string_view device) const { hetero::detail::drop(inside(), part_, device); }
 
-  /// For errors and pictures.
+  /// For errors and reports.
   void name(std::string_view text) const { hetero::detail::set_name(*inside(), text); }
   std::string text() const { return hetero::detail::text_of(*inside(), part_); }
 
@@ -244,7 +245,8 @@ public:
   /// The user's own memory, packed, is the host's copy; nothing is copied. What is in it is valid. It must live until
   /// the last handle of the object is gone (which may wait for a copy that is under way) and the last task that uses it
   /// has ended; look at it only inside `host`. Keep a handle until then where devices have little memory: what only
-  /// a device has cannot make room there once none is left, as it would have to go home to this memory.
+  /// a device has cannot be saved to free memory there once no handle is left, as it would have to go home to this
+  /// memory.
   static hetero_object adopt(T* memory, const extents<N>& size) {
     if (!memory)
       throw error(errc::invalid_argument, "hetero_object::adopt: there is no memory at a null pointer",

@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Tasks on heterogeneous objects: a kernel or a function, what it uses and how. They run when what they use is ready,
-/// where their policy thinks best, and the program goes on meanwhile.
+/// Tasks on heterogeneous objects: a kernel or a function, what it uses and how. A task runs when what it uses is
+/// ready, on the device that its policy chooses, and the program goes on meanwhile.
 ///
-///     tern::submit(blas::axpy, tern::items(n), n, 2.0, tern::read(x), tern::read_write(y));   // a kernel, on any
-///     device tern::submit([](tern::host_view<double, 1> v) { std::sort(v.begin(), v.end()); }, tern::read_write(y));
+///     // a kernel, on any device
+///     tern::submit(blas::axpy, tern::items(n), n, 2.0, tern::read(x), tern::read_write(y));
+///     // a function, on the host
+///     tern::submit([](tern::host_view<double, 1> v) { std::sort(v.begin(), v.end()); },
+///                  tern::read_write(y));
 ///     tern::wait_all();
 ///
-/// Order. Tasks are ordered by what they use: the results are those of running them one after the other in the order of
-/// their submission, unless they say otherwise (`commute`, `reduce`, `implicit(false)`).
+/// Order. Tasks are ordered by what they use. The results are those of running them one after the other in the order
+/// of their submission, unless a task says otherwise (`commute`, `reduce`, `implicit(false)`).
 ///
-/// Errors. What goes wrong with a task comes out of its `wait`, its `done`, or `wait_all`; tasks that needed what it
-/// was to write are not run, and say why. Everything else goes on.
+/// Errors. The failure of a task comes out of its `wait`, its `done`, or `wait_all`. Tasks that needed what it was to
+/// write are not run, and say why. All other tasks go on.
 
 #include <cstddef>
 #include <cstdint>
@@ -95,9 +98,11 @@ private:
 
 enum class task_status : std::uint8_t { made, waiting, running, done, failed };
 
-/// A task with a handle: made, told more about, submitted, waited for. Move-only; destroyed before `submit`, it fails
-/// those that were to come after it. What is not asked for costs nothing; tasks that need no handle are cheaper with
+/// A task with a handle: it is made, given more properties, submitted and waited for. Move-only. A handle that is
+/// destroyed before `submit` fails the tasks that were to come after it. A task that needs no handle is cheaper with
 /// `tern::submit`.
+///
+/// Guarantees: the task runs once, when all that it follows has ended, or fails and says why.
 ///
 /// Threads: made and submitted in a fiber of the scheduler of its objects; the rest from any fiber of it.
 class hetero_task {
@@ -109,16 +114,16 @@ public:
   hetero_task(const hetero::kernel<Group, Params...>& k, const items& n, Args&&... arguments) : hetero_task(begin()) {
     hetero::detail::fill_kernel(*task_, k, n.inside(k), n.inside_dynamic(), std::forward<Args>(arguments)...);
   }
-  /// The same in several ways (variants.hpp), with a kernel among them; arguments are checked against that of the
+  /// The same with variants (variants.hpp), a kernel among them; arguments are checked against that of the
   /// dialect, if there is one.
-  template <hetero::detail::ways_with_code W, class... Args>
+  template <hetero::detail::variants_with_code W, class... Args>
   hetero_task(W w, const items& n, const Args&... arguments) : hetero_task(begin()) {
-    hetero::detail::fill_ways(*task_, w, n.inside(w.code()), n.inside_dynamic(), arguments...);
+    hetero::detail::fill_variants(*task_, w, n.inside(w.code()), n.inside_dynamic(), arguments...);
   }
   /// Or with functions only.
-  template <hetero::detail::ways_of_functions W, class... Args>
+  template <hetero::detail::variants_of_functions W, class... Args>
   explicit hetero_task(W w, const Args&... arguments) : hetero_task(begin()) {
-    hetero::detail::fill_ways(*task_, w, {}, 0, arguments...);
+    hetero::detail::fill_variants(*task_, w, {}, 0, arguments...);
   }
   /// A kernel in a device's own language, and nothing else.
   template <hetero::detail::native_kernel K, class... Args>
@@ -137,8 +142,7 @@ public:
   }
   ~hetero_task();
 
-  // Before it is submitted; \throws error(invalid_state) afterwards.
-  // ------------------------------------------------------
+  // Before it is submitted; \throws error(invalid_state) afterwards ---------------------------------------------------
   hetero_task& name(const char* lives_as_long_as_the_program);
   /// Only on devices of this kind; or on this one, by its id. \throws error(not_found) for an id that none has.
   hetero_task& on(hetero::device_kind kind);
@@ -147,16 +151,15 @@ public:
   hetero_task& priority(int p);
   /// Not before the other one is done, which may have been submitted or not; fails if that fails.
   hetero_task& after(const hetero_task& other);
-  /// false: not ordered by what it uses (because its kernel uses atomics, or `after` says all). Those that come later,
-  /// and are, follow it. Tasks that write the same at once must be on the same device (`on`): else each writes to a
-  /// copy of its own, of which one is kept.
+  /// false: it is not ordered by what it uses, as its kernel uses atomics, or `after` says all. Later tasks that are
+  /// ordered follow it. Tasks that write the same at once must be on the same device (`on`): else each writes to a copy
+  /// of its own, of which one is kept.
   hetero_task& implicit(bool on);
 
   /// It runs when it can. \throws error(invalid_argument) for an object of another scheduler.
   hetero_task& submit();
 
-  // Then
-  // ----------------------------------------------------------------------------------------------------------------
+  // Then --------------------------------------------------------------------------------------------------------------
   /// Returns when it is done. \throws what it failed with; error(invalid_state) in its own function.
   void wait() const;
   /// Ready when it is done, with what it failed with.
@@ -189,17 +192,18 @@ void submit(const hetero::kernel<Group, Params...>& k, const items& n, Args&&...
   hetero::detail::fill_kernel(*t, k, g, n.inside_dynamic(), std::forward<Args>(arguments)...);
   t.submit();
 }
-/// Submits what can be done in several ways (variants.hpp), with a kernel among them.
-template <hetero::detail::ways_with_code W, class... Args> void submit(W w, const items& n, const Args&... arguments) {
+/// Submits a task with variants (variants.hpp), a kernel among them.
+template <hetero::detail::variants_with_code W, class... Args>
+void submit(W w, const items& n, const Args&... arguments) {
   const hetero::detail::grid g = n.inside(w.code());
   hetero::detail::new_task t;
-  hetero::detail::fill_ways(*t, w, g, n.inside_dynamic(), arguments...);
+  hetero::detail::fill_variants(*t, w, g, n.inside_dynamic(), arguments...);
   t.submit();
 }
 /// Or with functions only.
-template <hetero::detail::ways_of_functions W, class... Args> void submit(W w, const Args&... arguments) {
+template <hetero::detail::variants_of_functions W, class... Args> void submit(W w, const Args&... arguments) {
   hetero::detail::new_task t;
-  hetero::detail::fill_ways(*t, w, {}, 0, arguments...);
+  hetero::detail::fill_variants(*t, w, {}, 0, arguments...);
   t.submit();
 }
 /// Submits a kernel in a device's own language.
@@ -215,10 +219,10 @@ requires(hetero::detail::is_function<F>) void submit(F&& f, Args&&... arguments)
   t.submit();
 }
 
-/// Returns when all tasks that were submitted in this scheduler are done, also those that they submit. \throws the
-/// first failure of one that nobody waits for; log_info says how many there were. \throws error (invalid_state) in a
-/// task's function, where it would wait for that task. Not while holding an access that tasks wait for: it would wait
-/// for ever.
+/// Returns when all tasks that were submitted in this scheduler are done, also those that they submit. Not while
+/// holding an access that tasks wait for: it would wait for ever. \throws the first failure that came out of no `wait`
+/// or `done`; log_info says how many there were. \throws error(invalid_state) in a task's function, where it would wait
+/// for that task.
 void wait_all();
 
 /// Whether tasks are ordered by what they use, from now on, unless they say so themselves; true at first.

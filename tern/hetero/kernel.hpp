@@ -34,7 +34,7 @@ namespace detail {
 /// How many groups, and how many items each has, in x, y, z.
 struct grid {
   std::array<int, 3> groups{1, 1, 1}, items{1, 1, 1};
-  bool automatic = false; ///< nobody has said how large the groups are to be
+  bool automatic = false; ///< the runtime chooses how large the groups are
   constexpr std::int64_t count() const noexcept { return std::int64_t{groups[0]} * groups[1] * groups[2]; }
 };
 

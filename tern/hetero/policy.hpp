@@ -2,7 +2,7 @@
 #pragma once
 /// \file
 /// Where tasks run that could run on several devices: a policy decides when nothing is left that they wait for. Chosen
-/// by the option `hetero-policy`; one of a user's own is registered under a name.
+/// by the option `hetero-policy`; a program registers its own under a name.
 ///
 /// A policy is a small class without locks: the runtime calls it from one context at a time.
 
@@ -43,8 +43,8 @@ private:
 /// A device as policies see it. Their numbers are indices of the span that `pop` gets; 0 is the host.
 struct device_load {
   const device_info* info = nullptr;
-  int tasks = 0; ///< that run there, or are about to: their data are on their way
-  int room = 0;  ///< how many more it makes sense to give it now
+  int tasks = 0;      ///< that run there, or are about to: their data are on their way
+  int free_slots = 0; ///< how many tasks more it makes sense to give it now
   bool lost = false;
 };
 
@@ -83,12 +83,12 @@ public:
   virtual ~policy() = default;
   virtual const char* name() const noexcept = 0;
   virtual void push(ready_task t, std::span<const device_load> devices) = 0;
-  /// What to start now, and where; nothing if no device has room for what there is. A task that may run on none that is
-  /// left must be given back with device -1.
+  /// What to start now, and where; nothing if no device has a free slot for what there is. A task that may run on none
+  /// that is left must be given back with device -1.
   virtual std::optional<placement> pop(std::span<const device_load> devices) = 0;
 };
 
-/// Makes a policy; `seed` for those that throw dice.
+/// Makes a policy; `seed` for those that draw random numbers.
 using policy_maker = std::unique_ptr<policy> (*)(std::uint64_t seed);
 /// Makes a policy known by a name. Before the runtime starts; a static object. There are: `locality` (the default:
 /// where most of the bytes are; a device without work takes from one that has too much), `eager` (first come, first

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Several ways to do the same, each for the devices that it suits: the task runs whichever its device wants.
+/// Variants of a task, each for the devices that it suits: a device runs the variant that suits it best.
 ///
 ///     const tern::opencl_source tuned("update", "kernel void update(int n, global double* a) { … }");
 ///     const auto update = tern::variants(tiles::update,            // a kernel of the dialect: any device
@@ -133,10 +133,12 @@ template <class F> hetero::detail::on_queue<std::decay_t<F>> on_queue(hetero::de
   return {kind, std::forward<F>(f)};
 }
 
-/// The ways to do something, in the place of a kernel for `hetero_task` and `submit`: a kernel of the dialect, a kernel
+/// The variants of a task, in the place of a kernel for `hetero_task` and `submit`: a kernel of the dialect, a kernel
 /// in a device's own language, a function for the host, a function for a device's queue. A device runs its queue's
 /// function, else the kernel in its own language, else that of the dialect; the host the function, else the kernel.
-template <class... Ways> auto variants(Ways&&... ways) { return hetero::detail::gather(std::forward<Ways>(ways)...); }
+template <class... Variants> auto variants(Variants&&... all) {
+  return hetero::detail::gather(std::forward<Variants>(all)...);
+}
 
 } // namespace tern
 

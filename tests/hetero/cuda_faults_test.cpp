@@ -32,11 +32,11 @@ struct array {
 
 class world {
 public:
-  explicit world(std::uint64_t seed) : dice_(seed), arrays_(static_cast<std::size_t>(2 + pick(3))) {}
+  explicit world(std::uint64_t seed) : generator_(seed), arrays_(static_cast<std::size_t>(2 + pick(3))) {}
 
   void step() {
     array& y = some();
-    const unsigned a = static_cast<unsigned>(dice_());
+    const unsigned a = static_cast<unsigned>(generator_());
     switch (pick(9)) {
     case 0:
       submit(graph_kernels::fill, items(columns, rows), columns, rows, a, pitch(y.in), write(y.in));
@@ -81,7 +81,7 @@ public:
   int failures() const noexcept { return failures_; }
 
 private:
-  int pick(int n) { return static_cast<int>(dice_() % static_cast<unsigned>(n)); }
+  int pick(int n) { return static_cast<int>(generator_() % static_cast<unsigned>(n)); }
   array& some() { return arrays_[static_cast<std::size_t>(pick(static_cast<int>(arrays_.size())))]; }
   template <class F> void for_each(array& a, F&& f) {
     for (int r = 0; r < rows; ++r)
@@ -118,7 +118,7 @@ private:
     EXPECT_THAT(e.what(), testing::AnyOf(testing::HasSubstr("CUDA_ERROR"), testing::HasSubstr("lost")));
   }
 
-  std::mt19937_64 dice_;
+  std::mt19937_64 generator_;
   std::vector<array> arrays_;
   recorded recorded_{"two steps"};
   int failures_ = 0;

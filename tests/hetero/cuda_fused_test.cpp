@@ -9,7 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/hetero/support/cuda.hpp"
+#include "tests/hetero/support/cuda_device.hpp"
 #include "tests/hetero/support/graph_kernels.hpp"
 #include "tests/hetero/support/opencl.hpp"
 #include "tests/hetero/support/tasks.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tasks and objects on CUDA devices, with the mock driver: ways that are CUDA's own, what is locked, what a task costs,
-// devices that cannot be opened or are lost.
+// Tasks and objects on CUDA devices, with the mock driver: variants that are CUDA's own, what is locked, what a task
+// costs, devices that cannot be opened or are lost.
 #include <algorithm>
 #include <numeric>
 #include <stdexcept>
@@ -12,7 +12,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/hetero/support/cuda.hpp"
+#include "tests/hetero/support/cuda_device.hpp"
 #include "tests/hetero/support/graph_kernels.hpp"
 #include "tests/hetero/support/kernels.hpp"
 #include "tests/hetero/support/tasks.hpp"
@@ -102,7 +102,7 @@ extern "C" __global__ void mark(int n, int with, int* to) {
   const mock_cuda driver;
   on(with_cuda("all"), [] {
     hetero_object<int> x(100);
-    const auto ways =
+    const auto choice =
         variants(mark_cuda, mark_cl, [](int n, int with, int* to) { std::fill(to, to + n, with + 2000); });
     const auto value_on = [&](const auto& way, const char* device) {
       hetero_task t(way, items(100), 100, 7, write(x));
@@ -112,11 +112,11 @@ extern "C" __global__ void mark(int n, int with, int* to) {
       EXPECT_TRUE(std::all_of(host.begin(), host.end(), [&](int v) { return v == host[0]; }));
       return host[0];
     };
-    EXPECT_EQ(value_on(ways, "cuda0"), 3007);
-    EXPECT_EQ(value_on(ways, "host"), 2007);
+    EXPECT_EQ(value_on(choice, "cuda0"), 3007);
+    EXPECT_EQ(value_on(choice, "host"), 2007);
     const auto there = count().devices;
     if (std::any_of(there.begin(), there.end(), [](const auto& d) { return d.id == "opencl0"; })) {
-      EXPECT_EQ(value_on(ways, "opencl0"), 1007);
+      EXPECT_EQ(value_on(choice, "opencl0"), 1007);
     }
     EXPECT_EQ(value_on(variants(mark_cuda), "cuda0"), 3007);
     submit(mark_cuda, items(100), 100, 8, write(x)); // by itself, where it can

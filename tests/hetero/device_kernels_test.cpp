@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels give on devices what they give on the host; copies of any shape; order between streams. Of OpenCL in the
 // host's memory and in buffers, and of CUDA.
-#include "tests/hetero/support/cuda.hpp"
+#include "tests/hetero/support/cuda_device.hpp"
 #include "tests/hetero/support/opencl.hpp"
 
 #include <algorithm>

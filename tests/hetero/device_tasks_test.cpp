@@ -11,10 +11,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/hetero/support/cuda_device.hpp"
 #include "tests/hetero/support/graph_kernels.hpp"
 #include "tests/hetero/support/tasks.hpp"
 #include <tern/hetero/device/cuda/nvrtc.hpp>
-#include <tern/hetero/device/device_worker.hpp>
+#include <tern/hetero/device/opencl/opencl_device.hpp>
 #include <tern/hetero/device/simulated/simulated_device.hpp>
 #include <tern/hetero/dialect.hpp>
 #include <tern/hetero/graph/runtime.hpp>
@@ -70,7 +71,7 @@ protected:
   /// With the host beside it. \param memory of the device, with k or M
   machine where(const std::string& memory = "1M", const std::string& more = {}) const {
     machine m{.devices = GetParam().kind == std::string("host") ? "host" : "host," + id()};
-    m.fake = "1:launch=1us,latency=1us,bandwidth=0,memory=" + memory + more;
+    m.simulated = "1:launch=1us,latency=1us,bandwidth=0,memory=" + memory + more;
     m.opencl_memory = GetParam().opencl_memory;
     m.cuda = true;
     m.memory = memory;
@@ -79,7 +80,7 @@ protected:
   }
 };
 constexpr place places[] = {{"host", "host", "auto", false},
-                            {"fake", "fake"},
+                            {"simulated", "simulated"},
                             {"opencl", "opencl", "auto", false},
                             {"opencl_buffers", "opencl", "buffers"},
                             {"cuda", "cuda"}};
@@ -144,10 +145,10 @@ TEST_P(device_tasks, leave_nothing_behind) {
       EXPECT_EQ(first(last), 2u);
     }
     if (GetParam().kind == std::string("host")) return;
-    const detail::device& d = detail::runtime::here("test").driver_of(1)->of();
-    if (const auto* const fake = dynamic_cast<const detail::fake_device*>(&d)) {
-      EXPECT_LE(fake->counters().allocations, 1u); // that of the last
-      EXPECT_EQ(fake->counters().tickets, 0u);
+    const detail::device& d = detail::runtime::here("test").devices().queue(1)->of();
+    if (const auto* const simulated = dynamic_cast<const detail::simulated_device*>(&d)) {
+      EXPECT_LE(simulated->counters().allocations, 1u); // that of the last
+      EXPECT_EQ(simulated->counters().tickets, 0u);
     } else if (const auto* const opencl = dynamic_cast<const detail::opencl_device*>(&d)) {
       EXPECT_EQ(opencl->open_tickets(), 0u);
     } else {
@@ -161,8 +162,8 @@ TEST(device_order, is_by_priority) {
   for (const char* policy : {"locality", "eager", "round-robin", "random"}) {
     SCOPED_TRACE(policy);
     options opts;
-    opts.set(hetero_devices, "fake");
-    opts.set(hetero_fake, "1:launch=100us,latency=1us");
+    opts.set(hetero_devices, "simulated");
+    opts.set(hetero_simulated, "1:launch=100us,latency=1us");
     opts.set(hetero_queues, 1);
     opts.set(hetero_policy, policy);
     sim::simulation world;
@@ -170,8 +171,8 @@ TEST(device_order, is_by_priority) {
     EXPECT_EQ(s.run([] {
       constexpr int before = 40, after = 60;
       hetero_object<int> counter(1, 0), order(before + after, -1);
-      counter.prefetch("fake0");
-      order.prefetch("fake0");
+      counter.prefetch("simulated0");
+      order.prefetch("simulated0");
       wait_all();
       std::vector<int> expected;
       const auto send = [&](int who, int priority) {
@@ -264,11 +265,11 @@ TEST_P(device_memory_faults, are_their_tasks_errors) {
 }
 
 TEST(fake_memory, that_cannot_be_had_is_taken_from_what_is_not_used) {
-  on({.devices = "host,fake", .fake = "1:fail-allocation=2"}, [] {
+  on({.devices = "host,simulated", .simulated = "1:fail-allocation=2"}, [] {
     object a({16, 16}, 1u), b({16, 16}, 1u);
-    added(a).on("fake0").submit();
+    added(a).on("simulated0").submit();
     wait_all();
-    added(b).on("fake0").submit();
+    added(b).on("simulated0").submit();
     wait_all();
     EXPECT_EQ(count().copies_from_devices, 1u); // a has come home
     EXPECT_EQ(first(a), 2u);

@@ -26,10 +26,10 @@ using ::testing::HasSubstr;
 using object = hetero_object<unsigned, 2>;
 
 /// In a simulation. \return the virtual seconds that it took.
-template <class F> double simulate(const std::string& devices, const std::string& fake, F&& f, int workers = 2) {
+template <class F> double simulate(const std::string& devices, const std::string& simulated, F&& f, int workers = 2) {
   options opts;
   opts.set(hetero_devices, devices);
-  opts.set(hetero_fake, fake);
+  opts.set(hetero_simulated, simulated);
   sim::simulation world;
   scheduler s({.workers = workers, .simulation = &world, .opts = &opts});
   EXPECT_EQ(s.run(std::forward<F>(f)), 0u);
@@ -56,9 +56,9 @@ void fill_it(const object& o, const char* device) {
 }
 
 TEST(devices, data_go_there_once_and_come_back_when_asked_for) {
-  simulate("host,fake", "1", [] {
+  simulate("host,simulated", "1", [] {
     object o({10, 10}, 0u);
-    for (int i = 0; i < 5; ++i) add_to(o, "fake0");
+    for (int i = 0; i < 5; ++i) add_to(o, "simulated0");
     wait_all();
     EXPECT_EQ(count().copies_to_devices, 1u);
     EXPECT_EQ(count().bytes_to_devices, 400u);
@@ -68,17 +68,17 @@ TEST(devices, data_go_there_once_and_come_back_when_asked_for) {
     EXPECT_EQ(o.host(access_mode::read).get()(2, 1), 5u * (1 + 3 * 2 + 1));
     EXPECT_EQ(o.host(access_mode::read).get()(2, 1), 40u);
     EXPECT_EQ(count().copies_from_devices, 1u);
-    add_to(o, "fake0"); // its copy is still right
+    add_to(o, "simulated0"); // its copy is still right
     wait_all();
     EXPECT_EQ(count().copies_to_devices, 1u);
   });
 }
 
 TEST(devices, what_is_only_written_is_not_fetched) {
-  simulate("host,fake", "2", [] {
+  simulate("host,simulated", "2", [] {
     object o({10, 10});
-    fill_it(o, "fake0");
-    fill_it(o, "fake1");
+    fill_it(o, "simulated0");
+    fill_it(o, "simulated1");
     EXPECT_EQ(o.host(access_mode::read).get()(0, 3), graph_kernels::stir(5, 3));
     EXPECT_EQ(count().copies_to_devices, 0u);
     EXPECT_EQ(count().copies_from_devices, 1u);
@@ -88,12 +88,14 @@ TEST(devices, what_is_only_written_is_not_fetched) {
 }
 
 TEST(devices, views_of_a_row_or_a_halo_are_copied_alone) {
-  simulate("host,fake", "1", [] {
+  simulate("host,simulated", "1", [] {
     object o({100, 16}, 1u);
     const auto row = o.rows(40, 41), halo = row.halo(1);
     EXPECT_EQ(halo.extent(0), 3);
     EXPECT_EQ(halo.extent(1), 16);
-    hetero_task(graph_kernels::add, tern::items(16, 3), 16, 3, 1u, pitch(halo), read_write(halo)).on("fake0").submit();
+    hetero_task(graph_kernels::add, tern::items(16, 3), 16, 3, 1u, pitch(halo), read_write(halo))
+        .on("simulated0")
+        .submit();
     wait_all();
     EXPECT_EQ(count().bytes_to_devices, 3u * 16 * 4);
     auto h = o.host(access_mode::read).get();
@@ -106,18 +108,18 @@ TEST(devices, views_of_a_row_or_a_halo_are_copied_alone) {
 }
 
 TEST(devices, prefetch_pin_and_drop) {
-  simulate("host,fake", "1", [] {
+  simulate("host,simulated", "1", [] {
     object o({10, 10}, 3u);
-    o.prefetch("fake0");
+    o.prefetch("simulated0");
     wait_all();
     EXPECT_EQ(count().copies_to_devices, 1u);
-    add_to(o, "fake0");
-    o.drop("fake0");
+    add_to(o, "simulated0");
+    o.drop("simulated0");
     wait_all();
     EXPECT_EQ(count().copies_from_devices, 1u);
     EXPECT_EQ(o.host(access_mode::read).get()(0, 0), 4u);
     o.prefetch("host");
-    add_to(o, "fake0");
+    add_to(o, "simulated0");
     wait_all();
     EXPECT_EQ(count().copies_to_devices, 2u);
     EXPECT_EQ(count().devices[1].memory_bytes, 400); // the old memory has gone
@@ -148,12 +150,12 @@ private:
 TEST(devices, copies_are_as_few_as_possible) {
   for (std::uint64_t seed = 1; seed <= 100; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    simulate("host,fake", "3", [seed] {
+    simulate("host,simulated", "3", [seed] {
       std::mt19937_64 dice(seed);
       std::vector<object> objects;
       for (int i = 0; i < 6; ++i) objects.emplace_back(extents<2>{8, 8}, 1u);
       least_copies least(objects.size());
-      const char* const ids[] = {"host", "fake0", "fake1", "fake2"};
+      const char* const ids[] = {"host", "simulated0", "simulated1", "simulated2"};
       for (int i = 0; i < 80; ++i) {
         const std::size_t a = dice() % 6, b = (a + 1 + dice() % 5) % 6;
         const int d = static_cast<int>(dice() % 4);
@@ -183,9 +185,9 @@ TEST(devices, copies_are_as_few_as_possible) {
 }
 
 TEST(devices, four_take_a_quarter_of_the_time_of_one) {
-  const auto run = [](const std::string& fake) {
+  const auto run = [](const std::string& simulated) {
     return simulate(
-        "fake", fake + ":launch=1ms,latency=20us,bandwidth=1G",
+        "simulated", simulated + ":launch=1ms,latency=20us,bandwidth=1G",
         [] {
           std::vector<object> objects;
           for (int i = 0; i < 400; ++i) objects.emplace_back(extents<2>{16, 16}, 1u);
@@ -200,7 +202,7 @@ TEST(devices, four_take_a_quarter_of_the_time_of_one) {
 
 TEST(devices, copies_and_kernels_overlap) {
   // One after the other each task takes 3 ms: 1 there, 1 for the kernel; the way back at the end.
-  const double seconds = simulate("fake", "1:launch=1ms,latency=1ms,bandwidth=0", [] {
+  const double seconds = simulate("simulated", "1:launch=1ms,latency=1ms,bandwidth=0", [] {
     std::vector<object> objects;
     for (int i = 0; i < 50; ++i) objects.emplace_back(extents<2>{16, 16}, 1u);
     for (const object& o : objects) add_to(o, nullptr);
@@ -213,16 +215,16 @@ TEST(devices, copies_and_kernels_overlap) {
 // What goes wrong -----------------------------------------------------------------------------------------------------
 
 TEST(devices, a_kernel_that_fails_fails_its_task_and_those_after_it) {
-  simulate("host,fake", "1:fail-kernel=2", [] {
+  simulate("host,simulated", "1:fail-kernel=2", [] {
     object a({4, 4}, 1u), b({4, 4}, 1u), c({4, 4}, 1u);
-    add_to(c, "fake0");
+    add_to(c, "simulated0");
     wait_all();
     hetero_task bad(graph_kernels::add, tern::items(4, 4), 4, 4, 1u, pitch(a), read_write(a));
-    bad.on("fake0").submit();
-    mix_to(a, b, "fake0");
+    bad.on("simulated0").submit();
+    mix_to(a, b, "simulated0");
     const std::string text = text_of_error([&] { bad.wait(); });
-    add_to(c, "fake0");
-    EXPECT_THAT(text, HasSubstr("fake0"));
+    add_to(c, "simulated0");
+    EXPECT_THAT(text, HasSubstr("simulated0"));
     EXPECT_THAT(text, HasSubstr("'add'"));
     EXPECT_THAT(text_of_error([&] { b.host(access_mode::read).get(); }),
                 HasSubstr("task 'mix' was not run, as 'add' before it failed: "));
@@ -231,36 +233,36 @@ TEST(devices, a_kernel_that_fails_fails_its_task_and_those_after_it) {
 }
 
 TEST(devices, a_copy_that_fails_fails_who_waits_for_it) {
-  simulate("host,fake", "1:fail-copy=1", [] {
+  simulate("host,simulated", "1:fail-copy=1", [] {
     object a({4, 4}, 1u);
     hetero_task bad(graph_kernels::add, tern::items(4, 4), 4, 4, 1u, pitch(a), read_write(a));
-    bad.on("fake0").submit();
+    bad.on("simulated0").submit();
     EXPECT_THROW(bad.wait(), error);
-    fill_it(a, "fake0");
+    fill_it(a, "simulated0");
     EXPECT_EQ(a.host(access_mode::read).get()(0, 0), graph_kernels::stir(5, 0));
   });
 }
 
 TEST(devices, memory_that_runs_out_makes_room) {
-  simulate("host,fake", "1:memory=4k", [] {
+  simulate("host,simulated", "1:memory=4k", [] {
     std::vector<object> objects;
     for (int i = 0; i < 20; ++i) objects.emplace_back(extents<2>{16, 16}, static_cast<unsigned>(i)); // 1 KiB each
     for (int round = 0; round < 3; ++round)
-      for (const object& o : objects) add_to(o, "fake0");
+      for (const object& o : objects) add_to(o, "simulated0");
     for (unsigned i = 0; i < 20; ++i) EXPECT_EQ(objects[i].host(access_mode::read).get()(0, 0), i + 3);
     EXPECT_LE(count().devices[1].memory_bytes, 4096);
   });
 }
 
 TEST(devices, more_parts_than_an_object_may_have_copies_of) {
-  simulate("host,fake", "2", [] {
+  simulate("host,simulated", "2", [] {
     object o({200, 4}, 1u);
     o.tiles({1, 4});
     for (int round = 0; round < 2; ++round)
       for (int i = 0; i < 200; ++i) {
         const auto row = o.rows(i, i + 1);
         hetero_task(graph_kernels::add, tern::items(4, 1), 4, 1, 1u, pitch(row), read_write(row))
-            .on((i + round) % 2 == 0 ? "fake0" : "fake1")
+            .on((i + round) % 2 == 0 ? "simulated0" : "simulated1")
             .submit();
       }
     auto h = o.host(access_mode::read).get();
@@ -270,7 +272,7 @@ TEST(devices, more_parts_than_an_object_may_have_copies_of) {
 
 TEST(devices, what_is_written_anew_is_not_overwritten_by_a_copy_that_makes_room) {
   for (std::uint64_t seed = 1; seed <= 60; ++seed)
-    simulate("host,fake", "2:memory=2k,latency=50us", [seed] {
+    simulate("host,simulated", "2:memory=2k,latency=50us", [seed] {
       std::vector<object> objects;
       for (int i = 0; i < 6; ++i) objects.emplace_back(extents<2>{16, 16}, 0u); // 1 KiB each
       std::mt19937_64 dice(seed);
@@ -284,11 +286,11 @@ TEST(devices, what_is_written_anew_is_not_overwritten_by_a_copy_that_makes_room)
           expected[k] = value;
           break;
         case 1:
-          fill_it(objects[k], dice() % 2 == 0 ? "fake0" : "fake1");
+          fill_it(objects[k], dice() % 2 == 0 ? "simulated0" : "simulated1");
           expected[k] = graph_kernels::stir(5, 0);
           break;
         default:
-          add_to(objects[k], dice() % 2 == 0 ? "fake0" : "fake1");
+          add_to(objects[k], dice() % 2 == 0 ? "simulated0" : "simulated1");
           expected[k] += 1;
         }
       }
@@ -298,15 +300,15 @@ TEST(devices, what_is_written_anew_is_not_overwritten_by_a_copy_that_makes_room)
 }
 
 TEST(devices, lent_memory_is_left_alone_once_its_object_has_gone) {
-  simulate("host,fake", "1:memory=1k,latency=50us", [] {
+  simulate("host,simulated", "1:memory=1k,latency=50us", [] {
     std::vector<unsigned> lent(256, 0);
     object other({16, 16}, 0u);
     {
       const object o = object::adopt(lent.data(), {16, 16});
-      fill_it(o, "fake0");
+      fill_it(o, "simulated0");
       wait_all();
-      EXPECT_EQ(lent[0], 0u); // only the device has it
-      add_to(other, "fake0"); // so that has to come home first
+      EXPECT_EQ(lent[0], 0u);      // only the device has it
+      add_to(other, "simulated0"); // so that has to come home first
       this_fiber::sleep_for(std::chrono::microseconds(20));
     } // waits for it
     const std::vector<unsigned> seen = lent;
@@ -317,27 +319,27 @@ TEST(devices, lent_memory_is_left_alone_once_its_object_has_gone) {
 }
 
 TEST(devices, what_can_never_fit_says_so) {
-  simulate("host,fake", "1:memory=4k", [] {
+  simulate("host,simulated", "1:memory=4k", [] {
     object large({64, 64}, 1u);
-    add_to(large, "fake0");
+    add_to(large, "simulated0");
     EXPECT_THAT(
         text_of_error([] { wait_all(); }),
-        HasSubstr("task 'add' uses 16384 bytes on fake0, which has room for 4096; cut it into smaller tasks with "
+        HasSubstr("task 'add' uses 16384 bytes on simulated0, which has room for 4096; cut it into smaller tasks with "
                   "views, or run it on the host (hetero-devices) [out_of_memory"));
   });
 }
 
 TEST(devices, a_lost_device_takes_what_it_alone_had) {
-  simulate("host,fake", "2:lose=5@0", [] {
+  simulate("host,simulated", "2:lose=5@0", [] {
     object alone({4, 4}, 1u), both({4, 4}, 1u), other({4, 4}, 1u);
-    both.prefetch("fake0"); // operation 1
-    add_to(alone, "fake0"); // 2, 3
+    both.prefetch("simulated0"); // operation 1
+    add_to(alone, "simulated0"); // 2, 3
     wait_all();
     std::vector<object> more;
     for (int i = 0; i < 4; ++i) more.emplace_back(extents<2>{4, 4}, 1u);
     for (const object& o : more) {
       hetero_task t(graph_kernels::add, tern::items(4, 4), 4, 4, 1u, pitch(o), read_write(o));
-      t.on("fake0").submit();
+      t.on("simulated0").submit();
       try {
         t.wait();
       } catch (const error& e) {
@@ -349,27 +351,27 @@ TEST(devices, a_lost_device_takes_what_it_alone_had) {
     EXPECT_EQ(both.host(access_mode::read).get()(0, 0), 1u);
     add_to(other, nullptr); // elsewhere
     EXPECT_EQ(other.host(access_mode::read).get()(0, 0), 2u);
-    fill_it(alone, "fake1");
+    fill_it(alone, "simulated1");
     EXPECT_EQ(alone.host(access_mode::read).get()(0, 0), graph_kernels::stir(5, 0));
     hetero_task late(graph_kernels::add, tern::items(4, 4), 4, 4, 1u, pitch(other), read_write(other));
-    late.on("fake0").submit();
-    EXPECT_THAT(
-        text_of_error([&] { late.wait(); }),
-        HasSubstr("task 'add' can run on fake, and there is no such device; there are: host, fake0 (lost), fake1"));
+    late.on("simulated0").submit();
+    EXPECT_THAT(text_of_error([&] { late.wait(); }),
+                HasSubstr("task 'add' can run on simulated, and there is no such device; there are: host, simulated0 "
+                          "(lost), simulated1"));
   });
 }
 
 TEST(devices, wrong_launches_are_told) {
-  simulate("host,fake", "1", [] {
+  simulate("host,simulated", "1", [] {
     object o({4, 4}, 1u);
     EXPECT_THAT(text_of_error([] { tern::items(0); }),
                 HasSubstr("items: 0 in dimension x; a kernel runs for at least"));
     EXPECT_THAT(text_of_error([] { tern::items(4).group(64, 64); }),
                 HasSubstr("groups of 64 x 64 x 1; a group has from 1 to 1024 items"));
-    EXPECT_THAT(text_of_error([&] { hetero_task([] {}).on(device_kind::fake); }),
-                HasSubstr("task 'task' has nothing that runs on fake; a function runs on the host only"));
-    EXPECT_THAT(text_of_error([&] { hetero_task([] {}).on("fake3"); }),
-                HasSubstr("no device 'fake3'; there are: host, fake0"));
+    EXPECT_THAT(text_of_error([&] { hetero_task([] {}).on(device_kind::simulated); }),
+                HasSubstr("task 'task' has nothing that runs on simulated; a function runs on the host only"));
+    EXPECT_THAT(text_of_error([&] { hetero_task([] {}).on("simulated3"); }),
+                HasSubstr("no device 'simulated3'; there are: host, simulated0"));
     object p({4, 4}, 1u);
     EXPECT_THAT(
         text_of_error([&] { hetero_task(graph_kernels::add, tern::items(4, 4), 4, 4, 1u, pitch(p), read_write(o)); }),
@@ -384,18 +386,21 @@ TEST(devices, wrong_launches_are_told) {
       text_of_error([&] { opts.set(hetero_devices, "host,gpu"); }),
       HasSubstr("option hetero-devices cannot be \"host,gpu\" (by the program): there is no device 'gpu'; names "
                 "are like: all, host, "));
-  opts.set(hetero_fake, "2");
-  opts.set(hetero_devices, "host,fake2");
-  EXPECT_THAT(text_of_error([&] { tern::hetero::devices(opts); }),
-              AllOf(HasSubstr("there is no device 'fake2' here; did you mean fake0? there are: host, fake0, fake1"),
-                    HasSubstr(there_is_opencl() ? ", opencl0" : "fake1"))); // which nobody has asked for
+  opts.set(hetero_simulated, "2");
+  opts.set(hetero_devices, "host,simulated2");
+  EXPECT_THAT(
+      text_of_error([&] { tern::hetero::devices(opts); }),
+      AllOf(
+          HasSubstr(
+              "there is no device 'simulated2' here; did you mean simulated0? there are: host, simulated0, simulated1"),
+          HasSubstr(there_is_opencl() ? ", opencl0" : "simulated1"))); // which nobody has asked for
   EXPECT_THAT(
       text_of_error([&] { opts.set(hetero_policy, "egaer"); }),
       AllOf(HasSubstr("option hetero-policy cannot be \"egaer\" (by the program): there is no policy 'egaer'; did "
                       "you mean eager? there are: "),
             HasSubstr("eager, locality, random, round-robin")));
-  EXPECT_THAT(text_of_error([&] { opts.set(hetero_fake, "2:bandwith=4G"); }),
-              HasSubstr("option hetero-fake cannot be \"2:bandwith=4G\" (by the program): there is no word "
+  EXPECT_THAT(text_of_error([&] { opts.set(hetero_simulated, "2:bandwith=4G"); }),
+              HasSubstr("option hetero-simulated cannot be \"2:bandwith=4G\" (by the program): there is no word "
                         "\"bandwith\"; did you mean bandwidth? there are: "));
 }
 
@@ -422,14 +427,14 @@ TEST(devices, policies_do_what_they_say) {
   const auto tasks = [](const std::string& policy, int n) {
     std::vector<std::uint64_t> of_device;
     options opts;
-    opts.set(hetero_devices, "fake");
-    opts.set(hetero_fake, "3:launch=100us");
+    opts.set(hetero_devices, "simulated");
+    opts.set(hetero_simulated, "3:launch=100us");
     opts.set(hetero_policy, policy);
     sim::simulation world;
     scheduler s({.workers = 2, .simulation = &world, .opts = &opts});
     EXPECT_EQ(s.run([&] {
       object o({4, 4}, 1u);
-      o.prefetch("fake1");
+      o.prefetch("simulated1");
       wait_all();
       std::vector<object> many;
       for (int i = 0; i < n; ++i) {
@@ -452,7 +457,7 @@ TEST(devices, policies_do_what_they_say) {
 }
 
 TEST(devices, a_kernel_may_have_a_function_of_the_hosts_beside_it) {
-  simulate("host,fake", "1", [] {
+  simulate("host,simulated", "1", [] {
     object o({4, 4}, 1u);
     int calls = 0;
     const auto on_host = [&calls](int nx, int ny, unsigned a, int py, unsigned* y) {
@@ -460,7 +465,7 @@ TEST(devices, a_kernel_may_have_a_function_of_the_hosts_beside_it) {
       for (int i = 0; i < ny; ++i)
         for (int j = 0; j < nx; ++j) y[i * py + j] += a * static_cast<unsigned>(j + 3 * i + 1);
     };
-    for (const char* device : {"host", "fake0", "host"})
+    for (const char* device : {"host", "simulated0", "host"})
       hetero_task(variants(graph_kernels::add, on_host), tern::items(4, 4), 4, 4, 1u, pitch(o), read_write(o))
           .on(device)
           .submit();
@@ -472,31 +477,31 @@ TEST(devices, a_kernel_may_have_a_function_of_the_hosts_beside_it) {
 }
 
 TEST(devices, memory_of_tasks_and_copies_is_used_again) {
-  simulate("host,fake", "2", [] {
+  simulate("host,simulated", "2", [] {
     object x({4, 4}, 0u);
     std::size_t transfers = 0;
     for (int round = 0; round < 20; ++round) {
       for (int i = 0; i < 100; ++i) {
-        const char* const devices[] = {"fake0", "host", "fake1"};
+        const char* const devices[] = {"simulated0", "host", "simulated1"};
         hetero_task(graph_kernels::add, tern::items(4, 4), 4, 4, 1u, pitch(x), read_write(x))
             .on(devices[i % 3])
             .submit();
       }
       wait_all();
       auto& r = detail::runtime::here("test");
-      if (round == 1) transfers = r.transfers_made();
+      if (round == 1) transfers = r.copies().transfers().made();
       if (round > 1) {
-        EXPECT_EQ(r.transfers_made(), transfers);
+        EXPECT_EQ(r.copies().transfers().made(), transfers);
       }
-      EXPECT_LE(r.records_made(), 2048u);
+      EXPECT_LE(r.records().records_made(), 2048u);
     }
     EXPECT_LE(transfers, 8u); // one after the other
   });
 }
 
 TEST(devices, fixed_groups_and_dynamic_memory) {
-  simulate("host,fake", "1", [] {
-    for (const char* device : {"host", "fake0"}) {
+  simulate("host,simulated", "1", [] {
+    for (const char* device : {"host", "simulated0"}) {
       hetero_object<int> out(20 * 6 * 4, -1);
       hetero_task(test_kernels::who, tern::items(6, 4).group(3, 2), write(out)).on(device).submit();
       auto h = out.host(access_mode::read).get();

@@ -16,6 +16,7 @@
 #include "tests/hetero/support/graph_kernels.hpp"
 #include "tests/hetero/support/tasks.hpp"
 #include "tests/task/support/executors.hpp"
+#include <tern/hetero/device/opencl/opencl_device.hpp>
 #include <tern/task/fiber.hpp>
 #include <tern/task/sim.hpp>
 
@@ -42,7 +43,7 @@ struct conditions {
 class world {
 public:
   static constexpr int most = 24;
-  world(std::uint64_t seed, const conditions& met) : dice_(seed), met_(met) {
+  world(std::uint64_t seed, const conditions& met) : generator_(seed), met_(met) {
     const int n = 1 + pick(4);
     for (int i = 0; i < n; ++i) {
       array a{1 + pick(most), 1 + pick(most), {}, {}, {}};
@@ -99,8 +100,8 @@ private:
     unsigned& at(int y, int x) { return expected[static_cast<std::size_t>(y * columns + x)]; }
   };
 
-  int pick(int n) { return static_cast<int>(dice_() % static_cast<unsigned>(n)); }
-  unsigned number() { return static_cast<unsigned>(dice_()); }
+  int pick(int n) { return static_cast<int>(generator_() % static_cast<unsigned>(n)); }
+  unsigned number() { return static_cast<unsigned>(generator_()); }
   std::size_t some() { return static_cast<std::size_t>(pick(static_cast<int>(arrays_.size()))); }
   area all(std::size_t i) { return {0, arrays_[i].rows, 0, arrays_[i].columns}; }
   area part(std::size_t i) {
@@ -320,7 +321,7 @@ private:
       added(k, to, a);
   }
 
-  std::mt19937_64 dice_;
+  std::mt19937_64 generator_;
   const conditions met_;
   std::vector<array> arrays_;
   int told_ = 0;
@@ -330,10 +331,10 @@ const char* const policies[] = {"locality", "eager", "round-robin", "random"};
 
 options options_of(std::uint64_t seed, const std::string& devices, options opts = {}) {
   opts.set(hetero_devices, devices);
-  if (devices.find("fake") != std::string::npos)
-    opts.set(hetero_fake, std::to_string(1 + seed % 3) + ":bandwidth=0,latency=" + std::to_string(seed % 5) +
-                              "us,launch=" + std::to_string(seed / 5 % 4) + "us" + (seed % 3 == 0 ? ",memory=6k" : "") +
-                              (seed % 2 == 0 ? ",fuse=8" : ""));
+  if (devices.find("simulated") != std::string::npos)
+    opts.set(hetero_simulated, std::to_string(1 + seed % 3) + ":bandwidth=0,latency=" + std::to_string(seed % 5) +
+                                   "us,launch=" + std::to_string(seed / 5 % 4) + "us" +
+                                   (seed % 3 == 0 ? ",memory=6k" : "") + (seed % 2 == 0 ? ",fuse=8" : ""));
   opts.set(hetero_policy, policies[seed % 4]);
   return opts;
 }
@@ -360,7 +361,7 @@ int run_graph(std::uint64_t seed, scheduler& s, conditions met = {}) {
 TEST(graph, of_tasks_is_as_in_order_on_threads) {
   const std::uint64_t seeds = std::min<std::uint64_t>(test_support::seeds(), 1000);
   for (std::uint64_t seed = 1; seed <= seeds && !HasFailure(); ++seed) {
-    options opts = options_of(seed, seed % 3 == 0 ? "fake" : "host,fake");
+    options opts = options_of(seed, seed % 3 == 0 ? "simulated" : "host,simulated");
     opts.set(hetero_threads, seed / 2 % 2 == 1);
     scheduler s({.workers = 1 + static_cast<int>(seed % 3), .opts = &opts});
     run_graph(seed, s);
@@ -370,7 +371,7 @@ TEST(graph, of_tasks_is_as_in_order_on_threads) {
 TEST(graph, of_tasks_is_as_in_order_in_simulations) {
   const std::uint64_t seeds = std::min<std::uint64_t>(test_support::seeds(), 1000);
   for (std::uint64_t seed = 1; seed <= seeds && !HasFailure(); ++seed) {
-    const options opts = options_of(seed, seed % 3 == 0 ? "fake" : "host,fake");
+    const options opts = options_of(seed, seed % 3 == 0 ? "simulated" : "host,simulated");
     sim::settings settings;
     settings.seed = seed;
     sim::simulation world(settings);
@@ -401,11 +402,11 @@ TEST(graph_faults, leave_what_is_right_or_an_error_on_threads_and_in_simulations
   const char* const words[] = {"fail-kernel=", "fail-copy=", "fail-allocation=", "lose="};
   int failed = 0;
   for (std::uint64_t seed = 1; seed <= seeds && !HasFailure(); ++seed) {
-    options opts = options_of(seed, seed % 3 == 0 ? "fake" : "host,fake");
+    options opts = options_of(seed, seed % 3 == 0 ? "simulated" : "host,simulated");
     const std::string word = words[seed / 2 % 4];
     const std::string fault = word + std::to_string(1 + seed / 8 % 20) + (word == "lose=" || seed % 5 == 0 ? "@0" : "");
     SCOPED_TRACE(fault);
-    opts.set(hetero_fake, opts[hetero_fake] + "," + fault);
+    opts.set(hetero_simulated, opts[hetero_simulated] + "," + fault);
     sim::simulation world({.seed = seed});
     const bool simulated = seed / 3 % 2 == 0;
     opts.set(hetero_threads, !simulated && seed % 4 == 1);
@@ -443,8 +444,8 @@ class graph_with_opencl : public testing::TestWithParam<place> {};
 INSTANTIATE_TEST_SUITE_P(on, graph_with_opencl,
                          testing::Values(place{"opencl", "host,opencl", "auto"},
                                          place{"opencl_buffers", "host,opencl", "buffers"},
-                                         place{"all", "host,fake,opencl,cuda", "auto"},
-                                         place{"all_buffers", "host,fake,opencl,cuda", "buffers"}),
+                                         place{"all", "host,simulated,opencl,cuda", "auto"},
+                                         place{"all_buffers", "host,simulated,opencl,cuda", "buffers"}),
                          [](const auto& one) { return std::string(one.param.name); });
 
 TEST_P(graph_with_opencl, of_tasks_is_as_in_order) {

@@ -60,7 +60,7 @@ void together(const particle* from, particle* to) {
 
 hetero_object<particle> particles() {
   hetero_object<particle> p(n);
-  p.layout_on(device_kind::fake, apart, together);
+  p.layout_on(device_kind::simulated, apart, together);
   p.name("particles");
   auto host = p.host(access_mode::write).get();
   for (int i = 0; i < n; ++i) host[i] = {1.0f * static_cast<float>(i), 0.5f, -1.0f};
@@ -79,12 +79,13 @@ void expect_advanced(const particle* p, int times) {
 
 TEST(layouts, are_as_each_device_wants_them) {
   for (const bool threads : {false, true})
-    on({.devices = "all", .fake = quick, .threads = threads}, [] {
+    on({.devices = "all", .simulated = quick, .threads = threads}, [] {
       auto p = particles();
-      for (const char* device : {"host", "fake0", "fake1", "fake1", "host", "fake0"}) advance_on(p, device);
+      for (const char* device : {"host", "simulated0", "simulated1", "simulated1", "host", "simulated0"})
+        advance_on(p, device);
       std::vector<particle> out(n);
       auto copied = p.copy_to(out.data()); // straight from the device, and as the host has it
-      advance_on(p, "fake0");
+      advance_on(p, "simulated0");
       copied.get();
       expect_advanced(out.data(), 6);
       auto host = p.host(access_mode::read).get();
@@ -109,19 +110,19 @@ TEST(layouts, of_devices_that_work_in_the_hosts_memory_are_its_own) {
 }
 
 TEST(layouts, and_reductions) {
-  on({.devices = "fake", .fake = quick}, [] {
+  on({.devices = "simulated", .simulated = quick}, [] {
     hetero_object<int> sum(n, 5);
     const auto backwards = [](const int* from, int* to) { std::reverse_copy(from, from + n, to); };
-    sum.layout_on(device_kind::fake, backwards, backwards);
+    sum.layout_on(device_kind::simulated, backwards, backwards);
     for (int i = 0; i < 10; ++i)
-      hetero_task(k::count_up, items(n / 2), n / 2, reduce(sum, std::plus<>(), 0)).on(device_kind::fake).submit();
+      hetero_task(k::count_up, items(n / 2), n / 2, reduce(sum, std::plus<>(), 0)).on(device_kind::simulated).submit();
     auto host = sum.host(access_mode::read).get();
     for (int i = 0; i < n; ++i) ASSERT_EQ(host[i], i < n / 2 ? 5 : 15) << i;
   });
 }
 
 TEST(layouts, what_is_wrong_is_said) {
-  on({.devices = "all", .fake = quick}, [] {
+  on({.devices = "all", .simulated = quick}, [] {
     auto p = particles();
     EXPECT_THAT(text_of_error([&] { p.rows(0, 5); }),
                 AllOf(HasSubstr("a part of hetero_object<"),
@@ -131,19 +132,19 @@ TEST(layouts, what_is_wrong_is_said) {
     EXPECT_THAT(text_of_error([&] { p.layout_on(device_kind::host, apart, together); }),
                 HasSubstr("the layout of the host is that of the object"));
     hetero_object<particle> late(n, particle{});
-    advance_on(late, "fake0");
+    advance_on(late, "simulated0");
     wait_all();
-    EXPECT_THAT(text_of_error([&] { late.layout_on(device_kind::fake, apart, together); }),
+    EXPECT_THAT(text_of_error([&] { late.layout_on(device_kind::simulated, apart, together); }),
                 AllOf(HasSubstr("layout_on comes too late"), HasSubstr("before the object is used")));
     hetero_object<particle> cut(n, particle{});
     const auto part = cut.rows(0, 5);
-    EXPECT_THAT(text_of_error([&] { cut.layout_on(device_kind::fake, apart, together); }), HasSubstr("too late"));
+    EXPECT_THAT(text_of_error([&] { cut.layout_on(device_kind::simulated, apart, together); }), HasSubstr("too late"));
 
     hetero_object<particle> bad(n, particle{});
     bad.layout_on(
-        device_kind::fake, [](const particle*, particle*) { throw std::runtime_error("cannot pack"); }, together);
+        device_kind::simulated, [](const particle*, particle*) { throw std::runtime_error("cannot pack"); }, together);
     hetero_task t(k::advance, items(n), n, own_layout(bad), read_write(bad));
-    t.on("fake0").submit();
+    t.on("simulated0").submit();
     try {
       t.wait();
       ADD_FAILURE();
@@ -151,9 +152,9 @@ TEST(layouts, what_is_wrong_is_said) {
       EXPECT_STREQ(e.what(), "cannot pack");
     }
     hetero_object<particle> worse(n, particle{});
-    worse.layout_on(device_kind::fake, apart,
+    worse.layout_on(device_kind::simulated, apart,
                     [](const particle*, particle*) { throw std::runtime_error("cannot unpack"); });
-    advance_on(worse, "fake0");
+    advance_on(worse, "simulated0");
     std::vector<particle> out(n);
     for (int i = 0; i < 2; ++i) try {
         i == 0 ? static_cast<void>(worse.host(access_mode::read).get()) : worse.copy_to(out.data()).get();
@@ -168,7 +169,7 @@ TEST(layouts, what_is_wrong_is_said) {
 
 TEST(copy_out, takes_each_piece_from_where_it_is) {
   for (const bool threads : {false, true})
-    on({.devices = "all", .fake = quick, .threads = threads}, [] {
+    on({.devices = "all", .simulated = quick, .threads = threads}, [] {
       hetero_object<int, 2> x({8, 10});
       {
         auto host = x.host(access_mode::write).get();
@@ -177,13 +178,13 @@ TEST(copy_out, takes_each_piece_from_where_it_is) {
       const auto up = [&](std::int64_t row, const char* device) {
         hetero_task(k::count_up, items(10), 10, read_write(x.rows(row, row + 1))).on(device).submit();
       };
-      up(1, "fake0");
-      up(2, "fake0");
-      up(5, "fake1");
+      up(1, "simulated0");
+      up(2, "simulated0");
+      up(5, "simulated1");
       const auto before = count();
       std::vector<int> out(6 * 4, -1);
       auto copied = x.part({1, 3}, {7, 7}).copy_to(out.data());
-      up(1, "fake1"); // what comes later is not seen
+      up(1, "simulated1"); // what comes later is not seen
       copied.get();
       for (int i = 0; i < 6; ++i)
         for (int j = 0; j < 4; ++j)
@@ -200,9 +201,9 @@ TEST(copy_out, takes_each_piece_from_where_it_is) {
 }
 
 TEST(copy_out, does_not_bring_the_data_to_the_host) {
-  on({.devices = "all", .fake = quick}, [] {
+  on({.devices = "all", .simulated = quick}, [] {
     hetero_object<int> x(n, 1);
-    const auto up = [&] { hetero_task(k::count_up, items(n), n, read_write(x)).on("fake0").submit(); };
+    const auto up = [&] { hetero_task(k::count_up, items(n), n, read_write(x)).on("simulated0").submit(); };
     up();
     std::vector<int> out(n);
     for (int i = 0; i < 3; ++i) {
@@ -215,7 +216,7 @@ TEST(copy_out, does_not_bring_the_data_to_the_host) {
     EXPECT_EQ(c.copies_from_devices, 3u);
     // In pieces of one instance: one copy.
     const auto left = x.part({0}, {30}), right = x.part({30}, {n});
-    hetero_task(k::count_up, items(30), 30, read_write(left)).on("fake0").submit();
+    hetero_task(k::count_up, items(30), 30, read_write(left)).on("simulated0").submit();
     x.copy_to(out.data()).get();
     EXPECT_EQ(out[29], 6);
     EXPECT_EQ(out[30], 5);
@@ -225,14 +226,14 @@ TEST(copy_out, does_not_bring_the_data_to_the_host) {
 }
 
 TEST(copy_out, says_why_not) {
-  on({.devices = "all", .fake = "1:launch=0us,item=0ns,latency=0us,bandwidth=0,fail-copy=2"}, [] {
+  on({.devices = "all", .simulated = "1:launch=0us,item=0ns,latency=0us,bandwidth=0,fail-copy=2"}, [] {
     std::vector<int> out(n);
     hetero_object<int> nothing(n);
     EXPECT_THAT(text_of_error([&] { nothing.copy_to(out.data()).get(); }),
                 HasSubstr("task 'copy_to' reads hetero_object<int> of 100, which nothing has written yet"));
     hetero_object<int> x(n, 1);
-    hetero_task(k::count_up, items(n), n, read_write(x)).on("fake0").submit();
-    EXPECT_THAT(text_of_error([&] { x.copy_to(out.data()).get(); }), HasSubstr("fake0"));
+    hetero_task(k::count_up, items(n), n, read_write(x)).on("simulated0").submit();
+    EXPECT_THAT(text_of_error([&] { x.copy_to(out.data()).get(); }), HasSubstr("simulated0"));
     x.copy_to(out.data()).get(); // once more
     EXPECT_EQ(out[0], 2);
     hetero_task bad([](host_view<int, 1>) { throw std::runtime_error("no"); }, read_write(x));

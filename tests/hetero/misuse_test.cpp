@@ -136,7 +136,7 @@ const policy_registration nine("blind-9",
 
 TEST(misuse, of_a_policy_is_told) {
   for (const std::string name : {"blind-1", "blind-9"})
-    on({.devices = "host,fake", .fake = "1", .policy = name}, [&] {
+    on({.devices = "host,simulated", .simulated = "1", .policy = name}, [&] {
       hetero_object<int> x(1, 1);
       hetero_task t([](int* v) { *v = 2; }, read_write(x)); // a function of the host's
       t.name("mine").priority(1).submit();
@@ -182,12 +182,12 @@ TEST(misuse, what_was_told_is_not_told_again) {
 
 TEST(misuse, callbacks_may_submit_wherever_they_are_called) {
   for (const bool threads : {false, true})
-    on({.devices = "host,fake", .fake = "1", .threads = threads}, [] {
+    on({.devices = "host,simulated", .simulated = "1", .threads = threads}, [] {
       object o({1, 16}, 0u);
       promise<void> ran;
       auto has_run = ran.get_future();
       hetero_task t(graph_kernels::add, items(16), 16, 1, 1u, pitch(o), read_write(o));
-      t.on("fake0").submit();
+      t.on("simulated0").submit();
       t.then([&](std::exception_ptr) { submit([&] { ran.set_value(); }); });
       has_run.get();
       t.then([](std::exception_ptr) { throw std::runtime_error("of the callback"); }); // is logged
@@ -217,10 +217,11 @@ TEST(misuse, names_may_be_given_while_a_predecessor_fails) {
   });
 }
 
-// Under ThreadSanitizer: whoever drops lent memory asks whether it is the driver's thread, which begins just now.
+// Under ThreadSanitizer: whoever drops lent memory asks whether it is the device worker's thread, which begins just
+// now.
 TEST(misuse, lent_memory_may_be_given_back_by_a_thread_while_that_of_a_device_begins) {
   std::vector<unsigned> mine(16);
-  on({.devices = "host,fake", .fake = "1", .threads = true}, [&] {
+  on({.devices = "host,simulated", .simulated = "1", .threads = true}, [&] {
     object o({1, 16}, 0u);
     std::optional<object> lent(object::adopt(mine.data(), {1, 16}));
     std::atomic<bool> go{false};
@@ -229,7 +230,7 @@ TEST(misuse, lent_memory_may_be_given_back_by_a_thread_while_that_of_a_device_be
       lent.reset();
     });
     hetero_task t(graph_kernels::add, items(16), 16, 1, 1u, pitch(o), read_write(o));
-    t.on("fake0");
+    t.on("simulated0");
     go.store(true, std::memory_order_relaxed);
     t.submit().wait();
     elsewhere.join();
@@ -389,8 +390,8 @@ TEST(commuting, many_tasks_take_their_turns_in_no_more_time_than_few) {
 TEST(priorities, of_any_number_keep_their_order) {
   std::vector<int> ran;
   options opts;
-  opts.set(hetero_devices, "fake");
-  opts.set(hetero_fake, "1:launch=1ms");
+  opts.set(hetero_devices, "simulated");
+  opts.set(hetero_simulated, "1:launch=1ms");
   opts.set(hetero_queues, 1);
   scheduler s({.workers = 1, .opts = &opts});
   EXPECT_EQ(s.run([&] {

@@ -77,7 +77,7 @@ TEST_P(opencl, says_what_it_is) {
     EXPECT_TRUE(i.shares_host_memory);
   }
   EXPECT_EQ(d().streams(), 7);
-  EXPECT_GE(d().patience(), 0);
+  EXPECT_GE(d().poll_delay(), 0);
 }
 
 TEST_P(opencl, refuses_what_it_cannot_launch) {

@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/hetero/support/cuda.hpp"
 #include "tests/hetero/support/graph_kernels.hpp"
 #include "tests/hetero/support/tasks.hpp"
 #include <tern/hetero/recorded.hpp>
@@ -46,10 +47,10 @@ hetero_task mix(const view& x, const view& y, const char* device) {
   return t;
 }
 
-template <class F> void simulate(const std::string& fake, F&& f, int workers = 2, std::uint64_t seed = 1) {
+template <class F> void simulate(const std::string& simulated, F&& f, int workers = 2, std::uint64_t seed = 1) {
   options opts;
-  opts.set(hetero_devices, "host,fake");
-  opts.set(hetero_fake, fake);
+  opts.set(hetero_devices, "host,simulated");
+  opts.set(hetero_simulated, simulated);
   opts.set(hetero_policy, "random");
   sim::settings how;
   how.seed = seed;
@@ -84,13 +85,13 @@ TEST(pressure, loses_nothing_and_gets_on) {
   for (std::uint64_t seed = 0; seed < 60 && !HasFailure(); ++seed) {
     std::vector<unsigned> expected, found;
     on({.workers = 1}, [&] { expected = push_and_shove(seed); });
-    const std::string fake = seed % 2 ? "2:memory=10k,latency=1ms" : "2:memory=10k";
+    const std::string simulated = seed % 2 ? "2:memory=10k,latency=1ms" : "2:memory=10k";
     simulate(
-        fake, [&] { found = push_and_shove(seed); }, 1 + static_cast<int>(seed % 2), seed);
+        simulated, [&] { found = push_and_shove(seed); }, 1 + static_cast<int>(seed % 2), seed);
     EXPECT_EQ(found, expected) << "seed " << seed;
     on({.workers = 1 + static_cast<int>(seed / 2 % 2),
-        .devices = "host,fake",
-        .fake = "2:memory=10k",
+        .devices = "host,simulated",
+        .simulated = "2:memory=10k",
         .policy = "random"},
        [&] { found = push_and_shove(seed); });
     EXPECT_EQ(found, expected) << "seed " << seed << ", on threads";
@@ -100,24 +101,24 @@ TEST(pressure, loses_nothing_and_gets_on) {
 TEST(pressure, what_is_pinned_stays_and_is_named) {
   simulate("1:memory=10k", [] {
     object kept({6, 256}, 1u), a({3, 256}, 2u), b({3, 256}, 3u);
-    kept.pin("fake0");
+    kept.pin("simulated0");
     wait_all();
-    const auto both = mix(a, b, "fake0"); // 6 KiB beside 6 KiB
+    const auto both = mix(a, b, "simulated0"); // 6 KiB beside 6 KiB
     EXPECT_THAT(text_of_error([&] { both.wait(); }),
-                AllOf(HasSubstr("task 'mix' uses 6144 bytes on fake0"), HasSubstr("10240, of which 6144 are pinned"),
-                      HasSubstr("unpin")));
-    kept.rows(0, 1).unpin("fake0"); // any part of it
+                AllOf(HasSubstr("task 'mix' uses 6144 bytes on simulated0"),
+                      HasSubstr("10240, of which 6144 are pinned"), HasSubstr("unpin")));
+    kept.rows(0, 1).unpin("simulated0"); // any part of it
     object c({3, 256}, 4u);
-    mix(a, c, "fake0").wait();
+    mix(a, c, "simulated0").wait();
   });
 }
 
 TEST(pressure, a_copy_that_makes_room_and_fails_does_not_harm_what_is_written_anew) {
   simulate("1:memory=10k,latency=50ms,fail-copy=1", [] {
     object a({6, 256}), b({6, 256});
-    fill(a, "fake0");
+    fill(a, "simulated0");
     wait_all();
-    const auto other = fill(b, "fake0"); // `a` has to go home first
+    const auto other = fill(b, "simulated0"); // `a` has to go home first
     this_fiber::sleep_for(milliseconds(20));
     hetero_task anew(
         [](host_view<unsigned, 2> v) {
@@ -137,14 +138,14 @@ TEST(pressure, memory_that_is_lent_may_go_with_a_closure_in_the_middle_of_making
     object b({6, 256}), small({1, 256});
     {
       const auto lent = object::adopt(mine.data(), {6, 256});
-      fill(lent, "fake0");
+      fill(lent, "simulated0");
       wait_all();
       const auto with = [lent](int, int, unsigned, int, unsigned*) {};
       hetero_task t(variants(graph_kernels::fill, with), items(256), 256, 1, 1u, pitch(small), write(small));
-      t.on("fake0").submit();
+      t.on("simulated0").submit();
     }
     this_fiber::sleep_for(milliseconds(30)); // its kernel runs
-    fill(b, "fake0");                        // what was lent is saved, and its last handle goes meanwhile
+    fill(b, "simulated0");                   // what was lent is saved, and its last handle goes meanwhile
     wait_all();
   });
 }
@@ -157,12 +158,12 @@ TEST(pressure, what_the_host_has_no_memory_for_stays_and_is_told) {
     object large(very_large), b({9, 256}), out({6, 256}, 0u);
     large.name("large");
     const auto v = large.part({0, 0}, {6, 256});
-    fill(v, "fake0").wait();
-    const auto t = fill(b, "fake0");
+    fill(v, "simulated0").wait();
+    const auto t = fill(b, "simulated0");
     EXPECT_THAT(text_of_error([&] { t.wait(); }),
                 AllOf(HasSubstr("what is there cannot be saved"), HasSubstr("'large'"),
                       HasSubstr("needs 4503599627370496 bytes of the host's memory"), HasSubstr("smaller objects")));
-    mix(v, out, "fake0").wait(); // it is still there
+    mix(v, out, "simulated0").wait(); // it is still there
   });
 }
 
@@ -170,13 +171,13 @@ TEST(pressure, what_could_not_be_fetched_is_not_forgotten_afterwards) {
   simulate("2:memory=14k", [] {
     object large(very_large), b({9, 256}), out({6, 256}, 0u);
     const auto v = large.part({0, 0}, {6, 256});
-    fill(v, "fake0").wait();
-    const auto away = add(v, "fake1"); // through the host
+    fill(v, "simulated0").wait();
+    const auto away = add(v, "simulated1"); // through the host
     EXPECT_THAT(text_of_error([&] { away.wait(); }), HasSubstr("of the host's memory"));
-    fill(v, "fake0").wait();
-    const auto t = fill(b, "fake0");
+    fill(v, "simulated0").wait();
+    const auto t = fill(b, "simulated0");
     EXPECT_THAT(text_of_error([&] { t.wait(); }), HasSubstr("cannot be saved"));
-    mix(v, out, "fake0").wait();
+    mix(v, out, "simulated0").wait();
   });
 }
 
@@ -185,15 +186,15 @@ TEST(pressure, what_cannot_be_saved_is_tried_once) {
     object a({6, 256}), b({6, 256});
     int tried = 0;
     a.layout_on(
-        device_kind::fake, [](const unsigned*, unsigned*) {},
+        device_kind::simulated, [](const unsigned*, unsigned*) {},
         [&tried](const unsigned*, unsigned*) {
           ++tried;
           throw std::runtime_error("cannot unpack");
         });
     for (int i = 1; i < 3; ++i) {
-      fill(a, "fake0").wait();
+      fill(a, "simulated0").wait();
       for (int k = 0; k < 3; ++k) {
-        const auto t = fill(b, "fake0");
+        const auto t = fill(b, "simulated0");
         EXPECT_THAT(text_of_error([&] { t.wait(); }), AllOf(HasSubstr("cannot be saved"), HasSubstr("cannot unpack")));
       }
       EXPECT_EQ(tried, i); // anew once it has been written anew
@@ -204,11 +205,11 @@ TEST(pressure, what_cannot_be_saved_is_tried_once) {
 TEST(pressure, a_part_gets_a_copy_of_its_own_if_that_of_the_whole_has_no_room) {
   simulate("1:memory=10k", [] {
     object a({6, 256}), b({6, 256}, 0u);
-    fill(a, "fake0").wait();
+    fill(a, "simulated0").wait();
     const auto part = a.rows(0, 1);
     hetero_task t(graph_kernels::mix, over(part), columns(part), rows(part), 1u, pitch(part), read(part), pitch(b),
                   read_write(b));
-    t.on("fake0").submit().wait(); // 1 + 6 KiB of 10
+    t.on("simulated0").submit().wait(); // 1 + 6 KiB of 10
     EXPECT_EQ(a.host(access_mode::read).get()(5, 255), graph_kernels::stir(5u, 5 * 1000 + 255));
   });
 }
@@ -221,16 +222,16 @@ TEST(pressure, memory_that_was_lent_and_has_no_handle_is_told) {
     hetero_task later;
     {
       const auto lent = object::adopt(mine.data(), {6, 256});
-      fill(lent, "fake0").wait();
+      fill(lent, "simulated0").wait();
       later = hetero_task([](const unsigned*, const unsigned*) {}, read(lent), read(gate));
       later.submit();
     }
-    const auto t = fill(b, "fake0");
+    const auto t = fill(b, "simulated0");
     EXPECT_THAT(text_of_error([&] { t.wait(); }),
                 AllOf(HasSubstr("no handle is left"), HasSubstr("keep a handle until its tasks have ended")));
     held.release();
     later.wait();
-    fill(b, "fake0").wait();
+    fill(b, "simulated0").wait();
   });
 }
 
@@ -297,7 +298,7 @@ TEST(pressure, parts_of_one_object_without_number_are_one_in_a_recorded_step) {
     simulate("1", [n] {
       object o({n, 16}, 0u);
       recorded step("step");
-      step.on("fake0");
+      step.on("simulated0");
       for (int round = 0; round < 2; ++round)
         step.submit([&] {
           for (int i = 0; i < n; ++i) {

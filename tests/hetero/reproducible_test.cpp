@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/hetero/support/cuda.hpp"
 #include "tests/hetero/support/reproducible.hpp"
 #include "tests/hetero/support/tasks.hpp"
 
@@ -46,7 +47,7 @@ numbers computed(const std::string& kind, bool fma) {
   const mock_cuda driver;
   options opts = cuda_options();
   opts.set(hetero_devices, kind);
-  opts.set(hetero_fake, "1");
+  opts.set(hetero_simulated, "1");
   opts.set(hetero_fma, fma);
   scheduler s({.workers = 2, .opts = &opts});
   numbers m = made();
@@ -71,7 +72,7 @@ protected:
       GTEST_SKIP() << "no OpenCL device";
   }
 };
-INSTANTIATE_TEST_SUITE_P(on, floats, testing::Values("fake", "opencl", "cuda"));
+INSTANTIATE_TEST_SUITE_P(on, floats, testing::Values("simulated", "opencl", "cuda"));
 
 TEST_P(floats, are_the_same_bit_for_bit_where_nothing_is_contracted) {
   const numbers here = computed("host", false), there = computed(GetParam(), false);

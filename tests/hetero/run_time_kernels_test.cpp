@@ -11,6 +11,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/hetero/support/cuda.hpp"
 #include "tests/hetero/support/tasks.hpp"
 #include <tern/hetero/dialect.hpp>
 
@@ -23,7 +24,7 @@ TERN_KERNEL(triple, int n, TERN_GLOBAL int* x) {
 TERN_KERNELS_END(run_time_kernels)
 
 // As if it had been compiled elsewhere.
-#line 27 "no_such_folder/run_time_kernels_test.cpp"
+#line 28 "no_such_folder/run_time_kernels_test.cpp"
 TERN_KERNELS_BEGIN(moved_kernels)
 TERN_KERNEL(twice, int n, TERN_GLOBAL int* x) {
   TERN_REGION_IN(n, 1, 1) { x[item.x] *= 2; };

@@ -65,7 +65,7 @@ void expect_all_right(int times, int ranks, const strings& command, const variab
 
 TEST(ranks_at_once, find_all_devices_that_there_are) {
   SKIP_WITHOUT_OPENCL();
-  expect_all_right(50, 8, program("compute", {"--tern-hetero-fake=2", "--tern-hetero-policy=round-robin"}));
+  expect_all_right(50, 8, program("compute", {"--tern-hetero-simulated=2", "--tern-hetero-policy=round-robin"}));
 }
 
 TEST(ranks_at_once, compile_the_same_kernels) {
@@ -79,7 +79,7 @@ TEST(ranks_at_once, compile_the_same_kernels) {
 
 TEST(ranks_at_once, find_devices_of_cuda_and_simulated_ones) {
   expect_all_right(5, 8,
-                   program("compute", {"--tern-hetero-devices=host,fake,cuda", "--tern-hetero-fake=2",
+                   program("compute", {"--tern-hetero-devices=host,simulated,cuda", "--tern-hetero-simulated=2",
                                        "--tern-hetero-policy=round-robin", "--tern-cuda-libraries=" MOCK_CUDA}),
                    {{"TERN_MOCK_CUDA", "devices=2"}});
 }
@@ -155,14 +155,15 @@ void expect_refused(const strings& options, const std::string& text) {
 
 TEST(wrong_options, of_devices_are_refused_before_the_start) {
   expect_refused(
-      {"--tern-hetero-devices=hots", "--tern-hetero-fake=2"},
+      {"--tern-hetero-devices=hots", "--tern-hetero-simulated=2"},
       "hetero-devices cannot be \"hots\" (on the command line): there is no device 'hots' here; did you mean "
-      "host? there are: host, fake0, fake1");
-  expect_refused({"--tern-hetero-devices=fake2", "--tern-hetero-fake=2"},
-                 "there is no device 'fake2' here; did you mean fake0? there are: host, fake0, fake1");
+      "host? there are: host, simulated0, simulated1");
   expect_refused(
-      {"--tern-hetero-fake=2:bandwith=4G"},
-      "hetero-fake cannot be \"2:bandwith=4G\" (on the command line): there is no word \"bandwith\"; did you "
+      {"--tern-hetero-devices=simulated2", "--tern-hetero-simulated=2"},
+      "there is no device 'simulated2' here; did you mean simulated0? there are: host, simulated0, simulated1");
+  expect_refused(
+      {"--tern-hetero-simulated=2:bandwith=4G"},
+      "hetero-simulated cannot be \"2:bandwith=4G\" (on the command line): there is no word \"bandwith\"; did you "
       "mean bandwidth? there are: bandwidth, latency, ");
   expect_refused({"--tern-hetero-policy=egaer"},
                  "hetero-policy cannot be \"egaer\" (on the command line): there is no policy 'egaer'; did you mean "
@@ -182,8 +183,9 @@ TEST(wrong_options, name_also_devices_that_nobody_asked_for) {
 }
 
 TEST(right_options, a_policy_that_the_program_registers_is_accepted) {
-  const finished f = with_ranks(2, program("compute", {"--tern-hetero-devices=host,fake", "--tern-hetero-fake=1",
-                                                       "--tern-hetero-policy=own-policy"}));
+  const finished f =
+      with_ranks(2, program("compute", {"--tern-hetero-devices=host,simulated", "--tern-hetero-simulated=1",
+                                        "--tern-hetero-policy=own-policy"}));
   EXPECT_EQ(f.code, 0) << f.all();
 }
 
@@ -226,10 +228,10 @@ TEST(device_reports, say_who_holds_access) {
 }
 
 TEST(device_reports, say_what_devices_are_at) {
-  const std::string text =
-      report_of("stay", {"--tern-hetero-devices=fake", "--tern-hetero-fake=1:launch=1000s,memory=4k"}, "task 'next'");
+  const std::string text = report_of(
+      "stay", {"--tern-hetero-devices=simulated", "--tern-hetero-simulated=1:launch=1000s,memory=4k"}, "task 'next'");
   EXPECT_THAT(text,
-              ContainsRegex("    device fake0: 1 kernel under way, 1 task waits for its memory, nothing has ended "
+              ContainsRegex("    device simulated0: 1 kernel under way, 1 task waits for its memory, nothing has ended "
                             "there since [0-9.]+ s\n"
                             "      kernel of task 'long'\n"
                             "      for it waits host access \\(read\\) at [^ ]*device_troubles.cpp:"));

@@ -92,10 +92,10 @@ private:
 struct simulated : traced {
   simulated() : traced(&tern::detail::virtual_ticks) {}
   /// \return the virtual microseconds that it took.
-  template <class F> static double run(const std::string& fake, F&& f, int queues = 3) {
+  template <class F> static double run(const std::string& simulated, F&& f, int queues = 3) {
     options opts;
-    opts.set(hetero_devices, "host,fake");
-    opts.set(hetero_fake, fake);
+    opts.set(hetero_devices, "host,simulated");
+    opts.set(hetero_simulated, simulated);
     opts.set(hetero_queues, queues);
     sim::simulation world;
     scheduler s({.workers = 2, .simulation = &world, .opts = &opts});
@@ -144,8 +144,8 @@ std::string two_devices() {
         object x({10, 10}, 0u), y({10, 10}, 0u);
         x.name("left");
         for (int i = 0; i < 3; ++i) {
-          add_to(x, "fake0");
-          adding(y, "fake1").name(i == 1 ? "the middle one" : nullptr).submit();
+          add_to(x, "simulated0");
+          adding(y, "simulated1").name(i == 1 ? "the middle one" : nullptr).submit();
         }
         wait_all();
         EXPECT_EQ(x.host(access_mode::read).get()(0, 0), 3u);
@@ -153,9 +153,10 @@ std::string two_devices() {
       },
       1);
   const auto all = t.spans();
-  EXPECT_THAT(names(on_track(all, "fake0 kernels")), ElementsAre("add", "add", "add"));
-  EXPECT_THAT(names(on_track(all, "fake1 kernels")), ElementsAre("add", "the middle one", "add"));
-  const auto in = on_track(all, "fake0 in"), out = on_track(all, "fake0 out"), other = on_track(all, "fake1 in");
+  EXPECT_THAT(names(on_track(all, "simulated0 kernels")), ElementsAre("add", "add", "add"));
+  EXPECT_THAT(names(on_track(all, "simulated1 kernels")), ElementsAre("add", "the middle one", "add"));
+  const auto in = on_track(all, "simulated0 in"), out = on_track(all, "simulated0 out"),
+             other = on_track(all, "simulated1 in");
   EXPECT_THAT(names(in), ElementsAre("copy to device"));
   EXPECT_THAT(names(out), ElementsAre("copy from device"));
   EXPECT_THAT(names(other), ElementsAre("copy to device"));
@@ -173,14 +174,14 @@ std::string two_devices() {
     EXPECT_GE(s.end - s.begin, 10) << s.name; // what the model says that it takes
     EXPECT_LE(s.end - s.begin, s.copies ? 12 : 17) << s.name;
   }
-  const auto a = on_track(all, "fake0 kernels"), b = on_track(all, "fake1 kernels");
+  const auto a = on_track(all, "simulated0 kernels"), b = on_track(all, "simulated1 kernels");
   EXPECT_GE(a[0].begin, in[0].end);
   EXPECT_GE(out[0].begin, a[2].end);
   EXPECT_LT(std::max(a[0].begin, b[0].begin), std::min(a[0].end, b[0].end)) << "at the same time";
 
   // What is held is a curve of each device.
-  EXPECT_EQ(trace::test::lines_with(t.text, {"\"ph\":\"C\"", "\"fake0 bytes\"", "{\"value\":400}"}).size(), 1u);
-  EXPECT_EQ(trace::test::lines_with(t.text, {"\"ph\":\"C\"", "\"fake1 bytes\"", "{\"value\":400}"}).size(), 1u);
+  EXPECT_EQ(trace::test::lines_with(t.text, {"\"ph\":\"C\"", "\"simulated0 bytes\"", "{\"value\":400}"}).size(), 1u);
+  EXPECT_EQ(trace::test::lines_with(t.text, {"\"ph\":\"C\"", "\"simulated1 bytes\"", "{\"value\":400}"}).size(), 1u);
   return t.text;
 }
 
@@ -194,31 +195,31 @@ TEST(device_tracks, streams_have_one_each) {
   simulated t;
   simulated::run("1:item=1us", [] {
     const std::vector<object> all = objects(8);
-    for (const object& o : all) add_to(o, "fake0");
+    for (const object& o : all) add_to(o, "simulated0");
     wait_all();
   });
   const auto spans = t.spans();
-  const auto one = on_track(spans, "fake0 kernels 1"), two = on_track(spans, "fake0 kernels 2"),
-             three = on_track(spans, "fake0 kernels 3");
+  const auto one = on_track(spans, "simulated0 kernels 1"), two = on_track(spans, "simulated0 kernels 2"),
+             three = on_track(spans, "simulated0 kernels 3");
   EXPECT_EQ(one.size() + two.size() + three.size(), 8u);
-  EXPECT_EQ(on_track(spans, "fake0 in").size(), 8u);
+  EXPECT_EQ(on_track(spans, "simulated0 in").size(), 8u);
   ASSERT_FALSE(one.empty() || two.empty());
   EXPECT_LT(two.front().begin, one.front().end);
-  EXPECT_TRUE(trace::test::lines_with(t.text, {"fake0 out"}).empty()) << "nothing came from there";
+  EXPECT_TRUE(trace::test::lines_with(t.text, {"simulated0 out"}).empty()) << "nothing came from there";
 }
 
 TEST(device_tracks, show_copies_within_a_device) {
   simulated t;
   simulated::run("1", [] {
     object o({100, 16}, 1u);
-    add_to(o.rows(40, 41), "fake0");
-    add_to(o, "fake0");
+    add_to(o.rows(40, 41), "simulated0");
+    add_to(o, "simulated0");
     wait_all();
   });
   const auto within = those(t.spans(), [](const span& s) { return s.name == "copy within"; });
   ASSERT_EQ(within.size(), 1u);
   EXPECT_EQ(within[0].bytes, 64);
-  EXPECT_EQ(within[0].track, "fake0 kernels 1");
+  EXPECT_EQ(within[0].track, "simulated0 kernels 1");
 }
 
 TEST(device_tracks, a_kernel_that_fails_has_an_end) {
@@ -227,21 +228,21 @@ TEST(device_tracks, a_kernel_that_fails_has_an_end) {
       "2:fail-kernel=2@0",
       [] {
         object x({10, 10}, 0u), y({10, 10}, 0u);
-        for (int i = 0; i < 2; ++i) add_to(x, "fake0");
-        for (int i = 0; i < 3; ++i) add_to(y, "fake1");
-        EXPECT_THAT(text_of_error([] { wait_all(); }), ::testing::HasSubstr("fake0"));
+        for (int i = 0; i < 2; ++i) add_to(x, "simulated0");
+        for (int i = 0; i < 3; ++i) add_to(y, "simulated1");
+        EXPECT_THAT(text_of_error([] { wait_all(); }), ::testing::HasSubstr("simulated0"));
         object z({10, 10}, 0u);
-        add_to(z, "fake0");
+        add_to(z, "simulated0");
         wait_all();
       },
       1);
   const auto all = t.spans();
-  const auto of_first = on_track(all, "fake0 kernels");
+  const auto of_first = on_track(all, "simulated0 kernels");
   ASSERT_EQ(of_first.size(), 3u);
   EXPECT_FALSE(of_first[0].failed);
   EXPECT_TRUE(of_first[1].failed);
   EXPECT_FALSE(of_first[2].failed);
-  EXPECT_EQ(on_track(all, "fake1 kernels").size(), 3u);
+  EXPECT_EQ(on_track(all, "simulated1 kernels").size(), 3u);
   EXPECT_EQ(failures(all), 1u);
 }
 
@@ -249,7 +250,7 @@ TEST(device_tracks, a_copy_that_fails_has_an_end) {
   simulated t;
   simulated::run("1:fail-copy=1", [] {
     object x({10, 10}, 0u);
-    add_to(x, "fake0");
+    add_to(x, "simulated0");
     EXPECT_NE(text_of_error([] { wait_all(); }), "nothing was thrown");
   });
   const auto all = t.spans();
@@ -264,9 +265,9 @@ TEST(device_tracks, a_lost_device_ends_all) {
   simulated::run("2:lose=12@0,item=1us,bandwidth=10M", [&] {
     const std::vector<object> all = objects(12);
     for (int round = 0; round < 2; ++round)
-      for (const object& o : all) add_to(o, "fake0");
+      for (const object& o : all) add_to(o, "simulated0");
     EXPECT_NE(text_of_error([] { wait_all(); }), "nothing was thrown");
-    add_to(object({10, 10}, 0u), "fake1");
+    add_to(object({10, 10}, 0u), "simulated1");
     wait_all();
     copies = count().copies_to_devices;
   });
@@ -276,11 +277,11 @@ TEST(device_tracks, a_lost_device_ends_all) {
   double lost_at = 0;
   for (const span& s : all)
     if (s.failed) {
-      EXPECT_EQ(s.track.rfind("fake0 ", 0), 0u) << s.track;
+      EXPECT_EQ(s.track.rfind("simulated0 ", 0), 0u) << s.track;
       if (lost_at == 0) lost_at = s.end;
       EXPECT_NEAR(s.end, lost_at, 1) << s.name << " on " << s.track;
     }
-  const auto later = on_track(all, "fake1 kernels 1");
+  const auto later = on_track(all, "simulated1 kernels 1");
   ASSERT_EQ(later.size(), 1u);
   EXPECT_FALSE(later[0].failed);
 }
@@ -288,18 +289,18 @@ TEST(device_tracks, a_lost_device_ends_all) {
 // Two recordings while one runtime lives, and work beyond both.
 TEST(device_tracks, are_made_anew_for_each_recording) {
   std::vector<span> first, second;
-  on({.devices = "host,fake", .fake = "1"}, [&] {
+  on({.devices = "host,simulated", .simulated = "1"}, [&] {
     object x({10, 10}, 0u);
-    add_to(x, "fake0");
+    add_to(x, "simulated0");
     wait_all();
     const auto record = [&] {
       traced t(nullptr);
-      adding(x, "fake0").name("seen").submit();
+      adding(x, "simulated0").name("seen").submit();
       wait_all();
       return t.spans();
     };
     first = record();
-    add_to(x, "fake0");
+    add_to(x, "simulated0");
     wait_all();
     second = record();
   });
@@ -329,16 +330,16 @@ TEST(device_tracks, tell_compiling_from_running) {
   EXPECT_EQ(kernels[0].track.rfind(opencl->id + " kernels", 0), 0u);
 }
 
-// Real time, workers that are threads: a driver moves between them.
+// Real time, workers that are threads: a device worker moves between them.
 TEST(device_tracks, show_all_in_real_time) {
   traced t(nullptr);
   statistics done;
-  on({.workers = 3, .devices = "host,fake", .fake = "2", .policy = "round-robin"}, [&] {
+  on({.workers = 3, .devices = "host,simulated", .simulated = "2", .policy = "round-robin"}, [&] {
     const std::vector<object> all = objects(10);
     for (int round = 0; round < 10; ++round)
       for (const object& o : all) {
         hetero_task u(graph_kernels::add, tern::items(10, 10), 10, 10, 1u, pitch(o), read_write(o));
-        u.on(device_kind::fake);
+        u.on(device_kind::simulated);
         u.submit();
       }
     wait_all();
@@ -346,7 +347,7 @@ TEST(device_tracks, show_all_in_real_time) {
   });
   const auto all = t.spans();
   for (const int d : {0, 1}) {
-    const std::string id = "fake" + std::to_string(d);
+    const std::string id = "simulated" + std::to_string(d);
     const auto kernels = those(all, [&](const span& s) { return s.track.rfind(id + " kernels", 0) == 0; });
     EXPECT_EQ(kernels.size(), done.devices[static_cast<std::size_t>(d) + 1].tasks);
   }

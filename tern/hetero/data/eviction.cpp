@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Room in a device's memory: whose copies go, what is saved at home first, and what becomes of them with a device.
+/// Which instances leave a device's memory, what is saved first, and what becomes of them when a device is lost.
 #include <algorithm>
 #include <cstdint>
 #include <exception>
@@ -8,14 +8,13 @@
 #include <vector>
 
 #include <tern/base/error.hpp>
-#include <tern/hetero/device/device_worker.hpp>
-#include <tern/hetero/graph/runtime.hpp>
+#include <tern/hetero/data/coherence.hpp>
 
 namespace tern::hetero::detail {
 
 using tern::detail::spin_lock;
 
-bool runtime::save_or_forget(object_state& o, std::size_t i, bool may_save, transfer_chain& begun) {
+bool coherence::save_or_forget(object_state& o, std::size_t i, bool may_save, transfer_chain& begun) {
   const instance& x = o.instances[i];
   if (!x.exists || x.users > 0 || x.pinned > 0) return false;
   // What is being written anew elsewhere is not worth saving: it was not fetched from here.
@@ -40,7 +39,7 @@ bool runtime::save_or_forget(object_state& o, std::size_t i, bool may_save, tran
     x_home->save = true;
     begun.push(x_home);
     ++o.saving;
-    count_submitted(part(), false); // wait_all waits for it
+    client_.save_began();
   });
   return true;
 }
@@ -55,14 +54,14 @@ bool wanted_by_others(const object_state& o, std::size_t i, task_record& t, std:
 }
 } // namespace
 
-// Whether somebody uses what is in the way is seen in the look that finds it there: an instant later its copy may have
-// ended, and then there is room.
-runtime::room runtime::make_room(std::uint8_t d, task_record& t, std::size_t got, std::size_t bytes,
-                                 bool may_save) noexcept {
-  room r;
+// Whether a task uses what is in the way is seen in the look that finds it there: an instant later its copy may have
+// ended, and then memory is free.
+coherence::eviction coherence::evict(std::uint8_t d, task_record& t, std::size_t got, std::size_t bytes,
+                                     bool may_save) noexcept {
+  eviction r;
   std::size_t freed = 0;
   transfer_chain begun;
-  const bool skipped = driver_of(d)->each_held([&](object_state& o, std::size_t i) {
+  const bool skipped = devices_.queue(d)->each_held([&](object_state& o, std::size_t i) {
     if (freed >= bytes) return;
     r.in_use = r.in_use || wanted_by_others(o, i, t, got);
     const std::size_t size = o.instances[i].bytes;
@@ -80,8 +79,8 @@ runtime::room runtime::make_room(std::uint8_t d, task_record& t, std::size_t got
   return r;
 }
 
-runtime::room runtime::make_slot(object_state& o, task_record& t, std::size_t got) noexcept {
-  room r;
+coherence::eviction coherence::evict_one_of(object_state& o, task_record& t, std::size_t got) noexcept {
+  eviction r;
   transfer_chain begun;
   {
     const std::lock_guard hold(o.lock);
@@ -102,8 +101,8 @@ runtime::room runtime::make_slot(object_state& o, task_record& t, std::size_t go
   return r;
 }
 
-void runtime::device_lost(std::uint8_t d) noexcept {
-  driver* const gone = driver_of(d);
+void coherence::on_device_lost(std::uint8_t d) noexcept {
+  device_queue* const gone = devices_.queue(d);
   for (int tries = 0; gone->holds_any(); ++tries) { // objects that others look at just now come next time
     gone->each_held([&](object_state& o, std::size_t i) {
       instance& x = o.instances[i];
@@ -114,7 +113,7 @@ void runtime::device_lost(std::uint8_t d) noexcept {
       });
       gone->held_no_more(o, i);
       gone->free_later(x.memory, x.bytes); // which counts it
-      const int users = x.users;           // they will let go
+      const int users = x.users;           // they will drop it
       x = instance();
       x.users = users;
       --o.elsewhere;

@@ -34,7 +34,7 @@ template <class T, int N> struct host_request final : access_request {
   promise<host_access<T, N>> result;
 };
 
-struct told_by_future final : copy_out_request {
+struct promise_request final : copy_out_request {
   void over(std::exception_ptr failed) noexcept override {
     if (failed)
       result.set_exception(std::move(failed));
@@ -59,7 +59,7 @@ future<host_access<T, N>> hetero_view<T, N>::host(access_mode how, std::source_l
 template <class T, int N> future<void> hetero_view<T, N>::copy_to(T* to) const {
   hetero::detail::object_state* const state = inside();
   hetero::detail::check_destination(*state, part_, to);
-  auto* const request = new hetero::detail::told_by_future;
+  auto* const request = new hetero::detail::promise_request;
   auto result = request->result.get_future();
   hetero::detail::copy_out(state, part_, reinterpret_cast<std::byte*>(to), request);
   return result;

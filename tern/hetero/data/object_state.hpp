@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// An object's inside: who uses which part of it in which order, and which copies of it are right. Internal.
+/// The state of an object: which tasks use which part of it in which order, and which copies of it are valid. Internal.
 ///
 /// An object is cut into fragments, which never overlap and together are all of it: one as long as tasks use it as a
 /// whole; a view cuts those that it meets, so that each lies within it or outside. A fragment knows
@@ -22,65 +22,16 @@
 #include <vector>
 
 #include <tern/hetero/access.hpp>
-#include <tern/hetero/graph/task_record.hpp>
+#include <tern/hetero/data/task_list.hpp>
+#include <tern/hetero/record/task_record.hpp>
 #include <tern/task/future.hpp>
 #include <tern/task/wait/wait_list.hpp>
 
 namespace tern::hetero::detail {
 
+class coherence;
+class runtime;
 struct transfer;
-
-/// References to tasks. A few in place: most lists have one.
-class task_list {
-public:
-  task_list() noexcept = default;
-  task_list(const task_list& other); ///< each is referenced once more
-  task_list& operator=(const task_list&) = delete;
-  task_list(task_list&& other) noexcept;
-  task_list& operator=(task_list&& other) noexcept;
-  ~task_list() { clear(); }
-
-  std::size_t size() const noexcept { return size_; }
-  task_record* const* begin() const noexcept { return data(); }
-  task_record* const* end() const noexcept { return data() + size_; }
-  /// References it.
-  void add(task_record* t) {
-    t->references.fetch_add(1, std::memory_order_relaxed);
-    put(t);
-  }
-  /// The same for a task that is just being submitted: nobody else counts.
-  void add_new(task_record* t) {
-    t->references.store(t->references.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    put(t);
-  }
-  void clear() noexcept;
-  /// As `add_new`. When the list would have to grow, those go first that nobody has to follow any more.
-  void add_pruned(task_record* t) {
-    constexpr std::uint32_t many = 16;
-    if (size_ >= many && size_ == capacity_) prune_half();
-    add_new(t);
-  }
-  bool ends_with(const task_record* t) const noexcept { return size_ > 0 && data()[size_ - 1] == t; }
-  /// Lets go of those that have completed and did not fail: nobody has to follow them.
-  void prune() noexcept;
-
-private:
-  void put(task_record* t) {
-    if (size_ == (capacity_ == 0 ? in_place : capacity_)) [[unlikely]]
-      grow();
-    data()[size_++] = t;
-  }
-  void grow();
-  void prune_half();
-  task_record** data() noexcept { return capacity_ == 0 ? room_ : heap_; }
-  task_record* const* data() const noexcept { return capacity_ == 0 ? room_ : heap_; }
-  static constexpr std::uint32_t in_place = 2;
-  std::uint32_t size_ = 0, capacity_ = 0;
-  union {
-    task_record* room_[in_place];
-    task_record** heap_;
-  };
-};
 
 struct fragment {
   box where;
@@ -127,19 +78,20 @@ struct reduction {
 };
 
 struct object_state {
-  object_state(runtime& r, const box& all, std::size_t element, const char* type);
+  /// \param copies of `owner`.
+  object_state(runtime& owner, coherence& copies, const box& all, std::size_t element, const char* type);
   ~object_state();
   object_state(const object_state&) = delete;
   object_state& operator=(const object_state&) = delete;
 
   // What running tasks look at; apart from what submitting ones write.
   /// All of it is valid on the host, and no other instance has been made: host tasks need not look further. Changes
-  /// under the lock by who may write, or is ordered before whoever looks.
+  /// under the lock by a task that may write, or that is ordered before the reader.
   std::atomic<bool> on_host{false};
   std::atomic<bool> reducing{false};
-  bool adopted = false; ///< the host's memory is the user's own
-  bool orphan = false;  ///< nobody has it any more, but a transfer is under way
-  runtime& home;
+  bool adopted = false;                  ///< the host's memory is the user's own
+  bool orphan = false;                   ///< no handle or task has it any more, but a transfer is under way
+  runtime& home;                         ///< for those that know it
   std::atomic<std::byte*> host{nullptr}; ///< its memory there, once there is some
   const std::uint64_t number;            ///< no other of the process has it; locks of several are taken in this order
   const box all;
@@ -147,6 +99,7 @@ struct object_state {
   layout host_layout;
   const char* const type; ///< "double"
   std::string name;
+  coherence& copies;
   std::shared_ptr<const other_layouts> other; ///< changes before it is used first
   /// Null: as on the host.
   const other_layout* other_layout_on(device_kind kind) const noexcept {
@@ -164,10 +117,10 @@ struct object_state {
   std::size_t not_on_host = 1;          ///< fragments
   std::size_t elsewhere = 0;            ///< instances beside the host's
   std::vector<instance> instances;      ///< [0]: the host's
-  int saving = 0;                       ///< copies that make room, on their way to the host's memory
-  std::unique_ptr<promise<void>> saved; ///< who lent that memory waits for them
+  int saving = 0;                       ///< copies that free memory, on their way to the host's memory
+  std::unique_ptr<promise<void>> saved; ///< the last handle of an object in lent memory waits for it
   std::unique_ptr<reduction> reduced;
-  // Who has it now, and those that wait for that: under the runtime's lock for them.
+  // The task that has locked it to commute, and those that wait for that: under commute_locks' lock.
   task_record *commuter = nullptr, *commuters_first = nullptr, *commuters_last = nullptr;
 
   /// "hetero_object<double, 2> 'a' of 100 x 100"

@@ -7,7 +7,7 @@
 /// worked off in order, at the same time as the others; each operation has a ticket, which can be asked whether it is
 /// done, and after which an operation of another stream can be ordered. Nothing here waits.
 ///
-/// Threads: a device has one owner at a time, the fiber that drives it; all but `info` are its alone.
+/// Threads: a device has one owner at a time, the fiber that drives it, which alone may call all but `info`.
 /// (OpenCL queues that threads share deadlock in PoCL's `basic` device.) The owner may change its thread between calls,
 /// never within one.
 ///
@@ -33,7 +33,6 @@ namespace tern::hetero::detail {
 
 struct task_record;
 struct launch_sequence;
-class locked_memory;
 
 /// Memory of a device: the device's own name for it (an address, a cl_mem). Null: none.
 using memory_handle = void*;
@@ -43,7 +42,7 @@ using ticket = std::uint64_t;
 
 class device;
 
-/// The grid, in smaller groups if nobody has said how large they are to be, and the device or the kernel does not take
+/// The grid, in smaller groups if the runtime chooses their size, and the device or the kernel does not take
 /// such large ones. There may be more items then, at the ends.
 inline grid fitted(grid g, std::int64_t most_items, const std::array<int, 3>& most) noexcept {
   if (!g.automatic) return g;
@@ -123,6 +122,15 @@ struct launch_request {
   launch_sequence* sequence = nullptr;
 };
 
+/// The launches of a sequence of tasks, in the order of submission.
+struct launch_sequence {
+  std::uint64_t number;                 ///< of the sequence: a device may keep what it made of an earlier round
+  std::vector<launch_request> launches; ///< their `task` is the one of the sequence
+  /// Launch i comes after those of `before` from `begins[i]` to `begins[i + 1]`.
+  const std::vector<std::uint32_t>&before, &begins;
+  std::vector<argument> arguments;
+};
+
 /// What a device is, too, that can put several launches into one. Threads and errors: as `device`.
 class launch_fuser {
 public:
@@ -182,7 +190,7 @@ public:
   /// it, once; then it is forgotten too.
   virtual bool done(ticket t) = 0;
   /// Nanoseconds until it makes sense to ask again; 0: at once.
-  virtual std::int64_t patience() noexcept { return 0; }
+  virtual std::int64_t poll_delay() noexcept { return 0; }
 
   /// What its owner's stack should have; 0: the usual.
   virtual std::size_t stack_needed() const noexcept { return 0; }
@@ -190,16 +198,5 @@ public:
   /// Can it copy straight from that device's memory to its own? Any thread.
   virtual bool reaches(const device&) const noexcept { return false; }
 };
-
-/// All devices but the host that options allow, whether they are used or not. Each call opens them anew.
-/// \param notes what a user wants to know about devices that were looked for in vain, a line each.
-/// \param skip_nvidia leaves out those of NVIDIA's OpenCL, which CUDA has as well.
-/// \param workers of the scheduler, beside which PoCL's threads run.
-std::vector<std::unique_ptr<device>> open_opencl(const options& opts, int workers, bool skip_nvidia,
-                                                 std::vector<std::string>& notes);
-/// \param host the memory of objects on the host: what of it a device needs page-locked, it locks when it is opened.
-std::vector<std::unique_ptr<device>> open_cuda(const options& opts, const std::shared_ptr<locked_memory>& host,
-                                               std::vector<std::string>& notes);
-std::vector<std::unique_ptr<device>> open_fake(const options& opts);
 
 } // namespace tern::hetero::detail

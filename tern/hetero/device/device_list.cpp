@@ -6,13 +6,9 @@
 #include <string>
 #include <utility>
 
-#include <unistd.h>
-
 #include <tern/base/error.hpp>
 #include <tern/base/options/option_table.hpp>
-#include <tern/base/topology.hpp>
-#include <tern/hetero/data/pinned_memory.hpp>
-#include <tern/hetero/device/opencl/opencl_device.hpp>
+#include <tern/hetero/device/device_kind.hpp>
 #include <tern/hetero/device/settings.hpp>
 
 namespace tern::hetero {
@@ -30,12 +26,6 @@ std::vector<std::string> words(const std::string& list) {
   return all;
 }
 
-std::size_t quarter_of_memory() {
-  const auto pages = static_cast<std::size_t>(std::max(0L, ::sysconf(_SC_PHYS_PAGES)));
-  const std::size_t all = pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  return std::min<std::uint64_t>(all, cgroup_memory().value_or(all)) / 4;
-}
-
 bool is_named(const std::string& word, const device_info& i) { return word == i.id || word == name_of(i.kind); }
 bool has(const std::vector<std::string>& list, const char* word) {
   return std::find(list.begin(), list.end(), word) != list.end();
@@ -48,6 +38,12 @@ std::vector<std::string> wanted_by(const options& opts) {
   std::vector<std::string> wanted = words(opts[hetero_devices]);
   if (opts[hetero_checked] && is_all(wanted)) wanted = {"host"};
   return wanted;
+}
+
+std::vector<device_kind_entry> in_order() {
+  std::vector<device_kind_entry> all = registered_kinds();
+  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.order < b.order; });
+  return all;
 }
 
 /// A search for devices: of each kind at most once, as its drivers must be opened for that.
@@ -67,9 +63,8 @@ public:
   }
 
   found_devices run(bool simulated) {
-    take(open_fake(opts_));
-    for (const device_kind kind : {device_kind::cuda, device_kind::opencl}) // OpenCL leaves to CUDA what that has
-      if (!simulated && asks_for(kind)) look_for(kind);
+    for (const device_kind_entry& k : kinds_)
+      if ((k.in_simulations || !simulated) && (k.always || asks_for(k.kind))) look_for(k);
     for (const std::string& w : wanted_)
       if (w != "all" && std::none_of(found_.infos.begin(), found_.infos.end(),
                                      [&](const device_info& i) { return is_named(w, i) || w == "host"; }))
@@ -102,16 +97,14 @@ private:
     }
     return used;
   }
-  void look_for(device_kind kind) {
+  void look_for(const device_kind_entry& k) {
     std::vector<std::string> said;
-    if (kind == device_kind::cuda) {
-      const auto locked = std::make_shared<locked_memory>(bytes_in(opts_[hetero_locked]).value_or(quarter_of_memory()));
-      cuda_ = take(open_cuda(opts_, locked, said));
-      if (cuda_ > 0) found_.locked = locked;
-    } else {
-      take(open_opencl(opts_, workers_, all_ && cuda_ > 0, said));
+    device_search one{k.kind, opts_, workers_, all_, used_, said, nullptr};
+    if (take(k.find(one)) > 0) {
+      used_ |= kinds_of(k.kind);
+      if (one.pinned) found_.pinned = one.pinned;
     }
-    for (std::string& text : said) notes_.push_back({kind, std::move(text)});
+    for (std::string& text : said) notes_.push_back({k.kind, std::move(text)});
   }
   /// With all that there are, also where they were not asked for and so not looked for.
   [[noreturn]] void refuse(const std::string& word, bool simulated) {
@@ -119,8 +112,8 @@ private:
     for (const device_note& note : notes_)
       if (word.starts_with(name_of(note.kind))) why += "; " + note.text;
     if (simulated) why = "; a simulation has the host and simulated devices only, which know its time";
-    for (const device_kind kind : {device_kind::cuda, device_kind::opencl})
-      if (!simulated && !asks_for(kind)) look_for(kind);
+    for (const device_kind_entry& k : kinds_)
+      if (!simulated && !k.always && !asks_for(k.kind)) look_for(k);
     throw error(errc::invalid_option, "there is no device '" + word + "' here" + why,
                 tern::detail::nearest_of(word, there_, "there are"));
   }
@@ -130,15 +123,16 @@ private:
   std::vector<device_note>& notes_;
   const std::vector<std::string> wanted_;
   const bool all_;
+  const std::vector<device_kind_entry> kinds_ = in_order();
   found_devices found_;
   std::vector<std::string> there_{"host"}; // by id, used or not
-  int cuda_ = 0;
+  device_kinds used_ = 0;
 };
 
 bool looks_like_a_device(const std::string& word) {
   if (word == "all" || word == "host") return true;
-  for (const device_kind kind : {device_kind::opencl, device_kind::cuda, device_kind::fake})
-    if (const std::string name = name_of(kind);
+  for (const device_kind_entry& k : registered_kinds())
+    if (const std::string name = k.name;
         word.starts_with(name) && word.find_first_not_of("0123456789", name.size()) == word.npos)
       return true;
   return false;
@@ -154,19 +148,25 @@ void verify_devices(const std::string& list, const options& all) {
   const std::vector<std::string> wanted = words(list);
   const bool set_by_program = all[hetero_devices] != list || all.source(hetero_devices.name()) == "program";
   const bool named = std::any_of(wanted.begin(), wanted.end(), [](const std::string& w) {
-    return !looks_like_a_device(w) || w.starts_with(name_of(device_kind::opencl)) ||
-           w.starts_with(name_of(device_kind::cuda)) || w.starts_with(name_of(device_kind::fake));
+    return w != "all" && w != "host"; // a device, or what looks like none
   });
-  // PoCL's threads are counted when it is opened first, beside the workers, of which nobody knows yet.
-  if (named && !set_by_program && all[hetero_opencl_pocl] != "pthread") {
+  const auto& kinds = registered_kinds();
+  const bool possible = std::all_of(kinds.begin(), kinds.end(),
+                                    [&](const device_kind_entry& k) { return !k.before_start || k.before_start(all); });
+  if (named && !set_by_program && possible) {
     std::vector<device_note> notes;
     static_cast<void>(find_devices(all, 1, false, notes));
   }
-  for (const std::string& w : wanted)
-    if (!looks_like_a_device(w))
-      throw error(errc::invalid_option, "there is no device '" + w + "'",
-                  tern::detail::nearest_of(w, {"all", "host", "opencl", "opencl0", "cuda", "cuda0", "fake", "fake0"},
-                                           "names are like"));
+  for (const std::string& w : wanted) {
+    if (looks_like_a_device(w)) continue;
+    std::vector<std::string> like{"all", "host"};
+    for (const device_kind_entry& k : kinds) {
+      like.emplace_back(k.name);
+      like.push_back(std::string(k.name) + "0");
+    }
+    throw error(errc::invalid_option, "there is no device '" + w + "'",
+                tern::detail::nearest_of(w, like, "names are like"));
+  }
 }
 
 } // namespace detail

@@ -11,10 +11,12 @@
 
 namespace tern::hetero::detail {
 
+class pinned_memory;
+
 struct found_devices {
   std::vector<device_info> infos;
   std::vector<std::unique_ptr<device>> devices; ///< one for each info; null: the host
-  std::shared_ptr<locked_memory> locked;        ///< for the objects' memory on the host; null: ordinary memory
+  std::shared_ptr<pinned_memory> pinned;        ///< for the objects' memory on the host; null: ordinary memory
   bool host_runs = true;
 };
 

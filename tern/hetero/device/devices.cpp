@@ -6,23 +6,8 @@
 #include <system_error>
 
 #include <tern/hetero/device/settings.hpp>
-#include <tern/hetero/device/simulated/simulated_device.hpp>
 
 namespace tern::hetero {
-
-const char* name_of(device_kind kind) noexcept {
-  switch (kind) {
-  case device_kind::host:
-    return "host";
-  case device_kind::opencl:
-    return "opencl";
-  case device_kind::cuda:
-    return "cuda";
-  case device_kind::fake:
-    return "fake";
-  }
-  return "unknown";
-}
 
 namespace detail {
 
@@ -42,12 +27,12 @@ std::optional<std::uint64_t> bytes_in(std::string_view text) noexcept {
 
 } // namespace detail
 
-const option<std::string> hetero_devices{
-    "hetero-devices",
-    "all",
-    "what kernels run on: all that there is, or a list of devices and kinds, as host,opencl0 or host,fake; tern info "
-    "names them",
-    {.verify = detail::verify_devices}};
+const option<std::string> hetero_devices{"hetero-devices",
+                                         "all",
+                                         "what kernels run on: all that there is, or a list of devices and kinds, as "
+                                         "host,opencl0 or host,simulated; tern info "
+                                         "names them",
+                                         {.verify = detail::verify_devices}};
 const option<std::string> hetero_memory{
     "hetero-memory",
     "",
@@ -63,19 +48,13 @@ const option<bool> hetero_threads{
     "hetero-threads", false,
     "whether each device is driven by a thread of its own, so that busy workers do not keep it waiting, rather than by "
     "the workers between their tasks; pays off with several devices and CPUs to spare"};
-const option<std::string> hetero_locked{
-    "hetero-locked",
+const option<std::string> hetero_pinned{
+    "hetero-pinned",
     "",
     "how many bytes of the host's memory are page-locked where CUDA devices are used, for quick copies (512M, 2G); "
     "empty: a quarter of the machine's",
     {[](const std::string& text) { return text.empty() || detail::bytes_in(text).has_value(); },
      "a number of bytes, such as 0, 512M or 16G, or nothing"}};
-const option<std::string> hetero_fake{
-    "hetero-fake",
-    "",
-    "devices to simulate, for tests and experiments, and what they are like: 2, or "
-    "2:bandwidth=4G,latency=10us,memory=1G,launch=5us,speed=2; empty: none",
-    {.verify = [](const std::string& text, const options&) { static_cast<void>(detail::parse_fake(text)); }}};
 const option<bool> hetero_fma{
     "hetero-fma", true,
     "whether kernels on devices may compute a * b + c with one rounding; without, sums and products of floats are the "

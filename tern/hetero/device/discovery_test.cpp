@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/hetero/support/cuda.hpp"
 #include "tests/hetero/support/graph_kernels.hpp"
 #include "tests/hetero/support/tasks.hpp"
 #include <tern/hetero/device/discovery.hpp>
@@ -35,7 +36,8 @@ void use_devices(int threads, const machine& m) {
 
 TEST(discovery, of_several_runtimes_at_once) {
   const mock_cuda driver("devices=2");
-  use_devices(8, {.workers = 1, .devices = "host,fake,cuda", .fake = "1", .policy = "round-robin", .cuda = true});
+  use_devices(
+      8, {.workers = 1, .devices = "host,simulated,cuda", .simulated = "1", .policy = "round-robin", .cuda = true});
 }
 
 TEST(discovery, of_opencl_by_several_runtimes_at_once) {
@@ -66,7 +68,7 @@ void (*handler_now())(int) {
 
 TEST(discovery, signals_have_their_handlers_back_after_several_compilers) {
   const auto before = std::signal(SIGUSR2, ours);
-  std::optional<detail::kept_signals> first(std::in_place), second;
+  std::optional<detail::signal_guard> first(std::in_place), second;
   std::signal(SIGUSR2, a_compilers);
   second.emplace();
   first.reset();

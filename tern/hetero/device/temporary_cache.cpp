@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* prefix = "tern-cache-of-";
 
-// Whoever lives holds the lock on the folder of his, which ends with him: so one whose lock is free is nobody's.
+// A process holds the lock on its folder until it ends: so a folder whose lock is free belongs to none.
 // Removed at the end of the process that has made it, but not of one that this has forked.
 struct own_folder {
   fs::path path;
@@ -29,11 +29,11 @@ struct own_folder {
 constinit std::mutex guard;
 own_folder* made = nullptr; // under the guard; never destroyed: runtimes may end later than static objects
 
-std::string words_for(int number) { return std::generic_category().message(number); }
+std::string name_of_access(int number) { return std::generic_category().message(number); }
 
 std::string my_prefix() { return prefix + std::to_string(::geteuid()) + "-"; }
 
-// \return a descriptor that holds the folder's lock; negative: somebody else does, or it is none of ours.
+// \return a descriptor that holds the folder's lock; negative: another process does, or it is none of ours.
 int locked(const fs::path& folder) {
   const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0) return fd;
@@ -60,7 +60,7 @@ void remove_those_of_the_dead(const fs::path& top) {
 void remove_ours() {
   const std::lock_guard hold(guard);
   if (!made || made->process != ::getpid()) return;
-  std::error_code ignored; // nobody is left to be told
+  std::error_code ignored; // there is no place left to report it
   fs::remove_all(made->path, ignored);
 }
 
@@ -74,10 +74,10 @@ std::string make_folder(const fs::path& folder) {
     const int why = errno;
     struct stat there {};
     if (::stat(so_far.c_str(), &there) == 0) continue; // the file system is read-only, but has it
-    return so_far.string() + " cannot be made: " + words_for(why);
+    return so_far.string() + " cannot be made: " + name_of_access(why);
   }
   if (::access(folder.c_str(), W_OK | X_OK) == 0) return {};
-  return folder.string() + " cannot be written: " + words_for(errno);
+  return folder.string() + " cannot be written: " + name_of_access(errno);
 }
 
 fs::path temporary_cache(const std::string& what, std::string& why) {
@@ -91,10 +91,11 @@ fs::path temporary_cache(const std::string& what, std::string& why) {
     }
     remove_those_of_the_dead(top);
     auto fresh = std::make_unique<own_folder>();
-    for (int tries = 0; fresh->lock < 0 && tries < 10; ++tries) { // somebody who tidies up may take it for a dead one's
+    for (int tries = 0; fresh->lock < 0 && tries < 10;
+         ++tries) { // a process that tidies up may take it for a dead one's
       std::string name = (top / (my_prefix() + "XXXXXX")).string();
       if (!::mkdtemp(name.data())) {
-        why = "no folder can be made in " + top.string() + ": " + words_for(errno);
+        why = "no folder can be made in " + top.string() + ": " + name_of_access(errno);
         return {};
       }
       fresh->path = name;

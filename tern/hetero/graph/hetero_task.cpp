@@ -14,6 +14,7 @@
 #include <tern/base/log.hpp>
 #include <tern/hetero/graph/runtime.hpp>
 #include <tern/hetero/hetero_task.hpp>
+#include <tern/hetero/record/failure.hpp>
 
 namespace tern {
 
@@ -84,13 +85,13 @@ hetero_task::~hetero_task() {
   task_record* const t = task_;
   runtime& home = *t->home;
   if (t->state.load(std::memory_order_relaxed) == task_record::made) { // it will never run
-    runtime::fail(t, std::make_exception_ptr(error(errc::broken_promise,
-                                                   std::string("task '") + t->text_name() + "' was never submitted",
-                                                   "call submit()")));
+    hetero::detail::fail(t, std::make_exception_ptr(error(
+                                errc::broken_promise, std::string("task '") + t->text_name() + "' was never submitted",
+                                "call submit()")));
     hetero::detail::drop_arguments(*t);
-    home.give_up(t);
+    home.execution().give_up(t);
   }
-  home.unreference(t);
+  home.records().unreference(t);
   home.release();
 }
 
@@ -128,8 +129,8 @@ hetero_task& hetero_task::on(hetero::device_kind kind) {
 }
 hetero_task& hetero_task::on(std::string_view device) {
   task_record& t = changed("on");
-  const std::size_t d = t.home->device_called(device);
-  on(t.home->info(d).kind);
+  const std::size_t d = t.home->devices().number_of(device);
+  on(t.home->devices().info(d).kind);
   t.device_mask = std::int64_t{1} << d;
   return *this;
 }
@@ -144,7 +145,7 @@ hetero_task& hetero_task::after(const hetero_task& other) {
   task_record& before = other.known("after");
   if (&t == &before)
     throw error(errc::invalid_argument, std::string("task '") + t.text_name() + "' cannot come after itself");
-  t.home->follow(&t, &before, hetero::detail::data_edge);
+  t.home->order().follow(&t, &before, hetero::detail::data_edge);
   return *this;
 }
 hetero_task& hetero_task::implicit(bool on) {
@@ -165,8 +166,8 @@ void hetero_task::wait() const {
   task_record& t = known("wait");
   if (t.state.load(std::memory_order_relaxed) == task_record::made)
     throw error(errc::invalid_state, std::string("hetero_task::wait: task '") + t.text_name() + "' was not submitted",
-                "call submit() first: nobody else will");
-  t.home->wait(&t);
+                "call submit() first");
+  runtime::wait(&t);
 }
 
 namespace {
@@ -202,10 +203,10 @@ const hetero_task& hetero_task::then(unique_function<void(std::exception_ptr)> f
           call(std::move(g)) {}
     callback call;
   };
-  t.marks.fetch_or(task_record::observed, std::memory_order_relaxed);
+  t.marks.fetch_or(task_record::failure_seen, std::memory_order_relaxed);
   auto h = std::make_unique<calling>(callback{std::move(f)});
   calling* const hook = h.get();
-  if (runtime::hook(&t, *hook))
+  if (hetero::detail::dependencies::hook(&t, *hook))
     static_cast<void>(h.release()); // it deletes itself
   else
     hook->call(t.text_name(), t.has_failed() ? t.failure : nullptr);
@@ -224,7 +225,7 @@ future<void> hetero_task::done() const {
   return f;
 }
 
-bool hetero_task::cancel() const { return runtime::cancel(&known("cancel")); }
+bool hetero_task::cancel() const { return hetero::detail::task_execution::cancel(&known("cancel")); }
 
 task_status hetero_task::status() const noexcept {
   if (!task_) return task_status::made;

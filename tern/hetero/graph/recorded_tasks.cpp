@@ -9,7 +9,6 @@
 #include <utility>
 
 #include <tern/base/error.hpp>
-#include <tern/hetero/device/device_worker.hpp>
 #include <tern/hetero/graph/runtime.hpp>
 #include <tern/hetero/graph/task_arguments.hpp>
 #include <tern/hetero/recorded.hpp>
@@ -120,11 +119,11 @@ const work_type sequence_type{
       auto& w = s.work_as<sequence_work>();
       w.launches = std::make_unique<launch_sequence>(launch_sequence{w.number, {}, w.plan->before, w.plan->begins, {}});
       launch_sequence& all = *w.launches;
-      std::array<argument, arguments_most> room;
+      std::array<argument, arguments_most> given;
       std::vector<std::size_t> ends;
       w.each(s, [&](task_record& t) {
         launch_request& one = all.launches.emplace_back();
-        t.work->describe(t, one, room.data());
+        t.work->describe(t, one, given.data());
         one.task = &t;
         all.arguments.insert(all.arguments.end(), one.arguments.begin(), one.arguments.end());
         ends.push_back(all.arguments.size());
@@ -207,14 +206,14 @@ std::shared_ptr<const sequence_plan> plan_of(sequence_shape shape, const std::ve
 // Collecting ----------------------------------------------------------------------------------------------------------
 
 collector::collector(runtime& home, std::shared_ptr<sequence_memo> memo)
-    : home_(home), memo_(std::move(memo)), place_(home.part().collects),
+    : home_(home), memo_(std::move(memo)), place_(home.records().parts().here().collects),
       of_(static_cast<tern::detail::fiber*>(tern::detail::this_worker()->running)) {
-  collector* nobody = nullptr;
-  // Nobody else of this worker's fibers collects: none may wait meanwhile.
-  if (!place_.compare_exchange_strong(nobody, this, std::memory_order_relaxed))
+  collector* other = nullptr;
+  // No other fiber of this worker collects: none may wait meanwhile.
+  if (!place_.compare_exchange_strong(other, this, std::memory_order_relaxed))
     throw error(errc::invalid_state,
                 std::string("recorded::submit of '") + memo_->name + "' was called within that of '" +
-                    nobody->memo_->name + "'",
+                    other->memo_->name + "'",
                 "one after the other: all tasks of a sequence are one task");
 }
 
@@ -263,11 +262,11 @@ bool collector::fit_together(device_kinds kinds) const noexcept {
   const sequence_plan& p = *memo_->plan;
   for (const together& x : p.uses)
     if (&x.object->home != &home_) return true; // and is refused
-  for (std::size_t d = 1; d < home_.device_count(); ++d) {
-    const device_info& info = home_.info(d);
-    if (home_.space_of(d) == 0 || (kinds & kinds_of(info.kind)) == 0) continue;
+  for (std::size_t d = 1; d < home_.devices().count(); ++d) {
+    const device_info& info = home_.devices().info(d);
+    if (home_.devices().space_of(d) == 0 || (kinds & kinds_of(info.kind)) == 0) continue;
     if (!memo_->device.empty() && memo_->device != info.id) continue;
-    const std::size_t alignment = home_.driver_of(d)->of().alignment();
+    const std::size_t alignment = home_.devices().queue(d)->of().alignment();
     if (alignment == 1) continue;
     for (std::size_t n = 0; n < p.which.size(); ++n) {
       const together& x = p.uses[p.which[n]];
@@ -284,7 +283,7 @@ void collector::submit_each(device_kinds kinds) {
     task_record* const t = tasks_.back();
     t->kinds &= kinds;
     if (!memo_->device.empty()) {
-      t->device_mask = std::int64_t{1} << home_.device_called(memo_->device);
+      t->device_mask = std::int64_t{1} << home_.devices().number_of(memo_->device);
       t->flags |= task_record::extended;
     }
     std::vector<object_state*> used;
@@ -307,7 +306,7 @@ void collector::submit() {
   if (!m.plan || m.plan->shape != shape) m.plan = plan_of(std::move(shape), tasks_, m.name);
   device_kinds kinds = m.kind ? kinds_of(*m.kind) : any_device;
   for (const task_record* t : tasks_) kinds &= t->kinds;
-  if (!m.device.empty()) kinds &= kinds_of(home_.info(home_.device_called(m.device)).kind);
+  if (!m.device.empty()) kinds &= kinds_of(home_.devices().info(home_.devices().number_of(m.device)).kind);
   if (kinds == 0)
     throw error(errc::invalid_argument,
                 std::string("the tasks of '") + m.name + "' have no kind of device in common on which they can run",
@@ -315,30 +314,30 @@ void collector::submit() {
 
   if (!fit_together(kinds)) return submit_each(kinds);
   new_task all;
-  (*all).name.store(m.name, std::memory_order_relaxed); // nobody else knows it
+  (*all).name.store(m.name, std::memory_order_relaxed); // no other thread knows it
   (*all).flags |= task_record::extended;
   for (const together& x : m.plan->uses) {
     // The plan may be of an earlier round: the object is the same, as no other ever had its number.
     add_use(*all, x.object, x.part, x.how);
   }
   (*all).kinds = kinds;
-  if (!m.device.empty()) (*all).device_mask = std::int64_t{1} << home_.device_called(m.device);
+  if (!m.device.empty()) (*all).device_mask = std::int64_t{1} << home_.devices().number_of(m.device);
   std::vector<object_state*> used;
   for (task_record* t : tasks_)
     for (std::size_t i = 0; i < t->use_count; ++i) used.push_back(t->use_at(i).object);
   put_work(*all, sequence_work{std::move(tasks_), m.plan, m.number, nullptr});
   tasks_.clear();
   (*all).work = &sequence_type;
-  const auto let_go = [&] {
+  const auto drop_handles = [&] {
     for (object_state* o : used) drop_handle(o);
   };
   try {
     all.submit();
   } catch (...) {
-    let_go();
+    drop_handles();
     throw;
   }
-  let_go();
+  drop_handles();
 }
 
 // The user's side -----------------------------------------------------------------------------------------------------

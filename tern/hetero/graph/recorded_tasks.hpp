@@ -3,6 +3,7 @@
 /// \file
 /// Tasks that are submitted together as one (recorded.hpp). Internal.
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -10,10 +11,12 @@
 #include <string>
 #include <vector>
 
-#include <tern/hetero/graph/task_record.hpp>
+#include <tern/hetero/record/task_record.hpp>
 #include <tern/task/fiber/fiber_state.hpp>
 
 namespace tern::hetero::detail {
+
+class runtime;
 
 /// What tasks of a sequence have in common with those of the round before: then the rest is the same as well.
 struct sequence_shape {
@@ -55,7 +58,7 @@ struct sequence_memo {
   std::shared_ptr<const sequence_plan> plan;
 };
 
-/// Who takes tasks in the place of the runtime.
+/// Takes tasks of one fiber in the place of the runtime. By that fiber.
 class collector {
 public:
   collector(runtime& home, std::shared_ptr<sequence_memo> memo);
@@ -77,14 +80,6 @@ private:
   tern::detail::fiber* const of_;
   const tern::detail::leave_watch watch_;
   std::vector<task_record*> tasks_;
-};
-
-/// The launches of a sequence, in the order of submission.
-struct launch_sequence {
-  std::uint64_t number;                             ///< of the memo: a device may keep what it made of an earlier round
-  std::vector<launch_request> launches;             ///< their `task` is the one of the sequence
-  const std::vector<std::uint32_t>&before, &begins; ///< as in the plan
-  std::vector<argument> arguments;
 };
 
 } // namespace tern::hetero::detail

@@ -47,7 +47,7 @@ std::vector<unsigned> values(const object& o) {
 class program {
 public:
   /// \param whole only whole rows: not all devices take addresses of any element
-  explicit program(std::uint64_t seed, bool whole = false) : dice_(seed) {
+  explicit program(std::uint64_t seed, bool whole = false) : generator_(seed) {
     const std::ptrdiff_t columns = whole ? 32 : 15;
     for (int i = 0; i < 3; ++i) objects_.emplace_back(extents<2>{12, columns}, static_cast<unsigned>(i + 1));
     for (int n = 1 + pick(9); n > 0; --n) {
@@ -85,8 +85,8 @@ private:
   struct step {
     int what, from, to, y0, x0, y1 = 0, x1 = 0, aside = 0;
   };
-  int pick(int n) { return static_cast<int>(dice_() % static_cast<unsigned>(n)); }
-  std::mt19937_64 dice_;
+  int pick(int n) { return static_cast<int>(generator_() % static_cast<unsigned>(n)); }
+  std::mt19937_64 generator_;
   std::vector<object> objects_;
   std::vector<step> steps_;
 };
@@ -95,7 +95,7 @@ class recorded_tasks : public testing::TestWithParam<const char*> {
 protected:
   void SetUp() override {
     const std::string kind = GetParam();
-    where_.fake = "2:launch=1us,latency=1us,bandwidth=0";
+    where_.simulated = "2:launch=1us,latency=1us,bandwidth=0";
     where_.cuda = true;
     where_.devices = kind.substr(0, kind.find(' '));
     if (kind == "opencl buffers") where_.opencl_memory = "buffers";
@@ -106,8 +106,8 @@ protected:
   machine where_;
 };
 INSTANTIATE_TEST_SUITE_P(on, recorded_tasks,
-                         testing::Values("host", "fake", "opencl", "opencl buffers", "cuda", "cuda plain",
-                                         "cuda threads", "host,fake,cuda"));
+                         testing::Values("host", "simulated", "opencl", "opencl buffers", "cuda", "cuda plain",
+                                         "cuda threads", "host,simulated,cuda"));
 
 TEST_P(recorded_tasks, are_as_one_by_one) {
   for (std::uint64_t seed = 1; seed <= 40 && !HasFailure(); ++seed) {
@@ -310,7 +310,7 @@ TEST(recorded_on_cuda, a_kernel_that_goes_astray_fails_all_of_them) {
 // What must not be ----------------------------------------------------------------------------------------------------
 
 TEST(recorded_errors, are_clear) {
-  on({.devices = "host,fake", .fake = "1:launch=0us"}, [] {
+  on({.devices = "host,simulated", .simulated = "1:launch=0us"}, [] {
     object a({8, 8}, 1u);
     recorded step("step");
     EXPECT_THAT(text_of_error([&] { step.submit([&] { recorded("inner").submit([] {}); }); }),
@@ -325,7 +325,7 @@ TEST(recorded_errors, are_clear) {
         AllOf(HasSubstr("within recorded::submit of 'step' task 'add' has a handle"), HasSubstr("tern::submit")));
     EXPECT_THAT(text_of_error([&] { step.submit([&] { a.host(access_mode::read).get(); }); }),
                 HasSubstr("an object was to be accessed"));
-    EXPECT_THAT(text_of_error([&] { step.submit([&] { a.prefetch("fake0"); }); }),
+    EXPECT_THAT(text_of_error([&] { step.submit([&] { a.prefetch("simulated0"); }); }),
                 HasSubstr("'step' an object was to"));
     unsigned to[64];
     EXPECT_THAT(text_of_error([&] { step.submit([&] { a.copy_to(to).get(); }); }),
@@ -338,7 +338,7 @@ TEST(recorded_errors, are_clear) {
                     submit([](host_view<unsigned, 2>) {}, read_write(a)); // a function: the host
                   });
                   recorded other("other");
-                  other.on("fake0").submit([&] { submit([](host_view<unsigned, 2>) {}, read_write(a)); });
+                  other.on("simulated0").submit([&] { submit([](host_view<unsigned, 2>) {}, read_write(a)); });
                 }),
                 AllOf(HasSubstr("'other' have no kind of device in common"), HasSubstr("functions run on the host")));
     EXPECT_THAT(text_of_error([&] { step.on("nowhere").submit([&] { add(a, 1); }); }),
@@ -385,7 +385,7 @@ TEST(recorded_errors, one_that_throws_fails_all) {
 }
 
 TEST(recorded_errors, objects_may_go_before_their_tasks_have_run) {
-  on({.devices = "host,fake", .fake = "1:launch=100us"}, [] {
+  on({.devices = "host,simulated", .simulated = "1:launch=100us"}, [] {
     recorded step("step");
     for (int i = 0; i < 10; ++i)
       step.submit([&] {

@@ -1,60 +1,59 @@
 // SPDX-License-Identifier: Apache-2.0
-/// \file
-/// The runtime's life.
 #include <tern/hetero/graph/runtime.hpp>
 
 #include <algorithm>
-#include <cstdlib>
+#include <exception>
 #include <mutex>
-#include <new>
-#include <thread>
 #include <utility>
 
 #include <tern/base/error.hpp>
 #include <tern/base/log.hpp>
-#include <tern/hetero/data/pinned_memory.hpp>
+#include <tern/hetero/checked/checked.hpp>
 #include <tern/hetero/device/device_list.hpp>
-#include <tern/hetero/device/device_worker.hpp>
-#include <tern/hetero/kernel/checked.hpp>
-#include <tern/task/fiber/sanitizer.hpp>
+#include <tern/hetero/graph/task_arguments.hpp>
+#include <tern/hetero/policy.hpp>
 
 namespace tern::hetero {
 
 statistics count() { return detail::runtime::here("tern::hetero::count").counts(); }
 
 namespace detail {
+
+using tern::detail::worker;
+
 namespace {
-constexpr int tasks_per_worker = 4; // that the host gets from a policy at once
+constexpr std::uint64_t look_every = 256;            // submissions, between two looks at how far ahead the submitter is
+constexpr std::uint64_t window = 32 * 1024;          // tasks that wait, beyond which submitting is slowed down
+constexpr std::chrono::microseconds slow_down{1000}; // for so many as above, at most: a fiber that has to submit more
+                                                     // before any can run must not wait for ever
+} // namespace
+
+// What rooms below know of the runtime of a task.
+void free_record(task_record* t) noexcept { t->home->records().free(t); }
+const task_placement& placement_of(const task_record& t) noexcept {
+  return static_cast<const runtime*>(t.home)->placement();
 }
+std::int64_t bytes_missing_of(task_record& t, std::uint8_t d) { return t.home->copies().bytes_missing(&t, d); }
+
+// Its life ------------------------------------------------------------------------------------------------------------
 
 runtime::runtime(tern::detail::scheduler_core& core)
-    : core_(core), worker_count_(core.cfg.workers),
-      light_(core.barrier.usable() && !core.engine && !tern::detail::tsan::enabled),
-      parts_(new worker_part[static_cast<std::size_t>(core.cfg.workers) + 1]),
-      opts_(core.cfg.opts ? *core.cfg.opts : options()),
-      checked_(opts_[hetero_checked] ? std::make_unique<checked_kernels>(opts_) : nullptr),
-      group_(nullptr, std::source_location::current()) {
+    : records_(core), opts_(core.cfg.opts ? *core.cfg.opts : options()),
+      checked_(opts_[hetero_checked] ? std::make_unique<checked_kernels>(opts_) : nullptr), order_(records_),
+      outstanding_(records_), copies_(*this, devices_), placement_(devices_), reductions_(*this),
+      execution_(records_, outstanding_, copies_, devices_, placement_) {
   std::vector<device_note> notes;
   found_devices f = find_devices(opts_, core.cfg.workers, core.engine != nullptr, notes);
   for (const device_note& note : notes) log_debug(note.text);
-  infos_ = std::move(f.infos);
-  locked_ = std::move(f.locked);
-  host_runs_ = f.host_runs;
-  loads_.resize(infos_.size());
-  tasks_of_.resize(infos_.size());
-  for (std::size_t d = 0; d < infos_.size(); ++d) {
-    loads_[d].info = &infos_[d];
-    if (f.devices[d]) {
-      loads_[d].room = f.devices[d]->streams() * 2;
-      kinds_beside_host_ |= kinds_of(infos_[d].kind);
-      drivers_.push_back(std::make_unique<driver>(*this, static_cast<std::uint8_t>(d), std::move(f.devices[d]),
-                                                  opts_[hetero_threads] && !core.engine));
-    } else {
-      loads_[d].room = core.cfg.workers * tasks_per_worker;
-      drivers_.emplace_back();
-    }
-  }
-  policy_ = make_policy(opts_[hetero_policy]);
+  copies_.memory().use(std::move(f.pinned));
+  for (const device_info& i : f.infos) devices_.add(i);
+  std::vector<std::unique_ptr<device_queue>> queues(f.infos.size());
+  for (std::size_t d = 0; d < queues.size(); ++d)
+    if (f.devices[d])
+      queues[d] = make_device_worker(*this, static_cast<std::uint8_t>(d), std::move(f.devices[d]),
+                                     opts_[hetero_threads] && !core.engine);
+  devices_.set_queues(std::move(queues));
+  placement_.start(execution_, make_policy(opts_[hetero_policy]), f.host_runs, core.cfg.workers);
 }
 
 runtime::~runtime() = default;
@@ -76,29 +75,18 @@ runtime& runtime::here(const char* what) {
 }
 
 void runtime::ends() noexcept {
-  core_.each_left([this](const tern::detail::fiber&) { left_fibers_ = true; });
-  ended_.store(true, std::memory_order_seq_cst);
-  while (releasing_.load(std::memory_order_seq_cst) > 0)
-    std::this_thread::yield(); // it is a few instructions from its end
-  {                            // fibers wait for these, which will be gone when the runtime goes
-    std::vector<progress_waiter> unreached;
-    const std::lock_guard hold(progress_lock_);
-    unreached.swap(progress_);
-  }
-  for (const auto& d : drivers_)
-    if (d) d->end_thread();
-  if (const std::uint64_t left = outstanding(); left > 0)
+  bool left_fibers = false;
+  core().each_left([&](const tern::detail::fiber&) { left_fibers = true; });
+  execution_.end(left_fibers);
+  outstanding_.drop_waiters();
+  devices_.each_queue([](device_queue& q) { q.end_thread(); });
+  if (const std::uint64_t left = outstanding_.count(); left > 0)
     log_warning(std::to_string(left) + (left == 1 ? " task" : " tasks") +
                 " on heterogeneous objects had not run when the program ended: something that they wait for never came"
                 " (an access to an object that was not released?)");
-  std::size_t unknown = 0;
-  for (task_record* t : std::exchange(failed_, {})) {
-    unknown += (t->marks.load(std::memory_order_relaxed) & task_record::observed) ? 0 : 1;
-    unreference(t);
-  }
-  if (unknown > 0)
-    log_warning(std::to_string(unknown) + (unknown == 1 ? " task" : " tasks") +
-                " on heterogeneous objects failed, and nobody asked: call wait_all, or a task's wait");
+  if (const std::size_t unseen = outstanding_.drop_failures(); unseen > 0)
+    log_warning(std::to_string(unseen) + (unseen == 1 ? " task" : " tasks") +
+                " on heterogeneous objects failed, and the program did not look: call wait_all, or a task's wait");
   release();
 }
 
@@ -106,67 +94,147 @@ void runtime::release() noexcept {
   if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
 }
 
-std::size_t runtime::device_called(std::string_view id) const {
-  std::string there;
-  for (std::size_t d = 0; d < infos_.size(); ++d) {
-    if (infos_[d].id == id) return d;
-    there += (d == 0 ? "" : ", ") + infos_[d].id;
-  }
-  throw error(errc::not_found, "there is no device '" + std::string(id) + "'", "there are: " + there);
+int runtime::at_work() const noexcept {
+  int all = 0;
+  devices_.each_queue([&](const device_queue& q) { all += q.at_work(); });
+  return all;
 }
 
-bool runtime::in_driver() const noexcept {
-  return std::any_of(drivers_.begin(), drivers_.end(), [](const auto& d) { return d && d->is_here(); });
-}
-
-std::byte* runtime::allocate_host(std::size_t bytes) {
-  constexpr std::size_t most = std::size_t{1} << 47; // of a process; sanitizers take it ill to be asked for more
-  if (bytes > most) throw std::bad_alloc();
-  if (locked_)
-    if (std::byte* const p = locked_->allocate(bytes)) return p;
-  // Whole pages, so that devices can use them in place.
-  constexpr std::size_t page = 4096;
-  const std::size_t whole = (bytes + page - 1) / page * page;
-  auto* const p = static_cast<std::byte*>(std::aligned_alloc(whole >= page * 4 ? page : 64, whole));
-  if (!p) throw std::bad_alloc();
-  return p;
-}
-
-void runtime::free_host(std::byte* memory) noexcept {
-  if (locked_ && locked_->holds(memory))
-    locked_->free(memory);
-  else
-    std::free(memory);
-}
-
-void runtime::count_copy(direction way, std::size_t bytes) noexcept {
-  if (way == direction::within) return;
-  copied& c = copies_[static_cast<std::size_t>(way)];
-  c.times.fetch_add(1, std::memory_order_relaxed);
-  c.bytes.fetch_add(bytes, std::memory_order_relaxed);
+bool runtime::in_device_worker() const noexcept {
+  bool here = false;
+  devices_.each_queue([&](const device_queue& q) { here = here || q.is_here(); });
+  return here;
 }
 
 statistics runtime::counts() const {
   statistics s;
-  for (std::size_t i = 0; i <= static_cast<std::size_t>(workers()); ++i) {
-    s.submitted += parts_[i].submitted.load(std::memory_order_relaxed);
-    s.completed += parts_[i].completed.load(std::memory_order_relaxed);
+  const worker_parts& all = parts();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    s.submitted += all[i].submitted.load(std::memory_order_relaxed);
+    s.completed += all[i].completed.load(std::memory_order_relaxed);
   }
-  const auto tell = [&](direction way, std::uint64_t& times, std::uint64_t& bytes) {
-    times = copies_[static_cast<std::size_t>(way)].times.load(std::memory_order_relaxed);
-    bytes = copies_[static_cast<std::size_t>(way)].bytes.load(std::memory_order_relaxed);
-  };
-  tell(direction::to_device, s.copies_to_devices, s.bytes_to_devices);
-  tell(direction::from_device, s.copies_from_devices, s.bytes_from_devices);
-  tell(direction::between, s.copies_between_devices, s.bytes_between_devices);
-  {
-    const std::lock_guard hold(policy_lock_);
-    for (std::size_t d = 0; d < infos_.size(); ++d)
-      s.devices.push_back({infos_[d].id, tasks_of_[d], drivers_[d] ? drivers_[d]->bytes_held() : 0});
-  }
-  for (std::size_t i = 0; i < static_cast<std::size_t>(workers()); ++i)
-    s.devices[0].tasks += parts_[i].on_host.load(std::memory_order_relaxed);
+  copies_.add_to(s);
+  placement_.add_to(s);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(all.workers()); ++i)
+    s.devices[0].tasks += all[i].on_host.load(std::memory_order_relaxed);
   return s;
+}
+
+// Tasks ---------------------------------------------------------------------------------------------------------------
+
+void runtime::submit(task_record* t) {
+  bool reduces = false;
+  for (std::size_t i = 0; i < t->use_count; ++i) {
+    const use& u = t->use_at(i);
+    if (&u.object->home != this)
+      throw error(errc::invalid_argument,
+                  std::string("task '") + t->text_name() + "' uses " + u.object->text() +
+                      ", which belongs to another scheduler or rank",
+                  "objects are used where they were made; send the data");
+    reduces = reduces || u.how == reducing_access ||
+              (u.object->reducing.load(std::memory_order_acquire) && !(t->flags & task_record::of_reduction));
+  }
+  t->home = this;
+  std::unique_lock<mutex> reduction; // until this task has its place in the order
+  if (reduces) [[unlikely]]
+    reduction = reductions_.settle(t);
+  worker_parts& all = records_.parts();
+  const worker* const w = tern::detail::this_worker(); // that may have taken time
+  const bool mine = all.is_mine(w);
+  t->state.store(task_record::waiting, std::memory_order_relaxed);
+  if (mine && w->caused) [[unlikely]] {
+    w->caused->hold();
+    t->caused = w->caused;
+    t->flags |= task_record::on_account | task_record::extended;
+  }
+  if (!(t->flags & task_record::hidden) && placement_.chooses_for(*t))
+    t->flags |= task_record::placed | task_record::extended;
+  outstanding_tasks::count_submitted(all[static_cast<std::size_t>(mine ? w->index : all.workers())], mine);
+
+  task_record* gates = order_.enter(t);
+  if (reduction.owns_lock()) reduction.unlock();
+  while (gates) {
+    task_record* const g = gates;
+    gates = std::exchange(g->next, nullptr);
+    g->state.store(task_record::waiting, std::memory_order_relaxed);
+    outstanding_tasks::count_submitted(all.here(), mine);
+    execution_.submitted_after(g, g->links());
+  }
+  if (const std::int32_t links = t->links(); links == 0) { // no other thread knows it
+    t->pending.store(0, std::memory_order_relaxed);
+    execution_.make_ready(t, false);
+  } else {
+    execution_.submitted_after(t, links);
+  }
+  if (mine) {
+    worker_part& p = all.here();
+    if (p.submitted.load(std::memory_order_relaxed) % look_every == 0 && tern::detail::this_worker()->running &&
+        outstanding_.count() > window) [[unlikely]]
+      outstanding_.wait(window / 4 * 3, &slow_down);
+  }
+}
+
+void runtime::request(task_record* t) {
+  try {
+    if (!collected(t)) submit(t);
+  } catch (...) {
+    t->failure = std::current_exception(); // for the request that waits for its end
+    unmake_task(t);
+    throw;
+  }
+}
+
+void runtime::wait_all() {
+  if (const task_record* const t = task_execution::task_here(); t && t->home == this)
+    throw error(errc::invalid_state,
+                std::string("wait_all in task '") + t->text_name() + "' would wait for that task, for ever",
+                "call it where tasks are submitted; in a task, wait() for those that it needs");
+  if (outstanding_.count() > 0) outstanding_.wait(0, nullptr);
+  outstanding_.rethrow_failure();
+}
+
+void runtime::wait(task_record* t) {
+  struct waiting final : completion_hook {
+    waiting() noexcept
+        : completion_hook{[](completion_hook& h, task_record&) noexcept {
+            const std::unique_ptr<waiting> self(static_cast<waiting*>(&h));
+            self->over.set_value();
+          }} {}
+    promise<void> over;
+  };
+  t->marks.fetch_or(task_record::failure_seen, std::memory_order_relaxed);
+  if (!t->is_done()) {
+    if (task_execution::task_here() == t)
+      throw error(errc::invalid_state, std::string("task '") + t->text_name() + "' would wait for itself, for ever",
+                  "wait for it from elsewhere");
+    auto h = std::make_unique<waiting>(); // in the task's list: that may be followed when this stack is gone
+    future<void> over = h->over.get_future();
+    if (dependencies::hook(t, *h)) {
+      static_cast<void>(h.release()); // it deletes itself
+      over.wait();
+    }
+  }
+  if (t->has_failed()) std::rethrow_exception(t->failure);
+}
+
+void runtime::abandon(object_state* o) noexcept {
+  bool used = false;
+  {
+    const std::lock_guard hold(o->lock);
+    o->each(o->all, [&](fragment& f) {
+      const auto left = [](const task_list& l) {
+        return std::any_of(l.begin(), l.end(), [](const task_record* t) { return !t->is_done(); });
+      };
+      used = used || left(f.writers) || left(f.readers);
+    });
+  }
+  if (!used) return copies_.destroy(o);
+  if (parts().ended()) return; // what uses it will not run any more; it goes with the program
+  task_record* const t = records_.allocate();
+  t->work = &last_task;
+  t->flags = task_record::hidden | task_record::order_only;
+  records_.add_use(t) = {o, o->all, access_mode::write, 0, true, true, false, 0, nullptr};
+  submit(t);
 }
 
 } // namespace detail

@@ -17,8 +17,9 @@
 #include <utility>
 
 #include <tern/base/conversion/conversion.hpp>
-#include <tern/hetero/graph/task_record.hpp>
 #include <tern/hetero/hetero_object.hpp>
+#include <tern/hetero/record/argument_source.hpp>
+#include <tern/hetero/record/task_record.hpp>
 
 namespace tern::hetero::detail {
 
@@ -33,8 +34,6 @@ template <class T, int N, class Op> struct reduced {
   box part;
   T identity;
 };
-/// What an `int` of a task says of a view, where the task runs.
-enum class asked : std::uint8_t { pitch, slice, layout };
 template <class T, int N> struct number_of {
   object_state* object;
   box part;
@@ -59,13 +58,14 @@ template <class T, int N, class Op> struct element_of<reduced<T, N, Op>> {
 
 template <class K> inline constexpr bool is_kernel_type = false;
 template <class Group, class... Params> inline constexpr bool is_kernel_type<kernel<Group, Params...>> = true;
-template <class Kernel, class Opencl, class Cuda, class Function, class... Queued> struct ways;
-template <class W> inline constexpr bool is_ways = false;
-template <class K, class O, class C, class F, class... Q> inline constexpr bool is_ways<ways<K, O, C, F, Q...>> = true;
+template <class Kernel, class Opencl, class Cuda, class Function, class... Queued> struct variant_set;
+template <class W> inline constexpr bool is_variant_set = false;
+template <class K, class O, class C, class F, class... Q>
+inline constexpr bool is_variant_set<variant_set<K, O, C, F, Q...>> = true;
 template <class W>
-concept ways_with_code = is_ways<W> && W::has_code;
+concept variants_with_code = is_variant_set<W> && W::has_code;
 template <class W>
-concept ways_of_functions = is_ways<W> && !W::has_code;
+concept variants_of_functions = is_variant_set<W> && !W::has_code;
 /// A kernel in a device's own language.
 template <class K>
 concept native_kernel = std::is_base_of_v<kernel_code, K> && requires {
@@ -73,7 +73,7 @@ concept native_kernel = std::is_base_of_v<kernel_code, K> && requires {
 };
 /// Neither a kernel nor what contains one.
 template <class F>
-concept is_function = !is_kernel_type<std::remove_cvref_t<F>> && !is_ways<std::remove_cvref_t<F>> &&
+concept is_function = !is_kernel_type<std::remove_cvref_t<F>> && !is_variant_set<std::remove_cvref_t<F>> &&
                       !std::is_base_of_v<kernel_code, std::remove_cvref_t<F>>;
 
 // What is not inlined -------------------------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ private:
 
 template <class T, int N> void add(task_record& t, const used<T, N>& a) { add_use(t, a.object, a.part, a.how); }
 template <class T, int N, class Op> void add(task_record& t, const reduced<T, N, Op>& a) {
-  static_assert(sizeof(T) <= reduce_block::room, "elements of a reduction have at most 448 bytes");
+  static_assert(sizeof(T) <= reduce_block::capacity, "elements of a reduction have at most 448 bytes");
   add_reduction(t, a.object, a.part,
                 {[](std::byte* into, const std::byte* from, std::int64_t n) {
                    T* const x = reinterpret_cast<T*>(into);
@@ -146,13 +146,6 @@ int resolve_number(task_record& t, std::uint8_t which, asked what);
 
 /// An object's memory on the device that the task has been acquired for.
 argument device_argument(const use& u) noexcept;
-
-/// Where a parameter's value comes from.
-struct source_of {
-  enum kind : std::uint8_t { value, object, number } what = value;
-  std::uint8_t which = 0;
-  asked of_it = asked::pitch;
-};
 
 /// Runs all groups on the host, spread over the workers. \param sources where each of the parameters comes from.
 void run_kernel(task_record& t, std::span<const source_of> sources, const kernel_code& code, const grid& shape,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// How several ways to do a task become one record. Internal.
+/// How the variants of a task become one record. Internal.
 
 #include <cstddef>
 #include <functional>
@@ -15,12 +15,12 @@
 namespace tern::hetero::detail {
 
 /// In the place of a way that is not there.
-struct no_way {};
-template <class W> inline constexpr bool is_there = !std::is_same_v<W, no_way>;
+struct no_variant {};
+template <class W> inline constexpr bool is_there = !std::is_same_v<W, no_variant>;
 
 /// \tparam Kernel of the dialect. \tparam Opencl, Cuda kernel_codes in a device's own language. \tparam Queued
 /// functions for queues.
-template <class Kernel, class Opencl, class Cuda, class Function, class... Queued> struct ways {
+template <class Kernel, class Opencl, class Cuda, class Function, class... Queued> struct variant_set {
   const Kernel* kernel;
   const Opencl* opencl;
   const Cuda* cuda;
@@ -58,19 +58,19 @@ template <class W, device_kind Kind> inline constexpr bool is_native = false;
 template <native_kernel W, device_kind Kind> inline constexpr bool is_native<W, Kind> = W::native_to == Kind;
 template <class W> inline constexpr bool is_plain = !is_on_queue<W> && !std::is_base_of_v<kernel_code, W>;
 
-/// The one of `w` for which `Is` holds, moved if it was given so; or no_way.
+/// The one of `w` for which `Is` holds, moved if it was given so; or no_variant.
 template <std::size_t I, class... W> decltype(auto) pick(std::tuple<W...>& w) {
   if constexpr (I < sizeof...(W))
     return std::get<I>(std::move(w));
   else
-    return no_way();
+    return no_variant();
 }
 /// The same for code, which is only referred to.
 template <std::size_t I, class... W> const auto& pick_code(std::tuple<W...>& w) {
   if constexpr (I < sizeof...(W)) {
     return std::get<I>(w);
   } else {
-    static constexpr no_way none;
+    static constexpr no_variant none;
     return none;
   }
 }
@@ -82,7 +82,7 @@ template <class W> auto queued_of(W&& w) {
 }
 template <class Function, class K, class O, class C, class F, class... Queued>
 auto gathered(const K* kernel, const O* opencl, const C* cuda, F&& function, std::tuple<on_queue<Queued>...>&& queued) {
-  return ways<K, O, C, Function, Queued...>{kernel, opencl, cuda, std::forward<F>(function), std::move(queued)};
+  return variant_set<K, O, C, Function, Queued...>{kernel, opencl, cuda, std::forward<F>(function), std::move(queued)};
 }
 template <class... B> constexpr std::size_t first_of(B... holds) {
   std::size_t i = 0;
@@ -121,7 +121,7 @@ template <class... W> auto gather(W&&... w) {
     if constexpr (is_there<C>)
       return &one;
     else
-      return static_cast<const no_way*>(nullptr);
+      return static_cast<const no_variant*>(nullptr);
   };
   using function = std::decay_t<decltype(pick<f>(all))>;
   return gathered<function>(code(pick_code<k>(all)), code(pick_code<o>(all)), code(pick_code<c>(all)), pick<f>(all),
@@ -204,7 +204,7 @@ template <class Group, class... Params> struct parameters_of<kernel<Group, Param
     return work_of_kernel<Params...>(k, shape, dynamic, arguments...);
   }
 };
-template <> struct parameters_of<no_way> { // those that the arguments make
+template <> struct parameters_of<no_variant> { // those that the arguments make
   template <class... Args>
   static auto work(const kernel_code& k, const grid& shape, std::size_t dynamic, const Args&... arguments) {
     return work_of_kernel<typename native_parameter<Args>::type...>(k, shape, dynamic, arguments...);
@@ -216,15 +216,15 @@ template <class Work> struct queued_work {
   Work work;
 };
 
-template <class Ways, class KernelWork, class FunctionWork, class... QueueWork> struct ways_work {
-  using of = Ways;
+template <class Variants, class KernelWork, class FunctionWork, class... QueueWork> struct variants_work {
+  using of = Variants;
   KernelWork kernel;
   FunctionWork function;
   std::tuple<queued_work<QueueWork>...> queued;
   const kernel_code *opencl, *cuda; ///< null: none
 };
 
-template <class Work> struct ways_type {
+template <class Work> struct variants_type {
   static constexpr bool has_kernel = is_there<decltype(Work::kernel)>,
                         has_function = is_there<decltype(Work::function)>,
                         on_host = has_function || Work::of::has_dialect;
@@ -264,25 +264,25 @@ template <class Work> struct ways_type {
 
 /// \param shape, dynamic meant if there is a kernel.
 template <class Kernel, class Opencl, class Cuda, class Function, class... Queued, class... Args>
-void fill_ways(task_record& t, ways<Kernel, Opencl, Cuda, Function, Queued...>& w, const grid& shape,
-               std::size_t dynamic, const Args&... arguments) {
-  using given = ways<Kernel, Opencl, Cuda, Function, Queued...>;
+void fill_variants(task_record& t, variant_set<Kernel, Opencl, Cuda, Function, Queued...>& w, const grid& shape,
+                   std::size_t dynamic, const Args&... arguments) {
+  using given = variant_set<Kernel, Opencl, Cuda, Function, Queued...>;
   (add(t, arguments), ...);
   const auto of_kernel = [&] {
     if constexpr (given::has_code)
       return parameters_of<Kernel>::work(w.code(), shape, dynamic, arguments...);
     else
-      return no_way();
+      return no_variant();
   };
   const auto of_function = [&] {
     if constexpr (is_there<Function>)
       return work_of_function(std::move(w.function), arguments...);
     else
-      return no_way();
+      return no_variant();
   };
   const auto of_queue = [&]<class F>(on_queue<F>& q) { return work_of_queue(std::move(q.function), arguments...); };
-  using work = ways_work<given, decltype(of_kernel()), decltype(of_function()),
-                         decltype(of_queue(std::declval<on_queue<Queued>&>()))...>;
+  using work = variants_work<given, decltype(of_kernel()), decltype(of_function()),
+                             decltype(of_queue(std::declval<on_queue<Queued>&>()))...>;
   const kernel_code *opencl = nullptr, *cuda = nullptr;
   if constexpr (is_there<Opencl>) opencl = w.opencl;
   if constexpr (is_there<Cuda>) cuda = w.cuda;
@@ -294,7 +294,7 @@ void fill_ways(task_record& t, ways<Kernel, Opencl, Cuda, Function, Queued...>& 
       },
       w.queued);
   put_work(t, work{of_kernel(), of_function(), std::move(queued), opencl, cuda});
-  t.work = &ways_type<work>::type;
+  t.work = &variants_type<work>::type;
 }
 
 } // namespace tern::hetero::detail

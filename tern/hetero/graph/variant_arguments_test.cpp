@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tasks that can be done in several ways, kernels in OpenCL C, and functions that use a device's queue themselves.
+// Tasks with variants, kernels in OpenCL C, and functions that use a device's queue themselves.
 #include <tern/hetero/variants.hpp>
 
 #include <algorithm>
@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/hetero/support/tasks.hpp"
+#include <tern/hetero/device/opencl/opencl_api.hpp>
 #include <tern/hetero/dialect.hpp>
 #include <tern/task/fiber.hpp>
 
@@ -60,7 +61,7 @@ protected:
       GTEST_SKIP() << "no OpenCL device";
   }
   template <class F> static void run(F&& f) {
-    on({.devices = "host,opencl0,fake", .fake = "1:launch=0us,item=0ns", .opencl_memory = GetParam()},
+    on({.devices = "host,opencl0,simulated", .simulated = "1:launch=0us,item=0ns", .opencl_memory = GetParam()},
        std::forward<F>(f));
   }
 };
@@ -71,9 +72,10 @@ int first_of(const hetero_object<int>& x) { return x.host(access_mode::read).get
 TEST_P(variant_tasks, each_device_takes_the_way_that_suits_it) {
   run([] {
     hetero_object<int> x(100);
-    const auto ways = variants(k::mark, mark_cl, [](int n, int with, int* to) { std::fill(to, to + n, with + 2000); });
+    const auto choice =
+        variants(k::mark, mark_cl, [](int n, int with, int* to) { std::fill(to, to + n, with + 2000); });
     const auto on_device = [&](const char* device) {
-      hetero_task t(ways, items(100), 100, 7, write(x));
+      hetero_task t(choice, items(100), 100, 7, write(x));
       t.on(device).submit();
       t.wait();
       auto host = x.host(access_mode::read).get();
@@ -81,9 +83,9 @@ TEST_P(variant_tasks, each_device_takes_the_way_that_suits_it) {
       return host[0];
     };
     EXPECT_EQ(on_device("host"), 2007);
-    EXPECT_EQ(on_device("fake0"), 7);
+    EXPECT_EQ(on_device("simulated0"), 7);
     EXPECT_EQ(on_device("opencl0"), 1007);
-    submit(ways, items(100), 100, 8, write(x)); // anywhere
+    submit(choice, items(100), 100, 8, write(x)); // anywhere
     EXPECT_EQ(first_of(x) % 1000, 8);
   });
 }
@@ -188,7 +190,7 @@ TEST_P(variant_tasks, a_function_uses_the_queue) {
       auto host = from.host(access_mode::write).get();
       std::iota(host.begin(), host.end(), 0.0);
     }
-    const auto ways = variants(
+    const auto choice = variants(
         [](host_view<const double, 1> a, host_view<double, 1> b, const std::string& who) {
           EXPECT_EQ(who, "a string, which no kernel takes");
           std::copy(a.begin(), a.end(), b.begin());
@@ -205,7 +207,7 @@ TEST_P(variant_tasks, a_function_uses_the_queue) {
     const std::string who = "a string, which no kernel takes";
     for (const char* device : {"opencl0", "host"}) {
       // Parts, so that there are offsets: of 128 elements, at which every device takes addresses.
-      hetero_task t(ways, read(from.part({128}, {384})), write(to.part({512}, {768})), who);
+      hetero_task t(choice, read(from.part({128}, {384})), write(to.part({512}, {768})), who);
       t.on(device).submit();
       submit(
           [](host_view<double, 1> x) {
@@ -260,11 +262,11 @@ TEST_P(variant_tasks, such_a_function_must_not_wait) {
 }
 
 TEST(variants, without_a_device_for_it_a_way_is_not_taken) {
-  const auto ways = variants(mark_cl, [](int n, int with, int* to) { std::fill(to, to + n, with + 2000); });
-  for (const char* devices : {"host", "fake"}) // functions run on the host also where no kernels do
-    on({.devices = devices, .fake = "1:launch=0us,item=0ns"}, [&] {
+  const auto choice = variants(mark_cl, [](int n, int with, int* to) { std::fill(to, to + n, with + 2000); });
+  for (const char* devices : {"host", "simulated"}) // functions run on the host also where no kernels do
+    on({.devices = devices, .simulated = "1:launch=0us,item=0ns"}, [&] {
       hetero_object<int> x(10, 0);
-      submit(ways, items(10), 10, 7, read_write(x));
+      submit(choice, items(10), 10, 7, read_write(x));
       EXPECT_EQ(first_of(x), 2007);
       hetero_task only(mark_cl, items(10), 10, 7, write(x));
       only.submit();
@@ -275,8 +277,8 @@ TEST(variants, without_a_device_for_it_a_way_is_not_taken) {
 }
 
 TEST(variants, other_devices_have_no_queue) {
-  EXPECT_THAT(text_of_error([] { on_queue(device_kind::fake, [](const native_queue&) {}); }),
-              AllOf(HasSubstr("devices of the kind fake have no queue"), HasSubstr("opencl and cuda have")));
+  EXPECT_THAT(text_of_error([] { on_queue(device_kind::simulated, [](const native_queue&) {}); }),
+              AllOf(HasSubstr("devices of the kind simulated have no queue"), HasSubstr("opencl and cuda have")));
 }
 
 } // namespace

@@ -43,7 +43,7 @@ std::string contents_of(const fs::path& file) {
 
 int run_program(const std::vector<std::string>& words, const fs::path& said, const fs::path& input) {
   std::vector<char*> argv;
-  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str())); // nobody writes there
+  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str())); // it is not written to
   argv.push_back(nullptr);
   posix_spawn_file_actions_t files;
   ::posix_spawn_file_actions_init(&files);

@@ -125,7 +125,7 @@ TERN_ATOMICS(__global)
 TERN_ATOMICS(__local)
 )";
 
-// NVRTC must not tell of functions that nobody calls: of those below it would fill the log of every error.
+// NVRTC must not tell of functions that are not called: of those below it would fill the log of every error.
 constexpr std::string_view cuda = R"(#ifdef __NVCC_DIAG_PRAGMA_SUPPORT__
 #pragma nv_diag_suppress 177
 #endif

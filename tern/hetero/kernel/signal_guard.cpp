@@ -19,14 +19,14 @@ constinit std::array<bool, last> known{};
 
 } // namespace
 
-kept_signals::kept_signals() noexcept {
+signal_guard::signal_guard() noexcept {
   known_stack_ = ::sigaltstack(nullptr, &stack_) == 0;
   const std::lock_guard hold(guard);
   if (holders++ > 0) return;
   for (int s = 1; s < last; ++s) known[at(s)] = ::sigaction(s, nullptr, &before[at(s)]) == 0;
 }
 
-kept_signals::~kept_signals() {
+signal_guard::~signal_guard() {
   if (stack_t now{}; known_stack_ && ::sigaltstack(nullptr, &now) == 0 && now.ss_sp != stack_.ss_sp)
     ::sigaltstack(&stack_, nullptr);
   const std::lock_guard hold(guard);

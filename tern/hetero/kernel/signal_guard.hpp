@@ -9,16 +9,16 @@
 
 namespace tern::hetero::detail {
 
-/// While it lives, whoever changes what the usual signals do, or on which stack this thread handles them, does so for
-/// that time only. Handlers are the process's, and several threads may have one of these: the handlers that were there
-/// before the first come back with the end of the last. Meanwhile nobody may change them on purpose. Ends in the thread
-/// in which it began.
-class kept_signals {
+/// While it lives, what changes the handlers of the usual signals, or the stack on which this thread handles them, does
+/// so for that time only. Handlers are the process's, and several threads may have one of these: the handlers that were
+/// there before the first come back with the end of the last. Meanwhile they must not be changed on purpose. Ends in
+/// the thread in which it began.
+class signal_guard {
 public:
-  kept_signals() noexcept;
-  ~kept_signals();
-  kept_signals(const kept_signals&) = delete;
-  kept_signals& operator=(const kept_signals&) = delete;
+  signal_guard() noexcept;
+  ~signal_guard();
+  signal_guard(const signal_guard&) = delete;
+  signal_guard& operator=(const signal_guard&) = delete;
 
 private:
   stack_t stack_{};

@@ -1,72 +1,94 @@
 // SPDX-License-Identifier: Apache-2.0
-/// \file
-/// Tasks that several devices could run, between being ready and arriving at one.
+#include <tern/hetero/schedule/placement.hpp>
+
 #include <mutex>
 #include <optional>
+#include <utility>
 
 #include <tern/base/error.hpp>
-#include <tern/hetero/device/device_worker.hpp>
-#include <tern/hetero/graph/runtime.hpp>
+#include <tern/hetero/record/failure.hpp>
+#include <tern/task/scheduler/registry.hpp>
 
 namespace tern::hetero::detail {
 
-bool runtime::allowed(const task_record& t, int device) const noexcept {
-  const auto d = static_cast<std::size_t>(device);
-  return (t.kinds & kinds_of(infos_[d].kind)) != 0 && (t.device_mask >> d & 1) != 0 &&
-         (d != 0 || host_runs_ || (t.kinds & kinds_beside_host_) == 0); // functions may have no other place
+namespace {
+constexpr int tasks_per_worker = 4; // that the host gets from a policy at once
 }
 
-void runtime::place(task_record* t) noexcept {
+void task_placement::start(host_queue& host, std::unique_ptr<policy> how, bool host_runs, int workers) {
+  host_ = &host;
+  policy_ = std::move(how);
+  host_runs_ = host_runs;
+  loads_.resize(devices_.count());
+  tasks_of_.resize(devices_.count());
+  for (std::size_t d = 0; d < loads_.size(); ++d) {
+    loads_[d].info = &devices_.info(d);
+    if (const device_queue* const q = devices_.queue(d)) {
+      loads_[d].free_slots = q->of().streams() * 2;
+      kinds_beside_host_ |= kinds_of(devices_.info(d).kind);
+    } else {
+      loads_[d].free_slots = workers * tasks_per_worker;
+    }
+  }
+}
+
+bool task_placement::allowed(const task_record& t, int device) const noexcept {
+  const auto d = static_cast<std::size_t>(device);
+  return (t.kinds & kinds_of(devices_.info(d).kind)) != 0 && (t.device_mask >> d & 1) != 0 &&
+         (d != 0 || host_runs_ || (t.kinds & kinds_beside_host_) == 0); // functions may run nowhere else
+}
+
+void task_placement::place(task_record* t) noexcept {
   {
-    const std::lock_guard hold(policy_lock_);
+    const std::lock_guard hold(lock_);
     policy_->push(ready_task(t), loads_);
-    ++at_policy_;
+    ++waiting_;
   }
   dispatch();
 }
 
-void runtime::left(std::uint8_t d) noexcept {
+void task_placement::task_left(std::uint8_t d) noexcept {
   {
-    const std::lock_guard hold(policy_lock_);
+    const std::lock_guard hold(lock_);
     --loads_[d].tasks;
-    if (d != 0) ++loads_[d].room;
+    if (d != 0) ++loads_[d].free_slots;
     ++tasks_of_[d];
   }
   dispatch();
 }
 
-void runtime::more_room(std::uint8_t d, int tasks) noexcept {
+void task_placement::add_slots(std::uint8_t d, int tasks) noexcept {
   {
-    const std::lock_guard hold(policy_lock_);
-    loads_[d].room += tasks;
+    const std::lock_guard hold(lock_);
+    loads_[d].free_slots += tasks;
   }
   if (tasks > 0) dispatch();
 }
 
-void runtime::begun_on_host() noexcept {
+void task_placement::begun_on_host() noexcept {
   {
-    const std::lock_guard hold(policy_lock_);
-    ++loads_[0].room;
+    const std::lock_guard hold(lock_);
+    ++loads_[0].free_slots;
   }
   dispatch();
 }
 
-void runtime::lose(std::uint8_t d) noexcept {
+void task_placement::on_device_lost(std::uint8_t d) noexcept {
   {
-    const std::lock_guard hold(policy_lock_);
+    const std::lock_guard hold(lock_);
     loads_[d].lost = true;
   }
   dispatch();
 }
 
-void runtime::dispatch() noexcept {
+void task_placement::dispatch() noexcept {
   for (;;) {
     std::optional<placement> next;
     {
-      const std::lock_guard hold(policy_lock_);
+      const std::lock_guard hold(lock_);
       next = policy_->pop(loads_);
       if (!next) return;
-      --at_policy_;
+      --waiting_;
       if (next->device >= static_cast<int>(loads_.size()) ||
           (next->device >= 0 && (loads_[static_cast<std::size_t>(next->device)].lost ||
                                  !allowed(*next->task.inside(), next->device)))) [[unlikely]] {
@@ -81,38 +103,54 @@ void runtime::dispatch() noexcept {
       if (next->device >= 0) {
         device_load& l = loads_[static_cast<std::size_t>(next->device)];
         ++l.tasks;
-        --l.room;
+        --l.free_slots;
       }
     }
     task_record* const t = next->task.inside();
     if (next->device < 0) {
-      strand(t);
+      fail_unplaceable(t);
       continue;
     }
     t->device = static_cast<std::uint8_t>(next->device);
-    if (driver* const d = driver_of(t->device))
+    if (device_queue* const d = devices_.queue(t->device))
       d->arrive(t);
-    else if (acquire_on_host(t))
-      push_to_host(t);
+    else
+      host_->arrive(t);
   }
 }
 
-void runtime::strand(task_record* t) noexcept {
+void task_placement::fail_unplaceable(task_record* t) noexcept {
   std::string there;
   {
-    const std::lock_guard hold(policy_lock_);
-    for (std::size_t d = 0; d < infos_.size(); ++d)
-      there += (d == 0 ? "" : ", ") + infos_[d].id + (loads_[d].lost ? " (lost)" : "");
+    const std::lock_guard hold(lock_);
+    for (std::size_t d = 0; d < devices_.count(); ++d)
+      there += (d == 0 ? "" : ", ") + devices_.info(d).id + (loads_[d].lost ? " (lost)" : "");
   }
   std::string wanted;
-  for (int k = 0; k < 4; ++k)
+  for (unsigned k = 0; k < device_kinds_most; ++k)
     if (t->kinds >> k & 1) wanted += (wanted.empty() ? "" : ", ") + std::string(name_of(static_cast<device_kind>(k)));
   t->flags &= static_cast<std::uint16_t>(~task_record::placed);
   fail(t, std::make_exception_ptr(
               error(errc::not_found,
                     std::string("task '") + t->text_name() + "' can run on " + wanted + ", and there is no such device",
-                    "there are: " + there + "; see the options hetero-devices and hetero-fake, and `on`")));
-  push_to_host(t);
+                    "there are: " + there + "; see the options hetero-devices and hetero-simulated, and `on`")));
+  host_->arrive(t);
+}
+
+void task_placement::add_to(statistics& s) const {
+  const std::lock_guard hold(lock_);
+  for (std::size_t d = 0; d < devices_.count(); ++d) {
+    const device_queue* const q = devices_.queue(d);
+    s.devices.push_back({devices_.info(d).id, tasks_of_[d], q ? q->bytes_held() : 0});
+  }
+}
+
+std::string task_placement::describe(std::chrono::milliseconds limit) const {
+  const auto hold = tern::detail::try_within(lock_, limit);
+  if (!hold) return "    (devices: another thread holds the lock on how much they have to do)\n";
+  if (waiting_ == 0) return {};
+  return "    " + std::to_string(waiting_) + (waiting_ == 1 ? " task waits" : " tasks wait") +
+         " for a device that has room, under the policy '" + policy_->name() + "'\n";
 }
 
 } // namespace tern::hetero::detail

@@ -38,7 +38,7 @@ inline std::string message_of(errc code, const std::function<void()>& body) {
 
 /// As the runtime does: asking all the time would take the CPU from a driver's threads.
 inline void wait(device& d, ticket t) {
-  while (!d.done(t)) std::this_thread::sleep_for(std::chrono::nanoseconds(d.patience()));
+  while (!d.done(t)) std::this_thread::sleep_for(std::chrono::nanoseconds(d.poll_delay()));
 }
 
 inline options options_for(const std::string& memory, const std::string& cache = "off") {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "tests/hetero/support/blocks.hpp"
-#include <tern/hetero/kernel/checked.hpp>
+#include <tern/hetero/checked/checked.hpp>
 #include <tern/hetero/kernel/prelude.hpp>
 
 namespace {

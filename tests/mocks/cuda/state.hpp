@@ -262,7 +262,7 @@ handle& current_context(const state& s);
 /// Lets up to `most` operations that are ready be done, in streams chosen by chance. \return how many were
 int advance(state& s, int most);
 /// Nanoseconds until some operation may be ready; -1 if none is pending.
-std::int64_t patience(const state& s);
+std::int64_t poll_delay(const state& s);
 void lose(state& s, int device, cu::result r);
 /// The allocation that has all of it; the memory's end if there is none.
 std::map<std::uintptr_t, allocation>::const_iterator find_memory(const state& s, std::uintptr_t at);

@@ -120,7 +120,7 @@ int advance(state& s, int most) {
   return done;
 }
 
-std::int64_t patience(const state& s) {
+std::int64_t poll_delay(const state& s) {
   std::int64_t least = -1;
   const std::int64_t time = s.set.delay > 0 ? now() : 0;
   for (const auto& [number, one] : s.streams) {
@@ -146,7 +146,7 @@ void call::go_on() { advance(s, static_cast<int>(by_chance(s, 4))); }
 void call::finish(const point& until, int device) {
   while (until && !*until && s.devices[static_cast<std::size_t>(device)].lost == 0) {
     if (advance(s, 1) > 0) continue;
-    const std::int64_t wait = patience(s);
+    const std::int64_t wait = poll_delay(s);
     if (wait < 0) {
       misuse(unknown_error, "waits for what can never be done");
       return;

@@ -3,9 +3,8 @@
 
 #include <utility>
 
-#include <dlfcn.h>
-
 #include <tern/hetero/device/discovery.hpp>
+#include <tern/hetero/device/dynamic_library.hpp>
 
 namespace tern::hetero::detail {
 
@@ -23,20 +22,11 @@ namespace {
 
 /// \param why what the loader says if there is no such library. \param missing functions that it lacks.
 std::optional<cuda_api> open_one(const std::string& name, std::string& why, std::string& missing) {
-  void* const library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!library) {
-    const char* const said = dlerror();
-    why += (why.empty() ? "" : "; ") + std::string(said ? said : name);
-    return {};
-  }
-
+  dynamic_library library = dynamic_library::open(name, why);
+  if (!library) return {};
   cuda_api api;
-  const auto find = [&]<class F>(F*& function, const char* symbol, bool needed = true) {
-    function = reinterpret_cast<F*>(dlsym(library, symbol));
-    if (!function && needed) missing += (missing.empty() ? "" : ", ") + std::string(symbol);
-  };
-#define TERN_FIND(name) find(api.name, "cu" #name)
-#define TERN_FIND_V2(name) find(api.name, "cu" #name "_v2")
+#define TERN_FIND(name) library.find(api.name, "cu" #name)
+#define TERN_FIND_V2(name) library.find(api.name, "cu" #name "_v2")
   TERN_FIND(Init);
   TERN_FIND(DriverGetVersion);
   TERN_FIND(GetErrorName);
@@ -81,21 +71,19 @@ std::optional<cuda_api> open_one(const std::string& name, std::string& why, std:
   TERN_FIND(LaunchCooperativeKernel);
 #undef TERN_FIND
 #undef TERN_FIND_V2
-  find(api.FuncGetParamInfo, "cuFuncGetParamInfo", false);
-  if (missing.empty()) {
-    find(api.GraphCreate, "cuGraphCreate");
-    find(api.GraphDestroy, "cuGraphDestroy");
-    find(api.GraphAddKernelNode, "cuGraphAddKernelNode_v2");
-    find(api.GraphInstantiateWithFlags, "cuGraphInstantiateWithFlags");
-    find(api.GraphExecKernelNodeSetParams, "cuGraphExecKernelNodeSetParams_v2");
-    find(api.GraphLaunch, "cuGraphLaunch");
-    find(api.GraphExecDestroy, "cuGraphExecDestroy");
-    if (!missing.empty()) api.GraphCreate = nullptr;
-    missing.clear(); // it can do without
-    return api;
-  }
-  dlclose(library); // nothing has been asked of it
-  return {};
+  library.find(api.FuncGetParamInfo, "cuFuncGetParamInfo", false);
+  missing = library.missing();
+  if (!missing.empty()) return {}; // nothing has been asked of it
+  library.find(api.GraphCreate, "cuGraphCreate");
+  library.find(api.GraphDestroy, "cuGraphDestroy");
+  library.find(api.GraphAddKernelNode, "cuGraphAddKernelNode_v2");
+  library.find(api.GraphInstantiateWithFlags, "cuGraphInstantiateWithFlags");
+  library.find(api.GraphExecKernelNodeSetParams, "cuGraphExecKernelNodeSetParams_v2");
+  library.find(api.GraphLaunch, "cuGraphLaunch");
+  library.find(api.GraphExecDestroy, "cuGraphExecDestroy");
+  if (!library.missing().empty()) api.GraphCreate = nullptr; // it can do without
+  library.keep();
+  return api;
 }
 
 } // namespace

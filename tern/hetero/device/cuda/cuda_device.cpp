@@ -5,10 +5,9 @@
 #include <cstring>
 #include <utility>
 
-#include <tern/hetero/data/pinned_memory.hpp>
 #include <tern/hetero/device/settings.hpp>
-#include <tern/hetero/graph/recorded_tasks.hpp>
-#include <tern/hetero/graph/task_record.hpp>
+#include <tern/hetero/memory/pinned_memory.hpp>
+#include <tern/hetero/record/task_record.hpp>
 #include <tern/hetero/variants.hpp>
 
 namespace tern::hetero::detail {
@@ -47,7 +46,7 @@ bool is_for_good(cu::result r) noexcept {
 }
 
 // In whichever thread needs memory.
-class visit { // the thread may be anybody's, with a context of its own
+class visit { // the thread may belong to other code, with a context of its own
 public:
   explicit visit(const cuda_target& target) noexcept : api_(target.api) {
     there_ = api_.CtxGetCurrent(&before_) == cu::success && api_.CtxSetCurrent(target.context) == cu::success;
@@ -64,13 +63,13 @@ private:
   cu::context before_ = nullptr;
   bool there_ = false;
 };
-bool lock_pages(void* who, void* at, std::size_t bytes) noexcept {
-  const auto& target = *static_cast<const cuda_target*>(who);
+bool lock_pages(void* owner, void* at, std::size_t bytes) noexcept {
+  const auto& target = *static_cast<const cuda_target*>(owner);
   const visit in(target);
   return in && target.api.MemHostRegister(at, bytes, cu::host_register_portable) == cu::success;
 }
-void unlock_pages(void* who, void* at) noexcept {
-  const auto& target = *static_cast<const cuda_target*>(who);
+void unlock_pages(void* owner, void* at) noexcept {
+  const auto& target = *static_cast<const cuda_target*>(owner);
   if (const visit in(target); in) target.api.MemHostUnregister(at);
 }
 
@@ -110,7 +109,7 @@ void cuda_target::enter() {
 }
 
 cuda_device::cuda_device(std::unique_ptr<cuda_target> target, const nvrtc_api& nvrtc, const options& opts,
-                         std::shared_ptr<locked_memory> host)
+                         std::shared_ptr<pinned_memory> host)
     : target_(std::move(target)), switches_(switches_of(opts)), host_(std::move(host)),
       wanted_(bytes_in(opts[hetero_memory])),
       limit_(wanted_.value_or(static_cast<std::size_t>(target_->info.memory_bytes / 10 * 9))),
@@ -150,7 +149,7 @@ void cuda_device::open() {
     how.first_slab = limit_ / 8;
   }
   pool_ = std::make_unique<block_pool>(static_cast<slab_source&>(*this), how);
-  t.make_room = [this] {
+  t.evict = [this] {
     const bool any = pool_->bytes_idle() > 0;
     pool_->trim();
     return any;
@@ -288,7 +287,7 @@ bool cuda_device::done(ticket t) {
   }
   if (!s->come) {
     queue& q = queues_[s->queue];
-    // Not before what was put there before it, which is asked for, too; whoever waits for this one only gets on as
+    // Not before what was put there before it, which is asked for, too; a wait for this one alone gets on as
     // well.
     constexpr std::uint32_t patient = 64;
     if (q.first != static_cast<std::uint32_t>(t) && ++q.put_off < patient) return false;
@@ -344,7 +343,7 @@ std::uintptr_t cuda_device::get(std::size_t bytes) {
 
 void cuda_device::give_back(std::uintptr_t at, std::size_t) noexcept {
   if (target_->api.CtxSetCurrent(target_->context) != cu::success) return;
-  // Where the device is lost, so is its memory, and whoever uses it next is told.
+  // Where the device is lost, so is its memory, and its next user gets the error.
   if (const cu::result r = target_->api.MemFree(at); is_for_good(r) && target_->lost.empty())
     target_->lost = target_->title() + " cannot free memory: " + target_->api.text_of(r);
 }
@@ -456,7 +455,7 @@ void cuda_device::prepare(const launch_request& given, cuda_launch& l) {
 void cuda_device::put(queue& q, const cuda_launch& l, const char* kernel) {
   const cu::kernel_node& w = l.what;
   const cuda_api& api = target_->api;
-  const cu::result r = target_->with_room([&] {
+  const cu::result r = target_->with_free_memory([&] {
     if (l.cooperative)
       return api.LaunchCooperativeKernel(w.code, w.groups[0], w.groups[1], w.groups[2], w.items[0], w.items[1],
                                          w.items[2], w.dynamic_bytes, q.handle, w.values);

@@ -5,7 +5,7 @@
 ///
 /// One primary context for each device, which libraries such as cuBLAS share; it is retained by `open`, so that a
 /// process that never uses the device has none, and made the thread's current one by every call that needs one (fibers
-/// change threads). It stays current: who uses CUDA in a worker sets his own.
+/// change threads). It stays current: code that uses CUDA in a worker sets its own.
 ///
 /// A stream takes copies to the device, one copies from it, and some kernels; each operation is followed by an event
 /// of a pool, and only the first event of a stream that has not come is asked for: the others come after it.
@@ -29,15 +29,15 @@
 
 #include <tern/base/error.hpp>
 #include <tern/base/options.hpp>
-#include <tern/hetero/data/block_pool.hpp>
 #include <tern/hetero/device/cuda/cuda_api.hpp>
 #include <tern/hetero/device/cuda/nvrtc.hpp>
 #include <tern/hetero/device/device.hpp>
 #include <tern/hetero/device/kernel_cache.hpp>
+#include <tern/hetero/memory/block_pool.hpp>
 
 namespace tern::hetero::detail {
 
-class locked_memory;
+class pinned_memory;
 
 /// What makes CUDA fast, to be turned off one by one, for comparisons: a list of no-pinned, no-pool, one-stream,
 /// no-graphs, no-peers, no-fuse.
@@ -68,8 +68,8 @@ struct cuda_target {
   std::array<std::int64_t, 3> most_groups{};
   std::vector<cu::device> peers; ///< whose memory it can be given access to
   cu::context context = nullptr; ///< null: not opened
-  /// Gives memory back to the driver that nobody needs. \return whether there was any.
-  std::function<bool()> make_room;
+  /// Gives unused memory back to the driver. \return whether there was any.
+  std::function<bool()> evict;
   std::string lost; ///< why; empty: it works
 
   cuda_target() = default;
@@ -84,9 +84,9 @@ struct cuda_target {
   /// The same, and whatever it was, the device is lost.
   [[noreturn]] void lose(cu::result r, const std::string& operation);
   /// `f()`, and if it says that there is no memory, once more when there is some.
-  template <class F> cu::result with_room(F&& f) {
+  template <class F> cu::result with_free_memory(F&& f) {
     const cu::result r = f();
-    return r == cu::out_of_memory && make_room && make_room() ? f() : r;
+    return r == cu::out_of_memory && evict && evict() ? f() : r;
   }
   void check(cu::result r, const char* operation) {
     if (r != cu::success) [[unlikely]]
@@ -193,7 +193,7 @@ private:
   };
   void drop(entry& e) noexcept;
   cu::result make(entry& e);
-  void make_room();
+  void evict();
 
   cuda_target& target_;
   std::unordered_map<std::uint64_t, entry> entries_;
@@ -206,7 +206,7 @@ class cuda_device final : public device, private slab_source, private launch_fus
 public:
   /// \param host memory that copies should be quick to and from; page-locked by `open`. May be null.
   cuda_device(std::unique_ptr<cuda_target> target, const nvrtc_api& nvrtc, const options& opts,
-              std::shared_ptr<locked_memory> host);
+              std::shared_ptr<pinned_memory> host);
   ~cuda_device() override;
 
   const device_info& info() const noexcept override { return target_->info; }
@@ -273,7 +273,7 @@ private:
 
   std::unique_ptr<cuda_target> target_;
   const cuda_switches switches_;
-  const std::shared_ptr<locked_memory> host_;
+  const std::shared_ptr<pinned_memory> host_;
   std::optional<std::size_t> wanted_; ///< bytes that objects may take
   std::size_t limit_ = 0, used_ = 0;  ///< used: without the pool
   std::unique_ptr<block_pool> pool_;
@@ -287,9 +287,14 @@ private:
   cuda_launch one_;                 // for its memory
 };
 
+/// All that there are. Each call makes them anew. Thread-safe.
+/// \param host the memory of objects on the host: what of it a device needs pinned, it pins when it is opened.
+/// \param notes gets what a user wants to know about devices that were looked for in vain, a line each.
+std::vector<std::unique_ptr<device>> open_cuda(const options& opts, const std::shared_ptr<pinned_memory>& host,
+                                               std::vector<std::string>& notes);
 /// As `open_cuda`, with functions that need not be the driver's.
 std::vector<std::unique_ptr<device>> open_cuda(const cuda_api& api, const nvrtc_api& nvrtc, const options& opts,
-                                               const std::shared_ptr<locked_memory>& host,
+                                               const std::shared_ptr<pinned_memory>& host,
                                                std::vector<std::string>& notes);
 
 } // namespace tern::hetero::detail

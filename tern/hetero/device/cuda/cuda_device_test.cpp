@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is CUDA's own: contexts, memory, streams, kernels that it compiles, and what goes wrong, with the mock driver.
 // What kernels compute is in device_kernels_test.cpp.
-#include "tests/hetero/support/cuda.hpp"
+#include "tests/hetero/support/cuda_device.hpp"
 #include "tests/hetero/support/opencl.hpp"
 #include <tern/hetero/variants.hpp>
 
@@ -25,7 +25,7 @@ class cuda : public testing::Test {
 protected:
   /// \param how the driver is.
   cuda_device& open(const std::string& how = {}, const options& opts = cuda_options(),
-                    const std::shared_ptr<locked_memory>& host = nullptr) {
+                    const std::shared_ptr<pinned_memory>& host = nullptr) {
     mock_ = std::make_unique<mock_cuda>(how);
     device_ = first_cuda_device(opts, host);
     if (!device_) throw std::runtime_error("the mock driver has no device");
@@ -176,7 +176,7 @@ TEST_F(cuda, memory_that_others_have_is_left_to_them) {
 }
 
 TEST_F(cuda, memory_of_the_host_is_locked_when_it_opens) {
-  const auto host = std::make_shared<locked_memory>(std::size_t{1} << 30);
+  const auto host = std::make_shared<pinned_memory>(std::size_t{1} << 30);
   std::byte* const early = host->allocate(1 << 20);
   cuda_device& d = open("", cuda_options(), host);
   EXPECT_TRUE(host->is_locked(early));
@@ -202,7 +202,7 @@ TEST_F(cuda, memory_of_the_host_is_locked_when_it_opens) {
 }
 
 TEST_F(cuda, memory_of_the_host_may_be_ordinary) {
-  const auto host = std::make_shared<locked_memory>(std::size_t{1} << 30);
+  const auto host = std::make_shared<pinned_memory>(std::size_t{1} << 30);
   open("", cuda_options("", "no-pinned"), host);
   std::byte* const some = host->allocate(1 << 20);
   EXPECT_FALSE(host->is_locked(some));

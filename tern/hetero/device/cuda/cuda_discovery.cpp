@@ -4,9 +4,14 @@
 #include <array>
 #include <sstream>
 
-#include <tern/hetero/data/pinned_memory.hpp>
+#include <unistd.h>
+
+#include <tern/base/topology.hpp>
 #include <tern/hetero/device/cuda/cuda_device.hpp>
+#include <tern/hetero/device/device_kind.hpp>
 #include <tern/hetero/device/discovery.hpp>
+#include <tern/hetero/device/settings.hpp>
+#include <tern/hetero/memory/pinned_memory.hpp>
 
 namespace tern::hetero::detail {
 namespace {
@@ -64,7 +69,7 @@ cuda_switches switches_of(const options& opts) {
   return s;
 }
 
-std::vector<std::unique_ptr<device>> open_cuda(const options& opts, const std::shared_ptr<locked_memory>& host,
+std::vector<std::unique_ptr<device>> open_cuda(const options& opts, const std::shared_ptr<pinned_memory>& host,
                                                std::vector<std::string>& notes) {
   const auto hold = lock_discovery(); // the driver initialises itself at the first call
   const auto api = cuda_api::open(library(opts, 0, cuda_api::usual_libraries()), notes);
@@ -102,7 +107,7 @@ std::vector<std::unique_ptr<device>> open_cuda(const options& opts, const std::s
 }
 
 std::vector<std::unique_ptr<device>> open_cuda(const cuda_api& api, const nvrtc_api& nvrtc, const options& opts,
-                                               const std::shared_ptr<locked_memory>& host,
+                                               const std::shared_ptr<pinned_memory>& host,
                                                std::vector<std::string>& notes) {
   std::vector<std::unique_ptr<device>> all;
   int count = 0, version = 0;
@@ -170,5 +175,23 @@ std::vector<std::unique_ptr<device>> open_cuda(const cuda_api& api, const nvrtc_
   }
   return all;
 }
+
+namespace {
+
+std::size_t quarter_of_memory() {
+  const auto pages = static_cast<std::size_t>(std::max(0L, ::sysconf(_SC_PHYS_PAGES)));
+  const std::size_t all = pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  return std::min<std::uint64_t>(all, cgroup_memory().value_or(all)) / 4;
+}
+
+std::vector<std::unique_ptr<device>> find(device_search& s) {
+  s.pinned = std::make_shared<pinned_memory>(bytes_in(s.opts[hetero_pinned]).value_or(quarter_of_memory()));
+  return open_cuda(s.opts, s.pinned, s.notes);
+}
+
+} // namespace
+
+extern const device_kind_entry cuda_kind;
+constinit const device_kind_entry cuda_kind{.name = "cuda", .order = 10, .kind = device_kind::cuda, .find = find};
 
 } // namespace tern::hetero::detail

@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include <tern/hetero/device/cuda/cuda_device.hpp>
-#include <tern/hetero/graph/task_record.hpp>
 #include <tern/hetero/kernel/prelude.hpp>
+#include <tern/hetero/record/task_record.hpp>
 
 namespace tern::hetero::detail {
 namespace {

@@ -7,7 +7,7 @@
 
 namespace tern::hetero::detail {
 namespace {
-constexpr std::size_t most_entries = 64;  // who makes more of them loses those that were used longest ago
+constexpr std::size_t most_entries = 64;  // with more of them, those that were used longest ago go
 constexpr std::uint64_t most_changes = 8; // rounds with another shape, if that are most of them
 } // namespace
 
@@ -43,12 +43,12 @@ cu::result cuda_graphs::make(entry& e) {
     if (r != cu::success) return r;
     e.nodes.push_back(made);
   }
-  const cu::result r = target_.with_room([&] { return api.GraphInstantiateWithFlags(&e.exec, e.graph, 0); });
+  const cu::result r = target_.with_free_memory([&] { return api.GraphInstantiateWithFlags(&e.exec, e.graph, 0); });
   if (r == cu::success) ++made_;
   return r;
 }
 
-void cuda_graphs::make_room() {
+void cuda_graphs::evict() {
   if (entries_.size() < most_entries) return;
   const auto oldest = std::min_element(entries_.begin(), entries_.end(), [](const auto& a, const auto& b) {
     return a.second.last_used < b.second.last_used;
@@ -62,7 +62,7 @@ bool cuda_graphs::launch(cu::stream to, std::uint64_t number, std::vector<cuda_l
   const cuda_api& api = target_.api;
   auto at = entries_.find(number);
   if (at == entries_.end()) {
-    make_room();
+    evict();
     entries_[number].last_used = ++clock_;
     return false; // there may never be a second round
   }

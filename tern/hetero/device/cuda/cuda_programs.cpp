@@ -53,7 +53,7 @@ cuda_programs::~cuda_programs() {
 
 cu::module cuda_programs::load_image(const std::string& image, cu::result& r, std::string& log) const {
   cu::module made = nullptr;
-  r = target_.with_room([&] {
+  r = target_.with_free_memory([&] {
     log.assign(8192, '\0');
     int options[] = {cu::jit_error_log, cu::jit_error_log_bytes};
     void* values[] = {log.data(), reinterpret_cast<void*>(log.size())};

@@ -6,10 +6,9 @@
 #include <filesystem>
 #include <system_error>
 
-#include <dlfcn.h>
-
 #include <tern/base/error.hpp>
 #include <tern/hetero/device/discovery.hpp>
+#include <tern/hetero/device/dynamic_library.hpp>
 #include <tern/hetero/kernel/compiler_log.hpp>
 #include <tern/hetero/kernel/prelude.hpp>
 
@@ -37,20 +36,11 @@ std::vector<int> architectures_of(const nvrtc_api& api) {
 
 // \param why what is wrong with it is added.
 std::optional<nvrtc_api> open_one(const std::string& name, std::string& why) {
-  void* const library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!library) {
-    const char* const said = dlerror();
-    append(why, said ? said : name, "; ");
-    return {};
-  }
+  dynamic_library library = dynamic_library::open(name, why);
+  if (!library) return {};
   nvrtc_api api;
-  std::string missing;
-  const auto find = [&]<class F>(F*& function, const char* symbol, bool needed) {
-    function = reinterpret_cast<F*>(dlsym(library, symbol));
-    if (!function && needed) append(missing, symbol, ", ");
-  };
-#define TERN_FIND(name) find(api.name, "nvrtc" #name, true)
-#define TERN_FIND_LATER(name) find(api.name, "nvrtc" #name, false)
+#define TERN_FIND(name) library.find(api.name, "nvrtc" #name, true)
+#define TERN_FIND_LATER(name) library.find(api.name, "nvrtc" #name, false)
   TERN_FIND(Version);
   TERN_FIND(CreateProgram);
   TERN_FIND(CompileProgram);
@@ -66,13 +56,14 @@ std::optional<nvrtc_api> open_one(const std::string& name, std::string& why) {
   TERN_FIND_LATER(GetSupportedArchs);
 #undef TERN_FIND
 #undef TERN_FIND_LATER
+  const std::string& missing = library.missing();
   if (missing.empty() && api.Version(&api.major, &api.minor) == nvrtc::success) {
     api.architectures = architectures_of(api);
+    library.keep();
     return api;
   }
   append(why, name + (missing.empty() ? " does not tell its version" : " lacks " + missing), "; ");
-  dlclose(library); // at most its version was asked for
-  return {};
+  return {}; // at most its version was asked for
 }
 
 std::string capability(int number) { return std::to_string(number / 10) + "." + std::to_string(number % 10); }

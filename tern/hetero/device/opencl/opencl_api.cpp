@@ -3,9 +3,8 @@
 
 #include <utility>
 
-#include <dlfcn.h>
-
 #include <tern/hetero/device/discovery.hpp>
+#include <tern/hetero/device/dynamic_library.hpp>
 
 namespace tern::hetero::detail {
 namespace cl {
@@ -68,19 +67,10 @@ namespace {
 
 /// \param why what the loader says if there is no such library. \param missing functions that it lacks.
 std::optional<opencl_api> open_one(const char* name, std::string& why, std::string& missing) {
-  void* const library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-  if (!library) {
-    const char* const said = dlerror();
-    why += (why.empty() ? "" : "; ") + std::string(said ? said : name);
-    return {};
-  }
-
+  dynamic_library library = dynamic_library::open(name, why);
+  if (!library) return {};
   opencl_api api;
-  const auto find = [&]<class F>(F*& function, const char* symbol) {
-    function = reinterpret_cast<F*>(dlsym(library, symbol));
-    if (!function) missing += (missing.empty() ? "" : ", ") + std::string(symbol);
-  };
-#define TERN_FIND(name) find(api.name, "cl" #name)
+#define TERN_FIND(name) library.find(api.name, "cl" #name)
   TERN_FIND(GetPlatformIDs);
   TERN_FIND(GetPlatformInfo);
   TERN_FIND(GetDeviceIDs);
@@ -120,15 +110,11 @@ std::optional<opencl_api> open_one(const char* name, std::string& why, std::stri
   TERN_FIND(GetEventInfo);
   TERN_FIND(ReleaseEvent);
 #undef TERN_FIND
-  if (!missing.empty()) {
-    dlclose(library); // no driver has been asked for anything
-    return {};
-  }
-  const auto find_newer = [&]<class F>(F*& function, const char* symbol) {
-    function = reinterpret_cast<F*>(dlsym(library, symbol));
-  };
-  find_newer(api.SetKernelArgSVMPointer, "clSetKernelArgSVMPointer");
-  find_newer(api.CreateProgramWithIL, "clCreateProgramWithIL");
+  missing = library.missing();
+  if (!missing.empty()) return {}; // no driver has been asked for anything
+  library.find(api.SetKernelArgSVMPointer, "clSetKernelArgSVMPointer", false);
+  library.find(api.CreateProgramWithIL, "clCreateProgramWithIL", false);
+  library.keep();
   return api;
 }
 

@@ -86,7 +86,7 @@ cl::queue opencl_device::queue(int stream) const {
 // Tickets -------------------------------------------------------------------------------------------------------------
 
 ticket opencl_device::begin(cl::queue q, cl::event event, const char* operation, const char* kernel) {
-  const cl::status s = target_->api.Flush(q); // or it might not begin before somebody waits for it
+  const cl::status s = target_->api.Flush(q); // or it might not begin before a wait for it
   if (s != cl::success) [[unlikely]] {
     target_->api.ReleaseEvent(event);
     target_->fail(s, named(operation, kernel));
@@ -178,7 +178,7 @@ memory_handle opencl_device::allocate(std::size_t bytes) {
 
 void opencl_device::free(memory_handle memory, std::size_t bytes) noexcept {
   if (!memory) return;
-  target_->api.ReleaseMemObject(memory_of(memory)); // fails for what is no buffer; there is nobody to tell
+  target_->api.ReleaseMemObject(memory_of(memory)); // fails for what is no buffer; this function reports nothing
   used_ -= std::min(bytes, used_);
 }
 
@@ -403,7 +403,7 @@ ticket opencl_device::call(cl::queue q, const launch_request& what) {
       over_host.buffers.push_back(a);
     }
   const native_queue here{device_kind::opencl, target_->info.id.c_str(), q, target_->context, target_->device};
-  const kept_signals keep; // it may compile
+  const signal_guard keep; // it may compile
   try {
     what.call(*what.task, here, memory.data());
     for (const argument& a : over_host.buffers) { // until it is mapped, a device may keep what was written to itself
@@ -448,7 +448,7 @@ ticket opencl_device::launch(int stream, const launch_request& given) {
     if (items[d] > 1) dimensions = d + 1;
   }
   cl::event event = nullptr;
-  std::optional<kept_signals> keep;   // what is launched for the first time is compiled now
+  std::optional<signal_guard> keep;   // what is launched for the first time is compiled now
   std::optional<trace::region> first; // its bar is longer, and one sees why
   if (!std::exchange(k.launched, true)) [[unlikely]] {
     keep.emplace();

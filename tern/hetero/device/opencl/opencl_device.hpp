@@ -132,12 +132,12 @@ public:
   int streams() const noexcept override { return static_cast<int>(queues_.size()); }
   ticket copy(int stream, const copy_request& what) override;
   void prepare(const kernel_code& code) override { programs_.get(code); }
-  /// Compiles a block of kernels, for who wants to know whether that works. \throws as `prepare`.
+  /// Compiles a block of kernels, to see whether that works. \throws as `prepare`.
   void check(const source_block& block) { programs_.check(block); }
   ticket launch(int stream, const launch_request& what) override;
   void order(int stream, ticket t) override;
   bool done(ticket t) override;
-  std::int64_t patience() noexcept override { return target_->patience_ns; }
+  std::int64_t poll_delay() noexcept override { return target_->patience_ns; }
 
   const opencl_programs& programs() const noexcept { return programs_; }
   std::size_t open_tickets() const noexcept { return slots_.size() - unused_.size(); }
@@ -180,6 +180,12 @@ private:
   std::size_t limit_ = 0, used_ = 0;
 };
 
+/// All that options allow. Each call makes them anew. Thread-safe.
+/// \param workers of the scheduler, beside which PoCL's threads run. \param skip_nvidia leaves out those of NVIDIA's
+/// OpenCL, which CUDA has as well. \param notes gets what a user wants to know about devices that were looked for in
+/// vain, a line each.
+std::vector<std::unique_ptr<device>> open_opencl(const options& opts, int workers, bool skip_nvidia,
+                                                 std::vector<std::string>& notes);
 /// As `open_opencl`, with functions that need not be the driver's.
 std::vector<std::unique_ptr<device>> open_opencl(const opencl_api& api, const options& opts, bool skip_nvidia,
                                                  std::vector<std::string>& notes);

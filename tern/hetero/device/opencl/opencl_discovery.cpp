@@ -10,6 +10,7 @@
 #include <utility>
 
 #include <tern/base/topology.hpp>
+#include <tern/hetero/device/device_kind.hpp>
 #include <tern/hetero/device/discovery.hpp>
 #include <tern/hetero/device/opencl/opencl_device.hpp>
 #include <tern/hetero/device/temporary_cache.hpp>
@@ -256,7 +257,7 @@ std::vector<std::unique_ptr<device>> make_devices(const opencl_api& api, opencl_
 std::vector<std::unique_ptr<device>> open_opencl(const options& opts, int workers, bool skip_nvidia,
                                                  std::vector<std::string>& notes) {
   const auto hold = lock_discovery();
-  const kept_signals keep;
+  const signal_guard keep;
   static opencl_of_process* process = nullptr; // never destroyed: runtimes use what it knows
   if (!process) {
     auto first = std::make_unique<opencl_of_process>();
@@ -277,5 +278,17 @@ std::vector<std::unique_ptr<device>> open_opencl(const opencl_api& api, const op
   opencl_drivers drivers = ask_for_platforms(api);
   return make_devices(api, drivers, opts, skip_nvidia, notes);
 }
+
+extern const device_kind_entry opencl_kind;
+constinit const device_kind_entry opencl_kind{
+    .name = "opencl",
+    .order = 20, // after CUDA, to which it leaves what that has
+    .kind = device_kind::opencl,
+    .find =
+        [](device_search& s) {
+          return open_opencl(s.opts, s.workers, s.all && (s.used & kinds_of(device_kind::cuda)) != 0, s.notes);
+        },
+    // PoCL's threads are counted when it is opened first, beside the workers, whose number is not known before.
+    .before_start = [](const options& opts) { return opts[hetero_opencl_pocl] != "pthread"; }};
 
 } // namespace tern::hetero::detail

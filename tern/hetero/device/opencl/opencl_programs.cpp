@@ -49,7 +49,7 @@ opencl_programs::~opencl_programs() {
 }
 
 const opencl_kernel& opencl_programs::add(const kernel_code& code) {
-  const kept_signals keep;
+  const signal_guard keep;
   const void* const where = code.form == code_form::dialect ? static_cast<const void*>(&code.source()) : &code;
   auto at = programs_.find(where);
   if (at == programs_.end()) at = programs_.emplace(where, build(code)).first;
@@ -87,7 +87,7 @@ cl::program opencl_programs::build(const kernel_code& code) {
 }
 
 void opencl_programs::check(const source_block& block) {
-  const kept_signals keep;
+  const signal_guard keep;
   const owned_program built{target_.api, build(text_of_block(block))};
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What simulated devices are like, as the option hetero-fake says it.
+// What simulated devices are like, as the option hetero-simulated says it.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -22,23 +22,24 @@ enum class kind { size, rate, time, factor, whole, fault };
 struct word {
   std::string_view name;
   kind is;
-  void (*set)(fake_settings& s, double value);
+  void (*set)(simulated_settings& s, double value);
 };
 constexpr word words[] = {
-    {"bandwidth", kind::rate, [](fake_settings& s, double v) { s.bandwidth = v; }},
-    {"latency", kind::time, [](fake_settings& s, double v) { s.latency = v; }},
-    {"memory", kind::size, [](fake_settings& s, double v) { s.memory = static_cast<std::size_t>(v); }},
-    {"launch", kind::time, [](fake_settings& s, double v) { s.launch = v; }},
-    {"item", kind::time, [](fake_settings& s, double v) { s.item = v; }},
-    {"speed", kind::factor, [](fake_settings& s, double v) { s.speed = v; }},
-    {"units", kind::whole, [](fake_settings& s, double v) { s.units = static_cast<int>(v); }},
-    {"fuse", kind::whole, [](fake_settings& s, double v) { s.fuse = static_cast<int>(v); }},
-    {"unit-memory", kind::size, [](fake_settings& s, double v) { s.unit_memory = static_cast<std::size_t>(v); }},
+    {"bandwidth", kind::rate, [](simulated_settings& s, double v) { s.bandwidth = v; }},
+    {"latency", kind::time, [](simulated_settings& s, double v) { s.latency = v; }},
+    {"memory", kind::size, [](simulated_settings& s, double v) { s.memory = static_cast<std::size_t>(v); }},
+    {"launch", kind::time, [](simulated_settings& s, double v) { s.launch = v; }},
+    {"item", kind::time, [](simulated_settings& s, double v) { s.item = v; }},
+    {"speed", kind::factor, [](simulated_settings& s, double v) { s.speed = v; }},
+    {"units", kind::whole, [](simulated_settings& s, double v) { s.units = static_cast<int>(v); }},
+    {"fuse", kind::whole, [](simulated_settings& s, double v) { s.fuse = static_cast<int>(v); }},
+    {"unit-memory", kind::size, [](simulated_settings& s, double v) { s.unit_memory = static_cast<std::size_t>(v); }},
     {"fail-allocation", kind::fault,
-     [](fake_settings& s, double v) { s.faults.allocation = static_cast<std::int64_t>(v); }},
-    {"fail-copy", kind::fault, [](fake_settings& s, double v) { s.faults.copy = static_cast<std::int64_t>(v); }},
-    {"fail-kernel", kind::fault, [](fake_settings& s, double v) { s.faults.kernel = static_cast<std::int64_t>(v); }},
-    {"lose", kind::fault, [](fake_settings& s, double v) { s.faults.lose = static_cast<std::int64_t>(v); }},
+     [](simulated_settings& s, double v) { s.faults.allocation = static_cast<std::int64_t>(v); }},
+    {"fail-copy", kind::fault, [](simulated_settings& s, double v) { s.faults.copy = static_cast<std::int64_t>(v); }},
+    {"fail-kernel", kind::fault,
+     [](simulated_settings& s, double v) { s.faults.kernel = static_cast<std::int64_t>(v); }},
+    {"lose", kind::fault, [](simulated_settings& s, double v) { s.faults.lose = static_cast<std::int64_t>(v); }},
 };
 
 struct unit {
@@ -111,7 +112,7 @@ std::string quoted(std::string_view text) {
   throw error(errc::invalid_option, what, std::move(hint));
 }
 
-void parse_item(std::string_view item, std::vector<fake_settings>& all, std::vector<std::string>& seen) {
+void parse_item(std::string_view item, std::vector<simulated_settings>& all, std::vector<std::string>& seen) {
   const std::size_t equals = item.find('=');
   const std::string_view name = item.substr(0, equals);
   if (item.empty()) refuse("a word is missing", "write WORD=VALUE between commas: 2:bandwidth=4G,latency=10us");
@@ -136,7 +137,7 @@ void parse_item(std::string_view item, std::vector<fake_settings>& all, std::vec
   const auto value = parse_value(found->is, text.substr(0, at));
   if (!value) refuse_value();
   if (at == text.npos) {
-    for (fake_settings& each : all) found->set(each, *value);
+    for (simulated_settings& each : all) found->set(each, *value);
     return;
   }
   const auto which = parse_number(text.substr(at + 1));
@@ -150,7 +151,7 @@ void parse_item(std::string_view item, std::vector<fake_settings>& all, std::vec
 
 } // namespace
 
-std::vector<fake_settings> parse_fake(std::string_view text) {
+std::vector<simulated_settings> parse_simulated(std::string_view text) {
   if (text.empty()) return {};
   const std::size_t colon = text.find(':');
   const auto count = parse_number(text.substr(0, colon));
@@ -158,7 +159,7 @@ std::vector<fake_settings> parse_fake(std::string_view text) {
     refuse("the number of devices cannot be " + quoted(text.substr(0, colon)),
            "allowed: a whole number from 0 to " + std::to_string(most_devices) +
                ", then a colon and words, if there are any: 2:bandwidth=4G,latency=10us");
-  std::vector<fake_settings> all(static_cast<std::size_t>(*count));
+  std::vector<simulated_settings> all(static_cast<std::size_t>(*count));
   std::vector<std::string> seen;
   for (std::size_t from = colon; from != text.npos;) {
     const std::size_t comma = text.find(',', from + 1);
@@ -169,3 +170,14 @@ std::vector<fake_settings> parse_fake(std::string_view text) {
 }
 
 } // namespace tern::hetero::detail
+
+namespace tern::hetero {
+
+const option<std::string> hetero_simulated{
+    "hetero-simulated",
+    "",
+    "devices to simulate, for tests and experiments, and what they are like: 2, or "
+    "2:bandwidth=4G,latency=10us,memory=1G,launch=5us,speed=2; empty: none",
+    {.verify = [](const std::string& text, const options&) { static_cast<void>(detail::parse_simulated(text)); }}};
+
+} // namespace tern::hetero

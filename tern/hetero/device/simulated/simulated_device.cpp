@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tern/hetero/device/simulated/simulated_device.hpp>
 
+#include <tern/hetero/device/device_kind.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -81,17 +83,25 @@ constexpr double longest = 1e15; // nanoseconds, of one operation
 
 } // namespace
 
-std::vector<std::unique_ptr<device>> open_fake(const options& opts) {
+std::vector<std::unique_ptr<device>> open_simulated(const options& opts) {
   std::vector<std::unique_ptr<device>> all;
-  for (const fake_settings& each : parse_fake(opts[hetero_fake]))
-    all.push_back(std::make_unique<fake_device>(static_cast<int>(all.size()), each, opts[hetero_queues]));
+  for (const simulated_settings& each : parse_simulated(opts[hetero_simulated]))
+    all.push_back(std::make_unique<simulated_device>(static_cast<int>(all.size()), each, opts[hetero_queues]));
   return all;
 }
 
-fake_device::fake_device(int number, const fake_settings& settings, int queues)
+extern const device_kind_entry simulated_kind;
+constinit const device_kind_entry simulated_kind{.name = "simulated",
+                                                 .order = 0,
+                                                 .kind = device_kind::simulated,
+                                                 .in_simulations = true,
+                                                 .always = true,
+                                                 .find = [](device_search& s) { return open_simulated(s.opts); }};
+
+simulated_device::simulated_device(int number, const simulated_settings& settings, int queues)
     : number_(number), settings_(settings), free_at_(static_cast<std::size_t>(2 + std::max(queues, 1))) {
-  info_.kind = device_kind::fake;
-  info_.id = "fake" + std::to_string(number);
+  info_.kind = device_kind::simulated;
+  info_.id = "simulated" + std::to_string(number);
   info_.name = "simulated device";
   info_.driver = "Tern";
   info_.memory_bytes = static_cast<std::int64_t>(settings.memory);
@@ -101,7 +111,7 @@ fake_device::fake_device(int number, const fake_settings& settings, int queues)
 
 // ---- what is refused
 
-std::string fake_device::describe(const operation& op) const {
+std::string simulated_device::describe(const operation& op) const {
   std::string what;
   if (op.code)
     what = "the kernel '" + std::string(op.code->name) + "'";
@@ -113,11 +123,11 @@ std::string fake_device::describe(const operation& op) const {
   return info_.id + ": " + what + " in stream " + std::to_string(op.stream);
 }
 
-void fake_device::refuse(const operation& op, const std::string& what) const {
+void simulated_device::refuse(const operation& op, const std::string& what) const {
   throw error(errc::invalid_argument, describe(op) + " " + what);
 }
 
-void fake_device::check_usable() {
+void simulated_device::check_usable() {
   if (misuse_) {
     const error what = std::move(*misuse_);
     misuse_.reset();
@@ -127,23 +137,23 @@ void fake_device::check_usable() {
     throw error(errc::device_lost, info_.id + " is lost", "what its memory alone had is gone; nothing more runs on it");
 }
 
-// address: a number that counts up, see detail/fake_device.hpp
+// address: a number that counts up, see detail/simulated_device.hpp
 static std::uintptr_t number_of(memory_handle memory) noexcept { return reinterpret_cast<std::uintptr_t>(memory); }
 
-std::string fake_device::stale(memory_handle memory) const {
+std::string simulated_device::stale(memory_handle memory) const {
   const auto number = number_of(memory);
   if (!memory || (number & handle_mark) != handle_mark) return "which is no memory of simulated devices";
-  if (device_of(number) != number_) return "which is memory of fake" + std::to_string(device_of(number));
+  if (device_of(number) != number_) return "which is memory of simulated" + std::to_string(device_of(number));
   return number <= (handle_mark | named(number_, given_)) ? "which has been freed" : "which was never allocated";
 }
 
-std::byte* fake_device::find(memory_handle memory) const noexcept {
+std::byte* simulated_device::find(memory_handle memory) const noexcept {
   const auto found = blocks_.find(number_of(memory));
   return found == blocks_.end() ? nullptr : found->second.data.get();
 }
 
-void fake_device::check_memory(const operation& op, const char* which, memory_handle memory,
-                               std::optional<std::size_t> end) const {
+void simulated_device::check_memory(const operation& op, const char* which, memory_handle memory,
+                                    std::optional<std::size_t> end) const {
   const auto found = blocks_.find(number_of(memory));
   if (found == blocks_.end()) refuse(op, "has " + std::string(which) + " " + stale(memory));
   if (!end || *end > found->second.bytes)
@@ -151,7 +161,7 @@ void fake_device::check_memory(const operation& op, const char* which, memory_ha
                    ", which has " + std::to_string(found->second.bytes));
 }
 
-void fake_device::check_copy(const operation& op) const {
+void simulated_device::check_copy(const operation& op) const {
   const copy_request& what = op.copy;
   if (what.way == direction::between) refuse(op, "comes from another device, which this one does not reach");
   const bool within = what.way == direction::within;
@@ -169,7 +179,7 @@ void fake_device::check_copy(const operation& op) const {
     refuse(op, "has no memory of the host");
 }
 
-void fake_device::check_shape(const operation& op, std::size_t dynamic_bytes) const {
+void simulated_device::check_shape(const operation& op, std::size_t dynamic_bytes) const {
   const grid& g = op.shape;
   std::int64_t all = 1, items = 1;
   for (std::size_t d = 0; d < 3; ++d) {
@@ -194,9 +204,9 @@ void fake_device::check_shape(const operation& op, std::size_t dynamic_bytes) co
 
 // ---- memory
 
-bool fake_device::strikes(std::int64_t& fault) noexcept { return fault > 0 && --fault == 0; }
+bool simulated_device::strikes(std::int64_t& fault) noexcept { return fault > 0 && --fault == 0; }
 
-memory_handle fake_device::allocate(std::size_t bytes) {
+memory_handle simulated_device::allocate(std::size_t bytes) {
   check_usable();
   if (strikes(settings_.faults.allocation) || bytes > settings_.memory - bytes_) return nullptr;
   block b{std::unique_ptr<std::byte[], give_back>(
@@ -210,7 +220,7 @@ memory_handle fake_device::allocate(std::size_t bytes) {
   return reinterpret_cast<memory_handle>(name); // NOLINT(performance-no-int-to-ptr): it points to nothing
 }
 
-void fake_device::free(memory_handle memory, std::size_t bytes) noexcept {
+void simulated_device::free(memory_handle memory, std::size_t bytes) noexcept {
   const auto found = blocks_.find(number_of(memory));
   if (found == blocks_.end() || found->second.bytes != bytes) {
     const std::string what =
@@ -226,7 +236,7 @@ void fake_device::free(memory_handle memory, std::size_t bytes) noexcept {
 
 // ---- operations
 
-fake_device::operation fake_device::make(int stream, const char* what) const {
+simulated_device::operation simulated_device::make(int stream, const char* what) const {
   if (stream < 0 || stream >= streams())
     throw error(errc::invalid_argument, info_.id + ": there is no stream " + std::to_string(stream) + " for " + what +
                                             ", only 0 to " + std::to_string(streams() - 1));
@@ -235,7 +245,7 @@ fake_device::operation fake_device::make(int stream, const char* what) const {
   return op;
 }
 
-ticket fake_device::put(operation&& op, double duration) {
+ticket simulated_device::put(operation&& op, double duration) {
   op.loses = strikes(settings_.faults.lose);
   op.number = named(number_, ++given_);
   std::int64_t& free_at = free_at_[static_cast<std::size_t>(op.stream)];
@@ -247,23 +257,23 @@ ticket fake_device::put(operation&& op, double duration) {
   return t;
 }
 
-ticket fake_device::copy(int stream, const copy_request& what) {
+ticket simulated_device::copy(int stream, const copy_request& what) {
   check_usable();
   operation op = make(stream, "a copy");
   op.copy = what;
   check_copy(op);
   op.fails = strikes(settings_.faults.copy);
   const auto bytes = static_cast<double>(bytes_of(what));
-  fake_counters::copies& count = what.way == direction::to_device     ? counted_.to_device
-                                 : what.way == direction::from_device ? counted_.from_device
-                                                                      : counted_.within;
+  simulated_counters::copies& count = what.way == direction::to_device     ? counted_.to_device
+                                      : what.way == direction::from_device ? counted_.from_device
+                                                                           : counted_.within;
   ++count.count;
   count.bytes += bytes_of(what);
   const bool limited = what.way != direction::within && settings_.bandwidth > 0;
   return put(std::move(op), settings_.latency + (limited ? bytes / settings_.bandwidth * 1e9 : 0));
 }
 
-fake_device::operation fake_device::kernel(int stream, const launch_request& what) {
+simulated_device::operation simulated_device::kernel(int stream, const launch_request& what) {
   operation op = make(stream, "a kernel");
   if (!what.code || !what.code->run)
     throw error(errc::invalid_argument, info_.id + ": a kernel without code was launched");
@@ -291,13 +301,13 @@ fake_device::operation fake_device::kernel(int stream, const launch_request& wha
   return op;
 }
 
-double fake_device::work(const operation& op) const noexcept {
+double simulated_device::work(const operation& op) const noexcept {
   double items = static_cast<double>(op.shape.count());
   for (const int n : op.shape.items) items *= n;
   return items * settings_.item / settings_.speed;
 }
 
-ticket fake_device::launch(int stream, const launch_request& what) {
+ticket simulated_device::launch(int stream, const launch_request& what) {
   check_usable();
   operation op = kernel(stream, what);
   ++counted_.launches;
@@ -305,12 +315,12 @@ ticket fake_device::launch(int stream, const launch_request& what) {
   return put(std::move(op), duration);
 }
 
-std::size_t fake_device::fuses(const launch_request& what) const noexcept {
+std::size_t simulated_device::fuses(const launch_request& what) const noexcept {
   const std::int64_t most = std::int64_t{4} * settings_.units;
   return what.shape.count() <= most ? static_cast<std::size_t>(settings_.fuse) : 0;
 }
 
-ticket fake_device::launch_fused(int stream, std::span<const launch_request> all) {
+ticket simulated_device::launch_fused(int stream, std::span<const launch_request> all) {
   check_usable();
   operation op = kernel(stream, all.front());
   double duration = settings_.launch + work(op);
@@ -323,7 +333,7 @@ ticket fake_device::launch_fused(int stream, std::span<const launch_request> all
   return put(std::move(op), duration);
 }
 
-void fake_device::order(int stream, ticket t) {
+void simulated_device::order(int stream, ticket t) {
   check_usable();
   const operation op = make(stream, "an order");
   if (t == 0) return;
@@ -337,7 +347,7 @@ void fake_device::order(int stream, ticket t) {
   }
 }
 
-void fake_device::move(const operation& op) const {
+void simulated_device::move(const operation& op) const {
   const copy_request& what = op.copy;
   std::byte* const memory = find(what.device);
   const bool within = what.way == direction::within;
@@ -352,7 +362,7 @@ void fake_device::move(const operation& op) const {
   }
 }
 
-void fake_device::compute(operation& op) const {
+void simulated_device::compute(operation& op) const {
   for (const reference& r : op.references) {
     void* const at = find(r.memory) + r.offset;
     std::memcpy(&op.values[op.at[r.parameter]], &at, sizeof at);
@@ -363,14 +373,14 @@ void fake_device::compute(operation& op) const {
                values.data());
 }
 
-bool fake_device::memory_is_there(const operation& op) const {
+bool simulated_device::memory_is_there(const operation& op) const {
   const auto there = [this](memory_handle m) { return find(m) != nullptr; };
   if (op.code)
     return std::all_of(op.references.begin(), op.references.end(), [&](const reference& r) { return there(r.memory); });
   return there(op.copy.device) && (op.copy.way != direction::within || there(op.copy.from));
 }
 
-void fake_device::perform(operation& op) {
+void simulated_device::perform(operation& op) {
   op.finished = true;
   const bool there = memory_is_there(op) && std::all_of(op.others.begin(), op.others.end(),
                                                         [this](const operation& o) { return memory_is_there(o); });
@@ -390,7 +400,7 @@ void fake_device::perform(operation& op) {
   op.others.clear();
 }
 
-void fake_device::progress() {
+void simulated_device::progress() {
   const std::int64_t now = settings_.now();
   while (!pending_.empty() && pending_.begin()->first <= now) {
     operation& op = operations_.at(pending_.begin()->second);
@@ -400,14 +410,14 @@ void fake_device::progress() {
   }
 }
 
-void fake_device::forget(ticket t) noexcept {
+void simulated_device::forget(ticket t) noexcept {
   if (const auto found = operations_.find(t); found != operations_.end()) {
     pending_.erase({found->second.end, t});
     operations_.erase(found);
   }
 }
 
-bool fake_device::done(ticket t) {
+bool simulated_device::done(ticket t) {
   if (!lost_) progress();
   if (misuse_ || lost_) {
     forget(t);
@@ -425,17 +435,17 @@ bool fake_device::done(ticket t) {
   return true;
 }
 
-std::int64_t fake_device::patience() noexcept {
+std::int64_t simulated_device::poll_delay() noexcept {
   return pending_.empty() ? 0 : std::max<std::int64_t>(0, pending_.begin()->first - settings_.now());
 }
 
-void fake_device::lose() noexcept {
+void simulated_device::lose() noexcept {
   lost_ = true;
   pending_.clear();
 }
 
-fake_counters fake_device::counters() const noexcept {
-  fake_counters all = counted_;
+simulated_counters simulated_device::counters() const noexcept {
+  simulated_counters all = counted_;
   all.allocations = blocks_.size();
   all.bytes = bytes_;
   all.tickets = operations_.size();

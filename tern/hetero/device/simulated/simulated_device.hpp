@@ -3,14 +3,15 @@
 /// \file
 /// Simulated accelerators, for tests, demonstrations and simulations of machines that are not there. Internal.
 ///
-/// A fake device has memory of its own and computes with the host's processor, but when its operations end is said by a
-/// model: each stream has a timeline, on which an operation begins when it was put there, when the stream's previous
-/// one has ended and when those have that it is ordered after, whichever is the latest. Not before it has ended is the
-/// data moved or the kernel run, by the first `done` after that moment, of whatever ticket; of several in the order in
-/// which they end. So a program that does not wait for what it needs reads old bytes, or those that fresh memory is
-/// filled with, rather than being right by chance.
+/// A simulated device has memory of its own and computes with the host's processor, but when its operations end is said
+/// by a model: each stream has a timeline, on which an operation begins when it was put there, when the stream's
+/// previous one has ended and when those have that it is ordered after, whichever is the latest. Not before it has
+/// ended is the data moved or the kernel run, by the first `done` after that moment, of whatever ticket; of several in
+/// the order in which they end. So a program that does not wait for what it needs reads old bytes, or those that fresh
+/// memory is filled with, rather than being right by chance.
 ///
-/// The option `hetero-fake` is `COUNT[:WORD=VALUE,…]`, say `2:bandwidth=4G,latency=10us,memory=1G,launch=5us,speed=2`:
+/// The option `hetero-simulated` is `COUNT[:WORD=VALUE,…]`, say
+/// `2:bandwidth=4G,latency=10us,memory=1G,launch=5us,speed=2`:
 /// - `bandwidth` bytes a second of copies, in each direction for itself; 0: no limit;
 /// - `latency` of each copy; one within the device takes no more than that;
 /// - `memory` bytes;
@@ -42,11 +43,11 @@
 namespace tern::hetero::detail {
 
 /// Which allocation, copy, kernel, operation (copy or kernel) fails, counted from 1. 0: none.
-struct fake_faults {
+struct simulated_faults {
   std::int64_t allocation = 0, copy = 0, kernel = 0, lose = 0;
 };
 
-struct fake_settings {
+struct simulated_settings {
   double bandwidth = 16.0 * (1 << 30); ///< bytes a second; 0: no limit
   double latency = 5000;               ///< nanoseconds, as the other times
   double launch = 5000, item = 1;
@@ -55,16 +56,19 @@ struct fake_settings {
   std::size_t unit_memory = std::size_t{64} << 10;
   int units = 8;
   int fuse = 1; ///< launches that can be one
-  fake_faults faults;
-  std::int64_t (*now)() = &tern::detail::clock_now; ///< nanoseconds; goes on while somebody waits
+  simulated_faults faults;
+  std::int64_t (*now)() = &tern::detail::clock_now; ///< nanoseconds; goes on while a fiber waits
 };
 
 /// What each device of an option's text is like. \throws error(invalid_option) saying which word is wrong and what is
 /// allowed.
-std::vector<fake_settings> parse_fake(std::string_view text);
+std::vector<simulated_settings> parse_simulated(std::string_view text);
+
+/// Those that the option describes. \throws as `parse_simulated`.
+std::vector<std::unique_ptr<device>> open_simulated(const options& opts);
 
 /// What was done so far, and what there still is.
-struct fake_counters {
+struct simulated_counters {
   struct copies {
     std::uint64_t count = 0, bytes = 0;
   };
@@ -74,17 +78,17 @@ struct fake_counters {
   std::uint64_t launches = 0;             ///< the same; several that were one are one
 };
 
-/// Handles and tickets are numbers that no other fake device has and that are never given again, so that stale ones are
-/// found out. Threads: as `device`; the settings' clock is called by the owner.
+/// Handles and tickets are numbers that no other simulated device has and that are never given again, so that stale
+/// ones are found out. Threads: as `device`; the settings' clock is called by the owner.
 ///
 /// Errors, beside those of `device`: error(invalid_argument) for an operation in a stream that does not take it, or
 /// beyond its memory, with freed memory or that of another device, with rows that overlap, or with groups that this
 /// device does not run; also from `done`, if its memory was freed before it was done. What is wrong with `free`, which
 /// does not throw, is thrown by the next call.
-class fake_device final : public device, private launch_fuser {
+class simulated_device final : public device, private launch_fuser {
 public:
-  /// \param number of the id, "fake0"; \param queues streams for kernels, at least 1.
-  fake_device(int number, const fake_settings& settings, int queues);
+  /// \param number of the id, "simulated0"; \param queues streams for kernels, at least 1.
+  simulated_device(int number, const simulated_settings& settings, int queues);
 
   const device_info& info() const noexcept override { return info_; }
   memory_handle allocate(std::size_t bytes) override;
@@ -99,11 +103,11 @@ public:
   ticket launch_fused(int stream, std::span<const launch_request> all) override;
   void order(int stream, ticket t) override;
   bool done(ticket t) override;
-  std::int64_t patience() noexcept override;
+  std::int64_t poll_delay() noexcept override;
 
-  fake_counters counters() const noexcept;
+  simulated_counters counters() const noexcept;
   /// What fails from now on: 1 is the next.
-  void set_faults(const fake_faults& faults) noexcept { settings_.faults = faults; }
+  void set_faults(const simulated_faults& faults) noexcept { settings_.faults = faults; }
   /// It is lost now: nothing that is pending is done.
   void lose() noexcept;
   bool lost() const noexcept { return lost_; }
@@ -160,7 +164,7 @@ private:
   void forget(ticket t) noexcept;
 
   const int number_;
-  fake_settings settings_;
+  simulated_settings settings_;
   device_info info_;
   std::map<std::uintptr_t, block> blocks_; // address: handles are numbers that count up, and point to nothing
   std::uint64_t given_ = 0;                // handles and tickets
@@ -168,7 +172,7 @@ private:
   std::vector<std::int64_t> free_at_;                 // of each stream: when what is put into it may begin
   std::map<ticket, operation> operations_;            // not forgotten
   std::set<std::pair<std::int64_t, ticket>> pending_; // by the time at which they end
-  fake_counters counted_;
+  simulated_counters counted_;
   std::optional<error> misuse_; // of `free`
   bool lost_ = false;
 };

@@ -43,8 +43,8 @@ template <class Group, class... Params> kernel_code code_of(const kernel<Group, 
 std::int64_t moment = 0; // what the test's clock says
 std::int64_t test_clock() { return moment; }
 
-fake_settings still() { // takes no time, has little memory
-  fake_settings s;
+simulated_settings still() { // takes no time, has little memory
+  simulated_settings s;
   s.bandwidth = s.latency = s.launch = s.item = 0;
   s.memory = 1 << 20;
   s.now = &test_clock;
@@ -86,19 +86,19 @@ template <class F> std::string refusal(errc code, F&& f) {
   return {};
 }
 
-void expect_nothing_left(const fake_device& d) {
+void expect_nothing_left(const simulated_device& d) {
   EXPECT_EQ(d.counters().allocations, 0u);
   EXPECT_EQ(d.counters().bytes, 0u);
   EXPECT_EQ(d.counters().tickets, 0u);
 }
 
 TEST(fake_device, says_what_it_is) {
-  fake_settings s = still();
+  simulated_settings s = still();
   s.units = 12;
   s.unit_memory = 4096;
-  fake_device d(3, s, 2);
-  EXPECT_EQ(d.info().kind, device_kind::fake);
-  EXPECT_EQ(d.info().id, "fake3");
+  simulated_device d(3, s, 2);
+  EXPECT_EQ(d.info().kind, device_kind::simulated);
+  EXPECT_EQ(d.info().id, "simulated3");
   EXPECT_EQ(d.info().name, "simulated device");
   EXPECT_EQ(d.info().driver, "Tern");
   EXPECT_EQ(d.info().memory_bytes, 1 << 20);
@@ -107,11 +107,11 @@ TEST(fake_device, says_what_it_is) {
   EXPECT_FALSE(d.info().shares_host_memory);
   EXPECT_EQ(d.memory_limit(), std::size_t{1} << 20);
   EXPECT_EQ(d.streams(), 4);
-  EXPECT_EQ(d.patience(), 0);
+  EXPECT_EQ(d.poll_delay(), 0);
 }
 
 TEST(fake_device, memory_is_limited_and_filled_with_what_is_noticed) {
-  fake_device d(0, still(), 1);
+  simulated_device d(0, still(), 1);
   const memory_handle a = d.allocate(1 << 19), b = d.allocate(1 << 19);
   ASSERT_TRUE(a && b);
   EXPECT_EQ(d.allocate(1), nullptr);
@@ -158,7 +158,7 @@ TEST(fake_device, copies_strided_bricks) {
         std::memcpy(&expected[target.offset + z * target.slice + y * target.pitch],
                     &in[source.offset + z * source.slice + y * source.pitch], bytes);
 
-    fake_device d(0, still(), 1);
+    simulated_device d(0, still(), 1);
     const memory_handle a = d.allocate(first.size), b = d.allocate(second.size);
     copy_request there = to(a, in.data() + source.offset, bytes), over = within(b, a, bytes),
                  back = from(b, out.data() + target.offset, bytes);
@@ -178,7 +178,7 @@ TEST(fake_device, copies_strided_bricks) {
     const ticket t3 = d.copy(1, back);
     EXPECT_TRUE(d.done(t3) && d.done(t2) && d.done(t1));
     ASSERT_EQ(out, expected) << "round " << round;
-    const fake_counters c = d.counters();
+    const simulated_counters c = d.counters();
     EXPECT_EQ(c.to_device.count + c.within.count + c.from_device.count, 3u);
     EXPECT_EQ(c.to_device.bytes, bytes * rows * slices);
     EXPECT_EQ(c.within.bytes, bytes * rows * slices);
@@ -190,7 +190,7 @@ TEST(fake_device, copies_strided_bricks) {
 }
 
 TEST(fake_device, computes_with_values_and_dynamic_memory) {
-  fake_device d(0, still(), 1);
+  simulated_device d(0, still(), 1);
   const int n = 100;
   std::vector<double> x(128), y(128);
   for (std::size_t i = 0; i < 128; ++i) x[i] = static_cast<double>(i), y[i] = 1;
@@ -231,13 +231,13 @@ TEST(fake_device, computes_with_values_and_dynamic_memory) {
 
 TEST(fake_device, operations_take_their_time_and_streams_go_on_together) {
   moment = 1000;
-  fake_settings s = still();
+  simulated_settings s = still();
   s.bandwidth = 1e9; // a byte in a nanosecond
   s.latency = 100;
   s.launch = 50;
   s.item = 2;
   s.speed = 4;
-  fake_device d(0, s, 2);
+  simulated_device d(0, s, 2);
   const memory_handle a = d.allocate(4000), b = d.allocate(4000);
   std::vector<char> in(1000, 'x'), out(1000, 'o');
   const kernel_code nothing = code_of(test_kernels::nothing);
@@ -248,10 +248,10 @@ TEST(fake_device, operations_take_their_time_and_streams_go_on_together) {
   const ticket moved = d.copy(3, within(b, a, 4000));                             // to 1100
   EXPECT_EQ(d.counters().tickets, 5u);
   const auto ends = [&](ticket t, std::int64_t when) {
-    EXPECT_EQ(d.patience(), when - moment);
+    EXPECT_EQ(d.poll_delay(), when - moment);
     moment = when - 1;
     EXPECT_FALSE(d.done(t));
-    EXPECT_EQ(d.patience(), 1);
+    EXPECT_EQ(d.poll_delay(), 1);
     moment = when;
     EXPECT_TRUE(d.done(t));
   };
@@ -261,7 +261,7 @@ TEST(fake_device, operations_take_their_time_and_streams_go_on_together) {
   EXPECT_TRUE(d.done(back));
   EXPECT_EQ(out[0], 'x'); // of two that end together the first goes first
   ends(copy2, 2700);
-  EXPECT_EQ(d.patience(), 0);
+  EXPECT_EQ(d.poll_delay(), 0);
   moment = 5000;
   const ticket late = d.copy(0, to(a, in.data(), 0)); // an idle stream begins now
   ends(late, 5100);
@@ -272,9 +272,9 @@ TEST(fake_device, operations_take_their_time_and_streams_go_on_together) {
 
 TEST(fake_device, data_come_when_the_operation_ends_and_not_before) {
   moment = 0;
-  fake_settings s = still();
+  simulated_settings s = still();
   s.latency = 10;
-  fake_device d(0, s, 1);
+  simulated_device d(0, s, 1);
   const memory_handle a = d.allocate(4);
   int in = 1, out = 0;
   const ticket there = d.copy(0, to(a, &in, 4));
@@ -297,10 +297,10 @@ TEST(fake_device, data_come_when_the_operation_ends_and_not_before) {
 
 TEST(fake_device, streams_wait_for_what_they_are_ordered_after) {
   moment = 0;
-  fake_settings s = still();
+  simulated_settings s = still();
   s.latency = 10;
   s.launch = 1;
-  fake_device d(0, s, 2);
+  simulated_device d(0, s, 2);
   const memory_handle a = d.allocate(64 * sizeof(int)), b = d.allocate(64 * sizeof(int));
   std::vector<int> in(64, 5), out(64, 0);
   const kernel_code reverse = code_of(test_kernels::reverse_groups);
@@ -331,14 +331,14 @@ TEST(fake_device, streams_wait_for_what_they_are_ordered_after) {
 
 TEST(fake_device, what_goes_beyond_is_refused) {
   moment = 0;
-  fake_device d(0, still(), 1), other(1, still(), 1);
+  simulated_device d(0, still(), 1), other(1, still(), 1);
   std::vector<char> host(1000);
   const memory_handle a = d.allocate(100), b = d.allocate(10), foreign = other.allocate(10);
   const auto copying = [&](int stream, const copy_request& r) {
     return refusal(errc::invalid_argument, [&] { d.copy(stream, r); });
   };
   EXPECT_EQ(copying(0, to(a, host.data(), 101)),
-            "fake0: the copy of 101 bytes to the device in stream 0 goes to byte 101 of memory, which has 100");
+            "simulated0: the copy of 101 bytes to the device in stream 0 goes to byte 101 of memory, which has 100");
   copy_request brick = to(a, host.data(), 10);
   brick.rows = 5, brick.slices = 2, brick.pitch = 10, brick.slice = 60, brick.host_pitch = 10, brick.host_slice = 50;
   EXPECT_THAT(copying(0, brick), HasSubstr("goes to byte 110 of memory, which has 100"));
@@ -349,7 +349,7 @@ TEST(fake_device, what_goes_beyond_is_refused) {
   EXPECT_THAT(copying(1, to(a, host.data(), 1)), HasSubstr("to the device in stream 1 belongs into stream 0"));
   EXPECT_THAT(copying(2, from(a, host.data(), 1)), HasSubstr("belongs into stream 1"));
   EXPECT_THAT(copying(1, within(a, b, 1)), HasSubstr("belongs into stream 2 or a later one"));
-  EXPECT_EQ(copying(3, to(a, host.data(), 1)), "fake0: there is no stream 3 for a copy, only 0 to 2");
+  EXPECT_EQ(copying(3, to(a, host.data(), 1)), "simulated0: there is no stream 3 for a copy, only 0 to 2");
   EXPECT_THAT(copying(0, to(a, nullptr, 1)), HasSubstr("has no memory of the host"));
   EXPECT_THAT(copying(2, within(a, b, 11)), HasSubstr("goes to byte 11 of a source, which has 10"));
   copy_request self = within(a, a, 10);
@@ -357,7 +357,7 @@ TEST(fake_device, what_goes_beyond_is_refused) {
   EXPECT_THAT(copying(2, self), HasSubstr("has a source and a destination that overlap"));
   self.rows = 5, self.pitch = self.from_pitch = 20, self.from_offset = 10; // between each other
   EXPECT_TRUE(d.done(d.copy(2, self)));
-  EXPECT_THAT(copying(0, to(foreign, host.data(), 1)), HasSubstr("has memory which is memory of fake1"));
+  EXPECT_THAT(copying(0, to(foreign, host.data(), 1)), HasSubstr("has memory which is memory of simulated1"));
   EXPECT_THAT(copying(0, to(host.data(), host.data(), 1)), HasSubstr("has memory which is no memory of simulated"));
 
   const kernel_code who = code_of(test_kernels::who), tiled = code_of(test_kernels::dgemm_tiled);
@@ -366,8 +366,8 @@ TEST(fake_device, what_goes_beyond_is_refused) {
     return refusal(errc::invalid_argument, [&] { d.launch(stream, {&code, g, dynamic, {&arg, 1}}); });
   };
   EXPECT_EQ(launching(who, {}, memory(b, 10)),
-            "fake0: the kernel 'who' in stream 2 goes to byte 11 of parameter 0, which has 10");
-  EXPECT_THAT(launching(who, {}, memory(foreign)), HasSubstr("has parameter 0 which is memory of fake1"));
+            "simulated0: the kernel 'who' in stream 2 goes to byte 11 of parameter 0, which has 10");
+  EXPECT_THAT(launching(who, {}, memory(foreign)), HasSubstr("has parameter 0 which is memory of simulated1"));
   EXPECT_THAT(launching(who, {}, {}), HasSubstr("has neither a value nor memory as parameter 0"));
   EXPECT_THAT(launching(who, {{0, 1, 1}, {1, 1, 1}}, memory(b)), HasSubstr("has 0 groups in x"));
   EXPECT_THAT(launching(who, {{1, 1, 1}, {1, 1025, 1}}, memory(b)),
@@ -395,32 +395,33 @@ TEST(fake_device, what_goes_beyond_is_refused) {
 
 TEST(fake_device, wrong_frees_are_told_afterwards) {
   moment = 0;
-  fake_settings s = still();
+  simulated_settings s = still();
   s.latency = 5;
-  fake_device d(0, s, 1);
+  simulated_device d(0, s, 1);
   char host[8] = {};
   const memory_handle a = d.allocate(8);
   const ticket t = d.copy(1, from(a, host, 8));
   moment = 5; // due, but nobody knows yet
   d.free(a, 8);
   EXPECT_EQ(refusal(errc::invalid_argument, [&] { d.done(t); }),
-            "fake0: the copy of 8 bytes from the device in stream 1 was not done yet when its memory was freed");
+            "simulated0: the copy of 8 bytes from the device in stream 1 was not done yet when its memory was freed");
   EXPECT_EQ(host[0], 0);
   d.free(a, 8);
   EXPECT_EQ(refusal(errc::invalid_argument, [&] { d.allocate(1); }),
-            "fake0: freed were 8 bytes of memory which has been freed");
+            "simulated0: freed were 8 bytes of memory which has been freed");
   const memory_handle b = d.allocate(8);
   d.free(b, 9);
-  EXPECT_EQ(refusal(errc::invalid_argument, [&] { d.done(0); }), "fake0: freed were 9 bytes of memory which has 8");
+  EXPECT_EQ(refusal(errc::invalid_argument, [&] { d.done(0); }),
+            "simulated0: freed were 9 bytes of memory which has 8");
   EXPECT_TRUE(d.done(0));
   expect_nothing_left(d);
 }
 
 TEST(fake_device, fails_when_it_is_told_to) {
   moment = 0;
-  fake_settings s = still();
+  simulated_settings s = still();
   s.faults = {.allocation = 2, .copy = 2, .kernel = 1};
-  fake_device d(0, s, 1);
+  simulated_device d(0, s, 1);
   const memory_handle a = d.allocate(4);
   EXPECT_EQ(d.allocate(4), nullptr);
   EXPECT_NE(a, nullptr);
@@ -429,14 +430,14 @@ TEST(fake_device, fails_when_it_is_told_to) {
   in = 2;
   ticket t = d.copy(0, to(a, &in, 4));
   EXPECT_EQ(refusal(errc::device_failed, [&] { d.done(t); }),
-            "fake0: the copy of 4 bytes to the device in stream 0 failed; it was to: fail-copy");
+            "simulated0: the copy of 4 bytes to the device in stream 0 failed; it was to: fail-copy");
   EXPECT_TRUE(d.done(d.copy(1, from(a, &out, 4))));
   EXPECT_EQ(out, 1);
   const kernel_code nothing = code_of(test_kernels::nothing);
   t = d.launch(2, {&nothing, {}, 0, {}});
   const ticket next = d.launch(2, {&nothing, {}, 0, {}});
   EXPECT_EQ(refusal(errc::device_failed, [&] { d.done(t); }),
-            "fake0: the kernel 'nothing' in stream 2 failed; it was to: fail-kernel");
+            "simulated0: the kernel 'nothing' in stream 2 failed; it was to: fail-kernel");
   EXPECT_TRUE(d.done(next));
   d.set_faults({.kernel = 2});
   EXPECT_TRUE(d.done(d.launch(2, {&nothing, {}, 0, {}})));
@@ -448,10 +449,10 @@ TEST(fake_device, fails_when_it_is_told_to) {
 
 TEST(fake_device, is_lost_with_all_that_is_pending) {
   moment = 0;
-  fake_settings s = still();
+  simulated_settings s = still();
   s.latency = 10;
   s.faults.lose = 2;
-  fake_device d(1, s, 1);
+  simulated_device d(1, s, 1);
   const memory_handle a = d.allocate(4);
   int in = 1;
   const ticket one = d.copy(0, to(a, &in, 4)), two = d.copy(0, to(a, &in, 4)), three = d.copy(0, to(a, &in, 4));
@@ -460,7 +461,7 @@ TEST(fake_device, is_lost_with_all_that_is_pending) {
   EXPECT_FALSE(d.done(two));
   EXPECT_FALSE(d.lost());
   moment = 20;
-  const std::string text = "fake1 is lost; what its memory alone had is gone; nothing more runs on it";
+  const std::string text = "simulated1 is lost; what its memory alone had is gone; nothing more runs on it";
   EXPECT_EQ(refusal(errc::device_lost, [&] { d.done(three); }), text);
   EXPECT_TRUE(d.lost());
   EXPECT_EQ(refusal(errc::device_lost, [&] { d.done(two); }), text);
@@ -468,23 +469,23 @@ TEST(fake_device, is_lost_with_all_that_is_pending) {
   EXPECT_EQ(refusal(errc::device_lost, [&] { d.launch(2, {}); }), text);
   EXPECT_EQ(refusal(errc::device_lost, [&] { d.order(2, one); }), text);
   EXPECT_EQ(refusal(errc::device_lost, [&] { d.allocate(1); }), text);
-  EXPECT_EQ(d.patience(), 0);
+  EXPECT_EQ(d.poll_delay(), 0);
   d.free(a, 4);
   expect_nothing_left(d);
 
-  fake_device now(0, still(), 1);
+  simulated_device now(0, still(), 1);
   now.lose();
-  EXPECT_EQ(refusal(errc::device_lost, [&] { now.allocate(1); }).substr(0, 13), "fake0 is lost");
+  EXPECT_EQ(refusal(errc::device_lost, [&] { now.allocate(1); }).substr(0, 18), "simulated0 is lost");
 }
 
 TEST(fake_device, goes_by_the_real_clock) {
-  fake_device d(0, {}, 1);
+  simulated_device d(0, {}, 1);
   const memory_handle a = d.allocate(4);
   int in = 3, out = 0;
   const ticket there = d.copy(0, to(a, &in, 4));
   d.order(1, there);
   const ticket back = d.copy(1, from(a, &out, 4));
-  while (!d.done(back)) EXPECT_LE(d.patience(), 5001);
+  while (!d.done(back)) EXPECT_LE(d.poll_delay(), 5001);
   EXPECT_TRUE(d.done(there));
   EXPECT_EQ(out, 3);
   d.free(a, 4);
@@ -495,14 +496,14 @@ TEST(fake_device, goes_by_the_simulated_clock) {
   sim::simulation world({.seed = 3});
   scheduler s({.workers = 2, .name = "test", .simulation = &world});
   s.run([] {
-    fake_settings slow;
+    simulated_settings slow;
     slow.latency = 2e9;
-    fake_device d(0, slow, 1);
+    simulated_device d(0, slow, 1);
     const memory_handle a = d.allocate(4);
     int in = 3;
     const ticket t = d.copy(0, to(a, &in, 4));
     int asked = 0;
-    for (; !d.done(t); ++asked) this_fiber::sleep_for(std::chrono::nanoseconds(d.patience()));
+    for (; !d.done(t); ++asked) this_fiber::sleep_for(std::chrono::nanoseconds(d.poll_delay()));
     EXPECT_EQ(asked, 1);
     d.free(a, 4);
   });
@@ -511,13 +512,14 @@ TEST(fake_device, goes_by_the_simulated_clock) {
 }
 
 TEST(fake_device, options_describe_devices) {
-  EXPECT_TRUE(parse_fake("").empty());
-  EXPECT_TRUE(parse_fake("0").empty());
-  EXPECT_EQ(parse_fake("3").size(), 3u);
-  const auto two = parse_fake("2:bandwidth=4G,latency=10us,memory=512M,launch=5ms,speed=2,item=0.5ns,units=3,"
-                              "unit-memory=1k,fail-allocation=4,fail-copy=5,fail-kernel=6@0,fail-kernel=7@1,lose=8@1");
+  EXPECT_TRUE(parse_simulated("").empty());
+  EXPECT_TRUE(parse_simulated("0").empty());
+  EXPECT_EQ(parse_simulated("3").size(), 3u);
+  const auto two =
+      parse_simulated("2:bandwidth=4G,latency=10us,memory=512M,launch=5ms,speed=2,item=0.5ns,units=3,"
+                      "unit-memory=1k,fail-allocation=4,fail-copy=5,fail-kernel=6@0,fail-kernel=7@1,lose=8@1");
   ASSERT_EQ(two.size(), 2u);
-  for (const fake_settings& s : two) {
+  for (const simulated_settings& s : two) {
     EXPECT_EQ(s.bandwidth, 4.0 * 1024 * 1024 * 1024);
     EXPECT_EQ(s.latency, 1e4);
     EXPECT_EQ(s.memory, std::size_t{512} << 20);
@@ -533,19 +535,19 @@ TEST(fake_device, options_describe_devices) {
   EXPECT_EQ(two[1].faults.kernel, 7);
   EXPECT_EQ(two[0].faults.lose, 0);
   EXPECT_EQ(two[1].faults.lose, 8);
-  EXPECT_EQ(parse_fake("1:bandwidth=0,latency=1s,memory=1.5k")[0].memory, 1536u);
+  EXPECT_EQ(parse_simulated("1:bandwidth=0,latency=1s,memory=1.5k")[0].memory, 1536u);
 
   options opts;
-  opts.set(hetero_fake, "2:memory=2G");
-  const auto devices = open_fake(opts);
+  opts.set(hetero_simulated, "2:memory=2G");
+  const auto devices = open_simulated(opts);
   ASSERT_EQ(devices.size(), 2u);
-  EXPECT_EQ(devices[1]->info().id, "fake1");
+  EXPECT_EQ(devices[1]->info().id, "simulated1");
   EXPECT_EQ(devices[1]->info().memory_bytes, std::int64_t{2} << 30);
   EXPECT_EQ(devices[1]->streams(), 2 + opts[hetero_queues]);
 }
 
 TEST(fake_device, options_that_are_wrong_are_refused) {
-  const auto wrong = [](const char* text) { return refusal(errc::invalid_option, [&] { parse_fake(text); }); };
+  const auto wrong = [](const char* text) { return refusal(errc::invalid_option, [&] { parse_simulated(text); }); };
   EXPECT_EQ(wrong("many"), "the number of devices cannot be \"many\"; allowed: a whole "
                            "number from 0 to 64, then a colon and words, if there are any: "
                            "2:bandwidth=4G,latency=10us");

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// Which copies of objects are valid, and how others become so: MSI for each fragment of an object. Internal.
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+
+#include <tern/hetero/data/device_table.hpp>
+#include <tern/hetero/data/host_memory.hpp>
+#include <tern/hetero/data/object_state.hpp>
+#include <tern/hetero/data/transfer.hpp>
+#include <tern/hetero/statistics.hpp>
+
+namespace tern::hetero::detail {
+
+/// What coherence tells the tasks. Implemented by the runtime. Any thread.
+class coherence_client {
+public:
+  /// One of what the task waits for is over.
+  virtual void release_dependency(task_record* t) noexcept = 0;
+  /// A copy that frees memory of a device has begun, or has ended: wait_all waits for it.
+  virtual void save_began() noexcept = 0;
+  virtual void save_ended() noexcept = 0;
+  /// The runtime lives as long as it has references: one for each object.
+  virtual void add_reference() noexcept = 0;
+  virtual void release() noexcept = 0;
+
+protected:
+  ~coherence_client() = default;
+};
+
+/// The error of a task that reads what is valid nowhere.
+std::exception_ptr not_written_error(const task_record& t, const object_state& o, const box& part, bool lost);
+
+/// The instances of all objects of a runtime and the transfers between them.
+///
+/// A task that is about to run gets an instance for each of its uses in the memory of its device, and a transfer for
+/// what is not valid there. While it runs, its instances stay. When it has ended, what it wrote is valid in its
+/// instance alone. Only tasks that have nothing left to follow come here, so no other task writes what they read.
+///
+/// Requires: a task's uses are ordered by the runtime. Threads: as each function says; objects are locked for moments.
+/// Source: MSI, as in StarPU, for fragments instead of whole objects.
+class coherence {
+public:
+  coherence(coherence_client& client, const device_table& devices) noexcept : client_(client), devices_(devices) {}
+
+  coherence_client& client() const noexcept { return client_; }
+  host_memory& memory() noexcept { return memory_; }
+  /// For the order in which instances were used.
+  std::uint64_t tick() noexcept { return clock_.fetch_add(1, std::memory_order_relaxed); }
+
+  // Fetching (fetch.cpp) ----------------------------------------------------------------------------------------------
+  enum class acquired { ready, no_memory, failed, lost };
+  /// Gets instances in the memory of device `d` for all that the task uses, or none, and starts the transfers that are
+  /// needed, of which each holds one of the task's `pending`; the caller holds another one. By the worker of `d`; for
+  /// memory of the host, any thread. `failed`: the task has been marked so. `lost`: the device is, and the task may run
+  /// elsewhere.
+  acquired acquire(task_record* t, std::uint8_t d) noexcept;
+  /// The task has ended: what it wrote is valid where it ran, and nowhere else. Any thread.
+  void release_uses(task_record* t) noexcept;
+  void start(transfer* x) noexcept { devices_.queue(x->device)->arrive(x); }
+  /// By a device's worker: it is over, or failed.
+  void transfer_done(transfer* x, std::exception_ptr failed) noexcept;
+  /// What the copies of a transfer look like to the device.
+  copy_request describe(const transfer& x);
+  std::int64_t bytes_missing(task_record* t, std::uint8_t d);
+  void count_copy(direction way, std::size_t bytes) noexcept;
+  /// Fills in the numbers of copies and bytes.
+  void add_to(statistics& s) const noexcept;
+  transfer_pool& transfers() noexcept { return transfers_; }
+
+  // Instances (instances.cpp) -----------------------------------------------------------------------------------------
+  /// Under its lock: the instance goes.
+  void forget(object_state& o, std::size_t instance) noexcept;
+  /// \pre no task uses it any more.
+  void destroy(object_state* o) noexcept;
+
+  // Eviction (eviction.cpp) -------------------------------------------------------------------------------------------
+  struct eviction {
+    bool made = false;      ///< memory is free, or may be soon: copies have been started, or an object was locked
+    bool in_use = false;    ///< others have something that is in the way, and will drop it
+    std::exception_ptr why; ///< something in the way could not be saved
+  };
+  /// Frees instances on device `d` that no task needs, least recently used first, until `bytes` are free; starts copies
+  /// of those that must be saved first. By its worker, for a task that holds its first `got` uses.
+  eviction evict(std::uint8_t d, task_record& t, std::size_t got, std::size_t bytes, bool may_save) noexcept;
+  /// The same for one instance of an object that has as many as it may.
+  eviction evict_one_of(object_state& o, task_record& t, std::size_t got) noexcept;
+  /// By its worker: the device is lost, and with it what only its instances held.
+  void on_device_lost(std::uint8_t d) noexcept;
+
+private:
+  bool find_instance(object_state& o, use& u, std::uint8_t space);
+  void drop_use(use& u) noexcept;
+  transfer* new_transfer(object_state& o, const box& part, std::uint8_t from, std::uint8_t to);
+  bool fetch(task_record* t, object_state& o, use& u, transfer_chain& begun);
+  /// Under the object's lock. \return whether it is gone, or is being saved. \throws why it cannot be saved.
+  bool save_or_forget(object_state& o, std::size_t i, bool may_save, transfer_chain& begun);
+
+  coherence_client& client_;
+  const device_table& devices_;
+  host_memory memory_;
+  transfer_pool transfers_;
+  std::atomic<std::uint64_t> clock_{1};
+  struct copied {
+    std::atomic<std::uint64_t> times{0}, bytes{0};
+  };
+  std::array<copied, 4> copies_; ///< by direction
+};
+
+} // namespace tern::hetero::detail

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// The devices of a runtime, as data and tasks see them. Internal.
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <tern/hetero/device/device.hpp>
+#include <tern/hetero/devices.hpp>
+
+namespace tern::hetero::detail {
+
+struct object_state;
+struct task_record;
+struct transfer;
+
+/// A device that is not the host, with the worker that drives it: tasks and transfers are put into its queue, and its
+/// memory holds instances. Implemented by `device_worker`.
+class device_queue {
+public:
+  virtual ~device_queue() = default;
+  device_queue() = default;
+  device_queue(const device_queue&) = delete;
+  device_queue& operator=(const device_queue&) = delete;
+
+  // Any thread --------------------------------------------------------------------------------------------------------
+  /// Placed here, or (then `acquired`) its transfers are over.
+  virtual void arrive(task_record* t) noexcept = 0;
+  virtual void arrive(transfer* x) noexcept = 0;
+  virtual void free_later(memory_handle memory, std::size_t bytes) noexcept = 0;
+  /// An object has, or no longer has, an instance here. Under the object's lock.
+  virtual void holds(object_state& o, std::size_t instance) = 0;
+  virtual void held_no_more(object_state& o, std::size_t instance) noexcept = 0;
+  virtual bool holds_any() const noexcept = 0;
+  virtual const device& of() const noexcept = 0;
+  virtual std::int64_t bytes_held() const noexcept = 0;
+  virtual int at_work() const noexcept = 0; ///< kernels and copies that the device works on
+  /// What a report says of the device: lines; empty if nothing waits for it. \param limit to wait for a lock.
+  virtual std::string describe(std::chrono::milliseconds limit) = 0;
+  /// Is the calling code run by its worker?
+  virtual bool is_here() const noexcept = 0;
+  /// The scheduler has ended: the worker's thread, if it has one, does too.
+  virtual void end_thread() noexcept = 0;
+  /// Copies go straight from that one's device to this one's.
+  bool reaches(const device_queue& other) const noexcept { return of().reaches(other.of()); }
+
+  // Its worker only ---------------------------------------------------------------------------------------------------
+  /// \return null: there is not so much left. \throws error(device_lost).
+  virtual memory_handle allocate(std::size_t bytes) = 0;
+  /// Calls `f(object, instance)` under the object's lock, the longest unused first; not for objects that another thread
+  /// has locked just now, or has dropped. `f` may forget the instance. \return whether there are such.
+  virtual bool each_held(const std::function<void(object_state& o, std::size_t instance)>& f) = 0;
+  /// A task has got no instance for its use number `got`, but holds those before it: memory is freed for it.
+  virtual void evict_for(task_record& t, std::size_t got) noexcept = 0;
+  /// A task has got no instance of the object, which has as many as an object may.
+  virtual void set_over_limit(object_state& o) noexcept = 0;
+  /// An allocation has found that the device is lost, which has not been handled yet.
+  virtual bool has_found_loss() const noexcept = 0;
+};
+
+/// All devices of a runtime, the host first, by number. Threads: constant once the runtime is made.
+class device_table {
+public:
+  void add(device_info info) { infos_.push_back(std::move(info)); }
+  /// \param all one for each device; null: the host.
+  void set_queues(std::vector<std::unique_ptr<device_queue>> all) { queues_ = std::move(all); }
+  std::size_t count() const noexcept { return infos_.size(); }
+  const device_info& info(std::size_t d) const noexcept { return infos_[d]; }
+  device_queue* queue(std::size_t d) const noexcept { return queues_[d].get(); } ///< null: the host
+  /// In whose memory kernels of this device work.
+  std::uint8_t space_of(std::size_t d) const noexcept {
+    return infos_[d].shares_host_memory ? std::uint8_t{0} : static_cast<std::uint8_t>(d);
+  }
+  /// \return its number. \throws error(not_found).
+  std::size_t number_of(std::string_view id) const;
+  /// Calls `f(queue)` for each but the host.
+  template <class F> void each_queue(F&& f) const {
+    for (const auto& q : queues_)
+      if (q) f(*q);
+  }
+
+private:
+  std::vector<device_info> infos_;
+  std::vector<std::unique_ptr<device_queue>> queues_;
+};
+
+} // namespace tern::hetero::detail

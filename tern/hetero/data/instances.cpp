@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Memory for boxes of objects on devices and the host, and the end of an object.
+#include <mutex>
+
+#include <tern/hetero/data/coherence.hpp>
+
+namespace tern::hetero::detail {
+
+bool coherence::find_instance(object_state& o, use& u, std::uint8_t space) {
+  if (space == 0) {
+    o.host_memory();
+    ++o.instances[0].users;
+    u.instance = 0;
+    u.pitch = static_cast<std::int32_t>(o.host_layout.pitch / o.element);
+    return true;
+  }
+  std::size_t best = 0;
+  std::uint64_t valid = ~std::uint64_t{0};
+  o.each(u.part, [&](fragment& f) { valid &= f.valid; });
+  for (std::size_t i = 1; i < o.instances.size(); ++i) {
+    const instance& x = o.instances[i];
+    if (!x.exists || x.space != space || !x.where.contains(u.part)) continue;
+    if (x.how.offset(x.where, u.part) % devices_.queue(space)->of().alignment() != 0) continue; // one of its own, then
+    if (best == 0 || (valid & bit(i)) > (valid & bit(best)) ||
+        (!(valid & bit(best)) && x.bytes < o.instances[best].bytes))
+      best = i;
+  }
+  if (best == 0) {
+    best = 1;
+    while (best < o.instances.size() && (o.instances[best].exists || o.instances[best].users > 0)) ++best;
+    if (best == instances_most) { // very many views
+      devices_.queue(space)->set_over_limit(o);
+      return false;
+    }
+    if (best == o.instances.size()) o.instances.emplace_back();
+    instance fresh;
+    fresh.where = u.whole ? o.all : u.part;
+    fresh.how = layout::packed(fresh.where, o.element);
+    fresh.bytes = static_cast<std::size_t>(fresh.where.size()) * o.element;
+    fresh.space = space;
+    fresh.memory = devices_.queue(space)->allocate(fresh.bytes);
+    if (!fresh.memory) return false;
+    fresh.exists = true;
+    o.instances[best] = fresh;
+    ++o.elsewhere;
+    o.update_on_host();
+    devices_.queue(space)->holds(o, best);
+  }
+  instance& x = o.instances[best];
+  ++x.users;
+  x.last_used = tick();
+  u.instance = static_cast<std::uint8_t>(best);
+  u.pitch = static_cast<std::int32_t>(x.how.pitch / o.element);
+  return true;
+}
+
+void coherence::drop_use(use& u) noexcept {
+  const std::lock_guard hold(u.object->lock);
+  --u.object->instances[u.instance].users;
+}
+
+void coherence::forget(object_state& o, std::size_t i) noexcept {
+  instance& x = o.instances[i];
+  device_queue* const d = devices_.queue(x.space);
+  o.each(x.where, [&](fragment& f) {
+    if (f.valid & bit(i)) o.set_valid(f, f.valid & ~bit(i));
+  });
+  if (x.memory) // before it is out of the list: a search for memory sees one of the two
+    d->free_later(x.memory, x.bytes);
+  d->held_no_more(o, i);
+  x = instance();
+  --o.elsewhere;
+  o.update_on_host();
+}
+
+void coherence::destroy(object_state* o) noexcept {
+  {
+    const std::lock_guard hold(o->lock);
+    for (const instance& x : o->instances) o->orphan = o->orphan || x.users > 0;
+    if (o->orphan) return; // a copy that frees memory is under way: its end comes back here
+    for (std::size_t i = 1; i < o->instances.size(); ++i)
+      if (o->instances[i].exists) forget(*o, i);
+  }
+  delete o;
+}
+
+} // namespace tern::hetero::detail

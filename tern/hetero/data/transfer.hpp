@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// Copies of boxes of objects, from one instance to another or to the user's memory. Internal.
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <tern/hetero/access.hpp>
+#include <tern/hetero/device/device.hpp>
+#include <tern/hetero/record/box.hpp>
+#include <tern/task/wait/wait_list.hpp>
+
+namespace tern::hetero::detail {
+
+struct object_state;
+struct task_record;
+
+/// A box of an object on its way between two instances. Made and followed under the object's lock; carried out by the
+/// worker of the device that is not the host.
+struct transfer {
+  object_state* object = nullptr;
+  box part;
+  std::uint8_t from = 0, to = 0; ///< instances
+  std::uint8_t device = 0;       ///< whose worker carries it out
+  int waits = 0;                 ///< for so many others, which bring the box to `from`
+  transfer* next = nullptr;      ///< in queues
+  struct waiter {
+    task_record* task;
+    bool needs; ///< what it brings
+  };
+  std::vector<waiter> tasks;    ///< wait for it, each with one of its `pending`
+  std::vector<transfer*> after; ///< wait for it
+  bool save = false;            ///< to free memory of a device
+  ticket running = 0;
+  // Out of the object, to the user's memory, for a task that counts such transfers. `to` is not meant then.
+  task_record* out_of = nullptr;
+  std::byte* outside = nullptr; ///< where all that the task copies goes, packed
+  void (*copied)(task_record* of, std::exception_ptr failed) noexcept = nullptr; ///< called when it has ended
+  // The device's layout is another one.
+  std::vector<std::byte> staged;
+  const other_layout* unpack = nullptr;
+  std::byte* unpack_to = nullptr;
+};
+
+/// Transfers that are to begin, or are to be processed otherwise, in order.
+class transfer_chain {
+public:
+  void push(transfer* x) noexcept {
+    x->next = nullptr;
+    (first_ ? last_->next : first_) = x;
+    last_ = x;
+  }
+  /// Calls `f(x)` for each, in order; they are in no chain then.
+  template <class F> void take_each(F&& f) {
+    for (transfer* x = std::exchange(first_, nullptr); x;) {
+      transfer* const after = std::exchange(x->next, nullptr); // `f` may give it away
+      f(x);
+      x = after;
+    }
+    last_ = nullptr;
+  }
+
+private:
+  transfer *first_ = nullptr, *last_ = nullptr;
+};
+
+/// Transfers are used again: in steady state nothing is allocated for them. Any thread.
+class transfer_pool {
+public:
+  transfer* make();
+  void free(transfer* x) noexcept;
+  std::size_t made() noexcept; ///< memory, in transfers
+
+private:
+  tern::detail::spin_lock lock_;
+  std::vector<std::unique_ptr<transfer>> all_; // for their end
+  transfer* free_ = nullptr;
+};
+
+} // namespace tern::hetero::detail

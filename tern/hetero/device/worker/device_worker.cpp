@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tern/hetero/device/worker/device_worker.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <mutex>
+#include <system_error>
+#include <utility>
+
+#include <pthread.h>
+#include <sys/prctl.h>
+
+#include <tern/base/error.hpp>
+#include <tern/base/log.hpp>
+#include <tern/hetero/record/failure.hpp>
+#include <tern/hetero/report/task_text.hpp>
+#include <tern/task/fiber.hpp>
+#include <tern/task/fiber/fiber_state.hpp>
+#include <tern/task/scheduler/own_threads.hpp>
+#include <tern/trace/trace.hpp>
+
+namespace tern::hetero::detail {
+
+std::unique_ptr<device_queue> make_device_worker(runtime& r, std::uint8_t number, std::unique_ptr<device> d,
+                                                 bool own_thread) {
+  return std::make_unique<device_worker>(r, number, std::move(d), own_thread);
+}
+
+device_worker::device_worker(runtime& r, std::uint8_t number, std::unique_ptr<device> d, bool own_thread)
+    : home_(r), number_(number), device_(std::move(d)), fuser_(device_->fuser()), own_thread_(own_thread),
+      tracks_(r.core().cfg.trace_rank, number, device_->info().id, device_->streams()) {}
+device_worker::~device_worker() {
+  end_thread();
+  if (!lost_) // objects that went last
+    for (const block& b : frees_in_) device_->free(b.memory, b.bytes);
+}
+
+void device_worker::end_thread() noexcept {
+  if (!thread_.joinable()) return;
+  stop_ = true;
+  begin_.release();
+  thread_.join();
+}
+
+// What arrives --------------------------------------------------------------------------------------------------------
+
+void device_worker::arrive(task_record* t) noexcept {
+  {
+    const std::lock_guard hold(guard_);
+    tasks_in_.push_back(t);
+  }
+  wake();
+}
+
+void device_worker::arrive(transfer* x) noexcept {
+  {
+    const std::lock_guard hold(guard_);
+    transfers_in_.push_back(x);
+  }
+  wake();
+}
+
+void device_worker::free_later(memory_handle memory, std::size_t bytes) noexcept {
+  bytes_.fetch_sub(static_cast<std::int64_t>(bytes), std::memory_order_relaxed); // no object's any more
+  const std::lock_guard hold(guard_);
+  frees_in_.push_back(
+      {memory, bytes}); // the worker is not woken: a task that waits for memory looks here before it fails
+}
+
+void device_worker::wake() noexcept {
+  bool start = false, wake = false;
+  {
+    const std::lock_guard hold(guard_);
+    start = !std::exchange(active_, true);
+    wake = std::exchange(sleeps_, false);
+  }
+  if (wake) wakeup_.release();
+  if (!start) return;
+  const tern::detail::cause_scope no_cause(nullptr); // it works for all
+  home_.core().owner->spawn([this] { own_thread_ ? work_in_thread() : work(); },
+                            {.name = home_.devices().info(number_).id, .stack_bytes = device_->stack_needed()});
+}
+
+bool device_worker::take_arrivals() noexcept {
+  {
+    const std::lock_guard hold(guard_);
+    tasks_now_.swap(tasks_in_);
+    transfers_now_.swap(transfers_in_);
+    frees_now_.swap(frees_in_);
+  }
+  const bool freed = !frees_now_.empty();
+  const bool any = !tasks_now_.empty() || !transfers_now_.empty() || !frees_now_.empty();
+  for (const block& b : frees_now_)
+    if (!lost_) device_->free(b.memory, b.bytes);
+  frees_now_.clear();
+  if (freed) tracks_.holds(bytes_held());
+  for (transfer* x : transfers_now_) begin(x);
+  transfers_now_.clear();
+  for (task_record* t : tasks_now_) {
+    if (t->flags & task_record::acquired) {
+      --preparing_;
+      ready_.push_back(t);
+    } else {
+      waiting_.push_back(t);
+    }
+  }
+  tasks_now_.clear();
+  return any;
+}
+
+// Tasks ---------------------------------------------------------------------------------------------------------------
+
+void device_worker::finish(task_record* t) noexcept {
+  if (!steps_.empty()) [[unlikely]]
+    end_steps(t);
+  tracks_.ends(t, !t->sound());
+  home_.execution().complete(t, false);
+}
+
+void device_worker::finish(transfer* x, std::exception_ptr failed) noexcept {
+  tracks_.ends(x, failed != nullptr);
+  if (failed) failed = with_object(*x, failed);
+  if (x->unpack && !failed) {
+    try {
+      x->unpack->unpack(x->staged.data(), x->unpack_to);
+    } catch (...) {
+      failed = std::current_exception();
+    }
+  }
+  home_.copies().transfer_done(x, failed);
+}
+
+// A device does not know whose bytes it copies.
+std::exception_ptr device_worker::with_object(const transfer& x, const std::exception_ptr& why) noexcept {
+  try {
+    std::rethrow_exception(why);
+  } catch (const error& e) {
+    std::string of;
+    {
+      const std::lock_guard hold(x.object->lock);
+      of = x.object->text(x.part);
+    }
+    if (e.message().find(of) != std::string::npos) return why;
+    return std::make_exception_ptr(error(e.code(), "copying " + of + ": " + e.message(), e.hint(), e.place()));
+  } catch (...) {
+    return why;
+  }
+}
+
+// Transfers -----------------------------------------------------------------------------------------------------------
+
+void device_worker::begin(transfer* x) noexcept {
+  try {
+    if (lost_)
+      throw error(errc::device_lost, "a copy of " + x->object->text(x->part) + " would have come from or gone to " +
+                                         home_.devices().info(number_).id + ", which was lost");
+    copy_request what = home_.copies().describe(*x);
+    if (const other_layout* const other = x->object->other_layout_on(home_.devices().info(number_).kind);
+        other && is_of_host(what.way)) [[unlikely]] { // all of the object, packed on either side
+      x->staged.resize(what.row_bytes * what.rows * what.slices);
+      if (what.way == direction::to_device) {
+        other->pack(what.host, x->staged.data());
+      } else {
+        x->unpack = other;
+        x->unpack_to = what.host;
+      }
+      what.host = x->staged.data();
+    }
+    const int stream = what.way == direction::within ? 2 : what.way == direction::from_device ? 1 : 0;
+    tracks_.begins(stream, *x, what);
+    x->running = device_->copy(stream, what);
+    home_.copies().count_copy(what.way, what.row_bytes * what.rows * what.slices);
+    if (x->running == 0) return finish(x, nullptr);
+    moving_.push_back(x);
+  } catch (...) {
+    const std::exception_ptr why = std::current_exception();
+    finish(x, why);
+    if (is_loss(why)) handle_loss(why);
+  }
+}
+
+// Their ends ----------------------------------------------------------------------------------------------------------
+
+bool device_worker::poll() noexcept {
+  bool did = false;
+  std::exception_ptr loss;
+  // What ends may bring more in, at the end of the lists.
+  for (std::size_t i = 0; i < moving_.size() && !loss;) {
+    transfer* const x = moving_[i];
+    std::exception_ptr why;
+    try {
+      if (!device_->done(x->running)) {
+        ++i;
+        continue;
+      }
+    } catch (...) {
+      why = std::current_exception();
+      if (is_loss(why)) loss = why;
+    }
+    moving_.erase(moving_.begin() + static_cast<std::ptrdiff_t>(i));
+    finish(x, why);
+    did = true;
+  }
+  for (std::size_t i = 0; i < running_.size() && !loss;) {
+    task_record* const t = running_[i].task;
+    std::exception_ptr why;
+    try {
+      if (!device_->done(t->running)) {
+        ++i;
+        continue;
+      }
+    } catch (...) {
+      why = std::current_exception();
+      if (is_loss(why)) loss = why;
+    }
+    launched over = std::move(running_[i]);
+    running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(i));
+    end(std::move(over), why);
+    did = true;
+  }
+  if (loss) handle_loss(loss);
+  return did;
+}
+
+bool device_worker::is_loss(const std::exception_ptr& why) const noexcept {
+  try {
+    std::rethrow_exception(why);
+  } catch (const error& e) {
+    return e.code() == errc::device_lost;
+  } catch (...) {
+    return false;
+  }
+}
+
+// The device is gone: what it was at fails, what waits goes elsewhere, what it alone had is lost.
+void device_worker::handle_loss(std::exception_ptr why) noexcept {
+  if (std::exchange(lost_, true)) return;
+  std::string text;
+  try {
+    std::rethrow_exception(why);
+  } catch (const std::exception& e) {
+    text = e.what();
+  }
+  log_error(home_.devices().info(number_).id + " is lost (" + text +
+            "): what ran there fails, the rest goes on without it");
+  home_.placement().on_device_lost(number_);
+  home_.copies().on_device_lost(number_);
+  for (transfer* x : std::exchange(moving_, {})) finish(x, why);
+  for (launched& l : std::exchange(running_, {})) end(std::move(l), why);
+}
+
+// The fiber -----------------------------------------------------------------------------------------------------------
+
+void device_worker::work() noexcept {
+  if (tern::detail::worker* const w = tern::detail::this_worker())
+    runs_in_.store(static_cast<tern::detail::fiber*>(w->running), std::memory_order_relaxed);
+  if (!std::exchange(opened_, true)) {
+    try {
+      device_->open();
+    } catch (...) {
+      handle_loss(std::current_exception());
+    }
+  }
+  for (;;) {
+    bool did = take_arrivals();
+    did = admit() || did;
+    did = launch_ready() || did;
+    did = poll() || did;
+    report_.note(did, {running_.size(), moving_.size(), waiting_.size() + gathered_.size()},
+                 did ? 0 : device_->poll_delay(), [this] { return snapshot(); });
+    if (did)
+      idle_rounds_ = 0;
+    else if (wait_or_finish())
+      return;
+  }
+}
+
+// A fiber that waits here has left `active_`'s period to the thread; its successor begins when that is over.
+void device_worker::work_in_thread() noexcept {
+  if (!thread_.joinable()) {
+    try {
+      thread_ = std::thread([this] { thread_body(); });
+    } catch (const std::system_error& e) {
+      log_warning(home_.devices().info(number_).id + " gets no thread of its own (" + e.what() +
+                  "): the workers drive it");
+      return work();
+    }
+    pthread_setname_np(thread_.native_handle(),
+                       home_.devices().info(number_).id.c_str()); // for debuggers; too long a name: none
+  }
+  std::atomic<int>& working = home_.core().working_outside;
+  working.fetch_add(1, std::memory_order_seq_cst);
+  begin_.release();
+  idle_.acquire();
+  working.fetch_sub(1, std::memory_order_seq_cst);
+}
+
+void device_worker::thread_body() noexcept {
+  const tern::detail::own_thread listed;
+  ::prctl(PR_SET_TIMERSLACK, 1000UL, 0, 0, 0); // naps of microseconds, as workers (scheduler.cpp)
+  thread_id_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+  for (;;) {
+    begin_.acquire();
+    if (stop_) break;
+    work();
+    idle_.release();
+  }
+  thread_id_.store({}, std::memory_order_relaxed); // a later thread may get the same one
+}
+
+void device_worker::yield() const noexcept {
+  if (own_thread_)
+    std::this_thread::yield();
+  else
+    this_fiber::yield();
+}
+
+// Of the fiber only it itself asks with success: while it works it is the one that runs. The same goes for the thread:
+// relaxed, as it finds what it has written itself, and no other thread's id is equal to that.
+bool device_worker::is_here() const noexcept {
+  const tern::detail::worker* const w = tern::detail::this_worker();
+  if (!w) return own_thread_ && thread_id_.load(std::memory_order_relaxed) == std::this_thread::get_id();
+  tern::detail::fiber* const f = w->running;
+  return f && f == runs_in_.load(std::memory_order_relaxed);
+}
+
+bool device_worker::has_arrivals() const noexcept {
+  const std::lock_guard hold(guard_);
+  return !tasks_in_.empty() || !transfers_in_.empty() || !frees_in_.empty();
+}
+
+bool device_worker::wait_or_finish() noexcept {
+  if (!ready_.empty() || (!gathered_.empty() && running_.empty())) return false; // a loss on the way
+  const bool at_work = !running_.empty() || !moving_.empty() || starved_;
+  if (!at_work) { // whatever is left waits for something that arrives
+    const std::lock_guard hold(guard_);
+    if (!tasks_in_.empty() || !transfers_in_.empty() || (!frees_in_.empty() && !waiting_.empty())) return false;
+    runs_in_.store(nullptr, std::memory_order_relaxed); // before another fiber may begin
+    active_ = false;
+    return true;
+  }
+  const std::int64_t poll_delay = device_->poll_delay();
+  constexpr int yields = 64; // looks, before it sleeps between them
+  constexpr std::chrono::microseconds nap{20};
+  if (poll_delay == 0 && ++idle_rounds_ < yields) {
+    yield();
+    return false;
+  }
+  {
+    const std::lock_guard hold(guard_);
+    if (!tasks_in_.empty() || !transfers_in_.empty()) return false;
+    sleeps_ = true;
+  }
+  const auto time = poll_delay > 0 ? std::chrono::nanoseconds(poll_delay) : std::chrono::nanoseconds(nap);
+  if (!wakeup_.try_acquire_for(time)) {
+    const std::lock_guard hold(guard_);
+    if (!std::exchange(sleeps_, false)) idle_rounds_ = 0; // it is being woken just now: the next nap is short
+  }
+  return false;
+}
+
+// Instances -----------------------------------------------------------------------------------------------------------
+
+memory_handle device_worker::allocate(std::size_t bytes) {
+  if (lost_) throw error(errc::device_lost, home_.devices().info(number_).id + " was lost");
+  memory_handle memory = nullptr;
+  try {
+    memory = device_->allocate(bytes);
+  } catch (...) {
+    if (is_loss(std::current_exception())) found_loss_ = std::current_exception();
+    throw;
+  }
+  if (memory) bytes_.fetch_add(static_cast<std::int64_t>(bytes), std::memory_order_relaxed);
+  if (memory) tracks_.holds(bytes_held());
+  return memory;
+}
+
+// For reports ---------------------------------------------------------------------------------------------------------
+
+// In the worker: only it ends what is here.
+std::string device_worker::snapshot() noexcept {
+  std::string text;
+  task_set named;
+  std::size_t n = 0;
+  for (const launched& l : running_) {
+    if (++n > report_lines) break;
+    text += "      kernel of " + called(*l.task) +
+            (l.rest.empty() ? "" : ", with " + std::to_string(l.rest.size()) + " more in one launch") + "\n" +
+            describe_waiting(*l.task, named);
+  }
+  n = 0;
+  for (const transfer* x : moving_) {
+    if (++n > report_lines) break;
+    const std::unique_lock hold(x->object->lock, std::try_to_lock);
+    text += "      copy " + std::string(x->to == 0 ? "from it, of " : "to it, of ") +
+            (hold ? x->object->text(x->part) : "an object that another thread has locked") + "\n";
+  }
+  if (!waiting_.empty()) {
+    const task_record& t = *waiting_.front();
+    std::size_t bytes = 0;
+    for (std::size_t i = 0; i < t.use_count; ++i) {
+      const use& u = const_cast<task_record&>(t).use_at(i);
+      bytes += static_cast<std::size_t>(u.part.size()) * u.object->element;
+    }
+    std::vector<std::string> in_the_way;
+    resident_.each([&](object_state& o, std::size_t i) {
+      if (const instance& x = o.instances[i]; x.users > 0 || x.pinned > 0)
+        in_the_way.push_back(o.text(x.where) + (x.pinned > 0 ? " (pinned)" : " (in use)"));
+    });
+    text += "      " + called(t) + " waits for memory: it uses " + std::to_string(bytes) + " bytes there, of " +
+            std::to_string(device_->memory_limit()) +
+            (in_the_way.empty() ? "" : ", where there is " + joined(in_the_way)) + "\n" + describe_waiting(t, named);
+  }
+  return text;
+}
+
+std::string device_worker::describe(std::chrono::milliseconds limit) {
+  return report_.describe(home_.devices().info(number_).id, home_.core(), limit);
+}
+
+} // namespace tern::hetero::detail

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// The worker of a device that is not the host: it alone talks to the device. Internal.
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <tern/hetero/device/device.hpp>
+#include <tern/hetero/device/worker/device_trace.hpp>
+#include <tern/hetero/device/worker/fusion.hpp>
+#include <tern/hetero/device/worker/resident_instances.hpp>
+#include <tern/hetero/device/worker/worker_report.hpp>
+#include <tern/hetero/graph/runtime.hpp>
+#include <tern/task/semaphore.hpp>
+
+namespace tern::hetero::detail {
+
+/// Drives one device, in a fiber that lives while there is something to do.
+///
+/// A task arrives when a policy has placed it. It waits until there is memory for all that it uses, in the order of
+/// arrival; then its transfers begin. When the last has ended the task comes back, and its kernel is launched into the
+/// next of the streams for kernels, together with small equal ones where that has proved faster (fusion.hpp). When the
+/// kernel has ended the task is completed. Transfers from and to the device begin as they arrive. The device is asked
+/// (`done`) what has ended; while nothing has, other fibers run.
+///
+/// With `hetero-threads` a thread does all that in the fiber's place, which only waits for it: so the scheduler does
+/// not end meanwhile. Threads: as device_queue says.
+class device_worker final : public device_queue {
+public:
+  device_worker(runtime& r, std::uint8_t number, std::unique_ptr<device> d, bool own_thread);
+  ~device_worker() override;
+
+  void arrive(task_record* t) noexcept override;
+  void arrive(transfer* x) noexcept override;
+  void free_later(memory_handle memory, std::size_t bytes) noexcept override;
+  void holds(object_state& o, std::size_t instance) override { resident_.add(o, instance); }
+  void held_no_more(object_state& o, std::size_t instance) noexcept override { resident_.remove(o, instance); }
+  bool holds_any() const noexcept override { return !resident_.empty(); }
+  const device& of() const noexcept override { return *device_; }
+  std::int64_t bytes_held() const noexcept override { return bytes_.load(std::memory_order_relaxed); }
+  int at_work() const noexcept override { return report_.at_work(); }
+  std::string describe(std::chrono::milliseconds limit) override;
+  bool is_here() const noexcept override;
+  void end_thread() noexcept override;
+
+  memory_handle allocate(std::size_t bytes) override;
+  bool each_held(const std::function<void(object_state& o, std::size_t instance)>& f) override {
+    return resident_.each(f);
+  }
+  void evict_for(task_record& t, std::size_t got) noexcept override;
+  void set_over_limit(object_state& o) noexcept override { over_limit_ = &o; }
+  bool has_found_loss() const noexcept override { return found_loss_ != nullptr; }
+
+private:
+  struct block {
+    memory_handle memory;
+    std::size_t bytes;
+  };
+  void wake() noexcept;
+  void work() noexcept;
+  void work_in_thread() noexcept; ///< of the fiber
+  void thread_body() noexcept;
+  void yield() const noexcept;
+  bool take_arrivals() noexcept;
+  bool poll() noexcept;
+  // admission.cpp
+  bool admit() noexcept;
+  // launch.cpp
+  struct launched {
+    task_record* task;              ///< its `running` is the ticket
+    fused_kind* kind;               ///< null: of no kind that is measured
+    std::vector<task_record*> rest; ///< in the same launch
+  };
+  struct described {
+    task_record* task;
+    launch_request what;
+    std::size_t arguments; ///< the first, in `arguments_`
+    bool launched;
+  };
+  bool launch_ready() noexcept;
+  /// Does each of its streams for kernels have something to do?
+  bool saturated() const noexcept;
+  void launch_by_kind() noexcept;
+  bool launch_equal(fused_kind& kind) noexcept;
+  bool describe(task_record* t, launch_request& what, argument* arguments) noexcept;
+  void launch(task_record* t, const launch_request& what, fused_kind* kind) noexcept;
+  void end(launched&& l, const std::exception_ptr& why) noexcept;
+  static std::exception_ptr with_name(const task_record& t, const std::exception_ptr& why) noexcept;
+  int next_stream() noexcept;
+  ticket put(task_record* t, int stream, const launch_request& what);
+  ticket put_each(task_record* t, int stream, const launch_sequence& all);
+  void end_steps(task_record* t) noexcept;
+  void begin(transfer* x) noexcept;
+  void finish(task_record* t) noexcept;
+  void finish(transfer* x, std::exception_ptr failed) noexcept;
+  void handle_loss(std::exception_ptr why) noexcept;
+  bool is_loss(const std::exception_ptr& why) const noexcept;
+  bool wait_or_finish() noexcept;
+  bool has_arrivals() const noexcept;
+  /// What only the worker may look at, for reports: lines.
+  std::string snapshot() noexcept;
+  /// From now on it cannot be cancelled. \pre it has not begun.
+  static void claim(task_record* t) noexcept;
+  void evict_larger_copies(task_record& t) noexcept;
+  error no_memory(task_record& t);
+  static std::exception_ptr with_object(const transfer& x, const std::exception_ptr& why) noexcept;
+
+  runtime& home_;
+  const std::uint8_t number_;
+  const std::unique_ptr<device> device_;
+  launch_fuser* const fuser_; // the device's; null: it has none
+
+  const bool own_thread_;
+  std::thread thread_;                                 // once it has been needed; by the fiber
+  std::atomic<std::thread::id> thread_id_;             // while there is one; others look at it at any time
+  std::atomic<tern::detail::fiber*> runs_in_{nullptr}; // or in its thread
+  semaphore begin_{0}, idle_{0};
+  bool stop_ = false; // before `begin_`
+
+  mutable tern::detail::spin_lock guard_; // of what arrives
+  std::vector<task_record*> tasks_in_;
+  std::vector<transfer*> transfers_in_;
+  std::vector<block> frees_in_;
+  bool active_ = false; // there is a fiber
+  bool sleeps_ = false; // and it waits for `wakeup_`
+  semaphore wakeup_{0};
+
+  // The fiber's.
+  device_tracks tracks_;
+  std::vector<task_record*> tasks_now_;
+  std::vector<transfer*> transfers_now_;
+  std::vector<block> frees_now_;
+  std::vector<task_record*> waiting_;           // for memory; the first comes first
+  std::size_t preparing_ = 0;                   // have memory, and wait for transfers
+  std::vector<task_record*> ready_, launching_; // have all that they need
+  std::vector<task_record*> gathered_;          // to be launched together, and claimed
+  std::vector<launched> running_;
+  fusion fusion_;
+  std::vector<described> described_; // for their memory, with the next two
+  std::vector<argument> arguments_;
+  std::vector<launch_request> equal_;
+  std::vector<transfer*> moving_;
+  // Of sequences, but for the last ones.
+  std::unordered_map<task_record*, std::vector<ticket>> steps_; // address: looked up only
+  object_state* over_limit_ = nullptr;                          // by the task that is being admitted
+  struct {
+    bool possible = false;  // the device has that much
+    bool made = false;      // or is about to be
+    bool in_use = false;    // by others
+    bool larger = false;    // it uses parts of larger copies
+    std::exception_ptr why; // something could not be saved
+  } eviction_;              // for the task that is being admitted
+  bool starved_ = false;    // others have what is in the way
+  unsigned next_stream_ = 0;
+  bool opened_ = false, lost_ = false;
+  std::exception_ptr found_loss_;
+  int idle_rounds_ = 0;
+
+  worker_report report_;
+  resident_instances resident_;
+  std::atomic<std::int64_t> bytes_{0};
+};
+
+} // namespace tern::hetero::detail

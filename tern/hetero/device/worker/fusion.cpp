@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tern/hetero/device/worker/fusion.hpp>
+
+#include <algorithm>
+#include <functional>
+
+namespace tern::hetero::detail {
+
+std::int64_t fused_kind::measured::median() const noexcept {
+  std::array<std::int64_t, looks> sorted = last;
+  const auto n = static_cast<std::size_t>(std::min<std::uint64_t>(count, looks));
+  std::sort(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(n));
+  return n == 0 ? 0 : sorted[n / 2];
+}
+
+std::int64_t fused_kind::cost(bool together) const noexcept { return modes_[together ? 1 : 0].median(); }
+
+void fused_kind::never() noexcept { together_ = false, never_ = true; }
+
+void fused_kind::began(std::int64_t now, std::size_t n) noexcept {
+  if (at_device_ == 0) since_ = now;
+  at_device_ += n;
+  if (at_device_ > 1 && could_be_ < hot) could_be_ += n;
+}
+
+void fused_kind::ended(std::int64_t now, std::size_t n) noexcept {
+  at_device_ -= n;
+  if (old_ > 0) { // what was launched the other way is not counted
+    old_ -= std::min(old_, n);
+    if (old_ == 0) since_ = now;
+    return;
+  }
+  done_ += n;
+  const bool over = done_ >= epoch;
+  if (at_device_ == 0 || over) {
+    busy_ += now - since_;
+    since_ = now;
+  }
+  if (over) end_epoch();
+}
+
+void fused_kind::end_epoch() noexcept {
+  measured& m = modes_[together_ ? 1 : 0];
+  m.last[m.count++ % looks] = std::max<std::int64_t>(1, busy_ / static_cast<std::int64_t>(done_));
+  done_ = 0;
+  busy_ = 0;
+  if (never_ || could_be_ < hot) return;
+  const bool was = together_, learning = modes_[0].count < looks || modes_[1].count < looks;
+  if (learning)
+    together_ = modes_[1].count < modes_[0].count;
+  else if (const bool better = modes_[1].median() < modes_[0].median(); ++epochs_ % every == 0)
+    together_ = !better;
+  else
+    together_ = better;
+  if (together_ != was) old_ = at_device_;
+}
+
+std::size_t fusion::hash::operator()(const key& k) const noexcept {
+  std::size_t h = std::hash<const void*>()(k.code); // address: looked up only
+  const auto add = [&h](std::size_t v) { h = (h ^ v) * 0x9e3779b97f4a7c15u; };
+  for (std::size_t d = 0; d < 3; ++d) {
+    add(static_cast<std::size_t>(k.shape.groups[d]));
+    add(static_cast<std::size_t>(k.shape.items[d]));
+  }
+  add(k.dynamic_bytes);
+  return h;
+}
+
+} // namespace tern::hetero::detail

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tasks whose data have come are launched: one by one, several as one, or one as several.
+#include <array>
+#include <exception>
+#include <string>
+#include <utility>
+
+#include <tern/base/error.hpp>
+#include <tern/hetero/device/worker/device_worker.hpp>
+#include <tern/hetero/record/failure.hpp>
+#include <tern/task/fiber/fiber_state.hpp>
+#include <tern/trace/trace.hpp>
+
+namespace tern::hetero::detail {
+
+// \return whether it did something.
+bool device_worker::launch_ready() noexcept {
+  if (ready_.empty() && (gathered_.empty() || saturated())) return false;
+  launching_.swap(gathered_); // what ends meanwhile may bring in more
+  const std::size_t claimed = launching_.size();
+  launching_.insert(launching_.end(), ready_.begin(), ready_.end());
+  ready_.clear();
+  for (std::size_t i = claimed; i < launching_.size(); ++i) claim(launching_[i]);
+  if (fuser_) {
+    launch_by_kind();
+  } else {
+    std::array<argument, arguments_most> arguments;
+    for (task_record* t : launching_) {
+      launch_request what;
+      if (describe(t, what, arguments.data())) launch(t, what, nullptr);
+    }
+  }
+  launching_.clear();
+  return true; // what has failed at once may have released what others wait for
+}
+
+bool device_worker::saturated() const noexcept {
+  return running_.size() >= static_cast<std::size_t>(device_->streams() - 2);
+}
+
+// What does not run after all is completed here. \pre it has been claimed.
+bool device_worker::describe(task_record* t, launch_request& what, argument* arguments) noexcept {
+  if (t->sound() && lost_)
+    fail(t, std::make_exception_ptr(
+                error(errc::device_lost, std::string("task '") + t->text_name() + "' was about to run on " +
+                                             home_.devices().info(number_).id + ", which was lost")));
+  if (t->sound() && t->work && t->work->describe) {
+    try {
+      t->work->describe(*t, what, arguments);
+      what.task = t;
+      return true;
+    } catch (...) {
+      fail(t, std::current_exception());
+    }
+  }
+  finish(t);
+  return false;
+}
+
+int device_worker::next_stream() noexcept {
+  const auto kernels = static_cast<unsigned>(device_->streams() - 2);
+  return 2 + static_cast<int>(next_stream_++ % kernels);
+}
+
+void device_worker::launch(task_record* t, const launch_request& what, fused_kind* kind) noexcept {
+  launched l{t, kind, {}};
+  try {
+    const int stream = next_stream();
+    if (trace::on() && what.code) [[unlikely]]
+      device_->prepare(*what.code);
+    tracks_.begins(stream, *t, 1);
+    t->running = put(t, stream, what);
+    if (t->running == 0) return end(std::move(l), nullptr);
+    running_.push_back(std::move(l));
+  } catch (...) {
+    const std::exception_ptr why = std::current_exception();
+    end(std::move(l), why);
+    if (is_loss(why)) handle_loss(why);
+  }
+}
+
+// What a device says of a kernel does not name the task, which the user knows; what a function of his throws is his.
+std::exception_ptr device_worker::with_name(const task_record& t, const std::exception_ptr& why) noexcept {
+  try {
+    std::rethrow_exception(why);
+  } catch (const error& e) {
+    const std::string begin = std::string("task '") + t.text_name() + "'";
+    if (!t.work || e.message().find(begin) != std::string::npos) return why;
+    return std::make_exception_ptr(error(e.code(), begin + ": " + e.message(), e.hint(), e.place()));
+  } catch (...) {
+    return why;
+  }
+}
+
+void device_worker::end(launched&& l, const std::exception_ptr& why) noexcept {
+  if (l.kind) l.kind->ended(home_.core().now(), 1 + l.rest.size());
+  if (!l.rest.empty()) home_.placement().add_slots(number_, -static_cast<int>(l.rest.size()));
+  const auto finish_one = [&](task_record* t) {
+    if (why) fail(t, with_name(*t, why));
+    finish(t);
+  };
+  finish_one(l.task);
+  for (task_record* t : l.rest) finish_one(t);
+}
+
+// Several as one ------------------------------------------------------------------------------------------------------
+
+void device_worker::launch_by_kind() noexcept {
+  described_.clear();
+  arguments_.clear();
+  std::array<argument, arguments_most> given;
+  for (task_record* t : launching_) {
+    described d{t, {}, arguments_.size(), false};
+    if (!describe(t, d.what, given.data())) continue;
+    arguments_.insert(arguments_.end(), d.what.arguments.begin(), d.what.arguments.end());
+    described_.push_back(d);
+  }
+  for (described& d : described_) // where they stay
+    d.what.arguments = {arguments_.data() + d.arguments, d.what.arguments.size()};
+  for (std::size_t i = 0; i < described_.size(); ++i) {
+    described& first = described_[i];
+    if (first.launched) continue;
+    const bool plain = first.what.code && !first.what.call && !first.what.sequence;
+    const std::size_t most = plain ? fuser_->fuses(first.what) : 0;
+    if (most < 2) {
+      launch(first.task, first.what, nullptr);
+      continue;
+    }
+    equal_.clear();
+    for (std::size_t k = i; k < described_.size() && equal_.size() < most; ++k) {
+      described& other = described_[k];
+      if (other.launched || other.what.call || other.what.sequence || !fusion::equal(first.what, other.what)) continue;
+      other.launched = true;
+      equal_.push_back(other.what);
+    }
+    fused_kind& kind = fusion_.of(first.what);
+    if (kind.together() && saturated()) { // there will be more of them when the device has time for them
+      for (const launch_request& one : equal_) gathered_.push_back(one.task);
+      continue;
+    }
+    kind.began(home_.core().now(), equal_.size());
+    if (equal_.size() > 1 && kind.together() && launch_equal(kind)) continue;
+    for (const launch_request& one : equal_) launch(one.task, one, &kind);
+  }
+}
+
+// Those of `equal_`. \return false if that cannot be.
+bool device_worker::launch_equal(fused_kind& kind) noexcept {
+  launched l{equal_.front().task, &kind, {}};
+  for (std::size_t i = 1; i < equal_.size(); ++i) l.rest.push_back(equal_[i].task);
+  const int more = static_cast<int>(l.rest.size());
+  home_.placement().add_slots(number_, more); // it is one launch that the device has to do
+  try {
+    if (!fuser_->prepare_fused(equal_.front())) {
+      home_.placement().add_slots(number_, -more);
+      kind.never();
+      return false;
+    }
+    const int stream = next_stream();
+    tracks_.begins(stream, *l.task, equal_.size());
+    l.task->running = fuser_->launch_fused(stream, equal_);
+    running_.push_back(std::move(l));
+  } catch (...) {
+    const std::exception_ptr why = std::current_exception();
+    end(std::move(l), why);
+    if (is_loss(why)) handle_loss(why);
+  }
+  return true;
+}
+
+// One as several ------------------------------------------------------------------------------------------------------
+
+ticket device_worker::put(task_record* t, int stream, const launch_request& what) {
+  if (!what.sequence && !what.call) [[likely]]
+    return device_->launch(stream, what);
+  const tern::detail::leave_watch watch;
+  const ticket last = what.sequence && !device_->takes_sequences() ? put_each(t, stream, *what.sequence)
+                                                                   : device_->launch(stream, what);
+  if (watch.left()) // what is in the queue goes on; then the task ends
+    fail(t, std::make_exception_ptr(error(errc::invalid_state,
+                                          std::string("the function of task '") + t->text_name() +
+                                              "' waited while it had the queue of " + home_.devices().info(number_).id,
+                                          "it must only put work into the queue; wait in another task")));
+  return last;
+}
+
+// The last is done when all are, as they are in one stream.
+ticket device_worker::put_each(task_record* t, int stream, const launch_sequence& all) {
+  std::vector<ticket> tickets;
+  try {
+    for (const launch_request& one : all.launches)
+      if (const ticket made = device_->launch(stream, one)) tickets.push_back(made);
+  } catch (...) {
+    if (tickets.empty()) throw;
+    fail(t, std::current_exception()); // when what has been begun is over
+  }
+  if (tickets.empty()) return 0;
+  const ticket last = tickets.back();
+  tickets.pop_back();
+  if (!tickets.empty()) steps_.emplace(t, std::move(tickets));
+  return last;
+}
+
+void device_worker::end_steps(task_record* t) noexcept {
+  const auto found = steps_.find(t);
+  if (found == steps_.end()) return;
+  const std::vector<ticket> tickets = std::move(found->second);
+  steps_.erase(found);
+  for (const ticket one : tickets) {
+    try {
+      device_->done(one);
+    } catch (...) {
+      fail(t, std::current_exception());
+    }
+  }
+}
+
+} // namespace tern::hetero::detail

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// Tasks from being ready to being done. Internal.
+
+#include <atomic>
+#include <cstdint>
+
+#include <tern/hetero/data/coherence.hpp>
+#include <tern/hetero/graph/commute.hpp>
+#include <tern/hetero/graph/wait_all.hpp>
+#include <tern/hetero/record/record_pool.hpp>
+#include <tern/hetero/schedule/placement.hpp>
+#include <tern/task/scheduler/scheduler_core.hpp>
+
+namespace tern::hetero::detail {
+
+/// The work of a task that destroys an object.
+extern const work_type last_task;
+
+/// Runs tasks on the host, hands the others to their devices, and completes them all. Any thread, unless said.
+///
+/// A task that only the host can run, on data that only the host has, becomes a tasklet, or is run at once by the
+/// worker that has completed its last predecessor. All others are placed by a policy. When a task has ended, what it
+/// wrote is valid where it ran, its list of successors is closed and followed, and its failure passed on.
+class task_execution final : public host_queue {
+public:
+  task_execution(record_pool& records, outstanding_tasks& outstanding, coherence& copies, const device_table& devices,
+                 task_placement& placement);
+
+  // execution.cpp -----------------------------------------------------------------------------------------------------
+  /// Nothing that it waits for is left. \return itself, if the caller is to run it on the host at once.
+  task_record* make_ready(task_record* t, bool may_run_here) noexcept;
+  /// One of what it waits for is over.
+  void release_dependency(task_record* t) noexcept {
+    // acq_rel: what its predecessors wrote is visible to it.
+    if (t->pending.fetch_sub(1, std::memory_order_acq_rel) == 1) make_ready(t, false);
+  }
+  /// It has been submitted, and follows so many.
+  void submitted_after(task_record* t, std::int32_t links) noexcept;
+  /// From the policy, or (not `placed` any more) because it can run nowhere.
+  void arrive(task_record* t) noexcept override;
+  /// The task whose function the calling fiber runs; null: it runs none.
+  static const task_record* task_here() noexcept;
+
+  // completion.cpp ----------------------------------------------------------------------------------------------------
+  /// It has run, or is not going to. In the context that found out. \return a successor that the caller is to run here.
+  task_record* complete(task_record* t, bool may_run_here) noexcept;
+  /// A task that has failed is not going to be submitted.
+  void give_up(task_record* t) noexcept;
+  /// \return false if it has begun, or is done.
+  static bool cancel(task_record* t) noexcept;
+  /// Completes a task that waits for its release by the user.
+  void release_access(task_record* t) noexcept;
+  /// The scheduler has ended: nothing runs any more. Waits for threads that release an access just now.
+  /// \param left_fibers there are fibers that have not ended, and are gone.
+  void end(bool left_fibers) noexcept;
+
+private:
+  /// \return false if transfers are under way, the last of which comes back with it.
+  bool acquire_on_host(task_record* t) noexcept;
+  void push_to_host(task_record* t) noexcept;
+  static tern::detail::worker_base* run_task(tern::detail::tasklet* x) noexcept;
+  void run_body(task_record* t) noexcept;
+  void finish_slowly(task_record* t) noexcept;
+  static void destroy_work(task_record* t) noexcept; ///< its closure goes
+  /// The scheduler's run is over: neither it nor what comes after it runs, but what they hold is given back.
+  /// \param tells those who wait for them: not if these may be fibers that have gone with the scheduler.
+  void end_without_running(task_record* t, bool tells) noexcept;
+
+  tern::detail::scheduler_core& core_;
+  record_pool& records_;
+  worker_parts& parts_;
+  outstanding_tasks& outstanding_;
+  coherence& copies_;
+  const device_table& devices_;
+  task_placement& placement_;
+  bool left_fibers_ = false;      // before the parts' end
+  std::atomic<int> releasing_{0}; // threads that release an access while the scheduler may end
+  commute_locks commuting_;
+  alignas(64) tern::detail::group_state group_; // all tasks are tasklets of it
+};
+
+} // namespace tern::hetero::detail

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// How many tasks are left, and what waits for that. Internal.
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <vector>
+
+#include <tern/hetero/record/record_pool.hpp>
+#include <tern/task/future.hpp>
+#include <tern/task/scheduler/scheduler_core.hpp>
+
+namespace tern::hetero::detail {
+
+/// Counts the tasks of a runtime, and keeps those that failed until wait_all says so. Any thread.
+///
+/// Each worker counts for itself. A thread that waits says so, passes a barrier for all threads, then counts; one that
+/// completes a task counts, then looks whether a thread waits. One of the two sees the other.
+class outstanding_tasks {
+public:
+  explicit outstanding_tasks(record_pool& records);
+
+  /// \param mine `p` is the calling worker's.
+  static void count_submitted(worker_part& p, bool mine) noexcept {
+    if (mine)
+      p.submitted.store(p.submitted.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+    else
+      p.submitted.fetch_add(1, std::memory_order_release);
+  }
+  void count_completed() noexcept;
+  std::uint64_t count() const noexcept;
+  /// Returns when no more than `left` are left. \param at_most null: however long that takes.
+  void wait(std::uint64_t left, const std::chrono::microseconds* at_most);
+  /// Keeps a task that has failed, unless the program learns of it otherwise.
+  void note_failure(task_record* t) noexcept;
+  /// Throws the failure that was noted first, if there is one, and drops all.
+  void rethrow_failure();
+  /// The scheduler has ended, and with it the fibers that wait.
+  void drop_waiters() noexcept;
+  /// Drops what has failed. \return how many failures the program has not seen.
+  std::size_t drop_failures() noexcept;
+
+private:
+  void wake_waiters() noexcept;
+  /// Waits until at most so many tasks are left.
+  struct waiter {
+    std::uint64_t left = 0, id = 0;
+    promise<void> reached;
+  };
+  record_pool& records_;
+  worker_parts& parts_;
+  const bool light_; // a thread that completes a task needs no barrier to be seen by one that waits
+  std::atomic<int> watchers_{0};
+  tern::detail::spin_lock waiters_lock_;
+  std::vector<waiter> waiters_;
+  std::uint64_t last_id_ = 0;
+  tern::detail::spin_lock failure_lock_;
+  std::vector<task_record*> failed_; // referenced; not those that failed because others did
+};
+
+} // namespace tern::hetero::detail

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tern/hetero/record/record_pool.hpp>
+
+#include <mutex>
+#include <new>
+#include <string>
+#include <utility>
+
+#include <tern/base/error.hpp>
+
+namespace tern::hetero::detail {
+
+using tern::detail::tasklet;
+using tern::detail::worker;
+
+namespace {
+constexpr std::uint32_t chain_length = 64; // records that change hands together
+constexpr std::size_t chunk = 512;         // records
+} // namespace
+
+task_record* record_pool::allocate() {
+  const worker* const w = tern::detail::this_worker();
+  const bool mine = parts_.is_mine(w);
+  std::unique_lock<tern::detail::spin_lock> hold;
+  if (!mine) hold = std::unique_lock(foreign_);
+  worker_part& p = parts_[static_cast<std::size_t>(mine ? w->index : parts_.workers())];
+  if (!p.free) [[unlikely]] {
+    // acquire: pairs with the release in `free`; the last users are done with them. All are taken at once: no ABA.
+    p.free = shared_free_.exchange(nullptr, std::memory_order_acquire);
+    p.free_count = 0; // how many these are is not known: they are given back one chain later
+    if (!p.free) {
+      auto fresh = std::make_unique<task_record[]>(chunk);
+      for (std::size_t i = 0; i < chunk; ++i) fresh[i].tasklet::next = i + 1 < chunk ? &fresh[i + 1] : nullptr;
+      p.free = fresh.get();
+      const std::lock_guard keep(chunks_lock_);
+      chunks_.push_back(std::move(fresh));
+    }
+  }
+  task_record* const t = p.free;
+  p.free = static_cast<task_record*>(t->tasklet::next);
+  if (p.free_count > 0) --p.free_count;
+  return t;
+}
+
+void record_pool::free(task_record* t) noexcept {
+  for (use_block* b = std::exchange(t->more_uses, nullptr); b;) {
+    use_block* const next = b->next;
+    free_block(b);
+    b = next;
+  }
+  for (link_block* b = std::exchange(t->more_links, nullptr); b;) {
+    link_block* const next = b->next;
+    free_block(b);
+    b = next;
+  }
+  // As a new one; no other thread knows it.
+  t->pending.store(task_record::not_submitted, std::memory_order_relaxed);
+  t->references.store(1, std::memory_order_relaxed);
+  t->successors.store(0, std::memory_order_relaxed);
+  if (t->failure) t->failure = nullptr;
+  t->state.store(task_record::made, std::memory_order_relaxed);
+  t->marks.store(0, std::memory_order_relaxed);
+  if (t->flags & task_record::extended) {
+    t->next = nullptr;
+    t->caused = nullptr;
+    t->name.store(nullptr, std::memory_order_relaxed);
+    t->device_mask = -1;
+    t->running = 0;
+    t->priority = 0;
+  }
+  t->work = nullptr;
+  t->flags = 0;
+  t->kinds = t->use_count = t->link_count = t->device = 0;
+
+  const worker* const w = tern::detail::this_worker();
+  const bool mine = parts_.is_mine(w);
+  std::unique_lock<tern::detail::spin_lock> hold;
+  if (!mine) hold = std::unique_lock(foreign_);
+  worker_part& p = parts_[static_cast<std::size_t>(mine ? w->index : parts_.workers())];
+  t->tasklet::next = p.free;
+  p.free = t;
+  if (++p.free_count < 2 * chain_length) return;
+  // A worker that runs what others submit gives the records back to them.
+  task_record* last = t;
+  for (std::uint32_t i = 1; i < chain_length; ++i) last = static_cast<task_record*>(last->tasklet::next);
+  p.free = static_cast<task_record*>(last->tasklet::next);
+  p.free_count -= chain_length;
+  task_record* head = shared_free_.load(std::memory_order_relaxed);
+  do {
+    last->tasklet::next = head;
+  } while (!shared_free_.compare_exchange_weak(head, t, std::memory_order_release, std::memory_order_relaxed));
+}
+
+std::size_t record_pool::records_made() noexcept {
+  const std::lock_guard hold(chunks_lock_);
+  return chunks_.size() * chunk;
+}
+
+use& record_pool::add_use(task_record* t) {
+  const std::size_t i = t->use_count;
+  if (i >= task_record::inline_uses && (i - task_record::inline_uses) % use_block::capacity == 0) {
+    auto* const b = ::new (allocate_block()) use_block;
+    b->next = nullptr;
+    use_block** end = &t->more_uses;
+    while (*end) end = &(*end)->next;
+    *end = b;
+  }
+  if (i == 255)
+    throw error(errc::invalid_argument, std::string("task '") + t->text_name() + "' uses more than 255 objects",
+                "use views of fewer, larger ones");
+  ++t->use_count;
+  return t->use_at(i);
+}
+
+} // namespace tern::hetero::detail

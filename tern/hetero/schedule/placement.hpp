@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// Tasks that several devices could run, between being ready and arriving at one. Internal.
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <tern/hetero/data/device_table.hpp>
+#include <tern/hetero/policy.hpp>
+#include <tern/hetero/record/task_record.hpp>
+#include <tern/hetero/statistics.hpp>
+#include <tern/task/wait/wait_list.hpp>
+
+namespace tern::hetero::detail {
+
+/// Where tasks go that run on the host. Implemented by `task_execution`.
+class host_queue {
+public:
+  /// `placed` there, or to fail there. Any thread.
+  virtual void arrive(task_record* t) noexcept = 0;
+
+protected:
+  ~host_queue() = default;
+};
+
+/// Asks a policy when and where tasks run, and counts what each device has to do. Any thread; the policy is called by
+/// one at a time.
+class task_placement {
+public:
+  explicit task_placement(const device_table& devices) noexcept : devices_(devices) {}
+  /// Once, when the devices are there. \param host_runs kernels run on the host, too.
+  void start(host_queue& host, std::unique_ptr<policy> how, bool host_runs, int workers);
+
+  /// Does a policy choose where it runs? Else the host does, at once.
+  bool chooses_for(const task_record& t) const noexcept {
+    return (t.kinds & kinds_beside_host_) != 0 || (t.kinds & kinds_of(device_kind::host)) == 0 ||
+           (!host_runs_ && t.kinds != kinds_of(device_kind::host)) ||
+           ((t.flags & task_record::extended) && (t.priority != 0 || t.device_mask != -1));
+  }
+  bool allowed(const task_record& t, int device) const noexcept;
+  void place(task_record* t) noexcept;
+  /// A placed task is not at its device any more.
+  void task_left(std::uint8_t d) noexcept;
+  /// It can be given so many tasks more, or fewer, than it has ended.
+  void add_slots(std::uint8_t d, int tasks) noexcept;
+  /// A placed task's body has begun on the host: it may wait for others that are placed there.
+  void begun_on_host() noexcept;
+  void on_device_lost(std::uint8_t d) noexcept;
+
+  /// Fills in the devices, with the tasks that each has run; of the host, those that a policy has placed there.
+  void add_to(statistics& s) const;
+  /// What a report says of tasks that wait for a device: a line, or none. \param limit to wait for the lock.
+  std::string describe(std::chrono::milliseconds limit) const;
+
+private:
+  void dispatch() noexcept;
+  void fail_unplaceable(task_record* t) noexcept;
+
+  const device_table& devices_;
+  host_queue* host_ = nullptr;
+  bool host_runs_ = true;
+  device_kinds kinds_beside_host_ = 0;
+  mutable tern::detail::spin_lock lock_; // of all that follows
+  std::unique_ptr<policy> policy_;
+  std::vector<device_load> loads_;
+  std::vector<std::uint64_t> tasks_of_; // that each device has run; of the host, of those that the policy placed
+  std::size_t waiting_ = 0;             // for a device that has a free slot
+};
+
+/// Of the runtime that the task belongs to; defined where that is known.
+const task_placement& placement_of(const task_record& t) noexcept;
+/// What would have to be copied to device `d` for it, in bytes; defined as above.
+std::int64_t bytes_missing_of(task_record& t, std::uint8_t d);
+
+} // namespace tern::hetero::detail
