@@ -27,7 +27,7 @@
 #include <tern/mobile/object_id.hpp>
 #include <tern/net/buffer.hpp>
 #include <tern/net/node.hpp>
-#include <tern/task/wait/owner_lock.hpp>
+#include <tern/task/wait/waiting.hpp>
 
 namespace tern::mobile {
 

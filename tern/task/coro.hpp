@@ -68,7 +68,7 @@ public:
   /// Before it suspends to be resumed by `resume_later`.
   void leave_fiber() noexcept {
     result_.produced_by(0);
-    caused_ = held_cause(this_cause());
+    causal_ = held_context(this_causal_context());
   }
   /// `h` goes on in a new fiber. If there can be none, as on a scheduler that ends, all is destroyed.
   void resume_later(std::coroutine_handle<> h) noexcept;
@@ -86,7 +86,7 @@ private:
   future_state_base& result_;
   void (*conclude_)(coro_root&, bool ended) noexcept;
   scheduler* where_;
-  held_cause caused_; // of the fiber that it has left
+  held_context causal_; // of the fiber that it has left
   leg* leg_ = nullptr;
 };
 

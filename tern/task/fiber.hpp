@@ -61,12 +61,12 @@ public:
       F&& f, const fiber_options& options = {}, std::source_location made = std::source_location::current()) {
     if constexpr (std::is_invocable_v<std::decay_t<F>&, std::stop_token>) {
       std::stop_source source;
-      self_ = detail::grow([f = std::forward<F>(f), token = source.get_token()]() mutable { f(std::move(token)); },
-                           options, made);
+      self_ = detail::start_fiber(
+          [f = std::forward<F>(f), token = source.get_token()]() mutable { f(std::move(token)); }, options, made);
       stop_ = std::move(source);
     } else {
       static_assert(std::is_invocable_v<std::decay_t<F>&>, "a fiber's body is called with nothing or a stop_token");
-      self_ = detail::grow(std::forward<F>(f), options, made);
+      self_ = detail::start_fiber(std::forward<F>(f), options, made);
     }
   }
   fiber(fiber&& other) noexcept : self_(std::exchange(other.self_, nullptr)), stop_(std::move(other.stop_)) {}
@@ -104,10 +104,10 @@ private:
 namespace this_fiber {
 /// Lets whatever else can run on this worker run first. From a foreign thread: yields to the operating system.
 inline void yield() {
-  [[maybe_unused]] const detail::passage p = detail::begin_yield();
-#ifdef TERN_JUMP_STACK
+  [[maybe_unused]] const detail::pending_switch p = detail::begin_yield();
+#ifdef TERN_INLINE_SWITCH
   if (p.save) {
-    detail::jump_stack(p.save, p.go);
+    detail::swap_stack(p.save, p.go);
     detail::end_yield();
   }
 #endif

@@ -23,9 +23,9 @@
 
 #include <tern/base/error.hpp>
 #include <tern/task/fiber.hpp>
+#include <tern/task/fiber/causal_context.hpp>
 #include <tern/task/future/future_state.hpp>
 #include <tern/task/scheduler.hpp>
-#include <tern/task/scheduler/causal_context.hpp>
 #include <tern/task/wait/deadline.hpp>
 
 namespace tern {
@@ -340,13 +340,13 @@ public:
   void forgo() noexcept override {
     f_.reset();
     input_ = {};
-    caused_.let_go();
+    causal_.reset();
   }
 
 private:
   static void input_ready(ready_hook& h, ready_queue&) noexcept { static_cast<continuation&>(h).go(); }
   void go() noexcept {
-    const cause_scope in(caused_.get()); // not that of whoever made the input ready
+    const causal_scope in(causal_.get()); // not that of whoever made the input ready
     try {
       begin(*this, perform, where_, {});
     } catch (...) { // has been abandoned; there is nobody here whom it concerns
@@ -354,8 +354,8 @@ private:
   }
   static void perform(future_state_base& s) noexcept {
     auto& self = static_cast<continuation&>(s);
-    const held_cause on(std::move(self.caused_)); // until all is done; it may have been spawned from elsewhere
-    const cause_scope in(on.get());
+    const held_context on(std::move(self.causal_)); // until all is done; it may have been spawned from elsewhere
+    const causal_scope in(on.get());
     if constexpr (is_future<Returned>) {
       try {
         self.inner_ = call_continuation(*self.f_, std::move(self.input_));
@@ -390,7 +390,7 @@ private:
 
   struct nothing {};
   scheduler& where_;
-  held_cause caused_{this_cause()};
+  held_context causal_{this_causal_context()};
   std::optional<F> f_;
   Input input_;
   [[no_unique_address]] std::conditional_t<is_future<Returned>, Returned, nothing> inner_;

@@ -13,8 +13,8 @@
 #include <source_location>
 #include <type_traits>
 
+#include <tern/task/parallel/parallel_loop.hpp>
 #include <tern/task/range.hpp>
-#include <tern/task/tasklet/parallel_loop.hpp>
 
 namespace tern {
 

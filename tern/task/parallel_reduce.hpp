@@ -14,9 +14,9 @@
 #include <utility>
 #include <vector>
 
+#include <tern/task/parallel/parallel_loop.hpp>
 #include <tern/task/parallel_for.hpp>
 #include <tern/task/range.hpp>
-#include <tern/task/tasklet/parallel_loop.hpp>
 
 namespace tern {
 

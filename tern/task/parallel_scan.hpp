@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include <tern/task/parallel/parallel_loop.hpp>
 #include <tern/task/parallel_for.hpp>
-#include <tern/task/tasklet/parallel_loop.hpp>
 
 namespace tern {
 

@@ -22,10 +22,10 @@
 #include <utility>
 #include <vector>
 
+#include <tern/task/parallel/parallel_loop.hpp>
+#include <tern/task/parallel/quick_sort.hpp>
+#include <tern/task/parallel/sample_sort.hpp>
 #include <tern/task/task_group.hpp>
-#include <tern/task/tasklet/parallel_loop.hpp>
-#include <tern/task/tasklet/quick_sort.hpp>
-#include <tern/task/tasklet/sample_sort.hpp>
 
 namespace tern {
 

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include <tern/base/unique_function.hpp>
-#include <tern/task/fiber/fiber_closure.hpp>
+#include <tern/task/fiber_options.hpp>
 
 namespace tern {
 
@@ -32,36 +32,26 @@ namespace sim {
 class simulation;
 }
 
-/// What lies below a stack, so that a fiber that needs more than it has does not write over another's.
-enum class stack_guard : std::uint8_t {
-  automatic, ///< the best that works here
-  regions,   ///< memory that cannot be touched, made by MADV_GUARD_INSTALL (Linux 6.13); free
-  pages,     ///< the same made by mprotect, for the first quarter of vm.max_map_count stacks, since each costs two
-             ///< mappings; a canary for the others
-  canary,    ///< a pattern that is checked when the fiber is left: finds the overflow late
-};
-
 /// Something outside that has events and must be polled by worker 0, e.g. a network.
 class event_source {
 public:
   enum class polled {
     nothing,
-    something, ///< there was an event
-    in_fiber,  ///< there is one that wants to be dealt with in a fiber
+    something,   ///< there was an event
+    needs_fiber, ///< there is one that must be handled in a fiber
   };
   virtual ~event_source() = default;
   /// Makes progress; may spawn fibers. Called by worker 0 only, outside any fiber, or by the thread that polls apart;
   /// must not block.
   virtual polled poll() = 0;
-  /// Called after `poll` has said so, by worker 0, in a fiber that is kept for it: what is done here costs no fiber of
-  /// its own as long as it does not wait, and may wait: then worker 0 goes on polling without it. See detail::errands.
-  /// Perhaps not called, if there is no memory for a stack just now: then `poll` is called again.
-  virtual void in_fiber() {}
-  /// Called by worker 0 in a fiber that is about to wait and for whom an event may bring what it waits for: for a
-  /// moment at most, and until `over(what)` says so, deals with events that need no fiber of their own. So an answer
-  /// that is quick costs neither the way out of this fiber nor the way back. Must not wait, nor keep worker 0 from
-  /// anything else that it could do. Never while `in_fiber` has not returned.
-  virtual void attend(bool (*)(const void* what) noexcept, const void*) noexcept {}
+  /// Called by worker 0 after `poll` has returned `needs_fiber`, in a pooled fiber that is kept for it. Work that does
+  /// not wait costs no fiber of its own. If it waits, worker 0 continues to poll without this fiber; see
+  /// detail::polling_fiber. Without memory for a stack it is not called, and `poll` is called again.
+  virtual void run_in_fiber() {}
+  /// Called by worker 0 in a fiber that is about to wait. Handles, for a moment at most and until `over(what)` is true,
+  /// events that need no fiber of their own. A quick answer then costs no switch out of the fiber and back. Must not
+  /// wait, nor keep worker 0 from other work. Never called while `run_in_fiber` has not returned.
+  virtual void poll_briefly(bool (*)(const void* what) noexcept, const void*) noexcept {}
   /// Whoever polls has nothing to do: sleep until `wake`, an event, or the time is over. A `wake` since the last `wait`
   /// returned makes it return at once.
   virtual void wait(std::chrono::microseconds at_most) = 0;
@@ -133,8 +123,8 @@ public:
     void* context = nullptr;            ///< what `context()` returns; the layers above hang their state here
     event_source* events = nullptr;     ///< polled by worker 0; must outlive the scheduler
     /// The thread that calls `run` polls the events and does nothing else; every worker gets a thread of its own. So
-    /// events are dealt with while all workers are busy. Nothing is then done `in_fiber`. In a simulation worker 0 does
-    /// so, and nothing else but what is bound to it: one worker less for all the rest.
+    /// events are dealt with while all workers are busy. Nothing is then done `run_in_fiber`. In a simulation worker 0
+    /// does so, and nothing else but what is bound to it: one worker less for all the rest.
     bool poll_apart = false;
     work_source* source = nullptr;          ///< asked by workers without work; must outlive the scheduler
     scheduler_observer* observer = nullptr; ///< told what workers do; must outlive the scheduler
@@ -168,12 +158,12 @@ public:
   void spawn(unique_function<void()> body, const fiber_options& options = {},
              std::source_location made = std::source_location::current());
 
-  /// In a fiber of this scheduler: returns at a moment when nothing else goes on in it. All its other fibers and
-  /// tasklets wait; none runs or is ready to. Several that wait for it do not wait for each other. What comes from
-  /// elsewhere, an event or a foreign thread, may end the rest at any moment; a fiber that yields again and again never
-  /// rests. \param timers and nobody waits for a moment in time: neither sleeps, nor waits for at most so long. \throws
-  /// error(invalid_state) elsewhere.
-  void rest(bool timers = false);
+  /// Waits for quiescence, in a fiber of this scheduler: returns at a moment when all its other fibers and tasklets
+  /// wait and none is ready. Fibers that wait for quiescence do not wait for each other. An event or a foreign thread
+  /// may end the quiescence at any moment. A fiber that yields again and again prevents it. \param timers Requires also
+  /// that no fiber waits for a moment in time: none sleeps or waits with a time limit. \throws error(invalid_state)
+  /// elsewhere.
+  void quiesce(bool timers = false);
 
   /// A `work_source` has got work: wakes a worker if none is looking for any. Any thread.
   void notify() noexcept;

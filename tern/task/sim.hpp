@@ -39,7 +39,7 @@ class scheduler;
 namespace tern::sim {
 
 namespace detail {
-class engine;
+class simulated_executor;
 }
 
 struct settings {
@@ -86,10 +86,10 @@ public:
   /// A random number from the seed, for programs that must be replayable too.
   std::uint64_t random() noexcept;
 
-  detail::engine& inside() noexcept { return *engine_; } ///< for the rest of this layer
+  detail::simulated_executor& inside() noexcept { return *executor_; } ///< for the rest of this layer
 
 private:
-  std::unique_ptr<detail::engine> engine_;
+  std::unique_ptr<detail::simulated_executor> executor_;
 };
 
 /// Is the calling thread inside a simulation?

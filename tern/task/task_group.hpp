@@ -58,7 +58,7 @@ public:
     if ((state_.out | state_.remote.load(std::memory_order_relaxed)) != 0 ||
         state_.counted_remotely.load(std::memory_order_relaxed)) [[unlikely]]
       abandon();
-    if (state_.caused) [[unlikely]]
+    if (state_.causal) [[unlikely]]
       leave_account();
   }
   task_group(const task_group&) = delete;
@@ -71,7 +71,7 @@ public:
     detail::with_closure(std::forward<F>(f), [this]<class C>(C&& closure) {
       constexpr int kind = detail::closure_traits<std::remove_cvref_t<C>>::kind;
       detail::worker_head* here = detail::this_worker_head();
-      if (here->caused != state_.caused) [[unlikely]] {
+      if (here->causal != state_.causal) [[unlikely]] {
         if (!joins_account()) return run_on_account(std::forward<C>(closure));
         here = detail::this_worker_head();
       }
@@ -110,7 +110,7 @@ public:
     detail::worker_head* here = detail::this_worker_head();
     if (!here->on_stack(state_.where) || state_.waited.load(std::memory_order_relaxed)) [[unlikely]]
       return wait_elsewhere();
-    if (here->caused != state_.caused) [[unlikely]]
+    if (here->causal != state_.causal) [[unlikely]]
       return wait_on_account();
     auto* w = static_cast<detail::worker_base*>(here);
     state_.waited.store(true, std::memory_order_relaxed);
@@ -127,15 +127,15 @@ public:
       }
       --state_.out;
       w = t->run(t);
-      if (w->out_of_breath()) [[unlikely]]
-        w = w->give_way();
+      if (w->budget_exhausted()) [[unlikely]]
+        w = w->yield_to_others();
     }
     if ((state_.out | state_.remote.load(std::memory_order_acquire)) != 0) [[unlikely]]
       suspend();
     // Others may have counted and come out even without us, if we ran on a worker of theirs in between.
     state_.counted_remotely.store(false, std::memory_order_relaxed);
     state_.waited.store(false, std::memory_order_relaxed);
-    if (state_.caused) [[unlikely]]
+    if (state_.causal) [[unlikely]]
       leave_account();
     if (state_.cancelled.load(std::memory_order_relaxed)) [[unlikely]]
       return conclude();

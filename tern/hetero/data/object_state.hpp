@@ -24,7 +24,7 @@
 #include <tern/hetero/access.hpp>
 #include <tern/hetero/graph/task_record.hpp>
 #include <tern/task/future.hpp>
-#include <tern/task/wait/wait_list.hpp>
+#include <tern/task/wait/waiting.hpp>
 
 namespace tern::hetero::detail {
 

@@ -14,8 +14,8 @@
 #include <tern/base/error.hpp>
 #include <tern/base/log.hpp>
 #include <tern/task/fiber.hpp>
-#include <tern/task/fiber/fiber_state.hpp>
-#include <tern/task/scheduler/own_threads.hpp>
+#include <tern/task/scheduler/scheduler_core.hpp>
+#include <tern/task/boundary/own_threads.hpp>
 #include <tern/trace/trace.hpp>
 
 namespace tern::hetero::detail {
@@ -69,7 +69,7 @@ void driver::ring() noexcept {
   }
   if (wake) bell_.release();
   if (!start) return;
-  const tern::detail::cause_scope nobodys(nullptr); // it works for all
+  const tern::detail::causal_scope nobodys(nullptr); // it works for all
   home_.core().owner->spawn([this] { own_thread_ ? work_in_thread() : work(); },
                             {.name = home_.info(number_).id, .stack_bytes = device_->stack_needed()});
 }
@@ -414,7 +414,7 @@ void driver::work_in_thread() noexcept {
     }
     pthread_setname_np(thread_.native_handle(), home_.info(number_).id.c_str()); // for debuggers; too long a name: none
   }
-  std::atomic<int>& working = home_.core().working_outside;
+  std::atomic<int>& working = home_.core().parking.working_outside;
   working.fetch_add(1, std::memory_order_seq_cst);
   begin_.release();
   idle_.acquire();

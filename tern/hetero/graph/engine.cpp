@@ -305,9 +305,9 @@ void runtime::submit(task_record* t) {
   const worker* const w = tern::detail::this_worker(); // that may have taken time
   const bool mine = is_mine(w);
   t->state.store(task_record::waiting, std::memory_order_relaxed);
-  if (mine && w->caused) [[unlikely]] {
-    w->caused->hold();
-    t->caused = w->caused;
+  if (mine && w->causal) [[unlikely]] {
+    w->causal->retain();
+    t->caused = w->causal;
     t->flags |= task_record::on_account | task_record::extended;
   }
   if (!(t->flags & task_record::hidden) &&
@@ -437,7 +437,7 @@ void runtime::run_body(task_record* t) noexcept {
   try {
     const trace::region bar(trace::on() ? t->text_name() : "");
     if (t->flags & task_record::on_account) {
-      const tern::detail::cause_scope in(t->caused);
+      const tern::detail::causal_scope in(t->caused);
       t->work->run(*t);
     } else {
       t->work->run(*t);
@@ -507,7 +507,7 @@ task_record* runtime::complete(task_record* t, bool may_run_here) noexcept {
   if (t->flags & (task_record::acquired | task_record::commutes | task_record::placed)) [[unlikely]]
     complete_slowly(t);
   const bool bad = t->has_failed();
-  tern::detail::cause* const caused = t->flags & task_record::on_account ? t->caused : nullptr;
+  tern::detail::causal_context* const caused = t->flags & task_record::on_account ? t->caused : nullptr;
   if (bad) note_failure(t);
   t->state.store(task_record::done, std::memory_order_release);
   // acq_rel: successors see what it did; we see their links.
@@ -536,7 +536,7 @@ task_record* runtime::complete(task_record* t, bool may_run_here) noexcept {
   }
   unreference(t);
   count_completed();
-  if (caused) caused->let_go();
+  if (caused) caused->release();
   return next;
 }
 

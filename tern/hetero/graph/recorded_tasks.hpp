@@ -11,7 +11,7 @@
 #include <vector>
 
 #include <tern/hetero/graph/task_record.hpp>
-#include <tern/task/fiber/fiber_state.hpp>
+#include <tern/task/scheduler/scheduler_core.hpp>
 
 namespace tern::hetero::detail {
 

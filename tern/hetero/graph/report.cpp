@@ -19,7 +19,7 @@
 #include <tern/hetero/data/access_note.hpp>
 #include <tern/hetero/device/device_worker.hpp>
 #include <tern/hetero/graph/runtime.hpp>
-#include <tern/task/scheduler/registry.hpp>
+#include <tern/task/wait/waiting.hpp>
 
 namespace tern::hetero::detail {
 namespace {

@@ -29,13 +29,13 @@ constexpr int tasks_per_worker = 4; // that the host gets from a policy at once
 
 runtime::runtime(tern::detail::scheduler_core& core)
     : core_(core), worker_count_(core.cfg.workers),
-      light_(core.barrier.usable() && !core.engine && !tern::detail::tsan::enabled),
+      light_(core.barrier.usable() && !core.executor && !tern::detail::tsan::enabled),
       parts_(new worker_part[static_cast<std::size_t>(core.cfg.workers) + 1]),
       opts_(core.cfg.opts ? *core.cfg.opts : options()),
       checked_(opts_[hetero_checked] ? std::make_unique<checked_kernels>(opts_) : nullptr),
       group_(nullptr, std::source_location::current()) {
   std::vector<device_note> notes;
-  found_devices f = find_devices(opts_, core.cfg.workers, core.engine != nullptr, notes);
+  found_devices f = find_devices(opts_, core.cfg.workers, core.executor != nullptr, notes);
   for (const device_note& note : notes) log_debug(note.text);
   infos_ = std::move(f.infos);
   locked_ = std::move(f.locked);
@@ -48,7 +48,7 @@ runtime::runtime(tern::detail::scheduler_core& core)
       loads_[d].room = f.devices[d]->streams() * 2;
       kinds_beside_host_ |= kinds_of(infos_[d].kind);
       drivers_.push_back(std::make_unique<driver>(*this, static_cast<std::uint8_t>(d), std::move(f.devices[d]),
-                                                  opts_[hetero_threads] && !core.engine));
+                                                  opts_[hetero_threads] && !core.executor));
     } else {
       loads_[d].room = core.cfg.workers * tasks_per_worker;
       drivers_.emplace_back();
@@ -65,18 +65,16 @@ runtime& runtime::here(const char* what) {
     throw error(errc::invalid_state, std::string(what) + " was called on a thread that is no worker",
                 "call it from inside tern::run or scheduler::run");
   tern::detail::scheduler_core& core = *w->home;
-  // acquire: pairs with the release below.
-  if (auto* const r = core.hetero.load(std::memory_order_acquire)) [[likely]]
+  if (auto* const r = core.extension.get()) [[likely]]
     return static_cast<runtime&>(*r);
-  const std::lock_guard hold(core.hetero_lock); // opening devices may take a second: others wait, as fibers
-  if (auto* const r = core.hetero.load(std::memory_order_acquire)) return static_cast<runtime&>(*r);
-  auto* const made = new runtime(core);
-  core.hetero.store(made, std::memory_order_release);
-  return *made;
+  // Opening devices may take a second: others wait, as fibers.
+  return static_cast<runtime&>(core.extension.get_or_make(
+      [](tern::detail::scheduler_core& home) -> tern::detail::scheduler_extension* { return new runtime(home); },
+      core));
 }
 
 void runtime::ends() noexcept {
-  core_.each_left([this](const tern::detail::fiber&) { left_fibers_ = true; });
+  core_.fibers.each_left([this](const tern::detail::fiber&) { left_fibers_ = true; });
   ended_.store(true, std::memory_order_seq_cst);
   while (releasing_.load(std::memory_order_seq_cst) > 0)
     std::this_thread::yield(); // it is a few instructions from its end

@@ -256,16 +256,16 @@ void directory::act(net::node& here, todo& then) {
   while (!then.done.empty()) {
     const auto one = then.done.pop();
     if (one->header.reply) {
-      const tern::detail::cause_scope in(one->on.get());
+      const tern::detail::causal_scope in(one->on.get());
       net::detail::post_answer(here, one->to.origin(), one->header.reply);
     }
-    one->on.let_go();
+    one->on.reset();
     here.message_done(one->header);
   }
   while (!then.refusals.empty()) {
     const auto one = then.refusals.pop();
-    const tern::detail::held_cause on = std::move(one->on);
-    const tern::detail::cause_scope in(on.get());
+    const tern::detail::held_context on = std::move(one->on);
+    const tern::detail::causal_scope in(on.get());
     const std::string type = one->what->type ? one->what->type()->name : "";
     answer(here, *one,
            error(errc::not_found, missing(one->to.object, type), "do not use pointers to destroyed objects"));
@@ -275,7 +275,7 @@ void directory::act(net::node& here, todo& then) {
     auto* const e = then.of;
     const net::wire_header header = then.request->header;
     const int source = then.request->source;
-    const tern::detail::cause_scope in(then.request->on.get());
+    const tern::detail::causal_scope in(then.request->on.get());
     const std::string& name = then.request->what->name();
     here.run_service(
         [this, &here, e, request = std::move(then.request)]() mutable { depart(here, *e, std::move(request)); }, source,
@@ -287,8 +287,8 @@ void directory::act(net::node& here, todo& then) {
     entry& e = *then.of;
     while (!then.start.empty()) {
       auto one = then.start.pop();
-      const tern::detail::held_cause on = std::move(one->on); // not on that of who has made room
-      const tern::detail::cause_scope in(on.get());
+      const tern::detail::held_context on = std::move(one->on); // not on that of who has made room
+      const tern::detail::causal_scope in(on.get());
       start(here, e, std::move(one));
     }
     todo more(&e);
@@ -501,8 +501,8 @@ void directory::end_object(net::node& here, entry& e, int origin, std::uint64_t 
   if (id.home() != rank_) detail::post_note(here, id.home(), {id, directory_note::kind::gone, rank_, 0, 0});
   while (!late.empty()) {
     auto one = late.pop();
-    const tern::detail::held_cause on = std::move(one->on);
-    const tern::detail::cause_scope in(on.get());
+    const tern::detail::held_context on = std::move(one->on);
+    const tern::detail::causal_scope in(on.get());
     refuse(here, *one);
   }
   if (reply) net::detail::post_answer(here, origin, reply);

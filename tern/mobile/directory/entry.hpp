@@ -21,8 +21,8 @@
 #include <tern/mobile/object_id.hpp>
 #include <tern/net/buffer.hpp>
 #include <tern/net/handler.hpp>
-#include <tern/task/scheduler/causal_context.hpp>
-#include <tern/task/wait/wait_list.hpp>
+#include <tern/task/fiber/causal_context.hpp>
+#include <tern/task/wait/waiting.hpp>
 
 namespace tern::net {
 class node;
@@ -84,7 +84,7 @@ struct invocation {
   net::wire_header header;
   address to;
   net::payload message;
-  tern::detail::held_cause on; ///< on whose account it waits
+  tern::detail::held_context on; ///< on whose account it waits
   priority level() const noexcept { return net::priority_of(header.flags); }
   bool moves() const noexcept { return what->what == action::migrate || what->what == action::put_out; }
   bool ends() const noexcept { return what->what == action::destroy; }
@@ -193,7 +193,7 @@ struct landing {
   travel_note with{};
   std::vector<stream_state> streams;
   buffer<std::byte> state;
-  tern::detail::held_cause on{};
+  tern::detail::held_context on{};
 };
 
 /// What only objects have that move, or are about to.

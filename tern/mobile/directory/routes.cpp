@@ -130,10 +130,10 @@ void forward(net::node& here, int where, std::unique_ptr<invocation> one) {
   std::memcpy(bytes.data() + sizeof h, &one->to, sizeof one->to);
   here.forwards(one->source, one->header, one->what->type ? one->what->type()->name : any_object, one->to.object.bits);
   {
-    const tern::detail::cause_scope in(one->on.get());
+    const tern::detail::causal_scope in(one->on.get());
     here.post(where, std::move(bytes), one->message.body, {(h.flags & net::flag_uncounted) == 0});
   }
-  one->on.let_go();
+  one->on.reset();
   here.message_done(one->header); // after what it has caused was counted
 }
 
@@ -386,10 +386,10 @@ void directory::release_held(entry& e, todo& then) {
 
 void directory::lost(net::node& here, std::unique_ptr<invocation> one) {
   const int home = one->to.object.home();
-  const tern::detail::held_cause on = tern::detail::held_cause(one->on.get());
-  const tern::detail::cause_scope in(on.get());
+  const tern::detail::held_context on = tern::detail::held_context(one->on.get());
+  const tern::detail::causal_scope in(on.get());
   if (home == rank_ && one->to.stream != address::moved) {
-    one->on.let_go();
+    one->on.reset();
     return refuse(here, *one);
   }
   one->to.count_hop();

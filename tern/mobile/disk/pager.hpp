@@ -14,7 +14,7 @@
 #include <tern/mobile/disk/store.hpp>
 #include <tern/task/fiber.hpp>
 #include <tern/task/sync.hpp>
-#include <tern/task/wait/wait_list.hpp>
+#include <tern/task/wait/waiting.hpp>
 
 namespace tern::mobile {
 

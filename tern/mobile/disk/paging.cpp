@@ -120,7 +120,7 @@ bool directory::pager::needs_room() const noexcept {
 }
 
 void directory::pager::go_on() {
-  const tern::detail::cause_scope nobodys(nullptr); // who is waited for counts by itself
+  const tern::detail::causal_scope nobodys(nullptr); // who is waited for counts by itself
   for (;;) {
     entry* back = nullptr;
     {
@@ -362,8 +362,8 @@ void directory::pager::bring_back(entry& e) {
   of_.act(here, then);
   while (!failed.empty()) {
     const auto one = failed.pop();
-    const tern::detail::held_cause on = std::move(one->on);
-    const tern::detail::cause_scope in(on.get());
+    const tern::detail::held_context on = std::move(one->on);
+    const tern::detail::causal_scope in(on.get());
     here.reply_error(one->to.origin(), one->header.reply, why,
                      detail::describe_invocation(one->what->name(), id, type));
     here.refused(one->source, one->header, one->what->name());

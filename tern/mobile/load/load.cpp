@@ -10,7 +10,7 @@
 
 #include <tern/base/log.hpp>
 #include <tern/net/message.hpp>
-#include <tern/task/scheduler/causal_context.hpp>
+#include <tern/task/fiber/causal_context.hpp>
 
 namespace tern::mobile {
 

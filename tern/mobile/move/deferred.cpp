@@ -10,7 +10,7 @@
 
 #include <tern/mobile/access/deferred_actions.hpp>
 #include <tern/net/handler.hpp>
-#include <tern/task/scheduler/causal_context.hpp>
+#include <tern/task/fiber/causal_context.hpp>
 
 namespace tern::mobile {
 namespace {

@@ -236,8 +236,8 @@ void directory::begin_landing(shard& s, entry& e, landing& one, todo& then) {
 }
 
 void directory::land_in_fiber(net::node& here, entry& e, std::unique_ptr<landing> one) {
-  const tern::detail::held_cause on = std::move(one->on);
-  const tern::detail::cause_scope in(on.get());
+  const tern::detail::held_context on = std::move(one->on);
+  const tern::detail::causal_scope in(on.get());
   const net::wire_header header = one->header;
   const int source = one->source;
   const std::string& name = one->type->arrival()->name();

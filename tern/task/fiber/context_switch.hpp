@@ -97,7 +97,7 @@ inline void inherit_control_words(switch_point& p) noexcept { read_control_words
 /// Must be inlined into a function that is not, so that what it returns to belongs to one stack.
 [[gnu::always_inline]] inline void switch_stack(switch_point& from, switch_point& to) noexcept {
   meet_control_words(from, to);
-  jump_stack(&from.sp, to.sp);
+  swap_stack(&from.sp, to.sp);
 }
 
 /// Makes the first switch to `point` call `Entry()`, which never returns, on the stack that ends at `top`.

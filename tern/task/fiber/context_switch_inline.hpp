@@ -8,21 +8,21 @@
 namespace tern::detail {
 
 /// A switch that is prepared: where to save this stack's pointer, and the other's. Null: nothing is left to do.
-struct passage {
+struct pending_switch {
   void** save = nullptr;
   void* go = nullptr;
 };
 /// All of a yield but the jump; or all of it.
-passage begin_yield() noexcept;
+pending_switch begin_yield() noexcept;
 /// After the jump.
 void end_yield() noexcept;
 
 #if (defined(__x86_64__) && defined(__LP64__)) || defined(__aarch64__)
-#define TERN_JUMP_STACK
+#define TERN_INLINE_SWITCH
 
 /// Saves the stack pointer at `where`, with what is needed to go on above it, and goes on at `to`, which another
 /// such jump saved or `prepare_stack` made. Control words of floating-point arithmetic are the caller's business.
-[[gnu::always_inline]] inline void jump_stack(void** where, void* to) noexcept {
+[[gnu::always_inline]] inline void swap_stack(void** where, void* to) noexcept {
 #if defined(__x86_64__)
   asm volatile("leaq -128(%%rsp), %%rsp\n\t" // the caller may use 128 bytes below the stack pointer
                "pushq %%rbp\n\t"

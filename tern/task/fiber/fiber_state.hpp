@@ -12,18 +12,18 @@
 #include <utility>
 
 #include <tern/base/unique_function.hpp>
+#include <tern/task/fiber/causal_context.hpp>
 #include <tern/task/fiber/context_switch.hpp>
 #include <tern/task/fiber/fiber_closure.hpp>
 #include <tern/task/fiber/sanitizer.hpp>
-#include <tern/task/scheduler/causal_context.hpp>
-#include <tern/task/wait/wait_list.hpp>
+#include <tern/task/fiber/wait_reason.hpp>
 
 namespace tern::detail {
 
 struct scheduler_core;
 struct group_state;
 struct worker;
-class fiber_box;
+class run_queue;
 struct local_table;
 
 /// The C++ runtime's per-thread record of exceptions being handled (Itanium C++ ABI 2.2.2). It belongs to the stack,
@@ -40,15 +40,15 @@ struct stack_context {
   int error_number = 0; // errno
   std::byte* low = nullptr;
   std::size_t size = 0;
-  cause* caused = nullptr;    // on whose account it runs; that of a worker's own stack is always null
-  void* tsan_fiber = nullptr; // the thread sanitizer's context, one for each stack
-  void* fake_stack = nullptr; // the address sanitizer's
+  causal_context* causal = nullptr; // on whose account it runs; that of a worker's own stack is always null
+  void* tsan_fiber = nullptr;       // the thread sanitizer's context, one for each stack
+  void* fake_stack = nullptr;       // the address sanitizer's
 };
 
 /// Something that stands in a worker's queue: a fiber, or one that has no stack yet.
 struct runnable {
   runnable *next = nullptr, *prev = nullptr;
-  std::atomic<fiber_box*> queued{nullptr}; // in whose private queue; changes under that box's exclusion
+  std::atomic<run_queue*> queued{nullptr}; // in whose private queue; changes under that box's exclusion
   std::uint8_t level = 1;                  // its priority
   std::uint8_t kind = 1;                   // of the queue that it stands in
   bool is_fiber = true;
@@ -59,7 +59,7 @@ struct runnable {
 struct pending_fiber : runnable {
   pending_fiber() noexcept { is_fiber = false; }
   unique_function<void()> body;
-  held_cause caused;
+  held_context causal;
   std::string name;
   std::size_t stack_bytes = 0;
   std::source_location made;
@@ -67,8 +67,8 @@ struct pending_fiber : runnable {
 
 enum class guard_kind : std::uint8_t { region, page, canary };
 
-/// Why leaving a fiber needs a look: bits of `fiber::attention`, none of them mostly.
-struct attention {
+/// Why leaving a fiber needs a look: bits of `fiber::leave_flags`, none of them mostly.
+struct leave_flags {
   static constexpr std::uint8_t canary = 1;   ///< its guard is one
   static constexpr std::uint8_t traced = 2;   ///< the trace is told when it is entered and left
   static constexpr std::uint8_t begun = 4;    ///< and has been told that it began,
@@ -101,7 +101,7 @@ struct alignas(64) fiber : runnable, stack_context {
   std::uint8_t stack_class = 0;
   // For dumps and deadlocks; written by whoever runs on this stack, read by anybody.
   std::atomic<wait_kind> waits{wait_kind::none};
-  std::uint8_t attention = 0;   // by whoever runs it
+  std::uint8_t leave_flags = 0; // by whoever runs it
   std::uint32_t trace_name = 0; // its name's number in the trace; 0: not looked up
   std::atomic<const void*> waits_for{nullptr};
   std::atomic<const std::atomic<std::uintptr_t>*> waits_on{nullptr};
@@ -127,7 +127,7 @@ public:
   ~leave_watch();
   leave_watch(const leave_watch&) = delete;
   leave_watch& operator=(const leave_watch&) = delete;
-  bool left() const noexcept { return of_ && (of_->attention & attention::watched) == 0; }
+  bool left() const noexcept { return of_ && (of_->leave_flags & leave_flags::watched) == 0; }
 
 private:
   fiber* const of_;

@@ -130,8 +130,8 @@ fiber* stack_pool::carve(std::uint8_t stack_class) {
   std::byte* low = m.base + m.carved * m.slot + guard_bytes;
   auto* f = ::new (static_cast<void*>(m.fiber_at(m.carved))) fiber;
   f->guard = protect(low);
-  f->attention = static_cast<std::uint8_t>((f->guard == guard_kind::canary ? attention::canary : 0) |
-                                           (traced_ ? attention::traced : 0));
+  f->leave_flags = static_cast<std::uint8_t>((f->guard == guard_kind::canary ? leave_flags::canary : 0) |
+                                             (traced_ ? leave_flags::traced : 0));
   f->home = home_;
   f->stack_class = stack_class;
   f->low = low;

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include <tern/task/fiber/fiber_state.hpp>
-#include <tern/task/scheduler.hpp>
+#include <tern/task/fiber_options.hpp>
 
 namespace tern::detail {
 

@@ -112,7 +112,7 @@ wait_result future_state_base::wait_in_list(const wait_limit* limit) {
   if (!limit || limit->deadline == wait_limit::never) hurry(); // whoever has little time lets others go first
   if (!limit) {
     const auto over = [](const void* self) noexcept { return static_cast<const future_state_base*>(self)->ready(); };
-    attend_events(over, this);
+    poll_briefly(over, this);
     if (ready()) return wait_result::woken;
   }
   guard_.lock();
@@ -153,16 +153,6 @@ void future_state_base::abandon() noexcept {
   publish();
 }
 
-std::string dropped_failures::text() {
-  const std::lock_guard hold(lock_);
-  if (count_ == 0) return {};
-  std::string all = std::to_string(count_) + (count_ == 1 ? " future was" : " futures were") +
-                    " dropped with an exception that was never retrieved:";
-  for (const auto& one : first_) all += "\n  " + one;
-  if (count_ > first_.size()) all += "\n  and " + std::to_string(count_ - first_.size()) + " more";
-  return all;
-}
-
 void future_state_base::dropped() noexcept {
   worker* const w = this_worker();
   if (!w || (stage_.load(std::memory_order_relaxed) & is_seen)) return;
@@ -189,13 +179,13 @@ void future_state_base::dropped() noexcept {
 void begin(future_state_base& state, void (*perform)(future_state_base&) noexcept, scheduler& where,
            const fiber_options& options) {
   start body(state, perform);
-  if (scheduler::current() != &where || !may_grow()) {
+  if (scheduler::current() != &where || !may_take_stack()) {
     where.spawn(std::move(body), options, state.made());
     return;
   }
-  seed s;
+  unstarted_fiber s;
   try {
-    s = sow(sizeof(start), alignof(start), options, state.made());
+    s = make_fiber(sizeof(start), alignof(start), options, state.made());
   } catch (const error& e) {
     if (e.code() != errc::out_of_memory) throw;
     where.spawn(std::move(body), options, state.made()); // it waits for a stack
@@ -205,7 +195,7 @@ void begin(future_state_base& state, void (*perform)(future_state_base&) noexcep
   // address: says who it is, as `this_context` does
   state.produced_by(reinterpret_cast<std::uintptr_t>(s.self)); // before it can end
   launch(s.self, run_body<start>);
-  let_go(s.self);
+  detach_fiber(s.self);
 }
 
 scheduler& scheduler_for(const char* what, const char* hint, const std::source_location& made) {

@@ -10,12 +10,14 @@
 #include <string>
 #include <vector>
 
+#include <tern/task/report/dump.hpp>
+#include <tern/task/report/unwind.hpp>
+
 namespace tern::detail {
 
 struct fiber;
 struct scheduler_core;
 struct worker;
-class stack_reader;
 
 /// Which workers have been in the same fiber since when, as far as somebody saw who looks now and then. One thread.
 class busy_watch {
@@ -39,7 +41,7 @@ private:
 };
 
 /// How much to look at. One for all schedulers of a report: what one has used up the others do without.
-struct picture_limits {
+struct fiber_report_limits {
   stack_reader* stacks = nullptr;                                                             ///< null: without stacks
   std::chrono::steady_clock::time_point until = std::chrono::steady_clock::time_point::max(); ///< for stacks
   std::size_t shown = 300; ///< stacks that are printed
@@ -49,6 +51,6 @@ struct picture_limits {
 
 /// Lines of two and more spaces' indent, each with its line break. While others run it shows several moments. Fibers
 /// that are in the same situation, were made in the same place and have the same stack are told of once.
-std::string picture(scheduler_core& c, picture_limits& limits);
+std::string report_fibers(scheduler_core& c, fiber_report_limits& limits);
 
 } // namespace tern::detail

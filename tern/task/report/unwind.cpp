@@ -85,7 +85,7 @@ bool read_memory(void* to, const void* from, std::size_t n) noexcept {
 stopped_at where_suspended([[maybe_unused]] const fiber& f) noexcept {
   stopped_at s;
 #ifndef TERN_BOOST_CONTEXT
-  // What jump_stack leaves there, and how much of the stack it takes up.
+  // What swap_stack leaves there, and how much of the stack it takes up.
 #if defined(__x86_64__)
   struct {
     std::uint64_t pc, rbx, rbp;

@@ -427,7 +427,7 @@ TEST(sim, notices_system_calls_that_block) {
   for (const auto& line : world.surprises()) EXPECT_THAT(line, Not(HasSubstr("'innocent'")));
 }
 
-// The announcement is over before the engine looks, unless the fiber suspends meanwhile.
+// The announcement is over before the simulated executor looks, unless the fiber suspends meanwhile.
 TEST(sim, announced_ones_are_no_surprise) {
   sim::simulation world;
   scheduler s({.workers = 2, .simulation = &world});

@@ -42,20 +42,21 @@ struct tasklet;
 /// ours. Model: tests/models/deque.pml.
 class split_deque {
 public:
-  static constexpr unsigned capacity = 1024;  ///< a power of two, at most 2^15
-  static constexpr unsigned crowded_at = 256; ///< from here on `push` asks for attention: the spawner should pause.
-                                              ///< So many tasklets of 64 bytes still fit a level-1 cache.
-  static constexpr unsigned relaxed_at = 64;  ///< down from here a paused spawner goes on
-  static constexpr unsigned most_stolen = 64; ///< by one steal
-  static constexpr unsigned full_at = capacity - 2 * most_stolen; ///< `push` is not allowed beyond; the rest is slack
+  static constexpr unsigned capacity = 1024;      ///< a power of two, at most 2^15
+  static constexpr unsigned high_watermark = 256; ///< from here on `push` asks for leave_flags: the spawner should
+                                                  ///< pause. So many tasklets of 64 bytes still fit a level-1 cache.
+  static constexpr unsigned low_watermark = 64; ///< down from here a paused spawner goes on
+  static constexpr unsigned most_stolen = 64;   ///< by one steal
+  static constexpr unsigned hard_limit =
+      capacity - 2 * most_stolen; ///< `push` is not allowed beyond; the rest is slack
 
   /// \param fenceless whether an asymmetric barrier exists.
   explicit split_deque(bool fenceless) noexcept : keep_want_(fenceless ? 0 : want_bit), word_(keep_want_) {}
 
   // The owner ---------------------------------------------------------------------------------------------------------
 
-  /// \return true if the owner should give attention: call `publish`, and pause if `size() >= crowded_at`.
-  /// \pre size() <= full_at, or nobody else has pushed since.
+  /// \return true if the owner should give leave_flags: call `publish`, and pause if `size() >= high_watermark`.
+  /// \pre size() <= hard_limit, or nobody else has pushed since.
   bool push(tasklet* t) noexcept {
     const std::uint16_t b = bottom_.load(std::memory_order_relaxed);
     slot(b).store(t, std::memory_order_relaxed); // a thief that copies a stale slot fails at the word
@@ -63,7 +64,7 @@ public:
     bottom_.store(static_cast<std::uint16_t>(b + 1), std::memory_order_release);
     std::atomic_signal_fence(std::memory_order_seq_cst); // the other half of force's barrier: store before load
     const std::uint64_t v = word_.load(std::memory_order_relaxed);
-    return (v & want_bit) != 0 || static_cast<std::uint16_t>(b + 1 - top(v)) >= crowded_at;
+    return (v & want_bit) != 0 || static_cast<std::uint16_t>(b + 1 - top(v)) >= high_watermark;
   }
 
   /// The newest tasklet, or null. \return false in `sure` if the caller must go through `pop_slow`.

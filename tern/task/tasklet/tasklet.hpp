@@ -13,7 +13,8 @@
 #include <type_traits>
 #include <utility>
 
-#include <tern/task/scheduler/causal_context.hpp>
+#include <tern/task/fiber/causal_context.hpp>
+#include <tern/task/fiber/worker_head.hpp>
 #include <tern/task/tasklet/split_deque.hpp>
 
 namespace tern::detail {
@@ -23,17 +24,6 @@ struct tasklet;
 struct scheduler_core;
 struct group_failure;
 class waiter;
-
-/// What a thread knows of itself at once: the stack of the fiber that it runs, and whom its scheduler works for.
-struct worker_head {
-  void* context = nullptr; // scheduler::settings::context
-  cause* caused = nullptr; // the running fiber's cause, or that of what is done outside any
-  std::uintptr_t stack_low = 0;
-  std::size_t stack_size = 0; // 0: no fiber runs
-  /// Is the object on that stack?
-  // address: inside or outside is the same wherever the stack lies
-  bool on_stack(const void* p) const noexcept { return reinterpret_cast<std::uintptr_t>(p) - stack_low < stack_size; }
-};
 
 /// What a group's tasklets need of it.
 ///
@@ -58,7 +48,7 @@ struct group_state {
   group_failure* failure; // the first of them; set if there is one
   // On whose account its tasklets run, who is held while there are any; null: on nobody's, or each on its own. Changes
   // only while there are none.
-  cause* caused = nullptr;
+  causal_context* causal = nullptr;
 
   static constexpr std::int64_t waiting_mark = std::int64_t{1} << 62;
 
@@ -112,6 +102,9 @@ inline slab* slab_of(tasklet* t) noexcept {
 /// The part of a worker that user code sees.
 struct worker_base : worker_head {
   worker_base(scheduler_core* core, bool fenceless) noexcept : home(core), deque(fenceless) {}
+  ~worker_base();
+  worker_base(const worker_base&) = delete;
+  worker_base& operator=(const worker_base&) = delete;
 
   tasklet* allocate(int kind) {
     tasklet* t = free[kind];
@@ -132,7 +125,7 @@ struct worker_base : worker_head {
   /// May suspend the calling fiber, if very much is waiting: afterwards it may be on another worker.
   void push(tasklet* t) {
     if (deque.push(t)) [[unlikely]]
-      attend();
+      push_slow();
   }
   tasklet* pop() noexcept {
     bool sure = false;
@@ -141,23 +134,25 @@ struct worker_base : worker_head {
   }
 
   /// Counts the tasklets that run here one after the other. \return true if others should have a turn.
-  bool out_of_breath() noexcept { return --breath <= 0 && catch_breath(); }
-  bool catch_breath() noexcept;
+  bool budget_exhausted() noexcept { return --tasklet_budget <= 0 && renew_budget(); }
+  bool renew_budget() noexcept;
   /// The running fiber lets others run, if there are any. \return the worker on which it goes on.
-  worker_base* give_way() noexcept;
+  worker_base* yield_to_others() noexcept;
 
   tasklet* refill(int kind);
   void release_remote(tasklet* t, const slab& s) noexcept;
+  /// Sends home the tasklets of another worker that were run here.
+  void flush_returns() noexcept;
   /// Publishes, wakes, and pauses the spawner if the deque is crowded.
-  void attend();
+  void push_slow();
   /// Is some worker searching or asleep?
-  bool somebody_idle() const noexcept;
+  bool any_worker_idle() const noexcept;
   tasklet* pop_slow() noexcept;
   /// Puts the last popped one back.
   void unpop(tasklet* t) noexcept;
 
   scheduler_core* home;
-  int breath = 1;
+  int tasklet_budget = 1;
   tasklet* free[2] = {nullptr, nullptr};
   // Tasklets of another worker that were run here, going home in one chain.
   tasklet *back_first = nullptr, *back_last = nullptr;
@@ -167,30 +162,6 @@ struct worker_base : worker_head {
   alignas(64) std::atomic<tasklet*> returned[2] = {nullptr, nullptr}; // by others
   split_deque deque;
 };
-
-} // namespace tern::detail
-
-/// The worker that a thread is, or `no_worker`. Read by `this_worker_head` only. Initial-exec: two instructions, also
-/// from another library.
-extern "C" __attribute__((tls_model("initial-exec"))) thread_local tern::detail::worker_head* tern_this_worker;
-
-namespace tern::detail {
-
-extern worker_head no_worker; ///< for foreign threads: runs no fiber, so nothing is on its stack
-
-#if defined(__x86_64__) && defined(__ELF__) && defined(__LP64__)
-#define TERN_THIS_WORKER_IN_HEADER
-/// The calling thread's. Assembly, because compilers keep a thread_local's address in a register, which is wrong after
-/// a switch has changed the thread. The clobber keeps it from moving across calls.
-inline worker_head* this_worker_head() noexcept {
-  worker_head* w;
-  asm volatile("movq tern_this_worker@gottpoff(%%rip), %0\n\tmovq %%fs:(%0), %0" : "=r"(w) : : "memory");
-  return w;
-}
-#else
-/// The same, never inlined.
-[[gnu::noinline]] worker_head* this_worker_head() noexcept;
-#endif
 
 /// The worker that the calling thread is, or null.
 inline worker_base* this_worker_base() noexcept {

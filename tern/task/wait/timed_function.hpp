@@ -9,7 +9,7 @@
 
 namespace tern::detail {
 
-struct worker;
+struct worker_head;
 
 /// Called once at a moment of `fiber_clock`, on a worker of the scheduler whose worker has set it, outside any fiber:
 /// there it must be short, and neither suspend nor throw. Must not be destroyed while it is set, nor before a call that
@@ -27,9 +27,9 @@ public:
   bool cancel() noexcept;
 
 private:
-  friend struct scheduler_core;
+  friend class timer_queue; // calls it
   const function call_;
-  worker* where_ = nullptr; // on whose clock
+  worker_head* where_ = nullptr; // on whose clock
 };
 
 } // namespace tern::detail

@@ -21,6 +21,9 @@
 #include <stop_token>
 #include <string>
 
+#include <tern/task/fiber/ticks.hpp>
+#include <tern/task/fiber/wait_reason.hpp>
+
 namespace tern::detail {
 
 /// Tells the processor that this is a waiting loop.
@@ -62,38 +65,6 @@ std::uintptr_t this_context() noexcept;
 /// context that cannot end meanwhile.
 std::string describe_context(std::uintptr_t context);
 
-enum class wait_kind : std::uint8_t {
-  none,
-  mutex,
-  shared_mutex,
-  condition,
-  semaphore,
-  latch,
-  barrier,
-  once,
-  channel,
-  future,
-  join,
-  group,
-  sleep,
-  predicate,
-  room,
-  collective,
-  rest,
-  other
-};
-
-const char* name_of(wait_kind k) noexcept; ///< "mutex"
-
-/// What somebody waits for, for `dump_fibers` and for finding deadlocks.
-struct wait_reason {
-  wait_kind kind = wait_kind::other;
-  const void* object = nullptr;
-  /// Where the context that alone can end this wait is to be read (a mutex's owner), if there is such a one: a cycle of
-  /// them is a deadlock. May point into `object`, which lives as long as somebody waits for it. 0 there: nobody.
-  const std::atomic<std::uintptr_t>* owner = nullptr;
-};
-
 /// When to stop waiting. Times are nanoseconds on `fiber_clock`.
 struct wait_limit {
   static constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
@@ -102,29 +73,15 @@ struct wait_limit {
 };
 enum class wait_result : std::uint8_t { woken, timed_out, cancelled };
 
-/// Nanoseconds of `fiber_clock`: real ones, or the simulated worker's.
-std::int64_t clock_now() noexcept;
 /// `d` from now, without overflow; `d` <= 0 is a moment that has passed.
 std::int64_t deadline_after(std::chrono::nanoseconds d) noexcept;
-/// Tells `dump_fibers` and the search for deadlocks that `f` is about to wait. \param since of a cheap counter.
-void announce_wait(fiber& f, const wait_reason& why, std::int64_t since) noexcept;
-/// That counter.
-std::int64_t ticks() noexcept;
-/// What that was when the calling worker last looked for something to do: costs nothing. Elsewhere `ticks`.
-std::int64_t rough_ticks() noexcept;
-/// The processor's counter, in a simulation too.
-std::int64_t raw_ticks() noexcept;
-/// How far it counts in so many seconds.
-std::int64_t ticks_in(double seconds) noexcept;
-/// The seconds of so many of them, here.
-double seconds_in(std::int64_t ticks) noexcept;
 /// Gives way now and then under the simulated executor, so that it can try what another order would do; nothing
 /// otherwise. At the beginning of operations that others may want to come between. \pre no spin_lock is held.
 void schedule_point() noexcept;
 
 /// The calling fiber is about to wait until `over(what)`: if it is on the worker that looks after the events, and those
 /// are at hand that end the wait, it need not. No spin_lock is held.
-void attend_events(bool (*over)(const void* what) noexcept, const void* what) noexcept;
+void poll_briefly(bool (*over)(const void* what) noexcept, const void* what) noexcept;
 
 /// One waiting context: a fiber, which suspends, or a foreign thread, which sleeps. Lives on the waiter's stack.
 class waiter {
@@ -150,12 +107,14 @@ public:
   /// The same by a fiber that is likely to end or wait soon: the waiter goes on then, before others that can run.
   void wake_next() noexcept;
 
+  /// The time limit of a waiter has been reached. \param t its timer, which has been taken out of its wheel.
+  static void expire(struct timer& t) noexcept;
+
   waiter *next = nullptr, *prev = nullptr; ///< for the list of whoever is waited for
   std::uintptr_t data = 0;                 ///< for whoever made it: a mode, an address to put a value, …
 
 private:
   friend class waiter_list;
-  friend struct scheduler_core;
   struct limits;
   static constexpr std::uint32_t waiting = 0, taken = 1, expired = 2, stopped = 3, awake = 4;
 
