@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// How a fiber is made: its name, priority, stack and worker. Included by fiber.hpp and scheduler.hpp.
+/// How a fiber is made: its name, priority, stack and worker. Included by fiber.hpp and
+/// scheduler.hpp.
 
 #include <array>
 #include <cstddef>
@@ -14,9 +15,10 @@ enum class priority : std::uint8_t { high = 0, normal = 1, low = 2 };
 
 /// How a fiber is made.
 struct fiber_options {
-  /// For messages, pictures and debuggers; copied, 47 bytes of it are kept.
+  /// For messages, reports and debuggers; copied, 47 bytes of it are kept.
   std::string_view name = {};
-  /// A worker runs all ready fibers of a higher priority first, but now and then one of a lower, so that none starves.
+  /// A worker runs all ready fibers of a higher priority first, but now and then one of a lower, so
+  /// that none starves.
   tern::priority priority = priority::normal;
   /// Of its stack; 0: the scheduler's. Rounded up to a power of two, at least 16 KiB.
   std::size_t stack_bytes = 0;
@@ -24,7 +26,8 @@ struct fiber_options {
   int worker = -1;
 };
 
-/// What lies below a stack, so that a fiber that needs more than it has does not write over another's.
+/// What lies below a stack, so that a fiber that needs more than it has does not write over
+/// another's.
 enum class stack_guard : std::uint8_t {
   automatic, ///< the best that works here
   regions,   ///< memory that cannot be touched, made by MADV_GUARD_INSTALL (Linux 6.13); free

@@ -9,9 +9,9 @@
 #include <gtest/gtest.h>
 
 #include <tern/task/fiber.hpp>
+#include <tern/task/fiber/causal_context.hpp>
 #include <tern/task/future.hpp>
 #include <tern/task/scheduler.hpp>
-#include <tern/task/fiber/causal_context.hpp>
 #include <tern/task/sim.hpp>
 
 #include "tests/task/support/executors.hpp"

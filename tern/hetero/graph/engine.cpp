@@ -461,7 +461,7 @@ worker_base* runtime::run_task(tasklet* x) noexcept {
     r.run_body(t);
     if (released_by_user) break;
     auto* w = tern::detail::this_worker_base();
-    t = r.complete(t, !w->out_of_breath());
+    t = r.complete(t, !w->budget_exhausted());
     if (!t) break;
   }
   return tern::detail::this_worker_base();

@@ -11,7 +11,8 @@ struct scheduler_core;
 
 /// A line for each fiber, and those of the layer above, each preceded by a line break.
 std::string describe_fibers(scheduler_core& c);
-/// Looks for fibers that wait for each other in a circle. \return the message about them; empty if there are none.
+/// Looks for fibers that wait for each other in a circle.
+/// \return the message about them; empty if there are none.
 /// \pre no fiber runs.
 std::string find_deadlock(scheduler_core& c);
 

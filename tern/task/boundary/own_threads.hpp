@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// The threads that Tern starts beside the workers. A job stands still only if no other thread could bring anything, so
-/// whoever looks for that must know these from threads of the program. Internal.
+/// The threads that Tern starts beside the workers. A job stands still only if no other
+/// thread could bring anything, so the search for that must tell these from threads of the program.
+/// Internal.
 
 namespace tern::detail {
 
-/// The calling thread is one of Tern's, from here to the destructor. It makes fibers ready only while
-/// `worker_parking::working_outside` counts it or those who wait for it. Both on the same thread.
+/// The calling thread is one of Tern's, from here to the destructor. It makes fibers ready only
+/// while `worker_parking::working_outside` counts it or those who wait for it. Both on the same
+/// thread.
 class own_thread {
 public:
   own_thread() noexcept;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Which schedulers exist: for dumps, for debuggers, for the handler of stack overflows. Nothing else may use it, since
-/// ranks that live in one process must not know of each other.
+/// Which schedulers exist: for dumps, for debuggers, for the handler of stack overflows.
+/// Nothing else may use it, since ranks that live in one process must not know of each other.
 
 #include <mutex>
 

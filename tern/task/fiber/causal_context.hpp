@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Causal contexts: what the layers above count as caused by something, directly or indirectly; and what they note of
-/// the running fiber. Internal to Tern's layers.
+/// Causal contexts: what the layers above count as caused by something, directly or
+/// indirectly; and what they note of the running fiber. Internal to Tern's layers.
 
 #include <cstdint>
 
@@ -10,28 +10,31 @@
 
 namespace tern::detail {
 
-/// Counts what goes on because of something. A fiber inherits the causal context of the context that starts it, and is
-/// counted from then until its end. So are continuations, coroutines that wait, and task groups with all of their
-/// tasklets. Only what is counted may count more, so a count of zero means that nothing is left that could.
+/// Counts what goes on because of something. A fiber inherits the causal context of the context
+/// that starts it, and is counted from then until its end. So are continuations, coroutines that
+/// wait, and task groups with all of their tasklets. Only what is counted may count more, so a
+/// count of zero means that nothing is left that could.
 class causal_context {
 public:
-  /// One more. \pre the caller is counted.
+  /// One more.
+  /// \pre the caller is counted.
   virtual void retain() noexcept = 0;
-  /// One less. The object may be gone afterwards. Any thread; may be called where fibers cannot wait.
+  /// One less. The object may be gone afterwards. Any thread; may be called where fibers cannot
+  /// wait.
   virtual void release() noexcept = 0;
 
 protected:
   ~causal_context() = default;
 };
 
-/// Of the calling fiber, or of the context where messages arrive; null: none. Always null on a thread that is no
-/// worker.
+/// Of the calling fiber, or of the context where messages arrive; null: none. Always null on a
+/// thread that is no worker.
 causal_context* this_causal_context() noexcept;
 /// \return the one before. No effect on a thread that is no worker.
 causal_context* set_causal_context(causal_context* c) noexcept;
 
-/// The calling context runs in another causal context, which counts it elsewhere meanwhile. May move between threads,
-/// as a fiber does.
+/// The calling context runs in another causal context, which counts it elsewhere meanwhile. May
+/// move between threads, as a fiber does.
 class causal_scope {
 public:
   explicit causal_scope(causal_context* c) noexcept : before_(set_causal_context(c)) {}
@@ -43,8 +46,8 @@ private:
   causal_context* const before_;
 };
 
-/// What a layer above does in the calling fiber, and can find again from there: it lives on the fiber's stack, between
-/// its constructor and destructor. Nested ones hide those outside.
+/// What a layer above does in the calling fiber, and can find again from there: it lives on the
+/// fiber's stack, between its constructor and destructor. Nested ones hide those outside.
 class work_frame {
 public:
   work_frame() noexcept;
@@ -61,8 +64,8 @@ private:
   work_frame* const outer_;
 };
 
-/// How long the calling fiber runs: without the time that it waits, or that it is ready and others run. In a simulation
-/// what it charges. On the fiber's stack; within each other at will.
+/// How long the calling fiber runs: without the time that it waits, or that it is ready and others
+/// run. In a simulation what it charges. On the fiber's stack; within each other at will.
 class run_timer {
 public:
   run_timer() noexcept;

@@ -32,7 +32,8 @@ using fiber_body = void (*)(void* closure, fiber* self) noexcept;
 /// The exception that is being handled is what `f` ended with.
 void keep_failure(fiber& f) noexcept;
 
-/// A new fiber of the current scheduler. \throws as tern::fiber's constructor.
+/// A new fiber of the current scheduler.
+/// \throws as tern::fiber's constructor.
 unstarted_fiber make_fiber(std::size_t bytes, std::size_t alignment, const fiber_options& options,
                            const std::source_location& made);
 /// Undoes `make_fiber`.
@@ -70,13 +71,13 @@ template <class F> fiber* start_fiber(F&& f, const fiber_options& options, const
   return s.self;
 }
 
-/// Nobody will join it.
+/// It will not be joined.
 void detach_fiber(fiber* f) noexcept;
 
 /// Is it wise to give a new fiber its stack now, or do too many wait for their first turn here?
 bool may_take_stack() noexcept;
-/// The caller is about to wait for `f`: if it stands on this worker's queue, it goes on in the caller's place, without
-/// waiting for its turn. A hint; `f` may have ended.
+/// The caller is about to wait for `f`: if it stands on this worker's queue, it goes on in the
+/// caller's place, without waiting for its turn. A hint; `f` may have ended.
 /// \param home its scheduler.
 void start_now(fiber* f, const scheduler_core* home) noexcept;
 /// Of the worker that the calling thread is; null if none.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What the trace is told of fibers (tern/trace). None of it lies on a fast path: a scheduler that is made while
-/// nothing is recorded never calls it. Internal.
+/// What the trace is told of fibers (tern/trace). None of it lies on a fast path: a scheduler
+/// that is made while nothing is recorded never calls it. Internal.
 
 namespace tern::detail {
 

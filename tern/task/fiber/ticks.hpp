@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Time as fibers see it: `fiber_clock` in nanoseconds, and a cheaper counter. In a simulation both are virtual.
-/// Internal to Tern's layers.
+/// Time as fibers see it: `fiber_clock` in nanoseconds, and a cheaper counter. In a
+/// simulation both are virtual. Internal to Tern's layers.
 
 #include <cstdint>
 
@@ -22,7 +22,8 @@ std::int64_t ticks_in(double seconds) noexcept;
 double seconds_in(std::int64_t ticks) noexcept;
 /// How many seconds of real time ago `raw_ticks` was `moment`. Any thread.
 double seconds_since_raw(std::int64_t moment) noexcept;
-/// Virtual time for a recording in a simulation (trace::recorder_settings::clock): the latest that this thread knows.
+/// Virtual time for a recording in a simulation (trace::recorder_settings::clock): the latest that
+/// this thread knows.
 std::int64_t virtual_ticks() noexcept;
 
 } // namespace tern::detail

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What a fiber waits for, as it notes it for dumps and for the search for deadlocks. Internal to Tern's layers.
+/// What a fiber waits for, as it notes it for dumps and for the search for deadlocks.
+/// Internal to Tern's layers.
 
 #include <atomic>
 #include <cstdint>
@@ -36,12 +37,14 @@ const char* name_of(wait_kind k) noexcept; ///< "mutex"
 struct wait_reason {
   wait_kind kind = wait_kind::other;
   const void* object = nullptr;
-  /// Where the context that alone can end this wait can be read (a mutex's owner), if there is one: a cycle of
-  /// them is a deadlock. May point into `object`, which lives as long as any context waits for it. 0 there: none.
+  /// Where the context that alone can end this wait can be read (a mutex's owner), if there is one:
+  /// a cycle of them is a deadlock. May point into `object`, which lives as long as any context
+  /// waits for it. 0 there: none.
   const std::atomic<std::uintptr_t>* owner = nullptr;
 };
 
-/// Notes that `f` is about to wait. \param since in `ticks`.
+/// Notes that `f` is about to wait.
+/// \param since in `ticks`.
 void announce_wait(fiber& f, const wait_reason& why, std::int64_t since) noexcept;
 
 } // namespace tern::detail

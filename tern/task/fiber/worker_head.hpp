@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What a thread knows at once of the worker that it is: the running fiber, its stack, and for whom it runs. Inlined
-/// into user code. Internal to Tern's layers.
+/// What a thread knows at once of the worker that it is: the running fiber, its stack, and
+/// for whom it runs. Inlined into user code. Internal to Tern's layers.
 
 #include <atomic>
 #include <cstddef>
@@ -45,8 +45,8 @@ struct worker_head {
 
 } // namespace tern::detail
 
-/// The worker that a thread is, or `no_worker`. Read by `this_worker_head` only. Initial-exec: two instructions, also
-/// from another library.
+/// The worker that a thread is, or `no_worker`. Read by `this_worker_head` only. Initial-exec: two
+/// instructions, also from another library.
 extern "C" __attribute__((tls_model("initial-exec"))) thread_local tern::detail::worker_head* tern_this_worker;
 
 namespace tern::detail {
@@ -55,8 +55,9 @@ extern worker_head no_worker; ///< of foreign threads: runs no fiber, so no obje
 
 #if defined(__x86_64__) && defined(__ELF__) && defined(__LP64__)
 #define TERN_THIS_WORKER_IN_HEADER
-/// The calling thread's. Assembly, because compilers keep a thread_local's address in a register, which is wrong after
-/// a switch has changed the thread. The clobber keeps it from moving across calls.
+/// The calling thread's. Assembly, because compilers keep a thread_local's address in a register,
+/// which is wrong after a switch has changed the thread. The clobber keeps it from moving across
+/// calls.
 inline worker_head* this_worker_head() noexcept {
   worker_head* w;
   asm volatile("movq tern_this_worker@gottpoff(%%rip), %0\n\tmovq %%fs:(%0), %0" : "=r"(w) : : "memory");

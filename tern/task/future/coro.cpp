@@ -3,8 +3,8 @@
 
 namespace tern::detail {
 
-/// The body of a fiber that goes on with a coroutine. Destroyed without having been called, as by a scheduler that
-/// ends, it ends the coroutine.
+/// The body of a fiber that goes on with a coroutine. Destroyed without having been called, as by a
+/// scheduler that ends, it ends the coroutine.
 class coro_root::continued {
 public:
   continued(coro_root& root, std::coroutine_handle<> h) noexcept
@@ -34,14 +34,15 @@ private:
   held_context on_;
 };
 
-// Out of line, or g++ 12 warns that a local variable's address is kept: until the coroutine goes on elsewhere, as it
-// must.
+// Out of line, or g++ 12 warns that a local variable's address is kept: until the coroutine goes on
+// elsewhere, as it must.
 [[gnu::noinline]] void coro_root::set_leg(leg& l) noexcept { leg_ = &l; }
 
 void coro_root::drive(std::coroutine_handle<> h) noexcept {
   leg here{h};
   set_leg(here);
-  // Once the coroutine waits, another context may go on with it, on a leg of its own; this one then has no next.
+  // Once the coroutine waits, another context may go on with it, on a leg of its own; this one then
+  // has no next.
   while (here.next) std::exchange(here.next, nullptr).resume();
   if (!here.ended) return;
   causal_.reset(); // it did not leave after all

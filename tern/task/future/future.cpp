@@ -11,8 +11,8 @@
 namespace tern::detail {
 namespace {
 
-/// The body of a fiber that makes a state ready. Destroyed without having been called to the end, as by a scheduler
-/// that ends while the fiber waits, it breaks the promise.
+/// The body of a fiber that makes a state ready. Destroyed without having been called to the end,
+/// as by a scheduler that ends while the fiber waits, it breaks the promise.
 class start {
 public:
   start(future_state_base& state, void (*perform)(future_state_base&) noexcept) noexcept
@@ -65,7 +65,8 @@ void ready_queue::run() noexcept {
 bool future_state_base::subscribe(ready_hook& h) noexcept {
   if (ready()) return false;
   std::lock_guard hold(guard_);
-  // Whoever makes it ready sees the mark, or we see that it is ready: both change the same variable.
+  // Whoever makes it ready sees the mark, or we see that it is ready: both change the same
+  // variable.
   if (stage_.fetch_or(is_watched, std::memory_order_acq_rel) & is_ready) return false;
   h.next = hooks_;
   h.link = &hooks_;

@@ -37,7 +37,8 @@ void wait_for_end(fiber* f) {
     fiber* const joiner = w->running;
     joiner->waits_for.store(f, std::memory_order_relaxed);
     joiner->waits_on.store(&f->me, std::memory_order_relaxed);
-    // Usually a short wait: the time of the worker's last look around will do, reading the counter takes longer.
+    // Usually a short wait: the time of the worker's last look around will do, reading the counter
+    // takes longer.
     joiner->waits_since.store(w->last_tick, std::memory_order_relaxed);
     joiner->waits.store(wait_kind::join, std::memory_order_release); // as in announce_wait
     // One that stands in our queue goes on in our place.
@@ -84,7 +85,8 @@ void discard_fiber(unstarted_fiber s) noexcept {
 void launch(fiber* f, fiber_body body) noexcept { f->home->fibers.launch(f, body); }
 
 bool may_take_stack() noexcept {
-  // 16 MiB of stacks; depth first, a recursion has far fewer. The thread sanitizer needs milliseconds for each.
+  // 16 MiB of stacks; depth first, a recursion has far fewer. The thread sanitizer needs
+  // milliseconds for each.
   constexpr unsigned many = tsan::enabled ? 128 : 4096;
   const worker* w = this_worker();
   return w && (w->home->executor || w->queue.count() + w->queue.public_count() < many);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// How a loop is divided among workers: in halves, down to chunks that take some microseconds. Before a chunk runs, the
-/// rest lies in the deque, largest part on top: thieves take it from there in the largest pieces that there are, also
-/// while the chunk's body is long or blocks; what nobody steals is popped again, in order, for the price of a tasklet a
-/// chunk. How many indices make some microseconds is found while the loop runs, and known to all its pieces.
+/// How a loop is divided among workers: in halves, down to chunks that take some
+/// microseconds. Before a chunk runs, the rest lies in the deque, largest part on top: thieves take
+/// it from there in the largest pieces that there are, also while the chunk's body is long or
+/// blocks; what is not stolen is popped again, in order, for the price of a tasklet a chunk. How
+/// many indices make some microseconds is found while the loop runs, and known to all its pieces.
 
 #include <algorithm>
 #include <atomic>
@@ -24,7 +25,8 @@ namespace tern::detail {
 template <std::integral Index> Index index_at(Index first, std::int64_t i) noexcept {
   return static_cast<Index>(static_cast<std::uint64_t>(first) + static_cast<std::uint64_t>(i));
 }
-/// How many indices there are. \throws error(invalid_argument) if `last < first`, or for more than 2^63 - 1.
+/// How many indices there are.
+/// \throws error(invalid_argument) if `last < first`, or for more than 2^63 - 1.
 template <std::integral Index> std::int64_t length_of(const char* what, const range<Index>& r) {
   const auto n =
       static_cast<std::int64_t>(static_cast<std::uint64_t>(r.last()) - static_cast<std::uint64_t>(r.first()));
@@ -34,10 +36,12 @@ template <std::integral Index> std::int64_t length_of(const char* what, const ra
 }
 /// \throws error(invalid_argument) unless positive or automatic.
 void check_grain(const char* what, std::int64_t grain);
-/// \throws error(invalid_state) on a thread that is no worker, or outside a fiber. \return the number of workers.
+/// \throws error(invalid_state) on a thread that is no worker, or outside a fiber.
+/// \return the number of workers.
 int check_worker(const char* what);
 
-/// How long a chunk should take: long against a tasklet and two looks at the clock (some 60 ns), short against a wait.
+/// How long a chunk should take: long against a tasklet and two looks at the clock (some 60 ns),
+/// short against a wait.
 constexpr std::int64_t chunk_nanoseconds = 20000;
 /// But no fewer chunks than this for each worker, so that short loops balance as well.
 constexpr std::int64_t chunks_per_worker = 16;
@@ -50,8 +54,8 @@ public:
   chunk_size(std::int64_t grain, std::int64_t n, int workers) noexcept
       : fixed_(grain), most_(std::max<std::int64_t>(1, n / (chunks_per_worker * workers))), now_(grain ? grain : 1) {}
   std::int64_t get() const noexcept { return now_.load(std::memory_order_relaxed); }
-  /// Where a part of `length` is to be cut: whole chunks of a fixed grain stay together, so that they are the same
-  /// however the loop is divided.
+  /// Where a part of `length` is to be cut: whole chunks of a fixed grain stay together, so that
+  /// they are the same however the loop is divided.
   std::int64_t cut(std::int64_t length) const noexcept {
     return fixed_ ? ((length + fixed_ - 1) / fixed_ + 1) / 2 * fixed_ : (length + 1) / 2;
   }
@@ -63,7 +67,8 @@ public:
     const std::int64_t start = nanoseconds();
     body();
     const std::int64_t took = nanoseconds() - start, now = get();
-    // relaxed, and lost updates are harmless: it is a guess. Parts are between half as long as asked for and just so.
+    // relaxed, and lost updates are harmless: it is a guess. Parts are between half as long as
+    // asked for and just so.
     if (took < chunk_nanoseconds / 2 && 2 * length > now)
       now_.store(std::min(2 * length, most_), std::memory_order_relaxed);
     else if (took > 2 * chunk_nanoseconds && length <= now && now > 1)
@@ -75,8 +80,8 @@ private:
   std::atomic<std::int64_t> now_;
 };
 
-/// Runs `chunk(b, e)` for the first chunk of [begin, end), after giving away all the rest with `give(b, e)`, last part
-/// first.
+/// Runs `chunk(b, e)` for the first chunk of [begin, end), after giving away all the rest with
+/// `give(b, e)`, last part first.
 template <class Chunk, class Give>
 void run_first_chunk(std::int64_t begin, std::int64_t end, chunk_size& size, Chunk&& chunk, Give&& give) {
   while (end - begin > size.get()) {
@@ -108,7 +113,8 @@ private:
   std::int64_t n_;
 };
 
-/// Calls `chunk(b, e)` for parts of [0, n), in parallel. `grain`: the exact size of all but the last; 0: automatic.
+/// Calls `chunk(b, e)` for parts of [0, n), in parallel. `grain`: the exact size of all but the
+/// last; 0: automatic.
 template <class Chunk> void loop(std::int64_t n, std::int64_t grain, Chunk&& chunk, std::source_location made) {
   if (n > 0) divided_loop<std::remove_reference_t<Chunk>>(n, grain, chunk, made).run();
 }

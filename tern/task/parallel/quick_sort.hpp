@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Sorting on one worker, in place and without memory: what `parallel_sort` does with pieces that fit into a cache, and
-/// with elements whose moves may throw.
+/// Sorting on one worker, in place and without memory: what `parallel_sort` does with pieces
+/// that fit into a cache, and with elements whose moves may throw.
 ///
-/// Quicksort that recognises patterns (Peters, "Pattern-defeating Quicksort", 2021): pivots from medians of three to
-/// nine; equal elements are put aside at once; partitions that go wrong are counted, and after too many of them heap
-/// sort takes over, so the time is O(n log n) always. Elements that are cheap to copy are partitioned without branches,
-/// by moving a hole through the range (the cyclic variant of Lomuto's scheme, after Edelkamp and Weiss,
-/// "BlockQuicksort", 2016, and Bergdoll and Peters, "ipnsort", 2024), and short pieces go through sorting networks (the
-/// one for 16: Green, 1969), numbers two or four columns at a time in vector registers with bitonic merges (Batcher,
-/// 1968).
+/// Quicksort that recognises patterns (Peters, "Pattern-defeating Quicksort", 2021): pivots from
+/// medians of three to nine; equal elements are put aside at once; partitions that go wrong are
+/// counted, and after too many of them heap sort takes over, so the time is O(n log n) always.
+/// Elements that are cheap to copy are partitioned without branches, by moving a hole through the
+/// range (the cyclic variant of Lomuto's scheme, after Edelkamp and Weiss, "BlockQuicksort", 2016,
+/// and Bergdoll and Peters, "ipnsort", 2024), and short pieces go through sorting networks (the one
+/// for 16: Green, 1969), numbers two or four columns at a time in vector registers with bitonic
+/// merges (Batcher, 1968).
 ///
-/// Whatever the comparison throws, the range holds all of its elements, in some order, if moves do not throw.
+/// Whatever the comparison throws, the range holds all of its elements, in some order, if moves do
+/// not throw.
 
 #include <algorithm>
 #include <array>
@@ -170,9 +172,11 @@ private:
       for (std::size_t i = 0; i < Rows; ++i)
         if (!(i & half)) exchange(x[i], x[i + half]);
   }
-  /// Merges sorted columns to one sequence, which goes on from the foot of each column to the head of the next.
+  /// Merges sorted columns to one sequence, which goes on from the foot of each column to the head
+  /// of the next.
   template <std::size_t Rows> [[gnu::always_inline]] static void join_columns(row* x) {
-    // Comparing a column with the next one upside down leaves the lesser half in one, the greater in the other.
+    // Comparing a column with the next one upside down leaves the lesser half in one, the greater
+    // in the other.
     for (std::size_t i = 0; i < Rows / 2; ++i) {
       row &upper = x[i], &lower = x[Rows - 1 - i];
       if constexpr (width == 2) {
@@ -279,7 +283,8 @@ template <class It, class Less> void heap_sort(It first, It last, Less& less) {
   }
 }
 
-/// Copies an element; numbers through integer registers, of which processors can store more at a time.
+/// Copies an element; numbers through integer registers, of which processors can store more at a
+/// time.
 template <class It> void copy(It from, It to) {
   using T = std::iter_value_t<It>;
   if constexpr (std::is_same_v<T, double>) {
@@ -293,7 +298,8 @@ template <class It> void copy(It from, It to) {
   }
 }
 
-/// Moves the elements for which `goes_left` to the front. \return where the others begin.
+/// Moves the elements for which `goes_left` to the front.
+/// \return where the others begin.
 template <class It, class Pred> It partition(It first, It last, Pred goes_left) {
   using T = std::iter_value_t<It>;
   if (first == last) return first;
@@ -389,7 +395,8 @@ template <class It> void scatter(It first, It last) {
 /// How many bad partitions are forgiven.
 inline int patience(std::uint64_t n) { return static_cast<int>(std::bit_width(n)); }
 
-/// One step: partitions [first, last), of more than `shortest`. What lies between the two results is where it belongs.
+/// One step: partitions [first, last), of more than `shortest`. What lies between the two results
+/// is where it belongs.
 /// \param after what precedes `first` is an element that is not greater than any here.
 template <class It, class Less> std::pair<It, It> split(It first, It last, Less& less, int& patience_left, bool after) {
   using T = std::iter_value_t<It>;
@@ -408,7 +415,8 @@ template <class It, class Less> std::pair<It, It> split(It first, It last, Less&
   return {cut, cut + 1};
 }
 
-/// Sorts [first, last). \param after what precedes `first` is an element that is not greater than any here.
+/// Sorts [first, last).
+/// \param after what precedes `first` is an element that is not greater than any here.
 template <class It, class Less> void quick_sort(It first, It last, Less& less, int patience_left, bool after = false) {
   while (last - first > shortest<It, Less>) {
     if (patience_left <= 0) return sorting::heap_sort(first, last, less);

@@ -1,21 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Distributing a range among up to 256 buckets, in place, by several workers at once: the step of `parallel_sort` for
-/// ranges that no cache holds, which it spares seven of eight passes over memory.
+/// Distributing a range among up to 256 buckets, in place, by several workers at once: the
+/// step of `parallel_sort` for ranges that no cache holds, which it spares seven of eight passes
+/// over memory.
 ///
-/// After Axtmann, Witt, Ferizovic, Sanders, "Engineering In-place (Shared-memory) Sorting Algorithms", 2022 (IPS4o);
-/// the search for an element's bucket without branches is Sanders and Winkel's, "Super Scalar Sample Sort", 2004.
+/// After Axtmann, Witt, Ferizovic, Sanders, "Engineering In-place (Shared-memory) Sorting
+/// Algorithms", 2022 (IPS4o); the search for an element's bucket without branches is Sanders and
+/// Winkel's, "Super Scalar Sample Sort", 2004.
 ///
-/// 1. Splitters: a sorted sample is taken out of the range; every eighth of it separates two buckets.
-/// 2. Distribution: each worker reads a stripe of the range, and puts each element into its bucket's buffer of a block;
+/// 1. Splitters: a sorted sample is taken out of the range; every eighth of it separates two
+/// buckets.
+/// 2. Distribution: each worker reads a stripe of the range, and puts each element into its
+/// bucket's buffer of a block;
 ///    full ones go back to the front of the stripe, where all has been read. So the range turns into blocks of elements
 ///    of one bucket each, and as many empty places as there are elements in buffers.
 /// 3. Permutation: blocks are exchanged until each lies inside its bucket, all workers at once.
-/// 4. Rest: what is left in the buffers, and what of a bucket's last block lies beyond its end, fills its gaps.
+/// 4. Rest: what is left in the buffers, and what of a bucket's last block lies beyond its end,
+/// fills its gaps.
 ///
-/// Here each block's bucket is written down when it is made (2 bytes for a block of 2 KiB), so that only the first two
-/// steps compare, and what a comparison throws in them can be answered by putting all elements back.
+/// Here each block's bucket is written down when it is made (2 bytes for a block of 2 KiB), so that
+/// only the first two steps compare, and what a comparison throws in them can be answered by
+/// putting all elements back.
 
 #include <algorithm>
 #include <atomic>
@@ -27,11 +33,13 @@
 #include <limits>
 #include <memory>
 #include <new>
+#include <source_location>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include <tern/task/parallel/quick_sort.hpp>
+#include <tern/task/parallel/stripes.hpp>
 #include <tern/task/task_group.hpp>
 
 namespace tern::detail::sorting {
@@ -40,8 +48,8 @@ inline constexpr unsigned most_log_buckets = 8;
 inline constexpr std::size_t most_buckets = std::size_t{1} << most_log_buckets;
 inline constexpr std::size_t cache_line = 64;
 
-/// Elements that can be distributed: a move that throws would leave gaps that nobody knows of; large ones would need
-/// large buffers.
+/// Elements that can be distributed: a move that throws would leave unknown gaps; large ones would
+/// need large buffers.
 template <class T>
 inline constexpr bool
     distributable = std::conjunction_v<std::is_nothrow_move_constructible<T>, std::is_nothrow_move_assignable<T>> &&
@@ -50,7 +58,7 @@ inline constexpr bool
 /// How many elements a block has, a power of two.
 template <class T> inline constexpr std::size_t block_length = std::bit_floor(std::size_t{2048} / sizeof(T));
 
-/// Memory for `n` elements; whoever uses it makes and destroys them.
+/// Memory for `n` elements; its user makes and destroys them.
 template <class T> class raw_memory {
 public:
   explicit raw_memory(std::size_t n)
@@ -116,13 +124,15 @@ template <class T> struct buffers {
 /// Finds elements' buckets: a search tree of the splitters, in the order of a heap.
 template <class T, class Less> class classifier {
 public:
-  /// \param splitters in ascending order, no two equal, at least one; they stay where they are while this is used.
+  /// \param splitters in ascending order, no two equal, at least one; they stay where they are
+  /// while this is used.
   /// \param own whether elements that equal a splitter get buckets of their own.
   template <class Get> void build(std::size_t splitters, bool own, Get&& splitter) {
     log_ = static_cast<unsigned>(std::bit_width(splitters));
     own_ = own;
     const std::size_t leaves = std::size_t{1} << log_;
-    // The last one stands for those that are missing, and again for the equal ones of the last bucket, which has none.
+    // The last one stands for those that are missing, and again for the equal ones of the last
+    // bucket, which has none.
     for (std::size_t i = 0; i < leaves; ++i) keep(sorted_, i, splitter(std::min(i, splitters - 1)));
     for (std::size_t i = 1, depth = 0; i < leaves; ++i) {
       if (i == std::size_t{2} << depth) ++depth;
@@ -192,13 +202,13 @@ public:
   static constexpr std::size_t oversampling = 8, most_samples = oversampling * most_buckets;
 
   /// Distributes [first, last) among up to 2^`log_buckets` buckets.
-  /// \pre The last stripe is longer than the sample: `oversampling` elements for each bucket. Less than 2^31 blocks.
-  /// \param memory one for each stripe.
-  /// \param each is given a function, which it calls for 0, …, `memory.size()` - 1, perhaps at the same time. It throws
-  /// nothing but what a call throws.
+  /// \pre The last stripe is longer than the sample: `oversampling` elements for each bucket. Less
+  /// than 2^31 blocks.
+  /// \param memory one for each stripe; there is a tasklet for each but the first.
   /// \throws what comparisons throw; all elements are in the range then. std::bad_alloc.
-  template <class Each>
-  void run(It first, It last, Less& less, unsigned log_buckets, const std::vector<buffers<T>*>& memory, Each&& each) {
+  void run(It first, It last, Less& less, unsigned log_buckets, const std::vector<buffers<T>*>& memory,
+           const std::source_location& made) {
+    const auto each = [&](auto&& f) { detail::each_stripe(memory.size(), f, made); };
     first_ = first;
     n_ = static_cast<std::size_t>(last - first);
     memory_ = memory.data();
@@ -231,17 +241,18 @@ public:
   bool equal(std::size_t b) const noexcept { return tree_.equal(b); }
 
 private:
-  // The steps are not inlined, since each is called from two places: by tasklets and by who spawns them.
+  // The steps are not inlined, since each is called from two places: by tasklets and by their
+  // spawner.
 
   static constexpr std::uint16_t empty = std::numeric_limits<std::uint16_t>::max();
 
   struct alignas(cache_line) stripe {
     std::size_t write, read, end; // [write, read) has room; [read, end) is to be read
   };
-  /// Of the blocks in a bucket's part of the range, [write, read) are in nobody's hands yet; those before are where
-  /// they belong, and those behind are free, or being read.
+  /// Of the blocks in a bucket's part of the range, [write, read) are unclaimed yet; those before
+  /// are where they belong, and those behind are free, or being read.
   struct alignas(cache_line) cursor {
-    static constexpr std::int64_t bias = 1 << 16; // each who finds no block takes `read` down once too often
+    static constexpr std::int64_t bias = 1 << 16; // each worker that finds no block takes `read` down once too often
     static constexpr std::uint64_t one_written = std::uint64_t{1} << 32;
     std::atomic<std::uint64_t> state; // block numbers: write, and read + bias
     std::atomic<std::uint32_t> readers;
@@ -367,7 +378,8 @@ private:
     begin_[buckets()] = before;
   }
 
-  /// Brings the blocks that lie in each bucket's part of the range, whosever they are, to its beginning.
+  /// Brings the blocks that lie in each bucket's part of the range, whosever they are, to its
+  /// beginning.
   [[gnu::noinline]] void close_gaps(std::size_t i) noexcept {
     const std::size_t end = buckets() * (i + 1) / stripes_.size();
     for (std::size_t b = buckets() * i / stripes_.size(); b < end; ++b) {
@@ -387,7 +399,8 @@ private:
 
   template <bool Shared> [[gnu::noinline]] void permute(std::size_t i) noexcept {
     T* const held = memory_[i]->spare();
-    // The workers begin at different buckets. Who has been through all of them has left no block unclaimed.
+    // The workers begin at different buckets. A worker that has been through all of them has left
+    // no block unclaimed.
     for (std::size_t j = 0, b = buckets() * i / stripes_.size(); j < buckets(); ++j, b = (b + 1) % buckets()) {
       cursor& c = cursors_[b];
       for (;;) {
@@ -406,7 +419,8 @@ private:
       }
     }
   }
-  /// Puts a block into its bucket, takes the one that it displaces, and so on, until one finds a free place.
+  /// Puts a block into its bucket, takes the one that it displaces, and so on, until one finds a
+  /// free place.
   template <bool Shared> void place(T* held, std::size_t bucket) noexcept {
     for (;;) {
       cursor& c = cursors_[bucket];
@@ -437,7 +451,8 @@ private:
     std::size_t begin = 0;
     for (std::size_t i = 0; i < shares_.size(); ++i) {
       std::size_t end = std::max(begin, buckets() * (i + 1) / shares_.size());
-      // Where two shares meet, the block that lies on both sides has to be the last bucket's of the first of them.
+      // Where two shares meet, the block that lies on both sides has to be the last bucket's of the
+      // first of them.
       while (end > begin && end < buckets() && first_block(end - 1) * length > begin_[end]) ++end;
       shares_[i] = {begin, end, 0};
       if (end > begin && end < buckets()) {

@@ -148,7 +148,8 @@ detail::worker_base* task_graph::run_vertex(detail::tasklet* t) noexcept {
     vertex* next = nullptr;
     for (std::uint32_t k = v->first; k < v->last; ++k) {
       vertex& s = graph.vertices_[graph.successors_[k]];
-      // acq_rel: who starts it sees what all its predecessors wrote. The only one left needs no read-modify-write.
+      // acq_rel: who starts it sees what all its predecessors wrote. The only one left needs no
+      // read-modify-write.
       if (s.pending.load(std::memory_order_acquire) != 1 && s.pending.fetch_sub(1, std::memory_order_acq_rel) != 1)
         continue;
       if (next) static_cast<detail::worker_base*>(detail::this_worker_head())->push(next); // may move to another worker
@@ -159,7 +160,8 @@ detail::worker_base* task_graph::run_vertex(detail::tasklet* t) noexcept {
       continue;
     }
     auto* w = static_cast<detail::worker_base*>(detail::this_worker_head());
-    // Whoever runs tasklets counts this one. The others must be counted first: the group ends with the last.
+    // Whoever runs tasklets counts this one. The others must be counted first: the group ends with
+    // the last.
     if (extra > 0) group.complete(extra);
     if (next) {
       w->push(next);
@@ -183,7 +185,7 @@ void task_graph::run() {
   if (!prepared_) prepare();
   if (bodies_.empty()) return;
   group_->state_.remote.store(-static_cast<std::int64_t>(bodies_.size()), std::memory_order_relaxed);
-  group_->enter_account(); // until it has been waited for
+  group_->enter_context(); // until it has been waited for
   for (const std::uint32_t i : sources_)
     static_cast<detail::worker_base*>(detail::this_worker_head())->push(&vertices_[i]);
   group_->wait();

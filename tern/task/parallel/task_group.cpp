@@ -55,7 +55,8 @@ tasklet* task_group::outside_pool::allocate(int kind) const {
 }
 
 void task_group::outside_pool::submit(tasklet* t) const {
-  // Before it can complete. relaxed: whoever pushes is in the group, or calls before `wait`; so it cannot seem done.
+  // Before it can complete. relaxed: whoever pushes is in the group, or calls before `wait`; so it
+  // cannot seem done.
   group_.remote.fetch_sub(1, std::memory_order_relaxed);
   group_.counted_remotely.store(true, std::memory_order_relaxed);
   if (worker_) {
@@ -70,30 +71,30 @@ void task_group::outside_pool::submit(tasklet* t) const {
 // On somebody's account
 // ---------------------------------------------------------------------------------------------------------------------
 
-// Do those that are spawned from now on run on the account of the calling context? Those that have been, run on
-// another: then no.
-bool task_group::joins_account() noexcept {
+// Do those that are spawned from now on run on the account of the calling context? Those that have
+// been, run on another: then no.
+bool task_group::join_context() noexcept {
   detail::worker_head* const here = detail::this_worker_head();
   // acquire: thieves have read `caused` before they counted.
   if (!here->on_stack(state_.where) || state_.waited.load(std::memory_order_relaxed) ||
       (state_.out | state_.remote.load(std::memory_order_acquire)) != 0)
     return false;
-  enter_account();
+  enter_context();
   return true;
 }
 
-void task_group::enter_account() noexcept {
+void task_group::enter_context() noexcept {
   detail::held_context before = detail::held_context::adopt(state_.causal); // goes when the next one is held
   state_.causal = detail::this_causal_context();
   if (state_.causal) state_.causal->retain();
 }
 
-void task_group::leave_account() noexcept {
+void task_group::leave_context() noexcept {
   if (detail::causal_context* const c = std::exchange(state_.causal, nullptr)) c->release();
 }
 
 // As `run`; this tasklet is counted by itself.
-void task_group::run_on_account(unique_function<void()> f) {
+void task_group::run_in_context(unique_function<void()> f) {
   struct accounted {
     detail::held_context on;
     unique_function<void()> f;
@@ -112,7 +113,7 @@ void task_group::run_on_account(unique_function<void()> f) {
                        });
 }
 
-group_status task_group::wait_on_account() {
+group_status task_group::wait_in_context() {
   const detail::causal_scope in(state_.causal);
   return wait();
 }
@@ -189,7 +190,7 @@ group_status task_group::wait_elsewhere() {
     const detail::causal_scope in(state_.causal);
     drain();
   }
-  leave_account();
+  leave_context();
   state_.waited.store(false, std::memory_order_relaxed);
   return state_.cancelled.load(std::memory_order_relaxed) ? conclude() : group_status::complete;
 }
@@ -210,7 +211,7 @@ void task_group::give_up() noexcept {
     const detail::causal_scope in(state_.causal);
     drain();
   }
-  leave_account();
+  leave_context();
   if (state_.failed.exchange(0, std::memory_order_relaxed) > 0) delete state_.failure;
   state_.cancelled.store(false, std::memory_order_relaxed);
 }

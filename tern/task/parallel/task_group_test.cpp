@@ -214,7 +214,8 @@ TEST_P(on_machine, handles_give_results_and_exceptions) {
   });
 }
 
-// The literature's live-lock: had the waiter run an unrelated tasklet on its stack, that one would bury it.
+// The literature's live-lock: had the waiter run an unrelated tasklet on its stack, that one would
+// bury it.
 TEST_P(on_machine, tasklets_may_block_on_each_other) {
   run([&] {
     latch first(1), second(1), third(1);
@@ -311,7 +312,8 @@ TEST_P(on_machine, deep_recursion_on_small_stacks) {
   EXPECT_EQ(got, 46368);
 }
 
-// Two fibers that wake each other for ever, and one that only gives way, must not keep others from running.
+// Two fibers that wake each other for ever, and one that only gives way, must not keep others from
+// running.
 TEST_P(on_machine, busy_fibers_starve_neither_tasklets_nor_spawners) {
   for (const bool many : {false, true})
     run([&] {

@@ -31,9 +31,11 @@ std::string address(const void* p) {
   return text;
 }
 
-// All fibers in the order of their ids: what is said of them, and of which, is the same wherever they lie.
+// All fibers in the order of their ids: what is said of them, and of which, is the same wherever
+// they lie.
 struct roster {
-  /// \param limit how long to wait for whoever makes stacks just now: he may have crashed. 0: as long as it takes.
+  /// \param limit how long to wait for whoever makes stacks just now: he may have crashed. 0: as
+  /// long as it takes.
   explicit roster(scheduler_core& c, std::chrono::milliseconds limit = {}) {
     const auto note = [&](const fiber& f) { in_order.emplace_back(f.id.load(std::memory_order_relaxed), &f); };
     complete = limit.count() == 0 ? (c.fibers.each(note), true) : c.fibers.each_within(limit, note);
@@ -46,8 +48,8 @@ struct roster {
   bool complete = false;
 };
 
-// What `f` waits for may be gone while we look, and its memory too: then the read fails, and what it gives counts only
-// if it is the address of a fiber.
+// What `f` waits for may be gone while we look, and its memory too: then the read fails, and what
+// it gives counts only if it is the address of a fiber.
 const fiber* owner_of(const fiber& f, const roster& all) noexcept {
   if (f.waits.load(std::memory_order_acquire) == wait_kind::none) return nullptr;
   const auto* on = f.waits_on.load(std::memory_order_relaxed);
@@ -79,7 +81,8 @@ std::string called(const fiber& f) {
 std::string origin(const fiber& f, const scheduler_core& c) {
   std::source_location made;
   copy_as_it_is(&made, &f.made, sizeof made);
-  // Where a layer starts its main fiber says nothing to who wrote the program. address: is it the same place?
+  // Where a layer starts its main fiber says nothing to who wrote the program. address: is it the
+  // same place?
   if (!c.main_is.empty() && made.line() == c.main_made.line() && made.file_name() == c.main_made.file_name())
     return c.main_is;
   return "made at " + std::string(made.file_name()) + ":" + std::to_string(made.line());

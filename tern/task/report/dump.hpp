@@ -15,8 +15,8 @@ struct scheduler_core;
 
 /// "fiber 12 'solver'", or "a fiber that has ended" if none lies at that address now.
 std::string describe_fiber_at(std::uintptr_t address);
-/// `scheduler_extension::describe` and `at_work` of the scheduler's, if it has one. \pre the scheduler does not end
-/// meanwhile.
+/// `scheduler_extension::describe` and `at_work` of the scheduler's, if it has one.
+/// \pre the scheduler does not end meanwhile.
 std::string describe_extension(scheduler_core& c, std::chrono::milliseconds limit);
 int devices_at_work(const scheduler_core& c) noexcept;
 
@@ -31,7 +31,8 @@ struct fiber_note {
   double since = 0;   ///< seconds that it has waited
   std::string made;   ///< "made at solve.cpp:31", "main function of rank 0"
 };
-/// Of all fibers, by id. \param limit how long to wait for a lock that others may hold for ever.
+/// Of all fibers, by id.
+/// \param limit how long to wait for a lock that others may hold for ever.
 /// \return false if that was not enough.
 bool note_fibers(scheduler_core& c, std::vector<fiber_note>& notes, std::chrono::milliseconds limit);
 

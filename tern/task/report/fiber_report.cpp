@@ -110,7 +110,8 @@ std::vector<alike> by_stack(const std::vector<const fiber_note*>& group, fiber_r
 }
 
 double cpu_seconds(int thread) {
-  // The kernel's way to name a thread's clock (clock_getcpuclockid wants a pthread_t, which may be gone).
+  // The kernel's way to name a thread's clock (clock_getcpuclockid wants a pthread_t, which may be
+  // gone).
   const auto clock = static_cast<clockid_t>((~static_cast<unsigned>(thread) << 3) | 6u);
   timespec t{};
   if (thread <= 0 || clock_gettime(clock, &t) != 0) return -1;

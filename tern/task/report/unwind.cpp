@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// libdw finds the callers and the names (docs/decisions/0012): it takes registers and memory from callbacks, so a
-/// fiber that no thread runs is to it a thread like any other.
+/// libdw finds the callers and the names (docs/decisions/0012): it takes registers and memory
+/// from callbacks, so a fiber that no thread runs is to it a thread like any other.
 #include <tern/task/report/unwind.hpp>
 
 #include <cstdio>
@@ -51,7 +51,8 @@ std::string demangled(const char* name) {
   return text;
 }
 
-// What this layer does to start and to suspend a fiber. Functions that clang has inlined may have no namespace.
+// What this layer does to start and to suspend a fiber. Functions that clang has inlined may have
+// no namespace.
 bool is_ours(std::string_view line) {
   if (line.find("tern/task/detail/") != std::string_view::npos ||
       line.find("tern/task/fiber/fiber.cpp:") != std::string_view::npos)
@@ -221,17 +222,17 @@ struct stack_reader::inside {
   struct call {
     std::string function, from; // where it is called; empty: not known
   };
-  /// The unit of debug information that tells of `pc`; null: none does. clang writes no table of addresses
-  /// (.debug_aranges), so the units themselves are asked.
+  /// The unit of debug information that tells of `pc`; null: none does. clang writes no table of
+  /// addresses (.debug_aranges), so the units themselves are asked.
   static Dwarf_Die* unit_at(Dwfl_Module* module, Dwarf_Addr pc, Dwarf_Addr* bias) {
     if (Dwarf_Die* const found = dwfl_module_addrdie(module, pc, bias)) return found;
     for (Dwarf_Die* unit = nullptr; (unit = dwfl_module_nextcu(module, unit, bias));)
       if (dwarf_haspc(unit, pc - *bias) > 0) return unit;
     return nullptr;
   }
-  /// Appends what was inlined at `pc` below `around`, the innermost last. Not dwarf_getscopes: it looks for a
-  /// function's definition too, and finds none where clang puts it. \return whether code of a function below `around`
-  /// is there.
+  /// Appends what was inlined at `pc` below `around`, the innermost last. Not dwarf_getscopes: it
+  /// looks for a function's definition too, and finds none where clang puts it.
+  /// \return whether code of a function below `around` is there.
   static bool add_inlined(Dwarf_Die* around, Dwarf_Addr pc, std::vector<Dwarf_Die>& all) {
     Dwarf_Die die;
     if (dwarf_child(around, &die) != 0) return false;

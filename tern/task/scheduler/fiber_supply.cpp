@@ -13,6 +13,8 @@
 #include <tern/task/fiber/locals.hpp>
 #include <tern/task/fiber/sanitizer.hpp>
 #include <tern/task/scheduler/scheduler_core.hpp>
+#include <tern/task/wait/suspension.hpp>
+#include <tern/task/worker/switching.hpp>
 
 namespace tern::detail {
 namespace {
@@ -117,7 +119,8 @@ fiber* fiber_supply::take_stack(worker* w, std::uint8_t stack_class) {
   }
 }
 
-// Thousands of schedulers take turns on one thread: what the last one has used is warm for the next.
+// Thousands of schedulers take turns on one thread: what the last one has used is warm for the
+// next.
 fiber* fiber_supply::take_simulated(std::uint8_t stack_class) {
   fiber* f = stack_class == 0 ? stacks.take_here() : stacks.take(stack_class);
   f->home = &core_;
@@ -168,7 +171,8 @@ void fiber_supply::give_stacks(worker& w) noexcept {
   w.pool_count = 0;
 }
 
-// A free one that another worker keeps counts: that worker will give it back, or run what waits for it.
+// A free one that another worker keeps counts: that worker will give it back, or run what waits for
+// it.
 bool fiber_supply::no_stack_comes(std::uint8_t stack_class, bool tasklets_end) {
   bool none = true;
   stacks.each([&](const fiber& f) {
@@ -183,7 +187,8 @@ bool fiber_supply::no_stack_comes(std::uint8_t stack_class, bool tasklets_end) {
 void fiber_supply::report_scarce(const std::exception& why) {
   if (scarce_.exchange(true, std::memory_order_relaxed)) return;
   log_warning(std::string("fibers must wait for a stack until another one ends: ") + why.what());
-  // From now on nobody keeps any; those that sleep give back what they have when they lie down again.
+  // From now on nobody keeps any; those that sleep give back what they have when they lie down
+  // again.
   for (auto& w : core_.workers) w->pool_most = 1;
   if (!core_.executor) core_.parking.wake_all();
 }
@@ -248,6 +253,18 @@ void fiber_supply::finished(fiber* f) noexcept {
     waiting->home->ready(waiting);
   }
 }
+
+void resume(fiber& f) noexcept { f.home->ready(&f); }
+
+void resume_next(fiber& f) noexcept {
+  worker* const w = this_worker();
+  const bool here = w && w->home == f.home; // once it is awake, its scheduler may come to its end
+  __builtin_prefetch(&f, 1);
+  f.home->ready(&f);
+  if (here) w->next_hint = &f;
+}
+
+void fiber_ended(fiber* f, void*) { f->home->fibers.finished(f); }
 
 void detach_fiber(fiber* f) noexcept {
   std::uintptr_t expected = fiber::alone;

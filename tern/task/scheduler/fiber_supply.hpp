@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Where a scheduler's fibers come from and go to: their stacks, their numbers, their start and end.
+/// Where a scheduler's fibers come from and go to: their stacks, their numbers, their start
+/// and end.
 
 #include <atomic>
 #include <chrono>
@@ -17,13 +18,14 @@
 
 namespace tern::detail {
 
-/// A worker keeps some free stacks for itself; all others lie in a pool. In a simulation, whose schedulers share a
-/// pool, each scheduler keeps a list of its own fibers.
+/// A worker keeps some free stacks for itself; all others lie in a pool. In a simulation, whose
+/// schedulers share a pool, each scheduler keeps a list of its own fibers.
 class fiber_supply {
 public:
   fiber_supply(scheduler_core& core, std::size_t stack_bytes, stack_guard guard);
 
-  /// A fiber with its stack, and memory for a closure. \throws as tern::fiber's constructor.
+  /// A fiber with its stack, and memory for a closure.
+  /// \throws as tern::fiber's constructor.
   unstarted_fiber make(std::size_t bytes, std::size_t alignment, const fiber_options& options,
                        const std::source_location& made);
   /// It runs from now on.
@@ -36,7 +38,8 @@ public:
   void recycle(fiber* f) noexcept;
   /// All free stacks that a worker keeps for itself, to the others.
   void give_stacks(worker& w) noexcept;
-  /// A new fiber's number. Each worker counts by itself. \param w null: made by no worker of this scheduler.
+  /// A new fiber's number. Each worker counts by itself.
+  /// \param w null: made by no worker of this scheduler.
   std::uint64_t new_id(worker* w) noexcept {
     return w ? w->serial++ * stride_ + static_cast<std::uint64_t>(w->index) + 1
              : serial_outside_.fetch_add(1, std::memory_order_relaxed) * stride_ + stride_;
@@ -50,7 +53,8 @@ public:
   /// There was no memory for a stack: workers keep none from now on. Says so once.
   void report_scarce(const std::exception& why);
 
-  /// Calls `f(fiber&)` for all that have begun or are about to and have not ended; other workers may go on meanwhile.
+  /// Calls `f(fiber&)` for all that have begun or are about to and have not ended; other workers
+  /// may go on meanwhile.
   template <class F> void each(F&& f) {
     if (keeps_list()) {
       for (fiber* x = simulated_; x; x = x->older)
@@ -68,8 +72,9 @@ public:
       if (!x.runner.load(std::memory_order_relaxed) || x.group) f(x);
     });
   }
-  /// As `each` for a caller that must not wait for ever, as the holder of the lock may have crashed. \return whether it
-  /// was done.
+  /// As `each` for a caller that must not wait for ever, as the holder of the lock may have
+  /// crashed.
+  /// \return whether it was done.
   template <class F> bool each_within(std::chrono::milliseconds limit, F&& f) {
     if (keeps_list()) {
       each(f);
@@ -79,7 +84,8 @@ public:
       if (x.home == &core_ && x.id.load(std::memory_order_relaxed) != 0) f(x);
     });
   }
-  /// Fibers that still wait after the run are given up: what their closures own goes. Twice does no harm.
+  /// Fibers that still wait after the run are given up: what their closures own goes. Twice does no
+  /// harm.
   void give_up() noexcept;
   /// All of a simulated scheduler's fibers go back to the common pool.
   void return_simulated() noexcept;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What an event source does in the fiber that worker 0 keeps for it (`event_source::run_in_fiber`). Internal to Tern's
-/// layers.
+/// What an event source does in the fiber that worker 0 keeps for it
+/// (`event_source::run_in_fiber`). Internal to Tern's layers.
 
 #include <atomic>
 #include <cstring>
@@ -14,9 +14,10 @@
 
 namespace tern::detail {
 
-/// Pieces of work, one after the other: from its `begin` to the next, or to the end of this object, the calling fiber
-/// is, to everybody who looks, a fiber of its own: it has a number that no other has had, a name, its own
-/// `fiber_local`s, and an end. May be destroyed on another worker than it began on, if it waited.
+/// Runs pieces of work (handlers) one after another in one pooled fiber. Each piece, from its
+/// `begin` to the next or to the end of this object, has its own id, name and `fiber_local`
+/// variables, in dumps and traces too. May be destroyed on another worker than it began on, if it
+/// waited.
 class polling_fiber {
 public:
   /// \pre in `event_source::run_in_fiber`, and `may_continue()`.
@@ -26,7 +27,9 @@ public:
   }
   polling_fiber(const polling_fiber&) = delete;
   polling_fiber& operator=(const polling_fiber&) = delete;
-  /// The next one. \pre `end_piece()`. \param w the calling worker.
+  /// The next one.
+  /// \pre `end_piece()`.
+  /// \param w the calling worker.
   void begin(worker& w, const fiber_name& name) noexcept {
     fiber& f = *self_;
     if ((f.leave_flags & leave_flags::traced) != 0) [[unlikely]]
@@ -42,15 +45,17 @@ public:
       leave_trace();
     take_number(w);
   }
-  /// Ends the `fiber_local`s of the last one, whose destructors may wait. \return `may_continue()`.
+  /// Ends the `fiber_local`s of the last one, whose destructors may wait.
+  /// \return `may_continue()`.
   bool end_piece() noexcept {
     if (self_->locals) [[unlikely]]
       destroy_locals(*self_);
     return may_continue();
   }
 
-  /// Does the calling context still work for worker 0's events? No longer after it has waited and gone on elsewhere, or
-  /// after another fiber has taken its place: then it returns from `in_fiber`.
+  /// Does the calling context still work for worker 0's events? No longer after it has waited and
+  /// gone on elsewhere, or after another fiber has taken its place: then it returns from
+  /// `run_in_fiber`.
   static bool may_continue() noexcept {
     const worker* const w = this_worker();
     return w && w->running && w->poll_runner == w->running;

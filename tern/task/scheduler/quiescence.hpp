@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Waiting until nothing goes on in a scheduler. A fiber that waits for it counts itself (`waiting`) before it leaves
-/// its worker, which parks later if it finds no other work. Workers look at the count when they park. The last one that
-/// does sees all asleep, and the count, as both change with sequential consistency. No worker can resume while it holds
-/// `freeze` (parking.cpp), so what it sees is the state of all.
+/// Waiting until nothing goes on in a scheduler. A fiber that waits for it counts itself
+/// (`waiting`) before it leaves its worker, which parks later if it finds no other work. Workers
+/// look at the count when they park. The last one that does sees all asleep, and the count, as both
+/// change with sequential consistency. No worker can resume while it holds `freeze` (parking.cpp),
+/// so what it sees is the state of all.
 
 #include <atomic>
 
@@ -20,9 +21,12 @@ public:
   explicit quiescence_waiters(scheduler_core& core) noexcept : core_(core) {}
   /// As `scheduler::quiesce`.
   void wait(bool of_timers);
-  /// The calling worker parks: wakes those that wait, if there is quiescence. \return whether it woke any.
+  /// The calling worker parks: wakes those that wait, if there is quiescence.
+  /// \return whether it woke any.
   bool announce() noexcept;
-  /// \param timers_set there are some. \return the waiters that the caller must wake. \pre nothing runs or is ready.
+  /// \param timers_set there are some.
+  /// \return the waiters that the caller must wake.
+  /// \pre nothing runs or is ready.
   waiter* take(bool timers_set) noexcept;
 
   std::atomic<int> waiting{0};

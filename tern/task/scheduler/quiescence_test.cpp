@@ -58,7 +58,8 @@ TEST(rest, of_fibers_does_not_wait_for_timers_and_that_of_timers_does) {
   everywhere(
       [] {
         std::atomic<int> woken{0};
-        // Long enough that the first rest comes before on any machine; in a simulation no time passes otherwise.
+        // Long enough that the first rest comes before on any machine; in a simulation no time
+        // passes otherwise.
         const auto asleep = [&] {
           this_fiber::sleep_for(300ms);
           ++woken;

@@ -83,8 +83,8 @@ void runner_pool::run(worker& w, tasklet* t) {
   enter(w, *runner);
 }
 
-// Tasklets that nobody waits for on this stack run here. A runner is an ordinary fiber: a tasklet that blocks suspends
-// its runner, and the worker takes another one.
+// Tasklets that nobody waits for on this stack run here. A runner is an ordinary fiber: a tasklet
+// that blocks suspends its runner, and the worker takes another one.
 void runner_pool::runner_loop() {
   for (;;) {
     worker* w = this_worker();

@@ -26,8 +26,8 @@ namespace {
 
 constexpr int steps_in_a_row = 64; // fibers that are entered one from another before their worker looks around
 
-/// A thread that sleeps for some microseconds, as fibers want to, is woken by Linux up to 50 us late unless it asks for
-/// better (measured for 20 us: 84 us, with this 35).
+/// A thread that sleeps for some microseconds, as fibers want to, is woken by Linux up to 50 us
+/// late unless it asks for better (measured for 20 us: 84 us, with this 35).
 class punctual {
 public:
   punctual() noexcept : before_(::prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0)) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// The inside of a scheduler: its settings, its workers, and one object for each of its concerns. Internal.
+/// The inside of a scheduler: its settings, its workers, and one object for each of its
+/// concerns. Internal.
 
 #include <atomic>
 #include <chrono>
@@ -48,8 +49,9 @@ struct scheduler_core {
     scheduler_core& core_;
   };
 
-  /// While a thread that is no worker of this scheduler does what may make anything ready: the run does not end
-  /// meanwhile, unless it has already. \pre the core lives as long.
+  /// While a thread that is no worker of this scheduler does what may make anything ready: the run
+  /// does not end meanwhile, unless it has already.
+  /// \pre the core lives as long.
   class hold_open {
   public:
     explicit hold_open(scheduler_core& c) noexcept;
@@ -63,8 +65,8 @@ struct scheduler_core {
     bool late_;
   };
 
-  /// While the calling fiber waits for a thread of Tern's that works for it: its scheduler has no end and no quiescence
-  /// meanwhile.
+  /// While the calling fiber waits for a thread of Tern's that works for it: its scheduler has no
+  /// end and no quiescence meanwhile.
   class awaits_thread {
   public:
     awaits_thread() noexcept : core_(*this_worker()->home) {
@@ -136,7 +138,8 @@ struct scheduler_core {
   worker_parking parking{*this};
   quiescence_waiters quiescence{*this};
   alignas(64) outside_queue outside;
-  // Tasklets for contexts that are no worker, under the lock; made when there is one, and never runs.
+  // Tasklets for contexts that are no worker, under the lock; made when there is one, and never
+  // runs.
   std::unique_ptr<worker> outside_pool;
   spin_lock outside_pool_lock;
   extension_slot extension;

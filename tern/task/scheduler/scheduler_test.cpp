@@ -220,7 +220,8 @@ TEST(scheduler, async_outside_says_what_to_do) {
   }
 }
 
-// A source as the network is one: events come from another thread and must not be lost while worker 0 sleeps.
+// A source as the network is one: events come from another thread and must not be lost while worker
+// 0 sleeps.
 class ring : public event_source {
 public:
   explicit ring(bool apart = false) : apart_(apart) {}
@@ -314,7 +315,8 @@ public:
   semaphore gate{0};
 };
 
-// While worker 0 looks at its events for one that gave way, what it finds there may give way too: neither may be lost.
+// While worker 0 looks at its events for one that gave way, what it finds there may give way too:
+// neither may be lost.
 class busy_errands : public event_source {
 public:
   polled poll() override { return begun < 10 ? polled::needs_fiber : polled::nothing; }

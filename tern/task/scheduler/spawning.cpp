@@ -35,7 +35,8 @@ void worker_base::push_slow() {
   auto* w = static_cast<worker*>(this);
   const unsigned waiting = deque.size();
   if (waiting < split_deque::high_watermark || !w->running) return;
-  // Each paused fiber has pushed one more than it should: thousands of them could still fill the deque.
+  // Each paused fiber has pushed one more than it should: thousands of them could still fill the
+  // deque.
   if (waiting > split_deque::hard_limit)
     if (tasklet* t = pop()) home->outside.push(t);
   event_counts::add(w->counts.pauses);

@@ -74,8 +74,8 @@ bool work_stealing::steal_fiber(worker& w, unsigned kinds) {
   return false;
 }
 
-// A yielded fiber belongs to its worker, which will come back to it, unless that is inside a long body: then it has not
-// taken a turn since we looked last.
+// A yielded fiber belongs to its worker, which will come back to it, unless that is inside a long
+// body: then it has not taken a turn since we looked last.
 bool work_stealing::has_overdue_yielded(worker& w, const worker& other) const noexcept {
   if (!other.queue.has(run_queue::last)) return false;
   const unsigned now = other.turns.load(std::memory_order_relaxed);
@@ -100,8 +100,9 @@ bool work_stealing::steal_yielded(worker& w) {
   return false;
 }
 
-// Fibers that a worker has woken or made and then not come to. Not at once: usually it waits a moment later, and then
-// they need not go elsewhere, where all that they touch would have to follow.
+// Fibers that a worker has woken or made and then not come to. Not at once: usually it waits a
+// moment later, and then they need not go elsewhere, where all that they touch would have to
+// follow.
 bool work_stealing::force_fibers(worker& w) noexcept {
   constexpr int patience = 6; // looks
   worker* rich = nullptr;
@@ -115,8 +116,8 @@ bool work_stealing::force_fibers(worker& w) noexcept {
   return rich->queue.force(prepared, run_queue::soon | run_queue::later);
 }
 
-// A worker that has fibers which only yield never goes to sleep, and one that is told to spin for long does so late:
-// they too must not wait for an owner in a long body.
+// A worker that has fibers which only yield never goes to sleep, and one that is told to spin for
+// long does so late: they too must not wait for an owner in a long body.
 bool work_stealing::force_tasklets(worker& w) {
   bool any = false;
   for (const auto& other : core_.workers)
@@ -146,7 +147,8 @@ void work_stealing::answer(worker& w) noexcept {
   core_.parking.notify(); // also if the only one stays private: somebody should be there if it is not run soon
 }
 
-// Thieves try their neighbours first: the other hardware thread of the core, then the NUMA node, then all.
+// Thieves try their neighbours first: the other hardware thread of the core, then the NUMA node,
+// then all.
 void work_stealing::plan_victims() {
   std::vector<int> core(core_.workers.size(), -1), numa(core_.workers.size(), -1);
   if (!core_.cfg.cpus.empty()) {

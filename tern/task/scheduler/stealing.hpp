@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// How a worker gets work from others: takes what is public, asks for more, and forces an owner that does not answer.
+/// How a worker gets work from others: takes what is public, asks for more, and forces an
+/// owner that does not answer.
 
 #include <tern/task/worker/worker.hpp>
 
@@ -12,7 +13,8 @@ public:
   explicit work_stealing(scheduler_core& core) noexcept : core_(core) {}
   /// In which order each worker tries the others. Once, before the workers start.
   void plan_victims();
-  /// Takes something, nearest worker first, and runs it. \return whether there was anything.
+  /// Takes something, nearest worker first, and runs it.
+  /// \return whether there was anything.
   bool steal(worker& w);
   bool steal_fiber(worker& w, unsigned kinds);
   bool steal_yielded(worker& w);

@@ -10,14 +10,17 @@
 
 namespace tern::detail {
 
-/// A timer lies in the wheel of the worker that set it; any worker may fire it, so a long body delays none.
+/// A timer lies in the wheel of the worker that set it; any worker may fire it, so a long body
+/// delays none.
 class timer_queue {
 public:
   explicit timer_queue(scheduler_core& core) noexcept : core_(core) {}
   void set(worker& where, timer& t) noexcept;
-  /// Waits while others are taken out to be fired. \return false if it has been, too.
+  /// Waits while others are taken out to be fired.
+  /// \return false if it has been, too.
   bool remove(worker& where, timer& t) noexcept;
-  /// Fires what is due on one worker's clock. \return whether there was anything.
+  /// Fires what is due on one worker's clock.
+  /// \return whether there was anything.
   bool fire(worker& whose, std::int64_t time) noexcept;
   bool fire_all() noexcept;
   /// The earliest moment at which a timer must be looked at.

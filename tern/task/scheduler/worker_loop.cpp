@@ -77,7 +77,8 @@ bool worker_loop::poll(worker& w) {
     core_.parking.found_work(w);
     return true;
   }
-  // One that is alone goes on searching after its polling_fiber: nobody relies on it, and to count costs time.
+  // One that is alone goes on searching after its polling_fiber: nobody relies on it, and to count
+  // costs time.
   if (core_.workers.size() > 1) core_.parking.found_work(w);
   return core_.runners.run_events(w);
 }
@@ -117,7 +118,8 @@ runnable* worker_loop::own_fiber(worker& w, unsigned kinds) noexcept {
   return x;
 }
 
-// What would starve if it were only looked at when there is nothing else; another kind first each time.
+// What would starve if it were only looked at when there is nothing else; another kind first each
+// time.
 bool worker_loop::take_turn(worker& w) {
   w.fair = false;
   if (w.deque.size() == 0 && core_.stealing.force_tasklets(w)) return true;
@@ -207,7 +209,8 @@ bool worker_loop::step(worker& w) {
   }
   if (core_.timers.any() && core_.timers.fire_all()) return true;
   if (core_.stealing.steal(w)) return true;
-  // Those that gave way come last, behind the events too: they may be waiting for just what these bring.
+  // Those that gave way come last, behind the events too: they may be waiting for just what these
+  // bring.
   if (runnable* f = own_fiber(w, run_queue::later | run_queue::last)) {
     core_.parking.found_work(w);
     run_fiber(w, f);
@@ -216,8 +219,8 @@ bool worker_loop::step(worker& w) {
   return core_.stealing.steal_fiber(w, run_queue::later) || core_.stealing.steal_yielded(w);
 }
 
-// To look at others' queues all the time would slow them down: each look takes a line out of their cache. Events are
-// looked for all the time: a message that comes now is what everybody waits for.
+// To look at others' queues all the time would slow them down: each look takes a line out of their
+// cache. Events are looked for all the time: a message that comes now is what everybody waits for.
 bool worker_loop::spin_for_work(worker& w, unsigned call, int looks) {
   const bool polls = core_.has_events(w);
   for (int i = 0; i < looks; ++i) {
@@ -246,7 +249,8 @@ void worker_loop::work(worker& w) {
       until = 0;
       continue;
     }
-    // Often the next fiber comes at once. Counting as searching and back takes two turns at a line that all share.
+    // Often the next fiber comes at once. Counting as searching and back takes two turns at a line
+    // that all share.
     if (!w.searching && !std::exchange(rested, true) && core_.spin.count() > 0) {
       if (spin_for_work(w, call, 24)) rested = false;
       continue;
@@ -288,7 +292,8 @@ void worker_loop::poll_apart() {
   }
 }
 
-// Whoever holds `freeze` and sees that it rests knows that it has taken nothing that it has not passed on.
+// Whoever holds `freeze` and sees that it rests knows that it has taken nothing that it has not
+// passed on.
 void worker_loop::poller_sleep() {
   poller_sleeps.store(true, std::memory_order_seq_cst);
   core_.cfg.events->wait(worker_parking::longest_sleep);

@@ -175,7 +175,8 @@ void simulated_executor::detach(scheduler_core& core) noexcept {
   l->any.erase_if(drop);
   for (auto& b : l->bound) b.erase_if(drop);
   turns_.erase_if([&](const turn& t) { return t.whose == l; });
-  // The last mostly goes first: then nothing moves, and numbers, which are part of the hash, stay small.
+  // The last mostly goes first: then nothing moves, and numbers, which are part of the hash, stay
+  // small.
   const std::size_t n = l->number;
   members_[n].reset();
   while (!members_.empty() && !members_.back()) members_.pop_back();
@@ -444,8 +445,8 @@ void simulated_executor::step(member_state& l) {
     plan(l);
     return;
   }
-  // Who can begin first, or hardly later: real workers are not that exact, and whoever is woken should sometimes go on
-  // where its waker ran.
+  // Who can begin first, or hardly later: real workers are not that exact, and whoever is woken
+  // should sometimes go on where its waker ran.
   const std::int64_t last = std::min(first < never - 2 * step_ ? first + 2 * step_ : first, l.next_timer);
   std::uint64_t candidates = 0;
   for (std::size_t i = 0; i < starts_.size(); ++i)
@@ -481,8 +482,8 @@ void simulated_executor::step(member_state& l) {
     }
     if (cfg_.watch_blocking) watch();
     take_time();
-    // Whoever has more to do mostly goes on as long as nobody can notice: all that it touches is at hand now, and with
-    // a thousand others it will not be when its turn comes again.
+    // Whoever has more to do mostly goes on as long as nobody can notice: all that it touches is at
+    // hand now, and with a thousand others it will not be when its turn comes again.
     if (now_ - first >= ahead_ || core.workers.size() > 1 || l.any.empty() || l.any.top().at > now_ || l.dead ||
         l.held_until > now_ || core.timers.next_deadline() <= now_ || random() % 16 == 0)
       break;

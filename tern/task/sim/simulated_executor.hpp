@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// The simulated executor's inside: a simulation of discrete events. Internal, and for the simulated network.
+/// The simulated executor's inside: a simulation of discrete events. Internal, and for the
+/// simulated network.
 
 #include <algorithm>
 #include <cstdint>
@@ -37,8 +38,9 @@ protected:
 /// One scheduler in a simulation.
 struct member_state;
 
-/// Runs any number of schedulers on the calling thread, whoever is first in virtual time first, until nothing can
-/// happen any more. What is due at the same time comes in an order that the seed decides. Time in ns. One thread.
+/// Runs any number of schedulers on the calling thread, the first in virtual time first, until
+/// nothing can happen any more. What is due at the same time comes in an order that the seed
+/// decides. Time in ns. One thread.
 class simulated_executor final : public tern::detail::virtual_executor {
 public:
   explicit simulated_executor(const settings& s);
@@ -72,8 +74,8 @@ public:
   void slow(tern::detail::scheduler_core& core, double factor) noexcept;
   /// The worker that runs has worked so long.
   void charge(std::int64_t ns) noexcept;
-  /// One scheduler may be so far ahead of the others, and of events for it. No more than what one does takes to reach
-  /// another.
+  /// One scheduler may be so far ahead of the others, and of events for it. No more than what one
+  /// does takes to reach another.
   void look_ahead(std::int64_t ns) noexcept { ahead_ = ns; }
   /// Makes something part of the trace's hash.
   void note(std::uint64_t kind, std::uint64_t who, std::uint64_t n) noexcept {
@@ -105,8 +107,9 @@ private:
     what kind;
     std::size_t which; // of the entries, or of the workers
   };
-  /// A moment, and below it some bits of chance that decide among what is due at the same one: compared as one number,
-  /// since millions of them are each second. Moments go up to 18 years; all that is later is due at the end of them.
+  /// A moment, and below it some bits of chance that decide among what is due at the same one:
+  /// compared as one number, since millions of them are each second. Moments go up to 18 years; all
+  /// that is later is due at the end of them.
   class due {
   public:
     static constexpr int bits = 4;
@@ -169,7 +172,7 @@ private:
   // What runs, for surprises: its name is made only if it is needed.
   char running_name_[48] = {};
   std::uint64_t running_id_ = 0;
-  std::int64_t notable_ = 0; // ticks; whoever has blocked was away for longer
+  std::int64_t notable_ = 0; // ticks; a fiber that has blocked was away for longer
   std::int64_t watched_ = 0; // ticks at the last look
   long blocked_ = 0;
   std::vector<std::string> surprises_;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// The memory of tasklets: slabs that belong to a worker. What another worker has run goes home in chains, so that a
-/// program that spawns here and runs there needs no more memory than it has tasklets at once.
+/// The memory of tasklets: slabs that belong to a worker. What another worker has run goes
+/// home in chains, so that a program that spawns here and runs there needs no more memory than it
+/// has tasklets at once.
 #include <tern/task/tasklet/tasklet.hpp>
 
 #include <cstdlib>

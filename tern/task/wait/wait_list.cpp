@@ -51,7 +51,8 @@ struct waiter::limits : timer {
   }
   ~limits() {} // `disarm` has done it
 
-  // Once the waiting context can be resumed. The guard is held: whoever gives up waiting takes it first.
+  // Once the waiting context can be resumed. The guard is held: whoever gives up waiting takes it
+  // first.
   void arm() noexcept {
     if (deadline != wait_limit::never) where = set_timer(*this);
     watch_stop();
@@ -154,8 +155,8 @@ wait_result waiter::wait(spin_lock& guard, waiter_list& list, const wait_limit& 
   return how == expired ? wait_result::timed_out : how == stopped ? wait_result::cancelled : wait_result::woken;
 }
 
-// By a timer or a stop_callback. Once the state is changed, the waiter may be gone; but not before both are: see
-// disarm.
+// By a timer or a stop_callback. Once the state is changed, the waiter may be gone; but not before
+// both are: see disarm.
 void waiter::give_up(std::uint32_t how) noexcept {
   fiber* const f = fiber_;
   std::uint32_t expected = waiting;

@@ -13,7 +13,8 @@
 
 namespace tern::detail {
 
-/// What came from outside: from foreign threads, and from worker threads that are in no fiber. Thread-safe.
+/// What came from outside: from foreign threads, and from worker threads that are in no fiber.
+/// Thread-safe.
 class outside_queue {
 public:
   void push(runnable* f) noexcept {
@@ -28,7 +29,8 @@ public:
     add(1);
   }
   bool empty() const noexcept { return count_.load(std::memory_order_acquire) == 0; }
-  /// A fiber, or else up to `most` tasklets. \return how many tasklets.
+  /// A fiber, or else up to `most` tasklets.
+  /// \return how many tasklets.
   unsigned take(runnable*& f, tasklet** out, unsigned most) noexcept;
 
 private:

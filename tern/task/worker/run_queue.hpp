@@ -37,21 +37,24 @@ private:
   runnable *head_ = nullptr, *tail_ = nullptr;
 };
 
-/// One worker's queues of fibers. Each has a private half, which the owner alone uses and without any atomic
-/// read-modify-write, and a public one under a lock, from which others take.
+/// One worker's queues of fibers. Each has a private half, which the owner alone uses and without
+/// any atomic read-modify-write, and a public one under a lock, from which others take.
 ///
 /// Contract
 /// - One owner at a time calls the functions marked so; any thread calls the rest.
-/// - What is pushed is taken exactly once; each half is first in, first out, and the public one is older.
-/// - A fiber that stays private while others would run it stays so only until they insist: see `force`.
+/// - What is pushed is taken exactly once; each half is first in, first out, and the public one is
+///   older.
+/// - A fiber that stays private while others would run it stays so only until they insist: see
+///   `force`.
 ///
-/// How the private half is exclusive: a lock that is biased towards its owner. The owner sets `busy_`, then reads
-/// `want_`; if that is even (nobody asks) it goes ahead. Somebody else makes `want_` odd, has all threads pass a
-/// barrier (membarrier), and holds `lock_`; if `busy_` is unset then, the owner is not inside, and will see `want_` and
-/// take the lock when it comes by (Dekker; the owner's half of the fence is the barrier that the other runs on it).
-/// `want_` goes back to even, the next number, only under the lock: a number that is still the same after the barrier
-/// was the one that the barrier made known. Without membarrier `want_` is odd for ever and the owner always takes the
-/// lock.
+/// How the private half is exclusive: a lock that is biased towards its owner. The owner sets
+/// `busy_`, then reads `want_`; if that is even (no thread asks) it goes ahead. Another thread
+/// makes `want_` odd, has all threads pass a barrier (membarrier), and holds `lock_`; if `busy_` is
+/// unset then, the owner is not inside, and will see `want_` and take the lock when it comes by
+/// (Dekker; the owner's half of the fence is the barrier that the other runs on it). `want_` goes
+/// back to even, the next number, only under the lock: a number that is still the same after the
+/// barrier was the one that the barrier made known. Without membarrier `want_` is odd for ever and
+/// the owner always takes the lock.
 class run_queue {
 public:
   static constexpr int high = 0, normal = 1, low = 2, yielded = 3, kind_count = 4;
@@ -81,18 +84,19 @@ public:
   bool unlink(fiber* f) noexcept {
     if (f->queued.load(std::memory_order_relaxed) != this) return false;
     const exclusion hold(*this);
-    // Nobody but us and whoever excludes us changes this one while it says so.
+    // Only we, and a thread that excludes us, change this one while it says so.
     if (f->queued.load(std::memory_order_relaxed) != this || f->kind == yielded) return false;
     remove(f);
     return true;
   }
-  /// `self`, which is running, gives way: it stands last among those that did, and the first of them goes on. The
-  /// private half stays excluded until `end_rotation`, when `self` has left its stack. \return null, and nothing is
-  /// changed, if there are others that come before, or somebody asks.
+  /// `self`, which is running, gives way: it stands last among those that did, and the first of
+  /// them goes on. The private half stays excluded until `end_rotation`, when `self` has left its
+  /// stack.
+  /// \return null, and nothing is changed, if there are others that come before, or a thread asks.
   fiber* begin_rotation(fiber* self) noexcept {
     busy_.store(true, std::memory_order_relaxed);
     std::atomic_signal_fence(std::memory_order_seq_cst); // as in `exclusion`
-    // First whether the private half is ours; acquire: as whoever had it left it.
+    // First whether the private half is ours; acquire: as the last holder left it.
     runnable* x = nullptr;
     if ((want_.load(std::memory_order_acquire) & 1) == 0 && mask_.load(std::memory_order_relaxed) == last)
       x = queues_[yielded].front();
@@ -119,9 +123,10 @@ public:
     return (bound_mask_.load(std::memory_order_relaxed) & kinds) != 0 ||
            inbox_.load(std::memory_order_acquire) != nullptr;
   }
-  /// Has somebody asked for what is private?
+  /// Has a thread asked for what is private?
   bool wanted() const noexcept { return (want_.load(std::memory_order_relaxed) & 1) != 0; }
-  /// Makes half of what is private public, all but one at most. \return whether there was anything to make public.
+  /// Makes half of what is private public, all but one at most.
+  /// \return whether there was anything to make public.
   bool publish() noexcept;
   /// How many are public. A guess.
   unsigned public_count() const noexcept { return public_count_.load(std::memory_order_relaxed); }
@@ -130,7 +135,8 @@ public:
   /// Is any of these kinds private? A guess, for others too.
   bool has(unsigned kinds) const noexcept { return (mask_.load(std::memory_order_relaxed) & kinds) != 0; }
 
-  // Anybody -----------------------------------------------------------------------------------------------------------
+  // Any thread
+  // -----------------------------------------------------------------------------------------------------------
   runnable* take_public(unsigned kinds) noexcept;
   /// Is any of these kinds public?
   bool has_public(unsigned kinds) const noexcept { return (public_mask_.load(std::memory_order_acquire) & kinds) != 0; }
@@ -140,8 +146,9 @@ public:
     runnable* first = inbox_.load(std::memory_order_relaxed);
     do {
       x->next = first;
-      // The owner takes all at once: the first cannot have gone and come back with another next (no ABA).
-      // release: the owner sees the fiber as it is; seq_cst is up to who must also know whether the owner sleeps.
+      // The owner takes all at once: the first cannot have gone and come back with another next (no
+      // ABA). release: the owner sees the fiber as it is; seq_cst is up to a caller that must also
+      // know whether the owner sleeps.
     } while (!inbox_.compare_exchange_weak(first, x, std::memory_order_release, std::memory_order_relaxed));
   }
   /// A fiber that spawned so many tasklets that it had to pause.
@@ -155,11 +162,14 @@ public:
     std::lock_guard hold(lock_);
     want_.store(want_.load(std::memory_order_relaxed) | 1, std::memory_order_relaxed);
   }
-  /// First half of publishing in the owner's stead: asks. Then a barrier for all threads, then `force`. \return what to
-  /// give to it.
+  /// First half of publishing in the owner's stead: asks. Then a barrier for all threads, then
+  /// `force`.
+  /// \return what to give to it.
   std::uint32_t prepare_force() noexcept;
-  /// Second half: makes half of what is private public, one at least, unless the owner has answered meanwhile. \param
-  /// kinds what to look at. \return whether anything was made public.
+  /// Second half: makes half of what is private public, one at least, unless the owner has answered
+  /// meanwhile.
+  /// \param kinds what to look at.
+  /// \return whether anything was made public.
   bool force(std::uint32_t prepared, unsigned kinds) noexcept;
 
 private:
@@ -176,7 +186,7 @@ private:
     ~exclusion() {
       if (slow_) [[unlikely]]
         box_.lock_.unlock();
-      else // release: whoever finds it unset sees what was done
+      else // release: a thread that finds it unset sees what was done
         box_.busy_.store(false, std::memory_order_release);
     }
     exclusion(const exclusion&) = delete;

@@ -46,7 +46,8 @@ static_assert(sizeof(exception_state) == sizeof(both_words));
 // The calling thread's, which is one.
 [[gnu::always_inline]] inline worker* this_workers_self() noexcept { return static_cast<worker*>(this_worker_head()); }
 
-// Always inlined, as all that surrounds a switch is: what it returns to must belong to the stack that it returns on.
+// Always inlined, as all that surrounds a switch is: what it returns to must belong to the stack
+// that it returns on.
 [[gnu::always_inline]] inline void arrive(worker* w) noexcept {
   w->queue.end_rotation(); // if one was begun
   if (w->after) std::exchange(w->after, nullptr)(w->left_fiber, w->after_argument);
@@ -109,7 +110,8 @@ static_assert(sizeof(exception_state) == sizeof(both_words));
   return w.queue.pop_fiber(run_queue::soon);
 }
 
-// acquire: the joiner has left its stack. The thread sanitizer does not see what `entry` does itself.
+// acquire: the joiner has left its stack. The thread sanitizer does not see what `entry` does
+// itself.
 TERN_RECORDED std::uintptr_t joiner_of(const fiber& f) noexcept { return f.joiner.load(std::memory_order_acquire); }
 
 // Runs on the fiber's own stack, from its first entry to its end.
@@ -178,7 +180,8 @@ void enter(worker& w, fiber& f) noexcept {
   if ((f.leave_flags & leave_flags::timed) != 0) [[unlikely]]
     f.runs_since = ticks();
   switch_to(w, w.root, f, false);
-  // Who comes back need not be `f`. From here on whoever does may be entered by another worker or be gone.
+  // Who comes back need not be `f`. From here on whoever does may be entered by another worker or
+  // be gone.
   arrive(&w);
 }
 
@@ -212,8 +215,8 @@ namespace {
 
 pending_switch begin_yield() noexcept {
   worker* const w = this_worker();
-  // Straight to the next one, if nothing comes before it on this worker. What others may have brought is looked at when
-  // the budget is used up.
+  // Straight to the next one, if nothing comes before it on this worker. What others may have
+  // brought is looked at when the budget is used up.
   if (!w || !w->running || --w->switch_budget <= 0 || !w->nothing_else() || w->running->worker >= 0) [[unlikely]]
     return yield_slowly();
   fiber& self = *w->running;

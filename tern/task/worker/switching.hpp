@@ -11,7 +11,8 @@ struct worker;
 /// The calling thread works for `w` from now on.
 void enter_thread(worker& w) noexcept;
 
-// What the scheduler does with a fiber that has left its stack; it defines these. On the worker that ran it.
+// What the scheduler does with a fiber that has left its stack; it defines these. On the worker
+// that ran it.
 
 /// `f` has left its stack for ever.
 void fiber_ended(fiber* f, void*);

@@ -18,7 +18,7 @@
 
 namespace tern::detail {
 
-/// Slow-path events since the start; written by one worker, read by anybody.
+/// Slow-path events since the start; written by one worker, read by any thread.
 struct event_counts {
   std::atomic<std::uint64_t> steals{0}, stolen{0}, forced{0}, parks{0}, wakes{0}, pauses{0};
   static void add(std::atomic<std::uint64_t>& c, std::uint64_t n = 1) noexcept {
@@ -44,7 +44,8 @@ struct worker : worker_base {
   int trace_rank = 0;             // scheduler::settings::trace_rank
   std::uint32_t track = no_track; // of the trace
   relaxed<int> thread = 0;        // the kernel's number; 0: none, or a simulated worker
-  // Fibers are entered straight from others that leave, so many times until the worker has a look at everything else.
+  // Fibers are entered straight from others that leave, so many times until the worker has a look
+  // at everything else.
   int switch_budget = 0;
   bool polls = false;         // it looks after the events
   int full_switch_budget = 0; // 0: never; the worker itself goes between any two
@@ -74,14 +75,14 @@ struct worker : worker_base {
   std::atomic<std::uint64_t> entered{0}; // fibers, by the worker itself
   std::atomic<unsigned> turns{0};        // written by this worker only: that it moves shows that it is in no long body
   std::vector<unsigned> seen_turns;      // of the others
-  double hidden_since = 0; // when somebody was first seen to have nothing but private tasklets; 0: not now
+  double hidden_since = 0; // when a worker was first seen to have nothing but private tasklets; 0: not now
   unsigned random = 0;     // choice of victims
   bool searching = false;  // counted in scheduler_core::searching
   bool unparked = false;   // how the last sleep ended
   std::vector<std::vector<worker*>> victims; // nearest first
   std::vector<std::uint64_t> prepared;       // for split_deque::force, one for each worker
   tasklet* stolen_tasklets[split_deque::most_stolen] = {};
-  int seen_private = 0; // looks in a row, while searching, at which some box had nothing but private fibers
+  int seen_private = 0; // looks in a row, while searching, at which some queue had nothing but private fibers
   int timers_in = 0;    // steps until the next look at the timers
   std::vector<std::uint32_t> prepared_queues; // for run_queue::force, one for each worker
   event_counts counts;

@@ -1,25 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// What waiting and switching ask of the scheduler.
-#include <tern/task/wait/suspension.hpp>
-
+/// Where a running fiber may let others run although it does not wait.
 #include <tern/task/scheduler/scheduler_core.hpp>
 #include <tern/task/wait/wait_list.hpp>
 #include <tern/task/worker/switching.hpp>
 
 namespace tern::detail {
 
-void resume(fiber& f) noexcept { f.home->ready(&f); }
-
-void resume_next(fiber& f) noexcept {
-  worker* const w = this_worker();
-  const bool here = w && w->home == f.home; // once it is awake, its scheduler may come to its end
-  __builtin_prefetch(&f, 1);
-  f.home->ready(&f);
-  if (here) w->next_hint = &f;
-}
-
-void fiber_ended(fiber* f, void*) { f->home->fibers.finished(f); }
 void fiber_yielded(fiber* f, void*) { f->home->yielded(f); }
 
 void schedule_point() noexcept {
