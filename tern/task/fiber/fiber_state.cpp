@@ -18,7 +18,7 @@ void announce_wait(fiber& f, const wait_reason& why, std::int64_t since) noexcep
   f.waits_for.store(why.object, std::memory_order_relaxed);
   f.waits_on.store(why.owner, std::memory_order_relaxed);
   f.waits_since.store(since, std::memory_order_relaxed);
-  // release: whoever reads the kind (dump_fibers) reads what belongs to it.
+  // release: a reader of the kind (dump_fibers) reads what belongs to it.
   f.waits.store(why.kind, std::memory_order_release);
 }
 

@@ -50,7 +50,7 @@ void coro_root::drive(std::coroutine_handle<> h) noexcept {
 }
 
 void coro_root::resume_later(std::coroutine_handle<> h) noexcept {
-  const causal_scope in(causal_.get()); // not that of whoever made ready what it waits for
+  const causal_scope in(causal_.get()); // not that of the context that made ready what it waits for
   try {
     where_->spawn(continued(*this, h));
   } catch (...) { // what could not be spawned has been destroyed, and has told

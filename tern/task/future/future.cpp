@@ -65,7 +65,7 @@ void ready_queue::run() noexcept {
 bool future_state_base::subscribe(ready_hook& h) noexcept {
   if (ready()) return false;
   std::lock_guard hold(guard_);
-  // Whoever makes it ready sees the mark, or we see that it is ready: both change the same
+  // The context that makes it ready sees the mark, or we see that it is ready: both change the same
   // variable.
   if (stage_.fetch_or(is_watched, std::memory_order_acq_rel) & is_ready) return false;
   h.next = hooks_;
@@ -90,7 +90,7 @@ void future_state_base::announce(ready_queue& more) noexcept {
   ready_hook* const hooks = std::exchange(hooks_, nullptr);
   guard_.unlock();
   if (chain && !chain->next)
-    chain->wake_next(); // depth first: else whoever waits would stand behind all that has not begun
+    chain->wake_next(); // depth first: else the waiter would stand behind all that has not begun
   else
     waiter_list::wake_all(chain);
   more.push_reversed(hooks);
@@ -110,7 +110,7 @@ void future_state_base::hurry() const {
 }
 
 wait_result future_state_base::wait_in_list(const wait_limit* limit) {
-  if (!limit || limit->deadline == wait_limit::never) hurry(); // whoever has little time lets others go first
+  if (!limit || limit->deadline == wait_limit::never) hurry(); // a waiter with a time limit lets others go first
   if (!limit) {
     const auto over = [](const void* self) noexcept { return static_cast<const future_state_base*>(self)->ready(); };
     poll_briefly(over, this);
@@ -162,7 +162,7 @@ void future_state_base::dropped() noexcept {
     try {
       std::rethrow_exception(exception_);
     } catch (const error& e) {
-      if (e.code() == errc::broken_promise || e.code() == errc::cancelled) return; // nobody has failed
+      if (e.code() == errc::broken_promise || e.code() == errc::cancelled) return; // no function has failed
       text = e.what();
     } catch (const std::exception& e) {
       text = e.what();

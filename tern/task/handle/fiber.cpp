@@ -24,8 +24,8 @@ namespace {
 void register_joiner(fiber* joiner, void* target) {
   auto* f = static_cast<fiber*>(target);
   std::uintptr_t expected = fiber::alone;
-  // release: who ends `f` enters our stack; acquire: it has ended, and what it did is ours to read.
-  // address: says whom to wake
+  // release: the worker that ends `f` enters our stack; acquire: it has ended, and what it did is
+  // ours to read. address: says which context to wake
   if (!f->joiner.compare_exchange_strong(expected, reinterpret_cast<std::uintptr_t>(joiner), std::memory_order_acq_rel))
     joiner->home->ready(joiner);
 }
@@ -53,7 +53,7 @@ void wait_for_end(fiber* f) {
   }
   waiter self({wait_kind::join, f, &f->me});
   std::uintptr_t expected = fiber::alone;
-  // address: says whom to wake
+  // address: says which context to wake
   if (f->joiner.compare_exchange_strong(expected, reinterpret_cast<std::uintptr_t>(&self) | fiber::thread_bit,
                                         std::memory_order_acq_rel))
     self.sleep();

@@ -148,8 +148,8 @@ detail::worker_base* task_graph::run_vertex(detail::tasklet* t) noexcept {
     vertex* next = nullptr;
     for (std::uint32_t k = v->first; k < v->last; ++k) {
       vertex& s = graph.vertices_[graph.successors_[k]];
-      // acq_rel: who starts it sees what all its predecessors wrote. The only one left needs no
-      // read-modify-write.
+      // acq_rel: the worker that starts it sees what all its predecessors wrote. The only one left
+      // needs no read-modify-write.
       if (s.pending.load(std::memory_order_acquire) != 1 && s.pending.fetch_sub(1, std::memory_order_acq_rel) != 1)
         continue;
       if (next) static_cast<detail::worker_base*>(detail::this_worker_head())->push(next); // may move to another worker
@@ -160,8 +160,8 @@ detail::worker_base* task_graph::run_vertex(detail::tasklet* t) noexcept {
       continue;
     }
     auto* w = static_cast<detail::worker_base*>(detail::this_worker_head());
-    // Whoever runs tasklets counts this one. The others must be counted first: the group ends with
-    // the last.
+    // The worker that runs tasklets counts this one. The others must be counted first: the group
+    // ends with the last.
     if (extra > 0) group.complete(extra);
     if (next) {
       w->push(next);

@@ -55,7 +55,7 @@ tasklet* task_group::outside_pool::allocate(int kind) const {
 }
 
 void task_group::outside_pool::submit(tasklet* t) const {
-  // Before it can complete. relaxed: whoever pushes is in the group, or calls before `wait`; so it
+  // Before it can complete. relaxed: the spawner is in the group, or calls before `wait`; so it
   // cannot seem done.
   group_.remote.fetch_sub(1, std::memory_order_relaxed);
   group_.counted_remotely.store(true, std::memory_order_relaxed);
@@ -68,14 +68,14 @@ void task_group::outside_pool::submit(tasklet* t) const {
   core_->notify();
 }
 
-// On somebody's account
+// In a causal context
 // ---------------------------------------------------------------------------------------------------------------------
 
-// Do those that are spawned from now on run on the account of the calling context? Those that have
-// been, run on another: then no.
+// Do the tasklets that are spawned from now on run in the causal context of the calling context?
+// Not if there are some that run in another.
 bool task_group::join_context() noexcept {
   detail::worker_head* const here = detail::this_worker_head();
-  // acquire: thieves have read `caused` before they counted.
+  // acquire: thieves have read `causal` before they counted.
   if (!here->on_stack(state_.where) || state_.waited.load(std::memory_order_relaxed) ||
       (state_.out | state_.remote.load(std::memory_order_acquire)) != 0)
     return false;
@@ -95,16 +95,16 @@ void task_group::leave_context() noexcept {
 
 // As `run`; this tasklet is counted by itself.
 void task_group::run_in_context(unique_function<void()> f) {
-  struct accounted {
-    detail::held_context on;
+  struct in_context {
+    detail::held_context held;
     unique_function<void()> f;
     void operator()() {
-      const detail::causal_scope in(on.get());
+      const detail::causal_scope in(held.get());
       f();
       f.reset(); // what it owns may cause something, too
     }
   };
-  detail::with_closure(accounted{detail::held_context(detail::this_causal_context()), std::move(f)},
+  detail::with_closure(in_context{detail::held_context(detail::this_causal_context()), std::move(f)},
                        [this]<class C>(C&& closure) {
                          const outside_pool pool(state_);
                          detail::tasklet* t = pool.allocate(detail::closure_traits<std::remove_cvref_t<C>>::kind);
@@ -154,7 +154,7 @@ void task_group::suspend() noexcept {
 void task_group::drain() noexcept {
   worker* w = detail::this_worker();
   const bool near = w && w->on_stack(state_.where); // where it lies does not change, wherever we go on
-  std::int64_t ran = 0;                             // here; counted at the end, since nobody else waits
+  std::int64_t ran = 0;                             // here; counted at the end, since no other context waits
   while (w && w->running && (!state_.home() || w->home == state_.home())) {
     tasklet* t = w->pop();
     if (!t) break;

@@ -34,8 +34,8 @@ std::string address(const void* p) {
 // All fibers in the order of their ids: what is said of them, and of which, is the same wherever
 // they lie.
 struct roster {
-  /// \param limit how long to wait for whoever makes stacks just now: he may have crashed. 0: as
-  /// long as it takes.
+  /// \param limit how long to wait for a thread that makes stacks just now: it may have crashed. 0:
+  /// as long as it takes.
   explicit roster(scheduler_core& c, std::chrono::milliseconds limit = {}) {
     const auto note = [&](const fiber& f) { in_order.emplace_back(f.id.load(std::memory_order_relaxed), &f); };
     complete = limit.count() == 0 ? (c.fibers.each(note), true) : c.fibers.each_within(limit, note);
@@ -81,7 +81,7 @@ std::string called(const fiber& f) {
 std::string origin(const fiber& f, const scheduler_core& c) {
   std::source_location made;
   copy_as_it_is(&made, &f.made, sizeof made);
-  // Where a layer starts its main fiber says nothing to who wrote the program. address: is it the
+  // Where a layer starts its main fiber says nothing to the program's author. address: is it the
   // same place?
   if (!c.main_is.empty() && made.line() == c.main_made.line() && made.file_name() == c.main_made.file_name())
     return c.main_is;

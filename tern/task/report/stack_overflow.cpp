@@ -35,7 +35,7 @@ void say_overflow(const fiber& f) noexcept {
 
 void handle(int number, siginfo_t* info, void* context) {
   if (const fiber* const f = running_fiber()) {
-    // How far a frame can reach beyond the stack before it meets somebody else's memory.
+    // How far a frame can reach beyond the stack before it meets other memory.
     // address: only the distance from the stack's end counts
     const auto at = reinterpret_cast<std::uintptr_t>(info->si_addr), low = reinterpret_cast<std::uintptr_t>(f->low);
     if (at < low + 256 && low - at <= stack_pool::guard_bytes) say_overflow(*f);
@@ -71,7 +71,7 @@ overflow_watch::overflow_watch() noexcept {
   static std::once_flag once;
   std::call_once(once, install);
   stack_t now{};
-  if (sigaltstack(nullptr, &now) == 0 && (now.ss_flags & SS_DISABLE) == 0) return; // somebody else's will do
+  if (sigaltstack(nullptr, &now) == 0 && (now.ss_flags & SS_DISABLE) == 0) return; // the one that is set will do
   memory_ = std::malloc(handler_stack_bytes);
   if (!memory_) return; // then an overflow ends the program without saying why
   stack_t mine{};

@@ -294,7 +294,7 @@ std::vector<std::uintptr_t> stack_reader::walk(const stopped_at& from, std::size
   if (from.pc == 0 && from.known == 0) return found;
   stopped_at start = from;
   if (in_->dwfl && !dwfl_addrmodule(in_->dwfl, start.pc) && (start.known >> dwarf_sp & 1)) {
-    // A call of something that is no function: who made it is where it would have returned to.
+    // A call of something that is no function: its caller is where it would have returned to.
     found.push_back(start.pc);
 #if defined(__x86_64__)
     std::uint64_t back = 0;
@@ -314,7 +314,8 @@ std::vector<std::uintptr_t> stack_reader::walk(const stopped_at& from, std::size
   in_->found = &found;
   in_->most = most;
   // NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): it is there if one is attached
-  dwfl_getthread_frames(in_->dwfl, getpid(), inside::frame, in_.get()); // ends with an error where nobody knows more
+  dwfl_getthread_frames(in_->dwfl, getpid(), inside::frame,
+                        in_.get()); // ends with an error where nothing more is known
   if (found.empty()) found.push_back(start.pc);
   return found;
 }

@@ -187,7 +187,7 @@ bool fiber_supply::no_stack_comes(std::uint8_t stack_class, bool tasklets_end) {
 void fiber_supply::report_scarce(const std::exception& why) {
   if (scarce_.exchange(true, std::memory_order_relaxed)) return;
   log_warning(std::string("fibers must wait for a stack until another one ends: ") + why.what());
-  // From now on nobody keeps any; those that sleep give back what they have when they lie down
+  // From now on no worker keeps any; those that sleep give back what they have when they park
   // again.
   for (auto& w : core_.workers) w->pool_most = 1;
   if (!core_.executor) core_.parking.wake_all();

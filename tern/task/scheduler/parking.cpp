@@ -2,15 +2,16 @@
 /// \file
 /// How workers fall asleep and are woken.
 ///
-/// Why no wake-up is lost. Whoever makes work visible does so first, then passes a full fence and
-/// reads `asleep` and `searching` (`notify`): if somebody sleeps and nobody searches, it wakes one.
-/// Whoever goes to sleep (`park`) first counts itself as asleep, then stops counting as searching,
-/// passes a barrier, and looks everywhere once more. So either the one sees the other asleep, or
-/// the other sees the work (Dekker's argument, which needs sequential consistency on both sides).
-/// Private tasklets, which their owner makes visible to nobody and without a fence, are covered by
-/// the barrier of `park` being one for all threads, and by `want`: see split_deque. Why not too
-/// many are woken. One that searches is enough: when it finds work and is the last to search, it
-/// wakes the next (`found_work`). Model: tests/models/parking.pml.
+/// Why no wake-up is lost. A thread that makes work visible does so first, then passes a full fence
+/// and reads `asleep` and `searching` (`notify`). If a worker sleeps and none searches, it wakes
+/// one. A worker that goes to sleep (`park`) first counts itself as asleep, then stops counting as
+/// searching, passes a barrier, and looks everywhere once more. So the one sees the other asleep,
+/// or the other sees the work (Dekker's argument, which needs sequential consistency on both
+/// sides). Private tasklets are made visible to no other worker and without a fence. The barrier of
+/// `park` covers them, as it is one for all threads, and `want` does: see split_deque.
+///
+/// Why not too many are woken. One that searches is enough. When it finds work and is the last to
+/// search, it wakes the next (`found_work`). Model: tests/models/parking.pml.
 #include <tern/task/scheduler/parking.hpp>
 
 #include <algorithm>
@@ -43,9 +44,9 @@ void worker_parking::notify() noexcept {
 void worker_parking::found_work(worker& w) noexcept {
   if (!w.searching) return;
   w.searching = false;
-  // Others relied on us to look, and may have private tasklets that we cannot see: somebody else
-  // must go on looking. The count may lag behind by one who has been unparked and is not counted
-  // yet, so "nobody" may also read as less than none.
+  // Others relied on us to look, and may have private tasklets that we cannot see: another worker
+  // must go on looking. The count may lag behind by one that has been unparked and is not counted
+  // yet, so "none" may also read as less than none.
   if (searching.fetch_sub(1, std::memory_order_seq_cst) > 1) return;
   if (asleep.load(std::memory_order_seq_cst) > 0) wake_one();
 }
@@ -118,9 +119,9 @@ bool worker_parking::all_asleep() const noexcept {
 
 bool worker_parking::nothing_ready() const noexcept {
   if (!core_.outside.empty() || (core_.cfg.source && core_.cfg.source->has_work())) return false;
-  // seq_cst: whoever has begun to wait for such a thread has been seen by those that are asleep
-  // now. That it is over a fiber says, which then sleeps in its turn; or the thread itself, which
-  // wakes somebody.
+  // seq_cst: a fiber that has begun to wait for such a thread has been seen by the workers that are
+  // asleep now. That it is over a fiber says, which then sleeps in its turn; or the thread itself,
+  // which wakes a worker.
   if (working_outside.load(std::memory_order_seq_cst) > 0) return false;
   return std::none_of(core_.workers.begin(), core_.workers.end(), [](const auto& w) {
     return w->queue.has(run_queue::all) || w->queue.has_public(run_queue::all) || w->queue.has_bound(run_queue::all) ||
@@ -128,9 +129,9 @@ bool worker_parking::nothing_ready() const noexcept {
   });
 }
 
-// As of `end_if_done`. Those who wait for rest are woken by a worker that is counted as asleep,
-// which leaves a moment in which they stand nowhere; but while all sleep they are woken at once, so
-// they are not what is waited for.
+// As of `end_if_done`. Fibers that wait for quiescence are woken by a worker that is counted as
+// asleep, which leaves a moment in which they stand nowhere; but while all sleep they are woken at
+// once, so they are not what is waited for.
 bool worker_parking::stands_still() const noexcept {
   return !core_.over.load(std::memory_order_seq_cst) && !core_.stopping.load(std::memory_order_seq_cst) &&
          all_asleep() && (!core_.cfg.poll_apart || core_.loop.poller_sleeps.load(std::memory_order_seq_cst)) &&
@@ -139,8 +140,8 @@ bool worker_parking::stands_still() const noexcept {
          core_.timers.next_deadline() == wait_limit::never && nothing_ready();
 }
 
-// Main has ended, all sleep, and none of them would find anything. Whoever has lain down may not
-// have looked yet; but nobody gets up while we hold `freeze`, so what we see is what there is.
+// Main has ended, all sleep, and none of them would find anything. A worker that has parked may not
+// have looked yet; but none resumes while we hold `freeze`, so what we see is what there is.
 bool worker_parking::end_if_done() noexcept {
   const std::lock_guard hold(freeze);
   if (!core_.stopping.load(std::memory_order_seq_cst) || !all_asleep() ||
@@ -192,7 +193,7 @@ bool worker_parking::park(worker& w) {
         core_.cfg.events->wait(at_most);
       else if (!limited || at_most.count() > 0)
         w.spot.park(limited ? at_most : std::chrono::microseconds::zero());
-      // Perhaps others still sleep until then; they need not be the only ones who know.
+      // Perhaps others still sleep until then; they need not be the only ones that know.
       if (alarm != wait_limit::never) core_.timers.sleeps_until.store(wait_limit::never, std::memory_order_seq_cst);
       core_.observe(w, worker_event::wake);
       if (last) check_deadlock();
@@ -201,7 +202,8 @@ bool worker_parking::park(worker& w) {
   {
     const std::lock_guard pass(freeze);
     w.unparked = !w.spot.cancel_park();
-    if (!w.unparked) searching.fetch_add(1, std::memory_order_seq_cst); // else whoever unparked us has counted us
+    if (!w.unparked)
+      searching.fetch_add(1, std::memory_order_seq_cst); // else the worker that unparked us has counted us
     asleep.fetch_sub(1, std::memory_order_seq_cst);
   }
   w.searching = true;

@@ -83,8 +83,8 @@ void runner_pool::run(worker& w, tasklet* t) {
   enter(w, *runner);
 }
 
-// Tasklets that nobody waits for on this stack run here. A runner is an ordinary fiber: a tasklet
-// that blocks suspends its runner, and the worker takes another one.
+// Tasklets that no context waits for on its own stack run here. A runner is an ordinary fiber: a
+// tasklet that blocks suspends its runner, and the worker takes another one.
 void runner_pool::runner_loop() {
   for (;;) {
     worker* w = this_worker();
@@ -117,7 +117,7 @@ void runner_pool::run_batch(worker* w, tasklet* t) {
     if (w->causal) [[unlikely]]
       set_causal_context(nullptr);
     group->complete(n);        // may be the last: the group is gone
-    if (t && w->has_ready()) { // the waiter, who has waited longest
+    if (t && w->has_ready()) { // the waiter, which has waited longest
       w->unpop(t);
       t = nullptr;
     }

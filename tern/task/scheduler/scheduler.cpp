@@ -141,7 +141,7 @@ void scheduler_core::yielded(fiber* f) noexcept {
     return;
   }
   w->queue.push(run_queue::yielded, f);
-  // Alone, it would go on here at once: no reason to wake anybody.
+  // Alone, it would go on here at once: no reason to wake a worker.
   if (w->queue.wanted() && w->queue.count() > 1) [[unlikely]]
     stealing.answer(*w);
 }
@@ -268,11 +268,11 @@ double scheduler_core::seconds_since(std::int64_t since) const noexcept {
 }
 
 scheduler_core::hold_open::hold_open(scheduler_core& c) noexcept : core_(c) {
-  const std::lock_guard hold(c.parking.freeze); // nobody ends the run between these two
+  const std::lock_guard hold(c.parking.freeze); // no worker ends the run between these two
   late_ = c.over.load(std::memory_order_seq_cst);
   if (!late_) c.parking.working_outside.fetch_add(1, std::memory_order_seq_cst);
 }
-// All may have lain down because of it alone: somebody has to look whether that is the end.
+// All may have parked because of it alone: a worker has to check whether that is the end.
 scheduler_core::hold_open::~hold_open() {
   if (late_) return;
   core_.parking.working_outside.fetch_sub(1, std::memory_order_seq_cst);

@@ -22,7 +22,7 @@ void resume_after_poll(fiber* f, void*) {
 
 void to_spawners(fiber* f, void*) {
   worker* w = this_worker();
-  if (f->worker >= 0 && !w->home->executor) // others may not take it; in a simulation nobody takes another's
+  if (f->worker >= 0 && !w->home->executor) // others may not take it; in a simulation no worker takes another's
     w->queue.push_bound(run_queue::low, f);
   else
     w->queue.push_spawner(f);
@@ -75,7 +75,7 @@ bool worker_base::any_worker_idle() const noexcept {
 
 tasklet* worker_base::pop_slow() noexcept {
   bool published = false;
-  // Whoever sleeps or searches has asked before, but somebody else may have answered since.
+  // A worker that sleeps or searches has asked before, but another may have answered since.
   tasklet* t = deque.pop_slow(any_worker_idle(), published);
   if (published) home->parking.notify();
   return t;

@@ -144,7 +144,7 @@ bool work_stealing::force_tasklets(worker& w) {
 
 void work_stealing::answer(worker& w) noexcept {
   w.queue.publish();
-  core_.parking.notify(); // also if the only one stays private: somebody should be there if it is not run soon
+  core_.parking.notify(); // also if the only one stays private: a worker should be awake if it is not run soon
 }
 
 // Thieves try their neighbours first: the other hardware thread of the core, then the NUMA node,

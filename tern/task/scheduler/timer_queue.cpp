@@ -89,7 +89,8 @@ std::int64_t timer_queue::next_deadline() const noexcept {
 
 void timer_queue::announce(std::int64_t deadline) noexcept {
   if (core_.executor) return;
-  // With the same in `park`: either that sees the timer, or this sees who sleeps and until when.
+  // With the same in `park`: either that sees the timer, or this sees that workers sleep and until
+  // when.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (core_.parking.asleep.load(std::memory_order_seq_cst) > 0 &&
       core_.parking.searching.load(std::memory_order_seq_cst) <= 0 &&

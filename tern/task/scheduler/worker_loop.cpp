@@ -64,7 +64,7 @@ fiber* worker_loop::begin_pending(worker& w, pending_fiber* p) {
       w.queue.push_bound(run_queue::yielded, p);
     else
       w.queue.push(run_queue::yielded, p);
-    if (w.queue.wanted()) core_.stealing.answer(w); // whoever sleeps does not know of it
+    if (w.queue.wanted()) core_.stealing.answer(w); // sleeping workers do not know of it
     return nullptr;
   }
 }
@@ -77,8 +77,8 @@ bool worker_loop::poll(worker& w) {
     core_.parking.found_work(w);
     return true;
   }
-  // One that is alone goes on searching after its polling_fiber: nobody relies on it, and to count
-  // costs time.
+  // A worker that is alone goes on searching after its polling fiber: no other relies on it, and to
+  // count costs time.
   if (core_.workers.size() > 1) core_.parking.found_work(w);
   return core_.runners.run_events(w);
 }
@@ -163,7 +163,7 @@ bool worker_loop::take_turn(worker& w) {
 
 bool worker_loop::step(worker& w) {
   const bool polls = core_.has_events(w);
-  if (fiber* const f = w.after_poll) { // nobody else knows of it, so nothing may come between
+  if (fiber* const f = w.after_poll) { // no queue holds it, so nothing may come between
     poll(w);
     w.after_poll = nullptr;
     run_fiber(w, f);
@@ -184,7 +184,8 @@ bool worker_loop::step(worker& w) {
   const unsigned turn = w.turns.load(std::memory_order_relaxed) + 1;
   w.turns.store(turn, std::memory_order_relaxed);
   if ((w.fair || turn % fair_turn == 0) && take_turn(w)) return true;
-  // Whoever was to go on next when the budget was used up; now and then the others have precedence.
+  // The fiber that was to go on next when the budget was used up; now and then the others have
+  // precedence.
   if (fiber* f = std::exchange(w.next_hint, nullptr); f && turn % 8 != 0 && w.queue.unlink(f)) {
     core_.parking.found_work(w);
     run_fiber(w, f);
@@ -220,7 +221,7 @@ bool worker_loop::step(worker& w) {
 }
 
 // To look at others' queues all the time would slow them down: each look takes a line out of their
-// cache. Events are looked for all the time: a message that comes now is what everybody waits for.
+// cache. Events are looked for all the time: a message that comes now is what all wait for.
 bool worker_loop::spin_for_work(worker& w, unsigned call, int looks) {
   const bool polls = core_.has_events(w);
   for (int i = 0; i < looks; ++i) {
@@ -292,8 +293,8 @@ void worker_loop::poll_apart() {
   }
 }
 
-// Whoever holds `freeze` and sees that it rests knows that it has taken nothing that it has not
-// passed on.
+// A thread that holds `freeze` and sees that it sleeps knows that it has taken nothing that it has
+// not passed on.
 void worker_loop::poller_sleep() {
   poller_sleeps.store(true, std::memory_order_seq_cst);
   core_.cfg.events->wait(worker_parking::longest_sleep);

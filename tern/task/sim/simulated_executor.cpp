@@ -28,7 +28,7 @@ using tern::detail::worker;
 namespace {
 
 constexpr std::int64_t never = tern::detail::wait_limit::never;
-constexpr double notable = 20e-6; // seconds; whoever has blocked was away for longer
+constexpr double notable = 20e-6; // seconds; a fiber that has blocked was away for longer
 constexpr std::size_t most_surprises = 100;
 constexpr std::size_t few = 16; // entries that are looked at one by one
 constexpr int fair_turn = 64;   // as on a real worker: each so many turns what is asked last comes first
@@ -81,7 +81,7 @@ struct member_state {
   tern::detail::indexed_heap<entry> any;
   std::vector<tern::detail::indexed_heap<entry>> bound; // by worker; empty as long as there was none
   std::vector<std::int64_t> clocks;                     // of the workers
-  std::vector<std::int64_t> pushed;                     // since when each has tasklets: nobody takes one before
+  std::vector<std::int64_t> pushed;                     // since when each has tasklets: no worker takes one before
   std::uint64_t entries = 0;                            // ever made
   std::uint64_t slower = 1024;
 };
@@ -132,7 +132,7 @@ std::uint64_t simulated_executor::random() noexcept { // splitmix64 (Steele, Lea
   return z ^ (z >> 31);
 }
 
-// Without a division; not quite even, which nobody notices for n far below 2^32 (Lemire 2019).
+// Without a division; not quite even, which does not show for n far below 2^32 (Lemire 2019).
 std::uint64_t simulated_executor::random_below(std::uint64_t n) noexcept {
   if (n > std::uint64_t{1} << 32) return random() % n;
   return (random() >> 32) * n >> 32;
@@ -206,7 +206,7 @@ void simulated_executor::plan(member_state& l) noexcept {
 
 void simulated_executor::ready(scheduler_core& core, runnable* x) {
   member_state& l = *core.member;
-  // Not before it left its stack: whoever wakes it may run on a worker whose clock is behind.
+  // Not before it left its stack: its waker may run on a worker whose clock is behind.
   std::int64_t at = now_;
   if (x->is_fiber)
     if (const auto* f = static_cast<const tern::detail::fiber*>(x);
@@ -445,8 +445,8 @@ void simulated_executor::step(member_state& l) {
     plan(l);
     return;
   }
-  // Who can begin first, or hardly later: real workers are not that exact, and whoever is woken
-  // should sometimes go on where its waker ran.
+  // The workers that can begin first, or hardly later: real ones are not that exact, and a fiber
+  // that is woken should sometimes go on where its waker ran.
   const std::int64_t last = std::min(first < never - 2 * step_ ? first + 2 * step_ : first, l.next_timer);
   std::uint64_t candidates = 0;
   for (std::size_t i = 0; i < starts_.size(); ++i)
@@ -482,8 +482,8 @@ void simulated_executor::step(member_state& l) {
     }
     if (cfg_.watch_blocking) watch();
     take_time();
-    // Whoever has more to do mostly goes on as long as nobody can notice: all that it touches is at
-    // hand now, and with a thousand others it will not be when its turn comes again.
+    // A scheduler that has more to do mostly goes on as long as no other can notice: all that it
+    // touches is at hand now, and with a thousand others it will not be when its turn comes again.
     if (now_ - first >= ahead_ || core.workers.size() > 1 || l.any.empty() || l.any.top().at > now_ || l.dead ||
         l.held_until > now_ || core.timers.next_deadline() <= now_ || random() % 16 == 0)
       break;

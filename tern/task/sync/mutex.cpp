@@ -104,8 +104,8 @@ inline bool mutex::take(word& seen, word me, bool called) noexcept {
 bool mutex::spin(word me, bool called) noexcept {
   word seen = word_.load(std::memory_order_relaxed);
   if (take(seen, me, called)) return true;
-  // Who would stand behind others had better do something else. The called one must run for the
-  // mutex to be of use.
+  // A context that would stand behind others had better do something else. The woken one must run
+  // for the mutex to be of use.
   if ((!called && (seen & (contended | called_out))) || !others_run_now()) return false;
   for (int i = 0; i < looks; ++i) {
     detail::relax();
@@ -163,7 +163,7 @@ void mutex::unlock() {
 
 // The next owner may destroy the mutex, so what makes it free comes last, unless a waiter has been
 // woken, which is still inside.
-inline void mutex::release(word me) noexcept {
+void mutex::release(word me) noexcept {
   word seen = word_.load(std::memory_order_relaxed);
   for (;;) {
     if (seen == me) {

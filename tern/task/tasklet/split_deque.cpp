@@ -31,8 +31,8 @@ tasklet* split_deque::pop_slow(bool hungry, bool& published) noexcept {
     std::uint64_t next;
     bool gives = false;
     if (own > 0) {
-      if ((v & want_bit) == 0) return t; // it was cleared since: by force, or by a thief who failed
-      // Somebody wants work: half of the rest is theirs. Even if there is no rest the word must
+      if ((v & want_bit) == 0) return t; // it was cleared since: by force, or by a thief that failed
+      // A thief wants work: half of the rest is for thieves. Even if there is no rest the word must
       // change before we take ours, or `force` could publish it at the same time.
       const int give = own / 2; // of own - 1, rounded up
       gives = give > 0;

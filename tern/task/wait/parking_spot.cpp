@@ -24,7 +24,7 @@ void asymmetric_barrier::operator()() const noexcept {
 
 void parking_spot::park(std::chrono::microseconds at_most) noexcept {
   const timespec limit{at_most.count() / 1'000'000, at_most.count() % 1'000'000 * 1000};
-  // Returns at once if the state has changed; interrupted sleeps are found out by the caller, who
+  // Returns at once if the state has changed; interrupted sleeps are found out by the caller, which
   // looks again.
   syscall(SYS_futex, &state_, FUTEX_WAIT_PRIVATE, parked, at_most.count() > 0 ? &limit : nullptr, nullptr, 0);
 }

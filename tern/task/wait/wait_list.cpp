@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Waiting: for somebody, for a time, for a cancellation.
+/// Waiting: for a waker, for a time, for a cancellation.
 #include <tern/task/wait/wait_list.hpp>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ void spin_lock::back_off(int tries) noexcept {
 }
 
 std::uintptr_t this_context() noexcept {
-  // address: says who it is; contexts are compared for being the same only
+  // address: says which context it is; contexts are compared for being the same only
   if (fiber* const f = running_fiber()) return reinterpret_cast<std::uintptr_t>(f);
   static thread_local char here; // not inside a fiber, so nothing switches below
   // address: as above
@@ -51,8 +51,7 @@ struct waiter::limits : timer {
   }
   ~limits() {} // `disarm` has done it
 
-  // Once the waiting context can be resumed. The guard is held: whoever gives up waiting takes it
-  // first.
+  // Once the waiting context can be resumed. The guard is held: giving up the wait takes it first.
   void arm() noexcept {
     if (deadline != wait_limit::never) where = set_timer(*this);
     watch_stop();
@@ -147,7 +146,7 @@ wait_result waiter::wait(spin_lock& guard, waiter_list& list, const wait_limit& 
   }
   const std::uint32_t how = state_.load(std::memory_order_acquire);
   if (how == expired || how == stopped) {
-    // Also waits until whoever put us to sleep is done with `l`.
+    // Also waits until the worker that ran `arm` is done with `l`.
     std::lock_guard hold(guard);
     if (linked_) list.remove(*this);
   }
@@ -183,7 +182,7 @@ void waiter::sleep_until(std::int64_t deadline) noexcept {
       const std::int64_t ns = deadline - clock_now();
       if (ns <= 0) {
         if (state_.compare_exchange_strong(s, expired, std::memory_order_acq_rel)) return;
-        continue; // somebody is about to wake us
+        continue; // a waker is about to wake us
       }
       left = {ns / 1'000'000'000, ns % 1'000'000'000};
     }

@@ -46,7 +46,7 @@ unsigned run_queue::move_to_public(unsigned kinds, unsigned most) noexcept {
 bool run_queue::publish() noexcept {
   std::lock_guard hold(lock_);
   const std::uint32_t want = want_.load(std::memory_order_relaxed);
-  if ((want & 1) == 0) return false; // somebody has forced it
+  if ((want & 1) == 0) return false; // a thread has forced it
   // Under the lock and with `want_` odd the private half is ours, as it is the owner that calls.
   if (move_to_public(all, count() / 2) == 0) return false;
   if (!keep_want_) want_.store(want + 1, std::memory_order_release);

@@ -101,7 +101,7 @@ static_assert(sizeof(exception_state) == sizeof(both_words));
   switch_to(w, self, hand_over(w, self, to, for_ever), for_ever);
 }
 
-// Who goes on when the running fiber leaves; null: the worker, who looks further.
+// What goes on when the running fiber leaves; null: the worker, which looks further.
 [[gnu::always_inline]] inline fiber* next_fiber(worker& w) noexcept {
   if (--w.switch_budget <= 0) return nullptr;
   fiber* const hint = std::exchange(w.next_hint, nullptr);
@@ -180,7 +180,7 @@ void enter(worker& w, fiber& f) noexcept {
   if ((f.leave_flags & leave_flags::timed) != 0) [[unlikely]]
     f.runs_since = ticks();
   switch_to(w, w.root, f, false);
-  // Who comes back need not be `f`. From here on whoever does may be entered by another worker or
+  // The fiber that comes back need not be `f`. From here on it may be entered by another worker or
   // be gone.
   arrive(&w);
 }
