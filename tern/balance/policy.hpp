@@ -53,7 +53,7 @@
 #include <tern/base/archive.hpp>
 #include <tern/base/bytes.hpp>
 #include <tern/mobile/object_id.hpp>
-#include <tern/task/fiber/fiber_closure.hpp>
+#include <tern/task/fiber_options.hpp>
 
 namespace tern::balance {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include <tern/mobile/object_id.hpp>
-#include <tern/task/fiber/fiber_closure.hpp>
+#include <tern/task/fiber_options.hpp>
 
 namespace tern::mobile {
 

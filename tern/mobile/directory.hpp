@@ -23,7 +23,7 @@
 #include <tern/mobile/paging/options.hpp>
 #include <tern/mobile/routes/router.hpp>
 #include <tern/net/node.hpp>
-#include <tern/task/wait/wait_list.hpp>
+#include <tern/task/wait/waiting.hpp>
 
 namespace tern::mobile {
 

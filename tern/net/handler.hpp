@@ -15,8 +15,7 @@
 #include <typeinfo>
 
 #include <tern/base/bytes.hpp>
-#include <tern/task/fiber/fiber_closure.hpp>
-#include <tern/task/fiber/fiber_name.hpp>
+#include <tern/task/fiber_options.hpp>
 
 namespace tern::net {
 

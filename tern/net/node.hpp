@@ -39,13 +39,13 @@
 #include <tern/task/scheduler.hpp>
 #include <tern/task/sim.hpp>
 #include <tern/task/sync.hpp>
-#include <tern/task/tasklet/tasklet.hpp>
+#include <tern/task/fiber/causal_context.hpp>
 
 namespace tern {
 enum class quiescence : std::uint8_t;
 }
 namespace tern::detail {
-class errands;
+class polling_fiber;
 struct worker;
 } // namespace tern::detail
 
@@ -211,7 +211,7 @@ public:
 
   detail::epoch_table& epochs() noexcept { return epochs_; }
   /// For what is to be done later on the account of the calling context, which may be where messages arrive.
-  tern::detail::held_cause hold_account() const noexcept { return tern::detail::held_cause(account_here()); }
+  tern::detail::held_context hold_account() const noexcept { return tern::detail::held_context(account_here()); }
   bool simulated() const noexcept { return world_ != nullptr; }
   /// Of the simulation; else the same always.
   std::uint64_t seed() const noexcept { return world_ ? world_->seed() : 0; }
@@ -267,8 +267,8 @@ public:
 
   // event_source, called by worker 0
   polled poll() override;
-  void in_fiber() override;
-  void attend(bool (*over)(const void* what) noexcept, const void* what) noexcept override;
+  void run_in_fiber() override;
+  void poll_briefly(bool (*over)(const void* what) noexcept, const void* what) noexcept override;
   void wait(std::chrono::microseconds at_most) override;
   void wake() noexcept override;
 
@@ -292,12 +292,12 @@ private:
   void send_out(int destination, std::span<std::byte> head, byte_buffer& body, std::size_t bytes, posting how);
   /// On whose account the calling context works; null: nobody's.
   detail::epoch_account* account_here() const noexcept {
-    tern::detail::cause* c = tern::detail::this_worker_head()->caused;
+    tern::detail::causal_context* c = tern::detail::this_worker_head()->causal;
     if (poll_apart_ && !c) [[unlikely]]
       c = account_apart();
     return static_cast<detail::epoch_account*>(c); // there is no other kind on a rank's workers
   }
-  tern::detail::cause* account_apart() const noexcept;
+  tern::detail::causal_context* account_apart() const noexcept;
   bool on_account(posting how) const noexcept { return how.counted && !how.urgent && account_here(); }
   void send_head(int destination, std::span<std::byte> head, byte_buffer& body, std::size_t bytes, posting how);
   void send_marked(int destination, std::span<const std::byte> head, byte_buffer& body, std::size_t bytes, posting how);
@@ -314,9 +314,9 @@ private:
   bool has_else(const tern::detail::worker& w) const noexcept;
   bool is_next_and_quick(const wire_header& h) const noexcept;
   bool can_run_directly(const wire_header& h, const handler_record& handler) const noexcept;
-  bool run_directly(tern::detail::errands& pieces, const wire_header& h, int source, payload& message,
+  bool run_directly(tern::detail::polling_fiber& pieces, const wire_header& h, int source, payload& message,
                     batch_reader* from);
-  bool run_batch(stay& s, tern::detail::errands& pieces);
+  bool run_batch(stay& s, tern::detail::polling_fiber& pieces);
   void settle_counts() noexcept;
   void count_done(bool counted) noexcept;
   void start_handler(priority level);
@@ -420,7 +420,7 @@ private:
     const std::string* name;
     payload message;
     unique_function<void()> body;
-    tern::detail::held_cause on{};
+    tern::detail::held_context on{};
   };
   void start_later(starting next);
   template <class F> void measured(const wire_header& header, F&& body);
@@ -444,8 +444,8 @@ private:
 
   // Of messages that have been dealt with since the rank last polled, so that many of one epoch are settled together;
   // the owner's.
-  std::vector<tern::detail::held_cause> lingering_;
-  tern::detail::cause* delivering_ = nullptr; // on whose account, by the thread that polls apart
+  std::vector<tern::detail::held_context> lingering_;
+  tern::detail::causal_context* delivering_ = nullptr; // on whose account, by the thread that polls apart
 
   detail::collective_table collectives_;
   std::shared_ptr<detail::collective_context> everyone_;

@@ -210,8 +210,8 @@ private:
     const bool back = in_.number() % 2 == 0;
     static_cast<void>(fuzz::accepts({tern::errc::invalid_data}, [&] {
       if (back) return here.epochs().take_back(source, mark.epoch, mark.units);
-      const tern::detail::held_cause held = here.epochs().arrive(source, mark);
-      const tern::detail::cause_scope in(held.get());
+      const tern::detail::held_context held = here.epochs().arrive(source, mark);
+      const tern::detail::causal_scope in(held.get());
       tern::send<&note>(2, "caused");
     }));
   }

@@ -14,7 +14,7 @@
 #include "tests/hetero/support/graph_kernels.hpp"
 #include "tests/hetero/support/tasks.hpp"
 #include "tests/trace/support/parts.hpp"
-#include <tern/task/report/tracing.hpp>
+#include <tern/task/wait/waiting.hpp>
 #include <tern/task/sim.hpp>
 
 namespace tern::hetero {

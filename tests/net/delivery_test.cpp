@@ -242,9 +242,9 @@ TEST(delivery, answers_come_to_those_who_wait_and_others_have_their_turn) {
         rung = true;
       });
       this_fiber::yield();
-      const std::uint64_t before = here.fibers().inside().entered();
+      const std::uint64_t before = here.fibers().inside().parking.entered();
       for (; !rung && calls < most; ++calls) EXPECT_EQ(call<&ask>(1).get(), 42u);
-      entered = here.fibers().inside().entered() - before;
+      entered = here.fibers().inside().parking.entered() - before;
       sleeper.join();
     });
     EXPECT_LT(calls, most) << "the timer has not rung meanwhile";

@@ -13,7 +13,7 @@
 
 #include <tern/balance/policies/shared/list_schedule.hpp>
 #include <tern/base/error.hpp>
-#include <tern/task/wait/wait_list.hpp>
+#include <tern/task/wait/waiting.hpp>
 
 namespace tern::balance {
 namespace {

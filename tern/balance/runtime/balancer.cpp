@@ -13,8 +13,8 @@
 #include <tern/net/message.hpp>
 #include <tern/task/fiber.hpp>
 #include <tern/task/future.hpp>
-#include <tern/task/scheduler/causal_context.hpp>
-#include <tern/task/wait/wait_list.hpp>
+#include <tern/task/fiber/causal_context.hpp>
+#include <tern/task/wait/waiting.hpp>
 
 namespace tern::balance::detail {
 namespace {
@@ -76,7 +76,7 @@ balancer::balancer()
 balancer::~balancer() = default;
 
 void balancer::send_bytes(int to, message_head::kind is, std::span<const std::byte> bytes) {
-  const tern::detail::cause_scope no_context(nullptr); // what a policy sends does not belong to what has called it
+  const tern::detail::causal_scope no_context(nullptr); // what a policy sends does not belong to what has called it
   const net::wire_header header{message_handler.id(), 0, 0};
   const message_head head{generation_.load(std::memory_order_relaxed), is};
   byte_buffer whole(sizeof header + sizeof head + bytes.size());
@@ -101,7 +101,7 @@ void balancer::happen(event e) {
     events_.push_back(std::move(e));
     if (std::exchange(inside_, true)) return;
   }
-  const tern::detail::cause_scope nobodys(nullptr);
+  const tern::detail::causal_scope nobodys(nullptr);
   for (;;) {
     event next;
     {

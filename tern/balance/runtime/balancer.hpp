@@ -25,7 +25,7 @@
 #include <tern/mobile/directory.hpp>
 #include <tern/net/node.hpp>
 #include <tern/task/scheduler.hpp>
-#include <tern/task/wait/timed_function.hpp>
+#include <tern/task/wait/waiting.hpp>
 
 namespace tern::balance::detail {
 

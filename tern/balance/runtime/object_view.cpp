@@ -10,7 +10,7 @@
 #include <tern/base/error.hpp>
 #include <tern/base/log.hpp>
 #include <tern/net/message.hpp>
-#include <tern/task/scheduler/causal_context.hpp>
+#include <tern/task/fiber/causal_context.hpp>
 
 namespace tern::balance::detail {
 namespace {
@@ -326,7 +326,7 @@ void balancer::move(object_id object, int to, std::function<void(bool)> done) {
   const bool back = with.from == to && with.moves > 0;
   const std::uint32_t moves = with.moves + 1;
   auto who = std::make_unique<departure>(*this, with, to, done);
-  const tern::detail::cause_scope nobodys(nullptr);
+  const tern::detail::causal_scope nobodys(nullptr);
   if (may) {
     with.moves = moves;
     with.from = rank();

@@ -12,7 +12,7 @@
 #include <tern/mobile/load/handler_costs.hpp>
 #include <tern/mobile/load/object_loads.hpp>
 #include <tern/net/node.hpp>
-#include <tern/task/wait/owner_lock.hpp>
+#include <tern/task/wait/waiting.hpp>
 
 namespace tern::mobile {
 

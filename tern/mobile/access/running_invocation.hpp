@@ -7,7 +7,7 @@
 #include <string>
 
 #include <tern/mobile/entry/entry.hpp>
-#include <tern/task/scheduler/causal_context.hpp>
+#include <tern/task/fiber/causal_context.hpp>
 
 namespace tern::mobile::detail {
 

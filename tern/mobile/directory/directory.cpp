@@ -148,10 +148,10 @@ void directory::perform(detail::deferred_actions& then) {
   while (!then.done.empty()) {
     const auto one = then.done.pop();
     if (one->header.reply) {
-      const tern::detail::cause_scope in(one->on.get());
+      const tern::detail::causal_scope in(one->on.get());
       net::detail::post_answer(here, one->to.origin(), one->header.reply);
     }
-    one->on.let_go();
+    one->on.reset();
     here.message_done(one->header);
   }
   while (!then.refusals.empty()) router_.refuse_late(then.refusals.pop());
@@ -159,7 +159,7 @@ void directory::perform(detail::deferred_actions& then) {
     auto* const e = then.of;
     const net::wire_header header = then.request->header;
     const int source = then.request->source;
-    const tern::detail::cause_scope in(then.request->on.get());
+    const tern::detail::causal_scope in(then.request->on.get());
     const std::string& name = then.request->what->name();
     here.run_service(
         [this, e, request = std::move(then.request)]() mutable { depart_in_fiber(*e, std::move(request)); }, source,
@@ -171,8 +171,8 @@ void directory::perform(detail::deferred_actions& then) {
     entry& e = *then.of;
     while (!then.start.empty()) {
       auto one = then.start.pop();
-      const tern::detail::held_cause on = std::move(one->on); // not in the context of what has made room
-      const tern::detail::cause_scope in(on.get());
+      const tern::detail::held_context on = std::move(one->on); // not in the context of what has made room
+      const tern::detail::causal_scope in(on.get());
       admission_.start(e, std::move(one));
     }
     detail::deferred_actions more(&e);
@@ -240,8 +240,8 @@ void directory::end_object(entry& e, int origin, std::uint64_t reply) {
     detail::post_note(here, id.home(), {id, directory_note::kind::gone, objects_.rank(), 0, 0});
   while (!late.empty()) {
     auto one = late.pop();
-    const tern::detail::held_cause on = std::move(one->on);
-    const tern::detail::cause_scope in(on.get());
+    const tern::detail::held_context on = std::move(one->on);
+    const tern::detail::causal_scope in(on.get());
     router_.refuse(*one);
   }
   if (reply) net::detail::post_answer(here, origin, reply);

@@ -25,7 +25,7 @@
 #include <tern/base/log.hpp>
 #include <tern/base/topology.hpp>
 #include <tern/task/future.hpp>
-#include <tern/task/scheduler/own_threads.hpp>
+#include <tern/task/boundary/own_threads.hpp>
 #include <tern/task/scheduler/scheduler_core.hpp>
 
 namespace tern::mobile::detail {

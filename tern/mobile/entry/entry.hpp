@@ -20,8 +20,8 @@
 #include <tern/mobile/object_id.hpp>
 #include <tern/net/buffer.hpp>
 #include <tern/net/handler.hpp>
-#include <tern/task/scheduler/causal_context.hpp>
-#include <tern/task/wait/wait_list.hpp>
+#include <tern/task/fiber/causal_context.hpp>
+#include <tern/task/wait/waiting.hpp>
 
 namespace tern::mobile {
 
@@ -49,7 +49,7 @@ struct landing {
   travel_note with{};
   std::vector<stream_state> streams;
   buffer<std::byte> state;
-  tern::detail::held_cause on{};
+  tern::detail::held_context on{};
 };
 
 /// What only objects have that move, or are about to.

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include <tern/mobile/object_id.hpp>
-#include <tern/task/wait/wait_list.hpp>
+#include <tern/task/wait/waiting.hpp>
 
 namespace tern::mobile::detail {
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include <tern/base/error.hpp>
-#include <tern/task/wait/wait_list.hpp>
+#include <tern/task/wait/waiting.hpp>
 
 namespace tern::mobile::detail {
 

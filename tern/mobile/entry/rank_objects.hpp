@@ -18,7 +18,7 @@
 #include <tern/mobile/entry/object_table.hpp>
 #include <tern/mobile/object_id.hpp>
 #include <tern/net/node.hpp>
-#include <tern/task/wait/owner_lock.hpp>
+#include <tern/task/wait/waiting.hpp>
 
 namespace tern::mobile::detail {
 

@@ -10,7 +10,7 @@
 
 #include <tern/mobile/entry/entry.hpp>
 #include <tern/mobile/entry/rank_objects.hpp>
-#include <tern/task/wait/wait_list.hpp>
+#include <tern/task/wait/waiting.hpp>
 
 namespace tern::mobile {
 

@@ -89,10 +89,10 @@ void forward(net::node& here, int where, std::unique_ptr<invocation> one) {
   here.forwards(one->source, one->header, one->what->type ? one->what->type()->name : any_object(),
                 one->to.object.bits);
   {
-    const tern::detail::cause_scope in(one->on.get());
+    const tern::detail::causal_scope in(one->on.get());
     here.post(where, std::move(bytes), one->message.body, {(h.flags & net::flag_uncounted) == 0});
   }
-  one->on.let_go();
+  one->on.reset();
   here.message_done(one->header); // after what it has caused was counted
 }
 

@@ -11,7 +11,7 @@
 #include <tern/base/archive.hpp>
 #include <tern/mobile/object_id.hpp>
 #include <tern/net/handler.hpp>
-#include <tern/task/scheduler/causal_context.hpp>
+#include <tern/task/fiber/causal_context.hpp>
 
 namespace tern::net {
 class node;
@@ -75,7 +75,7 @@ struct invocation {
   net::wire_header header;
   address to;
   net::payload message;
-  tern::detail::held_cause on; ///< the causal context in which it waits
+  tern::detail::held_context on; ///< the causal context in which it waits
   priority level() const noexcept { return net::priority_of(header.flags); }
   bool moves() const noexcept { return what->what == action::migrate || what->what == action::swap_out; }
   bool ends() const noexcept { return what->what == action::destroy; }

@@ -207,8 +207,8 @@ void migration::begin_landing(shard& s, entry& e, landing& one, deferred_actions
 
 void migration::land_in_fiber(entry& e, std::unique_ptr<landing> one) {
   net::node& here = node_;
-  const tern::detail::held_cause on = std::move(one->on);
-  const tern::detail::cause_scope in(on.get());
+  const tern::detail::held_context on = std::move(one->on);
+  const tern::detail::causal_scope in(on.get());
   const net::wire_header header = one->header;
   const int source = one->source;
   const std::string& name = one->type->arrival()->name();

@@ -12,7 +12,7 @@
 #include <tern/mobile/directory.hpp>
 #include <tern/mobile/names.hpp>
 #include <tern/task/fiber.hpp>
-#include <tern/task/wait/wait_list.hpp>
+#include <tern/task/wait/waiting.hpp>
 
 namespace tern::mobile {
 

@@ -117,7 +117,7 @@ bool pager::needs_room() const noexcept {
 }
 
 void pager::go_on() {
-  const tern::detail::cause_scope no_context(nullptr); // what waits for an object counts by itself
+  const tern::detail::causal_scope no_context(nullptr); // what waits for an object counts by itself
   for (;;) {
     entry* back = nullptr;
     {
@@ -371,8 +371,8 @@ void pager::bring_back(entry& e) {
   objects_.perform(then);
   while (!failed.empty()) {
     const auto one = failed.pop();
-    const tern::detail::held_cause on = std::move(one->on);
-    const tern::detail::cause_scope in(on.get());
+    const tern::detail::held_context on = std::move(one->on);
+    const tern::detail::causal_scope in(on.get());
     here.reply_error(one->to.origin(), one->header.reply, why, describe_invocation(one->what->name(), id, type));
     here.refused(one->source, one->header, one->what->name());
   }

@@ -18,7 +18,7 @@
 #include <tern/mobile/routes/router.hpp>
 #include <tern/task/fiber.hpp>
 #include <tern/task/sync.hpp>
-#include <tern/task/wait/wait_list.hpp>
+#include <tern/task/wait/waiting.hpp>
 
 namespace tern::mobile::detail {
 

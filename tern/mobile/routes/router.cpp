@@ -134,10 +134,10 @@ void router::arrive_late(std::unique_ptr<invocation> one, bool runs_here) {
 
 void router::undeliverable(std::unique_ptr<invocation> one) {
   const int home = one->to.object.home();
-  const tern::detail::held_cause on = tern::detail::held_cause(one->on.get());
-  const tern::detail::cause_scope in(on.get());
+  const tern::detail::held_context on = tern::detail::held_context(one->on.get());
+  const tern::detail::causal_scope in(on.get());
   if (home == rank_ && one->to.stream != address::moved) {
-    one->on.let_go();
+    one->on.reset();
     return refuse(*one);
   }
   one->to.count_hop();
@@ -171,8 +171,8 @@ void router::refuse(const invocation& one) {
 }
 
 void router::refuse_late(std::unique_ptr<invocation> one) {
-  const tern::detail::held_cause on = std::move(one->on);
-  const tern::detail::cause_scope in(on.get());
+  const tern::detail::held_context on = std::move(one->on);
+  const tern::detail::causal_scope in(on.get());
   const std::string type = one->what->type ? one->what->type()->name : "";
   answer(*one, error(errc::not_found, missing(one->to.object, type), stale_pointer));
   node_.refused(one->source, one->header, one->what->name());

@@ -5,8 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include <tern/task/wait/deadline.hpp>
-#include <tern/task/wait/timed_function.hpp>
+#include <tern/task/wait/waiting.hpp>
 
 namespace tern::net::detail {
 namespace {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include <tern/net/message/id_table.hpp>
-#include <tern/task/wait/wait_list.hpp>
+#include <tern/task/wait/waiting.hpp>
 
 namespace tern::net {
 

@@ -13,7 +13,7 @@
 #include <tern/net/node.hpp>
 #include <tern/net/runtime.hpp>
 #include <tern/task/fiber.hpp>
-#include <tern/task/wait/wait_list.hpp>
+#include <tern/task/wait/waiting.hpp>
 
 namespace tern::net::detail {
 namespace {

@@ -321,7 +321,7 @@ collective_part collective_call::receive(int from) {
     if (!looked) { // it may be about to arrive
       since.seen = c.arrivals_.load(std::memory_order_relaxed);
       hold.unlock();
-      tern::detail::attend_events(
+      tern::detail::poll_briefly(
           [](const void* what) noexcept {
             const auto& s = *static_cast<const arrival_since*>(what);
             return s.context->arrivals_.load(std::memory_order_acquire) != s.seen;

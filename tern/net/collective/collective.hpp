@@ -31,7 +31,7 @@
 #include <tern/base/error.hpp>
 #include <tern/net/handler.hpp>
 #include <tern/net/memory/lent_buffer.hpp>
-#include <tern/task/wait/wait_list.hpp>
+#include <tern/task/wait/waiting.hpp>
 
 namespace tern::net {
 

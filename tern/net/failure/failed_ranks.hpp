@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include <tern/task/wait/wait_list.hpp>
+#include <tern/task/wait/waiting.hpp>
 
 namespace tern {
 struct rank_failure;

@@ -20,7 +20,7 @@
 #include <tern/net/node.hpp>
 #include <tern/net/report.hpp>
 #include <tern/net/report/reporter.hpp>
-#include <tern/task/scheduler/own_threads.hpp>
+#include <tern/task/boundary/own_threads.hpp>
 #include <tern/task/scheduler/scheduler_core.hpp>
 
 namespace tern::net {
@@ -50,8 +50,8 @@ bool stands_still_now(const std::vector<node*>& ranks, bool whole) {
   all.reserve(ranks.size());
   for (node* n : ranks) {
     tern::detail::scheduler_core& core = n->fibers().inside();
-    all.emplace_back(core.freeze);
-    if (!core.stands_still()) return false;
+    all.emplace_back(core.parking.freeze);
+    if (!core.parking.stands_still()) return false;
   }
   return !whole || std::all_of(ranks.begin(), ranks.end(), [](node* n) { return nothing_under_way(*n); });
 }
@@ -68,7 +68,7 @@ bool is_ours(const std::vector<node*>& ranks, int thread) {
   if (thread == static_cast<int>(gettid()) || tern::detail::is_own_thread(thread)) return true;
   return std::any_of(ranks.begin(), ranks.end(), [&](node* n) {
     const tern::detail::scheduler_core& core = n->fibers().inside();
-    return core.poller_thread.load(std::memory_order_relaxed) == thread ||
+    return core.loop.poller_thread.load(std::memory_order_relaxed) == thread ||
            std::any_of(core.workers.begin(), core.workers.end(), [&](const auto& w) { return w->thread == thread; });
   });
 }

@@ -9,7 +9,7 @@
 
 #include <tern/base/error.hpp>
 #include <tern/net/node.hpp>
-#include <tern/task/wait/wait_list.hpp>
+#include <tern/task/wait/waiting.hpp>
 
 namespace tern::net::detail {
 

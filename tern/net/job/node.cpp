@@ -190,7 +190,7 @@ namespace {
 thread_local node* polled_apart = nullptr; // by the calling thread, which is no worker
 }
 
-tern::detail::cause* node::account_apart() const noexcept { return polled_apart == this ? delivering_ : nullptr; }
+tern::detail::causal_context* node::account_apart() const noexcept { return polled_apart == this ? delivering_ : nullptr; }
 
 node* node::current() noexcept {
   void* const n = tern::detail::this_worker_head()->context;
@@ -281,7 +281,7 @@ void node::quiesce(quiescence of, const std::source_location& where, bool closes
       idle_waiters_.fetch_sub(1, std::memory_order_seq_cst);
     }
     if (of != quiescence::messages) {
-      scheduler_->rest(of == quiescence::timers);
+      scheduler_->quiesce(of == quiescence::timers);
       if (!rests()) continue; // something has come
     }
     // In this order: never counts a reply as done but not as sent.

@@ -64,7 +64,7 @@ double cpu_seconds(scheduler& s) {
       sum += static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
   };
   for (const auto& w : s.inside().workers) add(w->thread);
-  add(s.inside().poller_thread.load(std::memory_order_relaxed));
+  add(s.inside().loop.poller_thread.load(std::memory_order_relaxed));
   return sum;
 }
 

@@ -12,7 +12,7 @@
 #include <tern/net/handler.hpp>
 
 namespace tern::detail {
-class errands;
+class polling_fiber;
 } // namespace tern::detail
 
 namespace tern::net {
@@ -45,14 +45,14 @@ public:
 
 private:
   friend class node;
-  message_run(node& here, batch_reader& from, stay& until, tern::detail::errands& pieces, std::uint32_t handler,
+  message_run(node& here, batch_reader& from, stay& until, tern::detail::polling_fiber& pieces, std::uint32_t handler,
               std::size_t bytes, int most) noexcept
       : here_(here), from_(from), stay_(until), pieces_(pieces), bytes_(bytes), handler_(handler), left_(most) {}
 
   node& here_;
   batch_reader& from_;
   stay& stay_;
-  tern::detail::errands& pieces_;
+  tern::detail::polling_fiber& pieces_;
   const std::size_t bytes_; // of each, with its header
   const std::uint32_t handler_;
   int left_;

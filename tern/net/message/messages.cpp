@@ -12,7 +12,7 @@
 #include <tern/net/message/parse.hpp>
 #include <tern/task/scheduler/polling_fiber.hpp>
 #include <tern/task/scheduler/scheduler_core.hpp>
-#include <tern/task/wait/wait_list.hpp>
+#include <tern/task/wait/waiting.hpp>
 #include <tern/trace/trace.hpp>
 
 namespace tern::net {
@@ -87,7 +87,7 @@ void node::send_out(int destination, std::span<std::byte> head, byte_buffer& bod
     tally_.add(worker, counter, ~std::uint64_t{0}); // one less: else `quiesce` would wait for it for ever
     throw;
   }
-  const std::int64_t when = here ? here->looked_around : tern::detail::ticks();
+  const std::int64_t when = here ? here->last_tick : tern::detail::ticks();
   sent_log_.note({when, h.reply, bytes, h.handler, destination}); // while it travels
 }
 
@@ -177,11 +177,11 @@ event_source::polled node::poll() {
   try {
     settle_counts();
     const tern::detail::worker* const w = tern::detail::this_worker();
-    looked_ = w ? w->looked_around : tern::detail::ticks();
+    looked_ = w ? w->last_tick : tern::detail::ticks();
     bool any = outbox_.flush(!world_ && w && w->has_fibers());             // they may send
     if (any) tell_if_idle();                                               // who waits for what was kept
     for (int n = 0; (world_ || n < messages_per_poll) && receive(); ++n) { // a simulation asks once
-      if (!world_ && !poll_apart_ && next_handler_ && !next_handler_->internal()) return polled::in_fiber;
+      if (!world_ && !poll_apart_ && next_handler_ && !next_handler_->internal()) return polled::needs_fiber;
       any = true;
       deliver();
     }
@@ -210,7 +210,7 @@ inline bool node::can_run_directly(const wire_header& h, const handler_record& h
 // `settle_counts`, at the latest when this rank next polls.
 // \param from where the message lies, if in a batch.
 // \return false if it has waited: another fiber polls.
-inline bool node::run_directly(tern::detail::errands& pieces, const wire_header& h, int source, payload& message,
+inline bool node::run_directly(tern::detail::polling_fiber& pieces, const wire_header& h, int source, payload& message,
                                batch_reader* from) {
   const handler_entry handler = handlers_[h.handler]->direct();
   const std::size_t size = message.size();
@@ -219,7 +219,7 @@ inline bool node::run_directly(tern::detail::errands& pieces, const wire_header&
   if (counted) ++recent_received_;
   received_log_.note({looked_, h.reply, size, h.handler, source});
   measured(h, [&] { handler(*this, source, h, message); });
-  if (pieces.go_on()) [[likely]] {
+  if (pieces.end_piece()) [[likely]] {
     ++recent_handlers_;
     if (counted) ++recent_done_;
     if (from && message.bytes.borrowed()) {
@@ -253,10 +253,10 @@ void node::settle_counts() noexcept {
   tell_if_idle();
 }
 
-// How long `in_fiber` goes on.
+// How long `run_in_fiber` goes on.
 struct stay {
   tern::detail::worker& w = *tern::detail::this_worker();
-  const std::int64_t begun = w.looked_around;
+  const std::int64_t begun = w.last_tick;
   std::int64_t looked = begun; // at the clock, by `goes_on`
   int messages = 0, until_look = 1, between_looks = 1;
   bool over = false;
@@ -265,7 +265,7 @@ struct stay {
 // \return whether to receive another message; once false, always.
 inline bool node::goes_on(stay& s) noexcept {
   // Others want to run too, timers to ring, and what has been kept to go.
-  s.over = s.over || ++s.messages >= messages_in_fiber || s.w.has_ready() || s.w.comes_back || outbox_.kept() > 0;
+  s.over = s.over || ++s.messages >= messages_in_fiber || s.w.has_ready() || s.w.after_poll || outbox_.kept() > 0;
   if (s.over || --s.until_look > 0) return !s.over;
   // The clock costs as much as a small handler: looked at after as many as take little time.
   looked_ = tern::detail::ticks();
@@ -279,7 +279,7 @@ inline bool node::goes_on(stay& s) noexcept {
 const std::byte* message_run::next() {
   node& n = here_;
   if (running_) {
-    if (!pieces_.go_on()) [[unlikely]] {
+    if (!pieces_.end_piece()) [[unlikely]] {
       n.count_done(counted_);
       waited_ = true;
       return nullptr;
@@ -312,7 +312,7 @@ void message_run::failed(const std::string& handler) {
 
 // Those messages of the batch at hand whose handlers run at once, as long as it `goes_on`. \return false if one has
 // waited.
-bool node::run_batch(stay& s, tern::detail::errands& pieces) {
+bool node::run_batch(stay& s, tern::detail::polling_fiber& pieces) {
   batch_reader* const from = batch_;
   const int source = from->source();
   for (;;) {
@@ -348,7 +348,7 @@ bool node::run_batch(stay& s, tern::detail::errands& pieces) {
 
 // Has this worker anything to do but messages?
 inline bool node::has_else(const tern::detail::worker& w) const noexcept {
-  return w.has_fibers() || w.comes_back || w.deque.size() > 0 || !core_->outside.empty();
+  return w.has_fibers() || w.after_poll || w.deque.size() > 0 || !core_->outside.empty();
 }
 
 // After the last of what had arrived. Who was answered may answer at once: with nothing else to do that is waited for
@@ -369,10 +369,10 @@ bool node::awaits_another(stay& s) {
 
 // As `awaits_another`, but for the answer that the calling fiber is about to wait for. All that is done here could be
 // done by `poll`. A handler that is met is left to that.
-void node::attend(bool (*over)(const void*) noexcept, const void* what) noexcept {
-  if (!tern::detail::this_cause()) [[likely]]
+void node::poll_briefly(bool (*over)(const void*) noexcept, const void* what) noexcept {
+  if (!tern::detail::this_causal_context()) [[likely]]
     return attend_for_nobody(over, what);
-  const tern::detail::cause_scope nobodys(nullptr); // what arrives has nothing to do with this fiber
+  const tern::detail::causal_scope nobodys(nullptr); // what arrives has nothing to do with this fiber
   attend_for_nobody(over, what);
 }
 
@@ -385,7 +385,7 @@ void node::attend_for_nobody(bool (*over)(const void*) noexcept, const void* wha
     looked_ = tern::detail::ticks();
     // Timers and those that give way are looked after between fibers: whoever always has an answer at once comes by
     // there too.
-    const std::int64_t until = std::min(looked_ + patience_, w.looked_around + slice_);
+    const std::int64_t until = std::min(looked_ + patience_, w.last_tick + slice_);
     for (; looked_ < until; looked_ = tern::detail::ticks()) {
       for (int i = 0; i < receives_between_looks; ++i) {
         if (over(what) || has_else(w) || !outbox_.empty()) return;
@@ -399,8 +399,8 @@ void node::attend_for_nobody(bool (*over)(const void*) noexcept, const void* wha
   }
 }
 
-void node::in_fiber() {
-  tern::detail::errands pieces;
+void node::run_in_fiber() {
+  tern::detail::polling_fiber pieces;
   stay s;
   looked_ = s.begun;
   do {
@@ -430,7 +430,7 @@ void node::in_fiber() {
     } catch (const std::exception& e) {
       fatal(e.what());
     }
-    if (!pieces.go_on()) return;
+    if (!pieces.end_piece()) return;
     may_run_here_ = false;
   } while (goes_on(s));
   settle_counts();
@@ -440,12 +440,12 @@ void node::in_fiber() {
 
 // Only in the fiber that delivers, and for the message that it delivers: what that handler starts in turn is not.
 bool node::starts_at_once(const wire_header& header) const noexcept {
-  return tern::detail::errands::stays() && may_run_here_ && is_next_and_quick(header);
+  return tern::detail::polling_fiber::may_continue() && may_run_here_ && is_next_and_quick(header);
 }
 
 // Runs a handler, and sees how long such take: now and then where they run at once, always elsewhere.
 template <class F> inline void node::measured(const wire_header& header, F&& body) {
-  if (single_worker_ || (tern::detail::errands::stays() && ++since_measured_ % 16 != 0)) return body();
+  if (single_worker_ || (tern::detail::polling_fiber::may_continue() && ++since_measured_ % 16 != 0)) return body();
   const std::int64_t begun = tern::detail::ticks();
   body();
   auto& pace = paces_[header.handler];
@@ -484,11 +484,11 @@ void node::run_service(unique_function<void()> body, int source, const wire_head
         this_fiber::set_name(name);
         run_now(header, source, name, [&] {
           {
-            const tern::detail::cause_scope in(on.get());
+            const tern::detail::causal_scope in(on.get());
             body();
             body.reset();
           }
-          on.let_go();
+          on.reset();
         });
       },
       {.name = "handler", .priority = priority::high, .worker = 0});
@@ -504,7 +504,7 @@ void node::start_later(starting next) {
     to_start_[static_cast<std::size_t>(level)].push(std::move(next));
     queued_.store(queued_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   }
-  const tern::detail::cause_scope nobodys(nullptr); // this fiber may come to take another handler
+  const tern::detail::causal_scope nobodys(nullptr); // this fiber may come to take another handler
   scheduler_->spawn([this, level] { start_handler(level); }, {.name = "handler", .priority = level});
 }
 
@@ -519,7 +519,7 @@ void node::start_handler(priority level) {
   this_fiber::set_name(*next.name);
   run_now(next.header, next.source, *next.name, [&] {
     {
-      const tern::detail::cause_scope in(next.on.get());
+      const tern::detail::causal_scope in(next.on.get());
       if (next.entry) {
         next.entry(*this, next.source, next.header, next.message);
       } else {
@@ -527,12 +527,12 @@ void node::start_handler(priority level) {
         next.body.reset();
       }
     }
-    next.on.let_go(); // before it counts as done: nothing is sent after the last has been
+    next.on.reset(); // before it counts as done: nothing is sent after the last has been
   });
 }
 
 void node::start_none_at_once() noexcept {
-  if (tern::detail::errands::stays()) may_run_here_ = false;
+  if (tern::detail::polling_fiber::may_continue()) may_run_here_ = false;
 }
 
 void node::parked(const wire_header& header) noexcept {

@@ -169,7 +169,7 @@ void outbox::make_room(int destination) {
   lock_.lock();
   queue& q = queues_[destination];
   while (q.crowded) {
-    tern::detail::waiter self({tern::detail::wait_kind::room, this});
+    tern::detail::waiter self({tern::detail::wait_kind::capacity, this});
     q.waiting.push(self);
     self.wait(lock_);
     lock_.lock();

@@ -19,7 +19,7 @@
 #include <tern/net/message/fifo.hpp>
 #include <tern/net/message/thread_id.hpp>
 #include <tern/net/transport.hpp>
-#include <tern/task/wait/wait_list.hpp>
+#include <tern/task/wait/waiting.hpp>
 
 namespace tern::net {
 

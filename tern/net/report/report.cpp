@@ -82,7 +82,7 @@ struct node::reporting {
   static tern::detail::scheduler_core& core(node& n) { return n.scheduler_->inside(); }
 
   static std::uint64_t progress(node& n) noexcept {
-    return n.sent_log_.count() + n.received_log_.count() + n.tally_.sum(tally::done) + core(n).entered() -
+    return n.sent_log_.count() + n.received_log_.count() + n.tally_.sum(tally::done) + core(n).parking.entered() -
            n.collectives_.enquiries();
   }
 
@@ -204,7 +204,7 @@ struct node::reporting {
     return all;
   }
 
-  static std::string describe(node& n, tern::detail::picture_limits& limits) {
+  static std::string describe(node& n, tern::detail::fiber_report_limits& limits) {
     const auto done = n.tally_.sum(tally::done); // first: it is never ahead of what has been received
     const auto active = n.tally_.sum(tally::received) - done;
     std::string text = "rank " + std::to_string(n.rank_) + ": about " + std::to_string(n.sent_log_.count()) +
@@ -215,7 +215,7 @@ struct node::reporting {
     if (n.door_.load(std::memory_order_relaxed) == door::closed)
       text += "  the job is ending: nothing may be sent any more\n";
     text += collectives(n) + epochs(n) + parts(n) + calls(n) + handlers(n);
-    text += tern::detail::picture(core(n), limits);
+    text += tern::detail::report_fibers(core(n), limits);
     return text + lines(n, n.sent_log_, "sent", "to") + lines(n, n.received_log_, "received", "from");
   }
 };
@@ -239,7 +239,7 @@ std::string words_for(node& n, const message_log::line& message) {
 std::vector<std::string> waits_for(node& n, int rank) { return node::reporting::waits_for(n, rank); }
 
 std::string describe(node& n, bool stacks) {
-  tern::detail::picture_limits limits;
+  tern::detail::fiber_report_limits limits;
   if (!stacks) return node::reporting::describe(n, limits);
   tern::detail::stack_reader reader;
   limits.stacks = &reader;
@@ -249,7 +249,7 @@ std::string describe(node& n, bool stacks) {
 
 namespace {
 std::string describe_all(const std::vector<node*>& ranks, double stacks, const tern::detail::busy_watch* busy) {
-  tern::detail::picture_limits limits;
+  tern::detail::fiber_report_limits limits;
   limits.busy = busy;
   std::unique_ptr<tern::detail::stack_reader> reader;
   if (stacks > 0) {

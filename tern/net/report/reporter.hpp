@@ -17,7 +17,6 @@
 #include <tern/net/message/message_log.hpp>
 #include <tern/net/report/report_entry.hpp>
 #include <tern/task/report/fiber_report.hpp>
-#include <tern/task/report/unwind.hpp>
 
 namespace tern::net {
 

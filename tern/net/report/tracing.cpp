@@ -16,7 +16,7 @@
 #include <tern/net/collectives.hpp>
 #include <tern/net/message.hpp>
 #include <tern/net/node.hpp>
-#include <tern/task/report/tracing.hpp>
+#include <tern/task/wait/waiting.hpp>
 #include <tern/trace/merge.hpp>
 #include <tern/trace/record/events.hpp>
 

@@ -42,7 +42,7 @@ const handler_record units_record{typeid(units_tag), "tern epoch", __FILE__, &ta
 
 } // namespace
 
-void epoch_account::let_go() noexcept {
+void epoch_account::release() noexcept {
   // It may be gone as soon as it is not held.
   epoch_table* const table = table_.load(std::memory_order_acquire);
   const std::uint64_t number = number_;
@@ -89,7 +89,7 @@ std::pair<std::shared_ptr<epoch_account>, shared_future<void>> epoch_table::open
   auto a = std::make_shared<epoch_account>(*this, number);
   a->name = std::move(name);
   a->made = made;
-  a->outer = tern::detail::held_cause(tern::detail::this_cause());
+  a->outer = tern::detail::held_context(tern::detail::this_causal_context());
   a->over_ = std::move(over);
   a->holds_.store(1, std::memory_order_relaxed);
   accounts_.emplace(number, a);
@@ -123,7 +123,7 @@ void epoch_table::stay(epoch_account& on, const epoch_mark& mark) {
     if (d.bank == static_cast<int>(mark.bank)) d.units += mark.units;
 }
 
-tern::detail::held_cause epoch_table::arrive(int source, const epoch_mark& mark) {
+tern::detail::held_context epoch_table::arrive(int source, const epoch_mark& mark) {
   const auto bad = [&](const char* what) {
     return error(errc::invalid_data, "rank " + std::to_string(source) + " sent a message of an epoch " + what);
   };
@@ -149,8 +149,8 @@ tern::detail::held_cause epoch_table::arrive(int source, const epoch_mark& mark)
     else
       a.deposits_.push_back({bank, mark.units});
   }
-  a.hold();
-  return tern::detail::held_cause::adopt(&a);
+  a.retain();
+  return tern::detail::held_context::adopt(&a);
 }
 
 void epoch_table::take_back(int source, std::uint64_t epoch, credit_units units) {
@@ -229,7 +229,7 @@ void epoch_table::conclude(ending& then) noexcept {
   if (!then.gone || !then.gone->over_) return;
   const auto over = std::move(then.gone->over_);
   over->set_value();
-  then.gone->outer.let_go(); // last: it may be all that the outer one waited for
+  then.gone->outer.reset(); // last: it may be all that the outer one waited for
 }
 
 std::string epoch_table::describe() const {
@@ -277,15 +277,15 @@ epoch::presence epoch::enter() const {
     throw error(errc::invalid_state, "epoch::run: " + called(*account_) + " belongs to another rank",
                 "make it on the rank that uses it", account_->made);
   const bool held = account_->hold_unless_over();
-  auto on = tern::detail::held_cause::adopt(held ? account_.get() : nullptr);
+  auto on = tern::detail::held_context::adopt(held ? account_.get() : nullptr);
   if (!held || !account_->open.load(std::memory_order_relaxed))
     throw error(errc::invalid_state, "epoch::run: " + called(*account_) + " has been closed",
                 "wait() and done() close it too: run all first, or make another one", account_->made);
-  return presence{account_, std::move(on), tern::detail::cause_scope(account_.get())};
+  return presence{account_, std::move(on), tern::detail::causal_scope(account_.get())};
 }
 
 void epoch::close() noexcept {
-  if (account_ && account_->open.exchange(false, std::memory_order_relaxed)) account_->let_go();
+  if (account_ && account_->open.exchange(false, std::memory_order_relaxed)) account_->release();
 }
 
 shared_future<void> epoch::done() {
@@ -296,7 +296,7 @@ shared_future<void> epoch::done() {
 
 void epoch::wait() {
   if (!account_) throw error(errc::invalid_state, "epoch::wait: this epoch was moved away");
-  for (const tern::detail::cause* c = tern::detail::this_cause(); c;) {
+  for (const tern::detail::causal_context* c = tern::detail::this_causal_context(); c;) {
     if (c == account_.get())
       throw error(errc::invalid_state,
                   tern::detail::describe_context(tern::detail::this_context()) + " waits for " + called(*account_) +

@@ -56,22 +56,22 @@ void node::deliver_on_account(int source, wire_header h) {
   std::memcpy(&mark, head.data() + head.size() - sizeof mark, sizeof mark);
   head.resize(head.size() - sizeof mark);
   h.flags &= ~flag_epoch;
-  tern::detail::held_cause on = epochs_.arrive(source, mark);
+  tern::detail::held_context on = epochs_.arrive(source, mark);
   tally_.add_polling(tally::marked_received);
   if (poll_apart_) delivering_ = on.get();
   {
-    const tern::detail::cause_scope in(on.get());
+    const tern::detail::causal_scope in(on.get());
     hand_out(*next_handler_, source, h);
   }
   if (poll_apart_) delivering_ = nullptr;
   // A handler may have waited: then others poll meanwhile.
   const tern::detail::worker* const w = tern::detail::this_worker();
-  if (!world_ && (!w || !w->running || tern::detail::errands::stays())) {
+  if (!world_ && (!w || !w->running || tern::detail::polling_fiber::may_continue())) {
     lingering_.push_back(std::move(on));
     if (lingering_.size() >= most_lingering) settle_accounts();
     return;
   }
-  on.let_go();
+  on.reset();
   tally_.add(worker_here(), tally::settled);
   tell_if_idle();
 }

@@ -32,8 +32,8 @@
 
 #include <tern/net/handler.hpp>
 #include <tern/task/future.hpp>
-#include <tern/task/scheduler/causal_context.hpp>
-#include <tern/task/wait/wait_list.hpp>
+#include <tern/task/fiber/causal_context.hpp>
+#include <tern/task/wait/waiting.hpp>
 
 namespace tern::net {
 
@@ -55,11 +55,11 @@ static_assert(sizeof(epoch_mark) == 24 && std::is_trivially_copyable_v<epoch_mar
 class epoch_table;
 
 /// What a rank does for an epoch.
-class epoch_account final : public tern::detail::cause {
+class epoch_account final : public tern::detail::causal_context {
 public:
   epoch_account(epoch_table& table, std::uint64_t number) noexcept : table_(&table), number_(number) {}
-  void hold() noexcept override { holds_.fetch_add(1, std::memory_order_relaxed); } // the caller is counted already
-  void let_go() noexcept override;
+  void retain() noexcept override { holds_.fetch_add(1, std::memory_order_relaxed); } // the caller is counted already
+  void release() noexcept override;
   /// For whoever is not counted. \return whether something goes on here.
   bool hold_unless_over() noexcept;
   std::uint64_t number() const noexcept { return number_; }
@@ -68,7 +68,7 @@ public:
   // The origin's, set before anybody else knows it.
   std::string name;
   std::source_location made{};
-  tern::detail::held_cause outer; ///< the account of the epoch that this one was made in
+  tern::detail::held_context outer; ///< the account of the epoch that this one was made in
   std::atomic<bool> open{true};   ///< held for whoever made it
 
 private:
@@ -105,7 +105,7 @@ public:
   /// It was not sent after all.
   void stay(epoch_account& on, const epoch_mark& mark);
   /// A message has arrived. \return its account, held. \throws error(invalid_data).
-  tern::detail::held_cause arrive(int source, const epoch_mark& mark);
+  tern::detail::held_context arrive(int source, const epoch_mark& mark);
   /// Units come home. \throws error(invalid_data).
   void take_back(int source, std::uint64_t epoch, credit_units units);
 

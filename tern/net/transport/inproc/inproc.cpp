@@ -20,7 +20,7 @@
 #include <tern/net/transport.hpp>
 #include <tern/net/transport/inproc/inproc_ring.hpp>
 #include <tern/net/transport/ring_poller.hpp>
-#include <tern/task/wait/parking_spot.hpp>
+#include <tern/task/wait/waiting.hpp>
 
 namespace tern::net {
 namespace {

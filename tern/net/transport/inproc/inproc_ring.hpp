@@ -13,7 +13,7 @@
 
 #include <tern/base/bytes.hpp>
 #include <tern/net/transport/spsc_ring.hpp>
-#include <tern/task/wait/wait_list.hpp>
+#include <tern/task/wait/waiting.hpp>
 
 namespace tern::net::detail {
 

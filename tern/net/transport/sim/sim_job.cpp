@@ -17,7 +17,6 @@
 
 #include <tern/base/error.hpp>
 #include <tern/net/report/tracing.hpp>
-#include <tern/task/report/tracing.hpp>
 #include <tern/task/scheduler.hpp>
 #include <tern/task/scheduler/scheduler_core.hpp>
 #include <tern/task/sim/simulated_executor.hpp>
@@ -161,10 +160,10 @@ public:
     for (int r = 0; r < size(); ++r)
       if (job_.crashed(r)) job_.notify_of(r, *this);
   }
-  // The engine sleeps for nobody.
+  // The simulated executor sleeps for nobody.
   void wait(std::chrono::microseconds) override {}
   void wake() noexcept override {
-    if (core) job_.engine_.ring(*core, job_.engine_.now());
+    if (core) job_.engine_.notify_events(*core, job_.engine_.now());
   }
   void finish() override {}
   [[noreturn]] void abort(int code) noexcept override { give_up(job_.world_, code); }
@@ -173,7 +172,7 @@ public:
     p->next = nullptr;
     (last_ ? last_->next : first_) = p;
     last_ = p;
-    job_.engine_.ring(*core, job_.engine_.now());
+    job_.engine_.notify_events(*core, job_.engine_.now());
   }
 
   tern::detail::scheduler_core* core = nullptr;
@@ -266,7 +265,7 @@ void sim_job::room_notice::happen() noexcept {
   planned = false;
   job->engine_.note(noted_room, static_cast<std::uint64_t>(rank), 0);
   if (port* const p = job->ports_[static_cast<std::size_t>(rank)]; p && p->core)
-    job->engine_.ring(*p->core, job->engine_.now());
+    job->engine_.notify_events(*p->core, job->engine_.now());
 }
 
 void sim_job::loss_notice::happen() noexcept {
@@ -274,7 +273,7 @@ void sim_job::loss_notice::happen() noexcept {
   if (!p || !p->core || p->crashed) return;
   job->engine_.note(noted_loss, static_cast<std::uint64_t>(rank), static_cast<std::uint64_t>(lost));
   p->lost.push_back(lost);
-  job->engine_.ring(*p->core, job->engine_.now());
+  job->engine_.notify_events(*p->core, job->engine_.now());
 }
 
 /// No faster than a real job's ranks know it, as times go here. Nothing happens in a job in which nobody asks.

@@ -21,7 +21,7 @@ class scheduler;
 
 namespace tern::sim::detail {
 
-class engine;
+class simulated_executor;
 
 /// What a simulated job's ranks share: the network, what goes wrong, and how the job is replayed. Outlives its ends.
 /// One thread.
@@ -61,7 +61,7 @@ private:
   void tell(const std::string& what);
 
   const world world_;
-  engine& engine_;
+  simulated_executor& engine_;
   const std::unique_ptr<network> network_;
   std::vector<port*> ports_; // by rank
   std::vector<std::unique_ptr<parcel[]>> parcels_;
