@@ -74,7 +74,7 @@ auto call(const call_options& limit, int destination, A&&... args)
         [&](std::uint64_t number) {
           net::detail::post_function<F>(here, destination, number, std::forward<A>(args)...);
         });
-    here.pace(destination);
+    here.throttle(destination);
     return result;
   } else {
     return {};

@@ -259,7 +259,7 @@ private:
       all.settle();
     } else {
       if (tree.above < 0) {
-        const same_bytes_for_many told;
+        const multicast_packing told;
         part.bytes = packed_part(all, value, packed_size(value));
       }
       for (const int to : tree.children()) all.send(to, part.value());

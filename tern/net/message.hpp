@@ -231,7 +231,7 @@ template <auto F, class... A> void send(int destination, A&&... args) {
     net::node& here = net::node::here();
     here.check_rank(destination);
     net::detail::post_function<F>(here, destination, 0, std::forward<A>(args)...);
-    here.pace(destination);
+    here.throttle(destination);
   }
 }
 
@@ -248,7 +248,7 @@ auto call(int destination, A&&... args)
     auto result = net::detail::post_call<typename sig::result>(here, destination, [&](std::uint64_t number) {
       net::detail::post_function<F>(here, destination, number, std::forward<A>(args)...);
     });
-    here.pace(destination);
+    here.throttle(destination);
     return result;
   } else {
     return {};

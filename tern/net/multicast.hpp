@@ -95,7 +95,7 @@ template <auto F, class... A> void multicast(const rank_group& group, A&&... arg
     if (to.none()) return;
     const net::wire_header header{net::detail::function_handler<F>.id(), 0, 0};
     const auto packed = [&] {
-      const net::detail::same_bytes_for_many told;
+      const net::detail::multicast_packing told;
       return net::detail::pack_call<typename sig::arguments>(header, std::forward<A>(args)...);
     };
     net::detail::multicast(here, std::move(to), packed());

@@ -51,7 +51,7 @@ struct worker;
 
 namespace tern::net {
 
-struct stay;
+struct poll_budget;
 
 /// What a layer above has to say in a rank's reports and in the job's statistics.
 class reported_part {
@@ -112,7 +112,7 @@ public:
   /// How a message is sent.
   struct posting {
     bool counted = true; ///< by `quiesce`
-    bool urgent = false; ///< one of the runtime's own: never waits behind those of the application for room
+    bool urgent = false; ///< one of the runtime's own: never waits behind those of the application for space
     bool part = false;   ///< counted where `quiesce` is about fibers too
   };
   /// Sends a message that begins with a `wire_header`; `post` copies what is small. Never waits.
@@ -134,19 +134,19 @@ public:
   std::byte* place(int destination, const wire_header& h, std::size_t bytes) noexcept {
     if (recorded_ || bytes > most_gathered || door_.load(std::memory_order_relaxed) != door::open || account_here())
       return nullptr;
-    std::byte* const at = outbox_.place(destination, bytes);
+    std::byte* const at = queue_.place(destination, bytes);
     if (!at) return nullptr;
-    tally_.add_sent(0, tally::sent, bytes); // there is one worker; and it cannot be done before it has left
-    sent_log_.note({looked_, h.reply, bytes, h.handler, destination});
+    counters_.add_sent(0, message_counters::sent, bytes); // there is one worker; and it cannot be done before it has left
+    sent_log_.note({last_clock_, h.reply, bytes, h.handler, destination});
     return at;
   }
   /// For messages too large for the stack.
   memory_pool& memory() noexcept { return memory_; }
   /// For application messages, after `post`: in a fiber, waits while too much is on its way to `destination`, so that a
   /// fast sender leaves a slow receiver time.
-  void pace(int destination) {
-    if (outbox_.crowded()) [[unlikely]]
-      outbox_.make_room(destination);
+  void throttle(int destination) {
+    if (queue_.over_limit()) [[unlikely]]
+      queue_.wait_for_space(destination);
   }
   /// Throws as `post` does, before anything has been packed.
   void check_rank(int destination) const {
@@ -205,7 +205,7 @@ public:
   void wait_for(detail::loan& lent) noexcept;
   /// \param closes the end of the job: afterwards nothing is sent any more, on any rank.
   void quiesce(quiescence of, const std::source_location& where, bool closes = false);
-  detail::rank_failures& failures() noexcept { return failures_; }
+  detail::failed_ranks& failures() noexcept { return failures_; }
 
   // Epochs (see epoch.hpp) --------------------------------------------------------------------------------------------
 
@@ -304,19 +304,19 @@ private:
   void deliver_on_account(int source, wire_header h);
   void hand_out(const handler_record& handler, int source, const wire_header& h);
   void settle_accounts() noexcept;
-  void attend_for_nobody(bool (*over)(const void* what) noexcept, const void* what) noexcept;
+  void poll_without_context(bool (*over)(const void* what) noexcept, const void* what) noexcept;
   bool receive();
   void deliver();
   void look_at_next() noexcept;
   friend class message_run;
-  bool goes_on(stay& s) noexcept;
-  bool awaits_another(stay& s);
+  bool may_continue(poll_budget& s) noexcept;
+  bool awaits_another(poll_budget& s);
   bool has_else(const tern::detail::worker& w) const noexcept;
   bool is_next_and_quick(const wire_header& h) const noexcept;
   bool can_run_directly(const wire_header& h, const handler_record& handler) const noexcept;
   bool run_directly(tern::detail::errands& pieces, const wire_header& h, int source, payload& message,
                     batch_reader* from);
-  bool run_batch(stay& s, tern::detail::errands& pieces);
+  bool run_batch(poll_budget& s, tern::detail::errands& pieces);
   void settle_counts() noexcept;
   void count_done(bool counted) noexcept;
   void start_handler(priority level);
@@ -380,14 +380,14 @@ private:
   std::unique_ptr<scheduler> scheduler_;
   static std::uint32_t batch_handler();
   memory_pool memory_;
-  outbox outbox_;
+  send_queue queue_;
   int code_ = 0;
 
   detail::pending_calls calls_;
 
   // A sum of messages sent and done over all ranks that is equal twice in a row means that nothing is under way
   // (Mattern 1987, four-counter method).
-  tally tally_;
+  message_counters counters_;
   bool stats_ = false;                     // rank 0 wants the table
   double stats_cpu_ = 0, stats_since_ = 0; // seconds, when main began
   // Not a tern::mutex: the polling context, which must not wait for a fiber, tells of the end of work too.
@@ -430,15 +430,15 @@ private:
   std::array<fifo<starting>, 3> to_start_; // by priority
   std::atomic<std::size_t> queued_{0};     // and are there still; changes under the lock
   std::atomic<std::size_t> queued_bytes_{0};
-  bool crowded(std::size_t part) const noexcept;
+  bool over_limit(std::size_t part) const noexcept;
   std::atomic<bool> held_{false}; // nothing is received until there are fewer
 
   // How long each handler takes, in ticks: what is quick runs where messages arrive, if this rank has several workers.
   // Anybody may write a new guess.
-  std::vector<std::atomic<std::uint32_t>> paces_;
+  std::vector<std::atomic<std::uint32_t>> handler_costs_;
   std::int64_t quick_ = 0;    // ticks
   std::int64_t slice_ = 0;    // for handlers one after the other, ticks
-  std::int64_t looked_ = 0;   // at the clock, last
+  std::int64_t last_clock_ = 0;   // at the clock, last
   std::int64_t patience_ = 0; // with answers, ticks
   unsigned since_measured_ = 0;
 
@@ -449,7 +449,7 @@ private:
 
   detail::collective_table collectives_;
   std::shared_ptr<detail::collective_context> everyone_;
-  detail::rank_failures failures_;
+  detail::failed_ranks failures_;
 
   struct slot {
     std::atomic<void*> object{nullptr}; // release when made, acquire when used: what the constructor wrote is visible

@@ -74,7 +74,7 @@ public:
   bool at_home() const;
   /// \pre at home. \return who waits, for the caller to set. \throws error(already_exists) if it has been set before.
   reply_ref claim();
-  /// \pre not at home. \param value after room for `prefix` bytes.
+  /// \pre not at home. \param value after space for `prefix` bytes.
   void send_value(byte_buffer value);
   void send_exception(std::exception_ptr e);
   static constexpr std::size_t prefix = sizeof(wire_header) + 8;

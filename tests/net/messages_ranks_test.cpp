@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages on their way: arrays of every size and origin, more messages than there is room for, handlers that keep what
+// Messages on their way: arrays of every size and origin, more messages than there is space for, handlers that keep what
 // they were given.
 #include <algorithm>
 #include <array>

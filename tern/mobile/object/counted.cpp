@@ -36,7 +36,7 @@ void unpacking_again::good() {
 }
 
 std::uint64_t shared_credit::split() {
-  if (net::detail::same_bytes_for_many::here())
+  if (net::detail::multicast_packing::here())
     throw error(errc::unsupported,
                 "a mobile_ref to object " + to_string(id_) +
                     " cannot go to many ranks at once, all of which get the same bytes",

@@ -80,7 +80,7 @@ private:
     std::int64_t since = 0;
   };
   mutable tern::detail::spin_lock guard_;
-  slab<call> calls_;
+  id_table<call> calls_;
   std::atomic<std::uint64_t> late_{0};
 };
 

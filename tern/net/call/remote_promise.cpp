@@ -33,11 +33,11 @@ public:
   std::uint64_t enter(reply_ref who, const std::source_location& made) {
     std::unique_lock hold(guard_);
     while (kept_.full()) {
-      const std::uint32_t room = kept_.room();
+      const std::uint32_t capacity = kept_.capacity();
       hold.unlock();
-      auto more = kept_.make(room);
+      auto more = kept_.make(capacity);
       hold.lock();
-      kept_.grow(room, more);
+      kept_.grow(capacity, more);
     }
     auto [number, k] = kept_.take();
     k.who = std::move(who);
@@ -76,7 +76,7 @@ public:
 
 private:
   tern::detail::spin_lock guard_;
-  slab<kept_promise> kept_;
+  id_table<kept_promise> kept_;
 };
 const rank_local<promise_table> promises;
 
@@ -132,9 +132,9 @@ const fiber_local<int> packing_for_many; // a fiber's, since a user's `save` may
 
 } // namespace
 
-same_bytes_for_many::same_bytes_for_many() { ++*packing_for_many; }
-same_bytes_for_many::~same_bytes_for_many() { --*packing_for_many; }
-bool same_bytes_for_many::here() { return *packing_for_many > 0; }
+multicast_packing::multicast_packing() { ++*packing_for_many; }
+multicast_packing::~multicast_packing() { --*packing_for_many; }
+bool multicast_packing::here() { return *packing_for_many > 0; }
 
 void promise_share::bear(reply_ref who) {
   node& here = node::here();
@@ -158,7 +158,7 @@ promise_share promise_share::split(const char* what) const {
 }
 
 promise_share promise_share::depart(const char* what) const {
-  if (same_bytes_for_many::here())
+  if (multicast_packing::here())
     throw error(errc::unsupported, "a remote promise cannot go to many ranks at once, all of which get the same bytes",
                 "send each of them a share() of it");
   if (!std::exchange(leaves_, false)) return split(what);

@@ -262,12 +262,12 @@ void collective_call::send(int to, std::span<const std::byte> bytes) {
     std::memcpy(whole.data() + part_prefix, bytes.data(), bytes.size());
     return send(to, std::move(whole));
   }
-  alignas(16) std::array<std::byte, part_prefix + small_part> room;
+  alignas(16) std::array<std::byte, part_prefix + small_part> space;
   const part_header h = header();
-  std::memcpy(room.data(), &h, sizeof h);
-  if (!bytes.empty()) std::memcpy(room.data() + part_prefix, bytes.data(), bytes.size());
+  std::memcpy(space.data(), &h, sizeof h);
+  if (!bytes.empty()) std::memcpy(space.data() + part_prefix, bytes.data(), bytes.size());
   byte_buffer none;
-  context_.here_.post(context_.rank_of(to), std::span(room).first(part_prefix + bytes.size()), none,
+  context_.here_.post(context_.rank_of(to), std::span(space).first(part_prefix + bytes.size()), none,
                       posting_of(detects_));
 }
 

@@ -40,7 +40,7 @@ private:
 
   const bool off_, ends_;
   const double notice_; // seconds
-  double looked_, still_since_;
+  double last_look_, still_since_;
   std::uint64_t progress_ = 0;
   std::size_t ranks_ = 0;
   bool told_ = false; // of this standstill

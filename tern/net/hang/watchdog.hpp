@@ -26,7 +26,7 @@ private:
   tern::detail::busy_watch busy_;
   std::uint64_t progress_ = 0;
   std::size_t ranks_ = 0;
-  double watched_, looked_, still_since_;
+  double watched_, last_look_, still_since_;
   bool told_ = false;
 };
 

@@ -92,7 +92,7 @@ struct node::internal_handlers {
   static void collective(node& here, int source, const wire_header& h, payload& message) {
     const bool part = (h.flags & flag_detects) == 0;
     here.collectives_.take(source, std::move(message), *here.everyone_);
-    if (part) here.tally_.add(here.worker_here(), tally::parts_taken);
+    if (part) here.counters_.add(here.worker_here(), message_counters::parts_taken);
   }
   static void enquiry(node& here, int source, const wire_header&, payload& message) {
     here.collectives_.answer(source, message.bytes);
@@ -132,8 +132,8 @@ node::node(std::shared_ptr<const options> opts, std::unique_ptr<transport> wire,
            bool apart)
     : opts_(std::move(opts)), world_(world), recorded_(trace::on()), wire_(std::move(wire)), rank_(wire_->rank()),
       size_(wire_->size()), head_limit_(wire_->head_limit()), handlers_(handler_table::all()),
-      outbox_(*wire_, aggregation_of(*opts_), batch_handler(), world ? 20'000 : tern::detail::ticks_in(20e-6)),
-      tally_(worker_count(*opts_, *wire_, world, workers)), paces_(handler_table::size()), slots_(local_slot_count()) {
+      queue_(*wire_, aggregation_of(*opts_), batch_handler(), world ? 20'000 : tern::detail::ticks_in(20e-6)),
+      counters_(worker_count(*opts_, *wire_, world, workers)), handler_costs_(handler_table::size()), slots_(local_slot_count()) {
   job_settings s;
   if (world) { // nothing of this machine counts
     s.workers = workers;
@@ -166,7 +166,7 @@ node::node(std::shared_ptr<const options> opts, std::unique_ptr<transport> wire,
     };
   single_worker_ = s.workers == 1;
   one_thread_ = single_worker_ && !poll_apart_ && !world;
-  if (one_thread_ && !detail::reporter_sends(*opts_)) outbox_.nobody_else_sends();
+  if (one_thread_ && !detail::reporter_sends(*opts_)) queue_.nobody_else_sends();
   light_barrier_ = core_->barrier.usable();
   quick_ = tern::detail::ticks_in(quick_seconds);
   slice_ = tern::detail::ticks_in(slice_seconds);
@@ -229,7 +229,7 @@ void node::reply_error(int to, std::uint64_t reply, std::exception_ptr e, const 
 void node::tell_idle() noexcept {
   // Of two that were the last, on two workers, one at least sees what both have counted.
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (tally_.active() != 0) return;
+  if (counters_.active() != 0) return;
   idle_guard_.lock();
   auto* all = idle_list_.take();
   idle_guard_.unlock();
@@ -263,8 +263,8 @@ std::uint32_t node::collective_handler() { return collective_record.id(); }
 std::uint32_t node::enquiry_handler() { return enquiry_record.id(); }
 
 void node::quiesce(quiescence of, const std::source_location& where, bool closes) {
-  // What waits here for room would not be handled by the next wave, which might take that room for ever.
-  const auto rests = [this] { return tally_.active() == 0 && outbox_.kept() == 0; };
+  // What waits here for space would not be handled by the next wave, which might take that space for ever.
+  const auto rests = [this] { return counters_.active() == 0 && queue_.kept() == 0; };
   counts before{~0ull, 0};
   for (;;) {
     if (!rests()) { // to wait takes a barrier for all threads, which costs more than all the rest
@@ -286,8 +286,8 @@ void node::quiesce(quiescence of, const std::source_location& where, bool closes
     }
     // In this order: never counts a reply as done but not as sent.
     const bool all = of != quiescence::messages;
-    const std::uint64_t done = all ? tally_.ended_of_all() : tally_.ended();
-    const counts mine{all ? tally_.begun_of_all() : tally_.begun(), done};
+    const std::uint64_t done = all ? counters_.ended_of_all() : counters_.ended();
+    const counts mine{all ? counters_.begun_of_all() : counters_.begun(), done};
     const counts now = communicator(everyone_).allreduce_as(
         quiesce_kinds[static_cast<std::size_t>(of)], mine,
         [](const counts& a, const counts& b) {
@@ -305,10 +305,10 @@ void node::quiesce(quiescence of, const std::source_location& where, bool closes
 }
 
 void node::wait_for(detail::loan& lent) noexcept {
-  tally_.add(worker_here(), tally::parts);
-  tally_.add(worker_here(), tally::waits);
+  counters_.add(worker_here(), message_counters::parts);
+  counters_.add(worker_here(), message_counters::waits);
   lent.wait();
-  tally_.add(worker_here(), tally::parts_taken);
+  counters_.add(worker_here(), message_counters::parts_taken);
 }
 
 // \param sent what this rank had sent when all was quiet. \return whether no rank has sent anything since, and none can
@@ -317,7 +317,7 @@ bool node::close_door(std::uint64_t sent, const std::source_location& where) {
   set_door(door::deciding);
   scheduler_->inside().barrier(); // whoever has not been counted now sees the door
   const bool quiet = communicator(everyone_).allreduce_as(
-      closing_kind, tally_.begun() == sent, [](bool a, bool b) { return a && b; }, where);
+      closing_kind, counters_.begun() == sent, [](bool a, bool b) { return a && b; }, where);
   if (quiet) epochs_.end();
   set_door(quiet ? door::closed : door::open);
   return quiet;
@@ -333,7 +333,7 @@ void node::set_door(door d) noexcept {
 
 // The runtime's own handlers cannot, and need not: if they run, something was under way, and the door opens again.
 bool node::may_wait_at_door() const noexcept {
-  if (!scheduler::in_fiber() || detail::letting_go()) return false;
+  if (!scheduler::in_fiber() || detail::releasing()) return false;
   const bool polls = poll_apart_ ? polled_apart == this : worker_here() == 0;
   return !(polls && in_internal_); // which is that thread's
 }
@@ -454,7 +454,7 @@ void node::live(const std::function<int()>& main) {
 
 int node::end(const std::function<void()>& last) {
   // The last worker may have gone to rest before the owner sent what others wait for: a barrier's end.
-  while (!outbox_.empty())
+  while (!queue_.empty())
     if (poll() == polled::nothing) wait(std::chrono::milliseconds(1));
   destroy_locals();
   if (last) last();

@@ -194,9 +194,9 @@ void node::show_stats() {
   mine.seconds = world_ ? world_->seconds() : steady_seconds() - stats_since_;
   const auto number = [](std::uint64_t n) { return static_cast<double>(n); };
   const scheduler_counters counts = scheduler_->counters();
-  const std::uint64_t again = tally_.sum(tally::again), forwarded = tally_.sum(tally::forwarded);
-  const std::uint64_t collectives = tally_.sum(tally::uncounted, tally::parts) - tally_.sum(tally::waits);
-  mine.messages = {number(tally_.sum(tally::done) - again - forwarded), number(forwarded), number(collectives)};
+  const std::uint64_t again = counters_.sum(message_counters::again), forwarded = counters_.sum(message_counters::forwarded);
+  const std::uint64_t collectives = counters_.sum(message_counters::uncounted, message_counters::parts) - counters_.sum(message_counters::waits);
+  mine.messages = {number(counters_.sum(message_counters::done) - again - forwarded), number(forwarded), number(collectives)};
   std::vector<reported_part*> parts;
   {
     const std::lock_guard hold(parts_lock_);
@@ -204,11 +204,11 @@ void node::show_stats() {
   }
   for (reported_part* part : parts)
     if (stats_table t = part->statistics(); !t.columns.empty()) mine.tables.push_back(std::move(t));
-  mine.values = {number(tally_.sum(tally::sent) - again + collectives),
-                 number(tally_.sum(tally::sent_bytes)) / mib,
+  mine.values = {number(counters_.sum(message_counters::sent) - again + collectives),
+                 number(counters_.sum(message_counters::sent_bytes)) / mib,
                  number(received_log_.count()),
-                 number(tally_.sum(tally::received_bytes)) / mib,
-                 number(tally_.sum(tally::handlers)),
+                 number(counters_.sum(message_counters::received_bytes)) / mib,
+                 number(counters_.sum(message_counters::handlers)),
                  number(counts.fibers),
                  number(counts.steals),
                  number(counts.parks),

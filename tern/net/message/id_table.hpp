@@ -17,9 +17,9 @@ namespace tern::net::detail {
 ///
 /// It takes memory in `grow` alone, which may be prepared without the lock that protects the rest:
 ///
-///     while (slab.full()) { auto room = slab.room(); unlock; auto more = slab.make(room); lock; slab.grow(room, more);
+///     while (table.full()) { auto capacity = table.capacity(); unlock; auto more = table.make(capacity); lock; table.grow(capacity, more);
 ///     }
-template <class T> class slab {
+template <class T> class id_table {
   struct slot {
     T value{};
     std::uint32_t generation = 1;
@@ -31,16 +31,16 @@ public:
   using chunk = std::unique_ptr<slot[]>;
 
   std::size_t size() const noexcept { return size_; }
-  std::uint32_t room() const noexcept { return room_; }
-  bool full() const noexcept { return free_ == none && touched_ == room_; }
+  std::uint32_t capacity() const noexcept { return capacity_; }
+  bool full() const noexcept { return free_ == none && touched_ == capacity_; }
 
-  /// What `grow` wants of one that has this `room`.
-  static chunk make(std::uint32_t room) { return std::make_unique<slot[]>(room ? room : smallest); }
+  /// What `grow` wants of one that has this `capacity`.
+  static chunk make(std::uint32_t capacity) { return std::make_unique<slot[]>(capacity ? capacity : smallest); }
   /// Does nothing if somebody else has been faster.
-  void grow(std::uint32_t room, chunk& more) noexcept {
-    if (room != room_) return;
-    chunks_[place(room_).first] = std::move(more);
-    room_ += room_ ? room_ : smallest;
+  void grow(std::uint32_t capacity, chunk& more) noexcept {
+    if (capacity != capacity_) return;
+    chunks_[place(capacity_).first] = std::move(more);
+    capacity_ += capacity_ ? capacity_ : smallest;
   }
 
   /// \pre not full.
@@ -92,7 +92,7 @@ private:
   }
 
   std::array<chunk, 27> chunks_{};
-  std::uint32_t room_ = 0, touched_ = 0, free_ = none;
+  std::uint32_t capacity_ = 0, touched_ = 0, free_ = none;
   std::size_t size_ = 0;
 };
 

@@ -19,7 +19,7 @@ namespace tern::net {
 
 class batch_reader;
 class node;
-struct stay;
+struct poll_budget;
 
 /// On the stack of the fiber that delivers. For handlers whose arguments are plain bytes and for whom nobody waits.
 class message_run {
@@ -45,13 +45,13 @@ public:
 
 private:
   friend class node;
-  message_run(node& here, batch_reader& from, stay& until, tern::detail::errands& pieces, std::uint32_t handler,
+  message_run(node& here, batch_reader& from, poll_budget& until, tern::detail::errands& pieces, std::uint32_t handler,
               std::size_t bytes, int most) noexcept
-      : here_(here), from_(from), stay_(until), pieces_(pieces), bytes_(bytes), handler_(handler), left_(most) {}
+      : here_(here), from_(from), budget_(until), pieces_(pieces), bytes_(bytes), handler_(handler), left_(most) {}
 
   node& here_;
   batch_reader& from_;
-  stay& stay_;
+  poll_budget& budget_;
   tern::detail::errands& pieces_;
   const std::size_t bytes_; // of each, with its header
   const std::uint32_t handler_;

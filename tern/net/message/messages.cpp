@@ -68,12 +68,12 @@ void node::post(int destination, byte_buffer message, byte_buffer& body, posting
 void node::send_out(int destination, std::span<std::byte> head, byte_buffer& body, std::size_t bytes, posting how) {
   check_rank(destination);
   bytes += body.size();
-  const auto counter = how.counted ? tally::sent : how.part ? tally::parts : tally::uncounted;
+  const auto counter = how.counted ? message_counters::sent : how.part ? message_counters::parts : message_counters::uncounted;
   const tern::detail::worker* const here = tern::detail::this_worker();
   const int worker = here && here->home == core_ ? here->index : -1;
-  tally_.add_sent(worker, counter, bytes); // before it can be done
+  counters_.add_sent(worker, counter, bytes); // before it can be done
   if (how.counted && door_is_shut() && (door_.load() == door::closed || may_wait_at_door())) [[unlikely]] {
-    tally_.add_sent(worker, counter, ~bytes + 1, ~std::uint64_t{0}); // not yet
+    counters_.add_sent(worker, counter, ~bytes + 1, ~std::uint64_t{0}); // not yet
     wait_at_door();
     return send_out(destination, head, body, bytes - body.size(), how);
   }
@@ -82,9 +82,9 @@ void node::send_out(int destination, std::span<std::byte> head, byte_buffer& bod
   wire_header h;
   std::memcpy(&h, head.data(), sizeof h);
   try {
-    outbox_.send(destination, head, body, how.urgent);
+    queue_.send(destination, head, body, how.urgent);
   } catch (...) {
-    tally_.add(worker, counter, ~std::uint64_t{0}); // one less: else `quiesce` would wait for it for ever
+    counters_.add(worker, counter, ~std::uint64_t{0}); // one less: else `quiesce` would wait for it for ever
     throw;
   }
   const std::int64_t when = here ? here->looked_around : tern::detail::ticks();
@@ -101,7 +101,7 @@ inline void node::send_head(int destination, std::span<std::byte> head, byte_buf
 
 // In ------------------------------------------------------------------------------------------------------------------
 
-inline bool node::crowded(std::size_t part) const noexcept {
+inline bool node::over_limit(std::size_t part) const noexcept {
   return queued_.load(std::memory_order_relaxed) >= most_queued / part ||
          queued_bytes_.load(std::memory_order_relaxed) >= most_queued_bytes / part;
 }
@@ -110,10 +110,10 @@ bool node::receive() {
   if (has_next_) return true;
   // Handlers that nobody has time for pile up no further: the network keeps what comes, and then its senders do. Those
   // that have begun and wait leave their workers to others, so this ends when workers have time again.
-  if (crowded(1) && !world_) [[unlikely]] {
+  if (over_limit(1) && !world_) [[unlikely]] {
     held_.store(true, std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_seq_cst); // pairs with the one in `start_handler`
-    if (crowded(2)) return false;
+    if (over_limit(2)) return false;
   }
   for (;;) {
     if (batch_ && !batch_->next(next_)) batch_ = nullptr;
@@ -158,9 +158,9 @@ void node::hand_out(const handler_record& handler, int source, const wire_header
   payload message;
   detail::take_parts(next_, h, message);
   const std::size_t size = message.bytes.size() + message.body.size();
-  tally_.add_polling(tally::received_bytes, size);
+  counters_.add_polling(message_counters::received_bytes, size);
   received_log_.note({tern::detail::rough_ticks(), h.reply, size, h.handler, source});
-  if ((h.flags & flag_uncounted) == 0) tally_.add_polling(tally::received);
+  if ((h.flags & flag_uncounted) == 0) counters_.add_polling(message_counters::received);
   if (trace::built && (h.flags & flag_traced) != 0) [[unlikely]] {
     trace_run(handler, source, h, message);
   } else if (handler.internal()) {
@@ -177,8 +177,8 @@ event_source::polled node::poll() {
   try {
     settle_counts();
     const tern::detail::worker* const w = tern::detail::this_worker();
-    looked_ = w ? w->looked_around : tern::detail::ticks();
-    bool any = outbox_.flush(!world_ && w && w->has_fibers());             // they may send
+    last_clock_ = w ? w->looked_around : tern::detail::ticks();
+    bool any = queue_.flush(!world_ && w && w->has_fibers());             // they may send
     if (any) tell_if_idle();                                               // who waits for what was kept
     for (int n = 0; (world_ || n < messages_per_poll) && receive(); ++n) { // a simulation asks once
       if (!world_ && !poll_apart_ && next_handler_ && !next_handler_->internal()) return polled::in_fiber;
@@ -197,7 +197,7 @@ inline bool node::is_next_and_quick(const wire_header& h) const noexcept {
     return false;
   if (queued_.load(std::memory_order_acquire) > 0) return false; // older ones come first
   if (single_worker_) return true;
-  const std::uint32_t known = paces_[h.handler].load(std::memory_order_relaxed);
+  const std::uint32_t known = handler_costs_[h.handler].load(std::memory_order_relaxed);
   return known != 0 && known < quick_; // whoever has not run yet may take long, and other workers have nothing to do
 }
 
@@ -217,7 +217,7 @@ inline bool node::run_directly(tern::detail::errands& pieces, const wire_header&
   const bool counted = (h.flags & flag_uncounted) == 0;
   recent_bytes_ += size;
   if (counted) ++recent_received_;
-  received_log_.note({looked_, h.reply, size, h.handler, source});
+  received_log_.note({last_clock_, h.reply, size, h.handler, source});
   measured(h, [&] { handler(*this, source, h, message); });
   if (pieces.go_on()) [[likely]] {
     ++recent_handlers_;
@@ -235,9 +235,9 @@ inline bool node::run_directly(tern::detail::errands& pieces, const wire_header&
 // Of a handler that has come to its end, on any worker.
 inline void node::count_done(bool counted) noexcept {
   const int worker = worker_here();
-  tally_.add(worker, tally::handlers);
+  counters_.add(worker, message_counters::handlers);
   if (counted) {
-    tally_.add(worker, tally::done);
+    counters_.add(worker, message_counters::done);
     tell_if_idle();
   }
 }
@@ -246,33 +246,33 @@ void node::settle_counts() noexcept {
   if (!lingering_.empty() || epochs_.has_late()) [[unlikely]]
     settle_accounts();
   if (recent_bytes_ == 0 && recent_handlers_ == 0) return;
-  tally_.add_polling(tally::received_bytes, std::exchange(recent_bytes_, 0));
-  tally_.add_polling(tally::received, std::exchange(recent_received_, 0));
-  tally_.add_polling(tally::handlers, std::exchange(recent_handlers_, 0));
-  tally_.add_polling(tally::done, std::exchange(recent_done_, 0));
+  counters_.add_polling(message_counters::received_bytes, std::exchange(recent_bytes_, 0));
+  counters_.add_polling(message_counters::received, std::exchange(recent_received_, 0));
+  counters_.add_polling(message_counters::handlers, std::exchange(recent_handlers_, 0));
+  counters_.add_polling(message_counters::done, std::exchange(recent_done_, 0));
   tell_if_idle();
 }
 
 // How long `in_fiber` goes on.
-struct stay {
+struct poll_budget {
   tern::detail::worker& w = *tern::detail::this_worker();
   const std::int64_t begun = w.looked_around;
-  std::int64_t looked = begun; // at the clock, by `goes_on`
+  std::int64_t looked = begun; // at the clock, by `may_continue`
   int messages = 0, until_look = 1, between_looks = 1;
   bool over = false;
 };
 
 // \return whether to receive another message; once false, always.
-inline bool node::goes_on(stay& s) noexcept {
+inline bool node::may_continue(poll_budget& s) noexcept {
   // Others want to run too, timers to ring, and what has been kept to go.
-  s.over = s.over || ++s.messages >= messages_in_fiber || s.w.has_ready() || s.w.comes_back || outbox_.kept() > 0;
+  s.over = s.over || ++s.messages >= messages_in_fiber || s.w.has_ready() || s.w.comes_back || queue_.kept() > 0;
   if (s.over || --s.until_look > 0) return !s.over;
   // The clock costs as much as a small handler: looked at after as many as take little time.
-  looked_ = tern::detail::ticks();
-  s.between_looks = looked_ - s.looked < slice_ / 16 ? std::min(2 * s.between_looks, most_between_looks) : 1;
+  last_clock_ = tern::detail::ticks();
+  s.between_looks = last_clock_ - s.looked < slice_ / 16 ? std::min(2 * s.between_looks, most_between_looks) : 1;
   s.until_look = s.between_looks;
-  s.looked = looked_;
-  s.over = looked_ - s.begun > slice_;
+  s.looked = last_clock_;
+  s.over = last_clock_ - s.begun > slice_;
   return !s.over;
 }
 
@@ -287,7 +287,7 @@ const std::byte* message_run::next() {
     running_ = false;
     ++n.recent_handlers_;
     if (counted_) ++n.recent_done_;
-    if (!n.goes_on(stay_) || --left_ == 0) return nullptr;
+    if (!n.may_continue(budget_) || --left_ == 0) return nullptr;
   }
   std::span<std::byte> bytes;
   if (!from_.peek(bytes) || bytes.size() != bytes_) return nullptr;
@@ -299,7 +299,7 @@ const std::byte* message_run::next() {
   n.recent_bytes_ += bytes_;
   counted_ = (h.flags & flag_uncounted) == 0;
   if (counted_) ++n.recent_received_;
-  if (std::exchange(began_, true)) pieces_.repeat(stay_.w);
+  if (std::exchange(began_, true)) pieces_.repeat(budget_.w);
   running_ = true;
   return bytes.data() + sizeof h;
 }
@@ -310,9 +310,9 @@ void message_run::failed(const std::string& handler) {
   here_.reply_error(from_.source(), 0, std::current_exception(), "handler '" + handler + "'");
 }
 
-// Those messages of the batch at hand whose handlers run at once, as long as it `goes_on`. \return false if one has
+// Those messages of the batch at hand whose handlers run at once, as long as it `may_continue`. \return false if one has
 // waited.
-bool node::run_batch(stay& s, tern::detail::errands& pieces) {
+bool node::run_batch(poll_budget& s, tern::detail::errands& pieces) {
   batch_reader* const from = batch_;
   const int source = from->source();
   for (;;) {
@@ -329,7 +329,7 @@ bool node::run_batch(stay& s, tern::detail::errands& pieces) {
       const int most = single_worker_ ? messages_in_fiber : static_cast<int>(15 - since_measured_ % 16);
       if (most > 0) {
         message_run run(*this, *from, s, pieces, h.handler, many.bytes, most);
-        received_log_.note({looked_, h.reply, bytes.size(), h.handler, source}); // and of its like, the first
+        received_log_.note({last_clock_, h.reply, bytes.size(), h.handler, source}); // and of its like, the first
         pieces.begin(s.w, handler.label());
         many.run(run);
         since_measured_ += static_cast<unsigned>(most - run.left_);
@@ -342,7 +342,7 @@ bool node::run_batch(stay& s, tern::detail::errands& pieces) {
     payload message{byte_buffer::borrow(bytes.data(), bytes.size(), *from), {}, true};
     pieces.begin(s.w, handler.label());
     if (!run_directly(pieces, h, source, message, from)) return false;
-    if (!goes_on(s)) return true;
+    if (!may_continue(s)) return true;
   }
 }
 
@@ -353,17 +353,17 @@ inline bool node::has_else(const tern::detail::worker& w) const noexcept {
 
 // After the last of what had arrived. Who was answered may answer at once: with nothing else to do that is waited for
 // here, a moment only, which saves the way out of this fiber and into the next. \return whether something has arrived.
-bool node::awaits_another(stay& s) {
+bool node::awaits_another(poll_budget& s) {
   settle_counts();
   if (patience_ == 0) return false;
   const std::int64_t until = tern::detail::ticks() + patience_;
   do {
     for (int i = 0; i < receives_between_looks; ++i) {
-      if (has_else(s.w) || !outbox_.empty()) return false;
+      if (has_else(s.w) || !queue_.empty()) return false;
       if (receive()) return true;
     }
-    looked_ = tern::detail::ticks();
-  } while (looked_ < until);
+    last_clock_ = tern::detail::ticks();
+  } while (last_clock_ < until);
   return false;
 }
 
@@ -371,24 +371,24 @@ bool node::awaits_another(stay& s) {
 // done by `poll`. A handler that is met is left to that.
 void node::attend(bool (*over)(const void*) noexcept, const void* what) noexcept {
   if (!tern::detail::this_cause()) [[likely]]
-    return attend_for_nobody(over, what);
+    return poll_without_context(over, what);
   const tern::detail::cause_scope nobodys(nullptr); // what arrives has nothing to do with this fiber
-  attend_for_nobody(over, what);
+  poll_without_context(over, what);
 }
 
-void node::attend_for_nobody(bool (*over)(const void*) noexcept, const void* what) noexcept {
+void node::poll_without_context(bool (*over)(const void*) noexcept, const void* what) noexcept {
   const tern::detail::worker& w = *tern::detail::this_worker();
   if (patience_ == 0 || size_ == 1 || has_else(w)) return;
   try {
     settle_counts();
-    if (outbox_.flush(false)) tell_if_idle();
-    looked_ = tern::detail::ticks();
+    if (queue_.flush(false)) tell_if_idle();
+    last_clock_ = tern::detail::ticks();
     // Timers and those that give way are looked after between fibers: whoever always has an answer at once comes by
     // there too.
-    const std::int64_t until = std::min(looked_ + patience_, w.looked_around + slice_);
-    for (; looked_ < until; looked_ = tern::detail::ticks()) {
+    const std::int64_t until = std::min(last_clock_ + patience_, w.looked_around + slice_);
+    for (; last_clock_ < until; last_clock_ = tern::detail::ticks()) {
       for (int i = 0; i < receives_between_looks; ++i) {
-        if (over(what) || has_else(w) || !outbox_.empty()) return;
+        if (over(what) || has_else(w) || !queue_.empty()) return;
         if (!receive()) continue;
         if (!next_handler_ || !next_handler_->internal()) return;
         deliver();
@@ -401,8 +401,8 @@ void node::attend_for_nobody(bool (*over)(const void*) noexcept, const void* wha
 
 void node::in_fiber() {
   tern::detail::errands pieces;
-  stay s;
-  looked_ = s.begun;
+  poll_budget s;
+  last_clock_ = s.begun;
   do {
     try {
       if (batch_ && !has_next_ && !run_batch(s, pieces)) return;
@@ -432,7 +432,7 @@ void node::in_fiber() {
     }
     if (!pieces.go_on()) return;
     may_run_here_ = false;
-  } while (goes_on(s));
+  } while (may_continue(s));
   settle_counts();
 }
 
@@ -448,7 +448,7 @@ template <class F> inline void node::measured(const wire_header& header, F&& bod
   if (single_worker_ || (tern::detail::errands::stays() && ++since_measured_ % 16 != 0)) return body();
   const std::int64_t begun = tern::detail::ticks();
   body();
-  auto& pace = paces_[header.handler];
+  auto& pace = handler_costs_[header.handler];
   const std::int64_t took = std::clamp<std::int64_t>(tern::detail::ticks() - begun, 1, 1 << 30);
   const std::int64_t before = pace.load(std::memory_order_relaxed);
   pace.store(static_cast<std::uint32_t>(before == 0 ? took : (3 * before + took + 3) / 4), std::memory_order_relaxed);
@@ -515,7 +515,7 @@ void node::start_handler(priority level) {
   queued_bytes_.store(queued_bytes_.load(std::memory_order_relaxed) - next.message.size(), std::memory_order_relaxed);
   hold.unlock();
   std::atomic_thread_fence(std::memory_order_seq_cst); // `receive` has set it, or sees what was taken
-  if (held_.load(std::memory_order_relaxed) && !crowded(2) && held_.exchange(false)) wire_->wake();
+  if (held_.load(std::memory_order_relaxed) && !over_limit(2) && held_.exchange(false)) wire_->wake();
   this_fiber::set_name(*next.name);
   run_now(next.header, next.source, *next.name, [&] {
     {
@@ -538,9 +538,9 @@ void node::start_none_at_once() noexcept {
 void node::parked(const wire_header& header) noexcept {
   if ((header.flags & flag_uncounted) != 0) return;
   const int worker = worker_here();
-  tally_.add(worker, tally::sent);
-  tally_.add(worker, tally::received);
-  tally_.add(worker, tally::again);
+  counters_.add(worker, message_counters::sent);
+  counters_.add(worker, message_counters::received);
+  counters_.add(worker, message_counters::again);
 }
 
 // As who sends: counted first, so that whoever closes the door sees it, or it sees the door.
@@ -549,16 +549,16 @@ node::open_door::open_door(node& of) : of_(of) {
     of.parked({});
     if (!of.door_is_shut() || (of.door_.load() != door::closed && !of.may_wait_at_door())) return;
     constexpr std::uint64_t one_less = ~std::uint64_t{0};
-    of.tally_.add(of.worker_here(), tally::sent, one_less);
-    of.tally_.add(of.worker_here(), tally::received, one_less);
-    of.tally_.add(of.worker_here(), tally::again, one_less);
+    of.counters_.add(of.worker_here(), message_counters::sent, one_less);
+    of.counters_.add(of.worker_here(), message_counters::received, one_less);
+    of.counters_.add(of.worker_here(), message_counters::again, one_less);
     of.wait_at_door();
   }
 }
 
 void node::message_done(const wire_header& header) noexcept {
   if ((header.flags & flag_uncounted) != 0) return;
-  tally_.add(worker_here(), tally::done);
+  counters_.add(worker_here(), message_counters::done);
   tell_if_idle();
 }
 

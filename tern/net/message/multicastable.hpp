@@ -7,12 +7,12 @@ namespace tern::net::detail {
 
 /// While it is there, what its fiber packs goes to several ranks: values of which each packing is another one (shares
 /// of a remote_promise) refuse that.
-class same_bytes_for_many {
+class multicast_packing {
 public:
-  same_bytes_for_many();
-  ~same_bytes_for_many();
-  same_bytes_for_many(const same_bytes_for_many&) = delete;
-  same_bytes_for_many& operator=(const same_bytes_for_many&) = delete;
+  multicast_packing();
+  ~multicast_packing();
+  multicast_packing(const multicast_packing&) = delete;
+  multicast_packing& operator=(const multicast_packing&) = delete;
   static bool here();
 };
 

@@ -13,15 +13,15 @@ namespace tern::net::detail {
 // Of shares that others' memory is kept by --------------------------------------------------------------------------
 
 namespace {
-thread_local shares_later* later = nullptr; // the innermost
+thread_local deferred_releases* later = nullptr; // the innermost
 thread_local int letting = 0;
 } // namespace
 
-bool letting_go() noexcept { return letting > 0; }
+bool releasing() noexcept { return letting > 0; }
 
-shares_later::shares_later() noexcept : outer_(std::exchange(later, this)) {}
+deferred_releases::deferred_releases() noexcept : outer_(std::exchange(later, this)) {}
 
-shares_later::~shares_later() {
+deferred_releases::~deferred_releases() {
   later = outer_;
   while (share_lender* one = first_) {
     first_ = one->next_;
@@ -31,10 +31,10 @@ shares_later::~shares_later() {
 
 void share_lender::take_back(std::byte*) noexcept {
   if (!later) {
-    const void* const thread = this_thread_mark();
+    const void* const thread = this_thread_id();
     ++letting;
     delete this;
-    if (this_thread_mark() != thread)
+    if (this_thread_id() != thread)
       node::here().fatal(
           "what frees memory that was lent to a message has waited: it must not, as it runs where messages "
           "arrive; start a fiber for what may wait");

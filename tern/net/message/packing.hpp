@@ -214,10 +214,10 @@ requires(plain<T...>&& plain_bytes<T...> <=
   constexpr std::size_t bytes = sizeof h + plain_bytes<T...>;
   if (how.counted && !how.urgent)
     if (std::byte* const at = here.place(destination, h, bytes)) return write_to(at);
-  alignas(16) std::array<std::byte, bytes> room;
-  write_to(room.data());
+  alignas(16) std::array<std::byte, bytes> space;
+  write_to(space.data());
   byte_buffer none;
-  here.post(destination, std::span<std::byte>(room), none, how);
+  here.post(destination, std::span<std::byte>(space), none, how);
 }
 /// The same for a destination that is chosen when all is packed, which may run code of the program, and that may still
 /// write to the message: `int choose(std::span<std::byte> message)`, and `void posted()` as soon as it has gone.
@@ -234,11 +234,11 @@ void post_packed_to(node& here, Where&& where, wire_header h, node::posting how,
     };
     if ((try_one(x) || ...)) h.flags |= flag_range;
   }
-  alignas(16) std::array<std::byte, small_message> room;
-  const std::size_t bytes = pack_into(std::span(room).subspan(sizeof h), x...);
+  alignas(16) std::array<std::byte, small_message> space;
+  const std::size_t bytes = pack_into(std::span(space).subspan(sizeof h), x...);
   if (bytes <= small_message - sizeof h) [[likely]] {
-    std::memcpy(room.data(), &h, sizeof h);
-    const std::span<std::byte> message = std::span(room).first(sizeof h + bytes);
+    std::memcpy(space.data(), &h, sizeof h);
+    const std::span<std::byte> message = std::span(space).first(sizeof h + bytes);
     here.post(where.choose(message), message, body, how);
   } else {
     byte_buffer message = here.memory().take(sizeof h + bytes);

@@ -7,7 +7,7 @@ namespace tern::net {
 
 /// Another for each thread that lives. As assembly where that is known, because compilers keep what they believe to be
 /// constant while a fiber changes its thread.
-inline const void* this_thread_mark() noexcept {
+inline const void* this_thread_id() noexcept {
 #if defined(__x86_64__) && defined(__ELF__) && defined(__LP64__)
   const void* mark;
   asm volatile("movq %%fs:0, %0" : "=r"(mark));

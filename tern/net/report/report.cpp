@@ -82,12 +82,12 @@ struct node::reporting {
   static tern::detail::scheduler_core& core(node& n) { return n.scheduler_->inside(); }
 
   static std::uint64_t progress(node& n) noexcept {
-    return n.sent_log_.count() + n.received_log_.count() + n.tally_.sum(tally::done) + core(n).entered() -
+    return n.sent_log_.count() + n.received_log_.count() + n.counters_.sum(message_counters::done) + core(n).entered() -
            n.collectives_.enquiries();
   }
 
   static bool nothing_under_way(node& n) noexcept {
-    return !n.has_next_ && n.outbox_.empty() && !n.wire_->may_have_input();
+    return !n.has_next_ && n.queue_.empty() && !n.wire_->may_have_input();
   }
 
   static std::string lines(node& n, const message_log& log, const char* title, const char* direction) {
@@ -205,11 +205,11 @@ struct node::reporting {
   }
 
   static std::string describe(node& n, tern::detail::picture_limits& limits) {
-    const auto done = n.tally_.sum(tally::done); // first: it is never ahead of what has been received
-    const auto active = n.tally_.sum(tally::received) - done;
+    const auto done = n.counters_.sum(message_counters::done); // first: it is never ahead of what has been received
+    const auto active = n.counters_.sum(message_counters::received) - done;
     std::string text = "rank " + std::to_string(n.rank_) + ": about " + std::to_string(n.sent_log_.count()) +
                        " messages sent and " + std::to_string(n.received_log_.count()) +
-                       " received; of those that count for the end " + std::to_string(n.tally_.sum(tally::sent)) +
+                       " received; of those that count for the end " + std::to_string(n.counters_.sum(message_counters::sent)) +
                        " sent, " + std::to_string(done) + " handled\n";
     if (active != 0) text += "  " + std::to_string(active) + " arrived and are not done\n";
     if (n.door_.load(std::memory_order_relaxed) == door::closed)

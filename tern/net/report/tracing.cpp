@@ -231,7 +231,7 @@ void node::refused(int source, const wire_header& header, const std::string& nam
 }
 
 void node::forwards(int source, const wire_header& header, std::string_view type, std::uint64_t object) noexcept {
-  if ((header.flags & flag_uncounted) == 0) tally_.add(worker_here(), tally::forwarded);
+  if ((header.flags & flag_uncounted) == 0) counters_.add(worker_here(), message_counters::forwarded);
   if (trace::built && trace::on() && (header.flags & flag_traced) != 0)
     trace::detail::forwards(source, header.flags >> traced_shift, began_where_it_arrived(header),
                             trace::detail::name_number(type), object);

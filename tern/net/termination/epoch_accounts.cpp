@@ -26,10 +26,10 @@ void node::send_marked(int destination, std::span<const std::byte> head, byte_bu
   check_rank(destination);
   detail::epoch_account& on = *account_here();
   const std::size_t size = head.size() + sizeof(detail::epoch_mark);
-  alignas(16) std::array<std::byte, small_head> room;
+  alignas(16) std::array<std::byte, small_head> space;
   byte_buffer large;
-  if (size > room.size()) large = memory_.take(size);
-  const std::span<std::byte> marked = size > room.size() ? large.bytes() : std::span(room).first(size);
+  if (size > space.size()) large = memory_.take(size);
+  const std::span<std::byte> marked = size > space.size() ? large.bytes() : std::span(space).first(size);
   std::memcpy(marked.data(), head.data(), head.size());
   wire_header h;
   std::memcpy(&h, marked.data(), sizeof h);
@@ -38,11 +38,11 @@ void node::send_marked(int destination, std::span<const std::byte> head, byte_bu
   const detail::epoch_mark mark = epochs_.depart(on);
   std::memcpy(marked.data() + head.size(), &mark, sizeof mark);
   const int worker = worker_here();
-  tally_.add(worker, tally::marked); // before it can be done
+  counters_.add(worker, message_counters::marked); // before it can be done
   try {
     send_out(destination, marked, body, bytes + sizeof mark, how);
   } catch (...) {
-    tally_.add(worker_here(), tally::marked, ~std::uint64_t{0}); // it may have waited, and gone on elsewhere
+    counters_.add(worker_here(), message_counters::marked, ~std::uint64_t{0}); // it may have waited, and gone on elsewhere
     epochs_.stay(on, mark);
     throw;
   }
@@ -57,7 +57,7 @@ void node::deliver_on_account(int source, wire_header h) {
   head.resize(head.size() - sizeof mark);
   h.flags &= ~flag_epoch;
   tern::detail::held_cause on = epochs_.arrive(source, mark);
-  tally_.add_polling(tally::marked_received);
+  counters_.add_polling(message_counters::marked_received);
   if (poll_apart_) delivering_ = on.get();
   {
     const tern::detail::cause_scope in(on.get());
@@ -72,7 +72,7 @@ void node::deliver_on_account(int source, wire_header h) {
     return;
   }
   on.let_go();
-  tally_.add(worker_here(), tally::settled);
+  counters_.add(worker_here(), message_counters::settled);
   tell_if_idle();
 }
 
@@ -84,7 +84,7 @@ void node::settle_accounts() noexcept {
   const std::size_t n = lingering_.size();
   lingering_.clear();
   in_internal_ = was_internal;
-  tally_.add_polling(tally::settled, n);
+  counters_.add_polling(message_counters::settled, n);
   tell_if_idle();
 }
 

@@ -14,7 +14,7 @@ namespace tern::net {
 /// a handler is done has therefore seen all that the handler had sent, on whichever workers it ran, since it came from
 /// one to the other through a scheduler's queue. So sums that are taken as "first done, then sent" never show a message
 /// as done whose consequences are missing from "sent". A sum may be late; that is as if it had been taken earlier.
-class tally {
+class message_counters {
 public:
   /// Of messages that `node::quiesce` counts.
   enum counter : std::size_t {
@@ -36,7 +36,7 @@ public:
     counters,
   };
 
-  explicit tally(int workers)
+  explicit message_counters(int workers)
       : workers_(workers), rows_(std::make_unique<row[]>(static_cast<std::size_t>(workers) + 2)) {}
 
   /// \param worker that calls this; anything else for every other thread.
