@@ -26,6 +26,7 @@
 #include <tern/mobile/object/type.hpp>
 #include <tern/mobile/object_id.hpp>
 #include <tern/net/buffer.hpp>
+#include <tern/net/call/pending_calls.hpp>
 #include <tern/net/node.hpp>
 #include <tern/task/wait/owner_lock.hpp>
 

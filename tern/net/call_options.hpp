@@ -50,7 +50,7 @@ future<R> post_call(node& here, const call_options& limit, const std::string& wh
   try {
     post(number);
   } catch (...) {
-    here.forget(number);
+    here.calls().forget(number);
     throw;
   }
   return std::move(result); // a part of a pair

@@ -25,6 +25,8 @@
 #include <vector>
 
 #include <tern/base/archive.hpp>
+#include <tern/net/call/pending_calls.hpp>
+#include <tern/net/call/replies.hpp>
 #include <tern/net/handler.hpp>
 #include <tern/net/message/message_run.hpp>
 #include <tern/net/message/packing.hpp>
@@ -114,11 +116,11 @@ template <class State, class Post, class... More>
 future<typename State::result> post_call_as(node& here, int destination, Post&& post, const More&... more) {
   typename State::ref reply(new State(std::source_location::current(), more...));
   auto result = tern::detail::future_access::make<typename State::result>(reply.get());
-  const std::uint64_t number = here.expect(std::move(reply), destination);
+  const std::uint64_t number = here.calls().expect(std::move(reply), destination);
   try {
     post(number);
   } catch (...) {
-    here.forget(number);
+    here.calls().forget(number);
     throw;
   }
   return result;
@@ -165,7 +167,8 @@ template <auto F> void run_function_many(message_run& messages) {
       read_plain(bytes, args);
       static_cast<void>(std::apply(F, std::move(args)));
     } catch (...) {
-      messages.failed(function_handler<F>.name());
+      messages.here().reply_error(messages.source(), 0, std::current_exception(),
+                                  "handler '" + function_handler<F>.name() + "'");
     }
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages on their way: arrays of every size and origin, more messages than there is space for, handlers that keep what
-// they were given.
+// Messages on their way: arrays of every size and origin, more messages than there is space for, handlers that keep
+// what they were given.
 #include <algorithm>
 #include <array>
 #include <atomic>

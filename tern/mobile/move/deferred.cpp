@@ -106,8 +106,8 @@ directory::beginning directory::begin_next(object_id id) {
 bool directory::send_away(object_id id, int to, net::reply_ref who, const std::function<void()>& marked) {
   check(id);
   node_.check_rank(to);
-  const net::node::open_door until_counted(node_);
-  const std::uint64_t reply = node_.expect(std::move(who), rank_);
+  const net::shutdown_guard until_counted(node_.shutdown());
+  const std::uint64_t reply = node_.calls().expect(std::move(who), rank_);
   todo then;
   {
     shard& s = shard_of(id);
@@ -120,13 +120,13 @@ bool directory::send_away(object_id id, int to, net::reply_ref who, const std::f
     }
   }
   if (!then.request) {
-    node_.forget(reply);
+    node_.calls().forget(reply);
     return false;
   }
   try {
     marked();
   } catch (...) {
-    node_.forget(reply);
+    node_.calls().forget(reply);
     node_.message_done(then.request->header);
     stay_here(node_, *then.of, 0);
     throw;

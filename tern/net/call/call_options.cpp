@@ -110,9 +110,9 @@ error cancelled_call(const std::string& what, int destination) {
 }
 
 std::uint64_t expect(node& here, reply_ref who, int from, const call_options& limit, const std::string& what) {
-  if (limit.timeout.count() == 0 && !limit.stop.stop_possible()) return here.expect(std::move(who), from);
+  if (limit.timeout.count() == 0 && !limit.stop.stop_possible()) return here.calls().expect(std::move(who), from);
   const auto until = std::make_shared<limits>(here.calls(), limit, what, from);
-  const std::uint64_t number = here.expect(reply_ref(new limited_reply(std::move(who), until)), from);
+  const std::uint64_t number = here.calls().expect(reply_ref(new limited_reply(std::move(who), until)), from);
   limits::begin(until, limit.stop, number);
   return number;
 }

@@ -11,7 +11,7 @@
 #include <tern/net/message/id_table.hpp>
 #include <tern/net/message/multicastable.hpp>
 #include <tern/net/node.hpp>
-#include <tern/net/runtime.hpp>
+#include <tern/net/rank_local.hpp>
 #include <tern/task/fiber.hpp>
 #include <tern/task/wait/wait_list.hpp>
 

@@ -229,9 +229,12 @@ public:
                                            int place);
   /// One has gone.
   void remove(std::uint64_t number) noexcept;
+  /// Makes the context of all ranks, which has the number 0.
+  void make_everyone(node& here);
+  /// The context of all ranks. \pre make_everyone.
+  const std::shared_ptr<collective_context>& everyone() const noexcept { return everyone_; }
   /// A part has arrived; it is kept if its context is not known yet. \throws error(invalid_data).
-  /// \param everyone the context of all ranks, which has the number 0.
-  void take(int source, payload message, collective_context& everyone);
+  void take(int source, payload message);
   /// Somebody has waited for long. \throws error(invalid_data).
   void answer(int source, const byte_buffer& message);
   /// For the numbers of new communicators: each is given out once.
@@ -254,6 +257,7 @@ private:
   std::unordered_map<std::uint64_t, std::vector<std::pair<int, part_header>>> unknown_asked_;
   std::atomic<std::uint32_t> given_{0};
   std::atomic<std::uint64_t> enquiries_{0};
+  std::shared_ptr<collective_context> everyone_; // last: it leaves the table
 };
 
 } // namespace detail

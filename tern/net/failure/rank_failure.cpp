@@ -12,6 +12,7 @@
 #include <tern/base/clock.hpp>
 #include <tern/base/error.hpp>
 #include <tern/net/call/remote_exception.hpp>
+#include <tern/net/collective/collective.hpp>
 #include <tern/net/failure/failed_ranks.hpp>
 #include <tern/net/handler.hpp>
 #include <tern/net/node.hpp>

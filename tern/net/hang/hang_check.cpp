@@ -53,7 +53,7 @@ bool stands_still_now(const std::vector<node*>& ranks, bool whole) {
     all.emplace_back(core.freeze);
     if (!core.stands_still()) return false;
   }
-  return !whole || std::all_of(ranks.begin(), ranks.end(), [](node* n) { return nothing_under_way(*n); });
+  return !whole || std::all_of(ranks.begin(), ranks.end(), [](node* n) { return n->nothing_under_way(); });
 }
 
 bool stands_still(const std::vector<node*>& ranks, bool whole) {
@@ -211,7 +211,7 @@ void standstill_watch::say(double seconds, const std::string& who, const std::st
               " writes a report of what each fiber waits for");
 }
 
-std::string standstill_watch::who_waits(int number, bool by_launcher) {
+std::string standstill_watch::before_end(int number, bool by_launcher) {
   std::string text;
   if (off_ || (number != SIGINT && !by_launcher)) return text;
   with_ranks([&](const std::vector<node*>& ranks) {

@@ -14,21 +14,22 @@
 #include <vector>
 
 #include <tern/base/options.hpp>
+#include <tern/net/report/reporter.hpp>
 
 namespace tern::net {
 
 class node;
 
 /// What the options `hang` and `hang-notice` say. Used by the reporter's thread alone.
-class standstill_watch {
+class standstill_watch final : public watch {
 public:
   explicit standstill_watch(const options& opts);
   /// Seconds from one look to the next; 0: it does not look.
-  double every() const noexcept { return off_ ? 0 : tick; }
+  double every() const noexcept override { return off_ ? 0 : tick; }
   /// Ends the job, or says that it stands still, if it does.
-  void look_if_due();
+  void look_if_due() override;
   /// The job is about to end by signal `number`: who waits for what, in at most 20 lines, if nothing goes on.
-  std::string who_waits(int number, bool by_launcher);
+  std::string before_end(int number, bool by_launcher) override;
 
 private:
   static constexpr double tick = 1;

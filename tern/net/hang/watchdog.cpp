@@ -23,8 +23,6 @@ watchdog::watchdog(const options& opts)
     : limit_(opts[watchdog_option]), tick_(limit_ > 0 ? std::clamp(limit_ / 8, 0.02, 5.0) : 0),
       abort_(opts[abort_option]), watched_(steady_seconds()), last_look_(watched_), still_since_(watched_) {}
 
-bool watchdog::wanted(const options& opts) { return opts[watchdog_option] > 0; }
-
 void watchdog::look_if_due() {
   const double now = steady_seconds();
   if (tick_ <= 0 || now - watched_ < 0.9 * tick_) return;

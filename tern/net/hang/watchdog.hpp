@@ -7,18 +7,19 @@
 #include <cstdint>
 
 #include <tern/base/options.hpp>
+#include <tern/net/report/reporter.hpp>
 #include <tern/task/report/fiber_report.hpp>
 
 namespace tern::net {
 
 /// Used by the reporter's thread alone.
-class watchdog {
+class watchdog final : public watch {
 public:
   explicit watchdog(const options& opts);
-  static bool wanted(const options& opts);
+  bool wants_reports() const noexcept override { return limit_ > 0; }
   /// Seconds from one look to the next; 0: it does not look.
-  double every() const noexcept { return tick_; }
-  void look_if_due();
+  double every() const noexcept override { return tick_; }
+  void look_if_due() override;
 
 private:
   const double limit_, tick_;

@@ -12,6 +12,7 @@
 
 #include <tern/base/topology.hpp>
 #include <tern/net/job/settings.hpp>
+#include <tern/net/node.hpp>
 #include <tern/net/transport.hpp>
 
 namespace tern {

@@ -19,6 +19,9 @@
 
 namespace tern::net {
 
+/// The handler of batches: a batch in a batch is refused.
+[[gnu::visibility("hidden")]] extern const handler_record batch_record;
+
 inline constexpr std::size_t most_gathered = 256; ///< bytes of a message above which it travels alone
 
 inline constexpr std::size_t record_bytes(std::size_t message) noexcept {

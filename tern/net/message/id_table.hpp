@@ -17,7 +17,8 @@ namespace tern::net::detail {
 ///
 /// It takes memory in `grow` alone, which may be prepared without the lock that protects the rest:
 ///
-///     while (table.full()) { auto capacity = table.capacity(); unlock; auto more = table.make(capacity); lock; table.grow(capacity, more);
+///     while (table.full()) { auto capacity = table.capacity(); unlock; auto more = table.make(capacity); lock;
+///     table.grow(capacity, more);
 ///     }
 template <class T> class id_table {
   struct slot {

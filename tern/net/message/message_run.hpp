@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
 
 #include <tern/net/handler.hpp>
 
@@ -19,6 +18,7 @@ namespace tern::net {
 
 class batch_reader;
 class node;
+class node_receive;
 struct poll_budget;
 
 /// On the stack of the fiber that delivers. For handlers whose arguments are plain bytes and for whom nobody waits.
@@ -40,16 +40,16 @@ public:
   std::span<const std::byte> whole(const std::byte* arguments) const noexcept {
     return {arguments - sizeof(wire_header), bytes_};
   }
-  /// The handler has thrown what is being handled. \param handler its name.
-  void failed(const std::string& handler);
 
 private:
-  friend class node;
-  message_run(node& here, batch_reader& from, poll_budget& until, tern::detail::errands& pieces, std::uint32_t handler,
-              std::size_t bytes, int most) noexcept
-      : here_(here), from_(from), budget_(until), pieces_(pieces), bytes_(bytes), handler_(handler), left_(most) {}
+  friend class node_receive;
+  message_run(node& here, node_receive& receiver, batch_reader& from, poll_budget& until, tern::detail::errands& pieces,
+              std::uint32_t handler, std::size_t bytes, int most) noexcept
+      : here_(here), receiver_(receiver), from_(from), budget_(until), pieces_(pieces), bytes_(bytes),
+        handler_(handler), left_(most) {}
 
   node& here_;
+  node_receive& receiver_;
   batch_reader& from_;
   poll_budget& budget_;
   tern::detail::errands& pieces_;

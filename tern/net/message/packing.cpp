@@ -35,7 +35,7 @@ void share_lender::take_back(std::byte*) noexcept {
     ++letting;
     delete this;
     if (this_thread_id() != thread)
-      node::here().fatal(
+      rank_base::current()->fatal(
           "what frees memory that was lent to a message has waited: it must not, as it runs where messages "
           "arrive; start a fiber for what may wait");
     --letting;

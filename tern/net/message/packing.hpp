@@ -27,7 +27,7 @@
 #include <tern/base/language/conversion.hpp>
 #include <tern/net/buffer.hpp>
 #include <tern/net/memory/lent_buffer.hpp>
-#include <tern/net/node.hpp>
+#include <tern/net/message/node_send.hpp>
 
 namespace tern {
 
@@ -201,8 +201,8 @@ inline constexpr std::size_t plain_bytes = (sizeof(std::remove_cvref_t<T>) + ...
 /// Packs the values after a header, and sends them.
 template <class... T>
 requires(plain<T...>&& plain_bytes<T...> <=
-         small_message - sizeof(wire_header)) void post_packed(node& here, int destination, wire_header h,
-                                                               node::posting how, T&&... x) {
+         small_message - sizeof(wire_header)) void post_packed(node_send& here, int destination, wire_header h,
+                                                               posting how, T&&... x) {
   const auto write_to = [&](std::byte* at) {
     const auto put = [&](const auto& value) {
       std::memcpy(at, &value, sizeof value);
@@ -222,7 +222,7 @@ requires(plain<T...>&& plain_bytes<T...> <=
 /// The same for a destination that is chosen when all is packed, which may run code of the program, and that may still
 /// write to the message: `int choose(std::span<std::byte> message)`, and `void posted()` as soon as it has gone.
 template <class Where, class... T>
-void post_packed_to(node& here, Where&& where, wire_header h, node::posting how, T&&... x) {
+void post_packed_to(node_send& here, Where&& where, wire_header h, posting how, T&&... x) {
   std::optional<loan> owed; // outlives the body, which may come back if an argument throws
   byte_buffer body;
   if constexpr ((is_range_out<std::remove_cvref_t<T>> || ...)) {
@@ -257,13 +257,14 @@ struct known_rank {
   int choose(std::span<std::byte>) const noexcept { return rank; }
   void posted() const noexcept {}
 };
-template <class... T> void post_packed(node& here, int destination, wire_header h, node::posting how, T&&... x) {
+template <class... T> void post_packed(node_send& here, int destination, wire_header h, posting how, T&&... x) {
   post_packed_to(here, known_rank{destination}, h, how, std::forward<T>(x)...);
 }
 
 /// The arguments of a call as its parameters' own types; `first` goes before them.
 template <class Arguments, class... First, class... A>
-void post_arguments(node& here, int destination, const wire_header& h, const std::tuple<First...>& first, A&&... a) {
+void post_arguments(node_send& here, int destination, const wire_header& h, const std::tuple<First...>& first,
+                    A&&... a) {
   [&]<std::size_t... I, std::size_t... J>(std::index_sequence<I...>, std::index_sequence<J...>) {
     post_packed(here, destination, h, {}, std::get<J>(first)...,
                 as_stored<std::tuple_element_t<I, Arguments>>(std::forward<A>(a), argument_name{h.handler, I + 1})...);
@@ -272,7 +273,8 @@ void post_arguments(node& here, int destination, const wire_header& h, const std
 }
 
 template <class Arguments, class Where, class... First, class... A>
-void post_arguments_to(node& here, Where&& where, const wire_header& h, const std::tuple<First...>& first, A&&... a) {
+void post_arguments_to(node_send& here, Where&& where, const wire_header& h, const std::tuple<First...>& first,
+                       A&&... a) {
   [&]<std::size_t... I, std::size_t... J>(std::index_sequence<I...>, std::index_sequence<J...>) {
     post_packed_to(
         here, where, h, {}, std::get<J>(first)...,
@@ -290,11 +292,6 @@ template <class Arguments, class... A> byte_buffer pack_call(const wire_header& 
   (std::index_sequence_for<A...>{});
   std::memcpy(message.data(), &h, sizeof h);
   return message;
-}
-
-/// The value for a caller who waits.
-template <class... R> void post_answer(node& here, int caller, std::uint64_t reply, const R&... result) {
-  post_packed(here, caller, {node::reply_handler(), 0, reply}, {.urgent = true}, result...);
 }
 
 inline std::span<const std::byte> body_of(const byte_buffer& message) {

@@ -32,8 +32,8 @@ enum class aggregation {
 
 /// Sends at once what the transport takes at once, and keeps the rest: what comes from a thread that may not send, and
 /// what found no space. What is kept goes out when the owner calls `flush`, in order for each destination, and urgent
-/// messages before the others. Whoever sends much faster than a receiver takes waits (`wait_for_space`): so neither side's
-/// memory grows without end.
+/// messages before the others. Whoever sends much faster than a receiver takes waits (`wait_for_space`): so neither
+/// side's memory grows without end.
 class send_queue {
 public:
   /// The calling thread is the transport's owner.
@@ -141,14 +141,14 @@ private:
   const std::int64_t patience_;
   // Changes under the lock. acquire and release: who finds nothing kept has seen that what was kept has gone before.
   std::atomic<std::size_t> kept_{0};
-  std::atomic<int> over_limit_{0};   // queues
+  std::atomic<int> over_limit_{0};          // queues
   std::atomic<bool> owner_notified_{false}; // the owner, since it last looked
   tern::detail::spin_lock lock_;
-  std::map<int, destination_queue> queues_;          // of those that ever had something kept
-  std::vector<byte_buffer> spare_;       // of batches that have gone
-  std::atomic<std::size_t> gathered_{0}; // slots with something that is not sent; changes under their lock
-  tern::detail::spin_lock slot_lock_;    // taken before `lock_`
-  std::vector<batch_slot> batch_slots_;              // by destination, if `on`
+  std::map<int, destination_queue> queues_; // of those that ever had something kept
+  std::vector<byte_buffer> spare_;          // of batches that have gone
+  std::atomic<std::size_t> gathered_{0};    // slots with something that is not sent; changes under their lock
+  tern::detail::spin_lock slot_lock_;       // taken before `lock_`
+  std::vector<batch_slot> batch_slots_;     // by destination, if `on`
   std::vector<int> filled_;
 };
 

@@ -18,6 +18,7 @@
 #include <tern/base/error.hpp>
 #include <tern/net/message/thread_id.hpp>
 #include <tern/net/transport.hpp>
+#include <tern/net/transport/inproc/inproc.hpp>
 #include <tern/net/transport/inproc/inproc_ring.hpp>
 #include <tern/net/transport/ring_poller.hpp>
 #include <tern/task/wait/parking_spot.hpp>
@@ -64,7 +65,7 @@ struct mailbox {
   }
   bell sleeper;
   std::vector<std::atomic<inproc_ring*>> rings; // by sender; null until it sends something
-  std::vector<ring_poller::word> marks;           // a bit for each sender: its ring may have something
+  std::vector<ring_poller::word> marks;         // a bit for each sender: its ring may have something
 };
 
 struct hub {
@@ -131,7 +132,7 @@ public:
     if (const void* me = this_thread_id(); owner_.load(std::memory_order_relaxed) != me)
       owner_.store(me, std::memory_order_relaxed);
     if (!poller_.next([&](std::size_t from) { return take(from, into); },
-                    [this](std::size_t from) { return ready(from); }))
+                      [this](std::size_t from) { return ready(from); }))
       return false;
     ++received_;
     into.source = static_cast<int>(poller_.current());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tern/net/transport.hpp>
+#include <tern/net/transport/inproc/inproc.hpp>
 
 #include <algorithm>
 #include <atomic>

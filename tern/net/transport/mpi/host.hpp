@@ -90,7 +90,9 @@ private:
 
   std::size_t n() const { return static_cast<std::size_t>(size_); }
   std::size_t marks_at() const { return (n() * line + 127) / 128 * 128; }
-  std::size_t marks_bytes() const { return (ring_poller::words_for(n()) * sizeof(ring_poller::word) + 127) / 128 * 128; }
+  std::size_t marks_bytes() const {
+    return (ring_poller::words_for(n()) * sizeof(ring_poller::word) + 127) / 128 * 128;
+  }
   std::size_t rings_at() const { return (marks_at() + n() * marks_bytes() + page - 1) / page * page; }
   std::size_t bytes(std::uint32_t cells) const {
     return cells == 0 ? rings_at() : rings_at() + n() * n() * ring_bytes(cells);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// The C++ side of the MPI plug-ins: finds and opens one, and makes a `transport` of its C table. Knows no MPI itself.
-#include <tern/net/transport.hpp>
+#include <tern/net/transport/mpi/mpi_transport.hpp>
 
 #include <atomic>
 #include <charconv>
@@ -20,8 +20,8 @@
 #include <tern/base/log.hpp>
 #include <tern/base/options.hpp>
 #include <tern/net/failure/host_record.hpp>
-#include <tern/net/job/exit_guard.hpp>
 #include <tern/net/memory/memory_pool.hpp>
+#include <tern/net/rank/exit_guard.hpp>
 #include <tern/net/transport_abi.h>
 
 namespace tern::net {

@@ -218,7 +218,7 @@ bool endpoint::ready(std::size_t place) const {
 
 bool endpoint::next_of_rings(tern_transport_arrival& into) {
   return poller_.next([&](std::size_t place) { return take(inbound_rings_[place], into); },
-                    [this](std::size_t place) { return ready(place); });
+                      [this](std::size_t place) { return ready(place); });
 }
 
 failure endpoint::broken_record(int source, const ring_record& r) {

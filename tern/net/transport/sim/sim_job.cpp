@@ -29,7 +29,7 @@ namespace {
 constexpr std::uint64_t noted_send = 32, noted_arrival = 33, noted_fault = 34, noted_slots = 35, noted_loss = 36;
 constexpr std::size_t parcels_at_once = 256;
 constexpr std::int64_t least_notice = 1'000'000; // ns after a crash; up to twice that, before another rank knows of it
-constexpr std::uint32_t urgent_slots = 4;         // messages that may come on top of a channel's space
+constexpr std::uint32_t urgent_slots = 4;        // messages that may come on top of a channel's space
 constexpr std::int64_t countable = std::numeric_limits<std::int64_t>::max() / 1000; // ns that the network knows, in ps
 
 std::int64_t to_ns(double seconds) { return std::llround(std::min(seconds, 9e9) * 1e9); }

@@ -72,7 +72,7 @@ private:
   std::vector<std::string> told_;
   std::uint64_t messages_ = 0, bytes_ = 0;
   std::int64_t overhead_ = 0, jitter_ = 0, delay_ = 0, reorder_ = 0, latency_ = 0; // ns
-  std::uint32_t slots_ = 0;                                                         // messages; 0: for any number
+  std::uint32_t slots_ = 0;                                                        // messages; 0: for any number
 };
 
 /// The command that runs this process's program again in the same world: for people to paste into a shell.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// What the option `stats` shows of the layers above, and of messages.
-#include <tern/net/report/stats_table.hpp>
+#include <tern/net/rank/stats_table.hpp>
 
 #include <gtest/gtest.h>
 

@@ -31,6 +31,7 @@
 #include <vector>
 
 #include <tern/net/handler.hpp>
+#include <tern/net/message/epoch_messages.hpp>
 #include <tern/task/future.hpp>
 #include <tern/task/scheduler/causal_context.hpp>
 #include <tern/task/wait/wait_list.hpp>
@@ -50,7 +51,7 @@ struct epoch_mark {
   std::uint32_t bank = 0; ///< a rank
   std::uint32_t unused = 0;
 };
-static_assert(sizeof(epoch_mark) == 24 && std::is_trivially_copyable_v<epoch_mark>);
+static_assert(sizeof(epoch_mark) == epoch_messages::mark_bytes && std::is_trivially_copyable_v<epoch_mark>);
 
 class epoch_table;
 
@@ -87,10 +88,12 @@ private:
   std::unique_ptr<promise<void>> over_; // the origin's
 };
 
-/// The accounts of a rank. Thread-safe.
-class epoch_table {
+/// The accounts of a rank, and the messages that belong to them. Each such message counts twice for `quiesce`: it is
+/// handled, and its account is settled, which may send a message in turn. Thread-safe but for what epoch_messages says.
+class epoch_table final : public epoch_messages {
 public:
-  explicit epoch_table(node& here) noexcept;
+  /// \param simulated so few units are made at a time that there are many banks.
+  epoch_table(node& here, bool simulated) noexcept;
   /// Accounts that something still holds live on by themselves.
   ~epoch_table();
   epoch_table(const epoch_table&) = delete;
@@ -109,11 +112,14 @@ public:
   /// Units come home. \throws error(invalid_data).
   void take_back(int source, std::uint64_t epoch, credit_units units);
 
-  /// Has something been let go on a thread that sends no messages? Then `settle_late`, where messages arrive.
-  bool has_late() const noexcept { return has_late_.load(std::memory_order_acquire); }
-  void settle_late() noexcept;
-  /// The rank is about to end: what is let go from now on concerns nobody.
-  void end() noexcept { ended_.store(true, std::memory_order_release); }
+  // epoch_messages
+  void send(tern::detail::cause& on, int destination, std::span<const std::byte> head, byte_buffer& body,
+            std::size_t bytes, posting how) override;
+  tern::detail::held_cause arrive(int source, wire_header& h, byte_buffer& head) override;
+  void delivered(tern::detail::held_cause on) noexcept override;
+  void settle() noexcept override;
+
+  void end() noexcept override { ended_.store(true, std::memory_order_release); }
   /// For reports, a line each. \pre `guard` is held.
   std::string describe() const;
   tern::detail::spin_lock& guard() noexcept { return guard_; }
@@ -124,6 +130,7 @@ private:
   friend class epoch_account;
   struct ending; // what is to be done when the guard has been given back
   void settle(std::uint64_t number) noexcept;
+  void settle_late() noexcept;
   void look_at(epoch_account& a, ending& then);
   void conclude(ending& then) noexcept;
 
@@ -132,8 +139,11 @@ private:
   tern::detail::spin_lock guard_;
   std::unordered_map<std::uint64_t, std::shared_ptr<epoch_account>> accounts_;
   std::uint64_t given_ = 0;
-  std::vector<std::uint64_t> late_; // under the guard
-  std::atomic<bool> has_late_{false}, ended_{false};
+  std::vector<std::uint64_t> late_numbers_; // that `late_` tells of; under the guard
+  std::atomic<bool> ended_{false};
+  // Of messages that have been handled since the rank last polled, so that many of one epoch are settled together; the
+  // polling context's.
+  std::vector<tern::detail::held_cause> handled_;
 };
 
 inline node* epoch_account::here() const noexcept {

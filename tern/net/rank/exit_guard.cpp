@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tern/net/job/exit_guard.hpp>
+#include <tern/net/rank/exit_guard.hpp>
 
 #include <cstdlib>
 #include <mutex>

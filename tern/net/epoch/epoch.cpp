@@ -7,9 +7,9 @@
 #include <typeinfo>
 
 #include <tern/base/error.hpp>
+#include <tern/net/epoch/epoch_table.hpp>
 #include <tern/net/message/packing.hpp>
 #include <tern/net/node.hpp>
-#include <tern/net/termination/epoch_table.hpp>
 
 namespace tern {
 
@@ -69,7 +69,8 @@ epoch_table::~epoch_table() {
   }
 }
 
-epoch_table::epoch_table(node& here) noexcept : here_(here), new_units_(here.simulated() ? few_units : many_units) {}
+epoch_table::epoch_table(node& here, bool simulated) noexcept
+    : here_(here), new_units_(simulated ? few_units : many_units) {}
 
 struct epoch_table::ending {
   std::uint64_t epoch = 0;
@@ -173,8 +174,8 @@ void epoch_table::settle(std::uint64_t number) noexcept {
     if (here_.simulated()) return; // there are none: the simulation is being cleared away
     {
       const std::lock_guard hold(guard_);
-      late_.push_back(number);
-      has_late_.store(true, std::memory_order_release);
+      late_numbers_.push_back(number);
+      late_.store(true, std::memory_order_release);
     }
     return here_.wake();
   }
@@ -192,8 +193,8 @@ void epoch_table::settle_late() noexcept {
   std::vector<std::uint64_t> late;
   {
     const std::lock_guard hold(guard_);
-    late.swap(late_);
-    has_late_.store(false, std::memory_order_relaxed);
+    late.swap(late_numbers_);
+    late_.store(false, std::memory_order_relaxed);
   }
   for (const std::uint64_t number : late) settle(number);
 }

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-/// \file
-/// The table of the option `stats`: what each rank did.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -19,6 +17,8 @@
 
 #include <tern/base/clock.hpp>
 #include <tern/net/collectives.hpp>
+#include <tern/net/communicator.hpp>
+#include <tern/net/job/job_stats.hpp>
 #include <tern/net/node.hpp>
 #include <tern/task/scheduler/scheduler_core.hpp>
 
@@ -180,35 +180,38 @@ std::string table(const std::vector<account>& all) {
 
 } // namespace
 
-void node::begin_stats() {
-  stats_ = (*opts_)[stats_option];
-  if (world_) return;
-  stats_cpu_ = cpu_seconds(*scheduler_); // rank 0, which decides, may want it though we do not
-  stats_since_ = steady_seconds();
+void job_stats::begin() {
+  wanted_ = here_.opts()[stats_option];
+  if (here_.simulated()) return;
+  cpu_ = cpu_seconds(here_.fibers()); // rank 0, which decides, may want it though we do not
+  since_ = steady_seconds();
 }
 
-void node::show_stats() {
-  if (!stats_) return;
+void job_stats::show() {
+  const message_counters& counters = here_.counters();
+  scheduler& fibers = here_.fibers();
+  sim::simulation* const world = here_.world();
+  if (!wanted_) return;
   account mine;
   mine.process = process_number();
-  mine.seconds = world_ ? world_->seconds() : steady_seconds() - stats_since_;
+  mine.seconds = world ? world->seconds() : steady_seconds() - since_;
   const auto number = [](std::uint64_t n) { return static_cast<double>(n); };
-  const scheduler_counters counts = scheduler_->counters();
-  const std::uint64_t again = counters_.sum(message_counters::again), forwarded = counters_.sum(message_counters::forwarded);
-  const std::uint64_t collectives = counters_.sum(message_counters::uncounted, message_counters::parts) - counters_.sum(message_counters::waits);
-  mine.messages = {number(counters_.sum(message_counters::done) - again - forwarded), number(forwarded), number(collectives)};
+  const scheduler_counters counts = fibers.counters();
+  const std::uint64_t again = counters.sum(message_counters::again),
+                      forwarded = counters.sum(message_counters::forwarded);
+  const std::uint64_t collectives =
+      counters.sum(message_counters::uncounted, message_counters::parts) - counters.sum(message_counters::waits);
+  mine.messages = {number(counters.sum(message_counters::done) - again - forwarded), number(forwarded),
+                   number(collectives)};
   std::vector<reported_part*> parts;
-  {
-    const std::lock_guard hold(parts_lock_);
-    parts = parts_;
-  }
+  here_.for_each_part([&](reported_part& part) { parts.push_back(&part); });
   for (reported_part* part : parts)
     if (stats_table t = part->statistics(); !t.columns.empty()) mine.tables.push_back(std::move(t));
-  mine.values = {number(counters_.sum(message_counters::sent) - again + collectives),
-                 number(counters_.sum(message_counters::sent_bytes)) / mib,
-                 number(received_log_.count()),
-                 number(counters_.sum(message_counters::received_bytes)) / mib,
-                 number(counters_.sum(message_counters::handlers)),
+  mine.values = {number(counters.sum(message_counters::sent) - again + collectives),
+                 number(counters.sum(message_counters::sent_bytes)) / mib,
+                 number(here_.received_log().count()),
+                 number(counters.sum(message_counters::received_bytes)) / mib,
+                 number(counters.sum(message_counters::handlers)),
                  number(counts.fibers),
                  number(counts.steals),
                  number(counts.parks),
@@ -217,21 +220,22 @@ void node::show_stats() {
                  unknown,
                  unknown,
                  unknown};
-  if (!world_) { // simulated ranks share all this
-    const stack_report stacks = scheduler_->stacks();
+  if (!world) { // simulated ranks share all this
+    const stack_report stacks = fibers.stacks();
     mine.values[cpu - 2] = number(stacks.made);
     mine.values[cpu - 1] = number(stacks.deepest_bytes) / kib;
-    mine.values[cpu] = 100 * (cpu_seconds(*scheduler_) - stats_cpu_) / (mine.seconds * scheduler_->workers());
+    mine.values[cpu] = 100 * (cpu_seconds(fibers) - cpu_) / (mine.seconds * fibers.workers());
     mine.values[peak] = peak_bytes() / mib;
   }
   std::vector<account> all = gather(std::move(mine));
-  if (rank_ != 0) return;
-  const bool one_process =
-      size_ > 1 && std::all_of(all.begin(), all.end(), [&](const account& a) { return a.process == all[0].process; });
+  if (here_.rank() != 0) return;
+  const bool one_process = here_.size() > 1 && std::all_of(all.begin(), all.end(), [&](const account& a) {
+                             return a.process == all[0].process;
+                           });
   char head[160];
   std::snprintf(head, sizeof head, "tern: %.6g s%s, %d rank%s, %d worker%s each", all[0].seconds,
-                world_ ? " of virtual time" : "", size_, size_ == 1 ? "" : "s", scheduler_->workers(),
-                scheduler_->workers() == 1 ? "" : "s");
+                world ? " of virtual time" : "", here_.size(), here_.size() == 1 ? "" : "s", fibers.workers(),
+                fibers.workers() == 1 ? "" : "s");
   std::string text = head;
   if (one_process) {
     text += ", one process with at most " + cell(peak_bytes() / mib, 1) + " MiB";

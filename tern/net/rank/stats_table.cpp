@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tern/net/report/stats_table.hpp>
+#include <tern/net/rank/stats_table.hpp>
 
 #include <algorithm>
 #include <cstddef>
