@@ -53,7 +53,7 @@ struct frame {
 enum : std::uint32_t { a_message, a_space, a_goodbye }; // a_space: the receiver has taken a message
 
 constexpr std::size_t head_most = 4096;
-constexpr int spaces = 64, urgent_spaces = 8; // messages of a sender that a receiver has space for
+constexpr int spaces = 1024, urgent_spaces = 64; // messages of a sender that a receiver has space for
 
 /// One rank's socket to another.
 class line {
@@ -70,7 +70,8 @@ public:
 
   void post(std::span<const std::byte> head, byte_buffer body) {
     ++in_flight_;
-    put({static_cast<std::uint32_t>(head.size()), a_message, body.size()}, head, std::move(body));
+    const frame f{static_cast<std::uint32_t>(head.size()), a_message, body.size()};
+    put(f, head, std::move(body));
   }
   void tell(std::uint32_t what) { put({0, what, 0}, {}, {}); }
 
@@ -87,7 +88,10 @@ public:
         failed("cannot write");
       }
       next.done += static_cast<std::size_t>(n);
-      if (next.done == next.bytes.size()) out_.pop_front();
+      if (next.done < next.bytes.size()) continue;
+      // To give a body back may run code of the program, which may send: so not before the queue is whole again.
+      const byte_buffer gone = std::move(next.bytes);
+      out_.pop_front();
     }
   }
 
