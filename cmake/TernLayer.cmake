@@ -11,13 +11,20 @@ set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
 set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
 find_package(Threads REQUIRED)
 
+# How many seconds of CPU each compilation and each link takes is noted in cpu.log; tools/budget.py adds them up.
+set(timed)
+if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(timed ${PROJECT_SOURCE_DIR}/tools/build/timed.sh ${PROJECT_BINARY_DIR}/cpu.log)
+  set(CMAKE_CXX_LINKER_LAUNCHER ${timed})
+endif()
+
 # ccache keeps what the compiler made, so that a second clone, or a second check, need not compile it again: paths below
 # the clone are taken relative to it. TERN_CCACHE=OFF measures a build without it.
 option(TERN_CCACHE "Compile through ccache where it is installed" ON)
 find_program(TERN_CCACHE_PROGRAM ccache)
 mark_as_advanced(TERN_CCACHE_PROGRAM)
 if(TERN_CCACHE AND TERN_CCACHE_PROGRAM AND PROJECT_IS_TOP_LEVEL AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${timed} env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
     CCACHE_SLOPPINESS=pch_defines,time_macros
     ${TERN_CCACHE_PROGRAM})
   # Precompiled headers are compared by what they hold, not by when they were made.
@@ -26,6 +33,8 @@ if(TERN_CCACHE AND TERN_CCACHE_PROGRAM AND PROJECT_IS_TOP_LEVEL AND NOT CMAKE_CX
   else()
     add_compile_options(-fpch-preprocess)
   endif()
+elseif(timed)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${timed})
 endif()
 
 add_library(tern_flags INTERFACE)
@@ -49,30 +58,56 @@ if(TERN_SANITIZE)
   # Applies to everything built here, third-party headers included, so that no mixed binary results.
   add_compile_options(-fsanitize=${TERN_SANITIZE} -fno-omit-frame-pointer -g1) # lines are enough for their reports
   add_link_options(-fsanitize=${TERN_SANITIZE})
-endif()
-# The fuzzer follows the branches that the libraries take too; its main() is linked to the targets alone.
-if(TERN_BUILD_FUZZERS)
-  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-    message(FATAL_ERROR "TERN_BUILD_FUZZERS needs clang's libFuzzer: use the preset fuzz")
+  # LLVM's linker takes a third of GNU ld's time for what sanitizers make of programs. Releases are linked as users link.
+  find_program(TERN_LLD ld.lld-19)
+  mark_as_advanced(TERN_LLD)
+  if(TERN_LLD AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    add_link_options(-fuse-ld=${TERN_LLD})
   endif()
-  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
+# The fuzzer follows the branches that these layers take; its main() is linked to the fuzz targets alone.
+set(TERN_FUZZED_LAYERS base trace task net)
+if(TERN_BUILD_FUZZERS AND NOT (CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND TERN_SANITIZE))
+  message(FATAL_ERROR "TERN_BUILD_FUZZERS needs clang's libFuzzer and its address sanitizer: use the preset asan")
 endif()
 
-# tern_read_once(TARGET header…): what many of its files include, and what takes the compiler seconds to read, is read
-# once. Not for the thread sanitizer: there every file is compiled by itself, which finds includes that it lacks.
+# Headers that many files include, and that take the compiler seconds to read, are read once. OFF shows which includes a
+# file lacks; ./check --long builds so.
+option(TERN_PRECOMPILED_HEADERS "Read the standard library's headers once" ON)
+
+# tern_read_once(TARGET header…): for a target of its own kind.
 function(tern_read_once TARGET)
-  if(NOT TERN_SANITIZE MATCHES "thread")
+  if(TERN_PRECOMPILED_HEADERS)
     target_precompile_headers(${TARGET} PRIVATE ${ARGN})
   endif()
 endfunction()
 
-# tern_read_together(NAME FIRST header…): the same for many small targets of the same options, of which FIRST is the first.
-function(tern_read_together NAME FIRST)
-  if("${NAME}" STREQUAL "${FIRST}")
-    tern_read_once(${NAME} ${ARGN})
-  elseif(NOT TERN_SANITIZE MATCHES "thread")
-    target_precompile_headers(${NAME} REUSE_FROM ${FIRST})
+# tern_read_together(TARGET KIND header…): targets of one KIND, which are compiled with the same options (definitions may
+# differ), share these headers. A target headers_KIND reads them, so that none of the others waits for another.
+function(tern_read_together TARGET KIND)
+  if(NOT TERN_PRECOMPILED_HEADERS)
+    return()
   endif()
+  if(NOT TARGET headers_${KIND})
+    set(file ${PROJECT_BINARY_DIR}/headers/${KIND}.cpp)
+    if(NOT EXISTS ${file})
+      file(WRITE ${file} "int main() {}\n")
+    endif()
+    get_target_property(type ${TARGET} TYPE)
+    get_target_property(options ${TARGET} COMPILE_OPTIONS)
+    if(type STREQUAL EXECUTABLE)
+      add_executable(headers_${KIND} ${file})
+    else()
+      add_library(headers_${KIND} OBJECT ${file})
+    endif()
+    if(options)
+      target_compile_options(headers_${KIND} PRIVATE ${options})
+    endif()
+    target_include_directories(headers_${KIND} PRIVATE ${PROJECT_SOURCE_DIR})
+    target_link_libraries(headers_${KIND} PRIVATE tern_flags $<$<STREQUAL:${KIND},unit_tests>:GTest::gmock>)
+    target_precompile_headers(headers_${KIND} PRIVATE ${ARGN})
+  endif()
+  target_precompile_headers(${TARGET} REUSE_FROM headers_${KIND})
 endfunction()
 
 # What nearly all of our files include of C++'s library, in half of the time that a small one takes to compile.
@@ -84,45 +119,59 @@ set(TERN_READ_ONCE <algorithm> <array> <atomic> <chrono> <cstdint> <exception> <
 function(tern_build_quickly)
   foreach(target IN LISTS ARGN)
     target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1> $<$<BOOL:${TERN_SANITIZED}>:-O0>)
+    get_target_property(libraries ${target} LINK_LIBRARIES)
+    if("GTest::gmock" IN_LIST libraries)
+      tern_read_together(${target} unit_tests ${TERN_READ_ONCE} <gmock/gmock.h> <gtest/gtest.h>)
+    endif()
   endforeach()
 endfunction()
 
-# tern_layer(NAME SOURCES … HEADERS … DEPENDS layer… PRIVATE target… TESTS file…)
-#   makes tern_NAME (tern::NAME), installs it and its headers, and builds its unit tests as tern_NAME_test.
+# tern_layer(NAME SOURCES … HEADERS … DEPENDS layer… PRIVATE target… TESTS file… SINGLE_THREADED file…)
+#   makes tern_NAME (tern::NAME), installs it and its headers, and builds its unit tests as tern_NAME_test; those
+#   that are SINGLE_THREADED not under the thread sanitizer, which could find nothing there (docs/decisions/0039).
 function(tern_layer NAME)
-  cmake_parse_arguments(L "" "" "SOURCES;HEADERS;DEPENDS;PRIVATE;TESTS" ${ARGN})
+  cmake_parse_arguments(L "" "" "SOURCES;HEADERS;DEPENDS;PRIVATE;TESTS;SINGLE_THREADED" ${ARGN})
   add_library(tern_${NAME} ${L_SOURCES})
   add_library(tern::${NAME} ALIAS tern_${NAME})
   set_target_properties(tern_${NAME} PROPERTIES EXPORT_NAME ${NAME} VERSION ${PROJECT_VERSION}
     SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR} INSTALL_RPATH "$ORIGIN")
   target_compile_features(tern_${NAME} PUBLIC cxx_std_20)
   target_sources(tern_${NAME} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR} FILES ${L_HEADERS})
+  if(TERN_BUILD_FUZZERS AND NAME IN_LIST TERN_FUZZED_LAYERS)
+    target_compile_options(tern_${NAME} PRIVATE -fsanitize=fuzzer-no-link)
+  endif()
   list(TRANSFORM L_DEPENDS PREPEND tern::)
   target_link_libraries(tern_${NAME} PUBLIC ${L_DEPENDS} Threads::Threads PRIVATE $<BUILD_INTERFACE:tern_flags> ${L_PRIVATE})
-  # Calls inside a library need not go through the table that lets another library take a function's place.
-  list(LENGTH L_SOURCES files)
-  if(files GREATER 4)
-    tern_read_once(tern_${NAME} ${TERN_READ_ONCE})
+  # Layers are compiled alike, but for those that the fuzzer follows.
+  set(kind layers)
+  if(TERN_BUILD_FUZZERS AND NAME IN_LIST TERN_FUZZED_LAYERS)
+    set(kind fuzzed_layers)
   endif()
+  tern_read_together(tern_${NAME} ${kind} ${TERN_READ_ONCE})
+  # Calls inside a library need not go through the table that lets another library take a function's place.
   target_link_options(tern_${NAME} PRIVATE $<$<STREQUAL:$<TARGET_PROPERTY:tern_${NAME},TYPE>,SHARED_LIBRARY>:LINKER:-Bsymbolic-functions>)
   install(TARGETS tern_${NAME} EXPORT tern-targets
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
     FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+  if(NOT TERN_SANITIZE MATCHES "thread")
+    list(APPEND L_TESTS ${L_SINGLE_THREADED})
+  endif()
   if(TERN_BUILD_TESTS AND L_TESTS)
     add_executable(tern_${NAME}_test ${L_TESTS})
     target_link_libraries(tern_${NAME}_test PRIVATE tern::${NAME} tern_flags GTest::gtest GTest::gmock GTest::gtest_main)
     tern_build_quickly(tern_${NAME}_test) # rank, stress and property tests and bench/ see what -O3 makes of templates
-    list(LENGTH L_TESTS files)
-    if(files GREATER 4)
-      tern_read_once(tern_${NAME}_test <gmock/gmock.h> <gtest/gtest.h>)
-    endif()
     gtest_discover_tests(tern_${NAME}_test TEST_PREFIX ${NAME}. DISCOVERY_TIMEOUT 60
       PROPERTIES TIMEOUT ${TERN_TEST_SECONDS} LABELS ${NAME})
   endif()
 endfunction()
 
-# tern_layer_tests(NAME file…): more tests of tern_NAME_test, which test what the layer does and not one file of it.
+# tern_layer_tests(NAME file… SINGLE_THREADED file…): more tests of tern_NAME_test, which test what the layer does and not
+# one file of it.
 function(tern_layer_tests NAME)
-  list(TRANSFORM ARGN PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
-  target_sources(tern_${NAME}_test PRIVATE ${ARGN})
+  cmake_parse_arguments(L "" "" "SINGLE_THREADED" ${ARGN})
+  if(NOT TERN_SANITIZE MATCHES "thread")
+    list(APPEND L_UNPARSED_ARGUMENTS ${L_SINGLE_THREADED})
+  endif()
+  list(TRANSFORM L_UNPARSED_ARGUMENTS PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
+  target_sources(tern_${NAME}_test PRIVATE ${L_UNPARSED_ARGUMENTS})
 endfunction()

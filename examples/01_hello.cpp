@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// A job of several ranks: rank 0 calls a function on each of them and prints the results.
 #include <cstdio>
 #include <tern/tern.hpp>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Waiting never holds a core: fibers, futures and locks inside one rank.
+// Fibers, futures and locks inside one rank: a fiber that waits does not hold its worker.
 #include <cstdio>
 #include <mutex>
 #include <vector>
@@ -14,10 +14,10 @@ int main(int argc, char** argv) {
     std::vector<tern::future<void>> done;
     for (int i = 1; i <= 100; ++i)
       done.push_back(tern::async([&, i] {
-        ready.arrive_and_wait(); // a hundred fibers wait here on as few workers as there are
+        ready.arrive_and_wait(); // 100 fibers wait here, on any number of workers
         std::lock_guard hold(m);
         sum += i;
-        tern::this_fiber::yield(); // even while holding the lock: it is a fiber's lock
+        tern::this_fiber::yield(); // allowed while holding the lock, which belongs to the fiber
       }));
     for (auto& d : done) d.get();
     if (tern::rank() == 0) std::printf("sum %ld\n", sum);

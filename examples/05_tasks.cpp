@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parallel loops and tasks inside one rank: on as many workers as it has.
+// Parallel loops and tasks inside one rank. They use all of its workers.
 #include <cmath>
 #include <cstdio>
 #include <functional>
@@ -7,7 +7,7 @@
 
 #include <tern/tern.hpp>
 
-// A tasklet for every call: they are that cheap.
+// One tasklet for each call: a tasklet costs a few nanoseconds.
 long fib(int n) {
   if (n < 2) return n;
   long a = 0, b = 0;
@@ -20,13 +20,13 @@ long fib(int n) {
 
 int main(int argc, char** argv) {
   return tern::run(argc, argv, [] {
-    // A loop, and a sum that is the same to the last bit on any number of workers.
+    // A loop, and a sum whose last bit does not depend on the number of workers.
     std::vector<double> x(100'000);
     tern::parallel_for(std::size_t{0}, x.size(), [&](std::size_t i) { x[i] = std::sqrt(static_cast<double>(i)); });
     const double sum = tern::parallel_reduce(std::size_t{0}, x.size(), 0.0, [&](std::size_t i) { return x[i]; },
                                              std::plus<>(), {.deterministic = true});
 
-    // A picture in tiles. Some cost much more than others: whoever is done takes from those who are not.
+    // A picture in tiles. Some cost much more than others: idle workers steal from busy ones.
     const int width = 160, height = 100;
     std::vector<int> picture(static_cast<std::size_t>(width * height));
     tern::parallel_for(tern::range2<int>({0, height}, {0, width}), [&](int y, int x0) {
@@ -40,7 +40,7 @@ int main(int argc, char** argv) {
       picture[static_cast<std::size_t>(y) * width + static_cast<std::size_t>(x0)] = steps;
     });
 
-    // Steps that depend on each other, built once and run many times.
+    // Tasks that depend on each other. The graph is built once and run 100 times.
     double left = 1, right = 1, both = 0;
     tern::task_graph step;
     auto a = step.add([&] { left *= 1.01; }, "left"), b = step.add([&] { right *= 0.99; }, "right");

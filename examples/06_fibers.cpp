@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A pipeline inside one rank: a telescope's nights go through a channel to several fibers; each night has a future.
+// A pipeline inside one rank. A channel carries a telescope's nights to several fibers, and each
+// night has a future.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -21,16 +22,16 @@ std::vector<double> observe(int night) {
 
 struct recording {
   std::vector<double> light;
-  tern::promise<double> mean; // the answer goes straight to whoever wants it
+  tern::promise<double> mean; // its future stays with the main function
 };
 
 int main(int argc, char** argv) {
   return tern::run(argc, argv, [] {
-    tern::channel<recording> nights(4); // the camera is at most four nights ahead
+    tern::channel<recording> nights(4); // bounded: the camera is at most four nights ahead
     tern::mutex m;
     std::array<long, 5> histogram{};                  // from 0.98 in steps of 0.005
-    auto analyse = [&](const std::stop_token& stop) { // set if this function is left early
-      while (auto r = nights.pop(stop)) {             // nothing once the channel is closed and empty
+    auto analyse = [&](const std::stop_token& stop) { // requested by ~fiber
+      while (auto r = nights.pop(stop)) {             // empty when the channel is closed and drained
         double sum = 0;
         for (double x : r->light) sum += x;
         r->mean.set_value(sum / static_cast<double>(r->light.size()));
@@ -52,7 +53,7 @@ int main(int argc, char** argv) {
       return std::count_if(all.begin(), all.end(), [](auto& mean) { return mean.get() < 0.99; });
     });
     if (dips.wait_for(std::chrono::seconds(20)) == tern::future_status::timeout)
-      std::fputs(tern::dump_fibers().c_str(), stderr); // who waits for what
+      std::fputs(tern::dump_fibers().c_str(), stderr); // which fiber waits for what
     for (auto& a : analysts) a.join();
     const auto transits = dips.get();
     const long samples = std::accumulate(histogram.begin(), histogram.end(), 0L);

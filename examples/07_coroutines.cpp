@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A chain of masses and springs. Each mass is a coroutine that computes its path and awaits its neighbours' positions.
+// A ring of masses and springs. Each mass is a coroutine that computes its path and awaits its
+// neighbours' positions.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -8,7 +9,7 @@
 
 #include <tern/tern.hpp>
 
-struct position { // of one mass at one time: set by itself, read by both neighbours
+struct position { // of one mass at one time: the mass sets it, both neighbours read it
   tern::promise<double> set;
   tern::shared_future<double> get{set.get_future()};
 };
@@ -16,7 +17,7 @@ using moment = std::vector<position>; // all masses, in a ring
 
 tern::coro<double> force(const moment& now, std::size_t n) {
   const std::size_t size = now.size();
-  const double left = co_await now[(n + size - 1) % size].get; // if it is not there yet, the worker does something else
+  const double left = co_await now[(n + size - 1) % size].get; // suspends until it is set
   const double right = co_await now[(n + 1) % size].get;
   co_return left - 2 * now[n].get.get() + right;
 }
@@ -34,7 +35,7 @@ tern::coro<double> mass(std::vector<moment>& history, std::size_t n, double x, d
 
 int main(int argc, char** argv) {
   return tern::run(argc, argv, [] {
-    // A wave as long as the ring swings with the frequency 2 sin(pi / size).
+    // A wave as long as the ring has the angular frequency 2 sin(pi / size).
     const std::size_t size = 64;
     const double wave = 2 * std::numbers::pi / static_cast<double>(size), frequency = 2 * std::sin(wave / 2), dt = 0.1;
     std::vector<moment> history;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A mistake that shows in few orders of events: found by trying many, and repeated as often as needed.
+// A deadlock that few orders of events show. The simulator tries one order for each seed, and
+// repeats the one that fails.
 #include <cstdint>
 #include <cstdio>
 #include <mutex>
@@ -13,7 +14,7 @@ struct cell {
 };
 void flow(cell& from, cell& to, double heat) {
   std::lock_guard hold_from(from.m);
-  std::lock_guard hold_to(to.m); // a mistake: two that flow in opposite directions may wait for each other
+  std::lock_guard hold_to(to.m); // wrong: two opposite flows may wait for each other
   from.heat -= heat;
   to.heat += heat;
 }
@@ -25,7 +26,7 @@ void experiment() {
   back.join();
 }
 
-// Runs it in the order that `seed` stands for. Gives the hash of all that happened if it got stuck.
+// Runs the experiment in the order that `seed` selects. After a deadlock: the hash of all events.
 std::optional<std::uint64_t> stuck(std::uint64_t seed, bool explain) {
   tern::sim::simulation world({.seed = seed});
   tern::scheduler s({.workers = 2, .simulation = &world});

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A load-balancing policy of one's own: who has nothing to do asks the next rank, which gives half of what waits there.
+// A load-balancing policy of your own: an idle rank asks the next rank, which gives half of its
+// waiting load.
 #include <algorithm>
 #include <cstdio>
 #include <vector>
@@ -8,7 +9,7 @@
 
 using namespace tern::balance;
 
-struct question { // the only message; policies on all ranks understand it
+struct question { // the only message from rank to rank
   double have;
   template <class A> void serialize(A& ar) { ar(have); }
 };
@@ -20,7 +21,7 @@ public:
   void dist_balance(occasion why) override {
     if (why == occasion::idle && here.size() > 1) send((here.rank() + 1) % here.size(), question{here.load()});
   }
-  void notify(object_id) override { // something has come: perhaps somebody waits for it
+  void notify(object_id) override { // a load has changed: another rank may wait for it
     if (waits_ >= 0 && here.ready() > 1) give(waits_);
   }
 
@@ -34,7 +35,7 @@ private:
     double left = share_ * here.waiting();
     for (const object_info& o : here.objects()) { // the heaviest first
       if (!o.movable || o.pending == 0 || o.load > left) continue;
-      here.move(o.id, to); // with what waits for it
+      here.move(o.id, to); // with its pending invocations
       left -= o.load;
     }
   }
@@ -46,7 +47,7 @@ const registered_policy<ask_next> the_policy("ask-next", "idle ranks ask the nex
 struct job {
   int ran_on = -1;
   void run() {
-    tern::sim::charge(1e-3); // a millisecond: of virtual time in a simulation, else of a core
+    tern::sim::charge(1e-3); // in a simulation: a millisecond of virtual time
     if (!tern::sim::active()) tern::this_fiber::sleep_for(std::chrono::milliseconds(1));
     ran_on = tern::rank();
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two levels: objects go to ranks that have time, and the invocation of a heavy one is shared by the workers of its
-// rank.
+// Two levels: a policy moves objects to idle ranks, and the workers of one rank share the
+// invocation of a heavy object.
 #include <atomic>
 #include <cmath>
 #include <cstdio>
@@ -14,9 +14,9 @@ public:
   explicit cell(int size) : size_(size) {}
   void solve() {
     std::atomic<long> sum{0};
-    // Tasklets, whoever has time: this worker alone if all others have objects of their own.
+    // Tasklets: idle workers of the rank steal them. If none is idle, this worker runs all of them.
     tern::parallel_for(0, size_, [&](int i) {
-      tern::sim::charge(1e-4); // what the next line would take in a simulation
+      tern::sim::charge(1e-4); // in a simulation: the time of the loop below
       double x = i;
       for (int n = 0; n < 2000; ++n) x = std::sqrt(x + n);
       sum += static_cast<long>(x * 1000);

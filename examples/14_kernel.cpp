@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A first kernel: the product of two matrices, on whatever device there is.
+// A first kernel: the product of two matrices, on any device.
 #include <cstdio>
 
 #include <tern/tern.hpp>
@@ -17,15 +17,15 @@ TERN_KERNELS_END(blas)
 
 int main(int argc, char** argv) {
   return tern::run(argc, argv, [] {
-    const int n = 256; // a multiple of the groups' sizes
+    const int n = 256; // a multiple of the group's extents
     tern::hetero_object<double, 2> a({n, n}), b({n, n}), c({n, n});
     {
       auto to_a = a.host(tern::access_mode::write).get(), to_b = b.host(tern::access_mode::write).get();
       for (int i = 0; i < n; ++i)
         for (int j = 0; j < n; ++j) to_a(i, j) = (i + 2 * j) % 7, to_b(i, j) = (3 * i + j) % 5;
-    } // from here on others may have them
+    } // both accesses are released: tasks may use the objects
     tern::submit(blas::dgemm, tern::items(n, n).group(64, 4), n, tern::read(a), tern::read(b), tern::write(c));
-    auto host = c.host(tern::access_mode::read).get(); // waits for the kernel, brings the data here
+    auto host = c.host(tern::access_mode::read).get(); // waits for the kernel and fetches the data
     int wrong = 0;
     for (int i = 0; i < n; ++i)
       for (int j = 0; j < n; ++j) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// In which order tasks run: by what they use, and by what they are told.
+// The order of tasks: by the objects that they use, and by explicit dependencies.
 #include <cstdio>
 #include <functional>
 #include <stdexcept>
@@ -9,22 +9,22 @@
 int main(int argc, char** argv) {
   return tern::run(argc, argv, [] {
     tern::hetero_object<int> x(1, 0), sum(1, 0), list(1, 0);
-    // By use: as if they ran one after the other; those that do not disturb each other run at once.
+    // By use: the results are those of a serial run. Tasks without conflicts run in parallel.
     for (int i = 1; i <= 10; ++i) tern::submit([i](int* v) { *v = *v * 2 + i; }, tern::read_write(x));
     tern::submit([](const int* from, int* to) { *to = *from; }, tern::read(x), tern::write(list));
-    // In any order, but never two at once.
+    // Commuting tasks run in any order, but never two at once.
     for (int i = 0; i < 10; ++i) tern::submit([](int* v) { *v += 1; }, tern::commute(list));
-    // At once, each into a part of its own; the parts are added up before somebody looks.
+    // Reductions run in parallel, each into its own part. The next other use adds the parts.
     for (int i = 1; i <= 100; ++i) tern::submit([i](int* v) { *v += i; }, tern::reduce(sum, std::plus<>(), 0));
 
-    // By what they are told.
+    // By explicit dependencies.
     int step = 0;
     tern::hetero_task first([&] { step = 1; }), second([&] { step = step == 1 ? 2 : -1; });
     second.after(first).submit();
     first.submit();
     second.wait();
 
-    // What fails is not run further.
+    // A task that reads what a failed task was to write is not run.
     tern::hetero_object<int> broken(1, 0);
     tern::submit([](int*) { throw std::runtime_error("no such cell"); }, tern::read_write(broken));
     tern::hetero_task never([](const int*) {}, tern::read(broken));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Several devices: heat spreads on a grid that is cut into stripes; each needs one row of its neighbours', its halo.
-// Try it with more: --tern-hetero-fake 2 --tern-hetero-devices fake
+// Several devices: heat spreads on a grid that is cut into stripes. Each stripe needs one row of
+// each neighbour, its halo.
+// With two simulated devices: --tern-hetero-devices fake --tern-hetero-fake 2
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -10,7 +11,8 @@
 #include <tern/tern.hpp>
 
 TERN_KERNELS_BEGIN(heat)
-// `in` has one row more above and below, where there is one. All rows are whole, so they follow each other.
+// `in` includes the halo: one row above and one below, except at the border. Rows are whole:
+// they are contiguous.
 TERN_KERNEL(spread, int columns, int rows, int above, int below, TERN_GLOBAL const double* in,
             TERN_GLOBAL double* out) {
   TERN_REGION_IN(columns, rows, 1) {
@@ -26,7 +28,7 @@ TERN_KERNELS_END(heat)
 
 constexpr int size = 200, stripe = 25, steps = 50;
 
-// The same, one after the other.
+// The same result, computed without tasks.
 std::vector<double> expected() {
   std::vector<double> now(size * size, 0.0), next = now;
   now[100 * size + 100] = 1000;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Several ways to do the same: Cholesky's factorization of a matrix in tiles. The host factors the tiles on the
-// diagonal. Products of tiles run as kernels on devices; on those of OpenCL as one that was written for them; on the
-// host as a function, which may call a library (this one does if it was built with OpenBLAS).
+// Variants of one task: Cholesky factorization of a matrix in tiles. The host factors the tiles on
+// the diagonal. A product of tiles is a kernel on any device, a kernel in OpenCL C on OpenCL
+// devices, and a function on the host. The function calls OpenBLAS if the build has found it.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -27,7 +27,7 @@ TERN_KERNELS_END(tiles)
 
 namespace {
 
-// Four elements of a row at once. What is written in a device's own language gets the same arguments.
+// Four elements of a row at a time. A kernel in a device's own language takes the same arguments.
 const tern::opencl_source update_in_opencl("update4", R"CL(
 kernel void update4(int n, int pa, global const double* a, int pb, global const double* b, int pc, global double* c) {
   const int i = get_global_id(1), j = get_global_id(0);
@@ -51,7 +51,7 @@ void update_on_host(int n, int pa, const double* a, int pb, const double* b, int
 #endif
 }
 
-// The lower half of a tile on the diagonal.
+// Factors a tile on the diagonal: writes its lower half.
 void factor(tern::host_view<double, 2> t) {
   const std::int64_t n = t.extent(0);
   for (std::int64_t j = 0; j < n; ++j) {
@@ -87,7 +87,7 @@ int main(int argc, char** argv) {
     const auto t = a.tiles({tile, tile});
     const auto update = tern::variants(tiles::update, update_in_opencl, update_on_host);
     for (int k = 0; k < count; ++k) {
-      tern::hetero_task(factor, tern::read_write(t(k, k))).priority(2).submit(); // all others wait for these
+      tern::hetero_task(factor, tern::read_write(t(k, k))).priority(2).submit(); // all others depend on these
       for (int i = k + 1; i < count; ++i)
         tern::hetero_task(solve, tern::read(t(k, k)), tern::read_write(t(i, k))).priority(1).submit();
       for (int i = k + 1; i < count; ++i)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// NVIDIA's libraries: the factorization of 18_variants, whose tasks are cuBLAS and cuSOLVER on a GPU, and functions on
-// the host. Both libraries are opened when a GPU is used; a program that is built without CUDA can have them.
+// NVIDIA's libraries: the factorization of 18_variants. Tasks call cuBLAS and cuSOLVER on a GPU,
+// and are functions on the host. The first task on a GPU opens both libraries: the build needs no
+// CUDA.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -23,9 +24,9 @@ constexpr int size = 256, tile = 64, count = size / tile;
 template <class F> auto on_gpu(F f) { return tern::on_queue(tern::hetero::device_kind::cuda, f); }
 int rows(std::int64_t pitch) { return static_cast<int>(pitch); }
 
-// The libraries store matrices by columns, Tern by rows: what is the lower half here is the upper half there.
+// Tern stores matrices by rows, the libraries by columns: lower half here, upper half there.
 
-// t becomes l, t = l l^T. The solver wants room to work in, and says in `info` whether it could.
+// t becomes l, where t = l l^T. The solver needs a workspace, and stores its status in `info`.
 const auto factor = tern::variants(
     [](host_tile t, tern::host_view<double, 1>, tern::host_view<int, 1> info) {
       for (int j = 0; j < tile; ++j) {
@@ -68,7 +69,7 @@ const auto update = tern::variants(
       cuda_libraries::blas::here(q).gemm(transposed, plain, tile, tile, tile, -1, b.address(), rows(b.pitch),
                                          a.address(), rows(a.pitch), 1, c.address(), rows(c.pitch));
     }));
-// c -= a a^T, for a tile on the diagonal: the half of the work
+// c -= a a^T, for a tile on the diagonal: half of the work
 const auto update_diagonal = tern::variants(
     [](host_input a, host_tile c) {
       for (int i = 0; i < tile; ++i)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A halo exchange of objects that move: heat spreads on a grid that is cut into blocks. Each block is a mobile object,
-// which may be on any rank and go to another at any time. With the argument `wrong`: the version that relies on the
-// order of messages.
+// A halo exchange of objects that move: heat spreads on a grid that is cut into blocks. Each block
+// is a mobile object, which may be on any rank and may move at any time. The argument `wrong`
+// selects a version that relies on the order of messages.
 #include <array>
 #include <cstdio>
 #include <cstring>
@@ -23,7 +23,7 @@ class block {
 public:
   using pointer = tern::mobile_ptr<block>;
   using edge = std::vector<double>;
-  block() = default; // of one that arrives
+  block() = default; // for a block that arrives
   block(int x, int y, bool by_order) : by_order_(by_order), cells_(frame * frame) {
     for (int j = 0; j < width; ++j)
       for (int i = 0; i < width; ++i) at(i, j) = at_start(x * width + i, y * width + j);
@@ -32,16 +32,17 @@ public:
   void begin(const std::array<pointer, 4>& neighbours) {
     neighbours_ = neighbours;
     send_edges();
-    advance(); // messages of a faster neighbour may have been here before this one
+    advance(); // halos of a faster neighbour may have arrived before this message
   }
 
   // The edge of the neighbour on side `s`, after `step` steps.
   void halo(int step, int s, const edge& values) {
     const auto side = static_cast<std::size_t>(s);
-    // Two messages of one neighbour come from two invocations: they may arrive in either order once it, or this block,
-    // moves. What a message is for, the message says.
-    if (by_order_) step = arrived_[side]++; // wrong: "the next one is for the next step"
-    // A neighbour is at most one step ahead, since it needs our edge as we need its: two halos a side are enough.
+    // Two messages of one neighbour come from two invocations. They may arrive in either order if
+    // the neighbour or this block moves between them. So each message carries its step.
+    if (by_order_) step = arrived_[side]++; // wrong: assumes that the next halo is for the next step
+    // A neighbour is at most one step ahead, since it needs this block's edge. So two halos for
+    // each side are enough.
     halos_[static_cast<std::size_t>(step % 2)][side] = values;
     advance();
   }
@@ -55,7 +56,7 @@ public:
 private:
   static constexpr int frame = width + 2; // with the halo
   double& at(int i, int j) { return cells_[static_cast<std::size_t>((j + 1) * frame + i + 1)]; }
-  // Cell k on side s, `out` beyond the edge.
+  // Cell k of side s, `out` cells beyond the edge.
   double& on(int s, int k, int out) {
     const int far = width - 1 + out;
     return s == left ? at(-out, k) : s == right ? at(far, k) : s == up ? at(k, -out) : at(k, far);
@@ -71,12 +72,12 @@ private:
     }
   }
 
-  // As many steps as there are halos for.
+  // Computes all steps whose halos have arrived.
   void advance() {
     while (begun_ && step_ < steps) {
       auto& halos = halos_[static_cast<std::size_t>(step_ % 2)];
       for (std::size_t s = 0; s < 4; ++s)
-        if (neighbours_[s] && halos[s].empty()) return; // the message that brings it calls us again
+        if (neighbours_[s] && halos[s].empty()) return; // the missing halo calls `advance` again
       for (int s = left; s <= down; ++s)
         for (int k = 0; k < width; ++k) { // no heat flows out of the grid
           const edge& halo = halos[static_cast<std::size_t>(s)];
@@ -84,14 +85,15 @@ private:
         }
       for (edge& halo : halos) halo.clear();
       std::vector<double> next = cells_;
-      next.swap(cells_); // `next` is what was
+      next.swap(cells_); // `next` has the old cells
       const auto was = [&](int i, int j) { return next[static_cast<std::size_t>((j + 1) * frame + i + 1)]; };
       for (int j = 0; j < width; ++j)
         for (int i = 0; i < width; ++i)
           at(i, j) = spread(was(i, j), was(i - 1, j), was(i + 1, j), was(i, j - 1), was(i, j + 1));
       ++step_;
       if (step_ < steps) send_edges();
-      // As a balancing policy would. It happens after this invocation, which therefore does not wait for it.
+      // In the place of a balancing policy. The block moves after this invocation, which must not
+      // wait for that.
       if (step_ % 3 == 0) static_cast<void>(tern::migrate(tern::self<block>(), (tern::rank() + 1) % tern::size()));
     }
   }
@@ -99,12 +101,12 @@ private:
   bool by_order_ = false, begun_ = false;
   std::vector<double> cells_;
   std::array<pointer, 4> neighbours_{};
-  std::array<std::array<edge, 4>, 2> halos_; // of this step and the next, by step % 2; empty: not yet here
+  std::array<std::array<edge, 4>, 2> halos_; // of this step and the next, by step % 2; empty: missing
   std::array<int, 4> arrived_{};             // for the wrong version
   int step_ = 0;
 };
 
-// The same, one after the other.
+// The same result, computed without objects.
 std::vector<double> expected() {
   std::vector<double> now;
   for (int y = 0; y < size; ++y)
@@ -137,7 +139,7 @@ int main(int argc, char** argv) {
       tern::send<&block::begin>(
           all[n], std::array{block_at(x - 1, y), block_at(x + 1, y), block_at(x, y - 1), block_at(x, y + 1)});
     }
-    tern::quiesce(); // all steps are done: no message is left, and nothing runs
+    tern::quiesce(); // all steps are done: no message is left, and no handler runs
 
     int wrong_cells = 0;
     const std::vector<double> correct = expected();

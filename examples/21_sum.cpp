@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A sum over all elements: each group of items adds up its part, and the host the groups' sums. So are norms, dot
-// products and residuals made, and the largest of many values.
+// A sum over all elements: each group of items adds up its part, and the host adds the groups'
+// sums. Norms, dot products, residuals and maxima follow the same pattern.
 #include <algorithm>
 #include <cstdio>
 
@@ -10,7 +10,7 @@ TERN_KERNELS_BEGIN(norms)
 TERN_FN double plus(double a, double b) { return a + b; }
 TERN_FN double larger(double a, double b) { return a > b ? a : b; }
 
-// Of x - y: the sum of squares, and the largest. Item 0 of each group stores what the whole group has found.
+// Of x - y: the sum of squares, and the largest magnitude. Item 0 of each group stores both.
 TERN_KERNEL(distance, int n, TERN_GLOBAL const double* x, TERN_GLOBAL const double* y, TERN_GLOBAL double* squares,
             TERN_GLOBAL double* largest) {
   TERN_GROUP_REDUCE(double, sum, 0.0, plus, i, n, (x[i] - y[i]) * (x[i] - y[i]));
@@ -38,6 +38,6 @@ int main(int argc, char** argv) {
     for (const double part : squares.host(tern::access_mode::read).get()) sum += part;
     for (const double part : largest.host(tern::access_mode::read).get()) most = std::max(most, part);
     if (tern::rank() == 0) std::printf("%.0f, at most %g\n", sum, most);
-    return sum == 200'004 && most == 2 ? 0 : 1; // whole numbers: the same in any order
+    return sum == 200'004 && most == 2 ? 0 : 1; // whole numbers: exact in any order
   });
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// MPI and OpenMP beside Tern: the application calls MPI itself, as a library under it may, and a handler shares its
-// loop with OpenMP's threads. With the argument `tern`, Tern starts and ends MPI, else the application does.
+// MPI and OpenMP beside Tern. The application calls MPI, as a library that it uses may, and a
+// handler runs a loop with OpenMP's threads. With the argument `tern`, Tern starts and ends MPI;
+// without it, the application does.
 #include <cstdio>
 #include <cstring>
 
@@ -8,7 +9,7 @@
 
 #include <tern/tern.hpp>
 
-// The sum of 1 … n, by OpenMP's threads. They are no workers of Tern's: nothing of Tern is called between the braces.
+// The sum of 1 … n, by OpenMP's threads. They are no workers: the loop calls no function of Tern.
 double sum_up_to(int n) {
   double sum = 0;
 #pragma omp parallel for reduction(+ : sum)
@@ -16,14 +17,14 @@ double sum_up_to(int n) {
   return sum;
 }
 
-// Blocks the worker until all ranks are here, as any function of a library that communicates does.
+// Blocks the worker until all ranks have called it, as a blocking call of any library does.
 double sum_over_ranks(double mine, MPI_Comm where) {
   double sum = 0;
   MPI_Allreduce(&mine, &sum, 1, MPI_DOUBLE, MPI_SUM, where);
   return sum;
 }
 
-// Lets the worker do other work meanwhile, so no rank must wait for another before.
+// Lets the worker run other fibers meanwhile, so no barrier is needed before it.
 double sum_over_ranks_in_a_fiber(double mine, MPI_Comm where) {
   double sum = 0;
   MPI_Request request;
@@ -49,9 +50,9 @@ int work(MPI_Comm application) { // on each rank
     return 4;
   }
   const double part = tern::call<&sum_up_to>((rank + 1) % ranks, 1000).get();
-  tern::barrier(); // all have their answer: a rank that blocks below gives none
+  tern::barrier(); // all ranks have their answer: a rank that blocks below handles no message
   const double sum = sum_over_ranks(part, application);
-  // Here rank 0 still asks others that may wait in MPI already.
+  // Rank 0 calls a rank that may already wait in MPI.
   const double more = rank == 0 ? tern::call<&sum_up_to>(ranks - 1, 1000).get() : part;
   const double again = sum_over_ranks_in_a_fiber(more, application);
   if (rank == 0) std::printf("%.0f and %.0f by %d ranks\n", sum, again, ranks);
@@ -61,13 +62,13 @@ int work(MPI_Comm application) { // on each rank
 int main(int argc, char** argv) {
   const bool by_tern = argc > 1 && std::strcmp(argv[1], "tern") == 0;
   int level = MPI_THREAD_SINGLE;
-  MPI_Comm application = MPI_COMM_NULL; // its own, so that no message meets one of another library
+  MPI_Comm application = MPI_COMM_NULL; // its own, apart from all other libraries
   if (!by_tern) {
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
     MPI_Comm_dup(MPI_COMM_WORLD, &application);
   }
   const int code = tern::run(argc, argv, [&application] {
-    const bool mine = application == MPI_COMM_NULL; // MPI runs as long as tern::run does
+    const bool mine = application == MPI_COMM_NULL; // Tern has started MPI, which ends with tern::run
     MPI_Comm where = application;
     if (mine) MPI_Comm_dup(MPI_COMM_WORLD, &where);
     const int result = work(where);

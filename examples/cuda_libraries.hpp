@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What programs of ours need of cuBLAS and cuSOLVER, opened when they are needed first: a program that is built
-/// without CUDA can use them where they are. Declared as in NVIDIA's cublas_v2.h and cusolverDn.h.
+/// Functions of cuBLAS and cuSOLVER, which are opened at their first use. So the build of a program
+/// needs no CUDA. Signatures are those of NVIDIA's cublas_v2.h and cusolverDn.h.
 ///
-/// Handles: these libraries want one for each thread that calls at a time, and a handle keeps the context that was
-/// current when it was made. Tern calls the functions of one device one at a time, in whatever thread, so there is one
-/// handle for each context here. They live as long as the process, and so do their contexts: Tern gives a device's
-/// context back when its scheduler ends, and another one may get the same address.
+/// Handles: the libraries require one handle for each thread that calls at the same time. A handle
+/// keeps the context that was current at its creation. Tern calls the functions of one device one at
+/// a time, in any thread, so one handle for each context is enough. Handles live as long as the
+/// process, and so do their contexts. Otherwise a new context could get the address of one that Tern
+/// released at the end of a scheduler, and with it an invalid handle.
 
 #include <cstdint>
 #include <cstdlib>
@@ -26,9 +27,11 @@ namespace cuda_libraries {
 
 namespace detail {
 
-/// Opens the first library that is there and that `use(library)` can use: what is of a later CUDA than the driver makes
-/// no handles. \param variable of the environment: files in the place of all others, separated by colons.
-/// \param names as the loader knows them. \throws tern::error(not_found)
+/// Opens the first library that exists and that `use(library)` accepts. A library of a later CUDA than
+/// the driver's creates no handles.
+/// \param variable of the environment: files, separated by colons, which replace all others.
+/// \param names for the loader.
+/// \throws tern::error(not_found)
 template <class Use> void open(const char* variable, const std::vector<std::string>& names, Use use) {
   std::vector<std::string> all;
   if (const char* const given = std::getenv(variable)) {
@@ -65,10 +68,10 @@ inline void check(int status, const char* what) {
     throw tern::error(tern::errc::device_failed, std::string(what) + " failed with status " + std::to_string(status));
 }
 
-/// The device's primary context, which is current, stays until the process ends.
+/// Retains the device's primary context, which is current, until the process ends.
 inline void keep_context(const tern::native_queue& q, void* library) {
   constexpr const char* name = "cuDevicePrimaryCtxRetain";
-  void* function = dlsym(library, name); // that of tests is its own driver
+  void* function = dlsym(library, name); // the library of tests is also its driver
   if (void* const driver = function ? nullptr : dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL))
     function = dlsym(driver, name);
   if (!function)
@@ -82,10 +85,10 @@ inline void keep_context(const tern::native_queue& q, void* library) {
 
 constexpr int plain = 0, transposed = 1, upper = 1, left = 0, not_unit = 0;
 
-/// Of a stream, for calls from now on. Matrices are stored by columns.
+/// cuBLAS. Matrices are stored by columns.
 class blas {
 public:
-  /// \throws tern::error(not_found): there is no cuBLAS.
+  /// For calls on the queue's stream. \throws tern::error(not_found): there is no cuBLAS.
   static const blas& here(const tern::native_queue& q) {
     static std::mutex lock;
     static std::map<void*, blas> all;
@@ -134,7 +137,7 @@ private:
   int (*trsm_)(void*, int, int, int, int, int, int, const double*, const double*, int, double*, int) = nullptr;
 };
 
-/// As `blas`, of cuSOLVER.
+/// cuSOLVER, in the same form as `blas`.
 class solver {
 public:
   static const solver& here(const tern::native_queue& q) {
@@ -146,13 +149,14 @@ public:
     detail::check(s.set_stream_(s.handle_, q.queue), "cusolverDnSetStream");
     return s;
   }
-  /// Elements of `potrf`'s workspace.
+  /// The number of elements of `potrf`'s workspace.
   int potrf_room(int n, double* a, int lda) const {
     int room = 0;
     detail::check(room_(handle_, upper, n, a, lda, &room), "cusolverDnDpotrf_bufferSize");
     return room;
   }
-  /// The upper half of a becomes u, a = u^T u. \param info on the device: 0, or which leading minor is not positive.
+  /// The upper half of a becomes u, where a = u^T u.
+  /// \param info on the device: 0, or the order of the leading minor that is not positive definite.
   void potrf(int n, double* a, int lda, double* work, int room, int* info) const {
     detail::check(potrf_(handle_, upper, n, a, lda, work, room, info), "cusolverDnDpotrf");
   }

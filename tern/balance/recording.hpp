@@ -2,7 +2,7 @@
 #pragma once
 /// \file
 /// What the objects of a run have done, and where: written by a run with the option `record`, read by `tern replay`,
-/// which tries other policies on it (docs/replay.md).
+/// which tries other policies on it (docs/howto/replay.md).
 ///
 /// Each rank gathers its part, `combine` makes one of them, `write_recording` stores that. A file is 16 bytes (what it
 /// is, version) and chunks of at most about a MiB, each with its kind, length and an XXH3 checksum of kind, length,

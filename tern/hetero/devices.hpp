@@ -66,8 +66,8 @@ extern const option<bool> hetero_fma;
 /// "off": nowhere.
 extern const option<std::string> hetero_cache;
 
-/// Whether kernels of the dialect run on the host with every access checked (docs/kernels.md). Kernels then run on the
-/// host only, unless `hetero_devices` says otherwise; those on other devices are not checked.
+/// Whether kernels of the dialect run on the host with every access checked (docs/concepts/kernels.md). Kernels then
+/// run on the host only, unless `hetero_devices` says otherwise; those on other devices are not checked.
 extern const option<bool> hetero_checked;
 /// The C++ compiler for that; "": the first of $CXX, c++, g++, clang++-19 and clang++ that is there.
 extern const option<std::string> hetero_checked_compiler;

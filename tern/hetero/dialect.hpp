@@ -43,7 +43,7 @@
 /// - `TERN_KERNEL_FIXED(name, 16, 16, 1, …)` has groups of just this size, which every compiler uses.
 ///
 /// Compile with -O3 and -fno-math-errno. The results of two devices differ in the last bits where one of them contracts
-/// a multiplication and an addition; docs/kernels.md says how to forbid that.
+/// a multiplication and an addition; docs/concepts/kernels.md says how to forbid that.
 
 #include <algorithm>
 #include <atomic>

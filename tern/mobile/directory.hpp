@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Which objects live on a rank, and where others are looked for. Programs use object.hpp; the protocol is explained in
-/// this layer's README.
+/// Which objects live on a rank, and where others are looked for. Programs use object.hpp; docs/design/migration.md
+/// describes the protocol.
 
 #include <atomic>
 #include <cstddef>

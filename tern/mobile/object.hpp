@@ -348,8 +348,9 @@ template <class T, class... A> future<mobile_ptr<T>> create_on(int where, A&&...
 
 /// Starts `(object->*F)(args…)`, or `F(object, args…)`, where the object is, and goes on. Invocations from one rank's
 /// fiber to one object begin in the order sent, wherever the object moves. Those of two fibers, such as two invocations
-/// of one sender, may overtake each other when an object moves: docs/objects.md, "Order". An exception has nobody to go
-/// to and ends the job, as does a pointer to an object that is gone: use `call` for what may fail.
+/// of one sender, may overtake each other when an object moves: docs/concepts/objects.md, "Order". An exception has
+/// nobody to go to and ends the job, as does a pointer to an object that is gone: use `call` for what may
+/// fail.
 /// \throws error(invalid_argument) for a null pointer, and for an argument that does not fit (see message.hpp).
 template <auto F, class T, class... A> void send(mobile_ptr<T> to, A&&... args) {
   if constexpr (mobile::detail::check_invocation<F, T, A...>())

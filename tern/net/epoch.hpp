@@ -9,7 +9,7 @@
 /// their start to their end. What is sent or started by one of these belongs to it too, on whatever rank; so do
 /// continuations, coroutines that wait, tasklets, and the epochs that are made in it. It is over when nothing of it is
 /// left, here or anywhere, and then nothing of it can begin any more. Any number may go on at the same time. How that
-/// is known, and why it is true: docs/epochs.md.
+/// is known, and why it is true: docs/design/epochs.md.
 ///
 /// Compare `quiesce`, which all ranks call and which waits for everything.
 

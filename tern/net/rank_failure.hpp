@@ -3,7 +3,7 @@
 /// \file
 /// Ranks that die or stop while the job goes on.
 ///
-/// Tern notices it and ends the job with a message that names the rank (docs/debugging.md). A program may want to do
+/// Tern notices it and ends the job with a message that names the rank (docs/howto/debug.md). A program may want to do
 /// something before:
 ///
 ///     tern::on_rank_failure([](const tern::rank_failure& f) { save_what_is_left(f.rank); });

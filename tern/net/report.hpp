@@ -15,7 +15,7 @@
 /// - by `write_report`.
 ///
 /// The processes of a job append to one file, as far as they share their working folder; the last lines tell which
-/// ranks have written and which have not. docs/debugging.md shows one.
+/// ranks have written and which have not. docs/howto/debug.md shows one.
 
 #include <tern/base/language/compiler.hpp>
 

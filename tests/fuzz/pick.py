@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Adds to a fuzz target's committed inputs those of another folder that reach most that none reaches yet.
 
-  pick.py build/fuzz/bin/TARGET tests/fuzz/corpus/TARGET FOLDER [--most N]
+  pick.py build/asan/bin/TARGET tests/fuzz/corpus/TARGET FOLDER [--most N]
 
 libFuzzer's -merge=1 keeps every input that adds one branch: a thousand files. This takes the best few, one after the
 other, so that the folder stays small enough to be committed; files named found-… and seed-… always stay.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs the fuzz targets of build/fuzz from the committed inputs, each for some seconds. See --help.
+# Runs the fuzz targets of build/asan from the committed inputs, each for some seconds. See --help.
 set -euo pipefail
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../.." && pwd)
 
@@ -37,8 +37,8 @@ cd -- "$root"
 scratch=build/fuzz/corpus findings=build/fuzz/findings
 mkdir -p -- "$findings"
 for target in "${targets[@]}"; do
-  [[ -x build/fuzz/bin/$target ]] ||
-    die "no build/fuzz/bin/$target: cmake --preset fuzz && cmake --build --preset fuzz"
+  [[ -x build/asan/bin/$target ]] ||
+    die "no build/asan/bin/$target: cmake --preset asan && cmake --build --preset asan --target fuzzers"
 done
 # With the quarantine and the depth of call stacks that are usual, fuzz_node takes 2 GiB within minutes, where it now
 # stays at 115 MiB, and is six times slower.
@@ -53,7 +53,7 @@ fuzz_one() { # TARGET
   local target=$1 log=build/fuzz/$1.log code=0 dictionary=() finding
   mkdir -p -- "$scratch/$target"
   if [[ $target == fuzz_text ]]; then dictionary=(-dict=tests/fuzz/text.dict); fi
-  "build/fuzz/bin/$target" -max_total_time="$seconds" "${limits[@]}" "${dictionary[@]}" -print_final_stats=1 \
+  "build/asan/bin/$target" -max_total_time="$seconds" "${limits[@]}" "${dictionary[@]}" -print_final_stats=1 \
     -artifact_prefix="$findings/$target-" "$scratch/$target" "tests/fuzz/corpus/$target" >"$log" 2>&1 || code=$?
   if ((code == 0)); then
     printf '%-14s ok      %s\n' "$target" "$(grep 'DONE' "$log" | tr -s '\t ' ' ')"
@@ -62,7 +62,7 @@ fuzz_one() { # TARGET
   grep -E '^fuzz: |ERROR: |SUMMARY: |runtime error: ' "$log" | sort -u | head -n 5 || true
   finding=$(sed -n 's/.*Test unit written to //p' "$log" | tail -n 1)
   printf '%-14s FAILED  (code %d; log: %s)\n' "$target" "$code" "$log"
-  [[ -z $finding ]] || printf '  input: %s\n  replay: build/fuzz/bin/%s %s\n' "$finding" "$target" "$finding"
+  [[ -z $finding ]] || printf '  input: %s\n  replay: build/asan/bin/%s %s\n' "$finding" "$target" "$finding"
   return 1
 }
 
@@ -79,7 +79,7 @@ for ((; running > 0; --running)); do wait -n || failed=1; done
 
 if ((merge)); then
   for target in "${targets[@]}"; do
-    python3 tests/fuzz/pick.py "build/fuzz/bin/$target" "tests/fuzz/corpus/$target" "$scratch/$target"
+    python3 tests/fuzz/pick.py "build/asan/bin/$target" "tests/fuzz/corpus/$target" "$scratch/$target"
   done
 fi
 exit $failed

@@ -81,7 +81,7 @@ TEST_P(floats, are_the_same_bit_for_bit_where_nothing_is_contracted) {
   }
 }
 
-// docs/kernels.md states the bound.
+// docs/concepts/kernels.md states the bound.
 TEST_P(floats, differ_by_a_rounding_of_the_product_where_it_is) {
   const numbers given = made(), here = computed("host", true), there = computed(GetParam(), true);
   for (std::size_t i = 0; i < n; ++i) {

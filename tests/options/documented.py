@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every option that README.md and the pages of docs/ name exists in a program that uses no layer but messages.
 
+Decision records and results are left out: they tell of the tree as it was at their date.
+
 Usage: documented.py PROGRAM ROOT
 """
 
@@ -32,7 +34,9 @@ def main() -> int:
     program, root = sys.argv[1], pathlib.Path(sys.argv[2])
     there = options_of(program)
     names, missing = set(), 0
-    for page in [root / "README.md", *sorted((root / "docs").glob("*.md"))]:
+    dated = [root / "docs" / folder for folder in ("decisions", "results")]
+    pages = [page for page in sorted((root / "docs").rglob("*.md")) if not set(dated) & set(page.parents)]
+    for page in [root / "README.md", *pages]:
         for number, name in named_in(page):
             names.add(name)
             if name not in there and not (name.startswith("no-") and there.get(name.removeprefix("no-"))):

@@ -10,6 +10,7 @@
 #include <tern/task/future.hpp>
 #include <tern/task/sim.hpp>
 
+#include "bugs.hpp"
 #include "property.hpp"
 
 namespace planted {
@@ -85,5 +86,8 @@ TERN_PROPERTY(fails_seldom, "ranks=1..3") {
   const auto seed = the_world().seed;
   TERN_HOLDS(seed != 77 && seed != 78 && seed != 140, "seed " + std::to_string(seed));
 }
+
+// In the program's source, as broken copies have them.
+TERN_PROPERTY(has_a_bug, "ranks=1..3") { TERN_HOLDS(!TERN_BUG(planted) || the_world().seed < 5, "the planted bug"); }
 
 } // namespace planted

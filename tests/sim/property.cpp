@@ -16,6 +16,7 @@
 #include <tern/task/fiber.hpp>
 #include <tern/task/sim.hpp>
 
+#include "bugs.hpp"
 #include "harness.hpp"
 
 namespace tern::property {
@@ -153,6 +154,12 @@ void draw_fault(const std::string& word, sim::world& w, dice& d) {
 } // namespace
 
 // For bodies and handlers ---------------------------------------------------------------------------------------------
+
+namespace {
+const char* wanted_bug = nullptr; // set before a case's threads begin
+}
+bool is_wanted(const char* bug) noexcept { return wanted_bug && std::string_view(bug) == wanted_bug; }
+void want_bug(const char* bug) noexcept { wanted_bug = bug; }
 
 std::uint64_t dice::next() noexcept { return mix(state_ += 0x9e3779b97f4a7c15ull); }
 std::int64_t dice::below(std::int64_t n) noexcept {

@@ -15,6 +15,7 @@
 #include <tern/base/options.hpp>
 #include <tern/base/topology.hpp>
 
+#include "bugs.hpp"
 #include "harness.hpp"
 
 namespace tern::property {
@@ -35,7 +36,8 @@ constexpr const char* help_text = R"(Tries properties in simulated jobs, a seed 
   --case TEXT       run this one case, in this process; needs --property
   --twice           run each case twice in its process: it has failed if the runs differ
   --junk N          begin each process with a heap in disorder, another one for each N
-  --must-fail       succeed if every property fails
+  --must-fail TEXT  succeed if every property fails for a seed so that its kind and text have TEXT in them
+  --bug NAME        in a program with broken copies: have this bug; with --must-fail, the same seeds must hold without it
   --list            print the properties and what cases they have
   --tern-...        Tern's options
 
@@ -52,8 +54,8 @@ struct arguments {
   int jobs = std::max(1, usable_cpus());
   double budget = std::numeric_limits<double>::infinity(), timeout = 20, shrink = 20;
   std::vector<std::string> properties;
-  std::optional<std::string> the_case;
-  bool twice = false, must_fail = false, list = false, help = false;
+  std::optional<std::string> the_case, must_fail, bug;
+  bool twice = false, list = false, help = false;
 };
 
 template <class T> T number(const std::string& name, const std::string& text, T least) {
@@ -99,7 +101,9 @@ arguments read_arguments(int argc, char** argv) {
     } else if (name == "--twice") {
       a.twice = true;
     } else if (name == "--must-fail") {
-      a.must_fail = true;
+      a.must_fail = value();
+    } else if (name == "--bug") {
+      a.bug = value();
     } else if (name == "--list") {
       a.list = true;
     } else if (name == "--help" || name == "-h") {
@@ -143,6 +147,7 @@ public:
     who_.junk = a_.junk;
     who_.opts = &opts_;
     deadline_ = monotonic_seconds() + a_.budget;
+    if (a_.bug) want_bug(a_.bug->c_str());
     // Each rank 0 says how it begins: not thousands of times.
     set_log_level(opts_.source("log-level") == "default" ? log_level::warning
                                                          : log_level_from(opts_[log_level_option]));
@@ -193,19 +198,26 @@ private:
         std::fprintf(stderr, "\r%s: %llu of %llu seeds\033[K", p.name.c_str(), static_cast<unsigned long long>(t.done),
                      static_cast<unsigned long long>(seeds));
     };
+    verdict other; // of an invariant that is not the one which must break
+    const auto counts = [&](const verdict& v) {
+      if (!a_.must_fail || (v.kind + ": " + v.text).find(*a_.must_fail) != std::string::npos) return true;
+      if (!other.failed) other = v;
+      return false;
+    };
     const tally t = run_cases(
-        p, seeds, [&](std::uint64_t i) { return draw(p, a_.from + i); }, who_, until, {}, progress);
+        p, seeds, [&](std::uint64_t i) { return draw(p, a_.from + i); }, who_, until, counts, progress);
     if (terminal) std::fprintf(stderr, "\r\033[K");
     const double took = monotonic_seconds() - begin;
+    if (t.failed_at && a_.must_fail) return as_it_must(p, t, took, until) ? 0 : 1;
     if (t.failed_at) {
       tell_failure(p, t, took);
-      return a_.must_fail ? 0 : 1;
+      return 1;
     }
     const auto done = static_cast<unsigned long long>(t.done);
     if (t.out_of_time)
       std::printf("%s: %llu of %llu seeds in %.1f s, then the time was over\n", p.name.c_str(), done,
                   static_cast<unsigned long long>(seeds), took);
-    else
+    else if (!other.failed)
       std::printf("%s: held for %llu seeds in %.1f s (%.0f/s), digest %016llx\n", p.name.c_str(), done, took,
                   static_cast<double>(done) / std::max(took, 1e-3), static_cast<unsigned long long>(t.digest));
     int code = 0;
@@ -214,7 +226,11 @@ private:
                   static_cast<unsigned long long>(least));
       code = 3;
     }
-    if (a_.must_fail) {
+    if (other.failed) {
+      std::printf("%s: ANOTHER INVARIANT BROKE than must, for no seed '%s':\n  %s: %s\n", p.name.c_str(),
+                  a_.must_fail->c_str(), other.kind.c_str(), other.text.c_str());
+      code = 1;
+    } else if (a_.must_fail) {
       std::printf("%s: DID NOT FAIL, which it must\n", p.name.c_str());
       code = 1;
     }
@@ -222,13 +238,36 @@ private:
     return code;
   }
 
+  // Does it hold for the same seeds without the bug?
+  bool as_it_must(const plan& p, const tally& t, double took, double until) {
+    std::printf("%s: failed as it must at seed %llu, after %llu seeds in %.1f s\n  %s: %s\n", p.name.c_str(),
+                static_cast<unsigned long long>(a_.from + *t.failed_at), static_cast<unsigned long long>(t.done), took,
+                t.failure.kind.c_str(), t.failure.text.c_str());
+    std::fflush(stdout);
+    if (!a_.bug) return true;
+    want_bug(nullptr);
+    const tally without = run_cases(
+        p, *t.failed_at + 1, [&](std::uint64_t i) { return draw(p, a_.from + i); }, who_, until);
+    want_bug(a_.bug->c_str());
+    if (without.failed_at) {
+      tell_failure(p, without, 0);
+      std::printf("%s: FAILS WITHOUT THE BUG TOO: nothing shows that the bug was caught\n", p.name.c_str());
+    } else if (without.out_of_time) {
+      std::printf("%s: there was no time to try the same seeds without the bug\n", p.name.c_str());
+    } else {
+      std::printf("%s: held for the same %llu seeds without the bug\n", p.name.c_str(),
+                  static_cast<unsigned long long>(without.done));
+      return true;
+    }
+    return false;
+  }
+
   void tell_failure(const plan& p, const tally& t, double took) {
     const std::uint64_t seed = a_.from + *t.failed_at;
     const test_case c = draw(p, seed);
-    std::printf("%s: %s at seed %llu, after %llu seeds in %.1f s\n  %s: %s\n", p.name.c_str(),
-                a_.must_fail ? "failed as it must" : "FAILED", static_cast<unsigned long long>(seed),
-                static_cast<unsigned long long>(t.done), took, t.failure.kind.c_str(), t.failure.text.c_str());
-    if (a_.must_fail) return;
+    std::printf("%s: FAILED at seed %llu, after %llu seeds in %.1f s\n  %s: %s\n", p.name.c_str(),
+                static_cast<unsigned long long>(seed), static_cast<unsigned long long>(t.done), took,
+                t.failure.kind.c_str(), t.failure.text.c_str());
     for (std::size_t at = 0, lines = 0; at < t.failure.log.size() && lines < 40; ++lines) {
       const std::size_t end = t.failure.log.find('\n', at);
       std::printf("  | %s\n", t.failure.log.substr(at, end - at).c_str());
@@ -258,6 +297,7 @@ private:
     std::error_code ignored;
     text += std::filesystem::read_symlink("/proc/self/exe", ignored).string();
     for (const std::string& word : own_) text += " " + quoted(word);
+    if (a_.bug) text += " --bug " + *a_.bug;
     text += " --property " + p.name + " --case " + quoted(to_string(c));
     if (a_.twice) text += " --twice";
     if (opts_.help().find("--tern-trace") != std::string::npos) text += " --tern-trace=replay.json";

@@ -133,12 +133,39 @@ TEST(property, the_environment_says_how_many_seeds) {
 }
 
 TEST(property, must_fail_turns_success_round) {
-  const auto fails = property("check_fails", {"--must-fail"});
+  const auto fails = property("check_fails", {"--must-fail", "there are"});
   EXPECT_EQ(fails.code, 0) << fails.all();
   EXPECT_TRUE(has(fails.out, "check_fails: failed as it must at seed ")) << fails.all();
-  const auto holds = property("holds", {"--must-fail", "--seeds", "20"});
+  const auto holds = property("holds", {"--must-fail", "", "--seeds", "20"});
   EXPECT_EQ(holds.code, 1) << holds.all();
   EXPECT_TRUE(has(holds.out, "holds: DID NOT FAIL")) << holds.all();
+}
+
+TEST(property, what_must_fail_says_which_invariant) {
+  const auto other = property("check_fails", {"--must-fail", "there is no paper"});
+  EXPECT_EQ(other.code, 1) << other.all();
+  EXPECT_TRUE(has(other.out, "check_fails: ANOTHER INVARIANT BROKE than must, for no seed 'there is no paper':"))
+      << other.all();
+  EXPECT_TRUE(has(other.out, "\n  check: planted_properties.cpp:")) << other.all();
+}
+
+TEST(property, a_bug_is_there_when_it_is_wanted) {
+  const auto without = property("has_a_bug", {"--seeds", "20"});
+  EXPECT_EQ(without.code, 0) << without.all();
+  const auto with = property("has_a_bug", {"--bug", "planted", "--shrink", "0"});
+  EXPECT_EQ(with.code, 1) << with.all();
+  const std::string command = after(with.out, "replay: ");
+  EXPECT_TRUE(has(command, "--bug planted")) << with.all();
+  EXPECT_EQ(in_shell(command).code, 1) << command;
+  const auto caught = property("has_a_bug", {"--bug", "planted", "--must-fail", "the planted bug"});
+  EXPECT_EQ(caught.code, 0) << caught.all();
+  EXPECT_TRUE(has(caught.out, "has_a_bug: held for the same ")) << caught.all();
+}
+
+TEST(property, what_fails_without_the_bug_catches_none) {
+  const auto run = property("check_fails", {"--bug", "planted", "--must-fail", "there are", "--shrink", "0"});
+  EXPECT_EQ(run.code, 1) << run.all();
+  EXPECT_TRUE(has(run.out, "check_fails: FAILS WITHOUT THE BUG TOO")) << run.all();
 }
 
 TEST(property, bad_arguments_are_named) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The table of options in docs/running.md is what `tern options --markdown` prints.
+"""The table of options in docs/reference/options.md is what `tern options --markdown` prints.
 
 Usage: options_table.py TERN PAGE          writes the table into the page
        options_table.py --check TERN PAGE  tells whether it stands there

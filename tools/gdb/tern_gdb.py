@@ -37,6 +37,13 @@ def owned(value):
     return value.address.cast(target.pointer()).dereference()
 
 
+def number_in(value):
+    """The number or address in a std::atomic, or in tern::detail::relaxed, which have no other data; or the value itself."""
+    while value.type.strip_typedefs().code == gdb.TYPE_CODE_STRUCT:
+        value = value[next(f for f in value.type.strip_typedefs().fields() if hasattr(f, "bitpos"))]
+    return int(value)
+
+
 def text_of(string):
     """Of a std::string."""
     length = int(string["_M_string_length"])
@@ -100,7 +107,7 @@ class Clock:
             self.now = _counter()
         else:
             self.about = True
-            noted = [int(w["looked_around"]) for w in workers] + [f.waits_since for f in fibers if f.waits]
+            noted = [number_in(w["looked_around"]) for w in workers] + [f.waits_since for f in fibers if f.waits]
             self.now = max(noted, default=None)
 
     def ago(self, moment):
@@ -238,7 +245,7 @@ class Scheduler:
                 if home == int(core.address) and struct.unpack_from("<Q", raw, id_at)[0] != 0:
                     self.fibers.append(Fiber(process, self, address, raw))
         self.fibers.sort(key=lambda f: f.id)
-        running = {int(w["running"]): int(w["index"]) for w in workers if int(w["running"])}
+        running = {number_in(w["running"]): int(w["index"]) for w in workers if number_in(w["running"])}
         for f in self.fibers:
             f.worker = running.get(f.address)
         self.clock = Clock(core, workers, self.fibers)
@@ -462,6 +469,15 @@ def _level(frame):
     return level
 
 
+def _of_user(frame):
+    """Neither Tern's nor the standard library's: by name, and by file where only lines are known, so that names have no
+    namespaces."""
+    if not frame.name() or re.match(r"(tern|std)::|__|operator", frame.name()):
+        return False
+    symtab = frame.find_sal().symtab
+    return symtab is None or not re.search(r"(^|/)tern/(base|trace|task|net|hetero|mobile|balance)/", symtab.filename)
+
+
 def backtrace(f, options=""):
     first, why = enter(f)
     if first is None:
@@ -538,8 +554,7 @@ not builds with TERN_BOOST_CONTEXT."""
         gdb.write(headline(f) + "\n" + backtrace(f))
         if VIEW.fiber is not None:
             frames = VIEW.frames()
-            own = [x for x in frames if x.name() and not re.match(r"(tern|std)::|__|operator", x.name())]
-            (own or frames)[0].select()
+            next(filter(_of_user, frames), frames[0]).select()
             gdb.execute("frame")
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Who may include whom: the layer graph of docs/layers.md, checked over every source file under tern/.
+"""Who may include whom: the layer graph of docs/concepts/layers.md, checked over every source file under tern/.
 
   layers.py                    check; one line a violation
   layers.py --changed          file names on stdin; prints the layers they touch and every layer that builds on those
@@ -57,7 +57,7 @@ def check(root: pathlib.Path) -> list[common.Finding]:
         if layer is not None and layer not in GRAPH:
             if layer not in unknown:
                 findings.append(common.Finding(name, 1, RULE, f"tern/{layer} is no layer: add it to the graph in "
-                                               "tools/lint/layers.py and docs/layers.md, with a decision record"))
+                                               "tools/lint/layers.py and docs/concepts/layers.md, with a decision record"))
             unknown.add(layer)
             continue
         for include in common.includes(common.text(root, name)):

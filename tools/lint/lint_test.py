@@ -11,13 +11,16 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import addresses  # noqa: E402
 import common  # noqa: E402
+import docs  # noqa: E402
 import format  # noqa: E402
 import headers  # noqa: E402
 import layers  # noqa: E402
 import packages_check  # noqa: E402
+import prose  # noqa: E402
 import text  # noqa: E402
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
+import budget  # noqa: E402
 import floors  # noqa: E402
 
 SPDX = "// SPDX-License-Identifier: Apache-2.0\n"
@@ -238,6 +241,75 @@ class Text(Tree):
         self.assertEqual(self.found(text.check), [("tern/a.cpp", 2, "machine-path"), ("tern/a.cpp", 4, "machine-path")])
 
 
+class Docs(Tree):
+    def test_quotations(self):
+        self.write("examples/a.cpp", SPDX + "int a;\n")
+        quoted = f"# A\n\n<!-- examples/a.cpp -->\n```cpp\n{SPDX}int a;\n```\n"
+        self.write("docs/a.md", quoted)
+        self.assertEqual(self.found(docs.check), [])
+        self.write("docs/a.md", quoted.replace("int a;", "int b;"))
+        self.assertEqual(self.found(docs.check), [("docs/a.md", 6, "docs")])
+        self.write("docs/b.md", "<!-- examples/a.cpp -->\ntext\n<!-- examples/b.cpp -->\n")
+        self.assertEqual(self.found(docs.check)[1:], [("docs/b.md", 1, "docs"), ("docs/b.md", 3, "docs")])
+
+    def test_links(self):
+        self.write("docs/a.md", "[a](../docs/a.md#x) [b](b.md), [c](https://c.org/d.md)\n```\n[d](d.md)\n```\n")
+        self.assertEqual(self.found(docs.check), [("docs/a.md", 1, "docs")])
+
+    def test_each_example_is_a_step(self):
+        self.write("examples/01_a_b.cpp", SPDX)
+        self.write("examples/on.hpp", SPDX)
+        self.assertEqual(self.found(docs.check), [])  # a tree without a tutorial
+        self.write("docs/tutorial/README.md", "# Tutorial\n")
+        self.assertEqual(self.found(docs.check), [("examples/01_a_b.cpp", 1, "docs"), (docs.INDEX, 1, "docs")])
+        self.write("docs/tutorial/README.md", "[1](01-a-b.md)\n")
+        self.write("docs/tutorial/01-a-b.md", f"<!-- examples/01_a_b.cpp -->\n```cpp\n{SPDX}```\n")
+        self.assertEqual(self.found(docs.check), [])
+
+    def test_fix_quotes_anew_and_keeps_the_rest(self):
+        self.write("examples/a.cpp", SPDX + "int a;\n")
+        block = f"<!-- examples/a.cpp -->\n```cpp\n{SPDX}int a;\n```\n"
+        kept = "```\n<!-- examples/a.cpp -->\n```\n<!-- examples/b.cpp -->\n```cpp\nint b;\n```\n"
+        self.write("docs/a.md", f"A\n\n<!-- examples/a.cpp -->\n```cpp\nint b;\n\nint c;\n```\n\nB\n{kept}")
+        self.write("docs/b.md", "A\n\n<!-- examples/a.cpp -->\n\nB\n")
+        docs.fix(self.root)
+        self.assertEqual((self.root / "docs/a.md").read_text(), f"A\n\n{block}\nB\n{kept}")
+        self.assertEqual((self.root / "docs/b.md").read_text(), f"A\n\n{block}\nB\n")
+
+
+class Prose(Tree):
+    def lines(self, content: str, name: str = "docs/a.md") -> list[tuple[int, str]]:
+        self.write(name, content)
+        return [(line, rule) for path, line, rule in self.found(prose.check) if path == name]
+
+    def test_width(self):
+        long = "x " * 50 + "y"
+        self.assertEqual(self.lines("x " * 49 + "xé\n" + long + "\n"), [(2, "width")])
+        self.assertEqual(self.lines(f"```\n{long}\n```\n| {long} |\n<!-- {long} -->\n"), [])
+        self.assertEqual(self.lines(f"- [a](b/{'c' * 99}.md), [d]\n\n[d]: https://e.org/{'f' * 99}\n"), [])
+        self.assertEqual(self.lines(f"- {long} [a](b.md)\n"), [(1, "width")])
+
+    def test_not_yet_names_an_issue(self):
+        self.assertEqual(self.lines("Arrays do not\nyet exist.\n"), [(1, "not-yet")])
+        self.assertEqual(self.lines("Arrays exist. They are not there\nyet on GPUs. See issue 28.\n"), [(1, "not-yet")])
+        self.assertEqual(self.lines("Arrays (see e.g. issue 29) are\nnot yet there. Pages are.\n"), [])
+        self.assertEqual(self.lines("- Not yet: arrays, [issue 29](x).\n- not yet\n\nIssue 3.\n"), [(2, "not-yet")])
+        self.assertEqual(self.lines("# Not there yet\nIssue 3.\n| a | not yet |\n| b | not yet: issue 3 |\n"),
+                         [(1, "not-yet"), (3, "not-yet")])
+        self.assertEqual(self.lines("```\nnot yet\n```\nIt is not here. Yet it moves; `not_yet`.\n"), [])
+
+    def test_which_pages(self):
+        for name in ("README.md", "docs/b/c.md", "tern/net/README.md"):
+            self.assertEqual(self.lines("not yet\n", name), [(1, "not-yet")], name)
+        for name in ("docs/decisions/0001-a.md", "CHANGELOG.md", "tern/net/job/README.md", "docs/a.txt"):
+            self.assertEqual(self.lines("not yet\n", name), [], name)
+
+    def test_the_list_of_exemptions_only_shrinks(self):
+        self.write(prose.EXEMPT, "# files\nnot-yet docs/a.md\nwidth docs/a.md\nwidth docs/b.md\n")
+        self.write("docs/a.md", "not yet\n")
+        self.assertEqual(self.found(prose.check), [(prose.EXEMPT, 3, "prose"), (prose.EXEMPT, 4, "prose")])
+
+
 class Packages(Tree):
     def test_includes_and_cmake(self):
         self.write("packages.txt", "# head\nbuild  libfmt-dev  # text\n")
@@ -299,6 +371,32 @@ class Floors(unittest.TestCase):
     def test_lines_of_another_form_are_refused(self):
         with self.assertRaisesRegex(SystemExit, "neither"):
             floors.missed("tests", self.LOG, "tests mpi many\n")
+
+
+class Budget(unittest.TestCase):
+    CPU = "1.500 tern/net/CMakeFiles/tern_net.dir/job/node.cpp.o\n0.250 tests/net/CMakeFiles/x.o\n1.000 bench/b.o\n"
+    LOG = (" 1/3 Test   #1: net.delivery ...........   Passed   10.00 sec\n"
+           " 2/3 Test #2: tern_epoch_ranks_test.sim.1 .***Failed    2.50 sec\n 3/3 Test #3: tool.x ....   Passed 1.00 sec\n")
+
+    def test_what_was_taken_goes_to_its_layer(self):
+        self.assertEqual(budget.build_seconds(self.CPU), {"net": 1.75, "bench": 1.0})
+        self.assertEqual(budget.test_seconds(self.LOG), {"net": 12.5, "tools": 1.0})
+
+    def test_a_fifth_more_is_over(self):
+        budgets = budget.read_budgets("asan", "# why\nasan net 2 10\nasan tools 0 1\ntsan net 1 1\n")
+        lines, failed = budget.table("asan", {"net": 1.75}, {"net": 12.5, "tools": 1.0}, budgets)
+        self.assertEqual(failed, 0)  # a few seconds are noise
+        lines, failed = budget.table("asan", {"net": 1.75}, {"net": 13.5, "tools": 1.0}, budgets)
+        self.assertEqual(failed, 1)
+        self.assertRegex("\n".join(lines), r"net +2 +2 +14 +10  OVER\n")
+
+    def test_update_keeps_other_presets(self):
+        self.assertEqual(budget.update("asan", {"net": 10}, {"net": 20}, "# why\nasan net 1 1\ntsan net 1 1\n"),
+                         "# why\ntsan net 1 1\nasan net 12 23\n")
+
+    def test_lines_of_another_form_are_refused(self):
+        with self.assertRaisesRegex(SystemExit, "PRESET PART BUILD TESTS"):
+            budget.read_budgets("asan", "asan nett 1 1\n")
 
 
 if __name__ == "__main__":

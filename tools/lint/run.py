@@ -15,10 +15,12 @@ import format
 import headers
 import layers
 import packages_check
+import prose
 import text
 
 LINTS = {"layers": layers.check, "addresses": addresses.check, "text": text.check, "packages": packages_check.check,
-         "format": format.check, "headers": headers.check, "docs": docs.check}
+         "format": format.check, "headers": headers.check, "docs": docs.check,
+         "prose": prose.check}
 
 
 def main() -> int:

@@ -79,7 +79,8 @@ public:
                 "the kernels '" + std::string(block.name) + "' (" + block.file + ") do not compile for " +
                     (language_ == language::opencl ? "OpenCL" : "CUDA") + " (" + version_ + "):\n" +
                     shown_log(contents_of(said)),
-                ended ? "the lines named are that file's; docs/kernels.md says what a kernel may contain" : "");
+                ended ? "the lines named are that file's; docs/concepts/kernels.md says what a kernel may contain"
+                      : "");
   }
 
 private:

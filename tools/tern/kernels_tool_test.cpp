@@ -85,10 +85,11 @@ TEST_F(kernels_check, names_the_files_own_line) {
   const finished f = check({file}, bare);
   EXPECT_EQ(f.code, 1);
   EXPECT_THAT(f.out, AllOf(HasSubstr("    opencl  error   clang "), HasSubstr("    cuda    ok      clang ")));
-  EXPECT_THAT(f.err, AllOf(HasSubstr("the kernels 'third' (" + file + ") do not compile for OpenCL (clang "),
-                           HasSubstr("\n" + file + ":5:"), HasSubstr("error: passing "),
-                           HasSubstr("\nthe lines named are that file's; docs/kernels.md says what a kernel may "
-                                     "contain\n")));
+  EXPECT_THAT(f.err,
+              AllOf(HasSubstr("the kernels 'third' (" + file + ") do not compile for OpenCL (clang "),
+                    HasSubstr("\n" + file + ":5:"), HasSubstr("error: passing "),
+                    HasSubstr("\nthe lines named are that file's; docs/concepts/kernels.md says what a kernel may "
+                              "contain\n")));
 }
 
 TEST_F(kernels_check, of_several_files_each_is_told) {

@@ -15,7 +15,7 @@ namespace tern::tool {
 void add_options(CLI::App& app, int& code) {
   auto* sub = app.add_subcommand("options", "All options of Tern, and what the environment sets them to");
   auto markdown = std::make_shared<bool>(false);
-  sub->add_flag("--markdown", *markdown, "As the table of docs/running.md, without what is set");
+  sub->add_flag("--markdown", *markdown, "As the table of docs/reference/options.md, without what is set");
   sub->callback([markdown, &code] {
     int none = 0;
     std::fputs((*markdown ? options::help_table() : options::parse(none, nullptr).help()).c_str(), stdout);

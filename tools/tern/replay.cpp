@@ -417,7 +417,7 @@ void add_replay(CLI::App& app, int& code) {
               "  tern replay run.rec\n"
               "  tern replay run.rec -n 8,32,128 --policies none,diffusion:neighbours=8,greedy --picture busy.png\n"
               "  tern replay --synthetic literature --ranks 10 --cores 32\n"
-              "docs/replay.md tells how to read the table and the pictures. Exit code: 1 if a policy fails.");
+              "docs/howto/replay.md tells how to read the table and the pictures. Exit code: 1 if a policy fails.");
   sub->callback([o, &code] { code = run_replay(*o); });
 }
 

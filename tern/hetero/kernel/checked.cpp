@@ -140,7 +140,7 @@ std::unique_ptr<checked_kernels::library> checked_kernels::compile(const source_
       throw error(errc::invalid_data,
                   called(block) + " do not compile with checks for the host (" + version_ + "):\n" +
                       shown_log(contents_of(said)),
-                  "the lines named are that file's; docs/kernels.md says what a kernel may contain");
+                  "the lines named are that file's; docs/concepts/kernels.md says what a kernel may contain");
     const std::string bytes = contents_of(made);
     cache_.store(key, std::as_bytes(std::span(bytes)));
   }

@@ -390,7 +390,7 @@ TEST_P(checked, what_does_not_compile_is_told) {
     EXPECT_THAT(text,
                 AllOf(HasSubstr("the kernels 'two_at_once' (somewhere.cpp) do not compile with checks for the host ("),
                       HasSubstr("somewhere.cpp:4:"), HasSubstr("error: "),
-                      HasSubstr("; the lines named are that file's; docs/kernels.md says")));
+                      HasSubstr("; the lines named are that file's; docs/concepts/kernels.md says")));
   });
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What a rank knows of one object, and what is on its way to it. Internal; the protocol is explained in the layer's
-/// README.
+/// What a rank knows of one object, and what is on its way to it. Internal; docs/design/migration.md
+/// describes the protocol.
 
 #include <algorithm>
 #include <cstddef>

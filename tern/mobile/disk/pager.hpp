@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Objects that are not in memory. Internal; how it goes is explained in the layer's README.
+/// Objects that are not in memory. Internal; docs/design/migration.md describes it.
 
 #include <atomic>
 #include <cstddef>

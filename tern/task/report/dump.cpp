@@ -133,7 +133,7 @@ fiber_note note(const fiber& f, const scheduler_core& c, const roster& all) {
     n.state = fiber_state::runs;
     n.kind = n.text = "runs";
   } else if (f.waits.load(std::memory_order_acquire) == wait_kind::none) {
-    const bool idle = f.runner.load(std::memory_order_relaxed) && !f.group;
+    const bool idle = f.runner.load(std::memory_order_relaxed) && !f.group.load(std::memory_order_relaxed);
     n.state = idle ? fiber_state::idle : fiber_state::ready;
     n.kind = n.text = idle ? "has no tasklet to run" : "can run";
   } else {

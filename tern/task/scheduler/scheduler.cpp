@@ -501,11 +501,13 @@ std::size_t scheduler_core::conclude() {
 std::size_t scheduler_core::report_stuck() {
   std::vector<std::string> names;
   each_left([&](const fiber& f) {
-    if (!f.runner.load(std::memory_order_relaxed))
+    if (!f.runner.load(std::memory_order_relaxed)) {
       names.push_back(f.name[0] ? std::string(f.name) : "(unnamed)");
-    else
-      names.push_back(std::string("tasklet of the group made at ") + f.group->made.file_name() + ":" +
-                      std::to_string(f.group->made.line()));
+    } else {
+      const std::source_location& made = f.group.load(std::memory_order_relaxed)->made;
+      names.push_back(std::string("tasklet of the group made at ") + made.file_name() + ":" +
+                      std::to_string(made.line()));
+    }
   });
   if (names.empty()) return 0;
   std::string text;

@@ -265,7 +265,7 @@ struct scheduler_core {
   template <class F> void each_left(F&& f) {
     each_fiber([&](fiber& x) {
       if (x.joiner.load(std::memory_order_acquire) == fiber::done) return;
-      if (!x.runner.load(std::memory_order_relaxed) || x.group) f(x);
+      if (!x.runner.load(std::memory_order_relaxed) || x.group.load(std::memory_order_relaxed)) f(x);
     });
   }
   /// As `each_fiber` for one who must not wait for ever, as whoever holds the lock may have crashed. \return whether it

@@ -142,7 +142,8 @@ bool scheduler_core::no_stack_comes(std::uint8_t stack_class, bool tasklets_end)
     if (f.id.load(std::memory_order_relaxed) == 0)
       none = none && f.stack_class != stack_class;
     else if (f.home == this || engine) // simulated schedulers share their stacks
-      none = none && f.runner.load(std::memory_order_relaxed) && !(tasklets_end && f.group);
+      none = none && f.runner.load(std::memory_order_relaxed) &&
+             !(tasklets_end && f.group.load(std::memory_order_relaxed));
   });
   return none;
 }
@@ -230,7 +231,7 @@ void scheduler_core::run_for_others() {
 void scheduler_core::run_handed(worker* w, tasklet* t) {
   while (t) {
     group_state* const group = t->group;
-    w->running->group = group;
+    w->running->group.store(group, std::memory_order_relaxed);
     if (group->caused) [[unlikely]]
       set_this_cause(group->caused);
     observe(*w, worker_event::tasklets_begin);
@@ -244,7 +245,7 @@ void scheduler_core::run_handed(worker* w, tasklet* t) {
       t = go_on ? w->pop() : nullptr;
     } while (t && t->group == group);
     observe(*w, worker_event::tasklets_end, static_cast<std::uint64_t>(n));
-    w->running->group = nullptr;
+    w->running->group.store(nullptr, std::memory_order_relaxed);
     if (w->caused) [[unlikely]]
       set_this_cause(nullptr);
     group->complete(n);        // may be the last: the group is gone

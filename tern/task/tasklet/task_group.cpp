@@ -177,7 +177,7 @@ group_status task_group::wait_elsewhere() {
   if (w && !w->running)
     throw error(errc::invalid_state, "task_group::wait was called outside any fiber, where nothing can be suspended",
                 "event sources and work sources must not block: spawn a fiber that waits", state_.made);
-  const bool inside = w && w->running->group == &state_;
+  const bool inside = w && w->running->group.load(std::memory_order_relaxed) == &state_;
   if (inside || state_.waited.exchange(true, std::memory_order_relaxed))
     throw error(errc::invalid_state,
                 inside ? "task_group::wait was called from one of the group's own tasklets: it would wait for itself"

@@ -320,7 +320,7 @@ TEST_F(cuda, kernels_that_do_not_compile_are_shown) {
   EXPECT_THAT(
       message_of(errc::invalid_data, [&] { d.launch(2, {.code = &wrong}); }),
       AllOf(HasSubstr("the kernels 'broken' (/some/where/broken.hpp) cannot be compiled for compute capability"),
-            HasSubstr("/some/where/broken.hpp:5:"), HasSubstr("dxx"), HasSubstr("docs/kernels.md")));
+            HasSubstr("/some/where/broken.hpp:5:"), HasSubstr("dxx"), HasSubstr("docs/concepts/kernels.md")));
   const kernel_code missing{"not_there", k::axpy.source, {0, 0, 0}, nullptr, nullptr};
   EXPECT_THAT(message_of(errc::device_failed, [&] { d.launch(2, {.code = &missing}); }),
               AllOf(HasSubstr("'not_there' in the kernels 'test_kernels'"), HasSubstr("CUDA_ERROR_NOT_FOUND")));

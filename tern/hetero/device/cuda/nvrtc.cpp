@@ -239,7 +239,7 @@ cuda_code best_code(const nvrtc_api& nvrtc, int capability) {
 cuda_text text_for_cuda(const source_block& block, bool fused) {
   return {device_source(block, fused ? language::cuda_fused : language::cuda), block.name,
           "the kernels '" + std::string(block.name) + "' (" + block.file + ")",
-          "the lines named are that file's; docs/kernels.md says what a kernel may contain"};
+          "the lines named are that file's; docs/concepts/kernels.md says what a kernel may contain"};
 }
 
 cuda_program compile_cuda(const nvrtc_api& api, const cuda_text& text, cuda_code target, const kernel_cache& cache,

@@ -98,7 +98,7 @@ cuda_text text_for_cuda(const source_block& block, bool fused = false);
 /// Compiles it, unless the cache has it: kept by NVRTC's version, the options and the source. In any thread, also
 /// several at a time. It takes seconds, and runs on the caller's stack, which is to have some MiB, as for OpenCL.
 /// \param more options of NVRTC's, after those that are always given. Multiplications and additions are contracted
-/// unless they say `--fmad=false`: as OpenCL's compilers do it (docs/kernels.md).
+/// unless they say `--fmad=false`: as OpenCL's compilers do it (docs/concepts/kernels.md).
 /// \throws error(invalid_data) with NVRTC's log, which names the file and line, if it does not compile;
 /// error(unsupported) if NVRTC cannot compile for the target; error(invalid_argument) if it does not know an option;
 /// error(out_of_memory); error(device_failed) with its log for all else that goes wrong in it.

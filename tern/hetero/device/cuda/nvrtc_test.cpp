@@ -232,7 +232,7 @@ TEST_F(nvrtc_compiler, kernels_that_do_not_compile_are_shown) {
       AllOf(StartsWith(
                 "the kernels 'broken' (/some/where/broken.hpp) cannot be compiled for compute capability 7.5 (NVRTC "
                 "12.6):\n/some/where/broken.hpp(5): error: identifier \"dxx\" is undefined | "),
-            HasSubstr("docs/kernels.md")));
+            HasSubstr("docs/concepts/kernels.md")));
   EXPECT_FALSE(fs::exists(cache.folder()));
 }
 

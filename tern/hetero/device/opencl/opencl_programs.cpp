@@ -108,12 +108,13 @@ cl::program opencl_programs::build(const text_to_build& text) {
   owned_program program{api, create(text)};
   const cl::status s = api.BuildProgram(program.handle, 1, &target_.device, text.options, nullptr, nullptr);
   if (s == cl::build_program_failure)
-    throw error(errc::invalid_data,
-                text.what + " do" + (dialect ? "" : "es") + " not compile for " + target_.title() + ":\n" +
-                    log_of(program.handle),
-                std::string(dialect ? "the lines named are that file's; docs/kernels.md says what a kernel may contain"
-                                    : "the lines named are those of the text that opencl_source was given") +
-                    (target_.info.doubles ? "" : " (this device has no double)"));
+    throw error(
+        errc::invalid_data,
+        text.what + " do" + (dialect ? "" : "es") + " not compile for " + target_.title() + ":\n" +
+            log_of(program.handle),
+        std::string(dialect ? "the lines named are that file's; docs/concepts/kernels.md says what a kernel may contain"
+                            : "the lines named are those of the text that opencl_source was given") +
+            (target_.info.doubles ? "" : " (this device has no double)"));
   if (s != cl::success) target_.fail(s, "compile " + text.what);
   ++compiled_;
   keep(key, program.handle);

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# timed.sh LOG COMMAND…: runs a compiler or a linker, and appends to LOG how many seconds of CPU it took, as "SECONDS OUTPUT".
+# OUTPUT is what follows -o. tools/budget.py adds them up. The exit code is the command's.
+log=$1
+shift
+output=none
+previous=
+for word in "$@"; do
+  [[ $previous == -o ]] && output=$word
+  previous=$word
+done
+TIMEFORMAT='%U %S'
+exec 3>&1 4>&2
+used=$({ time "$@" >&3 2>&4; } 2>&1)
+code=$?
+# Both are "S.mmm"; a line this short is written at once.
+user=${used% *} system=${used#* }
+ms=$((10#${user/./} + 10#${system/./}))
+printf '%d.%03d %s\n' $((ms / 1000)) $((ms % 1000)) "$output" >>"$log"
+exit $code
