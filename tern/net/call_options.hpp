@@ -42,7 +42,7 @@ template <class R, class Post>
 future<R> post_call(node& here, const call_options& limit, const std::string& what, int destination, Post&& post) {
   check(limit);
   auto [reply, result] = awaited<R>::make(std::source_location::current());
-  if (limit.stop.stop_requested()) { // nobody need start what nobody waits for
+  if (limit.stop.stop_requested()) { // what no caller waits for need not start
     reply->failed(std::make_exception_ptr(cancelled_call(what, destination)));
     return std::move(result);
   }

@@ -29,8 +29,8 @@
 #include <tern/net/call/replies.hpp>
 #include <tern/net/handler.hpp>
 #include <tern/net/message/message_run.hpp>
-#include <tern/net/message/packing.hpp>
 #include <tern/net/node.hpp>
+#include <tern/net/packing/packing.hpp>
 
 namespace tern {
 
@@ -177,7 +177,7 @@ template <auto F> void take_function(node& here, int source, const wire_header& 
   here.run_handler(&run_function<F>, source, header, message, function_handler<F>.name());
 }
 
-/// Sends the call of a handler. \param reply the caller's number; 0: nobody waits.
+/// Sends the call of a handler. \param reply the caller's number; 0: no caller waits.
 template <auto F, class... A> void post_function(node& here, int destination, std::uint64_t reply, A&&... args) {
   using sig = signature_of_callable<std::remove_cvref_t<decltype(F)>>;
   post_arguments<typename sig::arguments>(here, destination, {function_handler<F>.id(), 0, reply}, std::tuple<>(),
@@ -225,7 +225,7 @@ template <class... A> consteval void refuse_object() {
 } // namespace net::detail
 
 /// Runs `F(args…)` in a fiber on rank `destination`; returns when the arguments are packed, so they may be changed at
-/// once. An exception out of `F` has nobody to go to and ends the job: use `call` for what may fail. \throws
+/// once. An exception out of `F` reaches no caller and ends the job: use `call` for what may fail. \throws
 /// error(invalid_argument) for a destination that is no rank or an argument that does not fit, error(invalid_data) if
 /// an argument's `serialize` contradicts itself, error(invalid_state) outside a running job. Any worker thread, in or
 /// out of a fiber.

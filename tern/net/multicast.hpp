@@ -18,7 +18,7 @@
 #include <vector>
 
 #include <tern/net/message.hpp>
-#include <tern/net/message/multicastable.hpp>
+#include <tern/net/packing/multicastable.hpp>
 #include <tern/net/remote_promise.hpp>
 
 namespace tern {
@@ -28,7 +28,7 @@ struct other_ranks_t {};
 inline constexpr all_ranks_t all_ranks;     ///< of the job
 inline constexpr other_ranks_t other_ranks; ///< all but the calling one
 
-/// Which ranks: a view of somebody else's list, for the time of a call.
+/// Which ranks: a view of the caller's list, for the time of a call.
 class rank_group {
 public:
   // Each stands for the same as what it is made from.

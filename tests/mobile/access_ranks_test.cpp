@@ -386,7 +386,8 @@ TERN_RANK_TEST(loads_follow_what_arrives) {
     settle<measured>();
     const auto idle = one_of<measured>(tern::mobile::loads());
     TERN_EXPECT(idle.seconds > 1e-3 && idle.load == 0 && idle.pending == 0);
-    // What it waits does not count: seen in virtual time, as a machine that does much else adds to seconds what it likes.
+    // What it waits does not count: seen in virtual time, as a machine that does much else adds to seconds what it
+    // likes.
     if (tern::net::node::here().simulated()) TERN_EXPECT(idle.seconds < 15e-3);
     auto blocked = call<&measured::block>(m);
     send<&measured::work>(m);

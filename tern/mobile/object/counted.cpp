@@ -6,7 +6,7 @@
 #include <exception>
 
 #include <tern/base/error.hpp>
-#include <tern/net/message/multicastable.hpp>
+#include <tern/net/packing/multicastable.hpp>
 #include <tern/task/fiber.hpp>
 
 namespace tern::mobile::detail {

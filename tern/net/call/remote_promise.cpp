@@ -7,10 +7,10 @@
 #include <typeinfo>
 
 #include <tern/net/call/credit.hpp>
+#include <tern/net/call/id_table.hpp>
 #include <tern/net/call/remote_exception.hpp>
-#include <tern/net/message/id_table.hpp>
-#include <tern/net/message/multicastable.hpp>
 #include <tern/net/node.hpp>
+#include <tern/net/packing/multicastable.hpp>
 #include <tern/net/rank_local.hpp>
 #include <tern/task/fiber.hpp>
 #include <tern/task/wait/wait_list.hpp>
@@ -48,7 +48,7 @@ public:
   enum class finding : std::uint8_t { fine, second, unknown };
   struct answer {
     finding what = finding::unknown;
-    reply_ref who; // to be set; or, if nobody can set it any more, to be broken
+    reply_ref who; // to be set; or, if no share can set it any more, to be broken
     std::source_location made{};
   };
   /// A share with this weight comes back; `sets`: and with it a value or an exception.
@@ -225,7 +225,7 @@ void promise_share::drop() noexcept {
       send(says_gone, byte_buffer(prefix));
     }
   } catch (const error& e) {
-    // After the end of the job nobody waits any more; else the future's owner would wait for ever.
+    // After the end of the job no fiber waits any more; else the future's owner would wait for ever.
     if (e.code() != errc::invalid_state)
       here->fatal(std::string("a share of a remote promise could not be given back: ") + e.what());
   }

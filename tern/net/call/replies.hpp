@@ -7,8 +7,8 @@
 #include <exception>
 #include <string>
 
-#include <tern/net/message/packing.hpp>
 #include <tern/net/node.hpp>
+#include <tern/net/packing/packing.hpp>
 
 namespace tern::net::detail {
 

@@ -452,7 +452,7 @@ void collective_table::take(int source, payload message) {
     const std::lock_guard hold(guard_);
     if (const auto at = contexts_.find(part.header.context); at != contexts_.end()) to = at->second.lock();
     if (!to) {
-      if (!part.body.writable()) part.body = part.body.copy(); // nobody shall wait for this rank to make it
+      if (!part.body.writable()) part.body = part.body.copy(); // no rank shall wait for this one to make it
       unknown_[part.header.context].emplace_back(source, std::move(part));
       return;
     }

@@ -21,8 +21,8 @@
 #include <tern/base/archive.hpp>
 #include <tern/net/buffer.hpp>
 #include <tern/net/collective/collective.hpp>
-#include <tern/net/message/multicastable.hpp>
-#include <tern/net/message/packing.hpp>
+#include <tern/net/packing/multicastable.hpp>
+#include <tern/net/packing/packing.hpp>
 
 namespace tern::net::detail {
 

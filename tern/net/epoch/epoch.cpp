@@ -8,8 +8,8 @@
 
 #include <tern/base/error.hpp>
 #include <tern/net/epoch/epoch_table.hpp>
-#include <tern/net/message/packing.hpp>
 #include <tern/net/node.hpp>
+#include <tern/net/packing/packing.hpp>
 
 namespace tern {
 
@@ -46,7 +46,8 @@ void epoch_account::let_go() noexcept {
   // It may be gone as soon as it is not held.
   epoch_table* const table = table_.load(std::memory_order_acquire);
   const std::uint64_t number = number_;
-  // acq_rel: whoever waits for the epoch sees what was done for it, through all that let go here and the messages.
+  // acq_rel: the fiber that waits for the epoch sees what was done for it, through all that let go here and the
+  // messages.
   if (holds_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   if (table)
     table->settle(number);
@@ -219,7 +220,7 @@ void epoch_table::conclude(ending& then) noexcept {
   for (const auto& d : then.back) {
     const returned_units r{then.epoch, static_cast<std::uint64_t>(d.units), static_cast<std::uint64_t>(d.units >> 64)};
     try {
-      // Not on the account of whoever happens to run here: it would never end.
+      // Not on the account of the fiber that runs here: it would never end.
       post_packed(here_, d.bank, {units_record.id(), 0, 0}, {.urgent = true}, r.epoch, r.low, r.high);
     } catch (const std::exception& e) {
       if (!ended_.load(std::memory_order_acquire))

@@ -61,16 +61,16 @@ public:
   epoch_account(epoch_table& table, std::uint64_t number) noexcept : table_(&table), number_(number) {}
   void hold() noexcept override { holds_.fetch_add(1, std::memory_order_relaxed); } // the caller is counted already
   void let_go() noexcept override;
-  /// For whoever is not counted. \return whether something goes on here.
+  /// For a caller that is not counted. \return whether something goes on here.
   bool hold_unless_over() noexcept;
   std::uint64_t number() const noexcept { return number_; }
   node* here() const noexcept; ///< null once the rank has gone
 
-  // The origin's, set before anybody else knows it.
+  // The origin's, set before it is known elsewhere.
   std::string name;
   std::source_location made{};
   tern::detail::held_cause outer; ///< the account of the epoch that this one was made in
-  std::atomic<bool> open{true};   ///< held for whoever made it
+  std::atomic<bool> open{true};   ///< held for the fiber that made it
 
 private:
   friend class epoch_table;

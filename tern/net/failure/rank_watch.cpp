@@ -36,7 +36,7 @@ constexpr int most_near = 8; // ranks of the host that a rank watches: those nex
 constexpr int most_far = 2;  // and of other hosts
 constexpr double least_tick = 0.05, most_tick = 0.5;
 constexpr double leaving_limit = 3; // seconds that a rank takes to end the job
-constexpr double teller_limit = 4;  // and that whoever tells of a failure takes
+constexpr double teller_limit = 4;  // and that a rank takes to tell of a failure
 constexpr double program_limit = 1; // that functions of the program may take
 constexpr const char* nothing_goes_on = "an MPI job cannot go on without one of its ranks, so it ends";
 
@@ -156,7 +156,7 @@ void rank_watch::meet_far() {
 }
 
 void rank_watch::files(std::vector<int>& all) const {
-  if (ends_at_ >= 0) return; // nobody closes them any more
+  if (ends_at_ >= 0) return; // they are not closed any more
   for (const peer& p : peers_)
     if (p.end >= 0) all.push_back(p.end);
 }
@@ -276,7 +276,7 @@ void rank_watch::tell_program(const peer& p, const std::string& what) {
                                 what.empty() ? "rank " + std::to_string(p.rank) + " has failed" : what});
 }
 
-/// \param told what happened, by one who has seen it; empty: somebody else tells it.
+/// \param told what happened, by a rank that has seen it; empty: another rank tells it.
 void rank_watch::end_job(const peer& p, liveness::kind what, const std::string& told) {
   bool first = true;
   code_ = code_for_end(p.state.status);       // as if the launcher had been faster

@@ -38,7 +38,7 @@ const option<double> notice_option{
     "will ever go on: under MPI, and with threads of the program; 0: never",
     between<double>(0, 1e6)};
 
-constexpr double patience = 2; // seconds without progress before anybody is held
+constexpr double patience = 2; // seconds without progress before any worker is held
 constexpr int tries = 20;      // workers wake now and then to have a look, so not all sleep at each moment
 constexpr std::size_t most_lines = 20;
 

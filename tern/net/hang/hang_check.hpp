@@ -6,7 +6,7 @@
 /// It asks for no time that has passed but for a state: all workers of all ranks sleep, no fiber or tasklet is ready,
 /// no message is under way, no timer is set, no device is at work, and no other thread could bring anything. Schedulers
 /// are held (`scheduler_core::freeze`) while that is looked at, so all of it is true at one moment; and nothing in it
-/// can change by itself. Only where the counts of progress have stood still before is anybody held.
+/// can change by itself. Only where the counts of progress have stood still before is any worker held.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Memory that is lent to messages by whoever waits until it has come back. Internal.
+/// Memory that is lent to messages by a fiber that waits until it has come back. Internal.
 
 #include <cstddef>
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace tern::net::detail {
 
-/// Keeps its share of somebody's memory until a message needs it no more.
+/// Keeps its share of an owner's memory until a message needs it no more.
 class share_lender final : public byte_lender {
 public:
   explicit share_lender(std::shared_ptr<const void> owner) noexcept : owner_(std::move(owner)) {}

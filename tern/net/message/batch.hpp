@@ -14,8 +14,8 @@
 
 #include <tern/base/bytes.hpp>
 #include <tern/net/handler.hpp>
-#include <tern/net/message/thread_id.hpp>
 #include <tern/net/transport.hpp>
+#include <tern/net/transport/thread_id.hpp>
 
 namespace tern::net {
 

@@ -21,7 +21,7 @@ class node;
 class node_receive;
 struct poll_budget;
 
-/// On the stack of the fiber that delivers. For handlers whose arguments are plain bytes and for whom nobody waits.
+/// On the stack of the fiber that delivers. For handlers whose arguments are plain bytes and for which no caller waits.
 class message_run {
 public:
   message_run(const message_run&) = delete;
@@ -30,7 +30,7 @@ public:
   /// May one with this header be in such a run? The rest, as messages with bodies, goes the long way.
   static bool takes(const wire_header& h) noexcept { return h.reply == 0 && (h.flags & ~flag_uncounted) == 0; }
 
-  /// The last one has come to its end, the next begins: to everybody who looks, in a fiber of its own.
+  /// The last one has come to its end, the next begins: for every observer, in a fiber of its own.
   /// \return its arguments, to be read before anything else is done; null if none may run here and now.
   const std::byte* next();
   node& here() const noexcept { return here_; }

@@ -41,8 +41,8 @@ void node_receive::wake() noexcept { wire_->wake(); }
 
 bool node_receive::receive() {
   if (has_next_) return true;
-  // Handlers that nobody has time for pile up no further: the network keeps what comes, and then its senders do. Those
-  // that have begun and wait leave their workers to others, so this ends when workers have time again.
+  // Handlers for which no worker has time pile up no further: the network keeps what comes, and then its senders do.
+  // Those that have begun and wait leave their workers to others, so this ends when workers have time again.
   if (over_limit(1) && !simulated_) [[unlikely]] {
     held_.store(true, std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_seq_cst); // pairs with the one in `start_handler`
@@ -302,8 +302,8 @@ void node_receive::poll_without_context(bool (*over)(const void*) noexcept, cons
     settle_counts();
     if (queue_.flush(false)) shutdown_.notify_if_idle();
     last_clock_ = tern::detail::ticks();
-    // Timers and those that give way are looked after between fibers: whoever always has an answer at once comes by
-    // there too.
+    // Timers and those that give way are looked after between fibers: a fiber that always has an answer at once comes
+    // by there too.
     const std::int64_t until = std::min(last_clock_ + patience_, w.looked_around + slice_);
     for (; last_clock_ < until; last_clock_ = tern::detail::ticks()) {
       for (int i = 0; i < receives_between_looks; ++i) {

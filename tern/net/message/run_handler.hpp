@@ -16,7 +16,7 @@
 #include <vector>
 
 #include <tern/net/handler.hpp>
-#include <tern/net/message/fifo.hpp>
+#include <tern/net/memory/fifo.hpp>
 #include <tern/net/message/node_send.hpp>
 
 namespace tern::net {

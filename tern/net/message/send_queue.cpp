@@ -31,7 +31,7 @@ void send_queue::gather(int destination, std::span<const std::byte> head) {
     gathered_.store(filled_.size(), std::memory_order_relaxed);
   }
   p.batch->add(head);
-  // Of somebody who sends a little now and then and does not let the owner poll.
+  // Of a fiber that sends a little now and then and does not let the owner poll.
   if (++p.messages % 16 == 0 && tern::detail::ticks() - p.since > patience_) send_slot(destination, p);
   if (first && filled_.size() == 1 && !alone_) {
     hold.unlock();
@@ -45,7 +45,7 @@ void send_queue::send_slot(int destination, batch_slot& p) {
   byte_buffer none;
   if (kept_.load(std::memory_order_acquire) != 0 || !may_send() || !wire_.send(destination, batch, none, false))
     keep(destination, batch, {}, false);
-  // After it has gone, or is kept: whoever finds nothing gathered may send at once what comes after it.
+  // After it has gone, or is kept: a sender that finds nothing gathered may send at once what comes after it.
   gathered_.store(filled_.size(), std::memory_order_release);
 }
 
@@ -116,7 +116,7 @@ bool send_queue::send_some(int destination, destination_queue& q, bool urgent) {
   bool any = false;
   while (!messages.empty()) {
     queued_message& next = messages.front();
-    if (next.batch) { // from now on nobody joins it, whether it finds space or not
+    if (next.batch) { // from now on no message joins it, whether it finds space or not
       const std::size_t used = next.batch->finish().size();
       q.bytes -= next.head.size() - used;
       next.head.resize(used);

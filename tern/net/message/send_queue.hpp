@@ -15,10 +15,10 @@
 #include <vector>
 
 #include <tern/base/bytes.hpp>
+#include <tern/net/memory/fifo.hpp>
 #include <tern/net/message/batch.hpp>
-#include <tern/net/message/fifo.hpp>
-#include <tern/net/message/thread_id.hpp>
 #include <tern/net/transport.hpp>
+#include <tern/net/transport/thread_id.hpp>
 #include <tern/task/wait/wait_list.hpp>
 
 namespace tern::net {
@@ -59,8 +59,8 @@ public:
         return;
     keep(destination, head, std::move(body), urgent);
   }
-  /// The simple case of `send`, if nobody else sends: one more of those that are gathered already. \return where its
-  /// `bytes` are to be written; null: it must be sent. \pre not more than `most_gathered`.
+  /// The simple case of `send`, if no other thread sends: one more of those that are gathered already. \return where
+  /// its `bytes` are to be written; null: it must be sent. \pre not more than `most_gathered`.
   std::byte* place(int destination, std::size_t bytes) noexcept {
     // With no slots there is no such rank.
     if (static_cast<std::size_t>(destination) >= batch_slots_.size() || !alone_) return nullptr;

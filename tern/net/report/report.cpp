@@ -345,7 +345,7 @@ std::vector<int> reported(const report_file& file, const std::vector<int>& ours)
 
 std::string written(const report_cause& cause, const std::vector<node*>& ranks, bool complete, bool* alone,
                     const tern::detail::busy_watch* busy) {
-  const bool by_us = report_file_option().empty(); // the name; somebody else may have put a link there
+  const bool by_us = report_file_option().empty(); // the name; another program may have put a link there
   const std::string path = report_path();
   std::vector<int> numbers;
   for (node* n : ranks) numbers.push_back(n->rank());

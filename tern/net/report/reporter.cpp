@@ -90,7 +90,7 @@ struct {
   std::atomic<int> asks{0};               // the signal that asks for a report, while there is one
   std::atomic<int> reporter{0};           // the thread's number while there is one
   std::atomic<int> crashed{0};            // the first thread that crashed
-  std::atomic<bool> recorded{false};      // what follows is complete, and nobody has begun to tell it
+  std::atomic<bool> recorded{false};      // what follows is complete, and it has not begun to be told
   std::atomic<bool> crash_told{false};
   int number = 0, code = 0;
   void* address = nullptr;
@@ -293,7 +293,7 @@ private:
     kill(getpid(), number);
   }
 
-  // Until somebody asks, or it is time to look.
+  // Until a report is asked for, or it is time to look.
   void wait() {
     double every = 0;
     const auto also = [&every](double seconds) {
@@ -365,7 +365,7 @@ std::uint64_t own_job() {
   return static_cast<std::uint64_t>(now) << 22 | static_cast<std::uint64_t>(getpid());
 }
 std::atomic<std::uint64_t> job{0};
-// No lock: whoever held it might have crashed. Names of earlier jobs stay, somebody may be about to read one.
+// No lock: its holder might have crashed. Names of earlier jobs stay: a thread may be about to read one.
 std::deque<std::string> file_options;
 std::atomic<const std::string*> file_option{nullptr};
 
@@ -465,7 +465,7 @@ report_session::~report_session() {
     const std::lock_guard hold(session_lock);
     ending.swap(session);
   }
-} // joins the thread, unless somebody is about to have his report written by it
+} // joins the thread, unless a thread still waits for a report of it
 
 namespace {
 
@@ -517,7 +517,7 @@ void report_failure_here(const std::string& what) noexcept {
     if (!r || !r->failures) return;
     report_cause cause{"the job ends: " + what, {}, {}};
     cause.ask_others = signals.asks.load(std::memory_order_relaxed);
-    bool alone = true; // else somebody has said so
+    bool alone = true; // else another process has said so
     const std::string path = compose_report(cause, &alone);
     if (alone) say_where(path);
   } catch (const std::exception&) { // the error itself matters more

@@ -73,7 +73,7 @@ bool begin_duty(duty& d);
 /// `d` is no longer used when this returns, unless it is ending the job.
 void end_duty() noexcept;
 
-/// Tells one job from others that write to a file of the same name. Rank 0's is everybody's, once all have met.
+/// Tells one job from others that write to a file of the same name. All ranks use that of rank 0, once they have met.
 std::uint64_t report_job() noexcept;
 void set_report_job(std::uint64_t job) noexcept;
 
@@ -95,7 +95,7 @@ std::string report_file_option();
 /// What a section begins with and what is known of the thread that asks for it.
 struct report_cause {
   std::string reason;
-  std::string thread;             ///< "fiber 5 'solver' on rank 2"; empty: nobody's
+  std::string thread;             ///< "fiber 5 'solver' on rank 2"; empty: none
   tern::detail::stopped_at where; ///< its stack, if `known` is not 0
   bool crash = false;             ///< what can be said at once is written at once
   /// The signal by which other processes of this job and host are asked for theirs; 0: they are not.

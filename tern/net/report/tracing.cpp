@@ -142,7 +142,7 @@ void trace_session::merge() noexcept {
   }
 }
 
-// What has been recorded is for nobody.
+// What has been recorded has no use.
 void trace_session::leave() noexcept {
   current.store(nullptr, std::memory_order_release);
   recorder_->end();

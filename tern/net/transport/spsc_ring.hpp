@@ -288,7 +288,7 @@ public:
   const std::byte* extra(ring_record r) const noexcept { return here_ + r.cells() * cell_bytes - extra_bytes; }
   /// Whether the next head may be lent; or else it is to be copied.
   bool may_lend() const noexcept { return kept_cells_ <= most_kept_; }
-  // relaxed: only this thread reads it, until somebody gives the head back.
+  // relaxed: only this thread reads it, until the head is given back.
   void lend(ring_record r) noexcept {
     lent_[read_ & mask_].store(static_cast<std::uint8_t>(r.cells()), std::memory_order_relaxed);
   }

@@ -16,11 +16,11 @@
 #include <unistd.h>
 
 #include <tern/base/error.hpp>
-#include <tern/net/message/thread_id.hpp>
 #include <tern/net/transport.hpp>
 #include <tern/net/transport/inproc/inproc.hpp>
 #include <tern/net/transport/inproc/inproc_ring.hpp>
 #include <tern/net/transport/ring_poller.hpp>
+#include <tern/net/transport/thread_id.hpp>
 #include <tern/task/wait/parking_spot.hpp>
 
 namespace tern::net {

@@ -30,7 +30,7 @@ inproc_ring::inproc_ring(std::uint32_t cells) : memory_(make_memory(cells)) {
 
 inproc_ring::~inproc_ring() {
   ring_record r;
-  for (; receiver_.look(r) == ring_receiver::found::record; receiver_.pass(r)) { // nobody has received these
+  for (; receiver_.look(r) == ring_receiver::found::record; receiver_.pass(r)) { // these have not been received
     if (r.flags() & far) far_head();
     if (r.flags() & ring_record::with_extra) far_body(r);
   }

@@ -53,7 +53,7 @@ endpoint::carrier endpoint::carrier_for(peer& to, std::size_t head_size, std::si
     if (to.ring->space_now(head + head / 3 + 1 + body, std::max(head, largest), false)) return carrier::ring;
   }
   const std::uint64_t under_way = to.bodies_sent - to.bodies_left;
-  if (under_way >= most_bodies - (urgent ? 0 : urgent_bodies)) return carrier::none; // whoever lets one go makes space
+  if (under_way >= most_bodies - (urgent ? 0 : urgent_bodies)) return carrier::none; // to let one go makes space
   if (!reads_) return carrier::mpi;
   return under_way == 0 || body_size <= most_lent - std::min(most_lent, to.bytes_lent) ? carrier::reading
                                                                                        : carrier::none;

@@ -156,7 +156,7 @@ inline bool endpoint::sends_at_once(const peer& to, std::size_t size) const {
 #endif
 }
 
-/// By way of a copy. Whether MPI is done with it is asked when the next is made: nobody waits for that.
+/// By way of a copy. Whether MPI is done with it is asked when the next is made: no rank waits for that.
 [[gnu::noinline]] void endpoint::send_copy(int destination, const void* data, std::size_t size, int tag) {
   test_copies();
   void* memory = nullptr;
@@ -343,7 +343,7 @@ void endpoint::finish() {
     tern_transport_arrival dropped{};
     test_copies();
     const int what = receive(dropped);
-    if (what == TERN_TRANSPORT_MESSAGE) { // nobody expects it any more
+    if (what == TERN_TRANSPORT_MESSAGE) { // it is not expected any more
       give_back(dropped.slot);
       return;
     }
@@ -360,7 +360,7 @@ void endpoint::finish() {
     if (done) break;
     rest();
   }
-  // The last credits, which nobody needs.
+  // The last credits, which no rank needs.
   for (tern_transport_arrival dropped{}; receive(dropped) != TERN_TRANSPORT_NOTHING || in_flight();) {
     if (dropped.slot) give_back(std::exchange(dropped.slot, nullptr));
   }

@@ -17,8 +17,8 @@
 /// that announces them, received when that head has arrived. Pieces of one pair of ranks are matched in their order.
 /// Messages of one source that follow one whose body is under way wait for it.
 ///
-/// Receiving by MPI: persistent receives from anybody are posted ahead and matched in that order, so only the oldest is
-/// ever tested, and data go straight into the slot that the core gets. Without preallocation: a matched probe and
+/// Receiving by MPI: persistent receives from any rank are posted ahead and matched in that order, so only the oldest
+/// is ever tested, and data go straight into the slot that the core gets. Without preallocation: a matched probe and
 /// malloc. If all ranks are on this host and have rings, MPI is asked for nothing while no body is under way. But a
 /// send that is complete here may not have left: MPI keeps what its queues have no space for, until it is called again.
 /// So both ends of a ring count its bodies, and call MPI until they agree.

@@ -172,7 +172,7 @@ inline void host::find_places(MPI_Comm comm, MPI_Comm node, int job_size) {
 }
 
 // By trying: a container, a policy (Yama) or another user may forbid it, and with two spaces of process numbers ours
-// may be somebody else's.
+// may be another job's.
 inline bool host::find_processes(MPI_Comm node) {
   static std::uint64_t sign; // at another address in each process, perhaps
   struct about {
@@ -228,7 +228,7 @@ inline void host::open(MPI_Comm comm, int rank, int size, bool rings, bool reads
     check(MPI_Allreduce(mine, everyone, 4, MPI_INT, MPI_MIN, node), "MPI_Allreduce");
     if (rank_ == 0 && fd >= 0) {
       shm_unlink(p.name);
-      // What some have taken of the rings. Should it fail, memory stays taken that nobody uses.
+      // What some have taken of the rings. Should it fail, memory stays taken that is not used.
       if (!everyone[2]) [[maybe_unused]]
         const int failed = ftruncate(fd, static_cast<off_t>(rings_at()));
     }

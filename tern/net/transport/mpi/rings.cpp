@@ -196,7 +196,7 @@ void endpoint::settle() {
     other.unsettled = !settled(rank);
     return !other.unsettled;
   });
-  int found = 0; // nobody cares
+  int found = 0; // not used
   if (!unsettled_.empty() && !in_flight())
     check(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, bodies_, &found, MPI_STATUS_IGNORE), "MPI_Iprobe");
 }

@@ -161,7 +161,7 @@ public:
     for (int r = 0; r < size(); ++r)
       if (job_.crashed(r)) job_.notify_of(r, *this);
   }
-  // The engine sleeps for nobody.
+  // The engine never sleeps.
   void wait(std::chrono::microseconds) override {}
   void wake() noexcept override {
     if (core) job_.engine_.ring(*core, job_.engine_.now());
@@ -277,7 +277,7 @@ void sim_job::loss_notice::happen() noexcept {
   job->engine_.ring(*p->core, job->engine_.now());
 }
 
-/// No faster than a real job's ranks know it, as times go here. Nothing happens in a job in which nobody asks.
+/// No faster than a real job's ranks know it, as times go here. Nothing happens in a job in which no rank asks.
 void sim_job::notify_of(int lost, port& who) {
   if (who.rank_ == lost) return;
   auto notice = std::make_unique<loss_notice>();

@@ -23,7 +23,7 @@ constexpr std::int64_t most_links = 16'000'000; // half a gigabyte
 
 // ---- texts of numbers
 
-// What somebody wrote, fit for a message: short, and nothing that a terminal would obey.
+// What a user wrote, fit for a message: short, and nothing that a terminal would obey.
 std::string quoted(std::string_view text) {
   constexpr std::size_t most = 60;
   std::string result = "\"";

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tern/net/message/packing.hpp>
+#include <tern/net/packing/packing.hpp>
 
 #include <string>
 #include <utility>
 
 #include <tern/base/error.hpp>
 #include <tern/net/handler.hpp>
-#include <tern/net/message/thread_id.hpp>
+#include <tern/net/transport/thread_id.hpp>
 
 namespace tern::net::detail {
 

@@ -37,7 +37,7 @@ public:
 
   /// What `grow` wants of one that has this `capacity`.
   static chunk make(std::uint32_t capacity) { return std::make_unique<slot[]>(capacity ? capacity : smallest); }
-  /// Does nothing if somebody else has been faster.
+  /// Does nothing if another thread has been faster.
   void grow(std::uint32_t capacity, chunk& more) noexcept {
     if (capacity != capacity_) return;
     chunks_[place(capacity_).first] = std::move(more);
@@ -63,7 +63,7 @@ public:
     slot& s = at(index);
     return s.used && s.generation == number >> 32 ? &s.value : nullptr;
   }
-  /// \pre `number` is of a value, which somebody has emptied.
+  /// \pre `number` is of a value, which has been emptied.
   void free(std::uint64_t number) noexcept {
     const auto index = static_cast<std::uint32_t>(number);
     slot& s = at(index);

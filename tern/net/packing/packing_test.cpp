@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages that claim what is not so. (tests/fuzz tries more of them.)
-#include <tern/net/message/packing.hpp>
+#include <tern/net/packing/packing.hpp>
 
 #include <span>
 #include <string>
