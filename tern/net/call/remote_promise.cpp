@@ -128,13 +128,7 @@ void take_share(node& here, int source, const wire_header& h, payload& arrived) 
 struct share_tag {};
 const handler_record share_record{typeid(share_tag), "tern remote promise", __FILE__, &take_share, true};
 
-const fiber_local<int> packing_for_many; // a fiber's, since a user's `save` may suspend it
-
 } // namespace
-
-multicast_packing::multicast_packing() { ++*packing_for_many; }
-multicast_packing::~multicast_packing() { --*packing_for_many; }
-bool multicast_packing::here() { return *packing_for_many > 0; }
 
 void promise_share::bear(reply_ref who) {
   node& here = node::here();

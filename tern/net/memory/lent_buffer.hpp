@@ -18,6 +18,8 @@ public:
   explicit share_lender(std::shared_ptr<const void> owner) noexcept : owner_(std::move(owner)) {}
   void take_back(std::byte*) noexcept override;
   bool read_only() const noexcept override { return true; }
+  /// Ends the job with an error's text. Set before `main`, by the room that knows how jobs end.
+  static inline void (*tell_waited)(const char* text) noexcept = nullptr;
 
 private:
   friend class deferred_releases;

@@ -10,6 +10,15 @@
 #include <tern/trace/record/events.hpp>
 
 namespace tern::net {
+namespace {
+
+const bool knows_how_jobs_end = [] {
+  detail::share_lender::tell_waited = [](const char* text) noexcept { rank_base::current()->fatal(text); };
+  return true;
+}();
+
+} // namespace
+
 node_send::node_send(rank_settings s, const send_settings& how, event_source& events)
     : rank_base(std::move(s), events), recorded_(trace::on()), head_limit_(wire_->head_limit()),
       queue_(*wire_, how.mode, batch_record.id(), how.patience) {
