@@ -261,7 +261,7 @@ private:
         for (unsigned n = 0; n < 1u + which % 4; ++n) {
           h.handler = t.programs[in_.number() % t.programs.size()]->id();
           const arrival one = next_message(h, false);
-          if (!writer.has_room(one.head.size())) break;
+          if (!writer.has_space(one.head.size())) break;
           writer.add(one.head);
         }
         if (writer.empty()) break;
