@@ -152,7 +152,7 @@ function(tern_add_mode_runs NAME TARGET)
     set(test ${NAME}.sim.8ranks.2workers.room2.${mode})
     add_test(NAME ${test} COMMAND ${TARGET})
     set_tests_properties(${test} PROPERTIES TIMEOUT ${TERN_TEST_SECONDS} LABELS "ranks;${NAME};sim"
-      ENVIRONMENT "TERN_SIM=ranks=8,workers=2,room=2,faults=delay:reorder:slow:pause;${TERN_MODE_${mode}}")
+      ENVIRONMENT "TERN_SIM=ranks=8,workers=2,slots=2,faults=delay:reorder:slow:pause;${TERN_MODE_${mode}}")
   endforeach()
   if(TERN_SANITIZE)
     return()

@@ -22,6 +22,7 @@
 #include <tern/mobile/object_id.hpp>
 #include <tern/mobile/paging/options.hpp>
 #include <tern/mobile/routes/router.hpp>
+#include <tern/net/call/pending_calls.hpp>
 #include <tern/net/node.hpp>
 #include <tern/task/wait/waiting.hpp>
 

@@ -269,7 +269,7 @@ void post_invocation(net::node& here, mobile_ptr<T> object, std::uint64_t reply,
     }
     where = to.next.where;
   }
-  here.pace(where);
+  here.throttle(where);
 }
 
 /// One of the runtime's own messages to an object.

@@ -20,8 +20,8 @@
 #include <utility>
 
 #include <tern/net/communicator.hpp>
-#include <tern/task/future.hpp>
 #include <tern/task/fiber/causal_context.hpp>
+#include <tern/task/future.hpp>
 
 namespace tern {
 

@@ -12,8 +12,8 @@
 #include <tern/base/log.hpp>
 #include <tern/net/message.hpp>
 #include <tern/task/fiber.hpp>
-#include <tern/task/future.hpp>
 #include <tern/task/fiber/causal_context.hpp>
+#include <tern/task/future.hpp>
 #include <tern/task/wait/waiting.hpp>
 
 namespace tern::balance::detail {

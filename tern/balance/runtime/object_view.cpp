@@ -9,6 +9,7 @@
 
 #include <tern/base/error.hpp>
 #include <tern/base/log.hpp>
+#include <tern/net/call/pending_calls.hpp>
 #include <tern/net/message.hpp>
 #include <tern/task/fiber/causal_context.hpp>
 

@@ -24,8 +24,8 @@
 #include <tern/base/error.hpp>
 #include <tern/base/log.hpp>
 #include <tern/base/topology.hpp>
-#include <tern/task/future.hpp>
 #include <tern/task/boundary/own_threads.hpp>
+#include <tern/task/future.hpp>
 #include <tern/task/scheduler/scheduler_core.hpp>
 
 namespace tern::mobile::detail {

@@ -291,8 +291,8 @@ void migration::send_back(entry& e, int source, std::uint64_t reply, const std::
 bool migration::send_away(object_id id, int to, net::reply_ref reply_to, const std::function<void()>& marked) {
   objects_.check(id);
   node_.check_rank(to);
-  const net::node::open_door until_counted(node_);
-  const std::uint64_t reply = node_.expect(std::move(reply_to), rank_);
+  const net::shutdown_guard until_counted(node_.shutdown());
+  const std::uint64_t reply = node_.calls().expect(std::move(reply_to), rank_);
   deferred_actions then;
   {
     shard& s = objects_.shard_of(id);
@@ -305,13 +305,13 @@ bool migration::send_away(object_id id, int to, net::reply_ref reply_to, const s
     }
   }
   if (!then.request) {
-    node_.forget(reply);
+    node_.calls().forget(reply);
     return false;
   }
   try {
     marked();
   } catch (...) {
-    node_.forget(reply);
+    node_.calls().forget(reply);
     node_.message_done(then.request->header);
     router_.cancel_move(*then.of, 0);
     throw;

@@ -9,6 +9,7 @@
 
 #include <tern/mobile/paging/pager.hpp>
 #include <tern/mobile/routes/router.hpp>
+#include <tern/net/call/pending_calls.hpp>
 
 namespace tern::mobile::detail {
 

@@ -5,7 +5,7 @@
 
 #include <tern/base/error.hpp>
 #include <tern/mobile/object/credit_keeper.hpp>
-#include <tern/net/message/multicastable.hpp>
+#include <tern/net/packing/multicastable.hpp>
 
 namespace tern::mobile::detail {
 namespace {
@@ -15,7 +15,7 @@ constexpr std::uint64_t more = std::uint64_t{1} << 40; // asked for at a time
 } // namespace
 
 std::uint64_t shared_credit::split() {
-  if (net::detail::same_bytes_for_many::here())
+  if (net::detail::multicast_packing::here())
     throw error(errc::unsupported,
                 "a mobile_ref to object " + to_string(id_) +
                     " cannot go to many ranks at once, all of which get the same bytes",

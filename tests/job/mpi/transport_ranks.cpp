@@ -9,7 +9,7 @@
 /// does not fit into rings, `hosts` makes MPICH take odd and even ranks for those of two hosts; `hold` sleeps
 /// until it is killed, `abort` ends the job with code 7 (both for the tests of `tern run`).
 #include <tern/net/job/start_mark.hpp>
-#include <tern/net/transport.hpp>
+#include <tern/net/transport/mpi/mpi_transport.hpp>
 
 #include "doorbell.hpp"
 

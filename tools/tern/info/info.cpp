@@ -25,6 +25,7 @@
 #include <tern/base/options.hpp>
 #include <tern/base/topology.hpp>
 #include <tern/hetero/devices.hpp>
+#include <tern/net/transport_kind.hpp>
 
 namespace tern::tool {
 namespace {
@@ -154,7 +155,10 @@ json collect() {
   all["binding"] = {{"workers", workers},
                     {"core", plan_binding(binding::core, workers, 0, 1)},
                     {"numa", plan_binding(binding::numa, workers, 0, 1)}};
-  all["transports"] = json::array({json{{"name", "inproc"}, {"usable", true}}});
+  all["transports"] = json::array();
+  for (const auto* kind : net::transport_kinds())
+    if (!kind->simulates() && kind->name() != "mpi")
+      all["transports"].push_back({{"name", kind->name()}, {"usable", true}});
   for (const auto& mpi : find_mpis()) all["transports"].push_back(describe(mpi));
   all["devices"] = describe_devices();
   long maps = 0;

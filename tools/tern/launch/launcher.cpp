@@ -8,7 +8,7 @@
 
 #include <unistd.h>
 
-#include <tern/net/transport.hpp>
+#include <tern/net/transport/mpi/mpi_transport.hpp>
 
 namespace tern::tool {
 namespace {

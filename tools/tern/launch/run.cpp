@@ -100,8 +100,9 @@ int run_inproc(const run_options& options, const started_program& program) {
   job what;
   what.argv = program.argv;
   what.ranks = all_ranks(program.ranks);
-  what.environment = {
-      {"TERN_RANKS", std::to_string(program.ranks)}, {"TERN_TRANSPORT", "inproc"}, {"TERN_STARTED", mark.path()}};
+  what.environment = {{"TERN_RANKS", std::to_string(program.ranks)},
+                      {"TERN_TRANSPORT", options.transport.empty() ? "inproc" : options.transport},
+                      {"TERN_STARTED", mark.path()}};
   if (options.workers > 0) what.environment.emplace_back("TERN_WORKERS", std::to_string(options.workers));
   if (!options.bind.empty()) what.environment.emplace_back("TERN_BIND", options.bind);
   if (options.gdb >= 0) {
@@ -238,7 +239,7 @@ int run(const run_options& options, const std::vector<std::string>& typed, bool 
   program.argv[0] = find_program(typed[0]).string();
 
   const bool mpi = options.transport == "mpi" || (options.transport.empty() && !options.mpi.empty());
-  if (!mpi && !options.mpi.empty()) throw failure("--mpi goes with --transport mpi, not with inproc", 2);
+  if (!mpi && !options.mpi.empty()) throw failure("--mpi goes with --transport mpi, not with " + options.transport, 2);
   placement where;
   where.ranks = ranks_given ? options.ranks : 1;
   if (options.per_socket || options.per_node) {
@@ -280,9 +281,10 @@ void add_run(CLI::App& app, const std::vector<std::string>& program, int& code) 
   auto* sub = app.add_subcommand("run", "Run a program with some ranks");
   auto options = std::make_shared<run_options>();
   auto* ranks = sub->add_option("-n,--ranks", options->ranks, "Number of ranks (1)");
-  sub->add_option("--transport", options->transport,
-                  "inproc: ranks are threads of one process, works everywhere (default); mpi: processes under MPI")
-      ->check(CLI::IsMember({"inproc", "mpi"}));
+  sub->add_option(
+      "--transport", options->transport,
+      "inproc: ranks are threads of one process, works everywhere (default); mpi: processes under MPI; or the "
+      "name of a transport that the program has");
   sub->add_option("--mpi", options->mpi, "Which MPI, if there are several; implies --transport mpi")
       ->check(CLI::IsMember({"openmpi", "mpich"}));
   auto* socket = sub->add_flag("--per-socket", options->per_socket, "One rank for each processor socket");

@@ -15,9 +15,9 @@
 #include <tern/base/log.hpp>
 #include <tern/hetero/record/failure.hpp>
 #include <tern/hetero/report/task_text.hpp>
+#include <tern/task/boundary/own_threads.hpp>
 #include <tern/task/fiber.hpp>
 #include <tern/task/scheduler/scheduler_core.hpp>
-#include <tern/task/boundary/own_threads.hpp>
 #include <tern/trace/trace.hpp>
 
 namespace tern::hetero::detail {
