@@ -53,9 +53,15 @@ public:
   virtual ~transport() = default;
   virtual int rank() const noexcept = 0;
   virtual int size() const noexcept = 0;
-  /// This rank among the ranks on the same host, and their number; decides how many workers a rank starts by default.
+  /// This rank among the ranks on the same host, and their number.
   virtual int host_rank() const noexcept = 0;
   virtual int host_size() const noexcept = 0;
+  /// The ranks of this host that may run on some CPU of this rank: its place among them, and their number. A launcher
+  /// that binds each rank to CPUs of its own leaves each rank alone.
+  struct cpu_sharers {
+    int rank, ranks;
+  };
+  virtual cpu_sharers sharers() const noexcept { return {host_rank(), host_size()}; }
   /// What names the host: the same for two ranks if and only if they are on one.
   virtual std::string host() const;
   /// For the start-up line and `tern info`: "inproc", "mpi (Open MPI 4.1.4, funneled, rings)", ….

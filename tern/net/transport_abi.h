@@ -18,11 +18,12 @@
 extern "C" {
 #endif
 
-enum { TERN_TRANSPORT_ABI = 5 };
+enum { TERN_TRANSPORT_ABI = 6 };
 
 struct tern_transport_info {
   int rank, size;           /* of this process in the job */
   int host_rank, host_size; /* among the job's processes on the same host */
+  int sharer_rank, sharers; /* among those of them that may run on a CPU of this one's */
   size_t head_limit;        /* the most bytes of a head */
   char library[256];        /* name and version of the network library, one line */
   char threads[32];         /* the thread level in force: "single", "funneled", … */

@@ -74,7 +74,7 @@ runtime& runtime::here(const char* what) {
 
 void runtime::ends() noexcept {
   bool left_fibers = false;
-  core().each_left([&](const tern::detail::fiber&) { left_fibers = true; });
+  core().fibers.each_left([&](const tern::detail::fiber&) { left_fibers = true; });
   execution_.end(left_fibers);
   outstanding_.drop_waiters();
   devices_.each_queue([](device_queue& q) { q.end_thread(); });
@@ -142,7 +142,7 @@ void runtime::submit(task_record* t) {
   t->state.store(task_record::waiting, std::memory_order_relaxed);
   if (mine && w->causal) [[unlikely]] {
     w->causal->retain();
-    t->causal = w->causal;
+    t->caused = w->causal;
     t->flags |= task_record::on_account | task_record::extended;
   }
   if (!(t->flags & task_record::hidden) && placement_.chooses_for(*t))

@@ -72,7 +72,7 @@ detail::object_store::settings store_of(net::node& here) {
       directory_for(here.opts()), *bytes_in(here.opts()[disk_option]), here.simulated(), here.simulated(), 2, {}};
   if (here.simulated()) return s;
   // Where any of the rank's workers may run, and not only the first that writes.
-  for (const auto& worker : net::resolve(here.opts(), here.wire().host_rank(), here.wire().host_size()).cpus)
+  for (const auto& worker : net::resolve(here.opts(), here.wire()).cpus)
     s.cpus.insert(s.cpus.end(), worker.begin(), worker.end());
   std::sort(s.cpus.begin(), s.cpus.end());
   s.cpus.erase(std::unique(s.cpus.begin(), s.cpus.end()), s.cpus.end());

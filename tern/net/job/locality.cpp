@@ -33,7 +33,7 @@ namespace {
 // The NUMA domain that all workers of a rank are bound to; -1: none.
 int domain_of(net::node& here) {
   if (here.simulated()) return -1;
-  const auto cpus = net::resolve(here.opts(), here.wire().host_rank(), here.wire().host_size()).cpus;
+  const auto cpus = net::resolve(here.opts(), here.wire()).cpus;
   const machine all = describe_machine();
   int domain = -1;
   for (const auto& of_worker : cpus) {

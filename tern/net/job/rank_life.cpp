@@ -56,7 +56,7 @@ void tell_of_exit_code(int returned) {
 }
 
 job_settings settings_of(const options& opts, const transport& wire, const sim::simulation* world, int workers) {
-  if (!world) return resolve(opts, wire.host_rank(), wire.host_size());
+  if (!world) return resolve(opts, wire);
   job_settings s; // nothing of this machine counts
   s.workers = workers;
   s.stack_bytes = stack_bytes(opts);

@@ -86,8 +86,6 @@ const option<int> spin_option{"spin-us", -1,
                               "worker has a CPU to itself, else 0",
                               between<int>(-1, 1000000)};
 
-int usable_here(int host_size) { return std::max(1, usable_cpus() / std::max(1, host_size)); }
-
 int log_rank() noexcept {
   const node* n = node::current();
   return n ? n->rank() : -1;
@@ -227,17 +225,33 @@ bool stops_at_unhandled(const options& opts) { return opts[unhandled_option] != 
 bool stops_at_dropped(const options& opts) { return opts[unhandled_option] == "stop-all"; }
 std::size_t stack_bytes(const options& opts) { return static_cast<std::size_t>(opts[stack_option]) * 1024; }
 
-job_settings resolve(const options& opts, int host_rank, int host_size) {
+int default_workers(const cpu_share& share) noexcept {
+  const int own = static_cast<int>(share.allowed) / std::max(1, share.sharers);
+  const int paid = share.quota ? usable_cpus(share.allowed * static_cast<std::size_t>(share.host_size), share.quota) /
+                                     std::max(1, share.host_size)
+                               : own;
+  return std::max(1, std::min(own, paid));
+}
+
+bool has_cpu_each(const cpu_share& share, int workers) noexcept {
+  return workers * share.sharers <= static_cast<int>(share.allowed) &&
+         (!share.quota || workers * share.host_size <= *share.quota);
+}
+
+job_settings resolve(const options& opts, const transport& wire) {
+  const transport::cpu_sharers among = wire.sharers();
+  const cpu_share share{allowed_cpus().size(), cgroup_quota(), among.ranks, wire.host_size()};
   job_settings s;
-  s.quota = cgroup_quota();
-  s.workers = opts[workers_option] > 0 ? opts[workers_option] : usable_here(host_size);
+  s.quota = share.quota;
+  s.workers = opts[workers_option] > 0 ? opts[workers_option] : default_workers(share);
   s.stack_bytes = stack_bytes(opts);
   s.poll_apart = opts[progress_option] == "thread";
-  const bool crowded = s.workers * host_size > usable_cpus();
-  s.spin = std::chrono::microseconds(opts[spin_option] >= 0 ? opts[spin_option] : crowded ? 0 : 20);
+  s.spin = std::chrono::microseconds(opts[spin_option] >= 0           ? opts[spin_option]
+                                     : has_cpu_each(share, s.workers) ? 20
+                                                                      : 0);
   const binding kind = binding_from(opts[bind_option]);
   if (kind != binding::none) {
-    s.cpus = plan_binding(kind, s.workers, host_rank, host_size);
+    s.cpus = plan_binding(kind, s.workers, among.rank, among.ranks);
     s.bound_to = opts[bind_option];
   }
   return s;

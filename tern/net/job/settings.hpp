@@ -11,6 +11,7 @@
 
 #include <tern/base/options.hpp>
 #include <tern/net/message/send_queue.hpp>
+#include <tern/net/transport.hpp>
 
 namespace tern::net {
 
@@ -32,6 +33,18 @@ bool stops_at_unhandled(const options& opts);
 /// At a future that is dropped with an exception.
 bool stops_at_dropped(const options& opts);
 /// \throws error(invalid_option) for an unknown binding.
-job_settings resolve(const options& opts, int host_rank, int host_size);
+job_settings resolve(const options& opts, const transport& wire);
+
+/// The CPUs that a rank of a host may use.
+struct cpu_share {
+  std::size_t allowed = 1;     ///< by this rank
+  std::optional<double> quota; ///< CPUs that control groups leave to all ranks of this host together
+  int sharers = 1;             ///< ranks that may run on some of these CPUs, this rank included
+  int host_size = 1;           ///< ranks on the host
+};
+/// As many workers as there are CPUs for each of the ranks that share them; at least 1.
+int default_workers(const cpu_share& share) noexcept;
+/// Whether each of these workers, on each of the ranks, has a CPU to itself.
+bool has_cpu_each(const cpu_share& share, int workers) noexcept;
 
 } // namespace tern::net

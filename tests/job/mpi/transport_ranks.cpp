@@ -8,6 +8,7 @@
 /// rings, `heads` all but heads, `copies` what
 /// does not fit into rings, `hosts` makes MPICH take odd and even ranks for those of two hosts; `hold` sleeps
 /// until it is killed, `abort` ends the job with code 7 (both for the tests of `tern run`).
+#include <tern/base/topology.hpp>
 #include <tern/net/job/start_mark.hpp>
 #include <tern/net/transport/mpi/mpi_transport.hpp>
 
@@ -26,6 +27,7 @@
 #include <thread>
 #include <vector>
 
+#include <sched.h>
 #include <unistd.h>
 
 using namespace std::chrono_literals;
@@ -505,6 +507,18 @@ int session::collect() {
   return all_failed;
 }
 
+// As a launcher does with two ranks. \return whether there are CPUs enough.
+bool bind_to_own_cpu() {
+  const char* place = std::getenv("OMPI_COMM_WORLD_RANK");
+  if (!place) place = std::getenv("PMI_RANK");
+  const std::vector<int> cpus = tern::allowed_cpus();
+  if (!place || cpus.size() < 2) return false;
+  cpu_set_t own;
+  CPU_ZERO(&own);
+  CPU_SET(static_cast<std::size_t>(cpus[static_cast<std::size_t>(std::atoi(place)) % 2]), &own);
+  return sched_setaffinity(0, sizeof own, &own) == 0;
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
@@ -519,6 +533,7 @@ int main(int argc, char** argv) {
     if (mode == "alone") setenv("TERN_MPI_RINGS", "off", 1);
     if (mode == "heads" || mode == "copies") setenv("TERN_MPI_RINGS", mode.c_str(), 1);
     if (mode == "hosts") setenv("MPIR_CVAR_ODD_EVEN_CLIQUES", "1", 1);
+    const bool bound = mode == "bound" && bind_to_own_cpu();
     const auto net = tern::net::make_mpi(which, &argc, &argv, mode != "single", mode != "bare");
     me = net->rank();
     tern::net::detail::mark_start(me); // it stands for a program of tern::run
@@ -534,6 +549,10 @@ int main(int argc, char** argv) {
     expect(which == "openmpi" || which == "mpich", "known MPI");
     expect(net->host_size() >= 1 && net->host_rank() < net->host_size(), "place on the host");
     if (mode == "hosts" && which == "mpich") expect(net->host_size() == net->size() / 2, "two hosts");
+    // Two ranks that are bound to a CPU each do not share it; others share all.
+    const auto sharers = net->sharers();
+    const int expected = bound ? 1 : net->host_size();
+    expect(sharers.ranks == expected && sharers.rank == (bound ? 0 : net->host_rank()), "ranks that share CPUs");
     expect(net->head_limit() >= 96 && !net->any_thread_sends(), "limits");
     session run(*net);
     run.messages();

@@ -139,6 +139,8 @@ void endpoint::init(int* argc, char*** argv, const tern_transport_settings& sett
   info.size = size_;
   info.host_rank = host_.rank();
   info.host_size = host_.size();
+  info.sharer_rank = host_.sharer_rank();
+  info.sharers = host_.sharers();
   info.head_limit = head_limit_;
   info.notes = host_.notes();
   info.notes_stride = host::notes_stride();

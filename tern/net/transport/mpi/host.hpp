@@ -17,10 +17,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <vector>
 
 #include <fcntl.h>
 #include <linux/membarrier.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/statvfs.h>
@@ -46,6 +48,9 @@ public:
 
   int rank() const { return rank_; } ///< among those of the host
   int size() const { return size_; }
+  /// This rank among those of the host that may run on a CPU of its own, and their number.
+  int sharer_rank() const { return sharer_rank_; }
+  int sharers() const { return sharers_; }
   /// The place of a rank of the job among those of this host; -1 if it is on another.
   int place_of(int rank) const { return places_[static_cast<std::size_t>(rank)]; }
   /// Whether there is memory that all ranks of the host share.
@@ -103,9 +108,10 @@ private:
   void map(int fd, std::size_t length);
   void find_places(MPI_Comm comm, MPI_Comm node, int job_size);
   bool find_processes(MPI_Comm node);
+  void find_sharers(MPI_Comm node);
 
   std::byte* memory_ = nullptr;
-  int rank_ = 0, size_ = 1;
+  int rank_ = 0, size_ = 1, sharer_rank_ = 0, sharers_ = 1;
   std::uint32_t cells_ = 0;
   bool barriers_ = false, reads_ = false;
   std::vector<int> places_;
@@ -197,12 +203,31 @@ inline bool host::find_processes(MPI_Comm node) {
   return true;
 }
 
+// Launchers bind ranks, each to other CPUs or several to the same. What a rank cannot ask about itself it takes to
+// share with all.
+inline void host::find_sharers(MPI_Comm node) {
+  cpu_set_t mine;
+  CPU_ZERO(&mine);
+  if (sched_getaffinity(0, sizeof mine, &mine) != 0) std::memset(&mine, 0xff, sizeof mine);
+  std::vector<cpu_set_t> all(n());
+  check(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, node), "MPI_Allgather");
+  sharer_rank_ = sharers_ = 0;
+  for (int place = 0; place < size_; ++place) {
+    cpu_set_t common;
+    CPU_AND(&common, &mine, &all[static_cast<std::size_t>(place)]);
+    if (place != rank_ && CPU_COUNT(&common) == 0) continue;
+    if (place < rank_) ++sharer_rank_;
+    ++sharers_;
+  }
+}
+
 inline void host::open(MPI_Comm comm, int rank, int size, bool rings, bool reads) {
   MPI_Comm node = MPI_COMM_NULL;
   check(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
   check(MPI_Comm_rank(node, &rank_), "MPI_Comm_rank");
   check(MPI_Comm_size(node, &size_), "MPI_Comm_size");
   find_places(comm, node, size);
+  find_sharers(node);
   memory_ = nullptr; // of an earlier job: stays mapped
   cells_ = 0;
   barriers_ = reads_ = false;

@@ -125,6 +125,7 @@ public:
   int size() const noexcept override { return info_.size; }
   int host_rank() const noexcept override { return info_.host_rank; }
   int host_size() const noexcept override { return info_.host_size; }
+  cpu_sharers sharers() const noexcept override { return {info_.sharer_rank, info_.sharers}; }
   std::string describe() const override {
     return std::string("mpi (") + info_.library + ", " + info_.threads + (info_.rings ? ", rings" : "") +
            (info_.reads ? ", single copies)" : ")");
