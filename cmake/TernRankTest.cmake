@@ -39,7 +39,7 @@ endfunction()
 set(TERN_SANITIZED_MPI_ENVIRONMENT UCX_MEM_MMAP_HOOK_MODE=none HWLOC_COMPONENTS=-pci,-opencl,-gl)
 
 # tern_define_launchers(TARGET) tells a test's code (tests/support/launcher.hpp) MPIRUN_OPENMPI and MPIRUN_MPICH, the
-# launchers' programs: empty where there is no such MPI, and under sanitizers, where only SANITIZED_MPI and tests/mpi
+# launchers' programs: empty where there is no such MPI, and under sanitizers, where only SANITIZED_MPI and tests/job/mpi
 # run with one: these programs test how jobs start and fail, which costs minutes there.
 function(tern_define_launchers TARGET)
   foreach(mpi openmpi mpich)
@@ -152,7 +152,7 @@ function(tern_add_mode_runs NAME TARGET)
     set(test ${NAME}.sim.8ranks.2workers.room2.${mode})
     add_test(NAME ${test} COMMAND ${TARGET})
     set_tests_properties(${test} PROPERTIES TIMEOUT ${TERN_TEST_SECONDS} LABELS "ranks;${NAME};sim"
-      ENVIRONMENT "TERN_SIM=ranks=8,workers=2,room=2,faults=delay:reorder:slow:pause;${TERN_MODE_${mode}}")
+      ENVIRONMENT "TERN_SIM=ranks=8,workers=2,slots=2,faults=delay:reorder:slow:pause;${TERN_MODE_${mode}}")
   endforeach()
   if(TERN_SANITIZE)
     return()

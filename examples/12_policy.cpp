@@ -16,10 +16,12 @@ struct question { // the only message from rank to rank
 
 class ask_next : public policy {
 public:
-  ask_next(host& h, parameters& p) : policy(h), share_(p.number("share", 0.5, 0.1, 0.9)) { on(&ask_next::asked); }
+  ask_next(policy_context& rank, parameters& p) : policy(rank), share_(p.number("share", 0.5, 0.1, 0.9)) {
+    on(&ask_next::asked);
+  }
 
-  void dist_balance(occasion why) override {
-    if (why == occasion::idle && here.size() > 1) send((here.rank() + 1) % here.size(), question{here.load()});
+  void dist_balance(trigger why) override {
+    if (why == trigger::idle && here.size() > 1) send((here.rank() + 1) % here.size(), question{here.load()});
   }
   void notify(object_id) override { // a load has changed: another rank may wait for it
     if (waits_ >= 0 && here.ready() > 1) give(waits_);

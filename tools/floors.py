@@ -5,10 +5,14 @@
     tools/floors.py NAME LOG [--floors FILE]     checks what ctest printed into LOG, as the run NAME (tests, tests-asan, …)
     tools/floors.py NAME LOG --update            writes that run's floors anew, from what ran
 
-An MPI, an OpenCL device or a compiler that is not found makes a check smaller, and still green. Each line of
-tests/floors.txt is `NAME LABEL LEAST`: the run NAME has at least LEAST tests with this label; or `skip [NAME] PATTERN # why`:
-tests whose name has a match of this regular expression may be skipped, in all runs or in one. Exit code 1 where a floor is
-missed.
+An MPI, an OpenCL device or a compiler that is not found makes a check smaller, and still green. Lines of tests/floors.txt:
+
+    NAME LABEL LEAST [# needs PACKAGE…]   the run NAME has at least LEAST tests with this label
+    skip [NAME] PATTERN # why             tests whose name has a match of this regular expression may be skipped, in all
+                                          runs or in one
+    free NAME # why                       a run without floors; any other must have some
+
+Exit code 1 where a floor is missed.
 """
 
 import argparse
@@ -29,45 +33,60 @@ def read_log(text: str) -> tuple[dict[str, int], list[str]]:
     return labels, skipped
 
 
-def read_floors(name: str, text: str) -> tuple[dict[str, int], list[str]]:
-    """The floors of a run, and the patterns of what it may skip."""
-    floors: dict[str, int] = {}
-    allowed = []
-    for number, line in enumerate(text.splitlines(), 1):
-        words = line.split(" # ")[0].split()
-        if not words or line.startswith("#"):
-            continue
-        if words[0] == "skip" and len(words) in (2, 3):
-            allowed += [words[-1]] if len(words) == 2 or words[1] == name else []
-        elif len(words) == 3 and words[2].isdigit():
-            floors.update({words[1]: int(words[2])} if words[0] == name else {})
-        else:
-            raise SystemExit(f"{FLOORS}:{number}: neither `RUN LABEL LEAST` nor `skip [RUN] PATTERN # why`: {line}")
-    return floors, allowed
+class Rules:
+    """What the file says of one run."""
+
+    def __init__(self, name: str, text: str):
+        self.floors: dict[str, int] = {}
+        self.needs: dict[str, str] = {}  # by label: packages
+        self.allowed: list[str] = []
+        self.free = False
+        for number, line in enumerate(text.splitlines(), 1):
+            rule, _, why = line.partition(" # ")
+            words = rule.split()
+            if not words or line.startswith("#"):
+                continue
+            if words[0] == "skip" and len(words) in (2, 3):
+                self.allowed += [words[-1]] if len(words) == 2 or words[1] == name else []
+            elif words[0] == "free" and len(words) == 2:
+                self.free = self.free or words[1] == name
+            elif len(words) == 3 and words[2].isdigit():
+                if words[0] == name:
+                    self.floors[words[1]] = int(words[2])
+                    if why.startswith("needs "):
+                        self.needs[words[1]] = why.removeprefix("needs ").strip()
+            else:
+                raise SystemExit(f"{FLOORS}:{number}: neither `RUN LABEL LEAST`, `skip [RUN] PATTERN # why` nor "
+                                 f"`free RUN # why`: {line}")
 
 
 def missed(name: str, log: str, floors_text: str) -> list[str]:
     """What is wrong with a run, a line each."""
     labels, skipped = read_log(log)
-    floors, allowed = read_floors(name, floors_text)
+    rules = Rules(name, floors_text)
     found = []
     if not labels:
         found.append("no table of labels in the log: did ctest run to its end?")
-    for label, least in sorted(floors.items()):
+    if not rules.floors and not rules.free:
+        found.append(f"tests/floors.txt has no line for this run, which could shrink to nothing: tools/floors.py {name} LOG --update")
+    for label, least in sorted(rules.floors.items()):
         if labels and labels.get(label, 0) < least:
-            found.append(f"{labels.get(label, 0)} tests with the label {label} ran, at least {least} should: "
-                         "is something missing that they need (an MPI, PoCL, clang)?")
-    found += [f"skipped, and no `skip` line of tests/floors.txt allows it: {test}" for test in skipped
-              if not any(re.search(pattern, test) for pattern in allowed)]
+            needs = rules.needs.get(label)
+            found.append(f"{labels.get(label, 0)} tests with the label {label} ran, at least {least} should: is something missing "
+                         "that they need?" + (f" Install {needs}" if needs else " See tools/required.py"))
+    found += [f"skipped, and no `skip` line of tests/floors.txt allows it: {test}; `ctest -V` says why, often that a package is "
+              "missing" for test in skipped if not any(re.search(pattern, test) for pattern in rules.allowed)]
     return found
 
 
 def update(name: str, log: str, floors_text: str) -> str:
     """The file with this run's floors as they are in the log."""
     labels, _ = read_log(log)
+    needs = Rules(name, floors_text).needs
     kept = [line for line in floors_text.splitlines() if not line.startswith(name + " ")]
-    return "\n".join(kept + [f"{name} {label} {max(1, int(SLACK * count))}" for label, count in sorted(labels.items())
-                             if not label.startswith(OF_ONE_PROGRAM)]) + "\n"
+    new = [f"{name} {label} {max(1, int(SLACK * count))}" + (f" # needs {needs[label]}" if label in needs else "")
+           for label, count in sorted(labels.items()) if not label.startswith(OF_ONE_PROGRAM)]
+    return "\n".join(kept + new) + "\n"
 
 
 def main() -> int:

@@ -3,15 +3,16 @@
 /// The coastal mesher: a conforming triangle mesh of a region's sea, made by many ranks at once. Rank 0 reads and cuts;
 /// the subdomains are mobile objects (group.hpp) that mesh themselves and agree on their borders.
 
-#include "check_mesh.hpp"
-#include "domain.hpp"
-#include "input.hpp"
-#include "job.hpp"
-#include "picture.hpp"
-#include "report.hpp"
-#include "sequential.hpp"
-#include "settings.hpp"
-#include "vtu.hpp"
+#include "apps/common/text_file.hpp"
+#include "apps/mesh/domain/domain.hpp"
+#include "apps/mesh/domain/input.hpp"
+#include "apps/mesh/job/job.hpp"
+#include "apps/mesh/job/report.hpp"
+#include "apps/mesh/job/settings.hpp"
+#include "apps/mesh/output/picture.hpp"
+#include "apps/mesh/output/vtu.hpp"
+#include "apps/mesh/refine/check_mesh.hpp"
+#include "apps/mesh/refine/sequential.hpp"
 
 #include <cstdio>
 #include <filesystem>
@@ -38,8 +39,8 @@ int prepare(int argc, char** argv, preparation& p) {
     return line.code;
   }
   p.wanted = line.wanted;
-  if (!p.wanted.out.empty()) mesh::check_writable(p.wanted.out);
-  if (!p.wanted.json.empty()) mesh::check_file_writable(p.wanted.json);
+  if (!p.wanted.out.empty()) apps::check_writable(p.wanted.out);
+  if (!p.wanted.json.empty()) apps::check_file_writable(p.wanted.json);
   p.sea = mesh::make_domain(mesh::read_land(p.wanted.input), p.wanted.box);
   p.times.input = clock.seconds();
   if (!p.wanted.sequential) return -1;
@@ -49,7 +50,7 @@ int prepare(int argc, char** argv, preparation& p) {
   const auto result = mesh::run_cgal(p.sea, sizes);
   const std::string json = mesh::sequential_json(result, p.sea, p.wanted, p.times);
   if (!p.wanted.json.empty())
-    mesh::write_text(p.wanted.json, json);
+    apps::write_text(p.wanted.json, json);
   else
     std::fputs(json.c_str(), stdout);
   return 0;
@@ -81,8 +82,8 @@ int output(const preparation& p, mesh::meshed& job) {
   job.times.output = clock.seconds();
   job.measure_peak();
   const std::string json = mesh::summary_json(job, p.sea, s);
-  if (!s.json.empty()) mesh::write_text(s.json, json);
-  if (!s.out.empty()) mesh::write_text(in("summary.json"), json);
+  if (!s.json.empty()) apps::write_text(s.json, json);
+  if (!s.out.empty()) apps::write_text(in("summary.json"), json);
   mesh::print_table(job, p.sea, s);
   if (!sound)
     std::fputs("mesh: the mesh does not keep its promises (see above): please report this with the summary\n", stderr);

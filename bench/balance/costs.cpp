@@ -14,7 +14,7 @@
 #include <tern/net/collectives.hpp>
 #include <tern/net/runtime.hpp>
 
-#include "bench/side.hpp"
+#include "bench/harness/timing.hpp"
 
 namespace tern::bench::balance {
 namespace {

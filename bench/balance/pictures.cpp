@@ -7,7 +7,6 @@
 
 #include <tern/balance/model.hpp>
 
-#include "bench/jobs.hpp"
 #include "tools/pictures/pictures.hpp"
 
 namespace tern::bench::balance {
@@ -15,20 +14,14 @@ namespace {
 
 using tern::balance::workload;
 
-nlohmann::json simulated(const std::string& program, const std::string& placement, const std::string& policy) {
-  return run_for_json(
-      {program, "sim", placement, "ranks=350", "workers=15", "policy=" + policy, "order=plan", "busy=1"}, {},
-      {{"TERN_LOG_LEVEL", "error"}});
-}
-
-void busy_of(const std::string& program, const std::string& placement, const std::string& policy,
-             const std::string& path) {
-  const nlohmann::json stays = simulated(program, placement, "none"), goes = simulated(program, placement, policy);
+void busy_of(const machine_size& s, const std::string& placement, const std::string& policy, const std::string& path) {
+  const nlohmann::json stays = simulated(placement, s, "none", "busy=1").report(),
+                       goes = simulated(placement, s, policy, "busy=1").report();
   pictures::busy_picture p;
-  p.title = "Busy time of 5600 simulated cores";
+  p.title = "Busy time of " + std::to_string(s.cores) + " simulated cores";
   p.subtitle = std::string("one core of each rank only communicates; heavy objects ") +
                (placement == "literature" ? "as in the literature" : "clustered");
-  p.workers = 15;
+  p.workers = s.workers;
   p.bound = goes.at("bound").get<double>();
   const auto add = [&](const std::string& title, const nlohmann::json& found) {
     p.panels.push_back({title, found.at("busy").get<std::vector<double>>(), found.at("makespan").get<double>()});
@@ -38,15 +31,15 @@ void busy_of(const std::string& program, const std::string& placement, const std
   pictures::draw(p, path);
 }
 
-void course_of(const std::string& path) {
-  const workload w = tern::balance::make({.placement = "clustered", .ranks = 350, .workers = 15});
+void course_of(const machine_size& s, const std::string& path) {
+  const workload w = tern::balance::make({.placement = "clustered", .ranks = s.ranks, .workers = s.workers});
   pictures::course_picture p;
-  p.title = "How the clustered load is evened out, on a model of 5600 cores";
+  p.title = "How the clustered load is evened out, on a model of " + std::to_string(s.cores) + " cores";
   p.bound = w.bound();
   for (const char* const policy : {"none", "diffusion", "steal", "hierarchical", "gossip", "refine"}) {
     const auto r = tern::balance::run_model(w, {.policy = policy, .order = "plan"});
     pictures::course c{policy, r.makespan, {}};
-    for (const auto& s : r.over_time) c.moments.push_back({s.at, s.imbalance, s.moves});
+    for (const auto& moment : r.over_time) c.moments.push_back({moment.at, moment.imbalance, moment.moves});
     p.courses.push_back(std::move(c));
   }
   pictures::draw(p, path);
@@ -54,10 +47,10 @@ void course_of(const std::string& path) {
 
 } // namespace
 
-void draw_pictures(const std::string& program, const std::string& policy, const std::string& folder) {
-  busy_of(program, "literature", policy, folder + "/balance-literature.png");
-  busy_of(program, "clustered", policy, folder + "/balance-clustered.png");
-  course_of(folder + "/balance-course.png");
+void draw_pictures(const machine_size& s, const std::string& policy, const std::string& folder) {
+  busy_of(s, "literature", policy, folder + "/balance-literature.png");
+  busy_of(s, "clustered", policy, folder + "/balance-clustered.png");
+  course_of(s, folder + "/balance-course.png");
   std::printf("drawn: balance-literature.png, balance-clustered.png and balance-course.png in %s\n", folder.c_str());
 }
 

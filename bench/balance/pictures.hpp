@@ -5,10 +5,12 @@
 
 #include <string>
 
+#include "bench/balance/simulated.hpp"
+
 namespace tern::bench::balance {
 
-/// How long 5600 simulated cores are busy, with and without the policy, for two placements, and the course of several
-/// policies: three PNG files in `folder`. \param program bench_balance_tern. \throws std::runtime_error
-void draw_pictures(const std::string& program, const std::string& policy, const std::string& folder);
+/// How long the cores of a simulated machine are busy, with and without the policy, for two placements, and the course
+/// of several policies: three PNG files in `folder`. \throws std::runtime_error
+void draw_pictures(const machine_size& s, const std::string& policy, const std::string& folder);
 
 } // namespace tern::bench::balance

@@ -25,7 +25,7 @@
 
 #include "bench/balance/costs.hpp"
 #include "bench/balance/load.hpp"
-#include "bench/side.hpp"
+#include "bench/harness/timing.hpp"
 
 namespace {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "bench/jobs.hpp"
+#include "bench/harness/jobs.hpp"
 
 #ifndef BENCH_COLLECTIVES_TERN
 #error "define BENCH_COLLECTIVES_TERN as the path of the program"

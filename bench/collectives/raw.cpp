@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/collectives/side.hpp"
+#include "bench/collectives/contestant.hpp"
 
 namespace {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Tern's side of `bench_collectives`, for two ranks.
+/// Tern's contestant of `bench_collectives`, for two ranks.
 ///
 ///     bench_collectives_tern rounds SECONDS      microseconds for one of each operation
 ///     bench_collectives_tern many SECONDS        microseconds for 64 allreduces, in sequence and of as many fibers at
@@ -36,7 +36,7 @@
 #include <tern/task/fiber.hpp>
 #include <tern/task/future.hpp>
 
-#include "bench/collectives/side.hpp"
+#include "bench/collectives/contestant.hpp"
 
 namespace {
 

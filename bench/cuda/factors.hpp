@@ -3,9 +3,9 @@
 /// \file
 /// A matrix that is factored: what it is, and whether its factor is right. Stored by rows, the lower half.
 
+#include "bench/harness/contestant.hpp"
 #include "bench/hetero/memory.hpp"
 #include "bench/hetero/numbers.hpp"
-#include "bench/serve.hpp"
 
 #include <cmath>
 #include <cstddef>
@@ -22,7 +22,7 @@ inline void want_host_memory(std::size_t bytes) {
   std::string word;
   for (std::size_t kibi = 0; all >> word;)
     if (word == "MemAvailable:" && all >> kibi && kibi < bytes / 1024)
-      throw sides::not_here(std::to_string(bytes >> 20) + " MiB of the host's memory");
+      throw contest::not_here(std::to_string(bytes >> 20) + " MiB of the host's memory");
 }
 
 struct factored {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Tasks on a CUDA device against CUDA by hand, with the driver API (docs/decisions/0032). Each side is a child process
-/// of its own. `--ablation` tells what each of our optimisations brings.
+/// Tasks on a CUDA device against CUDA by hand, with the driver API (docs/decisions/0032). Each contestant is a child
+/// process of its own. `--ablation` tells what each of our optimisations brings.
 ///
-/// BENCH_CUDA_LIBRARIES names other libraries for both sides, as TERN_CUDA_LIBRARIES: with the mock driver all
+/// BENCH_CUDA_LIBRARIES names other libraries for both contestants, as TERN_CUDA_LIBRARIES: with the mock driver all
 /// of it is tried out, small, where there is no GPU. What is measured then is nothing that CUDA does: names end in
 /// `.mock`, and nothing is judged. BENCH_CUDA_MATHS: the same for cuBLAS and cuSOLVER.
 
-#include "bench/ask.hpp"
-#include "bench/harness.hpp"
+#include "bench/harness/harness.hpp"
+#include "bench/harness/runner.hpp"
 
 #include <algorithm>
 #include <csignal>
@@ -23,22 +23,22 @@
 
 #if !defined(BENCH_CUDA_TERN) || !defined(BENCH_CUDA_RAW) || !defined(BENCH_CUDA_MOCK)
 #error                                                                                                                 \
-    "define BENCH_CUDA_TERN and BENCH_CUDA_RAW as the paths of the sides, BENCH_CUDA_MOCK as the mock libraries or empty"
+    "define BENCH_CUDA_TERN and BENCH_CUDA_RAW as the paths of the contestants, BENCH_CUDA_MOCK as the mock libraries or empty"
 #endif
 
 namespace {
 
 using namespace tern::bench;
-using sides::children;
-using sides::question;
+using contest::request;
+using contest::runners;
 
 const char* const other_libraries = std::getenv("BENCH_CUDA_LIBRARIES");
 
 /// Names of ours begin with "tern"; what follows it says what is switched off, or which devices there are.
-const sides::side& side_named(const std::string& name) {
-  static std::map<std::string, sides::side> all;
+const contest::contestant& contestant_named(const std::string& name) {
+  static std::map<std::string, contest::contestant> all;
   if (const auto found = all.find(name); found != all.end()) return found->second;
-  sides::side s{name, name == "raw" ? BENCH_CUDA_RAW : BENCH_CUDA_TERN, "", ""};
+  contest::contestant s{name, name == "raw" ? BENCH_CUDA_RAW : BENCH_CUDA_TERN, "", ""};
   const std::string libraries = name == "tern on the mock driver" ? BENCH_CUDA_MOCK
                                 : other_libraries                 ? other_libraries
                                                                   : "";
@@ -59,21 +59,21 @@ constexpr std::size_t mebi = std::size_t{1} << 20;
 
 class list {
 public:
-  explicit list(children& running) : running_(running) {}
+  list(runners& running, const scale& of) : running_(running), of_(of) {}
   std::vector<metric> made;
 
   /// Ours against `rival`'s, seconds of both times `scale`.
   void add(const std::string& name, std::optional<double> target, const std::string& benchmark, std::size_t size,
            std::size_t small, const std::string& rival, const std::string& as = {}, std::size_t other = 0,
            const std::string& ours = "tern") {
-    const question us{ours, benchmark, workers, sized(size, small)},
+    const request us{ours, benchmark, workers, sized(size, small)},
         them{rival, as.empty() ? benchmark : as, workers, other ? sized(other, small) : us.size};
     made.push_back({.name = called(name),
                     .unit = "ms",
                     .target = judged(target),
                     .rival_name = rival + (as.empty() ? "" : " " + as),
-                    .ours = asking(name, us),
-                    .rival = asking(name, them)});
+                    .ours = taking(name, us),
+                    .rival = taking(name, them)});
   }
   /// The best of several sizes.
   void best(const std::string& name, double target, const std::string& benchmark,
@@ -90,26 +90,27 @@ public:
       whole.best_of.push_back({.name = one,
                                .unit = "ms",
                                .rival_name = rival + ", " + std::to_string(n),
-                               .ours = asking(one, {"tern", benchmark, workers, n}),
-                               .rival = asking(one, {rival, benchmark, workers, n})});
+                               .ours = taking(one, {"tern", benchmark, workers, n}),
+                               .rival = taking(one, {rival, benchmark, workers, n})});
     }
     made.push_back(std::move(whole));
   }
-  /// A number that has no rival: `scale` times what is answered.
+  /// A number that has no rival: `factor` times what is answered.
   void number(const std::string& name, const std::string& unit, std::optional<double> most,
-              const std::string& benchmark, std::size_t size, const std::string& side, double scale = 1) {
-    made.push_back({.name = name,
-                    .unit = unit,
-                    .target = most,
-                    .rival_name = "1",
-                    .ours = [&running = running_, name, scale,
-                             q = question{side, benchmark, workers, size}] { return running.ask(name, q) * scale; },
-                    .rival = budget(1)});
+              const std::string& benchmark, std::size_t size, const std::string& contestant, double factor = 1) {
+    made.push_back(
+        {.name = name,
+         .unit = unit,
+         .target = most,
+         .rival_name = "1",
+         .ours = [&running = running_, name, factor,
+                  q = request{contestant, benchmark, workers, size}] { return running.run(name, q) * factor; },
+         .rival = budget(1)});
   }
   /// Several devices against the better of them by itself.
   void hybrid(const std::string& name, double target, std::size_t size, std::size_t small) {
     const auto on = [&](const std::string& devices) {
-      return asking(name, {"tern with " + devices, "hybrid", workers, sized(size, small)});
+      return taking(name, {"tern with " + devices, "hybrid", workers, sized(size, small)});
     };
     const auto better = [gpu = on("cuda0"), host = on("host"), last = 0.0]() mutable {
       const double by_gpu = gpu();
@@ -125,19 +126,19 @@ public:
                     .rival = better});
   }
 
-  static std::size_t sized(std::size_t size, std::size_t small) { return other_libraries ? small : size; }
-
 private:
+  std::size_t sized(std::size_t size, std::size_t small) const { return other_libraries ? small : of_(size, small); }
   static std::string called(const std::string& name) { return other_libraries ? name + ".mock" : name; }
   static std::optional<double> judged(std::optional<double> target) { return other_libraries ? std::nullopt : target; }
-  std::function<double()> asking(const std::string& name, question q) {
-    return [&running = running_, name, q] { return running.ask(name, q) * 1e3; };
+  std::function<double()> taking(const std::string& name, request q) {
+    return [&running = running_, name, q] { return running.run(name, q) * 1e3; };
   }
-  children& running_;
+  runners& running_;
+  scale of_;
 };
 
-std::vector<metric> metrics(children& running) {
-  list l(running);
+std::vector<metric> metrics(runners& running, const scale& of) {
+  list l(running, of);
   // A program that multiplies matrices again and again (docs/results/gpu.md).
   const std::vector<std::pair<std::size_t, std::size_t>> sizes{{64, 16}, {128, 16}, {256, 16}, {512, 16}, {1024, 16}};
   for (const auto& [size, small] : sizes) l.add("cuda.naive." + std::to_string(size), 0.5, "naive", size, small, "raw");
@@ -179,8 +180,8 @@ std::vector<metric> metrics(children& running) {
     const std::string mock = "tern on the mock driver";
     for (const std::string kind : {"chain", "spread", "fresh"}) {
       const auto most = kind == "fresh" ? std::nullopt : std::optional(4.0);
-      l.number("cuda.calls." + kind, "calls", most, "calls_" + kind, 1000, mock);
-      l.number("cuda.queries." + kind, "questions", std::nullopt, "queries_" + kind, 1000, mock);
+      l.number("cuda.calls." + kind, "calls", most, "calls_" + kind, of(1000, 100), mock);
+      l.number("cuda.queries." + kind, "questions", std::nullopt, "queries_" + kind, of(1000, 100), mock);
     }
   }
   return l.made;
@@ -193,13 +194,14 @@ struct program {
 };
 
 /// A bar for each of `without`, as long as the time.
-void bars(children& running, const program& p, const std::vector<std::string>& without) {
+void bars(runners& running, const program& p, const std::vector<std::string>& without) {
   std::vector<double> times;
   for (const std::string& one : without) {
-    const question q{one.empty() ? "tern" : "tern without " + one, p.benchmark, workers, list::sized(p.size, p.small)};
+    const request q{one.empty() ? "tern" : "tern without " + one, p.benchmark, workers,
+                    other_libraries ? p.small : p.size};
     std::vector<double> some;
-    running.ask(p.what + one, q); // warm-up
-    for (int i = 0; i < 5; ++i) some.push_back(running.ask(p.what + one, q));
+    running.run(p.what + one, q); // warm-up
+    for (int i = 0; i < 5; ++i) some.push_back(running.run(p.what + one, q));
     times.push_back(quantile(some, 0.5));
   }
   const double most = *std::max_element(times.begin(), times.end());
@@ -213,7 +215,7 @@ void bars(children& running, const program& p, const std::vector<std::string>& w
 }
 
 /// What is slower without.
-int ablation(children& running) {
+int ablation(runners& running) {
   const program programs[] = {{"100 products of 256 x 256", "naive", 256, 16},
                               {"100 products of 1024 x 1024", "naive", 1024, 16},
                               {"256 MiB each way at once", "copy_both", 256 * mebi, 4096},
@@ -248,8 +250,8 @@ int ablation(children& running) {
 } // namespace
 
 int main(int argc, char** argv) {
-  std::signal(SIGPIPE, SIG_IGN); // a side that has died is reported, not died of
-  children running(side_named);
-  return run(argc, argv, metrics(running),
+  std::signal(SIGPIPE, SIG_IGN); // a contestant that has died is reported, not died of
+  runners running(contestant_named);
+  return run(argc, argv, [&](const scale& of) { return metrics(running, of); },
              {{"--ablation", "What each of our optimisations brings", [&] { return ablation(running); }}});
 }

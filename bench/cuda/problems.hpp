@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What both sides compute, beside bench/hetero/problems.hpp.
+/// What both contestants compute, beside bench/hetero/problems.hpp.
 
 #include "bench/hetero/memory.hpp"
 #include "bench/hetero/problems.hpp"

@@ -40,7 +40,7 @@ gpu::gpu() : api(opened<tern::hetero::detail::cuda_api>(0)) {
   tern::hetero::detail::nvrtc_users users{0, {capability_}};
   must(api.DriverGetVersion(&users.driver), "say its version");
   nvrtc_ = opened<tern::hetero::detail::nvrtc_api>(1, users);
-  // Another process has it for itself, or nobody may use it, or it is full: that is no fault of either side.
+  // Another process has it for itself, or nobody may use it, or it is full: that is no fault of either contestant.
   if (const cu::result r = api.DevicePrimaryCtxRetain(&context, device_); r != cu::success)
     throw not_here("a GPU that two processes can use: no context, " + api.text_of(r));
   must(api.CtxSetCurrent(context), "enter the context");
@@ -79,7 +79,7 @@ void gpu::wait(cu::event e) const {
 }
 
 cu::function gpu::compile(const std::string& text, const char* name) const {
-  // As our side does it: PTX where NVRTC is older than the device.
+  // As our contestant does it: PTX where NVRTC is older than the device.
   const auto target = tern::hetero::detail::best_code(nvrtc_, capability_);
   if (target.compute_capability == 0) throw not_here("an NVRTC that compiles for this GPU");
   const auto made = tern::hetero::detail::compile_cuda(nvrtc_, {text, std::string(name) + ".cu", name, ""}, target);
@@ -117,5 +117,5 @@ measurement make(const job& j) {
 
 int main(int argc, char** argv) {
   using namespace tern::bench::cuda;
-  return side_main(argc, argv, [](const job& j) { serve(j, make); });
+  return contestant_main(argc, argv, [](const job& j) { answer_requests(j, make); });
 }

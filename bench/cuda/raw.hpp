@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// The rival's side: CUDA by the driver API, as a good engineer writes it. Nothing of Tern is used but the declarations
-/// of CUDA's functions, and what compiles a text with NVRTC.
+/// The rival's contestant: CUDA by the driver API, as a good engineer writes it. Nothing of Tern is used but the
+/// declarations of CUDA's functions, and what compiles a text with NVRTC.
 
-#include "bench/serve.hpp"
+#include "bench/harness/contestant.hpp"
 
 #include <cstddef>
 #include <string>
@@ -14,13 +14,13 @@
 
 namespace tern::bench::cuda {
 
-using namespace sides;
+using namespace contest;
 namespace cu = tern::hetero::detail::cu;
 
 /// The first device, with its primary context current in this thread until the end of the process.
 class gpu {
 public:
-  /// The libraries are the usual ones, or those of TERN_CUDA_LIBRARIES, which our side has too.
+  /// The libraries are the usual ones, or those of TERN_CUDA_LIBRARIES, which our contestant has too.
   /// \throws not_here
   gpu();
   ~gpu();

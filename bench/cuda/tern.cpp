@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Tern's side, on the first CUDA device.
+/// Tern's contestant, on the first CUDA device.
 
 #include "bench/cuda/tern.hpp"
 #include "bench/cuda/problems.hpp"
@@ -78,7 +78,7 @@ const char* device() {
       if (n.kind == tern::hetero::device_kind::cuda) throw not_here(n.text);
     throw not_here("a CUDA device");
   }
-  // Has this process a context there? The other side has one, which a GPU in exclusive mode has not for two.
+  // Has this process a context there? The other contestant has one, which a GPU in exclusive mode has not for two.
   try {
     tern::hetero_task t(cuda_bench_kernels::nothing, tern::items(1));
     t.on("cuda0").submit().wait();
@@ -321,9 +321,9 @@ measurement compile(const job& j) {
   };
 }
 
-/// Calls of the driver for each task, once all that is made once is there, without questions whether an event has come;
-/// or ("queries_…") those questions, most of which are asked while there is nothing else to do. Counted by the mock
-/// driver; not seconds.
+/// Calls of the driver for each task, once all that is made once is there; or ("queries_…") those of them that ask
+/// whether an event has come, most of which are made while there is nothing else to do. Counted by the mock driver; not
+/// seconds.
 measurement calls(const job& j) {
   const char* const on = device();
   const std::string given = std::getenv("TERN_CUDA_LIBRARIES") ? std::getenv("TERN_CUDA_LIBRARIES") : "";
@@ -365,7 +365,7 @@ measurement calls(const job& j) {
     run();
     counters(&after);
     const auto asked = after.event_queries - before.event_queries;
-    return static_cast<double>(questions ? asked : after.calls - before.calls - asked) / static_cast<double>(times);
+    return static_cast<double>(questions ? asked : after.calls - before.calls) / static_cast<double>(times);
   };
 }
 
@@ -406,9 +406,14 @@ measurement make_or_not_here(const job& j) {
 
 int main(int argc, char** argv) {
   using namespace tern::bench::cuda;
-  const tern::options opts = tern::options::parse(argc, argv); // also from the environment
-  return side_main(argc, argv, [&](const job& j) {
-    tern::scheduler s({.workers = j.workers, .opts = &opts});
-    s.run([&] { serve(j, make_or_not_here); });
+  return contestant_main(argc, argv, [&](const job& j) {
+    try {
+      const tern::options opts = tern::options::parse(argc, argv); // also from the environment
+      tern::scheduler s({.workers = j.workers, .opts = &opts});
+      s.run([&] { answer_requests(j, make_or_not_here); });
+    } catch (const tern::error& e) {
+      if (e.code() != tern::errc::invalid_option) throw;
+      throw not_here(e.message()); // hetero-devices names a GPU that is not there
+    }
   });
 }

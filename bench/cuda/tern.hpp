@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// The parts of Tern's side.
+/// The parts of Tern's contestant.
 
-#include "bench/serve.hpp"
+#include "bench/harness/contestant.hpp"
 
 #include <tern/hetero/kernel.hpp>
 
 namespace tern::bench::cuda {
 
-using namespace sides;
+using namespace contest;
 
 /// The first CUDA device's id. \throws not_here
 const char* device();

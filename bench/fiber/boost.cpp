@@ -129,5 +129,5 @@ measurement make(const job& j) {
 } // namespace
 
 int main(int argc, char** argv) {
-  return side_main(argc, argv, [](const job& j) { tern::bench::task::serve(j, make); });
+  return contestant_main(argc, argv, [](const job& j) { tern::bench::task::answer_requests(j, make); });
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What is done, the same for all sides, which bring their fibers or threads, promises, locks and queues along. A side
-/// is a program of its own as in bench/task/side.hpp; what it answers is seconds for each operation, unless said
-/// otherwise.
+/// What is done, the same for all contestants, which bring their fibers or threads, promises, locks and queues along. A
+/// contestant is a program of its own as in bench/task/contestant.hpp; what it answers is seconds for each operation,
+/// unless said otherwise.
 
-#include "bench/task/side.hpp"
+#include "bench/task/contestant.hpp"
 
 #include <algorithm>
 #include <array>
@@ -21,10 +21,10 @@
 
 namespace tern::bench::fiber {
 
+using task::contestant_main;
 using task::job;
 using task::measurement;
 using task::seconds;
-using task::side_main;
 using task::unknown;
 
 using clock = std::chrono::steady_clock;
@@ -37,7 +37,7 @@ inline void require(bool right, const char* what) {
 /// The CPUs that this process may use.
 std::vector<int> cpus();
 
-/// Where a side's threads run; a suffix of the benchmark's name says it.
+/// Where a contestant's threads run; a suffix of the benchmark's name says it.
 enum class place {
   anywhere,
   apart,   ///< "_apart": each half of them bound to a CPU of its own

@@ -193,12 +193,12 @@ measurement make(const job& j) {
 } // namespace
 
 int main(int argc, char** argv) {
-  return side_main(argc, argv, [](job j) {
+  return contestant_main(argc, argv, [](job j) {
     tern::scheduler::settings settings{.workers = j.workers};
     const std::vector<int> all = cpus();
     if (take_place(j.benchmark) == place::apart && all.size() >= static_cast<std::size_t>(j.workers))
       for (int w = 0; w < j.workers; ++w) settings.cpus.push_back({all[static_cast<std::size_t>(w)]});
     tern::scheduler s(settings);
-    s.run([&] { tern::bench::task::serve(j, make); });
+    s.run([&] { tern::bench::task::answer_requests(j, make); });
   });
 }

@@ -2,8 +2,8 @@
 /// \file
 /// What the kernels (kernels.hpp) compute as loops in OpenMP, for this very machine (-march=native).
 
+#include "bench/hetero/contestant.hpp"
 #include "bench/hetero/problems.hpp"
-#include "bench/hetero/side.hpp"
 
 #include <algorithm>
 #include <array>
@@ -175,9 +175,9 @@ measurement make(const job& j) {
 } // namespace
 
 int main(int argc, char** argv) {
-  return side_main(argc, argv, [](const job& j) {
+  return contestant_main(argc, argv, [](const job& j) {
     omp_set_dynamic(0);
     omp_set_num_threads(j.workers);
-    serve(j, make);
+    answer_requests(j, make);
   });
 }

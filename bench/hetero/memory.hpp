@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Arrays in large pages, so that no side is slower by the luck of its page tables.
+/// Arrays in large pages, so that no contestant is slower by the luck of its page tables.
 
 #include <cstddef>
 #include <cstdlib>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Input for all sides, and how near a result must be.
+/// Input for all contestants, and how near a result must be.
 
 #include <cmath>
 #include <cstddef>

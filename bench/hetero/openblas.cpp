@@ -2,9 +2,9 @@
 /// \file
 /// "dgemm" with the threads of OpenBLAS, which gets whole matrices.
 
+#include "bench/hetero/contestant.hpp"
 #include "bench/hetero/memory.hpp"
 #include "bench/hetero/numbers.hpp"
-#include "bench/hetero/side.hpp"
 
 #include <vector>
 
@@ -43,8 +43,8 @@ measurement make(const job& j) {
 } // namespace
 
 int main(int argc, char** argv) {
-  return side_main(argc, argv, [](const job& j) {
+  return contestant_main(argc, argv, [](const job& j) {
     openblas_set_num_threads(j.workers);
-    serve(j, make);
+    answer_requests(j, make);
   });
 }

@@ -69,5 +69,5 @@ measurement make(const job& j) {
 
 int main(int argc, char** argv) {
   using namespace tern::bench::hetero;
-  return side_main(argc, argv, [](const job& j) { serve(j, make); });
+  return contestant_main(argc, argv, [](const job& j) { answer_requests(j, make); });
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// The parts of OpenCL's side.
+/// The parts of OpenCL's contestant.
 
-#include "bench/hetero/side.hpp"
+#include "bench/hetero/contestant.hpp"
 
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>

@@ -3,7 +3,7 @@
 /// Tasks with dependences, in OpenMP. Compiled twice: by g++ for libgomp, and by clang++ for libomp. The clock runs
 /// inside the parallel region: starting a team is not what is compared.
 
-#include "bench/hetero/side.hpp"
+#include "bench/hetero/contestant.hpp"
 
 #include <omp.h>
 
@@ -46,9 +46,9 @@ measurement make(const job& j) {
 } // namespace
 
 int main(int argc, char** argv) {
-  return side_main(argc, argv, [](const job& j) {
+  return contestant_main(argc, argv, [](const job& j) {
     omp_set_dynamic(0);
     omp_set_num_threads(j.workers);
-    serve(j, make);
+    answer_requests(j, make);
   });
 }

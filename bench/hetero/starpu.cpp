@@ -3,7 +3,7 @@
 /// All tasks with StarPU; the environment's STARPU_SCHED says by which scheduler. The main thread submits, beside the
 /// workers. Data is registered before the clock starts.
 
-#include "bench/hetero/side.hpp"
+#include "bench/hetero/contestant.hpp"
 
 #include <cstdint>
 #include <cstdlib>
@@ -252,5 +252,5 @@ measurement make(const job& j) {
 } // namespace
 
 int main(int argc, char** argv) {
-  return side_main(argc, argv, [](const job& j) { serve(j, make); });
+  return contestant_main(argc, argv, [](const job& j) { answer_requests(j, make); });
 }

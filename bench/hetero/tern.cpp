@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Tern's side. The main fiber reads the requests: it blocks worker 0 then, and the others sleep. It submits, as a
-/// worker that has other things to do as well.
+/// Tern's contestant. The main fiber reads the requests: it blocks worker 0 then, and the others sleep. It submits, as
+/// a worker that has other things to do as well.
 
 #include "bench/hetero/tern.hpp"
 #ifdef BENCH_HETERO_BLAS
@@ -60,7 +60,7 @@ measurement count(const job& j) {
 
 #ifdef BENCH_HETERO_BLAS
 
-/// An object for each tile, as the other side has a handle for each.
+/// An object for each tile, as the other contestant has a handle for each.
 class handles {
 public:
   explicit handles(const tiles& m) : base_(m.at(0, 0)), each_(m.tile * m.tile) {
@@ -180,8 +180,7 @@ measurement launch_nothing(const job& j) {
 }
 
 measurement make(const job& j) {
-  if (auto kernels = host_kernels(j)) return kernels;
-  if (auto kernels = device_kernels(j)) return kernels;
+  if (auto kernel = kernels(j)) return kernel;
   if (auto simulated = simulated_devices(j)) return simulated;
   if (counting::is_meant(j.benchmark)) return count(j);
   if (j.benchmark == "roundtrip") return go_round(j);
@@ -200,8 +199,8 @@ measurement make(const job& j) {
 
 int main(int argc, char** argv) {
   const tern::options opts = tern::options::parse(argc, argv); // also from the environment
-  return side_main(argc, argv, [&](const job& j) {
+  return contestant_main(argc, argv, [&](const job& j) {
     tern::scheduler s({.workers = j.workers, .opts = &opts});
-    s.run([&] { serve(j, make); });
+    s.run([&] { answer_requests(j, make); });
   });
 }

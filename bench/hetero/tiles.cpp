@@ -75,7 +75,7 @@ void gemm_minus(std::size_t tile, const double* a, const double* b, double* c) {
   cblas_dgemm(CblasColMajor, CblasNoTrans, CblasTrans, n, n, n, -1, a, n, b, n, 1, c, n);
 }
 
-dgemm_problem::dgemm_problem(const sides::job& j) : a(j.size, tile), b(j.size, tile), c(j.size, tile) {
+dgemm_problem::dgemm_problem(const contest::job& j) : a(j.size, tile), b(j.size, tile), c(j.size, tile) {
   const std::size_t n = a.size();
   if (n != j.size) throw std::invalid_argument("the size is a multiple of " + std::to_string(tile));
   for (std::size_t k = 0; k < n; ++k)
@@ -94,7 +94,7 @@ void dgemm_problem::check() const {
   compare(times(c, x), times(a, times(b, x)));
 }
 
-cholesky_problem::cholesky_problem(const sides::job& j) : a(j.size, tile_of(j.benchmark)) {
+cholesky_problem::cholesky_problem(const contest::job& j) : a(j.size, tile_of(j.benchmark)) {
   if (a.size() != j.size) throw std::invalid_argument("the size is a multiple of " + std::to_string(a.tile));
 }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Matrices in tiles, and what tasks do with them by OpenBLAS: the same functions for all sides. A tile is one piece of
-/// memory, column by column. They want openblas_set_num_threads(1).
+/// Matrices in tiles, and what tasks do with them by OpenBLAS: the same functions for all contestants. A tile is one
+/// piece of memory, column by column. They want openblas_set_num_threads(1).
 
+#include "bench/harness/contestant.hpp"
 #include "bench/hetero/memory.hpp"
-#include "bench/serve.hpp"
 
 #include <cstddef>
 
@@ -36,7 +36,7 @@ void gemm_minus(std::size_t tile, const double* a, const double* b, double* c); 
 class dgemm_problem {
 public:
   static constexpr std::size_t tile = 1024;
-  explicit dgemm_problem(const sides::job& j);
+  explicit dgemm_problem(const contest::job& j);
   void prepare();
   void check() const; ///< of c, by a vector
   /// Calls gemm(a tile, b tile, c tile) in an order that is right; k varies fastest.
@@ -53,7 +53,7 @@ public:
 class cholesky_problem {
 public:
   static bool is_meant(const std::string& benchmark) { return benchmark.starts_with("cholesky"); }
-  explicit cholesky_problem(const sides::job& j);
+  explicit cholesky_problem(const contest::job& j);
   void prepare();
   void check() const; ///< by a vector
   /// Calls what `steps` has, on tiles, in an order that is right, that of the "right-looking" algorithm.

@@ -15,8 +15,8 @@
 #include <tern/net/runtime.hpp>
 #include <tern/task/future.hpp>
 
+#include "bench/mobile/contestant.hpp"
 #include "bench/mobile/measures.hpp"
-#include "bench/mobile/side.hpp"
 
 namespace tern::bench::mobile {
 namespace {

@@ -13,8 +13,8 @@
 #include <tern/net/runtime.hpp>
 #include <tern/net/simulate.hpp>
 
+#include "bench/mobile/contestant.hpp"
 #include "bench/mobile/measures.hpp"
-#include "bench/mobile/side.hpp"
 
 namespace tern::bench::mobile {
 namespace {

@@ -23,8 +23,8 @@
 #include <tern/task/future.hpp>
 #include <tern/task/sync.hpp>
 
+#include "bench/mobile/contestant.hpp"
 #include "bench/mobile/measures.hpp"
-#include "bench/mobile/side.hpp"
 
 namespace tern::bench::mobile {
 namespace {

@@ -5,7 +5,7 @@
 ///     bench_mobile                  as every benchmark (harness.hpp)
 ///     bench_mobile --markdown       the table of docs/results/mobile.md
 
-#include "bench/harness.hpp"
+#include "bench/harness/harness.hpp"
 
 #include <cstdlib>
 #include <optional>
@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "bench/jobs.hpp"
-#include "bench/series.hpp"
+#include "bench/harness/jobs.hpp"
+#include "bench/harness/series.hpp"
 
 #ifndef BENCH_MOBILE_TERN
 #error "define BENCH_MOBILE_TERN, _TBB, _MPI_OPENMPI, _MPI_MPICH as the paths of the programs"
@@ -25,27 +25,34 @@ namespace {
 using namespace tern::bench;
 using metrics = std::vector<metric>;
 
+/// How ours spins (jobs.hpp), and the suffix of such lines.
+struct way {
+  std::string suffix;
+  spinning how;
+};
+const way usual{"", spinning::usual}, spins{".spinning", spinning::always};
+
 series alone(int workers, const words& arguments) {
   return series([=] { return run_tern_alone(workers, command_line(BENCH_MOBILE_TERN, arguments)); });
 }
-series ranks(mpi library, const words& arguments) {
-  return series([=] { return run_tern_ranks(library, command_line(BENCH_MOBILE_TERN, arguments)); });
+series ranks(mpi library, const words& arguments, const way& w) {
+  return series([=] { return run_tern_ranks(library, command_line(BENCH_MOBILE_TERN, arguments), w.how); });
 }
-series raw(mpi library) {
+series raw(mpi library, const std::string& seconds) {
   return series([=] {
     return run_rival_ranks(
-        library, {library == mpi::open_mpi ? BENCH_MOBILE_MPI_OPENMPI : BENCH_MOBILE_MPI_MPICH, "rounds", "0.3"});
+        library, {library == mpi::open_mpi ? BENCH_MOBILE_MPI_OPENMPI : BENCH_MOBILE_MPI_MPICH, "rounds", seconds});
   });
 }
 series hash_table(const words& arguments) {
   return series([=] {
-    if (std::string(BENCH_MOBILE_TBB).empty()) throw absent("oneTBB");
+    if (std::string(BENCH_MOBILE_TBB).empty()) throw absent("oneTBB: libtbb-dev");
     return run_for_json(command_line(BENCH_MOBILE_TBB, arguments));
   });
 }
 
-void add_local(metrics& all) {
-  const series both = alone(1, {"local", "1.2"}); // both sides in one program
+void add_local(metrics& all, const scale& of) {
+  const series both = alone(1, {"local", of("1.2", "0.02")}); // ours and the rival in one program
   all.push_back({.name = "mobile.local",
                  .unit = "ns",
                  .target = 1.3,
@@ -65,10 +72,11 @@ void add_local(metrics& all) {
                  .rival = both["call"]});
 }
 
-void add_rounds(metrics& all, mpi library, const std::string& prefix, bool judged) {
-  const series our = ranks(library, {"rounds", "0.3"}), their = raw(library);
+void add_rounds(metrics& all, mpi library, const std::string& prefix, bool judged, const scale& of, const way& w) {
+  const std::string seconds = of("0.3", "0.005");
+  const series our = ranks(library, {"rounds", seconds}, w), their = raw(library, seconds);
   const auto add = [&](const char* name, const char* size, double target) {
-    metric m{.name = prefix + "." + name + size, .unit = "us", .rival_name = "raw MPI"};
+    metric m{.name = prefix + "." + name + size + w.suffix, .unit = "us", .rival_name = "raw MPI"};
     if (judged) m.target = target;
     m.ours = our[name];
     m.rival = their[name];
@@ -78,8 +86,8 @@ void add_rounds(metrics& all, mpi library, const std::string& prefix, bool judge
   add("migration", ".1MiB", 1.3);
 }
 
-void add_lookups(metrics& all) {
-  const words rest{"1000000", "0.6"};
+void add_lookups(metrics& all, const scale& of) {
+  const words rest{of("1000000", "1000"), of("0.6", "0.05")};
   const auto with = [&](const char* kind) {
     words line = rest;
     line.insert(line.begin(), kind);
@@ -98,30 +106,35 @@ void add_lookups(metrics& all) {
   add("mobile.lookup.table", "table");
 }
 
-void add_memory(metrics& all) {
+/// Beyond an object's data: of objects that have been made and used, and of those that have moved, and come back.
+void add_memory(metrics& all, const scale& of) {
   const auto run = [](const char* kind, const char* objects, const char* what) {
-    return once([=] {
+    return [=] {
       const words line{BENCH_MOBILE_TERN, kind, objects};
-      return (std::string(kind) == "moved" ? run_tern_threads(line) : run_tern_alone(1, line)).at(what).get<double>();
-    });
+      const bool two = std::string(kind) == "moved";
+      return (two ? run_tern_threads(line, spinning::usual) : run_tern_alone(1, line)).at(what).get<double>();
+    };
   };
-  const auto add = [&](const char* name, std::optional<double> target, std::function<double()> measurement) {
+  const auto add = [&](const char* name, std::function<double()> measurement) {
     all.push_back({.name = name,
                    .unit = "B",
-                   .target = target,
+                   .target = 1,
                    .rival_name = "budget",
                    .ours = std::move(measurement),
-                   .rival = budget(256)});
+                   .rival = budget(256),
+                   .once = true});
   };
-  add("mobile.memory", 1, run("memory", "1000000", "created"));
-  add("mobile.memory.used", 1, run("memory", "1000000", "used"));
-  add("mobile.memory.away", {}, run("moved", "20000", "away"));
-  add("mobile.memory.back", {}, run("moved", "20000", "back"));
+  const char* const many = of("1000000", "10000");
+  add("mobile.memory", run("memory", many, "created"));
+  add("mobile.memory.used", run("memory", many, "used"));
+  const char* const some = of("20000", "2000");
+  add("mobile.memory.away", run("moved", some, "away"));
+  add("mobile.memory.back", run("moved", some, "back"));
 }
 
-void add_many(metrics& all) {
-  const series our = ranks(mpi::open_mpi, {"many", "1000000", "1"}),
-               their = ranks(mpi::open_mpi, {"many", "1000", "300"});
+void add_many(metrics& all, const scale& of) {
+  const series our = ranks(mpi::open_mpi, {"many", of("1000000", "4000"), "1"}, usual),
+               their = ranks(mpi::open_mpi, {"many", "1000", of("300", "2")}, usual);
   const auto add = [&](const std::string& name, const char* what, std::optional<double> target) {
     all.push_back({.name = "mobile.million" + name,
                    .unit = "ns",
@@ -138,26 +151,31 @@ void add_many(metrics& all) {
 
 void add_hops(metrics& all) {
   const int most = 8;
+  const series hops([=] { return run_for_json({BENCH_MOBILE_TERN, "hops", std::to_string(most)}); });
   const auto add = [&](const std::string& name, const std::string& what, double least, std::optional<double> target) {
     all.push_back({.name = "mobile.hops." + name,
                    .unit = "messages",
                    .target = target,
                    .rival_name = "budget",
-                   .ours = once([=] {
-                     return run_for_json({BENCH_MOBILE_TERN, "hops", std::to_string(most)}).at(what).get<double>();
-                   }),
-                   .rival = budget(least)});
+                   .ours = hops[what],
+                   .rival = budget(least),
+                   .once = true});
   };
   for (int k = 1; k <= most; ++k) add(std::to_string(k), std::to_string(k), k + 1, 1);
   add("again", "again", 1, 1);
   add("notes", "notes", 1, {});
 }
 
-void add_disk(metrics& all) {
-  const char* const usual = std::getenv("TMPDIR");
-  const std::string where = usual && *usual ? usual : "/var/tmp";
-  const series our = alone(2, {"disk", "256", "2", "--tern-mobile-memory=64M", "--tern-mobile-directory=" + where});
-  const series their([=] { return run_for_json({BENCH_MOBILE_DISK, where, "256"}); });
+void add_disk(metrics& all, const scale& of) {
+  const char* const set = std::getenv("TMPDIR");
+  const std::string where = set && *set ? set : "/var/tmp", objects = of("256", "12");
+  const series our = alone(2, {"disk", objects, of("2", "1"), std::string("--tern-mobile-memory=") + of("64M", "3M"),
+                               "--tern-mobile-directory=" + where});
+  const series their([=] {
+    nlohmann::json found = run_for_json({BENCH_MOBILE_DISK, where, objects});
+    if (found.contains("absent")) throw absent(found["absent"].get<std::string>());
+    return found;
+  });
   const auto add = [&](const char* what) {
     all.push_back({.name = std::string("mobile.disk.") + what,
                    .unit = "MiB/s",
@@ -171,16 +189,16 @@ void add_disk(metrics& all) {
   add("read");
 }
 
-metrics all_metrics() {
+metrics all_metrics(const scale& of) {
   metrics all;
-  add_local(all);
-  add_rounds(all, mpi::open_mpi, "mobile", true);
-  add_lookups(all);
-  add_memory(all);
-  add_many(all);
+  add_local(all, of);
+  for (const way& w : {usual, spins}) add_rounds(all, mpi::open_mpi, "mobile", true, of, w);
+  add_lookups(all, of);
+  add_memory(all, of);
+  add_many(all, of);
   add_hops(all);
-  add_disk(all);
-  add_rounds(all, mpi::mpich, "mobile.mpich", false);
+  add_disk(all, of);
+  for (const way& w : {usual, spins}) add_rounds(all, mpi::mpich, "mobile.mpich", false, of, w);
   return all;
 }
 
@@ -188,5 +206,5 @@ metrics all_metrics() {
 
 int main(int argc, char** argv) {
   forget_settings();
-  return run(argc, argv, all_metrics());
+  return run(argc, argv, all_metrics);
 }

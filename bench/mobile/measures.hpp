@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What Tern's side of `bench_mobile` measures, in the files of the same names.
+/// What Tern's contestant of `bench_mobile` measures, in the files of the same names.
 
 #include <cstddef>
 

@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/mobile/side.hpp"
+#include "bench/mobile/contestant.hpp"
 
 namespace {
 

@@ -17,7 +17,7 @@
 
 #include <tbb/concurrent_hash_map.h>
 
-#include "bench/mobile/side.hpp"
+#include "bench/mobile/contestant.hpp"
 
 namespace {
 

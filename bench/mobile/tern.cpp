@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Tern's side of `bench_mobile`.
+/// Tern's contestant of `bench_mobile`.
 ///
 ///     bench_mobile_tern rounds SECONDS             two ranks: microseconds for half a round trip of a small message
 ///                                                  between objects, and for a large object to move there and back
@@ -39,8 +39,8 @@
 #include <tern/net/runtime.hpp>
 #include <tern/task/future.hpp>
 
+#include "bench/mobile/contestant.hpp"
 #include "bench/mobile/measures.hpp"
-#include "bench/mobile/side.hpp"
 
 namespace {
 

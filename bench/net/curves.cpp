@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/harness.hpp"
+#include "bench/harness/harness.hpp"
 #include "bench/net/jobs.hpp"
 
 namespace tern::bench::net {
@@ -32,7 +32,7 @@ std::string sizes(std::size_t first, std::size_t last) {
 nlohmann::ordered_json measure_curves() {
   const auto raw = [](mpi library) { return [=](const words& w) { return run_raw(library, "single", w); }; };
   const auto tern = [](mpi library, const char* preallocate) {
-    return [=](const words& w) { return run_tern(library, w, {{"TERN_PREALLOCATE", preallocate}}); };
+    return [=](const words& w) { return run_tern(library, w, spinning::usual, {{"TERN_PREALLOCATE", preallocate}}); };
   };
   const std::vector<line> lines{{"Open MPI", raw(mpi::open_mpi)},
                                 {"MPICH", raw(mpi::mpich)},

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "bench/plot.hpp"
+#include "bench/harness/plot.hpp"
 
 namespace tern::bench::net {
 

@@ -51,26 +51,23 @@ double total_in(const fs::path& summary) {
 
 } // namespace
 
-nlohmann::json run_raw(mpi library, const std::string& level, const words& arguments) {
+nlohmann::json run_raw(mpi library, const std::string& level, const words& arguments, rival_settings how) {
   words line = command_line(library == mpi::open_mpi ? BENCH_NET_MPI_OPENMPI : BENCH_NET_MPI_MPICH, arguments);
   line.insert(line.begin() + 1, level);
-  return run_rival_ranks(library, line);
+  return run_rival_ranks(library, line, how);
 }
 
-nlohmann::json run_tern(mpi library, const words& arguments, environment more) {
-  return run_tern_ranks(library, command_line(BENCH_NET_TERN, arguments), std::move(more));
+nlohmann::json run_tern(mpi library, const words& arguments, spinning how, environment more) {
+  return run_tern_ranks(library, command_line(BENCH_NET_TERN, arguments), how, std::move(more));
 }
 
-nlohmann::json run_tern_sleepy(mpi library, const words& arguments, environment more) {
-  return run_sleepy_tern_ranks(library, command_line(BENCH_NET_TERN, arguments), std::move(more));
-}
-
-nlohmann::json run_tern_inproc(const words& arguments) {
-  return run_tern_threads(command_line(BENCH_NET_TERN, arguments));
+nlohmann::json run_tern_inproc(const words& arguments, spinning how) {
+  return run_tern_threads(command_line(BENCH_NET_TERN, arguments), how);
 }
 
 nlohmann::json run_counting(mpi library, const words& arguments) {
-  return run_tern_ranks(library, command_line(BENCH_NET_COUNTING, arguments), {{"TERN_AGGREGATE", "off"}});
+  return run_tern_ranks(library, command_line(BENCH_NET_COUNTING, arguments), spinning::always,
+                        {{"TERN_AGGREGATE", "off"}});
 }
 
 double system_calls(mpi library, const words& arguments) {
@@ -84,7 +81,7 @@ double system_calls(mpi library, const words& arguments) {
   const scratch_folder folder;
   words traced{"sh", "-c", "exec strace -f -c -U calls,name -o \"$0/$$\" \"$@\"", folder.path(), BENCH_NET_TERN};
   traced.insert(traced.end(), arguments.begin(), arguments.end());
-  run_tern_ranks(library, traced, {{"TERN_AGGREGATE", "off"}});
+  run_tern_ranks(library, traced, spinning::always, {{"TERN_AGGREGATE", "off"}});
   double sum = 0;
   for (const auto& entry : fs::directory_iterator(folder.path())) sum += total_in(entry.path());
   return sum;

@@ -19,14 +19,14 @@
 #include <string>
 #include <vector>
 
-#include "bench/net/side.hpp"
+#include "bench/net/contestant.hpp"
 
 namespace {
 
 using namespace tern::bench;
 using namespace tern::bench::net;
 
-enum kind : long { latency, bandwidth, stream, end };
+enum kind : long { latency, bandwidth, stream, whole, end };
 constexpr int data_tag = 1, order_tag = 2, done_tag = 3;
 
 /// What rank 0 has rank 1 do next.
@@ -46,6 +46,8 @@ public:
       push(o);
     else if (o.what == stream)
       pour(o);
+    else if (o.what == whole)
+      to_and_fro(o);
     return seconds() - began;
   }
 
@@ -59,8 +61,10 @@ public:
         pong(o);
       else if (o.what == bandwidth)
         pull(o);
-      else
+      else if (o.what == stream)
         drain(o);
+      else
+        fro_and_to(o);
     }
   }
 
@@ -122,6 +126,21 @@ private:
     tell_done(0);
   }
 
+  // One message, all of whose bytes are looked at.
+  void to_and_fro(const order& o) {
+    const int size = static_cast<int>(o.size);
+    std::vector<std::byte> sent(static_cast<std::size_t>(o.size)), got(sent.size());
+    for (std::size_t i = 0; i < sent.size(); ++i) sent[i] = static_cast<std::byte>(i * 7 + i / 256);
+    MPI_Send(sent.data(), size, MPI_BYTE, 1, data_tag, MPI_COMM_WORLD);
+    MPI_Recv(got.data(), size, MPI_BYTE, 1, data_tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    check(sent == got, "a message");
+  }
+  void fro_and_to(const order& o) {
+    const int size = static_cast<int>(o.size);
+    MPI_Recv(in_.data(), size, MPI_BYTE, 0, data_tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Send(in_.data(), size, MPI_BYTE, 0, data_tag, MPI_COMM_WORLD);
+  }
+
   static void await_done(int from) {
     int x = 0;
     MPI_Recv(&x, 1, MPI_INT, from, done_tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
@@ -158,6 +177,7 @@ std::string measure(rank_pair& both, const std::string& what, const std::string&
     if (what != "latency" && what != "bandwidth") throw std::runtime_error("no measurement is called " + what);
     for (const std::size_t size : list_of(sizes)) {
       const auto bytes = static_cast<long>(size);
+      both.run({whole, 1, bytes});
       if (what == "latency") {
         const auto batch = [&](long n) { return both.run({latency, n, bytes}); };
         add(std::to_string(size), per_item(most, latency_batch, 1, batch) / 2 * 1e6);

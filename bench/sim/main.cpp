@@ -2,20 +2,23 @@
 /// \file
 /// The simulator: how many messages a second, how much memory for a rank, and whether it keeps to its model.
 
-#include "bench/harness.hpp"
+#include "bench/harness/harness.hpp"
 
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <optional>
+#include <functional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <unistd.h>
 
-#ifndef BENCH_SIM_SIDE
-#error "define BENCH_SIM_SIDE as the path of bench_sim_side"
+#include "bench/harness/series.hpp"
+
+#ifndef BENCH_SIM_TERN
+#error "define BENCH_SIM_TERN as the path of bench_sim_tern"
 #endif
 
 namespace {
@@ -23,8 +26,10 @@ namespace {
 using tern::bench::budget;
 using tern::bench::direction;
 using tern::bench::metric;
+using tern::bench::scale;
+using tern::bench::series;
 
-/// A file for what a side reports, gone with the process.
+/// A file for what a contestant reports, gone with the process.
 class scratch_file {
 public:
   scratch_file() {
@@ -45,7 +50,7 @@ private:
 
 nlohmann::json measure(std::vector<std::string> arguments) {
   static const scratch_file file;
-  arguments.insert(arguments.begin(), BENCH_SIM_SIDE);
+  arguments.insert(arguments.begin(), BENCH_SIM_TERN);
   arguments.push_back(file.path());
   return tern::bench::run_for_json(arguments, file.path());
 }
@@ -63,6 +68,17 @@ metric messages(const std::string& ranks, const std::string& millions, double ta
           .rival = budget(target_millions)};
 }
 
+/// At most that much.
+metric limit(const std::string& name, const std::string& unit, double most, std::function<double()> ours, bool once) {
+  return {.name = name,
+          .unit = unit,
+          .target = 1,
+          .rival_name = "budget",
+          .ours = std::move(ours),
+          .rival = budget(most),
+          .once = once};
+}
+
 /// How far from the model's closed form, either way.
 metric model(const std::string& name, const std::vector<std::string>& arguments) {
   return {.name = "sim.model." + name,
@@ -78,44 +94,28 @@ metric model(const std::string& name, const std::vector<std::string>& arguments)
           .rival = budget(1)};
 }
 
-/// Takes half a minute, and two metrics want it.
-nlohmann::json start_many() {
-  static std::optional<nlohmann::json> known;
-  if (!known) known = measure({"start", "100000"});
-  return *known;
+std::vector<metric> metrics(const scale& of) {
+  // Takes half a minute, and two metrics want it.
+  const series start([ranks = std::string(of("100000", "1000"))] { return measure({"start", ranks}); });
+  const std::string idle = of("10000", "1000");
+  return {
+      messages("64", of("2", "0.01"), 3),
+      messages("1024", of("1", "0.01"), 1),
+      limit(
+          "sim.idle_rank", "KiB", 24,
+          [=] {
+            return measure({"idle", idle}).at("kib").get<double>();
+          },
+          false),
+      limit("sim.start.100000", "s", 60, start["seconds"], true),
+      limit("sim.memory.100000", "GiB", 12, start["gib"], true),
+      model("pingpong.8", {"pingpong", "8"}),
+      model("pingpong.65536", {"pingpong", "65536"}),
+      model("alltoall.64", {"alltoall", "64", ""}),
+      model("alltoall.64.gap", {"alltoall", "64", "gap=2us,overhead=50ns"}),
+  };
 }
 
 } // namespace
 
-int main(int argc, char** argv) {
-  return tern::bench::run(argc, argv,
-                          {
-                              messages("64", "2", 3),
-                              messages("1024", "1", 1),
-                              {.name = "sim.idle_rank",
-                               .unit = "KiB",
-                               .target = 1,
-                               .rival_name = "budget",
-                               .ours =
-                                   [] {
-                                     return measure({"idle", "10000"}).at("kib").get<double>();
-                                   },
-                               .rival = budget(24)},
-                              {.name = "sim.start.100000",
-                               .unit = "s",
-                               .target = 1,
-                               .rival_name = "budget",
-                               .ours = [] { return start_many().at("seconds").get<double>(); },
-                               .rival = budget(60)},
-                              {.name = "sim.memory.100000",
-                               .unit = "GiB",
-                               .target = 1,
-                               .rival_name = "budget",
-                               .ours = [] { return start_many().at("gib").get<double>(); },
-                               .rival = budget(12)},
-                              model("pingpong.8", {"pingpong", "8"}),
-                              model("pingpong.65536", {"pingpong", "65536"}),
-                              model("alltoall.64", {"alltoall", "64", ""}),
-                              model("alltoall.64.gap", {"alltoall", "64", "gap=2us,overhead=50ns"}),
-                          });
-}
+int main(int argc, char** argv) { return tern::bench::run(argc, argv, metrics); }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/task/growth.hpp"
 
-#include "bench/harness.hpp"
+#include "bench/harness/harness.hpp"
 #include "bench/task/driver.hpp"
 
 #include <cstdio>
@@ -28,13 +28,13 @@ int cores() {
 }
 
 /// The median of some measurements; infinite if they take too long.
-double median_seconds(const question& q) {
+double median_seconds(const request& q) {
   try {
-    child one(side_named(q.side), q.benchmark, q.workers, q.size, patience);
-    one.ask();
+    runner one(contestant_named(q.contestant), q.benchmark, q.workers, q.size, patience);
+    one.run();
     std::vector<double> values;
     for (double all = 0; values.size() < least || (values.size() < most && all < 0.5); all += values.back())
-      values.push_back(one.ask());
+      values.push_back(one.run());
     return quantile(values, 0.5);
   } catch (const too_slow&) {
     return std::numeric_limits<double>::infinity();
@@ -45,12 +45,12 @@ double median_seconds(const question& q) {
 
 int growth(const std::string& file, std::size_t most_tasks) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
-  std::vector<std::string> sides;
-  for (const std::string side : {"tern", "TBB", "libomp", "libgomp"}) {
-    if (side_named(side).path.empty())
-      std::printf("%s: absent\n", side.c_str());
+  std::vector<std::string> contestants;
+  for (const std::string contestant : {"tern", "TBB", "libomp", "libgomp"}) {
+    if (contestant_named(contestant).path.empty())
+      std::printf("%s: absent\n", contestant.c_str());
     else
-      sides.push_back(side);
+      contestants.push_back(contestant);
   }
   nlohmann::ordered_json points = nlohmann::ordered_json::array();
   const auto save = [&] {
@@ -63,15 +63,16 @@ int growth(const std::string& file, std::size_t most_tasks) {
     for (int workers = 1; workers <= 4 * cores(); workers *= 2) {
       std::set<std::string> slow; // with which more tasks need not be tried
       for (std::size_t tasks = 1000; tasks <= most_tasks; tasks *= 10)
-        for (const std::string& side : sides) {
-          const double seconds = slow.contains(side) ? infinity : median_seconds({side, body, workers, tasks});
+        for (const std::string& contestant : contestants) {
+          const double seconds =
+              slow.contains(contestant) ? infinity : median_seconds({contestant, body, workers, tasks});
           const bool done = seconds < infinity;
-          if (!done) slow.insert(side);
-          nlohmann::ordered_json point{{"side", side}, {"body", body}, {"workers", workers}, {"tasks", tasks}};
+          if (!done) slow.insert(contestant);
+          nlohmann::ordered_json point{{"side", contestant}, {"body", body}, {"workers", workers}, {"tasks", tasks}};
           point["seconds"] = done ? nlohmann::ordered_json(seconds) : nlohmann::ordered_json(nullptr);
           points.push_back(point);
-          std::printf("%-8s %-6s %3d workers %9zu tasks %10.1f ns each%s\n", side.c_str(), body.c_str(), workers, tasks,
-                      seconds / static_cast<double>(tasks) * 1e9, done ? "" : " (too slow)");
+          std::printf("%-8s %-6s %3d workers %9zu tasks %10.1f ns each%s\n", contestant.c_str(), body.c_str(), workers,
+                      tasks, seconds / static_cast<double>(tasks) * 1e9, done ? "" : " (too slow)");
           std::fflush(stdout);
         }
       save();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What is computed, the same for all sides. Bodies that take longer than a microsecond are compiled once, in
-/// kernels.cpp, and linked into every side: compared are runtimes and not compilers. A kernel has `prepare`, called
-/// before each measurement, and `check`, called after it; neither is timed.
+/// What is computed, the same for all contestants. Bodies that take longer than a microsecond are compiled once, in
+/// kernels.cpp, and linked into every contestant: compared are runtimes and not compilers. A kernel has `prepare`,
+/// called before each measurement, and `check`, called after it; neither is timed.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace tern::bench::task {
 
-/// Zeroed memory in large pages, so that no side is slower by the luck of its page tables.
+/// Zeroed memory in large pages, so that no contestant is slower by the luck of its page tables.
 template <class T> class buffer {
 public:
   explicit buffer(std::size_t count);

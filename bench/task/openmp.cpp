@@ -4,7 +4,7 @@
 /// libomp. Where tasks are measured, the clock runs inside the parallel region: starting a team is not what is
 /// compared.
 
-#include "bench/task/side.hpp"
+#include "bench/task/contestant.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -119,9 +119,9 @@ measurement make(const job& j) {
 } // namespace
 
 int main(int argc, char** argv) {
-  return side_main(argc, argv, [](const job& j) {
+  return contestant_main(argc, argv, [](const job& j) {
     omp_set_dynamic(0);
     omp_set_num_threads(j.workers);
-    serve(j, make);
+    answer_requests(j, make);
   });
 }

@@ -2,7 +2,7 @@
 /// \file
 /// The benchmarks with oneTBB. The arena holds as many threads as there are workers; the calling thread is one of them.
 
-#include "bench/task/side.hpp"
+#include "bench/task/contestant.hpp"
 
 #include <deque>
 #include <memory>
@@ -158,9 +158,9 @@ measurement make(const job& j) {
 } // namespace
 
 int main(int argc, char** argv) {
-  return side_main(argc, argv, [](const job& j) {
+  return contestant_main(argc, argv, [](const job& j) {
     const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(j.workers));
     tbb::task_arena arena(j.workers);
-    arena.execute([&] { serve(j, make); });
+    arena.execute([&] { answer_requests(j, make); });
   });
 }

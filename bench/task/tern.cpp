@@ -2,7 +2,7 @@
 /// \file
 /// The benchmarks with Tern. The main fiber reads the requests: it blocks worker 0 then, and the others sleep.
 
-#include "bench/task/side.hpp"
+#include "bench/task/contestant.hpp"
 
 #include <chrono>
 #include <ctime>
@@ -141,8 +141,8 @@ measurement make(const job& j) {
 } // namespace
 
 int main(int argc, char** argv) {
-  return side_main(argc, argv, [](const job& j) {
+  return contestant_main(argc, argv, [](const job& j) {
     tern::scheduler s({.workers = j.workers});
-    s.run([&] { serve(j, make); });
+    s.run([&] { answer_requests(j, make); });
   });
 }

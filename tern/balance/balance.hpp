@@ -8,10 +8,9 @@
 ///         tern::balance::use("diffusion").get(); // or --tern-balance diffusion, with no change to the program
 ///         …
 ///
-/// While a policy is in use an invocation that takes long does not begin when it arrives, but when a worker has nothing
-/// else to do; until then its object can leave. Invocations that take a few microseconds, as most do that only tell
-/// something, are not held up. Which object runs next on a rank, the option `balance-order` says; which goes elsewhere,
-/// the policy (policy.hpp has how to write one).
+/// While a policy is in use, a long invocation waits in its object until a worker is idle, so the object can still
+/// migrate with its pending work. Invocations of a few microseconds do not wait. The option `balance-order` chooses
+/// which object runs next on a rank; the policy chooses which goes elsewhere (policy.hpp says how to write one).
 
 #include <cstdint>
 #include <string>

@@ -8,16 +8,16 @@
 ///
 /// In detail. Time and loads are whole nanoseconds. A message takes the sender's communicating core `overhead`, then
 /// its network card, which sends one message or object at a time, bytes/`bandwidth`, then `latency`, then the
-/// receiver's core `overhead`. Objects need no core; who has moved one knows `latency` after it has arrived. A failed
-/// move keeps the object away for two latencies. An invocation on a slow rank takes longer; one whose object talks to
-/// objects of other ranks takes bytes/`bandwidth` and, for each message, `overhead` longer. Of several phases, the
-/// first begins as if it were the only one, and at the end of each but the last policies are called: loads are then
+/// receiver's core `overhead`. Objects need no core; the rank that has moved one knows `latency` after it has arrived.
+/// A failed move keeps the object away for two latencies. An invocation on a slow rank takes longer; one whose object
+/// talks to objects of other ranks takes bytes/`bandwidth` and, for each message, `overhead` longer. Of several phases,
+/// the first begins as if it were the only one, and at the end of each but the last policies are called: loads are then
 /// what the objects did in the phase that has ended. The next begins when all messages, moves and fibers that this has
-/// caused have come to rest; timers (host::after) are not waited for. A time on a device is told to policies and takes
-/// no time. contacts are those of a whole phase, from the beginning. What a policy does takes no time, also in
-/// host::fiber, where nothing waits. Idle workers that help with an invocation's tasklets count as idle. A policy that
-/// causes more than 10,000 events for each rank while no invocation runs, or while time stands still, is taken to be
-/// one that never comes to rest, and is left out from then on.
+/// caused have come to rest; timers (policy_context::after) are not waited for. A time on a device is told to policies
+/// and takes no time. contacts are those of a whole phase, from the beginning. What a policy does takes no time, also
+/// in policy_context::fiber, where nothing waits. Idle workers that help with an invocation's tasklets count as idle. A
+/// policy that causes more than 10,000 events for each rank while no invocation runs, or while time stands still, is
+/// taken to be one that never comes to rest, and is left out from then on.
 
 #include <cstdint>
 #include <functional>
@@ -41,7 +41,7 @@ struct model_settings {
   bool apart = true;      ///< policies' messages are taken while all workers are busy; else when one ends an invocation
   double most_seconds = 0; ///< gives up when virtual time is that late; 0: ten times the workload's static bound, and 1
   std::function<void(double done)> progress; ///< told now and then, 0 to 1; may be empty
-  /// What policies note (host::note), as they do; may be empty.
+  /// What policies note (policy_context::note), as they do; may be empty.
   std::function<void(int rank, double at, std::string_view what, double value)> on_note;
 };
 

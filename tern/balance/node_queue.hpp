@@ -12,7 +12,7 @@
 namespace tern::balance {
 
 /// Objects that wait for a worker. More urgent ones always come first. Objects that have left or need no worker any
-/// more may still be in it: whoever pops finds out. Thread-safe; a call takes a lock for a moment.
+/// more may still be in it: the caller of `pop` finds out. Thread-safe; a call takes a lock for a moment.
 /// Workers are numbered from 0; a push for one that there is not throws error(invalid_argument).
 class node_queue {
 public:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// A policy's name and parameters, as people write them: `diffusion:limit=2,neighbours=4`.
+/// A policy's name and parameters, as users write them: `diffusion:limit=2,neighbours=4`.
 
 #include <tern/base/language/compiler.hpp>
 
@@ -11,8 +11,8 @@
 
 namespace tern::balance {
 
-/// What stands behind the colon. A policy's constructor asks for each parameter that it has, with its default and
-/// bounds; whatever nobody has asked for afterwards is refused. One thread.
+/// What follows the colon. A policy's constructor asks for each parameter that it has, with its default and bounds.
+/// What has not been asked for afterwards is refused. One thread.
 class parameters {
 public:
   parameters() = default;

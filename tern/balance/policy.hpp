@@ -2,9 +2,9 @@
 #pragma once
 /// \file
 /// What a load-balancing policy is: a small class of which every rank has an object. It looks at the objects of its
-/// rank, talks to the policy objects of other ranks, and says which mobile object moves where. It knows no transport,
-/// no clock and no thread: so the same class runs under MPI, on threads, in the simulator, and in a model of a million
-/// cores (model.hpp).
+/// rank, talks to the policy objects of other ranks, and decides which mobile object moves where. It knows no
+/// transport, clock or thread: so the same class runs under MPI, on threads, in the simulator, and in a model of a
+/// million cores (model.hpp).
 ///
 ///     struct offer {                                                       // a message
 ///       double load;
@@ -12,10 +12,10 @@
 ///     };
 ///     class give_to_next : public tern::balance::policy {
 ///     public:
-///       give_to_next(tern::balance::host& h, tern::balance::parameters& p)
-///           : policy(h), limit_(p.number("limit", 1.5, 1, 100)) { on(&give_to_next::asked); }
-///       void dist_balance(tern::balance::occasion why) override {
-///         if (why == tern::balance::occasion::idle) send((here.rank() + 1) % here.size(), offer{here.load()});
+///       give_to_next(tern::balance::policy_context& rank, tern::balance::parameters& p)
+///           : policy(rank), limit_(p.number("limit", 1.5, 1, 100)) { on(&give_to_next::asked); }
+///       void dist_balance(tern::balance::trigger why) override {
+///         if (why == tern::balance::trigger::idle) send((here.rank() + 1) % here.size(), offer{here.load()});
 ///       }
 ///     private:
 ///       void asked(int from, const offer& o) {
@@ -32,12 +32,12 @@
 ///
 /// Contract. A policy's functions are called one at a time, never within each other, from wherever something happens:
 /// where messages arrive, or between two invocations. They must be quick and must not wait: for what must wait there is
-/// host::fiber. A function that throws ends balancing on all ranks with an error that names the policy; the program
-/// goes on without. Messages between two ranks arrive in order, once each. Nothing may be random but host::random, and
-/// no order may come from addresses: a simulation is repeatable.
+/// policy_context::fiber. A function that throws ends balancing on all ranks with an error that names the policy; the
+/// program goes on without. Messages between two ranks arrive in order, once each. Nothing may be random but
+/// policy_context::random, and no order may come from addresses: a simulation is repeatable.
 ///
 /// A policy must come to rest: when no rank has work any more it may send a bounded number of further messages, no
-/// more. (The job ends when nothing is under way; the host ends a policy that goes on for ever, with an error.)
+/// more. (The job ends when nothing is under way; a policy that goes on for ever is ended with an error.)
 
 #include <cstdint>
 #include <functional>
@@ -53,7 +53,7 @@
 #include <tern/base/archive.hpp>
 #include <tern/base/bytes.hpp>
 #include <tern/mobile/object_id.hpp>
-#include <tern/task/fiber/fiber_closure.hpp>
+#include <tern/task/fiber_options.hpp>
 
 namespace tern::balance {
 
@@ -67,8 +67,8 @@ struct object_info {
   double load = 0;
   double device = 0;         ///< what it is expected to take of devices' time; not part of `load`
   std::uint32_t pending = 0; ///< invocations that wait or run
-  float ran = 0;        ///< seconds since what runs on it has begun; 0 if nothing does, or if the host does not know
-  bool movable = false; ///< it could leave now: nothing runs on it, nobody has pinned it, its class can be packed
+  float ran = 0;             ///< seconds since what runs on it has begun; 0 if nothing does, or if that is not known
+  bool movable = false;      ///< it could leave now: nothing runs on it, it is not pinned, its class can be packed
 };
 
 /// What an object has sent to another, and got from it, since the last phase began.
@@ -80,7 +80,7 @@ struct contact {
 };
 
 /// Why `dist_balance` is called.
-enum class occasion : std::uint8_t {
+enum class trigger : std::uint8_t {
   start,  ///< balancing begins on this rank, or is switched on again
   period, ///< some time has passed (option `balance-period`; less at first), and something waits for a worker here
   idle, ///< a worker of this rank has nothing to do; again after the period, after twice that, …, eight times at most,
@@ -95,8 +95,8 @@ struct ready_object {
   priority level = priority::normal;
 };
 
-/// The rank that a policy works for.
-class host {
+/// The rank that a policy works for, as the policy sees it. Called from the functions of the policy only.
+class policy_context {
 public:
   virtual int rank() const noexcept = 0;
   virtual int size() const noexcept = 0;
@@ -121,7 +121,7 @@ public:
   virtual std::vector<object_info> objects() const = 0;
   /// To move it: what its class says (migration_cost), else bytes.
   virtual double cost(object_id object) const = 0;
-  /// Whom it talks to; empty if the policy has not asked for that (policy::wants_contacts).
+  /// The objects that it talks to; empty if the policy has not asked for that (policy::wants_contacts).
   virtual std::vector<contact> contacts(object_id object) const = 0;
 
   /// Sends the object to rank `to`, with its invocations that wait, if it can leave at once. \param done called later:
@@ -145,7 +145,7 @@ public:
   virtual void post(int to, byte_buffer message) = 0;
 
 protected:
-  ~host() = default;
+  ~policy_context() = default;
 };
 
 class policy {
@@ -155,12 +155,12 @@ public:
   policy& operator=(const policy&) = delete;
 
   /// Starts a round, if there is reason to.
-  virtual void dist_balance(occasion) {}
+  virtual void dist_balance(trigger) {}
   /// The load of an object here has changed: an invocation has arrived or ended, or it has come or gone. Many a second:
   /// must be quick.
   virtual void notify(object_id) {}
   /// An object waits for a worker. Called by any worker, also while another function of the policy runs, under a lock
-  /// that `pop` shares: these two must be quick, lock what they share with the others, and call nothing of the host.
+  /// that `pop` shares: these two must be quick, lock what they share with the others, and call nothing of the context.
   /// \param worker that makes it ready; -1: none of this rank's.
   /// \return false: it goes to the queue of the option `balance-order`.
   virtual bool push(int /*worker*/, const ready_object&) { return false; }
@@ -169,14 +169,14 @@ public:
   /// may still be given; but a policy that gives ever more that do not wait is ended. Only called if `push` has ever
   /// returned true.
   virtual object_id pop(int /*worker*/) { return {}; }
-  /// Does it look at `host::contacts`? Then they are counted, which costs each invocation some time.
+  /// Does it look at `policy_context::contacts`? Then they are counted, which costs each invocation some time.
   virtual bool wants_contacts() const noexcept { return false; }
 
   /// Takes a message of another rank's object. \throws error(invalid_data) for what is none.
   void receive(int from, std::span<const std::byte> message);
 
 protected:
-  explicit policy(host& h) noexcept : here(h) {}
+  explicit policy(policy_context& h) noexcept : here(h) {}
   /// Messages of type M go to this function. In the constructor, in the same order on each rank.
   template <class P, class M> void on(void (P::*take)(int from, const M& message)) {
     handlers_.push_back({&typeid(M), [this, take](int from, std::span<const std::byte> bytes) {
@@ -188,7 +188,7 @@ protected:
   /// To the policy object of rank `to`, also the own.
   template <class M> void send(int to, const M& message) { here.post(to, pack(number_of(typeid(M)), message)); }
 
-  host& here;
+  policy_context& here;
 
 private:
   std::uint8_t number_of(const std::type_info& type) const;
@@ -199,15 +199,15 @@ private:
   std::vector<handler> handlers_;
 };
 
-/// Where policies are found by name.
+/// A policy by name.
 struct policy_kind {
   std::string name, what; ///< what it does, in a line, for --tern-help
-  std::unique_ptr<policy> (*make)(host& h, parameters& p);
+  std::unique_ptr<policy> (*make)(policy_context& h, parameters& p);
 };
 /// All that the program has, by name.
 std::vector<policy_kind> policies();
 /// \throws error(invalid_option) that lists the names there are, or names a wrong parameter.
-std::unique_ptr<policy> make_policy(std::string_view text, host& h);
+std::unique_ptr<policy> make_policy(std::string_view text, policy_context& h);
 /// Throws as `make_policy`, without making one for long.
 void check_policy(std::string_view text);
 
@@ -215,11 +215,12 @@ namespace detail {
 void enter(policy_kind kind);
 } // namespace detail
 
-/// A static object of this type enters a policy, before `main`. P is constructible from (host&, parameters&).
+/// A static object of this type enters a policy, before `main`. P is constructible from (policy_context&, parameters&).
 template <class P> struct registered_policy {
   registered_policy(std::string name, std::string what) {
-    detail::enter({std::move(name), std::move(what),
-                   [](host& h, parameters& p) -> std::unique_ptr<policy> { return std::make_unique<P>(h, p); }});
+    detail::enter({std::move(name), std::move(what), [](policy_context& h, parameters& p) -> std::unique_ptr<policy> {
+                     return std::make_unique<P>(h, p);
+                   }});
   }
 };
 

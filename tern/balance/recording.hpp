@@ -61,7 +61,7 @@ struct recording {
     double seconds = 0;
     auto operator<=>(const busy&) const = default;
   };
-  /// What a policy has noted (host::note).
+  /// What a policy has noted (policy_context::note).
   struct note {
     double at = 0;
     std::int32_t rank = 0;

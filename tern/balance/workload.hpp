@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What a program gives its ranks to do, without the program: how many objects, what their invocations take, whom they
-/// talk to. Made up, or recorded from a run (option `record`); tried in a model (model.hpp) or on the runtime itself.
+/// What a program gives its ranks to do, without the program: how many objects, what their invocations take, to which
+/// they talk to. Made up, or recorded from a run (option `record`); tried in a model (model.hpp) or on the runtime
+/// itself.
 
 #include <tern/base/language/compiler.hpp>
 

@@ -2,19 +2,20 @@
 #pragma once
 /// \file
 /// Serialization: values to bytes and back. It follows cereal's convention, so that a class that cereal can handle
-/// usually works unchanged: \code struct particle {
-///   double x, y;
-///   std::vector<int> neighbours;
-///   template<class A> void serialize(A& ar) { ar(x, y, neighbours); }
-/// };
-/// tern::byte_buffer message = tern::pack(particle{1, 2, {3, 4}}, std::string("left"));
-/// auto [p, side] = tern::unpack<particle, std::string>(message);
-/// \endcode
+/// usually works unchanged:
+///
+///     struct particle {
+///       double x, y;
+///       std::vector<int> neighbours;
+///       template <class A> void serialize(A& ar) { ar(x, y, neighbours); }
+///     };
+///     tern::byte_buffer message = tern::pack(particle{1, 2, {3, 4}}, std::string("left"));
+///     auto [p, side] = tern::unpack<particle, std::string>(message);
 ///
 /// **Works as in cereal**: member or free `serialize(A&)`; split `save(A&) const` and `load(A&)`, member or free; free
-/// functions found by argument-dependent lookup in the namespace of the type (or in `tern`); `ar(a, b)`, `ar & a`, `ar
-/// << a`, `ar >> a`; `make_nvp` (the name is ignored), `base_class<B>(this)`, `binary_data(pointer, bytes)`; private
-/// members through `friend class tern::access`. Handled: arithmetic types, enums, C arrays, std::array, string,
+/// functions found by argument-dependent lookup in the namespace of the type (or in `tern`); `ar(a, b)`, `ar & a`,
+/// `ar << a`, `ar >> a`; `make_nvp` (the name is ignored), `base_class<B>(this)`, `binary_data(pointer, bytes)`;
+/// private members through `friend class tern::access`. Handled: arithmetic types, enums, C arrays, std::array, string,
 /// string_view (saving only), vector, deque, list, pair, tuple, map, multimap, set, multiset and their unordered kin,
 /// optional, variant, monostate, complex, chrono durations and time points, unique_ptr, shared_ptr (an object that is
 /// shared inside one archive is shared after loading); and, of ours, `byte_buffer` and `std::span<const T>` (saving
@@ -64,9 +65,9 @@ template <class... T> std::size_t packed_size(const T&... x) {
 }
 
 /// All values, one after the other, in a buffer of exactly their size (allocated once), after `prefix` uninitialised
-/// bytes for the caller's own use. Any thread, as long as nobody changes the values. \throws error(invalid_data) for a
-/// cycle, too deep nesting, or a class that writes another number of bytes than it counted (named, with both numbers);
-/// error(unsupported) for a polymorphic pointer; error(out_of_memory); what `save` throws.
+/// bytes for the caller's own use. Any thread, as long as no other changes the values. \throws error(invalid_data) for
+/// a cycle, too deep nesting, or a class that writes another number of bytes than it counted (named, with both
+/// numbers); error(unsupported) for a polymorphic pointer; error(out_of_memory); what `save` throws.
 template <class... T> byte_buffer pack_after(std::size_t prefix, const T&... x) {
   // Positions after each value, in both passes, cost two stores a value and let the error name the culprit.
   std::array<std::size_t, sizeof...(T) + 1> counted{}, written{};

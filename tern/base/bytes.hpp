@@ -15,12 +15,12 @@
 
 namespace tern {
 
-/// Whose memory a `byte_buffer` has borrowed.
+/// The owner of memory that a `byte_buffer` borrows.
 class byte_lender {
 public:
   /// The buffer needs it no more. Any thread.
   virtual void take_back(std::byte* data) noexcept = 0;
-  /// Does somebody else still look at it?
+  /// Is it shared with another buffer?
   virtual bool read_only() const noexcept { return false; }
 
 protected:
@@ -56,7 +56,7 @@ public:
     buffer.size_ = buffer.capacity_ = malloced ? size : 0;
     return buffer;
   }
-  /// Uses `size` bytes of somebody else's memory, and gives it back when it is destroyed or needs more.
+  /// Uses `size` bytes of another owner's memory, and gives it back when it is destroyed or needs more.
   static byte_buffer borrow(std::byte* data, std::size_t size, byte_lender& from) noexcept {
     byte_buffer buffer;
     buffer.data_ = data;

@@ -30,8 +30,8 @@ enum class errc : std::uint16_t {
   remote = 11,          ///< a handler on another rank threw something that is not a tern::error
   broken_promise = 12,  ///< a promise was destroyed before its value was set
   unsupported = 13,     ///< this build, machine or version cannot do it
-  deadlock = 14,        ///< what was asked for could never come: whoever could bring it waits for the caller
-  cancelled = 15,       ///< somebody asked for it to be given up
+  deadlock = 14,        ///< what was asked for could never come: what could bring it waits for the caller
+  cancelled = 15,       ///< the program asked for it to be given up
   timeout = 16,         ///< it took longer than the caller wanted to wait
   device_failed = 17,   ///< an accelerator reported an error
   device_lost = 18      ///< an accelerator does not work any more, and what it alone had is gone

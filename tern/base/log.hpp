@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Lines for the person who runs the program, on standard error, one `write` a line so that ranks and threads never
-/// mix:
-/// `[tern 12:34:56.789 r0 warning] text`. The rank is left out where there is none.
+/// Lines for the user of the program, on standard error. Each is one `write`, so that ranks and threads never mix:
+///
+///     [tern 12:34:56.789 r0 warning] text
+///
+/// The rank is left out where there is none.
 
 #include <tern/base/language/compiler.hpp>
 

@@ -121,7 +121,7 @@ template <option_type T> option_check<T> between(T least, T most) {
 /// One of some words.
 option_check<std::string> one_of(std::vector<std::string> words);
 
-/// Declares an environment variable `TERN_…` that is no option, so that nobody is warned about it. Make it a static
+/// Declares an environment variable `TERN_…` that is no option, so that no user is warned about it. Make it a static
 /// object.
 class known_environment {
 public:

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What the directory tells whoever balances a rank's load, and asks of it. The layer `balance` implements it.
+/// What the directory tells a balancer of the rank's load. The layer `balance` implements it.
 
 #include <cstdint>
 
 #include <tern/mobile/object_id.hpp>
-#include <tern/task/fiber/fiber_closure.hpp>
+#include <tern/task/fiber_options.hpp>
 
 namespace tern::mobile {
 
 struct type_record;
 
-/// As long as invocations are deferred (`directory::defer`), one that would take long does not begin when it may, but
-/// when a worker has nothing else to do: until then its object can leave, and it goes along. Called by any worker, and
-/// where messages arrive; never with a lock of the directory held.
+/// As long as invocations are deferred (`directory::defer`), a long invocation waits in its object until a worker is
+/// idle, so the object can still migrate with its pending work. Called by any worker, and where messages arrive; never
+/// with a lock of the directory held.
 class balancer {
 public:
   /// An object has an invocation that may begin: `directory::begin_next` begins it. Not told again before that was

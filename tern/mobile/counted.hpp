@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Mobile objects that live as long as somebody refers to them:
+/// Mobile objects that live as long as a reference to them exists:
 ///
 ///     tern::mobile_ref<table> t = tern::create_counted<table>();
 ///     tern::send<&worker::use>(w, t);   // a copy goes along; the object is there when it arrives, wherever it is
@@ -20,28 +20,12 @@
 #include <memory>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include <tern/mobile/object.hpp>
 
 namespace tern {
 
 namespace mobile::detail {
-
-/// While it is there, what its fiber unpacks may have to be unpacked once more: credit that is given back meanwhile is
-/// kept, and given back by `good`.
-class unpacking_again {
-public:
-  unpacking_again();
-  ~unpacking_again();
-  unpacking_again(const unpacking_again&) = delete;
-  unpacking_again& operator=(const unpacking_again&) = delete;
-  void good();
-
-private:
-  friend class shared_credit;
-  std::vector<std::pair<object_id, std::uint64_t>> kept_;
-};
 
 /// What the references of one rank that come from one have in common. Thread-safe.
 class shared_credit {
@@ -55,7 +39,7 @@ public:
   shared_credit& operator=(const shared_credit&) = delete;
   object_id id() const noexcept { return id_; }
   /// Half of it. In a fiber: may have to ask the object for more, once in 2^40 times or after 62 halvings. \throws
-  /// error(not_found) then, if somebody has destroyed it; error(unsupported) if what is packed goes to several ranks.
+  /// error(not_found) then, if it has been destroyed; error(unsupported) if what is packed goes to several ranks.
   std::uint64_t split();
 
 private:
@@ -111,7 +95,7 @@ template <class T, class... A> mobile_ref<T> construct_counted(A... args) {
 
 } // namespace mobile::detail
 
-/// Makes a T on the calling rank that lives as long as somebody has a reference to it. Throws what its constructor
+/// Makes a T on the calling rank that lives as long as a reference to it exists. Throws what its constructor
 /// throws. Any worker thread of a rank.
 template <class T, class... A> mobile_ref<T> create_counted(A&&... args) {
   if constexpr (tern::detail::accept_constructor_arguments<T, A...>()) {

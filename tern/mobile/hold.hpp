@@ -22,13 +22,13 @@ template <class T> class held_object;
 
 namespace mobile::detail {
 
-/// Somebody who waits for access, on the rank where he is.
+/// A fiber that waits for access, on its own rank.
 struct hold_request {
   promise<void*> got;
   promise<void> given_back;
 };
 
-// The long way: an invocation that lends its access to who asked. It comes in the same order as all others.
+// The slow way: an invocation that lends its access to the fiber that asked. It comes in the same order as all others.
 template <class T> bool lend_to(T& object, std::int32_t rank, std::uint64_t address) {
   if (rank != net::node::here().rank()) return false; // it is not where it was asked for
   hold_request& request = *reinterpret_cast<hold_request*>(address);
@@ -44,8 +44,8 @@ template <class T> held_object<T> take_hold(mobile_ptr<std::remove_const_t<T>> o
 
 } // namespace mobile::detail
 
-/// While it lives, nobody else changes the object (of a `const` one: nobody changes it), and it neither moves nor ends.
-/// Empty if there is no access. Movable. The fiber that has it must not wait for an invocation of the object that
+/// While it lives, no other fiber changes the object (of a `const` one: none at all), and the object neither moves nor
+/// ends. Empty if there is no access. Movable. The fiber that has it must not wait for an invocation of the object that
 /// cannot run beside it, and should not have it for long. Not thread-safe.
 template <class T> class [[nodiscard]] held_object {
 public:
@@ -71,14 +71,14 @@ public:
     if (const auto lent = std::move(lent_))
       lent->given_back.set_value();
     else
-      mobile::directory::here().let_go(at_once_, how);
+      mobile::directory::here().end_hold(at_once_, how);
   }
 
 private:
   template <class U> friend held_object<U> mobile::detail::take_hold(mobile_ptr<std::remove_const_t<U>> of);
   static constexpr mobile::action how = std::is_const_v<T> ? mobile::action::share : mobile::action::exclude;
   T* object_ = nullptr;
-  mobile::directory::held at_once_{};
+  mobile::detail::held_access at_once_{};
   std::unique_ptr<mobile::detail::hold_request> lent_; ///< by an invocation; null: had at once
 };
 
@@ -94,7 +94,7 @@ template <class T> held_object<T> take_hold(mobile_ptr<std::remove_const_t<T>> o
     return mine;
   }
   if (!all.is_here(of.id())) return mine;
-  directory::expect_let_in(of.id(), held_object<T>::how, "tern::hold", std::source_location::current());
+  running_invocation::expect_admission(of.id(), held_object<T>::how, "tern::hold", std::source_location::current());
   auto request = std::make_unique<hold_request>();
   future<void*> got = request->got.get_future();
   const auto number = reinterpret_cast<std::uint64_t>(request.get()); // address: means something on this rank only

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What there is to do for the objects of a rank, and what it costs to move one: for those who decide where objects
+/// What there is to do for the objects of a rank, and what it costs to move one: for code that decides where objects
 /// live. A class may say it itself:
 ///
 ///     class domain {
@@ -10,8 +10,8 @@
 ///       double migration_cost() const { return 8.0 * cells(); }                  // likewise
 ///       …
 ///
-/// `workload` is called by whoever has access to the object, with the number of its invocations that wait or run; a
-/// `static constexpr double workload` is what each of those counts. Else an invocation counts as many seconds as
+/// `workload` is called by the fiber that has access to the object, with the number of its invocations that wait or
+/// run; a `static constexpr double workload` is what each of those counts. Else an invocation counts as many seconds as
 /// the last few of the object ran, without what they waited and without outliers; as those of its class, if it is new.
 /// Neither may throw or wait.
 

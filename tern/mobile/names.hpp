@@ -5,8 +5,8 @@
 ///
 ///     tern::publish("solver", tern::create<solver>()).get();                  // on one rank, in any fiber
 ///     tern::mobile_ptr<solver> s = tern::find<solver>("solver").get();        // on any rank, before or after that
-///     auto late = tern::find<solver>({.timeout = 1s}, "solver");              // error(timeout) if nobody publishes it
-///     if (auto p = tern::try_find<solver>("solver").get()) use(p);            // null if nobody has
+///     auto late = tern::find<solver>({.timeout = 1s}, "solver");              // error(timeout) if it is not published
+///     if (auto p = tern::try_find<solver>("solver").get()) use(p);            // null if it is not
 ///
 /// Nothing here is collective. A name belongs to the job; the rank that keeps it follows from the name alone, so that
 /// no rank keeps all. `find` costs a message there and one back, and one more each way if the object was born

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Mobile objects: things that live somewhere in the job and are talked to through a pointer that is valid everywhere.
+/// Mobile objects: each lives on one rank of the job, and is invoked through a pointer that is valid on all of them.
 ///
 ///     struct counter {
 ///       long value = 0;
@@ -154,7 +154,7 @@ template <auto F> void take_members(net::message_run& messages) {
   using object = typename sig::object;
   directory& all = directory::of(messages.here());
   const int source = messages.source();
-  directory::series run(all, member<F>, source);
+  invocation_series run(all.access(), member<F>, source);
   while (const std::byte* const bytes = messages.next()) {
     // First of all: what gives the last object back may let others receive.
     std::array<std::byte, run_of_member<F>().bytes> whole;
@@ -185,7 +185,7 @@ template <auto F> void take_members(net::message_run& messages) {
 
 template <class T>
 void take_object(net::node& here, int source, const net::wire_header& header, net::payload& message) {
-  directory::of(here).land(here, type_of<T>(), source, header, message);
+  directory::of(here).land(type_of<T>(), source, header, message);
 }
 template <class T> struct arrival_tag {};
 template <class T>
@@ -213,14 +213,14 @@ template <auto F, class T, class... A> consteval bool check_invocation() {
 template <class Post>
 void post_to_object(net::node& here, object_id id, Post&& post, std::optional<std::size_t> bytes = {}) {
   directory& known = directory::of(here);
-  const directory::way w = known.find_way(id);
+  const destination to = known.find_destination(id);
   try {
-    post(w.where, w.to);
+    post(to.where, to.to);
   } catch (...) {
-    known.failed(w);
+    known.failed(to);
     throw;
   }
-  bytes ? known.sent(w, *bytes) : known.sent(w);
+  bytes ? known.sent(to, *bytes) : known.sent(to);
 }
 
 // Where a message to an object goes, asked when it is packed: packing may run code of the program, which may itself
@@ -228,19 +228,19 @@ void post_to_object(net::node& here, object_id id, Post&& post, std::optional<st
 struct object_address {
   directory& known;
   object_id id;
-  directory::way way{};
+  destination next{};
   bool chosen = false;
   std::size_t bytes = 0;
   int choose(std::span<std::byte> message) {
-    way = known.find_way(id);
+    next = known.find_destination(id);
     chosen = true;
     bytes = message.size();
-    std::memcpy(message.data() + sizeof(net::wire_header), &way.to, sizeof way.to);
-    return way.where;
+    std::memcpy(message.data() + sizeof(net::wire_header), &next.to, sizeof next.to);
+    return next.where;
   }
   void posted() {
     chosen = false;
-    known.sent(way, bytes);
+    known.sent(next, bytes);
   }
 };
 
@@ -264,12 +264,12 @@ void post_invocation(net::node& here, mobile_ptr<T> object, std::uint64_t reply,
       net::detail::post_arguments_to<arguments>(here, to, {member_handler<F>.id(), net::flag_of(level), reply},
                                                 std::tuple(address()), std::forward<A>(args)...);
     } catch (...) {
-      if (to.chosen) to.known.failed(to.way);
+      if (to.chosen) to.known.failed(to.next);
       throw;
     }
-    where = to.way.where;
+    where = to.next.where;
   }
-  here.pace(where);
+  here.throttle(where);
 }
 
 /// One of the runtime's own messages to an object.
@@ -290,7 +290,7 @@ public:
   }
 
 private:
-  void before_wait() const override { directory::expect_let_in(object_, what_, name_, this->made()); }
+  void before_wait() const override { running_invocation::expect_admission(object_, what_, name_, this->made()); }
   const object_id object_;
   const action what_;
   const std::string& name_; // of a handler
@@ -299,7 +299,7 @@ private:
 /// `post(reply number)` sends what does `what` to the object.
 template <class R, class Post>
 future<R> post_object_call(net::node& here, object_id id, action what, const std::string& name, Post&& post) {
-  if (directory::is_of_own(id, what)) [[unlikely]]
+  if (running_invocation::is_of_own(id, what)) [[unlikely]]
     return net::detail::post_call_as<awaited_from_itself<R>>(here, id.home(), std::forward<Post>(post), id, what, name);
   return net::detail::post_call<R>(here, id.home(), std::forward<Post>(post));
 }
@@ -348,9 +348,8 @@ template <class T, class... A> future<mobile_ptr<T>> create_on(int where, A&&...
 
 /// Starts `(object->*F)(args…)`, or `F(object, args…)`, where the object is, and goes on. Invocations from one rank's
 /// fiber to one object begin in the order sent, wherever the object moves. Those of two fibers, such as two invocations
-/// of one sender, may overtake each other when an object moves: docs/concepts/objects.md, "Order". An exception has
-/// nobody to go to and ends the job, as does a pointer to an object that is gone: use `call` for what may
-/// fail.
+/// of one sender, may overtake each other when an object moves: docs/concepts/objects.md, "Order". An exception has no
+/// caller to go to and ends the job, as does a pointer to an object that is gone: use `call` for what may fail.
 /// \throws error(invalid_argument) for a null pointer, and for an argument that does not fit (see message.hpp).
 template <auto F, class T, class... A> void send(mobile_ptr<T> to, A&&... args) {
   if constexpr (mobile::detail::check_invocation<F, T, A...>())
@@ -427,16 +426,16 @@ template <class T> future<void> migrate(mobile_ptr<T> object, int to) {
                                  static_cast<std::int32_t>(to));
 }
 
-/// Puts the object on its rank's disk until it is invoked or moves: for one that will not be used for long. With
-/// `--tern-mobile-memory` that happens by itself, as memory is needed. The future is set when it is there, or when it
-/// is wanted before; it throws error(io) naming the directory if the disk is full, or does not work, and what packing
-/// throws; then the object stays in memory.
-template <class T> future<void> put_out(mobile_ptr<T> object) {
-  return mobile::detail::ask_for(mobile::action::put_out, mobile::detail::put_out_handler, object.id());
+/// Swaps the object out to its rank's disk until it is invoked or moves: for one that will not be used for long. With
+/// `--tern-mobile-memory` the rank does so by itself when it needs memory. The future is set when it is there, or when
+/// it is wanted before; it throws error(io) naming the directory if the disk is full, or does not work, and what
+/// packing throws; then the object stays in memory.
+template <class T> future<void> swap_out(mobile_ptr<T> object) {
+  return mobile::detail::ask_for(mobile::action::swap_out, mobile::detail::swap_out_handler, object.id());
 }
 
-/// Keeps the object where it is, from when the future is set until as many `unpin` have come: who asks for it to move
-/// is told error(invalid_state). The future throws error(not_found) if the object is gone.
+/// Keeps the object where it is, from when the future is set until as many `unpin` have come: a request to move it
+/// fails with error(invalid_state). The future throws error(not_found) if the object is gone.
 template <class T> future<void> pin(mobile_ptr<T> object) {
   return mobile::detail::ask(mobile::detail::pin_handler, object.id());
 }
@@ -444,26 +443,26 @@ template <class T> future<void> unpin(mobile_ptr<T> object) {
   return mobile::detail::ask(mobile::detail::unpin_handler, object.id());
 }
 
-/// Within an invocation: lets others have its object until the scope ends, which waits until it can have the same
-/// access again, before all that have not begun. Meanwhile the object may change, but does not move or end. For
-/// invocations that wait for something long, or for another invocation of their own object.
+/// Within an invocation: gives up its access to the object until the scope ends. The end of the scope waits until it
+/// has the same access again, before all invocations that have not begun. Meanwhile the object may change, but does not
+/// move or end. For invocations that wait long, or for another invocation of their own object.
 class [[nodiscard]] release_access {
 public:
   /// \throws error(invalid_state) outside an invocation.
-  release_access() : of_(mobile::directory::running("tern::release_access")) { of_.release(); }
+  release_access() : of_(mobile::detail::running_invocation::required("tern::release_access")) { of_.release(); }
   ~release_access() { of_.regain(); }
   release_access(const release_access&) = delete;
   release_access& operator=(const release_access&) = delete;
 
 private:
-  mobile::directory::running_invocation& of_;
+  mobile::detail::running_invocation& of_;
 };
 
 /// Within an invocation: the object that it runs on. \throws error(invalid_state) outside one, error(invalid_argument)
 /// if the object is no T.
 template <class T> mobile_ptr<T> self() {
-  const auto& running = mobile::directory::running("tern::self");
-  mobile::detail::check_self(running, mobile::detail::type_of<T>());
+  const auto& running = mobile::detail::running_invocation::required("tern::self");
+  running.check_type(mobile::detail::type_of<T>());
   return mobile_ptr<T>(running.id());
 }
 

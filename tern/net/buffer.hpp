@@ -107,7 +107,7 @@ private:
 namespace net::detail {
 template <class T> struct lent {
   std::span<const T> elements;
-  std::shared_ptr<const void> owner; // null: whoever sends waits
+  std::shared_ptr<const void> owner; // null: the sender waits
 };
 
 struct buffer_access {

@@ -42,7 +42,7 @@ template <class R, class Post>
 future<R> post_call(node& here, const call_options& limit, const std::string& what, int destination, Post&& post) {
   check(limit);
   auto [reply, result] = awaited<R>::make(std::source_location::current());
-  if (limit.stop.stop_requested()) { // nobody need start what nobody waits for
+  if (limit.stop.stop_requested()) { // what no caller waits for need not start
     reply->failed(std::make_exception_ptr(cancelled_call(what, destination)));
     return std::move(result);
   }
@@ -50,7 +50,7 @@ future<R> post_call(node& here, const call_options& limit, const std::string& wh
   try {
     post(number);
   } catch (...) {
-    here.forget(number);
+    here.calls().forget(number);
     throw;
   }
   return std::move(result); // a part of a pair
@@ -74,7 +74,7 @@ auto call(const call_options& limit, int destination, A&&... args)
         [&](std::uint64_t number) {
           net::detail::post_function<F>(here, destination, number, std::forward<A>(args)...);
         });
-    here.pace(destination);
+    here.throttle(destination);
     return result;
   } else {
     return {};

@@ -38,11 +38,12 @@
 #include <tern/base/language/type_name.hpp>
 #include <tern/net/collective/collective.hpp>
 #include <tern/net/collective/collective_values.hpp>
-#include <tern/net/node.hpp>
 
 namespace tern {
 
 namespace net::detail {
+
+class inner_communicator;
 
 enum class collective : std::uint8_t {
   broadcast,
@@ -240,7 +241,7 @@ public:
   }
 
 private:
-  friend class net::node;
+  friend class net::detail::inner_communicator;
   explicit communicator(std::shared_ptr<net::detail::collective_context> c) noexcept : context_(std::move(c)) {}
   net::detail::collective_context& context(const char* what) const;
   // Of any kind: the runtime's own have other names.
@@ -259,7 +260,7 @@ private:
       all.settle();
     } else {
       if (tree.above < 0) {
-        const same_bytes_for_many told;
+        const multicast_packing told;
         part.bytes = packed_part(all, value, packed_size(value));
       }
       for (const int to : tree.children()) all.send(to, part.value());

@@ -20,8 +20,8 @@
 #include <utility>
 
 #include <tern/net/communicator.hpp>
+#include <tern/task/fiber/causal_context.hpp>
 #include <tern/task/future.hpp>
-#include <tern/task/scheduler/causal_context.hpp>
 
 namespace tern {
 
@@ -67,8 +67,8 @@ private:
   /// Somebody works for it, and is counted.
   struct presence {
     std::shared_ptr<net::detail::epoch_account> kept;
-    tern::detail::held_cause on;
-    tern::detail::cause_scope in;
+    tern::detail::held_context on;
+    tern::detail::causal_scope in;
   };
   presence enter() const;
   std::shared_ptr<net::detail::epoch_account> account_; // null: moved from

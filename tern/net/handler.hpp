@@ -15,8 +15,7 @@
 #include <typeinfo>
 
 #include <tern/base/bytes.hpp>
-#include <tern/task/fiber/fiber_closure.hpp>
-#include <tern/task/fiber/fiber_name.hpp>
+#include <tern/task/fiber_options.hpp>
 
 namespace tern::net {
 
@@ -27,7 +26,7 @@ class message_run;
 struct wire_header {
   std::uint32_t handler = 0; ///< index into the table
   std::uint32_t flags = 0;
-  std::uint64_t reply = 0; ///< the caller's pending-call number; 0: nobody waits
+  std::uint64_t reply = 0; ///< the caller's pending-call number; 0: no caller waits
 };
 inline constexpr std::uint32_t flag_uncounted = 1; ///< not part of what termination detection counts
 inline constexpr std::uint32_t flag_detects = 32;  ///< of a collective that looks for quiescence
@@ -50,7 +49,7 @@ constexpr priority priority_of(std::uint32_t flags) noexcept {
 struct payload {
   byte_buffer bytes;
   byte_buffer body;
-  bool in_place = false; ///< whoever runs the handler has a use for its memory only when it is done
+  bool in_place = false; ///< its memory has another use only when the handler is done
   std::size_t size() const noexcept { return bytes.size() + body.size(); }
   /// It will lie here for some time: then it must not keep the transport's memory.
   void settle() {
@@ -61,7 +60,7 @@ struct payload {
 };
 
 /// Runs where messages arrive and must not block: it hands what may block to `node::run_handler`. The message's memory
-/// may be the transport's: whoever keeps it for long keeps that from others.
+/// may be the transport's: a handler that keeps it for long keeps that from others.
 using handler_entry = void (*)(node& here, int source, const wire_header& header, payload& message);
 
 /// How a handler goes through a run of messages of its own, all of one size, as long as there is a next.

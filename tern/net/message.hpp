@@ -25,10 +25,12 @@
 #include <vector>
 
 #include <tern/base/archive.hpp>
+#include <tern/net/call/pending_calls.hpp>
+#include <tern/net/call/replies.hpp>
 #include <tern/net/handler.hpp>
 #include <tern/net/message/message_run.hpp>
-#include <tern/net/message/packing.hpp>
 #include <tern/net/node.hpp>
+#include <tern/net/packing/packing.hpp>
 
 namespace tern {
 
@@ -114,11 +116,11 @@ template <class State, class Post, class... More>
 future<typename State::result> post_call_as(node& here, int destination, Post&& post, const More&... more) {
   typename State::ref reply(new State(std::source_location::current(), more...));
   auto result = tern::detail::future_access::make<typename State::result>(reply.get());
-  const std::uint64_t number = here.expect(std::move(reply), destination);
+  const std::uint64_t number = here.calls().expect(std::move(reply), destination);
   try {
     post(number);
   } catch (...) {
-    here.forget(number);
+    here.calls().forget(number);
     throw;
   }
   return result;
@@ -165,7 +167,8 @@ template <auto F> void run_function_many(message_run& messages) {
       read_plain(bytes, args);
       static_cast<void>(std::apply(F, std::move(args)));
     } catch (...) {
-      messages.failed(function_handler<F>.name());
+      messages.here().reply_error(messages.source(), 0, std::current_exception(),
+                                  "handler '" + function_handler<F>.name() + "'");
     }
   }
 }
@@ -174,7 +177,7 @@ template <auto F> void take_function(node& here, int source, const wire_header& 
   here.run_handler(&run_function<F>, source, header, message, function_handler<F>.name());
 }
 
-/// Sends the call of a handler. \param reply the caller's number; 0: nobody waits.
+/// Sends the call of a handler. \param reply the caller's number; 0: no caller waits.
 template <auto F, class... A> void post_function(node& here, int destination, std::uint64_t reply, A&&... args) {
   using sig = signature_of_callable<std::remove_cvref_t<decltype(F)>>;
   post_arguments<typename sig::arguments>(here, destination, {function_handler<F>.id(), 0, reply}, std::tuple<>(),
@@ -222,7 +225,7 @@ template <class... A> consteval void refuse_object() {
 } // namespace net::detail
 
 /// Runs `F(args…)` in a fiber on rank `destination`; returns when the arguments are packed, so they may be changed at
-/// once. An exception out of `F` has nobody to go to and ends the job: use `call` for what may fail. \throws
+/// once. An exception out of `F` reaches no caller and ends the job: use `call` for what may fail. \throws
 /// error(invalid_argument) for a destination that is no rank or an argument that does not fit, error(invalid_data) if
 /// an argument's `serialize` contradicts itself, error(invalid_state) outside a running job. Any worker thread, in or
 /// out of a fiber.
@@ -231,7 +234,7 @@ template <auto F, class... A> void send(int destination, A&&... args) {
     net::node& here = net::node::here();
     here.check_rank(destination);
     net::detail::post_function<F>(here, destination, 0, std::forward<A>(args)...);
-    here.pace(destination);
+    here.throttle(destination);
   }
 }
 
@@ -248,7 +251,7 @@ auto call(int destination, A&&... args)
     auto result = net::detail::post_call<typename sig::result>(here, destination, [&](std::uint64_t number) {
       net::detail::post_function<F>(here, destination, number, std::forward<A>(args)...);
     });
-    here.pace(destination);
+    here.throttle(destination);
     return result;
   } else {
     return {};

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include <tern/net/message.hpp>
-#include <tern/net/message/multicastable.hpp>
+#include <tern/net/packing/multicastable.hpp>
 #include <tern/net/remote_promise.hpp>
 
 namespace tern {
@@ -28,7 +28,7 @@ struct other_ranks_t {};
 inline constexpr all_ranks_t all_ranks;     ///< of the job
 inline constexpr other_ranks_t other_ranks; ///< all but the calling one
 
-/// Which ranks: a view of somebody else's list, for the time of a call.
+/// Which ranks: a view of the caller's list, for the time of a call.
 class rank_group {
 public:
   // Each stands for the same as what it is made from.
@@ -95,7 +95,7 @@ template <auto F, class... A> void multicast(const rank_group& group, A&&... arg
     if (to.none()) return;
     const net::wire_header header{net::detail::function_handler<F>.id(), 0, 0};
     const auto packed = [&] {
-      const net::detail::same_bytes_for_many told;
+      const net::detail::multicast_packing told;
       return net::detail::pack_call<typename sig::arguments>(header, std::forward<A>(args)...);
     };
     net::detail::multicast(here, std::move(to), packed());

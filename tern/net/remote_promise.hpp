@@ -74,7 +74,7 @@ public:
   bool at_home() const;
   /// \pre at home. \return who waits, for the caller to set. \throws error(already_exists) if it has been set before.
   reply_ref claim();
-  /// \pre not at home. \param value after room for `prefix` bytes.
+  /// \pre not at home. \param value after space for `prefix` bytes.
   void send_value(byte_buffer value);
   void send_exception(std::exception_ptr e);
   static constexpr std::size_t prefix = sizeof(wire_header) + 8;
@@ -115,14 +115,14 @@ private:
 ///
 /// Set a second time, it is error(already_exists) that names the rank and, on that rank, the place where the promise
 /// was made: thrown where it is known at once (by the share that set it, and on the promise's own rank), else the job
-/// ends with it, as with any exception that has nobody to go to. When all shares are destroyed, wherever they are, and
+/// ends with it, as with any exception that reaches no caller. When all shares are destroyed, wherever they are, and
 /// none has set it, the future throws error(broken_promise) that names the same place. For that, copies cost no
-/// messages: see detail/credit.hpp. A share whose bytes nobody reads is lost, and that it is gone is not
+/// messages: see call/credit.hpp. A share whose bytes are never read is lost, and that it is gone is not
 /// noticed: where sending fails after the packing (a transport's error, another argument that cannot be packed), and in
 /// an answer that comes after its call was given up. Do not keep packed bytes, or send them twice: each is a share.
 ///
 /// Used on worker threads of a rank, in or out of fibers. A share that is destroyed after the job has ended, or on
-/// another thread, tells nobody.
+/// another thread, is not told of.
 template <class T> class remote_promise {
   static_assert(!std::is_reference_v<T>, "a remote promise holds values: a reference means nothing on another rank");
   static_assert(std::is_same_v<T, std::remove_cv_t<T>>, "a remote promise holds values: leave const away");
@@ -202,7 +202,7 @@ private:
     future_ = std::move(f);
   }
   mutable net::detail::promise_share share_;
-  mutable future<T> future_; // until somebody asks for it
+  mutable future<T> future_; // until it is asked for
 };
 
 } // namespace tern

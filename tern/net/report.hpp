@@ -5,7 +5,7 @@
 /// when, with their stacks, and which messages are queued, were sent and received last.
 ///
 /// A report is written
-/// - when the process gets SIGUSR1, or SIGUSR2 where somebody else has a handler for that (MPICH has), and goes on;
+/// - when the process gets SIGUSR1, or SIGUSR2 where another library has a handler for that (MPICH has), and goes on;
 ///   --tern-no-report-signal leaves both alone;
 /// - when no rank of the process has made progress for --tern-watchdog seconds, once until there is progress again;
 /// with

@@ -73,10 +73,10 @@ struct world {
   double preempt = 0.125; ///< `preempt`: see tern::sim::settings
   double step = 100e-9;   ///< `step`: see tern::sim::settings, step_seconds
   network_settings network;
-  /// `room`: of one rank's messages to another at most so many may not have been received; the network takes no more
+  /// `slots`: of one rank's messages to another at most so many may not have been received; the network takes no more
   /// until some have been, and a latency later the sender hears of it. 4 more may be the runtime's own urgent ones. A
   /// rank that has crashed receives nothing. 0: any number.
-  int room = 0;
+  int slots = 0;
   fault_settings faults; ///< `faults`: the words above, separated by colons; "none" takes away those of a base
 };
 
@@ -91,7 +91,7 @@ world parse_world(std::string_view text, world base = {});
 /// ranks and seed. \pre `check(w)` passes.
 std::string to_string(const world& w);
 /// Checks that each value is within its range, and what depends on several words: ranks that faults name exist, the
-/// topology has room for all ranks and not too many links. The parser calls it. \throws error(invalid_option).
+/// topology has space for all ranks and not too many links. The parser calls it. \throws error(invalid_option).
 void check(const world& w);
 
 } // namespace tern::sim

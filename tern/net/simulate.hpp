@@ -32,7 +32,7 @@ struct outcome {
 };
 
 /// Runs `main` as the main fiber of every rank of a simulated job, on the calling thread; returns when the job is over.
-/// May be called again and again, not from inside a job. What ends other jobs (an exception that nobody can receive, a
+/// May be called again and again, not from inside a job. What ends other jobs (an exception that no code can receive, a
 /// program error) ends the process here too, after the command that shows it again has been printed.
 /// \throws error(deadlock) as soon as nothing can happen any more, and a rank has not ended: it tells what each waits
 /// for; error(invalid_option) for a world that cannot be.

@@ -2,7 +2,7 @@
 #pragma once
 /// \file
 /// How ranks reach each other. A transport moves messages between the ranks of a job; everything above it (handlers,
-/// counting, what waits for room, collectives) is the same whatever the transport. It is chosen when the program
+/// counting, what waits for space, collectives) is the same whatever the transport. It is chosen when the program
 /// starts, never when it is built.
 
 #include <chrono>
@@ -13,13 +13,8 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <vector>
 
 #include <tern/base/bytes.hpp>
-
-namespace tern {
-class options;
-}
 
 namespace tern::net {
 
@@ -51,7 +46,7 @@ struct lost_rank {
 /// Threads: one thread of the rank, the *owner*, calls `receive`, `wait`, `finish`, and `send` unless
 /// `any_thread_sends`; any thread may call `wake` and destroy what `receive` gave. Nothing here blocks but `wait` and
 /// `finish`. Order: messages between one pair of ranks arrive, whole, in the order of the calls of `send` that took
-/// them. Room: a receiver has room for so many messages of each sender that it has not received; a message that finds
+/// them. Space: a receiver has space for so many messages of each sender that it has not received; a message that finds
 /// none is refused, and the caller tries again later. So a fast sender cannot exhaust a slow receiver's memory.
 class transport {
 public:
@@ -72,17 +67,16 @@ public:
 
   /// Sends a message: `head` is copied before this returns; `body` is taken over and left empty. A rank may send to
   /// itself.
-  /// \param urgent may use the room that is kept for such messages, of which there are few: the runtime's own, which
-  /// must get through while others wait for room.
-  /// \return false if there is no room: nothing was sent or taken. Later calls of `receive` by the owner may make room,
-  /// and a `wait` ends when there is some again.
-  /// \throws error(invalid_argument) for a destination that is no rank or a head above `head_limit`, error(transport)
-  /// if the network fails.
+  /// \param urgent may use the space that is kept for such messages, of which there are few: the runtime's own, which
+  /// must get through while others wait for space.
+  /// \return false if there is no space: nothing was sent or taken. Later calls of `receive` by the owner may make
+  /// space, and a `wait` ends when there is some again. \throws error(invalid_argument) for a destination that is no
+  /// rank or a head above `head_limit`, error(transport) if the network fails.
   virtual bool send(int destination, std::span<const std::byte> head, byte_buffer& body, bool urgent = false) = 0;
   /// Makes progress, and gives the next message that has arrived whole. \return false if there is none.
   /// \throws error(transport), error(out_of_memory).
   virtual bool receive(arrival& into) = 0;
-  /// Sleeps until something may have arrived or may have room, `wake` is called, or the time is over. Returns at once
+  /// Sleeps until something may have arrived or may have space, `wake` is called, or the time is over. Returns at once
   /// if `wake` was called since the last `wait` returned, so that a wake-up between "nothing to do" and `wait` is not
   /// lost.
   virtual void wait(std::chrono::microseconds at_most) = 0;
@@ -101,25 +95,5 @@ public:
   /// that outlive it do. In a fiber, once.
   virtual void tell_failures(std::function<void(const lost_rank&)> f) { static_cast<void>(f); }
 };
-
-/// The ranks of one process as threads: `ranks` ends that reach each other.
-/// \throws error(invalid_argument) for ranks < 1.
-std::vector<std::unique_ptr<transport>> make_inproc(int ranks);
-
-/// This process' end of an MPI job, through the plug-in named by `implementation` ("openmpi" or "mpich").
-/// \param multithreaded the rank will have more than one thread.
-/// \param preallocate false: nothing is kept ready for messages to come; to show what that is good for.
-/// \throws error(not_found) naming the folders searched, error(transport) with the library's own words.
-std::unique_ptr<transport> make_mpi(const std::string& implementation, int* argc, char*** argv, bool multithreaded,
-                                    bool preallocate = true);
-
-/// Which MPI this process belongs to: "openmpi", "mpich", or "" for none. Looks, in this order, at an MPI that the
-/// application has loaded, at `preferred` (an option; "" for no preference), and at what launchers leave in the
-/// environment. \throws error(transport) if the application's MPI and the launcher's differ.
-std::string detect_mpi(const std::string& preferred);
-
-/// Where plug-ins are looked for, best first: $TERN_PLUGIN_DIR, beside the library that holds this function (and its
-/// `tern/` folder), the installed folder.
-std::vector<std::string> plugin_folders();
 
 } // namespace tern::net

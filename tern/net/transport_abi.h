@@ -69,15 +69,15 @@ struct tern_transport_plugin {
   /** Sends a message. `head` is copied before this returns; a `body` (null: none) stays valid and unchanged until
    *  `receive` gives `token` back. Messages to one destination arrive in the order of these calls. Never blocks on the
    *  receiver. `destination` is never the own rank. Rings the destination's doorbell if it sleeps on this host.
-   *  \return 1 if sent; 2 if also `body` is needed no more, so that no token comes; 0 if the receiver has no room for
-   *  it (`urgent` may use the room kept for that); -1 for an error. */
+   *  \return 1 if sent; 2 if also `body` is needed no more, so that no token comes; 0 if the receiver has no space for
+   *  it (`urgent` may use the space kept for that); -1 for an error. */
   int (*send)(int destination, const void* head, size_t head_size, const void* body, size_t body_size, void* token,
               int urgent);
   /** Makes progress and gives one thing that has happened. Never blocks. \return a TERN_TRANSPORT_… or -1. */
   int (*receive)(struct tern_transport_arrival* into);
   /** The head's memory is needed no more. Any thread. */
   void (*give_back)(void* slot);
-  /** The owner has nothing to do: sleep until a message may have arrived or may have room, `wake` was called, or the
+  /** The owner has nothing to do: sleep until a message may have arrived or may have space, `wake` was called, or the
    *  time is over. Returns at once if `wake` was called since the last `wait` returned. An idle process must not burn
    *  its core. */
   void (*wait)(int64_t at_most_microseconds);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Latch and barrier: several fibers or threads wait for each other. Names and rules as in the standard library, unless
-/// said otherwise; included by sync.hpp.
+/// Latch and barrier: several fibers or threads wait for each other. Names and rules as in
+/// the standard library, unless said otherwise; included by sync.hpp.
 
 #include <chrono>
 #include <cstddef>
@@ -15,8 +15,8 @@
 
 namespace tern {
 
-/// Counts down to zero once. Any thread, inside fibers and out. Who has waited for it may destroy it as soon as that
-/// wait has returned, if nobody else waits with a limit.
+/// Counts down to zero once. Any thread, inside fibers and out. A context that has waited for it
+/// may destroy it as soon as that wait has returned, if no other context waits with a limit.
 class latch {
 public:
   /// \throws error(invalid_argument) for a negative count.
@@ -29,7 +29,8 @@ public:
   bool try_wait() const noexcept;
   /// A fiber suspends, a foreign thread sleeps, until the count is zero.
   void wait() noexcept;
-  /// The same for some time. \return whether the count is zero.
+  /// The same for some time.
+  /// \return whether the count is zero.
   template <class Rep, class Period> bool wait_for(const std::chrono::duration<Rep, Period>& d) {
     return wait_till(detail::deadline_in(d));
   }
@@ -51,8 +52,8 @@ private:
 
 namespace detail {
 
-/// A barrier without its completion function. The last that arrives completes the phase: it calls that function, then
-/// `next_phase`.
+/// A barrier without its completion function. The last that arrives completes the phase: it calls
+/// that function, then `next_phase`.
 class barrier_core {
 public:
   explicit barrier_core(std::ptrdiff_t expected);
@@ -81,9 +82,10 @@ struct no_completion {
 
 } // namespace detail
 
-/// As std::barrier (`tern::barrier` is the ranks'): lets all of a number of participants arrive, then all go on; as
-/// often as they like. `Completion` is called without arguments by the last that arrives in each phase, before anybody
-/// goes on; it must be noexcept, and may wait. Any thread, inside fibers and out.
+/// As std::barrier (`tern::barrier` is the ranks'): lets all of a number of participants arrive,
+/// then all go on; as often as they like. `Completion` is called without arguments by the last that
+/// arrives in each phase, before any goes on; it must be noexcept, and may wait. Any thread, inside
+/// fibers and out.
 template <class Completion = detail::no_completion> class fiber_barrier {
   static_assert(std::is_nothrow_invocable_v<Completion&>, "a barrier's completion function must be noexcept");
 
@@ -103,17 +105,20 @@ public:
   explicit fiber_barrier(std::ptrdiff_t expected, Completion completion = Completion())
       : core_(expected), completion_(std::move(completion)) {}
 
-  /// Arrives `n` times, without waiting (unless the completion function does). \throws error(invalid_state) if that is
-  /// more than are still expected in this phase, or less than one.
+  /// Arrives `n` times, without waiting (unless the completion function does).
+  /// \throws error(invalid_state) if that is more than are still expected in this phase, or less
+  /// than one.
   [[nodiscard]] arrival_token arrive(std::ptrdiff_t n = 1) { return arrival_token(come(n, false).phase); }
-  /// A fiber suspends, a foreign thread sleeps, until the phase in which the token was given is over.
+  /// A fiber suspends, a foreign thread sleeps, until the phase in which the token was given is
+  /// over.
   void wait(arrival_token&& arrived) noexcept { core_.wait(arrived.phase_); }
   /// \throws as `arrive`.
   void arrive_and_wait() {
     const auto arrived = come(1, false);
     if (!arrived.last) core_.wait(arrived.phase);
   }
-  /// Arrives, and takes part no more: one less is expected from the next phase on. \throws as `arrive`.
+  /// Arrives, and takes part no more: one less is expected from the next phase on.
+  /// \throws as `arrive`.
   void arrive_and_drop() { come(1, true); }
 
 private:

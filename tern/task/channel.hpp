@@ -32,10 +32,11 @@ namespace detail {
 [[noreturn]] void throw_no_capacity();
 } // namespace detail
 
-/// Any number of contexts push and pop; what comes first goes first, and who waits longest is served first: a value
-/// goes straight to a waiting receiver. Any thread, inside fibers (which suspend) and out (which sleep). \tparam T
-/// movable. It is moved and destroyed under a short lock, so these must not wait. If a move throws, that comes out of
-/// the function whose caller's value it is, which has then no effect, and all other values stay where they are.
+/// Any number of contexts push and pop; what comes first goes first, and the longest waiter is
+/// served first: a value goes straight to a waiting receiver. Any thread, inside fibers (which
+/// suspend) and out (which sleep). \tparam T movable. It is moved and destroyed under a short lock,
+/// so these must not wait. If a move throws, that comes out of the function whose caller's value it
+/// is, which has then no effect, and all other values stay where they are.
 template <class T> class channel {
   static_assert(std::is_object_v<T> && std::is_move_constructible_v<T>, "a channel carries movable objects");
   template <class U> static constexpr bool makes_value = std::is_constructible_v<T, U>;
@@ -48,21 +49,22 @@ public:
       : capacity_(capacity ? capacity : (detail::throw_no_capacity(), 0)), slots_(new slot[capacity]) {}
   /// Destroys what is left in it.
   ~channel() {
-    if (!senders_.empty() || !receivers_.empty()) detail::report_destroyed("channel", "somebody waits at it");
+    if (!senders_.empty() || !receivers_.empty()) detail::report_destroyed("channel", "a context waits at it");
     while (size_ > 0) drop_first();
   }
   channel(const channel&) = delete;
   channel& operator=(const channel&) = delete;
 
-  /// Adds a value; while the channel is full, a fiber suspends and a foreign thread sleeps. \throws
-  /// error(invalid_state) if it is closed, or is closed while the caller waits; so do the functions below. An argument
-  /// of type `T&&` is moved from only if it has been added.
+  /// Adds a value; while the channel is full, a fiber suspends and a foreign thread sleeps.
+  /// \throws error(invalid_state) if it is closed, or is closed while the caller waits; so do the
+  /// functions below. An argument of type `T&&` is moved from only if it has been added.
   template <class U = T>
   requires makes_value<U>
   void push(U&& value) {
     with(std::forward<U>(value), [this](T& v) { return send(v, nullptr); });
   }
-  /// The same until `stop` is set. \return whether it has been added; so do those below.
+  /// The same until `stop` is set.
+  /// \return whether it has been added; so do those below.
   template <class U = T>
   requires makes_value<U>
   bool push(U&& value, const std::stop_token& stop) {
@@ -86,8 +88,8 @@ public:
     return with(std::forward<U>(value), [this](T& v) { return send(v, &at_once); });
   }
 
-  /// Takes the first value; while there is none, a fiber suspends and a foreign thread sleeps. \return nothing if the
-  /// channel is closed and empty.
+  /// Takes the first value; while there is none, a fiber suspends and a foreign thread sleeps.
+  /// \return nothing if the channel is closed and empty.
   std::optional<T> pop() { return receive(nullptr); }
   /// The same until `stop` is set: then nothing, too; so do those below when their time is over.
   std::optional<T> pop(const std::stop_token& stop) {
@@ -104,11 +106,12 @@ public:
     const detail::wait_limit limit{detail::deadline_at(t), &stop};
     return receive(&limit);
   }
-  /// Never waits. \return nothing if there is none at present.
+  /// Never waits.
+  /// \return nothing if there is none at present.
   std::optional<T> try_pop() { return receive(&at_once); }
 
-  /// Nothing can be added any more; what is in it can still be taken. Those who wait to add get their error, and those
-  /// who wait for a value nothing. Does nothing the second time.
+  /// Nothing can be added any more; what is in it can still be taken. Contexts that wait to add get
+  /// their error, and those that wait for a value nothing. Does nothing the second time.
   void close() noexcept {
     detail::schedule_point();
     std::unique_lock hold(guard_);
@@ -130,8 +133,8 @@ public:
   }
   std::size_t capacity() const noexcept { return capacity_; }
 
-  /// Takes one value after the other, until the channel is closed and empty. Several may do so at once, each with its
-  /// own iterator; a value lives until its iterator goes on.
+  /// Takes one value after the other, until the channel is closed and empty. Several may do so at
+  /// once, each with its own iterator; a value lives until its iterator goes on.
   class iterator {
   public:
     using iterator_concept = std::input_iterator_tag;
@@ -254,7 +257,8 @@ private:
     }
   }
 
-  /// Under the guard: moves the values of waiting senders in as long as there is room. \return those to be woken.
+  /// Under the guard: moves the values of waiting senders in as long as there is room.
+  /// \return those to be woken.
   detail::waiter* let_in() noexcept {
     detail::waiter* chain = nullptr;
     while (size_ < capacity_) {

@@ -7,7 +7,7 @@
 ///     tern::coro<int> sum(tern::future<int> a, tern::future<int> b) {
 ///       co_return co_await half(std::move(a)) + co_await half(std::move(b));
 ///     }
-///     tern::future<int> s = tern::spawn(sum(ask(1), ask(2))); // starts it on the current scheduler
+///     tern::future<int> s = tern::spawn(sum(ask(1), ask(2))); // on the current scheduler
 ///     int now = tern::sync_wait(sum(ask(3), ask(4)));         // runs it here
 ///
 /// Inside a `coro`, `co_await` takes
@@ -17,11 +17,13 @@
 ///  - `resume_on(scheduler)`: goes on in a fiber of that scheduler;
 /// and nothing else. What they throw comes out of `co_await`.
 ///
-/// Started by `spawn`, a coroutine always runs in a fiber of that scheduler, after an await perhaps in another one than
-/// before: its body may call functions that block (but must not expect to find `fiber_local`s again). Inside
-/// `sync_wait` it runs on the caller's context, fiber or foreign thread, which waits whenever the coroutine does.
+/// Started by `spawn`, a coroutine always runs in a fiber of that scheduler, after an await perhaps
+/// in another one than before: its body may call functions that block (but must not expect to find
+/// `fiber_local`s again). Inside `sync_wait` it runs on the caller's context, fiber or foreign
+/// thread, which waits whenever the coroutine does.
 ///
-/// Nothing runs before it is awaited, spawned or waited for. A `coro` that is destroyed instead destroys its frame.
+/// Nothing runs before it is awaited, spawned or waited for. A `coro` that is destroyed instead
+/// destroys its frame.
 
 #include <coroutine>
 #include <exception>
@@ -36,8 +38,9 @@ namespace tern {
 
 template <class T = void> class coro;
 
-/// To be awaited: the coroutine goes on in a fiber of `where`, and after later awaits too. A caller of `sync_wait`,
-/// which was running it, then only waits. \pre as `future::then`.
+/// To be awaited: the coroutine goes on in a fiber of `where`, and after later awaits too. A caller
+/// of `sync_wait`, which was running it, then only waits.
+/// \pre as `future::then`.
 struct resume_on {
   explicit resume_on(scheduler& s) noexcept : where(s) {}
   scheduler& where;
@@ -45,18 +48,19 @@ struct resume_on {
 
 namespace detail {
 
-/// What all coroutines that await each other share: where they run, and what is done when the outermost one has ended.
+/// What all coroutines that await each other share: where they run, and what is done when the
+/// outermost one has ended.
 class coro_root {
 public:
-  /// `conclude(root, ended)` ends it, once: with the coroutine's result, or because it cannot go on.
-  /// `where`: null if it runs on a context that waits for it.
+  /// `conclude(root, ended)` ends it, once: with the coroutine's result, or because it cannot go
+  /// on. `where`: null if it runs on a context that waits for it.
   coro_root(future_state_base& result, void (*conclude)(coro_root&, bool ended) noexcept, scheduler* where) noexcept
       : result_(result), conclude_(conclude), where_(where) {}
   coro_root(const coro_root&) = delete;
   coro_root& operator=(const coro_root&) = delete;
 
-  /// Runs `h`, and what it passes control to, on this context, until it waits elsewhere or has ended. Afterwards the
-  /// root may be gone.
+  /// Runs `h`, and what it passes control to, on this context, until it waits elsewhere or has
+  /// ended. Afterwards the root may be gone.
   void drive(std::coroutine_handle<> h) noexcept;
   /// The running coroutine suspends and `h` goes on; null: the outermost one has ended.
   void pass(std::coroutine_handle<> h) noexcept {
@@ -68,16 +72,17 @@ public:
   /// Before it suspends to be resumed by `resume_later`.
   void leave_fiber() noexcept {
     result_.produced_by(0);
-    caused_ = held_cause(this_cause());
+    causal_ = held_context(this_causal_context());
   }
-  /// `h` goes on in a new fiber. If there can be none, as on a scheduler that ends, all is destroyed.
+  /// `h` goes on in a new fiber. If there can be none, as on a scheduler that ends, all is
+  /// destroyed.
   void resume_later(std::coroutine_handle<> h) noexcept;
   void move_to(scheduler& where) noexcept { where_ = &where; }
 
 private:
   class continued;
-  /// Part of the way, on one context. Control passes through here, and not from one coroutine directly to the next:
-  /// that would need tail calls, which not every build has.
+  /// Part of the way, on one context. Control passes through here, and not from one coroutine
+  /// directly to the next: that would need tail calls, which not every build has.
   struct leg {
     std::coroutine_handle<> next;
     bool ended = false;
@@ -86,7 +91,7 @@ private:
   future_state_base& result_;
   void (*conclude_)(coro_root&, bool ended) noexcept;
   scheduler* where_;
-  held_cause caused_; // of the fiber that it has left
+  held_context causal_; // of the fiber that it has left
   leg* leg_ = nullptr;
 };
 
@@ -106,8 +111,8 @@ public:
     state.hurry();
     return false;
   }
-  /// Out of line: as soon as the hook is subscribed the coroutine may go on, on another thread, and compilers that
-  /// inline this have been seen to use its frame after that.
+  /// Out of line: as soon as the hook is subscribed the coroutine may go on, on another thread, and
+  /// compilers that inline this have been seen to use its frame after that.
   [[gnu::noinline]] void await_suspend(std::coroutine_handle<> h) noexcept {
     waiting_ = h;
     root_.leave_fiber();
@@ -223,8 +228,9 @@ struct coro_access;
 
 } // namespace detail
 
-/// A coroutine that has not begun, and its result to be. Move-only. The body's parameters live in its frame; those
-/// taken by reference must outlive it, and so must the object of a lambda that captures.
+/// A coroutine that has not begun, and its result to be. Move-only. The body's parameters live in
+/// its frame; those taken by reference must outlive it, and so must the object of a lambda that
+/// captures.
 template <class T> class [[nodiscard]] coro {
 public:
   using promise_type = detail::coro_promise<T>;
@@ -312,7 +318,7 @@ private:
   static void conclude(coro_root& r, bool ended) noexcept {
     auto& self = static_cast<coro_state&>(r);
     if (ended) self.settle([&]() -> T { return coro_access::handle(self.body_).promise().take(); });
-    self.body_ = {}; // whoever sees the result finds released what the coroutine owned
+    self.body_ = {}; // what the coroutine owned is released before the result is seen
     if (ended) {
       schedule_point();
       self.publish();
@@ -327,10 +333,11 @@ private:
 
 } // namespace detail
 
-/// Runs a coroutine in a new fiber of `where`. \return its result. If the scheduler ends while the coroutine waits for
-/// a fiber, or before it has begun, it is destroyed, and the result is error(broken_promise). Any thread. \throws
-/// error(invalid_state) if it is not `valid`; else as scheduler::spawn. \pre the scheduler is there when what it awaits
-/// is ready.
+/// Runs a coroutine in a new fiber of `where`.
+/// \return its result. If the scheduler ends while the coroutine waits for a fiber, or before it
+/// has begun, it is destroyed, and the result is error(broken_promise). Any thread.
+/// \throws error(invalid_state) if it is not `valid`; else as scheduler::spawn.
+/// \pre the scheduler is there when what it awaits is ready.
 template <class T>
 future<T> spawn(scheduler& where, coro<T> body, const fiber_options& options = {},
                 std::source_location made = std::source_location::current()) {
@@ -340,7 +347,8 @@ future<T> spawn(scheduler& where, coro<T> body, const fiber_options& options = {
   detail::begin(*state, state->perform, where, options);
   return result;
 }
-/// The same in a fiber of the current scheduler. \throws also error(invalid_state) on a thread that is no worker.
+/// The same in a fiber of the current scheduler.
+/// \throws also error(invalid_state) on a thread that is no worker.
 template <class T>
 future<T> spawn(coro<T> body, const fiber_options& options = {},
                 std::source_location made = std::source_location::current()) {
@@ -348,8 +356,10 @@ future<T> spawn(coro<T> body, const fiber_options& options = {},
                std::move(body), options, made);
 }
 
-/// Runs a coroutine on this context, and waits whenever it does: a fiber suspends, a foreign thread sleeps.
-/// \return what it returns. \throws what it throws; error(invalid_state) if it is not `valid`.
+/// Runs a coroutine on this context, and waits whenever it does: a fiber suspends, a foreign thread
+/// sleeps.
+/// \return what it returns.
+/// \throws what it throws; error(invalid_state) if it is not `valid`.
 template <class T> T sync_wait(coro<T> body, std::source_location made = std::source_location::current()) {
   if (!body.valid()) detail::throw_no_state("tern::sync_wait");
   auto* state = new detail::coro_state<T>(std::move(body), nullptr, made);

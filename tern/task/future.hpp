@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Futures whose waiting suspends the fiber, promises that any thread may keep, `async`, which runs a function in a
-/// fiber of its own, and continuations. (Combining: when.hpp. Coroutines: coro.hpp.)
+/// Futures whose waiting suspends the fiber, promises that any thread may keep, `async`,
+/// which runs a function in a fiber of its own, and continuations. (Combining: when.hpp.
+/// Coroutines: coro.hpp.)
 ///
 ///     tern::future<mesh> m = tern::async([] { return read_mesh(); }, {.name = "reader"});
-///     tern::future<double> area = std::move(m).then([](mesh x) { return x.area(); }); // in a fiber: may block
+///     tern::future<double> area = std::move(m).then([](mesh x) { return x.area(); }); // in a fiber
 ///     if (area.wait_for(5ms) == tern::future_status::timeout) busy();
 ///     use(area.get()); // rethrows what any of them threw
 ///
-/// All of them work from fibers, which suspend, and from foreign threads, which sleep. What is done before a promise is
-/// set is visible to whoever sees that its future is ready.
+/// All of them work from fibers, which suspend, and from foreign threads, which sleep. What is done
+/// before a promise is set is visible to each context that sees that its future is ready.
 
 #include <chrono>
 #include <cstdint>
@@ -23,9 +24,9 @@
 
 #include <tern/base/error.hpp>
 #include <tern/task/fiber.hpp>
+#include <tern/task/fiber/causal_context.hpp>
 #include <tern/task/future/future_state.hpp>
 #include <tern/task/scheduler.hpp>
-#include <tern/task/scheduler/causal_context.hpp>
 #include <tern/task/wait/deadline.hpp>
 
 namespace tern {
@@ -48,13 +49,14 @@ template <class T> class any_future {
 public:
   using value_type = T;
   bool valid() const noexcept { return static_cast<bool>(state_); }
-  /// Is there a value or an exception? Never waits. \throws error(invalid_state) if not `valid()`; so do the functions
-  /// below.
+  /// Is there a value or an exception? Never waits.
+  /// \throws error(invalid_state) if not `valid()`; so do the functions below.
   bool ready() const { return state("future::ready").ready(); }
   /// Waits until it is ready. The fiber of an `async` that could run on this worker does so next.
   /// \throws error(deadlock) in the fiber that is to make it ready.
   void wait() const { state("future::wait").wait(); }
-  /// The same, until `stop` is set. \throws also error(cancelled) if it is set first.
+  /// The same, until `stop` is set.
+  /// \throws also error(cancelled) if it is set first.
   void wait(const std::stop_token& stop) const { state("future::wait").wait(stop); }
   /// Waits for at most `d`, of `fiber_clock`.
   template <class Rep, class Period> future_status wait_for(std::chrono::duration<Rep, Period> d) const {
@@ -100,14 +102,16 @@ public:
   future(future&&) noexcept = default;
   future& operator=(future&&) noexcept = default;
 
-  /// Waits, then gives the value away or throws what the other side threw; afterwards not `valid()`. \throws as `wait`,
-  /// and then it stays `valid()`.
+  /// Waits, then gives the value away or throws what the other side threw; afterwards not
+  /// `valid()`.
+  /// \throws as `wait`, and then it stays `valid()`.
   T get() {
     this->state("future::get").wait();
     return std::exchange(this->state_, {})->take();
   }
-  /// The same, until `stop` is set. \throws also error(cancelled) if it is set first; the future stays `valid()`. A
-  /// value that is there comes out even so.
+  /// The same, until `stop` is set.
+  /// \throws also error(cancelled) if it is set first; the future stays `valid()`. A value that is
+  /// there comes out even so.
   T get(const std::stop_token& stop) {
     this->state("future::get").wait(stop);
     return std::exchange(this->state_, {})->take();
@@ -115,15 +119,19 @@ public:
   /// One that can be copied, and looked at many times; this one is not `valid()` any more.
   shared_future<T> share() noexcept { return shared_future<T>(std::move(*this)); }
 
-  /// Has `f` called with the value, in a new fiber of the current scheduler, once it is there: so `f` may block, and
-  /// never runs inside `then` or inside the call that sets the promise. \return what `f` returns or throws; of an `f`
-  /// that returns a future<U>, a future<U> that is ready when that one is. This future is not `valid()` any more.
+  /// Has `f` called with the value, in a new fiber of the current scheduler, once it is there: so
+  /// `f` may block, and never runs inside `then` or inside the call that sets the promise.
+  /// \return what `f` returns or throws; of an `f` that returns a future<U>, a future<U> that is
+  /// ready when that one is. This future is not `valid()` any more.
   ///
-  /// `f` takes a T (nothing for void; a reference for a T&), and is not called if there is an exception, which goes on
-  /// to the result. If it cannot be called so, it takes a future<T>, which is ready, and sees exceptions itself. What
-  /// it captured is destroyed before the result is ready. What moving a U does must not suspend. \throws
-  /// error(invalid_state) on a thread that is no worker, and then the future stays `valid()`. \pre the scheduler is
-  /// there when the promise is set. If it ends before `f` has begun, the result is error(broken_promise).
+  /// `f` takes a T (nothing for void; a reference for a T&), and is not called if there is an
+  /// exception, which goes on to the result. If it cannot be called so, it takes a future<T>, which
+  /// is ready, and sees exceptions itself. What it captured is destroyed before the result is
+  /// ready. What moving a U does must not suspend.
+  /// \throws error(invalid_state) on a thread that is no worker, and then the future stays
+  /// `valid()`.
+  /// \pre the scheduler is there when the promise is set. If it ends before `f` has begun, the
+  /// result is error(broken_promise).
   template <class F> auto then(F&& f, std::source_location made = std::source_location::current()) {
     scheduler& here = detail::scheduler_for("future::then", detail::give_scheduler, made);
     return detail::then("future::then", here, std::move(*this), std::forward<F>(f), made);
@@ -147,13 +155,16 @@ public:
   shared_future(future<T>&& other) noexcept // NOLINT(google-explicit-constructor): converts as std::shared_future
       : detail::any_future<T>(std::move(other.state_)) {}
 
-  /// Waits, then shows the value, which lives as long as any copy of this future, or throws what the other side threw.
-  /// \return const T&; T& for a T&. \throws as `wait`.
+  /// Waits, then shows the value, which lives as long as any copy of this future, or throws what
+  /// the other side threw.
+  /// \return const T&; T& for a T&.
+  /// \throws as `wait`.
   typename detail::kept<T>::view get() const {
     this->state("shared_future::get").wait();
     return this->state_->look();
   }
-  /// The same, until `stop` is set. \throws also error(cancelled) if it is set first.
+  /// The same, until `stop` is set.
+  /// \throws also error(cancelled) if it is set first.
   typename detail::kept<T>::view get(const std::stop_token& stop) const {
     this->state("shared_future::get").wait(stop);
     return this->state_->look();
@@ -191,8 +202,9 @@ template <class T> inline constexpr bool is_any_future<shared_future<T>> = true;
 
 } // namespace detail
 
-/// The giving end of one value. Move-only; any thread may keep it. Destroyed unkept, it gives its future
-/// error(broken_promise), which names the place where the promise was made and the fiber that destroyed it.
+/// The giving end of one value. Move-only; any thread may keep it. Destroyed unkept, it gives its
+/// future error(broken_promise), which names the place where the promise was made and the fiber
+/// that destroyed it.
 template <class T> class promise {
 public:
   explicit promise(std::source_location made = std::source_location::current())
@@ -214,8 +226,9 @@ public:
     state_->add_reference();
     return detail::future_access::make(state_.get());
   }
-  /// Takes nothing for void, an lvalue for a T&. \throws error(already_exists) if a value or exception was set before;
-  /// what constructing the T throws, and then the promise can still be set.
+  /// Takes nothing for void, an lvalue for a T&.
+  /// \throws error(already_exists) if a value or exception was set before; what constructing the T
+  /// throws, and then the promise can still be set.
   template <class... U>
   requires(std::is_void_v<T> ? sizeof...(U) == 0 : sizeof...(U) == 1) void set_value(U&&... value) {
     held("promise::set_value")->set(std::forward<U>(value)...);
@@ -250,7 +263,8 @@ template <class T, class F> void fulfil(promise<T>& p, F&& f) noexcept {
   }
 }
 
-/// A future that is ready: of a T, if that is given (make_ready_future<int&>(x)), else of a copy of `value`.
+/// A future that is ready: of a T, if that is given (make_ready_future<int&>(x)), else of a copy of
+/// `value`.
 template <class T = void, class U, class R = std::conditional_t<std::is_void_v<T>, std::decay_t<U>, T>>
 future<R> make_ready_future(U&& value, std::source_location made = std::source_location::current()) {
   auto result = detail::future_access::make(new detail::future_state<R>(1, made));
@@ -324,7 +338,8 @@ template <class F, class Input> decltype(auto) call_continuation(F& f, Input&& i
 template <class T> struct unwrapped { using type = T; };
 template <class T> struct unwrapped<future<T>> { using type = T; };
 
-/// What `f` makes of `input`, and all that is needed for it. `Returned` is a future if that is to be waited for, too.
+/// What `f` makes of `input`, and all that is needed for it. `Returned` is a future if that is to
+/// be waited for, too.
 template <class Returned, class Input, class F>
 class continuation final : public future_state<typename unwrapped<Returned>::type>, ready_hook {
   using value = typename unwrapped<Returned>::type;
@@ -340,22 +355,22 @@ public:
   void forgo() noexcept override {
     f_.reset();
     input_ = {};
-    caused_.let_go();
+    causal_.reset();
   }
 
 private:
   static void input_ready(ready_hook& h, ready_queue&) noexcept { static_cast<continuation&>(h).go(); }
   void go() noexcept {
-    const cause_scope in(caused_.get()); // not that of whoever made the input ready
+    const causal_scope in(causal_.get()); // not that of the context that made the input ready
     try {
       begin(*this, perform, where_, {});
-    } catch (...) { // has been abandoned; there is nobody here whom it concerns
+    } catch (...) { // has been abandoned; no context here is concerned
     }
   }
   static void perform(future_state_base& s) noexcept {
     auto& self = static_cast<continuation&>(s);
-    const held_cause on(std::move(self.caused_)); // until all is done; it may have been spawned from elsewhere
-    const cause_scope in(on.get());
+    const held_context on(std::move(self.causal_)); // until all is done; it may have been spawned from elsewhere
+    const causal_scope in(on.get());
     if constexpr (is_future<Returned>) {
       try {
         self.inner_ = call_continuation(*self.f_, std::move(self.input_));
@@ -366,7 +381,7 @@ private:
     } else {
       self.settle([&]() -> decltype(auto) { return call_continuation(*self.f_, std::move(self.input_)); });
     }
-    self.forgo(); // whoever sees the result finds released what the function owned
+    self.forgo(); // what the function owned is released before the result is seen
     schedule_point();
     if constexpr (is_future<Returned>) {
       self.produced_by(0);
@@ -390,7 +405,7 @@ private:
 
   struct nothing {};
   scheduler& where_;
-  held_cause caused_{this_cause()};
+  held_context causal_{this_causal_context()};
   std::optional<F> f_;
   Input input_;
   [[no_unique_address]] std::conditional_t<is_future<Returned>, Returned, nothing> inner_;
@@ -411,9 +426,10 @@ auto then(const char* what, scheduler& where, Future&& input, F&& f, const std::
 
 } // namespace detail
 
-/// Runs `f()` in a new fiber of `where`. \return its result or exception. What `f` captured is destroyed before that
-/// can be seen. If the scheduler ends before `f` has returned, the result is error(broken_promise). Any thread. \throws
-/// as scheduler::spawn.
+/// Runs `f()` in a new fiber of `where`.
+/// \return its result or exception. What `f` captured is destroyed before that can be seen. If the
+/// scheduler ends before `f` has returned, the result is error(broken_promise). Any thread.
+/// \throws as scheduler::spawn.
 template <class F, class R = detail::result_of_call<std::invoke_result_t<std::decay_t<F>&>>>
 future<R> async(scheduler& where, F&& f, const fiber_options& options = {},
                 std::source_location made = std::source_location::current()) {
@@ -423,7 +439,8 @@ future<R> async(scheduler& where, F&& f, const fiber_options& options = {},
   detail::begin(*state, state_type::perform, where, options);
   return result;
 }
-/// The same in a fiber of the current scheduler. \throws also error(invalid_state) on a thread that is no worker.
+/// The same in a fiber of the current scheduler.
+/// \throws also error(invalid_state) on a thread that is no worker.
 template <class F, class R = detail::result_of_call<std::invoke_result_t<std::decay_t<F>&>>>
 future<R> async(F&& f, const fiber_options& options = {}, std::source_location made = std::source_location::current()) {
   return async(

@@ -13,8 +13,8 @@
 #include <source_location>
 #include <type_traits>
 
+#include <tern/task/parallel/parallel_loop.hpp>
 #include <tern/task/range.hpp>
-#include <tern/task/tasklet/parallel_loop.hpp>
 
 namespace tern {
 
@@ -22,14 +22,14 @@ namespace tern {
 inline constexpr std::int64_t automatic = -1;
 
 struct loop_options {
-  /// How many indices a chunk has: all but the last exactly so many, wherever they run. `automatic`: as many as take
-  /// some microseconds, found while the loop runs.
+  /// How many indices a chunk has: all but the last exactly so many, wherever they run.
+  /// `automatic`: as many as take some microseconds, found while the loop runs.
   std::int64_t grain = automatic;
 };
 
 template <std::size_t Dimensions> struct tile_options {
-  /// The extents of a tile, slowest dimension first; tiles at the upper ends may be smaller. `automatic`: 1, and
-  /// in the last dimension whole rows, or parts of them if there are few rows.
+  /// The extents of a tile, slowest dimension first; tiles at the upper ends may be smaller.
+  /// `automatic`: 1, and in the last dimension whole rows, or parts of them if there are few rows.
   std::array<std::int64_t, Dimensions> tile = [] {
     std::array<std::int64_t, Dimensions> all{};
     all.fill(automatic);
@@ -38,11 +38,13 @@ template <std::size_t Dimensions> struct tile_options {
 };
 
 /// Calls `body` for all indices in [first, last), in parallel and in no particular order.
-/// `body(index)` is called for each index; `body(range<Index>)`, if it takes that instead, for chunks. Calls overlap:
-/// what they share must bear it. A loop divides itself as it goes, so short ones cost next to nothing and irregular
-/// ones balance; bodies may block. Returns when all is done. \throws the first exception that a call threw, after the
-/// calls under way have ended; others are dropped, and so is what has not begun. error(invalid_argument) for `last <
-/// first` or a grain that is not positive; error(invalid_state) outside a fiber.
+/// `body(index)` is called for each index; `body(range<Index>)`, if it takes that instead, for
+/// chunks. Calls overlap: what they share must bear it. A loop divides itself as it goes, so short
+/// ones cost next to nothing and irregular ones balance; bodies may block. Returns when all is
+/// done.
+/// \throws the first exception that a call threw, after the calls under way have ended; others are
+/// dropped, and so is what has not begun. error(invalid_argument) for `last < first` or a grain
+/// that is not positive; error(invalid_state) outside a fiber.
 template <std::integral Index, class Body>
 void parallel_for(Index first, std::type_identity_t<Index> last, Body&& body, loop_options options = {},
                   std::source_location made = std::source_location::current()) {
@@ -142,8 +144,8 @@ void loop_over_tiles(const box_range<Index, D>& all, const tile_options<D>& opti
 
 } // namespace detail
 
-/// The same over a box of indices. `body(i, j)` is called for each index pair; `body(range2<Index>)`, if it takes that
-/// instead, for tiles.
+/// The same over a box of indices. `body(i, j)` is called for each index pair;
+/// `body(range2<Index>)`, if it takes that instead, for tiles.
 template <std::integral Index, class Body>
 void parallel_for(const range2<Index>& all, Body&& body, tile_options<2> options = {},
                   std::source_location made = std::source_location::current()) {

@@ -3,7 +3,8 @@
 /// \file
 /// Parallel reductions.
 ///
-///     double norm2 = tern::parallel_reduce(0, n, 0.0, [&](int i) { return x[i] * x[i]; }, std::plus<>());
+///     const auto square = [&](int i) { return x[i] * x[i]; };
+///     double norm2 = tern::parallel_reduce(0, n, 0.0, square, std::plus<>());
 
 #include <algorithm>
 #include <concepts>
@@ -14,16 +15,17 @@
 #include <utility>
 #include <vector>
 
+#include <tern/task/parallel/parallel_loop.hpp>
 #include <tern/task/parallel_for.hpp>
 #include <tern/task/range.hpp>
-#include <tern/task/tasklet/parallel_loop.hpp>
 
 namespace tern {
 
 struct reduce_options {
   std::int64_t grain = automatic; ///< as for parallel_for
-  /// The same result, to the last bit, whatever the workers do and however many they are: the parts' borders and the
-  /// order of combining depend on the length and the grain only. Costs one partial result for each of about 1000 parts.
+  /// The same result, to the last bit, whatever the workers do and however many they are: the
+  /// parts' borders and the order of combining depend on the length and the grain only. Costs one
+  /// partial result for each of about 1000 parts.
   bool deterministic = false;
 };
 
@@ -94,11 +96,12 @@ private:
 
 } // namespace detail
 
-/// Combines `map(i)` over all i in [first, last): `combine(combine(identity, map(first)), map(first + 1))` and so on,
-/// in this order but with brackets anywhere, so `combine` must be associative; it need not commute. `identity` is its
-/// neutral element and may be used several times. Instead of `map(i)` there may be `map(range<Index>, T so_far)`, which
-/// returns `so_far` combined with all of the range: for loops that the compiler should vectorise.
-/// Returns `identity` for an empty range. \throws as parallel_for.
+/// Combines `map(i)` over all i in [first, last): `combine(combine(identity, map(first)), map(first
+/// + 1))` and so on, in this order but with brackets anywhere, so `combine` must be associative; it
+/// need not commute. `identity` is its neutral element and may be used several times. Instead of
+/// `map(i)` there may be `map(range<Index>, T so_far)`, which returns `so_far` combined with all of
+/// the range: for loops that the compiler should vectorise. Returns `identity` for an empty range.
+/// \throws as parallel_for.
 template <std::integral Index, class T, class Map, class Combine>
 T parallel_reduce(Index first, std::type_identity_t<Index> last, T identity, Map&& map, Combine&& combine,
                   reduce_options options = {}, std::source_location made = std::source_location::current()) {

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include <tern/task/parallel/parallel_loop.hpp>
 #include <tern/task/parallel_for.hpp>
-#include <tern/task/tasklet/parallel_loop.hpp>
 
 namespace tern {
 
@@ -20,9 +20,11 @@ enum class scan_kind {
   exclusive  ///< out[i] = identity op in[0] op … op in[i-1]
 };
 
-/// Writes the prefix sums of [first, last) to `out`, which may be `first`. `op` must be associative and need not
-/// commute; `identity` is its neutral element. Reads the input twice, except with one worker (Blelloch 1990, blocked).
-/// \return the sum of all. \throws as parallel_for; the output is then unspecified.
+/// Writes the prefix sums of [first, last) to `out`, which may be `first`. `op` must be associative
+/// and need not commute; `identity` is its neutral element. Reads the input twice, except with one
+/// worker (Blelloch 1990, blocked).
+/// \return the sum of all.
+/// \throws as parallel_for; the output is then unspecified.
 template <std::random_access_iterator In, std::random_access_iterator Out, class T, class Op = std::plus<>>
 T parallel_scan(In first, In last, Out out, T identity, Op op = {}, scan_kind kind = scan_kind::inclusive,
                 loop_options options = {}, std::source_location made = std::source_location::current()) {
@@ -52,7 +54,7 @@ T parallel_scan(In first, In last, Out out, T identity, Op op = {}, scan_kind ki
   };
   std::vector<slot> before(static_cast<std::size_t>(parts), slot{identity});
   const auto end_of = [&](std::int64_t part) { return std::min(n, (part + 1) * grain); };
-  // The last part's sum is needed by nobody but the caller, who gets it from the second pass.
+  // The last part's sum is needed by the caller only, which gets it from the second pass.
   detail::loop(
       parts - 1, 0,
       [&](std::int64_t b, std::int64_t e) {

@@ -4,8 +4,8 @@
 /// Parallel sorting.
 ///
 ///     tern::parallel_sort(v.begin(), v.end());
-///     tern::parallel_sort(all.begin(), all.end(), [](const particle& a, const particle& b) { return a.cell < b.cell;
-///     });
+///     const auto by_cell = [](const particle& a, const particle& b) { return a.cell < b.cell; };
+///     tern::parallel_sort(all.begin(), all.end(), by_cell);
 
 #include <algorithm>
 #include <atomic>
@@ -22,10 +22,11 @@
 #include <utility>
 #include <vector>
 
+#include <tern/task/parallel/parallel_loop.hpp>
+#include <tern/task/parallel/quick_sort.hpp>
+#include <tern/task/parallel/sample_sort.hpp>
+#include <tern/task/parallel/stripes.hpp>
 #include <tern/task/task_group.hpp>
-#include <tern/task/tasklet/parallel_loop.hpp>
-#include <tern/task/tasklet/quick_sort.hpp>
-#include <tern/task/tasklet/sample_sort.hpp>
 
 namespace tern {
 
@@ -55,8 +56,8 @@ private:
   std::vector<std::unique_ptr<T>> free_;
 };
 
-/// One call of parallel_sort. All pieces of it are tasklets of one group; only a distribution by several workers waits
-/// for its steps.
+/// One call of parallel_sort. All pieces of it are tasklets of one group; only a distribution by
+/// several workers waits for its steps.
 template <class It, class Less> class parallel_sorter {
 public:
   parallel_sorter(Less& less, int workers, std::source_location made)
@@ -72,12 +73,13 @@ private:
   using T = std::iter_value_t<It>;
   using difference = std::iter_difference_t<It>;
 
-  // What a worker's second cache holds, and what it is worth to distribute more of: numbers are sorted so fast that
-  // three passes over memory cost no more.
+  // What a worker's second cache holds, and what it is worth to distribute more of: numbers are
+  // sorted so fast that three passes over memory cost no more.
   static constexpr std::size_t cached = std::size_t{1} << 20, far_more = cheap<T> ? 4 * cached : cached;
   static constexpr difference worth_a_tasklet = 2048; // elements; some ten microseconds
 
-  /// Is the range in order? Sorts one that is the wrong way round. Costs next to nothing in other cases.
+  /// Is the range in order? Sorts one that is the wrong way round. Costs next to nothing in other
+  /// cases.
   bool sorted(It first) {
     if (all_ < 2) return true;
     if (each_pair(first, [this](const T& a, const T& b) { return !less_(b, a); })) return true;
@@ -110,21 +112,10 @@ private:
   }
   static constexpr std::size_t grain = 8192;
 
-  template <class Function> void each(std::size_t n, Function&& f) {
-    if (n == 1) return f(0);
-    task_group group(made_);
-    group.run_and_wait([&] {
-      std::size_t here = 1;
-      try {
-        for (; here < n; ++here) group.run([&f, i = here] { f(i); });
-      } catch (const std::bad_alloc&) { // then the others are done here: to give up now could lose elements
-      }
-      f(0);
-      for (; here < n; ++here) f(here);
-    });
-  }
+  template <class F> void each(std::size_t n, F&& f) { detail::each_stripe(n, f, made_); }
 
-  /// Sorts [first, last), or spawns what does. \param after as for quick_sort.
+  /// Sorts [first, last), or spawns what does.
+  /// \param after as for quick_sort.
   [[gnu::noinline]] void piece(It first, It last, int patience_left, bool after) {
     if constexpr (distributable<T>) {
       const auto n = static_cast<std::size_t>(last - first), bytes = n * sizeof(T);
@@ -161,7 +152,7 @@ private:
       owned[i] = buffers_.get();
       memory[i] = owned[i].get();
     }
-    step->run(first, last, less_, std::min(log_buckets, most_log_buckets), memory, [&](auto&& f) { each(stripes, f); });
+    step->run(first, last, less_, std::min(log_buckets, most_log_buckets), memory, made_);
     for (auto& b : owned) buffers_.give_back(std::move(b)); // what is spawned now will want them
     for (std::size_t b = 0; b < step->buckets(); ++b) {
       const std::size_t begin = step->begin(b), end = step->begin(b + 1);
@@ -183,25 +174,27 @@ private:
 
 } // namespace detail::sorting
 
-/// Sorts [first, last) so that `less(b, a)` is false for all a before b. Not stable: equal elements may change places.
+/// Sorts [first, last) so that `less(b, a)` is false for all a before b. Not stable: equal elements
+/// may change places.
 ///
-/// Works in place, apart from 0.6 to 1.2 MiB for each worker (the latter for elements of 256 bytes) and 0.2 % of the
-/// range. Elements need only be movable. Takes O(n log n) comparisons and moves whatever the order, on p workers
-/// O(n log n / p) of them one after the other if n is large against p; a range that is sorted already, upwards or
-/// downwards, takes at most 2 n comparisons.
+/// Works in place, apart from 0.6 to 1.2 MiB for each worker (the latter for elements of 256 bytes)
+/// and 0.2 % of the range. Elements need only be movable. Takes O(n log n) comparisons and moves
+/// whatever the order, on p workers O(n log n / p) of them one after the other if n is large
+/// against p; a range that is sorted already, upwards or downwards, takes at most 2 n comparisons.
 ///
-/// Large ranges are distributed among buckets by all workers at once (detail/sample_sort.hpp); elements whose moves may
-/// throw, or of more than 256 bytes, are sorted by quicksort with tasklets instead, whose first steps are not parallel.
-/// Numbers and other trivially copyable elements of at most 32 bytes are sorted without branches that depend on them
-/// (detail/quick_sort.hpp).
+/// Large ranges are distributed among buckets by all workers at once (parallel/sample_sort.hpp);
+/// elements whose moves may throw, or of more than 256 bytes, are sorted by quicksort with tasklets
+/// instead, whose first steps are not parallel. Numbers and other trivially copyable elements of at
+/// most 32 bytes are sorted without branches that depend on them (parallel/quick_sort.hpp).
 ///
-/// Must be called inside a fiber; the workers are those of its scheduler. `less` is one object that is called by
-/// several workers at the same time. It must be a strict weak ordering (so no NaN among numbers); if not, the order
-/// that results is any, and numbers may be lost, but nothing outside of the range is touched.
+/// Must be called inside a fiber; the workers are those of its scheduler. `less` is one object that
+/// is called by several workers at the same time. It must be a strict weak ordering (so no NaN
+/// among numbers); if not, the order that results is any, and numbers may be lost, but nothing
+/// outside of the range is touched.
 ///
-/// \throws the first exception that `less` threw: the range then holds all of its elements in some order. If a move
-/// throws, they are all valid, but some may be moved from. error(invalid_argument) for `last < first`,
-/// error(invalid_state) outside a fiber, std::bad_alloc.
+/// \throws the first exception that `less` threw: the range then holds all of its elements in some
+/// order. If a move throws, they are all valid, but some may be moved from. error(invalid_argument)
+/// for `last < first`, error(invalid_state) outside a fiber, std::bad_alloc.
 template <std::random_access_iterator It, class Compare = std::less<>>
 void parallel_sort(It first, It last, Compare less = {}, std::source_location made = std::source_location::current()) {
   using T = std::iter_value_t<It>;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Half-open ranges of indices in one, two and three dimensions: what parallel loops run over and hand out.
+/// Half-open ranges of indices in one, two and three dimensions: what parallel loops run over
+/// and hand out.
 
 #include <tern/base/language/compiler.hpp>
 

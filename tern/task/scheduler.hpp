@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// The node scheduler: N workers (OS threads) that run fibers (user-level threads) and tasklets (task_group.hpp). A
-/// fiber that waits (for a lock, a future, a message) gives its worker to another fiber, so waiting never holds a core.
-/// A worker without work takes some from another, and sleeps when there is none.
+/// The node scheduler: N workers (OS threads) that run fibers (user-level threads) and
+/// tasklets (task_group.hpp). A fiber that waits (for a lock, a future, a message) gives its worker
+/// to another fiber, so waiting never holds a core. A worker without work takes some from another,
+/// and sleeps when there is none.
 ///
 ///     tern::scheduler s({.workers = 2});
 ///     s.run([] {
@@ -20,7 +21,7 @@
 #include <vector>
 
 #include <tern/base/unique_function.hpp>
-#include <tern/task/fiber/fiber_closure.hpp>
+#include <tern/task/fiber_options.hpp>
 
 namespace tern {
 
@@ -32,53 +33,47 @@ namespace sim {
 class simulation;
 }
 
-/// What lies below a stack, so that a fiber that needs more than it has does not write over another's.
-enum class stack_guard : std::uint8_t {
-  automatic, ///< the best that works here
-  regions,   ///< memory that cannot be touched, made by MADV_GUARD_INSTALL (Linux 6.13); free
-  pages,     ///< the same made by mprotect, for the first quarter of vm.max_map_count stacks, since each costs two
-             ///< mappings; a canary for the others
-  canary,    ///< a pattern that is checked when the fiber is left: finds the overflow late
-};
-
 /// Something outside that has events and must be polled by worker 0, e.g. a network.
 class event_source {
 public:
   enum class polled {
     nothing,
-    something, ///< there was an event
-    in_fiber,  ///< there is one that wants to be dealt with in a fiber
+    something,   ///< there was an event
+    needs_fiber, ///< there is one that must be handled in a fiber
   };
   virtual ~event_source() = default;
-  /// Makes progress; may spawn fibers. Called by worker 0 only, outside any fiber, or by the thread that polls apart;
-  /// must not block.
+  /// Makes progress; may spawn fibers. Called by worker 0 only, outside any fiber, or by the thread
+  /// that polls apart; must not block.
   virtual polled poll() = 0;
-  /// Called after `poll` has said so, by worker 0, in a fiber that is kept for it: what is done here costs no fiber of
-  /// its own as long as it does not wait, and may wait: then worker 0 goes on polling without it. See detail::errands.
-  /// Perhaps not called, if there is no memory for a stack just now: then `poll` is called again.
-  virtual void in_fiber() {}
-  /// Called by worker 0 in a fiber that is about to wait and for whom an event may bring what it waits for: for a
-  /// moment at most, and until `over(what)` says so, deals with events that need no fiber of their own. So an answer
-  /// that is quick costs neither the way out of this fiber nor the way back. Must not wait, nor keep worker 0 from
-  /// anything else that it could do. Never while `in_fiber` has not returned.
-  virtual void attend(bool (*)(const void* what) noexcept, const void*) noexcept {}
-  /// Whoever polls has nothing to do: sleep until `wake`, an event, or the time is over. A `wake` since the last `wait`
-  /// returned makes it return at once.
+  /// Called by worker 0 after `poll` has returned `needs_fiber`, in a pooled fiber that is kept for
+  /// it. Work that does not wait costs no fiber of its own. If it waits, worker 0 continues to poll
+  /// without this fiber; see detail::polling_fiber. Without memory for a stack it is not called,
+  /// and `poll` is called again.
+  virtual void run_in_fiber() {}
+  /// Called by worker 0 in a fiber that is about to wait. Handles, for a moment at most and until
+  /// `over(what)` is true, events that need no fiber of their own. A quick answer then costs no
+  /// switch out of the fiber and back. Must not wait, nor keep worker 0 from other work. Never
+  /// called while `run_in_fiber` has not returned.
+  virtual void poll_briefly(bool (*)(const void* what) noexcept, const void*) noexcept {}
+  /// The polling thread has nothing to do: sleeps until `wake`, an event, or the time is over. A
+  /// `wake` since the last `wait` returned makes it return at once.
   virtual void wait(std::chrono::microseconds at_most) = 0;
   /// Ends a present or the next `wait`. Any thread.
   virtual void wake() noexcept = 0;
 };
 
-/// Where workers that have nothing left ask for more before they steal from each other: load balancing plugs in here.
+/// Where workers that have nothing left ask for more before they steal from each other: load
+/// balancing plugs in here.
 class work_source {
 public:
   virtual ~work_source() = default;
-  /// May spawn fibers or tasklets; must not block. Called outside any fiber, by several workers at once.
-  /// Whoever makes `produce` succeed later must call `scheduler::notify`, or sleeping workers will not ask.
+  /// May spawn fibers or tasklets; must not block. Called outside any fiber, by several workers at
+  /// once. A thread that makes `produce` succeed later must call `scheduler::notify`, or sleeping
+  /// workers will not ask.
   /// \return true if it spawned anything.
   virtual bool produce(int worker) = 0;
-  /// Might `produce` succeed now? Asked by a worker that is about to sleep, and by those who wait for all to rest. Any
-  /// thread.
+  /// Might `produce` succeed now? Asked by a worker that is about to sleep, and by the search for
+  /// quiescence. Any thread.
   virtual bool has_work() const noexcept = 0;
 };
 
@@ -93,7 +88,8 @@ enum class worker_event : std::uint8_t {
   wake,           ///< and is awake again
 };
 
-/// For traces and counters: told by each worker, on its thread, what it does. Must be quick, not block, not throw.
+/// For traces and counters: told by each worker, on its thread, what it does. Must be quick, not
+/// block, not throw.
 class scheduler_observer {
 public:
   virtual ~scheduler_observer() = default;
@@ -125,20 +121,22 @@ public:
   struct settings {
     int workers = 1;                                   ///< >= 1; worker 0 is the thread that calls `run`
     std::size_t stack_bytes = std::size_t{256} * 1024; ///< of each fiber; rounded up to whole pages, at least 16 KiB
-    /// How long an idle worker looks for work before it sleeps; negative: 50 µs, or not at all if there are more
-    /// workers than CPUs for them.
+    /// How long an idle worker looks for work before it sleeps; negative: 50 µs, or not at all if
+    /// there are more workers than CPUs for them.
     std::chrono::microseconds spin{-1};
     std::string name = "tern";          ///< threads are called "NAME wI"
     std::vector<std::vector<int>> cpus; ///< for each worker the CPUs it is bound to; empty: not bound
     void* context = nullptr;            ///< what `context()` returns; the layers above hang their state here
     event_source* events = nullptr;     ///< polled by worker 0; must outlive the scheduler
-    /// The thread that calls `run` polls the events and does nothing else; every worker gets a thread of its own. So
-    /// events are dealt with while all workers are busy. Nothing is then done `in_fiber`. In a simulation worker 0 does
-    /// so, and nothing else but what is bound to it: one worker less for all the rest.
+    /// The thread that calls `run` polls the events and does nothing else; every worker gets a
+    /// thread of its own. So events are dealt with while all workers are busy. Nothing is then done
+    /// `run_in_fiber`. In a simulation worker 0 does so, and nothing else but what is bound to it:
+    /// one worker less for all the rest.
     bool poll_apart = false;
     work_source* source = nullptr;          ///< asked by workers without work; must outlive the scheduler
     scheduler_observer* observer = nullptr; ///< told what workers do; must outlive the scheduler
-    /// Use membarrier(2) where the kernel has it. Without it spawning a tasklet costs a few nanoseconds more.
+    /// Use membarrier(2) where the kernel has it. Without it spawning a tasklet costs a few
+    /// nanoseconds more.
     bool membarrier = true;
     stack_guard guard = stack_guard::automatic; ///< for tests and old kernels
     /// Run in this simulation instead of on threads (sim.hpp); must outlive the scheduler.
@@ -148,32 +146,37 @@ public:
     int trace_rank = 0; ///< under which its workers stand in a trace that is being recorded when it is made
   };
 
-  /// Starts nothing yet. \throws error(invalid_argument) for workers < 1.
+  /// Starts nothing yet.
+  /// \throws error(invalid_argument) for workers < 1.
   explicit scheduler(settings);
   ~scheduler();
   scheduler(const scheduler&) = delete;
   scheduler& operator=(const scheduler&) = delete;
 
-  /// Runs `main` as a fiber; the calling thread becomes worker 0, unless it polls apart. Returns when `main` has
-  /// returned and no fiber can run any more. Fibers that are still suspended then wait for something that cannot come:
-  /// they are counted in the result and named in the log, and their stacks are given up without unwinding. May be
-  /// called once. An exception out of `main` is rethrown here after the other fibers have ended. \throws
-  /// error(deadlock) if fibers wait for each other in a circle and so can never go on; it names them. error(deadlock)
-  /// in a simulation too when `main` waits and nothing can run.
+  /// Runs `main` as a fiber; the calling thread becomes worker 0, unless it polls apart. Returns
+  /// when `main` has returned and no fiber can run any more. Fibers that are still suspended then
+  /// wait for something that cannot come: they are counted in the result and named in the log, and
+  /// their stacks are given up without unwinding. May be called once. An exception out of `main` is
+  /// rethrown here after the other fibers have ended.
+  /// \throws error(deadlock) if fibers wait for each other in a circle and so can never go on; it
+  /// names them. error(deadlock) in a simulation too when `main` waits and nothing can run.
   std::size_t run(unique_function<void()> main, std::source_location made = std::source_location::current());
 
-  /// Adds a fiber that nobody joins. Any thread, also before `run`. It gets its stack when it begins, so thousands may
-  /// wait for that. An exception out of `body` ends the program (std::terminate) with a message that names the fiber:
-  /// give results and errors to a promise, or use `async` or `fiber`.
+  /// Adds a fiber that is not joined. Any thread, also before `run`. It gets its stack when it
+  /// begins, so thousands may wait for that. An exception out of `body` ends the program
+  /// (std::terminate) with a message that names the fiber: give results and errors to a promise, or
+  /// use `async` or `fiber`.
   void spawn(unique_function<void()> body, const fiber_options& options = {},
              std::source_location made = std::source_location::current());
 
-  /// In a fiber of this scheduler: returns at a moment when nothing else goes on in it. All its other fibers and
-  /// tasklets wait; none runs or is ready to. Several that wait for it do not wait for each other. What comes from
-  /// elsewhere, an event or a foreign thread, may end the rest at any moment; a fiber that yields again and again never
-  /// rests. \param timers and nobody waits for a moment in time: neither sleeps, nor waits for at most so long. \throws
-  /// error(invalid_state) elsewhere.
-  void rest(bool timers = false);
+  /// Waits for quiescence, in a fiber of this scheduler: returns at a moment when all its other
+  /// fibers and tasklets wait and none is ready. Fibers that wait for quiescence do not wait for
+  /// each other. An event or a foreign thread may end the quiescence at any moment. A fiber that
+  /// yields again and again prevents it.
+  /// \param timers Requires also that no fiber waits for a moment in time: none sleeps or waits
+  /// with a time limit.
+  /// \throws error(invalid_state) elsewhere.
+  void quiesce(bool timers = false);
 
   /// A `work_source` has got work: wakes a worker if none is looking for any. Any thread.
   void notify() noexcept;
@@ -190,7 +193,8 @@ public:
   static scheduler* current() noexcept;
   /// The calling thread's number among the workers of `current()`; -1 on foreign threads.
   static int current_worker() noexcept;
-  /// True inside a fiber: where waiting suspends. False on foreign threads and inside `event_source::poll`.
+  /// True inside a fiber: where waiting suspends. False on foreign threads and inside
+  /// `event_source::poll`.
   static bool in_fiber() noexcept;
 
   detail::scheduler_core& inside() noexcept { return *core_; } ///< for the rest of this layer

@@ -13,8 +13,9 @@
 
 namespace tern {
 
-/// As std::counting_semaphore. First come, first served: what is released goes to the longest waiter. Who has acquired
-/// from it may destroy it, if nobody else waits. Any thread, inside fibers and out.
+/// As std::counting_semaphore. First come, first served: what is released goes to the longest
+/// waiter. A context that has acquired from it may destroy it, if no other waits. Any thread,
+/// inside fibers and out.
 class semaphore {
 public:
   /// \throws error(invalid_argument) for a negative count.
@@ -27,7 +28,8 @@ public:
 
   /// Takes one; a fiber suspends, a foreign thread sleeps, until there is one.
   void acquire() noexcept { acquire(nullptr); }
-  /// Never waits. \return whether it has taken one; so do those below.
+  /// Never waits.
+  /// \return whether it has taken one; so do those below.
   bool try_acquire() noexcept;
   template <class Rep, class Period> bool try_acquire_for(const std::chrono::duration<Rep, Period>& d) {
     const detail::wait_limit limit{detail::deadline_in(d)};
@@ -37,15 +39,16 @@ public:
     const detail::wait_limit limit{detail::deadline_at(t)};
     return acquire(&limit);
   }
-  /// Gives back `n`. \throws error(invalid_argument) for a negative number, error(invalid_state) if there would be more
-  /// than `max()`; nothing has changed then.
+  /// Gives back `n`.
+  /// \throws error(invalid_argument) for a negative number, error(invalid_state) if there would be
+  /// more than `max()`; nothing has changed then.
   void release(std::ptrdiff_t n = 1);
 
 private:
   bool acquire(const detail::wait_limit* limit) noexcept;
 
   detail::spin_lock guard_;
-  std::ptrdiff_t count_; // > 0 only while nobody waits
+  std::ptrdiff_t count_; // > 0 only while none waits
   detail::waiter_list waiters_;
 };
 

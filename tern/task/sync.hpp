@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Locks that suspend the fiber and not the core; with latch, barrier, semaphore and once_flag, which are included.
-/// All of them work from foreign threads too, which then sleep. Names and rules as in the standard library, unless said
-/// otherwise. (A std::mutex held across a suspension may be released on another thread, which is undefined: use these
-/// inside fibers.)
+/// Locks that suspend the fiber and not the core; with latch, barrier, semaphore and
+/// once_flag, which are included. All of them work from foreign threads too, which then sleep.
+/// Names and rules as in the standard library, unless said otherwise. (A std::mutex held across a
+/// suspension may be released on another thread, which is undefined: use these inside fibers.)
 ///
-/// Times: `…_for` counts from the call, `…_until` takes a moment of `fiber_clock`; moments of another clock are turned
-/// into a time from now. What is destroyed while it is locked or waited for is reported in the log.
+/// Times: `…_for` counts from the call, `…_until` takes a moment of `fiber_clock`; moments of
+/// another clock are turned into a time from now. What is destroyed while it is locked or waited
+/// for is reported in the log.
 
 #include <atomic>
 #include <chrono>
@@ -27,20 +28,23 @@
 
 namespace tern {
 
-/// Not recursive. Who waits is served first come, first served. A context that runs may take a free mutex before the
-/// one that has been woken for it gets to run, but only some times, so nobody starves. Any thread, inside fibers and
-/// out.
+/// Not recursive. Waiters are served first come, first served. A context that runs may take a free
+/// mutex before the one that has been woken for it gets to run, but only a bounded number of times,
+/// so none starves. Any thread, inside fibers and out.
 class mutex {
 public:
   constexpr mutex() noexcept = default;
   ~mutex();
   mutex(const mutex&) = delete;
   mutex& operator=(const mutex&) = delete;
-  /// A fiber suspends, a foreign thread sleeps, until it is the owner. \throws error(deadlock) if it is already.
+  /// A fiber suspends, a foreign thread sleeps, until it is the owner.
+  /// \throws error(deadlock) if it is already.
   void lock();
   /// Never waits. False for the owner, too.
   bool try_lock();
-  /// Waits no longer than that. \return whether the caller is the owner now. \throws error(deadlock) if it was already.
+  /// Waits no longer than that.
+  /// \return whether the caller is the owner now.
+  /// \throws error(deadlock) if it was already.
   template <class Rep, class Period> bool try_lock_for(const std::chrono::duration<Rep, Period>& d) {
     return lock_until(detail::deadline_in(d));
   }
@@ -62,22 +66,23 @@ private:
   void release(word me) noexcept;
   [[noreturn]] void throw_not_owner(word me, const char* what);
 
-  // The owner's context, 0 if it is free, and the flags of sync.cpp. Uncontended locking and unlocking is one
-  // compare-exchange of it.
+  // The owner's context, 0 if it is free, and the flags of sync.cpp. Uncontended locking and
+  // unlocking is one compare-exchange of it.
   std::atomic<word> word_{0};
-  // The owner's context while somebody waits, for wait_reason. While nobody waits the holder of `guard_` writes it,
-  // otherwise the owner.
+  // The owner's context while others wait, for wait_reason. While none waits the holder of `guard_`
+  // writes it, otherwise the owner.
   std::atomic<word> owner_{0};
-  // How often, and until when, the one who has been called may still be overtaken. The owner's.
+  // How often, and until when, the waiter that has been woken may still be overtaken. The owner's.
   std::uint32_t left_ = 0;
   std::int64_t until_ = 0;
   detail::spin_lock guard_;
   detail::waiter_list waiters_;
 };
 
-/// Shared by readers or owned by one writer; not recursive. First come, first served: who comes while somebody waits
-/// waits behind him, readers that stand next to each other enter together, so neither side starves. (So a reader must
-/// not lock it again while it has it.) Any thread, inside fibers and out.
+/// Shared by readers or owned by one writer; not recursive. First come, first served: a context
+/// that comes while others wait waits behind him, readers that stand next to each other enter
+/// together, so neither side starves. (So a reader must not lock it again while it has it.) Any
+/// thread, inside fibers and out.
 class shared_mutex {
 public:
   constexpr shared_mutex() noexcept = default;
@@ -85,8 +90,8 @@ public:
   shared_mutex(const shared_mutex&) = delete;
   shared_mutex& operator=(const shared_mutex&) = delete;
 
-  /// A fiber suspends, a foreign thread sleeps, until it is the owner. \throws error(deadlock) if it is already; so do
-  /// the other functions that wait.
+  /// A fiber suspends, a foreign thread sleeps, until it is the owner.
+  /// \throws error(deadlock) if it is already; so do the other functions that wait.
   void lock();
   bool try_lock();
   template <class Rep, class Period> bool try_lock_for(const std::chrono::duration<Rep, Period>& d) {
@@ -99,7 +104,7 @@ public:
   void unlock();
 
   void lock_shared();
-  /// False also while somebody waits.
+  /// False also while a context waits.
   bool try_lock_shared();
   template <class Rep, class Period> bool try_lock_shared_for(const std::chrono::duration<Rep, Period>& d) {
     return lock_until(reader, detail::deadline_in(d));
@@ -107,7 +112,7 @@ public:
   template <class Clock, class Duration> bool try_lock_shared_until(const std::chrono::time_point<Clock, Duration>& t) {
     return lock_until(reader, detail::deadline_at(t));
   }
-  /// \throws error(invalid_state) if nobody shares it. (Who does is not recorded.)
+  /// \throws error(invalid_state) if no context shares it. (Which ones do is not recorded.)
   void unlock_shared();
 
 private:
@@ -119,16 +124,18 @@ private:
   detail::waiter* admit() noexcept;
   std::string describe_owner();
 
-  // Flags and the number of readers. Without `queued` it changes by compare-exchange, with it only under `guard_`.
+  // Flags and the number of readers. Without `queued` it changes by compare-exchange, with it only
+  // under `guard_`.
   std::atomic<std::uintptr_t> state_{0};
   std::atomic<std::uintptr_t> owner_{0}; // the writer's context
   detail::spin_lock guard_;
   detail::waiter_list waiters_; // their data: what each wants, `exclusive` or `reader`
 };
 
-/// As std::condition_variable_any for `std::unique_lock<tern::mutex>`. Who waits is woken first come, first served, and
-/// only by a notification, or where there is a limit, by that: no spurious wake-ups. Each function that waits throws
-/// error(invalid_state) if `lock` does not own its mutex. Any thread, inside fibers and out.
+/// As std::condition_variable_any for `std::unique_lock<tern::mutex>`. Waiters are woken first
+/// come, first served, and only by a notification, or where there is a limit, by that: no spurious
+/// wake-ups. Each function that waits throws error(invalid_state) if `lock` does not own its mutex.
+/// Any thread, inside fibers and out.
 class condition_variable {
 public:
   constexpr condition_variable() noexcept = default;

@@ -25,11 +25,12 @@ namespace tern {
 
 class task_group;
 
-/// A directed acyclic graph of functions. A run calls each function once, after all that precede it have returned;
-/// functions that no path connects may run at the same time. A run costs no allocation and a few nanoseconds a node.
+/// A directed acyclic graph of functions. A run calls each function once, after all that precede it
+/// have returned; functions that no path connects may run at the same time. A run costs no
+/// allocation and a few nanoseconds a node.
 ///
-/// One context builds and runs; the functions run anywhere and may block. A graph neither changes nor runs twice at the
-/// same time (checked: error(invalid_state)). It stays where it is made.
+/// One context builds and runs; the functions run anywhere and may block. A graph neither changes
+/// nor runs twice at the same time (checked: error(invalid_state)). It stays where it is made.
 class task_graph {
 public:
   /// Names a function of one graph. Copied freely.
@@ -51,8 +52,9 @@ public:
 
   /// Adds a function without predecessors. The name is for pictures and errors.
   node add(unique_function<void()> f, std::string name = {});
-  /// Adds a graph as one function of this one: its run is this node's. It must live as long as this graph. The same
-  /// graph in two nodes that may run at the same time is an error when that happens.
+  /// Adds a graph as one function of this one: its run is this node's. It must live as long as this
+  /// graph. The same graph in two nodes that may run at the same time is an error when that
+  /// happens.
   /// \throws error(invalid_argument) if `inner` is this graph or contains it.
   node add(task_graph& inner, std::string name = {});
   /// `after` begin once `before` has returned. Edges may be given twice.
@@ -63,9 +65,9 @@ public:
   }
 
   /// Runs all, and returns when all have returned. In a fiber.
-  /// \throws the first exception that a function threw: those that had not begun are then left out, and the next run
-  /// begins anew. error(invalid_argument) naming the nodes if the graph has a cycle; error(invalid_state) outside a
-  /// fiber.
+  /// \throws the first exception that a function threw: those that had not begun are then left out,
+  /// and the next run begins anew. error(invalid_argument) naming the nodes if the graph has a
+  /// cycle; error(invalid_state) outside a fiber.
   void run();
 
   std::size_t nodes() const noexcept { return bodies_.size(); }

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// One future for several: `when_all` is ready when all of them are, `when_any` when the first is. No fiber waits
-/// meanwhile: the futures' own setting counts them.
+/// One future for several: `when_all` is ready when all of them are, `when_any` when the
+/// first is. No fiber waits meanwhile: the futures' own setting counts them.
 ///
-///     auto [m, options] = tern::when_all(read_mesh(), read_options()).get(); // futures, all of which are ready
+///     auto [m, options] = tern::when_all(read_mesh(), read_options()).get(); // all are ready
 ///     use(m.get(), options.get());
 ///
-///     auto [index, replies] = tern::when_any(std::move(asked)).get();        // std::vector<tern::future<reply>>
-///     use(replies[index].get());                                             // the others may become ready later
+///     auto [index, replies] = tern::when_any(std::move(asked)).get(); // a vector of futures
+///     use(replies[index].get()); // the others may become ready later
 ///
-/// What the futures hold, value or exception, stays in them: the combined future itself throws nothing. A
-/// `future` is moved from, a `shared_future` is copied. Any thread, also a foreign one.
+/// What the futures hold, value or exception, stays in them: the combined future itself throws
+/// nothing. A `future` is moved from, a `shared_future` is copied. Any thread, also a foreign one.
 
 #include <array>
 #include <atomic>
@@ -55,7 +55,8 @@ template <class Future> auto states_of(std::vector<Future>& all) {
   return states;
 }
 
-/// The state of a when_all. Its value is there from the beginning; only that it is ready is missing.
+/// The state of a when_all. Its value is there from the beginning; only that it is ready is
+/// missing.
 template <class Sequence> class all_state final : public future_state<Sequence> {
   using hook = group_hook<all_state>;
 
@@ -88,7 +89,8 @@ public:
 
 private:
   void arrive(ready_queue& more) noexcept {
-    // The last one's acquire makes visible what the others' setters did; so does reading their states.
+    // The last one's acquire makes visible what the others' setters did; so does reading their
+    // states.
     if (left_.fetch_sub(1, std::memory_order_acq_rel) == 1) this->publish(more);
   }
   std::unique_ptr<hook[]> hooks_;
@@ -96,8 +98,9 @@ private:
   std::atomic<std::size_t> left_;
 };
 
-/// The state of a when_any. The first to be ready, together with `start` (which has to be through with all of them),
-/// ends it; the others' hooks are then taken away, so that a future that is asked again and again gathers none.
+/// The state of a when_any. The first to be ready, together with `start` (which has to be through
+/// with all of them), ends it; the others' hooks are then taken away, so that a future that is
+/// asked again and again gathers none.
 template <class Sequence> class any_state final : public future_state<when_any_result<Sequence>> {
   using hook = group_hook<any_state>;
   static constexpr std::size_t nothing = when_any_result<Sequence>::nothing;
@@ -185,7 +188,8 @@ template <class Range> auto gather(const char* what, Range&& range) {
 
 } // namespace detail
 
-/// Ready when all futures are; at once if there are none. \return future<std::tuple<…>> of them.
+/// Ready when all futures are; at once if there are none.
+/// \return future<std::tuple<…>> of them.
 /// \throws error(invalid_state) if one is not `valid`, and then all stay as they are.
 template <class... Futures>
 requires(detail::is_any_future<std::remove_cvref_t<Futures>>&&...) auto when_all(Futures&&... futures) {
@@ -194,15 +198,17 @@ requires(detail::is_any_future<std::remove_cvref_t<Futures>>&&...) auto when_all
   return detail::combine<detail::all_state<sequence>>(sequence(std::forward<Futures>(futures)...),
                                                       std::source_location::current());
 }
-/// The same for a range. \return future<std::vector<…>> of them.
+/// The same for a range.
+/// \return future<std::vector<…>> of them.
 template <detail::future_range Range>
 auto when_all(Range&& futures, std::source_location made = std::source_location::current()) {
   auto all = detail::gather("when_all", std::forward<Range>(futures));
   return detail::combine<detail::all_state<decltype(all)>>(std::move(all), made);
 }
 
-/// Ready when one of the futures is; at once if there are none, with the index `nothing`. If several are ready already,
-/// it is the first of them. \return future<when_any_result<std::tuple<…>>>.
+/// Ready when one of the futures is; at once if there are none, with the index `nothing`. If
+/// several are ready already, it is the first of them.
+/// \return future<when_any_result<std::tuple<…>>>.
 /// \throws error(invalid_state) if one is not `valid`, and then all stay as they are.
 template <class... Futures>
 requires(detail::is_any_future<std::remove_cvref_t<Futures>>&&...) auto when_any(Futures&&... futures) {
@@ -211,7 +217,8 @@ requires(detail::is_any_future<std::remove_cvref_t<Futures>>&&...) auto when_any
   return detail::combine<detail::any_state<sequence>>(sequence(std::forward<Futures>(futures)...),
                                                       std::source_location::current());
 }
-/// The same for a range. \return future<when_any_result<std::vector<…>>>.
+/// The same for a range.
+/// \return future<when_any_result<std::vector<…>>>.
 template <detail::future_range Range>
 auto when_any(Range&& futures, std::source_location made = std::source_location::current()) {
   auto all = detail::gather("when_any", std::forward<Range>(futures));

@@ -38,7 +38,7 @@ inline constexpr bool built = true;
 /// Is anything recorded just now? For what would be expensive to prepare.
 inline bool on() noexcept {
   if (!built) return false;
-  // relaxed: who writes looks again, under a lock, before it first touches what belongs to the recording
+  // relaxed: a thread that writes looks again, under a lock, before it first touches what belongs to the recording
   return detail::recording.load(std::memory_order_relaxed) != 0;
 }
 

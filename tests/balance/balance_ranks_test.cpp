@@ -51,9 +51,11 @@ struct wish {
 const tern::rank_local<std::atomic<int>> wishes; // that have come here
 class ask_next : public policy {
 public:
-  ask_next(host& h, parameters& p) : policy(h), least_(p.number("least", 1, 0, 100)) { on(&ask_next::wished); }
-  void dist_balance(occasion why) override {
-    if (why == occasion::idle && here.size() > 1) send((here.rank() + 1) % here.size(), wish{here.load()});
+  ask_next(policy_context& h, parameters& p) : policy(h), least_(p.number("least", 1, 0, 100)) {
+    on(&ask_next::wished);
+  }
+  void dist_balance(trigger why) override {
+    if (why == trigger::idle && here.size() > 1) send((here.rank() + 1) % here.size(), wish{here.load()});
   }
   void notify(object_id) override {
     if (asked_ >= 0 && here.ready() > 1) give(asked_);
@@ -81,8 +83,8 @@ const registered_policy<ask_next> the_asking("ask-next", "idle ranks ask one oth
 
 class throwing : public policy {
 public:
-  throwing(host& h, parameters& p) : policy(h), at_(p.count("at", 0, 0, 100)) {}
-  void dist_balance(occasion) override {
+  throwing(policy_context& h, parameters& p) : policy(h), at_(p.count("at", 0, 0, 100)) {}
+  void dist_balance(trigger) override {
     if (here.rank() == at_ % here.size()) throw std::runtime_error("it was told to");
   }
 
@@ -94,7 +96,7 @@ const registered_policy<throwing> the_throwing("throwing", "fails");
 /// Has a queue of its own: the last first.
 class own_queue : public policy {
 public:
-  own_queue(host& h, parameters& p) : policy(h), throws_(p.count("throws", 0, 0, 1000)) {}
+  own_queue(policy_context& h, parameters& p) : policy(h), throws_(p.count("throws", 0, 0, 1000)) {}
   bool push(int, const ready_object& o) override {
     waiting_.push_back(o.id);
     return true;
@@ -116,9 +118,9 @@ const registered_policy<own_queue> the_queue("own-queue", "has a queue of its ow
 
 class restless : public policy {
 public:
-  restless(host& h, parameters&) : policy(h) { on(&restless::again); }
-  void dist_balance(occasion why) override {
-    if (why == occasion::start) send((here.rank() + 1) % here.size(), 0);
+  restless(policy_context& h, parameters&) : policy(h) { on(&restless::again); }
+  void dist_balance(trigger why) override {
+    if (why == trigger::start) send((here.rank() + 1) % here.size(), 0);
   }
 
 private:

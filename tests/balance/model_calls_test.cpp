@@ -22,8 +22,8 @@ using testing::HasSubstr;
 TEST(model, what_runs_or_is_away_does_not_move) {
   std::vector<std::string> log;
   script s;
-  s.balance = [&](scripted& p, occasion why) {
-    if (p.rank.rank() != 0 || why != occasion::start) return;
+  s.balance = [&](scripted& p, trigger why) {
+    if (p.rank.rank() != 0 || why != trigger::start) return;
     const auto tell = [&](const char* what) {
       return [&log, &p, what](bool good) {
         log.push_back(what + std::string(good ? " moved " : " stayed ") + std::to_string(p.rank.now()));
@@ -64,11 +64,11 @@ TEST(model, a_policy_that_throws_is_left_out) {
     };
     bool failed = false;
     script s;
-    s.balance = [&](scripted& p, occasion why) {
+    s.balance = [&](scripted& p, trigger why) {
       EXPECT_FALSE(failed);
       failed = std::string(where) == "balance";
       at("balance");
-      if (why != occasion::start || p.rank.rank() != 1) return;
+      if (why != trigger::start || p.rank.rank() != 1) return;
       p.say(1, 1);
       p.rank.after(0.1, [=] { at("timer"); });
       p.rank.fiber([=, &p] { p.rank.enter([=] { at("fiber"); }); });
@@ -85,20 +85,20 @@ TEST(model, a_policy_that_throws_is_left_out) {
     EXPECT_EQ(r.makespan, 3) << where;
   }
   script s;
-  s.balance = [](scripted& p, occasion) { p.say(7, 1); };
+  s.balance = [](scripted& p, trigger) { p.say(7, 1); };
   EXPECT_THAT(play(work(2, 1, {{0, 1}}), s).error, HasSubstr("rank 7"));
-  s.balance = [](scripted& p, occasion) { p.rank.move(object_id(0, 5), 1); };
+  s.balance = [](scripted& p, trigger) { p.rank.move(object_id(0, 5), 1); };
   EXPECT_THAT(play(work(2, 1, {{0, 1}}), s).error, HasSubstr("0:5"));
-  s.balance = [](scripted& p, occasion) { p.rank.place(p.rank.objects().at(0).id, 1); };
+  s.balance = [](scripted& p, trigger) { p.rank.place(p.rank.objects().at(0).id, 1); };
   EXPECT_THAT(play(work(1, 1, {{0, 1}}), s).error, HasSubstr("worker 1"));
-  s.balance = [](scripted&, occasion) { throw 5; };
+  s.balance = [](scripted&, trigger) { throw 5; };
   EXPECT_THAT(play(work(1, 1, {{0, 1}}), s).error, HasSubstr("no std::exception"));
 }
 
 TEST(model, a_policy_that_does_not_come_to_rest_is_left_out) {
   script s;
-  s.balance = [](scripted& p, occasion why) {
-    if (why == occasion::start && p.rank.rank() == 0) p.say(1, 0);
+  s.balance = [](scripted& p, trigger why) {
+    if (why == trigger::start && p.rank.rank() == 0) p.say(1, 0);
   };
   s.got = [](scripted& p, int from, int) { p.say(from, 0); };
   model_settings m;
@@ -118,8 +118,8 @@ TEST(model, contacts_are_both_ways_and_added_up) {
   w.links = {{0, 1, 20, 3}, {2, 0, 5, 1}, {1, 0, 100, 2}, {0, 0, 7, 7}};
   std::vector<contact> found;
   script s;
-  s.balance = [&](scripted& p, occasion why) {
-    if (why == occasion::start && p.rank.rank() == 0) found = p.rank.contacts(object_id(0, 1));
+  s.balance = [&](scripted& p, trigger why) {
+    if (why == trigger::start && p.rank.rank() == 0) found = p.rank.contacts(object_id(0, 1));
     EXPECT_EQ(p.rank.contacts(object_id(1, 4)).size(), 0u);
   };
   play(w, s);
@@ -136,7 +136,7 @@ TEST(model, contacts_are_both_ways_and_added_up) {
 TEST(model, calls_for_balancing) {
   std::vector<std::string> log;
   script s;
-  s.balance = [&](scripted& p, occasion why) {
+  s.balance = [&](scripted& p, trigger why) {
     const char* const names[] = {"start", "period", "idle", "phase"};
     log.push_back(std::to_string(p.rank.rank()) + " " + names[static_cast<int>(why)] + " " +
                   std::to_string(p.rank.now()).substr(0, 4));
@@ -152,10 +152,10 @@ TEST(model, calls_for_balancing) {
 TEST(model, a_policy_that_is_not_apart_waits_for_a_worker) {
   std::vector<double> at;
   script s;
-  s.balance = [&](scripted& p, occasion why) {
-    if (why == occasion::start && p.rank.rank() == 1) p.rank.after(1, [&p] { p.say(0, 1); });
-    if (why == occasion::start && p.rank.rank() == 0) p.rank.after(0.5, [&] { at.push_back(p.rank.now()); });
-    if (why == occasion::period && p.rank.rank() == 0) at.push_back(p.rank.now());
+  s.balance = [&](scripted& p, trigger why) {
+    if (why == trigger::start && p.rank.rank() == 1) p.rank.after(1, [&p] { p.say(0, 1); });
+    if (why == trigger::start && p.rank.rank() == 0) p.rank.after(0.5, [&] { at.push_back(p.rank.now()); });
+    if (why == trigger::period && p.rank.rank() == 0) at.push_back(p.rank.now());
   };
   s.got = [&](scripted& p, int, int) {
     at.push_back(p.rank.now());
@@ -200,8 +200,8 @@ TEST(model, a_policys_own_queue) {
   bool open = false;
   const auto pop = s.pop;
   s.pop = [&, pop](scripted& p, int worker) { return open ? pop(p, worker) : object_id(); };
-  s.balance = [&](scripted& p, occasion why) {
-    if (why == occasion::start) p.rank.after(5, [&] { open = true; });
+  s.balance = [&](scripted& p, trigger why) {
+    if (why == trigger::start) p.rank.after(5, [&] { open = true; });
   };
   EXPECT_EQ(play(w, s).makespan, 8);
 
@@ -217,14 +217,14 @@ TEST(model, a_policys_own_queue) {
   s.pop = [](scripted&, int) { return object_id(0, 9); };
   EXPECT_THAT(play(w, s).error, HasSubstr("0:9"));
   s.pop = [](scripted& p, int) { return p.rank.load() == 3 ? object_id(0, 2) : object_id(0, 1); };
-  s.balance = [](scripted&, occasion) {};
+  s.balance = [](scripted&, trigger) {};
   EXPECT_EQ(play(w, s, {.most_seconds = 20}).makespan, 3);
 }
 
 TEST(model, placed_objects_run_on_their_worker) {
   script s;
-  s.balance = [](scripted& p, occasion why) {
-    if (why != occasion::start) return;
+  s.balance = [](scripted& p, trigger why) {
+    if (why != trigger::start) return;
     for (const object_info& x : p.rank.objects()) p.rank.place(x.id, x.id.number() == 3 ? 1 : 0);
   };
   EXPECT_THAT(play(work(1, 2, {{0, 1}, {0, 2}, {0, 4}}), s).busy, ElementsAre(3, 4));
@@ -240,8 +240,8 @@ TEST(model, notes_progress_and_samples) {
   };
   m.progress = [&](double done) { progress.push_back(done); };
   script s;
-  s.balance = [](scripted& p, occasion why) {
-    if (why == occasion::idle) p.rank.note("idle", 0.5);
+  s.balance = [](scripted& p, trigger why) {
+    if (why == trigger::idle) p.rank.note("idle", 0.5);
   };
   const workload w = make({.placement = "clustered", .ranks = 5, .workers = 2, .variation = 0});
   const model_result r = play(w, s, m);

@@ -173,7 +173,7 @@ struct thing {
 };
 
 /// A rank of two workers, both of which run something that takes 10 more seconds.
-class small_rank final : public host {
+class small_rank final : public policy_context {
 public:
   explicit small_rank(std::vector<double> loads) {
     for (const double load : loads) things.push_back({object_id(0, things.size() + 1), load});
@@ -218,8 +218,8 @@ public:
   double time = 0;
 };
 
-detail::standing other(double ahead, std::uint32_t ready, std::uint32_t idle = 0) {
-  detail::standing s;
+detail::load_report other(double ahead, std::uint32_t ready, std::uint32_t idle = 0) {
+  detail::load_report s;
   s.ahead = s.ends = ahead;
   s.rate = 0.5;
   s.each = 5;
@@ -235,10 +235,10 @@ std::vector<double> loads(const std::vector<object_info>& objects) {
   return all;
 }
 
-TEST(giving, how_a_rank_stands) {
+TEST(transfer_planner, how_a_rank_stands) {
   small_rank h({8, 4, 4, 4});
-  const detail::giving g(h, 100, 3);
-  const detail::standing s = g.mine();
+  const detail::transfer_planner g(h, 100, 3);
+  const detail::load_report s = g.mine();
   EXPECT_EQ(s.ahead, 20); // 40 for two workers
   EXPECT_EQ(s.ends, 22);  // 8 + 4 and 4 + 4 after the 10
   EXPECT_EQ(s.rate, 0.5);
@@ -254,24 +254,24 @@ TEST(giving, how_a_rank_stands) {
   EXPECT_EQ(g.mine().ends, 3);
 }
 
-TEST(giving, so_much_that_both_end_together) {
+TEST(transfer_planner, so_much_that_both_end_together) {
   small_rank h({9, 9, 9, 9, 9, 9, 9, 9, 3, 3, 3, 3});
-  const detail::giving g(h, 100, 3);
+  const detail::transfer_planner g(h, 100, 3);
   EXPECT_EQ(g.mine().ahead, 52);
   EXPECT_EQ(detail::evens_out(g.mine(), other(30, 20)), 22);
   // The heaviest that fit, and then what comes nearest: 24 would make this the poorer one.
   EXPECT_THAT(loads(g.choose(1, other(30, 20), 100)), ElementsAre(9, 9, 3));
   EXPECT_THAT(loads(g.choose(1, other(30, 20), 12)), ElementsAre(9, 3));
   // One that is itself short of light ones.
-  detail::standing heavy = other(30, 20);
+  detail::load_report heavy = other(30, 20);
   heavy.each = 30;
   EXPECT_THAT(loads(g.choose(1, heavy, 12)), ElementsAre(3, 3, 3, 3));
   EXPECT_THAT(g.choose(1, other(60, 20), 100), IsEmpty());
 }
 
-TEST(giving, nothing_that_would_end_later_there) {
+TEST(transfer_planner, nothing_that_would_end_later_there) {
   small_rank h({9, 9, 9, 9});
-  const detail::giving g(h, 100, 3);
+  const detail::transfer_planner g(h, 100, 3);
   EXPECT_EQ(g.mine().ends, 28);
   // It has nothing else: there the 9 would begin when it has done all that it has.
   EXPECT_THAT(g.choose(1, other(17, 0), 100), IsEmpty());
@@ -279,22 +279,22 @@ TEST(giving, nothing_that_would_end_later_there) {
   // As many as it has idle workers.
   EXPECT_THAT(loads(g.choose(1, other(0, 0, 2), 100)), ElementsAre(9, 9, 9));
   // Its workers are four times as slow.
-  detail::standing slow = other(0, 0, 2);
+  detail::load_report slow = other(0, 0, 2);
   slow.rate = 2;
   EXPECT_THAT(g.choose(1, slow, 100), IsEmpty());
 }
 
-TEST(giving, only_what_can_move) {
+TEST(transfer_planner, only_what_can_move) {
   small_rank h({9, 9, 9, 9, 9, 9});
   h.things[0].movable = h.things[2].movable = false;
-  const detail::giving g(h, 100, 3);
+  const detail::transfer_planner g(h, 100, 3);
   for (const object_info& x : g.choose(1, other(0, 0, 2), 100)) EXPECT_TRUE(x.id.number() != 1 && x.id.number() != 3);
 }
 
-TEST(giving, none_goes_where_it_has_been) {
+TEST(transfer_planner, none_goes_where_it_has_been) {
   small_rank h({9, 9, 9, 9, 9, 9, 9, 9});
-  detail::giving g(h, 100, 3);
-  std::vector<detail::traveller> came;
+  detail::transfer_planner g(h, 100, 3);
+  std::vector<detail::migrating_object> came;
   for (std::size_t i = 0; i < 7; ++i) came.push_back({h.things[i].id, {1}});
   g.coming({came});
   // Only the last has not been on rank 1.
@@ -309,10 +309,10 @@ TEST(giving, none_goes_where_it_has_been) {
   EXPECT_GT(g.choose(1, other(0, 0, 2), 100).size(), 2u);
 }
 
-TEST(giving, none_moves_for_ever) {
+TEST(transfer_planner, none_moves_for_ever) {
   small_rank h({9, 9, 9, 9, 9, 9});
-  detail::giving g(h, 100, 2);
-  std::vector<detail::traveller> came;
+  detail::transfer_planner g(h, 100, 2);
+  std::vector<detail::migrating_object> came;
   for (const thing& x : h.things) came.push_back({x.id, {2, 3}});
   g.coming({came});
   EXPECT_THAT(g.choose(1, other(0, 0, 2), 100), IsEmpty());
@@ -320,9 +320,9 @@ TEST(giving, none_moves_for_ever) {
   EXPECT_FALSE(g.choose(1, other(0, 0, 2), 100).empty());
 }
 
-TEST(giving, what_cannot_move_is_not_tried_again) {
+TEST(transfer_planner, what_cannot_move_is_not_tried_again) {
   small_rank h({9, 9, 9, 9, 9, 9});
-  detail::giving g(h, 100, 3);
+  detail::transfer_planner g(h, 100, 3);
   const std::vector<object_info> chosen = g.choose(1, other(0, 0, 2), 100);
   ASSERT_GT(chosen.size(), 1u);
   const std::vector<thing> before = h.things;
@@ -345,10 +345,10 @@ TEST(giving, what_cannot_move_is_not_tried_again) {
 }
 
 // Five of 30 for two workers: one of these will work 90, the other 60, and 75 would be fair.
-TEST(giving, what_cannot_be_divided_well) {
+TEST(transfer_planner, what_cannot_be_divided_well) {
   small_rank h({30, 30, 30, 30, 30});
   h.runs = {0.1, 0.1};
-  const detail::giving g(h, 100, 3);
+  const detail::transfer_planner g(h, 100, 3);
   EXPECT_NEAR(g.mine().ahead, 75.1, 1e-9);
   EXPECT_NEAR(g.mine().ends, 90.1, 1e-9);
   EXPECT_TRUE(detail::uneven(g.mine(), other(70, 30), 1));

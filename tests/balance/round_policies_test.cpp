@@ -153,7 +153,7 @@ struct thing {
 
 class small_machine {
 public:
-  class one_rank final : public host {
+  class one_rank final : public policy_context {
   public:
     one_rank(small_machine& of, int number) : of_(of), number_(number) {}
     int rank() const noexcept override { return number_; }
@@ -219,7 +219,7 @@ public:
     for (const auto& r : ranks) r->balancer = make_policy(policy, *r);
     for (int i = 1; i <= objects; ++i) ranks.back()->things[object_id(size - 1, static_cast<std::uint64_t>(i))] = {};
   }
-  void tell(occasion why) {
+  void tell(trigger why) {
     for (const auto& r : ranks)
       if (!r->deaf) r->balancer->dist_balance(why);
   }
@@ -267,7 +267,7 @@ TEST(rounds, even_out) {
   for (const std::string& policy : all_policies)
     for (const int size : {2, 5, 12}) {
       small_machine m(policy, size, 10 * size);
-      m.tell(occasion::start);
+      m.tell(trigger::start);
       m.pass(1);
       EXPECT_THAT(m.counts(), Each(AllOf(Ge(policy == "gossip" ? 8u : 10u), Le(policy == "gossip" ? 12u : 10u))))
           << policy << ' ' << size;
@@ -276,7 +276,7 @@ TEST(rounds, even_out) {
       const int moved = m.moved;
       int messages = 0;
       for (int i = 0; i < 200; ++i) {
-        m.tell(occasion::idle);
+        m.tell(trigger::idle);
         messages += m.pass(0.05);
       }
       EXPECT_LE(m.moved, moved + 2) << policy << ' ' << size;
@@ -287,12 +287,12 @@ TEST(rounds, even_out) {
 TEST(rounds, wait_for_all_at_the_end_of_a_phase) {
   for (const std::string& policy : all_policies) {
     small_machine m(policy, 4, 40);
-    m.ranks[0]->balancer->dist_balance(occasion::phase);
-    m.ranks[1]->balancer->dist_balance(occasion::phase);
-    m.ranks[3]->balancer->dist_balance(occasion::phase);
+    m.ranks[0]->balancer->dist_balance(trigger::phase);
+    m.ranks[1]->balancer->dist_balance(trigger::phase);
+    m.ranks[3]->balancer->dist_balance(trigger::phase);
     m.pass(1);
     EXPECT_EQ(m.moved, 0) << policy;
-    m.ranks[2]->balancer->dist_balance(occasion::phase); // it has heard of the round before
+    m.ranks[2]->balancer->dist_balance(trigger::phase); // it has heard of the round before
     m.pass(1);
     EXPECT_THAT(m.counts(), Each(AllOf(Ge(9u), Le(11u)))) << policy;
   }
@@ -303,24 +303,24 @@ TEST(rounds, give_up_ranks_that_do_not_answer) {
     small_machine m(policy, 6, 60);
     m.ranks[2]->deaf = true;
     for (int i = 0; i < 200; ++i) { // as long as this lasts, hardly anything happens
-      m.tell(occasion::idle);
-      m.tell(occasion::period);
+      m.tell(trigger::idle);
+      m.tell(trigger::period);
       EXPECT_LE(m.pass(1), 50) << policy;
     }
     EXPECT_EQ(m.moved, 0) << policy;
     m.ranks[2]->deaf = false;
-    m.tell(occasion::idle);
+    m.tell(trigger::idle);
     m.pass(400); // twice as long as it had waited last
     EXPECT_GT(m.moved, 40) << policy;
     EXPECT_LE(m.pass(10'000), 200) << policy;
     // At the end of a phase there is no reason to wait: what is lost is lost.
     small_machine next(policy, 6, 60);
     next.ranks[2]->deaf = true;
-    next.tell(occasion::phase);
+    next.tell(trigger::phase);
     next.pass(1);
     EXPECT_EQ(next.moved, 0) << policy;
     next.ranks[2]->deaf = false;
-    next.tell(occasion::phase);
+    next.tell(trigger::phase);
     next.pass(1);
     EXPECT_GT(next.moved, 40) << policy;
   }
@@ -330,7 +330,7 @@ TEST(rounds, move_something_else_if_an_object_has_begun) {
   for (const std::string& policy : all_policies) {
     small_machine m(policy, 2, 20);
     int messages = 0;
-    m.tell(occasion::start);
+    m.tell(trigger::start);
     m.pass(1, [&](const small_machine::message& first) { // five begin as soon as they have been reported
       if (first.from != 1 || messages++ > 0) return;
       int n = 0;
@@ -345,7 +345,7 @@ TEST(rounds, objects_may_vanish) {
   for (const std::string& policy : all_policies) {
     small_machine m(policy, 3, 30);
     int messages = 0;
-    m.tell(occasion::start);
+    m.tell(trigger::start);
     m.pass(1, [&](const small_machine::message& first) {
       if (first.from == 2 && messages++ == 0) m.ranks[2]->things.clear();
     });
@@ -353,7 +353,7 @@ TEST(rounds, objects_may_vanish) {
     m.ranks[0]->things[object_id(0, 1)] = {.load = 5}; // and the next round goes on from there
     m.ranks[0]->things[object_id(0, 2)] = {.load = 5};
     m.pass(100);
-    m.tell(occasion::period);
+    m.tell(trigger::period);
     m.pass(1);
     EXPECT_EQ(m.moved, 1) << policy;
   }

@@ -12,8 +12,8 @@
 
 #include <tern/net/message.hpp>
 #include <tern/net/message/batch.hpp>
-#include <tern/net/message/packing.hpp>
 #include <tern/net/message/parse.hpp>
+#include <tern/net/packing/packing.hpp>
 
 namespace {
 

@@ -18,6 +18,8 @@
 #include <tern/base/log.hpp>
 #include <tern/base/options.hpp>
 #include <tern/net/epoch.hpp>
+#include <tern/net/epoch/epoch_table.hpp>
+#include <tern/net/job/rank_life.hpp>
 #include <tern/net/message.hpp>
 #include <tern/net/message/batch.hpp>
 #include <tern/net/message/parse.hpp>
@@ -162,9 +164,10 @@ class job {
 public:
   explicit job(fuzz::input in) : in_(in) {}
   void run() {
-    tern::net::node here(std::make_shared<tern::options>(settings()), std::make_unique<scripted>(incoming_));
+    tern::net::rank_life life(std::make_shared<tern::options>(settings()), std::make_unique<scripted>(incoming_));
+    tern::net::node& here = life.here();
     here.fibers().run([&] { main(here); });
-    here.end();
+    life.end();
   }
 
 private:
@@ -210,8 +213,8 @@ private:
     const bool back = in_.number() % 2 == 0;
     static_cast<void>(fuzz::accepts({tern::errc::invalid_data}, [&] {
       if (back) return here.epochs().take_back(source, mark.epoch, mark.units);
-      const tern::detail::held_cause held = here.epochs().arrive(source, mark);
-      const tern::detail::cause_scope in(held.get());
+      const tern::detail::held_context held = here.epochs().arrive(source, mark);
+      const tern::detail::causal_scope in(held.get());
       tern::send<&note>(2, "caused");
     }));
   }
@@ -258,7 +261,7 @@ private:
         for (unsigned n = 0; n < 1u + which % 4; ++n) {
           h.handler = t.programs[in_.number() % t.programs.size()]->id();
           const arrival one = next_message(h, false);
-          if (!writer.has_room(one.head.size())) break;
+          if (!writer.has_space(one.head.size())) break;
           writer.add(one.head);
         }
         if (writer.empty()) break;

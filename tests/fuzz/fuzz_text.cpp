@@ -29,7 +29,7 @@ void world(std::string_view text) {
   fuzz::require(to_string(again) == written, "a world's text differs when it was read and written");
   const auto same = [](double a, double b) { return a == b; };
   fuzz::require(
-      again.ranks == w.ranks && again.workers == w.workers && again.seed == w.seed && again.room == w.room &&
+      again.ranks == w.ranks && again.workers == w.workers && again.seed == w.seed && again.slots == w.slots &&
           same(again.preempt, w.preempt) && same(again.step, w.step) &&
           same(again.network.latency, w.network.latency) && same(again.network.overhead, w.network.overhead) &&
           same(again.network.gap, w.network.gap) && same(again.network.bandwidth, w.network.bandwidth) &&

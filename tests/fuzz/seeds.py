@@ -159,7 +159,7 @@ def words() -> dict[str, bytes]:
     worlds = [
         "", "ranks=4", "ranks=256,workers=4,seed=7,topology=fat-tree:16:8:4,taper=0.5,faults=delay:reorder:crash=3@2ms",
         "ranks=72,topology=dragonfly:2:4:2,host=2,hop=100ns", "faults=slow=0@2.5:pause=0@1ms+1e-3s:delay=1us",
-        "faults=none,room=8,jitter=0.25,latency=1.5us,overhead=300ns,gap=0,bandwidth=12.5G,preempt=0.5,step=1e+2ns",
+        "faults=none,slots=8,jitter=0.25,latency=1.5us,overhead=300ns,gap=0,bandwidth=12.5G,preempt=0.5,step=1e+2ns",
         "ranks=4,ranks=4", "rnaks=4", "seed=18446744073709551615,step=100000us", "latency=1e-400ns", "taper=0.5",
     ]
     files = [

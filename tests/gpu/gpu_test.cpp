@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// On a GPU of NVIDIA's, with its driver: what the mock driver (tests/mock_cuda) cannot show. The program has the tests
+// On a GPU of NVIDIA's, with its driver: what the mock driver (tests/mocks/cuda) cannot show. The program has the tests
 // of kernels, graphs of tasks and recorded tasks as well, there on the real device. Ends with 77 where there is no GPU.
 #include <cstdio>
 #include <string>

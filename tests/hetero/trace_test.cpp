@@ -14,8 +14,8 @@
 #include "tests/hetero/support/graph_kernels.hpp"
 #include "tests/hetero/support/tasks.hpp"
 #include "tests/trace/support/parts.hpp"
-#include <tern/task/report/tracing.hpp>
 #include <tern/task/sim.hpp>
+#include <tern/task/wait/waiting.hpp>
 
 namespace tern::hetero {
 namespace {

@@ -67,14 +67,14 @@ run_everywhere() { # WHAT PROGRAM
 
 # has_all_options WHAT PROGRAM: those that README and docs name, in a program that uses messages alone.
 has_all_options() {
-  timeout 60 python3 "$programs/../options/documented.py" "$2" "$programs/../.." >"$tmp/options.log" ||
+  timeout 60 python3 "$programs/../job/options/documented.py" "$2" "$programs/../.." >"$tmp/options.log" ||
     { cat -- "$tmp/options.log" >&2; fail "$1: options are missing"; }
   [[ $(timeout 60 "$2" --tern-log-level=warning --tern-balance=diffusion:limit=2) == 49 ]] || fail "$1: cannot be balanced"
   echo "ok   $1: $(tail -n 1 -- "$tmp/options.log")"
 }
 
 cp -r -- "$programs" "$tmp/programs" # outside the tree: nothing of it may be found by chance
-cp -- "$programs/../options/messages_only.cpp" "$tmp/programs"
+cp -- "$programs/../job/options/messages_only.cpp" "$tmp/programs"
 compilers=(g++)
 if command -v clang++-19 >/dev/null; then compilers+=(clang++-19); else echo 'skip clang++-19: not here'; fi
 for compiler in "${compilers[@]}"; do
@@ -94,6 +94,24 @@ for compiler in "${compilers[@]}"; do
     fail 'a program that uses tern::task alone links more of Tern'
   fi
   echo "ok   find_package(tern COMPONENTS task), $compiler"
+done
+
+# A policy outside the tree is found by its name. Simulated, so that it is sure that a rank becomes idle.
+for compiler in "${compilers[@]}"; do
+  dir=$tmp/build-$compiler-policy
+  quietly "configure-$compiler-policy" "$cmake" -S "$tmp/programs/policy" -B "$dir" -G Ninja \
+    -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_PREFIX_PATH="$prefix"
+  quietly "build-$compiler-policy" "$cmake" --build "$dir" --parallel "$jobs"
+  output=$(TERN_SIM=ranks=3,workers=2 timeout 60 "$dir/balanced" --tern-balance=to-neighbour:most=2 2>"$tmp/stderr") ||
+    { cat -- "$tmp/stderr" >&2; fail "a policy outside the tree, $compiler: ended with code $?"; }
+  [[ $output == '200 ran, policy to-neighbour:most=2, some elsewhere' ]] ||
+    fail "a policy outside the tree, $compiler: printed '$output'"
+  if timeout 60 "$dir/balanced" --tern-balance=to-neighbour:mots=2 >"$tmp/wrong" 2>&1; then
+    fail "a policy outside the tree, $compiler: a parameter that it does not have is accepted"
+  fi
+  grep -qF 'policy to-neighbour has no parameter "mots"; did you mean most?' "$tmp/wrong" ||
+    { cat -- "$tmp/wrong" >&2; fail "a policy outside the tree, $compiler: a wrong parameter is not named"; }
+  echo "ok   a policy outside the tree, $compiler"
 done
 
 export TERN_HETERO_CACHE=$tmp/cache

@@ -40,7 +40,7 @@ TERN_RANK_TEST(a_full_disk_loses_nothing) {
   long refused = 0;
   for (const auto one : all) {
     try {
-      tern::put_out(one).get();
+      tern::swap_out(one).get();
     } catch (const tern::error& e) {
       ++refused;
       const std::string text = e.what();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How workers sleep and are woken: tern/task/wait/parking_spot.hpp and its use in tern/task/scheduler/worker.cpp. WORKERS workers;
+ * How workers sleep and are woken: tern/task/wait/parking_spot.hpp and its use in tern/task/scheduler/parking.cpp. WORKERS workers;
  * one of them starts in the main task; tasks push up to PUSHES tasks in all; a foreign thread adds FOREIGN tasks to the
  * outside queue. Each access to what is shared is a step of its own, but a steal and a force are one step: deque.pml
  * has them in detail. The names are those of the C++ code.
@@ -12,31 +12,31 @@
  * - no foreign thread is inside `notify` when the scheduler is destroyed.
  *
  * Memory is that of x86: of an owner's stores to its deque's bottom the last one may wait in its buffer; its atomic
- * read-modify-writes drain it first, and so does the barrier of a worker that lies down.
+ * read-modify-writes drain it first, and so does the barrier of a worker that parks.
  *
  * Right as it stands, and also with:
  *   -DKEEP_WANT             the mode for kernels without a barrier
  *   -DLAST_LOOKS_BEHIND_BARRIER  the last searcher wakes another only if it sees work, private too, behind a barrier
  * Each of these must be found out:
- *   -DNO_RECHECK            sleeps without another look after lying down
+ *   -DNO_RECHECK            sleeps without another look after it parked
  *   -DNO_BARRIER            looks without the barrier
  *   -DNO_FORCE              looks only for what is public
  *   -DPREPARED_OR_NOTHING   what was public when it prepared to force, and is not any more, does not keep it awake
  *   -DLAST_SEARCHER_SILENT  the last searcher finds work and wakes nobody
  *   -DLAST_LOOKS            the last searcher wakes another only if it sees work, private too, but has no barrier
  *   -DLAST_LOOKS_AT_PUBLIC  the same, only for public work
- *   -DEXACTLY_ZERO          compares `searching` with == 0, though it is below 0 for a moment if a roused worker is
- *                           faster than the one that roused it
- *   -DCOUNT_FIRST           counts before it rouses, and takes it back if nobody was drowsy
- *   -DCOUNTED_TWICE         a worker that is roused while it lies down counts itself, as the one that roused it did
+ *   -DEXACTLY_ZERO          compares `searching` with == 0, though it is below 0 for a moment if an unparked worker is
+ *                           faster than the one that unparked it
+ *   -DCOUNT_FIRST           counts before it unparks, and takes it back if nobody was parked
+ *   -DCOUNTED_TWICE         a worker that is unparked while it parks counts itself, as the one that unparked it did
  *   -DFINISH_EARLY          the end is declared by who sees no work, though others may still run
  *   -DNO_VISITORS           the destructor does not wait for foreign threads
- * with FORCES, which lets a worker that is not counted as searching force (force_some):
+ * with FORCES, which lets a worker that is not counted as searching force (force_tasklets):
  *   -DFORCE_SILENT          it has then published in the owner's stead, and cleared `want`, but notifies nobody
- * with YIELDS, which lets tasks yield: they go into their worker's box, and nobody is told of the first one:
- *   -DBOXES_FIRST           before it sleeps, a worker looks at another's box before it looks at its deque
+ * with YIELDS, which lets tasks yield: they go into their worker's queue, and nobody is told of the first one:
+ *   -DQUEUES_FIRST           before it sleeps, a worker looks at another's queue before it looks at its deque
  *   -DYIELDED_SLEEP_ON      a worker that sees a yielded fiber, which its owner may or may not come back to, sleeps
- *                           until it is roused, instead of for a while
+ *                           until it is unparked, instead of for a while
  */
 
 #ifndef WORKERS
@@ -52,10 +52,10 @@
 #define EARLY 0 /* sleeps that end by themselves */
 #endif
 #ifndef YIELDS
-#define YIELDS 0 /* times that a task gives way: it goes into its worker's box */
+#define YIELDS 0 /* times that a task gives way: it goes into its worker's queue */
 #endif
 #ifndef FORCES
-#define FORCES 0 /* times that a worker forces without lying down (force_some) */
+#define FORCES 0 /* times that a worker forces without parking (force_tasklets) */
 #endif
 
 #ifdef KEEP_WANT
@@ -74,12 +74,12 @@ bool want[WORKERS] = KEPT;
 byte prepared[WORKERS]; /* bit i: the word is still the one that worker i prepared to force */
 byte outside;
 byte yielded[WORKERS];
-byte at_rest[WORKERS]; /* bit i: has not taken a turn since worker i looked (has_stranded_yielded) */
+byte at_rest[WORKERS]; /* bit i: has not taken a turn since worker i looked (has_overdue_yielded) */
 
 /* Parking. */
-mtype = {awake, drowsy, roused};
-mtype bed[WORKERS] = awake;
-byte parked;
+mtype = {awake, parked, unparked};
+mtype spot[WORKERS] = awake;
+byte asleep;
 short searching;
 bool stopping, finished;
 
@@ -106,19 +106,19 @@ inline store_bottom(value) { /* the one before it drains: a buffer of one store 
 inline drain() { visible[me] = bottom[me] }
 inline word_changes(d) { prepared[d] = 0 }
 
-inline rouse_one() {
+inline unpark_one() {
 #ifdef COUNT_FIRST
   atomic { searching++ };
 #endif
   i = 0;
   do
-  :: atomic { i < WORKERS && bed[i] != drowsy -> i++ }
-  :: atomic { i < WORKERS && bed[i] == drowsy -> bed[i] = roused; printf("%d rouses %d\n", _pid - 1, i); i = 0 };
+  :: atomic { i < WORKERS && spot[i] != parked -> i++ }
+  :: atomic { i < WORKERS && spot[i] == parked -> spot[i] = unparked; printf("%d unparks %d\n", _pid - 1, i); i = 0 };
 #ifndef COUNT_FIRST
      atomic { searching++; printf("%d counts it: searching %d\n", _pid - 1, searching) };
 #endif
      break
-  :: atomic { i == WORKERS -> i = 0; printf("%d finds nobody drowsy\n", _pid - 1) };
+  :: atomic { i == WORKERS -> i = 0; printf("%d finds nobody parked\n", _pid - 1) };
 #ifdef COUNT_FIRST
      atomic { searching-- };
 #endif
@@ -127,12 +127,12 @@ inline rouse_one() {
 }
 inline notify() {
   if
-  :: atomic { parked == 0 -> printf("%d notifies: nobody is parked\n", _pid - 1) }
-  :: atomic { parked > 0 -> printf("%d notifies: %d parked\n", _pid - 1, parked) };
+  :: atomic { asleep == 0 -> printf("%d notifies: nobody is asleep\n", _pid - 1) }
+  :: atomic { asleep > 0 -> printf("%d notifies: %d asleep\n", _pid - 1, asleep) };
      if
      :: atomic { !NOBODY_SEARCHES -> printf("%d leaves it to the %d searching\n", _pid - 1, searching) }
      :: atomic { NOBODY_SEARCHES -> skip };
-        rouse_one()
+        unpark_one()
      fi
   fi
 }
@@ -182,7 +182,7 @@ inline steal(d) { /* 1 in n if there was something */
   :: else -> want[d] = 1
   fi
 }
-inline look_at_box(d) {
+inline look_at_queue(d) {
   if
   :: yielded[d] > 0 && (at_rest[d] & (1 << me)) -> d = 0; timed = 0; goto stay
   :: yielded[d] > 0 && !(at_rest[d] & (1 << me)) ->
@@ -287,7 +287,7 @@ own: /* pop */
     :: bottom[me] + 1 <= split[me] && split[me] > 0 ->
        drain();
        split[me] = split[me] / 2;
-       want[me] = (want[me] || (split[me] == 0 && (searching > 0 || parked > 0)));
+       want[me] = (want[me] || (split[me] == 0 && (searching > 0 || asleep > 0)));
        word_changes(me);
        begin();
        printf("%d pops what was public\n", me);
@@ -415,9 +415,9 @@ search: /* once before it counts as searching, and once after; then it parks */
   fi;
 
   /* park */
-  atomic { bed[me] = drowsy; drain() };
-  atomic { parked++ };
-  atomic { searching--; printf("%d lies down: %d search\n", me, searching) };
+  atomic { spot[me] = parked; drain() };
+  atomic { asleep++ };
+  atomic { searching--; printf("%d parks: %d search\n", me, searching) };
 #ifndef NO_RECHECK
   d = AFTER(me);
   do
@@ -441,8 +441,8 @@ search: /* once before it counts as searching, and once after; then it parks */
   };
   do
   :: atomic {
-#if YIELDS > 0 && defined(BOXES_FIRST)
-       look_at_box(d)
+#if YIELDS > 0 && defined(QUEUES_FIRST)
+       look_at_queue(d)
      };
      atomic {
 #endif
@@ -459,11 +459,11 @@ search: /* once before it counts as searching, and once after; then it parks */
        :: else
        fi;
 #endif
-#if YIELDS > 0 && !defined(BOXES_FIRST)
+#if YIELDS > 0 && !defined(QUEUES_FIRST)
        skip
      };
      atomic {
-       look_at_box(d);
+       look_at_queue(d);
 #endif
        next_other(d)
      }
@@ -480,46 +480,46 @@ search: /* once before it counts as searching, and once after; then it parks */
   fi;
 #ifndef FINISH_EARLY
   if
-  :: atomic { parked == WORKERS -> skip }
-  :: atomic { parked != WORKERS -> printf("%d sleeps\n", me); goto sleep }
+  :: atomic { asleep == WORKERS -> skip }
+  :: atomic { asleep != WORKERS -> printf("%d sleeps\n", me); goto sleep }
   fi;
   do
-  :: atomic { i < WORKERS && bed[i] == drowsy -> i++ }
-  :: atomic { i < WORKERS && bed[i] != drowsy -> i = 0; printf("%d sleeps\n", me); goto sleep }
+  :: atomic { i < WORKERS && spot[i] == parked -> i++ }
+  :: atomic { i < WORKERS && spot[i] != parked -> i = 0; printf("%d sleeps\n", me); goto sleep }
   :: atomic { i == WORKERS -> i = 0; break }
   od;
 #endif
   atomic { finished = 1; printf("%d declares the end\n", me); assert(queued == 0 && running == 0) };
   do
-  :: atomic { i < WORKERS && bed[i] != drowsy -> i++ }
-  :: atomic { i < WORKERS && bed[i] == drowsy -> bed[i] = roused; i++ }
+  :: atomic { i < WORKERS && spot[i] != parked -> i++ }
+  :: atomic { i < WORKERS && spot[i] == parked -> spot[i] = unparked; i++ }
   :: atomic { i == WORKERS -> i = 0; break }
   od;
   goto stay;
 
 sleep:
   if
-  :: atomic { bed[me] == roused -> skip }
+  :: atomic { spot[me] == unparked -> skip }
   :: atomic { timed -> printf("%d's sleep is over\n", me) }
   :: atomic { early < EARLY -> early++; printf("%d is up too early\n", me) }
   fi;
 
-stay: /* stay_awake */
+stay: /* cancel_park */
   atomic {
     forget_prepared();
     timed = 0;
     if
-    :: bed[me] == drowsy -> n = 1; printf("%d stays awake\n", me)
-    :: else -> printf("%d is up, roused\n", me)
+    :: spot[me] == parked -> n = 1; printf("%d stays awake\n", me)
+    :: else -> printf("%d is up, unparked\n", me)
     fi;
 #ifdef COUNTED_TWICE
     n = 1;
 #endif
-    bed[me] = awake
+    spot[me] = awake
   };
   atomic { searching = searching + n; n = 0 };
   atomic {
-    parked--;
+    asleep--;
     if
     :: finished -> goto over
     :: else -> counted = 1; goto search
@@ -545,7 +545,7 @@ found:
   :: atomic { !last -> goto body }
   :: atomic { last -> last = 0;
        if
-       :: parked == 0 -> goto body
+       :: asleep == 0 -> goto body
        :: else
        fi }
   fi;
@@ -573,7 +573,7 @@ found:
   od;
 wake_another:
 #endif
-  rouse_one();
+  unpark_one();
   goto body;
 
 over:

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a rank deals with what arrives: on networks that never run dry.
-#include <tern/net/node.hpp>
-
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -18,6 +16,7 @@
 
 #include <gtest/gtest.h>
 
+#include <tern/net/job/rank_life.hpp>
 #include <tern/net/message.hpp>
 #include <tern/net/message/batch.hpp>
 #include <tern/task/barrier.hpp>
@@ -149,7 +148,7 @@ public:
     wire_header h;
     std::memcpy(&h, head.data(), sizeof h);
     struct {
-      wire_header header{node::reply_handler(), flag_uncounted, 0};
+      wire_header header{tern::net::detail::reply_handler(), flag_uncounted, 0};
       std::uint64_t value = 42;
     } answer;
     answer.header.reply = h.reply;
@@ -192,7 +191,8 @@ TEST_P(delivery, timers_ring_and_fibers_take_turns_while_messages_never_end) {
   auto wire = std::make_unique<flood>(GetParam());
   flood& water = *wire;
   const std::uint64_t most = wire->most;
-  node here(alone(), std::move(wire));
+  rank_life life(alone(), std::move(wire));
+  node& here = life.here();
   here.fibers().run([&] {
     this_fiber::sleep_for(std::chrono::milliseconds(1));
     for (int i = 0; i < 10; ++i) this_fiber::yield();
@@ -207,7 +207,8 @@ TEST(delivery, messages_of_a_batch_begin_in_order_each_in_a_fiber_of_its_own) {
     visitors_wait = wait;
     began.clear();
     ended = 0;
-    node here(alone("--tern-unhandled=report"), std::make_unique<bundle>());
+    rank_life life(alone("--tern-unhandled=report"), std::make_unique<bundle>());
+    node& here = life.here();
     testing::internal::CaptureStderr();
     latch last(bundle::numbers);
     all_began = &last;
@@ -231,7 +232,8 @@ TEST(delivery, messages_of_a_batch_begin_in_order_each_in_a_fiber_of_its_own) {
 TEST(delivery, answers_come_to_those_who_wait_and_others_have_their_turn) {
   for (const int every : {0, 7}) {
     constexpr int most = 2'000'000;
-    node here(alone(), std::make_unique<oracle>(every));
+    rank_life life(alone(), std::make_unique<oracle>(every));
+    node& here = life.here();
     ticked = 0;
     int calls = 0;
     bool rung = false;
@@ -242,9 +244,9 @@ TEST(delivery, answers_come_to_those_who_wait_and_others_have_their_turn) {
         rung = true;
       });
       this_fiber::yield();
-      const std::uint64_t before = here.fibers().inside().entered();
+      const std::uint64_t before = here.fibers().inside().parking.entered();
       for (; !rung && calls < most; ++calls) EXPECT_EQ(call<&ask>(1).get(), 42u);
-      entered = here.fibers().inside().entered() - before;
+      entered = here.fibers().inside().parking.entered() - before;
       sleeper.join();
     });
     EXPECT_LT(calls, most) << "the timer has not rung meanwhile";

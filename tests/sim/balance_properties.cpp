@@ -40,8 +40,8 @@ const option_knob order_knob{"order", [](tern::options& of, std::int64_t value) 
                              }};
 
 /// Takes long enough to wait for a worker.
-struct heavy : traveller {
-  using traveller::traveller;
+struct heavy : migrating_object {
+  using migrating_object::migrating_object;
   void labour(std::int64_t from, std::int64_t number) {
     tern::sim::charge(20e-6 * static_cast<double>(1 + number % 5));
     write(from, number);
@@ -154,8 +154,8 @@ TERN_PROPERTY(policies_change,
 }
 
 /// Tells others when it has done something, as neighbours in a mesh do.
-struct speaker : traveller {
-  using traveller::traveller;
+struct speaker : migrating_object {
+  using migrating_object::migrating_object;
   void meet(const std::vector<tern::mobile_ptr<speaker>>& others) { others_ = others; }
   void speak(std::int64_t number) {
     tern::sim::charge(20e-6 * static_cast<double>(1 + number % 5));
@@ -170,11 +170,11 @@ struct speaker : traveller {
     ++all->ran;
   }
   template <class A> void save(A& ar) const {
-    traveller::save(ar);
+    migrating_object::save(ar);
     ar(others_);
   }
   template <class A> void load(A& ar) {
-    traveller::load(ar);
+    migrating_object::load(ar);
     ar(others_);
   }
 

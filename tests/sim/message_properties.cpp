@@ -144,14 +144,14 @@ per_case<std::map<int, std::int64_t>> direct; // by receiver
 
 void count_direct() { ++(*direct)[rank()]; }
 bool send_direct(int to, bool urgent) {
-  // Past the outbox, which would keep what finds no room; and past what quiesce counts.
+  // Past the send queue, which would keep what finds no room; and past what quiesce counts.
   const tern::net::wire_header head{tern::net::detail::function_handler<&count_direct>.id(), tern::net::flag_uncounted,
                                     0};
   tern::byte_buffer none;
   return tern::net::node::here().wire().send(to, std::as_bytes(std::span(&head, 1)), none, urgent);
 }
 void fill_room() {
-  const int room = the_world().room;
+  const int room = the_world().slots;
   for (int to = 0; to < size(); ++to) {
     for (int i = 0; i < room; ++i)
       TERN_HOLDS(send_direct(to, false),
@@ -170,7 +170,7 @@ TERN_PROPERTY(room_comes_back, "ranks=1..6 workers=1..3 faults=delay:reorder:slo
     tern::quiesce();
     tern::this_fiber::sleep_for(1s); // collectives have messages under way after their end
     fill_room();
-    due += static_cast<std::int64_t>(size()) * (the_world().room + urgent_room);
+    due += static_cast<std::int64_t>(size()) * (the_world().slots + urgent_room);
     tern::this_fiber::sleep_for(1s);
     TERN_HOLDS((*direct)[rank()] == due, text((*direct)[rank()]) + " messages of " + text(due) + " have arrived");
     tern::barrier();

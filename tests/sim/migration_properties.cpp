@@ -32,7 +32,7 @@ TERN_PROPERTY(once_and_in_order, "ranks=1..10 workers=1..3 faults=delay:reorder:
   all->disks = knob("memory") > 0;
   const auto objects = make_objects(knob("objects"));
   for (const pointer o : objects)
-    if (rolls().chance(0.1)) tern::send<&traveller::grow>(o, rolls().below(100'000));
+    if (rolls().chance(0.1)) tern::send<&migrating_object::grow>(o, rolls().below(100'000));
   std::vector<tern::future<std::int64_t>> fibers;
   for (std::int64_t f = 0; f < knob("fibers"); ++f)
     fibers.push_back(tern::async([&objects, me = rank() * 100 + f] {
@@ -42,7 +42,7 @@ TERN_PROPERTY(once_and_in_order, "ranks=1..10 workers=1..3 faults=delay:reorder:
       for (std::int64_t i = 0; i < knob("invocations"); ++i) {
         const std::size_t o = any_of(objects);
         if (rolls().chance(0.05 * static_cast<double>(knob("moves")))) {
-          moves.push_back(all->disks && rolls().chance(0.3) ? tern::put_out(objects[o])
+          moves.push_back(all->disks && rolls().chance(0.3) ? tern::swap_out(objects[o])
                                                             : tern::migrate(objects[o], any_rank()));
           if (rolls().chance(0.3)) expect_moved(moves.back()), moves.pop_back();
           continue;
@@ -52,15 +52,15 @@ TERN_PROPERTY(once_and_in_order, "ranks=1..10 workers=1..3 faults=delay:reorder:
         ++all->sent;
         writes += write;
         if (write && rolls().chance(0.3)) {
-          tern::send<&traveller::pause>(objects[o], me, number);
+          tern::send<&migrating_object::pause>(objects[o], me, number);
         } else if (rolls().chance(0.2)) {
-          const std::int64_t got = write ? tern::call<&traveller::write>(objects[o], me, number).get()
-                                         : tern::call<&traveller::read>(objects[o], me, number).get();
+          const std::int64_t got = write ? tern::call<&migrating_object::write>(objects[o], me, number).get()
+                                         : tern::call<&migrating_object::read>(objects[o], me, number).get();
           TERN_HOLDS(got == number, "another invocation's answer");
         } else if (write) {
-          tern::send<&traveller::write>(objects[o], me, number);
+          tern::send<&migrating_object::write>(objects[o], me, number);
         } else {
-          tern::send<&traveller::read>(objects[o], me, number);
+          tern::send<&migrating_object::read>(objects[o], me, number);
         }
         if (rolls().chance(0.3)) take_time();
       }
@@ -73,7 +73,7 @@ TERN_PROPERTY(once_and_in_order, "ranks=1..10 workers=1..3 faults=delay:reorder:
   TERN_HOLDS(all->sent == all->ran, text(all->sent) + " invocations were sent and " + text(all->ran) + " ran");
   tern::barrier();
   std::int64_t sum = 0;
-  for (const pointer o : objects) sum += tern::call<&traveller::value>(o).get();
+  for (const pointer o : objects) sum += tern::call<&migrating_object::value>(o).get();
   TERN_HOLDS(sum == tern::allreduce(writes, std::plus<>()), "an exclusive invocation was lost");
   if (rank() == 0)
     for (std::size_t i = 0; i < objects.size(); ++i)
@@ -120,11 +120,11 @@ TERN_PROPERTY(destroyed_on_the_way,
     } else if (rolls().chance(0.05 * static_cast<double>(knob("moves")))) {
       moves.push_back(tern::migrate(objects[o], any_rank()));
     } else if (rolls().chance(0.2)) {
-      open.push_back({tern::call<&traveller::pause>(objects[o], rank(), numbers[o]++), known[o]});
+      open.push_back({tern::call<&migrating_object::pause>(objects[o], rank(), numbers[o]++), known[o]});
     } else if (rolls().chance(0.5)) {
-      open.push_back({tern::call<&traveller::write>(objects[o], rank(), numbers[o]++), known[o]});
+      open.push_back({tern::call<&migrating_object::write>(objects[o], rank(), numbers[o]++), known[o]});
     } else {
-      open.push_back({tern::call<&traveller::read>(objects[o], rank(), numbers[o]++), known[o]});
+      open.push_back({tern::call<&migrating_object::read>(objects[o], rank(), numbers[o]++), known[o]});
     }
     take_time();
   }
@@ -166,7 +166,7 @@ void begin_storm(const std::vector<pointer>& objects, std::vector<std::int64_t>&
     if (rolls().chance(0.05 * static_cast<double>(knob("moves"))))
       static_cast<void>(tern::migrate(objects[o], any_rank()));
     else
-      tern::send<&traveller::write>(objects[o], rank(), numbers[o]++), ++all->sent;
+      tern::send<&migrating_object::write>(objects[o], rank(), numbers[o]++), ++all->sent;
     if (rolls().chance(0.3)) take_time();
   }
 }

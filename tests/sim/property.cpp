@@ -267,7 +267,7 @@ test_case draw(const plan& p, std::uint64_t seed) {
   c.world.seed = seed;
   c.world.ranks = static_cast<int>(draw(p.ranks, d));
   c.world.workers = static_cast<int>(draw(p.workers, d));
-  if (p.room.most > 0) c.world.room = static_cast<int>(draw(p.room, d));
+  if (p.room.most > 0) c.world.slots = static_cast<int>(draw(p.room, d));
   if (d.chance(0.3)) c.world.preempt = d.chance(0.5) ? 0.5 : 0.02;
   if (p.any_network) draw_network(c.world, d);
   for (const std::string& f : p.faults)

@@ -45,7 +45,7 @@ private:
     any |= change([](test_case& c) { c.world.preempt = sim::world().preempt; });
     any |= lower_one([](test_case& c) -> int& { return c.world.ranks; }, plan_.ranks.least);
     any |= lower_one([](test_case& c) -> int& { return c.world.workers; }, plan_.workers.least);
-    if (plan_.room.least == 0) any |= change([](test_case& c) { c.world.room = 0; });
+    if (plan_.room.least == 0) any |= change([](test_case& c) { c.world.slots = 0; });
     for (const auto& knob : plan_.knobs)
       any |= lower_one([&knob](test_case& c) -> std::int64_t& { return c.knobs.at(knob.first); }, knob.second.least);
     return any;

@@ -53,16 +53,16 @@ struct totals {
 inline per_case<totals> all;
 
 // Its copies: one that has been packed is dead as soon as another one has been unpacked, until which it may live on.
-class traveller {
+class migrating_object {
 public:
-  traveller() { ++all->made; }
-  explicit traveller(std::int64_t number) : number_(number) {
+  migrating_object() { ++all->made; }
+  explicit migrating_object(std::int64_t number) : number_(number) {
     ++all->made;
     all->lives_on[number] = rank();
   }
-  traveller(const traveller&) = delete;
-  traveller& operator=(const traveller&) = delete;
-  ~traveller() {
+  migrating_object(const migrating_object&) = delete;
+  migrating_object& operator=(const migrating_object&) = delete;
+  ~migrating_object() {
     ++all->dropped;
     TERN_HOLDS(inside_.nobody(), "an object was destroyed while somebody was inside");
   }
@@ -127,12 +127,12 @@ private:
   mutable std::map<std::int64_t, std::int64_t> next_;
   std::string padding_;
 };
-using pointer = mobile_ptr<traveller>;
+using pointer = mobile_ptr<migrating_object>;
 
 inline std::vector<pointer> make_objects(std::int64_t n) {
   std::vector<pointer> objects;
   if (rank() == 0) {
-    for (std::int64_t i = 0; i < n; ++i) objects.push_back(tern::create_on<traveller>(any_rank(), i).get());
+    for (std::int64_t i = 0; i < n; ++i) objects.push_back(tern::create_on<migrating_object>(any_rank(), i).get());
     afterwards([](const ending&) {
       TERN_HOLDS(all->made == all->dropped,
                  text(all->made) + " copies were made and " + text(all->dropped) + " destroyed");

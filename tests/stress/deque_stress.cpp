@@ -3,7 +3,7 @@
 /// The split deque alone: one owner that pushes and pops, thieves that steal, ask and force. Each tasklet must come out
 /// exactly once.
 #include <tern/task/tasklet/split_deque.hpp>
-#include <tern/task/wait/parking_spot.hpp>
+#include <tern/task/wait/waiting.hpp>
 
 #include <atomic>
 #include <memory>
@@ -42,9 +42,9 @@ void storm(bool fenceless, int thieves, int fill, int rounds, unsigned seed) {
   for (int i = 0; i < thieves; ++i)
     all.emplace_back([&, i] {
       std::mt19937 random(seed + static_cast<unsigned>(i));
-      tasklet* loot[split_deque::most_stolen];
+      tasklet* stolen[split_deque::most_stolen];
       while (!done.load() || deque->has_public()) {
-        for (unsigned k = 0, n = deque->steal(loot); k < n; ++k) take(loot[k]);
+        for (unsigned k = 0, n = deque->steal(stolen); k < n; ++k) take(stolen[k]);
         if (random() % 4 == 0)
           if (const auto v = deque->prepare_force()) {
             barrier();
@@ -67,7 +67,7 @@ void storm(bool fenceless, int thieves, int fill, int rounds, unsigned seed) {
   };
   while (next < rounds) {
     const int burst = 1 + static_cast<int>(random() % static_cast<unsigned>(fill));
-    for (int k = 0; k < burst && next < rounds && deque->size() < split_deque::crowded_at; ++k)
+    for (int k = 0; k < burst && next < rounds && deque->size() < split_deque::high_watermark; ++k)
       if (deque->push(&marks[static_cast<std::size_t>(next++)]) && deque->wanted()) deque->publish();
     const int out = static_cast<int>(random() % static_cast<unsigned>(fill + 1));
     for (int k = 0; k < out; ++k)

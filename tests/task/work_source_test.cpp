@@ -9,9 +9,9 @@
 #include <gtest/gtest.h>
 
 #include <tern/task/fiber.hpp>
+#include <tern/task/fiber/causal_context.hpp>
 #include <tern/task/future.hpp>
 #include <tern/task/scheduler.hpp>
-#include <tern/task/scheduler/causal_context.hpp>
 #include <tern/task/sim.hpp>
 
 #include "tests/task/support/executors.hpp"
@@ -68,7 +68,7 @@ TEST(work_source, counts_for_the_end_and_for_rest) {
   sched.run([&] {
     s.left += 100;
     scheduler::current()->notify();
-    scheduler::current()->rest();
+    scheduler::current()->quiesce();
     EXPECT_EQ(done, 100);
     s.left += 100;
     scheduler::current()->notify();

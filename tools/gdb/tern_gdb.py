@@ -95,9 +95,9 @@ class Clock:
 
     def __init__(self, core, workers, fibers):
         self.about = False
-        engine = core["engine"]
-        if int(engine):
-            self.now, self.per_second = int(engine["now_"]), 1e9  # virtual
+        executor = core["executor"]
+        if int(executor):
+            self.now, self.per_second = int(executor["now_"]), 1e9  # virtual
             return
         self.now, self.per_second = None, _speed()
         connection = getattr(gdb.selected_inferior(), "connection", None)
@@ -107,7 +107,7 @@ class Clock:
             self.now = _counter()
         else:
             self.about = True
-            noted = [number_in(w["looked_around"]) for w in workers] + [f.waits_since for f in fibers if f.waits]
+            noted = [number_in(w["last_tick"]) for w in workers] + [f.waits_since for f in fibers if f.waits]
             self.now = max(noted, default=None)
 
     def ago(self, moment):
@@ -214,7 +214,7 @@ class Fiber:
         if self.state() == "runs":
             worker = "" if self.worker is None else str(self.worker)
             return f"{worker} (thread {self.thread.num})" if self.thread else f"{worker} (being entered or left)"
-        queue = self.scheduler.boxes.get(self.queued)
+        queue = self.scheduler.queues.get(self.queued)
         if queue is not None:
             return f"queue of {queue}"
         return f"only {self.pinned}" if self.pinned >= 0 else ""
@@ -226,10 +226,10 @@ class Scheduler:
         self.name = text_of(core["cfg"]["name"])
         workers = [owned(w).dereference() for w in elements(core["workers"])]
         self.workers = len(workers)
-        self.boxes = {int(w["box"].address): int(w["index"]) for w in workers}
+        self.queues = {int(w["queue"].address): int(w["index"]) for w in workers}
         self.fibers, self.lost = [], 0
         size, id_at, me_at, home_at = process.fiber.size, *(process.fiber.at[f] for f in ("id", "me", "home"))
-        for m in elements(core["stacks"].referenced_value()["mappings_"]):
+        for m in elements(core["fibers"]["stacks"].referenced_value()["mappings_"]):
             base, slot = int(m["base"]), int(m["slot"])
             for i in range(int(m["carved"])):
                 address = (base + (i + 1) * slot - size - i % COLOURS * 64) & ~(ALIGNMENT - 1)

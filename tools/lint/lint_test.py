@@ -3,6 +3,7 @@
 """The lints find what they are for, and nothing else, on small trees made here."""
 
 import pathlib
+import re
 import shutil
 import sys
 import tempfile
@@ -22,6 +23,7 @@ import text  # noqa: E402
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
 import budget  # noqa: E402
 import floors  # noqa: E402
+import required  # noqa: E402
 
 SPDX = "// SPDX-License-Identifier: Apache-2.0\n"
 OPEN_END = "TO" + "DO"
@@ -226,6 +228,11 @@ class Text(Tree):
         self.write("notes.md", "no licence needed\n")
         self.assertEqual(self.found(text.check), [("apps/mesh/wrong.cpp", 1, "licence"), ("bare", 1, "licence")])
 
+    def test_comments_are_narrow_but_for_examples(self):
+        prose, code = "// " + "word " * 20 + "\n", "//     " + "word " * 20 + "\n"
+        self.write("tern/a.cpp", SPDX + "\n" + code + "int a; " + prose + prose)
+        self.assertEqual([rule for _, _, rule in self.found(text.check)], ["comment-width"])
+
     def test_length(self):
         self.write("tern/a.cpp", SPDX + "\n" * 599)
         self.write("tern/b.cpp", SPDX + "\n" * 600)
@@ -355,14 +362,24 @@ class Floors(unittest.TestCase):
         self.assertEqual(len(found), 3)
         self.assertIn("4 tests with the label mpi ran, at least 5 should", found[0])
         self.assertIn("0 tests with the label net ran", found[1])
+        self.assertIn("See tools/required.py", found[1])
         self.assertIn("hetero.gpu.it_runs", found[2])
 
     def test_what_one_run_may_skip_others_may_not(self):
-        self.assertEqual(floors.missed("a", self.LOG, "skip a . # why\n"), [])
-        self.assertEqual(len(floors.missed("b", self.LOG, "skip a . # why\n")), 1)
+        self.assertEqual(floors.missed("a", self.LOG, "a mpi 1\nskip a . # why\n"), [])
+        self.assertEqual(len(floors.missed("b", self.LOG, "b mpi 1\nskip a . # why\n")), 1)
 
     def test_a_run_that_did_not_end_is_told(self):
         self.assertIn("did ctest run to its end", floors.missed("tests", "nothing", "tests mpi 1\n")[0])
+
+    def test_what_a_label_needs_is_said_and_kept(self):
+        rules = "tests mpi 9 # needs mpich\n"
+        self.assertIn("Install mpich", floors.missed("tests", self.LOG, rules + "skip . # all\n")[0])
+        self.assertIn("tests mpi 3 # needs mpich\n", floors.update("tests", self.LOG, rules))
+
+    def test_a_run_without_floors_is_told(self):
+        self.assertIn("no line for this run", floors.missed("new", self.LOG, "tests mpi 1\nskip . # all\n")[0])
+        self.assertEqual(floors.missed("new", self.LOG, "free new # why\nskip . # all\n"), [])
 
     def test_update_keeps_what_is_of_other_runs(self):
         new = floors.update("tests", self.LOG, "skip x # why\nother mpi 9\ntests mpi 400\n")
@@ -397,6 +414,40 @@ class Budget(unittest.TestCase):
     def test_lines_of_another_form_are_refused(self):
         with self.assertRaisesRegex(SystemExit, "PRESET PART BUILD TESTS"):
             budget.read_budgets("asan", "asan nett 1 1\n")
+
+
+class Required(unittest.TestCase):
+    class Bare(required.Machine):
+        def program(self, *names):
+            return False
+
+        def says(self, pattern, *command):
+            return False
+
+        def opencl_driver(self, word):
+            return False
+
+    def test_each_thing_that_is_missing_is_told_with_its_package(self):
+        found = required.missing(self.Bare(), san=True, long=True)
+        for package in ("libopenmpi-dev", "libmpich-dev", "openmpi-bin", "mpich", "pocl-opencl-icd", "clang-19", "gdb", "llvm-19",
+                        "spin", "clang-tidy-19"):
+            self.assertTrue(any(f"install {package}" in line for line in found), package)
+
+    def test_all_of_them_are_in_packages_txt(self):
+        packages = (pathlib.Path(required.__file__).parents[1] / "packages.txt").read_text()
+        for line in required.missing(self.Bare(), san=True, long=True):
+            for package in re.search("install (.*?);", line).group(1).split(" and "):
+                self.assertRegex(packages, rf"(?m)^(build|run|test)\s+{re.escape(package)}\s")
+
+    def test_one_of_several_names_does(self):
+        class Other(self.Bare):
+            def says(self, pattern, *command):
+                return command[0] == "mpirun" and pattern == "HYDRA"
+
+        self.assertFalse(any("launcher of MPICH" in line for line in required.missing(Other(), san=False, long=False)))
+
+    def test_only_what_the_run_needs(self):
+        self.assertFalse(any("spin" in line for line in required.missing(self.Bare(), san=False, long=False)))
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ README_LINES = 15
 # Folders of many files that are alike, and why they are not divided.
 FULL = {
     "docs/decisions": "a decision a file",
+    "docs/design/figures": "a source and its picture",
     "examples": "a step of the tutorial a file",
     "tests/compile_fail": "a case a file",
     "tests/fuzz/corpus": "inputs of the fuzzer",

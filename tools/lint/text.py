@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Plain-text rules: licence line on top, no file over 600 lines, no open ends without an issue, no machine's own paths."""
+"""Plain-text rules: licence line on top, no file over 600 lines, no open ends without an issue, no machine's own paths, no
+comment of prose beyond 100 columns (an example, which is indented, may be longer)."""
 
 import pathlib
 import re
@@ -14,6 +15,8 @@ LICENSED = common.SOURCES + (".py", ".sh", ".cmake", "CMakeLists.txt", ".cmake.i
 COUNTED = (".cpp", ".hpp", ".h", ".c", ".py", ".sh")
 TEXT = LICENSED + (".md", ".txt", ".cff", ".json.in", ".yml")
 # Written in pieces so that this file passes its own check.
+MOST_COLUMNS = 100
+PROSE = re.compile(r"^\s*//[/!]? \S(?!.*(?:---|NOLINT|clang-format|[^ ]{70}))")
 OPEN_END = re.compile(r"\b(" + "|".join(("TO" + "DO", "FIX" + "ME", "X" + "XX")) + r")\b(?!\s*\(#\d+\))")
 MACHINE_PATH = re.compile(r"(?<![\w.$})/-])/(?:" + "|".join(("wo" + "rk", "ho" + "me", "ro" + "ot", "Us" + "ers")) +
                           r")/[\w.]|/tmp/\w/|\.\./sha" + "red\\b")
@@ -53,6 +56,11 @@ def check_words(name: str, content: str) -> list[common.Finding]:
     return findings
 
 
+def check_comments(name: str, content: str) -> list[common.Finding]:
+    return [common.Finding(name, number, "comment-width", f"a comment of {len(line)} columns: {MOST_COLUMNS} is the most")
+            for number, line in enumerate(content.splitlines(), 1) if len(line) > MOST_COLUMNS and PROSE.match(line)]
+
+
 def check(root: pathlib.Path) -> list[common.Finding]:
     findings = []
     for name in common.files(root):
@@ -64,6 +72,8 @@ def check(root: pathlib.Path) -> list[common.Finding]:
             findings += check_licence(name, content)
         if script or name.endswith(COUNTED):
             findings += check_lines(name, content)
+        if name.endswith(common.SOURCES):
+            findings += check_comments(name, content)
         findings += check_words(name, content)
     return findings
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// The `tern` command.
-#include "commands.hpp"
-#include "process.hpp"
+#include "tools/tern/commands.hpp"
+#include "tools/tern/launch/process.hpp"
 
 #include <algorithm>
 #include <cstdio>

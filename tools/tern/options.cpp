@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// `tern options`: all options of Tern, as each program that links `tern::tern` has them.
-#include "commands.hpp"
+#include "tools/tern/commands.hpp"
 
 #include <cstdio>
 #include <memory>

@@ -3,8 +3,8 @@
 /// The `tern` command from outside: what it says, its exit codes, and that no process of a job is left, however it
 /// ends.
 #include "child.hpp"
-#include "launcher.hpp"
-#include "process.hpp"
+#include "tools/tern/launch/launcher.hpp"
+#include "tools/tern/launch/process.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -357,6 +357,12 @@ TEST(bench, runs_what_is_there) {
   EXPECT_EQ(all.out, "good --json\n");
   EXPECT_TRUE(has(all.err, "benchmark bad failed with exit code 5")) << all.err;
   EXPECT_EQ(run({"bench", "good", "--pairs", "3"}).out, "good:\ngood --pairs 3\n");
+  EXPECT_EQ(run({"bench", "good", "--strict", "--allow-absent", "cuda", "--allow-absent", "StarPU lws", "--record", "a",
+                 "--compare", "b"})
+                .out,
+            "good:\ngood --strict --allow-absent cuda --allow-absent StarPU lws --record a --compare b\n");
+  EXPECT_EQ(run({"bench", "--allow-absent", "cuda", "good", "--tiny"}).out, "good:\ngood --tiny --allow-absent cuda\n");
+  EXPECT_EQ(run({"bench", "good", "--tiny", "--record", "a"}).code, 2);
   const auto unknown = run({"bench", "gold"});
   EXPECT_EQ(unknown.code, 2);
   EXPECT_TRUE(has(unknown.err, "no benchmark \"gold\"; there are: bad, good")) << unknown.err;

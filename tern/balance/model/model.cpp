@@ -168,7 +168,7 @@ void machine::period() {
     rank& here = at(r);
     if (here.ready == 0 && here.idle == static_cast<std::uint32_t>(w_.workers)) continue;
     if (s_.apart || here.idle > 0) {
-      tell(r, occasion::period);
+      tell(r, trigger::period);
       settle();
     } else {
       here.period_due = true; // once, however late
@@ -231,7 +231,7 @@ void machine::begin_phase() {
     settle();
   }
   for (int r = 0; phase_ == 0 && r < w_.ranks; ++r) {
-    tell(r, occasion::start);
+    tell(r, trigger::start);
     settle();
   }
   arm();
@@ -257,7 +257,7 @@ bool machine::end_phase() {
     ++here.ready;
   }
   for (int r = 0; r < w_.ranks; ++r) {
-    tell(r, occasion::phase);
+    tell(r, trigger::phase);
     settle();
   }
   return true;
@@ -282,7 +282,7 @@ void machine::measure(nanoseconds until) {
   std::vector<model_result::sample>& samples = result_.over_time;
   while (next_sample_ <= until) {
     samples.push_back({to_seconds(next_sample_), imbalance, result_.moves});
-    if (samples.size() == 300) { // nobody knows how long it will take: every other one is dropped
+    if (samples.size() == 300) { // the length of the run is not known: every other one is dropped
       for (std::size_t i = 1; i < 150; ++i) samples[i] = samples[2 * i];
       samples.resize(150);
       sample_every_ *= 2;

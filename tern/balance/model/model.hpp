@@ -26,7 +26,7 @@ nanoseconds to_nanoseconds(double seconds) noexcept;
 inline double to_seconds(nanoseconds t) noexcept { return static_cast<double>(t) / 1e9; }
 
 /// Things with a number, which is given again when they have been taken.
-template <class T> class pool {
+template <class T> class slot_pool {
 public:
   std::uint32_t put(T&& x) {
     if (free_.empty()) {
@@ -51,7 +51,7 @@ private:
 
 /// The least comes out first. Four children a node: half as many cache misses as with two, which is what a million
 /// events cost.
-template <class T> class heap {
+template <class T> class four_ary_heap {
 public:
   bool empty() const noexcept { return items_.empty(); }
   void push(const T& x) {
@@ -85,7 +85,7 @@ private:
 class machine;
 
 /// What a rank's policy sees of the machine.
-class modelled_host final : public host {
+class modelled_host final : public policy_context {
 public:
   modelled_host(machine& all, int rank) noexcept : all_(all), rank_(rank) {}
   int rank() const noexcept override { return rank_; }
@@ -170,7 +170,7 @@ private:
   /// A policy's function that is to be called when no other is being called.
   struct call {
     std::uint32_t rank, object; ///< nothing: not notify, but dist_balance
-    occasion why;
+    trigger why;
   };
 
   struct rank {
@@ -245,7 +245,7 @@ private:
   void empty_inbox(int r);
   void move_known(std::uint32_t slot);
   void run_errand(std::uint32_t slot);
-  void tell(int r, occasion why);
+  void tell(int r, trigger why);
   void tell(int r, std::uint32_t object);
   void check_rank(int r) const;
 
@@ -283,11 +283,11 @@ private:
   std::vector<std::uint64_t> idle_bits_;
   std::size_t idle_words_; ///< of each rank
 
-  heap<event> events_;
+  four_ary_heap<event> events_;
   std::uint64_t order_ = 0;
-  pool<message> messages_;
-  pool<journey> journeys_;
-  pool<errand> errands_;
+  slot_pool<message> messages_;
+  slot_pool<journey> journeys_;
+  slot_pool<errand> errands_;
   std::unordered_map<std::uint64_t, nanoseconds> last_arrival_; ///< by pair of ranks, if messages may be delayed
   std::vector<call> calls_;
   std::vector<std::uint32_t> revisits_; ///< ranks

@@ -14,7 +14,7 @@ void machine::check_rank(int r) const {
   if (r < 0 || r >= w_.ranks)
     throw error(errc::invalid_argument,
                 "the policy names rank " + std::to_string(r) + ", and there are " + std::to_string(w_.ranks),
-                "name ranks from 0 to below host::size");
+                "name ranks from 0 to below policy_context::size");
 }
 
 void machine::fail(int r, const std::string& what) {
@@ -25,12 +25,12 @@ void machine::fail(int r, const std::string& what) {
   off_ = requeue_ = true;
 }
 
-void machine::tell(int r, occasion why) {
+void machine::tell(int r, trigger why) {
   if (!off_) calls_.push_back({static_cast<std::uint32_t>(r), nothing, why});
 }
 
 void machine::tell(int r, std::uint32_t object) {
-  if (!off_) calls_.push_back({static_cast<std::uint32_t>(r), object, occasion::start});
+  if (!off_) calls_.push_back({static_cast<std::uint32_t>(r), object, trigger::start});
 }
 
 void machine::post(int from, int to, byte_buffer bytes) {
@@ -69,7 +69,7 @@ void machine::take_message(std::uint32_t slot) {
 // A worker has ended an invocation, and looks after messages before it begins another.
 void machine::empty_inbox(int r) {
   rank& here = at(r);
-  if (std::exchange(here.period_due, false)) tell(r, occasion::period);
+  if (std::exchange(here.period_due, false)) tell(r, trigger::period);
   settle();
   // If one is being taken this very moment, those after it must not overtake it.
   const bool at_once = here.core_free <= now_;
@@ -195,7 +195,7 @@ void modelled_host::move(object_id object, int to, std::function<void(bool)> don
 void modelled_host::after(double seconds, std::function<void()> what) {
   if (!(seconds >= 0))
     throw error(errc::invalid_argument, "the policy wants to be called in " + std::to_string(seconds) + " seconds",
-                "give host::after a number from 0");
+                "give policy_context::after a number from 0");
   all_.foretell(machine::happening::timer, all_.now_ + to_nanoseconds(seconds),
                 all_.errands_.put({rank_, std::move(what)}));
 }
@@ -213,7 +213,7 @@ void modelled_host::place(object_id object, int worker) {
     throw error(errc::invalid_argument,
                 "the policy names worker " + std::to_string(worker) + ", and a rank has " +
                     std::to_string(all_.w_.workers),
-                "name workers from 0 to below host::workers, or -1");
+                "name workers from 0 to below policy_context::workers, or -1");
   if (all_.rank_[index] != rank_ || all_.state_[index] != machine::state::waits) return; // it has begun, or left
   if (all_.wants_.empty()) all_.wants_.resize(all_.load_.size(), -1);
   if (std::exchange(all_.wants_[index], worker) == worker || all_.between_) return;

@@ -36,8 +36,8 @@ TEST(model, an_object_travels_for_latency_and_bytes) {
     log.push_back(std::to_string(p.rank.rank()) + " " + what + " " + std::to_string(std::llround(p.rank.now() * 1e3)));
   };
   script s;
-  s.balance = [&](scripted& p, occasion why) {
-    if (p.rank.rank() != 0 || why != occasion::start) return;
+  s.balance = [&](scripted& p, trigger why) {
+    if (p.rank.rank() != 0 || why != trigger::start) return;
     EXPECT_EQ(p.rank.load(), 6);
     EXPECT_EQ(p.rank.waiting(), 6);
     EXPECT_EQ(p.rank.ready(), 3u);
@@ -60,8 +60,8 @@ TEST(model, an_object_travels_for_latency_and_bytes) {
 TEST(model, the_card_sends_one_thing_at_a_time) {
   std::vector<double> arrived;
   script s;
-  s.balance = [](scripted& p, occasion why) {
-    if (p.rank.rank() != 0 || why != occasion::start) return;
+  s.balance = [](scripted& p, trigger why) {
+    if (p.rank.rank() != 0 || why != trigger::start) return;
     p.move(2, 1);
     p.move(3, 1);
   };
@@ -75,8 +75,8 @@ TEST(model, the_card_sends_one_thing_at_a_time) {
 TEST(model, messages_take_overheads_latency_and_bandwidth) {
   std::vector<double> at;
   script s;
-  s.balance = [](scripted& p, occasion why) {
-    if (p.rank.rank() != 0 || why != occasion::start) return;
+  s.balance = [](scripted& p, trigger why) {
+    if (p.rank.rank() != 0 || why != trigger::start) return;
     p.say(1, 7);
     p.say(1, 8);
   };
@@ -97,8 +97,8 @@ TEST(model, messages_take_overheads_latency_and_bandwidth) {
 TEST(model, a_busy_core_takes_messages_one_after_the_other) {
   std::vector<std::pair<int, double>> at;
   script s;
-  s.balance = [](scripted& p, occasion why) {
-    if (why == occasion::start && p.rank.rank() > 0) p.say(0, 1);
+  s.balance = [](scripted& p, trigger why) {
+    if (why == trigger::start && p.rank.rank() > 0) p.say(0, 1);
   };
   s.got = [&](scripted& p, int from, int) { at.emplace_back(from, p.rank.now()); };
   model_settings m = free_network();
@@ -111,8 +111,8 @@ TEST(model, a_busy_core_takes_messages_one_after_the_other) {
 TEST(model, moves_can_fail) {
   std::vector<double> back;
   script s;
-  s.balance = [&](scripted& p, occasion why) {
-    if (p.rank.rank() == 0 && why == occasion::start)
+  s.balance = [&](scripted& p, trigger why) {
+    if (p.rank.rank() == 0 && why == trigger::start)
       p.move(2, 1, [&](bool good) {
         EXPECT_FALSE(good);
         back.push_back(p.rank.now());
@@ -128,8 +128,8 @@ TEST(model, moves_can_fail) {
   EXPECT_EQ(r.moves, 0u);
 
   m.fails = 0.5;
-  s.balance = [&](scripted& p, occasion why) {
-    for (std::uint64_t i = 1; why == occasion::start && p.rank.rank() == 0 && i <= 1000; ++i) p.move(i, 1);
+  s.balance = [&](scripted& p, trigger why) {
+    for (std::uint64_t i = 1; why == trigger::start && p.rank.rank() == 0 && i <= 1000; ++i) p.move(i, 1);
   };
   const model_result some = play(work(2, 2, std::vector<std::pair<int, double>>(1000, {0, 1})), s, m);
   EXPECT_EQ(some.moves + some.failed, 1000u);
@@ -141,8 +141,8 @@ TEST(model, delayed_messages_stay_in_order_between_two_ranks) {
   std::vector<int> got[2];
   std::vector<double> at;
   script s;
-  s.balance = [](scripted& p, occasion why) {
-    for (int i = 0; why == occasion::start && p.rank.rank() < 2 && i < 100; ++i) p.say(2, i);
+  s.balance = [](scripted& p, trigger why) {
+    for (int i = 0; why == trigger::start && p.rank.rank() < 2 && i < 100; ++i) p.say(2, i);
   };
   s.got = [&](scripted& p, int from, int what) {
     got[from].push_back(what);
@@ -162,8 +162,8 @@ TEST(model, delayed_messages_stay_in_order_between_two_ranks) {
 // Idle ranks ask another at random for an object.
 script beggars() {
   script s;
-  s.balance = [](scripted& p, occasion why) {
-    if (why != occasion::idle) return;
+  s.balance = [](scripted& p, trigger why) {
+    if (why != trigger::idle) return;
     const auto others = static_cast<std::uint64_t>(p.rank.size() - 1);
     p.say((p.rank.rank() + 1 + static_cast<int>(p.rank.random(others))) % p.rank.size(), 1);
   };
@@ -222,11 +222,11 @@ TEST(model, phases_begin_when_all_is_at_rest) {
   w.links = {{0, 1, 1000, 0}, {0, 2, 10, 0}};
   std::vector<std::string> log;
   script s;
-  s.balance = [&](scripted& p, occasion why) {
-    if (why == occasion::phase)
+  s.balance = [&](scripted& p, trigger why) {
+    if (why == trigger::phase)
       log.push_back(std::to_string(p.rank.rank()) + ": " + std::to_string(p.rank.load()) + " at " +
                     std::to_string(p.rank.now()));
-    if (why != occasion::phase || p.rank.rank() != 0) return;
+    if (why != trigger::phase || p.rank.rank() != 0) return;
     const std::vector<object_info> all = p.rank.objects();
     ASSERT_EQ(all.size(), 2u);
     EXPECT_EQ(all[0].load, 2);
@@ -255,9 +255,9 @@ TEST(model, moves_of_a_phase_are_counted) {
   workload w = work(3, 1, {{0, 1}, {1, 9}});
   for (workload::object& x : w.objects) x.seconds.push_back(1);
   script s;
-  s.balance = [](scripted& p, occasion why) {
-    if (p.rank.rank() == 0 && why == occasion::phase) p.move(1, 2);
-    if (p.rank.rank() != 0 || why != occasion::idle) return;
+  s.balance = [](scripted& p, trigger why) {
+    if (p.rank.rank() == 0 && why == trigger::phase) p.move(1, 2);
+    if (p.rank.rank() != 0 || why != trigger::idle) return;
     const auto id = p.rank.objects().empty() ? object_id() : p.rank.objects()[0].id;
     if (id && p.rank.now() < 2) p.rank.move(id, 1);
   };
@@ -292,9 +292,9 @@ TEST(model, slow_ranks) {
   w.slow = {1, 4};
   double pace[2] = {}, first = 0;
   script s;
-  s.balance = [&](scripted& p, occasion why) {
-    if (why == occasion::start) first = p.rank.pace();
-    if (why == occasion::idle) pace[p.rank.rank()] = p.rank.pace();
+  s.balance = [&](scripted& p, trigger why) {
+    if (why == trigger::start) first = p.rank.pace();
+    if (why == trigger::idle) pace[p.rank.rank()] = p.rank.pace();
   };
   EXPECT_EQ(play(w, s).makespan, 12);
   EXPECT_EQ(first, 1);

@@ -17,7 +17,7 @@ std::uint32_t machine::index_of(object_id id) const {
   const std::uint64_t index = id.number() - 1;
   if (index >= load_.size() || id_of(static_cast<std::uint32_t>(index)) != id)
     throw error(errc::invalid_argument, "the policy names an object " + to_string(id) + " that there is not",
-                "name objects that host::objects or notify have named");
+                "name objects that policy_context::objects or notify have named");
   return static_cast<std::uint32_t>(index);
 }
 
@@ -85,7 +85,7 @@ void machine::look_for_work(int r) {
 }
 
 void machine::idle(int r) {
-  if (!std::exchange(at(r).idle_told, true)) tell(r, occasion::idle);
+  if (!std::exchange(at(r).idle_told, true)) tell(r, trigger::idle);
 }
 
 void machine::begin(int r, int k, std::uint32_t object) {
@@ -175,7 +175,7 @@ void machine::count_help(int r) {
   }
 }
 
-// Deals idle workers out to those who can use their help, the oldest invocation first.
+// Assigns idle workers to invocations that can use their help, the oldest first.
 void machine::share_help(int r) {
   double idle = at(r).idle;
   for (const std::uint32_t number : at(r).shared) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// The policy `communication`: objects that talk to each other come together on a rank, as far as its load allows. Rank
-/// 0 gathers the graph of who talks to whom, cuts it anew (METIS) and, for comparison, mends the placement that there
-/// is; whichever saves more than its moves cost is carried out, if any does. Within a phase it does as `refine`.
+/// 0 gathers the graph of objects that talk to each other, cuts it anew (METIS) and, for comparison, mends the
+/// placement that there is; whichever saves more than its moves cost is carried out, if any does. Within a phase it
+/// does as `refine`.
 ///
 /// Parameters, besides those of all policies that work in rounds: `byte` and `message`, seconds that each takes between
 /// ranks; `phases`, in how many of them moves may pay off.
@@ -25,7 +26,7 @@ constexpr double less = 0.1, least_share = 1e-4;
 
 class communication final : public detail::central_policy {
 public:
-  communication(host& h, parameters& p)
+  communication(policy_context& h, parameters& p)
       : central_policy(h, p), byte_(p.seconds("byte", 1e-9)), message_(p.seconds("message", 2e-6)),
         phases_(p.number("phases", 10, 1, 1e6)) {}
   bool wants_contacts() const noexcept override { return true; }
@@ -83,9 +84,11 @@ private:
 
 } // namespace
 
-policy_kind detail::communication_kind() {
+namespace detail {
+policy_kind communication_kind() {
   return kind_of<communication>("communication",
                                 "rank 0 brings objects together that talk to each other (METIS), loads permitting");
 }
+} // namespace detail
 
 } // namespace tern::balance

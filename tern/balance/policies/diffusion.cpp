@@ -25,7 +25,7 @@
 namespace tern::balance {
 namespace {
 
-using detail::standing;
+using detail::load_report;
 
 // Neighbourhoods that a rank asks before it believes its estimate.
 constexpr int enough_learned = 3;
@@ -39,14 +39,14 @@ struct answer {
   std::uint32_t round = 0;
   bool gives = false; ///< it would, if it has more
   double mean = 0;    ///< of all ranks, as this one estimates it
-  standing how;
+  load_report how;
   template <class A> void serialize(A& ar) { ar(round, gives, mean, how); }
 };
 
 /// A rank that has more tells one that has less. Needs no answer.
 struct offer {
   double mean = 0;
-  standing how;
+  load_report how;
   template <class A> void serialize(A& ar) { ar(mean, how); }
 };
 
@@ -55,7 +55,7 @@ struct demand {
   std::uint32_t round = 0;
   double most = 0; ///< load
   double mean = 0; ///< as the asking rank estimates it
-  standing how;
+  load_report how;
   template <class A> void serialize(A& ar) { ar(round, most, mean, how); }
 };
 
@@ -66,10 +66,10 @@ struct wish {
 
 class diffusion final : public policy {
 public:
-  diffusion(host& h, parameters& p)
+  diffusion(policy_context& h, parameters& p)
       : policy(h), limit_(p.number("limit", 1, 0, 1000)), slack_(p.number("slack", 0.01, 0, 1)),
         neighbours_(p.count("neighbours", 4, 1, 1000)), tries_(p.count("tries", 3, 1, 1000)),
-        pauses_(p.seconds("rest", 0.1)), giving_(h, p.seconds("hold", 300), p.count("moves", 3, 1, 100)) {
+        backoff_(p.seconds("rest", 0.1)), planner_(h, p.seconds("hold", 300), p.count("moves", 3, 1, 100)) {
     on(&diffusion::asked);
     on(&diffusion::answered);
     on(&diffusion::offered);
@@ -79,42 +79,42 @@ public:
     on(&diffusion::wished);
   }
 
-  void dist_balance(occasion why) override {
+  void dist_balance(trigger why) override {
     if (here.size() == 1) return;
     switch (why) {
-    case occasion::phase:
+    case trigger::phase:
       waiting_.clear();
       [[fallthrough]];
-    case occasion::start:
-      giving_.forget();
-      mean_ = giving_.mine().ahead;
+    case trigger::start:
+      planner_.forget();
+      mean_ = planner_.mine().ahead;
       mean_at_ = here.now();
       asking_ = 0;
       taking_ = false;
       ++round_;
       fruitless_ = learned_ = skip_ = skips_ = 0;
       near_ = true;
-      shortage_.start();
-      pauses_.start();
+      trigger_.start();
+      backoff_.start();
       return;
-    case occasion::idle:
+    case trigger::idle:
       fruitless_ = 0;
       return search();
-    case occasion::period:
+    case trigger::period:
       serve();
-      if (giving_.short_of(limit_)) return search();
+      if (planner_.short_of(limit_)) return search();
       if (skip_-- <= 0) ask();
       return;
     }
   }
 
   void notify(object_id) override {
-    switch (shortage_.changed(here, giving_)) {
-    case detail::shortage::news::none:
+    switch (trigger_.changed(here, planner_)) {
+    case detail::load_trigger::news::none:
       return;
-    case detail::shortage::news::short_of_work:
+    case detail::load_trigger::news::short_of_work:
       return search();
-    case detail::shortage::news::enough:
+    case detail::load_trigger::news::enough:
       return serve(); // those that wait are told at once
     }
   }
@@ -133,7 +133,7 @@ private:
 
   // This rank is short of work.
   void search() {
-    if (asking_ > 0 || taking_ || pauses_.resting(here.now())) return;
+    if (asking_ > 0 || taking_ || backoff_.resting(here.now())) return;
     ask();
   }
 
@@ -157,25 +157,25 @@ private:
 
   int at_distance(int d) const { return ((here.rank() + d) % here.size() + here.size()) % here.size(); }
 
-  void asked(int from, const question& q) { send(from, answer{q.round, !taking_, mean(), giving_.mine()}); }
+  void asked(int from, const question& q) { send(from, answer{q.round, !taking_, mean(), planner_.mine()}); }
 
   void answered(int from, const answer& a) {
     if (a.round != round_ || asking_ == 0) return;
     answers_.emplace_back(from, a);
     if (--asking_ > 0) return;
-    double estimates = 0, ranks = giving_.mine().ahead;
+    double estimates = 0, ranks = planner_.mine().ahead;
     for (const auto& [r, x] : answers_) {
       estimates += x.mean;
       ranks += x.how.ahead;
     }
     const auto n = static_cast<double>(answers_.size());
     learn(estimates / n, ranks / (n + 1));
-    if (++learned_ < enough_learned && giving_.mine().idle == 0) return ask();
+    if (++learned_ < enough_learned && planner_.mine().idle == 0) return ask();
     decide();
   }
 
   void decide() {
-    const standing mine = giving_.mine();
+    const load_report mine = planner_.mine();
     const std::pair<int, answer>*richest = nullptr, *poorest = nullptr;
     for (const auto& x : answers_) {
       if (x.second.gives && (!richest || x.second.how.ahead > richest->second.how.ahead)) richest = &x;
@@ -191,25 +191,25 @@ private:
     found(false);
   }
 
-  static bool lacks(const standing& s, double mean) { return s.idle > 0 || s.ahead < mean; }
-  bool has_spare(const standing& s) const {
+  static bool lacks(const load_report& s, double mean) { return s.idle > 0 || s.ahead < mean; }
+  bool has_spare(const load_report& s) const {
     return s.ready > 0 && s.ahead - mean() > slack_ * mean() && s.ahead > s.each * s.rate;
   }
 
-  bool uneven(const standing& late, const standing& other) const {
+  bool uneven(const load_report& late, const load_report& other) const {
     return late.ends > mean() && detail::uneven(late, other, slack_ * mean());
   }
 
   // So much that the taker then has what all have on average, or the giver half of what it has too much.
-  double fair(const standing& giver, const standing& mine) const {
+  double fair(const load_report& giver, const load_report& mine) const {
     const double even = detail::evens_out(giver, mine), level = mean();
     if (mine.idle > 0) return even;
     if (level - mine.ahead > slack_ * level) return std::min(even, (level - mine.ahead) / mine.rate);
     return giver.ahead - level > 2 * slack_ * level ? std::min(even, (giver.ahead - level) / giver.rate / 2) : 0;
   }
 
-  bool take_from(int rank, const standing& giver, const standing& mine) {
-    const double most = giving_.worth_taking(giver, mine, fair(giver, mine));
+  bool take_from(int rank, const load_report& giver, const load_report& mine) {
+    const double most = planner_.worth_taking(giver, mine, fair(giver, mine));
     if (most <= 0 && !uneven(giver, mine)) return false;
     taking_ = true;
     send(rank, demand{round_, most, mean(), mine});
@@ -218,30 +218,30 @@ private:
 
   void offered(int from, const offer& o) {
     if (taking_ || asking_ > 0) return;
-    learn(o.mean, (o.how.ahead + giving_.mine().ahead) / 2);
+    learn(o.mean, (o.how.ahead + planner_.mine().ahead) / 2);
     ++round_;
-    take_from(from, o.how, giving_.mine());
+    take_from(from, o.how, planner_.mine());
   }
 
   void demanded(int from, const demand& d) {
     // Several may ask for the same that is too much here.
-    const standing mine = giving_.mine();
+    const load_report mine = planner_.mine();
     const double keeps = learned_ < enough_learned ? d.mean : mean();
     const double most = d.how.idle > 0 ? d.most : std::min(d.most, (mine.ahead - keeps) / mine.rate);
-    const auto objects = taking_ ? std::vector<object_info>{} : giving_.choose(from, d.how, most);
+    const auto objects = taking_ ? std::vector<object_info>{} : planner_.choose(from, d.how, most);
     if (!objects.empty()) {
-      send(from, giving_.announce(objects));
+      send(from, planner_.announce(objects));
       skip_ = skips_ = 0;
     }
-    giving_.move(objects, from, d.round, [this, from](const detail::settled& s) { send(from, s); });
+    planner_.move(objects, from, d.round, [this, from](const detail::settled& s) { send(from, s); });
   }
 
-  void coming(int, const detail::announced& what) { giving_.coming(what); }
+  void coming(int, const detail::announced& what) { planner_.coming(what); }
 
   void received(int from, const detail::settled& s) {
     if (!taking_ || s.number != round_) return;
     taking_ = false;
-    if (s.moved == 0 && pauses_.resting(here.now()))
+    if (s.moved == 0 && backoff_.resting(here.now()))
       return send(from, wish{}); // it has had an offer, but not for this rank
     found(s.moved > 0);
   }
@@ -251,11 +251,11 @@ private:
     if (something) {
       fruitless_ = 0;
       skip_ = skips_ = 0;
-      pauses_.start();
+      backoff_.start();
       return;
     }
     near_ = false;
-    const bool hungry = giving_.short_of(limit_);
+    const bool hungry = planner_.short_of(limit_);
     if (!hungry) {
       skips_ = std::min(2 * skips_ + 1, 7);
       skip_ = skips_;
@@ -263,7 +263,7 @@ private:
     }
     if (++fruitless_ < tries_) return ask();
     fruitless_ = 0;
-    pauses_.rest(here.now());
+    backoff_.rest(here.now());
     for (const int r : asked_) send(r, wish{});
   }
 
@@ -271,16 +271,16 @@ private:
 
   // Those that wait are told when there is something.
   void serve() {
-    if (waiting_.empty() || taking_ || giving_.short_of(limit_)) return;
-    const standing mine = giving_.mine();
+    if (waiting_.empty() || taking_ || planner_.short_of(limit_)) return;
+    const load_report mine = planner_.mine();
     waiting_.tell([&](int rank) { send(rank, offer{mean(), mine}); });
   }
 
   const double limit_, slack_;
   const int neighbours_, tries_;
-  detail::shortage shortage_{limit_};
-  detail::pauses pauses_;
-  detail::giving giving_;
+  detail::load_trigger trigger_{limit_};
+  detail::backoff backoff_;
+  detail::transfer_planner planner_;
   detail::waiting_ranks waiting_;
 
   double mean_ = 0, mean_at_ = 0;
@@ -294,8 +294,10 @@ private:
 
 } // namespace
 
-policy_kind detail::diffusion_kind() {
+namespace detail {
+policy_kind diffusion_kind() {
   return kind_of<diffusion>("diffusion", "ranks that have less than others ask some of them for more");
 }
+} // namespace detail
 
 } // namespace tern::balance

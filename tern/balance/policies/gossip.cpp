@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// The policy `gossip`: ranks hear by rumour who has little to do, and those that have too much give it to them, with
-/// no rank that knows all (Menon and Kalé, SC 2013: "A distributed dynamic load balancer for iterative applications",
-/// Grapevine). As in TemperedLB (Lifflander et al. 2021, "Optimizing distributed load balancing for workloads with
-/// time-varying imbalance") nothing moves until several tries have shown the best: until then objects are handed from
-/// rank to rank in thought only, and one may go to whom it makes fuller than the mean, if the giver was fuller still.
+/// The policy `gossip`: ranks hear by rumour which have little to do, and those that have too much give it to them,
+/// with no rank that knows all (Menon and Kalé, SC 2013: "A distributed dynamic load balancer for iterative
+/// applications", Grapevine). As in TemperedLB (Lifflander et al. 2021, "Optimizing distributed load balancing for
+/// workloads with time-varying imbalance") nothing moves until several tries have shown the best: until then objects
+/// are handed from rank to rank in thought only, and one may go to a rank that it makes fuller than the mean, if the
+/// giver was fuller still.
 ///
-/// A try goes: the mean comes down the tree; rumours are passed on several times; who has too much asks others to take
-/// some, all of which answer; how full the fullest is goes up the tree. Rumours go to ranks at random distances that
-/// are the same for all, so that each rank knows how many it must wait for, and no one need find out when they have
-/// ended.
+/// A try goes: the mean comes down the tree; rumours are passed on several times; a rank that has too much asks others
+/// to take some, all of which answer; how full the fullest is goes up the tree. Rumours go to ranks at random distances
+/// that are the same for all, so that each rank knows how many it must wait for, and no one need find out when they
+/// have ended.
 ///
 /// Parameters, besides those of all policies that work in rounds: `fanout`, to how many others rumours go in each of
 /// `rounds` steps (0: as many as are needed); `known`, how many ranks one remembers; `tries`, at most; `tolerance`: how
@@ -48,7 +49,7 @@ struct rumour {
   double time() const { return load / speed; }
 };
 
-/// Up the tree: before the first try the sums; after each try how full the fullest was when it began, which nobody
+/// Up the tree: before the first try the sums; after each try how full the fullest was when it began, which no rank
 /// knows before, because ranks go on taking when they have given.
 struct tally {
   std::uint32_t number = 0, tried = 0;
@@ -112,7 +113,7 @@ namespace {
 
 class gossip final : public detail::round_policy {
 public:
-  gossip(host& h, parameters& p)
+  gossip(policy_context& h, parameters& p)
       : round_policy(h, p), fanout_(std::min(p.count("fanout", 4, 1, 64), std::max(h.size() - 1, 0))),
         steps_(p.count("rounds", 0, 0, 64)), tries_(p.count("tries", 8, 1, 1000)),
         most_known_(static_cast<std::size_t>(p.count("known", 64, 1, 1 << 20))),
@@ -240,7 +241,7 @@ private:
 
   // Handing over, in thought -----------------------------------------------------------------------------------------
 
-  // Whom to ask, by chance: the emptier the likelier.
+  // Which rank to ask, by chance: the emptier the likelier.
   std::size_t choose(const std::vector<rumour>& others) {
     double top = level_, all = 0;
     for (const rumour& o : others) top = std::max(top, o.time());
@@ -492,8 +493,10 @@ private:
 
 } // namespace
 
-policy_kind detail::gossip_kind() {
+namespace detail {
+policy_kind gossip_kind() {
   return kind_of<gossip>("gossip", "full ranks give to those that rumours call empty; no rank knows all");
 }
+} // namespace detail
 
 } // namespace tern::balance

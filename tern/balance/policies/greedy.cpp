@@ -11,7 +11,7 @@ namespace {
 
 class greedy final : public detail::central_policy {
 public:
-  greedy(host& h, parameters& p) : central_policy(h, p), keep_(p.number("keep", 0.1, 0, 1)) {}
+  greedy(policy_context& h, parameters& p) : central_policy(h, p), keep_(p.number("keep", 0.1, 0, 1)) {}
 
 private:
   decision decide(const detail::assignment_problem& p, const detail::talk_report&, const hints& h) const override {
@@ -23,8 +23,11 @@ private:
 
 } // namespace
 
-policy_kind detail::greedy_kind() {
-  return kind_of<greedy>("greedy", "rank 0 deals out all objects, the heaviest first, to whoever ends soonest");
+namespace detail {
+policy_kind greedy_kind() {
+  return kind_of<greedy>("greedy",
+                         "rank 0 assigns all objects anew, the heaviest first, to the rank that ends soonest");
 }
+} // namespace detail
 
 } // namespace tern::balance

@@ -21,11 +21,11 @@
 namespace tern::balance {
 namespace {
 
-using detail::standing;
+using detail::load_report;
 
 /// How a rank stands. To the leader of its group.
 struct report {
-  standing how;
+  load_report how;
   template <class A> void serialize(A& ar) { ar(how); }
 };
 
@@ -61,7 +61,7 @@ struct supply {
 struct hint {
   std::int32_t giver = -1;
   double most = 0;
-  standing how;
+  load_report how;
   template <class A> void serialize(A& ar) { ar(giver, most, how); }
 };
 
@@ -69,7 +69,7 @@ struct hint {
 struct taken {
   std::int32_t giver = -1;
   bool some = false;
-  standing how;
+  load_report how;
   template <class A> void serialize(A& ar) { ar(giver, some, how); }
 };
 
@@ -77,16 +77,16 @@ struct taken {
 struct demand {
   std::uint32_t number = 0;
   double most = 0;
-  standing how;
+  load_report how;
   template <class A> void serialize(A& ar) { ar(number, most, how); }
 };
 
 class hierarchical final : public policy {
 public:
-  hierarchical(host& h, parameters& p)
+  hierarchical(policy_context& h, parameters& p)
       : policy(h), group_(p.count("group", 32, 2, 1 << 20)), slower_(p.count("slower", 2, 1, 1000)),
         slack_(p.number("slack", 0.01, 0, 1)), batch_(p.seconds("batch", 0.01)),
-        giving_(h, p.seconds("hold", 300), p.count("moves", 3, 1, 100)) {
+        planner_(h, p.seconds("hold", 300), p.count("moves", 3, 1, 100)) {
     on(&hierarchical::told);
     on(&hierarchical::told_of_group);
     on(&hierarchical::fetches);
@@ -103,22 +103,22 @@ public:
     }
   }
 
-  void dist_balance(occasion why) override {
+  void dist_balance(trigger why) override {
     if (here.size() == 1) return;
     switch (why) {
-    case occasion::start:
-    case occasion::phase:
+    case trigger::start:
+    case trigger::phase:
       // What leaders know is not forgotten: members that have come to this moment before may have told more already.
-      giving_.forget();
+      planner_.forget();
       told_at_ = -1;
       taking_ = false;
       hints_.clear();
       for (group& g : led_)
         for (part& p : g.parts) p.hints = 0;
       return;
-    case occasion::idle:
-      return tell(giving_.precisely());
-    case occasion::period:
+    case trigger::idle:
+      return tell(planner_.precisely());
+    case trigger::period:
       return look();
     }
   }
@@ -127,16 +127,16 @@ public:
   void notify(object_id) override {
     if (--look_in_ > 0 || here.size() == 1) return;
     look_in_ = std::clamp(static_cast<int>(here.ready() / 8), 4, 1000);
-    if (told_at_ < 0) return tell(giving_.mine());
+    if (told_at_ < 0) return tell(planner_.mine());
     const double expected = std::max(0.0, told_ - (here.now() - told_at_));
     const double ahead = here.load() * here.pace() / std::max(here.workers(), 1);
-    if (std::abs(ahead - expected) > std::max(much_ * expected, giving_.each() * here.pace())) tell(giving_.mine());
+    if (std::abs(ahead - expected) > std::max(much_ * expected, planner_.each() * here.pace())) tell(planner_.mine());
   }
 
 private:
   /// A rank, or a group of the level below.
   struct part {
-    standing how;                        ///< of a rank
+    load_report how;                     ///< of a rank
     double load = 0, speed = 0, at = -1; ///< -1: nothing is known
     int hints = 0;                       ///< that concern it and have not come to an end
   };
@@ -174,8 +174,8 @@ private:
 
   // As time has gone on.
   double load_of(const part& p) const { return std::max(0.0, p.load - p.speed * (here.now() - p.at)); }
-  standing now(const part& p) const {
-    standing s = p.how;
+  load_report now(const part& p) const {
+    load_report s = p.how;
     s.ahead = std::max(0.0, s.ahead - (here.now() - p.at));
     s.ends = std::max(s.ahead, s.ends - (here.now() - p.at));
     return s;
@@ -186,15 +186,15 @@ private:
   // The leader is told what it cannot know: that this rank does not do as much in a second as it should, or has got
   // something from elsewhere; and now and then, in case that what could not be done then can be done now.
   void look() {
-    const standing mine = giving_.mine();
-    standing even = mine;
+    const load_report mine = planner_.mine();
+    load_report even = mine;
     even.ends = even.ahead;
     const double expected = std::max(0.0, told_ - (here.now() - told_at_));
     const bool changed = told_at_ < 0 || std::abs(mine.ahead - expected) > std::max(slack_ * expected, mine.each / 4);
     if (changed || detail::uneven(mine, even, slack_ * mine.ahead) || ++quiet_ >= most_quiet) tell(mine);
   }
 
-  void tell(const standing& mine) {
+  void tell(const load_report& mine) {
     quiet_ = 0;
     told_ = mine.ahead;
     told_at_ = here.now();
@@ -209,9 +209,9 @@ private:
   void follow() {
     while (!hints_.empty()) {
       const hint& h = hints_.front().second;
-      const standing mine = giving_.precisely();
+      const load_report mine = planner_.precisely();
       if (h.giver >= 0) {
-        const double most = giving_.worth_taking(h.how, mine, std::min(h.most, detail::evens_out(h.how, mine)));
+        const double most = planner_.worth_taking(h.how, mine, std::min(h.most, detail::evens_out(h.how, mine)));
         if (most > 0 || detail::uneven(h.how, mine, slack_ * h.how.ahead)) {
           taking_ = true;
           return send(h.giver, demand{++number_, most, mine});
@@ -224,7 +224,7 @@ private:
   void end_hint(bool some) {
     const auto [from, h] = hints_.front();
     hints_.erase(hints_.begin());
-    const standing mine = giving_.mine();
+    const load_report mine = planner_.mine();
     const int leader = leader_of(here.rank(), 1);
     send(from, taken{h.giver, some, mine});
     if (from != leader) send(leader, taken{h.giver, some, mine});
@@ -233,15 +233,15 @@ private:
   }
 
   void demanded(int from, const demand& d) {
-    const auto objects = giving_.choose(from, d.how, d.most);
-    if (!objects.empty()) send(from, giving_.announce(objects));
-    giving_.move(objects, from, d.number, [this, from](const detail::settled& s) {
+    const auto objects = planner_.choose(from, d.how, d.most);
+    if (!objects.empty()) send(from, planner_.announce(objects));
+    planner_.move(objects, from, d.number, [this, from](const detail::settled& s) {
       send(from, s);
       if (s.moved > 0) tell(s.giver);
     });
   }
 
-  void coming(int, const detail::announced& what) { giving_.coming(what); }
+  void coming(int, const detail::announced& what) { planner_.coming(what); }
 
   void received(int, const detail::settled& s) {
     if (!taking_ || s.number != number_) return;
@@ -252,7 +252,7 @@ private:
 
   // --- As a leader of ranks ------------------------------------------------------------------------------------------
 
-  void note(part& p, const standing& how) {
+  void note(part& p, const load_report& how) {
     p.how = how;
     p.speed = 1 / how.rate;
     p.load = how.ahead * p.speed;
@@ -373,7 +373,7 @@ private:
     std::vector<std::pair<double, std::size_t>> late, early;
     for (std::size_t i = 0; i < g.parts.size(); ++i) {
       if (g.parts[i].at < 0 || g.parts[i].hints > 0) continue;
-      const standing s = now(g.parts[i]);
+      const load_report s = now(g.parts[i]);
       if (s.ends > level && s.ends - s.ahead > slack_ * level)
         late.emplace_back(s.ends, i);
       else
@@ -485,21 +485,23 @@ private:
 
   const int group_, slower_;
   const double slack_, batch_;
-  detail::giving giving_;
+  detail::transfer_planner planner_;
 
   double told_ = 0, told_at_ = -1;
   int quiet_ = 0, look_in_ = 0;
   bool taking_ = false;
   std::uint32_t number_ = 0;
-  std::vector<std::pair<int, hint>> hints_; ///< and who has given them; the first is being followed
+  std::vector<std::pair<int, hint>> hints_; ///< and the ranks that have given them; the first is being followed
 
   std::vector<group> led_; ///< by level, from 1
 };
 
 } // namespace
 
-policy_kind detail::hierarchical_kind() {
+namespace detail {
+policy_kind hierarchical_kind() {
   return kind_of<hierarchical>("hierarchical", "leaders balance within groups of ranks, between groups, and so on up");
 }
+} // namespace detail
 
 } // namespace tern::balance

@@ -20,11 +20,11 @@
 namespace tern::balance {
 namespace {
 
-using detail::standing;
+using detail::load_report;
 
 /// How a rank stands. To the master.
 struct report {
-  standing how;
+  load_report how;
   bool needs = false;        ///< it is short of work
   std::uint32_t answers = 0; ///< how many orders it has carried out as giver
   std::uint32_t got = 0;     ///< how many have been carried out for it
@@ -37,7 +37,7 @@ struct order {
   struct part {
     std::int32_t to = 0;
     double most = 0; ///< load
-    standing how;
+    load_report how;
     template <class A> void serialize(A& ar) { ar(to, most, how); }
   };
   std::vector<part> parts;
@@ -46,31 +46,31 @@ struct order {
 
 class master_worker final : public policy {
 public:
-  master_worker(host& h, parameters& p)
+  master_worker(policy_context& h, parameters& p)
       : policy(h), threshold_(p.number("threshold", 6, 0, 1000)), change_(p.number("change", 0.1, 0, 1)),
-        batch_(p.seconds("batch", 1e-3)), giving_(h, p.seconds("hold", 300), p.count("moves", 3, 1, 100)) {
+        batch_(p.seconds("batch", 1e-3)), planner_(h, p.seconds("hold", 300), p.count("moves", 3, 1, 100)) {
     on(&master_worker::told);
     on(&master_worker::ordered);
     on(&master_worker::coming);
     on(&master_worker::received);
   }
 
-  void dist_balance(occasion why) override {
+  void dist_balance(trigger why) override {
     if (here.size() == 1) return;
     switch (why) {
-    case occasion::start:
+    case trigger::start:
       members_.clear();
       answers_ = got_ = 0;
       [[fallthrough]];
-    case occasion::phase:
-      giving_.forget();
+    case trigger::phase:
+      planner_.forget();
       told_at_ = -1;
       needs_ = false;
       refuses_ = 0;
       return;
-    case occasion::idle:
+    case trigger::idle:
       return look();
-    case occasion::period:
+    case trigger::period:
       // What was not to be had then may be now.
       if (needs_ || refuses_ > 0 || ends_late()) told_at_ = -1;
       return look();
@@ -78,18 +78,18 @@ public:
   }
 
   void notify(object_id) override {
-    if (shortage_.due(here)) look();
+    if (trigger_.due(here)) look();
   }
 
 private:
   bool ends_late() const {
-    const standing mine = giving_.mine();
+    const load_report mine = planner_.mine();
     return mine.ready > 0 && mine.ends > 1.02 * mine.ahead;
   }
 
   /// What the master knows of a rank.
   struct member {
-    standing how;
+    load_report how;
     double at = -1; ///< when; -1: nothing is known
     bool needs = false;
     std::uint8_t refuses = 0;
@@ -99,8 +99,8 @@ private:
 
   // The master is told when this rank stands otherwise than it must think, or is short of work for the first time.
   void look() {
-    const standing mine = giving_.mine();
-    const bool needs = mine.idle > 0 || giving_.short_of(threshold_);
+    const load_report mine = planner_.mine();
+    const bool needs = mine.idle > 0 || planner_.short_of(threshold_);
     const double expected = std::max(0.0, told_ - (here.now() - told_at_));
     const bool changed = told_at_ < 0 || std::abs(mine.ahead - expected) > std::max(change_ * expected, mine.each / 2);
     if (changed) refuses_ = 0;
@@ -108,12 +108,12 @@ private:
     tell(mine, needs);
   }
 
-  void tell(const standing& mine, bool needs) {
+  void tell(const load_report& mine, bool needs) {
     needs_ = needs;
     told_ = mine.ahead;
     told_at_ = here.now();
     told_idle_ = mine.idle;
-    send(0, report{needs ? giving_.precisely() : mine, needs, answers_, got_, refuses_});
+    send(0, report{needs ? planner_.precisely() : mine, needs, answers_, got_, refuses_});
   }
 
   void told(int from, const report& r) {
@@ -134,8 +134,8 @@ private:
   }
 
   // As time has gone on.
-  standing now(const member& m) const {
-    standing s = m.how;
+  load_report now(const member& m) const {
+    load_report s = m.how;
     const double gone = here.now() - m.at;
     s.ahead = std::max(0.0, s.ahead - gone);
     s.ends = std::max(s.ahead, s.ends - gone);
@@ -148,7 +148,7 @@ private:
     double load = 0, speed = 0;
     for (const member& m : members_) {
       if (m.at < 0) continue;
-      const standing s = now(m);
+      const load_report s = now(m);
       load += s.ahead / s.rate;
       speed += 1 / s.rate;
     }
@@ -158,7 +158,7 @@ private:
     for (std::size_t i = 0; i < members_.size(); ++i) {
       const member& m = members_[i];
       if (m.at < 0 || m.gives > 0 || m.gets > 0) continue;
-      const standing s = now(m);
+      const load_report s = now(m);
       // A rank of few heavy objects may be short of objects, but not of work.
       if (s.ahead < mean && m.needs) needy.emplace_back(s.ahead, static_cast<int>(i));
       if (s.ahead > mean && m.refuses < 2 && s.ready > 0) rich.emplace_back(s.ahead, static_cast<int>(i));
@@ -195,9 +195,9 @@ private:
       ++giver;
     };
     for (const auto& [ahead, who] : needy) {
-      const standing t = now(at(who));
+      const load_report t = now(at(who));
       for (; giver != rich.end(); next()) {
-        const standing g = now(at(giver->second));
+        const load_report g = now(at(giver->second));
         const double even = detail::evens_out(g, t), spare = std::max((g.ahead - mean) / g.rate, even) - given;
         const double gets = std::min({spare, even, t.idle > 0 ? even : (mean - t.ahead) / t.rate});
         // Not what is less than half an object, unless it can begin at once.
@@ -218,7 +218,7 @@ private:
     for (std::size_t i = 0; i < members_.size(); ++i) {
       const member& m = members_[i];
       if (m.at < 0 || m.gets > 0 || m.gives > 0) continue;
-      const standing s = now(m);
+      const load_report s = now(m);
       early.emplace_back(s.ends, static_cast<int>(i));
       if (s.ends > mean && m.refuses == 0 && s.ready > 0) late.emplace_back(s.ends, static_cast<int>(i));
     }
@@ -226,7 +226,7 @@ private:
     std::sort(late.rbegin(), late.rend());
     auto taker = early.begin();
     for (const auto& [ends, who] : late) {
-      const standing t = now(at(taker->second)), g = now(at(who));
+      const load_report t = now(at(taker->second)), g = now(at(who));
       if (!detail::uneven(g, t, 0.01 * mean)) return;
       send_order(who, {{{taker->second, 0, t}}});
       ++taker;
@@ -239,17 +239,17 @@ private:
       if (--left->first > 0) return;
       ++answers_;
       refuses_ = left->second;
-      tell(giving_.mine(), giving_.short_of(threshold_));
+      tell(planner_.mine(), planner_.short_of(threshold_));
     };
     for (const order::part& part : o.parts) {
-      const auto objects = giving_.choose(part.to, part.how, part.most);
+      const auto objects = planner_.choose(part.to, part.how, part.most);
       if (objects.empty()) {
         if (part.how.idle > 0 && left->second == 1) left->second = 2;
       } else {
         left->second = 0;
-        send(part.to, giving_.announce(objects));
+        send(part.to, planner_.announce(objects));
       }
-      giving_.move(objects, part.to, 0, [this, end, to = part.to](const detail::settled& s) {
+      planner_.move(objects, part.to, 0, [this, end, to = part.to](const detail::settled& s) {
         send(to, s);
         end();
       });
@@ -257,18 +257,18 @@ private:
     end();
   }
 
-  void coming(int, const detail::announced& what) { giving_.coming(what); }
+  void coming(int, const detail::announced& what) { planner_.coming(what); }
 
   void received(int, const detail::settled& s) {
     ++got_;
     if (s.moved > 0) refuses_ = 0;
-    const standing mine = giving_.mine();
-    tell(mine, mine.idle > 0 || giving_.short_of(threshold_));
+    const load_report mine = planner_.mine();
+    tell(mine, mine.idle > 0 || planner_.short_of(threshold_));
   }
 
   const double threshold_, change_, batch_;
-  detail::shortage shortage_{threshold_};
-  detail::giving giving_;
+  detail::load_trigger trigger_{threshold_};
+  detail::transfer_planner planner_;
 
   double told_ = 0, told_at_ = -1;
   std::uint32_t told_idle_ = 0;
@@ -283,9 +283,11 @@ private:
 
 } // namespace
 
-policy_kind detail::master_worker_kind() {
+namespace detail {
+policy_kind master_worker_kind() {
   return kind_of<master_worker>("master-worker",
                                 "ranks that run short tell rank 0, which has the richest give to them");
 }
+} // namespace detail
 
 } // namespace tern::balance

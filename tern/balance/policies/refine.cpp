@@ -17,7 +17,7 @@ constexpr double exact = 0.003;
 
 class refine final : public detail::central_policy {
 public:
-  refine(host& h, parameters& p) : central_policy(h, p), tolerance_(p.number("tolerance", 1.02, 1, 100)) {}
+  refine(policy_context& h, parameters& p) : central_policy(h, p), tolerance_(p.number("tolerance", 1.02, 1, 100)) {}
 
 private:
   decision decide(const detail::assignment_problem& p, const detail::talk_report&, const hints& h) const override {
@@ -33,8 +33,10 @@ private:
 
 } // namespace
 
-policy_kind detail::refine_kind() {
+namespace detail {
+policy_kind refine_kind() {
   return kind_of<refine>("refine", "rank 0 moves as few objects as possible from full ranks to empty ones");
 }
+} // namespace detail
 
 } // namespace tern::balance

@@ -2,7 +2,7 @@
 /// \file
 /// Random stealing of objects, with the invocations that wait for them, and lifelines (Saraswat, Kambadur, Kodali,
 /// Grove, Krishnamoorthy: Lifeline-based global load balancing, PPoPP 2011). A rank that runs short tries some others
-/// at random; if none has anything, it tells a few fixed ones and rests: who has something later remembers it.
+/// at random; if none has anything, it tells a few fixed ones and rests: a rank that has something later remembers it.
 ///
 /// Parameters: `early`: with fewer objects for each worker a rank begins to steal; `victims`: after so many in vain it
 /// rests, at first for `rest`; `lifelines`: how many ranks remember it, at most; `share` of its waiting load that a
@@ -19,12 +19,12 @@
 namespace tern::balance {
 namespace {
 
-using detail::standing;
+using detail::load_report;
 
 /// Answered by `settled`.
-struct theft {
+struct steal_request {
   std::uint32_t number = 0;
-  standing how;
+  load_report how;
   template <class A> void serialize(A& ar) { ar(number, how); }
 };
 
@@ -40,11 +40,11 @@ struct offer {
 
 class steal final : public policy {
 public:
-  steal(host& h, parameters& p)
+  steal(policy_context& h, parameters& p)
       : policy(h), early_(p.number("early", 6, 0, 1000)), share_(p.number("share", 0.5, 0, 1)),
         slack_(p.number("slack", 0.02, 0, 1)), victims_(p.count("victims", 4, 1, 1000)),
-        lifelines_(p.count("lifelines", 32, 1, 32)), pauses_(p.seconds("rest", 0.1)),
-        giving_(h, p.seconds("hold", 300), p.count("moves", 4, 1, 100)) {
+        lifelines_(p.count("lifelines", 32, 1, 32)), backoff_(p.seconds("rest", 0.1)),
+        planner_(h, p.seconds("hold", 300), p.count("moves", 4, 1, 100)) {
     on(&steal::stolen_from);
     on(&steal::coming);
     on(&steal::received);
@@ -52,43 +52,43 @@ public:
     on(&steal::offered);
   }
 
-  void dist_balance(occasion why) override {
+  void dist_balance(trigger why) override {
     if (here.size() == 1) return;
     switch (why) {
-    case occasion::phase:
+    case trigger::phase:
       waiting_.clear();
       [[fallthrough]];
-    case occasion::start:
-      giving_.forget();
+    case trigger::start:
+      planner_.forget();
       ++number_;
       stealing_ = false;
       tries_ = 0;
-      shortage_.start();
-      pauses_.start();
+      trigger_.start();
+      backoff_.start();
       return;
-    case occasion::idle:
+    case trigger::idle:
       return look();
-    case occasion::period:
+    case trigger::period:
       serve();
-      if (giving_.short_of(early_)) look();
+      if (planner_.short_of(early_)) look();
       return;
     }
   }
 
   void notify(object_id) override {
-    switch (shortage_.changed(here, giving_)) {
-    case detail::shortage::news::none:
+    switch (trigger_.changed(here, planner_)) {
+    case detail::load_trigger::news::none:
       return;
-    case detail::shortage::news::short_of_work:
+    case detail::load_trigger::news::short_of_work:
       return look();
-    case detail::shortage::news::enough:
+    case detail::load_trigger::news::enough:
       return serve();
     }
   }
 
 private:
   void look() {
-    if (stealing_ || pauses_.resting(here.now())) return;
+    if (stealing_ || backoff_.resting(here.now())) return;
     tries_ = 0;
     try_another();
   }
@@ -100,32 +100,32 @@ private:
 
   void steal_from(int victim) {
     stealing_ = true;
-    send(victim, theft{++number_, giving_.precisely()});
+    send(victim, steal_request{++number_, planner_.precisely()});
   }
 
-  void stolen_from(int thief, const theft& t) {
+  void stolen_from(int thief, const steal_request& t) {
     std::vector<object_info> objects;
-    const standing mine = giving_.mine();
+    const load_report mine = planner_.mine();
     // A thief that still has some gets nothing for a small difference: it may be the victim that asks next.
     const bool differ = std::max(mine.ahead - t.how.ahead, mine.ends - t.how.ends) > slack_ * mine.ahead;
-    if (t.how.idle > 0 || (!stealing_ && differ)) objects = giving_.choose(thief, t.how, share_ * here.waiting());
-    if (!objects.empty()) send(thief, giving_.announce(objects));
-    giving_.move(objects, thief, t.number, [this, thief](const detail::settled& s) { send(thief, s); });
+    if (t.how.idle > 0 || (!stealing_ && differ)) objects = planner_.choose(thief, t.how, share_ * here.waiting());
+    if (!objects.empty()) send(thief, planner_.announce(objects));
+    planner_.move(objects, thief, t.number, [this, thief](const detail::settled& s) { send(thief, s); });
   }
 
-  void coming(int, const detail::announced& what) { giving_.coming(what); }
+  void coming(int, const detail::announced& what) { planner_.coming(what); }
 
   void received(int victim, const detail::settled& s) {
     if (!stealing_ || s.number != number_) return;
     stealing_ = false;
     if (s.moved > 0) {
-      pauses_.start();
-      if (giving_.short_of(early_)) look();
+      backoff_.start();
+      if (planner_.short_of(early_)) look();
       return;
     }
-    if (pauses_.resting(here.now())) return send(victim, lifeline{}); // it has had an offer, but not for this rank
+    if (backoff_.resting(here.now())) return send(victim, lifeline{}); // it has had an offer, but not for this rank
     if (++tries_ < victims_) return try_another();
-    pauses_.rest(here.now());
+    backoff_.rest(here.now());
     // At distances of powers of two: so all ranks are near, by few lifelines of each.
     int k = 0;
     for (int d = 1; d < here.size() && k < lifelines_; d *= 2, ++k) send((here.rank() + d) % here.size(), lifeline{});
@@ -134,30 +134,32 @@ private:
   void rests(int from, const lifeline&) { waiting_.add(from); }
 
   void serve() {
-    if (waiting_.empty() || giving_.short_of(early_)) return;
+    if (waiting_.empty() || planner_.short_of(early_)) return;
     waiting_.tell([&](int rank) { send(rank, offer{}); });
   }
 
   void offered(int from, const offer&) {
-    if (!stealing_ && giving_.short_of(early_)) steal_from(from);
+    if (!stealing_ && planner_.short_of(early_)) steal_from(from);
   }
 
   const double early_, share_, slack_;
   const int victims_, lifelines_;
-  detail::shortage shortage_{early_};
-  detail::pauses pauses_;
-  detail::giving giving_;
+  detail::load_trigger trigger_{early_};
+  detail::backoff backoff_;
+  detail::transfer_planner planner_;
   detail::waiting_ranks waiting_;
 
-  std::uint32_t number_ = 0; ///< of the last theft
+  std::uint32_t number_ = 0; ///< of the last steal_request
   bool stealing_ = false;
   int tries_ = 0;
 };
 
 } // namespace
 
-policy_kind detail::steal_kind() {
+namespace detail {
+policy_kind steal_kind() {
   return kind_of<steal>("steal", "ranks that run short take half of what random others have, or wait at lifelines");
 }
+} // namespace detail
 
 } // namespace tern::balance

@@ -120,7 +120,7 @@ TEST(parameters, a_policys_text_is_name_and_rest) {
 
 class with_limit : public policy {
 public:
-  with_limit(host& h, parameters& p) : policy(h) { p.number("limit", 1.5, 1, 4); }
+  with_limit(policy_context& h, parameters& p) : policy(h) { p.number("limit", 1.5, 1, 4); }
 };
 const registered_policy<with_limit> entered("test-with-limit", "is there for tests of parameters");
 
@@ -172,10 +172,10 @@ TEST(policy, wrong_texts_are_refused) {
 // Sends itself messages that are none of its own.
 class confused : public policy {
 public:
-  confused(host& h, parameters& p) : policy(h), what_(p.word("sends", "other", "other|nothing|garbage")) {
+  confused(policy_context& h, parameters& p) : policy(h), what_(p.word("sends", "other", "other|nothing|garbage")) {
     on(&confused::taken);
   }
-  void dist_balance(occasion) override {
+  void dist_balance(trigger) override {
     if (what_ == "other") send(here.rank(), 1.5f);
     if (what_ == "nothing") here.post(here.rank(), byte_buffer());
     if (what_ == "garbage") here.post(here.rank(), pack(std::uint8_t{0}, std::uint8_t{1}));

@@ -13,20 +13,6 @@
 namespace tern::balance {
 namespace {
 
-// The functions that describe the library's own policies. A policy's line is added here together with its file in
-// policies/, which defines the function: add your kind here.
-constexpr policy_kind (*builtin[])() = {
-    detail::none_kind,          detail::diffusion_kind,    detail::steal_kind,
-    detail::master_worker_kind, detail::hierarchical_kind, detail::gossip_kind,
-    detail::greedy_kind,        detail::refine_kind,       detail::communication_kind,
-};
-
-/// Moves nothing.
-class none final : public policy {
-public:
-  none(host& h, parameters&) : policy(h) {}
-};
-
 // What static objects of programs and of plug-ins have entered. A function's static, because those objects are made in
 // any order.
 std::vector<policy_kind>& entered() {
@@ -35,7 +21,7 @@ std::vector<policy_kind>& entered() {
 }
 
 // For a policy that is made only to see whether its parameters are right.
-class no_host final : public host {
+class no_context final : public policy_context {
 public:
   int rank() const noexcept override { return 0; }
   int size() const noexcept override { return 1; }
@@ -60,13 +46,11 @@ public:
 
 } // namespace
 
-policy_kind detail::none_kind() { return kind_of<none>("none", "moves nothing"); }
-
 void detail::enter(policy_kind kind) { entered().push_back(std::move(kind)); }
 
 std::vector<policy_kind> policies() {
   std::vector<policy_kind> all = entered();
-  for (const auto kind : builtin) all.push_back(kind());
+  for (policy_kind& kind : detail::builtin_policies()) all.push_back(std::move(kind));
   std::sort(all.begin(), all.end(), [](const policy_kind& a, const policy_kind& b) { return a.name < b.name; });
   const auto twice = std::adjacent_find(all.begin(), all.end(),
                                         [](const policy_kind& a, const policy_kind& b) { return a.name == b.name; });
@@ -75,7 +59,7 @@ std::vector<policy_kind> policies() {
   return all;
 }
 
-std::unique_ptr<policy> make_policy(std::string_view text, host& h) {
+std::unique_ptr<policy> make_policy(std::string_view text, policy_context& h) {
   const policy_text parts = split_policy(text);
   const std::vector<policy_kind> all = policies();
   const auto kind = std::find_if(all.begin(), all.end(), [&](const policy_kind& k) { return k.name == parts.name; });
@@ -92,11 +76,11 @@ std::unique_ptr<policy> make_policy(std::string_view text, host& h) {
 }
 
 void check_policy(std::string_view text) {
-  no_host nowhere;
+  no_context nowhere;
   make_policy(text, nowhere);
 }
 
-std::vector<double> host::running() const {
+std::vector<double> policy_context::running() const {
   const auto n = static_cast<std::size_t>(std::max(workers(), 1));
   return std::vector<double>(n, std::max(0.0, load() - waiting()) / static_cast<double>(n));
 }

@@ -143,14 +143,14 @@ void phase() {
   b.begin_round();
   quiesce();
   b.end_round();
-  barrier(); // nobody counts loads as those of a phase any more when the next begins anywhere
+  barrier(); // no rank counts loads as those of a phase any more when the next begins anywhere
 }
 
 void charge_device(double seconds) {
   if (!(seconds >= 0 && std::isfinite(seconds)))
     throw error(errc::invalid_argument, "balance::charge_device was given " + std::to_string(seconds) + " seconds",
                 "a time of work is at least 0 and finite");
-  mobile::directory::running("tern::balance::charge_device").charge_device(seconds);
+  mobile::detail::running_invocation::required("tern::balance::charge_device").charge_device(seconds);
 }
 
 counters count() { return detail::balancer::here().count(); }

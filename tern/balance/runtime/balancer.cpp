@@ -12,9 +12,9 @@
 #include <tern/base/log.hpp>
 #include <tern/net/message.hpp>
 #include <tern/task/fiber.hpp>
+#include <tern/task/fiber/causal_context.hpp>
 #include <tern/task/future.hpp>
-#include <tern/task/scheduler/causal_context.hpp>
-#include <tern/task/wait/wait_list.hpp>
+#include <tern/task/wait/waiting.hpp>
 
 namespace tern::balance::detail {
 namespace {
@@ -69,14 +69,14 @@ balancer::balancer()
   objects_.count_as(counts == "constant"   ? mobile::load_model::constant
                     : counts == "measured" ? mobile::load_model::measured
                                            : mobile::load_model::declared);
-  objects_.tell(*this);
+  objects_.set_balancer(*this);
   node_.plug_in(*this);
 }
 
 balancer::~balancer() = default;
 
 void balancer::send_bytes(int to, message_head::kind is, std::span<const std::byte> bytes) {
-  const tern::detail::cause_scope nobodys(nullptr); // what a policy sends has nothing to do with who roused it
+  const tern::detail::causal_scope no_context(nullptr); // what a policy sends does not belong to what has called it
   const net::wire_header header{message_handler.id(), 0, 0};
   const message_head head{generation_.load(std::memory_order_relaxed), is};
   byte_buffer whole(sizeof header + sizeof head + bytes.size());
@@ -89,7 +89,7 @@ void balancer::send_bytes(int to, message_head::kind is, std::span<const std::by
 // The policy and its rank ---------------------------------------------------------------------------------------------
 
 void balancer::happen(event e) {
-  // Somebody else may deal with it, later: until then the job is not at rest.
+  // Another thread may deal with it, later: until then the job is not at rest.
   if (e.counted) node_.parked({});
   {
     std::unique_lock hold(guard_);
@@ -101,7 +101,7 @@ void balancer::happen(event e) {
     events_.push_back(std::move(e));
     if (std::exchange(inside_, true)) return;
   }
-  const tern::detail::cause_scope nobodys(nullptr);
+  const tern::detail::causal_scope nobodys(nullptr);
   for (;;) {
     event next;
     {
@@ -140,7 +140,7 @@ void balancer::ask_policy_again() noexcept {
 
 void balancer::deal_with(event& e) {
   switch (e.is) {
-  case event::kind::occasion:
+  case event::kind::trigger:
     if (!policy_ || !enabled_) return;
     {
       const std::lock_guard hold(guard_);
@@ -225,7 +225,7 @@ void balancer::fail(const std::string& why) noexcept {
   objects_.defer(false);
   try {
     tell_of_failure(generation_.load(std::memory_order_relaxed));
-  } catch (const error& e) { // the job has just ended: nobody need know any more
+  } catch (const error& e) { // the job has just ended: no rank need know any more
     if (!node_.has_closed()) node_.fatal("rank 0 cannot be told that a balancing policy has failed: " + e.message());
   }
 }
@@ -256,7 +256,7 @@ void balancer::use(std::uint32_t generation, const std::string& text) {
             objects_.count_contacts(recorder_ || (any && policy_->wants_contacts()));
             objects_.defer(any);
             if (!policy_ || !enabled_) return;
-            policy_->dist_balance(occasion::start);
+            policy_->dist_balance(trigger::start);
             arm_period();
             idle_told_.store(false, std::memory_order_relaxed);
             look_for_idle();
@@ -266,7 +266,7 @@ void balancer::use(std::uint32_t generation, const std::string& text) {
 void balancer::enable(bool on) {
   happen({.is = event::kind::call, .call = [this, on] {
             if (std::exchange(enabled_, on) == on || !on || !policy_) return;
-            policy_->dist_balance(occasion::start);
+            policy_->dist_balance(trigger::start);
             arm_period();
           }});
 }
@@ -276,7 +276,7 @@ void balancer::catch_up() {
     const std::lock_guard hold(guard_);
     if (closed_) return;
   }
-  // Shared: who sets it may not have left it yet when this fiber goes on.
+  // Shared: the thread that sets it may not have left it yet when this fiber goes on.
   const auto reached = std::make_shared<promise<void>>();
   future<void> then = reached->get_future();
   happen({.is = event::kind::call, .call = [reached] { reached->set_value(); }});
@@ -389,7 +389,7 @@ void balancer::set_alarm(double seconds, std::function<void()> what) {
 }
 
 void balancer::rings(alarm& a) noexcept {
-  std::unique_ptr<alarm> done; // goes when this returns: nobody looks at it any more
+  std::unique_ptr<alarm> done; // goes when this returns: no thread looks at it any more
   std::function<void()> what = std::move(a.what);
   {
     const std::lock_guard hold(guard_);
@@ -398,7 +398,7 @@ void balancer::rings(alarm& a) noexcept {
     done = std::move(*at);
     alarms_.erase(at);
   }
-  // In a fiber, since the job may be about to end: who sends then must be able to wait until that is decided.
+  // In a fiber, since the job may be about to end: a fiber that sends then must be able to wait until that is decided.
   happen_in_fiber({.is = event::kind::call, .call = std::move(what)});
 }
 
@@ -411,7 +411,7 @@ void balancer::happen_in_fiber(event e) {
 // nothing.
 void balancer::idles(int times) {
   if (!idle_told_.load(std::memory_order_relaxed) || !on_.load(std::memory_order_relaxed)) return;
-  happen({.is = event::kind::occasion, .why = occasion::idle});
+  happen({.is = event::kind::trigger, .why = trigger::idle});
   if (times >= idle_calls) return;
   set_alarm(period_ * static_cast<double>(1 << times),
             [this, times, since = idle_since_.load(std::memory_order_relaxed)] {
@@ -439,7 +439,7 @@ void balancer::next_period(double seconds) {
   set_alarm(seconds, [this, seconds] {
     if (!on_.load(std::memory_order_relaxed) || ready_.load(std::memory_order_relaxed) <= 0)
       return period_set_.store(false, std::memory_order_relaxed);
-    happen({.is = event::kind::occasion, .why = occasion::period});
+    happen({.is = event::kind::trigger, .why = trigger::period});
     next_period(std::min(2 * seconds, period_));
   });
 }
@@ -474,7 +474,7 @@ void balancer::fiber(std::function<void()> what) {
 void balancer::enter(const std::function<void()>& what) {
   const std::uint32_t own = scheduler::in_fiber() ? *generation_of_fiber : 0;
   if (own == 0)
-    throw error(errc::invalid_state, "host::enter was called outside the fibers of host::fiber",
+    throw error(errc::invalid_state, "policy_context::enter was called outside the fibers of policy_context::fiber",
                 "a policy's own functions are entered already: call directly what is to be done");
   promise<void> called;
   auto done = called.get_future();

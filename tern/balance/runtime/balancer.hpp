@@ -25,7 +25,7 @@
 #include <tern/mobile/directory.hpp>
 #include <tern/net/node.hpp>
 #include <tern/task/scheduler.hpp>
-#include <tern/task/wait/timed_function.hpp>
+#include <tern/task/wait/waiting.hpp>
 
 namespace tern::balance::detail {
 
@@ -51,7 +51,7 @@ struct message_head {
 
 /// One rank's. The policy is entered by one thread at a time: what happens meanwhile waits in `events_` until that
 /// thread comes to it. Everything else may be called by any worker at any time.
-class balancer final : public host, public mobile::balancer, public work_source {
+class balancer final : public policy_context, public mobile::balancer, public work_source {
 public:
   balancer();
   ~balancer();
@@ -76,7 +76,7 @@ public:
   /// The job ends: nothing more is called. Collective, if it was recorded.
   void close();
 
-  // host
+  // policy_context
   int rank() const noexcept override { return node_.rank(); }
   int size() const noexcept override { return node_.size(); }
   int workers() const noexcept override { return node_.computing_workers(); }
@@ -114,8 +114,8 @@ public:
 
 private:
   struct event {
-    enum class kind : std::uint8_t { occasion, notify, message, call, done } is; ///< `done`: a call about a move
-    occasion why = occasion::start;
+    enum class kind : std::uint8_t { trigger, notify, message, call, done } is; ///< `done`: a call about a move
+    trigger why = trigger::start;
     object_id object;
     int source = 0;
     byte_buffer bytes;
@@ -160,7 +160,7 @@ private:
 
   std::unique_ptr<recorder> recorder_; ///< set before the program's main function, if at all
 
-  // The policy: by whoever is inside.
+  // The policy: by the thread that is inside.
   std::shared_ptr<policy> policy_; ///< its fibers hold it, too
   std::string name_ = "none";
   std::atomic<std::uint32_t> generation_{0}; ///< policies of one generation talk to each other
@@ -191,7 +191,7 @@ private:
 
   mutable tern::detail::spin_lock queue_guard_; ///< workers ask the policy for work, if it has a queue
   std::set<object_id> policy_has_;              ///< in that queue, those that have left included
-  std::vector<bool> refused_;                   ///< workers to whom it has given nothing since it got or was told more
+  std::vector<bool> refused_;                   ///< workers that got nothing from it since it was told more
   std::size_t strangers_ = 0;                   ///< in a row, that it gave although they do not wait
 
   std::atomic<bool> on_{false}; ///< there is a policy

@@ -9,8 +9,9 @@
 
 #include <tern/base/error.hpp>
 #include <tern/base/log.hpp>
+#include <tern/net/call/pending_calls.hpp>
 #include <tern/net/message.hpp>
-#include <tern/task/scheduler/causal_context.hpp>
+#include <tern/task/fiber/causal_context.hpp>
 
 namespace tern::balance::detail {
 namespace {
@@ -46,7 +47,7 @@ void balancer::ready(object_id object, double load, priority level, bool again) 
       policy_has_.insert(object);
       refused_.clear();
       policy_count_.store(policy_has_.size(), std::memory_order_relaxed);
-      policy_ready_.store(policy_has_.size(), std::memory_order_seq_cst); // before `notify` looks who sleeps
+      policy_ready_.store(policy_has_.size(), std::memory_order_seq_cst); // before `notify` looks which workers sleep
     }
   }
   if (!taken) {
@@ -68,7 +69,7 @@ bool balancer::produce(int worker) {
     const bool of_policy = static_cast<bool>(next);
     if (!next) next = queue_->pop(slot_of(worker));
     if (!next) {
-      if (in_vain) look_for_idle(); // nobody else may come to say so
+      if (in_vain) look_for_idle(); // no other event may come to say so
       return false;
     }
     const std::uint32_t ends = ends_.load(std::memory_order_seq_cst);
@@ -118,9 +119,9 @@ object_id balancer::next_of_policy(int worker) {
   }
   if (refused_.size() <= who) refused_.resize(who + 1);
   refused_[who] = true;
-  policy_ready_.store(0, std::memory_order_seq_cst); // nobody need stay awake for it
+  policy_ready_.store(0, std::memory_order_seq_cst); // no worker need stay awake for it
   hold.unlock();
-  node_.fibers().notify(); // but another, who sleeps, may get what this one does not
+  node_.fibers().notify(); // but another that sleeps may get what this one does not
   return {};
 }
 
@@ -326,7 +327,7 @@ void balancer::move(object_id object, int to, std::function<void(bool)> done) {
   const bool back = with.from == to && with.moves > 0;
   const std::uint32_t moves = with.moves + 1;
   auto who = std::make_unique<departure>(*this, with, to, done);
-  const tern::detail::cause_scope nobodys(nullptr);
+  const tern::detail::causal_scope nobodys(nullptr);
   if (may) {
     with.moves = moves;
     with.from = rank();
@@ -410,7 +411,7 @@ void balancer::begin_round() {
                 in_round_.store(true, std::memory_order_relaxed);
               },
           .counted = true});
-  happen({.is = event::kind::occasion, .why = occasion::phase, .counted = true});
+  happen({.is = event::kind::trigger, .why = trigger::phase, .counted = true});
 }
 
 void balancer::end_round() {

@@ -36,7 +36,7 @@ void recorder::ran(mobile::object_id id, const mobile::type_record& type, const 
   if (is_new && type.bytes) {
     try {
       bytes = static_cast<double>(type.bytes(object));
-    } catch (...) { // it cannot be packed, which whoever wants that will be told
+    } catch (...) { // it cannot be packed: a request to move it tells why
     }
   }
   const double at = now();
@@ -117,7 +117,7 @@ void recorder::store(const std::string& path, const std::string& policy, const s
   if (node_.rank() != 0) return;
   recording whole = std::move(parts[0]);
   for (std::size_t r = 1; r < parts.size(); ++r) combine(whole, std::move(parts[r]));
-  // Whoever was talked to and has never worked is an object all the same.
+  // What was talked to and has never worked is an object all the same.
   std::vector<mobile::object_id> there;
   for (const auto& o : whole.objects) there.push_back(o.id);
   const auto add = [&](mobile::object_id id) { there.push_back(id); };

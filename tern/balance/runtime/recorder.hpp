@@ -13,7 +13,7 @@
 #include <tern/balance/recording.hpp>
 #include <tern/mobile/directory.hpp>
 #include <tern/net/node.hpp>
-#include <tern/task/wait/wait_list.hpp>
+#include <tern/task/wait/waiting.hpp>
 
 namespace tern::balance::detail {
 

@@ -64,11 +64,10 @@ void archive_cycle(std::string_view type) {
 }
 
 void archive_size_mismatch(std::string_view type, std::size_t counted, std::size_t written) {
-  throw error(
-      errc::invalid_data,
-      (type.empty() ? std::string("a value") : "a value of type " + std::string(type)) + " was counted as " +
-          std::to_string(counted) + " bytes but packed as " + std::to_string(written),
-      "its serialize or save must do the same each time it is called, and nobody may change the value meanwhile");
+  throw error(errc::invalid_data,
+              (type.empty() ? std::string("a value") : "a value of type " + std::string(type)) + " was counted as " +
+                  std::to_string(counted) + " bytes but packed as " + std::to_string(written),
+              "its serialize or save must do the same each time it is called, and the value must not change meanwhile");
 }
 
 void archive_not_static_type(std::string_view type, const std::type_info& dynamic) {

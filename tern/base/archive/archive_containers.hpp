@@ -99,7 +99,7 @@ template <class T> struct codec {
   static constexpr std::size_t min_size = min_size_of_class<T>();
 
   template <class A> static void save(A& ar, const T& x) {
-    constexpr int ways = ways_to_save<A, T>;
+    constexpr int ways = save_forms<A, T>;
     if constexpr (ways > 1) {
       static_assert(ways <= 1,
                     "tern: this type offers more than one of member serialize, free serialize, member save, free "
@@ -130,7 +130,7 @@ template <class T> struct codec {
   }
 
   static void load(input_archive& ar, T& x) {
-    constexpr int ways = ways_to_load<input_archive, T>;
+    constexpr int ways = load_forms<input_archive, T>;
     if constexpr (ways > 1) {
       static_assert(ways <= 1,
                     "tern: this type offers more than one of member serialize, free serialize, member load, free "

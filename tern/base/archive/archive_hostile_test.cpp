@@ -1,83 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // What archives refuse: damaged and forged bytes, values that cannot travel, classes that contradict themselves.
-#include <tern/base/archive.hpp>
+#include "archive_refusals.hpp"
 
-#include <random>
+#include <array>
+#include <cstring>
+#include <list>
+#include <map>
+#include <set>
+#include <unordered_set>
+#include <variant>
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <pthread.h>
 
+namespace hostile_test {
 namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
-
-template <class F> std::string refusal(F&& what, tern::errc code = tern::errc::invalid_data) {
-  try {
-    what();
-  } catch (const tern::error& e) {
-    EXPECT_EQ(e.code(), code) << e.what();
-    return e.what();
-  }
-  return "accepted";
-}
-template <class T> std::string refused(const tern::byte_buffer& bytes) {
-  return refusal([&] { (void)tern::unpack<T>(bytes); });
-}
-
-struct record {
-  int a = 0;
-  std::string text;
-  std::vector<record> kids;
-  std::shared_ptr<record> next;
-  std::unique_ptr<record> own;
-  template <class A> void serialize(A& ar) { ar(a, text, kids, next, own); }
-};
-struct nothing {
-  template <class A> void serialize(A&) {}
-};
-using everything = std::tuple<record, std::vector<double>, std::map<std::string, std::vector<int>>, std::set<int>,
-                              std::optional<std::string>, std::variant<std::monostate, int, std::string, record>,
-                              std::vector<bool>, std::shared_ptr<std::string>, std::vector<std::shared_ptr<int>>,
-                              std::unordered_map<int, std::string>, std::list<nothing>, bool, tern::byte_buffer,
-                              std::array<std::string, 2>, std::deque<std::pair<int, bool>>>;
-
-everything sample() {
-  everything x;
-  auto& r = std::get<0>(x);
-  r.text = "root";
-  r.kids.resize(3);
-  r.kids[1].kids.resize(2);
-  r.kids[2].next = r.next = std::make_shared<record>();
-  r.next->text = "shared";
-  r.own = std::make_unique<record>();
-  std::get<1>(x) = {1, 2, 3};
-  std::get<2>(x) = {{"a", {1, 2}}, {"b", {}}};
-  std::get<3>(x) = {1, 2, 3};
-  std::get<4>(x) = "optional";
-  std::get<5>(x) = record{5, "variant", {}, {}, {}};
-  std::get<6>(x) = {true, false, true, true, false, true, false, true, true};
-  std::get<7>(x) = std::make_shared<std::string>("s");
-  std::get<8>(x) = std::vector<std::shared_ptr<int>>(3, std::make_shared<int>(1));
-  std::get<9>(x) = {{1, "x"}, {2, "y"}};
-  std::get<10>(x).resize(4);
-  std::get<12>(x) = tern::pack(1, 2);
-  std::get<13>(x) = {"p", "q"};
-  std::get<14>(x) = {{1, true}, {2, false}};
-  return x;
-}
-
-TEST(hostile, truncated_at_every_length) {
-  const auto bytes = tern::pack(sample());
-  (void)tern::unpack<everything>(bytes);
-  for (std::size_t n = 0; n < bytes.size(); ++n) {
-    // An exact copy on the heap, so that the address sanitizer sees a byte too many.
-    const auto cut = tern::byte_buffer::copy_of(bytes.bytes().first(n));
-    EXPECT_THAT(refused<everything>(cut), AllOf(HasSubstr(" at offset "), HasSubstr("wanted"), HasSubstr("available")))
-        << n;
-  }
-}
 
 TEST(hostile, texts_say_offset_wanted_available) {
   const auto bytes = tern::pack(std::int32_t{1}, 2.5);
@@ -263,58 +202,5 @@ TEST(hostile, valueless_variant) {
   EXPECT_THAT(refusal([&] { (void)tern::pack(v); }), HasSubstr("it has lost its value by an exception"));
 }
 
-TEST(hostile, every_byte_flipped) {
-  const auto bytes = tern::pack(sample());
-  for (std::size_t i = 0; i < bytes.size(); ++i)
-    for (const unsigned mask : {0x01u, 0x80u, 0xffu}) {
-      auto damaged = bytes.copy();
-      damaged[i] ^= static_cast<std::byte>(mask);
-      try {
-        (void)tern::unpack<everything>(damaged);
-      } catch (const tern::error& e) {
-        ASSERT_EQ(e.code(), tern::errc::invalid_data);
-      }
-    }
-}
-
-TEST(hostile, lengths_replaced) {
-  const auto bytes = tern::pack(sample());
-  std::size_t refusals = 0;
-  for (std::size_t i = 0; i + 8 <= bytes.size(); ++i)
-    for (const std::uint64_t length : {std::uint64_t{0}, std::uint64_t{5}, std::uint64_t{1} << 40, ~std::uint64_t{0}}) {
-      auto damaged = bytes.copy();
-      std::memcpy(damaged.data() + i, &length, 8);
-      try {
-        (void)tern::unpack<everything>(damaged);
-      } catch (const tern::error& e) {
-        ASSERT_EQ(e.code(), tern::errc::invalid_data);
-        ++refusals;
-      }
-    }
-  EXPECT_GT(refusals, bytes.size());
-}
-
-TEST(hostile, fuzz) {
-  const auto bytes = tern::pack(sample());
-  for (unsigned seed = 0; seed < 20000; ++seed) {
-    std::minstd_rand random(seed + 1);
-    tern::byte_buffer forged;
-    if (seed % 2 == 0) { // damage
-      forged = bytes.copy();
-      for (unsigned n = 1 + static_cast<unsigned>(random()) % 8; n > 0; --n)
-        forged[random() % forged.size()] = static_cast<std::byte>(random());
-      if (seed % 4 == 0) forged.resize(random() % forged.size());
-    } else { // noise, mostly small numbers so that it gets far
-      forged.resize(random() % 400);
-      for (auto& each : forged) each = random() % 3 ? std::byte{} : static_cast<std::byte>(random() % 5);
-    }
-    const auto exact = tern::byte_buffer::copy_of(forged);
-    try {
-      (void)tern::unpack<everything>(exact);
-    } catch (const tern::error& e) {
-      ASSERT_EQ(e.code(), tern::errc::invalid_data) << "seed " << seed << ": " << e.what();
-    }
-  }
-}
-
 } // namespace
+} // namespace hostile_test

@@ -24,8 +24,11 @@ class output_archive;
 class size_archive;
 
 /// Specialise as `true` for a trivially copyable class whose bytes mean the same in every process (no pointers, no
-/// handles): it and ranges of it then travel in one copy, even if it has a `serialize` function. `template<> inline
-/// constexpr bool tern::is_bitwise<point> = true;` An aggregate of such members without gaps needs no such line, unless
+/// handles): it and ranges of it then travel in one copy, even if it has a `serialize` function:
+///
+///     template <> inline constexpr bool tern::is_bitwise<point> = true;
+///
+/// An aggregate of such members without gaps needs no such line, unless
 /// it has a `serialize` function.
 template <class T> inline constexpr bool is_bitwise = false;
 
@@ -100,11 +103,11 @@ concept free_load = requires(A& ar, T& x) {
 
 /// How many of the four ways a type offers for saving; 1 is right, 0 and 2 are errors.
 template <class A, class T>
-inline constexpr int ways_to_save = int(member_serialize<A, T>) + int(free_serialize<A, T>) + int(member_save<A, T>) +
-                                    int(free_save<A, T>);
+inline constexpr int save_forms = int(member_serialize<A, T>) + int(free_serialize<A, T>) + int(member_save<A, T>) +
+                                  int(free_save<A, T>);
 template <class A, class T>
-inline constexpr int ways_to_load = int(member_serialize<A, T>) + int(free_serialize<A, T>) + int(member_load<A, T>) +
-                                    int(free_load<A, T>);
+inline constexpr int load_forms = int(member_serialize<A, T>) + int(free_serialize<A, T>) + int(member_load<A, T>) +
+                                  int(free_load<A, T>);
 
 template <class T>
 concept default_constructible = requires {
@@ -133,7 +136,7 @@ concept silent_aggregate = std::is_class_v<T> && std::is_aggregate_v<T> && !requ
   sizeof(std::tuple_size<T>);
 }
 &&requires { typename codec<T>::is_users_class; }
-&&ways_to_save<output_archive, T> == 0 && ways_to_load<input_archive, T> == 0 && !archive_constructible<T>;
+&&save_forms<output_archive, T> == 0 && load_forms<input_archive, T> == 0 && !archive_constructible<T>;
 
 /// One whose members can be found.
 template <class T> consteval bool shows_members() {
@@ -152,7 +155,7 @@ template <class T> consteval bool travels_bitwise() {
                        alignof(T) > alignof(std::max_align_t)) {
     return false;
   } else if constexpr (shows_members<T>()) {
-    // Without gaps: else bytes that nobody has written would travel.
+    // Without gaps: else bytes that were never written would travel.
     return []<class... M>(member_types<M...>) {
       return (bitwise<M> && ...) && (sizeof(M) + ... + std::size_t{0}) == sizeof(T);
     }(members_of<T>{});

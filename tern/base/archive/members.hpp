@@ -4,7 +4,7 @@
 /// The members of an aggregate, found at compile time: how many there are, and a visit of all of them. Internal.
 ///
 /// The count is the largest n for which `T{{}, {}, …}` with n braces is valid: `{}` initialises exactly one member, an
-/// array too. It costs one check more than there are members, and nothing for a class that nobody asks about. (After
+/// array too. It costs one check more than there are members, and nothing for a class that is never asked about. (After
 /// Boost.PFR, which counts with values instead of braces and so takes an array for several members.)
 
 #include <type_traits>

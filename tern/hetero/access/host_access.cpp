@@ -8,7 +8,7 @@
 #include <tern/base/error.hpp>
 #include <tern/hetero/access/access_note.hpp>
 #include <tern/hetero/graph/runtime.hpp>
-#include <tern/task/fiber/fiber_state.hpp>
+#include <tern/task/scheduler/scheduler_core.hpp>
 
 namespace tern::hetero::detail {
 

@@ -25,7 +25,7 @@
 #include <tern/hetero/data/task_list.hpp>
 #include <tern/hetero/record/task_record.hpp>
 #include <tern/task/future.hpp>
-#include <tern/task/wait/wait_list.hpp>
+#include <tern/task/wait/waiting.hpp>
 
 namespace tern::hetero::detail {
 

@@ -13,7 +13,7 @@
 #include <tern/hetero/access.hpp>
 #include <tern/hetero/device/device.hpp>
 #include <tern/hetero/record/box.hpp>
-#include <tern/task/wait/wait_list.hpp>
+#include <tern/task/wait/waiting.hpp>
 
 namespace tern::hetero::detail {
 

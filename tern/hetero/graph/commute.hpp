@@ -4,7 +4,7 @@
 /// Tasks that commute lock their objects. Internal.
 
 #include <tern/hetero/record/task_record.hpp>
-#include <tern/task/wait/wait_list.hpp>
+#include <tern/task/wait/waiting.hpp>
 
 namespace tern::hetero::detail {
 

@@ -95,7 +95,7 @@ void task_execution::run_body(task_record* t) noexcept {
   try {
     const trace::region bar(trace::on() ? t->text_name() : "");
     if (t->flags & task_record::on_account) {
-      const tern::detail::cause_scope in(t->caused);
+      const tern::detail::causal_scope in(t->causal);
       t->work->run(*t);
     } else {
       t->work->run(*t);
@@ -120,7 +120,7 @@ worker_base* task_execution::run_task(tasklet* x) noexcept {
     r.run_body(t);
     if (released_by_user) break;
     auto* w = tern::detail::this_worker_base();
-    t = r.complete(t, !w->out_of_breath());
+    t = r.complete(t, !w->budget_exhausted());
     if (!t) break;
   }
   return tern::detail::this_worker_base();

@@ -12,7 +12,7 @@
 #include <tern/hetero/graph/runtime.hpp>
 #include <tern/hetero/graph/task_arguments.hpp>
 #include <tern/hetero/recorded.hpp>
-#include <tern/task/scheduler/worker.hpp>
+#include <tern/task/scheduler/scheduler_core.hpp>
 
 namespace tern::hetero::detail {
 namespace {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include <tern/hetero/record/task_record.hpp>
-#include <tern/task/fiber/fiber_state.hpp>
+#include <tern/task/scheduler/scheduler_core.hpp>
 
 namespace tern::hetero::detail {
 

@@ -43,7 +43,7 @@ runtime::runtime(tern::detail::scheduler_core& core)
       outstanding_(records_), copies_(*this, devices_), placement_(devices_), reductions_(*this),
       execution_(records_, outstanding_, copies_, devices_, placement_) {
   std::vector<device_note> notes;
-  found_devices f = find_devices(opts_, core.cfg.workers, core.engine != nullptr, notes);
+  found_devices f = find_devices(opts_, core.cfg.workers, core.executor != nullptr, notes);
   for (const device_note& note : notes) log_debug(note.text);
   copies_.memory().use(std::move(f.pinned));
   for (const device_info& i : f.infos) devices_.add(i);
@@ -51,7 +51,7 @@ runtime::runtime(tern::detail::scheduler_core& core)
   for (std::size_t d = 0; d < queues.size(); ++d)
     if (f.devices[d])
       queues[d] = make_device_worker(*this, static_cast<std::uint8_t>(d), std::move(f.devices[d]),
-                                     opts_[hetero_threads] && !core.engine);
+                                     opts_[hetero_threads] && !core.executor);
   devices_.set_queues(std::move(queues));
   placement_.start(execution_, make_policy(opts_[hetero_policy]), f.host_runs, core.cfg.workers);
 }
@@ -64,14 +64,12 @@ runtime& runtime::here(const char* what) {
     throw error(errc::invalid_state, std::string(what) + " was called on a thread that is no worker",
                 "call it from inside tern::run or scheduler::run");
   tern::detail::scheduler_core& core = *w->home;
-  // acquire: pairs with the release below.
-  if (auto* const r = core.hetero.load(std::memory_order_acquire)) [[likely]]
+  if (auto* const r = core.extension.get()) [[likely]]
     return static_cast<runtime&>(*r);
-  const std::lock_guard hold(core.hetero_lock); // opening devices may take a second: others wait, as fibers
-  if (auto* const r = core.hetero.load(std::memory_order_acquire)) return static_cast<runtime&>(*r);
-  auto* const made = new runtime(core);
-  core.hetero.store(made, std::memory_order_release);
-  return *made;
+  // Opening devices may take a second: others wait, as fibers.
+  return static_cast<runtime&>(core.extension.get_or_make(
+      [](tern::detail::scheduler_core& home) -> tern::detail::scheduler_extension* { return new runtime(home); },
+      core));
 }
 
 void runtime::ends() noexcept {
@@ -142,9 +140,9 @@ void runtime::submit(task_record* t) {
   const worker* const w = tern::detail::this_worker(); // that may have taken time
   const bool mine = all.is_mine(w);
   t->state.store(task_record::waiting, std::memory_order_relaxed);
-  if (mine && w->caused) [[unlikely]] {
-    w->caused->hold();
-    t->caused = w->caused;
+  if (mine && w->causal) [[unlikely]] {
+    w->causal->retain();
+    t->causal = w->causal;
     t->flags |= task_record::on_account | task_record::extended;
   }
   if (!(t->flags & task_record::hidden) && placement_.chooses_for(*t))

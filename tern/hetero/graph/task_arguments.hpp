@@ -16,7 +16,7 @@
 #include <type_traits>
 #include <utility>
 
-#include <tern/base/language/conversion.hpp>
+#include <tern/base/conversion/conversion.hpp>
 #include <tern/hetero/hetero_object.hpp>
 #include <tern/hetero/record/argument_source.hpp>
 #include <tern/hetero/record/task_record.hpp>

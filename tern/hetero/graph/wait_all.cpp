@@ -22,7 +22,7 @@ bool seen_otherwise(const task_record* t) noexcept {
 
 outstanding_tasks::outstanding_tasks(record_pool& records)
     : records_(records), parts_(records.parts()),
-      light_(parts_.core().barrier.usable() && !parts_.core().engine && !tern::detail::tsan::enabled) {}
+      light_(parts_.core().barrier.usable() && !parts_.core().executor && !tern::detail::tsan::enabled) {}
 
 void outstanding_tasks::count_completed() noexcept {
   const worker* const w = tern::detail::this_worker();

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include <tern/base/error.hpp>
-#include <tern/task/wait/wait_list.hpp>
+#include <tern/task/wait/waiting.hpp>
 
 namespace tern::hetero::detail {
 namespace {

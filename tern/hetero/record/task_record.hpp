@@ -131,7 +131,7 @@ struct alignas(64) task_record : tern::detail::tasklet {
 
   // Rarely touched: `extended` says so.
   task_record* next = nullptr; ///< in queues
-  tern::detail::cause* caused = nullptr;
+  tern::detail::causal_context* caused = nullptr;
   /// The user's; lives as long as the program. It may be given, release, while a predecessor's failure asks, acquire.
   std::atomic<const char*> name{nullptr};
   use_block* more_uses = nullptr;

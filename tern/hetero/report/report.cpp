@@ -14,7 +14,7 @@
 
 #include <tern/hetero/graph/runtime.hpp>
 #include <tern/hetero/report/task_text.hpp>
-#include <tern/task/scheduler/registry.hpp>
+#include <tern/task/wait/waiting.hpp>
 
 namespace tern::hetero::detail {
 namespace {

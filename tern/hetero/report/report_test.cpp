@@ -12,7 +12,7 @@
 #include "tests/hetero/support/tasks.hpp"
 #include <tern/task/fiber.hpp>
 #include <tern/task/fiber/sanitizer.hpp>
-#include <tern/task/scheduler/registry.hpp>
+#include <tern/task/report/fiber_report.hpp>
 #include <tern/task/scheduler/scheduler_core.hpp>
 #include <tern/task/semaphore.hpp>
 #include <tern/task/sim.hpp>

@@ -9,7 +9,7 @@
 
 #include <tern/base/error.hpp>
 #include <tern/hetero/data/object_state.hpp>
-#include <tern/task/scheduler/registry.hpp>
+#include <tern/task/wait/waiting.hpp>
 
 namespace tern::hetero::detail {
 namespace {

@@ -7,7 +7,7 @@
 
 #include <tern/base/error.hpp>
 #include <tern/hetero/record/failure.hpp>
-#include <tern/task/scheduler/registry.hpp>
+#include <tern/task/wait/waiting.hpp>
 
 namespace tern::hetero::detail {
 

@@ -14,7 +14,7 @@
 #include <tern/hetero/policy.hpp>
 #include <tern/hetero/record/task_record.hpp>
 #include <tern/hetero/statistics.hpp>
-#include <tern/task/wait/wait_list.hpp>
+#include <tern/task/wait/waiting.hpp>
 
 namespace tern::hetero::detail {
 

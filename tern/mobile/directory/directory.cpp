@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// The table of objects, and the names of what is in it.
+/// The facade over the rooms of this layer: how they are put together, and what they ask of each other.
 #include <tern/mobile/directory.hpp>
 
-#include <cstring>
+#include <mutex>
+#include <optional>
+#include <utility>
 
-#include <tern/base/error.hpp>
-#include <tern/base/options.hpp>
-#include <tern/mobile/access/deferred_actions.hpp>
-#include <tern/mobile/disk/pager.hpp>
+#include <tern/mobile/entry/object_trace.hpp>
+#include <tern/mobile/message/control.hpp>
+#include <tern/mobile/move/migration.hpp>
+#include <tern/mobile/paging/pager.hpp>
 #include <tern/net/message.hpp>
 #include <tern/net/runtime.hpp>
 #include <tern/trace/trace.hpp>
@@ -17,6 +19,14 @@ namespace tern::mobile {
 namespace {
 
 const rank_local<directory> the_directory;
+
+debugging debugging_of(const options& opts) {
+  const std::string& word = opts[debug_option];
+  return word == "rotate"        ? debugging::rotate
+         : word == "random"      ? debugging::random
+         : word == "reserialize" ? debugging::reserialize
+                                 : debugging::none;
+}
 
 } // namespace
 
@@ -32,43 +42,20 @@ const option<std::string> debug_option{
     "where it is before each exclusive one",
     one_of({"none", "rotate", "random", "reserialize"})};
 
-namespace {
-
-debugging debugging_of(const options& opts) {
-  const std::string& word = opts[debug_option];
-  return word == "rotate"        ? debugging::rotate
-         : word == "random"      ? debugging::random
-         : word == "reserialize" ? debugging::reserialize
-                                 : debugging::none;
-}
-
-} // namespace
-
 directory::directory()
-    : node_(net::node::here()), rank_(node_.rank()),
-      most_routes_(static_cast<std::size_t>(node_.opts()[known_option]) / shards), debug_(debugging_of(node_.opts())),
-      shards_(std::make_unique<shard[]>(shards)) {
-  if (node_.size() > 1 << address::origin_bits)
-    throw error(errc::unsupported, "mobile objects know 2^24 ranks, no more");
-  if (node_.one_thread()) {
-    const tern::detail::asymmetric_barrier barrier(tern::detail::asymmetric_barrier::available(true));
-    for (std::size_t n = 0; n < shards; ++n) shards_[n].lock.own(barrier);
-  }
-  pager_ = std::make_unique<pager>(*this);
-  if (pager_->limits()) attention_ |= to_memory;
-  if (debug_ == debugging::rotate || debug_ == debugging::random) attention_ |= to_move_on;
+    : node_(net::node::here()), objects_(node_, *this), loads_(objects_),
+      admission_(objects_, loads_, costs_, debugging_of(node_.opts())),
+      router_(objects_, loads_, admission_, static_cast<std::size_t>(node_.opts()[known_option])),
+      pager_(std::make_unique<detail::pager>(objects_, loads_, admission_, router_)),
+      migration_(std::make_unique<detail::migration>(objects_, loads_, admission_, router_, *pager_)) {
+  const debugging debug = debugging_of(node_.opts());
+  if (debug == debugging::rotate || debug == debugging::random) objects_.attend(detail::rank_objects::to_debug_moves);
   node_.report_on(*this);
 }
 
 directory::~directory() {
   node_.forget_part(*this);
-  for (std::size_t n = 0; n < shards; ++n) {
-    const auto& table = shards_[n].entries;
-    for (std::size_t i = 0; i < table.capacity(); ++i) {
-      const std::unique_ptr<entry> e(table.at(i));
-      if (e && e->object) e->type->destroy(e->object);
-    }
-  }
+  objects_.clear();
 }
 
 directory& directory::here() { return of(net::node::here()); }
@@ -79,26 +66,23 @@ directory* directory::current() noexcept {
 }
 
 object_id directory::add(const type_record& type, void* object, std::uint64_t credit) {
-  // relaxed: numbers need only differ
-  const std::uint64_t number = next_.fetch_add(1, std::memory_order_relaxed);
-  if (number >> 40) throw error(errc::unsupported, "a rank can make 2^40 objects, no more");
-  const object_id id(rank_, number);
+  const object_id id = objects_.next_id();
   auto e = std::make_unique<entry>(id);
   e->type = &type;
   e->object = object;
   if (credit > 0) e->extra().credit = credit;
-  const bool counts = attends() & to_memory;
-  if (counts) pager_->measured(*e, packed_bytes(type, object));
-  if (watches()) weigh_first(*e, object);
+  const bool counts = objects_.attends() & detail::rank_objects::to_memory;
+  if (counts) objects_.count_bytes(*e, detail::admission::packed_bytes(type, object));
+  if (objects_.watches()) loads_.weigh_first(*e, object);
   if (trace::built && trace::on()) [[unlikely]]
-    trace_name(id, type, object);
+    detail::trace_name(id, type, object);
   {
-    shard& s = shard_of(id);
+    detail::shard& s = objects_.shard_of(id);
     const std::lock_guard hold(s.lock);
-    class_counts& of_class = s.of(type); // first: it may throw
+    detail::class_counts& of_class = s.of(type); // first: it may throw
     s.entries.insert(id, e.get(), true);
     ++of_class.created;
-    load_.fetch_add(e->known().load, std::memory_order_relaxed);
+    loads_.add_first(*e);
     e.release();
   }
   if (counts) pager_->look_again();
@@ -107,17 +91,16 @@ object_id directory::add(const type_record& type, void* object, std::uint64_t cr
 
 std::size_t directory::size() const {
   std::size_t n = 0;
-  for (std::size_t k = 0; k < shards; ++k) {
-    const std::lock_guard hold(shards_[k].lock);
-    const auto& table = shards_[k].entries;
-    for (std::size_t i = 0; i < table.capacity(); ++i)
-      if (const entry* e = table.at(i)) n += e->is_present();
+  for (const detail::shard& s : objects_.shards()) {
+    const std::lock_guard hold(s.lock);
+    for (std::size_t i = 0; i < s.entries.capacity(); ++i)
+      if (const entry* e = s.entries.at(i)) n += e->is_present();
   }
   return n;
 }
 
 bool directory::is_here(object_id id) const {
-  const shard& s = shard_of(id);
+  const detail::shard& s = objects_.shard_of(id);
   if (const auto found = s.entries.looks_marked(id)) [[likely]]
     return *found;
   const std::lock_guard hold(s.lock);
@@ -125,88 +108,210 @@ bool directory::is_here(object_id id) const {
 }
 
 bool directory::lives(object_id id) const {
-  const shard& s = shard_of(id);
+  const detail::shard& s = objects_.shard_of(id);
   const std::lock_guard hold(s.lock);
   const entry* const e = s.entries.find(id);
   return e && e->at != entry::place::gone;
 }
 
-std::string directory::missing(object_id id, const std::string& type) const {
-  const bool never = id.home() == rank_ && id.number() >= next_.load(std::memory_order_relaxed);
-  return "object " + to_string(id) + (type.empty() ? "" : " (" + type + ")") +
-         (never ? " was never created" : " has been destroyed");
+void directory::land(const type_record& type, int source, const net::wire_header& header, net::payload& message) {
+  migration_->land(type, source, header, message);
 }
 
-void directory::answer(net::node& here, const invocation& one, error problem) {
-  here.reply_error(one.to.origin(), one.header.reply, std::make_exception_ptr(std::move(problem)),
-                   "invocation of '" + one.what->name() + "'");
+bool directory::send_away(object_id id, int to, net::reply_ref reply, const std::function<void()>& marked) {
+  return migration_->send_away(id, to, std::move(reply), marked);
 }
 
-// Nobody has it.
-void directory::refuse(net::node& here, const invocation& one) {
-  const int origin = one.to.origin();
-  const action what = one.what->what;
-  // What the runtime does of its own accord: an end that others have come before, for one.
-  const bool unasked =
-      (what == action::migrate || what == action::give_back || what == action::destroy) && one.header.reply == 0;
-  if (what != action::open && what != action::skip && what != action::close && !unasked) {
-    const std::string type = one.what->type ? one.what->type()->name : "";
-    answer(here, one, error(errc::not_found, missing(one.to.object, type), "do not use pointers to destroyed objects"));
+double directory::cost_of_moving(object_id id) { return migration_->cost_of_moving(id); }
+
+// What the rooms below ask for ----------------------------------------------------------------------------------------
+
+void directory::arrive_late(std::unique_ptr<invocation> one, bool runs_here) {
+  router_.arrive_late(std::move(one), runs_here);
+}
+
+void directory::memory_changed(bool room) { pager_->look_again(room); }
+
+void directory::perform(detail::deferred_actions& then) {
+  net::node& here = node_;
+  for (auto& [where, what] : then.forwards) detail::forward(here, where, std::move(what));
+  if (const object_id id = std::exchange(then.closed, {})) router_.forget_closed(id);
+  while (tern::detail::waiter* const w = then.wake.pop()) w->wake();
+  for (entry* const e : then.loads) pager_->want(*e);
+  if (const object_id id = std::exchange(then.ready, {}))
+    objects_.balancer()->ready(id, then.ready_load, then.ready_level, then.ready_again);
+  if (const object_id id = std::exchange(then.changed, {}))
+    if (auto* const b = objects_.balancer()) b->changed(id);
+  for (const object_id id : then.opens) detail::post_open(here, id);
+  for (const auto& [where, to] : then.closes) detail::post_close(here, where, to);
+  for (const auto& [rank, n] : then.notes) detail::post_note(here, rank, n);
+  while (!then.done.empty()) {
+    const auto one = then.done.pop();
+    if (one->header.reply) {
+      const tern::detail::causal_scope in(one->on.get());
+      net::detail::post_answer(here, one->to.origin(), one->header.reply);
+    }
+    one->on.reset();
+    here.message_done(one->header);
   }
-  // Whoever numbers them still believes in it.
-  if (origin != rank_ && (one.to.stream == origin || what == action::open))
-    detail::post_note(here, origin, {one.to.object, directory_note::kind::gone, rank_, 0, 0});
-  here.refused(one.source, one.header, one.what->name());
+  while (!then.refusals.empty()) router_.refuse_late(then.refusals.pop());
+  if (then.request) {
+    auto* const e = then.of;
+    const net::wire_header header = then.request->header;
+    const int source = then.request->source;
+    const tern::detail::causal_scope in(then.request->on.get());
+    const std::string& name = then.request->what->name();
+    here.run_service(
+        [this, e, request = std::move(then.request)]() mutable { depart_in_fiber(*e, std::move(request)); }, source,
+        header, name);
+  }
+  // None of them where messages arrive: while one waits, others that it was admitted with must begin.
+  if (!then.start.empty()) here.start_none_at_once();
+  while (!then.start.empty()) {
+    entry& e = *then.of;
+    while (!then.start.empty()) {
+      auto one = then.start.pop();
+      const tern::detail::held_context on = std::move(one->on); // not in the context of what has made room
+      const tern::detail::causal_scope in(on.get());
+      admission_.start(e, std::move(one));
+    }
+    detail::deferred_actions more(&e);
+    {
+      detail::shard& s = objects_.shard_of(e.id);
+      const std::lock_guard hold(s.lock);
+      e.starting = false;
+      if (e.at == entry::place::gone)
+        delete &e; // no longer in the table
+      else
+        admission_.admit_waiting(e, more);
+    }
+    then = std::move(more);
+    if (then.request || !then.wake.empty() || then.ready) return perform(then);
+  }
 }
 
-void* cast_object(const type_record& type, void* object, const type_record& wanted) noexcept {
-  if (&type == &wanted) return object;
-  for (const auto& base : type.bases)
-    if (void* const as = cast_object(*base.type, base.cast(object), wanted)) return as;
-  return nullptr;
+void directory::depart_in_fiber(entry& e, std::unique_ptr<invocation> request) {
+  if (request->what->what == action::swap_out) return pager_->serve(e, *request);
+  migration_->depart(e, std::move(request));
 }
 
-std::string to_string(object_id id) { return std::to_string(id.home()) + ":" + std::to_string(id.number()); }
-
-namespace detail {
-
-namespace {
-
-bool derives(const type_record& type, const type_record& wanted) noexcept {
-  if (&type == &wanted) return true;
-  for (const auto& base : type.bases)
-    if (derives(*base.type, wanted)) return true;
-  return false;
+void directory::end_object(entry& e, int origin, std::uint64_t reply) {
+  net::node& here = node_;
+  const object_id id = e.id;
+  void* object = nullptr;
+  {
+    const std::lock_guard hold(objects_.shard_of(id).lock); // reports look at it
+    object = std::exchange(e.object, nullptr);
+  }
+  e.type->destroy(object);
+  invocation_list late;
+  std::vector<int> knows;
+  std::optional<detail::stored> copy;
+  bool was_ready = false;
+  {
+    detail::shard& s = objects_.shard_of(id);
+    const std::lock_guard hold(s.lock);
+    s.entries.erase(id);
+    was_ready = std::exchange(e.offered, false);
+    loads_.set(e, 0);
+    s.add_runs(*e.type, e);
+    ++s.of(*e.type).destroyed;
+    copy = objects_.discount(e);
+    late = std::move(e.waiting);
+    if (e.travel) {
+      travel_state& t = *e.travel;
+      late.append(std::move(t.held));
+      late.append(std::move(t.moves));
+      late.append(std::move(t.after_close));
+      for (auto& [key, one] : t.early) late.push(std::move(one));
+      for (const stream_state& st : t.streams) knows.push_back(st.rank);
+      knows.insert(knows.end(), t.closed.begin(), t.closed.end());
+    }
+    if (e.starting)
+      e.at = entry::place::gone; // the fiber that starts invocations deletes it
+    else
+      delete &e;
+  }
+  if (auto* const b = objects_.balancer(); b && (was_ready || objects_.watches())) b->left(id, was_ready);
+  pager_->forget(copy);
+  for (const int rank : knows)
+    if (rank != objects_.rank()) detail::post_note(here, rank, {id, directory_note::kind::gone, objects_.rank(), 0, 0});
+  if (id.home() != objects_.rank())
+    detail::post_note(here, id.home(), {id, directory_note::kind::gone, objects_.rank(), 0, 0});
+  while (!late.empty()) {
+    auto one = late.pop();
+    const tern::detail::held_context on = std::move(one->on);
+    const tern::detail::causal_scope in(on.get());
+    router_.refuse(*one);
+  }
+  if (reply) net::detail::post_answer(here, origin, reply);
 }
 
-} // namespace
+// Loads ---------------------------------------------------------------------------------------------------------------
 
-void check_self(const directory::running_invocation& running, const type_record& wanted) {
-  if (derives(running.type(), wanted)) return;
-  throw error(errc::invalid_argument, "the invocation runs on object " + to_string(running.id()) + ", a " +
-                                          running.type().name + ", not a " + wanted.name);
+void directory::watch_loads(bool on) {
+  {
+    const std::lock_guard hold(guard_);
+    loads_wanted_ = on;
+    if (!on) {
+      if (!(objects_.attends() & detail::rank_objects::to_balance)) objects_.ignore(detail::rank_objects::to_loads);
+      return;
+    }
+  }
+  begin_watching();
 }
 
-void no_address(std::size_t bytes) {
-  throw error(errc::invalid_data,
-              "an invocation's message of " + std::to_string(bytes) + " bytes has no room for the object's name");
+void directory::begin_watching() {
+  if (objects_.attend(detail::rank_objects::to_loads) & detail::rank_objects::to_loads) return;
+  std::vector<std::pair<object_id, const type_record*>> there;
+  for (const detail::shard& s : objects_.shards()) {
+    const std::lock_guard hold(s.lock);
+    for (std::size_t i = 0; i < s.entries.capacity(); ++i)
+      if (const entry* const e = s.entries.at(i); e && e->at == entry::place::here) there.emplace_back(e->id, e->type);
+  }
+  // What ends is weighed; what is busy ends later.
+  for (const auto& [id, type] : there)
+    if (const auto h = try_hold(id, *type, action::share); h.object) end_hold(h, action::share);
 }
 
-void bad_rank(object_id object, int rank, int ranks) {
-  throw error(errc::invalid_data, "a message to object " + to_string(object) + " speaks of rank " +
-                                      std::to_string(rank) + ", but there are " + std::to_string(ranks));
+std::vector<object_load> directory::loads() const {
+  std::vector<object_load> all;
+  for (const detail::shard& s : objects_.shards()) {
+    const std::lock_guard hold(s.lock);
+    for (std::size_t i = 0; i < s.entries.capacity(); ++i) {
+      const entry* const e = s.entries.at(i);
+      if (!e || !e->is_present()) continue;
+      const extra_state& x = e->known();
+      all.push_back({e->id, &e->type->name, x.load, e->pending(), x.seconds, e->type->pack && e->pins == 0,
+                     e->could_leave(), x.device});
+    }
+  }
+  return all;
 }
 
-void bad_address(const address& to, int ranks) {
-  if (!to.object) throw error(errc::invalid_data, "a message to no object has come");
-  if (to.object.home() >= ranks) bad_rank(to.object, to.object.home(), ranks);
-  if (to.origin() >= ranks) bad_rank(to.object, to.origin(), ranks);
-  bad_rank(to.object, to.stream, ranks);
+void directory::defer(bool on) {
+  using detail::rank_objects;
+  {
+    const std::lock_guard hold(guard_);
+    if (!on)
+      return objects_.ignore(loads_wanted_ ? rank_objects::to_balance
+                                           : rank_objects::to_balance | rank_objects::to_loads);
+    costs_.prepare();
+  }
+  begin_watching();
+  objects_.attend(rank_objects::to_balance); // a thread that sees it sees the costs
 }
 
-std::string describe_invocation(const std::string& function, object_id id, const std::string& type) {
-  return "'" + function + "' of object " + to_string(id) + " (" + type + ")";
+void directory::count_contacts(bool on) noexcept {
+  if (on)
+    objects_.attend(detail::rank_objects::to_contacts);
+  else
+    objects_.ignore(detail::rank_objects::to_contacts);
 }
 
-} // namespace detail
+void directory::note_contact(object_id to, std::size_t bytes) noexcept {
+  if (const auto* const frame = detail::running_invocation::here()) // else no object has sent it
+    contacts_.note(frame->id(), to, bytes);
+}
+
 } // namespace tern::mobile

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// What reports say of mobile objects: those that somebody waits for.
+/// What reports say of mobile objects: those that are waited for.
 #include <tern/mobile/directory.hpp>
 
 #include <string>
 
-#include <tern/mobile/object/names.hpp>
 #include <tern/net/report/reporter.hpp>
 
 namespace tern::mobile {
@@ -21,8 +20,8 @@ std::string first_of(const invocation_list& list, const char* who) {
          list.front().what->name() + "' of rank " + std::to_string(list.front().to.origin());
 }
 
-// Empty if nobody waits for it. \param names of the rank, or null.
-std::string describe(const entry& e, name_table* names) {
+// Empty if it is not waited for.
+std::string describe(const entry& e, detail::object_labels& labels) {
   std::string text;
   switch (e.at) {
   case entry::place::gone:
@@ -67,7 +66,7 @@ std::string describe(const entry& e, name_table* names) {
     if (!t.after_close.empty()) text += first_of(t.after_close, " until it is known how to send them");
   }
   if (text.empty()) return {};
-  const std::string called = names ? names->labels(e.id) : "";
+  const std::string called = labels.describe(e.id);
   return "    object " + to_string(e.id) + (called.empty() ? "" : ", " + called) +
          (e.type ? " (" + e.type->name + ")" : "") +
          (e.at == entry::place::elsewhere ? ", on rank " + std::to_string(e.where) + " as far as known" : "") + text +
@@ -79,23 +78,23 @@ std::string describe(const entry& e, name_table* names) {
 std::string directory::describe() {
   std::string text;
   std::size_t busy = 0, all = 0;
-  name_table* const names = name_table::if_made(node_);
-  for (std::size_t k = 0; k < shards; ++k) {
-    tern::detail::owner_lock::visitor lock(shards_[k].lock);
+  for (const detail::shard& s : objects_.shards()) {
+    tern::detail::owner_lock::visitor lock(s.lock);
     const auto hold = net::try_for_a_while(lock);
     if (!hold) return "  (mobile objects: another thread holds the lock on a part of their list)\n";
-    const auto& table = shards_[k].entries;
+    const auto& table = s.entries;
     for (std::size_t i = 0; i < table.capacity(); ++i) {
       const entry* const e = table.at(i);
       if (!e) continue;
       all += e->is_present();
-      const std::string line = mobile::describe(*e, names);
+      const std::string line = mobile::describe(*e, objects_.labels());
       if (!line.empty() && ++busy <= listed) text += line;
     }
   }
   if (busy == 0) return {};
-  return "  " + times(all, "mobile object", "mobile objects") + ", and somebody waits for " + std::to_string(busy) +
-         ":\n" + text + (busy > listed ? "    and " + std::to_string(busy - listed) + " more\n" : "");
+  return "  " + times(all, "mobile object", "mobile objects") + ", of which " + std::to_string(busy) +
+         (busy == 1 ? " is waited for:\n" : " are waited for:\n") + text +
+         (busy > listed ? "    and " + std::to_string(busy - listed) + " more\n" : "");
 }
 
 } // namespace tern::mobile

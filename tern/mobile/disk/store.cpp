@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Objects that are on disk: who does the transfers, and how.
+/// Objects that are on disk: which threads do the transfers, and how.
 #include <tern/mobile/disk/store.hpp>
 
 #include <algorithm>
@@ -24,8 +24,8 @@
 #include <tern/base/error.hpp>
 #include <tern/base/log.hpp>
 #include <tern/base/topology.hpp>
+#include <tern/task/boundary/own_threads.hpp>
 #include <tern/task/future.hpp>
-#include <tern/task/scheduler/own_threads.hpp>
 #include <tern/task/scheduler/scheduler_core.hpp>
 
 namespace tern::mobile::detail {
@@ -53,8 +53,8 @@ aligned_bytes aligned(std::size_t size) {
   return memory;
 }
 
-/// A file in that directory that nobody else can open, and that goes with its last descriptor. \return -1: errno says
-/// why not.
+/// A file in that directory that no other process can open, and that goes with its last descriptor. \return -1: errno
+/// says why not.
 int unnamed_file(const std::string& directory) {
   const int fd = open(directory.c_str(), O_TMPFILE | O_RDWR | O_EXCL | O_CLOEXEC, 0600);
   // What kernels and file systems say that do not know O_TMPFILE: ask in the old way, which leaves something behind if
@@ -89,7 +89,7 @@ private:
   aligned_bytes memory_;
 };
 
-/// One object's way to the disk or back. Throws nothing: what happened is told to whoever wanted it.
+/// One object's way to the disk or back. Throws nothing: its waiting caller is told what happened.
 struct object_store::transfer {
   // Either, and then the other is null.
   const std::byte* from = nullptr;
@@ -175,7 +175,7 @@ private:
   }
 };
 
-/// A transfer that somebody waits for, on his stack.
+/// A transfer that a caller waits for, on its stack.
 struct object_store::job : transfer {
   job(const transfer& t, bool by_others)
       : transfer(t), done(by_others ? std::optional<promise<void>>(promise<void>()) : std::nullopt) {}
@@ -363,7 +363,7 @@ void object_store::serve(staging& memory) noexcept {
 }
 
 // Giving room back to the file system -----------------------------------------------------------------------------
-// The file's length stays: to cut it would have to exclude those who write behind its new end meanwhile, or make
+// The file's length stays: to cut it would have to exclude threads that write behind its new end meanwhile, or make
 // workers wait for the disk. A hole is punched instead, in a part that is marked as taken until that is done. Rarely,
 // and when there is nothing else to do: what is punched has to be allocated again when the store grows.
 

@@ -21,7 +21,7 @@
 namespace tern::mobile::detail {
 
 /// Thread-safe: any number of calls at a time. What one `write` has returned may be read by many, and is dropped when
-/// nobody reads it any more.
+/// no call reads it any more.
 ///
 /// `write` and `read` return when the transfer is done. A fiber suspends meanwhile and its worker runs others; any
 /// other thread sleeps. What fails concerns that call only. Nothing is kept past the process, however it ends, and
@@ -41,7 +41,7 @@ public:
     /// that is a bound worker.
     std::vector<int> cpus = {};
   };
-  /// Opens nothing yet. \param owner whose it is, for messages: "rank 3".
+  /// Opens nothing yet. \param owner of the store, for messages: "rank 3".
   object_store(settings s, std::string owner);
   /// Ends its threads; its file is gone. \pre no call is under way.
   ~object_store();

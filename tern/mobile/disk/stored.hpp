@@ -7,7 +7,7 @@
 
 namespace tern::mobile::detail {
 
-/// Where the bytes of one object are in a store. A value; whoever has it owns the place until `drop`.
+/// Where the bytes of one object are in a store. A value; its holder owns the place until `drop`.
 struct stored {
   std::uint64_t offset = 0; ///< in the store's file
   std::uint64_t bytes = 0;  ///< none: takes no place there

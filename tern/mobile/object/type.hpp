@@ -44,15 +44,21 @@ struct type_record {
 
 /// The object as a `wanted`, directly or through several bases; null: it is none.
 void* cast_object(const type_record& type, void* object, const type_record& wanted) noexcept;
+/// Is it `wanted`, or has it that as a base, directly or through others?
+bool derives_from(const type_record& type, const type_record& wanted) noexcept;
 
 namespace detail {
 
+/// The hint of errors that name a class whose objects cannot be packed.
+inline constexpr const char* how_to_serialize =
+    "give the class a serialize function, and a default constructor or one from an archive";
+
 template <class T>
-concept saves = tern::detail::declared_bitwise<T> || tern::detail::ways_to_save<output_archive, T>
+concept saves = tern::detail::declared_bitwise<T> || tern::detail::save_forms<output_archive, T>
 == 1;
 template <class T>
 concept loads = tern::detail::archive_constructible<T> ||
-    ((tern::detail::declared_bitwise<T> || tern::detail::ways_to_load<input_archive, T> == 1) &&
+    ((tern::detail::declared_bitwise<T> || tern::detail::load_forms<input_archive, T> == 1) &&
      tern::detail::default_constructible<T>);
 
 /// Can its objects move? An aggregate without `serialize` cannot, although it can travel as an argument: that a class

@@ -5,8 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include <tern/task/wait/deadline.hpp>
-#include <tern/task/wait/timed_function.hpp>
+#include <tern/task/wait/waiting.hpp>
 
 namespace tern::net::detail {
 namespace {
@@ -25,8 +24,8 @@ std::string in_words(std::chrono::nanoseconds d) {
   return text;
 }
 
-/// What may end the waiting before the answer. The table of calls decides who is first: whoever takes the call out of
-/// it. Belongs to the call, to the timer while that is set, and to the fiber that makes it.
+/// What may end the waiting before the answer. The table of calls decides who is first: the one that takes the call out
+/// of it. Belongs to the call, to the timer while that is set, and to the fiber that makes it.
 class limits final : tern::detail::timed_function {
 public:
   limits(pending_calls& table, const call_options& o, std::string what, int destination)
@@ -36,7 +35,7 @@ public:
   /// \pre the call with this number cannot be answered yet.
   static void begin(const std::shared_ptr<limits>& self, const std::stop_token& stop, std::uint64_t number) {
     self->number_ = number;
-    // In this order: once somebody may ask for a stop, `end` may come at any time, from any thread.
+    // In this order: once a stop may be asked for, `end` may come at any time, from any thread.
     const std::int64_t deadline =
         self->timeout_.count() > 0 ? tern::detail::deadline_after(self->timeout_) : tern::detail::wait_limit::never;
     if (deadline != tern::detail::wait_limit::never) {
@@ -110,9 +109,9 @@ error cancelled_call(const std::string& what, int destination) {
 }
 
 std::uint64_t expect(node& here, reply_ref who, int from, const call_options& limit, const std::string& what) {
-  if (limit.timeout.count() == 0 && !limit.stop.stop_possible()) return here.expect(std::move(who), from);
+  if (limit.timeout.count() == 0 && !limit.stop.stop_possible()) return here.calls().expect(std::move(who), from);
   const auto until = std::make_shared<limits>(here.calls(), limit, what, from);
-  const std::uint64_t number = here.expect(reply_ref(new limited_reply(std::move(who), until)), from);
+  const std::uint64_t number = here.calls().expect(reply_ref(new limited_reply(std::move(who), until)), from);
   limits::begin(until, limit.stop, number);
   return number;
 }

@@ -25,8 +25,8 @@ struct multicast_tag {};
 void take_multicast(node& here, int source, const wire_header& h, payload& arrived);
 const handler_record multicast_record{typeid(multicast_tag), "tern multicast", __FILE__, &take_multicast, true};
 
-// Who passes one on does not wait for room: it would be overtaken there by what its source sent later. \param paced: it
-// is the one who began. \param ranks of the child's subtree, without itself.
+// Who passes one on does not wait for space: it would be overtaken there by what its source sent later. \param paced:
+// it is the one who began. \param ranks of the child's subtree, without itself.
 void post_part(node& here, int child, const route& r, std::span<const std::byte> ranks,
                std::span<const std::byte> arguments, bool paced) {
   const wire_header h{multicast_record.id(), 0, 0};
@@ -37,7 +37,7 @@ void post_part(node& here, int child, const route& r, std::span<const std::byte>
   m.append(ranks);
   m.append(arguments);
   here.post(child, std::move(m));
-  if (paced) here.pace(child);
+  if (paced) here.throttle(child);
 }
 
 // A binomial tree: of those left, the first of the far half gets that half. The largest part goes first.

@@ -24,11 +24,11 @@ std::uint64_t pending_calls::expect(reply_ref who, int from) {
   const std::int64_t now = tern::detail::ticks();
   std::unique_lock hold(guard_);
   while (calls_.full()) {
-    const std::uint32_t room = calls_.room();
+    const std::uint32_t capacity = calls_.capacity();
     hold.unlock(); // others need not wait for memory
-    auto more = calls_.make(room);
+    auto more = calls_.make(capacity);
     hold.lock();
-    calls_.grow(room, more);
+    calls_.grow(capacity, more);
   }
   auto [number, c] = calls_.take();
   c.who = std::move(who);

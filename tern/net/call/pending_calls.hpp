@@ -11,8 +11,8 @@
 #include <span>
 #include <vector>
 
-#include <tern/net/message/id_table.hpp>
-#include <tern/task/wait/wait_list.hpp>
+#include <tern/net/call/id_table.hpp>
+#include <tern/task/wait/waiting.hpp>
 
 namespace tern::net {
 
@@ -51,7 +51,7 @@ public:
   std::uint64_t expect(reply_ref who, int from);
   /// There will be no answer: the call was not sent.
   void forget(std::uint64_t number) noexcept;
-  /// The answer of rank `source` has come. \return whom to give it to; null if nobody waits for it any more.
+  /// The answer of rank `source` has come. \return whom to give it to; null if no caller waits for it any more.
   /// \throws error(invalid_data) if this call was never made or has been answered.
   reply_ref take(std::uint64_t number, int source);
   /// The caller waits no more; the answer will be dropped. \return who waited; null if the call has been answered,
@@ -80,7 +80,7 @@ private:
     std::int64_t since = 0;
   };
   mutable tern::detail::spin_lock guard_;
-  slab<call> calls_;
+  id_table<call> calls_;
   std::atomic<std::uint64_t> late_{0};
 };
 

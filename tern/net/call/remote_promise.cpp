@@ -7,13 +7,13 @@
 #include <typeinfo>
 
 #include <tern/net/call/credit.hpp>
+#include <tern/net/call/id_table.hpp>
 #include <tern/net/call/remote_exception.hpp>
-#include <tern/net/message/id_table.hpp>
-#include <tern/net/message/multicastable.hpp>
 #include <tern/net/node.hpp>
-#include <tern/net/runtime.hpp>
+#include <tern/net/packing/multicastable.hpp>
+#include <tern/net/rank_local.hpp>
 #include <tern/task/fiber.hpp>
-#include <tern/task/wait/wait_list.hpp>
+#include <tern/task/wait/waiting.hpp>
 
 namespace tern::net::detail {
 namespace {
@@ -33,11 +33,11 @@ public:
   std::uint64_t enter(reply_ref who, const std::source_location& made) {
     std::unique_lock hold(guard_);
     while (kept_.full()) {
-      const std::uint32_t room = kept_.room();
+      const std::uint32_t capacity = kept_.capacity();
       hold.unlock();
-      auto more = kept_.make(room);
+      auto more = kept_.make(capacity);
       hold.lock();
-      kept_.grow(room, more);
+      kept_.grow(capacity, more);
     }
     auto [number, k] = kept_.take();
     k.who = std::move(who);
@@ -48,7 +48,7 @@ public:
   enum class finding : std::uint8_t { fine, second, unknown };
   struct answer {
     finding what = finding::unknown;
-    reply_ref who; // to be set; or, if nobody can set it any more, to be broken
+    reply_ref who; // to be set; or, if no share can set it any more, to be broken
     std::source_location made{};
   };
   /// A share with this weight comes back; `sets`: and with it a value or an exception.
@@ -76,7 +76,7 @@ public:
 
 private:
   tern::detail::spin_lock guard_;
-  slab<kept_promise> kept_;
+  id_table<kept_promise> kept_;
 };
 const rank_local<promise_table> promises;
 
@@ -128,13 +128,7 @@ void take_share(node& here, int source, const wire_header& h, payload& arrived) 
 struct share_tag {};
 const handler_record share_record{typeid(share_tag), "tern remote promise", __FILE__, &take_share, true};
 
-const fiber_local<int> packing_for_many; // a fiber's, since a user's `save` may suspend it
-
 } // namespace
-
-same_bytes_for_many::same_bytes_for_many() { ++*packing_for_many; }
-same_bytes_for_many::~same_bytes_for_many() { --*packing_for_many; }
-bool same_bytes_for_many::here() { return *packing_for_many > 0; }
 
 void promise_share::bear(reply_ref who) {
   node& here = node::here();
@@ -158,7 +152,7 @@ promise_share promise_share::split(const char* what) const {
 }
 
 promise_share promise_share::depart(const char* what) const {
-  if (same_bytes_for_many::here())
+  if (multicast_packing::here())
     throw error(errc::unsupported, "a remote promise cannot go to many ranks at once, all of which get the same bytes",
                 "send each of them a share() of it");
   if (!std::exchange(leaves_, false)) return split(what);
@@ -225,7 +219,7 @@ void promise_share::drop() noexcept {
       send(says_gone, byte_buffer(prefix));
     }
   } catch (const error& e) {
-    // After the end of the job nobody waits any more; else the future's owner would wait for ever.
+    // After the end of the job no fiber waits any more; else the future's owner would wait for ever.
     if (e.code() != errc::invalid_state)
       here->fatal(std::string("a share of a remote promise could not be given back: ") + e.what());
   }

@@ -6,13 +6,14 @@
 #include <chrono>
 #include <cstring>
 #include <mutex>
+#include <typeinfo>
 #include <utility>
 
 #include <tern/base/error.hpp>
 #include <tern/base/language/hash.hpp>
 #include <tern/base/log.hpp>
 #include <tern/net/node.hpp>
-#include <tern/net/report/report_file.hpp>
+#include <tern/net/rank/ranges.hpp>
 
 namespace tern::net::detail {
 namespace {
@@ -31,7 +32,23 @@ std::string in_words(const std::source_location& where) {
   return std::string(where.file_name()) + ":" + std::to_string(where.line());
 }
 
-node::posting posting_of(bool detects) { return {.counted = false, .urgent = true, .part = !detects}; }
+posting posting_of(bool detects) { return {.counted = false, .urgent = true, .part = !detects}; }
+
+// The runtime's own handlers. They run in the polling context and must not wait.
+struct collective_tag {};
+struct enquiry_tag {};
+const handler_record part_record{typeid(collective_tag), "tern collective", __FILE__,
+                                 [](node& here, int source, const wire_header& h, payload& message) {
+                                   const bool part = (h.flags & flag_detects) == 0;
+                                   here.collectives().take(source, std::move(message));
+                                   if (part) here.counters().add(here.worker_here(), message_counters::parts_taken);
+                                 },
+                                 true};
+const handler_record enquiry_record{typeid(enquiry_tag), "tern enquiry", __FILE__,
+                                    [](node& here, int source, const wire_header&, payload& message) {
+                                      here.collectives().answer(source, message.bytes);
+                                    },
+                                    true};
 
 std::string of_communicator(const std::string& name) {
   return name.empty() ? std::string() : " of communicator '" + name + "'";
@@ -123,7 +140,7 @@ void collective_context::contradict(const part_header& theirs) {
     mine.kind = ours->name.kind;
     mine.root = ours->name.root;
   }
-  mine.message = {node::collective_handler(), flag_uncounted, 0};
+  mine.message = {part_record.id(), flag_uncounted, 0};
   mine.from = static_cast<std::uint32_t>(place_);
   byte_buffer none;
   here_.post(rank_of(static_cast<int>(theirs.from)), std::as_writable_bytes(std::span(&mine, 1)), none,
@@ -246,7 +263,7 @@ collective_call::~collective_call() {
 }
 
 part_header collective_call::header() const noexcept {
-  return {{node::collective_handler(), flag_uncounted | (detects_ ? flag_detects : 0), 0},
+  return {{part_record.id(), flag_uncounted | (detects_ ? flag_detects : 0), 0},
           context_.number_,
           operation_,
           name_.kind,
@@ -262,12 +279,12 @@ void collective_call::send(int to, std::span<const std::byte> bytes) {
     std::memcpy(whole.data() + part_prefix, bytes.data(), bytes.size());
     return send(to, std::move(whole));
   }
-  alignas(16) std::array<std::byte, part_prefix + small_part> room;
+  alignas(16) std::array<std::byte, part_prefix + small_part> space;
   const part_header h = header();
-  std::memcpy(room.data(), &h, sizeof h);
-  if (!bytes.empty()) std::memcpy(room.data() + part_prefix, bytes.data(), bytes.size());
+  std::memcpy(space.data(), &h, sizeof h);
+  if (!bytes.empty()) std::memcpy(space.data() + part_prefix, bytes.data(), bytes.size());
   byte_buffer none;
-  context_.here_.post(context_.rank_of(to), std::span(room).first(part_prefix + bytes.size()), none,
+  context_.here_.post(context_.rank_of(to), std::span(space).first(part_prefix + bytes.size()), none,
                       posting_of(detects_));
 }
 
@@ -301,7 +318,7 @@ void collective_call::settle() noexcept {
 void collective_call::enquire(int from) {
   context_.here_.collectives().count_enquiry(2); // this fiber was entered for it
   part_header h = header();
-  h.message.handler = node::enquiry_handler();
+  h.message.handler = enquiry_record.id();
   byte_buffer none;
   context_.here_.post(context_.rank_of(from), std::as_writable_bytes(std::span(&h, 1)), none,
                       {.counted = false, .urgent = true});
@@ -321,7 +338,7 @@ collective_part collective_call::receive(int from) {
     if (!looked) { // it may be about to arrive
       since.seen = c.arrivals_.load(std::memory_order_relaxed);
       hold.unlock();
-      tern::detail::attend_events(
+      tern::detail::poll_briefly(
           [](const void* what) noexcept {
             const auto& s = *static_cast<const arrival_since*>(what);
             return s.context->arrivals_.load(std::memory_order_acquire) != s.seen;
@@ -408,7 +425,9 @@ std::vector<std::shared_ptr<collective_context>> collective_table::list() const 
   return all;
 }
 
-void collective_table::take(int source, payload message, collective_context& everyone) {
+void collective_table::make_everyone(node& here) { everyone_ = make(here, 0, {}, {}, here.rank()); }
+
+void collective_table::take(int source, payload message) {
   collective_part part;
   const std::size_t size = message.bytes.size();
   if (size < part_prefix)
@@ -427,13 +446,13 @@ void collective_table::take(int source, payload message, collective_context& eve
     if (const std::string wrong = to.take(std::move(part), source); !wrong.empty())
       throw error(errc::invalid_data, "rank " + std::to_string(source) + " sent a part of an operation " + wrong);
   };
-  if (part.header.context == everyone.number()) return give(everyone);
+  if (part.header.context == everyone_->number()) return give(*everyone_);
   std::shared_ptr<collective_context> to;
   {
     const std::lock_guard hold(guard_);
     if (const auto at = contexts_.find(part.header.context); at != contexts_.end()) to = at->second.lock();
     if (!to) {
-      if (!part.body.writable()) part.body = part.body.copy(); // nobody shall wait for this rank to make it
+      if (!part.body.writable()) part.body = part.body.copy(); // no rank shall wait for this one to make it
       unknown_[part.header.context].emplace_back(source, std::move(part));
       return;
     }

@@ -6,11 +6,12 @@
 ///
 /// A part names its context, the number of the operation there, what operation it is, and its sender's place in the
 /// communicator. Parts of one sender arrive in the order in which they were sent, and all ranks of a context do its
-/// operations in one order; so whoever waits for a part takes the first one of that sender, and if it belongs to
+/// operations in one order; so a fiber that waits for a part takes the first one of that sender, and if it belongs to
 /// another operation, the ranks disagree, which is said at once with both names. They may also disagree in such a
-/// way that each waits for another and none has sent anything; so whoever has waited for long asks, once, and is sent a
-/// part of what that rank does instead, if or as soon as that is something else. Contexts have numbers that no two
-/// communicators of a job share: `communicator::split` has them given out by the members' ranks, and names are hashed.
+/// way that each waits for another and none has sent anything; so a rank that has waited for long asks, once, and is
+/// sent a part of what that rank does instead, if or as soon as that is something else. Contexts have numbers that no
+/// two communicators of a job share: `communicator::split` has them given out by the members' ranks, and names are
+/// hashed.
 
 #include <array>
 #include <atomic>
@@ -31,7 +32,7 @@
 #include <tern/base/error.hpp>
 #include <tern/net/handler.hpp>
 #include <tern/net/memory/lent_buffer.hpp>
-#include <tern/task/wait/wait_list.hpp>
+#include <tern/task/wait/waiting.hpp>
 
 namespace tern::net {
 
@@ -121,7 +122,7 @@ class collective_context {
 public:
   /// \param ranks of the job, by place; empty: all of them.
   collective_context(node& here, std::uint64_t number, std::string name, std::vector<int> ranks, int place);
-  /// Says if anything has arrived that nobody has asked for.
+  /// Says if anything has arrived that was not asked for.
   ~collective_context();
   collective_context(const collective_context&) = delete;
   collective_context& operator=(const collective_context&) = delete;
@@ -229,9 +230,12 @@ public:
                                            int place);
   /// One has gone.
   void remove(std::uint64_t number) noexcept;
+  /// Makes the context of all ranks, which has the number 0.
+  void make_everyone(node& here);
+  /// The context of all ranks. \pre make_everyone.
+  const std::shared_ptr<collective_context>& everyone() const noexcept { return everyone_; }
   /// A part has arrived; it is kept if its context is not known yet. \throws error(invalid_data).
-  /// \param everyone the context of all ranks, which has the number 0.
-  void take(int source, payload message, collective_context& everyone);
+  void take(int source, payload message);
   /// Somebody has waited for long. \throws error(invalid_data).
   void answer(int source, const byte_buffer& message);
   /// For the numbers of new communicators: each is given out once.
@@ -241,7 +245,7 @@ public:
   /// Messages sent and received and fibers entered for enquiries alone, which to a watchdog are no progress.
   std::uint64_t enquiries() const noexcept { return enquiries_.load(std::memory_order_relaxed); }
   void count_enquiry(std::uint64_t n) noexcept { enquiries_.fetch_add(n, std::memory_order_relaxed); }
-  /// Who has sent what to communicators that this rank has not; empty if nobody.
+  /// Who has sent what to communicators that this rank has not; empty if none has.
   std::string strangers();
   /// For reports. \pre `guard` is held.
   std::vector<std::shared_ptr<collective_context>> list() const;
@@ -254,6 +258,7 @@ private:
   std::unordered_map<std::uint64_t, std::vector<std::pair<int, part_header>>> unknown_asked_;
   std::atomic<std::uint32_t> given_{0};
   std::atomic<std::uint64_t> enquiries_{0};
+  std::shared_ptr<collective_context> everyone_; // last: it leaves the table
 };
 
 } // namespace detail

@@ -21,8 +21,8 @@
 #include <tern/base/archive.hpp>
 #include <tern/net/buffer.hpp>
 #include <tern/net/collective/collective.hpp>
-#include <tern/net/message/multicastable.hpp>
-#include <tern/net/message/packing.hpp>
+#include <tern/net/packing/multicastable.hpp>
+#include <tern/net/packing/packing.hpp>
 
 namespace tern::net::detail {
 
@@ -80,7 +80,7 @@ template <class T> void array_from(collective_part& part, T& value) {
   array_from(part.elements(), value);
 }
 
-/// A value behind room for a part's header.
+/// A value behind space for a part's header.
 template <class T> byte_buffer packed_part(collective_call& all, const T& value, std::size_t bytes) {
   byte_buffer part = all.memory(part_prefix + bytes);
   if (pack_into(part.bytes().subspan(part_prefix), value) != bytes) changed_while_packed();
@@ -94,11 +94,11 @@ template <class T> void send_value(collective_call& all, int to, const T& value)
   } else if constexpr (is_array_value<T>) {
     all.send(to, bytes_of(value));
   } else {
-    const same_bytes_for_many
+    const multicast_packing
         told; // some operations pack a value once for several ranks, so none takes what refuses that
-    std::array<std::byte, small_part> room;
-    const std::size_t bytes = pack_into(std::span(room), value);
-    if (bytes <= room.size()) return all.send(to, std::span<const std::byte>(room).first(bytes));
+    std::array<std::byte, small_part> space;
+    const std::size_t bytes = pack_into(std::span(space), value);
+    if (bytes <= space.size()) return all.send(to, std::span<const std::byte>(space).first(bytes));
     all.send(to, packed_part(all, value, bytes));
   }
 }

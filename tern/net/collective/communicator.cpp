@@ -5,6 +5,7 @@
 
 #include <tern/base/error.hpp>
 #include <tern/base/language/hash.hpp>
+#include <tern/net/collective/quiesce.hpp>
 #include <tern/net/collectives.hpp>
 
 namespace tern {
@@ -78,7 +79,7 @@ void bad_count(const char* what, std::size_t given, int ranks) {
 using net::detail::collective_call;
 using net::detail::collective_context;
 
-communicator communicator::world() { return communicator(net::node::here().everyone()); }
+communicator communicator::world() { return communicator(net::node::here().collectives().everyone()); }
 
 collective_context& communicator::context(const char* what) const {
   if (!context_)
@@ -149,6 +150,6 @@ void communicator::barrier(site where) const {
 
 void barrier(std::source_location where) { communicator::world().barrier(where); }
 
-void quiesce(quiescence of, std::source_location where) { net::node::here().quiesce(of, where); }
+void quiesce(quiescence of, std::source_location where) { net::detail::quiesce(net::node::here(), of, where); }
 
 } // namespace tern

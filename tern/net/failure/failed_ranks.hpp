@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include <tern/task/wait/wait_list.hpp>
+#include <tern/task/wait/waiting.hpp>
 
 namespace tern {
 struct rank_failure;
@@ -24,13 +24,13 @@ class node;
 namespace detail {
 
 /// Thread-safe.
-class rank_failures {
+class failed_ranks {
 public:
   using handler = std::function<void(const rank_failure&)>;
-  rank_failures();
-  ~rank_failures();
-  rank_failures(const rank_failures&) = delete;
-  rank_failures& operator=(const rank_failures&) = delete;
+  failed_ranks();
+  ~failed_ranks();
+  failed_ranks(const failed_ranks&) = delete;
+  failed_ranks& operator=(const failed_ranks&) = delete;
 
   /// In a fiber. \return whether it is the first.
   bool add(node& here, handler f);

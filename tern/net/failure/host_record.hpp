@@ -12,7 +12,7 @@
 namespace tern::net::detail {
 
 /// Zero at the start; written by its rank, but for `found`.
-struct host_note {
+struct host_record {
   std::atomic<std::uint32_t> process; ///< stored last, release: who acquires a number sees what is below
   std::atomic<std::int32_t> rank;
   std::atomic<std::uint64_t> started, space;
@@ -23,10 +23,10 @@ struct host_note {
   /// When its process came to a standstill: seconds of the host's steady clock, and one; 0: it goes on.
   std::atomic<std::uint64_t> still_since;
 
-  static host_note& of(const host_memory& all, int place) noexcept {
-    return *reinterpret_cast<host_note*>(all.first + static_cast<std::size_t>(place) * all.stride);
+  static host_record& of(const host_memory& all, int place) noexcept {
+    return *reinterpret_cast<host_record*>(all.first + static_cast<std::size_t>(place) * all.stride);
   }
 };
-static_assert(sizeof(host_note) <= host_memory::bytes && std::atomic<std::uint64_t>::is_always_lock_free);
+static_assert(sizeof(host_record) <= host_memory::bytes && std::atomic<std::uint64_t>::is_always_lock_free);
 
 } // namespace tern::net::detail

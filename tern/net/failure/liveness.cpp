@@ -74,7 +74,7 @@ std::vector<liveness::finding> liveness::tick(double now) {
   const double passed = last_ == never ? 0 : now - last_;
   last_ = now;
   // Who was stopped himself, or had no CPU for long, has seen nothing meanwhile: that counts as one tick. And while one
-  // does not answer oneself, nobody else need.
+  // does not answer oneself, no other rank need.
   const double lost = passed > cfg_.gap ? passed - cfg_.tick : 0;
   const bool busy = self_.asked != never && now - self_.asked > 2 * cfg_.tick;
   for (peer& p : peers_) {
@@ -88,7 +88,7 @@ std::vector<liveness::finding> liveness::tick(double now) {
     if (!p.lost) look_at(p, now, found);
     asking = asking || (p.asked != never && !p.lost && p.sign == process_sign::unknown);
   }
-  if (asking) asks(self_, now, found); // as long as somebody has not answered
+  if (asking) asks(self_, now, found); // as long as some rank has not answered
   return found;
 }
 

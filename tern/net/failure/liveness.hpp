@@ -17,7 +17,7 @@ enum class process_sign : std::uint8_t {
   unknown, ///< nothing: it is on another host
   runs,    ///< or waits for something
   stopped, ///< by a signal
-  traced,  ///< somebody debugs it
+  traced,  ///< a debugger holds it
   left,    ///< it has ended by itself, or was asked to
   killed,  ///< it has ended in another way
 };
@@ -29,9 +29,9 @@ public:
     double limit = 5;     ///< that a process may be stopped
     double silence = 0;   ///< that a rank may leave a question without answer; 0: for ever
     double tick = 0.5;    ///< between two calls of `tick`, more or less
-    double gap = 2;       ///< between two: whoever is kept from them for longer was stopped himself
+    double gap = 2;       ///< between two: a rank that is kept from them for longer was stopped itself
     double ask_after = 1; ///< that nothing was heard of a rank before it is asked, but for the first time
-    double grace = 1.5;   ///< for whoever ends the job because a process has left: mostly its launcher
+    double grace = 1.5;   ///< for what ends the job because a process has left: mostly its launcher
   };
   enum class kind : std::uint8_t {
     ask = 1,  ///< is to be asked whether it is there
@@ -48,7 +48,7 @@ public:
   };
 
   /// \param self the watching rank: it asks itself too, and how long others are silent counts only while it answers,
-  /// since whoever computes does not hear either.
+  /// since a rank that computes does not hear either.
   liveness(const settings& s, int self) : cfg_(s), self_{self} {}
 
   /// A rank is to be watched; twice does no harm.

@@ -151,7 +151,7 @@ int code_for_end(int status) {
 
 int watch_end_of(const process_name& who) {
   const int fd = open_process(who.number);
-  if (fd >= 0 && !is_still(who)) { // whoever has the number now, it is another
+  if (fd >= 0 && !is_still(who)) { // the number is another process' now
     close(fd);
     return -1;
   }

@@ -12,6 +12,7 @@
 #include <tern/base/clock.hpp>
 #include <tern/base/error.hpp>
 #include <tern/net/call/remote_exception.hpp>
+#include <tern/net/collective/collective.hpp>
 #include <tern/net/failure/failed_ranks.hpp>
 #include <tern/net/handler.hpp>
 #include <tern/net/node.hpp>
@@ -53,10 +54,10 @@ void take_answer(node& here, int source, const wire_header&, payload& message) {
 
 } // namespace
 
-rank_failures::rank_failures() = default;
-rank_failures::~rank_failures() = default;
+failed_ranks::failed_ranks() = default;
+failed_ranks::~failed_ranks() = default;
 
-bool rank_failures::add(node& here, handler f) {
+bool failed_ranks::add(node& here, handler f) {
   std::vector<rank_failure> before;
   bool first = false;
   {
@@ -69,7 +70,7 @@ bool rank_failures::add(node& here, handler f) {
   return first;
 }
 
-void rank_failures::tell(node& here, const rank_failure& what) {
+void failed_ranks::tell(node& here, const rank_failure& what) {
   std::vector<handler> all;
   {
     const std::lock_guard hold(guard_);
@@ -86,7 +87,7 @@ void rank_failures::tell(node& here, const rank_failure& what) {
       what);
 }
 
-void rank_failures::call(node& here, handler f, rank_failure what) {
+void failed_ranks::call(node& here, handler f, rank_failure what) {
   // Counts itself, also if it never begins.
   struct runs {
     std::atomic<int>* count;
@@ -113,12 +114,12 @@ void rank_failures::call(node& here, handler f, rank_failure what) {
       {.name = "rank failure"});
 }
 
-void rank_failures::ask(node& here, int rank) {
+void failed_ranks::ask(node& here, int rank) {
   here.collectives().count_enquiry(1);
   post(here, rank, question_record, {});
 }
 
-void rank_failures::answered(int rank, double at, std::string from) {
+void failed_ranks::answered(int rank, double at, std::string from) {
   const std::lock_guard hold(guard_);
   for (auto& [who, last] : answers_)
     if (who == rank) {
@@ -128,7 +129,7 @@ void rank_failures::answered(int rank, double at, std::string from) {
   answers_.emplace_back(rank, answer{at, std::move(from)});
 }
 
-rank_failures::answer rank_failures::last_answer(int rank) const {
+failed_ranks::answer failed_ranks::last_answer(int rank) const {
   const std::lock_guard hold(guard_);
   for (const auto& [who, last] : answers_)
     if (who == rank) return last;

@@ -36,7 +36,7 @@ constexpr int most_near = 8; // ranks of the host that a rank watches: those nex
 constexpr int most_far = 2;  // and of other hosts
 constexpr double least_tick = 0.05, most_tick = 0.5;
 constexpr double leaving_limit = 3; // seconds that a rank takes to end the job
-constexpr double teller_limit = 4;  // and that whoever tells of a failure takes
+constexpr double teller_limit = 4;  // and that a rank takes to tell of a failure
 constexpr double program_limit = 1; // that functions of the program may take
 constexpr const char* nothing_goes_on = "an MPI job cannot go on without one of its ranks, so it ends";
 
@@ -97,11 +97,11 @@ void rank_watch::end() noexcept {
     if (p.end >= 0) close(p.end);
 }
 
-// relaxed but for the last: see host_note.
+// relaxed but for the last: see host_record.
 void rank_watch::publish() {
   const process_name me = this_process();
   space_ = process_space();
-  host_note& note = host_note::of(host_, host_.mine);
+  host_record& note = host_record::of(host_, host_.mine);
   note.rank.store(here_.rank(), std::memory_order_relaxed);
   note.started.store(me.started, std::memory_order_relaxed);
   note.space.store(space_, std::memory_order_relaxed);
@@ -115,7 +115,7 @@ void rank_watch::meet() {
   for (int d = 1; d < host_.ranks && d <= most_near; ++d) {
     const int place = (host_.mine + d) % host_.ranks;
     if (std::any_of(peers_.begin(), peers_.end(), [&](const peer& p) { return p.place == place; })) continue;
-    const host_note& note = host_note::of(host_, place);
+    const host_record& note = host_record::of(host_, place);
     const std::uint32_t number = note.process.load(std::memory_order_acquire);
     if (number == 0) {
       met_ = false;
@@ -138,7 +138,7 @@ void rank_watch::meet_far() {
   if (met_far_ || cfg_.silence <= 0) return;
   std::vector<int> near{here_.rank()};
   for (int place = 0; place < host_.ranks && host_.first; ++place) {
-    const host_note& note = host_note::of(host_, place);
+    const host_record& note = host_record::of(host_, place);
     if (note.process.load(std::memory_order_acquire) == 0) return;
     if (note.space.load(std::memory_order_relaxed) == space_) near.push_back(note.rank.load(std::memory_order_relaxed));
   }
@@ -156,7 +156,7 @@ void rank_watch::meet_far() {
 }
 
 void rank_watch::files(std::vector<int>& all) const {
-  if (ends_at_ >= 0) return; // nobody closes them any more
+  if (ends_at_ >= 0) return; // they are not closed any more
   for (const peer& p : peers_)
     if (p.end >= 0) all.push_back(p.end);
 }
@@ -188,7 +188,7 @@ bool rank_watch::somebody_leaves(double now) {
   if (!host_.first) return false;
   bool any = false;
   for (int place = 0; place < host_.ranks; ++place)
-    any = any || host_note::of(host_, place).leaving.load(std::memory_order_relaxed) != 0;
+    any = any || host_record::of(host_, place).leaving.load(std::memory_order_relaxed) != 0;
   if (any && leaving_since_ < 0) leaving_since_ = now;
   return any && now - leaving_since_ < leaving_limit;
 }
@@ -213,7 +213,7 @@ void rank_watch::look() noexcept {
 }
 
 void rank_watch::found(const liveness::finding& f, double now) {
-  if (f.what == liveness::kind::ask) return rank_failures::ask(here_, f.rank);
+  if (f.what == liveness::kind::ask) return failed_ranks::ask(here_, f.rank);
   const auto at = std::find_if(peers_.begin(), peers_.end(), [&](const peer& p) { return p.rank == f.rank; });
   if (at == peers_.end() || (at->place >= 0 && known_[static_cast<std::size_t>(at->place)])) return;
   if (f.what == liveness::kind::debugged) return debugged(*at);
@@ -222,7 +222,7 @@ void rank_watch::found(const liveness::finding& f, double now) {
 
 void rank_watch::found_by_others() {
   for (int place = 0; place < host_.ranks && host_.first; ++place) {
-    const host_note& note = host_note::of(host_, place);
+    const host_record& note = host_record::of(host_, place);
     const std::uint32_t how = note.found.load(std::memory_order_relaxed); // a number and nothing behind it
     if (how == 0 || place == host_.mine || known_[static_cast<std::size_t>(place)]) continue;
     peer p;
@@ -276,7 +276,7 @@ void rank_watch::tell_program(const peer& p, const std::string& what) {
                                 what.empty() ? "rank " + std::to_string(p.rank) + " has failed" : what});
 }
 
-/// \param told what happened, by one who has seen it; empty: somebody else tells it.
+/// \param told what happened, by a rank that has seen it; empty: another rank tells it.
 void rank_watch::end_job(const peer& p, liveness::kind what, const std::string& told) {
   bool first = true;
   code_ = code_for_end(p.state.status);       // as if the launcher had been faster
@@ -284,7 +284,7 @@ void rank_watch::end_job(const peer& p, liveness::kind what, const std::string& 
   if (p.place >= 0) {
     known_[static_cast<std::size_t>(p.place)] = true;
     std::uint32_t nobody = 0;
-    first = host_note::of(host_, p.place)
+    first = host_record::of(host_, p.place)
                 .found.compare_exchange_strong(nobody, 1 + static_cast<std::uint32_t>(what), std::memory_order_relaxed);
   }
   if (!first) {

@@ -20,7 +20,7 @@
 #include <tern/net/node.hpp>
 #include <tern/net/report.hpp>
 #include <tern/net/report/reporter.hpp>
-#include <tern/task/scheduler/own_threads.hpp>
+#include <tern/task/boundary/own_threads.hpp>
 #include <tern/task/scheduler/scheduler_core.hpp>
 
 namespace tern::net {
@@ -38,7 +38,7 @@ const option<double> notice_option{
     "will ever go on: under MPI, and with threads of the program; 0: never",
     between<double>(0, 1e6)};
 
-constexpr double patience = 2; // seconds without progress before anybody is held
+constexpr double patience = 2; // seconds without progress before any worker is held
 constexpr int tries = 20;      // workers wake now and then to have a look, so not all sleep at each moment
 constexpr std::size_t most_lines = 20;
 
@@ -50,10 +50,10 @@ bool stands_still_now(const std::vector<node*>& ranks, bool whole) {
   all.reserve(ranks.size());
   for (node* n : ranks) {
     tern::detail::scheduler_core& core = n->fibers().inside();
-    all.emplace_back(core.freeze);
-    if (!core.stands_still()) return false;
+    all.emplace_back(core.parking.freeze);
+    if (!core.parking.stands_still()) return false;
   }
-  return !whole || std::all_of(ranks.begin(), ranks.end(), [](node* n) { return nothing_under_way(*n); });
+  return !whole || std::all_of(ranks.begin(), ranks.end(), [](node* n) { return n->nothing_under_way(); });
 }
 
 bool stands_still(const std::vector<node*>& ranks, bool whole) {
@@ -68,7 +68,7 @@ bool is_ours(const std::vector<node*>& ranks, int thread) {
   if (thread == static_cast<int>(gettid()) || tern::detail::is_own_thread(thread)) return true;
   return std::any_of(ranks.begin(), ranks.end(), [&](node* n) {
     const tern::detail::scheduler_core& core = n->fibers().inside();
-    return core.poller_thread.load(std::memory_order_relaxed) == thread ||
+    return core.loop.poller_thread.load(std::memory_order_relaxed) == thread ||
            std::any_of(core.workers.begin(), core.workers.end(), [&](const auto& w) { return w->thread == thread; });
   });
 }
@@ -120,7 +120,7 @@ std::string host_name() {
 double all_still_since(const host_memory& host) {
   double last = 0;
   for (int place = 0; place < host.ranks; ++place) {
-    const detail::host_note& note = detail::host_note::of(host, place);
+    const detail::host_record& note = detail::host_record::of(host, place);
     const std::uint64_t since = note.still_since.load(std::memory_order_relaxed);
     if (since == 0 || note.leaving.load(std::memory_order_relaxed) != 0) return -1;
     last = std::max(last, static_cast<double>(since - 1));
@@ -132,13 +132,13 @@ double all_still_since(const host_memory& host) {
 
 standstill_watch::standstill_watch(const options& opts)
     : off_(opts[hang_option] == "off"), ends_(opts[hang_option] == "stop"), notice_(opts[notice_option]),
-      looked_(steady_seconds()), still_since_(looked_) {}
+      last_look_(steady_seconds()), still_since_(last_look_) {}
 
 void standstill_watch::look_if_due() {
   const double now = steady_seconds();
-  if (off_ || now - looked_ < 0.9 * tick) return;
-  if (now - looked_ > 3 * tick) still_since_ += now - looked_ - tick; // all may have been stopped
-  looked_ = now;
+  if (off_ || now - last_look_ < 0.9 * tick) return;
+  if (now - last_look_ > 3 * tick) still_since_ += now - last_look_ - tick; // all may have been stopped
+  last_look_ = now;
   with_ranks([&](const std::vector<node*>& ranks) { look(ranks, now); });
 }
 
@@ -186,7 +186,7 @@ void standstill_watch::look_at_process(node& here, double now) {
   const std::vector<node*> alone{&here};
   const bool still = now - still_since_ >= patience && stands_still(alone, false);
   if (host->first)
-    detail::host_note::of(*host, host->mine)
+    detail::host_record::of(*host, host->mine)
         .still_since.store(still ? static_cast<std::uint64_t>(still_since_) + 1 : 0, std::memory_order_relaxed);
   if (!still || said_ || notice_ <= 0 || here.rank() != 0) return;
   const double since = host->first ? all_still_since(*host) : still_since_;
@@ -211,7 +211,7 @@ void standstill_watch::say(double seconds, const std::string& who, const std::st
               " writes a report of what each fiber waits for");
 }
 
-std::string standstill_watch::who_waits(int number, bool by_launcher) {
+std::string standstill_watch::before_end(int number, bool by_launcher) {
   std::string text;
   if (off_ || (number != SIGINT && !by_launcher)) return text;
   with_ranks([&](const std::vector<node*>& ranks) {

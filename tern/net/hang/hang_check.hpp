@@ -5,8 +5,8 @@
 ///
 /// It asks for no time that has passed but for a state: all workers of all ranks sleep, no fiber or tasklet is ready,
 /// no message is under way, no timer is set, no device is at work, and no other thread could bring anything. Schedulers
-/// are held (`scheduler_core::freeze`) while that is looked at, so all of it is true at one moment; and nothing in it
-/// can change by itself. Only where the counts of progress have stood still before is anybody held.
+/// are held (`worker_parking::freeze`) while that is looked at, so all of it is true at one moment; and nothing in it
+/// can change by itself. Only where the counts of progress have stood still before is any worker held.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,21 +14,22 @@
 #include <vector>
 
 #include <tern/base/options.hpp>
+#include <tern/net/report/reporter.hpp>
 
 namespace tern::net {
 
 class node;
 
 /// What the options `hang` and `hang-notice` say. Used by the reporter's thread alone.
-class standstill_watch {
+class standstill_watch final : public watch {
 public:
   explicit standstill_watch(const options& opts);
   /// Seconds from one look to the next; 0: it does not look.
-  double every() const noexcept { return off_ ? 0 : tick; }
+  double every() const noexcept override { return off_ ? 0 : tick; }
   /// Ends the job, or says that it stands still, if it does.
-  void look_if_due();
+  void look_if_due() override;
   /// The job is about to end by signal `number`: who waits for what, in at most 20 lines, if nothing goes on.
-  std::string who_waits(int number, bool by_launcher);
+  std::string before_end(int number, bool by_launcher) override;
 
 private:
   static constexpr double tick = 1;
@@ -40,7 +41,7 @@ private:
 
   const bool off_, ends_;
   const double notice_; // seconds
-  double looked_, still_since_;
+  double last_look_, still_since_;
   std::uint64_t progress_ = 0;
   std::size_t ranks_ = 0;
   bool told_ = false; // of this standstill

@@ -21,9 +21,7 @@ const option<bool> abort_option{"watchdog-abort", false, "and end the job then, 
 
 watchdog::watchdog(const options& opts)
     : limit_(opts[watchdog_option]), tick_(limit_ > 0 ? std::clamp(limit_ / 8, 0.02, 5.0) : 0),
-      abort_(opts[abort_option]), watched_(steady_seconds()), looked_(watched_), still_since_(watched_) {}
-
-bool watchdog::wanted(const options& opts) { return opts[watchdog_option] > 0; }
+      abort_(opts[abort_option]), watched_(steady_seconds()), last_look_(watched_), still_since_(watched_) {}
 
 void watchdog::look_if_due() {
   const double now = steady_seconds();
@@ -46,11 +44,11 @@ void watchdog::look_if_due() {
       }))
     return;
   // A computation enters no fiber and sends nothing, but it uses its CPU.
-  const bool computes = used > 0.01 * (was_stopped ? tick_ : now - looked_);
+  const bool computes = used > 0.01 * (was_stopped ? tick_ : now - last_look_);
   const bool moved = progress != progress_ || ranks != ranks_ || ranks == 0;
   progress_ = progress;
   ranks_ = ranks;
-  looked_ = now;
+  last_look_ = now;
   if (moved || computes) {
     still_since_ = now;
     told_ = false;

@@ -7,18 +7,19 @@
 #include <cstdint>
 
 #include <tern/base/options.hpp>
+#include <tern/net/report/reporter.hpp>
 #include <tern/task/report/fiber_report.hpp>
 
 namespace tern::net {
 
 /// Used by the reporter's thread alone.
-class watchdog {
+class watchdog final : public watch {
 public:
   explicit watchdog(const options& opts);
-  static bool wanted(const options& opts);
+  bool wants_reports() const noexcept override { return limit_ > 0; }
   /// Seconds from one look to the next; 0: it does not look.
-  double every() const noexcept { return tick_; }
-  void look_if_due();
+  double every() const noexcept override { return tick_; }
+  void look_if_due() override;
 
 private:
   const double limit_, tick_;
@@ -26,7 +27,7 @@ private:
   tern::detail::busy_watch busy_;
   std::uint64_t progress_ = 0;
   std::size_t ranks_ = 0;
-  double watched_, looked_, still_since_;
+  double watched_, last_look_, still_since_;
   bool told_ = false;
 };
 

@@ -12,12 +12,13 @@
 
 #include <tern/base/topology.hpp>
 #include <tern/net/job/settings.hpp>
+#include <tern/net/node.hpp>
 #include <tern/net/transport.hpp>
 
 namespace tern {
 
 // Containers of one host may have the same name on different ones, or different names on one: the kernel's number of
-// this boot is the same for all of them, and for nobody else. Without it the name must do.
+// this boot is the same for all of them, and for no other host. Without it the name must do.
 std::string net::transport::host() const {
   std::string boot;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);

@@ -27,7 +27,7 @@ struct job_settings {
 std::size_t stack_bytes(const options& opts);
 extern const option<std::string> aggregate_option;
 aggregation aggregation_of(const options& opts);
-/// At an exception that leaves a handler for which nobody waits.
+/// At an exception that leaves a handler for which no caller waits.
 bool stops_at_unhandled(const options& opts);
 /// At a future that is dropped with an exception.
 bool stops_at_dropped(const options& opts);

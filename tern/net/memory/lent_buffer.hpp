@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Memory that is lent to messages by whoever waits until it has come back. Internal.
+/// Memory that is lent to messages by a fiber that waits until it has come back. Internal.
 
 #include <cstddef>
 #include <memory>
@@ -12,37 +12,39 @@
 
 namespace tern::net::detail {
 
-/// Keeps its share of somebody's memory until a message needs it no more.
+/// Keeps its share of an owner's memory until a message needs it no more.
 class share_lender final : public byte_lender {
 public:
   explicit share_lender(std::shared_ptr<const void> owner) noexcept : owner_(std::move(owner)) {}
   void take_back(std::byte*) noexcept override;
   bool read_only() const noexcept override { return true; }
+  /// Ends the job with an error's text. Set before `main`, by the room that knows how jobs end.
+  static inline void (*tell_waited)(const char* text) noexcept = nullptr;
 
 private:
-  friend class shares_later;
+  friend class deferred_releases;
   std::shared_ptr<const void> owner_;
   share_lender* next_ = nullptr;
 };
 
 /// As long as one exists, its thread lets no such share go; then all that came back meanwhile. To let one go may run
 /// code of the program's, which may send: not where a lock of ours is held. Made before the lock is taken.
-class shares_later {
+class deferred_releases {
 public:
-  shares_later() noexcept;
-  ~shares_later();
-  shares_later(const shares_later&) = delete;
-  shares_later& operator=(const shares_later&) = delete;
+  deferred_releases() noexcept;
+  ~deferred_releases();
+  deferred_releases(const deferred_releases&) = delete;
+  deferred_releases& operator=(const deferred_releases&) = delete;
 
 private:
   friend class share_lender;
-  shares_later* const outer_;
+  deferred_releases* const outer_;
   share_lender* first_ = nullptr;
 };
 
-/// Does the calling thread let go of a share? Then what it sends must not wait for room: it may be in the middle of
+/// Does the calling thread let go of a share? Then what it sends must not wait for space: it may be in the middle of
 /// receiving, and the fiber would go on on another thread than the one that may ask the network.
-bool letting_go() noexcept;
+bool releasing() noexcept;
 
 /// Lends memory, and knows when it comes back.
 class loan final : public byte_lender {

@@ -10,7 +10,7 @@
 #include <memory>
 
 #include <tern/base/bytes.hpp>
-#include <tern/task/wait/wait_list.hpp>
+#include <tern/task/wait/waiting.hpp>
 
 namespace tern::net {
 

@@ -2,6 +2,7 @@
 #include <tern/net/message/batch.hpp>
 
 #include <string>
+#include <typeinfo>
 #include <utility>
 
 #include <tern/base/error.hpp>
@@ -9,12 +10,18 @@
 namespace tern::net {
 namespace {
 
+struct batch_tag {};
+
 [[noreturn]] void broken(int source, const std::string& what) {
   throw error(errc::invalid_data, "rank " + std::to_string(source) + " sent a batch " + what,
               "all ranks must run the same program");
 }
 
 } // namespace
+
+const handler_record batch_record{
+    typeid(batch_tag), "tern batch", __FILE__,
+    [](node&, int, const wire_header&, payload&) { throw error(errc::invalid_data, "a batch lies in another"); }, true};
 
 batch_reader* batch_reader::open(arrival&& whole) {
   wire_header h;

@@ -14,10 +14,13 @@
 
 #include <tern/base/bytes.hpp>
 #include <tern/net/handler.hpp>
-#include <tern/net/message/thread_id.hpp>
 #include <tern/net/transport.hpp>
+#include <tern/net/transport/thread_id.hpp>
 
 namespace tern::net {
+
+/// The handler of batches: a batch in a batch is refused.
+[[gnu::visibility("hidden")]] extern const handler_record batch_record;
 
 inline constexpr std::size_t most_gathered = 256; ///< bytes of a message above which it travels alone
 
@@ -28,35 +31,35 @@ inline constexpr std::size_t record_bytes(std::size_t message) noexcept {
 /// One that is being filled.
 class batch_writer {
 public:
-  /// \pre room for at least one message of `most_gathered` bytes. \param id of the handler of batches.
-  batch_writer(std::byte* room, std::size_t size, std::uint32_t id) noexcept : room_(room), size_(size), id_(id) {}
+  /// \pre space for at least one message of `most_gathered` bytes. \param id of the handler of batches.
+  batch_writer(std::byte* space, std::size_t size, std::uint32_t id) noexcept : space_(space), size_(size), id_(id) {}
 
   bool empty() const noexcept { return count_ == 0; }
-  bool has_room(std::size_t message) const noexcept { return used_ + record_bytes(message) <= size_; }
-  /// One more message, of `size` bytes. \return where they are to be written. \pre has_room
+  bool has_space(std::size_t message) const noexcept { return used_ + record_bytes(message) <= size_; }
+  /// One more message, of `size` bytes. \return where they are to be written. \pre has_space
   std::byte* place(std::uint64_t size) noexcept {
-    std::byte* const record = room_ + used_;
+    std::byte* const record = space_ + used_;
     std::memcpy(record, &size, sizeof size);
     used_ += record_bytes(size);
     ++count_;
     return record + sizeof size;
   }
-  /// \pre has_room
+  /// \pre has_space
   void add(std::span<const std::byte> message) noexcept {
     std::memcpy(place(message.size()), message.data(), message.size());
   }
   /// The whole message; the batch is empty afterwards, its bytes stay until the next `add`.
   std::span<std::byte> finish() noexcept {
     const wire_header h{id_, flag_uncounted, count_};
-    std::memcpy(room_, &h, sizeof h);
-    const std::span<std::byte> all(room_, used_);
+    std::memcpy(space_, &h, sizeof h);
+    const std::span<std::byte> all(space_, used_);
     used_ = sizeof h;
     count_ = 0;
     return all;
   }
 
 private:
-  std::byte* room_;
+  std::byte* space_;
   std::size_t size_, used_ = sizeof(wire_header);
   std::uint32_t id_, count_ = 0;
 };
@@ -108,7 +111,7 @@ public:
   }
   void take_back(std::byte*) noexcept override {
     // Most come back to the owner before the next is read: those it need not tell others of until the end.
-    if (this_thread_mark() == owner_ && reading_) [[likely]]
+    if (this_thread_id() == owner_ && reading_) [[likely]]
       done_here();
     else
       forget(1);
@@ -116,7 +119,7 @@ public:
 
 private:
   batch_reader(arrival&& whole, std::uint64_t count) noexcept
-      : whole_(std::move(whole)), owner_(this_thread_mark()), left_(count + 1), // and the reader's own
+      : whole_(std::move(whole)), owner_(this_thread_id()), left_(count + 1), // and the reader's own
         unread_(count) {}
   ~batch_reader() = default;
   [[noreturn]] void left_over() const;

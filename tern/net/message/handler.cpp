@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <tern/net/handler.hpp>
 
-#include <algorithm>
 #include <mutex>
 #include <vector>
 

@@ -7,21 +7,21 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
 
 #include <tern/net/handler.hpp>
 
 namespace tern::detail {
-class errands;
+class polling_fiber;
 } // namespace tern::detail
 
 namespace tern::net {
 
 class batch_reader;
 class node;
-struct stay;
+class node_receive;
+struct poll_budget;
 
-/// On the stack of the fiber that delivers. For handlers whose arguments are plain bytes and for whom nobody waits.
+/// On the stack of the fiber that delivers. For handlers whose arguments are plain bytes and for which no caller waits.
 class message_run {
 public:
   message_run(const message_run&) = delete;
@@ -30,7 +30,7 @@ public:
   /// May one with this header be in such a run? The rest, as messages with bodies, goes the long way.
   static bool takes(const wire_header& h) noexcept { return h.reply == 0 && (h.flags & ~flag_uncounted) == 0; }
 
-  /// The last one has come to its end, the next begins: to everybody who looks, in a fiber of its own.
+  /// The last one has come to its end, the next begins: for every observer, in a fiber of its own.
   /// \return its arguments, to be read before anything else is done; null if none may run here and now.
   const std::byte* next();
   node& here() const noexcept { return here_; }
@@ -40,19 +40,19 @@ public:
   std::span<const std::byte> whole(const std::byte* arguments) const noexcept {
     return {arguments - sizeof(wire_header), bytes_};
   }
-  /// The handler has thrown what is being handled. \param handler its name.
-  void failed(const std::string& handler);
 
 private:
-  friend class node;
-  message_run(node& here, batch_reader& from, stay& until, tern::detail::errands& pieces, std::uint32_t handler,
-              std::size_t bytes, int most) noexcept
-      : here_(here), from_(from), stay_(until), pieces_(pieces), bytes_(bytes), handler_(handler), left_(most) {}
+  friend class node_receive;
+  message_run(node& here, node_receive& receiver, batch_reader& from, poll_budget& until,
+              tern::detail::polling_fiber& pieces, std::uint32_t handler, std::size_t bytes, int most) noexcept
+      : here_(here), receiver_(receiver), from_(from), budget_(until), pieces_(pieces), bytes_(bytes),
+        handler_(handler), left_(most) {}
 
   node& here_;
+  node_receive& receiver_;
   batch_reader& from_;
-  stay& stay_;
-  tern::detail::errands& pieces_;
+  poll_budget& budget_;
+  tern::detail::polling_fiber& pieces_;
   const std::size_t bytes_; // of each, with its header
   const std::uint32_t handler_;
   int left_;

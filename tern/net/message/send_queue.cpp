@@ -13,17 +13,17 @@ namespace tern::net {
 
 // Gathering -----------------------------------------------------------------------------------------------------------
 
-void outbox::gather(int destination, std::span<const std::byte> head) {
-  auto hold = hold_piles();
-  if (static_cast<std::size_t>(destination) >= piles_.size()) [[unlikely]]
-    piles_.resize(static_cast<std::size_t>(wire_.size()));
-  pile& p = piles_[static_cast<std::size_t>(destination)];
+void send_queue::gather(int destination, std::span<const std::byte> head) {
+  auto hold = lock_slots();
+  if (static_cast<std::size_t>(destination) >= batch_slots_.size()) [[unlikely]]
+    batch_slots_.resize(static_cast<std::size_t>(wire_.size()));
+  batch_slot& p = batch_slots_[static_cast<std::size_t>(destination)];
   if (!p.batch) [[unlikely]] {
     p.memory = byte_buffer(batch_bytes());
     p.batch.emplace(p.memory.data(), p.memory.size(), batches_);
   }
-  if (!p.batch->has_room(head.size())) [[unlikely]]
-    send_pile(destination, p);
+  if (!p.batch->has_space(head.size())) [[unlikely]]
+    send_slot(destination, p);
   const bool first = p.batch->empty();
   if (first) {
     p.since = tern::detail::ticks();
@@ -31,40 +31,40 @@ void outbox::gather(int destination, std::span<const std::byte> head) {
     gathered_.store(filled_.size(), std::memory_order_relaxed);
   }
   p.batch->add(head);
-  // Of somebody who sends a little now and then and does not let the owner poll.
-  if (++p.messages % 16 == 0 && tern::detail::ticks() - p.since > patience_) send_pile(destination, p);
+  // Of a fiber that sends a little now and then and does not let the owner poll.
+  if (++p.messages % 16 == 0 && tern::detail::ticks() - p.since > patience_) send_slot(destination, p);
   if (first && filled_.size() == 1 && !alone_) {
     hold.unlock();
     wire_.wake(); // or the owner would not poll: it may be asleep
   }
 }
 
-void outbox::send_pile(int destination, pile& p) {
+void send_queue::send_slot(int destination, batch_slot& p) {
   const std::span<const std::byte> batch = p.batch->finish();
   std::erase(filled_, destination);
   byte_buffer none;
   if (kept_.load(std::memory_order_acquire) != 0 || !may_send() || !wire_.send(destination, batch, none, false))
     keep(destination, batch, {}, false);
-  // After it has gone, or is kept: whoever finds nothing gathered may send at once what comes after it.
+  // After it has gone, or is kept: a sender that finds nothing gathered may send at once what comes after it.
   gathered_.store(filled_.size(), std::memory_order_release);
 }
 
-void outbox::send_gathered(int destination) {
+void send_queue::send_gathered(int destination) {
   if (gathered_.load(std::memory_order_acquire) == 0) return;
-  const auto hold = hold_piles();
-  pile& p = piles_[static_cast<std::size_t>(destination)];
-  if (p.batch && !p.batch->empty()) send_pile(destination, p);
+  const auto hold = lock_slots();
+  batch_slot& p = batch_slots_[static_cast<std::size_t>(destination)];
+  if (p.batch && !p.batch->empty()) send_slot(destination, p);
 }
 
 // Keeping -------------------------------------------------------------------------------------------------------------
 
-// As the last letter of the queue, or in it.
-void outbox::join(queue& q, std::span<const std::byte> head) {
-  if (!q.usual.empty() && q.usual.back().batch && q.usual.back().batch->has_room(head.size())) {
+// As the last queued_message of the queue, or in it.
+void send_queue::join(destination_queue& q, std::span<const std::byte> head) {
+  if (!q.usual.empty() && q.usual.back().batch && q.usual.back().batch->has_space(head.size())) {
     q.usual.back().batch->add(head);
     return;
   }
-  letter next;
+  queued_message next;
   if (spare_.empty()) {
     next.head = byte_buffer(batch_bytes());
   } else {
@@ -79,18 +79,18 @@ void outbox::join(queue& q, std::span<const std::byte> head) {
   kept_.fetch_add(1, std::memory_order_release);
 }
 
-void outbox::keep(int destination, std::span<const std::byte> head, byte_buffer body, bool urgent) {
-  const detail::shares_later after_the_lock;
+void send_queue::keep(int destination, std::span<const std::byte> head, byte_buffer body, bool urgent) {
+  const detail::deferred_releases after_the_lock;
   std::unique_lock hold(lock_);
-  queue& q = queues_[destination];
-  auto& letters = urgent ? q.urgent : q.usual;
+  destination_queue& q = queues_[destination];
+  auto& messages = urgent ? q.urgent : q.usual;
   // Something may be kept for another destination only.
-  if (may_send() && letters.empty() && (urgent || q.urgent.empty()) && wire_.send(destination, head, body, urgent))
+  if (may_send() && messages.empty() && (urgent || q.urgent.empty()) && wire_.send(destination, head, body, urgent))
     return;
   if (mode_ == aggregation::automatic && !urgent && body.empty() && head.size() <= most_gathered) {
     join(q, head);
   } else {
-    letter next;
+    queued_message next;
     next.body = std::move(body);
     if (head.size() <= next.near.size()) {
       next.near_size = static_cast<std::uint8_t>(head.size());
@@ -98,25 +98,25 @@ void outbox::keep(int destination, std::span<const std::byte> head, byte_buffer 
     } else {
       next.head = byte_buffer::copy_of(head);
     }
-    letters.push(std::move(next));
-    q.bytes += letters.back().bytes();
+    messages.push(std::move(next));
+    q.bytes += messages.back().bytes();
     kept_.fetch_add(1, std::memory_order_release);
   }
-  if (!q.crowded && q.full()) {
-    q.crowded = true;
-    crowded_.fetch_add(1, std::memory_order_relaxed);
+  if (!q.over_limit && q.full()) {
+    q.over_limit = true;
+    over_limit_.fetch_add(1, std::memory_order_relaxed);
   }
   hold.unlock();
   // Whoever finds that the owner has been told since it last looked need not tell it: what is kept by now it will see.
-  if (!may_send() && !told_.exchange(true, std::memory_order_acq_rel)) wire_.wake();
+  if (!may_send() && !owner_notified_.exchange(true, std::memory_order_acq_rel)) wire_.wake();
 }
 
-bool outbox::send_some(int destination, queue& q, bool urgent) {
-  auto& letters = urgent ? q.urgent : q.usual;
+bool send_queue::send_some(int destination, destination_queue& q, bool urgent) {
+  auto& messages = urgent ? q.urgent : q.usual;
   bool any = false;
-  while (!letters.empty()) {
-    letter& next = letters.front();
-    if (next.batch) { // from now on nobody joins it, whether it finds room or not
+  while (!messages.empty()) {
+    queued_message& next = messages.front();
+    if (next.batch) { // from now on no message joins it, whether it finds space or not
       const std::size_t used = next.batch->finish().size();
       q.bytes -= next.head.size() - used;
       next.head.resize(used);
@@ -125,7 +125,7 @@ bool outbox::send_some(int destination, queue& q, bool urgent) {
     const std::size_t bytes = next.bytes(); // before its body is taken
     if (!wire_.send(destination, next.first_part(), next.body, urgent)) break;
     q.bytes -= bytes;
-    letter gone = letters.pop();
+    queued_message gone = messages.pop();
     if (gone.head.capacity() == batch_bytes() && spare_.size() < most_spare) spare_.push_back(std::move(gone.head));
     kept_.fetch_sub(1, std::memory_order_release);
     any = true;
@@ -133,29 +133,29 @@ bool outbox::send_some(int destination, queue& q, bool urgent) {
   return any;
 }
 
-bool outbox::flush_all(bool more) {
+bool send_queue::flush_all(bool more) {
   bool any = false;
   if (gathered_.load(std::memory_order_relaxed) > 0) {
-    const auto hold = hold_piles();
+    const auto hold = lock_slots();
     const std::int64_t old = tern::detail::ticks() - patience_;
-    for (std::size_t i = filled_.size(); i-- > 0;) { // `send_pile` takes it out
-      pile& p = piles_[static_cast<std::size_t>(filled_[i])];
+    for (std::size_t i = filled_.size(); i-- > 0;) { // `send_slot` takes it out
+      batch_slot& p = batch_slots_[static_cast<std::size_t>(filled_[i])];
       if (more && alone_ && p.since > old) continue; // others rely on having woken the owner
-      send_pile(filled_[i], p);
+      send_slot(filled_[i], p);
       any = true;
     }
   }
   if (kept_.load(std::memory_order_relaxed) == 0) return any;
   std::vector<tern::detail::waiter*> woken;
-  const detail::shares_later after_the_lock;
+  const detail::deferred_releases after_the_lock;
   {
     std::lock_guard hold(lock_);
     for (auto& [destination, q] : queues_) {
       any = send_some(destination, q, true) || any;
       if (q.urgent.empty()) any = send_some(destination, q, false) || any;
-      if (!q.crowded || !q.has_room()) continue;
-      q.crowded = false;
-      crowded_.fetch_sub(1, std::memory_order_relaxed);
+      if (!q.over_limit || !q.has_space()) continue;
+      q.over_limit = false;
+      over_limit_.fetch_sub(1, std::memory_order_relaxed);
       if (!q.waiting.empty()) woken.push_back(q.waiting.take());
     }
   }
@@ -163,13 +163,13 @@ bool outbox::flush_all(bool more) {
   return any;
 }
 
-void outbox::make_room(int destination) {
-  if (!scheduler::in_fiber() || detail::letting_go())
+void send_queue::wait_for_space(int destination) {
+  if (!scheduler::in_fiber() || detail::releasing())
     return; // the polling context must not wait, least of all for itself
   lock_.lock();
-  queue& q = queues_[destination];
-  while (q.crowded) {
-    tern::detail::waiter self({tern::detail::wait_kind::room, this});
+  destination_queue& q = queues_[destination];
+  while (q.over_limit) {
+    tern::detail::waiter self({tern::detail::wait_kind::capacity, this});
     q.waiting.push(self);
     self.wait(lock_);
     lock_.lock();

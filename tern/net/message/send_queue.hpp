@@ -15,32 +15,32 @@
 #include <vector>
 
 #include <tern/base/bytes.hpp>
+#include <tern/net/memory/fifo.hpp>
 #include <tern/net/message/batch.hpp>
-#include <tern/net/message/fifo.hpp>
-#include <tern/net/message/thread_id.hpp>
 #include <tern/net/transport.hpp>
-#include <tern/task/wait/wait_list.hpp>
+#include <tern/net/transport/thread_id.hpp>
+#include <tern/task/wait/waiting.hpp>
 
 namespace tern::net {
 
 /// Whether small messages for one destination travel together.
 enum class aggregation {
   off,
-  automatic, ///< those that wait for room do, so none waits for others
+  automatic, ///< those that wait for space do, so none waits for others
   on,        ///< all wait for others: until there is a batch, until the owner polls, or until they are too old
 };
 
 /// Sends at once what the transport takes at once, and keeps the rest: what comes from a thread that may not send, and
-/// what found no room. What is kept goes out when the owner calls `flush`, in order for each destination, and urgent
-/// messages before the others. Whoever sends much faster than a receiver takes waits (`make_room`): so neither side's
-/// memory grows without end.
-class outbox {
+/// what found no space. What is kept goes out when the owner calls `flush`, in order for each destination, and urgent
+/// messages before the others. Whoever sends much faster than a receiver takes waits (`wait_for_space`): so neither
+/// side's memory grows without end.
+class send_queue {
 public:
   /// The calling thread is the transport's owner.
   /// \param batches the number of the handler that takes them.
   /// \param patience with what is gathered, in ticks.
-  outbox(transport& wire, aggregation mode, std::uint32_t batches, std::int64_t patience)
-      : wire_(wire), owner_(this_thread_mark()), any_sends_(wire.any_thread_sends()), mode_(mode), batches_(batches),
+  send_queue(transport& wire, aggregation mode, std::uint32_t batches, std::int64_t patience)
+      : wire_(wire), owner_(this_thread_id()), any_sends_(wire.any_thread_sends()), mode_(mode), batches_(batches),
         patience_(patience) {}
   /// From now on only the owner calls anything.
   void nobody_else_sends() noexcept { alone_ = true; }
@@ -59,13 +59,13 @@ public:
         return;
     keep(destination, head, std::move(body), urgent);
   }
-  /// The simple case of `send`, if nobody else sends: one more of those that are gathered already. \return where its
-  /// `bytes` are to be written; null: it must be sent. \pre not more than `most_gathered`.
+  /// The simple case of `send`, if no other thread sends: one more of those that are gathered already. \return where
+  /// its `bytes` are to be written; null: it must be sent. \pre not more than `most_gathered`.
   std::byte* place(int destination, std::size_t bytes) noexcept {
-    // With no piles there is no such rank.
-    if (static_cast<std::size_t>(destination) >= piles_.size() || !alone_) return nullptr;
-    pile& p = piles_[static_cast<std::size_t>(destination)];
-    if (!p.batch || p.batch->empty() || !p.batch->has_room(bytes) || (p.messages + 1) % 16 == 0) return nullptr;
+    // With no slots there is no such rank.
+    if (static_cast<std::size_t>(destination) >= batch_slots_.size() || !alone_) return nullptr;
+    batch_slot& p = batch_slots_[static_cast<std::size_t>(destination)];
+    if (!p.batch || p.batch->empty() || !p.batch->has_space(bytes) || (p.messages + 1) % 16 == 0) return nullptr;
     ++p.messages;
     return p.batch->place(bytes);
   }
@@ -74,8 +74,8 @@ public:
   bool flush(bool more) {
     // Also when nothing is kept: it may have gone out before its sender came to say so. Acquire, of all who have said
     // so since: what they keep is seen by this look.
-    if (told_.load(std::memory_order_relaxed)) [[unlikely]]
-      told_.exchange(false, std::memory_order_acq_rel);
+    if (owner_notified_.load(std::memory_order_relaxed)) [[unlikely]]
+      owner_notified_.exchange(false, std::memory_order_acq_rel);
     return empty() ? false : flush_all(more);
   }
   bool empty() const noexcept {
@@ -84,9 +84,9 @@ public:
   std::size_t kept() const noexcept { return kept_.load(std::memory_order_relaxed); } ///< messages
 
   /// Is so much kept that senders had better wait?
-  bool crowded() const noexcept { return crowded_.load(std::memory_order_relaxed) > 0; }
+  bool over_limit() const noexcept { return over_limit_.load(std::memory_order_relaxed) > 0; }
   /// In a fiber: waits until not too much is kept for `destination`. Else it returns at once.
-  void make_room(int destination);
+  void wait_for_space(int destination);
 
   /// Kept for one destination before senders wait. Less than a core's cache, as what goes out must come in again.
   static constexpr std::size_t most_bytes = 256 * 1024;
@@ -95,7 +95,7 @@ public:
   static constexpr std::size_t most_spare = 64;   ///< batches whose memory is kept for others
 
 private:
-  struct letter {
+  struct queued_message {
     byte_buffer head, body;
     std::optional<batch_writer> batch; // in the head's memory, while others may join it
     std::uint8_t near_size = 0;        // 0: the head is not here
@@ -105,32 +105,32 @@ private:
     }
     std::size_t bytes() const noexcept { return first_part().size() + body.size(); }
   };
-  struct pile { // of what is gathered for one destination
+  struct batch_slot { // of what is gathered for one destination
     byte_buffer memory;
     std::optional<batch_writer> batch;
     std::int64_t since = 0;
     unsigned messages = 0;
   };
-  struct queue {
-    fifo<letter> urgent, usual;
+  struct destination_queue {
+    fifo<queued_message> urgent, usual;
     std::size_t bytes = 0;
-    bool crowded = false;
+    bool over_limit = false;
     tern::detail::waiter_list waiting;
     bool full() const noexcept { return bytes > most_bytes || usual.size() > most_messages; }
-    bool has_room() const noexcept { return bytes <= most_bytes / 2 && usual.size() <= most_messages / 2; }
+    bool has_space() const noexcept { return bytes <= most_bytes / 2 && usual.size() <= most_messages / 2; }
   };
   std::size_t batch_bytes() const noexcept { return std::min(wire_.head_limit(), most_batch); }
-  bool may_send() const noexcept { return any_sends_ || this_thread_mark() == owner_; }
-  std::unique_lock<tern::detail::spin_lock> hold_piles() noexcept {
-    return alone_ ? std::unique_lock<tern::detail::spin_lock>() : std::unique_lock(pile_lock_);
+  bool may_send() const noexcept { return any_sends_ || this_thread_id() == owner_; }
+  std::unique_lock<tern::detail::spin_lock> lock_slots() noexcept {
+    return alone_ ? std::unique_lock<tern::detail::spin_lock>() : std::unique_lock(slot_lock_);
   }
   bool flush_all(bool more);
   void gather(int destination, std::span<const std::byte> head);
   void send_gathered(int destination);
-  void send_pile(int destination, pile& p);
-  void join(queue& q, std::span<const std::byte> head);
+  void send_slot(int destination, batch_slot& p);
+  void join(destination_queue& q, std::span<const std::byte> head);
   void keep(int destination, std::span<const std::byte> head, byte_buffer body, bool urgent);
-  bool send_some(int destination, queue& q, bool urgent);
+  bool send_some(int destination, destination_queue& q, bool urgent);
 
   transport& wire_;
   const void* const owner_; // its mark
@@ -141,14 +141,14 @@ private:
   const std::int64_t patience_;
   // Changes under the lock. acquire and release: who finds nothing kept has seen that what was kept has gone before.
   std::atomic<std::size_t> kept_{0};
-  std::atomic<int> crowded_{0};   // queues
-  std::atomic<bool> told_{false}; // the owner, since it last looked
+  std::atomic<int> over_limit_{0};          // queues
+  std::atomic<bool> owner_notified_{false}; // the owner, since it last looked
   tern::detail::spin_lock lock_;
-  std::map<int, queue> queues_;          // of those that ever had something kept
-  std::vector<byte_buffer> spare_;       // of batches that have gone
-  std::atomic<std::size_t> gathered_{0}; // piles with something that is not sent; changes under their lock
-  tern::detail::spin_lock pile_lock_;    // taken before `lock_`
-  std::vector<pile> piles_;              // by destination, if `on`
+  std::map<int, destination_queue> queues_; // of those that ever had something kept
+  std::vector<byte_buffer> spare_;          // of batches that have gone
+  std::atomic<std::size_t> gathered_{0};    // slots with something that is not sent; changes under their lock
+  tern::detail::spin_lock slot_lock_;       // taken before `lock_`
+  std::vector<batch_slot> batch_slots_;     // by destination, if `on`
   std::vector<int> filled_;
 };
 

@@ -33,7 +33,7 @@ public:
   bool any_thread_sends() const noexcept override { return any_thread; }
   bool send(int destination, std::span<const std::byte> head, byte_buffer& body, bool urgent) override {
     EXPECT_TRUE(any_thread || std::this_thread::get_id() == owner);
-    int& left = room[destination];
+    int& left = space[destination];
     if (left + (urgent ? 1 : 0) <= 0) return false;
     --left;
     arrival m{0, byte_buffer::copy_of(head), std::move(body)};
@@ -61,7 +61,7 @@ public:
 
   bool any_thread = false;
   const std::thread::id owner = std::this_thread::get_id();
-  std::map<int, int> room;
+  std::map<int, int> space;
   std::map<int, std::vector<arrival>> taken;
   int batches = 0;
   std::atomic<int> wakes{0};
@@ -74,7 +74,7 @@ byte_buffer numbered(std::uint64_t number, std::size_t size = 24) {
   std::memcpy(b.data(), &h, sizeof h);
   return b;
 }
-void send(outbox& out, int to, const byte_buffer& head, bool urgent, std::size_t body_size = 0) {
+void send(send_queue& out, int to, const byte_buffer& head, bool urgent, std::size_t body_size = 0) {
   byte_buffer body(body_size);
   out.send(to, head, body, urgent);
 }
@@ -97,7 +97,7 @@ std::vector<std::uint64_t> up_to(std::uint64_t n) {
 class outbox_of : public testing::TestWithParam<aggregation> {
 protected:
   scripted wire;
-  outbox out{wire, GetParam(), batch_id, tern::detail::ticks_in(20e-6)};
+  send_queue out{wire, GetParam(), batch_id, tern::detail::ticks_in(20e-6)};
 };
 INSTANTIATE_TEST_SUITE_P(aggregation, outbox_of,
                          testing::Values(aggregation::off, aggregation::automatic, aggregation::on), [](const auto& i) {
@@ -109,20 +109,20 @@ TEST_P(outbox_of, what_was_refused_and_has_gone_leaves_room) {
        ++i) { // each would leave some of a batch's 1024 bytes behind, and many of those are a crowd
     send(out, 1, numbered(0), false);
     out.flush(false); // refused
-    wire.room[1] = 1;
+    wire.space[1] = 1;
     out.flush(false);
     wire.taken.clear();
     ASSERT_TRUE(out.empty());
   }
-  constexpr std::uint64_t full = outbox::most_bytes / (1000 + 300);
+  constexpr std::uint64_t full = send_queue::most_bytes / (1000 + 300);
   for (std::uint64_t i = 0; i < full * 3 / 4; ++i) send(out, 1, numbered(i, 1000), false, 300);
-  EXPECT_FALSE(out.crowded());
+  EXPECT_FALSE(out.over_limit());
   for (std::uint64_t i = 0; i < full / 2; ++i) send(out, 1, numbered(i, 1000), false, 300);
-  EXPECT_TRUE(out.crowded());
-  wire.room[1] = 10'000;
+  EXPECT_TRUE(out.over_limit());
+  wire.space[1] = 10'000;
   out.flush(false);
   EXPECT_TRUE(out.empty());
-  EXPECT_FALSE(out.crowded());
+  EXPECT_FALSE(out.over_limit());
 }
 
 TEST_P(outbox_of, order_is_kept_for_each_destination_whatever_finds_room) {
@@ -132,7 +132,7 @@ TEST_P(outbox_of, order_is_kept_for_each_destination_whatever_finds_room) {
     const auto to = static_cast<int>(random() % 3);
     switch (random() % 4) {
     case 0:
-      wire.room[to] += static_cast<int>(random() % 5);
+      wire.space[to] += static_cast<int>(random() % 5);
       break;
     case 1:
       out.flush(false);
@@ -145,11 +145,11 @@ TEST_P(outbox_of, order_is_kept_for_each_destination_whatever_finds_room) {
     }
     }
   }
-  for (int to = 0; to < 3; ++to) wire.room[to] = 1 << 30;
+  for (int to = 0; to < 3; ++to) wire.space[to] = 1 << 30;
   while (out.flush(false)) {
   }
   EXPECT_TRUE(out.empty());
-  EXPECT_FALSE(out.crowded());
+  EXPECT_FALSE(out.over_limit());
   for (int to = 0; to < 3; ++to) EXPECT_EQ(numbers(wire.taken[to]), up_to(sent[to])) << to;
   EXPECT_EQ(wire.batches > 0, GetParam() != aggregation::off);
 }
@@ -157,11 +157,11 @@ TEST_P(outbox_of, order_is_kept_for_each_destination_whatever_finds_room) {
 TEST_P(outbox_of, urgent_ones_go_before_those_that_wait) {
   for (std::uint64_t i = 0; i < 10; ++i) send(out, 1, numbered(i), false);
   out.flush(false);
-  EXPECT_TRUE(wire.taken[1].empty()); // no room
+  EXPECT_TRUE(wire.taken[1].empty()); // no space
   send(out, 1, numbered(100), true);
   EXPECT_EQ(numbers(wire.taken[1]), std::vector<std::uint64_t>{100}); // what is kept for urgent ones
   send(out, 1, numbered(101), true);
-  wire.room[1] = 100;
+  wire.space[1] = 100;
   out.flush(false);
   auto expected = up_to(10);
   expected.insert(expected.begin(), {100, 101});
@@ -169,7 +169,7 @@ TEST_P(outbox_of, urgent_ones_go_before_those_that_wait) {
 }
 
 TEST_P(outbox_of, other_threads_leave_it_to_the_owner_and_wake_it) {
-  wire.room[2] = 1 << 30;
+  wire.space[2] = 1 << 30;
   std::thread([&] {
     for (std::uint64_t i = 0; i < 100; ++i) send(out, 2, numbered(i), false);
   }).join();
@@ -191,14 +191,14 @@ TEST_P(outbox_of, a_fast_sender_waits_and_goes_on) {
     fiber sender([&] {
       for (std::uint64_t i = 0; i < all; ++i) {
         send(out, 3, numbered(i, 24 + i % 400), false);
-        if (out.crowded()) {
+        if (out.over_limit()) {
           waited = true;
-          out.make_room(3);
+          out.wait_for_space(3);
         }
       }
     });
     while (wire.taken[3].size() < all) {
-      wire.room[3] = 10;
+      wire.space[3] = 10;
       this_fiber::yield();
       most = std::max(most, out.kept());
       out.flush(false);
@@ -206,14 +206,14 @@ TEST_P(outbox_of, a_fast_sender_waits_and_goes_on) {
     sender.join();
   });
   EXPECT_TRUE(waited);
-  EXPECT_LE(most, outbox::most_messages + 1);
+  EXPECT_LE(most, send_queue::most_messages + 1);
   EXPECT_EQ(numbers(wire.taken[3]), up_to(all));
 }
 
 TEST(outbox, what_is_gathered_leaves_when_it_is_much_or_old_or_polled) {
   scripted wire;
-  wire.room[1] = 1 << 30;
-  outbox out(wire, aggregation::on, batch_id, tern::detail::ticks_in(20e-6));
+  wire.space[1] = 1 << 30;
+  send_queue out(wire, aggregation::on, batch_id, tern::detail::ticks_in(20e-6));
   std::uint64_t n = 0;
   while (wire.batches == 0) send(out, 1, numbered(n++), false);
   EXPECT_LE(n, 1024 / record_bytes(24) + 1);
@@ -234,8 +234,8 @@ TEST(outbox, what_is_gathered_leaves_when_it_is_much_or_old_or_polled) {
 
 TEST(outbox, what_may_grow_goes_when_it_is_old) {
   scripted wire;
-  wire.room[1] = wire.room[2] = 1 << 30;
-  outbox out(wire, aggregation::on, batch_id, tern::detail::ticks_in(3600));
+  wire.space[1] = wire.space[2] = 1 << 30;
+  send_queue out(wire, aggregation::on, batch_id, tern::detail::ticks_in(3600));
   send(out, 1, numbered(0), false);
   send(out, 2, numbered(0), false);
   EXPECT_TRUE(out.flush(true)); // others send too, and were promised that the owner comes
@@ -244,7 +244,7 @@ TEST(outbox, what_may_grow_goes_when_it_is_old) {
   send(out, 1, numbered(1), false);
   EXPECT_FALSE(out.flush(true));
   EXPECT_TRUE(out.flush(false));
-  outbox hasty(wire, aggregation::on, batch_id, 0);
+  send_queue hasty(wire, aggregation::on, batch_id, 0);
   hasty.nobody_else_sends();
   send(hasty, 1, numbered(2), false);
   EXPECT_TRUE(hasty.flush(true));
@@ -254,8 +254,8 @@ TEST(outbox, what_may_grow_goes_when_it_is_old) {
 // One thread alone writes at once where others lie already, and in their order.
 TEST(outbox, who_sends_alone_may_write_in_place) {
   scripted wire;
-  wire.room[1] = 1 << 30;
-  outbox out(wire, aggregation::on, batch_id, tern::detail::ticks_in(3600));
+  wire.space[1] = 1 << 30;
+  send_queue out(wire, aggregation::on, batch_id, tern::detail::ticks_in(3600));
   EXPECT_EQ(out.place(1, 24), nullptr);
   send(out, 1, numbered(0), false);
   EXPECT_EQ(out.place(1, 24), nullptr); // others might send too
@@ -318,8 +318,8 @@ TEST(batch, what_cannot_be_one_is_refused_by_name) {
 // wake the owner must not make that sender's word stand for the next one's.
 TEST(outbox, an_owner_that_sleeps_is_woken_for_each_that_comes_after) {
   scripted wire;
-  wire.room[1] = 1'000'000;
-  outbox out(wire, aggregation::off, batch_id, tern::detail::ticks_in(20e-6));
+  wire.space[1] = 1'000'000;
+  send_queue out(wire, aggregation::off, batch_id, tern::detail::ticks_in(20e-6));
   constexpr int rounds = 20'000;
   std::atomic<int> gone{0};
   std::atomic<bool> lost{false};

@@ -16,6 +16,9 @@
 #include <unistd.h>
 
 #include <tern/base/log.hpp>
+#include <tern/net/call/pending_calls.hpp>
+#include <tern/net/collective/collective.hpp>
+#include <tern/net/epoch/epoch_table.hpp>
 #include <tern/net/node.hpp>
 #include <tern/net/report/report_file.hpp>
 #include <tern/net/report/reporter.hpp>
@@ -76,18 +79,13 @@ std::string shape(const std::string& text) {
   return out;
 }
 
-} // namespace
-
-struct node::reporting {
-  static tern::detail::scheduler_core& core(node& n) { return n.scheduler_->inside(); }
+// What reports say of a rank.
+struct reporting {
+  static tern::detail::scheduler_core& core(node& n) { return n.fibers().inside(); }
 
   static std::uint64_t progress(node& n) noexcept {
-    return n.sent_log_.count() + n.received_log_.count() + n.tally_.sum(tally::done) + core(n).entered() -
-           n.collectives_.enquiries();
-  }
-
-  static bool nothing_under_way(node& n) noexcept {
-    return !n.has_next_ && n.outbox_.empty() && !n.wire_->may_have_input();
+    return n.sent_log().count() + n.received_log().count() + n.counters().sum(message_counters::done) +
+           core(n).parking.entered() - n.collectives().enquiries();
   }
 
   static std::string lines(node& n, const message_log& log, const char* title, const char* direction) {
@@ -103,16 +101,16 @@ struct node::reporting {
   static std::string calls(node& n) {
     std::vector<detail::pending_calls::entry> all;
     {
-      const auto hold = try_for_a_while(n.calls_.guard());
+      const auto hold = try_for_a_while(n.calls().guard());
       if (!hold) return "  (calls without answer: another thread holds the lock on their list)\n";
-      all = n.calls_.list();
+      all = n.calls().list();
     }
     std::string text;
-    if (const std::uint64_t late = n.calls_.late())
+    if (const std::uint64_t late = n.calls().late())
       text = "  " + counted(late, "answer", "answers") + " came after the caller had given up\n";
     if (all.empty()) return text;
     text += "  " + counted(all.size(), "call", "calls") + " without answer:\n";
-    const auto sent = n.sent_log_.latest();
+    const auto sent = n.sent_log().latest();
     std::size_t told = 0;
     for (const auto& call : all) {
       if (++told > listed) break;
@@ -126,29 +124,25 @@ struct node::reporting {
   }
 
   static std::string handlers(node& n) {
-    const auto hold = try_for_a_while(n.start_lock_);
-    if (!hold) return "  (handlers that have not started: another thread holds the lock on their list)\n";
+    const auto names = n.handlers_not_started();
+    if (!names) return "  (handlers that have not started: another thread holds the lock on their list)\n";
     std::size_t all = 0;
-    std::map<std::string, std::size_t> names;
-    for (const auto& level : n.to_start_) {
-      all += level.size();
-      for (const auto& one : level) ++names[*one.name];
-    }
+    for (const auto& [name, times] : *names) all += times;
     if (all == 0) return {};
     std::string text = "  " + counted(all, "handler has", "handlers have") + " arrived and not started:\n";
-    std::size_t told = 0;
-    for (const auto& [name, times] : names)
-      if (++told <= listed)
+    std::size_t listed_names = 0;
+    for (const auto& [name, times] : *names)
+      if (++listed_names <= listed)
         text += "    '" + name + "'" + (times > 1 ? ", " + std::to_string(times) + " times" : "") + "\n";
-    return text + and_more(names.size());
+    return text + and_more(names->size());
   }
 
   static std::string collectives(node& n) {
     std::vector<std::shared_ptr<detail::collective_context>> all; // let go without the lock
     {
-      const auto hold = try_for_a_while(n.collectives_.guard());
+      const auto hold = try_for_a_while(n.collectives().guard());
       if (!hold) return "  (collective operations: another thread holds the lock on their list)\n";
-      all = n.collectives_.list();
+      all = n.collectives().list();
     }
     std::string text;
     for (const auto& c : all) {
@@ -159,20 +153,18 @@ struct node::reporting {
   }
 
   static std::string epochs(node& n) {
-    const auto hold = try_for_a_while(n.epochs_.guard());
-    return hold ? n.epochs_.describe() : "  (epochs: another thread holds the lock on their list)\n";
+    const auto hold = try_for_a_while(n.epochs().guard());
+    return hold ? n.epochs().describe() : "  (epochs: another thread holds the lock on their list)\n";
   }
 
   static std::string parts(node& n) {
-    const auto hold = try_for_a_while(n.parts_lock_);
     std::string text;
-    if (hold)
-      for (reported_part* part : n.parts_) text += part->describe();
+    n.for_each_part([&](reported_part& part) { text += part.describe(); });
     return text;
   }
 
   static message_log::line last_message_of(node& n, int from) {
-    const auto seen = n.received_log_.latest();
+    const auto seen = n.received_log().latest();
     const auto is_heartbeat = [](const message_log::line& l) {
       return l.handler < handler_table::size() && handler_table::at(l.handler).name().starts_with("tern heartbeat");
     };
@@ -185,15 +177,15 @@ struct node::reporting {
   static std::vector<std::string> waits_for(node& n, int rank) {
     std::vector<std::string> all;
     std::vector<std::shared_ptr<detail::collective_context>> contexts; // let go without the lock
-    if (const auto hold = try_for_a_while(n.collectives_.guard())) contexts = n.collectives_.list();
+    if (const auto hold = try_for_a_while(n.collectives().guard())) contexts = n.collectives().list();
     for (const auto& c : contexts)
       if (const auto hold = try_for_a_while(c->guard()))
         if (std::string text = c->waits_for(rank); !text.empty()) all.push_back(std::move(text));
     std::vector<detail::pending_calls::entry> calls;
-    if (const auto hold = try_for_a_while(n.calls_.guard())) calls = n.calls_.list();
+    if (const auto hold = try_for_a_while(n.calls().guard())) calls = n.calls().list();
     std::erase_if(calls, [&](const auto& c) { return c.from != rank || c.given_up; });
     if (!calls.empty()) {
-      const auto sent = n.sent_log_.latest();
+      const auto sent = n.sent_log().latest();
       const auto& oldest = calls.front();
       const auto message = std::find_if(sent.begin(), sent.end(),
                                         [&](const auto& l) { return l.reply == oldest.number && l.peer == rank; });
@@ -204,52 +196,43 @@ struct node::reporting {
     return all;
   }
 
-  static std::string describe(node& n, tern::detail::picture_limits& limits) {
-    const auto done = n.tally_.sum(tally::done); // first: it is never ahead of what has been received
-    const auto active = n.tally_.sum(tally::received) - done;
-    std::string text = "rank " + std::to_string(n.rank_) + ": about " + std::to_string(n.sent_log_.count()) +
-                       " messages sent and " + std::to_string(n.received_log_.count()) +
-                       " received; of those that count for the end " + std::to_string(n.tally_.sum(tally::sent)) +
-                       " sent, " + std::to_string(done) + " handled\n";
+  static std::string describe(node& n, tern::detail::fiber_report_limits& limits) {
+    const auto done = n.counters().sum(message_counters::done); // first: it is never ahead of what has been received
+    const auto active = n.counters().sum(message_counters::received) - done;
+    std::string text =
+        "rank " + std::to_string(n.rank()) + ": about " + std::to_string(n.sent_log().count()) + " messages sent and " +
+        std::to_string(n.received_log().count()) + " received; of those that count for the end " +
+        std::to_string(n.counters().sum(message_counters::sent)) + " sent, " + std::to_string(done) + " handled\n";
     if (active != 0) text += "  " + std::to_string(active) + " arrived and are not done\n";
-    if (n.door_.load(std::memory_order_relaxed) == door::closed)
-      text += "  the job is ending: nothing may be sent any more\n";
+    if (n.has_closed()) text += "  the job is ending: nothing may be sent any more\n";
     text += collectives(n) + epochs(n) + parts(n) + calls(n) + handlers(n);
-    text += tern::detail::picture(core(n), limits);
-    return text + lines(n, n.sent_log_, "sent", "to") + lines(n, n.received_log_, "received", "from");
+    text += tern::detail::report_fibers(core(n), limits);
+    return text + lines(n, n.sent_log(), "sent", "to") + lines(n, n.received_log(), "received", "from");
   }
 };
 
-void node::report_on(reported_part& part) {
-  const std::lock_guard hold(parts_lock_);
-  parts_.push_back(&part);
-}
-void node::forget_part(reported_part& part) noexcept {
-  const std::lock_guard hold(parts_lock_);
-  std::erase(parts_, &part);
-}
+} // namespace
 
-bool nothing_under_way(node& n) noexcept { return node::reporting::nothing_under_way(n); }
-std::uint64_t progress_of(node& n) noexcept { return node::reporting::progress(n); }
+std::uint64_t progress_of(node& n) noexcept { return reporting::progress(n); }
 
-message_log::line last_message_of(node& n, int from) { return node::reporting::last_message_of(n, from); }
+message_log::line last_message_of(node& n, int from) { return reporting::last_message_of(n, from); }
 std::string words_for(node& n, const message_log::line& message) {
-  return handler_name(message.handler) + ", " + seconds(node::reporting::core(n).seconds_since(message.when)) + " ago";
+  return handler_name(message.handler) + ", " + seconds(reporting::core(n).seconds_since(message.when)) + " ago";
 }
-std::vector<std::string> waits_for(node& n, int rank) { return node::reporting::waits_for(n, rank); }
+std::vector<std::string> waits_for(node& n, int rank) { return reporting::waits_for(n, rank); }
 
 std::string describe(node& n, bool stacks) {
-  tern::detail::picture_limits limits;
-  if (!stacks) return node::reporting::describe(n, limits);
+  tern::detail::fiber_report_limits limits;
+  if (!stacks) return reporting::describe(n, limits);
   tern::detail::stack_reader reader;
   limits.stacks = &reader;
   limits.until = steady::now() + std::chrono::seconds(5);
-  return node::reporting::describe(n, limits);
+  return reporting::describe(n, limits);
 }
 
 namespace {
 std::string describe_all(const std::vector<node*>& ranks, double stacks, const tern::detail::busy_watch* busy) {
-  tern::detail::picture_limits limits;
+  tern::detail::fiber_report_limits limits;
   limits.busy = busy;
   std::unique_ptr<tern::detail::stack_reader> reader;
   if (stacks > 0) {
@@ -264,7 +247,7 @@ std::string describe_all(const std::vector<node*>& ranks, double stacks, const t
   std::vector<kind> kinds;
   std::map<std::string, std::size_t> known; // shape → place
   for (node* n : ranks) {
-    std::string text = node::reporting::describe(*n, limits);
+    std::string text = reporting::describe(*n, limits);
     const auto [place, fresh] = known.try_emplace(shape(text), kinds.size());
     if (fresh)
       kinds.push_back({std::move(text), {}});
@@ -362,7 +345,7 @@ std::vector<int> reported(const report_file& file, const std::vector<int>& ours)
 
 std::string written(const report_cause& cause, const std::vector<node*>& ranks, bool complete, bool* alone,
                     const tern::detail::busy_watch* busy) {
-  const bool by_us = report_file_option().empty(); // the name; somebody else may have put a link there
+  const bool by_us = report_file_option().empty(); // the name; another program may have put a link there
   const std::string path = report_path();
   std::vector<int> numbers;
   for (node* n : ranks) numbers.push_back(n->rank());

@@ -186,18 +186,6 @@ std::vector<int> report_file::ranks_within(double seconds) const {
   return {found.begin(), found.end()};
 }
 
-std::string ranges(const std::vector<int>& numbers) {
-  std::string text;
-  for (std::size_t i = 0; i < numbers.size();) {
-    std::size_t end = i + 1;
-    while (end < numbers.size() && numbers[end] == numbers[end - 1] + 1) ++end;
-    text += (text.empty() ? "" : ", ") + std::to_string(numbers[i]);
-    if (end - i > 1) text += (end - i == 2 ? ", " : "-") + std::to_string(numbers[end - 1]);
-    i = end;
-  }
-  return text;
-}
-
 std::string part_heading(const std::vector<int>& ranks, int of, const std::string& who) {
   char when[64] = "";
   const std::time_t now = std::time(nullptr); // address: for people

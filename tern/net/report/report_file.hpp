@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include <tern/net/rank/ranges.hpp>
+
 namespace tern::net {
 
 class report_file {
@@ -37,8 +39,6 @@ private:
   bool stream_ = false;   ///< it cannot be read
 };
 
-/// "0-3, 5". \pre ascending
-std::string ranges(const std::vector<int>& numbers);
 /// The line that begins a process' part; `ranks_within` reads it.
 std::string part_heading(const std::vector<int>& ranks, int of, const std::string& who);
 

@@ -26,8 +26,6 @@
 
 #include <tern/base/clock.hpp>
 #include <tern/base/log.hpp>
-#include <tern/net/hang/hang_check.hpp>
-#include <tern/net/hang/watchdog.hpp>
 #include <tern/net/node.hpp>
 #include <tern/net/report.hpp>
 #include <tern/task/fiber/sanitizer.hpp>
@@ -92,7 +90,7 @@ struct {
   std::atomic<int> asks{0};               // the signal that asks for a report, while there is one
   std::atomic<int> reporter{0};           // the thread's number while there is one
   std::atomic<int> crashed{0};            // the first thread that crashed
-  std::atomic<bool> recorded{false};      // what follows is complete, and nobody has begun to tell it
+  std::atomic<bool> recorded{false};      // what follows is complete, and it has not begun to be told
   std::atomic<bool> crash_told{false};
   int number = 0, code = 0;
   void* address = nullptr;
@@ -211,8 +209,10 @@ std::string crash_text() {
 
 class reporter {
 public:
-  explicit reporter(const options& opts)
-      : failures(!opts[report_option].empty() || watchdog::wanted(opts)), watchdog_(opts), still_(opts) {
+  reporter(const options& opts, watches w)
+      : failures(!opts[report_option].empty() ||
+                 std::any_of(w.begin(), w.end(), [](const auto& one) { return one->wants_reports(); })),
+        watches_(std::move(w)) {
     thread_ = std::thread([this] { live(); });
     here_.wait(); // who crashes right afterwards finds it
   }
@@ -271,8 +271,7 @@ private:
       }
       if (const int number = signals.end.exchange(0, std::memory_order_acquire)) end_job(number);
       serve();
-      watchdog_.look_if_due();
-      still_.look_if_due();
+      for (const auto& w : watches_) w->look_if_due();
       const std::lock_guard hold(duty_lock_);
       if (duty_) duty_->look();
     }
@@ -283,8 +282,7 @@ private:
   void end_job(int number) {
     const std::string name = std::string("SIG") + sigabbrev_np(number) + " (" + sigdescr_np(number) + ")";
     const bool by_parent = signals.end_by_parent.load(std::memory_order_relaxed);
-    if (const std::string waits = still_.who_waits(number, by_parent); !waits.empty())
-      std::fputs(waits.c_str(), stderr);
+    for (const auto& w : watches_) std::fputs(w->before_end(number, by_parent).c_str(), stderr);
     with_ranks([&](const std::vector<node*>& ranks) {
       if (!ranks.empty()) ranks.front()->end_from_outside(name, 128 + number, by_parent);
     });
@@ -295,14 +293,13 @@ private:
     kill(getpid(), number);
   }
 
-  // Until somebody asks, or it is time to look.
+  // Until a report is asked for, or it is time to look.
   void wait() {
     double every = 0;
     const auto also = [&every](double seconds) {
       if (seconds > 0) every = every > 0 ? std::min(every, seconds) : seconds;
     };
-    also(watchdog_.every());
-    also(still_.every());
+    for (const auto& w : watches_) also(w->every());
     files_.clear();
     if (const std::lock_guard hold(duty_lock_); duty_) {
       also(duty_->every());
@@ -341,8 +338,7 @@ private:
     }
   }
 
-  watchdog watchdog_;
-  standstill_watch still_;
+  const watches watches_;
   std::atomic<bool> over_{false};
   std::mutex lock_;
   std::condition_variable done_;
@@ -369,7 +365,7 @@ std::uint64_t own_job() {
   return static_cast<std::uint64_t>(now) << 22 | static_cast<std::uint64_t>(getpid());
 }
 std::atomic<std::uint64_t> job{0};
-// No lock: whoever held it might have crashed. Names of earlier jobs stay, somebody may be about to read one.
+// No lock: its holder might have crashed. Names of earlier jobs stay: a thread may be about to read one.
 std::deque<std::string> file_options;
 std::atomic<const std::string*> file_option{nullptr};
 
@@ -422,7 +418,9 @@ void remove_end_handlers() {
 
 } // namespace
 
-report_session::report_session(const options& opts) {
+std::string watch::before_end(int, bool) { return {}; }
+
+report_session::report_session(const options& opts, watches w) {
   const std::lock_guard hold(session_lock);
   if (session) return;
   if (signals.wake_fd.load() < 0 || inherited()) {
@@ -437,7 +435,7 @@ report_session::report_session(const options& opts) {
   set_report_job(own_job());
   file_option.store(&file_options.emplace_back(opts[report_option]), std::memory_order_release);
   signals.process = static_cast<int>(getpid());
-  session = {new reporter(opts), [](reporter* r) {
+  session = {new reporter(opts, std::move(w)), [](reporter* r) {
                if (!inherited()) delete r; // else there is no thread to join, and its locks stay as they were
              }};
   static bool installed = false; // once: handlers that came later pass on to ours, which must not pass on to them
@@ -467,7 +465,7 @@ report_session::~report_session() {
     const std::lock_guard hold(session_lock);
     ending.swap(session);
   }
-} // joins the thread, unless somebody is about to have his report written by it
+} // joins the thread, unless a thread still waits for a report of it
 
 namespace {
 
@@ -519,7 +517,7 @@ void report_failure_here(const std::string& what) noexcept {
     if (!r || !r->failures) return;
     report_cause cause{"the job ends: " + what, {}, {}};
     cause.ask_others = signals.asks.load(std::memory_order_relaxed);
-    bool alone = true; // else somebody has said so
+    bool alone = true; // else another process has said so
     const std::string path = compose_report(cause, &alone);
     if (alone) say_where(path);
   } catch (const std::exception&) { // the error itself matters more

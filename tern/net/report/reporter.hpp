@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -14,10 +15,10 @@
 #include <vector>
 
 #include <tern/base/options.hpp>
+#include <tern/net/message/bounded_lock.hpp>
 #include <tern/net/message/message_log.hpp>
 #include <tern/net/report/report_entry.hpp>
 #include <tern/task/report/fiber_report.hpp>
-#include <tern/task/report/unwind.hpp>
 
 namespace tern::net {
 
@@ -27,10 +28,24 @@ class node;
 /// not be had in a moment: its holder may have crashed.
 bool with_ranks(const std::function<void(const std::vector<node*>&)>& f);
 
-/// While a job runs: a thread that writes reports, asleep until somebody asks, and the signals that ask.
+/// What the reporter's thread looks at now and then. Used by that thread alone.
+class watch {
+public:
+  virtual ~watch() = default;
+  /// Seconds from one look to the next; 0: it does not look.
+  virtual double every() const noexcept = 0;
+  virtual void look_if_due() = 0;
+  /// Failures of the job write a report.
+  virtual bool wants_reports() const noexcept { return false; }
+  /// The job is about to end by signal `number`. \return what the user should read then.
+  virtual std::string before_end(int number, bool by_launcher);
+};
+using watches = std::vector<std::unique_ptr<watch>>;
+
+/// While a job runs: a thread that writes reports, asleep until one is asked for, and the signals that ask.
 class report_session {
 public:
-  explicit report_session(const options& opts);
+  report_session(const options& opts, watches w);
   ~report_session();
   report_session(const report_session&) = delete;
   report_session& operator=(const report_session&) = delete;
@@ -57,7 +72,7 @@ bool begin_duty(duty& d);
 /// `d` is no longer used when this returns, unless it is ending the job.
 void end_duty() noexcept;
 
-/// Tells one job from others that write to a file of the same name. Rank 0's is everybody's, once all have met.
+/// Tells one job from others that write to a file of the same name. All ranks use that of rank 0, once they have met.
 std::uint64_t report_job() noexcept;
 void set_report_job(std::uint64_t job) noexcept;
 
@@ -79,7 +94,7 @@ std::string report_file_option();
 /// What a section begins with and what is known of the thread that asks for it.
 struct report_cause {
   std::string reason;
-  std::string thread;             ///< "fiber 5 'solver' on rank 2"; empty: nobody's
+  std::string thread;             ///< "fiber 5 'solver' on rank 2"; empty: none
   tern::detail::stopped_at where; ///< its stack, if `known` is not 0
   bool crash = false;             ///< what can be said at once is written at once
   /// The signal by which other processes of this job and host are asked for theirs; 0: they are not.
@@ -90,18 +105,6 @@ struct report_cause {
 std::string compose_report(const report_cause& cause, bool* alone = nullptr,
                            const tern::detail::busy_watch* busy = nullptr);
 
-/// \return not locked if that takes too long: whoever has it may have crashed, or stand still for ever.
-template <class Lock>
-std::unique_lock<Lock> try_for_a_while(Lock& lock, std::chrono::milliseconds limit = std::chrono::milliseconds(200)) {
-  std::unique_lock<Lock> hold(lock, std::try_to_lock);
-  for (const auto until = std::chrono::steady_clock::now() + limit;
-       !hold && std::chrono::steady_clock::now() < until;) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    static_cast<void>(hold.try_lock());
-  }
-  return hold;
-}
-
 /// The last message of rank `from` that is still known; its `when` is 0 if there is none.
 message_log::line last_message_of(node& n, int from);
 /// "'tern collective', 5.312 s ago"
@@ -111,8 +114,6 @@ std::vector<std::string> waits_for(node& n, int rank);
 
 /// How ranks get on, for the watchdog.
 std::uint64_t progress_of(node& n) noexcept;
-/// Has the rank taken in and passed on all that has come? \pre its workers do nothing meanwhile, nor who polls.
-bool nothing_under_way(node& n) noexcept;
 
 /// Of what reports say of ranks, for an error: without the lists of messages, and not pages.
 std::string without_messages(const std::string& text);

@@ -13,10 +13,11 @@
 #include <unistd.h>
 
 #include <tern/base/log.hpp>
+#include <tern/net/call/replies.hpp>
 #include <tern/net/collectives.hpp>
 #include <tern/net/message.hpp>
 #include <tern/net/node.hpp>
-#include <tern/task/report/tracing.hpp>
+#include <tern/task/wait/waiting.hpp>
 #include <tern/trace/merge.hpp>
 #include <tern/trace/record/events.hpp>
 
@@ -141,7 +142,7 @@ void trace_session::merge() noexcept {
   }
 }
 
-// What has been recorded is for nobody.
+// What has been recorded has no use.
 void trace_session::leave() noexcept {
   current.store(nullptr, std::memory_order_release);
   recorder_->end();
@@ -195,51 +196,6 @@ void merge_at_once() noexcept {
   } catch (const std::exception&) {
     s->merge();
   }
-}
-
-// What ranks record ---------------------------------------------------------------------------------------------------
-
-void node::trace_send(int to, std::span<std::byte> head, std::size_t bytes) noexcept {
-  wire_header h;
-  if (!trace::on() || head.size() < sizeof h) return;
-  std::memcpy(&h, head.data(), sizeof h);
-  const std::uint64_t number = traced_.fetch_add(1, std::memory_order_relaxed);
-  h.flags |= flag_traced | static_cast<std::uint32_t>(number) << traced_shift;
-  std::memcpy(head.data(), &h, sizeof h);
-  trace::detail::sends(to, number, bytes, trace::detail::name_number(handler_table::at(h.handler).name()));
-}
-
-void node::trace_run(const handler_record& handler, int source, const wire_header& h, payload& message) {
-  const bool told = trace::on() && handler.internal();
-  if (trace::on()) trace::detail::arrives(source, h.flags >> traced_shift);
-  if (told) trace::detail::handler_begins(source, h.flags >> traced_shift, trace::detail::name_number(handler.name()));
-  handler.entry()(*this, source, h, message);
-  if (told) trace::detail::handler_ends();
-}
-
-namespace {
-// The runtime's own handlers begin where messages arrive (trace_run), also for what goes on in a fiber.
-bool began_where_it_arrived(const wire_header& header) noexcept { return handler_table::at(header.handler).internal(); }
-} // namespace
-
-void node::refused(int source, const wire_header& header, const std::string& name) noexcept {
-  if (trace::on() && (header.flags & flag_traced) != 0 && !began_where_it_arrived(header)) {
-    trace::detail::handler_begins(source, header.flags >> traced_shift, trace::detail::name_number(name));
-    if (!scheduler::in_fiber()) trace::detail::handler_ends();
-  }
-  message_done(header);
-}
-
-void node::forwards(int source, const wire_header& header, std::string_view type, std::uint64_t object) noexcept {
-  if ((header.flags & flag_uncounted) == 0) tally_.add(worker_here(), tally::forwarded);
-  if (trace::built && trace::on() && (header.flags & flag_traced) != 0)
-    trace::detail::forwards(source, header.flags >> traced_shift, began_where_it_arrived(header),
-                            trace::detail::name_number(type), object);
-}
-
-void node::trace_start(const wire_header& header, int source, const std::string& name) noexcept {
-  if (trace::on() && !began_where_it_arrived(header))
-    trace::detail::handler_begins(source, header.flags >> traced_shift, trace::detail::name_number(name));
 }
 
 } // namespace tern::net

@@ -10,11 +10,12 @@
 
 namespace tern::net {
 
-/// Memory order. A worker's own counters are stored with release and read by others with acquire: whoever has seen that
-/// a handler is done has therefore seen all that the handler had sent, on whichever workers it ran, since it came from
-/// one to the other through a scheduler's queue. So sums that are taken as "first done, then sent" never show a message
-/// as done whose consequences are missing from "sent". A sum may be late; that is as if it had been taken earlier.
-class tally {
+/// Memory order. A worker's own counters are stored with release and read by others with acquire: a worker that has
+/// seen that a handler is done has therefore seen all that the handler had sent, on whichever workers it ran, since it
+/// came from one to the other through a scheduler's queue. So sums that are taken as "first done, then sent" never show
+/// a message as done whose consequences are missing from "sent". A sum may be late; that is as if it had been taken
+/// earlier.
+class message_counters {
 public:
   /// Of messages that `node::quiesce` counts.
   enum counter : std::size_t {
@@ -22,7 +23,7 @@ public:
     received,
     done,        ///< handled to the end; after all that the handler sent was counted
     parts,       ///< sent, of collectives that do not look for quiescence; and the fibers that wait for lent memory
-    parts_taken, ///< and have taken up; after whoever waits for it can go on
+    parts_taken, ///< and have taken up; after the fiber that waits for it can go on
     uncounted,   ///< others, sent
     marked,      ///< of those that were sent, the ones that belong to an epoch
     marked_received,
@@ -36,7 +37,7 @@ public:
     counters,
   };
 
-  explicit tally(int workers)
+  explicit message_counters(int workers)
       : workers_(workers), rows_(std::make_unique<row[]>(static_cast<std::size_t>(workers) + 2)) {}
 
   /// \param worker that calls this; anything else for every other thread.
@@ -94,7 +95,7 @@ private:
     r.value[what].store(r.value[what].load(std::memory_order_relaxed) + n, std::memory_order_release);
   }
   const int workers_;
-  const std::unique_ptr<row[]> rows_; // after the workers': everybody else's, and the polling context's
+  const std::unique_ptr<row[]> rows_; // after the workers': other threads', and the polling context's
   row* const polling_ = &rows_[static_cast<std::size_t>(workers_) + 1];
 };
 

@@ -12,7 +12,7 @@ namespace tern::net::detail {
 
 /// Of one receiver. With few senders it looks at the rings of all whenever it wants to know. With more, senders say in
 /// a bit that theirs is not empty.
-class ring_rota {
+class ring_poller {
 public:
   using word = std::atomic<std::uint64_t>;
   static constexpr std::size_t few_senders = 8;

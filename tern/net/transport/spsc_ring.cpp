@@ -74,10 +74,10 @@ template <class F> std::uint32_t ring_sender::or_starve(F&& find) noexcept {
     learn(credit);
     if (broken_) return 0;
     if (const std::uint32_t found = find()) return found;
-    // Who asks again and again disturbs nobody: what was said below at this credit stands until it is taken back.
+    // Who asks again and again disturbs no other: what was said below at this credit stands until it is taken back.
     if (credit == starved_at_ && starved()) return 0;
     // Dekker: this side stores `starved` and reads the credit, the receiver stores the credit and reads `starved`,
-    // each with a full fence between. So either we see its credit, or it sees that somebody must be woken. It will give
+    // each with a full fence between. So either we see its credit, or it sees that a rank must be woken. It will give
     // credit: whatever it keeps, more than a batch of cells is full of what it has not received or not credited.
     shared_->starved.store(1, std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -90,17 +90,17 @@ template <class F> std::uint32_t ring_sender::or_starve(F&& find) noexcept {
   }
 }
 
-std::uint32_t ring_sender::make_room(std::uint32_t cells, bool urgent) noexcept {
-  return or_starve([&] { return find_room(cells, urgent); });
+std::uint32_t ring_sender::wait_for_space(std::uint32_t cells, bool urgent) noexcept {
+  return or_starve([&] { return find_space(cells, urgent); });
 }
 
-bool ring_sender::room_for_singles(std::uint32_t n, bool urgent) noexcept {
+bool ring_sender::space_for_singles(std::uint32_t n, bool urgent) noexcept {
   return or_starve([&] { return free_cells() >= n + 1 + (urgent ? 0 : reserve_) ? 1U : 0U; }) != 0;
 }
 
 // Sees to it that the next record may be written at `written_`. Returns of how many cells it may be, `cells` or 1; 0:
 // of none.
-std::uint32_t ring_sender::find_room(std::uint32_t cells, bool urgent) noexcept {
+std::uint32_t ring_sender::find_space(std::uint32_t cells, bool urgent) noexcept {
   // One cell always stays free; so there is one behind each record and skip, to be wiped.
   const std::uint64_t spare = 1 + (urgent ? 0 : reserve_);
   for (;;) {

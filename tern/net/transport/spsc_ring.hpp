@@ -122,11 +122,11 @@ public:
     limit_ = cells;
   }
 
-  /// Sends a head of up to `small_head` bytes. \return whether there was room. If there was none, some credit will say
+  /// Sends a head of up to `small_head` bytes. \return whether there was space. If there was none, some credit will say
   /// so. \param received_until_now anything that changes when the sending rank receives: a message that is an answer
   /// will be waited for, and is moved towards the other core; 0: unknown.
   bool send_small(const std::byte* head, std::size_t size, bool urgent, std::uint64_t received_until_now) noexcept {
-    if (written_ + 1 >= clear_until_ && make_room(1, urgent) == 0) [[unlikely]]
+    if (written_ + 1 >= clear_until_ && wait_for_space(1, urgent) == 0) [[unlikely]]
       return false;
     std::byte* const here = cell(written_);
     copy_small(here + header_bytes, head, size);
@@ -134,20 +134,20 @@ public:
     return true;
   }
 
-  // In steps: find room, fill `place` and `extra_place`, publish.
+  // In steps: find space, fill `place` and `extra_place`, publish.
 
   /// Of how many cells the next record may be: `cells` (\pre not more than `largest`), or 1 if so many are not free
-  /// side by side. 0: there is no room, and some credit will say when there is.
-  std::uint32_t room(std::uint32_t cells, bool urgent) noexcept {
+  /// side by side. 0: there is no space, and some credit will say when there is.
+  std::uint32_t space(std::uint32_t cells, bool urgent) noexcept {
     if (written_ + cells < clear_until_ && (written_ & mask_) + cells <= mask_ + 1) [[likely]]
       return cells;
-    return make_room(cells, urgent);
+    return wait_for_space(cells, urgent);
   }
-  /// Whether there is room for `n` records of one cell; if not, as `room`. \pre n is not much above `largest`.
-  bool room_for_singles(std::uint32_t n, bool urgent) noexcept;
-  /// Whether there is room for `n` records of one cell, and so for as much in larger ones, one after the other; these
+  /// Whether there is space for `n` records of one cell; if not, as `space`. \pre n is not much above `largest`.
+  bool space_for_singles(std::uint32_t n, bool urgent) noexcept;
+  /// Whether there is space for `n` records of one cell, and so for as much in larger ones, one after the other; these
   /// lose at the ring's end, once, up to `lost` cells. Nobody is told if there is none.
-  bool room_now(std::uint32_t n, std::uint32_t lost, bool urgent) noexcept {
+  bool space_now(std::uint32_t n, std::uint32_t lost, bool urgent) noexcept {
     learn(shared_->credit.load(std::memory_order_acquire));
     return !broken_ && free_cells() >= std::uint64_t{n} + lost + 1 + (urgent ? 0 : reserve_);
   }
@@ -160,7 +160,7 @@ public:
     publish_at(cell(written_), r, received_until_now);
   }
 
-  /// Whether no credit has come since there was no room.
+  /// Whether no credit has come since there was no space.
   bool starved() const noexcept { return shared_->starved.load(std::memory_order_relaxed) != 0; }
   /// Whether the receiver has given credit for what was never sent.
   bool broken() const noexcept { return broken_; }
@@ -241,8 +241,8 @@ private:
   void wipe(std::uint64_t at, std::uint64_t next) noexcept;
   void skip(std::uint32_t cells) noexcept { put(cell(written_), {0, ring_record::skip, cells}); }
   template <class F> std::uint32_t or_starve(F&& find) noexcept;
-  std::uint32_t make_room(std::uint32_t cells, bool urgent) noexcept;
-  std::uint32_t find_room(std::uint32_t cells, bool urgent) noexcept;
+  std::uint32_t wait_for_space(std::uint32_t cells, bool urgent) noexcept;
+  std::uint32_t find_space(std::uint32_t cells, bool urgent) noexcept;
   void learn(std::uint64_t credit) noexcept;
   std::uint64_t free_cells() const noexcept { return limit_ - written_ - kept_ahead_; }
 
@@ -288,7 +288,7 @@ public:
   const std::byte* extra(ring_record r) const noexcept { return here_ + r.cells() * cell_bytes - extra_bytes; }
   /// Whether the next head may be lent; or else it is to be copied.
   bool may_lend() const noexcept { return kept_cells_ <= most_kept_; }
-  // relaxed: only this thread reads it, until somebody gives the head back.
+  // relaxed: only this thread reads it, until the head is given back.
   void lend(ring_record r) noexcept {
     lent_[read_ & mask_].store(static_cast<std::uint8_t>(r.cells()), std::memory_order_relaxed);
   }

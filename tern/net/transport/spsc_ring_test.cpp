@@ -45,20 +45,20 @@ struct pair_of_ends {
   bool send(const bytes& head, bool urgent = false, const std::uint64_t* extra = nullptr) {
     if (!extra && head.size() <= ring_end::small_head) return out.send_small(head.data(), head.size(), urgent, 0);
     std::uint32_t cells = ring_end::cells_of(head.size(), extra != nullptr);
-    const std::uint32_t room = out.room(cells, urgent);
-    if (room == 0) return false;
+    const std::uint32_t space = out.space(cells, urgent);
+    if (space == 0) return false;
     const std::uint8_t flags = extra ? ring_record::with_extra : 0;
     std::size_t done = 0;
-    if (room < cells) {
+    if (space < cells) {
       constexpr std::uint32_t piece = ring_end::small_head - ring_end::extra_bytes;
-      if (!out.room_for_singles(static_cast<std::uint32_t>(head.size() / piece + 1), urgent)) return false;
+      if (!out.space_for_singles(static_cast<std::uint32_t>(head.size() / piece + 1), urgent)) return false;
       for (; head.size() - done > piece; done += piece) {
-        EXPECT_EQ(out.room(1, urgent), 1u);
+        EXPECT_EQ(out.space(1, urgent), 1u);
         std::memcpy(out.place(), head.data() + done, piece);
         out.publish({piece, ring_record::special, 1}, 0);
       }
       cells = 1;
-      EXPECT_EQ(out.room(1, urgent), 1u);
+      EXPECT_EQ(out.space(1, urgent), 1u);
     }
     if (head.size() > done) std::memcpy(out.place(), head.data() + done, head.size() - done);
     if (extra) {
@@ -111,7 +111,7 @@ struct pair_of_ends {
 
 constexpr std::uint32_t shapes[] = {32, 64, 256, 1024};
 
-// `room_now` promises room for all of it, whatever lies about in the ring.
+// `space_now` promises space for all of it, whatever lies about in the ring.
 TEST(ring, what_has_room_as_records_of_one_cell_has_room_as_larger_ones) {
   for (const std::uint32_t cells : shapes) {
     pair_of_ends ring(cells);
@@ -119,7 +119,7 @@ TEST(ring, what_has_room_as_records_of_one_cell_has_room_as_larger_ones) {
     std::mt19937_64 random(cells);
     const auto roll = [&](std::uint64_t n) { return random() % n; };
     std::vector<const std::byte*> kept;
-    std::uint64_t found_room = 0, filled = 0;
+    std::uint64_t found_space = 0, filled = 0;
     for (int round = 0; round < 20'000; ++round) {
       // A few heads, of which some stay for a while.
       for (std::uint64_t i = roll(4); i > 0 && ring.send(bytes(roll(100))); --i) {
@@ -134,11 +134,11 @@ TEST(ring, what_has_room_as_records_of_one_cell_has_room_as_larger_ones) {
       const auto most = static_cast<std::uint32_t>(1 + roll(ring.out.largest()));
       const auto singles = static_cast<std::uint32_t>(1 + roll(cells / 2));
       const bool urgent = roll(4) == 0;
-      if (!ring.out.room_now(singles, most, urgent)) continue;
-      ++found_room;
+      if (!ring.out.space_now(singles, most, urgent)) continue;
+      ++found_space;
       for (std::size_t left = singles * ring_end::small_head; left > 0;) {
         const std::uint32_t wanted = std::min(most, ring_end::cells_of(left, false)),
-                            got = ring.out.room(wanted, urgent);
+                            got = ring.out.space(wanted, urgent);
         ASSERT_TRUE(got == wanted || got == 1) << got << " for " << wanted;
         const std::size_t part = std::min(left, got * ring_end::cell_bytes - ring_end::header_bytes);
         std::memset(ring.out.place(), 0, part);
@@ -149,8 +149,8 @@ TEST(ring, what_has_room_as_records_of_one_cell_has_room_as_larger_ones) {
       while (ring.receive(one, roll(2) == 0))
         if (one.at) kept.push_back(one.at);
     }
-    EXPECT_GT(found_room, 1000u) << cells;
-    EXPECT_EQ(filled, found_room);
+    EXPECT_GT(found_space, 1000u) << cells;
+    EXPECT_EQ(filled, found_space);
   }
 }
 
@@ -185,7 +185,7 @@ TEST(ring, is_refused_when_full_keeps_room_for_urgent_ones_and_is_told_of_credit
       EXPECT_LT(usual, cells);
       while (ring.send(pattern(sent, 20), true)) ++sent;
       EXPECT_GE(sent - got - usual, round == 0 ? 4u : 1u);
-      EXPECT_FALSE(ring.out.room_for_singles(2, false));
+      EXPECT_FALSE(ring.out.space_for_singles(2, false));
       bool woke = false;
       for (pair_of_ends::received one; ring.receive(one); ++got) {
         ASSERT_EQ(one.head, pattern(got, 20));
@@ -283,7 +283,7 @@ TEST(ring, records_that_fit_no_ring_are_broken) {
   for (const std::uint64_t credit : {std::uint64_t{2000}, ~std::uint64_t{0}}) { // of what was never sent
     pair_of_ends ring(256);
     ring.shared->credit = credit;
-    EXPECT_EQ(ring.out.room(1, false), 0u);
+    EXPECT_EQ(ring.out.space(1, false), 0u);
     EXPECT_TRUE(ring.out.broken());
   }
 }
@@ -357,11 +357,11 @@ TEST(ring, two_threads_at_the_largest_ring) { hammer(1024, 8000, 80); }
 
 TEST(ring_rota, takes_from_all_in_turn) {
   for (const std::size_t senders : {1, 5, 8, 9, 64, 65, 200}) {
-    std::vector<ring_rota::word> marks(ring_rota::words_for(senders));
+    std::vector<ring_poller::word> marks(ring_poller::words_for(senders));
     std::vector<int> waiting(senders, 0), taken(senders, 0);
-    ring_rota rota;
+    ring_poller rota;
     rota.open(senders, marks.data());
-    EXPECT_EQ(rota.has_marks(), senders > ring_rota::few_senders);
+    EXPECT_EQ(rota.has_marks(), senders > ring_poller::few_senders);
     const auto ready = [&](std::size_t i) { return waiting[i] > 0; };
     const auto take = [&](std::size_t i) {
       if (waiting[i] == 0) return false;
@@ -374,7 +374,7 @@ TEST(ring_rota, takes_from_all_in_turn) {
     for (int round = 0; round < 3; ++round) {
       for (std::size_t i = 0; i < senders; ++i) {
         waiting[i] = 100;
-        if (rota.has_marks()) ring_rota::mark(marks.data(), i);
+        if (rota.has_marks()) ring_poller::mark(marks.data(), i);
       }
       EXPECT_TRUE(rota.any(ready));
       for (std::size_t n = 0; n < 33 * senders; ++n)

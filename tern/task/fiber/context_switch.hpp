@@ -3,10 +3,11 @@
 /// \file
 /// The switch from one stack to another.
 ///
-/// On x86-64 and aarch64 a few instructions of our own: they save what a compiler cannot be told to save and reload
-/// the floating-point control words only if they differ, which is all that the ABI asks for. (Boost.Context reloads
-/// them each time, and loading MXCSR with other sticky flags costs 50 ns, which numeric programs meet all the time.)
-/// Elsewhere, and with -DTERN_BOOST_CONTEXT, it is Boost.Context's.
+/// On x86-64 and aarch64 a few instructions of our own: they save what a compiler cannot be told to
+/// save and reload the floating-point control words only if they differ, which is all that the ABI
+/// asks for. (Boost.Context reloads them each time, and loading MXCSR with other sticky flags costs
+/// 50 ns, which numeric programs meet all the time.) Elsewhere, and with -DTERN_BOOST_CONTEXT, it
+/// is Boost.Context's.
 
 #include <cstddef>
 #include <cstdint>
@@ -52,7 +53,8 @@ struct control_words {
   std::uint32_t mxcsr = 0x1f80;
   std::uint16_t x87 = 0x037f;
 };
-// Each is read again as wide as it was written: a wider load would have to wait for both stores (20 cycles).
+// Each is read again as wide as it was written: a wider load would have to wait for both stores (20
+// cycles).
 [[gnu::always_inline]] inline void read_control_words(control_words& c) noexcept {
   asm volatile("stmxcsr %0" : "=m"(c.mxcsr));
   asm volatile("fnstcw %0" : "=m"(c.x87));
@@ -83,7 +85,7 @@ struct switch_point {
   void* sp = nullptr; // there lie: the address to go on at, and the registers that are saved
   control_words words;
 };
-/// A new stack begins with the words of whoever makes it.
+/// A new stack begins with the words of the context that makes it.
 inline void inherit_control_words(switch_point& p) noexcept { read_control_words(p.words); }
 
 /// Saves the words of `from`, and loads those of `to` if they differ.
@@ -93,14 +95,16 @@ inline void inherit_control_words(switch_point& p) noexcept { read_control_words
     load_control_words(to.words);
 }
 
-/// Saves where the caller is in `from` and goes on at `to`; returns when somebody switches to `from`.
-/// Must be inlined into a function that is not, so that what it returns to belongs to one stack.
+/// Saves where the caller is in `from` and goes on at `to`; returns when a context switches to
+/// `from`. Must be inlined into a function that is not, so that what it returns to belongs to one
+/// stack.
 [[gnu::always_inline]] inline void switch_stack(switch_point& from, switch_point& to) noexcept {
   meet_control_words(from, to);
-  jump_stack(&from.sp, to.sp);
+  swap_stack(&from.sp, to.sp);
 }
 
-/// Makes the first switch to `point` call `Entry()`, which never returns, on the stack that ends at `top`.
+/// Makes the first switch to `point` call `Entry()`, which never returns, on the stack that ends at
+/// `top`.
 template <void (*Entry)()> void prepare_stack(switch_point& point, void* top, std::size_t) noexcept {
   // address: alignment, which is the same wherever the stack lies
   auto** sp = reinterpret_cast<void**>(reinterpret_cast<std::uintptr_t>(top) & ~std::uintptr_t{15});

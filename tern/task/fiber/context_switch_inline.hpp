@@ -1,28 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// The few instructions that leave one stack and enter another; inlined into user code by `this_fiber::yield`. (A
-/// processor foretells where `ret` leads from the last calls; after a switch these are another fiber's. A jump it
-/// foretells from what it did before.)
+/// The few instructions that leave one stack and enter another; inlined into user code by
+/// `this_fiber::yield`. (A processor foretells where `ret` leads from the last calls; after a
+/// switch these are another fiber's. A jump it foretells from what it did before.)
 
 namespace tern::detail {
 
-/// A switch that is prepared: where to save this stack's pointer, and the other's. Null: nothing is left to do.
-struct passage {
+/// A switch that is prepared: where to save this stack's pointer, and the other's. Null: nothing is
+/// left to do.
+struct pending_switch {
   void** save = nullptr;
   void* go = nullptr;
 };
 /// All of a yield but the jump; or all of it.
-passage begin_yield() noexcept;
+pending_switch begin_yield() noexcept;
 /// After the jump.
 void end_yield() noexcept;
 
 #if (defined(__x86_64__) && defined(__LP64__)) || defined(__aarch64__)
-#define TERN_JUMP_STACK
+#define TERN_INLINE_SWITCH
 
-/// Saves the stack pointer at `where`, with what is needed to go on above it, and goes on at `to`, which another
-/// such jump saved or `prepare_stack` made. Control words of floating-point arithmetic are the caller's business.
-[[gnu::always_inline]] inline void jump_stack(void** where, void* to) noexcept {
+/// Saves the stack pointer at `where`, with what is needed to go on above it, and goes on at `to`,
+/// which another such jump saved or `prepare_stack` made. Control words of floating-point
+/// arithmetic are the caller's business.
+[[gnu::always_inline]] inline void swap_stack(void** where, void* to) noexcept {
 #if defined(__x86_64__)
   asm volatile("leaq -128(%%rsp), %%rsp\n\t" // the caller may use 128 bytes below the stack pointer
                "pushq %%rbp\n\t"

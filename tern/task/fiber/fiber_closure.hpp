@@ -9,25 +9,12 @@
 #include <cstdint>
 #include <new>
 #include <source_location>
-#include <string_view>
 #include <type_traits>
 #include <utility>
 
+#include <tern/task/fiber_options.hpp>
+
 namespace tern {
-
-enum class priority : std::uint8_t { high = 0, normal = 1, low = 2 };
-
-/// How a fiber is made.
-struct fiber_options {
-  /// For messages, pictures and debuggers; copied, 47 bytes of it are kept.
-  std::string_view name = {};
-  /// A worker runs all ready fibers of a higher priority first, but now and then one of a lower, so that none starves.
-  tern::priority priority = priority::normal;
-  /// Of its stack; 0: the scheduler's. Rounded up to a power of two, at least 16 KiB.
-  std::size_t stack_bytes = 0;
-  /// The worker that alone runs it; -1: any. For code that depends on `thread_local` or `errno`.
-  int worker = -1;
-};
 
 namespace detail {
 
@@ -35,7 +22,7 @@ struct fiber;
 struct scheduler_core;
 
 /// A fiber that has its stack and nothing to do yet, and the memory for its closure.
-struct seed {
+struct unstarted_fiber {
   fiber* self = nullptr;
   void* closure = nullptr;
 };
@@ -45,10 +32,12 @@ using fiber_body = void (*)(void* closure, fiber* self) noexcept;
 /// The exception that is being handled is what `f` ended with.
 void keep_failure(fiber& f) noexcept;
 
-/// A new fiber of the current scheduler. \throws as tern::fiber's constructor.
-seed sow(std::size_t bytes, std::size_t alignment, const fiber_options& options, const std::source_location& made);
-/// Undoes `sow`.
-void uproot(seed s) noexcept;
+/// A new fiber of the current scheduler.
+/// \throws as tern::fiber's constructor.
+unstarted_fiber make_fiber(std::size_t bytes, std::size_t alignment, const fiber_options& options,
+                           const std::source_location& made);
+/// Undoes `make_fiber`.
+void discard_fiber(unstarted_fiber s) noexcept;
 /// It runs from now on.
 void launch(fiber* f, fiber_body body) noexcept;
 
@@ -65,16 +54,16 @@ template <class F> void run_body(void* closure, fiber* self) noexcept {
 }
 
 /// Makes and starts a fiber that calls `f()`.
-template <class F> fiber* grow(F&& f, const fiber_options& options, const std::source_location& made) {
+template <class F> fiber* start_fiber(F&& f, const fiber_options& options, const std::source_location& made) {
   using closure = std::decay_t<F>;
-  const seed s = detail::sow(sizeof(closure), alignof(closure), options, made);
+  const unstarted_fiber s = detail::make_fiber(sizeof(closure), alignof(closure), options, made);
   if constexpr (std::is_nothrow_constructible_v<closure, F>) {
     ::new (s.closure) closure(std::forward<F>(f));
   } else {
     try {
       ::new (s.closure) closure(std::forward<F>(f));
     } catch (...) {
-      detail::uproot(s);
+      detail::discard_fiber(s);
       throw;
     }
   }
@@ -82,13 +71,13 @@ template <class F> fiber* grow(F&& f, const fiber_options& options, const std::s
   return s.self;
 }
 
-/// Nobody will join it.
-void let_go(fiber* f) noexcept;
+/// It will not be joined.
+void detach_fiber(fiber* f) noexcept;
 
 /// Is it wise to give a new fiber its stack now, or do too many wait for their first turn here?
-bool may_grow() noexcept;
-/// The caller is about to wait for `f`: if it stands on this worker's queue, it goes on in the caller's place, without
-/// waiting for its turn. A hint; `f` may have ended.
+bool may_take_stack() noexcept;
+/// The caller is about to wait for `f`: if it stands on this worker's queue, it goes on in the
+/// caller's place, without waiting for its turn. A hint; `f` may have ended.
 /// \param home its scheduler.
 void start_now(fiber* f, const scheduler_core* home) noexcept;
 /// Of the worker that the calling thread is; null if none.

@@ -12,22 +12,23 @@
 #include <utility>
 
 #include <tern/base/unique_function.hpp>
+#include <tern/task/fiber/causal_context.hpp>
 #include <tern/task/fiber/context_switch.hpp>
 #include <tern/task/fiber/fiber_closure.hpp>
 #include <tern/task/fiber/sanitizer.hpp>
-#include <tern/task/scheduler/causal_context.hpp>
-#include <tern/task/wait/wait_list.hpp>
+#include <tern/task/fiber/wait_reason.hpp>
 
 namespace tern::detail {
 
 struct scheduler_core;
 struct group_state;
 struct worker;
-class fiber_box;
+class run_queue;
 struct local_table;
 
-/// The C++ runtime's per-thread record of exceptions being handled (Itanium C++ ABI 2.2.2). It belongs to the stack,
-/// not to the thread: a fiber that suspends inside a catch block must find it again, on whatever thread it goes on.
+/// The C++ runtime's per-thread record of exceptions being handled (Itanium C++ ABI 2.2.2). It
+/// belongs to the stack, not to the thread: a fiber that suspends inside a catch block must find it
+/// again, on whatever thread it goes on.
 struct alignas(16) exception_state { // copied at once
   void* caught = nullptr;
   unsigned int uncaught = 0;
@@ -40,26 +41,27 @@ struct stack_context {
   int error_number = 0; // errno
   std::byte* low = nullptr;
   std::size_t size = 0;
-  cause* caused = nullptr;    // on whose account it runs; that of a worker's own stack is always null
-  void* tsan_fiber = nullptr; // the thread sanitizer's context, one for each stack
-  void* fake_stack = nullptr; // the address sanitizer's
+  causal_context* causal = nullptr; // that it runs in; that of a worker's own stack is always null
+  void* tsan_fiber = nullptr;       // the thread sanitizer's context, one for each stack
+  void* fake_stack = nullptr;       // the address sanitizer's
 };
 
 /// Something that stands in a worker's queue: a fiber, or one that has no stack yet.
 struct runnable {
   runnable *next = nullptr, *prev = nullptr;
-  std::atomic<fiber_box*> queued{nullptr}; // in whose private queue; changes under that box's exclusion
+  std::atomic<run_queue*> queued{nullptr}; // in whose private queue; changes under that queue's exclusion
   std::uint8_t level = 1;                  // its priority
   std::uint8_t kind = 1;                   // of the queue that it stands in
   bool is_fiber = true;
   std::int16_t worker = -1; // that alone may run it; -1: any
 };
 
-/// A body that waits for its first turn before it gets a stack: many may wait so, few have begun at once.
+/// A body that waits for its first turn before it gets a stack: many may wait so, few have begun at
+/// once.
 struct pending_fiber : runnable {
   pending_fiber() noexcept { is_fiber = false; }
   unique_function<void()> body;
-  held_cause caused;
+  held_context causal;
   std::string name;
   std::size_t stack_bytes = 0;
   std::source_location made;
@@ -67,21 +69,22 @@ struct pending_fiber : runnable {
 
 enum class guard_kind : std::uint8_t { region, page, canary };
 
-/// Why leaving a fiber needs a look: bits of `fiber::attention`, none of them mostly.
-struct attention {
+/// Why leaving a fiber needs a look: bits of `fiber::leave_flags`, none of them mostly.
+struct leave_flags {
   static constexpr std::uint8_t canary = 1;   ///< its guard is one
   static constexpr std::uint8_t traced = 2;   ///< the trace is told when it is entered and left
   static constexpr std::uint8_t begun = 4;    ///< and has been told that it began,
   static constexpr std::uint8_t inside = 8;   ///< that it runs,
   static constexpr std::uint8_t batch = 16;   ///< that it is at a batch of tasklets
-  static constexpr std::uint8_t timed = 32;   ///< somebody counts how long it runs: see run_timer
-  static constexpr std::uint8_t watched = 64; ///< somebody wants to know whether it is left: see leave_watch
+  static constexpr std::uint8_t timed = 32;   ///< a run_timer counts how long it runs
+  static constexpr std::uint8_t watched = 64; ///< a leave_watch notes whether it is left
 };
 
 /// Lies at the upper end of its stack, so that a fiber which does little touches one page.
 struct alignas(64) fiber : runnable, stack_context {
   static constexpr std::uintptr_t alone = 0, detached = 1, done = 2, thread_bit = 4;
-  /// Who joins it: a fiber's address, or that of a foreign thread's waiter with `thread_bit`; or one of those above.
+  /// What joins it: a fiber's address, or that of a foreign thread's waiter with `thread_bit`; or
+  /// one of those above.
   std::atomic<std::uintptr_t> joiner{alone};
   // address: says who it is and is never ordered; for wait_reason::owner
   const std::atomic<std::uintptr_t> me{reinterpret_cast<std::uintptr_t>(this)};
@@ -101,9 +104,9 @@ struct alignas(64) fiber : runnable, stack_context {
   bool heap_closure = false;
   guard_kind guard = guard_kind::region;
   std::uint8_t stack_class = 0;
-  // For dumps and deadlocks; written by whoever runs on this stack, read by anybody.
+  // For dumps and deadlocks; written on this stack, read by any thread.
   std::atomic<wait_kind> waits{wait_kind::none};
-  std::uint8_t attention = 0;   // by whoever runs it
+  std::uint8_t leave_flags = 0; // by the worker that runs it
   std::uint32_t trace_name = 0; // its name's number in the trace; 0: not looked up
   std::atomic<const void*> waits_for{nullptr};
   std::atomic<const std::atomic<std::uintptr_t>*> waits_on{nullptr};
@@ -121,15 +124,15 @@ inline constexpr std::size_t canary_bytes = 64;
 void check_canary(const fiber& f) noexcept;
 [[noreturn]] void overflowed(const fiber& f) noexcept;
 
-/// Notices whether the calling fiber is left while this exists, by waiting or yielding: for code that must not. One at
-/// a time; on another stack than a fiber's it sees nothing.
+/// Notices whether the calling fiber is left while this exists, by waiting or yielding: for code
+/// that must not. One at a time; on another stack than a fiber's it sees nothing.
 class leave_watch {
 public:
   leave_watch() noexcept;
   ~leave_watch();
   leave_watch(const leave_watch&) = delete;
   leave_watch& operator=(const leave_watch&) = delete;
-  bool left() const noexcept { return of_ && (of_->attention & attention::watched) == 0; }
+  bool left() const noexcept { return of_ && (of_->leave_flags & leave_flags::watched) == 0; }
 
 private:
   fiber* const of_;
@@ -139,9 +142,10 @@ private:
 void prepare(fiber& f, std::byte* top) noexcept;
 /// Worker to fiber; returns when the worker's own stack is entered again, perhaps by another fiber.
 void enter(worker& w, fiber& f) noexcept;
-/// Leaves the running fiber's stack, for another fiber that can run or the worker's own. `after(fiber, argument)` runs
-/// once it has been left: publishing "ready", "unlocked" or "finished" earlier would let another worker enter a stack
-/// that is still in use. Returns when the fiber is entered again, perhaps on another worker.
+/// Leaves the running fiber's stack, for another fiber that can run or the worker's own.
+/// `after(fiber, argument)` runs once it has been left: publishing "ready", "unlocked" or
+/// "finished" earlier would let another worker enter a stack that is still in use. Returns when the
+/// fiber is entered again, perhaps on another worker.
 void leave(void (*after)(fiber*, void*), void* argument) noexcept;
 /// The same, for `to` (which is in no queue) or, if null, always for the worker's own stack.
 void leave_to(fiber* to, void (*after)(fiber*, void*), void* argument) noexcept;

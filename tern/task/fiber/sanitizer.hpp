@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What the address and thread sanitizers must be told about stacks that are switched by hand. Without sanitizers every
-/// function here is empty.
+/// What the address and thread sanitizers must be told about stacks that are switched by
+/// hand. Without sanitizers every function here is empty.
 
 #include <cstddef>
 
@@ -29,9 +29,9 @@
 #include <sanitizer/tsan_interface.h>
 #endif
 
-// For a function that is entered on a pooled stack and never returns: the thread sanitizer keeps a record of calls with
-// each stack, which would grow by one with each use.
-// What it calls for its synchronisation is marked as the opposite.
+// For a function that is entered on a pooled stack and never returns: the thread sanitizer keeps a
+// record of calls with each stack, which would grow by one with each use. What it calls for its
+// synchronisation is marked as the opposite.
 #if defined(TERN_TSAN) && defined(__clang__)
 #define TERN_UNRECORDED __attribute__((disable_sanitizer_instrumentation))
 #define TERN_RECORDED __attribute__((noinline))
@@ -55,7 +55,8 @@ inline constexpr bool thread_sanitizer = false;
 inline constexpr bool sanitized = address_sanitizer || thread_sanitizer;
 
 namespace asan {
-/// Before leaving a stack. `fake_stack` is where its fake frames are kept; null when it is never entered again.
+/// Before leaving a stack. `fake_stack` is where its fake frames are kept; null when it is never
+/// entered again.
 [[gnu::always_inline]] inline void start_switch([[maybe_unused]] void** fake_stack, [[maybe_unused]] const void* low,
                                                 [[maybe_unused]] std::size_t size) {
 #ifdef TERN_ASAN
@@ -70,8 +71,8 @@ namespace asan {
   __sanitizer_finish_switch_fiber(fake_stack, left_low, left_size);
 #endif
 }
-/// Before memory that held stacks is given back: frames that were never unwound have left marks on it, which would
-/// outlive it.
+/// Before memory that held stacks is given back: frames that were never unwound have left marks on
+/// it, which would outlive it.
 inline void forget([[maybe_unused]] void* memory, [[maybe_unused]] std::size_t size) {
 #ifdef TERN_ASAN
   __asan_unpoison_memory_region(memory, size);

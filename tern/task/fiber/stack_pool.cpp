@@ -17,13 +17,15 @@
 namespace tern::detail {
 namespace {
 
-// Linux 6.13 and later: a guard that costs no mapping of its own. Older kernels refuse it with EINVAL.
+// Linux 6.13 and later: a guard that costs no mapping of its own. Older kernels refuse it with
+// EINVAL.
 constexpr int madv_guard_install = 102;
 constexpr std::size_t mapping_bytes = std::size_t{64} * 1024 * 1024; // mappings grow up to this
 constexpr std::size_t colours = 16;
 constexpr unsigned char canary = 0xc5;
 
-// Stacks of all pools that are guarded by a page of their own: each costs two of the process's mappings.
+// Stacks of all pools that are guarded by a page of their own: each costs two of the process's
+// mappings.
 std::atomic<std::size_t> guard_pages{0};
 
 std::size_t most_guard_pages() {
@@ -102,7 +104,8 @@ void stack_pool::map(std::uint8_t stack_class) {
                     std::to_string(c.usable / 1024) + " KiB): " + std::strerror(why),
                 "start fewer fibers at once, or raise vm.max_map_count or the memory limit");
   }
-  // A huge page would back many barely used stacks with 2 MiB each. Only a hint, so its failure changes nothing.
+  // A huge page would back many barely used stacks with 2 MiB each. Only a hint, so its failure
+  // changes nothing.
   (void)madvise(base, slot * slots, MADV_NOHUGEPAGE);
   mappings_.back() = {static_cast<std::byte*>(base), slot, slots, 0, stack_class};
   c.mapping = mappings_.size();
@@ -130,8 +133,8 @@ fiber* stack_pool::carve(std::uint8_t stack_class) {
   std::byte* low = m.base + m.carved * m.slot + guard_bytes;
   auto* f = ::new (static_cast<void*>(m.fiber_at(m.carved))) fiber;
   f->guard = protect(low);
-  f->attention = static_cast<std::uint8_t>((f->guard == guard_kind::canary ? attention::canary : 0) |
-                                           (traced_ ? attention::traced : 0));
+  f->leave_flags = static_cast<std::uint8_t>((f->guard == guard_kind::canary ? leave_flags::canary : 0) |
+                                             (traced_ ? leave_flags::traced : 0));
   f->home = home_;
   f->stack_class = stack_class;
   f->low = low;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Stacks for fibers, each with its fiber at its upper end: cut from large mappings, guarded below, reused last in
-/// first out so that the next fiber finds warm memory.
+/// Stacks for fibers, each with its fiber at its upper end: cut from large mappings, guarded
+/// below, reused last in first out so that the next fiber finds warm memory.
 
 #include <array>
 #include <atomic>
@@ -15,7 +15,7 @@
 #include <vector>
 
 #include <tern/task/fiber/fiber_state.hpp>
-#include <tern/task/scheduler.hpp>
+#include <tern/task/fiber_options.hpp>
 
 namespace tern::detail {
 
@@ -26,18 +26,19 @@ public:
   static constexpr std::size_t least_bytes = std::size_t{16} * 1024;
   static constexpr std::size_t most_bytes = std::size_t{1} << 36;
 
-  /// \param home of its fibers; null: whoever takes one says so.
+  /// \param home of its fibers; null: the taker sets it.
   stack_pool(scheduler_core* home, std::size_t stack_bytes, stack_guard guard);
   ~stack_pool();
   stack_pool(const stack_pool&) = delete;
   stack_pool& operator=(const stack_pool&) = delete;
 
-  /// A fiber with a stack of that class. \throws error(out_of_memory) that says how many stacks there are and which
-  /// limit was met.
+  /// A fiber with a stack of that class.
+  /// \throws error(out_of_memory) that says how many stacks there are and which limit was met.
   fiber* take(std::uint8_t stack_class = 0);
   /// \param chain of fibers of one class, through `next`.
   void give(fiber* chain) noexcept;
-  /// Class 0 has the pool's own size. \throws error(invalid_argument).
+  /// Class 0 has the pool's own size.
+  /// \throws error(invalid_argument).
   std::uint8_t class_of(std::size_t stack_bytes) const;
 
   /// Calls `f(fiber&)` for all that have ever been taken. Others may be taken and given meanwhile.
@@ -46,7 +47,8 @@ public:
     for (const auto& m : mappings_)
       for (std::size_t i = 0; i < m.carved; ++i) f(*m.fiber_at(i));
   }
-  /// The same, unless the lock cannot be had within `limit`. \return whether it was done.
+  /// The same, unless the lock cannot be had within `limit`.
+  /// \return whether it was done.
   template <class F> bool each_within(std::chrono::milliseconds limit, F&& f) {
     const auto until = std::chrono::steady_clock::now() + limit;
     while (!lock_.try_lock()) {
@@ -71,7 +73,8 @@ public:
   }
   std::size_t made() const noexcept { return made_.load(std::memory_order_relaxed); }
   std::size_t usable_bytes() const noexcept { return classes_[0].usable; }
-  /// The largest part of a stack that was ever touched, in bytes, rounded up to pages. Looks at all of them.
+  /// The largest part of a stack that was ever touched, in bytes, rounded up to pages. Looks at all
+  /// of them.
   std::size_t deepest();
   stack_guard guard() const noexcept { return guard_; }
 

@@ -44,7 +44,8 @@ using testing::Not;
 
 constexpr std::size_t kib = 1024, mib = 1024 * kib;
 
-/// Calls itself until it has used that much stack below `top`, writes to all of it, and calls `at_the_end` there.
+/// Calls itself until it has used that much stack below `top`, writes to all of it, and calls
+/// `at_the_end` there.
 [[gnu::noinline]] int descend(const char* top, std::size_t bytes, const std::function<void()>& at_the_end) {
   volatile char frame[512];
   for (volatile char& c : frame) c = 1;
@@ -380,8 +381,8 @@ void expect_spawned_ones_wait(int workers, bool inside) {
 }
 TEST(stacks, spawned_ones_wait_for_a_stack) { expect_spawned_ones_wait(1, false); }
 TEST(stacks, spawned_ones_wait_for_a_stack_of_many_workers) { expect_spawned_ones_wait(3, false); }
-// Fail: `scheduler::spawn` on a worker whose queue is short gives the fiber its stack at once, and throws if there is
-// none, though it promises that they wait.
+// Fail: `scheduler::spawn` on a worker whose queue is short gives the fiber its stack at once, and
+// throws if there is none, though it promises that they wait.
 TEST(stacks, spawned_ones_of_fibers_wait_for_a_stack) { expect_spawned_ones_wait(1, true); }
 TEST(stacks, spawned_ones_of_fibers_wait_for_a_stack_of_many_workers) { expect_spawned_ones_wait(3, true); }
 

@@ -11,8 +11,8 @@
 namespace tern::detail {
 namespace {
 
-/// The body of a fiber that makes a state ready. Destroyed without having been called to the end, as by a scheduler
-/// that ends while the fiber waits, it breaks the promise.
+/// The body of a fiber that makes a state ready. Destroyed without having been called to the end,
+/// as by a scheduler that ends while the fiber waits, it breaks the promise.
 class start {
 public:
   start(future_state_base& state, void (*perform)(future_state_base&) noexcept) noexcept
@@ -65,7 +65,8 @@ void ready_queue::run() noexcept {
 bool future_state_base::subscribe(ready_hook& h) noexcept {
   if (ready()) return false;
   std::lock_guard hold(guard_);
-  // Whoever makes it ready sees the mark, or we see that it is ready: both change the same variable.
+  // The context that makes it ready sees the mark, or we see that it is ready: both change the same
+  // variable.
   if (stage_.fetch_or(is_watched, std::memory_order_acq_rel) & is_ready) return false;
   h.next = hooks_;
   h.link = &hooks_;
@@ -89,7 +90,7 @@ void future_state_base::announce(ready_queue& more) noexcept {
   ready_hook* const hooks = std::exchange(hooks_, nullptr);
   guard_.unlock();
   if (chain && !chain->next)
-    chain->wake_next(); // depth first: else whoever waits would stand behind all that has not begun
+    chain->wake_next(); // depth first: else the waiter would stand behind all that has not begun
   else
     waiter_list::wake_all(chain);
   more.push_reversed(hooks);
@@ -109,10 +110,10 @@ void future_state_base::hurry() const {
 }
 
 wait_result future_state_base::wait_in_list(const wait_limit* limit) {
-  if (!limit || limit->deadline == wait_limit::never) hurry(); // whoever has little time lets others go first
+  if (!limit || limit->deadline == wait_limit::never) hurry(); // a waiter with a time limit lets others go first
   if (!limit) {
     const auto over = [](const void* self) noexcept { return static_cast<const future_state_base*>(self)->ready(); };
-    attend_events(over, this);
+    poll_briefly(over, this);
     if (ready()) return wait_result::woken;
   }
   guard_.lock();
@@ -153,16 +154,6 @@ void future_state_base::abandon() noexcept {
   publish();
 }
 
-std::string dropped_failures::text() {
-  const std::lock_guard hold(lock_);
-  if (count_ == 0) return {};
-  std::string all = std::to_string(count_) + (count_ == 1 ? " future was" : " futures were") +
-                    " dropped with an exception that was never retrieved:";
-  for (const auto& one : first_) all += "\n  " + one;
-  if (count_ > first_.size()) all += "\n  and " + std::to_string(count_ - first_.size()) + " more";
-  return all;
-}
-
 void future_state_base::dropped() noexcept {
   worker* const w = this_worker();
   if (!w || (stage_.load(std::memory_order_relaxed) & is_seen)) return;
@@ -171,7 +162,7 @@ void future_state_base::dropped() noexcept {
     try {
       std::rethrow_exception(exception_);
     } catch (const error& e) {
-      if (e.code() == errc::broken_promise || e.code() == errc::cancelled) return; // nobody has failed
+      if (e.code() == errc::broken_promise || e.code() == errc::cancelled) return; // no function has failed
       text = e.what();
     } catch (const std::exception& e) {
       text = e.what();
@@ -189,13 +180,13 @@ void future_state_base::dropped() noexcept {
 void begin(future_state_base& state, void (*perform)(future_state_base&) noexcept, scheduler& where,
            const fiber_options& options) {
   start body(state, perform);
-  if (scheduler::current() != &where || !may_grow()) {
+  if (scheduler::current() != &where || !may_take_stack()) {
     where.spawn(std::move(body), options, state.made());
     return;
   }
-  seed s;
+  unstarted_fiber s;
   try {
-    s = sow(sizeof(start), alignof(start), options, state.made());
+    s = make_fiber(sizeof(start), alignof(start), options, state.made());
   } catch (const error& e) {
     if (e.code() != errc::out_of_memory) throw;
     where.spawn(std::move(body), options, state.made()); // it waits for a stack
@@ -205,7 +196,7 @@ void begin(future_state_base& state, void (*perform)(future_state_base&) noexcep
   // address: says who it is, as `this_context` does
   state.produced_by(reinterpret_cast<std::uintptr_t>(s.self)); // before it can end
   launch(s.self, run_body<start>);
-  let_go(s.self);
+  detach_fiber(s.self);
 }
 
 scheduler& scheduler_for(const char* what, const char* hint, const std::source_location& made) {

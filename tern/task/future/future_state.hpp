@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What a promise and its futures share, and what continuations and coroutines are hung on: one allocation that counts
-/// its references itself. Looking whether it is ready, and setting it while nobody waits, take no lock.
+/// What a promise and its futures share, and what continuations and coroutines are hung on:
+/// one allocation that counts its references itself. Looking whether it is ready, and setting it
+/// while none waits, take no lock.
 ///
-/// Value and exception are written before the state is ready and read after it, so they need no lock of their own.
+/// Value and exception are written before the state is ready and read after it, so they need no
+/// lock of their own.
 
 #include <atomic>
 #include <cstddef>
@@ -25,11 +27,11 @@ namespace tern::detail {
 
 class ready_queue;
 
-/// Is told that a state has become ready, on the context that made it so. Belongs to whoever subscribes it, who keeps a
-/// reference to the state until the hook has fired or is unsubscribed.
+/// Is told that a state has become ready, on the context that made it so. Belongs to its
+/// subscriber, which keeps a reference to the state until the hook has fired or is unsubscribed.
 struct ready_hook {
-  /// Short; must neither suspend nor throw. What it makes ready itself, it publishes with `more`, so that long chains
-  /// do not nest. The hook may be gone afterwards.
+  /// Short; must neither suspend nor throw. What it makes ready itself, it publishes with `more`,
+  /// so that long chains do not nest. The hook may be gone afterwards.
   using function = void (*)(ready_hook& self, ready_queue& more) noexcept;
   explicit ready_hook(function f) noexcept : fire(f) {}
   ready_hook(const ready_hook&) = delete;
@@ -67,7 +69,8 @@ public:
 
   void add_reference() noexcept { references_.fetch_add(1, std::memory_order_relaxed); }
   void release() noexcept {
-    // acquire: what others did with it is over before it is destroyed. The last one need not write the count.
+    // acquire: what others did with it is over before it is destroyed. The last one need not write
+    // the count.
     if (references_.load(std::memory_order_acquire) == 1 || references_.fetch_sub(1, std::memory_order_acq_rel) == 1)
       delete this;
   }
@@ -88,10 +91,11 @@ public:
   }
   /// \throws error(cancelled) if `stop` is set before it is ready.
   void wait(const std::stop_token& stop);
-  /// Before the caller suspends: if the fiber that is to make it ready stands on this worker's queue, it goes next.
+  /// Before the caller suspends: if the fiber that is to make it ready stands on this worker's
+  /// queue, it goes next.
   /// \throws error(deadlock) as `wait`.
   void hurry() const;
-  /// From now on `before_wait` is asked before somebody waits for as long as it takes.
+  /// From now on `before_wait` is asked before a context waits without a limit.
   void ask_before_waits() noexcept { stage_.fetch_or(is_guarded, std::memory_order_relaxed); }
 
   /// \return false if it is ready already: then `h` will not fire.
@@ -99,14 +103,15 @@ public:
   /// \return false if `h` is not subscribed, has fired, or is about to.
   bool unsubscribe(ready_hook& h) noexcept;
 
-  /// The right to set it. \throws error(already_exists) if that has been taken.
+  /// The right to set it.
+  /// \throws error(already_exists) if that has been taken.
   void claim() {
     if (stage_.fetch_or(is_claimed, std::memory_order_relaxed) & is_claimed) throw_claimed();
   }
   void unclaim() noexcept { stage_.fetch_and(~is_claimed, std::memory_order_relaxed); }
   /// \pre this caller alone may set it, and does not publish it before the exception is there.
   void store_exception(std::exception_ptr e) noexcept { exception_ = std::move(e); }
-  /// It is ready: wakes all who wait, fires hooks. The caller has a reference.
+  /// It is ready: wakes all waiters, calls hooks. The caller has a reference.
   void publish() noexcept {
     if (!mark_ready()) return;
     ready_queue more;
@@ -117,14 +122,15 @@ public:
   void publish(ready_queue& more) noexcept {
     if (mark_ready()) announce(more);
   }
-  /// Whoever was to set it cannot any more: gives it error(broken_promise), unless it is set.
+  /// Its producer cannot set it any more: gives it error(broken_promise), unless it is set.
   void abandon() noexcept;
 
-  /// The function that was to make it ready will not return: destroys what that owns, if it has any.
+  /// The function that was to make it ready will not return: destroys what that owns, if it has
+  /// any.
   virtual void forgo() noexcept {}
 
-  /// Which fiber is going to make it ready; 0 if none is known. It must be set to 0 before that fiber ends without
-  /// having published.
+  /// Which fiber is going to make it ready; 0 if none is known. It must be set to 0 before that
+  /// fiber ends without having published.
   void produced_by(std::uintptr_t context) noexcept {
     producers_home_.store(this_scheduler(), std::memory_order_relaxed);
     producer_.store(context, std::memory_order_release);
@@ -145,13 +151,14 @@ private:
 
   /// Throws if the caller must not wait; see `ask_before_waits`.
   virtual void before_wait() const {}
-  /// It goes with an exception that nobody may have looked at.
+  /// It goes with an exception that may not have been retrieved.
   void dropped() noexcept;
 
-  /// \return somebody must be told.
+  /// \return waiters or hooks must be told.
   bool mark_ready() noexcept {
     producer_.store(0, std::memory_order_relaxed);
-    // release: value and exception; acquire: what has been put into the lists before it was marked as watched.
+    // release: value and exception; acquire: what has been put into the lists before it was marked
+    // as watched.
     return stage_.fetch_or(is_claimed | is_ready, std::memory_order_acq_rel) & is_watched;
   }
   void announce(ready_queue& more) noexcept;
@@ -187,7 +194,8 @@ template <class T> class future_state : public future_state_base {
 public:
   using future_state_base::future_state_base;
 
-  /// \pre as `store_exception`. \throws what constructing a T throws.
+  /// \pre as `store_exception`.
+  /// \throws what constructing a T throws.
   template <class... U> void store(U&&... value) {
     if constexpr (std::is_reference_v<T>)
       value_.emplace(std::addressof(value)...);
@@ -196,8 +204,9 @@ public:
     else
       value_.emplace(std::forward<U>(value)...);
   }
-  /// Makes it ready with a value. \pre the caller has a reference. \throws as `claim` and `store`; after the latter it
-  /// can still be set.
+  /// Makes it ready with a value.
+  /// \pre the caller has a reference.
+  /// \throws as `claim` and `store`; after the latter it can still be set.
   template <class... U> void set(U&&... value) {
     schedule_point();
     this->claim();
@@ -213,7 +222,8 @@ public:
     }
     this->publish();
   }
-  /// The same with an exception. \throws as `claim`.
+  /// The same with an exception.
+  /// \throws as `claim`.
   void set_exception(std::exception_ptr e) {
     schedule_point();
     this->claim();
@@ -233,7 +243,8 @@ public:
       store_exception(std::current_exception());
     }
   }
-  /// Gives the value away, or throws the exception. \pre ready, and not taken before.
+  /// Gives the value away, or throws the exception.
+  /// \pre ready, and not taken before.
   T take() {
     rethrow_once();
     if constexpr (std::is_reference_v<T>)
@@ -282,14 +293,16 @@ private:
   S* state_ = nullptr;
 };
 
-/// Makes a fiber of `where` that calls `perform(state)`, which has to publish it or see to that. Takes over one
-/// reference, also if it throws: then, and if the fiber never comes to its end, the state is abandoned. \throws as
-/// scheduler::spawn.
+/// Makes a fiber of `where` that calls `perform(state)`, which has to publish it or see to that.
+/// Takes over one reference, also if it throws: then, and if the fiber never comes to its end, the
+/// state is abandoned.
+/// \throws as scheduler::spawn.
 void begin(future_state_base& state, void (*perform)(future_state_base&) noexcept, scheduler& where,
            const fiber_options& options);
 
-/// The current scheduler. \throws error(invalid_state) on a thread that is no worker: `what` was called there, and
-/// `hint` says what to do instead.
+/// The current scheduler.
+/// \throws error(invalid_state) on a thread that is no worker: `what` was called there, and `hint`
+/// says what to do instead.
 scheduler& scheduler_for(const char* what, const char* hint, const std::source_location& made);
 [[noreturn]] void throw_no_state(const char* what);
 
@@ -302,7 +315,7 @@ public:
   static void perform(future_state_base& s) noexcept {
     auto& self = static_cast<async_state&>(s);
     self.settle(*self.f_);
-    self.f_.reset(); // whoever sees the result finds released what the function owned
+    self.f_.reset(); // what the function owned is released before the result is seen
     schedule_point();
     self.publish();
   }

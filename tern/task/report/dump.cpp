@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Who waits for what: dumps and deadlocks.
+/// Which fiber waits for what: dumps and deadlocks.
+#include <tern/task/report/dump.hpp>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -14,42 +16,14 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include <tern/base/clock.hpp>
-#include <tern/base/log.hpp>
+#include <tern/task/boundary/diagnosis.hpp>
+#include <tern/task/boundary/registry.hpp>
 #include <tern/task/fiber.hpp>
 #include <tern/task/fiber/sanitizer.hpp>
-#include <tern/task/scheduler/registry.hpp>
 #include <tern/task/scheduler/scheduler_core.hpp>
-#include <tern/task/sim/simulated_executor.hpp>
-
-// What the debugger's script starts from; see tools/gdb.
-extern "C" {
-__attribute__((visibility("default"))) tern::detail::scheduler_core* tern_schedulers[256] = {};
-}
 
 namespace tern::detail {
 namespace {
-
-std::mutex cores_lock;
-
-std::int64_t counter() noexcept {
-#if defined(__x86_64__)
-  return static_cast<std::int64_t>(__builtin_ia32_rdtsc());
-#elif defined(__aarch64__)
-  std::int64_t t = 0;
-  asm volatile("mrs %0, cntvct_el0" : "=r"(t));
-  return t;
-#else
-  return std::chrono::steady_clock::now().time_since_epoch().count();
-#endif
-}
-
-// The counter's speed is measured over the time since the program began.
-struct beginning {
-  std::int64_t count = counter();
-  double seconds = steady_seconds();
-};
-const beginning start;
 
 std::string address(const void* p) {
   char text[32];
@@ -57,12 +31,14 @@ std::string address(const void* p) {
   return text;
 }
 
-// All fibers in the order of their ids: what is said of them, and of which, is the same wherever they lie.
+// All fibers in the order of their ids: what is said of them, and of which, is the same wherever
+// they lie.
 struct roster {
-  /// \param limit how long to wait for whoever makes stacks just now: he may have crashed. 0: as long as it takes.
+  /// \param limit how long to wait for a thread that makes stacks just now: it may have crashed. 0:
+  /// as long as it takes.
   explicit roster(scheduler_core& c, std::chrono::milliseconds limit = {}) {
     const auto note = [&](const fiber& f) { in_order.emplace_back(f.id.load(std::memory_order_relaxed), &f); };
-    complete = limit.count() == 0 ? (c.each_fiber(note), true) : c.each_fiber_within(limit, note);
+    complete = limit.count() == 0 ? (c.fibers.each(note), true) : c.fibers.each_within(limit, note);
     std::sort(in_order.begin(), in_order.end(), [](auto& a, auto& b) { return a.first < b.first; });
     for (const auto& [id, f] : in_order) known.insert(f);
   }
@@ -72,8 +48,8 @@ struct roster {
   bool complete = false;
 };
 
-// What `f` waits for may be gone while we look, and its memory too: then the read fails, and what it gives counts only
-// if it is the address of a fiber.
+// What `f` waits for may be gone while we look, and its memory too: then the read fails, and what
+// it gives counts only if it is the address of a fiber.
 const fiber* owner_of(const fiber& f, const roster& all) noexcept {
   if (f.waits.load(std::memory_order_acquire) == wait_kind::none) return nullptr;
   const auto* on = f.waits_on.load(std::memory_order_relaxed);
@@ -105,7 +81,8 @@ std::string called(const fiber& f) {
 std::string origin(const fiber& f, const scheduler_core& c) {
   std::source_location made;
   copy_as_it_is(&made, &f.made, sizeof made);
-  // Where a layer starts its main fiber says nothing to who wrote the program. address: is it the same place?
+  // Where a layer starts its main fiber says nothing to the program's author. address: is it the
+  // same place?
   if (!c.main_is.empty() && made.line() == c.main_made.line() && made.file_name() == c.main_made.file_name())
     return c.main_is;
   return "made at " + std::string(made.file_name()) + ":" + std::to_string(made.line());
@@ -156,87 +133,22 @@ std::string describe(const fiber& f, const scheduler_core& c, const roster& all)
 
 } // namespace
 
-const char* name_of(wait_kind k) noexcept {
-  static constexpr const char* names[] = {"nothing",
-                                          "mutex",
-                                          "shared_mutex",
-                                          "condition_variable",
-                                          "semaphore",
-                                          "latch",
-                                          "barrier",
-                                          "once",
-                                          "channel",
-                                          "future",
-                                          "join",
-                                          "group",
-                                          "sleep",
-                                          "predicate",
-                                          "room",
-                                          "collective operation",
-                                          "all others to rest",
-                                          "something"};
-  return names[std::min<std::size_t>(static_cast<std::size_t>(k), std::size(names) - 1)];
-}
-
-std::int64_t ticks() noexcept {
-  const worker* w = this_worker();
-  return w && w->home->engine ? w->home->engine->now() : counter();
-}
-
-std::int64_t rough_ticks() noexcept {
-  const worker* const w = this_worker();
-  return w ? w->looked_around : ticks();
-}
-std::int64_t raw_ticks() noexcept { return counter(); }
-
-std::int64_t ticks_in(double seconds) noexcept {
-  double now = steady_seconds();
-  while (now - start.seconds < 1e-3) now = steady_seconds(); // a program that has hardly begun
-  return static_cast<std::int64_t>(static_cast<double>(counter() - start.count) / (now - start.seconds) * seconds);
-}
-
-double seconds_in(std::int64_t ticks) noexcept {
-  if (const worker* const w = this_worker(); w && w->home->engine) return 1e-9 * static_cast<double>(ticks);
-  static const double each = 1 / static_cast<double>(ticks_in(1));
-  return each * static_cast<double>(ticks);
-}
-
-double scheduler_core::waited_seconds(const fiber& f) const noexcept {
-  return seconds_since(f.waits_since.load(std::memory_order_relaxed));
-}
-
-double scheduler_core::seconds_since(std::int64_t since) const noexcept {
-  if (engine) return 1e-9 * static_cast<double>(engine->now() - since);
-  const std::int64_t now = counter();
-  const double per_second = static_cast<double>(now - start.count) / std::max(1e-9, steady_seconds() - start.seconds);
-  return static_cast<double>(now - since) / per_second;
-}
-
-void register_core(scheduler_core& c) {
-  const std::lock_guard hold(cores_lock);
-  for (auto& place : tern_schedulers)
-    if (!place) {
-      place = &c;
-      return;
-    } // more than that are not shown
-}
-
-void unregister_core(scheduler_core& c) noexcept {
-  const std::lock_guard hold(cores_lock);
-  for (auto& place : tern_schedulers)
-    if (place == &c) place = nullptr;
-}
-
 std::string describe_fiber_at(std::uintptr_t address) {
-  const std::lock_guard hold(cores_lock);
+  const std::lock_guard hold(schedulers_lock);
   std::string text = "a fiber that has ended";
   for (scheduler_core* c : tern_schedulers)
     if (c)
-      c->each_fiber([&](const fiber& f) {
+      c->fibers.each([&](const fiber& f) {
         // address: is it the same one?
         if (reinterpret_cast<std::uintptr_t>(&f) == address) text = "fiber " + called(f);
       });
   return text;
+}
+
+std::string describe_context(std::uintptr_t context) {
+  if (context == 0) return "nobody";
+  if ((context & 1) == 0) return describe_fiber_at(context);
+  return context == this_context() ? "thread " + std::to_string(syscall(SYS_gettid)) : "a thread";
 }
 
 bool note_fibers(scheduler_core& c, std::vector<fiber_note>& notes, std::chrono::milliseconds limit) {
@@ -255,24 +167,18 @@ std::string describe_fibers(scheduler_core& c) {
   return text + "\n" + above;
 }
 
-// acquire, here and below: who made it may have been a worker.
 std::string describe_extension(scheduler_core& c, std::chrono::milliseconds limit) {
-  scheduler_extension* const x = c.hetero.load(std::memory_order_acquire);
+  scheduler_extension* const x = c.extension.get();
   return x ? x->describe(limit) : std::string();
 }
 
 int devices_at_work(const scheduler_core& c) noexcept {
-  const scheduler_extension* const x = c.hetero.load(std::memory_order_acquire);
+  const scheduler_extension* const x = c.extension.get();
   return x ? x->at_work() : 0;
 }
 
-scheduler_extension* detach_extension(scheduler_core& c) noexcept {
-  const std::lock_guard hold(cores_lock);
-  return c.hetero.exchange(nullptr, std::memory_order_acq_rel);
-}
-
-std::string scheduler_core::find_deadlock() {
-  const roster all(*this);
+std::string find_deadlock(scheduler_core& c) {
+  const roster all(c);
   // address: only looked up, never gone through
   std::unordered_map<const fiber*, const fiber*> seen; // in whose search
   for (const auto& [id, first] : all.in_order) {
@@ -282,7 +188,7 @@ std::string scheduler_core::find_deadlock() {
     std::string text = "fibers wait for each other and can never go on:";
     const fiber* const begin = f;
     do {
-      text += "\n  " + describe(*f, *this, all);
+      text += "\n  " + describe(*f, c, all);
       f = owner_of(*f, all);
     } while (f != begin);
     return text;
@@ -290,28 +196,10 @@ std::string scheduler_core::find_deadlock() {
   return {};
 }
 
-std::uint64_t scheduler_core::entered() const noexcept {
-  std::uint64_t all = 1;
-  for (const auto& w : workers) all += w->entered.load(std::memory_order_relaxed);
-  return all;
-}
-
-void scheduler_core::look_for_deadlock() noexcept {
-  const std::lock_guard hold(freeze);
-  if (asleep.load(std::memory_order_seq_cst) != static_cast<int>(workers.size())) return;
-  const std::uint64_t now = entered();
-  if (looked_at.exchange(now, std::memory_order_relaxed) == now) return;
-  deadlock = find_deadlock();
-  if (deadlock.empty()) return;
-  log_error(deadlock);
-  over.store(true, std::memory_order_seq_cst);
-  wake_all();
-}
-
 } // namespace tern::detail
 
 std::string tern::dump_fibers() {
-  const std::lock_guard hold(detail::cores_lock);
+  const std::lock_guard hold(detail::schedulers_lock);
   std::string text;
   for (detail::scheduler_core* c : tern_schedulers)
     if (c) text += "scheduler '" + c->cfg.name + "':" + detail::describe_fibers(*c) + "\n";

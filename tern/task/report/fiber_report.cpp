@@ -10,8 +10,8 @@
 #include <vector>
 
 #include <tern/base/clock.hpp>
+#include <tern/task/report/dump.hpp>
 #include <tern/task/report/unwind.hpp>
-#include <tern/task/scheduler/registry.hpp>
 #include <tern/task/scheduler/scheduler_core.hpp>
 
 namespace tern::detail {
@@ -85,7 +85,7 @@ std::vector<std::uintptr_t> stack_of(const fiber_note& n, stack_reader& reader) 
 }
 
 // Those of one situation, by their stacks.
-std::vector<alike> by_stack(const std::vector<const fiber_note*>& group, picture_limits& limits) {
+std::vector<alike> by_stack(const std::vector<const fiber_note*>& group, fiber_report_limits& limits) {
   std::vector<alike> found;
   const bool suspended = group.front()->state == fiber_state::waits || group.front()->state == fiber_state::ready;
   if (!limits.stacks || !suspended) {
@@ -110,7 +110,8 @@ std::vector<alike> by_stack(const std::vector<const fiber_note*>& group, picture
 }
 
 double cpu_seconds(int thread) {
-  // The kernel's way to name a thread's clock (clock_getcpuclockid wants a pthread_t, which may be gone).
+  // The kernel's way to name a thread's clock (clock_getcpuclockid wants a pthread_t, which may be
+  // gone).
   const auto clock = static_cast<clockid_t>((~static_cast<unsigned>(thread) << 3) | 6u);
   timespec t{};
   if (thread <= 0 || clock_gettime(clock, &t) != 0) return -1;
@@ -127,7 +128,7 @@ std::string picture_of_workers(scheduler_core& c, const std::vector<fiber_note>&
   std::size_t asleep = 0;
   for (const auto& w : c.workers) {
     const fiber* f = w->running;
-    if (!f && w->sleep.is_drowsy()) {
+    if (!f && w->spot.is_parked()) {
       ++asleep;
       continue;
     }
@@ -138,7 +139,7 @@ std::string picture_of_workers(scheduler_core& c, const std::vector<fiber_note>&
     if (f)
       text += ": runs fiber " + called(f) + (since >= 0 ? " since " + seconds(since) + " s" : "") + "\n";
     else
-      text += c.engine ? ": runs nothing\n" : ": looks for work, or is between two fibers\n";
+      text += c.executor ? ": runs nothing\n" : ": looks for work, or is between two fibers\n";
   }
   if (asleep)
     text += asleep == c.workers.size() && asleep > 1
@@ -184,7 +185,7 @@ double busy_watch::busy_for(const worker& w) const noexcept {
   return -1;
 }
 
-std::string picture(scheduler_core& c, picture_limits& limits) {
+std::string report_fibers(scheduler_core& c, fiber_report_limits& limits) {
   std::vector<fiber_note> notes;
   const bool complete = note_fibers(c, notes, limits.lock);
   std::string text = picture_of_workers(c, notes, limits.busy);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// libdw finds the callers and the names (docs/decisions/0012): it takes registers and memory from callbacks, so a
-/// fiber that no thread runs is to it a thread like any other.
+/// libdw finds the callers and the names (docs/decisions/0012): it takes registers and memory
+/// from callbacks, so a fiber that no thread runs is to it a thread like any other.
 #include <tern/task/report/unwind.hpp>
 
 #include <cstdio>
@@ -51,7 +51,8 @@ std::string demangled(const char* name) {
   return text;
 }
 
-// What this layer does to start and to suspend a fiber. Functions that clang has inlined may have no namespace.
+// What this layer does to start and to suspend a fiber. Functions that clang has inlined may have
+// no namespace.
 bool is_ours(std::string_view line) {
   if (line.find("tern/task/detail/") != std::string_view::npos ||
       line.find("tern/task/fiber/fiber.cpp:") != std::string_view::npos)
@@ -85,7 +86,7 @@ bool read_memory(void* to, const void* from, std::size_t n) noexcept {
 stopped_at where_suspended([[maybe_unused]] const fiber& f) noexcept {
   stopped_at s;
 #ifndef TERN_BOOST_CONTEXT
-  // What jump_stack leaves there, and how much of the stack it takes up.
+  // What swap_stack leaves there, and how much of the stack it takes up.
 #if defined(__x86_64__)
   struct {
     std::uint64_t pc, rbx, rbp;
@@ -221,17 +222,17 @@ struct stack_reader::inside {
   struct call {
     std::string function, from; // where it is called; empty: not known
   };
-  /// The unit of debug information that tells of `pc`; null: none does. clang writes no table of addresses
-  /// (.debug_aranges), so the units themselves are asked.
+  /// The unit of debug information that tells of `pc`; null: none does. clang writes no table of
+  /// addresses (.debug_aranges), so the units themselves are asked.
   static Dwarf_Die* unit_at(Dwfl_Module* module, Dwarf_Addr pc, Dwarf_Addr* bias) {
     if (Dwarf_Die* const found = dwfl_module_addrdie(module, pc, bias)) return found;
     for (Dwarf_Die* unit = nullptr; (unit = dwfl_module_nextcu(module, unit, bias));)
       if (dwarf_haspc(unit, pc - *bias) > 0) return unit;
     return nullptr;
   }
-  /// Appends what was inlined at `pc` below `around`, the innermost last. Not dwarf_getscopes: it looks for a
-  /// function's definition too, and finds none where clang puts it. \return whether code of a function below `around`
-  /// is there.
+  /// Appends what was inlined at `pc` below `around`, the innermost last. Not dwarf_getscopes: it
+  /// looks for a function's definition too, and finds none where clang puts it.
+  /// \return whether code of a function below `around` is there.
   static bool add_inlined(Dwarf_Die* around, Dwarf_Addr pc, std::vector<Dwarf_Die>& all) {
     Dwarf_Die die;
     if (dwarf_child(around, &die) != 0) return false;
@@ -293,7 +294,7 @@ std::vector<std::uintptr_t> stack_reader::walk(const stopped_at& from, std::size
   if (from.pc == 0 && from.known == 0) return found;
   stopped_at start = from;
   if (in_->dwfl && !dwfl_addrmodule(in_->dwfl, start.pc) && (start.known >> dwarf_sp & 1)) {
-    // A call of something that is no function: who made it is where it would have returned to.
+    // A call of something that is no function: its caller is where it would have returned to.
     found.push_back(start.pc);
 #if defined(__x86_64__)
     std::uint64_t back = 0;
@@ -313,7 +314,8 @@ std::vector<std::uintptr_t> stack_reader::walk(const stopped_at& from, std::size
   in_->found = &found;
   in_->most = most;
   // NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): it is there if one is attached
-  dwfl_getthread_frames(in_->dwfl, getpid(), inside::frame, in_.get()); // ends with an error where nobody knows more
+  dwfl_getthread_frames(in_->dwfl, getpid(), inside::frame,
+                        in_.get()); // ends with an error where nothing more is known
   if (found.empty()) found.push_back(start.pc);
   return found;
 }

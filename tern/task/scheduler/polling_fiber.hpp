@@ -1,35 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What an event source does in the fiber that worker 0 keeps for it (`event_source::in_fiber`). Internal to Tern's
-/// layers.
+/// What an event source does in the fiber that worker 0 keeps for it
+/// (`event_source::run_in_fiber`). Internal to Tern's layers.
 
 #include <atomic>
 #include <cstring>
 
-#include <tern/task/fiber/fiber_name.hpp>
 #include <tern/task/fiber/locals.hpp>
 #include <tern/task/fiber/sanitizer.hpp>
+#include <tern/task/fiber_options.hpp>
 #include <tern/task/scheduler/scheduler_core.hpp>
 
 namespace tern::detail {
 
-/// Pieces of work, one after the other: from its `begin` to the next, or to the end of this object, the calling fiber
-/// is, to everybody who looks, a fiber of its own: it has a number that no other has had, a name, its own
-/// `fiber_local`s, and an end. May be destroyed on another worker than it began on, if it waited.
-class errands {
+/// Runs pieces of work (handlers) one after another in one pooled fiber. Each piece, from its
+/// `begin` to the next or to the end of this object, has its own id, name and `fiber_local`
+/// variables, in dumps and traces too. May be destroyed on another worker than it began on, if it
+/// waited.
+class polling_fiber {
 public:
-  /// \pre in `event_source::in_fiber`, and `stays()`.
-  errands() noexcept : self_(this_worker()->running) {}
-  ~errands() {
+  /// \pre in `event_source::run_in_fiber`, and `may_continue()`.
+  polling_fiber() noexcept : self_(this_worker()->running) {}
+  ~polling_fiber() {
     if (begun_) end();
   }
-  errands(const errands&) = delete;
-  errands& operator=(const errands&) = delete;
-  /// The next one. \pre `go_on()`. \param w the calling worker.
+  polling_fiber(const polling_fiber&) = delete;
+  polling_fiber& operator=(const polling_fiber&) = delete;
+  /// The next one.
+  /// \pre `end_piece()`.
+  /// \param w the calling worker.
   void begin(worker& w, const fiber_name& name) noexcept {
     fiber& f = *self_;
-    if ((f.attention & attention::traced) != 0) [[unlikely]]
+    if ((f.leave_flags & leave_flags::traced) != 0) [[unlikely]]
       leave_trace();
     rename(f, name);
     if (!begun_) f.runner.store(false, std::memory_order_relaxed);
@@ -38,22 +41,24 @@ public:
   }
   /// The next one, of the same name as the last.
   void repeat(worker& w) noexcept {
-    if ((self_->attention & attention::traced) != 0) [[unlikely]]
+    if ((self_->leave_flags & leave_flags::traced) != 0) [[unlikely]]
       leave_trace();
     take_number(w);
   }
-  /// Ends the `fiber_local`s of the last one, whose destructors may wait. \return `stays()`.
-  bool go_on() noexcept {
+  /// Ends the `fiber_local`s of the last one, whose destructors may wait.
+  /// \return `may_continue()`.
+  bool end_piece() noexcept {
     if (self_->locals) [[unlikely]]
       destroy_locals(*self_);
-    return stays();
+    return may_continue();
   }
 
-  /// Does the calling context still work for worker 0's events? No longer after it has waited and gone on elsewhere, or
-  /// after another fiber has taken its place: then it returns from `in_fiber`.
-  static bool stays() noexcept {
+  /// Does the calling context still work for worker 0's events? No longer after it has waited and
+  /// gone on elsewhere, or after another fiber has taken its place: then it returns from
+  /// `run_in_fiber`.
+  static bool may_continue() noexcept {
     const worker* const w = this_worker();
-    return w && w->running && w->errands == w->running;
+    return w && w->running && w->poll_runner == w->running;
   }
 
 private:
@@ -63,8 +68,8 @@ private:
     tsan::name_fiber(f.tsan_fiber, f.name);
   }
   void take_number(worker& w) noexcept {
-    self_->id.store(self_->home->new_id(&w), std::memory_order_relaxed);
-    if ((self_->attention & attention::traced) != 0) [[unlikely]]
+    self_->id.store(self_->home->fibers.new_id(&w), std::memory_order_relaxed);
+    if ((self_->leave_flags & leave_flags::traced) != 0) [[unlikely]]
       enter_trace();
   }
   void end() noexcept;

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// \file
-/// Waiting until nothing goes on. Whoever waits for it counts itself (`awaits_rest`) before it leaves its worker, which
-/// lies down later if it finds nothing else. Workers look when they lie down, and the last one that does sees all
-/// asleep, and the count, as both change with sequential consistency. Nobody can get up while it holds `freeze`
-/// (parking.cpp), so what it sees is what there is.
+#include <tern/task/scheduler/quiescence.hpp>
+
 #include <mutex>
 
 #include <tern/base/error.hpp>
@@ -12,40 +9,41 @@
 
 namespace tern {
 
-void scheduler::rest(bool timers) {
+void scheduler::quiesce(bool timers) {
   if (current() != this || !in_fiber())
-    throw error(errc::invalid_state, "scheduler::rest called outside the fibers of this scheduler",
+    throw error(errc::invalid_state, "scheduler::quiesce called outside the fibers of this scheduler",
                 "call it in a fiber that runs in it");
-  core_->rest(timers);
+  core_->quiescence.wait(timers);
 }
 
 namespace detail {
 
-void scheduler_core::rest(bool of_timers) {
+void quiescence_waiters::wait(bool of_timers) {
   schedule_point();
-  rest_guard.lock();
-  waiter self({wait_kind::rest, nullptr});
-  (of_timers ? for_timers : for_fibers).push(self);
-  awaits_rest.fetch_add(1, std::memory_order_seq_cst);
-  self.wait(rest_guard);
-  awaits_rest.fetch_sub(1, std::memory_order_relaxed);
+  guard_.lock();
+  waiter self({wait_kind::quiescence, nullptr});
+  (of_timers ? for_timers_ : for_fibers_).push(self);
+  waiting.fetch_add(1, std::memory_order_seq_cst);
+  self.wait(guard_);
+  waiting.fetch_sub(1, std::memory_order_relaxed);
 }
 
-waiter* scheduler_core::who_waits_for_rest(bool timers_set) noexcept {
-  const std::lock_guard hold(rest_guard);
-  waiter* all = for_fibers.take();
+waiter* quiescence_waiters::take(bool timers_set) noexcept {
+  const std::lock_guard hold(guard_);
+  waiter* all = for_fibers_.take();
   if (timers_set) return all;
   waiter** end = &all;
   while (*end) end = &(*end)->next;
-  *end = for_timers.take();
+  *end = for_timers_.take();
   return all;
 }
 
-bool scheduler_core::tell_of_rest() noexcept {
+bool quiescence_waiters::announce() noexcept {
   waiter* all = nullptr;
   {
-    const std::lock_guard hold(freeze);
-    if (all_asleep() && nothing_ready()) all = who_waits_for_rest(next_alarm() != wait_limit::never);
+    const std::lock_guard hold(core_.parking.freeze);
+    if (core_.parking.all_asleep() && core_.parking.nothing_ready())
+      all = take(core_.timers.next_deadline() != wait_limit::never);
   }
   waiter_list::wake_all(all);
   return all != nullptr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Waiting until nothing goes on: scheduler::rest.
+// Waiting until nothing goes on: scheduler::quiesce.
 #include <tern/task/scheduler.hpp>
 
 #include <atomic>
@@ -29,7 +29,7 @@ scheduler& here() { return *scheduler::current(); }
 TEST(rest, is_there_at_once_for_one_that_is_alone) {
   everywhere([] {
     for (const bool timers : {false, true})
-      for (int i = 0; i < 20; ++i) here().rest(timers);
+      for (int i = 0; i < 20; ++i) here().quiesce(timers);
   });
 }
 
@@ -46,7 +46,7 @@ TEST(rest, comes_when_all_have_ended_or_wait) {
         ++done;
       });
     }
-    here().rest();
+    here().quiesce();
     EXPECT_EQ(done, 20);
     for (const auto& w : waiting) EXPECT_FALSE(w.ready());
     never.release(20);
@@ -58,7 +58,8 @@ TEST(rest, of_fibers_does_not_wait_for_timers_and_that_of_timers_does) {
   everywhere(
       [] {
         std::atomic<int> woken{0};
-        // Long enough that the first rest comes before on any machine; in a simulation no time passes otherwise.
+        // Long enough that the first rest comes before on any machine; in a simulation no time
+        // passes otherwise.
         const auto asleep = [&] {
           this_fiber::sleep_for(300ms);
           ++woken;
@@ -67,10 +68,10 @@ TEST(rest, of_fibers_does_not_wait_for_timers_and_that_of_timers_does) {
         semaphore never(0);
         bool in_time = true;
         auto limited = async([&] { in_time = never.try_acquire_for(300ms); });
-        here().rest();
+        here().quiesce();
         EXPECT_EQ(woken, 0);
         EXPECT_FALSE(limited.ready());
-        here().rest(true);
+        here().quiesce(true);
         EXPECT_EQ(woken, 10);
         EXPECT_TRUE(limited.ready());
         EXPECT_FALSE(in_time);
@@ -87,7 +88,7 @@ TEST(rest, several_that_wait_for_it_do_not_wait_for_each_other) {
         ++busy;
         for (int k = 0; k < 10 * i; ++k) this_fiber::yield();
         --busy;
-        here().rest(i % 2 == 0);
+        here().quiesce(i % 2 == 0);
         EXPECT_EQ(busy, 0);
         ++rested;
       }));
@@ -130,7 +131,7 @@ TEST(rest, is_never_early) {
           --*at_work;
         });
       }
-      here().rest(round % 2 == 0);
+      here().quiesce(round % 2 == 0);
       ASSERT_EQ(*at_work, 0) << "round " << round;
     }
   });
@@ -138,10 +139,10 @@ TEST(rest, is_never_early) {
 
 TEST(rest, is_for_fibers_of_the_scheduler_only) {
   scheduler one({.workers = 1}), other({.workers = 1});
-  EXPECT_THROW(one.rest(), error);
+  EXPECT_THROW(one.quiesce(), error);
   one.run([&] {
-    EXPECT_THROW(other.rest(), error);
-    one.rest();
+    EXPECT_THROW(other.quiesce(), error);
+    one.quiesce();
   });
 }
 

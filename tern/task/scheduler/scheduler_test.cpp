@@ -220,7 +220,8 @@ TEST(scheduler, async_outside_says_what_to_do) {
   }
 }
 
-// A source as the network is one: events come from another thread and must not be lost while worker 0 sleeps.
+// A source as the network is one: events come from another thread and must not be lost while worker
+// 0 sleeps.
 class ring : public event_source {
 public:
   explicit ring(bool apart = false) : apart_(apart) {}
@@ -278,16 +279,16 @@ TEST_P(on_workers, a_source_wakes_and_feeds_the_workers) {
 }
 
 // Each errand is a fiber of its own to everybody, though one fiber does all that do not wait.
-class errands : public event_source {
+class polling_fiber : public event_source {
 public:
   polled poll() override {
     if (begun == 300) return polled::nothing;
-    return polled::in_fiber;
+    return polled::needs_fiber;
   }
-  void in_fiber() override {
+  void run_in_fiber() override {
     ++stacks;
-    detail::errands pieces;
-    while (pieces.go_on() && begun < 300) {
+    detail::polling_fiber pieces;
+    while (pieces.end_piece() && begun < 300) {
       const int number = begun++;
       detail::fiber_name name{};
       std::snprintf(name.data(), name.size(), "errand %d", number);
@@ -314,13 +315,14 @@ public:
   semaphore gate{0};
 };
 
-// While worker 0 looks at its events for one that gave way, what it finds there may give way too: neither may be lost.
+// While worker 0 looks at its events for one that gave way, what it finds there may give way too:
+// neither may be lost.
 class busy_errands : public event_source {
 public:
-  polled poll() override { return begun < 10 ? polled::in_fiber : polled::nothing; }
-  void in_fiber() override {
+  polled poll() override { return begun < 10 ? polled::needs_fiber : polled::nothing; }
+  void run_in_fiber() override {
     ++begun;
-    detail::errands one;
+    detail::polling_fiber one;
     one.begin(*detail::this_worker(), detail::fiber_name{"busy"});
     compute_in_tasklets(1);
     ended.fetch_add(1);
@@ -354,7 +356,7 @@ TEST_P(on_workers, none_is_lost_that_gives_way_while_errands_do) {
 }
 
 TEST_P(on_workers, errands_need_a_stack_each_only_if_they_wait) {
-  errands source;
+  polling_fiber source;
   auto cfg = with();
   cfg.events = &source;
   scheduler s(std::move(cfg));

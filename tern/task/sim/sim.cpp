@@ -14,9 +14,10 @@
 namespace tern::sim {
 namespace {
 
-detail::engine* here() noexcept {
+// A scheduler has no other executor than that of a simulation.
+detail::simulated_executor* here() noexcept {
   const tern::detail::worker* w = tern::detail::this_worker();
-  return w ? w->home->engine : nullptr;
+  return w ? static_cast<detail::simulated_executor*>(w->home->executor) : nullptr;
 }
 
 } // namespace
@@ -26,16 +27,16 @@ simulation::simulation(settings s) {
     throw error(errc::invalid_argument, "sim::settings::preempt must be at least 0 and less than 1");
   if (!(s.step_seconds > 0 && s.step_seconds < 1))
     throw error(errc::invalid_argument, "sim::settings::step_seconds must be more than 0 and less than 1");
-  engine_ = std::make_unique<detail::engine>(s);
+  executor_ = std::make_unique<detail::simulated_executor>(s);
 }
 simulation::~simulation() = default;
 
 std::vector<std::exception_ptr> simulation::run(std::span<member> all, std::source_location made) {
-  engine_->expect_free();
+  executor_->expect_free();
   std::vector<tern::detail::scheduler_core*> cores;
   cores.reserve(all.size());
   for (const member& m : all) { // before any of them begins
-    if (!m.who || m.who->inside().engine != engine_.get())
+    if (!m.who || m.who->inside().executor != executor_.get())
       throw error(errc::invalid_argument, "simulation::run was given a scheduler that is not in this simulation",
                   "set scheduler::settings::simulation when it is made");
     if (m.who->inside().started || std::find(cores.begin(), cores.end(), &m.who->inside()) != cores.end())
@@ -44,7 +45,7 @@ std::vector<std::exception_ptr> simulation::run(std::span<member> all, std::sour
     cores.push_back(&m.who->inside());
   }
   for (member& m : all) m.who->inside().begin_run(std::move(m.main), made);
-  engine_->run(cores);
+  executor_->run(cores);
   std::vector<std::exception_ptr> failed(all.size());
   for (std::size_t i = 0; i < cores.size(); ++i) {
     try {
@@ -56,12 +57,12 @@ std::vector<std::exception_ptr> simulation::run(std::span<member> all, std::sour
   return failed;
 }
 
-std::uint64_t simulation::seed() const noexcept { return engine_->cfg().seed; }
-double simulation::seconds() const noexcept { return 1e-9 * static_cast<double>(engine_->latest()); }
-std::uint64_t simulation::trace_hash() const noexcept { return engine_->hash(); }
-std::uint64_t simulation::events() const noexcept { return engine_->events(); }
-const std::vector<std::string>& simulation::surprises() const noexcept { return engine_->surprises(); }
-std::uint64_t simulation::random() noexcept { return engine_->random(); }
+std::uint64_t simulation::seed() const noexcept { return executor_->cfg().seed; }
+double simulation::seconds() const noexcept { return 1e-9 * static_cast<double>(executor_->latest()); }
+std::uint64_t simulation::trace_hash() const noexcept { return executor_->hash(); }
+std::uint64_t simulation::events() const noexcept { return executor_->events(); }
+const std::vector<std::string>& simulation::surprises() const noexcept { return executor_->surprises(); }
+std::uint64_t simulation::random() noexcept { return executor_->random(); }
 
 bool active() noexcept { return here() != nullptr; }
 
@@ -83,3 +84,5 @@ outside_world::~outside_world() {
 }
 
 } // namespace tern::sim
+
+tern::detail::virtual_executor& tern::detail::executor_of(sim::simulation& s) noexcept { return s.inside(); }

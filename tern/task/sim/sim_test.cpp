@@ -55,7 +55,8 @@ using testing::Not;
 
 constexpr double step = 100e-9; // sim::settings::step_seconds
 
-/// Runs `body` as the main fiber. \return the virtual seconds it took.
+/// Runs `body` as the main fiber.
+/// \return the virtual seconds it took.
 double simulate(int workers, const std::function<void()>& body, sim::settings settings = {}) {
   sim::simulation world(settings);
   scheduler s({.workers = workers, .name = "test", .simulation = &world});
@@ -281,7 +282,8 @@ void loop(void (*work)(double)) {
   }
 }
 
-// Who charges goes on at once, ahead of the others' clocks; yielding lets those come first that are earlier.
+// Who charges goes on at once, ahead of the others' clocks; yielding lets those come first that are
+// earlier.
 void charge_and_yield(double seconds) {
   sim::charge(seconds);
   this_fiber::yield();
@@ -289,7 +291,8 @@ void charge_and_yield(double seconds) {
 
 TEST(sim, a_chain_takes_as_long_on_many_workers) { chain(charge_and_yield); }
 TEST(sim, tasklets_share_the_work) { loop(charge_and_yield); }
-// What is sent later than a receiver's clock is received too early: sim::charge lets nobody come first.
+// What is sent later than a receiver's clock is received too early: sim::charge lets nobody come
+// first.
 TEST(sim, charge_keeps_the_order_of_time) { chain(sim::charge); }
 TEST(sim, charging_tasklets_share_the_work) { loop(sim::charge); }
 
@@ -427,7 +430,8 @@ TEST(sim, notices_system_calls_that_block) {
   for (const auto& line : world.surprises()) EXPECT_THAT(line, Not(HasSubstr("'innocent'")));
 }
 
-// The announcement is over before the engine looks, unless the fiber suspends meanwhile.
+// The announcement is over before the simulated executor looks, unless the fiber suspends
+// meanwhile.
 TEST(sim, announced_ones_are_no_surprise) {
   sim::simulation world;
   scheduler s({.workers = 2, .simulation = &world});

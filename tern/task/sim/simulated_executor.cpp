@@ -10,8 +10,10 @@
 
 #include <tern/base/error.hpp>
 #include <tern/base/log.hpp>
-#include <tern/task/report/tracing.hpp>
+#include <tern/task/fiber/ticks.hpp>
 #include <tern/task/scheduler/scheduler_core.hpp>
+#include <tern/task/worker/switching.hpp>
+#include <tern/task/worker/worker_trace.hpp>
 #include <tern/trace/trace.hpp>
 
 namespace tern::sim::detail {
@@ -26,7 +28,7 @@ using tern::detail::worker;
 namespace {
 
 constexpr std::int64_t never = tern::detail::wait_limit::never;
-constexpr double notable = 20e-6; // seconds; whoever has blocked was away for longer
+constexpr double notable = 20e-6; // seconds; a fiber that has blocked was away for longer
 constexpr std::size_t most_surprises = 100;
 constexpr std::size_t few = 16; // entries that are looked at one by one
 constexpr int fair_turn = 64;   // as on a real worker: each so many turns what is asked last comes first
@@ -46,8 +48,8 @@ struct entry {
 
 } // namespace
 
-struct lane {
-  explicit lane(scheduler_core& c)
+struct member_state {
+  explicit member_state(scheduler_core& c)
       : core(c), apart(c.cfg.poll_apart), clocks(c.workers.size()), pushed(c.workers.size(), never) {}
   std::int64_t earliest(const worker& w) const noexcept;
   /// Does the worker only look after events?
@@ -56,19 +58,19 @@ struct lane {
   bool any_tasklets() const noexcept {
     return std::any_of(core.workers.begin(), core.workers.end(), [](const auto& w) { return w->deque.size() > 0; });
   }
-  bool rests() const noexcept {
+  bool quiescent() const noexcept {
     return any.empty() && std::all_of(bound.begin(), bound.end(), [](const auto& b) { return b.empty(); }) &&
            !any_tasklets() && core.outside.empty() && !source_has_work() &&
-           std::none_of(core.workers.begin(), core.workers.end(), [](const auto& w) { return w->box.has_spawner(); });
+           std::none_of(core.workers.begin(), core.workers.end(), [](const auto& w) { return w->queue.has_spawner(); });
   }
 
   scheduler_core& core;
   // What others need to know of it stands together.
-  std::int64_t key = never;     // of its turn
-  std::uint64_t chance = 0;     // as well
-  std::int64_t first_clock = 0; // of worker 0
-  std::int64_t rung = never;    // when its events want to be polled
-  std::int64_t alarm = never;   // the first of its timers, when it was planned
+  std::int64_t key = never;        // of its turn
+  std::uint64_t chance = 0;        // as well
+  std::int64_t first_clock = 0;    // of worker 0
+  std::int64_t events_due = never; // when its events want to be polled
+  std::int64_t next_timer = never; // the first of its timers, when it was planned
   std::int64_t held_until = 0;
   std::size_t number = 0;
   bool active = false; // it is one of those that run
@@ -76,22 +78,22 @@ struct lane {
   const bool apart;
   std::int64_t offered = never; // since when its work source has work
   int turns_without_source = 0; // that its workers have taken although it had some
-  tern::detail::heap<entry> any;
-  std::vector<tern::detail::heap<entry>> bound; // by worker; empty as long as there was none
-  std::vector<std::int64_t> clocks;             // of the workers
-  std::vector<std::int64_t> pushed;             // since when each has tasklets: nobody takes one before
-  std::uint64_t entries = 0;                    // ever made
+  tern::detail::indexed_heap<entry> any;
+  std::vector<tern::detail::indexed_heap<entry>> bound; // by worker; empty as long as there was none
+  std::vector<std::int64_t> clocks;                     // of the workers
+  std::vector<std::int64_t> pushed;                     // since when each has tasklets: no worker takes one before
+  std::uint64_t entries = 0;                            // ever made
   std::uint64_t slower = 1024;
 };
 
 // When `w` can do something, at the earliest.
-std::int64_t lane::earliest(const worker& w) const noexcept {
+std::int64_t member_state::earliest(const worker& w) const noexcept {
   const auto i = static_cast<std::size_t>(w.index);
   const std::int64_t clock = std::max(clocks[i], held_until);
   std::int64_t first = i < bound.size() && !bound[i].empty() ? bound[i].top().at : never;
-  if (i == 0) first = std::min(first, rung);
+  if (i == 0) first = std::min(first, events_due);
   if (!only_polls(w)) {
-    if (w.deque.size() > 0 || !core.outside.empty() || w.box.has_spawner()) return clock;
+    if (w.deque.size() > 0 || !core.outside.empty() || w.queue.has_spawner()) return clock;
     if (!any.empty()) first = std::min(first, any.top().at);
     first = std::min(first, offered);
     for (std::size_t k = 0; k < pushed.size(); ++k)
@@ -100,70 +102,71 @@ std::int64_t lane::earliest(const worker& w) const noexcept {
   return first == never ? never : std::max(clock, first);
 }
 
-struct engine::pool {
+struct simulated_executor::pool {
   pool(std::size_t b, stack_guard g) : bytes(b), guard(g), stacks(nullptr, b, g) {}
   const std::size_t bytes;
   const stack_guard guard;
   tern::detail::stack_pool stacks;
 };
 
-engine::engine(const settings& s)
+simulated_executor::simulated_executor(const settings& s)
     : cfg_(s), step_(std::max<std::int64_t>(1, std::llround(s.step_seconds * 1e9))),
       preempt_below_(s.preempt >= 1  ? ~std::uint64_t{0}
                      : s.preempt > 0 ? static_cast<std::uint64_t>(s.preempt * 0x1p64)
                                      : 0),
       random_(s.seed), thread_(pthread_self()), notable_(tern::detail::ticks_in(notable)) {}
-engine::~engine() = default;
+simulated_executor::~simulated_executor() = default;
 
-tern::detail::stack_pool& engine::stacks(std::size_t bytes, stack_guard guard) {
+tern::detail::stack_pool& simulated_executor::stacks(std::size_t bytes, stack_guard guard) {
   for (const auto& p : stacks_)
     if (p->bytes == bytes && p->guard == guard) return p->stacks;
   return stacks_.emplace_back(std::make_unique<pool>(bytes, guard))->stacks;
 }
 
-bool engine::on_this_thread() const noexcept { return pthread_equal(pthread_self(), thread_) != 0; }
+bool simulated_executor::on_this_thread() const noexcept { return pthread_equal(pthread_self(), thread_) != 0; }
 
-std::uint64_t engine::random() noexcept { // splitmix64 (Steele, Lea, Flood 2014)
+std::uint64_t simulated_executor::random() noexcept { // splitmix64 (Steele, Lea, Flood 2014)
   std::uint64_t z = random_ += 0x9e3779b97f4a7c15u;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
   return z ^ (z >> 31);
 }
 
-// Without a division; not quite even, which nobody notices for n far below 2^32 (Lemire 2019).
-std::uint64_t engine::random_below(std::uint64_t n) noexcept {
+// Without a division; not quite even, which does not show for n far below 2^32 (Lemire 2019).
+std::uint64_t simulated_executor::random_below(std::uint64_t n) noexcept {
   if (n > std::uint64_t{1} << 32) return random() % n;
   return (random() >> 32) * n >> 32;
 }
 
-bool engine::preempt() noexcept { return random() < preempt_below_; }
+bool simulated_executor::preempt() noexcept { return random() < preempt_below_; }
 
-void engine::charge(std::int64_t ns) noexcept {
+void simulated_executor::charge(std::int64_t ns) noexcept {
   const std::uint64_t slower = current_ ? current_->slower : 1024;
   if (slower != 1024) {
     const double longer = static_cast<double>(ns) * (static_cast<double>(slower) / 1024);
     ns = longer < 9e18 ? static_cast<std::int64_t>(longer) : never;
   }
   now_ = ns < never - now_ ? now_ + ns : never - 1;
-  if (at_work_) at_work_->looked_around = now_; // for those that note since when they wait
+  if (at_work_) at_work_->last_tick = now_; // for those that note since when they wait
 }
 
-// Lanes ---------------------------------------------------------------------------------------------------------------
+// Members
+// ---------------------------------------------------------------------------------------------------------------
 
-void engine::attach(scheduler_core& core) {
-  lanes_.push_back(std::make_unique<lane>(core));
-  core.lane = lanes_.back().get();
-  core.lane->number = lanes_.size() - 1;
+void simulated_executor::attach(scheduler_core& core) {
+  members_.push_back(std::make_unique<member_state>(core));
+  core.member = members_.back().get();
+  core.member->number = members_.size() - 1;
 }
 
-void engine::give_up_all() noexcept {
+void simulated_executor::give_up_all() noexcept {
   if (!std::exchange(has_run_, false)) return;
-  for (const auto& l : lanes_)
-    if (l && l->core.concluded) l->core.give_up();
+  for (const auto& l : members_)
+    if (l && l->core.concluded) l->core.fibers.give_up();
 }
 
-void engine::detach(scheduler_core& core) noexcept {
-  lane* const l = std::exchange(core.lane, nullptr);
+void simulated_executor::detach(scheduler_core& core) noexcept {
+  member_state* const l = std::exchange(core.member, nullptr);
   if (!l) return;
   const auto drop = [](const entry& e) {
     if (!e.x->is_fiber) delete static_cast<pending_fiber*>(e.x);
@@ -172,35 +175,38 @@ void engine::detach(scheduler_core& core) noexcept {
   l->any.erase_if(drop);
   for (auto& b : l->bound) b.erase_if(drop);
   turns_.erase_if([&](const turn& t) { return t.whose == l; });
-  // The last mostly goes first: then nothing moves, and numbers, which are part of the hash, stay small.
+  // The last mostly goes first: then nothing moves, and numbers, which are part of the hash, stay
+  // small.
   const std::size_t n = l->number;
-  lanes_[n].reset();
-  while (!lanes_.empty() && !lanes_.back()) lanes_.pop_back();
+  members_[n].reset();
+  while (!members_.empty() && !members_.back()) members_.pop_back();
 }
 
-bool engine::stands(const turn& t) noexcept { return t.whose->key != never && t.is(t.whose->key, t.whose->chance); }
+bool simulated_executor::stands(const turn& t) noexcept {
+  return t.whose->key != never && t.is(t.whose->key, t.whose->chance);
+}
 
-void engine::plan_at(lane& l, std::int64_t at) noexcept {
+void simulated_executor::plan_at(member_state& l, std::int64_t at) noexcept {
   if (l.dead || !l.active) at = never;
   if (at != never) at = std::max(at, l.held_until);
   if (at == l.key) return;
   l.key = at;
   // The former turn stays where it is and counts no longer: see `run`.
   if (at == never) return;
-  if (turns_.size() > 4 * lanes_.size() + 64) turns_.erase_if([](const turn& t) { return !stands(t); });
+  if (turns_.size() > 4 * members_.size() + 64) turns_.erase_if([](const turn& t) { return !stands(t); });
   turns_.push({at, l.chance = random(), l});
 }
 
-void engine::plan(lane& l) noexcept {
-  l.alarm = l.core.next_alarm();
-  std::int64_t first = l.alarm;
+void simulated_executor::plan(member_state& l) noexcept {
+  l.next_timer = l.core.timers.next_deadline();
+  std::int64_t first = l.next_timer;
   for (const auto& w : l.core.workers) first = std::min(first, l.earliest(*w));
   plan_at(l, first);
 }
 
-void engine::ready(scheduler_core& core, runnable* x) {
-  lane& l = *core.lane;
-  // Not before it left its stack: whoever wakes it may run on a worker whose clock is behind.
+void simulated_executor::ready(scheduler_core& core, runnable* x) {
+  member_state& l = *core.member;
+  // Not before it left its stack: its waker may run on a worker whose clock is behind.
   std::int64_t at = now_;
   if (x->is_fiber)
     if (const auto* f = static_cast<const tern::detail::fiber*>(x);
@@ -216,57 +222,57 @@ void engine::ready(scheduler_core& core, runnable* x) {
   if (&l != current_) plan(l); // else when its turn is over
 }
 
-void engine::schedule(std::int64_t at, event& e) {
+void simulated_executor::schedule(std::int64_t at, event& e) {
   if (at >= due::most) // they could no longer be told apart
     throw error(errc::invalid_state, "virtual time has come to its end, 18 years after the beginning",
                 "charge and sleep less");
   planned_.push({std::max(at, now_), random(), e});
 }
 
-void engine::ring(scheduler_core& core, std::int64_t at) noexcept {
-  lane& l = *core.lane;
-  if (at >= l.rung) return;
-  l.rung = at;
+void simulated_executor::notify_events(scheduler_core& core, std::int64_t at) noexcept {
+  member_state& l = *core.member;
+  if (at >= l.events_due) return;
+  l.events_due = at;
   // Nothing else has changed.
   if (&l != current_ && at < l.key) plan_at(l, std::min(l.key, std::max(at, l.first_clock)));
 }
 
-void engine::offers(scheduler_core& core) noexcept {
-  lane& l = *core.lane;
+void simulated_executor::source_offers(scheduler_core& core) noexcept {
+  member_state& l = *core.member;
   if (l.offered != never || !l.source_has_work()) return;
   l.offered = now_;
   if (&l != current_) plan(l);
 }
 
-void engine::hold(scheduler_core& core, std::int64_t until) noexcept {
-  core.lane->held_until = std::max(core.lane->held_until, until);
-  if (core.lane != current_) plan(*core.lane);
+void simulated_executor::hold(scheduler_core& core, std::int64_t until) noexcept {
+  core.member->held_until = std::max(core.member->held_until, until);
+  if (core.member != current_) plan(*core.member);
 }
 
-void engine::kill(scheduler_core& core) noexcept {
-  core.lane->dead = true;
-  if (core.lane != current_) plan(*core.lane);
+void simulated_executor::kill(scheduler_core& core) noexcept {
+  core.member->dead = true;
+  if (core.member != current_) plan(*core.member);
 }
 
-void engine::slow(scheduler_core& core, double factor) noexcept {
-  core.lane->slower = static_cast<std::uint64_t>(std::clamp(factor, 1.0, 1e9) * 1024);
+void simulated_executor::slow(scheduler_core& core, double factor) noexcept {
+  core.member->slower = static_cast<std::uint64_t>(std::clamp(factor, 1.0, 1e9) * 1024);
 }
 
 // What a worker does --------------------------------------------------------------------------------------------------
 
-void engine::poll_events(lane& l, worker& w) {
+void simulated_executor::poll_events(member_state& l, worker& w) {
   note(poll, l.number, 0);
-  l.rung = never;
+  l.events_due = never;
   runs(nullptr, "the handling of messages");
   const auto polled = w.home->cfg.events->poll();
-  static_cast<void>(polled); // errands are not simulated: see net::node
+  static_cast<void>(polled); // polling_fiber are not simulated: see net::node
 }
 
 // What `w` can do now.
-void engine::collect(lane& l, worker& w) {
+void simulated_executor::collect(member_state& l, worker& w) {
   choices_.clear();
   const auto me = static_cast<std::size_t>(w.index);
-  const auto add = [&](const tern::detail::heap<entry>& from, std::size_t base) {
+  const auto add = [&](const tern::detail::indexed_heap<entry>& from, std::size_t base) {
     if (from.size() <= few) {
       for (std::size_t i = 0; i < from.size(); ++i)
         if (from[i].at <= now_) choices_.push_back({fiber, base + i});
@@ -282,12 +288,12 @@ void engine::collect(lane& l, worker& w) {
   if (me < l.bound.size()) add(l.bound[me], l.any.size());
   if (l.only_polls(w)) return;
   for (std::size_t i = 0; i < l.core.workers.size(); ++i)
-    if (l.core.workers[i]->deque.size() > 0) choices_.push_back({i == me ? tasklet : loot, i});
+    if (l.core.workers[i]->deque.size() > 0) choices_.push_back({i == me ? tasklet : stolen, i});
   // As on a real worker: it would only add more.
-  if (w.box.has_spawner() && w.deque.size() <= split_deque::relaxed_at) choices_.push_back({spawner, 0});
+  if (w.queue.has_spawner() && w.deque.size() <= split_deque::low_watermark) choices_.push_back({spawner, 0});
 }
 
-bool engine::ask_source(lane& l, worker& w) {
+bool simulated_executor::ask_source(member_state& l, worker& w) {
   if (l.only_polls(w) || !l.source_has_work()) return false;
   l.turns_without_source = 0;
   note(source, l.number << 16 | static_cast<std::uint64_t>(w.index), 0);
@@ -296,7 +302,7 @@ bool engine::ask_source(lane& l, worker& w) {
 }
 
 // What there is for others since this worker's turn began.
-void engine::look_after(lane& l, std::size_t who, std::int64_t began) noexcept {
+void simulated_executor::look_after(member_state& l, std::size_t who, std::int64_t began) noexcept {
   for (std::size_t k = 0; k < l.pushed.size(); ++k)
     if (l.core.workers[k]->deque.size() == 0)
       l.pushed[k] = never;
@@ -308,7 +314,7 @@ void engine::look_after(lane& l, std::size_t who, std::int64_t began) noexcept {
     l.offered = began;
 }
 
-void engine::runs(const tern::detail::fiber* f, const char* otherwise) noexcept {
+void simulated_executor::runs(const tern::detail::fiber* f, const char* otherwise) noexcept {
   if (!cfg_.watch_blocking) return;
   running_id_ = f ? f->id.load(std::memory_order_relaxed) : 0;
   if (f) {
@@ -318,16 +324,16 @@ void engine::runs(const tern::detail::fiber* f, const char* otherwise) noexcept 
   }
 }
 
-void engine::run_fiber(lane& l, worker& w, runnable* x) {
+void simulated_executor::run_fiber(member_state& l, worker& w, runnable* x) {
   tern::detail::fiber* f =
-      x->is_fiber ? static_cast<tern::detail::fiber*>(x) : l.core.begin(w, static_cast<pending_fiber*>(x));
+      x->is_fiber ? static_cast<tern::detail::fiber*>(x) : l.core.loop.begin_pending(w, static_cast<pending_fiber*>(x));
   if (!f) return;
   note(fiber, l.number << 16 | static_cast<std::uint64_t>(w.index), f->id.load(std::memory_order_relaxed));
   runs(f, "");
-  l.core.run_fiber(w, f);
+  l.core.loop.run_fiber(w, f);
 }
 
-void engine::act(lane& l, worker& w, const choice& c) {
+void simulated_executor::act(member_state& l, worker& w, const choice& c) {
   scheduler_core& core = l.core;
   const std::uint64_t who = l.number << 16 | static_cast<std::uint64_t>(w.index);
   switch (c.kind) {
@@ -342,30 +348,30 @@ void engine::act(lane& l, worker& w, const choice& c) {
     if (tern::detail::tasklet* t = w.pop()) {
       note(tasklet, who, 0);
       runs(nullptr, "a tasklet");
-      core.run_tasklet(w, t);
+      core.runners.run(w, t);
     }
     break;
-  case loot: {
+  case stolen: {
     worker& victim = *core.workers[c.which];
     if (const std::uint64_t prepared = victim.deque.prepare_force()) victim.deque.force(prepared);
-    if (const unsigned n = victim.deque.steal(w.loot)) {
-      note(loot, who, c.which * 1000 + n);
+    if (const unsigned n = victim.deque.steal(w.stolen_tasklets)) {
+      note(stolen, who, c.which * 1000 + n);
       event_counts::add(w.counts.steals);
       event_counts::add(w.counts.stolen, n);
       core.observe(w, worker_event::steal, n);
       runs(nullptr, "a stolen tasklet");
-      core.keep_loot(w, n);
+      core.stealing.run_stolen(w, n);
     }
     break;
   }
   default:
-    if (tern::detail::fiber* f = w.box.take_spawner()) run_fiber(l, w, f);
+    if (tern::detail::fiber* f = w.queue.take_spawner()) run_fiber(l, w, f);
     break;
   }
 }
 
-void engine::take_outside(lane& l, worker& w) {
-  if (l.core.outside.empty() || w.deque.size() > split_deque::crowded_at) return;
+void simulated_executor::take_outside(member_state& l, worker& w) {
+  if (l.core.outside.empty() || w.deque.size() > split_deque::high_watermark) return;
   runnable* f = nullptr;
   tern::detail::tasklet* some[split_deque::most_stolen];
   const unsigned n = l.core.outside.take(f, some, split_deque::most_stolen);
@@ -374,7 +380,7 @@ void engine::take_outside(lane& l, worker& w) {
 }
 
 // Blocking shows as a switch that the thread asked the system for.
-void engine::watch() {
+void simulated_executor::watch() {
   const std::int64_t ticks = tern::detail::raw_ticks();
   if (ticks - std::exchange(watched_, ticks) < notable_) return;
   const long now = blocked_so_far();
@@ -387,9 +393,9 @@ void engine::watch() {
   blocked_ = now;
 }
 
-void engine::overlook() noexcept { blocked_ = blocked_so_far(); }
+void simulated_executor::overlook() noexcept { blocked_ = blocked_so_far(); }
 
-void engine::surprise(std::string text) {
+void simulated_executor::surprise(std::string text) {
   if (surprises_.size() >= most_surprises) return;
   text = "simulation with seed " + std::to_string(cfg_.seed) + ", " + std::to_string(1e-9 * static_cast<double>(now_)) +
          " s: " + text;
@@ -397,25 +403,25 @@ void engine::surprise(std::string text) {
   surprises_.push_back(std::move(text));
 }
 
-void engine::expect_free() const {
+void simulated_executor::expect_free() const {
   if (running_)
     throw error(errc::invalid_state, "a simulation runs one scheduler at a time, or several together",
                 "give them to simulation::run together, make another simulation, or run this one after the other");
 }
 
 // One step on average.
-void engine::take_time() noexcept {
+void simulated_executor::take_time() noexcept {
   const std::int64_t used = step_ / 2 + static_cast<std::int64_t>(random_below(static_cast<std::uint64_t>(step_)));
   charge(std::max<std::int64_t>(1, used));
 }
 
-void engine::tell_of_rest(lane& l) noexcept {
-  if (l.core.awaits_rest.load(std::memory_order_relaxed) > 0 && l.rests())
-    tern::detail::waiter_list::wake_all(l.core.who_waits_for_rest(l.core.next_alarm() != never));
+void simulated_executor::announce_quiescence(member_state& l) noexcept {
+  if (l.core.quiescence.waiting.load(std::memory_order_relaxed) > 0 && l.quiescent())
+    tern::detail::waiter_list::wake_all(l.core.quiescence.take(l.core.timers.next_deadline() != never));
 }
 
-// One worker of the lane does one thing, or a few.
-void engine::step(lane& l) {
+// One worker of the member_state does one thing, or a few.
+void simulated_executor::step(member_state& l) {
   scheduler_core& core = l.core;
   current_ = &l;
   std::size_t who = 0;
@@ -428,20 +434,20 @@ void engine::step(lane& l) {
       first = std::min(first, starts_.back());
     }
   }
-  if (l.alarm != never && l.alarm <= first) {
-    now_ = std::max(l.alarm, l.held_until);
+  if (l.next_timer != never && l.next_timer <= first) {
+    now_ = std::max(l.next_timer, l.held_until);
     tern::detail::set_this_worker(core.workers[0].get());
     if (traced_) [[unlikely]]
       tern::detail::trace_as(core.workers[0].get());
-    if (core.ring_all()) note(alarm, l.number, 0);
-    tell_of_rest(l);
+    if (core.timers.fire_all()) note(alarm, l.number, 0);
+    announce_quiescence(l);
     current_ = nullptr;
     plan(l);
     return;
   }
-  // Who can begin first, or hardly later: real workers are not that exact, and whoever is woken should sometimes go on
-  // where its waker ran.
-  const std::int64_t last = std::min(first < never - 2 * step_ ? first + 2 * step_ : first, l.alarm);
+  // The workers that can begin first, or hardly later: real ones are not that exact, and a fiber
+  // that is woken should sometimes go on where its waker ran.
+  const std::int64_t last = std::min(first < never - 2 * step_ ? first + 2 * step_ : first, l.next_timer);
   std::uint64_t candidates = 0;
   for (std::size_t i = 0; i < starts_.size(); ++i)
     if (starts_[i] <= last && random_below(++candidates) == 0) who = i;
@@ -450,12 +456,12 @@ void engine::step(lane& l) {
   if (traced_) [[unlikely]]
     tern::detail::trace_as(&w);
   now_ = starts_.empty() ? first : starts_[who];
-  w.budget = 0;
-  w.looked_around = now_;
+  w.switch_budget = 0;
+  w.last_tick = now_;
   at_work_ = &w;
   take_outside(l, w);
   // Mostly what the network brings comes first, as on a real worker; now and then not.
-  const bool poll_first = who == 0 && l.rung <= now_ && (l.any.empty() || random() % 8 != 0);
+  const bool poll_first = who == 0 && l.events_due <= now_ && (l.any.empty() || random() % 8 != 0);
   if (poll_first) poll_events(l, w);
   // Others that are always ready must not keep it from its turn for ever.
   bool source_first = !l.only_polls(w) && l.source_has_work() && ++l.turns_without_source > fair_turn;
@@ -463,23 +469,23 @@ void engine::step(lane& l) {
     if (std::exchange(source_first, false) && ask_source(l, w)) {
       // A fiber of it runs next, or later.
     } else if (!l.only_polls(w) && l.any.size() == 1 && l.any.top().at <= now_ && l.bound.empty() &&
-               !w.box.has_spawner() && !l.any_tasklets()) {
+               !w.queue.has_spawner() && !l.any_tasklets()) {
       run_fiber(l, w, l.any.pop().x); // mostly there is no choice
     } else {
       collect(l, w);
       if (!choices_.empty())
         act(l, w, choices_[random_below(choices_.size())]);
-      else if (!poll_first && who == 0 && l.rung <= now_)
+      else if (!poll_first && who == 0 && l.events_due <= now_)
         poll_events(l, w);
       else
         ask_source(l, w);
     }
     if (cfg_.watch_blocking) watch();
     take_time();
-    // Whoever has more to do mostly goes on as long as nobody can notice: all that it touches is at hand now, and with
-    // a thousand others it will not be when its turn comes again.
+    // A scheduler that has more to do mostly goes on as long as no other can notice: all that it
+    // touches is at hand now, and with a thousand others it will not be when its turn comes again.
     if (now_ - first >= ahead_ || core.workers.size() > 1 || l.any.empty() || l.any.top().at > now_ || l.dead ||
-        l.held_until > now_ || core.next_alarm() <= now_ || random() % 16 == 0)
+        l.held_until > now_ || core.timers.next_deadline() <= now_ || random() % 16 == 0)
       break;
   }
   at_work_ = nullptr;
@@ -487,12 +493,12 @@ void engine::step(lane& l) {
   look_after(l, who, starts_.empty() ? first : starts_[who]);
   l.first_clock = l.clocks[0];
   latest_ = std::max(latest_, now_);
-  tell_of_rest(l);
+  announce_quiescence(l);
   current_ = nullptr;
   plan(l);
 }
 
-void engine::run(std::span<scheduler_core* const> cores) {
+void simulated_executor::run(std::span<scheduler_core* const> cores) {
   expect_free();
   running_ = true;
   now_ = latest_;
@@ -502,13 +508,13 @@ void engine::run(std::span<scheduler_core* const> cores) {
   worker* const outer = tern::detail::this_worker();
   worker* first = nullptr;
   for (scheduler_core* core : cores) {
-    lane& l = *core->lane;
+    member_state& l = *core->member;
     l.active = true;
     std::fill(l.clocks.begin(), l.clocks.end(), latest_);
     l.first_clock = latest_;
     for (auto& w : core->workers) {
       if (!first) {
-        core->start_thread(*w);
+        tern::detail::enter_thread(*w);
         tern::detail::trace_begins(*w, outer);
         first = w.get();
       } else { // it is the same thread
@@ -526,7 +532,7 @@ void engine::run(std::span<scheduler_core* const> cores) {
     const std::int64_t next = planned_.empty() ? never : planned_.top().at();
     if (!turns_.empty() && turns_.top().at() < next) {
       const turn t = turns_.pop();
-      lane& l = *t.whose;
+      member_state& l = *t.whose;
       if (stands(t)) step(l); // else it was planned anew since
     } else if (next != never) {
       now_ = next;
@@ -536,8 +542,8 @@ void engine::run(std::span<scheduler_core* const> cores) {
     }
   }
   for (scheduler_core* core : cores) {
-    core->lane->active = false;
-    plan(*core->lane);
+    core->member->active = false;
+    plan(*core->member);
   }
   tern::detail::set_this_worker(outer);
   tern::detail::trace_ends(outer);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// The simulated executor's inside: an engine of discrete events. Internal, and for the simulated network.
+/// The simulated executor's inside: a simulation of discrete events. Internal, and for the
+/// simulated network.
 
 #include <algorithm>
 #include <cstdint>
@@ -12,16 +13,15 @@
 
 #include <pthread.h>
 
-#include <tern/task/scheduler.hpp>
+#include <tern/task/boundary/virtual_executor.hpp>
+#include <tern/task/fiber_options.hpp>
 #include <tern/task/sim.hpp>
 #include <tern/task/wait/indexed_heap.hpp>
+#include <tern/task/worker/worker_trace.hpp>
 
 namespace tern::detail {
-struct runnable;
 struct fiber;
 struct worker;
-struct scheduler_core;
-class stack_pool;
 } // namespace tern::detail
 
 namespace tern::sim::detail {
@@ -36,42 +36,36 @@ protected:
 };
 
 /// One scheduler in a simulation.
-struct lane;
+struct member_state;
 
-/// Runs any number of schedulers on the calling thread, whoever is first in virtual time first, until nothing can
-/// happen any more. What is due at the same time comes in an order that the seed decides. Time in ns. One thread.
-class engine {
+/// Runs any number of schedulers on the calling thread, the first in virtual time first, until
+/// nothing can happen any more. What is due at the same time comes in an order that the seed
+/// decides. Time in ns. One thread.
+class simulated_executor final : public tern::detail::virtual_executor {
 public:
-  explicit engine(const settings& s);
-  ~engine();
-  engine(const engine&) = delete;
-  engine& operator=(const engine&) = delete;
+  explicit simulated_executor(const settings& s);
+  ~simulated_executor(); // NOLINT(modernize-use-override): the interface's is not virtual
+  simulated_executor(const simulated_executor&) = delete;
+  simulated_executor& operator=(const simulated_executor&) = delete;
 
-  // For schedulers ----------------------------------------------------------------------------------------------------
-  void attach(tern::detail::scheduler_core& core);
-  void detach(tern::detail::scheduler_core& core) noexcept;
-  /// `give_up` for all whose runs are over.
-  void give_up_all() noexcept;
-  /// \throws error(invalid_state) while this runs already.
-  void expect_free() const;
-  /// These, until nothing can happen any more.
-  void run(std::span<tern::detail::scheduler_core* const> cores);
-  /// Instead of a worker's queue.
-  void ready(tern::detail::scheduler_core& core, tern::detail::runnable* x);
-  /// The clock of the worker that runs, or the time of the event that happens.
-  std::int64_t now() const noexcept { return now_; }
-  bool preempt() noexcept;
-  /// The scheduler's work source has something from now on.
-  void offers(tern::detail::scheduler_core& core) noexcept;
-  /// Its schedulers' common stacks of that size.
-  tern::detail::stack_pool& stacks(std::size_t bytes, stack_guard guard);
-  bool on_this_thread() const noexcept;
+  // For schedulers (virtual_executor) ---------------------------------------------------------------------------------
+  void attach(tern::detail::scheduler_core& core) override;
+  void detach(tern::detail::scheduler_core& core) noexcept override;
+  void give_up_all() noexcept override;
+  void expect_free() const override;
+  void run(std::span<tern::detail::scheduler_core* const> cores) override;
+  void ready(tern::detail::scheduler_core& core, tern::detail::runnable* x) override;
+  bool preempt() noexcept override;
+  void source_offers(tern::detail::scheduler_core& core) noexcept override;
+  tern::detail::stack_pool& stacks(std::size_t bytes, stack_guard guard) override;
+  bool on_this_thread() const noexcept override;
+  std::uint64_t seed() const noexcept override { return cfg_.seed; }
 
   // For networks ------------------------------------------------------------------------------------------------------
   /// `e` must live until then.
   void schedule(std::int64_t at, event& e);
   /// The scheduler's events have something from then on: its worker 0 will poll them.
-  void ring(tern::detail::scheduler_core& core, std::int64_t at) noexcept;
+  void notify_events(tern::detail::scheduler_core& core, std::int64_t at) noexcept;
   /// It does nothing until then.
   void hold(tern::detail::scheduler_core& core, std::int64_t until) noexcept;
   /// It does nothing ever again.
@@ -80,8 +74,8 @@ public:
   void slow(tern::detail::scheduler_core& core, double factor) noexcept;
   /// The worker that runs has worked so long.
   void charge(std::int64_t ns) noexcept;
-  /// One scheduler may be so far ahead of the others, and of events for it. No more than what one does takes to reach
-  /// another.
+  /// One scheduler may be so far ahead of the others, and of events for it. No more than what one
+  /// does takes to reach another.
   void look_ahead(std::int64_t ns) noexcept { ahead_ = ns; }
   /// Makes something part of the trace's hash.
   void note(std::uint64_t kind, std::uint64_t who, std::uint64_t n) noexcept {
@@ -107,14 +101,15 @@ public:
   int announced = 0; // outside_world objects
 
 private:
-  enum what : std::uint64_t { fiber = 1, tasklet, loot, alarm, poll, spawner, source };
+  enum what : std::uint64_t { fiber = 1, tasklet, stolen, alarm, poll, spawner, source };
   /// One of the things that a worker can do at a time.
   struct choice {
     what kind;
     std::size_t which; // of the entries, or of the workers
   };
-  /// A moment, and below it some bits of chance that decide among what is due at the same one: compared as one number,
-  /// since millions of them are each second. Moments go up to 18 years; all that is later is due at the end of them.
+  /// A moment, and below it some bits of chance that decide among what is due at the same one:
+  /// compared as one number, since millions of them are each second. Moments go up to 18 years; all
+  /// that is later is due at the end of them.
   class due {
   public:
     static constexpr int bits = 4;
@@ -133,23 +128,23 @@ private:
     event* what;
   };
   struct turn : due {
-    turn(std::int64_t at, std::uint64_t chance, lane& l) noexcept : due(at, chance), whose(&l) {}
-    lane* whose;
+    turn(std::int64_t at, std::uint64_t chance, member_state& l) noexcept : due(at, chance), whose(&l) {}
+    member_state* whose;
   };
 
   static bool stands(const turn& t) noexcept;
-  void plan(lane& l) noexcept;
-  void plan_at(lane& l, std::int64_t at) noexcept;
-  void step(lane& l);
-  void tell_of_rest(lane& l) noexcept;
+  void plan(member_state& l) noexcept;
+  void plan_at(member_state& l, std::int64_t at) noexcept;
+  void step(member_state& l);
+  void announce_quiescence(member_state& l) noexcept;
   void take_time() noexcept;
-  void poll_events(lane& l, tern::detail::worker& w);
-  bool ask_source(lane& l, tern::detail::worker& w);
-  void look_after(lane& l, std::size_t who, std::int64_t began) noexcept;
-  void collect(lane& l, tern::detail::worker& w);
-  void act(lane& l, tern::detail::worker& w, const choice& c);
-  void run_fiber(lane& l, tern::detail::worker& w, tern::detail::runnable* x);
-  void take_outside(lane& l, tern::detail::worker& w);
+  void poll_events(member_state& l, tern::detail::worker& w);
+  bool ask_source(member_state& l, tern::detail::worker& w);
+  void look_after(member_state& l, std::size_t who, std::int64_t began) noexcept;
+  void collect(member_state& l, tern::detail::worker& w);
+  void act(member_state& l, tern::detail::worker& w, const choice& c);
+  void run_fiber(member_state& l, tern::detail::worker& w, tern::detail::runnable* x);
+  void take_outside(member_state& l, tern::detail::worker& w);
   void runs(const tern::detail::fiber* f, const char* otherwise) noexcept;
   void watch();
   void surprise(std::string text);
@@ -163,21 +158,21 @@ private:
   struct pool;
   std::vector<std::unique_ptr<pool>> stacks_;
   const pthread_t thread_;
-  std::vector<std::unique_ptr<lane>> lanes_; // those that are attached, in that order
-  tern::detail::heap<turn> turns_;           // of lanes that can do something; some have been planned anew since
-  tern::detail::heap<planned> planned_;
+  std::vector<std::unique_ptr<member_state>> members_; // those that are attached, in that order
+  tern::detail::indexed_heap<turn> turns_; // of lanes that can do something; some have been planned anew since
+  tern::detail::indexed_heap<planned> planned_;
   bool running_ = false, traced_ = false;
   bool has_run_ = false; // since all were given up
-  lane* current_ = nullptr;
+  member_state* current_ = nullptr;
   tern::detail::worker* at_work_ = nullptr;
-  std::vector<std::int64_t> starts_; // of the current lane's workers
+  std::vector<std::int64_t> starts_; // of the current member_state's workers
   std::vector<choice> choices_;
-  std::int64_t now_ = 0, latest_ = 0;
+  std::int64_t latest_ = 0;
   std::uint64_t hash_ = 14695981039346656037u, events_ = 0;
   // What runs, for surprises: its name is made only if it is needed.
   char running_name_[48] = {};
   std::uint64_t running_id_ = 0;
-  std::int64_t notable_ = 0; // ticks; whoever has blocked was away for longer
+  std::int64_t notable_ = 0; // ticks; a fiber that has blocked was away for longer
   std::int64_t watched_ = 0; // ticks at the last look
   long blocked_ = 0;
   std::vector<std::string> surprises_;

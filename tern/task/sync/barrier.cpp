@@ -14,7 +14,7 @@ latch::latch(std::ptrdiff_t count) : left_(count) {
 }
 
 latch::~latch() {
-  if (!waiters_.empty()) detail::report_destroyed("latch", "somebody waits for it");
+  if (!waiters_.empty()) detail::report_destroyed("latch", "a context waits for it");
 }
 
 void latch::count_down(std::ptrdiff_t n) {
@@ -70,7 +70,7 @@ barrier_core::barrier_core(std::ptrdiff_t expected) : expected_(expected), pendi
 }
 
 barrier_core::~barrier_core() {
-  if (!waiters_.empty()) report_destroyed("barrier", "somebody waits at it");
+  if (!waiters_.empty()) report_destroyed("barrier", "a context waits at it");
 }
 
 barrier_core::arrival barrier_core::arrive(std::ptrdiff_t n, bool drop) {

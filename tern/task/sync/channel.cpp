@@ -7,7 +7,7 @@ namespace tern::detail {
 
 void throw_channel_closed() {
   throw error(errc::invalid_state, "a value was pushed into a tern::channel that is closed",
-              "close it when nobody pushes any more, or let those who push stop first");
+              "close it when no context pushes any more, or let those that push stop first");
 }
 
 void throw_no_capacity() {

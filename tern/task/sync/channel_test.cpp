@@ -370,7 +370,7 @@ TEST(channel, destroyed_while_waited_for_is_logged) {
     testing::internal::CaptureStderr();
     c->~channel();
     EXPECT_THAT(testing::internal::GetCapturedStderr(),
-                HasSubstr("destroys a tern::channel while somebody waits at it"));
+                HasSubstr("destroys a tern::channel while a context waits at it"));
     stop.request_stop();
     f.get();
   });

@@ -237,7 +237,7 @@ TEST(condition_variable, destroyed_while_waited_for_is_logged) {
     testing::internal::CaptureStderr();
     c->~condition_variable();
     EXPECT_THAT(testing::internal::GetCapturedStderr(),
-                HasSubstr("destroys a tern::condition_variable while somebody waits for it"));
+                HasSubstr("destroys a tern::condition_variable while a context waits for it"));
     stop.request_stop();
     f.get();
   });

@@ -9,7 +9,7 @@
 namespace tern {
 
 once_flag::~once_flag() {
-  if (running_) detail::report_destroyed("once_flag", "somebody is inside its call");
+  if (running_) detail::report_destroyed("once_flag", "a context is inside its call");
 }
 
 // True: the caller shall call. False: it has been done.

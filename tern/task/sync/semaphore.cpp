@@ -14,7 +14,7 @@ semaphore::semaphore(std::ptrdiff_t count) : count_(count) {
 }
 
 semaphore::~semaphore() {
-  if (!waiters_.empty()) detail::report_destroyed("semaphore", "somebody waits for it");
+  if (!waiters_.empty()) detail::report_destroyed("semaphore", "a context waits for it");
 }
 
 bool semaphore::try_acquire() noexcept {

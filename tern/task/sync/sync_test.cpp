@@ -180,7 +180,8 @@ TEST(mutex, times_out) {
   });
 }
 
-// The mutex becomes free at about the time when the first gives up: somebody must get it, whoever it is.
+// The mutex becomes free at about the time when the first gives up: somebody must get it, whoever
+// it is.
 TEST(mutex, timeouts_race_with_unlocking) {
   everywhere([] {
     mutex m;
@@ -328,7 +329,8 @@ TEST(shared_mutex, readers_share_and_writers_exclude) {
   });
 }
 
-// While a writer waits nobody else gets a share at once: that is how the test sees that he stands in the queue.
+// While a writer waits nobody else gets a share at once: that is how the test sees that he stands
+// in the queue.
 void until_somebody_waits(shared_mutex& m) {
   while (m.try_lock_shared()) {
     m.unlock_shared();

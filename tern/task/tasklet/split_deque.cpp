@@ -3,8 +3,9 @@
 
 namespace tern::detail {
 
-// Orders of the changes of `word_`: release, so that a thief that reads the word sees the slots and tasklets below the
-// split; acquire, so that the owner that takes something back sees that no thief holds it.
+// Orders of the changes of `word_`: release, so that a thief that reads the word sees the slots and
+// tasklets below the split; acquire, so that the owner that takes something back sees that no thief
+// holds it.
 
 bool split_deque::publish() noexcept {
   const std::uint16_t b = bottom_.load(std::memory_order_relaxed);
@@ -30,9 +31,9 @@ tasklet* split_deque::pop_slow(bool hungry, bool& published) noexcept {
     std::uint64_t next;
     bool gives = false;
     if (own > 0) {
-      if ((v & want_bit) == 0) return t; // it was cleared since: by force, or by a thief who failed
-      // Somebody wants work: half of the rest is theirs. Even if there is no rest the word must change before we take
-      // ours, or `force` could publish it at the same time.
+      if ((v & want_bit) == 0) return t; // it was cleared since: by force, or by a thief that failed
+      // A thief wants work: half of the rest is for thieves. Even if there is no rest the word must
+      // change before we take ours, or `force` could publish it at the same time.
       const int give = own / 2; // of own - 1, rounded up
       gives = give > 0;
       next = pack(top(v), static_cast<std::uint16_t>(split(v) + give), keep_want_ != 0 || (!gives && open == 0),

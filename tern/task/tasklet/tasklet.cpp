@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// The memory of tasklets: slabs that belong to a worker. What another worker has run goes home in chains, so that a
-/// program that spawns here and runs there needs no more memory than it has tasklets at once.
-#include <tern/task/scheduler/scheduler_core.hpp>
+/// The memory of tasklets: slabs that belong to a worker. What another worker has run goes
+/// home in chains, so that a program that spawns here and runs there needs no more memory than it
+/// has tasklets at once.
+#include <tern/task/tasklet/tasklet.hpp>
 
 #include <cstdlib>
 #include <new>
@@ -36,8 +37,7 @@ tasklet* worker_base::refill(int kind) {
 }
 
 void worker_base::release_remote(tasklet* t, const slab& s) noexcept {
-  auto* w = static_cast<worker*>(this);
-  if (back_first && (back_to != s.owner || back_kind != s.kind)) w->flush_returns();
+  if (back_first && (back_to != s.owner || back_kind != s.kind)) flush_returns();
   t->next = back_first;
   if (!back_first) {
     back_last = t;
@@ -45,10 +45,10 @@ void worker_base::release_remote(tasklet* t, const slab& s) noexcept {
     back_kind = s.kind;
   }
   back_first = t;
-  if (++back_count >= chain_length) w->flush_returns();
+  if (++back_count >= chain_length) flush_returns();
 }
 
-void worker::flush_returns() noexcept {
+void worker_base::flush_returns() noexcept {
   if (!back_first) return;
   auto& list = back_to->returned[back_kind];
   tasklet* head = list.load(std::memory_order_relaxed);
@@ -60,28 +60,12 @@ void worker::flush_returns() noexcept {
   back_count = 0;
 }
 
-worker::~worker() {
+worker_base::~worker_base() {
   while (slabs) {
     slab* s = slabs;
     slabs = s->older;
     std::free(s);
   }
-}
-
-unsigned outside_queue::take(runnable*& f, tasklet** out, unsigned most) noexcept {
-  std::lock_guard hold(lock_);
-  f = fibers_.pop();
-  if (f) {
-    add(-1);
-    return 0;
-  }
-  unsigned n = 0;
-  for (; n < most && !tasklets_.empty(); ++n) {
-    out[n] = tasklets_.front();
-    tasklets_.pop_front();
-  }
-  add(-static_cast<int>(n));
-  return n;
 }
 
 } // namespace tern::detail

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// A tasklet, the memory it lives in, the group it belongs to, and the part of a worker that spawning and waiting need:
-/// all that is inlined into user code.
+/// A tasklet, the memory it lives in, the group it belongs to, and the part of a worker that
+/// spawning and waiting need: all that is inlined into user code.
 
 #include <atomic>
 #include <cstddef>
@@ -13,7 +13,8 @@
 #include <type_traits>
 #include <utility>
 
-#include <tern/task/scheduler/causal_context.hpp>
+#include <tern/task/fiber/causal_context.hpp>
+#include <tern/task/fiber/worker_head.hpp>
 #include <tern/task/tasklet/split_deque.hpp>
 
 namespace tern::detail {
@@ -24,41 +25,31 @@ struct scheduler_core;
 struct group_failure;
 class waiter;
 
-/// What a thread knows of itself at once: the stack of the fiber that it runs, and whom its scheduler works for.
-struct worker_head {
-  void* context = nullptr; // scheduler::settings::context
-  cause* caused = nullptr; // the running fiber's cause, or that of what is done outside any
-  std::uintptr_t stack_low = 0;
-  std::size_t stack_size = 0; // 0: no fiber runs
-  /// Is the object on that stack?
-  // address: inside or outside is the same wherever the stack lies
-  bool on_stack(const void* p) const noexcept { return reinterpret_cast<std::uintptr_t>(p) - stack_low < stack_size; }
-};
-
 /// What a group's tasklets need of it.
 ///
-/// Counting. A context on whose stack the group lies counts what it spawns and what it runs itself in `out`, without
-/// atomics: nobody else touches it. All others (thieves, tasklets that spawn into their own group, foreign threads)
-/// count in `remote`: plus one for each tasklet that they ran, minus one for each that they spawned. All is done when
-/// `remote == out`. A waiter that gives up its stack moves `out` over into `remote` and marks it with `waiting_mark`;
-/// whoever then brings the rest to zero wakes it.
+/// Counting. A context on whose stack the group lies counts what it spawns and what it runs itself
+/// in `out`, without atomics: no other thread touches it. All others (thieves, tasklets that spawn
+/// into their own group, foreign threads) count in `remote`: plus one for each tasklet that they
+/// ran, minus one for each that they spawned. All is done when `remote == out`. A waiter that gives
+/// up its stack moves `out` over into `remote` and marks it with `waiting_mark`; the context that
+/// then brings the sum to zero wakes it.
 struct group_state {
   std::int64_t out = 0;
   std::atomic<std::int64_t> remote{0};
   std::atomic<bool> cancelled{false};
-  std::atomic<bool> waited{false};           // somebody is in wait()
+  std::atomic<bool> waited{false};           // a context is in wait()
   std::atomic<bool> counted_remotely{false}; // since the last wait; `remote` alone may be back at zero
   std::uint16_t failed_before = 0;           // as `failed`, when the last wait that threw ended; at most 65535
   std::atomic<std::uint32_t> failed{0};      // tasklets that threw
-  // The group itself, or the scheduler that it was given and that is not the constructing worker's. So one comparison
-  // tells whether it lies on a stack and belongs to whoever runs there.
+  // The group itself, or the scheduler that it was given and that is not the constructing worker's.
+  // So one comparison tells whether it lies on a stack and belongs to the fiber that runs there.
   const void* where;
-  waiter* sleeper; // set once somebody suspends
+  waiter* sleeper; // set once a context suspends
   std::source_location made;
   group_failure* failure; // the first of them; set if there is one
-  // On whose account its tasklets run, who is held while there are any; null: on nobody's, or each on its own. Changes
-  // only while there are none.
-  cause* caused = nullptr;
+  // The causal context that its tasklets run in, retained while there are any. Null: none, or each
+  // tasklet has its own. Changes only while there are none.
+  causal_context* causal = nullptr;
 
   static constexpr std::int64_t waiting_mark = std::int64_t{1} << 62;
 
@@ -68,12 +59,14 @@ struct group_state {
   scheduler_core* home() const noexcept {
     return where == this ? nullptr : static_cast<scheduler_core*>(const_cast<void*>(where));
   }
-  /// `n` tasklets have been run by others than the waiter. The group may be gone afterwards. Any worker.
+  /// `n` tasklets have been run by others than the waiter. The group may be gone afterwards. Any
+  /// worker.
   void complete(std::int64_t n) noexcept {
-    // acq_rel: what the tasklets wrote is visible to the waiter, through all who count.
+    // acq_rel: what the tasklets wrote is visible to the waiter, through all that count.
     if (remote.fetch_add(n, std::memory_order_acq_rel) + n == waiting_mark) wake();
   }
-  /// The waiter moves its own count over. \return true if nothing is left to wait for: whoever counts last wakes.
+  /// The waiter moves its own count over.
+  /// \return true if nothing is left to wait for: the last to count wakes.
   bool count_over() noexcept {
     const std::int64_t n = out; // the group may be gone once it is counted
     return remote.fetch_add(waiting_mark - n, std::memory_order_acq_rel) == n;
@@ -83,8 +76,9 @@ struct group_state {
   void keep_exception() noexcept;
 };
 
-/// The head of a piece of work; its closure follows. `run` runs the closure unless the group is cancelled, destroys it,
-/// gives the memory back, and returns the worker that it ends on: a body may have moved.
+/// The head of a piece of work; its closure follows. `run` runs the closure unless the group is
+/// cancelled, destroys it, gives the memory back, and returns the worker that it ends on: a body
+/// may have moved.
 struct alignas(16) tasklet {
   using run_function = worker_base* (*)(tasklet*) noexcept;
   run_function run = nullptr;
@@ -112,6 +106,9 @@ inline slab* slab_of(tasklet* t) noexcept {
 /// The part of a worker that user code sees.
 struct worker_base : worker_head {
   worker_base(scheduler_core* core, bool fenceless) noexcept : home(core), deque(fenceless) {}
+  ~worker_base();
+  worker_base(const worker_base&) = delete;
+  worker_base& operator=(const worker_base&) = delete;
 
   tasklet* allocate(int kind) {
     tasklet* t = free[kind];
@@ -129,10 +126,11 @@ struct worker_base : worker_head {
     t->next = free[kind];
     free[kind] = t;
   }
-  /// May suspend the calling fiber, if very much is waiting: afterwards it may be on another worker.
+  /// May suspend the calling fiber, if very much is waiting: afterwards it may be on another
+  /// worker.
   void push(tasklet* t) {
     if (deque.push(t)) [[unlikely]]
-      attend();
+      push_slow();
   }
   tasklet* pop() noexcept {
     bool sure = false;
@@ -140,24 +138,28 @@ struct worker_base : worker_head {
     return sure ? t : pop_slow();
   }
 
-  /// Counts the tasklets that run here one after the other. \return true if others should have a turn.
-  bool out_of_breath() noexcept { return --breath <= 0 && catch_breath(); }
-  bool catch_breath() noexcept;
-  /// The running fiber lets others run, if there are any. \return the worker on which it goes on.
-  worker_base* give_way() noexcept;
+  /// Counts the tasklets that run here one after the other.
+  /// \return true if others should have a turn.
+  bool budget_exhausted() noexcept { return --tasklet_budget <= 0 && renew_budget(); }
+  bool renew_budget() noexcept;
+  /// The running fiber lets others run, if there are any.
+  /// \return the worker on which it goes on.
+  worker_base* yield_to_others() noexcept;
 
   tasklet* refill(int kind);
   void release_remote(tasklet* t, const slab& s) noexcept;
+  /// Sends home the tasklets of another worker that were run here.
+  void flush_returns() noexcept;
   /// Publishes, wakes, and pauses the spawner if the deque is crowded.
-  void attend();
+  void push_slow();
   /// Is some worker searching or asleep?
-  bool somebody_idle() const noexcept;
+  bool any_worker_idle() const noexcept;
   tasklet* pop_slow() noexcept;
   /// Puts the last popped one back.
   void unpop(tasklet* t) noexcept;
 
   scheduler_core* home;
-  int breath = 1;
+  int tasklet_budget = 1;
   tasklet* free[2] = {nullptr, nullptr};
   // Tasklets of another worker that were run here, going home in one chain.
   tasklet *back_first = nullptr, *back_last = nullptr;
@@ -167,30 +169,6 @@ struct worker_base : worker_head {
   alignas(64) std::atomic<tasklet*> returned[2] = {nullptr, nullptr}; // by others
   split_deque deque;
 };
-
-} // namespace tern::detail
-
-/// The worker that a thread is, or `no_worker`. Read by `this_worker_head` only. Initial-exec: two instructions, also
-/// from another library.
-extern "C" __attribute__((tls_model("initial-exec"))) thread_local tern::detail::worker_head* tern_this_worker;
-
-namespace tern::detail {
-
-extern worker_head no_worker; ///< for foreign threads: runs no fiber, so nothing is on its stack
-
-#if defined(__x86_64__) && defined(__ELF__) && defined(__LP64__)
-#define TERN_THIS_WORKER_IN_HEADER
-/// The calling thread's. Assembly, because compilers keep a thread_local's address in a register, which is wrong after
-/// a switch has changed the thread. The clobber keeps it from moving across calls.
-inline worker_head* this_worker_head() noexcept {
-  worker_head* w;
-  asm volatile("movq tern_this_worker@gottpoff(%%rip), %0\n\tmovq %%fs:(%0), %0" : "=r"(w) : : "memory");
-  return w;
-}
-#else
-/// The same, never inlined.
-[[gnu::noinline]] worker_head* this_worker_head() noexcept;
-#endif
 
 /// The worker that the calling thread is, or null.
 inline worker_base* this_worker_base() noexcept {
@@ -209,7 +187,8 @@ template <class F> void run_closure(group_state& g, F& f) noexcept {
   }
 }
 
-/// How a closure is kept: in a tasklet's memory if it fits and moves without throwing, else on the heap.
+/// How a closure is kept: in a tasklet's memory if it fits and moves without throwing, else on the
+/// heap.
 template <class F> struct closure_traits {
   static constexpr bool movable = alignof(F) <= alignof(tasklet) && std::is_nothrow_move_constructible_v<F>;
   static constexpr int kind = sizeof(F) <= tasklet_bytes[0] - sizeof(tasklet) ? 0 : 1;
@@ -239,8 +218,8 @@ template <class F> void fill_tasklet(tasklet* t, group_state& g, F&& f) noexcept
   t->group = &g;
 }
 
-/// Calls `use` with a closure that `fill_tasklet` takes: `f` itself, a copy of it, or a box around it. What may throw
-/// happens here, before memory is taken.
+/// Calls `use` with a closure that `fill_tasklet` takes: `f` itself, a copy of it, or a box around
+/// it. What may throw happens here, before memory is taken.
 template <class F, class Use> void with_closure(F&& f, Use&& use) {
   using closure = std::decay_t<F>;
   if constexpr (closure_traits<closure>::boxed)

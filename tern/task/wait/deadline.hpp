@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What the blocking primitives share besides waiters: how times given by callers become limits, and reports of misuse.
+/// What the blocking primitives share besides waiters: how times given by callers become
+/// limits, and reports of misuse.
 
 #include <chrono>
 #include <cstdint>
@@ -45,7 +46,8 @@ std::int64_t deadline_at(const std::chrono::time_point<Clock, Duration>& moment)
   }
 }
 
-/// Logs that the caller destroys a `what` while `state`: "somebody waits for it", "thread 7 has it locked", …
+/// Logs that the caller destroys a `what` while `state`: "a context waits for it", "thread 7 has it
+/// locked", …
 void report_destroyed(const char* what, const char* state) noexcept;
 
 } // namespace detail

@@ -10,9 +10,10 @@
 
 namespace tern::detail {
 
-/// The least element first, by `a.before(b)`. Four children a node: half as deep as with two, and the children of one
-/// are neighbours in memory. If `T` has `moved(i)`, it is told where it stands. Not thread-safe.
-template <class T> class heap {
+/// The least element first, by `a.before(b)`. Four children a node: half as deep as with two, and
+/// the children of one are neighbours in memory. If `T` has `moved(i)`, it is told where it stands.
+/// Not thread-safe.
+template <class T> class indexed_heap {
 public:
   bool empty() const noexcept { return items_.empty(); }
   std::size_t size() const noexcept { return items_.size(); }

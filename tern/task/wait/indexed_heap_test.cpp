@@ -20,7 +20,7 @@ struct number {
 TEST(heap, gives_them_in_order) {
   std::mt19937 random(1);
   for (const int n : {0, 1, 2, 4, 5, 6, 21, 22, 1000}) {
-    heap<number> h;
+    indexed_heap<number> h;
     std::vector<int> all;
     for (int i = 0; i < n; ++i) {
       all.push_back(static_cast<int>(random() % 100));
@@ -45,7 +45,7 @@ struct tracked {
 // Against a plain list: push, take from anywhere, change anywhere; each knows where it stands.
 TEST(heap, elements_know_their_place) {
   std::mt19937 random(7);
-  heap<tracked> h;
+  indexed_heap<tracked> h;
   std::vector<std::size_t> places(64);
   std::map<std::size_t, int> inside; // which, its value
   for (int round = 0; round < 20'000; ++round) {
@@ -75,7 +75,7 @@ TEST(heap, elements_know_their_place) {
 }
 
 TEST(heap, erase_if_keeps_the_rest) {
-  heap<number> h;
+  indexed_heap<number> h;
   for (int i = 0; i < 100; ++i) h.push({i * 37 % 100});
   h.erase_if([](const number& x) { return x.value % 3 == 0; });
   EXPECT_EQ(h.size(), 66u);

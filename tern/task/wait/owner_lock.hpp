@@ -10,23 +10,26 @@
 
 namespace tern::detail {
 
-/// As `spin_lock`, until `own` says that one thread only will call `lock`; from then on that costs no locked
-/// instruction, of which a small message could otherwise wait for three. Others, as reports, come in by `outside`.
+/// As `spin_lock`, until `own` says that one thread only will call `lock`; from then on that costs
+/// no locked instruction, of which a small message could otherwise wait for three. Others, as
+/// reports, come in by `outside`.
 ///
-/// Contract: mutual exclusion, and what one holder wrote is visible to the next. The owner sets `busy_`, then reads
-/// `want_`; who comes from outside sets `want_`, has all threads pass a barrier (membarrier), then reads `busy_`. So
-/// one of the two sees the other (Dekker; the owner's half of the fence is the barrier that the other runs on it), and
-/// gives way: the owner until the other has left, the other for good.
+/// Contract: mutual exclusion, and what one holder wrote is visible to the next. The owner sets
+/// `busy_`, then reads `want_`; a visitor sets `want_`, has all threads pass a barrier
+/// (membarrier), then reads `busy_`. So one of the two sees the other (Dekker; the owner's half of
+/// the fence is the barrier that the other runs on it), and gives way: the owner until the other
+/// has left, the other for good.
 class owner_lock {
 public:
-  /// \pre nobody has it or asks for it. \param by has an effect on all threads; else this changes nothing.
+  /// \pre no thread has it or asks for it.
+  /// \param by has an effect on all threads; else this changes nothing.
   void own(const asymmetric_barrier& by) noexcept { owned_ = by.usable() && !checked; }
   void lock() noexcept {
     for (int tries = 0;; ++tries) {
       if (owned_) {
         busy_.store(true, std::memory_order_relaxed);
         std::atomic_signal_fence(std::memory_order_seq_cst); // the store stays before the load
-        // acquire: what who was here from outside read was read before this writes
+        // acquire: what a visitor read was read before this writes
         if (!want_.load(std::memory_order_acquire)) [[likely]]
           return;
         busy_.store(false, std::memory_order_release);

@@ -22,12 +22,13 @@ void asymmetric_barrier::operator()() const noexcept {
   std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
-void bed::sleep(std::chrono::microseconds at_most) noexcept {
+void parking_spot::park(std::chrono::microseconds at_most) noexcept {
   const timespec limit{at_most.count() / 1'000'000, at_most.count() % 1'000'000 * 1000};
-  // Returns at once if the state has changed; interrupted sleeps are found out by the caller, who looks again.
-  syscall(SYS_futex, &state_, FUTEX_WAIT_PRIVATE, drowsy, at_most.count() > 0 ? &limit : nullptr, nullptr, 0);
+  // Returns at once if the state has changed; interrupted sleeps are found out by the caller, which
+  // looks again.
+  syscall(SYS_futex, &state_, FUTEX_WAIT_PRIVATE, parked, at_most.count() > 0 ? &limit : nullptr, nullptr, 0);
 }
 
-void bed::wake_thread() noexcept { syscall(SYS_futex, &state_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0); }
+void parking_spot::wake_thread() noexcept { syscall(SYS_futex, &state_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0); }
 
 } // namespace tern::detail

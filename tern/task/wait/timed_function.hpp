@@ -9,11 +9,11 @@
 
 namespace tern::detail {
 
-struct worker;
+struct worker_head;
 
-/// Called once at a moment of `fiber_clock`, on a worker of the scheduler whose worker has set it, outside any fiber:
-/// there it must be short, and neither suspend nor throw. Must not be destroyed while it is set, nor before a call that
-/// `cancel` came too late for is over.
+/// Called once at a moment of `fiber_clock`, on a worker of the scheduler whose worker has set it,
+/// outside any fiber: there it must be short, and neither suspend nor throw. Must not be destroyed
+/// while it is set, nor before a call that `cancel` came too late for is over.
 class timed_function : public timer {
 public:
   using function = void (*)(timed_function& self) noexcept;
@@ -23,13 +23,14 @@ public:
 
   /// \pre on a worker's thread; not set. May be called before this returns.
   void set(std::int64_t deadline) noexcept;
-  /// Any thread. \return it will not be called. False: it has been, is being or will be, or was never set.
+  /// Any thread.
+  /// \return it will not be called. False: it has been, is being or will be, or was never set.
   bool cancel() noexcept;
 
 private:
-  friend struct scheduler_core;
+  friend class timer_queue; // calls it
   const function call_;
-  worker* where_ = nullptr; // on whose clock
+  worker_head* where_ = nullptr; // on whose clock
 };
 
 } // namespace tern::detail

@@ -134,8 +134,8 @@ timer_wheel::list timer_wheel::sorted(list chain) noexcept {
 timer* timer_wheel::advance(std::int64_t time) noexcept {
   list fired;
   if (used_[levels] != 0) fired = expire(take(levels, 0));
-  // The levels below that of the first slot are empty, so what comes down from it keeps its order, and whoever has the
-  // same deadline came down with it.
+  // The levels below that of the first slot are empty, so what comes down from it keeps its order,
+  // and timers of the same deadline came down with it.
   while (used_levels_ != 0) {
     int level = std::countr_zero(used_levels_);
     int slot = std::countr_zero(used_[static_cast<std::size_t>(level)]);

@@ -9,7 +9,8 @@
 
 namespace tern::detail {
 
-/// Something that is to happen at a moment. Not copyable; must be out of its wheel before it is destroyed.
+/// Something that is to happen at a moment. Not copyable; must be out of its wheel before it is
+/// destroyed.
 struct timer {
   std::int64_t deadline = 0; ///< ns
   timer *next = nullptr, *prev = nullptr;
@@ -18,12 +19,12 @@ struct timer {
   bool calls = false; ///< it is a timed_function, else a waiter's limit
 };
 
-/// Timers by their deadline, in nanoseconds from any origin, >= 0. `add` and `remove` take constant time, each timer
-/// moves down at most `levels` times before it fires. 64 slots for each of 11 levels of 6 bits cover all of 63 bits, so
-/// no deadline is too far away and nothing wraps.
+/// Timers by their deadline, in nanoseconds from any origin, >= 0. `add` and `remove` take constant
+/// time, each timer moves down at most `levels` times before it fires. 64 slots for each of 11
+/// levels of 6 bits cover all of 63 bits, so no deadline is too far away and nothing wraps.
 ///
-/// After Varghese and Lauck, "Hashed and hierarchical timing wheels", 1987; a level is the highest group of six bits in
-/// which the deadline and the wheel's time differ. Not thread-safe.
+/// After Varghese and Lauck, "Hashed and hierarchical timing wheels", 1987; a level is the highest
+/// group of six bits in which the deadline and the wheel's time differ. Not thread-safe.
 class timer_wheel {
 public:
   static constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
@@ -35,16 +36,17 @@ public:
   bool empty() const noexcept { return size_ == 0; }
   std::size_t size() const noexcept { return size_; }
   std::int64_t now() const noexcept { return now_; }
-  /// Fires at the next `advance` if `t.deadline` has passed. \pre not armed.
+  /// Fires at the next `advance` if `t.deadline` has passed.
+  /// \pre not armed.
   void add(timer& t) noexcept;
   /// Does nothing if it is not armed.
   void remove(timer& t) noexcept;
-  /// A moment before which none fires and at which the wheel should be advanced: the earliest deadline, or the earlier
-  /// start of the slot that it is in. `never` if there is none.
+  /// A moment before which none fires and at which the wheel should be advanced: the earliest
+  /// deadline, or the earlier start of the slot that it is in. `never` if there is none.
   std::int64_t next() const noexcept;
-  /// The wheel's time becomes `time` (if later), and all timers with deadline <= `time` are taken out, in the order of
-  /// their deadlines (those with the same in the order added). \return their chain, through `timer::next`; null if
-  /// none.
+  /// The wheel's time becomes `time` (if later), and all timers with deadline <= `time` are taken
+  /// out, in the order of their deadlines (those with the same in the order added).
+  /// \return their chain, through `timer::next`; null if none.
   timer* advance(std::int64_t time) noexcept;
 
 private:
@@ -62,8 +64,8 @@ private:
 
   std::int64_t now_;
   std::size_t size_ = 0;
-  // All timers in the levels are later than now_. The others wait in one more list behind the levels, in the order
-  // added.
+  // All timers in the levels are later than now_. The others wait in one more list behind the
+  // levels, in the order added.
   std::uint32_t used_levels_ = 0;                // a bit for each level that is not empty
   std::array<std::uint64_t, levels + 1> used_{}; // a bit for each slot that is not empty
   std::array<list, levels * slots + 1> slots_{};

@@ -143,7 +143,8 @@ TEST(timer_wheel, fires_at_the_nanosecond) {
 }
 
 TEST(timer_wheel, same_deadline_in_the_order_added) {
-  // Added from far and from near, and in between others came down: all of these were once in different slots.
+  // Added from far and from near, and in between others came down: all of these were once in
+  // different slots.
   const moment deadline = 3 * hour + 12345;
   checked_wheel wheel;
   for (moment left = deadline; left > 0; left /= 2) {
@@ -325,7 +326,8 @@ TEST(timer_wheel, a_day_and_centuries) {
   }
 }
 
-/// Also says that time alone costs nothing: a wheel that looked at each moment, or at each slot, would not end here.
+/// Also says that time alone costs nothing: a wheel that looked at each moment, or at each slot,
+/// would not end here.
 TEST(timer_wheel, empty_time_is_free) {
   timer_wheel wheel;
   timer last;

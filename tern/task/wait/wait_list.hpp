@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What every blocking primitive of this layer is made of: a short lock around its state and a list of waiters.
+/// What every blocking primitive of this layer is made of: a short lock around its state and
+/// a list of waiters.
 ///
 ///     guard_.lock();
 ///     if (free_) { take it; guard_.unlock(); return; }
@@ -9,8 +10,9 @@
 ///     waiters_.push(self);
 ///     self.wait(guard_);                       // or: self.wait(guard_, waiters_, limit)
 ///
-/// and on the other side, under the guard, `waiter* w = waiters_.pop()`, then, outside it, `w->wake()`. Whatever `pop`
-/// returns will be woken by its caller and by nobody else: a timeout or a cancellation can no longer win.
+/// and on the other side, under the guard, `waiter* w = waiters_.pop()`, then, outside it,
+/// `w->wake()`. Whatever `pop` returns is woken by its caller alone: a timeout or a cancellation
+/// can no longer win.
 
 #include <tern/base/language/compiler.hpp>
 
@@ -20,6 +22,9 @@
 #include <limits>
 #include <stop_token>
 #include <string>
+
+#include <tern/task/fiber/ticks.hpp>
+#include <tern/task/fiber/wait_reason.hpp>
 
 namespace tern::detail {
 
@@ -32,10 +37,10 @@ inline void relax() noexcept {
 #endif
 }
 
-/// Mutual exclusion for a few instructions, never held across a suspension by its holder's own code; a suspending fiber
-/// hands it to the scheduler, which releases it once the fiber has left its stack (a std::mutex may not be unlocked by
-/// another context than the one that locked it). Spins briefly, then yields the CPU: the holder may have been
-/// preempted.
+/// Mutual exclusion for a few instructions, never held across a suspension by its holder's own
+/// code; a suspending fiber hands it to the scheduler, which releases it once the fiber has left
+/// its stack (a std::mutex may not be unlocked by another context than the one that locked it).
+/// Spins briefly, then yields the CPU: the holder may have been preempted.
 class spin_lock {
 public:
   void lock() noexcept {
@@ -55,44 +60,13 @@ private:
 struct fiber;
 class waiter;
 
-/// Who runs: the fiber, or on a foreign thread something that is different for each thread (and odd, which no fiber's
-/// address is). Never 0. Two contexts that are alive at the same time have different ones.
+/// The running context: the fiber, or on a foreign thread something that is different for each
+/// thread (and odd, which no fiber's address is). Never 0. Two contexts that are alive at the same
+/// time have different ones.
 std::uintptr_t this_context() noexcept;
-/// "fiber 12 'solver'", "thread 4711" (the kernel's number, if it is the calling thread), "a thread". Only for a
-/// context that cannot end meanwhile.
+/// "fiber 12 'solver'", "thread 4711" (the kernel's number, if it is the calling thread), "a
+/// thread". Only for a context that cannot end meanwhile.
 std::string describe_context(std::uintptr_t context);
-
-enum class wait_kind : std::uint8_t {
-  none,
-  mutex,
-  shared_mutex,
-  condition,
-  semaphore,
-  latch,
-  barrier,
-  once,
-  channel,
-  future,
-  join,
-  group,
-  sleep,
-  predicate,
-  room,
-  collective,
-  rest,
-  other
-};
-
-const char* name_of(wait_kind k) noexcept; ///< "mutex"
-
-/// What somebody waits for, for `dump_fibers` and for finding deadlocks.
-struct wait_reason {
-  wait_kind kind = wait_kind::other;
-  const void* object = nullptr;
-  /// Where the context that alone can end this wait is to be read (a mutex's owner), if there is such a one: a cycle of
-  /// them is a deadlock. May point into `object`, which lives as long as somebody waits for it. 0 there: nobody.
-  const std::atomic<std::uintptr_t>* owner = nullptr;
-};
 
 /// When to stop waiting. Times are nanoseconds on `fiber_clock`.
 struct wait_limit {
@@ -102,31 +76,19 @@ struct wait_limit {
 };
 enum class wait_result : std::uint8_t { woken, timed_out, cancelled };
 
-/// Nanoseconds of `fiber_clock`: real ones, or the simulated worker's.
-std::int64_t clock_now() noexcept;
 /// `d` from now, without overflow; `d` <= 0 is a moment that has passed.
 std::int64_t deadline_after(std::chrono::nanoseconds d) noexcept;
-/// Tells `dump_fibers` and the search for deadlocks that `f` is about to wait. \param since of a cheap counter.
-void announce_wait(fiber& f, const wait_reason& why, std::int64_t since) noexcept;
-/// That counter.
-std::int64_t ticks() noexcept;
-/// What that was when the calling worker last looked for something to do: costs nothing. Elsewhere `ticks`.
-std::int64_t rough_ticks() noexcept;
-/// The processor's counter, in a simulation too.
-std::int64_t raw_ticks() noexcept;
-/// How far it counts in so many seconds.
-std::int64_t ticks_in(double seconds) noexcept;
-/// The seconds of so many of them, here.
-double seconds_in(std::int64_t ticks) noexcept;
-/// Gives way now and then under the simulated executor, so that it can try what another order would do; nothing
-/// otherwise. At the beginning of operations that others may want to come between. \pre no spin_lock is held.
+/// Gives way now and then under the simulated executor, so that it can try what another order would
+/// do; nothing otherwise. At the beginning of operations that others may want to come between.
+/// \pre no spin_lock is held.
 void schedule_point() noexcept;
 
-/// The calling fiber is about to wait until `over(what)`: if it is on the worker that looks after the events, and those
-/// are at hand that end the wait, it need not. No spin_lock is held.
-void attend_events(bool (*over)(const void* what) noexcept, const void* what) noexcept;
+/// The calling fiber is about to wait until `over(what)`: if it is on the worker that looks after
+/// the events, and those are at hand that end the wait, it need not. No spin_lock is held.
+void poll_briefly(bool (*over)(const void* what) noexcept, const void* what) noexcept;
 
-/// One waiting context: a fiber, which suspends, or a foreign thread, which sleeps. Lives on the waiter's stack.
+/// One waiting context: a fiber, which suspends, or a foreign thread, which sleeps. Lives on the
+/// waiter's stack.
 class waiter {
 public:
   explicit waiter(const wait_reason& why) noexcept;
@@ -134,32 +96,39 @@ public:
   waiter(const waiter&) = delete;
   waiter& operator=(const waiter&) = delete;
 
-  /// Waits until `wake`. `guard` is held by the caller and protects the list that this waiter was put into; it is
-  /// released only after the context has been left, so that a waker cannot resume a stack that is still in use.
+  /// Waits until `wake`. `guard` is held by the caller and protects the list that this waiter was
+  /// put into; it is released only after the context has been left, so that a waker cannot resume a
+  /// stack that is still in use.
   void wait(spin_lock& guard) noexcept;
   /// The same with a lock of another kind, which `unlock(guard)` releases.
   void wait(void (*unlock)(void* guard), void* guard) noexcept;
-  /// The same with limits. Afterwards this waiter is in no list, and `guard` is not held; the object that owns both
-  /// must not be destroyed before. If the limit has been reached already it does not suspend.
+  /// The same with limits. Afterwards this waiter is in no list, and `guard` is not held; the
+  /// object that owns both must not be destroyed before. If the limit has been reached already it
+  /// does not suspend.
   wait_result wait(spin_lock& guard, class waiter_list& list, const wait_limit& limit) noexcept;
   /// Without a lock, on a foreign thread only.
   void sleep() noexcept;
-  /// Ends `wait`, exactly once, after `waiter_list::pop` or `take` (or without a list). The waiter may be gone when
-  /// this returns. Any thread; no lock needed.
+  /// Ends `wait`, exactly once, after `waiter_list::pop` or `take` (or without a list). The waiter
+  /// may be gone when this returns. Any thread; no lock needed.
   void wake() noexcept;
-  /// The same by a fiber that is likely to end or wait soon: the waiter goes on then, before others that can run.
+  /// The same by a fiber that is likely to end or wait soon: the waiter goes on then, before others
+  /// that can run.
   void wake_next() noexcept;
 
-  waiter *next = nullptr, *prev = nullptr; ///< for the list of whoever is waited for
-  std::uintptr_t data = 0;                 ///< for whoever made it: a mode, an address to put a value, …
+  /// The time limit of a waiter has been reached.
+  /// \param t its timer, which has been taken out of its wheel.
+  static void expire(struct timer& t) noexcept;
+
+  waiter *next = nullptr, *prev = nullptr; ///< for the list of the object that is waited for
+  std::uintptr_t data = 0;                 ///< for its maker: a mode, an address to put a value, …
 
 private:
   friend class waiter_list;
-  friend struct scheduler_core;
   struct limits;
   static constexpr std::uint32_t waiting = 0, taken = 1, expired = 2, stopped = 3, awake = 4;
 
-  /// Before it is taken out of its list to be woken. \return false if a limit was faster. Under the guard.
+  /// Before it is taken out of its list to be woken.
+  /// \return false if a limit was faster. Under the guard.
   bool claim() noexcept {
     if (!limits_) return true;
     std::uint32_t expected = waiting;

@@ -14,7 +14,7 @@
 
 #include <tern/base/error.hpp>
 #include <tern/trace/merge/painter.hpp>
-#include <tern/trace/merge/part.hpp>
+#include <tern/trace/part/part.hpp>
 
 namespace tern::trace {
 namespace {
@@ -160,7 +160,7 @@ struct merger {
   // First of all, so that a file which is cut off has it: what is missing, and whose the tracks are.
   void write_beginning() {
     if (!result.missing.empty()) {
-      const int pid = shown(result.expected_ranks); // nobody's
+      const int pid = shown(result.expected_ranks); // of no rank
       meta(pid, 0, "process_name", "name", json("INCOMPLETE: see here what this trace lacks"));
       meta(pid, 0, "process_sort_index", "sort_index", "-1");
       meta(pid, 1, "thread_name", "name", json("missing"));

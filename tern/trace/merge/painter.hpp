@@ -13,7 +13,7 @@
 #include <vector>
 
 #include <tern/trace/merge/json_file.hpp>
-#include <tern/trace/merge/part.hpp>
+#include <tern/trace/part/part.hpp>
 
 namespace tern::trace::detail {
 

@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include <tern/trace/record/format.hpp>
+#include <tern/trace/part/format.hpp>
 #include <tern/trace/trace.hpp>
 
 namespace tern::trace::detail {
@@ -65,9 +65,9 @@ void forwards(int from, std::uint32_t number, bool handled, std::uint32_t type, 
 /// or again, the last one counts. A process keeps at most half as many as there may be names; more are shown without.
 void name_object(std::uint64_t object, std::string_view name) noexcept;
 
-/// What a device does. It has no thread of its own here, so whoever notices says on which of its tracks: any thread,
-/// but for one track one after the other. On a track things do not overlap: what begins there ends what has not ended.
-/// Does nothing for `no_track`.
+/// What a device does. It has no thread of its own here, so the thread that notices says on which of its tracks: any
+/// thread, but for one track one after the other. On a track things do not overlap: what begins there ends what has not
+/// ended. Does nothing for `no_track`.
 void kernel_begins(std::uint32_t track, std::uint32_t name) noexcept;
 /// \param of the name of what is copied; 0: it has none.
 void copy_begins(std::uint32_t track, std::uint32_t name, std::uint64_t bytes, std::uint32_t of) noexcept;

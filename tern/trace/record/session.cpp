@@ -40,7 +40,7 @@ constexpr std::int64_t calibration = 1'000'000; // ns; an interval that gives th
 std::string reason() { return std::generic_category().message(errno); }
 
 template <class T> void publish(T& to, T value) noexcept {
-  std::atomic_ref<T>(to).store(value, std::memory_order_release); // after what it announces, for who reads the file
+  std::atomic_ref<T>(to).store(value, std::memory_order_release); // after what it announces, for a reader of the file
 }
 
 // Both clocks at once: of some tries the one that was interrupted least.

@@ -15,7 +15,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include <tern/trace/record/format.hpp>
+#include <tern/trace/part/format.hpp>
 #include <tern/trace/recorder.hpp>
 
 namespace tern::trace::detail {

@@ -15,7 +15,7 @@
 #include <pthread.h>
 
 #include <tern/base/error.hpp>
-#include <tern/trace/merge/part.hpp>
+#include <tern/trace/part/part.hpp>
 #include <tern/trace/record/clock.hpp>
 #include <tern/trace/record/events.hpp>
 #include <tern/trace/record/session.hpp>
@@ -56,7 +56,7 @@ struct at_thread_end {
 };
 thread_local at_thread_end thread_end;
 
-// What records must not change the errno of whom it interrupts.
+// Recording must not change the errno of the code that it interrupts.
 struct errno_kept {
   const int number = errno;
   ~errno_kept() { errno = number; }
@@ -125,7 +125,7 @@ bool note_room(ring& r, bool ready) noexcept {
   if (r.next == r.end && !advance(r)) [[unlikely]]
     return;
   *r.next++ = {now, static_cast<std::uint32_t>(what) << 24 | track, a, b, c};
-  // release: not before the record. Nobody waits for it; a kill between the two loses the one record.
+  // release: not before the record. No thread waits for it; a kill between the two loses the one record.
   const auto used = static_cast<std::uint64_t>(r.next - reinterpret_cast<record*>(r.chunk + 1));
   std::atomic_ref(r.chunk->used).store(used, std::memory_order_release);
 }
@@ -355,7 +355,7 @@ recorder::recorder(recorder_settings settings) {
   current = std::make_unique<session>(std::move(settings), recordings + 1);
   number_ = ++recordings;
   part_ = current->path;
-  recording.store(number_, std::memory_order_release); // after the session; whoever uses that takes the gate
+  recording.store(number_, std::memory_order_release); // after the session; a thread that uses that takes the gate
 }
 
 recorder::~recorder() { end(); }

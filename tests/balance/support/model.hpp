@@ -24,7 +24,7 @@ namespace tern::balance::model_test {
 // What the policy of a test does.
 class scripted;
 struct script {
-  std::function<void(scripted&, occasion)> balance;
+  std::function<void(scripted&, trigger)> balance;
   std::function<void(scripted&, object_id)> notified;
   std::function<void(scripted&, int from, int what)> got;
   std::function<bool(scripted&, int worker, const ready_object&)> push;
@@ -34,8 +34,8 @@ inline script* playing = nullptr;
 
 class scripted : public policy {
 public:
-  scripted(host& h, parameters&) : policy(h), rank(h) { on(&scripted::taken); }
-  void dist_balance(occasion why) override {
+  scripted(policy_context& h, parameters&) : policy(h), rank(h) { on(&scripted::taken); }
+  void dist_balance(trigger why) override {
     if (playing->balance) playing->balance(*this, why);
   }
   void notify(object_id id) override {
@@ -51,7 +51,7 @@ public:
       if (x.id.number() == number) return rank.move(x.id, to, std::move(done));
     ADD_FAILURE() << "no such object here: " << number;
   }
-  host& rank;
+  policy_context& rank;
 
 private:
   void taken(int from, const int& what) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// For tests of CUDA devices where there are none: a driver and an NVRTC that compute on the host (tests/mock_cuda).
+/// For tests of CUDA devices where there are none: a driver and an NVRTC that compute on the host (tests/mocks/cuda).
 /// With TERN_TEST_ON_GPU the same tests are for a real one (tests/gpu).
 
 #include <string>

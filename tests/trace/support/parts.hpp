@@ -16,7 +16,7 @@
 #include <gtest/gtest.h>
 
 #include <tern/trace/merge.hpp>
-#include <tern/trace/record/format.hpp>
+#include <tern/trace/part/format.hpp>
 #include <tern/trace/recorder.hpp>
 #include <tern/trace/trace.hpp>
 

@@ -26,7 +26,7 @@ double time_of(double load, double speed) { return load <= 0 ? 0 : speed > 0 ? l
 
 } // namespace
 
-tournament::tournament(std::size_t size) {
+winner_tree::winner_tree(std::size_t size) {
   while (leaves_ < size) leaves_ *= 2;
   values_.assign(leaves_, -infinity);
   winner_.resize(2 * leaves_);
@@ -34,7 +34,7 @@ tournament::tournament(std::size_t size) {
   for (std::size_t i = leaves_ - 1; i > 0; --i) winner_[i] = winner_[2 * i];
 }
 
-void tournament::set(std::size_t place, double value) {
+void winner_tree::set(std::size_t place, double value) {
   values_[place] = value;
   for (std::size_t i = (leaves_ + place) / 2; i > 0; i /= 2) {
     const std::uint32_t left = winner_[2 * i], right = winner_[2 * i + 1];
@@ -98,7 +98,7 @@ rank_plan plan_rank(std::span<const float> fixed_parts, std::span<const double> 
   // Most of what stays runs already: each on a worker, which then goes on with something else.
   std::vector<double> stays(fixed_parts.begin(), fixed_parts.end());
   std::sort(stays.begin(), stays.end(), std::greater<>());
-  dealer deal;
+  lpt_scheduler deal;
   deal.deal(stays, plan.workers);
   deal.deal(loads, plan.workers);
   for (double& ends : plan.workers) ends *= static_cast<double>(n) / speed;
@@ -136,7 +136,7 @@ namespace {
 // Workers of about the same speed: of those the one that ends soonest without an object also does with it.
 struct equals {
   std::vector<std::uint32_t> rank; // by worker
-  tournament soonest{1};           // of minus the times at which they end
+  winner_tree soonest{1};          // of minus the times at which they end
 };
 
 class greedy_dealer {
@@ -156,7 +156,7 @@ public:
       c.rank.insert(c.rank.end(), count(r), r);
     }
     for (equals& c : classes_) {
-      c.soonest = tournament(c.rank.size());
+      c.soonest = winner_tree(c.rank.size());
       rank_plan plan;
       for (std::size_t w = 0; w < c.rank.size(); ++w) {
         const std::uint32_t r = c.rank[w];
@@ -176,7 +176,7 @@ public:
     });
     for (const std::uint32_t i : order) {
       const place to = choose(p_.load[i], static_cast<std::uint32_t>(where[i]));
-      tournament& t = classes_[to.of].soonest;
+      winner_tree& t = classes_[to.of].soonest;
       const std::uint32_t r = classes_[to.of].rank[to.worker];
       t.set(to.worker, t.value(to.worker) - p_.load[i] / each(r));
       where[i] = static_cast<std::int32_t>(r);
@@ -255,7 +255,7 @@ public:
       if (!(fullest_.value(r) > enough_)) return;
       const transfer best = best_from(r);
       if (best.to == nowhere)
-        fullest_.set(r, -infinity); // nobody can help it
+        fullest_.set(r, -infinity); // no rank can help it
       else
         make(r, best);
     }
@@ -442,7 +442,7 @@ private:
   std::vector<double> load_;
   std::vector<std::vector<piece>> on_; // by rank, the lightest first
   std::vector<std::uint8_t> settled_;
-  tournament fullest_, emptiest_; // by when they end, and by what they lack to the level
+  winner_tree fullest_, emptiest_; // by when they end, and by what they lack to the level
 };
 
 } // namespace

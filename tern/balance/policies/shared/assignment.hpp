@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Objects dealt out to ranks by somebody who knows all of both: the arithmetic of the central policies, without any
+/// Objects assigned to ranks where all of both are known: the arithmetic of the central policies, without any
 /// messages. Nothing here is random.
 
 #include <cstddef>
@@ -60,10 +60,10 @@ std::vector<std::int32_t> assign_greedy(const assignment_problem& p, double keep
 void assign_refine(const assignment_problem& p, double exact, std::vector<std::int32_t>& where);
 
 /// The largest of many numbers, of which one at a time changes.
-class tournament {
+class winner_tree {
 public:
   /// \param size at least 1. All numbers are minus infinity.
-  explicit tournament(std::size_t size);
+  explicit winner_tree(std::size_t size);
   void set(std::size_t place, double value);
   double value(std::size_t place) const noexcept { return values_[place]; }
   /// The place of the largest; of equal ones the first.

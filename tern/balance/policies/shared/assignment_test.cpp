@@ -107,10 +107,10 @@ TEST(tree, is_the_same_for_all) {
     }
 }
 
-TEST(tournament, knows_the_largest) {
+TEST(winner_tree, knows_the_largest) {
   random_numbers random(1);
   for (const std::size_t size : {1u, 2u, 5u, 64u, 100u}) {
-    tournament t(size);
+    winner_tree t(size);
     std::vector<double> values(size, -infinity);
     for (int i = 0; i < 1000; ++i) {
       const std::size_t at = random.below(size);

@@ -50,7 +50,7 @@ central_report merge(std::vector<std::optional<central_report>>& parts) {
 
 } // namespace
 
-central_policy::central_policy(host& h, parameters& p) : round_policy(h, p) {
+central_policy::central_policy(policy_context& h, parameters& p) : round_policy(h, p) {
   on(&central_policy::take_report);
   on(&central_policy::take_orders);
 }

@@ -61,7 +61,7 @@ struct central_orders {
 /// One round goes: reports up the tree, orders down, and word that the moves are done up again.
 class central_policy : public round_policy {
 protected:
-  central_policy(host& h, parameters& p);
+  central_policy(policy_context& h, parameters& p);
 
   struct hints {
     std::uint64_t random = 0; ///< from the job's seed
@@ -75,7 +75,7 @@ protected:
   /// A function of its arguments and of the policy's parameters alone, since it may be called outside of the policy's
   /// turn.
   virtual decision decide(const assignment_problem& p, const talk_report& talk, const hints& h) const = 0;
-  /// With the gain that counts if nobody talks: is the last rank done sooner by enough?
+  /// With the gain that counts if no objects talk: is the last rank done sooner by enough?
   decision judge(const assignment_problem& p, std::vector<std::int32_t> where, const hints& h) const;
 
 private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// The graph of who talks to whom, and METIS.
+/// The graph of objects that talk to each other, and METIS.
 #include <tern/balance/policies/shared/graph_partition.hpp>
 
 #include <algorithm>
@@ -96,7 +96,7 @@ void give_parts(const assignment_problem& p, const std::vector<float>& cost, con
   for (std::int32_t& x : part) x = rank_of[static_cast<std::size_t>(x)];
 }
 
-// The objects that can move, as a problem of their own, evened out without a look at who talks to whom.
+// The objects that can move, as a problem of their own, evened out without a look at which talk to each other.
 void refine_movable(const assignment_problem& p, const std::vector<std::uint8_t>& stays, double exact,
                     std::vector<std::int32_t>& where) {
   assignment_problem movable;

@@ -12,7 +12,8 @@
 
 namespace tern::balance::detail {
 
-/// Who talks to whom: those of object i are in places first[i] to first[i + 1] - 1. Each pair is there from both sides.
+/// Which objects talk to each other: the partners of object i are in places first[i] to first[i + 1] - 1. Each pair is
+/// there from both sides.
 struct talk_graph {
   std::vector<std::uint32_t> first, with;
   std::vector<float> seconds; ///< that the two spend on it if they are on different ranks

@@ -22,7 +22,7 @@ struct earlier {
 
 } // namespace
 
-std::span<const int> dealer::deal(std::span<const double> loads, std::span<double> ends) {
+std::span<const int> lpt_scheduler::deal(std::span<const double> loads, std::span<double> ends) {
   worker_.assign(loads.size(), 0);
   if (lists_.size() < ends.size()) lists_.resize(ends.size());
   for (std::vector<std::size_t>& list : lists_) list.clear();
@@ -36,7 +36,7 @@ std::span<const int> dealer::deal(std::span<const double> loads, std::span<doubl
 }
 
 // Each to the worker that is free first; equal ones to that of the lower number.
-void dealer::first_come(std::span<const double> loads, std::span<double> ends) {
+void lpt_scheduler::first_come(std::span<const double> loads, std::span<double> ends) {
   const auto later = [before = earlier{ends}](int a, int b) { return before(b, a); };
   by_end_.resize(ends.size());
   std::iota(by_end_.begin(), by_end_.end(), 0);
@@ -53,7 +53,7 @@ void dealer::first_come(std::span<const double> loads, std::span<double> ends) {
 
 // One exchange that lets the last worker end earlier. \param enough a gap that is not worth closing.
 // \return false if there is none.
-bool dealer::improve(std::span<const double> loads, std::span<double> ends, double enough) {
+bool lpt_scheduler::improve(std::span<const double> loads, std::span<double> ends, double enough) {
   const auto at = [&](int w) { return ends[static_cast<std::size_t>(w)]; };
   const std::size_t partners = std::min(most_partners, by_end_.size() - 1);
   const int full = by_end_.back();
@@ -75,7 +75,7 @@ bool dealer::improve(std::span<const double> loads, std::span<double> ends, doub
 }
 
 // The pair whose difference is nearest to half of the gap, or the one load.
-dealer::exchange dealer::best(std::span<const double> loads, int full, int other, double gap) const {
+lpt_scheduler::exchange lpt_scheduler::best(std::span<const double> loads, int full, int other, double gap) const {
   const auto& from = lists_[static_cast<std::size_t>(full)];
   const auto& to = lists_[static_cast<std::size_t>(other)];
   exchange found;
@@ -95,7 +95,8 @@ dealer::exchange dealer::best(std::span<const double> loads, int full, int other
   return found;
 }
 
-void dealer::swap(std::span<const double> loads, std::span<double> ends, int full, int other, const exchange& x) {
+void lpt_scheduler::swap(std::span<const double> loads, std::span<double> ends, int full, int other,
+                         const exchange& x) {
   auto& from = lists_[static_cast<std::size_t>(full)];
   auto& to = lists_[static_cast<std::size_t>(other)];
   const auto pass = [&](std::vector<std::size_t>& a, std::size_t place, std::vector<std::size_t>& b, int whose) {

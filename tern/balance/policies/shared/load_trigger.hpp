@@ -2,7 +2,7 @@
 #pragma once
 /// \file
 /// What policies share whose ranks look for work when they run short: seeing it in time, resting after asking in vain,
-/// and remembering who else rests. Internal.
+/// and remembering which other ranks rest. Internal.
 
 #include <algorithm>
 #include <utility>
@@ -15,10 +15,10 @@ namespace tern::balance::detail {
 
 /// Notices, as objects become ready and are taken, that a rank runs short of them, or no longer is. Counting calls
 /// makes it cheap: each is one object more or fewer. One thread at a time.
-class shortage {
+class load_trigger {
 public:
   /// \param limit objects for each worker below which a rank is short.
-  explicit shortage(double limit) : limit_(limit) {}
+  explicit load_trigger(double limit) : limit_(limit) {}
 
   enum class news {
     none,
@@ -26,13 +26,13 @@ public:
     enough         ///< told once
   };
   /// One object has become ready, or has been taken.
-  news changed(const host& here, const giving& what) {
+  news changed(const policy_context& here, const transfer_planner& what) {
     if (!due(here)) return news::none;
     const bool before = std::exchange(was_short_, what.short_of(limit_));
     return was_short_ ? news::short_of_work : before ? news::enough : news::none;
   }
-  /// As `changed`, for who looks himself: is it time to?
-  bool due(const host& here) {
+  /// As `changed`, for a caller that looks itself: is it time to?
+  bool due(const policy_context& here) {
     if (--look_in_ > 0) return false;
     // The rank cannot be short of them before.
     const double spare = static_cast<double>(here.ready()) - limit_ * here.workers();
@@ -48,9 +48,9 @@ private:
 };
 
 /// Pauses between attempts: each twice as long as the one before, up to a hundred times the first.
-class pauses {
+class backoff {
 public:
-  explicit pauses(double first) : first_(first), next_(first) {}
+  explicit backoff(double first) : first_(first), next_(first) {}
   bool resting(double now) const { return now < until_; }
   void rest(double now) {
     until_ = now + next_;

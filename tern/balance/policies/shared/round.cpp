@@ -62,7 +62,7 @@ std::size_t tree_view::place_of(int rank) const {
               "give all ranks the same option balance");
 }
 
-round_policy::round_policy(host& h, parameters& p)
+round_policy::round_policy(policy_context& h, parameters& p)
     : policy(h), tree_(view_tree(h.rank(), h.size(), p.count("arity", 8, 2, 64))),
       least_distance_(p.seconds("distance", 0.01)), gain_(p.number("gain", 0.005, 0, 1)),
       inside_(p.word("inside", "yes", "yes|no") == "yes"), patience_(first_patience) {
@@ -71,23 +71,23 @@ round_policy::round_policy(host& h, parameters& p)
   on(&round_policy::take_end);
 }
 
-void round_policy::dist_balance(occasion why) {
+void round_policy::dist_balance(trigger why) {
   if (here.size() == 1) return;
   switch (why) {
-  case occasion::start:
+  case trigger::start:
     ready_ = false;
     if (!root()) return;
     distance_ = 0;
     here.after(0, [this] { wish(); }); // when what can has begun to run
     return;
-  case occasion::period:
+  case trigger::period:
     ready_ = false; // the next phase has begun, without a round
     if (worth_a_wish()) wish();
     return;
-  case occasion::idle:
-    if (!nothing_waits_) wish(); // else who gets something new says so
+  case trigger::idle:
+    if (!nothing_waits_) wish(); // else a rank that gets something new says so
     return;
-  case occasion::phase:
+  case trigger::phase:
     phases_ = ready_ = true;
     if (root() && skipped_++ >= skip_) {
       skipped_ = 0;

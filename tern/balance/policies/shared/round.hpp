@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What the policies that work in rounds have in common: when a round is worth its while, who says so to whom, and that
-/// there is an end to it.
+/// What the policies that work in rounds have in common: when a round is worth its while, how ranks agree on it, and
+/// that there is an end to it.
 ///
-/// All ranks are a tree with rank 0 at its root. Whoever wants a round asks the next above; each rank passes on one
+/// All ranks are a tree with rank 0 at its root. A rank that wants a round asks the next above; each rank passes on one
 /// such wish for each round. Rank 0 begins it when the last one has ended and some time has passed since. A round that
 /// has moved nothing doubles that time, so that where nothing can be gained hardly anything is spent. At the end of a
 /// phase rank 0 begins one unasked. A round ends when each rank has said that its moves are done; one that does not
@@ -92,12 +92,12 @@ struct departure {
 /// but at their ends.
 class round_policy : public policy {
 public:
-  void dist_balance(occasion why) final;
+  void dist_balance(trigger why) final;
   void notify(object_id) final;
 
 protected:
   /// Reads the parameters `arity`, `distance`, `gain` and `inside`.
-  round_policy(host& h, parameters& p);
+  round_policy(policy_context& h, parameters& p);
 
   /// On each rank: the round has begun, and this rank's objects may be looked at.
   virtual void begin() = 0;
@@ -117,7 +117,7 @@ protected:
   rank_state look(std::vector<object_info>& found, std::vector<float>& fixed, bool all = false);
   /// What has begun to run since it was reported is replaced by something of about the same load that still waits, if
   /// there is any.
-  /// \param free of those reported: what nobody has decided about.
+  /// \param free of those reported: what has not been decided.
   void replace_begun(std::vector<departure>& leaving, const std::vector<object_id>& free) const;
   /// How much sooner all must end for a move to be made at all.
   /// \param grain as for `expect`: what a few objects could do is not looked at too closely.

@@ -22,14 +22,14 @@ constexpr double least_pace = 1e-12;
 constexpr double least_gain = 0.01;
 
 /// Would an object end earlier there? \param t the taker, which already gets what has been chosen.
-bool helps(const standing& giver, const standing& t, double load) {
+bool helps(const load_report& giver, const load_report& t, double load) {
   const double alone_here = load * giver.rate * giver.workers, alone_there = load * t.rate * t.workers;
   if (t.idle > 0) return alone_there <= std::max(giver.ends, alone_here);
   return std::max(t.ahead + load * t.rate + disturbs(t, alone_there), alone_there) <=
          std::max({giver.ends, t.ends, alone_here});
 }
 
-void give(standing& giver, standing& taker, double load) {
+void give(load_report& giver, load_report& taker, double load) {
   giver.ahead -= load * giver.rate;
   taker.ahead += load * taker.rate;
   taker.ends = std::max(taker.ends + load * taker.rate, load * taker.rate * taker.workers);
@@ -41,20 +41,20 @@ void give(standing& giver, standing& taker, double load) {
 
 } // namespace
 
-double disturbs(const standing& s, double takes) {
+double disturbs(const load_report& s, double takes) {
   if (s.idle > 0) return 0;
   if (s.more >= 0 && s.each > 0) return std::min(s.more / s.each, 1.0) * takes;
   return std::max(0.0, 1 - static_cast<double>(s.ready) / s.workers / enough_to_share) * takes;
 }
 
-bool uneven(const standing& late, const standing& other, double least) {
+bool uneven(const load_report& late, const load_report& other, double least) {
   return late.ready > 0 && late.ends - other.ends > std::max({least, late.each / 4, disturbs(other, late.each)});
 }
 
-standing giving::mine() const {
+load_report transfer_planner::mine() const {
   const double pace = std::max(here_.pace(), least_pace);
   const int workers = std::max(here_.workers(), 1);
-  standing s;
+  load_report s;
   s.rate = pace / workers;
   s.ahead = here_.load() * s.rate;
   s.each = each() * pace;
@@ -71,7 +71,7 @@ standing giving::mine() const {
 // Looking at objects takes time, and ranks are often asked: as long as none has come or gone, the end is where it was.
 // A queue that has planned this keeps to its plan, which may be better than what can be found with what it has left
 // over.
-double giving::look_ahead(double ahead) const {
+double transfer_planner::look_ahead(double ahead) const {
   const std::size_t ready = here_.ready();
   const double waiting = here_.waiting();
   const bool more = changed_ || ready > seen_ready_ || waiting > seen_waiting_;
@@ -88,8 +88,8 @@ double giving::look_ahead(double ahead) const {
   return std::max(ahead, end_at_ - here_.now());
 }
 
-standing giving::precisely() const {
-  standing s = mine();
+load_report transfer_planner::precisely() const {
+  load_report s = mine();
   if (s.each > 0) {
     const double load = s.each / (s.rate * s.workers);
     s.more = std::max(0.0, ends_with(load, load) - s.ends - s.each / s.workers);
@@ -97,8 +97,8 @@ standing giving::precisely() const {
   return s;
 }
 
-double giving::ends_with(double each, double all) const {
-  const standing s = mine();
+double transfer_planner::ends_with(double each, double all) const {
+  const load_report s = mine();
   if (s.ready > many_for_each * s.workers) return s.ahead + all * s.rate;
   std::vector<double> loads;
   for (const object_info& x : here_.objects())
@@ -110,7 +110,7 @@ double giving::ends_with(double each, double all) const {
   return deal(loads);
 }
 
-double giving::worth_taking(const standing& giver, const standing& mine, double most) const {
+double transfer_planner::worth_taking(const load_report& giver, const load_report& mine, double most) const {
   if (giver.ready == 0 || most <= 0) return 0;
   if (mine.idle > 0) return most;
   const double each = giver.each / (giver.rate * giver.workers), until = std::max(giver.ends, mine.ends);
@@ -121,14 +121,14 @@ double giving::worth_taking(const standing& giver, const standing& mine, double 
 }
 
 // When all will have ended if these are dealt out as the queue "plan" would do it.
-double giving::deal(const std::vector<double>& loads) const {
+double transfer_planner::deal(const std::vector<double>& loads) const {
   std::vector<double> ends = here_.running();
   if (ends.empty()) ends.resize(1);
-  dealer_.deal(loads, ends);
+  scheduler_.deal(loads, ends);
   return *std::max_element(ends.begin(), ends.end()) * here_.pace();
 }
 
-double giving::each() const {
+double transfer_planner::each() const {
   const std::size_t ready = here_.ready();
   if (ready > 0) {
     const double now = here_.waiting() / static_cast<double>(ready);
@@ -137,19 +137,19 @@ double giving::each() const {
   return each_;
 }
 
-bool giving::short_of(double limit) const {
+bool transfer_planner::short_of(double limit) const {
   const double slots = limit * std::max(here_.workers(), 1);
   return static_cast<double>(here_.ready()) < slots || here_.waiting() < slots * each();
 }
 
-bool giving::may_go(object_id id, int to) const {
+bool transfer_planner::may_go(object_id id, int to) const {
   const history* const h = known(id);
   return !h || (h->left.size() < most_ && std::find(h->left.begin(), h->left.end(), to) == h->left.end());
 }
 
-std::vector<object_info> giving::choose(int to, const standing& taker, double most) const {
+std::vector<object_info> transfer_planner::choose(int to, const load_report& taker, double most) const {
   std::vector<object_info> chosen;
-  standing giver = mine(), t = taker;
+  load_report giver = mine(), t = taker;
   if (giver.ready == 0) return chosen;
   const double even = evens_out(giver, t);
   if (even <= 0 || most <= 0) {
@@ -201,7 +201,8 @@ std::vector<object_info> giving::choose(int to, const standing& taker, double mo
 
 // The loads are even, but some workers here will end late because what they have cannot be divided any better. Without
 // some of the heaviest it can; what then is missing will come from elsewhere, in lighter ones.
-void giving::choose_remainder(int to, const standing& giver, standing taker, std::vector<object_info>& chosen) const {
+void transfer_planner::choose_remainder(int to, const load_report& giver, load_report taker,
+                                        std::vector<object_info>& chosen) const {
   if (!uneven(giver, taker, least_gain * giver.ahead)) return;
   std::vector<object_info> waiting = here_.objects();
   std::erase_if(waiting, [](const object_info& x) { return !x.movable || x.pending == 0; });
@@ -218,7 +219,7 @@ void giving::choose_remainder(int to, const standing& giver, standing taker, std
     best_end = end;
   }
   // Others may take what is left, so this one gets no more than lets it end before this rank will.
-  standing left = giver;
+  load_report left = giver;
   const double until = (std::max(taker.ends, best_end) + giver.ends) / 2;
   for (const object_info& x : waiting) {
     if (chosen.size() >= best) return;
@@ -231,7 +232,7 @@ void giving::choose_remainder(int to, const standing& giver, standing taker, std
   }
 }
 
-announced giving::announce(const std::vector<object_info>& objects) const {
+announced transfer_planner::announce(const std::vector<object_info>& objects) const {
   announced all;
   for (const object_info& x : objects) {
     const history* const h = known(x.id);
@@ -241,8 +242,8 @@ announced giving::announce(const std::vector<object_info>& objects) const {
   return all;
 }
 
-void giving::move(const std::vector<object_info>& objects, int to, std::uint32_t number,
-                  std::function<void(const settled&)> then) {
+void transfer_planner::move(const std::vector<object_info>& objects, int to, std::uint32_t number,
+                            std::function<void(const settled&)> then) {
   struct state {
     settled so_far;
     double load = 0;
@@ -279,24 +280,24 @@ void giving::move(const std::vector<object_info>& objects, int to, std::uint32_t
   }
 }
 
-void giving::coming(const announced& what) {
+void transfer_planner::coming(const announced& what) {
   const double until = here_.now() + hold_;
   changed_ = true;
-  for (const traveller& t : what.objects) came_[t.id] = {t.left, until};
+  for (const migrating_object& t : what.objects) came_[t.id] = {t.left, until};
   if (came_.size() > sweep_at_) sweep();
 }
 
-void giving::forget() {
+void transfer_planner::forget() {
   came_.clear();
   changed_ = true;
 }
 
-const giving::history* giving::known(object_id id) const {
+const transfer_planner::history* transfer_planner::known(object_id id) const {
   const auto found = came_.find(id);
   return found == came_.end() || found->second.until < here_.now() ? nullptr : &found->second;
 }
 
-void giving::sweep() {
+void transfer_planner::sweep() {
   std::erase_if(came_, [&](const auto& x) { return x.second.until < here_.now(); });
   sweep_at_ = std::max<std::size_t>(64, 2 * came_.size());
 }

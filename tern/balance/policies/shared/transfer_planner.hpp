@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What the policies have in common that act while work goes on: how ranks compare, which objects one gives to another,
-/// and what is known of objects that have come from elsewhere. Internal.
+/// What the policies have in common that act while work goes on: how ranks compare, which objects one transfers to
+/// another, and what is known of objects that have come from elsewhere. Internal.
 
 #include <cstdint>
 #include <functional>
@@ -14,8 +14,8 @@
 
 namespace tern::balance::detail {
 
-/// How a rank stands, as it tells others.
-struct standing {
+/// The load of a rank, as it tells others.
+struct load_report {
   double ahead = 0; ///< seconds of work, if all its workers share it to the end
   double ends = 0;  ///< seconds until the last worker has done its share: objects cannot be divided
   double rate = 1;  ///< how many seconds later they end for each unit of load that comes
@@ -29,28 +29,28 @@ struct standing {
 };
 
 /// The load after whose move both would end at the same time; negative if `to` would be the later one without.
-inline double evens_out(const standing& from, const standing& to) {
+inline double evens_out(const load_report& from, const load_report& to) {
   return (from.ahead - to.ahead) / (from.rate + to.rate);
 }
 
 /// How much later some worker ends there if one more object comes: none, as long as there are so many others that they
 /// can be dealt out anew around it.
-double disturbs(const standing& s, double takes);
+double disturbs(const load_report& s, double takes);
 
 /// The first ends later than the other although it may not have more: what it has cannot be divided any better.
 /// \param least seconds that must be at stake.
-bool uneven(const standing& late, const standing& other, double least);
+bool uneven(const load_report& late, const load_report& other, double least);
 
 /// An object that moves, and the ranks that it has left lately.
-struct traveller {
+struct migrating_object {
   object_id id;
   std::vector<std::int32_t> left;
   template <class A> void serialize(A& ar) { ar(id.bits, left); }
 };
 
-/// Goes ahead of objects: who they are.
+/// Goes ahead of objects: which they are.
 struct announced {
-  std::vector<traveller> objects;
+  std::vector<migrating_object> objects;
   template <class A> void serialize(A& ar) { ar(objects); }
 };
 
@@ -58,20 +58,21 @@ struct announced {
 struct settled {
   std::uint32_t number = 0; ///< whatever the wish said
   std::uint32_t moved = 0, failed = 0;
-  standing giver;
+  load_report giver;
   template <class A> void serialize(A& ar) { ar(number, moved, failed, giver); }
 };
 
-/// Gives objects away and remembers where they have been, so that none wanders for ever: an object that has come here
+/// Transfers objects and remembers where they have been, so that none wanders for ever: an object that has come here
 /// leaves again only if nothing else is fit to go, not when it has been moved `most` times, and not to where it has
 /// been; until it has stayed for `hold` seconds, or a phase has ended. One thread at a time.
-class giving {
+class transfer_planner {
 public:
-  giving(host& h, double hold, int most) : here_(h), hold_(hold), most_(static_cast<std::size_t>(most)) {}
+  transfer_planner(policy_context& h, double hold, int most)
+      : here_(h), hold_(hold), most_(static_cast<std::size_t>(most)) {}
 
-  standing mine() const;
+  load_report mine() const;
   /// With `more`, which takes time.
-  standing precisely() const;
+  load_report precisely() const;
   /// The load of one object: the average of those that wait, or lately waited. 0: none has yet.
   double each() const;
   /// Fewer wait for each worker than `limit`.
@@ -80,12 +81,12 @@ public:
   /// When the last worker will have done its share if more comes. \param all the load. \param each of one object.
   double ends_with(double each, double all) const;
   /// How much load it is of use to take from there: `most`, or less; 0: none.
-  double worth_taking(const standing& giver, const standing& mine, double most) const;
+  double worth_taking(const load_report& giver, const load_report& mine, double most) const;
 
   /// The objects with which rank `to` would be helped, of load `most` or hardly more; 0: only what keeps this rank from
   /// dividing the rest well. Those that have not moved before come first, and of these the heaviest, unless the taker's
   /// are heavier still. Never so much that this rank would be the poorer one. Takes time for each object.
-  std::vector<object_info> choose(int to, const standing& taker, double most) const;
+  std::vector<object_info> choose(int to, const load_report& taker, double most) const;
   /// Their announcement. \pre `move` follows.
   announced announce(const std::vector<object_info>& objects) const;
   /// Moves them. \param number for `settled`. \param then is called when all have arrived or failed; at once if there
@@ -107,13 +108,13 @@ private:
   void sweep();
   double look_ahead(double ahead) const;
   double deal(const std::vector<double>& loads) const;
-  void choose_remainder(int to, const standing& giver, standing taker, std::vector<object_info>& chosen) const;
+  void choose_remainder(int to, const load_report& giver, load_report taker, std::vector<object_info>& chosen) const;
 
-  host& here_;
+  policy_context& here_;
   double hold_;
   std::size_t most_;
   mutable double each_ = 0;
-  mutable dealer dealer_;
+  mutable lpt_scheduler scheduler_;
   mutable std::size_t seen_ready_ = 0;
   mutable double seen_waiting_ = 0, end_at_ = 0;
   mutable bool changed_ = true; ///< something has come or gone since

@@ -38,7 +38,7 @@
 
 #include <tern/base/error.hpp>
 #include <tern/hetero/device/device.hpp>
-#include <tern/task/wait/wait_list.hpp>
+#include <tern/task/wait/waiting.hpp>
 
 namespace tern::hetero::detail {
 

@@ -15,9 +15,9 @@
 #include <tern/base/log.hpp>
 #include <tern/hetero/record/failure.hpp>
 #include <tern/hetero/report/task_text.hpp>
+#include <tern/task/boundary/own_threads.hpp>
 #include <tern/task/fiber.hpp>
-#include <tern/task/fiber/fiber_state.hpp>
-#include <tern/task/scheduler/own_threads.hpp>
+#include <tern/task/scheduler/scheduler_core.hpp>
 #include <tern/trace/trace.hpp>
 
 namespace tern::hetero::detail {
@@ -77,7 +77,7 @@ void device_worker::wake() noexcept {
   }
   if (wake) wakeup_.release();
   if (!start) return;
-  const tern::detail::cause_scope no_cause(nullptr); // it works for all
+  const tern::detail::causal_scope no_cause(nullptr); // it works for all
   home_.core().owner->spawn([this] { own_thread_ ? work_in_thread() : work(); },
                             {.name = home_.devices().info(number_).id, .stack_bytes = device_->stack_needed()});
 }
@@ -289,7 +289,7 @@ void device_worker::work_in_thread() noexcept {
     pthread_setname_np(thread_.native_handle(),
                        home_.devices().info(number_).id.c_str()); // for debuggers; too long a name: none
   }
-  std::atomic<int>& working = home_.core().working_outside;
+  std::atomic<int>& working = home_.core().parking.working_outside;
   working.fetch_add(1, std::memory_order_seq_cst);
   begin_.release();
   idle_.acquire();

@@ -8,7 +8,7 @@
 #include <tern/base/error.hpp>
 #include <tern/hetero/device/worker/device_worker.hpp>
 #include <tern/hetero/record/failure.hpp>
-#include <tern/task/fiber/fiber_state.hpp>
+#include <tern/task/scheduler/scheduler_core.hpp>
 #include <tern/trace/trace.hpp>
 
 namespace tern::hetero::detail {

@@ -4,7 +4,7 @@
 #include <mutex>
 
 #include <tern/hetero/report/task_text.hpp>
-#include <tern/task/scheduler/registry.hpp>
+#include <tern/task/wait/waiting.hpp>
 
 namespace tern::hetero::detail {
 

@@ -16,26 +16,27 @@
 #include <unistd.h>
 
 #include <tern/base/error.hpp>
-#include <tern/net/message/thread_id.hpp>
 #include <tern/net/transport.hpp>
+#include <tern/net/transport/inproc/inproc.hpp>
 #include <tern/net/transport/inproc/inproc_ring.hpp>
 #include <tern/net/transport/ring_poller.hpp>
-#include <tern/task/wait/parking_spot.hpp>
+#include <tern/net/transport/thread_id.hpp>
+#include <tern/task/wait/waiting.hpp>
 
 namespace tern::net {
 namespace {
 
 using detail::inproc_ring;
-using detail::ring_rota;
+using detail::ring_poller;
 
 /// Where a rank's owner sleeps.
 class alignas(128) bell {
 public:
   /// \pre the owner. \return false if it was rung since the last time: do not sleep.
-  bool lie_down() noexcept {
+  bool prepare_park() noexcept {
     std::uint32_t expected = awake;
     if (state_.compare_exchange_strong(expected, asleep, std::memory_order_seq_cst)) return true;
-    get_up();
+    stop_parking();
     return false;
   }
   void sleep(std::chrono::microseconds at_most) noexcept {
@@ -44,7 +45,7 @@ public:
     if (at_most.count() > 0) syscall(SYS_futex, &state_, FUTEX_WAIT_PRIVATE, asleep, &limit, nullptr, 0);
   }
   // acquire: pairs with `ring`.
-  void get_up() noexcept { state_.exchange(awake, std::memory_order_acquire); }
+  void stop_parking() noexcept { state_.exchange(awake, std::memory_order_acquire); }
   bool is_asleep() const noexcept { return state_.load(std::memory_order_seq_cst) == asleep; }
   void ring() noexcept {
     if (state_.exchange(rung, std::memory_order_acq_rel) == asleep)
@@ -58,13 +59,13 @@ private:
 
 /// What a rank's senders and the rank itself use.
 struct mailbox {
-  explicit mailbox(std::size_t ranks) : rings(ranks), marks(ring_rota::words_for(ranks)) {}
+  explicit mailbox(std::size_t ranks) : rings(ranks), marks(ring_poller::words_for(ranks)) {}
   ~mailbox() {
     for (auto& r : rings) delete r.load(std::memory_order_relaxed);
   }
   bell sleeper;
   std::vector<std::atomic<inproc_ring*>> rings; // by sender; null until it sends something
-  std::vector<ring_rota::word> marks;           // a bit for each sender: its ring may have something
+  std::vector<ring_poller::word> marks;         // a bit for each sender: its ring may have something
 };
 
 struct hub {
@@ -96,7 +97,7 @@ class inproc_transport final : public transport {
 public:
   inproc_transport(std::shared_ptr<hub> h, int rank)
       : hub_(std::move(h)), rank_(static_cast<std::size_t>(rank)), box_(*hub_->boxes[rank_]) {
-    rota_.open(hub_->ranks, box_.marks.data());
+    poller_.open(hub_->ranks, box_.marks.data());
   }
 
   int rank() const noexcept override { return static_cast<int>(rank_); }
@@ -118,7 +119,7 @@ public:
     if (!r) [[unlikely]]
       r = &hub_->make_ring(rank_, to);
     // Only the owner knows that it answers: the count's line would travel between the others.
-    const std::uint64_t received = owner_.load(std::memory_order_relaxed) == this_thread_mark() ? received_ : 0;
+    const std::uint64_t received = owner_.load(std::memory_order_relaxed) == this_thread_id() ? received_ : 0;
     if (!r->send(head, body, urgent, received)) return false;
     announce(box);
     return true;
@@ -128,32 +129,32 @@ public:
     // What is in there is given back before it could count as kept.
     if (into.head.capacity() > 0) into.head = {};
     if (into.body.capacity() > 0) into.body = {};
-    if (const void* me = this_thread_mark(); owner_.load(std::memory_order_relaxed) != me)
+    if (const void* me = this_thread_id(); owner_.load(std::memory_order_relaxed) != me)
       owner_.store(me, std::memory_order_relaxed);
-    if (!rota_.next([&](std::size_t from) { return take(from, into); },
-                    [this](std::size_t from) { return ready(from); }))
+    if (!poller_.next([&](std::size_t from) { return take(from, into); },
+                      [this](std::size_t from) { return ready(from); }))
       return false;
     ++received_;
-    into.source = static_cast<int>(rota_.current());
+    into.source = static_cast<int>(poller_.current());
     return true;
   }
 
   void wait(std::chrono::microseconds at_most) override {
-    if (!box_.sleeper.lie_down()) return;
+    if (!box_.sleeper.prepare_park()) return;
     // Dekker: a sender stores its message and reads whether we are asleep; we store that we are and look for messages.
     // Senders who say so in a bit have a fence between. The others have none, so ours must work in their threads too:
     // sleeping is rare, sending is not.
-    if (!rota_.has_marks())
+    if (!poller_.has_marks())
       hub_->barrier();
     else
       std::atomic_thread_fence(std::memory_order_seq_cst);
-    if (!rota_.any([this](std::size_t from) { return ready(from); })) box_.sleeper.sleep(at_most);
-    box_.sleeper.get_up();
+    if (!poller_.any([this](std::size_t from) { return ready(from); })) box_.sleeper.sleep(at_most);
+    box_.sleeper.stop_parking();
   }
 
   void wake() noexcept override { box_.sleeper.ring(); }
   bool may_have_input() const noexcept override {
-    return rota_.any([this](std::size_t from) { return ready(from); });
+    return poller_.any([this](std::size_t from) { return ready(from); });
   }
 
   void finish() override {
@@ -184,7 +185,7 @@ private:
   // Lets the receiver know that there is something in our ring.
   void announce(mailbox& box) noexcept {
     if (!box.marks.empty()) {
-      ring_rota::mark(box.marks.data(), rank_);
+      ring_poller::mark(box.marks.data(), rank_);
     } else if (hub_->barrier.usable()) {
       std::atomic_signal_fence(std::memory_order_seq_cst);
     } else {
@@ -212,7 +213,7 @@ private:
   mailbox& box_;
   std::atomic<const void*> owner_{nullptr}; // the thread that has called `receive`
   // Of the owner.
-  alignas(128) ring_rota rota_;
+  alignas(128) ring_poller poller_;
   std::uint64_t received_ = 0;
 };
 

@@ -30,7 +30,7 @@ inproc_ring::inproc_ring(std::uint32_t cells) : memory_(make_memory(cells)) {
 
 inproc_ring::~inproc_ring() {
   ring_record r;
-  for (; receiver_.look(r) == ring_receiver::found::record; receiver_.pass(r)) { // nobody has received these
+  for (; receiver_.look(r) == ring_receiver::found::record; receiver_.pass(r)) { // these have not been received
     if (r.flags() & far) far_head();
     if (r.flags() & ring_record::with_extra) far_body(r);
   }
@@ -44,7 +44,7 @@ bool inproc_ring::send_large(std::span<const std::byte> head, byte_buffer& body,
   std::uint32_t cells = ring_end::cells_of(head.size(), with_body);
 
   std::lock_guard hold(lock_);
-  const std::uint32_t wanted = cells > sender_.largest() ? 1 : cells, found = sender_.room(wanted, urgent);
+  const std::uint32_t wanted = cells > sender_.largest() ? 1 : cells, found = sender_.space(wanted, urgent);
   if (found == 0) return false;
   std::uint8_t flags = with_body ? ring_record::with_extra : 0;
   auto size = static_cast<std::uint32_t>(head.size());

@@ -13,7 +13,7 @@
 
 #include <tern/base/bytes.hpp>
 #include <tern/net/transport/spsc_ring.hpp>
-#include <tern/task/wait/wait_list.hpp>
+#include <tern/task/wait/waiting.hpp>
 
 namespace tern::net::detail {
 
@@ -34,7 +34,7 @@ public:
 
   // The sender's ------------------------------------------------------------------------------------------------------
   /// \param received_until_now see `ring_sender::send_small`.
-  /// \return whether there was room. If there was none, some `give_credit` will say so. \throws error(out_of_memory).
+  /// \return whether there was space. If there was none, some `give_credit` will say so. \throws error(out_of_memory).
   bool send(std::span<const std::byte> head, byte_buffer& body, bool urgent, std::uint64_t received_until_now) {
     if (head.size() > ring_end::small_head || !body.empty()) [[unlikely]]
       return send_large(head, body, urgent, received_until_now);

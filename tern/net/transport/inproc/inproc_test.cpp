@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tern/net/transport.hpp>
+#include <tern/net/transport/inproc/inproc.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -63,7 +63,7 @@ bool intact(const byte_buffer& head, const byte_buffer& body) {
 
 constexpr std::chrono::seconds long_time{20};
 
-// Sends `l`; waits for room by receiving into `into`, if the thread is the rank's owner.
+// Sends `l`; waits for space by receiving into `into`, if the thread is the rank's owner.
 template <class Receive>
 void send(transport& from, int to, const label& l, std::size_t size, Receive&& when_full, bool urgent = false) {
   const byte_buffer head = make_head(l, size);

@@ -2,7 +2,7 @@
 /// \file
 /// Bodies between the ranks of one host: what MPI need not carry.
 ///
-/// A body of middle size, if there is room for all of it, follows its head through the ring, in records marked as
+/// A body of middle size, if there is space for all of it, follows its head through the ring, in records marked as
 /// special: two copies, but no system call, and the sender's memory is free at once. The receiver copies each record
 /// into the memory that the core gives for the body; a source has at most one body that is not whole, since its records
 /// follow each other.
@@ -43,28 +43,28 @@ constexpr std::size_t held_by(std::uint32_t cells) {
 
 // ---- the sender
 
-/// \return none: there is no room for now. What goes by the ring is not urgent: it must leave room for what is.
+/// \return none: there is no space for now. What goes by the ring is not urgent: it must leave space for what is.
 endpoint::carrier endpoint::carrier_for(peer& to, std::size_t head_size, std::size_t body_size, bool urgent) {
   if (ring_bodies_ && body_size <= most_in_ring) {
     // As if all went in records of one cell: that is what it comes to if what others keep lies everywhere.
     const std::uint32_t head = ring_sender::cells_of(head_size, true);
     const auto body = static_cast<std::uint32_t>((body_size - 1) / held_by(1) + 1);
     const std::uint32_t largest = std::min({body_cells, to.ring->largest(), ring_sender::cells_of(body_size, false)});
-    if (to.ring->room_now(head + head / 3 + 1 + body, std::max(head, largest), false)) return carrier::ring;
+    if (to.ring->space_now(head + head / 3 + 1 + body, std::max(head, largest), false)) return carrier::ring;
   }
   const std::uint64_t under_way = to.bodies_sent - to.bodies_left;
-  if (under_way >= most_bodies - (urgent ? 0 : urgent_bodies)) return carrier::none; // whoever lets one go makes room
+  if (under_way >= most_bodies - (urgent ? 0 : urgent_bodies)) return carrier::none; // to let one go makes space
   if (!reads_) return carrier::mpi;
   return under_way == 0 || body_size <= most_lent - std::min(most_lent, to.bytes_lent) ? carrier::reading
                                                                                        : carrier::none;
 }
 
-/// \pre there is room for it.
+/// \pre there is space for it.
 void endpoint::put_body(ring_sender& ring, int destination, const std::byte* body, std::size_t size,
                         std::uint64_t received) {
   const std::uint32_t most = std::min(body_cells, ring.largest());
   while (size > 0) {
-    const std::uint32_t cells = ring.room(std::min(most, ring_sender::cells_of(size, false)), false);
+    const std::uint32_t cells = ring.space(std::min(most, ring_sender::cells_of(size, false)), false);
     if (cells == 0) throw broken(destination, "credit for messages that it was not sent");
     const std::size_t part = std::min(size, held_by(cells));
     std::memcpy(ring.place(), body, part);
@@ -188,7 +188,7 @@ void endpoint::read_on() {
     queue_behind(from.source, from.message);
   else
     ready_.push_back({from.message, from.source});
-  if (rota_.has_marks()) ring_rota::mark(host_.marks(host_.rank()), place); // it may have been cleared meanwhile
+  if (poller_.has_marks()) ring_poller::mark(host_.marks(host_.rank()), place); // it may have been cleared meanwhile
 }
 
 } // namespace tern_mpi

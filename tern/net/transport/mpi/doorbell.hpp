@@ -2,9 +2,9 @@
 #pragma once
 /// \file
 /// How a rank sleeps until a message may have arrived. MPI has no blocking wait that leaves the core idle, so each rank
-/// has a futex word in memory shared by the ranks of its host (host.hpp): whoever sends to a sleeping rank rings it.
+/// has a futex word in memory shared by the ranks of its host (host.hpp): a rank that sends to a sleeping one rings it.
 ///
-/// The word is `awake`, `sleeping` or `rung` (a wake-up that nobody has consumed yet).
+/// The word is `awake`, `sleeping` or `rung` (a wake-up that has not been consumed yet).
 ///   sleeper: awake -> sleeping; look at rings and MPI once more; futex wait while sleeping; whatever it is -> awake
 ///   ringer:  make the work visible (store a record, start the send, fill a queue); then see `sleeping` and end it
 /// Either the ringer sees `sleeping`, or the sleeper's last look sees the work: the store and the load on each side
@@ -109,12 +109,12 @@ inline void doorbell::open(const host& here, int size) {
   for (int i = 0; i < size; ++i)
     if (const int place = here.place_of(i); place >= 0 && place != here.rank())
       words_[static_cast<std::size_t>(i)] = &here.word(place);
-  // Zero-filled by the kernel: everybody is awake. release: pairs with wake() in another thread.
+  // Zero-filled by the kernel: all ranks are awake. release: pairs with wake() in another thread.
   own_.store(&here.word(here.rank()), std::memory_order_release);
 }
 
 inline void doorbell::close() {
-  // Our word stays mapped: a thread may be inside wake(), and nobody is left to ring. Later wakes stay private.
+  // Our word stays mapped: a thread may be inside wake(), and no rank is left to ring. Later wakes stay private.
   own_.store(&alone_, std::memory_order_release);
   words_.clear();
   sleeper_pays_ = false;

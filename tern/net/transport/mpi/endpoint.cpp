@@ -156,7 +156,7 @@ inline bool endpoint::sends_at_once(const peer& to, std::size_t size) const {
 #endif
 }
 
-/// By way of a copy. Whether MPI is done with it is asked when the next is made: nobody waits for that.
+/// By way of a copy. Whether MPI is done with it is asked when the next is made: no rank waits for that.
 [[gnu::noinline]] void endpoint::send_copy(int destination, const void* data, std::size_t size, int tag) {
   test_copies();
   void* memory = nullptr;
@@ -173,7 +173,7 @@ inline bool endpoint::sends_at_once(const peer& to, std::size_t size) const {
         "MPI_Isend");
 }
 
-/// The oldest first: those behind it take no more memory than the receivers have room for.
+/// The oldest first: those behind it take no more memory than the receivers have space for.
 void endpoint::test_copies() {
   while (!copies_.empty()) {
     int done = 0;
@@ -301,7 +301,7 @@ void endpoint::test_sends() {
 }
 
 void endpoint::wait(std::int64_t at_most) {
-  if (std::exchange(progressed_, false)) { // the next pieces may be there already, or what was refused has room
+  if (std::exchange(progressed_, false)) { // the next pieces may be there already, or what was refused has space
     nap_ = first_nap;
     return;
   }
@@ -327,7 +327,7 @@ void endpoint::wait(std::int64_t at_most) {
   }
   const auto something_to_do = [this] {
     if (!ready_.empty() || !sent_.empty() || !stalled_.empty() || !reading_.empty() || any_read()) return true;
-    if (rings_ && (starves_no_more() || rota_.any([this](std::size_t place) { return ready(place); }))) return true;
+    if (rings_ && (starves_no_more() || poller_.any([this](std::size_t place) { return ready(place); }))) return true;
     try {
       return heads_by_mpi_ && head_is_there() != 0;
     } catch (const failure&) {
@@ -343,7 +343,7 @@ void endpoint::finish() {
     tern_transport_arrival dropped{};
     test_copies();
     const int what = receive(dropped);
-    if (what == TERN_TRANSPORT_MESSAGE) { // nobody expects it any more
+    if (what == TERN_TRANSPORT_MESSAGE) { // it is not expected any more
       give_back(dropped.slot);
       return;
     }
@@ -360,7 +360,7 @@ void endpoint::finish() {
     if (done) break;
     rest();
   }
-  // The last credits, which nobody needs.
+  // The last credits, which no rank needs.
   for (tern_transport_arrival dropped{}; receive(dropped) != TERN_TRANSPORT_NOTHING || in_flight();) {
     if (dropped.slot) give_back(std::exchange(dropped.slot, nullptr));
   }

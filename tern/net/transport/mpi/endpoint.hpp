@@ -4,12 +4,12 @@
 /// One process' end of the network over MPI. See tern/net/transport_abi.h for the contract.
 ///
 /// Heads to ranks of the same host travel through rings in memory that these share (host.hpp, rings.cpp), if there are
-/// any; then all of them do, so that they stay in order. A ring's cells are the receiver's room for the sender. Bodies
+/// any; then all of them do, so that they stay in order. A ring's cells are the receiver's space for the sender. Bodies
 /// of middle size go the same way; larger ones the receiver reads out of the sender's memory (bodies.cpp), if the
 /// system lets it.
 ///
 /// Other heads travel on a communicator of their own, one MPI message each: by MPI_Send where that only copies, else by
-/// MPI_Isend from a copy of ours, so that sending never waits for the receiver. A receiver has `all_credits` of room
+/// MPI_Isend from a copy of ours, so that sending never waits for the receiver. A receiver has `all_credits` of space
 /// for each sender; the tag of every message returns the credits of those received since the last. If nothing goes
 /// back, an empty message does it.
 ///
@@ -17,10 +17,10 @@
 /// that announces them, received when that head has arrived. Pieces of one pair of ranks are matched in their order.
 /// Messages of one source that follow one whose body is under way wait for it.
 ///
-/// Receiving by MPI: persistent receives from anybody are posted ahead and matched in that order, so only the oldest is
-/// ever tested, and data go straight into the slot that the core gets. Without preallocation: a matched probe and
+/// Receiving by MPI: persistent receives from any rank are posted ahead and matched in that order, so only the oldest
+/// is ever tested, and data go straight into the slot that the core gets. Without preallocation: a matched probe and
 /// malloc. If all ranks are on this host and have rings, MPI is asked for nothing while no body is under way. But a
-/// send that is complete here may not have left: MPI keeps what its queues have no room for, until it is called again.
+/// send that is complete here may not have left: MPI keeps what its queues have no space for, until it is called again.
 /// So both ends of a ring count its bodies, and call MPI until they agree.
 #include <mpi.h>
 
@@ -87,7 +87,7 @@ private:
     std::size_t bytes;
   };
   struct peer {
-    int credits = all_credits; // room for us over there
+    int credits = all_credits; // space for us over there
     int owed = 0;              // messages of theirs received since we told them
     bool on_host = false;
     std::uint32_t heads_sent = 0, heads_received = 0; // of ours; numbers only ever compared, so they may wrap
@@ -238,12 +238,12 @@ private:
   std::vector<peer> peers_;
   std::array<slot*, most_posted> posts_{};
   slot_pool slots_;
-  ring_rota rota_;
+  ring_poller poller_;
   std::unique_ptr<inbound_ring[]> inbound_rings_; // by the sender's place on this host
   std::atomic<ring_area*> areas_{nullptr};        // the newest
 
   host host_;
-  std::vector<int> starving_;  // destinations whose ring had no room
+  std::vector<int> starving_;  // destinations whose ring had no space
   std::vector<int> unsettled_; // ranks with which MPI may not have done all that it was told
   unsigned settlings_ = 0;
   bool mine_ = false; // we initialised MPI, so we finalise it
@@ -273,8 +273,8 @@ private:
 
 /// There is something in the destination's ring.
 inline void endpoint::announce(int destination) {
-  if (rota_.has_marks())
-    ring_rota::mark(host_.marks(host_.place_of(destination)), static_cast<std::size_t>(host_.rank()));
+  if (poller_.has_marks())
+    ring_poller::mark(host_.marks(host_.place_of(destination)), static_cast<std::size_t>(host_.rank()));
   bell.ring(destination);
 }
 

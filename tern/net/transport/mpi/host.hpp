@@ -35,7 +35,7 @@
 
 namespace tern_mpi {
 
-using tern::net::detail::ring_rota;
+using tern::net::detail::ring_poller;
 using tern::net::detail::ring_shared;
 
 class host {
@@ -65,8 +65,8 @@ public:
   /// Of the first rank; null: there is no such memory.
   std::byte* notes() const { return memory_ ? memory_ + notes_at : nullptr; }
   static constexpr std::size_t notes_stride() { return line; }
-  ring_rota::word* marks(int place) const {
-    return reinterpret_cast<ring_rota::word*>(memory_ + marks_at() + static_cast<std::size_t>(place) * marks_bytes());
+  ring_poller::word* marks(int place) const {
+    return reinterpret_cast<ring_poller::word*>(memory_ + marks_at() + static_cast<std::size_t>(place) * marks_bytes());
   }
   ring_shared* ring(int from, int to) const {
     return reinterpret_cast<ring_shared*>(rings_to(to) + static_cast<std::size_t>(from) * ring_bytes(cells_));
@@ -90,7 +90,9 @@ private:
 
   std::size_t n() const { return static_cast<std::size_t>(size_); }
   std::size_t marks_at() const { return (n() * line + 127) / 128 * 128; }
-  std::size_t marks_bytes() const { return (ring_rota::words_for(n()) * sizeof(ring_rota::word) + 127) / 128 * 128; }
+  std::size_t marks_bytes() const {
+    return (ring_poller::words_for(n()) * sizeof(ring_poller::word) + 127) / 128 * 128;
+  }
   std::size_t rings_at() const { return (marks_at() + n() * marks_bytes() + page - 1) / page * page; }
   std::size_t bytes(std::uint32_t cells) const {
     return cells == 0 ? rings_at() : rings_at() + n() * n() * ring_bytes(cells);
@@ -125,9 +127,9 @@ inline bool host::allocate(int fd, std::size_t from, std::size_t length) {
 
 // The memory may be little (a container's 64 MiB), and the MPI wants some of it too.
 inline std::uint32_t host::choose_cells(int fd) const {
-  struct statvfs room {};
-  if (fstatvfs(fd, &room) != 0) return 0;
-  const std::size_t most = static_cast<std::size_t>(room.f_bavail) * room.f_frsize / 2;
+  struct statvfs space {};
+  if (fstatvfs(fd, &space) != 0) return 0;
+  const std::size_t most = static_cast<std::size_t>(space.f_bavail) * space.f_frsize / 2;
   for (std::uint32_t cells = most_cells; cells >= fewest_cells; cells /= 2)
     if (n() * cells * tern::net::detail::ring_end::cell_bytes <= most_of_a_rank && bytes(cells) <= most) return cells;
   return 0;
@@ -170,7 +172,7 @@ inline void host::find_places(MPI_Comm comm, MPI_Comm node, int job_size) {
 }
 
 // By trying: a container, a policy (Yama) or another user may forbid it, and with two spaces of process numbers ours
-// may be somebody else's.
+// may be another job's.
 inline bool host::find_processes(MPI_Comm node) {
   static std::uint64_t sign; // at another address in each process, perhaps
   struct about {
@@ -226,7 +228,7 @@ inline void host::open(MPI_Comm comm, int rank, int size, bool rings, bool reads
     check(MPI_Allreduce(mine, everyone, 4, MPI_INT, MPI_MIN, node), "MPI_Allreduce");
     if (rank_ == 0 && fd >= 0) {
       shm_unlink(p.name);
-      // What some have taken of the rings. Should it fail, memory stays taken that nobody uses.
+      // What some have taken of the rings. Should it fail, memory stays taken that is not used.
       if (!everyone[2]) [[maybe_unused]]
         const int failed = ftruncate(fd, static_cast<off_t>(rings_at()));
     }

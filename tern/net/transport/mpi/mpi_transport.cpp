@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// The C++ side of the MPI plug-ins: finds and opens one, and makes a `transport` of its C table. Knows no MPI itself.
-#include <tern/net/transport.hpp>
+#include <tern/net/transport/mpi/mpi_transport.hpp>
 
 #include <atomic>
 #include <charconv>
@@ -20,8 +20,8 @@
 #include <tern/base/log.hpp>
 #include <tern/base/options.hpp>
 #include <tern/net/failure/host_record.hpp>
-#include <tern/net/job/exit_guard.hpp>
 #include <tern/net/memory/memory_pool.hpp>
+#include <tern/net/rank/exit_guard.hpp>
 #include <tern/net/transport_abi.h>
 
 namespace tern::net {
@@ -228,7 +228,7 @@ public:
 
 private:
   // Of messages to oneself, as for those of others.
-  static constexpr std::size_t room_for_self = 64, urgent_room = 8;
+  static constexpr std::size_t space_for_self = 64, urgent_space = 8;
   static constexpr int sent_and_done = 2; // what the plug-in says
 
   bool on_owner() const noexcept { return std::this_thread::get_id() == owner_; }
@@ -260,7 +260,7 @@ private:
   }
 
   bool send_to_self(std::span<const std::byte> head, byte_buffer& body, bool urgent) {
-    if (to_self_.size() >= (urgent ? room_for_self : room_for_self - urgent_room)) return false;
+    if (to_self_.size() >= (urgent ? space_for_self : space_for_self - urgent_space)) return false;
     to_self_.push_back({info_.rank, byte_buffer::copy_of(head), {}});
     to_self_.back().body = std::move(body);
     return true;
@@ -282,7 +282,7 @@ private:
     detail::exit_guard::disarm(); // MPI_Abort may call it
     // relaxed: nothing stands behind it, and who comes too late wonders in vain for a moment.
     if (const auto all = processes(); all->first)
-      detail::host_note::of(*all, all->mine).leaving.store(1, std::memory_order_relaxed);
+      detail::host_record::of(*all, all->mine).leaving.store(1, std::memory_order_relaxed);
     // Not fflush(nullptr): that waits for a thread that sits in a read of stdin.
     std::fflush(stdout);
     std::fflush(stderr);

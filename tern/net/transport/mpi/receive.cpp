@@ -111,7 +111,7 @@ int endpoint::head_is_there() const {
   return found;
 }
 
-/// The core gets a message; its sender gets room for another.
+/// The core gets a message; its sender gets space for another.
 int endpoint::received(tern_transport_arrival& into, int source, const incoming& message) {
   into.source = source;
   into.head = into.slot = message.head;
@@ -297,8 +297,8 @@ void endpoint::move_complete(int source) {
     busy_ = true;
   }
   // Its mark may have been cleared meanwhile.
-  if (was_blocked && peers_[static_cast<std::size_t>(source)].ring && rota_.has_marks() && !blocked(source))
-    ring_rota::mark(host_.marks(host_.rank()), static_cast<std::size_t>(host_.place_of(source)));
+  if (was_blocked && peers_[static_cast<std::size_t>(source)].ring && poller_.has_marks() && !blocked(source))
+    ring_poller::mark(host_.marks(host_.rank()), static_cast<std::size_t>(host_.place_of(source)));
 }
 
 void endpoint::test_receives() {

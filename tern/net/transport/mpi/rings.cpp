@@ -22,7 +22,7 @@ using found = ring_receiver::found;
 constexpr std::size_t most_behind = 64; // messages of one source that wait for a body
 constexpr int most_queued = 8;          // of them taken in one call
 constexpr std::uint8_t another_piece = ring_record::special;
-constexpr std::size_t piece = ring_sender::small_head - ring_sender::extra_bytes; // so the last one has room for it
+constexpr std::size_t piece = ring_sender::small_head - ring_sender::extra_bytes; // so the last one has space for it
 constexpr std::size_t cell_bytes = ring_sender::cell_bytes;
 static_assert(sizeof(ring_trailer) == ring_sender::extra_bytes);
 
@@ -66,7 +66,7 @@ void endpoint::open_rings() {
         memory, cells,
         &area->lent[static_cast<std::size_t>(reinterpret_cast<std::byte*>(memory + 1) - begin) / cell_bytes]);
   }
-  rota_.open(n, host_.marks(host_.rank()));
+  poller_.open(n, host_.marks(host_.rank()));
 }
 
 void endpoint::close_rings() {
@@ -114,9 +114,9 @@ int endpoint::send_by_ring(peer& to, int destination, const void* head, std::siz
   urgent = urgent && by != carrier::ring;
   const auto* from = static_cast<const std::byte*>(head);
   std::uint32_t cells = ring_sender::cells_of(head_size, body != nullptr);
-  const std::uint32_t room = ring.room(cells, urgent);
-  if (room == 0) return refused(to, destination);
-  if (room < cells) {
+  const std::uint32_t space = ring.space(cells, urgent);
+  if (space == 0) return refused(to, destination);
+  if (space < cells) {
     if (!put_in_pieces(ring, from, head_size, urgent)) return refused(to, destination);
     cells = 1;
   }
@@ -143,20 +143,20 @@ int endpoint::send_by_ring(peer& to, int destination, const void* head, std::siz
   return by == carrier::ring ? 2 : 1;
 }
 
-/// All but the last piece; there is room for that one then.
+/// All but the last piece; there is space for that one then.
 [[gnu::noinline]] bool endpoint::put_in_pieces(ring_sender& ring, const std::byte*& head, std::size_t& size,
                                                bool urgent) {
-  if (!ring.room_for_singles(static_cast<std::uint32_t>((size - 1) / piece + 1), urgent)) return false;
+  if (!ring.space_for_singles(static_cast<std::uint32_t>((size - 1) / piece + 1), urgent)) return false;
   for (; size > piece; size -= piece, head += piece) {
-    ring.room(1, urgent);
+    ring.space(1, urgent);
     std::memcpy(ring.place(), head, piece);
     ring.publish({piece, another_piece, 1}, received_);
   }
-  ring.room(1, urgent);
+  ring.space(1, urgent);
   return true;
 }
 
-/// Whether a ring that had no room for us has some now; each is told of once.
+/// Whether a ring that had no space for us has some now; each is told of once.
 bool endpoint::has_new_room() {
   return std::erase_if(starving_, [this](int destination) {
            peer& to = peers_[static_cast<std::size_t>(destination)];
@@ -196,7 +196,7 @@ void endpoint::settle() {
     other.unsettled = !settled(rank);
     return !other.unsettled;
   });
-  int found = 0; // nobody cares
+  int found = 0; // not used
   if (!unsettled_.empty() && !in_flight())
     check(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, bodies_, &found, MPI_STATUS_IGNORE), "MPI_Iprobe");
 }
@@ -217,8 +217,8 @@ bool endpoint::ready(std::size_t place) const {
 }
 
 bool endpoint::next_of_rings(tern_transport_arrival& into) {
-  return rota_.next([&](std::size_t place) { return take(inbound_rings_[place], into); },
-                    [this](std::size_t place) { return ready(place); });
+  return poller_.next([&](std::size_t place) { return take(inbound_rings_[place], into); },
+                      [this](std::size_t place) { return ready(place); });
 }
 
 failure endpoint::broken_record(int source, const ring_record& r) {

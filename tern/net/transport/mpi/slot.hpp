@@ -83,7 +83,7 @@ public:
       return;
     }
     s->next = given_back_.load(std::memory_order_relaxed);
-    // release: with drain's acquire, whoever gets the slot next comes after what this thread did with it. Only the
+    // release: with drain's acquire, the next user of the slot comes after what this thread did with it. Only the
     // owner takes, and takes all: no slot can come back in between unnoticed.
     while (!given_back_.compare_exchange_weak(s->next, s, std::memory_order_release, std::memory_order_relaxed)) {
     }

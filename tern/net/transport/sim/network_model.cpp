@@ -70,10 +70,10 @@ struct queue {
       return {at, work, at};
     }
     if (at >= gap_end) return free = std::min(last + work, never), place{last, work, last};
-    const std::int64_t begin = std::max(at, gap_begin), room = gap_end - begin;
-    if (work <= room) {
+    const std::int64_t begin = std::max(at, gap_begin), space = gap_end - begin;
+    if (work <= space) {
       // Two gaps are left, one is remembered.
-      if (begin - std::max(gap_begin, soonest) > room - work)
+      if (begin - std::max(gap_begin, soonest) > space - work)
         gap_end = begin;
       else
         gap_begin = begin + work;
@@ -82,8 +82,8 @@ struct queue {
     gap_end = begin;
     // A gap of no length would still take in a message of no bytes, ahead of this one.
     if (gap_begin == gap_end) gap_begin = gap_end = 0;
-    free = std::min(last + (work - room), never);
-    return {begin, room, last};
+    free = std::min(last + (work - space), never);
+    return {begin, space, last};
   }
 };
 

@@ -38,7 +38,7 @@ namespace tern::sim::detail {
 /// overtakes on its last way follows it as a whole, as if none of it had come before: it may take twice its time.
 ///
 /// Between two ranks first bytes never overtake each other on the way. A short message may catch up with a long one
-/// that is still coming: whoever calls `receive` must do so for the two in the order of their sending, the short one's
+/// that is still coming: calls of `receive` must come for the two in the order of their sending, the short one's
 /// as late as the long one's. Then `receive` keeps them in order, too: each is there no earlier than the one before.
 /// Times are bounded: what would come after some 53 days (2^62 ps) comes then.
 class network {

@@ -17,7 +17,6 @@
 
 #include <tern/base/error.hpp>
 #include <tern/net/report/tracing.hpp>
-#include <tern/task/report/tracing.hpp>
 #include <tern/task/scheduler.hpp>
 #include <tern/task/scheduler/scheduler_core.hpp>
 #include <tern/task/sim/simulated_executor.hpp>
@@ -26,10 +25,10 @@
 namespace tern::sim::detail {
 namespace {
 
-constexpr std::uint64_t noted_send = 32, noted_arrival = 33, noted_fault = 34, noted_room = 35, noted_loss = 36;
+constexpr std::uint64_t noted_send = 32, noted_arrival = 33, noted_fault = 34, noted_slots = 35, noted_loss = 36;
 constexpr std::size_t parcels_at_once = 256;
 constexpr std::int64_t least_notice = 1'000'000; // ns after a crash; up to twice that, before another rank knows of it
-constexpr std::uint32_t urgent_room = 4;         // messages that may come on top of a channel's room
+constexpr std::uint32_t urgent_slots = 4;        // messages that may come on top of a channel's space
 constexpr std::int64_t countable = std::numeric_limits<std::int64_t>::max() / 1000; // ns that the network knows, in ps
 
 std::int64_t to_ns(double seconds) { return std::llround(std::min(seconds, 9e9) * 1e9); }
@@ -39,8 +38,8 @@ class channel_ends {
 public:
   struct channel {
     std::uint32_t to = none;
-    std::uint32_t unread : 31 = 0; // messages that have not been received; counted if there is not room for any number
-    std::uint32_t refused : 1 = 0; // one since the sender was last told of room
+    std::uint32_t unread : 31 = 0; // messages that have not been received; counted if there is not space for any number
+    std::uint32_t refused : 1 = 0; // one since the sender was last told of space
     std::int64_t last = 0;         // when the last message arrives
   };
   /// Until the next call.
@@ -75,7 +74,7 @@ private:
 } // namespace
 
 /// A message on its way; then the memory of its head, until the receiver needs that no more.
-struct sim_job::parcel final : event, byte_lender {
+struct sim_job::simulated_message final : event, byte_lender {
   void happen() noexcept override;
   void take_back(std::byte*) noexcept override { job->give(this); }
   std::size_t bytes() const noexcept { return head_size + far_head.size() + body.size(); }
@@ -85,12 +84,12 @@ struct sim_job::parcel final : event, byte_lender {
   bool has_card = false;       // the receiver's; or it needs none
   std::uint32_t head_size = 0; // of a head that is in `near_head`
   byte_buffer far_head, body;  // the head is in one of two places
-  parcel* next = nullptr;
+  simulated_message* next = nullptr;
   alignas(16) std::byte near_head[112];
 };
 
-/// Lets a sender know that a channel which refused a message has room.
-struct sim_job::room_notice final : event {
+/// Lets a sender know that a channel which refused a message has space.
+struct sim_job::slot_notice final : event {
   void happen() noexcept override;
   sim_job* job = nullptr;
   int rank = 0;
@@ -109,7 +108,7 @@ class sim_job::port final : public net::transport {
 public:
   port(sim_job& job, int rank) : job_(job), rank_(rank) {}
   ~port() override {
-    while (parcel* p = pop()) job_.give(p);
+    while (simulated_message* p = pop()) job_.give(p);
     job_.ports_[static_cast<std::size_t>(rank_)] = nullptr;
   }
 
@@ -142,7 +141,7 @@ public:
       tell_lost();
     into.head = {};
     into.body = {};
-    parcel* const p = pop();
+    simulated_message* const p = pop();
     if (!p) return false;
     job_.engine_.charge(job_.overhead_);
     into.source = p->from;
@@ -161,19 +160,19 @@ public:
     for (int r = 0; r < size(); ++r)
       if (job_.crashed(r)) job_.notify_of(r, *this);
   }
-  // The engine sleeps for nobody.
+  // The engine never sleeps.
   void wait(std::chrono::microseconds) override {}
   void wake() noexcept override {
-    if (core) job_.engine_.ring(*core, job_.engine_.now());
+    if (core) job_.engine_.notify_events(*core, job_.engine_.now());
   }
   void finish() override {}
   [[noreturn]] void abort(int code) noexcept override { give_up(job_.world_, code); }
 
-  void push(parcel* p) noexcept {
+  void push(simulated_message* p) noexcept {
     p->next = nullptr;
     (last_ ? last_->next : first_) = p;
     last_ = p;
-    job_.engine_.ring(*core, job_.engine_.now());
+    job_.engine_.notify_events(*core, job_.engine_.now());
   }
 
   tern::detail::scheduler_core* core = nullptr;
@@ -194,8 +193,8 @@ private:
       told_of_({r, at, "simulated host " + std::to_string(r / job_.world_.network.host), text});
     }
   }
-  parcel* pop() noexcept {
-    parcel* p = first_;
+  simulated_message* pop() noexcept {
+    simulated_message* p = first_;
     if (!p) return nullptr;
     first_ = p->next;
     if (!first_) last_ = nullptr;
@@ -205,7 +204,7 @@ private:
   static constexpr std::size_t most_head = 8192;
   sim_job& job_;
   const int rank_;
-  parcel *first_ = nullptr, *last_ = nullptr; // what has arrived
+  simulated_message *first_ = nullptr, *last_ = nullptr; // what has arrived
   std::function<void(const net::lost_rank&)> told_of_;
 };
 
@@ -240,12 +239,12 @@ private:
   }
 };
 
-void sim_job::parcel::happen() noexcept {
+void sim_job::simulated_message::happen() noexcept {
   port* const p = job->ports_[static_cast<std::size_t>(to)];
   if (p->crashed) {
     --p->expected;
     job->give(this);
-    return; // it never will be received: its room is lost too
+    return; // it never will be received: its space is lost too
   }
   if (const std::int64_t now = job->engine_.now(); !has_card && now < countable) {
     has_card = true;
@@ -262,11 +261,11 @@ void sim_job::parcel::happen() noexcept {
   p->push(this);
 }
 
-void sim_job::room_notice::happen() noexcept {
+void sim_job::slot_notice::happen() noexcept {
   planned = false;
-  job->engine_.note(noted_room, static_cast<std::uint64_t>(rank), 0);
+  job->engine_.note(noted_slots, static_cast<std::uint64_t>(rank), 0);
   if (port* const p = job->ports_[static_cast<std::size_t>(rank)]; p && p->core)
-    job->engine_.ring(*p->core, job->engine_.now());
+    job->engine_.notify_events(*p->core, job->engine_.now());
 }
 
 void sim_job::loss_notice::happen() noexcept {
@@ -274,10 +273,10 @@ void sim_job::loss_notice::happen() noexcept {
   if (!p || !p->core || p->crashed) return;
   job->engine_.note(noted_loss, static_cast<std::uint64_t>(rank), static_cast<std::uint64_t>(lost));
   p->lost.push_back(lost);
-  job->engine_.ring(*p->core, job->engine_.now());
+  job->engine_.notify_events(*p->core, job->engine_.now());
 }
 
-/// No faster than a real job's ranks know it, as times go here. Nothing happens in a job in which nobody asks.
+/// No faster than a real job's ranks know it, as times go here. Nothing happens in a job in which no rank asks.
 void sim_job::notify_of(int lost, port& who) {
   if (who.rank_ == lost) return;
   auto notice = std::make_unique<loss_notice>();
@@ -294,7 +293,7 @@ sim_job::sim_job(const world& w, simulation& s)
     : world_(w), engine_(s.inside()), network_(make_network(w)), ports_(static_cast<std::size_t>(w.ranks)),
       overhead_(to_ns(w.network.overhead)), jitter_(to_ns(w.network.latency * w.network.jitter)),
       delay_(to_ns(w.faults.delay)), reorder_(to_ns(w.faults.reorder)), latency_(to_ns(w.network.latency)),
-      room_(static_cast<std::uint32_t>(w.room)) {
+      slots_(static_cast<std::uint32_t>(w.slots)) {
   // Ranks of one host are nearer than others. No more than a microsecond: faults and messages that are under way
   // wait for it.
   engine_.look_ahead(std::min<std::int64_t>(1000, to_ns(w.network.latency) / (w.network.host > 1 ? 4 : 1)));
@@ -317,11 +316,11 @@ std::size_t sim_job::under_way(int rank) const noexcept {
   return p ? p->expected : 0;
 }
 
-sim_job::parcel* sim_job::take_parcel() {
+sim_job::simulated_message* sim_job::take_message() {
   if (!free_) {
-    parcels_.push_back(std::make_unique<parcel[]>(parcels_at_once));
+    message_store_.push_back(std::make_unique<simulated_message[]>(parcels_at_once));
     for (std::size_t i = parcels_at_once; i-- > 0;) {
-      parcel& p = parcels_.back()[i];
+      simulated_message& p = message_store_.back()[i];
       p.job = this;
       p.next = free_;
       free_ = &p;
@@ -330,7 +329,7 @@ sim_job::parcel* sim_job::take_parcel() {
   return std::exchange(free_, free_->next);
 }
 
-void sim_job::give(parcel* p) noexcept {
+void sim_job::give(simulated_message* p) noexcept {
   p->head_size = 0;
   p->far_head = {};
   p->body = {};
@@ -340,11 +339,11 @@ void sim_job::give(parcel* p) noexcept {
 
 bool sim_job::send(port& from, int to, std::span<const std::byte> head, byte_buffer& body, bool urgent) {
   channel_ends::channel& channel = from.ends[static_cast<std::uint32_t>(to)];
-  if (room_ > 0 && channel.unread >= room_ + (urgent ? urgent_room : 0)) {
+  if (slots_ > 0 && channel.unread >= slots_ + (urgent ? urgent_slots : 0)) {
     channel.refused = 1;
     return false;
   }
-  parcel* const p = take_parcel();
+  simulated_message* const p = take_message();
   if (head.size() <= sizeof p->near_head) {
     if (!head.empty()) std::memcpy(p->near_head, head.data(), head.size());
     p->head_size = static_cast<std::uint32_t>(head.size());
@@ -375,7 +374,7 @@ bool sim_job::send(port& from, int to, std::span<const std::byte> head, byte_buf
   // In order, whatever chance says.
   if (at <= channel.last) at = channel.last + 1, early = 0;
   channel.last = at;
-  if (room_ > 0) ++channel.unread;
+  if (slots_ > 0) ++channel.unread;
   p->from = from.rank_;
   p->to = to;
   p->early = static_cast<std::int16_t>(early);
@@ -391,7 +390,7 @@ bool sim_job::send(port& from, int to, std::span<const std::byte> head, byte_buf
 // Somebody has taken a message out of a channel. A sender that was refused hears of it one latency later.
 void sim_job::received(int from, int to) {
   port* const sender = ports_[static_cast<std::size_t>(from)];
-  if (room_ == 0 || !sender) return;
+  if (slots_ == 0 || !sender) return;
   channel_ends::channel& channel = sender->ends[static_cast<std::uint32_t>(to)];
   --channel.unread;
   if (!channel.refused) return;
@@ -399,7 +398,7 @@ void sim_job::received(int from, int to) {
   if (notices_.empty()) notices_.resize(ports_.size());
   auto& notice = notices_[static_cast<std::size_t>(from)];
   if (!notice) {
-    notice = std::make_unique<room_notice>();
+    notice = std::make_unique<slot_notice>();
     notice->job = this;
     notice->rank = from;
   }

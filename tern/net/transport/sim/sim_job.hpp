@@ -21,7 +21,7 @@ class scheduler;
 
 namespace tern::sim::detail {
 
-class engine;
+class simulated_executor;
 
 /// What a simulated job's ranks share: the network, what goes wrong, and how the job is replayed. Outlives its ends.
 /// One thread.
@@ -48,31 +48,31 @@ public:
   std::size_t under_way(int rank) const noexcept;
 
 private:
-  struct parcel;
-  struct room_notice;
+  struct simulated_message;
+  struct slot_notice;
   struct loss_notice;
   class port;
   class fault;
   bool send(port& from, int to, std::span<const std::byte> head, byte_buffer& body, bool urgent);
   void received(int from, int to);
-  parcel* take_parcel();
-  void give(parcel* p) noexcept;
+  simulated_message* take_message();
+  void give(simulated_message* p) noexcept;
   void notify_of(int lost, port& who);
   void tell(const std::string& what);
 
   const world world_;
-  engine& engine_;
+  simulated_executor& engine_;
   const std::unique_ptr<network> network_;
   std::vector<port*> ports_; // by rank
-  std::vector<std::unique_ptr<parcel[]>> parcels_;
-  parcel* free_ = nullptr;
+  std::vector<std::unique_ptr<simulated_message[]>> message_store_;
+  simulated_message* free_ = nullptr;
   std::vector<std::unique_ptr<fault>> planned_;
-  std::vector<std::unique_ptr<room_notice>> notices_; // by sender; empty until one is refused
+  std::vector<std::unique_ptr<slot_notice>> notices_; // by sender; empty until one is refused
   std::vector<std::unique_ptr<loss_notice>> losses_;
   std::vector<std::string> told_;
   std::uint64_t messages_ = 0, bytes_ = 0;
   std::int64_t overhead_ = 0, jitter_ = 0, delay_ = 0, reorder_ = 0, latency_ = 0; // ns
-  std::uint32_t room_ = 0;                                                         // messages; 0: for any number
+  std::uint32_t slots_ = 0;                                                        // messages; 0: for any number
 };
 
 /// The command that runs this process's program again in the same world: for people to paste into a shell.

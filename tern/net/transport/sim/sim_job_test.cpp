@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The simulated transport by itself: heads and bodies, and room. The rest of it: simulate_test.cpp.
+// The simulated transport by itself: heads and bodies, and space. The rest of it: simulate_test.cpp.
 #include <tern/net/transport/sim/sim_job.hpp>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ byte_buffer filled(std::size_t size, int with) {
   return b;
 }
 
-// One rank: sends `to_send` messages to the last rank as room comes, and receives.
+// One rank: sends `to_send` messages to the last rank as space comes, and receives.
 struct rank_events final : event_source {
   polled poll() override {
     bool some = false;
@@ -133,7 +133,7 @@ TEST(sim_job, heads_and_bodies_arrive_whole_and_in_order) {
 
 TEST(sim_job, room_is_limited_and_comes_back) {
   for (const int seed : {1, 2, 3}) {
-    world w = parse_world("ranks=3,room=4,faults=delay:reorder");
+    world w = parse_world("ranks=3,slots=4,faults=delay:reorder");
     w.seed = static_cast<std::uint64_t>(seed);
     const result r = stream(w, 500);
     EXPECT_GT(r.refused, 10);
@@ -141,15 +141,15 @@ TEST(sim_job, room_is_limited_and_comes_back) {
     const result again = stream(w, 500);
     EXPECT_EQ(again.hash, r.hash);
     EXPECT_EQ(again.seconds, r.seconds);
-    w.room = 0;
+    w.slots = 0;
     EXPECT_LT(stream(w, 500).seconds, r.seconds) << "a message without room waits a latency and longer";
   }
 }
 
-TEST(sim_job, a_rank_without_room_for_itself) { stream(parse_world("ranks=1,room=2"), 100); }
+TEST(sim_job, a_rank_without_room_for_itself) { stream(parse_world("ranks=1,slots=2"), 100); }
 
 TEST(sim_job, urgent_messages_have_more_room) {
-  const world w = parse_world("ranks=2,room=3");
+  const world w = parse_world("ranks=2,slots=3");
   simulation s({.seed = 1});
   detail::sim_job job(w, s);
   int unread = 0;

@@ -18,12 +18,12 @@ constexpr double longest = 1000; // of a duration; with the other limits no cloc
 constexpr double latest = 1e6;   // of a moment, and of a pause
 constexpr double most_bandwidth = 1e15;
 constexpr double most_factor = 1e6;
-constexpr int most_room = 1'000'000;
+constexpr int most_slots = 1'000'000;
 constexpr std::int64_t most_links = 16'000'000; // half a gigabyte
 
 // ---- texts of numbers
 
-// What somebody wrote, fit for a message: short, and nothing that a terminal would obey.
+// What a user wrote, fit for a message: short, and nothing that a terminal would obey.
 std::string quoted(std::string_view text) {
   constexpr std::size_t most = 60;
   std::string result = "\"";
@@ -141,7 +141,7 @@ constexpr word words[] = {
     {"hop", kind::time, 0, longest, nullptr, [](world& w) -> double& { return w.network.hop; }},
     {"host", kind::whole, 1, most_ranks, [](world& w) -> int& { return w.network.host; }},
     {"jitter", kind::number, 0, 100, nullptr, [](world& w) -> double& { return w.network.jitter; }},
-    {"room", kind::whole, 0, most_room, [](world& w) -> int& { return w.room; }},
+    {"slots", kind::whole, 0, most_slots, [](world& w) -> int& { return w.slots; }},
     {"faults", kind::faults},
 };
 constexpr std::string_view fault_words[] = {"delay", "reorder", "slow", "pause", "crash"};
@@ -391,12 +391,12 @@ void check_topology(const world& w) {
            "leave taper out, or choose topology=fat-tree:DOWN[:DOWN…]");
   if (shape.is == detail::topology::kind::flat) return;
   const std::int64_t hosts = (w.ranks + w.network.host - 1) / w.network.host;
-  std::int64_t room = 1;
+  std::int64_t space = 1;
   std::string more = "make its numbers larger";
   if (shape.is == detail::topology::kind::fat_tree) {
     double rate = 1;
     for (std::size_t i = 0; i < shape.numbers.size(); ++i) {
-      room = product({room, shape.numbers[i]}, most_ranks);
+      space = product({space, shape.numbers[i]}, most_ranks);
       rate = std::min(rate * w.network.taper * shape.numbers[i], 1.0 * most_ranks);
       if (i + 1 < shape.numbers.size() && rate < 1 - 1e-9)
         refuse("with taper=" + real_text(w.network.taper) + " the uplinks of level " + std::to_string(i + 1) +
@@ -407,7 +407,7 @@ void check_topology(const world& w) {
   } else {
     const std::int64_t p = shape.numbers[0], a = shape.numbers[1], h = shape.numbers[2];
     const std::int64_t groups = a * h + 1; // each pair of groups has one link
-    room = product({p, a, groups}, most_ranks);
+    space = product({p, a, groups}, most_ranks);
     // NOLINTNEXTLINE(clang-analyzer-core.DivideZero): none of the numbers is 0
     const std::int64_t used = std::min(groups, (hosts - 1) / product({p, a}, most_ranks) + 1);
     if (const auto links = product({used, a, a}, most_links + 1) + product({used, used}, most_links + 1);
@@ -415,8 +415,8 @@ void check_topology(const world& w) {
       refuse("topology " + w.network.topology + " has more than " + std::to_string(most_links) + " links",
              "put more ranks on each router (the first number), or more routers into fewer groups");
   }
-  if (room < hosts)
-    refuse("topology " + w.network.topology + " has room for " + std::to_string(room) + " hosts, and " +
+  if (space < hosts)
+    refuse("topology " + w.network.topology + " has room for " + std::to_string(space) + " hosts, and " +
                std::to_string(w.ranks) + " ranks need " + std::to_string(hosts),
            more + ", or put more ranks on each host (host=" + std::to_string(w.network.host) + ")");
 }

@@ -45,7 +45,7 @@ void expect_equal(const world& a, const world& b, const std::string& text) {
   EXPECT_EQ(a.network.hop, b.network.hop);
   EXPECT_EQ(a.network.host, b.network.host);
   EXPECT_EQ(a.network.jitter, b.network.jitter);
-  EXPECT_EQ(a.room, b.room);
+  EXPECT_EQ(a.slots, b.slots);
   EXPECT_EQ(a.faults.delay, b.faults.delay);
   EXPECT_EQ(a.faults.reorder, b.faults.reorder);
   ASSERT_EQ(a.faults.slow.size(), b.faults.slow.size());
@@ -69,7 +69,7 @@ void expect_equal(const world& a, const world& b, const std::string& text) {
 TEST(sim_world, reads_every_word) {
   const world w = parse_world("ranks=256,workers=4,seed=18446744073709551615,preempt=0.5,step=1us,latency=1.5us,"
                               "overhead=0,gap=20ns,bandwidth=12.5G,topology=fat-tree:16:8,taper=0.5,hop=0s,host=2,"
-                              "jitter=0,room=17,faults=delay:reorder=5us:slow=3@7.5:pause=1@2ms+1e+1us:crash=3@2ms");
+                              "jitter=0,slots=17,faults=delay:reorder=5us:slow=3@7.5:pause=1@2ms+1e+1us:crash=3@2ms");
   EXPECT_EQ(w.ranks, 256);
   EXPECT_EQ(w.workers, 4);
   EXPECT_EQ(w.seed, std::numeric_limits<std::uint64_t>::max());
@@ -84,7 +84,7 @@ TEST(sim_world, reads_every_word) {
   EXPECT_EQ(w.network.hop, 0);
   EXPECT_EQ(w.network.host, 2);
   EXPECT_EQ(w.network.jitter, 0);
-  EXPECT_EQ(w.room, 17);
+  EXPECT_EQ(w.slots, 17);
   EXPECT_EQ(w.faults.delay, default_delay);
   EXPECT_EQ(w.faults.reorder, 5e-6);
   ASSERT_EQ(w.faults.slow.size(), 1u);
@@ -136,7 +136,7 @@ TEST(sim_world, texts) {
   for (const char* text : {"ranks=256,workers=4,seed=7,topology=fat-tree:16:16,faults=delay:reorder:crash=3@2ms",
                            "ranks=2,seed=0,latency=1.5us,overhead=0s,gap=1ns,bandwidth=12.5G,hop=1.25ms",
                            "ranks=2,seed=1,bandwidth=1M,faults=delay=1s:reorder=20us:slow=1:pause=0@1s+1us",
-                           "ranks=64,seed=1,bandwidth=1.5k,topology=dragonfly:2:4:2,host=8,jitter=0.125,room=1",
+                           "ranks=64,seed=1,bandwidth=1.5k,topology=dragonfly:2:4:2,host=8,jitter=0.125,slots=1",
                            "ranks=8,seed=1,latency=123.456us,bandwidth=17,topology=fat-tree:8,taper=0.3"})
     EXPECT_EQ(to_string(parse_world(text)), text);
 }
@@ -170,7 +170,7 @@ TEST(sim_world, random_worlds_come_back) {
     n.bandwidth = real(1, 1e15);
     n.jitter = real(0, 100);
     n.host = 1 + static_cast<int>(random() % 8);
-    w.room = static_cast<int>(random() % 3 * (random() % 500'000));
+    w.slots = static_cast<int>(random() % 3 * (random() % 500'000));
     if (random() % 2)
       n.topology = "fat-tree:32:16", n.taper = real(0.04, 1);
     else if (random() % 2)
@@ -299,9 +299,9 @@ TEST(sim_world, hostile_texts) {
                            "taper=0",
                            "taper=2",
                            "host=0",
-                           "room=-1",
-                           "room=1000001",
-                           "room=1.5",
+                           "slots=-1",
+                           "slots=1000001",
+                           "slots=1.5",
                            "jitter=-1",
                            "jitter=101",
                            "hop=1e300s",
@@ -410,7 +410,7 @@ TEST(sim_world, check_looks_at_worlds_that_no_text_made) {
   }
   refused([](world& w) { w.ranks = 0; });
   refused([](world& w) { w.network.host = 0; });
-  refused([](world& w) { w.room = -1; });
+  refused([](world& w) { w.slots = -1; });
   refused([](world& w) { w.network.topology = "star"; });
   refused([](world& w) { w.faults.crash = {{-2, 0}}; });
 }

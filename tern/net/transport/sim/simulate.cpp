@@ -9,7 +9,7 @@
 
 #include <tern/base/error.hpp>
 #include <tern/net/handler.hpp>
-#include <tern/net/node.hpp>
+#include <tern/net/job/rank_life.hpp>
 #include <tern/net/report.hpp>
 #include <tern/net/report/reporter.hpp>
 #include <tern/net/transport/sim/sim_job.hpp>
@@ -29,13 +29,13 @@ std::string text_of(const std::exception_ptr& e) {
 }
 
 // Nothing can happen any more, and some have not ended.
-error stuck(const detail::sim_job& job, const simulation& world, const std::vector<std::unique_ptr<net::node>>& nodes,
-            const std::vector<std::exception_ptr>& failed) {
+error stuck(const detail::sim_job& job, const simulation& world,
+            const std::vector<std::unique_ptr<net::rank_life>>& lives, const std::vector<std::exception_ptr>& failed) {
   std::vector<net::node*> waiting;
   std::string circle;
   for (std::size_t r = 0; r < failed.size(); ++r) {
     if (job.crashed(static_cast<int>(r)) || !failed[r]) continue;
-    waiting.push_back(nodes[r].get());
+    waiting.push_back(&lives[r]->here());
     if (const std::string text = text_of(failed[r]); circle.empty() && text.find("for each other") != text.npos)
       circle = "\nrank " + std::to_string(r) + ": " + text;
   }
@@ -57,29 +57,30 @@ outcome run(const world& w, const std::function<int()>& main, const options& opt
   simulation world({.seed = w.seed, .preempt = w.preempt, .step_seconds = w.step});
   detail::sim_job job(w, world);
   const auto shared = std::make_shared<const options>(opts);
-  std::vector<std::unique_ptr<net::node>> nodes;
+  std::vector<std::unique_ptr<net::rank_life>> lives;
   std::vector<simulation::member> members;
-  nodes.reserve(static_cast<std::size_t>(w.ranks));
-  members.reserve(nodes.capacity());
+  lives.reserve(static_cast<std::size_t>(w.ranks));
+  members.reserve(lives.capacity());
   for (int r = 0; r < w.ranks; ++r) {
-    nodes.push_back(std::make_unique<net::node>(shared, job.end(r), &world, w.workers, w.apart == 1));
-    net::node* const n = nodes.back().get();
-    job.connect(r, n->fibers());
-    members.push_back({&n->fibers(), [n, &main] { n->live(main); }});
+    lives.push_back(std::make_unique<net::rank_life>(shared, job.end(r), &world, w.workers, w.apart == 1));
+    net::rank_life* const life = lives.back().get();
+    scheduler& fibers = life->here().fibers();
+    job.connect(r, fibers);
+    members.push_back({&fibers, [life, &main] { life->live(main); }});
   }
   job.plan_faults();
   const std::vector<std::exception_ptr> failed = world.run(members);
   bool ended = true;
   for (int r = 0; r < w.ranks; ++r) ended = ended && (!failed[static_cast<std::size_t>(r)]);
   if (!ended) {
-    error why = stuck(job, world, nodes, failed);
+    error why = stuck(job, world, lives, failed);
     net::report_failure(why.what());
     throw why;
   }
   outcome o;
-  for (auto& n : nodes) o.code = std::max(o.code, n->end());
+  for (auto& life : lives) o.code = std::max(o.code, life->end());
   // The last first, as they were made.
-  while (!nodes.empty()) nodes.pop_back();
+  while (!lives.empty()) lives.pop_back();
   o.seconds = world.seconds();
   o.messages = job.messages();
   o.bytes = job.bytes();

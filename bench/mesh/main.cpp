@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// The coastal mesher against one sequential call of CGAL on the same sea with the same sizing (docs/results/mesh.md).
+/// Both are whole programs; what is compared is what they report: the seconds between the domain and the finished mesh,
+/// and their processes' peak memory.
+
+#include "bench/harness/harness.hpp"
+
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <unistd.h>
+
+#ifndef BENCH_MESH_PATH
+#error "define BENCH_MESH_PATH and BENCH_TERN_PATH as the paths of mesh and tern"
+#endif
+
+namespace {
+
+using tern::bench::direction;
+using tern::bench::scale;
+using strings = std::vector<std::string>;
+
+/// A folder for what the programs write, gone with the process.
+class scratch {
+public:
+  scratch() {
+    std::string name = (std::filesystem::temp_directory_path() / "bench-mesh-XXXXXX").string();
+    if (!mkdtemp(name.data())) throw std::runtime_error("cannot make a folder for temporary files in " + name);
+    path_ = name;
+  }
+  ~scratch() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  scratch(const scratch&) = delete;
+  scratch& operator=(const scratch&) = delete;
+  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
+
+private:
+  std::filesystem::path path_;
+};
+
+const scratch& folder() {
+  static const scratch one;
+  return one;
+}
+
+double meshing(const nlohmann::json& report) { return report.at("seconds").at("meshing").get<double>(); }
+double peak(const nlohmann::json& report) { return report.at("peak_mib").get<double>(); }
+
+/// Runs of the mesher: of the usual sea, or tiny a coarse mesh of it.
+class runs {
+public:
+  explicit runs(const scale& of) : resolution_(of(strings{}, coarse)) {}
+
+  strings job(int ranks, const strings& arguments, bool mpi = false) const {
+    strings line{BENCH_TERN_PATH, "run", "-n", std::to_string(ranks), "--workers", "1"};
+    if (mpi) line.insert(line.end(), {"--transport", "mpi"});
+    line.insert(line.end(), {"--", BENCH_MESH_PATH, "--quiet"});
+    line.insert(line.end(), resolution_.begin(), resolution_.end());
+    line.insert(line.end(), arguments.begin(), arguments.end());
+    return line;
+  }
+
+  /// What a job reports, which must be a mesh that keeps its promises.
+  nlohmann::json ours(int ranks, strings arguments = {}, bool mpi = false) const {
+    const std::string report = folder() / "ours.json";
+    arguments.insert(arguments.end(), {"--json", report});
+    auto found = tern::bench::run_for_json(job(ranks, arguments, mpi), report);
+    if (!found.at("conforming").get<bool>()) throw std::runtime_error("the mesh does not conform");
+    return found;
+  }
+
+  /// The rival's runs, each used once by every metric that wants one: its seconds and its memory come from the same
+  /// run.
+  const nlohmann::json& rival(const std::string& metric) {
+    const std::size_t index = used_[metric]++;
+    if (index == rivals_.size()) {
+      const std::string report = folder() / "rival.json";
+      strings line{BENCH_MESH_PATH, "--sequential", "--json", report};
+      line.insert(line.end(), resolution_.begin(), resolution_.end());
+      rivals_.push_back(tern::bench::run_for_json(line, report));
+    }
+    return rivals_.at(index);
+  }
+
+  /// Whether ranks can be processes here.
+  bool mpi_works() {
+    if (!mpi_works_) {
+      try {
+        runs(scale(true)).ours(2, {}, true);
+        mpi_works_ = true;
+      } catch (const std::runtime_error&) { // the launcher, or the plug-in, is not there
+        mpi_works_ = false;
+      }
+    }
+    return *mpi_works_;
+  }
+
+private:
+  static inline const strings coarse{"--hmin", "4", "--hmax", "40"};
+  strings resolution_;
+  std::vector<nlohmann::json> rivals_;
+  std::map<std::string, std::size_t> used_;
+  std::optional<bool> mpi_works_;
+};
+
+std::vector<tern::bench::metric> metrics(const scale& of) {
+  using tern::bench::budget;
+  const auto all = std::make_shared<runs>(of);
+  const std::string cgal = "one CGAL call";
+  const auto imbalance = [all](const char* estimate) {
+    return [=] { return all->ours(2, {"--estimate", estimate}).at("imbalance").get<double>(); };
+  };
+  return {
+      {.name = "mesh.speed",
+       .unit = "s",
+       .target = 0.60,
+       .rival_name = cgal,
+       .ours = [=] { return meshing(all->ours(2)); },
+       .rival = [=] { return meshing(all->rival("speed")); }},
+      // Ranks that are processes: threads of one would share what each rank has to have.
+      {.name = "mesh.memory",
+       .unit = "MiB",
+       .target = 1.6,
+       .rival_name = cgal,
+       .ours = [=] { return peak(all->ours(2, {}, all->mpi_works())); },
+       .rival = [=] { return peak(all->rival("memory")); }},
+      {.name = "mesh.total",
+       .unit = "s",
+       .target = 1,
+       .rival_name = "budget",
+       .ours =
+           [=] {
+             return tern::bench::run_command(all->job(2, {"--out", folder() / "out"})).seconds;
+           },
+       .rival = budget(10)},
+      {.name = "mesh.triangles",
+       .unit = "M",
+       .better = direction::higher,
+       .target = 1,
+       .rival_name = "budget",
+       .ours = [=] { return all->ours(2).at("triangles").get<double>() / 1e6; },
+       .rival = budget(2)},
+      {.name = "mesh.scaling",
+       .unit = "s",
+       .rival_name = "1 rank",
+       .ours = [=] { return meshing(all->ours(2)); },
+       .rival = [=] { return meshing(all->ours(1)); }},
+      {.name = "mesh.imbalance.count",
+       .unit = "max/mean",
+       .rival_name = "perfect",
+       .ours = imbalance("count"),
+       .rival = budget(1)},
+      {.name = "mesh.imbalance.area",
+       .unit = "max/mean",
+       .rival_name = "perfect",
+       .ours = imbalance("area"),
+       .rival = budget(1)},
+  };
+}
+
+} // namespace
+
+int main(int argc, char** argv) { return tern::bench::run(argc, argv, metrics); }

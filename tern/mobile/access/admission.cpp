@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Which invocations may run on an object, and when.
+#include <tern/mobile/access/admission.hpp>
+
+#include <utility>
+
+#include <tern/mobile/entry/object_trace.hpp>
+#include <tern/net/message.hpp>
+#include <tern/trace/trace.hpp>
+
+namespace tern::mobile::detail {
+
+// The frequent case in one go: the object is here, nothing waits for it, and what runs lets this run too.
+inline void* admission::admit_at_once(const invocable& what, const address& to, int source, entry*& e) {
+  shard& s = objects_.shard_of(to.object);
+  const std::lock_guard hold(s.lock);
+  e = s.entries.find(to.object);
+  if (!e || to.stream != address::no_stream || e->own_open || to.hops() != 0 || e->starting || e->not_begun > 0 ||
+      !e->waiting.empty() || !e->admits(what.what)) [[unlikely]]
+    return nullptr;
+  void* const object =
+      !what.type || e->type->self == what.type ? e->object : cast_object(*e->type, e->object, *what.type());
+  if (!object) [[unlikely]]
+    return nullptr;
+  if (source == rank_ && e->under_way > 0) --e->under_way;
+  e->admit(what.what);
+  e->runs += what.what != action::destroy;
+  if (objects_.watches() && !(objects_.attends() & rank_objects::to_balance))
+      [[unlikely]] // else it is quick, and not weighed
+    loads_.weigh_arrival(*e);
+  return object;
+}
+
+held_access admission::try_hold(object_id id, const type_record& wanted, action how) {
+  objects_.check(id);
+  shard& s = objects_.shard_of(id);
+  const std::lock_guard hold(s.lock);
+  entry* const e = s.entries.find(id);
+  // After what this rank has sent before.
+  if (!e || e->under_way > 0 || e->not_begun > 0 || e->own_open || e->starting || !e->waiting.empty() ||
+      !e->admits(how))
+    return {};
+  void* const object = cast_object(*e->type, e->object, wanted);
+  if (object) e->admit(how);
+  return {e, object};
+}
+
+// May another one run under the access that the last one had?
+bool admission::admits_next(entry& e, const address& to, int source) {
+  const std::lock_guard hold(objects_.shard_of(e.id).lock);
+  if (to.stream != address::no_stream || e.own_open || to.hops() != 0 || e.not_begun > 0 || !e.waiting.empty() ||
+      e.at != entry::place::here || e.coming > 0 || e.may_leave() || (e.travel && !e.travel->resuming.empty()))
+      [[unlikely]]
+    return false;
+  if (source == rank_ && e.under_way > 0) --e.under_way;
+  ++e.runs;
+  return true;
+}
+
+void* invocation_series::admit_anew(const address& to, const net::wire_header& header) {
+  end();
+  check_address(to, admission_.node_.size());
+  if (admission_.debug_ == debugging::none && admission_.takes_series(header))
+    object_ = admission_.admit_at_once(what_, to, source_, of_);
+  if (!object_) of_ = nullptr;
+  return object_;
+}
+
+void invocation_series::end() {
+  if (object_) admission_.finished(*of_, what_.what != action::share, false);
+  of_ = nullptr;
+  object_ = nullptr;
+}
+
+namespace {
+
+std::unique_ptr<invocation> kept(const invocable& what, int source, const net::wire_header& header, const address& to,
+                                 net::payload& message) {
+  auto one = std::make_unique<invocation>();
+  one->what = &what;
+  one->source = source;
+  one->header = header;
+  one->to = to;
+  message.settle();
+  one->message = std::move(message);
+  return one;
+}
+
+} // namespace
+
+// \return whether its load was watched.
+bool admission::run(net::node& here, const invocable& what, entry& e, void* object, const address& to,
+                    const net::wire_header& header, net::payload& message) {
+  const running_invocation frame(*this, e, what.what);
+  if (trace::built && (header.flags & net::flag_traced) != 0) [[unlikely]]
+    trace_object(e.id, *e.type);
+  if (!objects_.watches()) [[likely]] {
+    what.run(here, object, to, header, message);
+    return false;
+  }
+  if ((objects_.attends() & rank_objects::to_balance) && costs_.is_quick(header.handler)) {
+    run_quick(here, what, object, to, header, message);
+    return false;
+  }
+  run_watched(here, what, e, object, to, header, message, frame);
+  return true;
+}
+
+void admission::arrive(net::node& here, const invocable& what, int source, const net::wire_header& header,
+                       net::payload& message, bool runs_here) {
+  const address to = read_address(message.bytes);
+  check_address(to, here.size());
+  entry* e = nullptr;
+  const bool at_once = what.run ? debug_ != debugging::reserialize && !begins_later(what, header)
+                                : runs_here && what.what == action::destroy;
+  void* const object = at_once ? admit_at_once(what, to, source, e) : nullptr;
+  if (object) [[likely]] {
+    if (!what.run) return objects_.services().end_object(*e, to.origin(), header.reply);
+    if (!runs_here) {
+      auto one = kept(what, source, header, to, message);
+      {
+        const std::lock_guard hold(objects_.shard_of(to.object).lock);
+        e->will_begin(*one);
+      }
+      return start(*e, std::move(one));
+    }
+    const bool watched = run(here, what, *e, object, to, header, message);
+    return finished(*e, what.what != action::share, watched);
+  }
+  objects_.services().arrive_late(kept(what, source, header, to, message), runs_here);
+}
+
+// It cannot run now.
+void admission::enqueue(entry& e, std::unique_ptr<invocation> one, deferred_actions& then) {
+  // The object's end waits for one that has released its access, which may wait for what it sends to the object now.
+  if (invocation* const end = e.unfinished > 0 && !one->ends() ? e.waiting.end() : nullptr) {
+    if (end->header.reply != 0) // its caller waits for it
+      return then.refusals.push(std::move(one));
+    e.waiting.insert(end->before, std::move(one)); // only its own invocations refer to it
+    if (objects_.watches()) loads_.weigh_arrival(e);
+    return admit_waiting(e, then);
+  }
+  e.waiting.push_by_priority(std::move(one));
+  if (objects_.watches()) loads_.weigh_arrival(e);
+  then.changed = e.id;
+  admit_waiting(e, then); // also if it was to begin later and need not any more: balancing may have ended just now
+}
+
+void admission::accept(entry& e, std::unique_ptr<invocation> one, deferred_actions& then) {
+  if (e.starting || !e.waiting.empty() || !e.admits(one->what->what) || begins_later(*one->what, one->header))
+    return enqueue(e, std::move(one), then);
+  e.admit(*one);
+  e.starting = true;
+  then.start.push(std::move(one));
+  if (objects_.watches()) loads_.weigh_arrival(e);
+}
+
+void admission::admit_waiting(entry& e, deferred_actions& then) {
+  if (e.at == entry::place::stored && (!e.waiting.empty() || e.has_moves())) {
+    e.at = entry::place::loading;
+    then.loads.push_back(&e);
+    return;
+  }
+  if (e.starting || e.at != entry::place::here || e.coming > 0) return;
+  if (e.travel)
+    while (tern::detail::waiter* const w = e.travel->resuming.pop_if(
+               [&](const tern::detail::waiter& first) { return e.compatible(static_cast<action>(first.data)); })) {
+      e.admit(static_cast<action>(w->data));
+      then.wake.push(*w);
+    }
+  if (e.may_leave()) {
+    if (e.running()) return;
+    e.at = entry::place::leaving;
+    then.request = e.travel->moves.pop();
+    return;
+  }
+  while (!e.waiting.empty() && e.admits(e.waiting.front().what->what)) {
+    if (begins_later(*e.waiting.front().what, e.waiting.front().header)) return offer(e, then);
+    auto one = e.waiting.pop();
+    e.admit(*one);
+    then.start.push(std::move(one));
+    e.starting = true;
+  }
+}
+
+void admission::offer(entry& e, deferred_actions& then) noexcept {
+  const priority level = e.waiting.front().level();
+  const bool again = std::exchange(e.offered, true);
+  if (again && level >= e.offered_level) return;
+  e.offered_level = level;
+  then.ready = e.id;
+  then.ready_load = e.known().each;
+  then.ready_level = level;
+  then.ready_again = again;
+}
+
+beginning admission::begin_next(object_id id) {
+  deferred_actions then;
+  {
+    shard& s = objects_.shard_of(id);
+    const std::lock_guard hold(s.lock);
+    entry* const e = s.entries.find(id);
+    if (!e || !e->offered) return beginning::unknown;
+    e->offered = false;
+    // What keeps it from beginning offers it again when that is over.
+    if (e->starting || e->waiting.empty() || !e->admits(e->waiting.front().what->what)) return beginning::not_now;
+    then.of = e;
+    auto one = e->waiting.pop();
+    e->admit(*one);
+    e->starting = true;
+    then.start.push(std::move(one));
+  }
+  objects_.perform(then);
+  return beginning::begun;
+}
+
+void admission::release(entry& e, action how) {
+  deferred_actions then(&e);
+  {
+    const std::lock_guard hold(objects_.shard_of(e.id).lock);
+    ++e.unfinished;
+    if (how == action::share)
+      --e.sharing;
+    else
+      e.exclusive = false;
+    admit_waiting(e, then);
+  }
+  objects_.perform(then);
+}
+
+void admission::regain(entry& e, action how) noexcept {
+  auto& lock = objects_.shard_of(e.id).lock;
+  lock.lock();
+  if (!e.starting && (!e.travel || e.travel->resuming.empty()) && e.compatible(how)) {
+    e.admit(how);
+  } else {
+    tern::detail::waiter self({tern::detail::wait_kind::other, &e});
+    self.data = static_cast<std::uintptr_t>(how);
+    e.travels().resuming.push(self);
+    // The fiber that wakes it has admitted it.
+    self.wait([](void* l) { static_cast<tern::detail::owner_lock*>(l)->unlock(); }, &lock);
+    lock.lock();
+  }
+  --e.unfinished;
+  lock.unlock();
+}
+
+void admission::finished(entry& e, bool exclusive, bool watched) {
+  const unsigned now = objects_.attends(),
+                 what = watched ? now
+                                : now & ~unsigned{rank_objects::to_loads | rank_objects::to_balance |
+                                                  rank_objects::to_contacts};
+  std::uint64_t bytes = 0;
+  if (what != 0) [[unlikely]] {
+    if (what & rank_objects::to_loads) loads_.weigh(e, 1);
+    if ((what & rank_objects::to_memory) && exclusive) bytes = packed_bytes(*e.type, e.object);
+  }
+  std::unique_lock hold(objects_.shard_of(e.id).lock);
+  if (what != now && e.known().load != 0) [[unlikely]] {
+    hold.unlock();
+    loads_.weigh(e, 1);
+    hold.lock();
+  }
+  if (exclusive)
+    e.exclusive = false;
+  else
+    --e.sharing;
+  if (!e.waiting.empty() || e.travel || what != 0) [[unlikely]]
+    finished_late(e, exclusive, watched, bytes, std::move(hold));
+}
+
+std::uint64_t admission::packed_bytes(const type_record& type, const void* object) noexcept {
+  try {
+    return type.bytes ? type.bytes(object) : 0;
+  } catch (...) { // a request to move it tells why
+    return 0;
+  }
+}
+
+// As soon as the lock is released, the object may end.
+void admission::finished_late(entry& e, bool exclusive, bool watched, std::uint64_t bytes,
+                              std::unique_lock<tern::detail::owner_lock> hold) {
+  const unsigned what = objects_.attends();
+  deferred_actions then(&e);
+  if (watched) then.changed = e.id;
+  if (what & rank_objects::to_memory) {
+    e.used = true;
+    if (exclusive) objects_.count_bytes(e, bytes);
+  }
+  if (what & rank_objects::to_debug_moves) debug_move(e);
+  admit_waiting(e, then);
+  const bool may_go = e.is_idle();
+  hold.unlock();
+  objects_.perform(then);
+  if (what & rank_objects::to_memory) objects_.services().memory_changed(may_go);
+}
+
+} // namespace tern::mobile::detail

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// Which invocations may run on an object that is here, and when. Internal.
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include <tern/mobile/access/running_invocation.hpp>
+#include <tern/mobile/entry/rank_objects.hpp>
+#include <tern/mobile/load/handler_costs.hpp>
+#include <tern/mobile/load/object_loads.hpp>
+#include <tern/net/node.hpp>
+#include <tern/task/wait/waiting.hpp>
+
+namespace tern::mobile {
+
+/// The values of the option `debug-migrate`.
+enum class debugging : std::uint8_t { none, rotate, random, reserialize };
+
+namespace detail {
+
+/// Access to an object that was had without a message.
+struct held_access {
+  entry* of = nullptr;
+  void* object = nullptr; ///< null: not now
+};
+
+/// What `begin_next` has found.
+enum class beginning : std::uint8_t {
+  begun,
+  not_now, ///< it cannot begin: the object will be `ready` again when it can
+  unknown  ///< the object was not `ready`
+};
+
+/// Admits invocations to the objects of one rank, and runs them. Thread-safe.
+///
+/// An invocation is admitted when nothing that came before it waits and it is compatible with what runs: any number of
+/// shared ones, or one exclusive one. So a stream of readers cannot starve a writer, and what one sender sent in order
+/// begins in order.
+class admission {
+public:
+  admission(rank_objects& objects, object_loads& loads, handler_costs& costs, debugging debug) noexcept
+      : objects_(objects), node_(objects.node()), rank_(objects.rank()), debug_(debug), loads_(loads), costs_(costs) {}
+
+  /// A message for an object has come: runs it if it may run now, else passes it to `arrive_late`. \param runs_here the
+  /// caller counts the message as done when this returns.
+  void arrive(net::node& here, const invocable& what, int source, const net::wire_header& header, net::payload& message,
+              bool runs_here);
+  /// If the object is here, is a `wanted`, and an invocation that came now could run. `end_hold` must follow.
+  held_access try_hold(object_id id, const type_record& wanted, action how);
+  void end_hold(const held_access& h, action how) { finished(*h.of, how != action::share, true); }
+
+  // Under the shard's lock; what follows from it is added to `then`.
+  /// An invocation, or the object's end, in the order in which it is to run.
+  void accept(entry& e, std::unique_ptr<invocation> one, deferred_actions& then);
+  /// Admits what waits and may run now, and lets the object leave if it should.
+  void admit_waiting(entry& e, deferred_actions& then);
+
+  // Not under a lock.
+  /// Starts an admitted invocation in a fiber.
+  void start(entry& e, std::unique_ptr<invocation> one) noexcept;
+  /// An invocation has ended. \param watched its load was; else the load is as it was, unless another invocation has
+  /// been counted as it arrived.
+  void finished(entry& e, bool exclusive, bool watched);
+  /// Begins an invocation of an object that is `ready`, in a new fiber.
+  beginning begin_next(object_id id);
+  /// As if the invocation had ended, but that the object neither moves nor ends meanwhile.
+  void release(entry& e, action how);
+  /// Before all that has not begun.
+  void regain(entry& e, action how) noexcept;
+
+  /// The bytes that it would be packed to; 0 if it cannot be packed. By the fiber that has the access.
+  static std::uint64_t packed_bytes(const type_record& type, const void* object) noexcept;
+
+private:
+  friend class invocation_series;
+  void* admit_at_once(const invocable& what, const address& to, int source, entry*& e);
+  bool admits_next(entry& e, const address& to, int source);
+  bool takes_series(const net::wire_header& header) noexcept;
+  bool begins_later(const invocable& what, const net::wire_header& header) const noexcept {
+    return (objects_.attends() & rank_objects::to_balance) && what.run && !costs_.is_quick(header.handler);
+  }
+  void enqueue(entry& e, std::unique_ptr<invocation> one, deferred_actions& then);
+  void offer(entry& e, deferred_actions& then) noexcept;
+  bool run(net::node& here, const invocable& what, entry& e, void* object, const address& to,
+           const net::wire_header& header, net::payload& message);
+  void run_watched(net::node& here, const invocable& what, entry& e, void* object, const address& to,
+                   const net::wire_header& header, net::payload& message, const running_invocation& frame);
+  void run_quick(net::node& here, const invocable& what, void* object, const address& to,
+                 const net::wire_header& header, net::payload& message);
+  void run_in_fiber(entry& e, std::unique_ptr<invocation> one);
+  void finished_late(entry& e, bool exclusive, bool watched, std::uint64_t bytes,
+                     std::unique_lock<tern::detail::owner_lock> hold);
+  void debug_move(entry& e);
+  bool reserialize(entry& e, const invocation& one);
+
+  rank_objects& objects_;
+  net::node& node_;
+  const int rank_;
+  const debugging debug_;
+  object_loads& loads_;
+  handler_costs& costs_;
+};
+
+/// Invocations of one function that have come one after the other, of plain bytes and without a caller that waits:
+/// those of one object run without giving the access away in between. On the stack of the fiber that delivers them.
+class invocation_series {
+public:
+  invocation_series(admission& a, const invocable& what, int source) noexcept
+      : admission_(a), what_(what), source_(source) {}
+  ~invocation_series() { end(); }
+  invocation_series(const invocation_series&) = delete;
+  invocation_series& operator=(const invocation_series&) = delete;
+  /// \return the object, on which the invocation may run here and now; null: nothing has been done.
+  void* admit(const address& to, const net::wire_header& header) {
+    if (of_ && of_->id == to.object && admission_.admits_next(*of_, to, source_)) return object_;
+    return admit_anew(to, header);
+  }
+  /// Of the object that it runs on.
+  running_invocation frame() const noexcept { return {admission_, *of_, what_.what}; }
+  const type_record& type() const noexcept { return *of_->type; }
+  /// Others may have the object.
+  void end();
+
+private:
+  void* admit_anew(const address& to, const net::wire_header& header);
+  admission& admission_;
+  const invocable& what_;
+  const int source_;
+  entry* of_ = nullptr;
+  void* object_ = nullptr;
+};
+
+} // namespace detail
+} // namespace tern::mobile

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// What runs on an object in the calling fiber.
+#include <tern/mobile/access/running_invocation.hpp>
+
+#include <tern/base/error.hpp>
+#include <tern/mobile/access/admission.hpp>
+
+namespace tern::mobile::detail {
+
+running_invocation& running_invocation::required(const char* what) {
+  if (auto* const frame = here()) return *frame;
+  throw error(errc::invalid_state, std::string(what) + " was used outside an invocation of a mobile object",
+              "use it in the fiber that runs the invocation");
+}
+
+void running_invocation::release() {
+  if (released_++ == 0) admission_.release(entry_, how_);
+}
+void running_invocation::regain() noexcept {
+  if (--released_ == 0) admission_.regain(entry_, how_);
+}
+
+void running_invocation::expect_admission(object_id id, action what, const std::string& name,
+                                          const std::source_location& made) {
+  const auto* const frame = here();
+  if (!frame || frame->is_released() || !frame->is_before(id, what)) return;
+  const std::string how = frame->how() == action::share ? "a shared" : "an exclusive";
+  throw error(errc::deadlock,
+              tern::detail::describe_context(tern::detail::this_context()) + " runs " + how + " invocation of object " +
+                  to_string(id) + " (" + frame->type().name + ") and waits for '" + name +
+                  "' of the same object, which begins only when that invocation has ended",
+              "call the function directly, send it and do not wait, or wait while a tern::release_access lives", made);
+}
+
+void running_invocation::check_type(const type_record& wanted) const {
+  if (derives_from(type(), wanted)) return;
+  throw error(errc::invalid_argument,
+              "the invocation runs on object " + to_string(id()) + ", a " + type().name + ", not a " + wanted.name);
+}
+
+} // namespace tern::mobile::detail

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// What runs on an object in the calling fiber. Internal.
+
+#include <source_location>
+#include <string>
+
+#include <tern/mobile/entry/entry.hpp>
+#include <tern/task/fiber/causal_context.hpp>
+
+namespace tern::mobile::detail {
+
+class admission;
+
+/// On the stack of the fiber that runs an invocation.
+class running_invocation final : public tern::detail::work_frame {
+public:
+  running_invocation(admission& a, entry& e, action how) noexcept : admission_(a), entry_(e), how_(how) {}
+
+  object_id id() const noexcept { return entry_.id; }
+  const type_record& type() const noexcept { return *entry_.type; }
+  action how() const noexcept { return how_; }
+  bool is_released() const noexcept { return released_ != 0; }
+  /// Does an invocation that does `what` to object `id` wait for the end of this one?
+  bool is_before(object_id id, action what) const noexcept {
+    return entry_.id == id && (how_ != action::share || what != action::share);
+  }
+  /// Seconds that a device has worked for it.
+  void charge_device(double seconds) noexcept { device_ += seconds; }
+  double device() const noexcept { return device_; }
+  /// Lets others have the object. Scopes within each other release once.
+  void release();
+  void regain() noexcept;
+
+  /// The calling fiber's; null: it runs none.
+  static running_invocation* here() noexcept {
+    return static_cast<running_invocation*>(tern::detail::work_frame::here()); // there is no other kind
+  }
+  /// \throws error(invalid_state) outside an invocation, naming `what` was wanted.
+  static running_invocation& required(const char* what);
+  /// Does the calling fiber run an invocation that what is done to the object waits for?
+  static bool is_of_own(object_id id, action what) noexcept {
+    const auto* const frame = here();
+    return frame && frame->is_before(id, what);
+  }
+  /// The calling fiber is about to wait for the end of that, which is called `name`.
+  /// \throws error(deadlock) if it waits for the caller in its turn.
+  static void expect_admission(object_id id, action what, const std::string& name, const std::source_location& made);
+  /// \throws error(invalid_argument) if the object that it runs on is no `wanted`.
+  void check_type(const type_record& wanted) const;
+
+private:
+  admission& admission_;
+  entry& entry_;
+  const action how_;
+  int released_ = 0;
+  double device_ = 0;
+};
+
+} // namespace tern::mobile::detail

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// What is decided under a shard's lock and done without it. Internal.
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <tern/mobile/entry/entry.hpp>
+
+namespace tern::mobile::detail {
+
+/// A list of things to do. It is filled under the lock of one shard; `directory_services::perform` does them in order
+/// when the lock has been released.
+struct deferred_actions {
+  explicit deferred_actions(entry* e = nullptr) noexcept : of(e) {}
+
+  entry* of;                           ///< the object whose invocations are to be started
+  invocation_list start;               ///< admitted, in order
+  std::unique_ptr<invocation> request; ///< to migrate or to swap out; the entry is at `leaving`
+  struct forward {
+    int where;
+    std::unique_ptr<invocation> what;
+  };
+  std::vector<forward> forwards;
+  std::vector<std::pair<int, directory_note>> notes;
+  tern::detail::waiter_list wake;              ///< fibers that have their access back
+  std::vector<object_id> opens;                ///< streams to be opened by way of the home
+  std::vector<std::pair<int, address>> closes; ///< streams to be closed
+  invocation_list done;                        ///< only to be counted, and answered if their callers wait
+  invocation_list refusals;                    ///< arrived behind the object's end
+  std::vector<entry*> loads;                   ///< at `loading`
+  object_id ready;                             ///< whose next invocation may begin when a worker is idle
+  double ready_load = 0;
+  priority ready_level = priority::normal;
+  bool ready_again = false;
+  object_id changed; ///< its load
+  object_id closed;  ///< the last messages that waited for the end of its stream have been sent on
+  std::unique_ptr<entry> forgotten;
+};
+
+/// What the lower rooms ask of the directory, away from the fast paths.
+class directory_services {
+public:
+  /// Not under a lock.
+  virtual void perform(deferred_actions& then) = 0;
+  /// A message that cannot run at once. \param runs_here its deliverer counts it as done.
+  virtual void arrive_late(std::unique_ptr<invocation> one, bool runs_here) = 0;
+  /// Destroys the object, whose last invocation the caller is: it has the access alone. \param reply to rank `origin`.
+  virtual void end_object(entry& e, int origin, std::uint64_t reply) = 0;
+  /// Objects take another amount of memory. \param room one may have become idle. Not under a lock.
+  virtual void memory_changed(bool room) = 0;
+
+protected:
+  ~directory_services() = default;
+};
+
+} // namespace tern::mobile::detail

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// What a rank knows of one object. Internal; docs/design/migration.md describes the protocol.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <tern/mobile/disk/stored.hpp>
+#include <tern/mobile/entry/recent_times.hpp>
+#include <tern/mobile/message/control.hpp>
+#include <tern/mobile/message/invocation.hpp>
+#include <tern/mobile/object/type.hpp>
+#include <tern/mobile/object_id.hpp>
+#include <tern/net/buffer.hpp>
+#include <tern/net/handler.hpp>
+#include <tern/task/fiber/causal_context.hpp>
+#include <tern/task/wait/waiting.hpp>
+
+namespace tern::mobile {
+
+/// Of the messages that a rank numbers for an object, the first that has not been taken in.
+struct stream_state {
+  std::int32_t rank = 0;
+  std::uint32_t unused = 0;
+  std::uint64_t expected = 0;
+};
+
+/// What goes with an object's bytes.
+struct travel_note {
+  std::uint32_t version;   ///< once it has arrived
+  std::uint32_t coming;    ///< invocations that follow
+  std::uint32_t confirmed; ///< there is its home
+  float seconds;           ///< as in the entry, as are the next
+  std::uint64_t credit;
+};
+
+/// An object that has arrived in a message and is to be unpacked.
+struct landing {
+  const type_record* type = nullptr;
+  int source = 0;
+  net::wire_header header;
+  travel_note with{};
+  std::vector<stream_state> streams;
+  buffer<std::byte> state;
+  tern::detail::held_context on{};
+};
+
+/// What only objects have that move, or are about to.
+struct travel_state {
+  std::vector<stream_state> streams;                                          ///< those that are open
+  std::map<std::pair<int, std::uint64_t>, std::unique_ptr<invocation>> early; ///< by stream and number
+  invocation_list held;               ///< in the order they came: until the object is here, with what follows it
+  invocation_list after_close;        ///< own ones, until the own stream is closed
+  tern::detail::waiter_list resuming; ///< invocations that have released their access and want it back; data: how
+  invocation_list moves;              ///< requests to migrate
+  std::vector<int> notified;          ///< ranks that know that the object is here
+  /// With their sources, until it is known that the object has left.
+  std::vector<std::pair<int, directory_note>> notes;
+  std::unique_ptr<landing> returns; ///< it has come back before that is known
+  std::vector<int> closed;          ///< ranks to be notified that their streams are closed
+
+  stream_state* find(int rank) noexcept {
+    for (auto& s : streams)
+      if (s.rank == rank) return &s;
+    return nullptr;
+  }
+};
+
+/// What only objects have that are counted, weighed, or may go to disk.
+struct extra_state {
+  std::uint64_t credit = 0;           ///< what counted references have; 0: it is not counted
+  std::uint64_t bytes = 0;            ///< that it takes in memory, if memory is limited
+  std::optional<detail::stored> disk; ///< as it was when it was last there
+  double load = 0;                    ///< see load.hpp
+  double each = 0;                    ///< of it, for one more invocation
+  detail::recent_times times;         ///< that its invocations ran
+  float seconds = 0;                  ///< an invocation takes, typically; 0: not known
+  float device = 0;                   ///< of it, of a device's time
+};
+
+/// Protected by its shard's lock.
+struct entry {
+  enum class place : std::uint8_t {
+    elsewhere, ///< on rank `where`, as far as known
+    arriving,  ///< it is here and being unpacked
+    here,
+    leaving, ///< it is here and being packed
+    left,    ///< it is here, packed, and has not been taken in by `where`
+    stored,  ///< it is here, but on disk
+    loading, ///< likewise, and wanted
+    gone     ///< destroyed, and no longer in the table
+  };
+
+  explicit entry(object_id i) noexcept : id(i) {}
+  const object_id id;
+  const type_record* type = nullptr;
+  void* object = nullptr;  ///< null: it is elsewhere, or on disk
+  invocation_list waiting; ///< taken in, in order
+  std::unique_ptr<travel_state> travel;
+  std::unique_ptr<extra_state> extras;
+  std::uint64_t sent = 0;    ///< of the own stream: the next number
+  std::uint64_t runs = 0;    ///< invocations that were admitted since it has been here
+  std::uint32_t version = 0; ///< how often it has moved
+  std::int32_t where = -1;
+  std::uint32_t sharing = 0;
+  std::uint32_t under_way = 0;  ///< messages that this rank has sent to itself for the object
+  std::uint32_t unfinished = 0; ///< invocations that have begun and released their access
+  std::uint32_t pins = 0;
+  std::uint32_t not_begun = 0; ///< invocations that have been admitted and have fibers to come
+  std::uint32_t coming = 0;    ///< of those that follow the object from where it was
+  place at = place::here;
+  priority level = priority::normal; ///< of those that have not begun, the least urgent
+  bool exclusive = false;
+  bool starting = false; ///< admitted invocations are being started: what comes meanwhile comes after them
+  bool own_open = false; ///< this rank numbers what it sends to the object
+  bool own_closing = false;
+  bool own_closed = false;                   ///< the entry is forgotten when nothing is under way
+  bool used = false;                         ///< since the clock came by, of those elsewhere or of those here
+  bool confirmed = true;                     ///< the home knows that it is here
+  bool offered = false;                      ///< the balancer knows that an invocation may begin
+  priority offered_level = priority::normal; ///< and how urgent that is
+
+  bool is_here() const noexcept { return at != place::elsewhere; }
+  /// Is this rank the one that has it?
+  bool is_present() const noexcept { return at == place::here || at == place::leaving || is_out(); }
+  bool is_out() const noexcept { return at == place::stored || at == place::loading; }
+  /// May it go to disk?
+  bool is_idle() const noexcept {
+    return at == place::here && object && type->pack && !running() && !starting && unfinished == 0 && coming == 0 &&
+           waiting.empty() && !has_moves();
+  }
+  bool running() const noexcept { return exclusive || sharing > 0; }
+  /// Do those that arrive have to wait until it is known where they belong?
+  bool holds_all() const noexcept {
+    return at == place::arriving || at == place::leaving || at == place::left || coming > 0;
+  }
+  bool has_moves() const noexcept { return travel && !travel->moves.empty(); }
+  /// Could it leave without waiting for anything?
+  bool could_leave() const noexcept {
+    return at == place::here && object && type->pack && pins == 0 && !running() && !starting && unfinished == 0 &&
+           coming == 0 && confirmed && !has_moves();
+  }
+  bool may_leave() const noexcept { return has_moves() && confirmed && unfinished == 0; }
+  bool compatible(action a) const noexcept { return a == action::share ? !exclusive : !running(); }
+  bool admits(action a) const noexcept {
+    if (at != place::here || coming > 0 || may_leave()) return false;
+    if (travel && !travel->resuming.empty()) return false;
+    return compatible(a) && (a != action::destroy || unfinished == 0);
+  }
+  void admit(action a) noexcept {
+    if (a == action::share)
+      ++sharing;
+    else
+      exclusive = true;
+  }
+  /// The same for one that gets a fiber. Fibers begin by priority; so it is no more urgent than one that was admitted
+  /// before, which it must not overtake.
+  void admit(invocation& one) noexcept {
+    admit(one.what->what);
+    runs += !one.ends();
+    will_begin(one);
+  }
+  void will_begin(invocation& one) noexcept {
+    level = not_begun++ == 0 ? one.level() : std::max(level, one.level());
+    one.header.flags = (one.header.flags & ~(net::flag_high | net::flag_low)) | net::flag_of(level);
+  }
+  std::uint32_t pending() const noexcept { return waiting.size() + sharing + exclusive; }
+  extra_state& extra() {
+    if (!extras) extras = std::make_unique<extra_state>();
+    return *extras;
+  }
+  const extra_state& known() const noexcept {
+    static const extra_state none;
+    return extras ? *extras : none;
+  }
+  travel_state& travels() {
+    if (!travel) travel = std::make_unique<travel_state>();
+    return *travel;
+  }
+};
+
+} // namespace tern::mobile
+
+namespace tern {
+template <> inline constexpr bool is_bitwise<mobile::stream_state> = true;
+template <> inline constexpr bool is_bitwise<mobile::travel_note> = true;
+} // namespace tern

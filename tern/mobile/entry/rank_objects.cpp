@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// The shards of a rank's entries.
+#include <tern/mobile/entry/rank_objects.hpp>
+
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include <tern/base/error.hpp>
+#include <tern/task/wait/waiting.hpp>
+
+namespace tern::mobile::detail {
+
+rank_objects::rank_objects(net::node& here, directory_services& services)
+    : node_(here), rank_(here.rank()), services_(services) {
+  if (node_.size() > 1 << address::origin_bits)
+    throw error(errc::unsupported, "mobile objects know 2^24 ranks, no more");
+  if (!node_.one_thread()) return;
+  const tern::detail::asymmetric_barrier barrier(tern::detail::asymmetric_barrier::available(true));
+  for (shard& s : shards_) s.lock.own(barrier);
+}
+
+void rank_objects::clear() noexcept {
+  for (shard& s : shards_)
+    for (std::size_t i = 0; i < s.entries.capacity(); ++i) {
+      const std::unique_ptr<entry> e(s.entries.at(i));
+      if (!e) continue;
+      s.entries.forget(i);
+      if (e->object) e->type->destroy(e->object);
+    }
+}
+
+object_id rank_objects::next_id() {
+  // relaxed: numbers need only differ
+  const std::uint64_t number = next_.fetch_add(1, std::memory_order_relaxed);
+  if (number >> 40) throw error(errc::unsupported, "a rank can make 2^40 objects, no more");
+  return {rank_, number};
+}
+
+void rank_objects::bad_pointer(object_id id) const {
+  if (!id) throw error(errc::invalid_argument, "a null mobile_ptr was invoked", "create the object first");
+  throw error(errc::invalid_argument,
+              "a mobile_ptr names object " + to_string(id) + ", but the job has " + std::to_string(node_.size()) +
+                  " ranks",
+              "pointers are valid within the job that made them only");
+}
+
+// An object's class is there from its first moment on this rank.
+class_counts& shard::of(const type_record& type) {
+  for (class_counts& c : counts)
+    if (c.type == &type) return c;
+  counts.push_back({&type});
+  return counts.back();
+}
+
+void shard::add_runs(const type_record& type, entry& e) noexcept { of(type).invocations += std::exchange(e.runs, 0); }
+
+} // namespace tern::mobile::detail

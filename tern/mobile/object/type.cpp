@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Classes of objects and their bases.
+#include <tern/mobile/object/type.hpp>
+
+#include <string>
+
+#include <tern/mobile/object_id.hpp>
+
+namespace tern::mobile {
+
+void* cast_object(const type_record& type, void* object, const type_record& wanted) noexcept {
+  if (&type == &wanted) return object;
+  for (const auto& base : type.bases)
+    if (void* const as = cast_object(*base.type, base.cast(object), wanted)) return as;
+  return nullptr;
+}
+
+bool derives_from(const type_record& type, const type_record& wanted) noexcept {
+  if (&type == &wanted) return true;
+  for (const auto& base : type.bases)
+    if (derives_from(*base.type, wanted)) return true;
+  return false;
+}
+
+std::string to_string(object_id id) { return std::to_string(id.home()) + ":" + std::to_string(id.number()); }
+
+} // namespace tern::mobile

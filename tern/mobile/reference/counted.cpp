@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Credit of counted references.
+#include <tern/mobile/counted.hpp>
+
+#include <tern/base/error.hpp>
+#include <tern/mobile/object/credit_keeper.hpp>
+#include <tern/net/packing/multicastable.hpp>
+
+namespace tern::mobile::detail {
+namespace {
+
+constexpr std::uint64_t more = std::uint64_t{1} << 40; // asked for at a time
+
+} // namespace
+
+std::uint64_t shared_credit::split() {
+  if (net::detail::multicast_packing::here())
+    throw error(errc::unsupported,
+                "a mobile_ref to object " + to_string(id_) +
+                    " cannot go to many ranks at once, all of which get the same bytes",
+                "send it to each of them");
+  directory::here().note_split();
+  std::uint64_t have = credit_.load(std::memory_order_relaxed);
+  for (;;) {
+    if (have == 1) { // which keeps the object alive while it is asked
+      ask(add_credit_handler, id_, more).get();
+      have = credit_.fetch_add(more, std::memory_order_relaxed) + more;
+      continue;
+    }
+    // relaxed: a number, of which no other reference has a part
+    if (credit_.compare_exchange_weak(have, have - have / 2, std::memory_order_relaxed)) return have / 2;
+  }
+}
+
+shared_credit::~shared_credit() {
+  const std::uint64_t all = credit_.load(std::memory_order_relaxed);
+  if (all == 0) return;
+  directory* const here = directory::current();
+  if (!here) return; // at the job's end all objects end
+  if (credit_keeper* const later = credit_keeper::here())
+    later->keep(id_, all);
+  else
+    here->return_credit(id_, all);
+}
+
+} // namespace tern::mobile::detail

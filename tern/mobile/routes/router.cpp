@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Where messages to objects go, and what ranks tell each other of where objects are.
+#include <tern/mobile/routes/router.hpp>
+
+#include <algorithm>
+#include <exception>
+#include <mutex>
+#include <utility>
+
+#include <tern/net/message.hpp>
+
+namespace tern::mobile::detail {
+namespace {
+
+/// Would a rank have sent it of its own accord, without a program that asked for it?
+bool is_unasked(const invocation& one) {
+  const action what = one.what->what;
+  return (what == action::migrate || what == action::return_credit || what == action::destroy) && one.header.reply == 0;
+}
+
+constexpr const char* stale_pointer = "do not use pointers to destroyed objects";
+
+} // namespace
+
+destination router::find_destination(object_id id) {
+  objects_.check(id);
+  destination d;
+  d.to = address(id, rank_);
+  shard& s = objects_.shard_of(id);
+  const std::lock_guard hold(s.lock);
+  entry* const e = s.entries.find(id);
+  if (!e || e->at == entry::place::gone) {
+    d.where = id.home();
+    if (id.home() != rank_) {
+      d.as = destination::kind::home;
+      ++s.posting;
+    }
+  } else if (e->is_here() || e->under_way > 0 || e->own_closing) {
+    d.where = rank_;
+    d.as = destination::kind::self;
+    ++e->under_way;
+  } else {
+    d.where = e->where;
+    e->used = true;
+    d.as = destination::kind::numbered;
+    d.to.stream = rank_;
+    d.to.number = e->sent++;
+  }
+  return d;
+}
+
+// The last fiber that posts to homes opens the streams that had to wait: what they open by way of the home must come
+// there after what was sent there before.
+void router::posted_to_home(const destination& d) {
+  shard& s = objects_.shard_of(d.to.object);
+  std::vector<object_id> open;
+  {
+    const std::lock_guard hold(s.lock);
+    if (--s.posting == 0 && !s.to_open.empty()) [[unlikely]]
+      open.swap(s.to_open);
+  }
+  for (const object_id id : open) post_open(net::node::here(), id);
+}
+
+void router::failed(const destination& d) noexcept {
+  try {
+    not_sent(d);
+  } catch (const error& e) {
+    if (e.code() != errc::invalid_state) node_.fatal(e.what()); // but for the job's end, when nothing follows
+  }
+}
+
+void router::not_sent(const destination& d) {
+  switch (d.as) {
+  case destination::kind::nowhere:
+    return;
+  case destination::kind::home:
+    return posted_to_home(d);
+  case destination::kind::numbered:
+    return post_skip(node_, d.where, d.to); // else what follows would wait for ever
+  case destination::kind::self: {
+    shard& s = objects_.shard_of(d.to.object);
+    const std::lock_guard hold(s.lock);
+    if (entry* const e = s.entries.find(d.to.object); e && e->under_way > 0) --e->under_way;
+    return;
+  }
+  }
+}
+
+int router::last_known(object_id id) const {
+  const shard& s = objects_.shard_of(id);
+  const std::lock_guard hold(s.lock);
+  const entry* const e = s.entries.find(id);
+  return !e ? id.home() : e->is_here() ? rank_ : e->where;
+}
+
+void router::return_credit(object_id id, std::uint64_t credit) noexcept {
+  try {
+    const destination d = find_destination(id);
+    try {
+      net::detail::post_packed(node_, d.where, {return_credit_handler.id(), 0, 0}, {}, d.to, std::as_const(credit));
+    } catch (...) {
+      failed(d);
+      throw;
+    }
+    sent(d);
+  } catch (const error& e) {
+    if (e.code() != errc::invalid_state) node_.fatal(e.what()); // but for the job's end
+  } catch (const std::exception& e) {
+    node_.fatal(e.what());
+  }
+}
+
+// Arriving ------------------------------------------------------------------------------------------------------------
+
+void router::arrive_late(std::unique_ptr<invocation> one, bool runs_here) {
+  one->on = node_.hold_account();
+  if (runs_here) node_.parked(one->header);
+  deferred_actions then;
+  {
+    shard& s = objects_.shard_of(one->to.object);
+    const std::lock_guard hold(s.lock);
+    entry* const e = s.entries.find(one->to.object);
+    if (e && e->at != entry::place::gone) {
+      if (one->to.stream == address::no_stream && one->source == rank_ && e->under_way > 0) --e->under_way;
+      then.of = e;
+      take_in(*e, std::move(one), then);
+    }
+  }
+  if (one) return undeliverable(std::move(one));
+  objects_.perform(then);
+}
+
+void router::undeliverable(std::unique_ptr<invocation> one) {
+  const int home = one->to.object.home();
+  const tern::detail::held_context on = tern::detail::held_context(one->on.get());
+  const tern::detail::causal_scope in(on.get());
+  if (home == rank_ && one->to.stream != address::moved) {
+    one->on.reset();
+    return refuse(*one);
+  }
+  one->to.count_hop();
+  // What has followed an object that could not be unpacked here goes back to it.
+  const int where = one->to.stream == address::moved ? one->source : home;
+  forward(node_, where, std::move(one));
+}
+
+std::string router::missing(object_id id, const std::string& type) const {
+  return "object " + to_string(id) + (type.empty() ? "" : " (" + type + ")") +
+         (objects_.was_created(id) ? " has been destroyed" : " was never created");
+}
+
+void router::answer(const invocation& one, error problem) {
+  node_.reply_error(one.to.origin(), one.header.reply, std::make_exception_ptr(std::move(problem)),
+                    "invocation of '" + one.what->name() + "'");
+}
+
+// No rank has the object.
+void router::refuse(const invocation& one) {
+  const int origin = one.to.origin();
+  const action what = one.what->what;
+  if (what != action::open && what != action::skip && what != action::close && !is_unasked(one)) {
+    const std::string type = one.what->type ? one.what->type()->name : "";
+    answer(one, error(errc::not_found, missing(one.to.object, type), stale_pointer));
+  }
+  // The rank that numbers them does not know yet.
+  if (origin != rank_ && (one.to.stream == origin || what == action::open))
+    post_note(node_, origin, {one.to.object, directory_note::kind::gone, rank_, 0, 0});
+  node_.refused(one.source, one.header, one.what->name());
+}
+
+void router::refuse_late(std::unique_ptr<invocation> one) {
+  const tern::detail::held_context on = std::move(one->on);
+  const tern::detail::causal_scope in(on.get());
+  const std::string type = one->what->type ? one->what->type()->name : "";
+  answer(*one, error(errc::not_found, missing(one->to.object, type), stale_pointer));
+  node_.refused(one->source, one->header, one->what->name());
+}
+
+// Notes ---------------------------------------------------------------------------------------------------------------
+
+// The rank that has sent by a detour is told once.
+void router::notify_origin(entry& e, const address& to, deferred_actions& then) {
+  const int origin = to.origin();
+  if (to.hops() == 0 || origin == rank_ || (e.at != entry::place::here && !e.is_out())) return;
+  std::vector<int>& notified = e.travels().notified;
+  if (std::find(notified.begin(), notified.end(), origin) != notified.end()) return;
+  notified.push_back(origin);
+  then.notes.emplace_back(origin, directory_note{e.id, directory_note::kind::located, rank_, e.version, 0});
+}
+
+void router::notify_closed(entry& e, deferred_actions& then) {
+  for (const int rank : e.travel->closed)
+    then.notes.emplace_back(rank, directory_note{e.id, directory_note::kind::closed, rank_, e.version, 0});
+  e.travel->closed.clear();
+}
+
+void router::take(int source, const directory_note& n) {
+  check_address(address(n.object, source), node_.size());
+  if (n.where < 0 || n.where >= node_.size()) bad_rank(n.object, n.where, node_.size());
+  deferred_actions then;
+  shard& s = objects_.shard_of(n.object);
+  {
+    const std::lock_guard hold(s.lock);
+    entry* e = s.entries.find(n.object);
+    if (e && e->at == entry::place::gone) e = nullptr;
+    then.of = e;
+    if (e && e->at == entry::place::left &&
+        (n.what == directory_note::kind::gone || n.what == directory_note::kind::moved)) {
+      e->travels().notes.emplace_back(source, n); // it is newer than what this rank knows
+      return;
+    }
+    switch (n.what) {
+    case directory_note::kind::located:
+      if (!e) {
+        if (n.object.home() == rank_) break; // it has been destroyed since
+        auto fresh = std::make_unique<entry>(n.object);
+        e = fresh.get();
+        e->at = entry::place::elsewhere;
+        e->where = n.where;
+        e->version = n.version;
+        s.entries.insert(n.object, e, false);
+        fresh.release();
+        open_own_stream(s, *e, then);
+        count_remote(s, *e, then);
+      } else if (e->at == entry::place::elsewhere && n.version > e->version) {
+        e->where = n.where;
+        e->version = n.version;
+      }
+      break;
+    case directory_note::kind::moved:
+      if (e && e->at == entry::place::elsewhere && n.version > e->version) {
+        e->where = n.where;
+        e->version = n.version;
+      }
+      then.notes.emplace_back(source, directory_note{n.object, directory_note::kind::confirmed, rank_, n.version, 0});
+      break;
+    case directory_note::kind::confirmed:
+      if (e && e->is_here() && e->version == n.version) {
+        e->confirmed = true;
+        if (e->travel) notify_closed(*e, then);
+        admission_.admit_waiting(*e, then);
+      }
+      break;
+    case directory_note::kind::gone:
+      if (e && e->at == entry::place::elsewhere) {
+        if (e->travel)
+          while (!e->travel->after_close.empty())
+            then.forwards.push_back({n.object.home(), e->travel->after_close.pop()});
+        forget(s, *e, then);
+      }
+      break;
+    case directory_note::kind::closed:
+      if (e && e->own_closing && !e->own_closed) own_stream_closed(*e, then);
+      break;
+    }
+  }
+  objects_.perform(then);
+}
+
+} // namespace tern::mobile::detail
