@@ -74,7 +74,7 @@ runtime& runtime::here(const char* what) {
 
 void runtime::ends() noexcept {
   bool left_fibers = false;
-  core().each_left([&](const tern::detail::fiber&) { left_fibers = true; });
+  core().fibers.each_left([&](const tern::detail::fiber&) { left_fibers = true; });
   execution_.end(left_fibers);
   outstanding_.drop_waiters();
   devices_.each_queue([](device_queue& q) { q.end_thread(); });

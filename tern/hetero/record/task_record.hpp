@@ -101,7 +101,7 @@ struct alignas(64) task_record : tern::detail::tasklet {
     placed = 1,          ///< a policy chooses where it runs
     acquired = 2,        ///< its uses hold instances
     commutes = 4,        ///< and must lock
-    on_account = 8,      ///< `caused` is counted
+    on_account = 8,      ///< `causal` is counted
     hidden = 16,         ///< the runtime's own: no user sees it
     waits_release = 32,  ///< it completes when the user says so
     extended = 64,       ///< what is rarely touched has been
@@ -137,7 +137,7 @@ struct alignas(64) task_record : tern::detail::tasklet {
 
   // Rarely touched: `extended` says so.
   task_record* next = nullptr; ///< in queues
-  tern::detail::causal_context* caused = nullptr;
+  tern::detail::causal_context* causal = nullptr;
   /// The user's; lives as long as the program. It may be given, release, while a predecessor's
   /// failure asks, acquire.
   std::atomic<const char*> name{nullptr};
