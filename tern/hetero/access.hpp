@@ -83,8 +83,8 @@ struct copy_out_request {
 protected:
   ~copy_out_request() = default;
 };
-/// Copies a part to `to`, packed, straight from where it is valid. \param request lives until it is answered,
-/// which it also is if this throws.
+/// Copies a part to `to`, packed, straight from where it is valid. \param request lives until it is
+/// answered, which it also is if this throws.
 void check_destination(const object_state& o, const box& part, const void* to);
 void copy_out(object_state* o, const box& part, std::byte* to, copy_out_request* request);
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What kernels run on: the host, OpenCL and CUDA devices, and simulated ones for tests. Which there are is found out
-/// when a program first asks; which of them are used is said by the option `hetero-devices`.
+/// What kernels run on: the host, OpenCL and CUDA devices, and simulated ones for tests. Which
+/// there are is found out when a program first asks; which of them are used is said by the option
+/// `hetero-devices`.
 
 #include <array>
 #include <cstdint>
@@ -13,8 +14,8 @@
 
 namespace tern::hetero {
 
-/// Kinds of devices. A task runs on kinds that it has a variant for; a kernel of the dialect is one for all of them.
-/// Kinds outside of this tree have further values (device/device_kind.hpp).
+/// Kinds of devices. A task runs on kinds that it has a variant for; a kernel of the dialect is one
+/// for all of them. Kinds outside of this tree have further values (device/device_kind.hpp).
 enum class device_kind : std::uint8_t {
   host,     ///< the workers of the scheduler
   opencl,   ///< found through the OpenCL ICD loader
@@ -46,45 +47,53 @@ struct device_info {
   bool doubles = true;
 };
 
-/// Which devices a program uses: `all`, or a list of ids and kinds: "host,opencl0", "host,simulated". The host is
-/// always there for transfers and access; not in the list, no kernels run on it, but functions do.
+/// Which devices a program uses: `all`, or a list of ids and kinds: "host,opencl0",
+/// "host,simulated". The host is always there for transfers and access; not in the list, no kernels
+/// run on it, but functions do.
 extern const option<std::string> hetero_devices;
-/// Bytes that objects may take on each device that has its own memory, as a size ("2G"); "": what it has, less a tenth.
+/// Bytes that objects may take on each device that has its own memory, as a size ("2G"); "": what
+/// it has, less a tenth.
 extern const option<std::string> hetero_memory;
 /// Queues for kernels of each device, beside one for copies in either direction.
 extern const option<int> hetero_queues;
-/// Whether a thread of its own drives each device, rather than a fiber of the workers. Not in simulations.
+/// Whether a thread of its own drives each device, rather than a fiber of the workers. Not in
+/// simulations.
 extern const option<bool> hetero_threads;
-/// Bytes of the host's memory that are page-locked where CUDA devices are used, so that copies are quick, as a size
-/// ("2G"); "": a quarter of the machine's. What objects need beyond it is ordinary memory.
+/// Bytes of the host's memory that are page-locked where CUDA devices are used, so that copies are
+/// quick, as a size ("2G"); "": a quarter of the machine's. What objects need beyond it is ordinary
+/// memory.
 extern const option<std::string> hetero_pinned;
 /// Simulated devices, "2" or "2:bandwidth=4G,latency=10us,memory=1G,launch=5us,speed=2"
 /// (device/simulated/simulated_device.hpp).
 extern const option<std::string> hetero_simulated;
-/// Whether devices' compilers may make one operation, with one rounding, of a * b + c in kernels of the dialect. If
-/// not, sums, differences and products are the same on all devices; on the host if it is compiled with
-/// -ffp-contract=off.
+/// Whether devices' compilers may make one operation, with one rounding, of a * b + c in kernels of
+/// the dialect. If not, sums, differences and products are the same on all devices; on the host if
+/// it is compiled with -ffp-contract=off.
 extern const option<bool> hetero_fma;
-/// Where kernels that were compiled for devices are kept from run to run; "": $XDG_CACHE_HOME/tern or ~/.cache/tern;
-/// "off": nowhere.
+/// Where kernels that were compiled for devices are kept from run to run; "": $XDG_CACHE_HOME/tern
+/// or ~/.cache/tern; "off": nowhere.
 extern const option<std::string> hetero_cache;
 
-/// Whether kernels of the dialect run on the host with every access checked (docs/concepts/kernels.md). Kernels then
-/// run on the host only, unless `hetero_devices` says otherwise; those on other devices are not checked.
+/// Whether kernels of the dialect run on the host with every access checked
+/// (docs/concepts/kernels.md). Kernels then run on the host only, unless `hetero_devices` says
+/// otherwise; those on other devices are not checked.
 extern const option<bool> hetero_checked;
-/// The C++ compiler for that; "": the first of $CXX, c++, g++, clang++-19 and clang++ that is there.
+/// The C++ compiler for that; "": the first of $CXX, c++, g++, clang++-19 and clang++ that is
+/// there.
 extern const option<std::string> hetero_checked_compiler;
 
-/// What is to be known of devices that were looked for in vain, or that are not as one might expect.
+/// What is to be known of devices that were looked for in vain, or that are not as one might
+/// expect.
 struct device_note {
   device_kind kind;
   std::string text;
 };
 
-/// All devices of this machine that the options allow, the host first. Opens the libraries that drive them, which may
-/// take a second. \throws error(invalid_option) for a device that is not there, naming those that are. \param notes
-/// gets what is to be known besides. \param open begins to use each, as its first task would (a CUDA device's context
-/// takes 0.3 s), and leaves out those that fail, with a note: other programs may have all their memory. Thread-safe.
+/// All devices of this machine that the options allow, the host first. Opens the libraries that
+/// drive them, which may take a second. \throws error(invalid_option) for a device that is not
+/// there, naming those that are. \param notes gets what is to be known besides. \param open begins
+/// to use each, as its first task would (a CUDA device's context takes 0.3 s), and leaves out those
+/// that fail, with a note: other programs may have all their memory. Thread-safe.
 std::vector<device_info> devices(const options& opts, std::vector<device_note>* notes = nullptr, bool open = false);
 
 } // namespace tern::hetero

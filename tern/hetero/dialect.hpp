@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// The kernel dialect: kernels written once, in a C++ file like any other, which run on host, OpenCL and CUDA devices.
+/// The kernel dialect: kernels written once, in a C++ file like any other, which run on host,
+/// OpenCL and CUDA devices.
 ///
 /// ```cpp
 /// TERN_KERNELS_BEGIN(blas)
@@ -12,38 +13,47 @@
 /// TERN_KERNELS_END(blas)
 /// ```
 ///
-/// defines the kernel `blas::axpy`. The lines between the two markers are read by the host's C++ compiler here, and, as
-/// they stand, by the compilers of the devices at run time: each names this file and its lines in its errors. So they
-/// must be both C++ and C99 (with structs, helpers and `#define`s, without templates, `bool` or `size_t` parameters).
+/// defines the kernel `blas::axpy`. The lines between the two markers are read by the host's C++
+/// compiler here, and, as they stand, by the compilers of the devices at run time: each names this
+/// file and its lines in its errors. So they must be both C++ and C99 (with structs, helpers and
+/// `#define`s, without templates, `bool` or `size_t` parameters).
 ///
-/// A kernel runs for a grid of groups of items, in up to three dimensions, as in OpenCL and CUDA. Its body is executed
-/// once for each group; the items of a group work inside regions:
-/// - `TERN_REGION { … };` is done by all items. Whatever was written before it, by any item of the group, is seen.
-/// - `TERN_REGION_NOSYNC { … };` the same without that promise, for items that look only at what is their own. Cheaper.
-/// - `TERN_REGION_IN(nx, ny, nz) { … };` only by items whose index in the grid is below. No promise either.
-/// - On the host a region is a loop, which is vectorised: its iterations must not depend on each other. What is
-/// declared
-///   outside of regions belongs to the group and cannot be written inside them (the compiler says "read-only").
-///   `return`, `break` and `continue` must not leave a region. `TERN_BARRIER();` stands between regions; inside a
-///   region it is an error, and so is another region.
+/// A kernel runs for a grid of groups of items, in up to three dimensions, as in OpenCL and CUDA.
+/// Its body is executed once for each group; the items of a group work inside regions:
+/// - `TERN_REGION { … };` is done by all items. Whatever was written before it, by any item of the
+///   group, is seen.
+/// - `TERN_REGION_NOSYNC { … };` the same without that promise, for items that look only at what is
+///   their own. Cheaper.
+/// - `TERN_REGION_IN(nx, ny, nz) { … };` only by items whose index in the grid is below. No promise
+///   either.
+/// - On the host a region is a loop, which is vectorised: its iterations must not depend on each
+///   other. What is declared outside of regions belongs to the group and cannot be written inside
+///   them (the compiler says "read-only"). `return`, `break` and `continue` must not leave a region.
+///   `TERN_BARRIER();` stands between regions; inside a region it is an error, and so is another
+///   region.
 ///
-/// Inside a region `item.x`, `.y`, `.z` is the item's index in the grid, `item.local_x`, … that in its group and
-/// `item.local_linear` the same in one number; everywhere `group.x`, … is the group's index, `group.size_x`, … how many
-/// items it has, `group.size` all of them, `group.count_x`, … how many groups there are. All are `int`: unsigned ones
-/// are not vectorised as well.
+/// Inside a region `item.x`, `.y`, `.z` is the item's index in the grid, `item.local_x`, … that in
+/// its group and `item.local_linear` the same in one number; everywhere `group.x`, … is the group's
+/// index, `group.size_x`, … how many items it has, `group.size` all of them, `group.count_x`, … how
+/// many groups there are. All are `int`: unsigned ones are not vectorised as well.
 ///
-/// - `TERN_SHARED(T, name, [16][16]);` memory of the group; `TERN_DYNAMIC(T, name);` the block whose size is given when
-///   the kernel is launched. Neither is initialised.
-/// - `TERN_PRIVATE(T, name);` a value for each item that lives across regions, used as `TERN_MY(name)`.
-/// - `TERN_GROUP_REDUCE(T, name, zero, op, i, n, expression);` declares `T name`, the group's part of
-///   `op` over `expression` for i in [0, n): all groups' parts together are each i once. The order is the device's.
-/// - `fetch_add`, `fetch_min`, `fetch_max` (p, v) and `compare_exchange` (p, expected, desired) on int, unsigned and
-///   float in either memory return what was there; relaxed.
-/// - Functions of <math.h> for float and double, `rsqrt`; `TERN_FN T helper(…)` for functions of one's own.
-/// - `TERN_KERNEL_FIXED(name, 16, 16, 1, …)` has groups of just this size, which every compiler uses.
+/// - `TERN_SHARED(T, name, [16][16]);` memory of the group; `TERN_DYNAMIC(T, name);` the block
+///   whose size is given when the kernel is launched. Neither is initialised.
+/// - `TERN_PRIVATE(T, name);` a value for each item that lives across regions, used as
+///   `TERN_MY(name)`.
+/// - `TERN_GROUP_REDUCE(T, name, zero, op, i, n, expression);` declares `T name`, the group's part
+///   of `op` over `expression` for i in [0, n): all groups' parts together are each i once. The
+///   order is the device's.
+/// - `fetch_add`, `fetch_min`, `fetch_max` (p, v) and `compare_exchange` (p, expected, desired) on
+///   int, unsigned and float in either memory return what was there; relaxed.
+/// - Functions of <math.h> for float and double, `rsqrt`; `TERN_FN T helper(…)` for functions of
+///   one's own.
+/// - `TERN_KERNEL_FIXED(name, 16, 16, 1, …)` has groups of just this size, which every compiler
+///   uses.
 ///
-/// Compile with -O3 and -fno-math-errno. The results of two devices differ in the last bits where one of them contracts
-/// a multiplication and an addition; docs/concepts/kernels.md says how to forbid that.
+/// Compile with -O3 and -fno-math-errno. The results of two devices differ in the last bits where
+/// one of them contracts a multiplication and an addition; docs/concepts/kernels.md says how to
+/// forbid that.
 
 #include <algorithm>
 #include <atomic>
@@ -90,8 +100,8 @@ struct item_index {
 
 namespace detail {
 
-// What regions are on the host: `group + body` and `clipped + body` call the body for each item. Always inlined, so
-// that the loop is one of the kernel's function, with its target.
+// What regions are on the host: `group + body` and `clipped + body` call the body for each item.
+// Always inlined, so that the loop is one of the kernel's function, with its target.
 #define TERN_INLINED __attribute__((always_inline))
 #if defined(__clang__)
 #define TERN_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
@@ -195,8 +205,9 @@ template <atomic_number T> T fetch_max(T* p, std::type_identity_t<T> v) {
 
 // The macros ----------------------------------------------------------------------------------------------------------
 
-// One body for each kind of vector unit, chosen when the program is loaded. Not where that does not work: the thread
-// sanitizer (it runs before the sanitizer has started), and compilers that cannot clone what a kernel is made of.
+// One body for each kind of vector unit, chosen when the program is loaded. Not where that does not
+// work: the thread sanitizer (it runs before the sanitizer has started), and compilers that cannot
+// clone what a kernel is made of.
 #ifndef TERN_KERNEL_CLONES
 #if defined(__x86_64__) && defined(__ELF__) && defined(__GNUC__) && !defined(__clang__) &&                             \
     !defined(__SANITIZE_THREAD__) && defined(__OPTIMIZE__)
@@ -240,7 +251,8 @@ template <atomic_number T> T fetch_max(T* p, std::type_identity_t<T> v) {
   T* const name = static_cast<T*>(__builtin_alloca_with_align(sizeof(T) * static_cast<std::size_t>(group.size), 512))
 #define TERN_MY(name) name[item.local_linear]
 
-// The group's part is a piece of its own, which is read in order, in as many strands as vector units like.
+// The group's part is a piece of its own, which is read in order, in as many strands as vector
+// units like.
 #define TERN_GROUP_REDUCE(T, name, zero, op, i, n, ...)                                                                \
   T name = (zero);                                                                                                     \
   {                                                                                                                    \

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Data that tasks use on any device: arrays of up to three dimensions, of which the runtime keeps copies where they
-/// are needed, and all of them right. The program never holds a device's pointer.
+/// Data that tasks use on any device: arrays of up to three dimensions, of which the runtime keeps
+/// copies where they are needed, and all of them right. The program never holds a device's pointer.
 ///
 ///     tern::hetero_object<double, 2> a({1000, 1000}, 0.0);           // all elements 0
 ///     tern::submit(blas::scale, tern::items(1000, 1000), 2.0, tern::read_write(a)); // on any device
@@ -12,8 +12,9 @@
 ///     }                                                             // tasks that write it may go on
 ///     auto top = a.rows(0, 10);                                      // a part, coherent with the whole
 ///
-/// States are those of MSI (modified, shared, invalid), for each part that views have ever named: a copy that a task
-/// reads is fetched if it is not valid; what it writes makes the others invalid; what it only writes is not fetched.
+/// States are those of MSI (modified, shared, invalid), for each part that views have ever named: a
+/// copy that a task reads is fetched if it is not valid; what it writes makes the others invalid;
+/// what it only writes is not fetched.
 
 #include <algorithm>
 #include <array>
@@ -44,9 +45,9 @@ template <class T> const char* name_of_element();
 /// How many elements in each dimension, the last of which runs fastest in memory.
 template <int N> using extents = std::array<std::int64_t, static_cast<std::size_t>(N)>;
 
-/// Elements in the host's memory, as a kernel or the holder of an access sees them: `v(i, j)`, or the address of the
-/// first one. Rows follow each other after `pitch()` elements, slices after `slice()`. Valid as long as its task or
-/// access.
+/// Elements in the host's memory, as a kernel or the holder of an access sees them: `v(i, j)`, or
+/// the address of the first one. Rows follow each other after `pitch()` elements, slices after
+/// `slice()`. Valid as long as its task or access.
 template <class T, int N> class host_view {
 public:
   host_view() = default;
@@ -78,16 +79,18 @@ private:
   std::int64_t pitch_ = 0, slice_ = 0;
 };
 
-/// A part of an object, or all of it: what tasks name as their arguments. A handle: copies name the same data. The data
-/// live until the last handle is gone and the last task that uses them has ended.
+/// A part of an object, or all of it: what tasks name as their arguments. A handle: copies name the
+/// same data. The data live until the last handle is gone and the last task that uses them has
+/// ended.
 ///
-/// Views of an object may overlap, and a task may use several; a task that writes elements in one of its views that
-/// another one of its views has too gets an undefined mixture there. Naming very many parts is cheap if they are tiles
-/// (`tiles`); each other part makes every later use a little slower.
+/// Views of an object may overlap, and a task may use several; a task that writes elements in one
+/// of its views that another one of its views has too gets an undefined mixture there. Naming very
+/// many parts is cheap if they are tiles (`tiles`); each other part makes every later use a little
+/// slower.
 ///
-/// Threads: handles like a shared_ptr; data only through tasks and `host`. All but copying, in a fiber of the scheduler
-/// in which the object was made. \throws error(invalid_argument) for parts outside the object or empty ones,
-/// error(invalid_state) for a handle that was moved from.
+/// Threads: handles like a shared_ptr; data only through tasks and `host`. All but copying, in a
+/// fiber of the scheduler in which the object was made. \throws error(invalid_argument) for parts
+/// outside the object or empty ones, error(invalid_state) for a handle that was moved from.
 template <class T, int N = 1> class hetero_view {
   static_assert(N >= 1 && N <= 3, "objects have one to three dimensions");
   static_assert(std::is_trivially_copyable_v<T>, "elements are copied as bytes between devices");
@@ -140,22 +143,25 @@ public:
     return e;
   }
 
-  /// Access on the host. The future is ready when all tasks before have ended that matter for it, and the data are
-  /// here; tasks that come later and are in conflict wait until the access is released, which its destructor does. With
-  /// `access_mode::write` nothing is fetched. What went wrong with the data comes out of the future. Reports of hangs
-  /// name accesses that are held by `where` they were asked for.
+  /// Access on the host. The future is ready when all tasks before have ended that matter for it,
+  /// and the data are here; tasks that come later and are in conflict wait until the access is
+  /// released, which its destructor does. With `access_mode::write` nothing is fetched. What went
+  /// wrong with the data comes out of the future. Reports of hangs name accesses that are held by
+  /// `where` they were asked for.
   future<host_access<T, N>> host(access_mode how, std::source_location where = std::source_location::current()) const;
-  /// Copies to memory of the program's own, packed, straight from the device that has the data, if the host has not;
-  /// ready when that is done. `to` must live until then, and be this object's own memory nowhere.
+  /// Copies to memory of the program's own, packed, straight from the device that has the data, if
+  /// the host has not; ready when that is done. `to` must live until then, and be this object's own
+  /// memory nowhere.
   future<void> copy_to(T* to) const;
-  /// Brings a valid copy to a device before a task there needs it. \param device its id, as "opencl0" or "host".
+  /// Brings a valid copy to a device before a task there needs it. \param device its id, as
+  /// "opencl0" or "host".
   /// \throws error(not_found) if there is none.
   void prefetch(std::string_view device) const { hetero::detail::prefetch(inside(), part_, device, false); }
   /// That, and keeps the copy's memory there until `unpin` or the object's end.
   void pin(std::string_view device) const { hetero::detail::prefetch(inside(), part_, device, true); }
   void unpin(std::string_view device) const { hetero::detail::unpin(inside(), part_, device); }
-  /// What only the device has comes home, then its memory for this is given back; not what a task there is still
-  /// reading. In the order of submission.
+  /// What only the device has comes home, then its memory for this is given back; not what a task
+  /// there is still reading. In the order of submission.
   void drop(std::string_view device) const { hetero::detail::drop(inside(), part_, device); }
 
   /// For errors and reports.
@@ -229,9 +235,10 @@ template <class T, int N = 1> class hetero_object : public hetero_view<T, N> {
   using base = hetero_view<T, N>;
 
 public:
-  /// Nothing has been written: a task that reads it fails and says so. Memory is taken when it is first used.
-  /// \throws error(invalid_argument) for an extent < 1 or beyond 2^31 - 1; error(invalid_state) on a thread that is no
-  /// worker.
+  /// Nothing has been written: a task that reads it fails and says so. Memory is taken when it is
+  /// first used.
+  /// \throws error(invalid_argument) for an extent < 1 or beyond 2^31 - 1; error(invalid_state) on
+  /// a thread that is no worker.
   explicit hetero_object(const extents<N>& size)
       : base(typename base::adopt{}, hetero::detail::new_object(box_of(size), sizeof(T), name_of_type(), nullptr),
              box_of(size)) {}
@@ -242,11 +249,11 @@ public:
     std::fill(p, p + this->count(), value);
   }
   hetero_object(std::int64_t size, const T& value) requires(N == 1) : hetero_object(extents<1>{size}, value) {}
-  /// The user's own memory, packed, is the host's copy; nothing is copied. What is in it is valid. It must live until
-  /// the last handle of the object is gone (which may wait for a copy that is under way) and the last task that uses it
-  /// has ended; look at it only inside `host`. Keep a handle until then where devices have little memory: what only
-  /// a device has cannot be saved to free memory there once no handle is left, as it would have to go home to this
-  /// memory.
+  /// The user's own memory, packed, is the host's copy; nothing is copied. What is in it is valid.
+  /// It must live until the last handle of the object is gone (which may wait for a copy that is
+  /// under way) and the last task that uses it has ended; look at it only inside `host`. Keep a
+  /// handle until then where devices have little memory: what only a device has cannot be saved to
+  /// free memory there once no handle is left, as it would have to go home to this memory.
   static hetero_object adopt(T* memory, const extents<N>& size) {
     if (!memory)
       throw error(errc::invalid_argument, "hetero_object::adopt: there is no memory at a null pointer",
@@ -255,13 +262,14 @@ public:
     return o;
   }
 
-  /// On devices of this kind that have memory of their own the elements lie otherwise, in as many bytes: as
-  /// `pack(const T* host, T* device)` puts them, say an array of structures as a structure of arrays;
-  /// `unpack(const T* device, T* host)` is the reverse. A kernel learns from `own_layout` how it finds them. Both are
-  /// called on any thread, on several at once, whenever a copy goes that way, and must not wait; what they throw the
-  /// tasks fail with that wait for the copy. All of the object is used at a time: it has no parts.
-  /// \throws error(invalid_argument) for the host; error(invalid_state) if it has been used, or has parts or other
-  /// handles.
+  /// On devices of this kind that have memory of their own the elements lie otherwise, in as many
+  /// bytes: as `pack(const T* host, T* device)` puts them, say an array of structures as a
+  /// structure of arrays; `unpack(const T* device, T* host)` is the reverse. A kernel learns from
+  /// `own_layout` how it finds them. Both are called on any thread, on several at once, whenever a
+  /// copy goes that way, and must not wait; what they throw the tasks fail with that wait for the
+  /// copy. All of the object is used at a time: it has no parts.
+  /// \throws error(invalid_argument) for the host; error(invalid_state) if it has been used, or has
+  /// parts or other handles.
   template <class Pack, class Unpack> void layout_on(hetero::device_kind kind, Pack pack, Unpack unpack) const {
     hetero::detail::set_layout(*this->inside(), kind,
                                {[pack](const std::byte* host, std::byte* device) {
@@ -271,7 +279,8 @@ public:
                                   unpack(reinterpret_cast<const T*>(device), reinterpret_cast<T*>(host));
                                 }});
   }
-  /// Cuts it into tiles (those at the ends may be smaller), all at once: afterwards each of them is found at once.
+  /// Cuts it into tiles (those at the ends may be smaller), all at once: afterwards each of them is
+  /// found at once.
   /// \throws error(invalid_argument) for a tile with an extent < 1.
   hetero_tiles<T, N> tiles(const extents<N>& tile) const {
     std::array<std::int32_t, 3> size{1, 1, 1};
@@ -302,8 +311,8 @@ private:
   static const char* name_of_type() { return hetero::detail::name_of_element<T>(); }
 };
 
-/// Access to a part of an object in the host's memory, until it is released or destroyed. Move-only. Any thread may
-/// release it.
+/// Access to a part of an object in the host's memory, until it is released or destroyed.
+/// Move-only. Any thread may release it.
 template <class T, int N> class host_access : public host_view<T, N> {
 public:
   host_access() = default;

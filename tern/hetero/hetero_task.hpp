@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Tasks on heterogeneous objects: a kernel or a function, what it uses and how. A task runs when what it uses is
-/// ready, on the device that its policy chooses, and the program goes on meanwhile.
+/// Tasks on heterogeneous objects: a kernel or a function, what it uses and how. A task runs when
+/// what it uses is ready, on the device that its policy chooses, and the program goes on meanwhile.
 ///
 ///     // a kernel, on any device
 ///     tern::submit(blas::axpy, tern::items(n), n, 2.0, tern::read(x), tern::read_write(y));
@@ -11,11 +11,12 @@
 ///                  tern::read_write(y));
 ///     tern::wait_all();
 ///
-/// Order. Tasks are ordered by what they use. The results are those of running them one after the other in the order
-/// of their submission, unless a task says otherwise (`commute`, `reduce`, `implicit(false)`).
+/// Order. Tasks are ordered by what they use. The results are those of running them one after the
+/// other in the order of their submission, unless a task says otherwise (`commute`, `reduce`,
+/// `implicit(false)`).
 ///
-/// Errors. The failure of a task comes out of its `wait`, its `done`, or `wait_all`. Tasks that needed what it was to
-/// write are not run, and say why. All other tasks go on.
+/// Errors. The failure of a task comes out of its `wait`, its `done`, or `wait_all`. Tasks that
+/// needed what it was to write are not run, and say why. All other tasks go on.
 
 #include <cstddef>
 #include <cstdint>
@@ -34,9 +35,9 @@ namespace tern {
 
 // Arguments -----------------------------------------------------------------------------------------------------------
 
-/// What a task does with an object, as its argument. For kernels, the parameter is a pointer to its first element
-/// (const for `read`); rows follow each other after `pitch(v)` elements. For functions, it is a host_view, which
-/// converts to that pointer.
+/// What a task does with an object, as its argument. For kernels, the parameter is a pointer to its
+/// first element (const for `read`); rows follow each other after `pitch(v)` elements. For
+/// functions, it is a host_view, which converts to that pointer.
 template <class T, int N> hetero::detail::used<const T, N> read(const hetero_view<T, N>& v) {
   return {v.inside(), v.inside_part(), access_mode::read};
 }
@@ -49,16 +50,17 @@ template <class T, int N> hetero::detail::used<T, N> read_write(const hetero_vie
 template <class T, int N> hetero::detail::used<T, N> commute(const hetero_view<T, N>& v) {
   return {v.inside(), v.inside_part(), access_mode::commute};
 }
-/// Tasks that reduce into the same view with the same operation may run at the same time: each adds to a part of its
-/// own, which begins as `identity`; the parts are added to the view, in a fixed order, before the next task that uses
-/// it otherwise. So results are the same in each run. \tparam Op a stateless `T operator()(T, T)`, as std::plus<>.
+/// Tasks that reduce into the same view with the same operation may run at the same time: each adds
+/// to a part of its own, which begins as `identity`; the parts are added to the view, in a fixed
+/// order, before the next task that uses it otherwise. So results are the same in each run. \tparam
+/// Op a stateless `T operator()(T, T)`, as std::plus<>.
 template <class T, int N, class Op>
 hetero::detail::reduced<T, N, Op> reduce(const hetero_view<T, N>& v, Op, std::type_identity_t<T> identity) {
   static_assert(std::is_empty_v<Op>, "the operation of a reduction has no state");
   return {v.inside(), v.inside_part(), identity};
 }
-/// For a parameter `int`: how many elements lie between two rows of `v` where the task runs. `v` is one of its
-/// arguments.
+/// For a parameter `int`: how many elements lie between two rows of `v` where the task runs. `v` is
+/// one of its arguments.
 template <class T, int N> hetero::detail::number_of<T, N> pitch(const hetero_view<T, N>& v) {
   return {v.inside(), v.inside_part(), hetero::detail::asked::pitch};
 }
@@ -66,15 +68,15 @@ template <class T, int N> hetero::detail::number_of<T, N> pitch(const hetero_vie
 template <class T> hetero::detail::number_of<T, 3> slice(const hetero_view<T, 3>& v) {
   return {v.inside(), v.inside_part(), hetero::detail::asked::slice};
 }
-/// For a parameter `int`: 1 where the task finds the elements as `hetero_object::layout_on` puts them, 0 where they lie
-/// as on the host.
+/// For a parameter `int`: 1 where the task finds the elements as `hetero_object::layout_on` puts
+/// them, 0 where they lie as on the host.
 template <class T, int N> hetero::detail::number_of<T, N> own_layout(const hetero_view<T, N>& v) {
   return {v.inside(), v.inside_part(), hetero::detail::asked::layout};
 }
 
-/// For how many items a kernel runs, in x, y, z, and in what groups. Without `group` a size is chosen that suits; there
-/// may be more items than asked for, at the ends: kernels say `TERN_REGION_IN`. \throws error(invalid_argument) for
-/// numbers < 1.
+/// For how many items a kernel runs, in x, y, z, and in what groups. Without `group` a size is
+/// chosen that suits; there may be more items than asked for, at the ends: kernels say
+/// `TERN_REGION_IN`. \throws error(invalid_argument) for numbers < 1.
 class items {
 public:
   explicit items(std::int64_t x, std::int64_t y = 1, std::int64_t z = 1);
@@ -98,24 +100,26 @@ private:
 
 enum class task_status : std::uint8_t { made, waiting, running, done, failed };
 
-/// A task with a handle: it is made, given more properties, submitted and waited for. Move-only. A handle that is
-/// destroyed before `submit` fails the tasks that were to come after it. A task that needs no handle is cheaper with
-/// `tern::submit`.
+/// A task with a handle: it is made, given more properties, submitted and waited for. Move-only. A
+/// handle that is destroyed before `submit` fails the tasks that were to come after it. A task that
+/// needs no handle is cheaper with `tern::submit`.
 ///
 /// Guarantees: the task runs once, when all that it follows has ended, or fails and says why.
 ///
-/// Threads: made and submitted in a fiber of the scheduler of its objects; the rest from any fiber of it.
+/// Threads: made and submitted in a fiber of the scheduler of its objects; the rest from any fiber
+/// of it.
 class hetero_task {
 public:
   hetero_task() = default;
-  /// A kernel, for so many items. Its arguments are checked when this is compiled: their number and types.
+  /// A kernel, for so many items. Its arguments are checked when this is compiled: their number and
+  /// types.
   /// \throws error(invalid_argument) for a group size that the kernel or any device cannot have.
   template <class Group, class... Params, class... Args>
   hetero_task(const hetero::kernel<Group, Params...>& k, const items& n, Args&&... arguments) : hetero_task(begin()) {
     hetero::detail::fill_kernel(*task_, k, n.inside(k), n.inside_dynamic(), std::forward<Args>(arguments)...);
   }
-  /// The same with variants (variants.hpp), a kernel among them; arguments are checked against that of the
-  /// dialect, if there is one.
+  /// The same with variants (variants.hpp), a kernel among them; arguments are checked against that
+  /// of the dialect, if there is one.
   template <hetero::detail::variants_with_code W, class... Args>
   hetero_task(W w, const items& n, const Args&... arguments) : hetero_task(begin()) {
     hetero::detail::fill_variants(*task_, w, n.inside(w.code()), n.inside_dynamic(), arguments...);
@@ -128,7 +132,8 @@ public:
   /// A kernel in a device's own language, and nothing else.
   template <hetero::detail::native_kernel K, class... Args>
   hetero_task(const K& k, const items& n, const Args&... arguments) : hetero_task(variants(k), n, arguments...) {}
-  /// A function, called on the host with views of what it uses and copies of its other arguments. May wait, and submit.
+  /// A function, called on the host with views of what it uses and copies of its other arguments.
+  /// May wait, and submit.
   template <class F, class... Args>
   requires(hetero::detail::is_function<F> &&
            !std::is_same_v<std::remove_cvref_t<F>, hetero_task>) explicit hetero_task(F&& f, Args&&... arguments)
@@ -144,31 +149,35 @@ public:
 
   // Before it is submitted; \throws error(invalid_state) afterwards ---------------------------------------------------
   hetero_task& name(const char* lives_as_long_as_the_program);
-  /// Only on devices of this kind; or on this one, by its id. \throws error(not_found) for an id that none has.
+  /// Only on devices of this kind; or on this one, by its id. \throws error(not_found) for an id
+  /// that none has.
   hetero_task& on(hetero::device_kind kind);
   hetero_task& on(std::string_view device);
   /// Higher ones first, where several are ready for one device. 0 if not given.
   hetero_task& priority(int p);
   /// Not before the other one is done, which may have been submitted or not; fails if that fails.
   hetero_task& after(const hetero_task& other);
-  /// false: it is not ordered by what it uses, as its kernel uses atomics, or `after` says all. Later tasks that are
-  /// ordered follow it. Tasks that write the same at once must be on the same device (`on`): else each writes to a copy
-  /// of its own, of which one is kept.
+  /// false: it is not ordered by what it uses, as its kernel uses atomics, or `after` says all.
+  /// Later tasks that are ordered follow it. Tasks that write the same at once must be on the same
+  /// device (`on`): else each writes to a copy of its own, of which one is kept.
   hetero_task& implicit(bool on);
 
   /// It runs when it can. \throws error(invalid_argument) for an object of another scheduler.
   hetero_task& submit();
 
   // Then --------------------------------------------------------------------------------------------------------------
-  /// Returns when it is done. \throws what it failed with; error(invalid_state) in its own function.
+  /// Returns when it is done. \throws what it failed with; error(invalid_state) in its own
+  /// function.
   void wait() const;
   /// Ready when it is done, with what it failed with.
   future<void> done() const;
-  /// Calls `f(error)` when it is done, null if all went well; at once if it is already. On any thread or fiber: `f`
-  /// must be quick, and not wait or throw. A task that cannot run any more, as its scheduler has ended, is done with an
-  /// error when the access that it waits for is released; then `f` must not submit tasks.
+  /// Calls `f(error)` when it is done, null if all went well; at once if it is already. On any
+  /// thread or fiber: `f` must be quick, and not wait or throw. A task that cannot run any more, as
+  /// its scheduler has ended, is done with an error when the access that it waits for is released;
+  /// then `f` must not submit tasks.
   const hetero_task& then(unique_function<void(std::exception_ptr)> f) const;
-  /// It does not run, if it has not begun: it and those that need what it was to write fail with error(cancelled).
+  /// It does not run, if it has not begun: it and those that need what it was to write fail with
+  /// error(cancelled).
   /// \return false if it has begun.
   bool cancel() const;
   task_status status() const noexcept;
@@ -219,13 +228,14 @@ requires(hetero::detail::is_function<F>) void submit(F&& f, Args&&... arguments)
   t.submit();
 }
 
-/// Returns when all tasks that were submitted in this scheduler are done, also those that they submit. Not while
-/// holding an access that tasks wait for: it would wait for ever. \throws the first failure that came out of no `wait`
-/// or `done`; log_info says how many there were. \throws error(invalid_state) in a task's function, where it would wait
-/// for that task.
+/// Returns when all tasks that were submitted in this scheduler are done, also those that they
+/// submit. Not while holding an access that tasks wait for: it would wait for ever. \throws the
+/// first failure that came out of no `wait` or `done`; log_info says how many there were. \throws
+/// error(invalid_state) in a task's function, where it would wait for that task.
 void wait_all();
 
-/// Whether tasks are ordered by what they use, from now on, unless they say so themselves; true at first.
+/// Whether tasks are ordered by what they use, from now on, unless they say so themselves; true at
+/// first.
 void implicit_dependencies(bool on);
 
 } // namespace tern

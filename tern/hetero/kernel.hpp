@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What a kernel of the dialect (dialect.hpp) is to the program: a host function for each group, and its source text
-/// for devices. The source file embeds itself in the program, so nothing needs to be found when it runs.
+/// What a kernel of the dialect (dialect.hpp) is to the program: a host function for each group,
+/// and its source text for devices. The source file embeds itself in the program, so nothing needs
+/// to be found when it runs.
 ///
-/// Where that cannot work (a compiler on another machine; `-ffile-prefix-map` without `-I` for the source's folder),
-/// compile with `-DTERN_KERNELS_AT_RUN_TIME`: then the file is read when a device first needs it, from where it was
-/// compiled or from the folders of the environment variable TERN_KERNEL_PATH (separated by colons).
+/// Where that cannot work (a compiler on another machine; `-ffile-prefix-map` without `-I` for the
+/// source's folder), compile with `-DTERN_KERNELS_AT_RUN_TIME`: then the file is read when a device
+/// first needs it, from where it was compiled or from the folders of the environment variable
+/// TERN_KERNEL_PATH (separated by colons).
 
 #include <tern/base/language/compiler.hpp>
 
@@ -25,9 +27,9 @@ struct source_block {
   int first, last;         ///< lines of the markers, from 1; what lies between them is the block
 };
 
-/// \return the block's text, beginning with a `#line` that names its file: what devices' compilers get after the
-/// dialect's definitions. \throws error(io) if the file is to be read and cannot be; error(invalid_data) if it has
-/// fewer lines than when it was compiled. Thread-safe.
+/// \return the block's text, beginning with a `#line` that names its file: what devices' compilers
+/// get after the dialect's definitions. \throws error(io) if the file is to be read and cannot be;
+/// error(invalid_data) if it has fewer lines than when it was compiled. Thread-safe.
 std::string text_of(const source_block& block);
 
 namespace detail {
@@ -67,8 +69,9 @@ void run_on_host(const void* kernel, const grid& g, std::int64_t first, std::int
                  const void* const* values);
 } // namespace detail
 
-/// A kernel: `TERN_KERNEL` defines them. \tparam Group what its body knows of the group. \tparam Params of the kernel:
-/// numbers and structs by value, and pointers to objects' elements. Lives as long as the program.
+/// A kernel: `TERN_KERNEL` defines them. \tparam Group what its body knows of the group. \tparam
+/// Params of the kernel: numbers and structs by value, and pointers to objects' elements. Lives as
+/// long as the program.
 template <class Group, class... Params> struct kernel : detail::kernel_code {
   void (*body)(Group, Params...); ///< runs one group on the host
   constexpr kernel(const char* name_of_it, void (*body_of_it)(Group, Params...), const source_block& (*where)(),

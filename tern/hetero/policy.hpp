@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Where tasks run that could run on several devices: a policy decides when nothing is left that they wait for. Chosen
-/// by the option `hetero-policy`; a program registers its own under a name.
+/// Where tasks run that could run on several devices: a policy decides when nothing is left that
+/// they wait for. Chosen by the option `hetero-policy`; a program registers its own under a name.
 ///
 /// A policy is a small class without locks: the runtime calls it from one context at a time.
 
@@ -40,7 +40,8 @@ private:
   detail::task_record* task_;
 };
 
-/// A device as policies see it. Their numbers are indices of the span that `pop` gets; 0 is the host.
+/// A device as policies see it. Their numbers are indices of the span that `pop` gets; 0 is the
+/// host.
 struct device_load {
   const device_info* info = nullptr;
   int tasks = 0;      ///< that run there, or are about to: their data are on their way
@@ -53,7 +54,8 @@ struct placement {
   int device; ///< -1: no device that it may run on is left
 };
 
-/// First in, first out among tasks of one priority. Nothing is allocated for a task, but for the first of a priority.
+/// First in, first out among tasks of one priority. Nothing is allocated for a task, but for the
+/// first of a priority.
 class ready_queue {
 public:
   void push(ready_task t);
@@ -83,16 +85,17 @@ public:
   virtual ~policy() = default;
   virtual const char* name() const noexcept = 0;
   virtual void push(ready_task t, std::span<const device_load> devices) = 0;
-  /// What to start now, and where; nothing if no device has a free slot for what there is. A task that may run on none
-  /// that is left must be given back with device -1.
+  /// What to start now, and where; nothing if no device has a free slot for what there is. A task
+  /// that may run on none that is left must be given back with device -1.
   virtual std::optional<placement> pop(std::span<const device_load> devices) = 0;
 };
 
 /// Makes a policy; `seed` for those that draw random numbers.
 using policy_maker = std::unique_ptr<policy> (*)(std::uint64_t seed);
-/// Makes a policy known by a name. Before the runtime starts; a static object. There are: `locality` (the default:
-/// where most of the bytes are; a device without work takes from one that has too much), `eager` (first come, first
-/// served, by the device with the fewest tasks), `round-robin`, `random`.
+/// Makes a policy known by a name. Before the runtime starts; a static object. There are:
+/// `locality` (the default: where most of the bytes are; a device without work takes from one that
+/// has too much), `eager` (first come, first served, by the device with the fewest tasks),
+/// `round-robin`, `random`.
 class policy_registration {
 public:
   policy_registration(std::string_view name, policy_maker make);

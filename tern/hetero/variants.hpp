@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Variants of a task, each for the devices that it suits: a device runs the variant that suits it best.
+/// Variants of a task, each for the devices that it suits: a device runs the variant that suits it
+/// best.
 ///
 ///     const tern::opencl_source tuned("update", "kernel void update(int n, global double* a) { … }");
 ///     const auto update = tern::variants(tiles::update,            // a kernel of the dialect: any device
@@ -10,8 +11,8 @@
 ///                                        tern::on_queue(tern::hetero::device_kind::cuda, update_with_cublas));
 ///     tern::submit(update, tern::items(n, n), n, tern::read_write(a));
 ///
-/// Of each sort, for each kind of device, there is one at most, in any order; what is there says which devices the task
-/// can run on.
+/// Of each sort, for each kind of device, there is one at most, in any order; what is there says
+/// which devices the task can run on.
 
 #include <cstddef>
 #include <cstdint>
@@ -26,14 +27,15 @@
 
 namespace tern {
 
-/// A kernel in OpenCL C, as it stands: its parameters are the task's arguments, in their order and with their types as
-/// they are (an object is a `global` pointer, a pitch an `int`); with dynamic memory one `local` pointer more, the
-/// last. Compiled when it is needed first; what the compiler has against it is what the task fails with, as are a wrong
-/// number of arguments and those of a wrong size. Lives as long as the program.
+/// A kernel in OpenCL C, as it stands: its parameters are the task's arguments, in their order and
+/// with their types as they are (an object is a `global` pointer, a pitch an `int`); with dynamic
+/// memory one `local` pointer more, the last. Compiled when it is needed first; what the compiler
+/// has against it is what the task fails with, as are a wrong number of arguments and those of a
+/// wrong size. Lives as long as the program.
 class opencl_source : public hetero::detail::kernel_code {
 public:
-  /// \param kernel_name of one in `program`. \param compiler_options for OpenCL's, such as "-cl-fast-relaxed-math". All
-  /// of them live as long as the program.
+  /// \param kernel_name of one in `program`. \param compiler_options for OpenCL's, such as
+  /// "-cl-fast-relaxed-math". All of them live as long as the program.
   constexpr opencl_source(const char* kernel_name, std::string_view program, const char* compiler_options = "")
       : kernel_code{kernel_name, nullptr,         {0, 0, 0}, nullptr, nullptr, hetero::detail::code_form::opencl_c,
                     program,     compiler_options} {}
@@ -42,7 +44,8 @@ public:
   opencl_source& operator=(const opencl_source&) = delete;
 };
 
-/// The same as a module of SPIR-V, for devices that take it: a task on one that does not fails with error(unsupported).
+/// The same as a module of SPIR-V, for devices that take it: a task on one that does not fails with
+/// error(unsupported).
 class opencl_spirv : public hetero::detail::kernel_code {
 public:
   opencl_spirv(const char* kernel_name, std::span<const std::byte> module, const char* compiler_options = "")
@@ -59,13 +62,13 @@ public:
   opencl_spirv& operator=(const opencl_spirv&) = delete;
 };
 
-/// A kernel in CUDA C++, as it stands: declared `extern "C" __global__ void`, its parameters the task's arguments as
-/// for `opencl_source` (an object is a pointer; dynamic memory is CUDA's `extern __shared__`). NVRTC compiles it for
-/// the device.
+/// A kernel in CUDA C++, as it stands: declared `extern "C" __global__ void`, its parameters the
+/// task's arguments as for `opencl_source` (an object is a pointer; dynamic memory is CUDA's
+/// `extern __shared__`). NVRTC compiles it for the device.
 class cuda_source : public hetero::detail::kernel_code {
 public:
-  /// \param kernel_name of one in `program`. \param compiler_options for NVRTC, such as "--use_fast_math". All of them
-  /// live as long as the program.
+  /// \param kernel_name of one in `program`. \param compiler_options for NVRTC, such as
+  /// "--use_fast_math". All of them live as long as the program.
   /// \param together all groups are on the device at once, so that they may wait for each other
   /// (cooperative_groups::grid_group); more of them than it has room for are an error.
   constexpr cuda_source(const char* kernel_name, std::string_view program, const char* compiler_options = "",
@@ -123,19 +126,21 @@ template <class F> struct on_queue {
 template <class... W> auto gather(W&&... w);
 } // namespace hetero::detail
 
-/// `f(const native_queue&, arguments…)` puts work of its own into the queue of a device of that kind: a library's, say.
-/// It gets device_views of what the task uses, and copies of its other arguments. When it returns the runtime notes
-/// what is in the queue; the task is done when that is. It must not wait, in the queue or elsewhere (a task whose
-/// function left its worker fails), nor use the queue later.
+/// `f(const native_queue&, arguments…)` puts work of its own into the queue of a device of that
+/// kind: a library's, say. It gets device_views of what the task uses, and copies of its other
+/// arguments. When it returns the runtime notes what is in the queue; the task is done when that
+/// is. It must not wait, in the queue or elsewhere (a task whose function left its worker fails),
+/// nor use the queue later.
 /// \throws error(invalid_argument) for a kind without such queues: all but `opencl` and `cuda`.
 template <class F> hetero::detail::on_queue<std::decay_t<F>> on_queue(hetero::device_kind kind, F&& f) {
   if (kind != hetero::device_kind::opencl && kind != hetero::device_kind::cuda) hetero::detail::no_native_queue(kind);
   return {kind, std::forward<F>(f)};
 }
 
-/// The variants of a task, in the place of a kernel for `hetero_task` and `submit`: a kernel of the dialect, a kernel
-/// in a device's own language, a function for the host, a function for a device's queue. A device runs its queue's
-/// function, else the kernel in its own language, else that of the dialect; the host the function, else the kernel.
+/// The variants of a task, in the place of a kernel for `hetero_task` and `submit`: a kernel of the
+/// dialect, a kernel in a device's own language, a function for the host, a function for a device's
+/// queue. A device runs its queue's function, else the kernel in its own language, else that of the
+/// dialect; the host the function, else the kernel.
 template <class... Variants> auto variants(Variants&&... all) {
   return hetero::detail::gather(std::forward<Variants>(all)...);
 }

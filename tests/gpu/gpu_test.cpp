@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// On a GPU of NVIDIA's, with its driver: what the mock driver (tests/mocks/cuda) cannot show. The program has the tests
-// of kernels, graphs of tasks and recorded tasks as well, there on the real device. Ends with 77 where there is no GPU.
+// On a GPU of NVIDIA's, with its driver: what the mock driver (tests/mocks/cuda) cannot show. The
+// program has the tests of kernels, graphs of tasks and recorded tasks as well, there on the real
+// device. Ends with 77 where there is no GPU.
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -37,7 +38,8 @@ void add_to(const object& o, const char* device) {
   t.on(device).submit();
 }
 
-/// Does a kernel that breaks its context end as it should? For a process of its own: CUDA has no way back.
+/// Does a kernel that breaks its context end as it should? For a process of its own: CUDA has no
+/// way back.
 bool goes_astray(const char* name, const char* text, const char* says) {
   bool right = true;
   const auto expect = [&](bool holds, const std::string& what) {
@@ -126,7 +128,8 @@ TEST(gpu, several_copy_from_each_other) {
   });
 }
 
-/// Contexts stay for all tests: to make one takes longer than most of them. \return whose; none: there is no GPU
+/// Contexts stay for all tests: to make one takes longer than most of them. \return whose; none:
+/// there is no GPU
 std::vector<cu::device> keep_contexts() {
   std::vector<cu::device> kept;
   std::vector<device_note> notes;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers become the types of parameters when a task is made: what does not fit is told then, and nothing is submitted.
+// Numbers become the types of parameters when a task is made: what does not fit is told then, and
+// nothing is submitted.
 #include <cstddef>
 #include <cstdint>
 #include <string>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random tasks on CUDA devices that fail at some moment: what can be read afterwards without an error is what the tasks
-// give one after the other, everything ends, and the driver is used as it should be.
+// Random tasks on CUDA devices that fail at some moment: what can be read afterwards without an
+// error is what the tasks give one after the other, everything ends, and the driver is used as it
+// should be.
 #include <algorithm>
 #include <cstdint>
 #include <random>

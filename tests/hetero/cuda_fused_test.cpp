@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that are several at a time, on CUDA devices: each finds its own arguments, and they give what they give
-// alone.
+// Kernels that are several at a time, on CUDA devices: each finds its own arguments, and they give
+// what they give alone.
 #include <cstdint>
 #include <numeric>
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tasks and objects on CUDA devices, with the mock driver: variants that are CUDA's own, what is locked, what a task
-// costs, devices that cannot be opened or are lost.
+// Tasks and objects on CUDA devices, with the mock driver: variants that are CUDA's own, what is
+// locked, what a task costs, devices that cannot be opened or are lost.
 #include <algorithm>
 #include <numeric>
 #include <stdexcept>
@@ -82,8 +82,8 @@ TEST(cuda_tasks, cost_at_most_four_calls_of_the_driver) {
     EXPECT_EQ(after.allocs, before.allocs);
     EXPECT_EQ(after.registers, before.registers);
     EXPECT_EQ(after.launches - before.launches, 2000u);
-    // Questions whether something has come are as many as there is time to ask; three calls a task are not, and of the
-    // questions one is answered with yes.
+    // Questions whether something has come are as many as there is time to ask; three calls a task
+    // are not, and of the questions one is answered with yes.
     const auto asked = after.event_queries - before.event_queries;
     EXPECT_EQ(after.calls - before.calls - asked, 3 * 2000u);
     EXPECT_GE(asked, 2000u);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels give on devices what they give on the host; copies of any shape; order between streams. Of OpenCL in the
-// host's memory and in buffers, and of CUDA.
+// Kernels give on devices what they give on the host; copies of any shape; order between streams.
+// Of OpenCL in the host's memory and in buffers, and of CUDA.
 #include "tests/hetero/support/cuda_device.hpp"
 #include "tests/hetero/support/opencl.hpp"
 
@@ -232,7 +232,8 @@ TEST_P(kernels, streams_are_ordered_by_tickets) {
   const grid shape{{4, 1, 1}, {64, 1, 1}};
   ticket last = 0;
   std::vector<ticket> all;
-  // x and y in turn become their sum, each in a stream of its own: Fibonacci's numbers, or none of them.
+  // x and y in turn become their sum, each in a stream of its own: Fibonacci's numbers, or none of
+  // them.
   for (int i = 0; i < 30; ++i) {
     const int stream = 2 + i % 2;
     d().order(stream, last);
@@ -355,7 +356,8 @@ TEST_P(copies, strided_copies) {
   // Rows that join.
   round_trip(d(), 16, 8, 4,
              {.host_pitch = 16, .host_slice = 300, .pitch = 16, .slice = 128, .from_pitch = 16, .from_slice = 131});
-  // Slices that are not whole rows apart, and lie between the rows of others: rows fit or not even these.
+  // Slices that are not whole rows apart, and lie between the rows of others: rows fit or not even
+  // these.
   round_trip(d(), 10, 20, 6,
              {.host_pitch = 64, .host_slice = 1301, .pitch = 16, .slice = 333, .from_pitch = 12, .from_slice = 250});
   round_trip(d(), 10, 5, 300,

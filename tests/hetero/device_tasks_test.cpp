@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tasks on each kind of device that has memory of its own, or works in the host's: what stays there, what goes, in
-// which order they run, and that nothing is left.
+// Tasks on each kind of device that has memory of its own, or works in the host's: what stays
+// there, what goes, in which order they run, and that nothing is left.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -157,7 +157,8 @@ TEST_P(device_tasks, leave_nothing_behind) {
   });
 }
 
-// Higher ones first, those of one in order; not before tasks that had been given to the device by then.
+// Higher ones first, those of one in order; not before tasks that had been given to the device by
+// then.
 TEST(device_order, is_by_priority) {
   for (const char* policy : {"locality", "eager", "round-robin", "random"}) {
     SCOPED_TRACE(policy);

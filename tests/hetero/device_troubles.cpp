@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// A job on devices that does what its first argument names. Each rank has objects and tasks of its own.
+/// A job on devices that does what its first argument names. Each rank has objects and tasks of its
+/// own.
 #include <cstdio>
 #include <string>
 #include <string_view>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tasks on devices with memory of their own: how many copies there are, what fails, and what goes on at once.
+// Tasks on devices with memory of their own: how many copies there are, what fails, and what goes
+// on at once.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -126,8 +127,8 @@ TEST(devices, prefetch_pin_and_drop) {
   });
 }
 
-/// Copies that MSI cannot do without, if each task runs where it is told: a device that reads what it does not have
-/// needs one from the host, and the host one from somewhere if it has none.
+/// Copies that MSI cannot do without, if each task runs where it is told: a device that reads what
+/// it does not have needs one from the host, and the host one from somewhere if it has none.
 class least_copies {
 public:
   explicit least_copies(std::size_t objects) : valid_(objects, std::set<int>{0}) {}

@@ -191,7 +191,8 @@ TEST(copy_out, takes_each_piece_from_where_it_is) {
           ASSERT_EQ(out[static_cast<std::size_t>(i * 4 + j)],
                     (i + 1) * 10 + j + 3 + (i + 1 == 1 || i + 1 == 2 || i + 1 == 5 ? 1 : 0));
       wait_all();
-      // Two rows of one device, one of the other, and the first row once more, on its way to the other.
+      // Two rows of one device, one of the other, and the first row once more, on its way to the
+      // other.
       EXPECT_EQ(count().copies_from_devices - before.copies_from_devices, 4u);
       out.assign(80, -1);
       x.copy_to(out.data()).get();

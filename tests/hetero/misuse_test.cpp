@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What cannot be is told, with what, where and what to do; and what goes wrong is told once, to those it concerns.
+// What cannot be is told, with what, where and what to do; and what goes wrong is told once, to
+// those it concerns.
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -105,7 +106,8 @@ TEST(misuse, tiles_are_cut_where_numbers_end) {
     const auto t = o.tiles({400'000'000});
     ASSERT_EQ(t.count(0), 6);
     EXPECT_EQ(t(5).extent(0), 100'000'000);
-    // Tasks on the last one follow each other. None touches it, so the memory is never really there.
+    // Tasks on the last one follow each other. None touches it, so the memory is never really
+    // there.
     int next = 0, wrong = 0;
     for (int i = 0; i < 100; ++i) submit([&next, &wrong, i](char*) { wrong += next++ != i ? 1 : 0; }, write(t(5)));
     wait_all();
@@ -195,7 +197,8 @@ TEST(misuse, callbacks_may_submit_wherever_they_are_called) {
     });
 }
 
-// Under ThreadSanitizer: the predecessor says by name what is not going to run, while that gets its name.
+// Under ThreadSanitizer: the predecessor says by name what is not going to run, while that gets its
+// name.
 TEST(misuse, names_may_be_given_while_a_predecessor_fails) {
   on({.workers = 2}, [] {
     for (int i = 0; i < 30; ++i) {
@@ -217,8 +220,8 @@ TEST(misuse, names_may_be_given_while_a_predecessor_fails) {
   });
 }
 
-// Under ThreadSanitizer: whoever drops lent memory asks whether it is the device worker's thread, which begins just
-// now.
+// Under ThreadSanitizer: whoever drops lent memory asks whether it is the device worker's thread,
+// which begins just now.
 TEST(misuse, lent_memory_may_be_given_back_by_a_thread_while_that_of_a_device_begins) {
   std::vector<unsigned> mine(16);
   on({.devices = "host,simulated", .simulated = "1", .threads = true}, [&] {
@@ -404,7 +407,8 @@ TEST(priorities, of_any_number_keep_their_order) {
   }),
             0u);
   ASSERT_EQ(ran.size(), 3000u);
-  // A worker is given a few at a time, the first few before the others came; it begins with the youngest that it has.
+  // A worker is given a few at a time, the first few before the others came; it begins with the
+  // youngest that it has.
   constexpr std::size_t few = 16;
   for (std::size_t i = few; i + 2 * few < ran.size(); ++i) ASSERT_GE(ran[i], ran[i + few]) << i;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// OpenCL that is not there or not as it should be: what a driver does only when something is broken is done by
-// functions put in its place. And the cache of compiled kernels, as devices use it.
+// OpenCL that is not there or not as it should be: what a driver does only when something is broken
+// is done by functions put in its place. And the cache of compiled kernels, as devices use it.
 #include "tests/hetero/support/opencl.hpp"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Devices of OpenCL: kernels give what they give on the host, in the host's memory and in buffers; copies; order;
-// what is refused.
+// Devices of OpenCL: kernels give what they give on the host, in the host's memory and in buffers;
+// copies; order; what is refused.
 #include "tests/hetero/support/opencl.hpp"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that are not in the program, but read from their file when a device first needs them: this file is compiled
-// with -DTERN_KERNELS_AT_RUN_TIME.
+// Kernels that are not in the program, but read from their file when a device first needs them:
+// this file is compiled with -DTERN_KERNELS_AT_RUN_TIME.
 #ifndef TERN_KERNELS_AT_RUN_TIME
 #error "compile it with -DTERN_KERNELS_AT_RUN_TIME"
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Programs that use devices: how they start, with many ranks, without a folder, with wrong options; and what reports
-/// say of them when they hang.
+/// Programs that use devices: how they start, with many ranks, without a folder, with wrong
+/// options; and what reports say of them when they hang.
 #include "child.hpp"
 
 #include <chrono>
@@ -35,8 +35,8 @@ strings program(const std::string& what, const strings& options = {}) {
   return all;
 }
 const strings on_opencl{"--tern-hetero-devices=opencl"};
-// PoCL and its LLVM lose memory of their own where they compile a kernel; where the cache has it, as in most tests,
-// none.
+// PoCL and its LLVM lose memory of their own where they compile a kernel; where the cache has it,
+// as in most tests, none.
 const std::string with_leaks_of_pocl = "detect_stack_use_after_return=0:detect_leaks=0";
 
 finished with_ranks(int ranks, const strings& command, variables environment = {}) {
@@ -86,7 +86,8 @@ TEST(ranks_at_once, find_devices_of_cuda_and_simulated_ones) {
 
 // Folders -------------------------------------------------------------------------------------------------------------
 
-/// `command` with nothing that names a folder for caches, but for `more`, and `scratch` for temporary files.
+/// `command` with nothing that names a folder for caches, but for `more`, and `scratch` for
+/// temporary files.
 strings without_folders(const temporary& scratch, const strings& more, const strings& command) {
   strings all{"/usr/bin/env",
               "-u",

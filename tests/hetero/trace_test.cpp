@@ -51,7 +51,8 @@ public:
     recorder_ = std::make_unique<trace::recorder>(trace::recorder_settings{.folder = in_ / "t.parts", .clock = clock});
   }
 
-  /// Ends the recording. \return its devices' spans, which are checked; of each track in their order.
+  /// Ends the recording. \return its devices' spans, which are checked; of each track in their
+  /// order.
   std::vector<span> spans() {
     recorder_->end();
     EXPECT_TRUE(trace::merge(in_ / "t.parts", in_ / "t.json").complete());

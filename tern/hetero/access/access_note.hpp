@@ -14,8 +14,8 @@ namespace tern::hetero::detail {
 
 struct worker_part;
 
-/// An access that has been asked for and not been released: the closure of its task. In the list of the worker that
-/// asked for it (`worker_part::accesses`) until it ends.
+/// An access that has been asked for and not been released: the closure of its task. In the list of
+/// the worker that asked for it (`worker_part::accesses`) until it ends.
 struct access_note {
   access_request* request = nullptr; ///< null: it has been answered
   task_record* task = nullptr;

@@ -44,7 +44,8 @@ void copied_out(task_record* t, std::exception_ptr failed) noexcept {
   request->over(why);
 }
 
-/// Begins to copy what a task reads to the user's memory; whichever copy is the last to end completes the task.
+/// Begins to copy what a task reads to the user's memory; whichever copy is the last to end
+/// completes the task.
 void begin_copies(task_record* t) noexcept {
   copying& c = t->work_as<copying>();
   object_state& o = *t->use_at(0).object;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Objects begin and end, and are fetched to and dropped from devices: what the runtime does by tasks of its own.
+/// Objects begin and end, and are fetched to and dropped from devices: what the runtime does by
+/// tasks of its own.
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -35,9 +36,9 @@ object_state* new_object(const box& all, std::size_t element, const char* type, 
 
 void drop_handle(object_state* o) noexcept {
   if (o->handles.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  // Its memory may be freed next: nothing must still be on its way there but by tasks. (The last handle may also go
-  // with a task's closure, in the device worker that does what would be waited for: then wait_all says when the memory
-  // is free.)
+  // Its memory may be freed next: nothing must still be on its way there but by tasks. (The last
+  // handle may also go with a task's closure, in the device worker that does what would be waited
+  // for: then wait_all says when the memory is free.)
   if (o->adopted && !o->home.in_device_worker()) {
     future<void> saved;
     {

@@ -3,13 +3,14 @@
 /// \file
 /// Kernels of the dialect on the host with every access checked (`hetero-checked`). Internal.
 ///
-/// A program's own kernels stay as they are. A block's text, which the program contains for devices, is compiled once
-/// more when a task first needs it, by the C++ compiler of the machine: pointers to objects and to the group's memory
-/// become classes that know their extents. What is compiled is kept like the kernels of devices (kernel_cache.hpp).
+/// A program's own kernels stay as they are. A block's text, which the program contains for
+/// devices, is compiled once more when a task first needs it, by the C++ compiler of the machine:
+/// pointers to objects and to the group's memory become classes that know their extents. What is
+/// compiled is kept like the kernels of devices (kernel_cache.hpp).
 ///
 /// Three forms, each compiled when it is first needed:
-/// - `whole`: the elements of each argument follow each other without gaps. An access beyond them reads 0, writes
-///   nothing and sets a flag, so that loops are still vectorised.
+/// - `whole`: the elements of each argument follow each other without gaps. An access beyond them
+///   reads 0, writes nothing and sets a flag, so that loops are still vectorised.
 /// - `parts`: the same where some argument is a part whose rows lie apart.
 /// - `report`: for a group whose flag was set. It runs again, slowly, and says which access it was.
 
@@ -66,12 +67,15 @@ constexpr std::size_t checked_spare_bytes = 4096;
 
 enum class checked_form : unsigned char { whole, parts, report };
 
-/// The text in C++: the words of the dialect, and the block with `TERN_GLOBAL T*` and `TERN_LOCAL T*` as classes.
+/// The text in C++: the words of the dialect, and the block with `TERN_GLOBAL T*` and `TERN_LOCAL
+/// T*` as classes.
 /// \throws what `text_of` throws.
 std::string checked_source(const source_block& block, checked_form form);
-/// The block's text with pointers to objects and to the group's memory as `TERN_POINTER(T)`; lines stay where they are.
+/// The block's text with pointers to objects and to the group's memory as `TERN_POINTER(T)`; lines
+/// stay where they are.
 std::string with_checked_pointers(std::string_view text);
-/// What a kernel's parameter is called, of "int n, TERN_POINTER(const double) x". \return "" if there is none.
+/// What a kernel's parameter is called, of "int n, TERN_POINTER(const double) x". \return "" if
+/// there is none.
 std::string parameter_name(std::string_view parameters, std::size_t number);
 
 /// The checked kernels of a scheduler's programs. Threads: any.
@@ -82,10 +86,12 @@ public:
   checked_kernels(const checked_kernels&) = delete;
   checked_kernels& operator=(const checked_kernels&) = delete;
 
-  /// Runs all groups, spread over the workers. In a task's fiber. \param sources where parameter i comes from.
-  /// \param values its value is at `values[i]`. \throws error(invalid_argument) for an access beyond an object, a view
-  /// or memory of the group, with kernel, line, item, index and extents; error(invalid_data) with what the compiler
-  /// says; error(not_found) if there is no compiler; what `text_of` throws.
+  /// Runs all groups, spread over the workers. In a task's fiber. \param sources where parameter i
+  /// comes from.
+  /// \param values its value is at `values[i]`. \throws error(invalid_argument) for an access
+  /// beyond an object, a view or memory of the group, with kernel, line, item, index and extents;
+  /// error(invalid_data) with what the compiler says; error(not_found) if there is no compiler;
+  /// what `text_of` throws.
   void run(task_record& t, std::span<const source_of> sources, const kernel_code& code, const grid& shape,
            std::size_t dynamic, const void* const* values);
 

@@ -81,7 +81,8 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-// What devices take, and checks do not: pointers declared together. By hand, so that nobody compiles it but the test.
+// What devices take, and checks do not: pointers declared together. By hand, so that nobody
+// compiles it but the test.
 constexpr const char two_at_once[] = "\n"
                                      "TERN_KERNEL(both, TERN_GLOBAL const int* x, TERN_GLOBAL int* y) {\n"
                                      "  TERN_REGION {\n"

@@ -8,9 +8,9 @@
 namespace tern::hetero::detail {
 namespace {
 
-// An element that is a number is read and written through a class, with a mask in the place of a branch: so loops are
-// vectorised. A struct is a reference, to `spare` if it is beyond the end. Line numbers are those of the call: the
-// default argument of a conversion to an index.
+// An element that is a number is read and written through a class, with a mask in the place of a
+// branch: so loops are vectorised. A struct is a reference, to `spare` if it is beyond the end.
+// Line numbers are those of the call: the default argument of a conversion to an index.
 constexpr std::string_view classes = R"tern(
 #include <algorithm>
 #include <cmath>
@@ -96,8 +96,8 @@ template <class T> struct element {
   }
 };
 
-// Elements from `low` to `last`, counted from where it points, exist. For indices that are int: `narrow_more` elements
-// after `narrow_low`.
+// Elements from `low` to `last`, counted from where it points, exist. For indices that are int:
+// `narrow_more` elements after `narrow_low`.
 template <class T> struct pointer {
   T* base;
   long low, last;

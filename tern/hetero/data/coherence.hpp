@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Which copies of objects are valid, and how others become so: MSI for each fragment of an object. Internal.
+/// Which copies of objects are valid, and how others become so: MSI for each fragment of an object.
+/// Internal.
 
 #include <array>
 #include <atomic>
@@ -38,12 +39,13 @@ std::exception_ptr not_written_error(const task_record& t, const object_state& o
 
 /// The instances of all objects of a runtime and the transfers between them.
 ///
-/// A task that is about to run gets an instance for each of its uses in the memory of its device, and a transfer for
-/// what is not valid there. While it runs, its instances stay. When it has ended, what it wrote is valid in its
-/// instance alone. Only tasks that have nothing left to follow come here, so no other task writes what they read.
+/// A task that is about to run gets an instance for each of its uses in the memory of its device,
+/// and a transfer for what is not valid there. While it runs, its instances stay. When it has
+/// ended, what it wrote is valid in its instance alone. Only tasks that have nothing left to follow
+/// come here, so no other task writes what they read.
 ///
-/// Requires: a task's uses are ordered by the runtime. Threads: as each function says; objects are locked for moments.
-/// Source: MSI, as in StarPU, for fragments instead of whole objects.
+/// Requires: a task's uses are ordered by the runtime. Threads: as each function says; objects are
+/// locked for moments. Source: MSI, as in StarPU, for fragments instead of whole objects.
 class coherence {
 public:
   coherence(coherence_client& client, const device_table& devices) noexcept : client_(client), devices_(devices) {}
@@ -55,10 +57,10 @@ public:
 
   // Fetching (fetch.cpp) ----------------------------------------------------------------------------------------------
   enum class acquired { ready, no_memory, failed, lost };
-  /// Gets instances in the memory of device `d` for all that the task uses, or none, and starts the transfers that are
-  /// needed, of which each holds one of the task's `pending`; the caller holds another one. By the worker of `d`; for
-  /// memory of the host, any thread. `failed`: the task has been marked so. `lost`: the device is, and the task may run
-  /// elsewhere.
+  /// Gets instances in the memory of device `d` for all that the task uses, or none, and starts the
+  /// transfers that are needed, of which each holds one of the task's `pending`; the caller holds
+  /// another one. By the worker of `d`; for memory of the host, any thread. `failed`: the task has
+  /// been marked so. `lost`: the device is, and the task may run elsewhere.
   acquired acquire(task_record* t, std::uint8_t d) noexcept;
   /// The task has ended: what it wrote is valid where it ran, and nowhere else. Any thread.
   void release_uses(task_record* t) noexcept;
@@ -85,8 +87,9 @@ public:
     bool in_use = false;    ///< others have something that is in the way, and will drop it
     std::exception_ptr why; ///< something in the way could not be saved
   };
-  /// Frees instances on device `d` that no task needs, least recently used first, until `bytes` are free; starts copies
-  /// of those that must be saved first. By its worker, for a task that holds its first `got` uses.
+  /// Frees instances on device `d` that no task needs, least recently used first, until `bytes` are
+  /// free; starts copies of those that must be saved first. By its worker, for a task that holds
+  /// its first `got` uses.
   eviction evict(std::uint8_t d, task_record& t, std::size_t got, std::size_t bytes, bool may_save) noexcept;
   /// The same for one instance of an object that has as many as it may.
   eviction evict_one_of(object_state& o, task_record& t, std::size_t got) noexcept;
@@ -98,7 +101,8 @@ private:
   void drop_use(use& u) noexcept;
   transfer* new_transfer(object_state& o, const box& part, std::uint8_t from, std::uint8_t to);
   bool fetch(task_record* t, object_state& o, use& u, transfer_chain& begun);
-  /// Under the object's lock. \return whether it is gone, or is being saved. \throws why it cannot be saved.
+  /// Under the object's lock. \return whether it is gone, or is being saved. \throws why it cannot
+  /// be saved.
   bool save_or_forget(object_state& o, std::size_t i, bool may_save, transfer_chain& begun);
 
   coherence_client& client_;

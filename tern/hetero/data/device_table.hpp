@@ -21,8 +21,8 @@ struct object_state;
 struct task_record;
 struct transfer;
 
-/// A device that is not the host, with the worker that drives it: tasks and transfers are put into its queue, and its
-/// memory holds instances. Implemented by `device_worker`.
+/// A device that is not the host, with the worker that drives it: tasks and transfers are put into
+/// its queue, and its memory holds instances. Implemented by `device_worker`.
 class device_queue {
 public:
   virtual ~device_queue() = default;
@@ -42,7 +42,8 @@ public:
   virtual const device& of() const noexcept = 0;
   virtual std::int64_t bytes_held() const noexcept = 0;
   virtual int at_work() const noexcept = 0; ///< kernels and copies that the device works on
-  /// What a report says of the device: lines; empty if nothing waits for it. \param limit to wait for a lock.
+  /// What a report says of the device: lines; empty if nothing waits for it. \param limit to wait
+  /// for a lock.
   virtual std::string describe(std::chrono::milliseconds limit) = 0;
   /// Is the calling code run by its worker?
   virtual bool is_here() const noexcept = 0;
@@ -54,10 +55,12 @@ public:
   // Its worker only ---------------------------------------------------------------------------------------------------
   /// \return null: there is not so much left. \throws error(device_lost).
   virtual memory_handle allocate(std::size_t bytes) = 0;
-  /// Calls `f(object, instance)` under the object's lock, the longest unused first; not for objects that another thread
-  /// has locked just now, or has dropped. `f` may forget the instance. \return whether there are such.
+  /// Calls `f(object, instance)` under the object's lock, the longest unused first; not for objects
+  /// that another thread has locked just now, or has dropped. `f` may forget the instance. \return
+  /// whether there are such.
   virtual bool each_held(const std::function<void(object_state& o, std::size_t instance)>& f) = 0;
-  /// A task has got no instance for its use number `got`, but holds those before it: memory is freed for it.
+  /// A task has got no instance for its use number `got`, but holds those before it: memory is
+  /// freed for it.
   virtual void evict_for(task_record& t, std::size_t got) noexcept = 0;
   /// A task has got no instance of the object, which has as many as an object may.
   virtual void set_over_limit(object_state& o) noexcept = 0;

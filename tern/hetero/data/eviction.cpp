@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Which instances leave a device's memory, what is saved first, and what becomes of them when a device is lost.
+/// Which instances leave a device's memory, what is saved first, and what becomes of them when a
+/// device is lost.
 #include <algorithm>
 #include <cstdint>
 #include <exception>
@@ -26,8 +27,8 @@ bool coherence::save_or_forget(object_state& o, std::size_t i, bool may_save, tr
     return true;
   }
   if (!may_save) return false;
-  // Memory that was lent may go when the last handle has gone and the tasks have ended, which know nothing of this
-  // copy.
+  // Memory that was lent may go when the last handle has gone and the tasks have ended, which know
+  // nothing of this copy.
   if (o.adopted && o.handles.load(std::memory_order_acquire) == 0)
     throw error(errc::out_of_memory, o.text() + " cannot go home to the memory that was lent, as no handle is left",
                 "keep a handle until its tasks have ended");
@@ -54,8 +55,8 @@ bool wanted_by_others(const object_state& o, std::size_t i, task_record& t, std:
 }
 } // namespace
 
-// Whether a task uses what is in the way is seen in the look that finds it there: an instant later its copy may have
-// ended, and then memory is free.
+// Whether a task uses what is in the way is seen in the look that finds it there: an instant later
+// its copy may have ended, and then memory is free.
 coherence::eviction coherence::evict(std::uint8_t d, task_record& t, std::size_t got, std::size_t bytes,
                                      bool may_save) noexcept {
   eviction r;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Transfers bring to an instance what is not valid there, and what a task has written becomes valid.
+/// Transfers bring to an instance what is not valid there, and what a task has written becomes
+/// valid.
 #include <algorithm>
 #include <array>
 #include <exception>
@@ -33,8 +34,8 @@ struct missing_piece {
   std::uint8_t from;
 };
 
-/// \param needs what it brings: fails if that does; else it must only not be under way any more. \pre the caller holds
-/// one of the task's `pending`.
+/// \param needs what it brings: fails if that does; else it must only not be under way any more.
+/// \pre the caller holds one of the task's `pending`.
 void await(task_record* t, transfer* x, bool needs) {
   for (transfer::waiter& w : x->tasks)
     if (w.task == t) {
@@ -84,7 +85,8 @@ bool coherence::fetch(task_record* t, object_state& o, use& u, transfer_chain& b
     there = there && f.valid != 0;
     lost = lost || f.lost;
     if (f.valid == 0) return;
-    // In the same memory, or where it can be got straight from; else the host's, unless only others are right.
+    // In the same memory, or where it can be got straight from; else the host's, unless only others
+    // are right.
     std::uint8_t from = 0;
     int best = f.valid & 1 ? 1 : 0;
     for (std::size_t i = 1; i < o.instances.size(); ++i) {
@@ -158,8 +160,9 @@ coherence::acquired coherence::acquire(task_record* t, std::uint8_t d) noexcept 
     return acquired::failed;
   }
   transfer_chain begun;
-  // A task that writes waits for all that is on its way from there or to there: copies that free memory have no order.
-  // From now on what it writes is not saved elsewhere: so what it reads as well must be on its way here by then.
+  // A task that writes waits for all that is on its way from there or to there: copies that free
+  // memory have no order. From now on what it writes is not saved elsewhere: so what it reads as
+  // well must be on its way here by then.
   for (std::size_t i = 0; i < t->use_count && !t->has_failed(); ++i) {
     use& u = t->use_at(i);
     const std::lock_guard hold(u.object->lock);

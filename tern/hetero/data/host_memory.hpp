@@ -10,7 +10,8 @@ namespace tern::hetero::detail {
 
 class pinned_memory;
 
-/// Memory of objects on the host: pinned, as far as `hetero-pinned` goes, where devices want that. Any thread.
+/// Memory of objects on the host: pinned, as far as `hetero-pinned` goes, where devices want that.
+/// Any thread.
 class host_memory {
 public:
   /// \param pinned null: ordinary memory only.

@@ -16,7 +16,8 @@
 namespace tern::hetero::detail {
 
 namespace {
-// Of the process, not of a runtime: what outlives one, as `recorded` may, must not take another's object for its own.
+// Of the process, not of a runtime: what outlives one, as `recorded` may, must not take another's
+// object for its own.
 std::atomic<std::uint64_t> next_number{1};
 } // namespace
 

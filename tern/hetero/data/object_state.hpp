@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// The state of an object: which tasks use which part of it in which order, and which copies of it are valid. Internal.
+/// The state of an object: which tasks use which part of it in which order, and which copies of it
+/// are valid. Internal.
 ///
-/// An object is cut into fragments, which never overlap and together are all of it: one as long as tasks use it as a
-/// whole; a view cuts those that it meets, so that each lies within it or outside. A fragment knows
+/// An object is cut into fragments, which never overlap and together are all of it: one as long as
+/// tasks use it as a whole; a view cuts those that it meets, so that each lies within it or
+/// outside. A fragment knows
 /// - the tasks that wrote it last and those that have read it since: what a new task has to follow;
-/// - which instances hold what it is (the M, S and I of the protocol: valid in one, in several, not), and the transfers
-///   that are about to bring it to others.
-/// An instance is memory of a device, or of the host, for a box of the object. The host has one, number 0, for all of
-/// it. A task gets one that covers what it uses; so halos that overlap lie in instances of their own on a device.
+/// - which instances hold what it is (the M, S and I of the protocol: valid in one, in several,
+///   not), and the transfers that are about to bring it to others.
+/// An instance is memory of a device, or of the host, for a box of the object. The host has one,
+/// number 0, for all of it. A task gets one that covers what it uses; so halos that overlap lie in
+/// instances of their own on a device.
 ///
 /// All is under the object's lock, which is held for moments and never while waiting.
 
@@ -68,7 +71,8 @@ struct instance {
 
 using other_layouts = std::array<other_layout, 4>; ///< by kind
 
-/// A reduction that is under way: tasks add to parts, which are added to the object when something else uses it.
+/// A reduction that is under way: tasks add to parts, which are added to the object when something
+/// else uses it.
 struct reduction {
   box part;
   void (*combine)(std::byte* into, const std::byte* from, std::int64_t n) = nullptr;
@@ -85,8 +89,9 @@ struct object_state {
   object_state& operator=(const object_state&) = delete;
 
   // What running tasks look at; apart from what submitting ones write.
-  /// All of it is valid on the host, and no other instance has been made: host tasks need not look further. Changes
-  /// under the lock by a task that may write, or that is ordered before the reader.
+  /// All of it is valid on the host, and no other instance has been made: host tasks need not look
+  /// further. Changes under the lock by a task that may write, or that is ordered before the
+  /// reader.
   std::atomic<bool> on_host{false};
   std::atomic<bool> reducing{false};
   bool adopted = false;                  ///< the host's memory is the user's own
@@ -110,7 +115,8 @@ struct object_state {
 
   alignas(64) tern::detail::spin_lock lock;
   std::atomic<std::uint32_t> handles{1}; ///< objects and views of the user's
-  /// Cells of a regular grid, each with one fragment or more, none of which reaches beyond it. One cell at first.
+  /// Cells of a regular grid, each with one fragment or more, none of which reaches beyond it. One
+  /// cell at first.
   std::array<std::int32_t, 3> tile, cell_count{1, 1, 1};
   fragment first;
   std::vector<fragment> many;           ///< in the place of `first`, once it has been cut into tiles
@@ -120,7 +126,8 @@ struct object_state {
   int saving = 0;                       ///< copies that free memory, on their way to the host's memory
   std::unique_ptr<promise<void>> saved; ///< the last handle of an object in lent memory waits for it
   std::unique_ptr<reduction> reduced;
-  // The task that has locked it to commute, and those that wait for that: under commute_locks' lock.
+  // The task that has locked it to commute, and those that wait for that: under commute_locks'
+  // lock.
   task_record *commuter = nullptr, *commuters_first = nullptr, *commuters_last = nullptr;
 
   /// "hetero_object<double, 2> 'a' of 100 x 100"

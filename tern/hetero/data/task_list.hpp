@@ -35,7 +35,8 @@ public:
     put(t);
   }
   void clear() noexcept;
-  /// As `add_new`. When the list would have to grow, tasks go first that no other has to follow any more.
+  /// As `add_new`. When the list would have to grow, tasks go first that no other has to follow any
+  /// more.
   void add_pruned(task_record* t) {
     constexpr std::uint32_t many = 16;
     if (size_ >= many && size_ == capacity_) prune_half();

@@ -20,8 +20,8 @@ namespace tern::hetero::detail {
 struct object_state;
 struct task_record;
 
-/// A box of an object on its way between two instances. Made and followed under the object's lock; carried out by the
-/// worker of the device that is not the host.
+/// A box of an object on its way between two instances. Made and followed under the object's lock;
+/// carried out by the worker of the device that is not the host.
 struct transfer {
   object_state* object = nullptr;
   box part;
@@ -37,7 +37,8 @@ struct transfer {
   std::vector<transfer*> after; ///< wait for it
   bool save = false;            ///< to free memory of a device
   ticket running = 0;
-  // Out of the object, to the user's memory, for a task that counts such transfers. `to` is not meant then.
+  // Out of the object, to the user's memory, for a task that counts such transfers. `to` is not
+  // meant then.
   task_record* out_of = nullptr;
   std::byte* outside = nullptr; ///< where all that the task copies goes, packed
   void (*copied)(task_record* of, std::exception_ptr failed) noexcept = nullptr; ///< called when it has ended

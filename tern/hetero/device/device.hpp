@@ -3,16 +3,18 @@
 /// \file
 /// What the runtime needs of a device that is not the host. Internal.
 ///
-/// Shaped after streams and events, which CUDA and OpenCL both have: operations are put into streams, each of which is
-/// worked off in order, at the same time as the others; each operation has a ticket, which can be asked whether it is
-/// done, and after which an operation of another stream can be ordered. Nothing here waits.
+/// Shaped after streams and events, which CUDA and OpenCL both have: operations are put into
+/// streams, each of which is worked off in order, at the same time as the others; each operation
+/// has a ticket, which can be asked whether it is done, and after which an operation of another
+/// stream can be ordered. Nothing here waits.
 ///
-/// Threads: a device has one owner at a time, the fiber that drives it, which alone may call all but `info`.
-/// (OpenCL queues that threads share deadlock in PoCL's `basic` device.) The owner may change its thread between calls,
-/// never within one.
+/// Threads: a device has one owner at a time, the fiber that drives it, which alone may call all
+/// but `info`. (OpenCL queues that threads share deadlock in PoCL's `basic` device.) The owner may
+/// change its thread between calls, never within one.
 ///
-/// Errors: what cannot be done is thrown as a tern::error by the call, or later by `done` of its ticket, naming the
-/// device, the operation and the kernel. After error(device_lost) nothing more is done: all tickets throw it.
+/// Errors: what cannot be done is thrown as a tern::error by the call, or later by `done` of its
+/// ticket, naming the device, the operation and the kernel. After error(device_lost) nothing more
+/// is done: all tickets throw it.
 
 #include <array>
 #include <cstddef>
@@ -42,8 +44,8 @@ using ticket = std::uint64_t;
 
 class device;
 
-/// The grid, in smaller groups if the runtime chooses their size, and the device or the kernel does not take
-/// such large ones. There may be more items then, at the ends.
+/// The grid, in smaller groups if the runtime chooses their size, and the device or the kernel does
+/// not take such large ones. There may be more items then, at the ends.
 inline grid fitted(grid g, std::int64_t most_items, const std::array<int, 3>& most) noexcept {
   if (!g.automatic) return g;
   for (;;) {
@@ -62,8 +64,8 @@ inline grid fitted(grid g, std::int64_t most_items, const std::array<int, 3>& mo
   }
 }
 
-/// Which way, and so which memory is whose. Strided in up to three dimensions: `slices` of `rows` of `row_bytes`.
-/// `between`: from another device to this one.
+/// Which way, and so which memory is whose. Strided in up to three dimensions: `slices` of `rows`
+/// of `row_bytes`. `between`: from another device to this one.
 enum class direction : std::uint8_t { to_device, from_device, within, between };
 /// Does the host's memory take part?
 constexpr bool is_of_host(direction way) noexcept {
@@ -114,8 +116,8 @@ struct launch_request {
   grid shape;
   std::size_t dynamic_bytes = 0; ///< of each group's dynamic memory
   std::span<const argument> arguments;
-  /// Not null: to be called with each argument's memory as the device's own interface knows it, and the bytes before
-  /// it.
+  /// Not null: to be called with each argument's memory as the device's own interface knows it, and
+  /// the bytes before it.
   void (*call)(task_record& task, const native_queue& queue, const argument* memory) = nullptr;
   task_record* task = nullptr;
   /// Not null: several launches in the place of one.
@@ -134,13 +136,14 @@ struct launch_sequence {
 /// What a device is, too, that can put several launches into one. Threads and errors: as `device`.
 class launch_fuser {
 public:
-  /// How many launches like this one, with other arguments, can be one; 0 or 1: none. Small ones only: where each fills
-  /// the device by itself nothing is to be gained.
+  /// How many launches like this one, with other arguments, can be one; 0 or 1: none. Small ones
+  /// only: where each fills the device by itself nothing is to be gained.
   virtual std::size_t fuses(const launch_request& what) const noexcept = 0;
-  /// What `launch_fused` needs first: a kernel of its own. \return false: there is none, now and later.
+  /// What `launch_fused` needs first: a kernel of its own. \return false: there is none, now and
+  /// later.
   virtual bool prepare_fused(const launch_request& what) = 0;
-  /// All in one launch, which ends when all have. \pre they are no more than `fuses`, of one kernel, shape and number
-  /// of dynamic bytes, and `prepare_fused` has said yes.
+  /// All in one launch, which ends when all have. \pre they are no more than `fuses`, of one
+  /// kernel, shape and number of dynamic bytes, and `prepare_fused` has said yes.
   virtual ticket launch_fused(int stream, std::span<const launch_request> all) = 0;
 
 protected:
@@ -156,11 +159,13 @@ public:
 
   virtual const device_info& info() const noexcept = 0;
 
-  /// What it needs before it is used, for what should not be there in programs that never use it: contexts. Comes first
-  /// and once; may take a second. \throws error(device_lost): it cannot be used.
+  /// What it needs before it is used, for what should not be there in programs that never use it:
+  /// contexts. Comes first and once; may take a second. \throws error(device_lost): it cannot be
+  /// used.
   virtual void open() {}
 
-  // Memory. A device that shares the host's memory has no other: none of these is called, addresses are the host's.
+  // Memory. A device that shares the host's memory has no other: none of these is called, addresses
+  // are the host's.
   /// \return null if there is not that much left.
   virtual memory_handle allocate(std::size_t bytes) = 0;
   /// \pre every operation on it is done.
@@ -168,17 +173,19 @@ public:
   /// How much can be allocated in all.
   virtual std::size_t memory_limit() const noexcept = 0;
 
-  /// Addresses that kernels get are multiples of so many bytes, from the beginning of a block of memory.
+  /// Addresses that kernels get are multiples of so many bytes, from the beginning of a block of
+  /// memory.
   virtual std::size_t alignment() const noexcept { return 1; }
 
-  // Streams: 0 takes copies to the device, also from others, 1 copies from it, those from 2 on kernels and copies
-  // within it.
+  // Streams: 0 takes copies to the device, also from others, 1 copies from it, those from 2 on
+  // kernels and copies within it.
   virtual int streams() const noexcept = 0;
   virtual ticket copy(int stream, const copy_request& what) = 0;
-  /// What `launch` would do first, if need be: compiles the kernel. For a trace, to tell the one from the other.
+  /// What `launch` would do first, if need be: compiles the kernel. For a trace, to tell the one
+  /// from the other.
   virtual void prepare(const kernel_code&) {}
-  /// Compiles the kernel if need be. `arguments[i]` is parameter i. What a function throws is passed on, when all that
-  /// it has put into the stream is over.
+  /// Compiles the kernel if need be. `arguments[i]` is parameter i. What a function throws is
+  /// passed on, when all that it has put into the stream is over.
   virtual ticket launch(int stream, const launch_request& what) = 0;
   /// Does `launch` take sequences? Else their launches are put into the stream one by one.
   virtual bool takes_sequences() const noexcept { return false; }
@@ -186,8 +193,8 @@ public:
   virtual launch_fuser* fuser() noexcept { return nullptr; }
   /// What is put into the stream from now on begins after `t`, an operation of this device.
   virtual void order(int stream, ticket t) = 0;
-  /// Is it done? Asked again and again, until it has been: then the ticket is forgotten. \throws what went wrong with
-  /// it, once; then it is forgotten too.
+  /// Is it done? Asked again and again, until it has been: then the ticket is forgotten. \throws
+  /// what went wrong with it, once; then it is forgotten too.
   virtual bool done(ticket t) = 0;
   /// Nanoseconds until it makes sense to ask again; 0: at once.
   virtual std::int64_t poll_delay() noexcept { return 0; }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// The registry of device kinds: how a kind adds its devices. For kinds in this tree and outside of it
-/// (tern/hetero/README.md, "How to add a device kind").
+/// The registry of device kinds: how a kind adds its devices. For kinds in this tree and outside of
+/// it (tern/hetero/README.md, "How to add a device kind").
 
 #include <memory>
 #include <string>
@@ -35,9 +35,11 @@ struct device_kind_entry {
   device_kind kind = device_kind::host;
   /// Its devices know the time of a simulation. Others are not looked for there.
   bool in_simulations = false;
-  /// Looking for its devices costs nothing, so it is done always; else only where they are asked for.
+  /// Looking for its devices costs nothing, so it is done always; else only where they are asked
+  /// for.
   bool always = false;
-  /// All its devices that options allow, whether they are used or not, made anew for each caller. Thread-safe.
+  /// All its devices that options allow, whether they are used or not, made anew for each caller.
+  /// Thread-safe.
   std::vector<std::unique_ptr<device>> (*find)(device_search& search) = nullptr;
   /// May devices be looked for before the job starts, to refuse wrong names? Null: yes.
   bool (*before_start)(const options& opts) = nullptr;
@@ -50,8 +52,10 @@ const std::vector<device_kind_entry>& registered_kinds();
 
 namespace tern::hetero {
 
-/// Adds a kind of devices: a static object, made before the first runtime starts. As many as `device_kinds` has bits.
-/// \throws error(already_exists) for a name that a kind has, error(unsupported) for one kind too many.
+/// Adds a kind of devices: a static object, made before the first runtime starts. As many as
+/// `device_kinds` has bits.
+/// \throws error(already_exists) for a name that a kind has, error(unsupported) for one kind too
+/// many.
 class device_kind_registration {
 public:
   explicit device_kind_registration(const detail::device_kind_entry& entry);

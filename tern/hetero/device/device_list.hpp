@@ -20,9 +20,11 @@ struct found_devices {
   bool host_runs = true;
 };
 
-/// Those that the options allow, the host first; made anew for each caller. \param workers of the scheduler. \param
-/// simulated only what knows virtual time. \param notes gets what is to be known besides. Thread-safe.
-/// \throws error(invalid_option) for one that is not there, naming all that are, also those that are not allowed.
+/// Those that the options allow, the host first; made anew for each caller. \param workers of the
+/// scheduler. \param simulated only what knows virtual time. \param notes gets what is to be known
+/// besides. Thread-safe.
+/// \throws error(invalid_option) for one that is not there, naming all that are, also those that
+/// are not allowed.
 found_devices find_devices(const options& opts, int workers, bool simulated, std::vector<device_note>& notes);
 
 } // namespace tern::hetero::detail

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What the process, and not one runtime, knows of devices: the libraries that drive them. Internal.
+/// What the process, and not one runtime, knows of devices: the libraries that drive them.
+/// Internal.
 ///
-/// Several runtimes (ranks, schedulers) of a process look for devices at the same time, and drivers need not bear that:
-/// PoCL 3.1 answers the second thread before the first one has initialised it. So a process opens each library once,
-/// and asks drivers for their devices under one lock (docs/decisions/0036). What is kept here never changes once it is
-/// known and is never destroyed: a runtime may end, or the process, while others go on.
+/// Several runtimes (ranks, schedulers) of a process look for devices at the same time, and drivers
+/// need not bear that: PoCL 3.1 answers the second thread before the first one has initialised it.
+/// So a process opens each library once, and asks drivers for their devices under one lock
+/// (docs/decisions/0036). What is kept here never changes once it is known and is never destroyed:
+/// a runtime may end, or the process, while others go on.
 
 #include <map>
 #include <mutex>
@@ -15,17 +17,19 @@
 
 namespace tern::hetero::detail {
 
-/// Held while drivers are asked which devices there are, and while a device is made from what they answer. Held for as
-/// long as a driver takes to initialise itself, a second at worst: other runtimes' workers stand still meanwhile.
-/// Nothing that it protects may suspend the calling fiber. Not recursive.
+/// Held while drivers are asked which devices there are, and while a device is made from what they
+/// answer. Held for as long as a driver takes to initialise itself, a second at worst: other
+/// runtimes' workers stand still meanwhile. Nothing that it protects may suspend the calling fiber.
+/// Not recursive.
 std::unique_lock<std::mutex> lock_discovery();
 
-/// The functions of libraries, by the name that each was opened by. Make it a static object that is never destroyed.
-/// Thread-safe.
+/// The functions of libraries, by the name that each was opened by. Make it a static object that is
+/// never destroyed. Thread-safe.
 template <class Api> class opened_libraries {
 public:
-  /// \param open is called with no arguments unless the library is known, by one thread at a time, and returns
-  /// `std::optional<Api>`: nothing if there is no such library, which is not remembered.
+  /// \param open is called with no arguments unless the library is known, by one thread at a time,
+  /// and returns `std::optional<Api>`: nothing if there is no such library, which is not
+  /// remembered.
   template <class F> std::optional<Api> get(const std::string& name, F&& open) {
     const std::lock_guard hold(lock_);
     if (const auto at = known_.find(name); at != known_.end()) return at->second;

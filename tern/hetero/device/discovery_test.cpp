@@ -18,7 +18,8 @@ namespace {
 
 using object = hetero_object<unsigned, 2>;
 
-/// So many threads at once, each with schedulers of its own, one after the other; some have more than others.
+/// So many threads at once, each with schedulers of its own, one after the other; some have more
+/// than others.
 void use_devices(int threads, const machine& m) {
   std::vector<std::thread> all;
   for (int i = 0; i < threads; ++i)

@@ -8,8 +8,8 @@
 
 namespace tern::hetero::detail {
 
-/// A library that the loader opened, and what of it was looked for in vain. Move-only; closed at its end, unless it is
-/// kept. Threads: one at a time.
+/// A library that the loader opened, and what of it was looked for in vain. Move-only; closed at
+/// its end, unless it is kept. Threads: one at a time.
 class dynamic_library {
 public:
   /// \param why what the loader says is added if there is no such library, after "; ".

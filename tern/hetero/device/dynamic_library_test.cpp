@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Libraries that are opened while the program runs: what is found, what is missing, and what the loader says.
+// Libraries that are opened while the program runs: what is found, what is missing, and what the
+// loader says.
 #include <tern/hetero/device/dynamic_library.hpp>
 
 #include <cmath>

@@ -3,10 +3,10 @@
 /// \file
 /// Compiled kernels, kept on disk from run to run. Internal.
 ///
-/// An entry is a file, named by a hash of its key and written whole or not at all: programs may use a folder at the
-/// same time, also over a network. It holds the key in full, so that two keys of one hash are not taken for each
-/// other, and a checksum. What is not as it should be is a miss. Nothing here is an error: at worst kernels are
-/// compiled again.
+/// An entry is a file, named by a hash of its key and written whole or not at all: programs may use
+/// a folder at the same time, also over a network. It holds the key in full, so that two keys of
+/// one hash are not taken for each other, and a checksum. What is not as it should be is a miss.
+/// Nothing here is an error: at worst kernels are compiled again.
 
 #include <cstddef>
 #include <filesystem>
@@ -25,16 +25,17 @@ public:
   kernel_cache() = default; ///< keeps nothing
   /// \param folder is made when something is stored, for its owner alone; empty: nothing is kept.
   explicit kernel_cache(std::filesystem::path folder) : folder_(std::move(folder)) {}
-  /// The folder that `hetero-cache` means, by itself or by the environment. Where the environment names none, or one
-  /// that cannot be written, kernels are kept until the process ends, in a temporary folder for all its ranks.
+  /// The folder that `hetero-cache` means, by itself or by the environment. Where the environment
+  /// names none, or one that cannot be written, kernels are kept until the process ends, in a
+  /// temporary folder for all its ranks.
   explicit kernel_cache(const options& opts);
 
   /// Where they are kept from run to run; empty: nowhere.
   const std::filesystem::path& folder() const noexcept { return folder_; }
   /// Whether `store` does anything.
   bool keeps() const noexcept { return elsewhere_ || !folder_.empty(); }
-  /// \return what was stored under the key; nothing if there is nothing, or it is damaged (then it is removed), or the
-  /// file belongs to another user (whose code is not run).
+  /// \return what was stored under the key; nothing if there is nothing, or it is damaged (then it
+  /// is removed), or the file belongs to another user (whose code is not run).
   std::optional<std::vector<std::byte>> find(std::string_view key) const;
   /// In place of what was there. What goes wrong is said in the log, at level debug.
   void store(std::string_view key, std::span<const std::byte> bytes) const;

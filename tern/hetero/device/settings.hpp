@@ -12,12 +12,14 @@
 
 namespace tern::hetero::detail {
 
-/// A number of bytes: "4096", "512K", "2G"; with K, M, G or T, of 1024 each. \return nothing: it is no such number.
+/// A number of bytes: "4096", "512K", "2G"; with K, M, G or T, of 1024 each. \return nothing: it is
+/// no such number.
 std::optional<std::uint64_t> bytes_in(std::string_view text) noexcept;
 
-/// Of the option hetero-devices, before a job starts. Names of devices must look like some; that those of OpenCL and
-/// CUDA are there is only asked where they are named, as their drivers must be opened for that, and where the value
-/// was not set by the program, which may set other options next. \throws error(invalid_option).
+/// Of the option hetero-devices, before a job starts. Names of devices must look like some; that
+/// those of OpenCL and CUDA are there is only asked where they are named, as their drivers must be
+/// opened for that, and where the value was not set by the program, which may set other options
+/// next. \throws error(invalid_option).
 void verify_devices(const std::string& list, const options& all);
 
 } // namespace tern::hetero::detail

@@ -19,8 +19,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* prefix = "tern-cache-of-";
 
-// A process holds the lock on its folder until it ends: so a folder whose lock is free belongs to none.
-// Removed at the end of the process that has made it, but not of one that this has forked.
+// A process holds the lock on its folder until it ends: so a folder whose lock is free belongs to
+// none. Removed at the end of the process that has made it, but not of one that this has forked.
 struct own_folder {
   fs::path path;
   pid_t process = 0;
@@ -33,7 +33,8 @@ std::string name_of_access(int number) { return std::generic_category().message(
 
 std::string my_prefix() { return prefix + std::to_string(::geteuid()) + "-"; }
 
-// \return a descriptor that holds the folder's lock; negative: another process does, or it is none of ours.
+// \return a descriptor that holds the folder's lock; negative: another process does, or it is none
+// of ours.
 int locked(const fs::path& folder) {
   const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0) return fd;

@@ -8,7 +8,8 @@
 
 namespace tern::hetero::detail {
 
-// Under lock_. \return true: it has all; else it waits in the list of an object that another task has.
+// Under lock_. \return true: it has all; else it waits in the list of an object that another task
+// has.
 bool commute_locks::take(task_record* t) noexcept {
   for (std::size_t i = 0; i < t->use_count; ++i) {
     const use& u = t->use_at(i);

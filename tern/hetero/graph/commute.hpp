@@ -8,8 +8,8 @@
 
 namespace tern::hetero::detail {
 
-/// Locks of objects for tasks that commute: a task that has nothing left to follow gets those of all its objects at
-/// once, or waits in the list of an object that another task has. Any thread.
+/// Locks of objects for tasks that commute: a task that has nothing left to follow gets those of
+/// all its objects at once, or waits in the list of an object that another task has. Any thread.
 class commute_locks {
 public:
   /// \return false: it waits, and comes out of `unlock` of the task that has what it needs.

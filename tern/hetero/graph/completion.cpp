@@ -130,7 +130,8 @@ void task_execution::release_access(task_record* t) noexcept {
   releasing_.fetch_sub(1, std::memory_order_release);
 }
 
-// Without `tells` no closure goes either, as it may own a promise: that is left to the program's end.
+// Without `tells` no closure goes either, as it may own a promise: that is left to the program's
+// end.
 void task_execution::end_without_running(task_record* t, bool tells) noexcept {
   copies_.client().add_reference(); // the last object may go
   for (t->next = nullptr; t;) {

@@ -34,7 +34,8 @@ bool dependencies::follow(task_record* t, task_record* before, std::uintptr_t ki
     l->target = word_of(t) | kind;
     do {
       l->next = first_link(head);
-      // release: the link. A head that comes back is no harm: links are only ever pushed, then all taken at once.
+      // release: the link. A head that comes back is no harm: links are only ever pushed, then all
+      // taken at once.
       if (before->successors.compare_exchange_weak(head, word_of(l), std::memory_order_acq_rel,
                                                    std::memory_order_acquire)) {
         if (t->link_count < task_record::inline_uses)

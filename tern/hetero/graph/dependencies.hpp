@@ -16,8 +16,9 @@ inline link* first_link(std::uintptr_t list) noexcept {
   return reinterpret_cast<link*>(list);
 }
 
-/// Edges between tasks: those that a program asks for, and those that follow from the objects that tasks use. For each
-/// fragment of what it uses, a task follows the last writers, and the readers since if it writes. Any thread.
+/// Edges between tasks: those that a program asks for, and those that follow from the objects that
+/// tasks use. For each fragment of what it uses, a task follows the last writers, and the readers
+/// since if it writes. Any thread.
 class dependencies {
 public:
   explicit dependencies(record_pool& records) noexcept : records_(records) {}
@@ -26,9 +27,10 @@ public:
   bool follow(task_record* t, task_record* before, std::uintptr_t kind);
   /// \return false if it is done already: the hook will not fire.
   static bool hook(task_record* t, completion_hook& h) noexcept;
-  /// Gives the task its place in the order of its objects, under the locks of all of them, so that of two tasks one
-  /// comes before the other for all objects.
-  /// \return tasks that stand for all that others follow, linked by `next`; the caller submits them.
+  /// Gives the task its place in the order of its objects, under the locks of all of them, so that
+  /// of two tasks one comes before the other for all objects.
+  /// \return tasks that stand for all that others follow, linked by `next`; the caller submits
+  /// them.
   [[nodiscard]] task_record* enter(task_record* t);
 
 private:

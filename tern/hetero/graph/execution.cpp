@@ -127,7 +127,8 @@ worker_base* task_execution::run_task(tasklet* x) noexcept {
 }
 
 void task_execution::submitted_after(task_record* t, std::int32_t links) noexcept {
-  // acq_rel: what its predecessors wrote is visible to it. Some of them may have been through already.
+  // acq_rel: what its predecessors wrote is visible to it. Some of them may have been through
+  // already.
   const std::int32_t rest = task_record::not_submitted - links;
   if (t->pending.fetch_sub(rest, std::memory_order_acq_rel) == rest) make_ready(t, false);
 }

@@ -18,18 +18,21 @@ namespace tern::hetero::detail {
 /// The work of a task that destroys an object.
 extern const work_type last_task;
 
-/// Runs tasks on the host, hands the others to their devices, and completes them all. Any thread, unless said.
+/// Runs tasks on the host, hands the others to their devices, and completes them all. Any thread,
+/// unless said.
 ///
-/// A task that only the host can run, on data that only the host has, becomes a tasklet, or is run at once by the
-/// worker that has completed its last predecessor. All others are placed by a policy. When a task has ended, what it
-/// wrote is valid where it ran, its list of successors is closed and followed, and its failure passed on.
+/// A task that only the host can run, on data that only the host has, becomes a tasklet, or is run
+/// at once by the worker that has completed its last predecessor. All others are placed by a
+/// policy. When a task has ended, what it wrote is valid where it ran, its list of successors is
+/// closed and followed, and its failure passed on.
 class task_execution final : public host_queue {
 public:
   task_execution(record_pool& records, outstanding_tasks& outstanding, coherence& copies, const device_table& devices,
                  task_placement& placement);
 
   // execution.cpp -----------------------------------------------------------------------------------------------------
-  /// Nothing that it waits for is left. \return itself, if the caller is to run it on the host at once.
+  /// Nothing that it waits for is left. \return itself, if the caller is to run it on the host at
+  /// once.
   task_record* make_ready(task_record* t, bool may_run_here) noexcept;
   /// One of what it waits for is over.
   void release_dependency(task_record* t) noexcept {
@@ -44,7 +47,8 @@ public:
   static const task_record* task_here() noexcept;
 
   // completion.cpp ----------------------------------------------------------------------------------------------------
-  /// It has run, or is not going to. In the context that found out. \return a successor that the caller is to run here.
+  /// It has run, or is not going to. In the context that found out. \return a successor that the
+  /// caller is to run here.
   task_record* complete(task_record* t, bool may_run_here) noexcept;
   /// A task that has failed is not going to be submitted.
   void give_up(task_record* t) noexcept;
@@ -52,7 +56,8 @@ public:
   static bool cancel(task_record* t) noexcept;
   /// Completes a task that waits for its release by the user.
   void release_access(task_record* t) noexcept;
-  /// The scheduler has ended: nothing runs any more. Waits for threads that release an access just now.
+  /// The scheduler has ended: nothing runs any more. Waits for threads that release an access just
+  /// now.
   /// \param left_fibers there are fibers that have not ended, and are gone.
   void end(bool left_fibers) noexcept;
 
@@ -64,8 +69,10 @@ private:
   void run_body(task_record* t) noexcept;
   void finish_slowly(task_record* t) noexcept;
   static void destroy_work(task_record* t) noexcept; ///< its closure goes
-  /// The scheduler's run is over: neither it nor what comes after it runs, but what they hold is given back.
-  /// \param tells those who wait for them: not if these may be fibers that have gone with the scheduler.
+  /// The scheduler's run is over: neither it nor what comes after it runs, but what they hold is
+  /// given back.
+  /// \param tells those who wait for them: not if these may be fibers that have gone with the
+  /// scheduler.
   void end_without_running(task_record* t, bool tells) noexcept;
 
   tern::detail::scheduler_core& core_;

@@ -171,8 +171,8 @@ void hetero_task::wait() const {
 }
 
 namespace {
-/// What `then` was given. Called on a worker, as it may submit tasks, while there are some; what it throws is its own
-/// affair, and is logged.
+/// What `then` was given. Called on a worker, as it may submit tasks, while there are some; what it
+/// throws is its own affair, and is logged.
 struct callback {
   unique_function<void(std::exception_ptr)> call;
   void operator()(const char* task, const std::exception_ptr& failure) noexcept {

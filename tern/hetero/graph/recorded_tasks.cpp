@@ -28,9 +28,9 @@ box around(const box& a, const box& b) noexcept {
 
 using together = sequence_plan::together;
 
-/// Boxes that do not meet, each of which contains what some tasks use of an object; one for all of them if they are
-/// more than devices should have copies of. (With what the object has already they must be fewer than
-/// `instances_most`.)
+/// Boxes that do not meet, each of which contains what some tasks use of an object; one for all of
+/// them if they are more than devices should have copies of. (With what the object has already they
+/// must be fewer than `instances_most`.)
 std::vector<together> boxes_of(const std::vector<task_record*>& tasks) {
   constexpr std::size_t most_of_one = instances_most / 2;
   std::vector<together> all;
@@ -172,8 +172,9 @@ std::shared_ptr<const sequence_plan> plan_of(sequence_shape shape, const std::ve
     }
   for (std::size_t n = 0; n < p->uses.size(); ++n) p->uses[n].how = how_used(p->uses[n], *p, n);
 
-  // Which tasks come after which: those that use the same, where one of them writes; but none that comes before another
-  // of them anyway. `comes_after[i]`, a bit for each task: all that come before task i.
+  // Which tasks come after which: those that use the same, where one of them writes; but none that
+  // comes before another of them anyway. `comes_after[i]`, a bit for each task: all that come
+  // before task i.
   const std::size_t words = (tasks.size() + 63) / 64;
   std::vector<std::vector<std::uint64_t>> comes_after(tasks.size(), std::vector<std::uint64_t>(words));
   std::vector<std::pair<std::uint32_t, std::size_t>> seen; // task, use
@@ -251,7 +252,8 @@ namespace {
 /// Does `part` begin at a multiple of so many bytes in whatever memory contains `in`?
 bool begins_well(const object_state& o, const box& in, const box& part, std::size_t alignment) noexcept {
   if (part.low == in.low) return true; // as what they have together, for which memory is chosen
-  // That memory may be of a larger box: its rows, or slices, are as long as these only if these are all that there is.
+  // That memory may be of a larger box: its rows, or slices, are as long as these only if these are
+  // all that there is.
   const bool rows_known = in.extent(2) == o.all.extent(2), slices_known = rows_known && in.extent(1) == o.all.extent(1);
   if ((part.low[1] != in.low[1] && !rows_known) || (part.low[0] != in.low[0] && !slices_known)) return false;
   return layout::packed(in, o.element).offset(in, part) % alignment == 0;

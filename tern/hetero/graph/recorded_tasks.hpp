@@ -18,7 +18,8 @@ namespace tern::hetero::detail {
 
 class runtime;
 
-/// What tasks of a sequence have in common with those of the round before: then the rest is the same as well.
+/// What tasks of a sequence have in common with those of the round before: then the rest is the
+/// same as well.
 struct sequence_shape {
   struct used {
     std::uint64_t object;
@@ -65,13 +66,15 @@ public:
   ~collector();
   collector(const collector&) = delete;
   collector& operator=(const collector&) = delete;
-  /// \return false: not of this fiber. \throws as `recorded::submit`; then `t` is still the caller's.
+  /// \return false: not of this fiber. \throws as `recorded::submit`; then `t` is still the
+  /// caller's.
   bool take(task_record* t);
   /// All together.
   void submit();
 
 private:
-  /// Can each task use its part in the memory that all have together, on all devices where they may run?
+  /// Can each task use its part in the memory that all have together, on all devices where they may
+  /// run?
   bool fit_together(device_kinds kinds) const noexcept;
   void submit_each(device_kinds kinds);
   runtime& home_;

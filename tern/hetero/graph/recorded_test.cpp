@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tasks that are submitted together as one give what they give one by one, on all devices; on CUDA they are graphs.
+// Tasks that are submitted together as one give what they give one by one, on all devices; on CUDA
+// they are graphs.
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -43,7 +44,8 @@ std::vector<unsigned> values(const object& o) {
   return {host.data(), host.data() + o.extent(0) * o.extent(1)};
 }
 
-/// Random tasks on a few objects, each round the same but for their numbers, and parts of objects that overlap.
+/// Random tasks on a few objects, each round the same but for their numbers, and parts of objects
+/// that overlap.
 class program {
 public:
   /// \param whole only whole rows: not all devices take addresses of any element

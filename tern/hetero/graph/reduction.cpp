@@ -136,7 +136,8 @@ void reductions::end(object_state& o) {
   end_now(o);
 }
 
-// Other threads see that it is under way until what ends it has its place in the order, and wait for that.
+// Other threads see that it is under way until what ends it has its place in the order, and wait
+// for that.
 void reductions::end_now(object_state& o) {
   std::unique_ptr<reduction> r;
   {

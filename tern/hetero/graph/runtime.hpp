@@ -29,22 +29,24 @@ class runtime;
 /// The worker of device `number`, with a thread of its own or as a fiber. Defined in device/worker.
 std::unique_ptr<device_queue> make_device_worker(runtime& r, std::uint8_t number, std::unique_ptr<device> d,
                                                  bool own_thread);
-/// What reports say of tasks, accesses and devices: see scheduler_extension::describe. Defined in report.
+/// What reports say of tasks, accesses and devices: see scheduler_extension::describe. Defined in
+/// report.
 std::string describe_tasks(runtime& r, std::chrono::milliseconds limit);
 
 /// A facade: what each part does is said there.
 ///
-/// `submit` gives a task its place in the order of its objects (dependencies). When nothing is left that it follows, it
-/// runs on the host or is placed on a device (task_execution, task_placement), for which its data are brought there
-/// (coherence). Lives until its scheduler has ended and the last object and handle are gone. Threads: any, unless said.
+/// `submit` gives a task its place in the order of its objects (dependencies). When nothing is left
+/// that it follows, it runs on the host or is placed on a device (task_execution, task_placement),
+/// for which its data are brought there (coherence). Lives until its scheduler has ended and the
+/// last object and handle are gone. Threads: any, unless said.
 class runtime final : public tern::detail::scheduler_extension, public coherence_client {
 public:
   explicit runtime(tern::detail::scheduler_core& core);
   ~runtime() override;
   runtime(const runtime&) = delete;
   runtime& operator=(const runtime&) = delete;
-  /// That of the calling context's scheduler. \throws error(invalid_state) on a thread that is no worker, naming
-  /// `what`.
+  /// That of the calling context's scheduler. \throws error(invalid_state) on a thread that is no
+  /// worker, naming `what`.
   static runtime& here(const char* what);
 
   // The scheduler's extension -----------------------------------------------------------------------------------------
@@ -61,11 +63,12 @@ public:
   void release() noexcept override;
 
   // Tasks -------------------------------------------------------------------------------------------------------------
-  /// \pre it has its work and uses. May suspend the calling fiber for a moment, if very many tasks are left. Takes over
-  /// the task's own reference. \throws error(invalid_argument) for an object of another runtime.
+  /// \pre it has its work and uses. May suspend the calling fiber for a moment, if very many tasks
+  /// are left. Takes over the task's own reference. \throws error(invalid_argument) for an object
+  /// of another runtime.
   void submit(task_record* t);
-  /// Has a collector of this fiber (recorded_tasks.hpp) taken it? \throws as `recorded::submit`; then it is the
-  /// caller's.
+  /// Has a collector of this fiber (recorded_tasks.hpp) taken it? \throws as `recorded::submit`;
+  /// then it is the caller's.
   bool collected(task_record* t) {
     // relaxed: if it is this fiber's, it was this worker that wrote it.
     collector* const c = records_.parts().here().collects.load(std::memory_order_relaxed);
@@ -73,7 +76,8 @@ public:
   }
   /// As `submit`, for what the user asks for beside tasks; if it throws, the task is destroyed.
   void request(task_record* t);
-  /// Returns when all that have been submitted are done. \throws the first failure that the program has not seen.
+  /// Returns when all that have been submitted are done. \throws the first failure that the program
+  /// has not seen.
   void wait_all();
   /// Waits until it is done. \throws what it failed with.
   static void wait(task_record* t);

@@ -147,7 +147,8 @@ int resolve_number(task_record& t, std::uint8_t which, asked what);
 /// An object's memory on the device that the task has been acquired for.
 argument device_argument(const use& u) noexcept;
 
-/// Runs all groups on the host, spread over the workers. \param sources where each of the parameters comes from.
+/// Runs all groups on the host, spread over the workers. \param sources where each of the
+/// parameters comes from.
 void run_kernel(task_record& t, std::span<const source_of> sources, const kernel_code& code, const grid& shape,
                 std::size_t dynamic, const void* const* values);
 

@@ -18,8 +18,8 @@ namespace tern::hetero::detail {
 struct no_variant {};
 template <class W> inline constexpr bool is_there = !std::is_same_v<W, no_variant>;
 
-/// \tparam Kernel of the dialect. \tparam Opencl, Cuda kernel_codes in a device's own language. \tparam Queued
-/// functions for queues.
+/// \tparam Kernel of the dialect. \tparam Opencl, Cuda kernel_codes in a device's own language.
+/// \tparam Queued functions for queues.
 template <class Kernel, class Opencl, class Cuda, class Function, class... Queued> struct variant_set {
   const Kernel* kernel;
   const Opencl* opencl;

@@ -43,8 +43,8 @@ void outstanding_tasks::count_completed() noexcept {
     wake_waiters();
 }
 
-// What has been completed first: both numbers only grow, and the one is never above the other; so if they are equal,
-// there was a moment between the two sums at which nothing was left.
+// What has been completed first: both numbers only grow, and the one is never above the other; so
+// if they are equal, there was a moment between the two sums at which nothing was left.
 std::uint64_t outstanding_tasks::count() const noexcept {
   std::uint64_t completed = 0, submitted = 0;
   const std::span<const worker_part> all(&parts_[0], parts_.size());
@@ -54,7 +54,8 @@ std::uint64_t outstanding_tasks::count() const noexcept {
 }
 
 void outstanding_tasks::wake_waiters() noexcept {
-  // Of two threads that complete the last two tasks at once, the later one here sees what the earlier one has counted.
+  // Of two threads that complete the last two tasks at once, the later one here sees what the
+  // earlier one has counted.
   watchers_.fetch_add(0, std::memory_order_seq_cst);
   const std::uint64_t left = count();
   std::vector<waiter> reached;

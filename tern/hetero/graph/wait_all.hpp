@@ -17,8 +17,9 @@ namespace tern::hetero::detail {
 
 /// Counts the tasks of a runtime, and keeps those that failed until wait_all says so. Any thread.
 ///
-/// Each worker counts for itself. A thread that waits says so, passes a barrier for all threads, then counts; one that
-/// completes a task counts, then looks whether a thread waits. One of the two sees the other.
+/// Each worker counts for itself. A thread that waits says so, passes a barrier for all threads,
+/// then counts; one that completes a task counts, then looks whether a thread waits. One of the two
+/// sees the other.
 class outstanding_tasks {
 public:
   explicit outstanding_tasks(record_pool& records);

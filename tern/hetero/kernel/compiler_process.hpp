@@ -21,8 +21,9 @@ struct work_folder {
 /// All of a file; empty if it cannot be read.
 std::string contents_of(const std::filesystem::path& file);
 
-/// Runs a program, found in PATH, to its end. \param input what it reads. \param said gets what it writes to stdout and
-/// stderr. \return its exit code; 126: a signal ended it; 127: it is not there.
+/// Runs a program, found in PATH, to its end. \param input what it reads. \param said gets what it
+/// writes to stdout and stderr. \return its exit code; 126: a signal ended it; 127: it is not
+/// there.
 int run_program(const std::vector<std::string>& words, const std::filesystem::path& said,
                 const std::filesystem::path& input = "/dev/null");
 

@@ -16,7 +16,8 @@ namespace {
 
 constexpr std::string_view blanks = " \t";
 
-/// What stands in brackets behind the word at the line's beginning, up to a comma; empty: it is not there.
+/// What stands in brackets behind the word at the line's beginning, up to a comma; empty: it is not
+/// there.
 std::string behind(std::string_view word, std::string_view line) {
   line.remove_prefix(std::min(line.size(), line.find_first_not_of(blanks)));
   if (!line.starts_with(word)) return {};

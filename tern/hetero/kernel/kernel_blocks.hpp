@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// The blocks of kernels in a file, found by their markers at the beginning of a line, for tools that have the file and
-/// not the program. Internal.
+/// The blocks of kernels in a file, found by their markers at the beginning of a line, for tools
+/// that have the file and not the program. Internal.
 ///
 /// What macros of the file make is not seen: a marker within a macro, or one that `#if` leaves out.
 

@@ -4,11 +4,12 @@
 namespace tern::hetero::detail {
 namespace {
 
-// In both: kernels are called tern_kernel_NAME, as OpenCL C has functions such as `mix` and `step`. `item` and `group`
-// are values of structs whose members are computed when asked for. TERN_STEPS stands where values begin that live from
-// region to region (below). Reductions: a group's numbers lie side by side, and its items take a row of them in each
-// step, which GPUs and PoCL's vectors like. TERN_FOUR_STEPS: four of them at a time where that is faster; the order of
-// what is added stays the same.
+// In both: kernels are called tern_kernel_NAME, as OpenCL C has functions such as `mix` and `step`.
+// `item` and `group` are values of structs whose members are computed when asked for. TERN_STEPS
+// stands where values begin that live from region to region (below). Reductions: a group's numbers
+// lie side by side, and its items take a row of them in each step, which GPUs and PoCL's vectors
+// like. TERN_FOUR_STEPS: four of them at a time where that is faster; the order of what is added
+// stays the same.
 constexpr std::string_view common = R"(
 #define TERN_REGION if (tern_sync())
 #define TERN_REGION_NOSYNC if (1)
@@ -87,8 +88,9 @@ static inline tern_group_context tern_group(void) {
   g.count_x = (int)get_num_groups(0); g.count_y = (int)get_num_groups(1); g.count_z = (int)get_num_groups(2);
   return g;
 }
-// PoCL (3.1) turns a loop that all items go through into steps that all of them take together, vectorised, only in
-// kernels with some barrier; without, each item goes through it alone: up to five times slower. Others lose nothing.
+// PoCL (3.1) turns a loop that all items go through into steps that all of them take together,
+// vectorised, only in kernels with some barrier; without, each item goes through it alone: up to
+// five times slower. Others lose nothing.
 #ifdef POCL_DEVICE_ADDRESS_BITS
 #define TERN_STEPS barrier(CLK_LOCAL_MEM_FENCE)
 #else
@@ -125,7 +127,8 @@ TERN_ATOMICS(__global)
 TERN_ATOMICS(__local)
 )";
 
-// NVRTC must not tell of functions that are not called: of those below it would fill the log of every error.
+// NVRTC must not tell of functions that are not called: of those below it would fill the log of
+// every error.
 constexpr std::string_view cuda = R"(#ifdef __NVCC_DIAG_PRAGMA_SUPPORT__
 #pragma nv_diag_suppress 177
 #endif
@@ -163,8 +166,8 @@ static __device__ __forceinline__ tern_group_context tern_group() {
           (int)(blockDim.x * blockDim.y * blockDim.z), (int)gridDim.x, (int)gridDim.y, (int)gridDim.z};
 }
 #define TERN_STEPS (void)0
-// NVRTC does not know how often the loop of single steps goes round: unrolled, it would look whether it has ended before
-// each load. Here four loads are under way at a time.
+// NVRTC does not know how often the loop of single steps goes round: unrolled, it would look
+// whether it has ended before each load. Here four loads are under way at a time.
 #define TERN_FOUR_STEPS(name, op, i, ...)                                                                      \
   for (; tern_i + 4L * group.size <= tern_last; tern_i += 4L * group.size) {                                   \
     _Pragma("unroll") for (int tern_s = 0; tern_s < 4; ++tern_s) {                                             \
@@ -202,8 +205,9 @@ TERN_FLOAT_ATOMIC(fetch_min, v < before ? v : before)
 TERN_FLOAT_ATOMIC(fetch_max, before < v ? v : before)
 )";
 
-// Before the definitions for CUDA, for launches that are several of one plane of groups each (cuda_fused.cpp): planes
-// in z are the launches, each of which finds its arguments in a table. What is 0 in z is so for all.
+// Before the definitions for CUDA, for launches that are several of one plane of groups each
+// (cuda_fused.cpp): planes in z are the launches, each of which finds its arguments in a table.
+// What is 0 in z is so for all.
 static_assert(fused_table_bytes == 256 * 8);
 constexpr std::string_view fused = R"(#ifdef __NVCC_DIAG_PRAGMA_SUPPORT__
 #pragma nv_diag_suppress 177

@@ -12,7 +12,8 @@
 namespace tern::hetero {
 namespace {
 
-// Where the block's file may be now: where the compiler found it, then the folders of TERN_KERNEL_PATH.
+// Where the block's file may be now: where the compiler found it, then the folders of
+// TERN_KERNEL_PATH.
 std::vector<std::filesystem::path> places(const std::filesystem::path& file) {
   std::vector<std::filesystem::path> all{file};
   if (const char* const path = std::getenv("TERN_KERNEL_PATH")) {

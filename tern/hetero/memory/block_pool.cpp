@@ -79,8 +79,8 @@ block_pool::free_blocks::const_iterator block_pool::add_slab(std::size_t need) {
     const bool shared = need <= next_slab_ / 2;
     bytes = shared ? next_slab_ : enough;
     if ((at = get(bytes)) != 0) {
-      // As the pool has grown. A slab for one request counts as well: else many of a size between the first slab's half
-      // and its whole would each go to the source.
+      // As the pool has grown. A slab for one request counts as well: else many of a size between
+      // the first slab's half and its whole would each go to the source.
       next_slab_ = next_slab_ > how_.largest_slab / 2 ? how_.largest_slab : next_slab_ * 2;
       break;
     }

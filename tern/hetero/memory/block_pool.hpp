@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Cuts blocks out of large slabs of memory that is dear to get: a device's, for which the driver waits until the
-/// device is idle, or host memory that is to be page-locked, which takes 0.3 ms a MiB. Internal.
+/// Cuts blocks out of large slabs of memory that is dear to get: a device's, for which the driver
+/// waits until the device is idle, or host memory that is to be page-locked, which takes 0.3 ms a
+/// MiB. Internal.
 ///
-/// The memory itself is never touched, as it may be a device's: all bookkeeping lies outside it. The smallest free
-/// block that is large enough is cut, of several the one at the lowest address; a block that is freed becomes one with
-/// its free neighbours. Who repeats a sequence of allocations and frees finds, after the first rounds, that neither new
-/// slabs are got nor is memory allocated for the bookkeeping.
+/// The memory itself is never touched, as it may be a device's: all bookkeeping lies outside it.
+/// The smallest free block that is large enough is cut, of several the one at the lowest address; a
+/// block that is freed becomes one with its free neighbours. Who repeats a sequence of allocations
+/// and frees finds, after the first rounds, that neither new slabs are got nor is memory allocated
+/// for the bookkeeping.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,8 +21,8 @@ namespace tern::hetero::detail {
 /// Where slabs come from.
 struct slab_source {
   virtual ~slab_source() = default;
-  /// \return 0 if there is not that much; otherwise memory that is aligned as the pool's blocks. What it throws is
-  /// passed on by `allocate`.
+  /// \return 0 if there is not that much; otherwise memory that is aligned as the pool's blocks.
+  /// What it throws is passed on by `allocate`.
   virtual std::uintptr_t get(std::size_t bytes) = 0;
   virtual void give_back(std::uintptr_t at, std::size_t bytes) noexcept = 0;
 };
@@ -33,8 +35,8 @@ struct block_pool_settings {
   std::size_t limit = SIZE_MAX;                      ///< of all slabs together, in bytes
 };
 
-/// Not for several threads at a time. `allocate` and `free` take logarithmic time in the number of blocks, besides what
-/// the source takes.
+/// Not for several threads at a time. `allocate` and `free` take logarithmic time in the number of
+/// blocks, besides what the source takes.
 class block_pool {
 public:
   /// \param source must outlive the pool.
@@ -44,12 +46,12 @@ public:
   block_pool(const block_pool&) = delete;
   block_pool& operator=(const block_pool&) = delete;
 
-  /// At least so many bytes (of 0, too, a block of its own). If no block is large enough, a new slab is got: more than
-  /// half of what would be the slab's size gets one for itself, which is kept for others when it is free. If the source
-  /// or the limit refuses it, one that is just large enough is tried, and then the same again without the slabs that
-  /// nothing is used of.
-  /// \return 0 if there is none. \throws std::bad_alloc for the bookkeeping, and what the source throws; then the pool
-  /// is as before, but for unused slabs that may have been given back.
+  /// At least so many bytes (of 0, too, a block of its own). If no block is large enough, a new
+  /// slab is got: more than half of what would be the slab's size gets one for itself, which is
+  /// kept for others when it is free. If the source or the limit refuses it, one that is just large
+  /// enough is tried, and then the same again without the slabs that nothing is used of.
+  /// \return 0 if there is none. \throws std::bad_alloc for the bookkeeping, and what the source
+  /// throws; then the pool is as before, but for unused slabs that may have been given back.
   std::uintptr_t allocate(std::size_t bytes);
   /// \pre `at` is from `allocate`, and has not been freed since; otherwise the process ends.
   void free(std::uintptr_t at) noexcept;
@@ -65,8 +67,8 @@ public:
   std::size_t size_of(std::uintptr_t at) const noexcept { return find(at)->bytes; }
 
 private:
-  // A piece of a slab. It lives in a node of one of the two sets below, and moves between them with its node: so
-  // neither `free` nor most of `allocate` allocates anything.
+  // A piece of a slab. It lives in a node of one of the two sets below, and moves between them with
+  // its node: so neither `free` nor most of `allocate` allocates anything.
   struct block {
     std::uintptr_t at = 0;
     std::size_t bytes = 0;
@@ -93,7 +95,8 @@ private:
   struct slab {
     std::uintptr_t at;
     std::size_t bytes;
-    // The one at its beginning is always the same: what is cut off, or becomes one with it, lies behind it.
+    // The one at its beginning is always the same: what is cut off, or becomes one with it, lies
+    // behind it.
     const block* first;
   };
 

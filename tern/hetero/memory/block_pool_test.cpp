@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks cut out of slabs: against a model that knows which gaps there are, at the limits, and how much is asked of the
-// source and of the heap.
+// Blocks cut out of slabs: against a model that knows which gaps there are, at the limits, and how
+// much is asked of the source and of the heap.
 #include <tern/hetero/memory/block_pool.hpp>
 
 #include <algorithm>
@@ -20,8 +20,9 @@
 
 namespace {
 
-// Counts what this thread allocates, and refuses it when it is told to. Sanitizers bring an operator new of their own,
-// which finds what a replaced one would hide: with them nothing is counted.
+// Counts what this thread allocates, and refuses it when it is told to. Sanitizers bring an
+// operator new of their own, which finds what a replaced one would hide: with them nothing is
+// counted.
 thread_local long allocations = 0;
 thread_local long allowed = -1; // so many more; negative: any number
 
@@ -56,7 +57,8 @@ struct mock_source final : slab_source {
     if (throws) throw std::runtime_error("the device is lost");
     if (bytes > left) return 0;
     left -= bytes;
-    // Neither in the order of the addresses nor side by side, which would hide blocks across the border of two.
+    // Neither in the order of the addresses nor side by side, which would hide blocks across the
+    // border of two.
     const std::uintptr_t at = calls % 2 != 0 ? low -= bytes + 4096 : high;
     if (calls % 2 == 0) high += bytes + 4096;
     slabs[at] = bytes;
@@ -88,8 +90,8 @@ struct block_pool_test : testing::Test {
   mock_source source;
 };
 
-// What the gaps between the blocks in use say of the next block: the smallest that is large enough, at its lowest
-// address.
+// What the gaps between the blocks in use say of the next block: the smallest that is large enough,
+// at its lowest address.
 struct gaps {
   std::uintptr_t fit = 0;
   std::size_t largest = 0;
@@ -312,7 +314,8 @@ TEST_F(block_pool_test, if_the_bookkeeping_finds_no_memory_nothing_has_changed) 
   EXPECT_TRUE(source.slabs.empty());
 }
 
-// Tiles of a few sizes, as of a factorisation that goes through several matrices, with some odd ones among them.
+// Tiles of a few sizes, as of a factorisation that goes through several matrices, with some odd
+// ones among them.
 struct request {
   bool is_free;
   std::size_t which, bytes;
@@ -377,7 +380,8 @@ TEST_F(block_pool_test, who_repeats_asks_neither_the_source_nor_the_heap_again) 
     block_pool pool(source);
     const auto all = sequence(seed, 5000, 400);
     ASSERT_NE(work_off(pool, all), 0u);
-    // The slabs are all there then, but not in the order in which they came the first time: blocks may lie otherwise.
+    // The slabs are all there then, but not in the order in which they came the first time: blocks
+    // may lie otherwise.
     int calls = source.calls;
     ASSERT_NE(work_off(pool, all), 0u);
     late += source.calls != calls ? 1 : 0;

@@ -17,7 +17,8 @@ constexpr std::size_t huge_page = std::size_t{2} << 20;
 constexpr std::size_t large_from = page * 4;
 constexpr std::size_t mib = std::size_t{1} << 20;
 
-// Small slabs at first: what is locked is resident. None so large that others would wait long until it is locked.
+// Small slabs at first: what is locked is resident. None so large that others would wait long until
+// it is locked.
 block_pool_settings settings_of(bool large, std::size_t budget) {
   return {.alignment = large ? page : 64,
           .granule = huge_page,
@@ -30,7 +31,8 @@ std::byte* pointer(std::uintptr_t at) noexcept { return reinterpret_cast<std::by
 // address: says only where memory lies and which slab a byte is of
 std::uintptr_t address(const void* p) noexcept { return reinterpret_cast<std::uintptr_t>(p); }
 
-// Aligned to huge pages, which the system does by itself only since Linux 6.7. \return 0 if there is none
+// Aligned to huge pages, which the system does by itself only since Linux 6.7. \return 0 if there
+// is none
 std::uintptr_t map(std::size_t bytes) noexcept {
   if (bytes > SIZE_MAX - huge_page) return 0;
   const std::size_t more = bytes + huge_page;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Host memory that a device's driver can page-lock, so that copies from and to it are fast and run beside other work.
-/// Internal.
+/// Host memory that a device's driver can page-lock, so that copies from and to it are fast and run
+/// beside other work. Internal.
 ///
-/// Locking takes 0.3 ms a MiB, so memory is got in slabs (2 MiB pages where the system has them), which are locked
-/// once, and blocks are cut out of them. It is lazy: until a driver offers itself, with the first use of its device,
-/// all of this is ordinary memory; a program that uses no such device locks none.
+/// Locking takes 0.3 ms a MiB, so memory is got in slabs (2 MiB pages where the system has them),
+/// which are locked once, and blocks are cut out of them. It is lazy: until a driver offers itself,
+/// with the first use of its device, all of this is ordinary memory; a program that uses no such
+/// device locks none.
 
 #include <cstddef>
 #include <cstdint>
@@ -24,8 +25,9 @@ struct locker {
   void* owner = nullptr;                                                     ///< not null
 };
 
-/// Any thread may call all of it. No call suspends a fiber, but one that gets a slab, or gives some back, takes
-/// milliseconds, and meanwhile others that allocate or free sleep; `holds` and `is_locked` never wait for that.
+/// Any thread may call all of it. No call suspends a fiber, but one that gets a slab, or gives some
+/// back, takes milliseconds, and meanwhile others that allocate or free sleep; `holds` and
+/// `is_locked` never wait for that.
 class pinned_memory {
 public:
   /// \param budget how many bytes there may be in all; slabs are multiples of 2 MiB
@@ -38,16 +40,20 @@ public:
   /// Aligned to 64 bytes, from 16 KiB on to pages. Not zeroed: others may have used it before.
   /// \return null if the budget or the system has not that much: then take ordinary memory.
   std::byte* allocate(std::size_t bytes) noexcept;
-  /// \pre null, or from `allocate` and not freed since (otherwise the process ends); no device still works on it.
+  /// \pre null, or from `allocate` and not freed since (otherwise the process ends); no device
+  /// still works on it.
   void free(std::byte* p) noexcept;
   /// Gives back what nothing is used of.
   void trim() noexcept;
 
-  /// From now on all slabs are locked by it, those that there are and those that come. One whose locking fails stays
-  /// ordinary memory, and is not tried again. \return false if there is another already, which stays it.
+  /// From now on all slabs are locked by it, those that there are and those that come. One whose
+  /// locking fails stays ordinary memory, and is not tried again. \return false if there is another
+  /// already, which stays it.
   bool lock_with(const locker& how) noexcept;
-  /// Unlocks everything; to be called before the driver's context goes. Afterwards another may lock.
-  /// \pre none of its devices works on any of this memory. \return false if `owner` is not the one that locks.
+  /// Unlocks everything; to be called before the driver's context goes. Afterwards another may
+  /// lock.
+  /// \pre none of its devices works on any of this memory. \return false if `owner` is not the one
+  /// that locks.
   bool stop_locking(void* owner) noexcept;
 
   /// Does the byte lie in it, whether in use or not?
@@ -83,10 +89,12 @@ private:
   std::size_t bytes_that_are(state how) const noexcept;
 
   const std::size_t budget_;
-  // For all but the look-ups. A std::mutex, not a spin_lock: it is held while the system maps memory and the driver
-  // locks it, tens of milliseconds for a large slab, for which those who wait should sleep. No fiber suspends with it.
+  // For all but the look-ups. A std::mutex, not a spin_lock: it is held while the system maps
+  // memory and the driver locks it, tens of milliseconds for a large slab, for which those who wait
+  // should sleep. No fiber suspends with it.
   mutable std::mutex mutex_;
-  // Held for moments, by look-ups, and with mutex_ by who changes the table; so who has mutex_ reads without it.
+  // Held for moments, by look-ups, and with mutex_ by who changes the table; so who has mutex_
+  // reads without it.
   mutable std::mutex table_mutex_;
   std::vector<slab> table_; // by address
   std::size_t reserved_ = 0;

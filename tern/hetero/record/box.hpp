@@ -10,8 +10,8 @@
 
 namespace tern::hetero::detail {
 
-/// The elements from `low` up to but not including `high`, in three dimensions of which the last runs fastest in
-/// memory; an object of fewer has 1 in the first ones. Empty ones do not occur.
+/// The elements from `low` up to but not including `high`, in three dimensions of which the last
+/// runs fastest in memory; an object of fewer has 1 in the first ones. Empty ones do not occur.
 struct box {
   std::array<std::int32_t, 3> low{0, 0, 0}, high{1, 1, 1};
 

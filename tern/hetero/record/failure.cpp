@@ -37,13 +37,15 @@ std::exception_ptr failure_after(const task_record& t, const task_record& cause)
 } // namespace
 
 void fail(task_record* t, std::exception_ptr why) noexcept {
-  // acq_rel: one thread alone writes the reason. It does so before the task can run or complete, which waits for it.
+  // acq_rel: one thread alone writes the reason. It does so before the task can run or complete,
+  // which waits for it.
   if (t->marks.fetch_or(task_record::failed, std::memory_order_acq_rel) & task_record::failed) return;
   t->failure = std::move(why);
   t->marks.fetch_or(task_record::failure_set, std::memory_order_release);
 }
 
-// The failure of a task of the runtime's own reaches the user through the first of his tasks that needed its result.
+// The failure of a task of the runtime's own reaches the user through the first of his tasks that
+// needed its result.
 void inherit_failure(task_record& t, const task_record& from) noexcept {
   if (!(from.flags & task_record::hidden) || (from.marks.load(std::memory_order_relaxed) & task_record::inherited))
     t.marks.fetch_or(task_record::inherited, std::memory_order_relaxed);

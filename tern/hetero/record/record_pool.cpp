@@ -25,7 +25,8 @@ task_record* record_pool::allocate() {
   if (!mine) hold = std::unique_lock(foreign_);
   worker_part& p = parts_[static_cast<std::size_t>(mine ? w->index : parts_.workers())];
   if (!p.free) [[unlikely]] {
-    // acquire: pairs with the release in `free`; the last users are done with them. All are taken at once: no ABA.
+    // acquire: pairs with the release in `free`; the last users are done with them. All are taken
+    // at once: no ABA.
     p.free = shared_free_.exchange(nullptr, std::memory_order_acquire);
     p.free_count = 0; // how many these are is not known: they are given back one chain later
     if (!p.free) {

@@ -40,10 +40,12 @@ public:
 
   tern::detail::scheduler_core& core() const noexcept { return core_; }
   int workers() const noexcept { return workers_; }
-  /// \param i of a worker; `workers()`: of all other threads, where only atomic operations are allowed.
+  /// \param i of a worker; `workers()`: of all other threads, where only atomic operations are
+  /// allowed.
   worker_part& operator[](std::size_t i) const noexcept { return parts_[i]; }
   std::size_t size() const noexcept { return static_cast<std::size_t>(workers_) + 1; }
-  /// Is it a worker of this scheduler? After the scheduler's end no worker is, whatever lies at its address.
+  /// Is it a worker of this scheduler? After the scheduler's end no worker is, whatever lies at its
+  /// address.
   bool is_mine(const tern::detail::worker* w) const noexcept {
     return w && w->home == &core_ && !ended_.load(std::memory_order_relaxed);
   }
@@ -63,8 +65,9 @@ private:
   const std::unique_ptr<worker_part[]> parts_;
 };
 
-/// Records of 512 bytes, and blocks of the same size for what does not fit into one. In steady state nothing is
-/// allocated: each worker has a list of free ones, and gives back whole chains to the others. Any thread.
+/// Records of 512 bytes, and blocks of the same size for what does not fit into one. In steady
+/// state nothing is allocated: each worker has a list of free ones, and gives back whole chains to
+/// the others. Any thread.
 class record_pool {
 public:
   explicit record_pool(tern::detail::scheduler_core& core) : parts_(core) {}
@@ -85,7 +88,8 @@ public:
         t->references.fetch_sub(1, std::memory_order_acq_rel) == 1)
       free(t);
   }
-  /// Makes space for one more use. \pre the task is not submitted. \throws error(invalid_argument) for more than 255.
+  /// Makes space for one more use. \pre the task is not submitted. \throws error(invalid_argument)
+  /// for more than 255.
   use& add_use(task_record* t);
   std::size_t records_made() noexcept; ///< memory, in records
 

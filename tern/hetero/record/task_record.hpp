@@ -3,21 +3,24 @@
 /// \file
 /// A task, as the runtime sees it, and the edges between tasks. Internal.
 ///
-/// A task's record comes from a pool, so that in steady state nothing is allocated for it: 512 bytes, of which one that
-/// uses one object touches three cache lines. What does not fit lies in further blocks of the same pool.
+/// A task's record comes from a pool, so that in steady state nothing is allocated for it: 512
+/// bytes, of which one that uses one object touches three cache lines. What does not fit lies in
+/// further blocks of the same pool.
 ///
 /// Contract
-/// - `pending` counts what the task waits for: its predecessors, and 1 until it has been submitted. The thread that
-///   brings it to zero makes the task ready. Before that, the submitter alone touches the rest of the record, but for
-///   `failure`: a predecessor that fails writes it, and reads `work`, the closure and `name` for its text.
-/// - `successors` is a list of links, pushed by compare-and-swap, which completion takes as a whole and closes by one
-///   exchange: so a task that is to follow is in the list in time, or finds it closed and sees what the task did. A
-///   link is part of the record of the successor, which cannot run, and so cannot be freed, before that link has been
-///   followed.
-/// - `references`: one of the task itself until it has completed, one for each list of an object that it stands in, one
-///   for each handle of the user's. The last one gives the record back.
+/// - `pending` counts what the task waits for: its predecessors, and 1 until it has been submitted.
+///   The thread that brings it to zero makes the task ready. Before that, the submitter alone
+///   touches the rest of the record, but for `failure`: a predecessor that fails writes it, and
+///   reads `work`, the closure and `name` for its text.
+/// - `successors` is a list of links, pushed by compare-and-swap, which completion takes as a whole
+///   and closes by one exchange: so a task that is to follow is in the list in time, or finds it
+///   closed and sees what the task did. A link is part of the record of the successor, which cannot
+///   run, and so cannot be freed, before that link has been followed.
+/// - `references`: one of the task itself until it has completed, one for each list of an object
+///   that it stands in, one for each handle of the user's. The last one gives the record back.
 ///
-/// Source: StarPU's counters of dependencies, instead of lists to poll. Memory orders: beside each operation.
+/// Source: StarPU's counters of dependencies, instead of lists to poll. Memory orders: beside each
+/// operation.
 
 #include <atomic>
 #include <cstddef>
@@ -40,8 +43,8 @@ struct task_record;
 struct use_block;
 struct link_block;
 
-/// Of a task that has not been submitted: in an object of the reduction's own it will read and write. `use::address`
-/// says how (a reduce_block).
+/// Of a task that has not been submitted: in an object of the reduction's own it will read and
+/// write. `use::address` says how (a reduce_block).
 constexpr access_mode reducing_access{8};
 
 constexpr bool reads(access_mode a) noexcept { return (static_cast<unsigned>(a) & 1u) != 0; }
@@ -53,7 +56,8 @@ struct link {
   std::uintptr_t target; ///< of a task_record or a completion_hook, with what it is in the lowest bits
 };
 
-/// Something else that happens when a task has completed. Called once, on any thread or fiber; must not wait.
+/// Something else that happens when a task has completed. Called once, on any thread or fiber; must
+/// not wait.
 struct completion_hook {
   void (*fire)(completion_hook& self, task_record& of) noexcept;
   link edge{};
@@ -84,7 +88,8 @@ struct work_type {
   void (*run)(task_record&);
   /// What the closure owns goes.
   void (*destroy)(task_record&) noexcept;
-  /// What a device launches, with the task's arguments put into `arguments`, which has room for `arguments_most`.
+  /// What a device launches, with the task's arguments put into `arguments`, which has room for
+  /// `arguments_most`.
   void (*describe)(task_record&, launch_request& what, argument* arguments);
   const char* (*name)(const task_record&) noexcept;
 };
@@ -96,7 +101,7 @@ struct alignas(64) task_record : tern::detail::tasklet {
     placed = 1,          ///< a policy chooses where it runs
     acquired = 2,        ///< its uses hold instances
     commutes = 4,        ///< and must lock
-    on_account = 8,      ///< `caused` is counted
+    on_account = 8,      ///< `causal` is counted
     hidden = 16,         ///< the runtime's own: no user sees it
     waits_release = 32,  ///< it completes when the user says so
     extended = 64,       ///< what is rarely touched has been
@@ -105,8 +110,9 @@ struct alignas(64) task_record : tern::detail::tasklet {
     pins = 512,          ///< the instance that it has got stays
     order_only = 256     ///< what it uses is for its order: no data are brought to it
   };
-  /// `failed`: one thread has taken it upon itself to write the reason; `failure_set`: it has; `failure_seen`: the
-  /// program learns of it by other means than wait_all; `inherited`: because another task failed.
+  /// `failed`: one thread has taken it upon itself to write the reason; `failure_set`: it has;
+  /// `failure_seen`: the program learns of it by other means than wait_all; `inherited`: because
+  /// another task failed.
   enum mark : std::uint8_t { failed = 1, failure_set = 2, failure_seen = 4, inherited = 8 };
 
   static constexpr std::int32_t not_submitted = 1 << 30;
@@ -114,8 +120,8 @@ struct alignas(64) task_record : tern::detail::tasklet {
   std::atomic<std::uintptr_t> successors{0};
   const work_type* work = nullptr;
   runtime* home = nullptr;
-  /// Why it failed, or is not going to run. Written by the thread that sets the mark `failed` first, which then sets
-  /// `failure_set`.
+  /// Why it failed, or is not going to run. Written by the thread that sets the mark `failed`
+  /// first, which then sets `failure_set`.
   std::exception_ptr failure;
   std::atomic<std::uint8_t> state{made}, marks{0};
   std::uint16_t flags = 0;
@@ -131,8 +137,9 @@ struct alignas(64) task_record : tern::detail::tasklet {
 
   // Rarely touched: `extended` says so.
   task_record* next = nullptr; ///< in queues
-  tern::detail::causal_context* caused = nullptr;
-  /// The user's; lives as long as the program. It may be given, release, while a predecessor's failure asks, acquire.
+  tern::detail::causal_context* causal = nullptr;
+  /// The user's; lives as long as the program. It may be given, release, while a predecessor's
+  /// failure asks, acquire.
   std::atomic<const char*> name{nullptr};
   use_block* more_uses = nullptr;
   link_block* more_links = nullptr;

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// What dumps and reports say of tasks: which accesses are held, what waits for them, and what devices have to do.
+/// What dumps and reports say of tasks: which accesses are held, what waits for them, and what
+/// devices have to do.
 ///
-/// They are made when a program stands still for ever, and while it runs. So nothing is looked at that may go
-/// meanwhile: a host access is in its worker's list, and does not end while that list's lock is held; what waits for it
-/// can then not end either, nor what waits for that, and so on. Only its worker may look at what a device has to do: it
-/// leaves a snapshot when nothing has ended there for a while.
+/// They are made when a program stands still for ever, and while it runs. So nothing is looked at
+/// that may go meanwhile: a host access is in its worker's list, and does not end while that list's
+/// lock is held; what waits for it can then not end either, nor what waits for that, and so on.
+/// Only its worker may look at what a device has to do: it leaves a snapshot when nothing has ended
+/// there for a while.
 #include <algorithm>
 #include <chrono>
 #include <string>
@@ -21,8 +23,8 @@ namespace {
 
 constexpr std::chrono::milliseconds of_an_object{20}; // to wait for its lock
 
-/// What `t`, which reads its part, follows and that have not ended: those that write it. \pre `t` does not end
-/// meanwhile.
+/// What `t`, which reads its part, follows and that have not ended: those that write it. \pre `t`
+/// does not end meanwhile.
 std::string writers_before(const task_record& t, const use& u) {
   const auto hold = tern::detail::try_within(u.object->lock, of_an_object);
   if (!hold) return {};

@@ -92,7 +92,8 @@ waiting_for find_waiting(const task_record& first, task_set& named) {
   std::vector<std::pair<const task_record*, bool>> to_look_at{{&first, true}}; // with: named tasks follow it directly
   for (std::size_t i = 0; i < to_look_at.size() && seen.size() < followed; ++i) {
     const auto [t, direct] = to_look_at[i];
-    // acquire: the links, and what their tasks are. address: of links and tasks, as `follow` has put them there
+    // acquire: the links, and what their tasks are. address: of links and tasks, as `follow` has
+    // put them there
     std::uintptr_t list = t->successors.load(std::memory_order_acquire);
     if (list == closed_list) list = 0;
     for (auto* l = reinterpret_cast<const link*>(list); l && seen.size() < followed; l = l->next) {

@@ -28,8 +28,8 @@ protected:
   ~host_queue() = default;
 };
 
-/// Asks a policy when and where tasks run, and counts what each device has to do. Any thread; the policy is called by
-/// one at a time.
+/// Asks a policy when and where tasks run, and counts what each device has to do. Any thread; the
+/// policy is called by one at a time.
 class task_placement {
 public:
   explicit task_placement(const device_table& devices) noexcept : devices_(devices) {}
@@ -52,9 +52,11 @@ public:
   void begun_on_host() noexcept;
   void on_device_lost(std::uint8_t d) noexcept;
 
-  /// Fills in the devices, with the tasks that each has run; of the host, those that a policy has placed there.
+  /// Fills in the devices, with the tasks that each has run; of the host, those that a policy has
+  /// placed there.
   void add_to(statistics& s) const;
-  /// What a report says of tasks that wait for a device: a line, or none. \param limit to wait for the lock.
+  /// What a report says of tasks that wait for a device: a line, or none. \param limit to wait for
+  /// the lock.
   std::string describe(std::chrono::milliseconds limit) const;
 
 private:

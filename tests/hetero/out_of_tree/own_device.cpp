@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// A kind of devices outside of the tree: it has memory of its own, and does each operation at once, in the thread that
-/// asks for it. `inline0` is always there.
+/// A kind of devices outside of the tree: it has memory of its own, and does each operation at
+/// once, in the thread that asks for it. `inline0` is always there.
 #include <cstddef>
 #include <cstring>
 #include <map>

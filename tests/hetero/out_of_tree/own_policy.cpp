@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// A scheduling policy outside of the tree: `last`, the device with the highest number on which a task may run.
+/// A scheduling policy outside of the tree: `last`, the device with the highest number on which a
+/// task may run.
 #include <cstddef>
 #include <memory>
 #include <optional>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// For tests of CUDA devices where there are none: a driver and an NVRTC that compute on the host (tests/mocks/cuda).
-/// With TERN_TEST_ON_GPU the same tests are for a real one (tests/gpu).
+/// For tests of CUDA devices where there are none: a driver and an NVRTC that compute on the host
+/// (tests/mocks/cuda). With TERN_TEST_ON_GPU the same tests are for a real one (tests/gpu).
 
 #include <string>
 
@@ -11,8 +11,8 @@
 
 namespace tern::hetero {
 
-/// The driver, from outside. It is one for the process: each test says first what it is to be like. A real driver
-/// neither is configured nor counts.
+/// The driver, from outside. It is one for the process: each test says first what it is to be like.
+/// A real driver neither is configured nor counts.
 class mock_cuda {
 public:
   explicit mock_cuda(const std::string& how = {});

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What tests can say to the mock CUDA driver, and ask of it, beside CUDA's own functions. Found with dlsym in the
-/// library that they opened as the driver.
+/// What tests can say to the mock CUDA driver, and ask of it, beside CUDA's own functions. Found
+/// with dlsym in the library that they opened as the driver.
 ///
-/// Its behaviour is a text of words between commas, given to `tern_mock_cuda_configure` or, until that is called, in
-/// the environment variable TERN_MOCK_CUDA:
+/// Its behaviour is a text of words between commas, given to `tern_mock_cuda_configure` or, until
+/// that is called, in the environment variable TERN_MOCK_CUDA:
 ///   devices=2            how many there are (1)
 ///   memory=1G            bytes of each, with k, M, G (1G)
 ///   seed=7               of all that is left to chance: which operations are done when, in which order items run (1)
@@ -24,8 +24,8 @@
 ///   no-peers             no device reaches another's memory
 ///   quiet                misuse is only told to who asks, and does not end the process badly
 ///   lenient              calls that can go on in spite of misuse do, and return success
-/// A driver that has no graphs is the library `mock_cuda_without_graphs`: the same, but it lacks their functions.
-/// Any other word ends the process with a message.
+/// A driver that has no graphs is the library `mock_cuda_without_graphs`: the same, but it lacks
+/// their functions. Any other word ends the process with a message.
 
 #include <cstdint>
 
@@ -55,7 +55,8 @@ struct tern_mock_counters {
 /// Resets everything, also what is alive, and behaves as the text says. Null or "": as usual.
 void tern_mock_cuda_configure(const char* text);
 void tern_mock_cuda_counters(tern_mock_counters* to);
-/// Texts of what was used wrongly so far, a line each; "" if nothing was. Valid until the thread's next call of it.
+/// Texts of what was used wrongly so far, a line each; "" if nothing was. Valid until the thread's
+/// next call of it.
 const char* tern_mock_cuda_misuse(void);
 void tern_mock_cuda_forget_misuse(void);
 /// The module, by its handle, is a library's, which keeps it until the context goes: it is no leak.

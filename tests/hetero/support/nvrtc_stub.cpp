@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A library like NVRTC, for tests: it makes something that looks like PTX of what it is given, and notes what that was.
-// Kernels with the word `dxx` do not compile, and the option --nonsense is refused. With TERN_NVRTC_IS_OLD it is 11.0,
-// which had no machine code and did not tell its architectures.
+// A library like NVRTC, for tests: it makes something that looks like PTX of what it is given, and
+// notes what that was. Kernels with the word `dxx` do not compile, and the option --nonsense is
+// refused. With TERN_NVRTC_IS_OLD it is 11.0, which had no machine code and did not tell its
+// architectures.
 #include "tests/hetero/support/nvrtc_stub.hpp"
 
 #include <algorithm>

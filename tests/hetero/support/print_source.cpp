@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prints a block of a file's kernels as `opencl` or `cuda` compilers get it, the latter also as `cuda_fused`; what
-// clang needs before CUDA's (`clang_cuda`); what checks accesses on the host (`checked`); or the names of its kernels.
+// Prints a block of a file's kernels as `opencl` or `cuda` compilers get it, the latter also as
+// `cuda_fused`; what clang needs before CUDA's (`clang_cuda`); what checks accesses on the host
+// (`checked`); or the names of its kernels.
 #include <cstdio>
 #include <exception>
 #include <string>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Kernels that are only compiled, for all devices: every function of the dialect's, for float and for double, and what
-/// kernels.hpp leaves out.
+/// Kernels that are only compiled, for all devices: every function of the dialect's, for float and
+/// for double, and what kernels.hpp leaves out.
 
 #include <tern/hetero/dialect.hpp>
 

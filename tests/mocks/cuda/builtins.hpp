@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What CUDA's compiler knows without being told, for the host's compiler: read before every kernel that the mock NVRTC
-/// compiles. `__global__`, `__shared__` and `__launch_bounds__` stay in the text: kernel_text.cpp looks for them.
-/// Nothing is included, which would take longer than the kernels.
+/// What CUDA's compiler knows without being told, for the host's compiler: read before every kernel
+/// that the mock NVRTC compiles. `__global__`, `__shared__` and `__launch_bounds__` stay in the
+/// text: kernel_text.cpp looks for them. Nothing is included, which would take longer than the
+/// kernels.
 
 #include "kernel_image.hpp"
 
@@ -281,7 +282,8 @@ static inline int __float2int_rd(float x) { return (int)__builtin_floorf(x); }
 static inline int __float2int_ru(float x) { return (int)__builtin_ceilf(x); }
 static inline float __int2float_rn(int x) { return (float)x; }
 
-// Numbers of two types become one as in `a + b`; those that are not numbers are left to floats' own rule.
+// Numbers of two types become one as in `a + b`; those that are not numbers are left to floats' own
+// rule.
 #define TERN_MOCK_LESSER(T, less, more)                                                                                \
   static inline T min(T a, T b) { return less; }                                                                       \
   static inline T max(T a, T b) { return more; }

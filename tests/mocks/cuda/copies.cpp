@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The mock driver's copies: all shapes become rows of slices, which are checked before they are put into a stream.
+// The mock driver's copies: all shapes become rows of slices, which are checked before they are put
+// into a stream.
 #include <algorithm>
 #include <optional>
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// The driver's functions by their symbols, declared from Tern's table: one that is defined otherwise does not compile.
+/// The driver's functions by their symbols, declared from Tern's table: one that is defined
+/// otherwise does not compile.
 
 #include <type_traits>
 

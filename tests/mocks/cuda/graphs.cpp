@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The mock driver's graphs: what was put into streams is recorded, and done again for each launch, in any order that
-// the streams' and the events' allow.
+// The mock driver's graphs: what was put into streams is recorded, and done again for each launch,
+// in any order that the streams' and the events' allow.
 #include "more_api.hpp"
 #include "state.hpp"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What the mock NVRTC puts into a library of kernels, and the mock driver finds there. Also read before every kernel,
-/// so it includes nothing.
+/// What the mock NVRTC puts into a library of kernels, and the mock driver finds there. Also read
+/// before every kernel, so it includes nothing.
 
 extern "C" {
 

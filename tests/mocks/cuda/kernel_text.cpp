@@ -108,7 +108,8 @@ private:
     out_ += token;
   }
 
-  // Memory of a group: static, since groups run one after the other; or all that is dynamic, by any name.
+  // Memory of a group: static, since groups run one after the other; or all that is dynamic, by any
+  // name.
   void shared() {
     const bool dynamic = last_ == "extern";
     if (!dynamic && last_ != "static") out_ += "static";

@@ -13,8 +13,8 @@ struct kernel_text {
   std::vector<std::string> kernels; ///< their names
 };
 
-/// Words of CUDA's are replaced by C++ for the host, lines staying where they are, and a table of the kernels comes
-/// behind (kernel_image.hpp).
+/// Words of CUDA's are replaced by C++ for the host, lines staying where they are, and a table of
+/// the kernels comes behind (kernel_image.hpp).
 kernel_text make_host_text(const std::string& preprocessed);
 
 } // namespace mock

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What examples/cuda_libraries.hpp needs of cuBLAS and cuSOLVER, for tests: kernels of one thread, which the mock
-// driver runs in the stream's order. Statuses are those that the real ones give.
+// What examples/cuda_libraries.hpp needs of cuBLAS and cuSOLVER, for tests: kernels of one thread,
+// which the mock driver runs in the stream's order. Statuses are those that the real ones give.
 #include <map>
 #include <mutex>
 #include <string>
@@ -158,8 +158,8 @@ bool fits(int rows, int ld) { return rows >= 0 && ld >= (rows > 1 ? rows : 1); }
 
 extern "C" {
 #pragma GCC visibility push(default)
-/// Who wants it of the libraries gets it of the mock driver's. Of the type with which the examples call it: the
-/// sanitizer compares.
+/// Who wants it of the libraries gets it of the mock driver's. Of the type with which the examples
+/// call it: the sanitizer compares.
 int retain_for_examples(void** to, int of) __asm__("cuDevicePrimaryCtxRetain");
 int retain_for_examples(void** to, int of) {
   void* const driver = opened(MOCK_CUDA);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The mock driver's modules: libraries of kernels that the mock NVRTC made, loaded from memory. And launches.
+// The mock driver's modules: libraries of kernels that the mock NVRTC made, loaded from memory. And
+// launches.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A library like NVRTC 13.0 that compiles CUDA for the host, with the host's compiler, into what the mock driver loads.
-// MOCK_COMPILER is that compiler, MOCK_BUILTINS the file builtins.hpp.
+// A library like NVRTC 13.0 that compiles CUDA for the host, with the host's compiler, into what
+// the mock driver loads. MOCK_COMPILER is that compiler, MOCK_BUILTINS the file builtins.hpp.
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations that touch the same memory come one after the other: in one stream, by events, or because the program has
-// seen the first one's end. Told is what does not, if one of the two is a copy that writes there: what kernels do with
-// memory nobody says. Of kernels only that is known what their parameters point to, so that much is looked at.
+// Operations that touch the same memory come one after the other: in one stream, by events, or
+// because the program has seen the first one's end. Told is what does not, if one of the two is a
+// copy that writes there: what kernels do with memory nobody says. Of kernels only that is known
+// what their parameters point to, so that much is looked at.
 #include <algorithm>
 #include <deque>
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a kernel's groups, one after the other. Items of a group take turns on stacks: one that meets no barrier runs to
-// its end on a stack that the next uses then; one that does waits on its stack until all others have come or ended.
+// Runs a kernel's groups, one after the other. Items of a group take turns on stacks: one that
+// meets no barrier runs to its end on a stack that the next uses then; one that does waits on its
+// stack until all others have come or ended.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -157,7 +158,8 @@ bool run_group() {
       continue;
     }
     if (r.parked.empty()) return true;
-    // All that have not ended wait. Who waits for a warp does so for fewer than who waits for the group.
+    // All that have not ended wait. Who waits for a warp does so for fewer than who waits for the
+    // group.
     const bool warp =
         std::any_of(r.parked.begin(), r.parked.end(), [](const fiber* f) { return f->waiting == waits::warp; });
     std::vector<fiber*> go, stay;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Are Tern's table and the mock's additions what cuda.h declares? Checked where that header is; nothing is made of it.
+// Are Tern's table and the mock's additions what cuda.h declares? Checked where that header is;
+// nothing is made of it.
 #ifdef MOCK_CUDA_H // where CMake has found it
 #include MOCK_CUDA_H
 
@@ -14,7 +15,8 @@ namespace {
 namespace cu = tern::hetero::detail::cu;
 using tern::hetero::detail::cuda_api;
 
-// Handles are other opaque structs here, and enumerations ints; a pointer to an enumeration is one to an int.
+// Handles are other opaque structs here, and enumerations ints; a pointer to an enumeration is one
+// to an int.
 template <class A, class B> constexpr bool same() {
   if constexpr (std::is_pointer_v<A> && std::is_pointer_v<B>)
     return std::is_const_v<std::remove_pointer_t<A>> == std::is_const_v<std::remove_pointer_t<B>>;

@@ -116,7 +116,8 @@ struct node {
   operation op;
   std::vector<std::size_t> after; ///< nodes before it
 };
-/// What is put into streams between BeginCapture and EndCapture; or a graph that is made node by node.
+/// What is put into streams between BeginCapture and EndCapture; or a graph that is made node by
+/// node.
 struct capture {
   std::vector<node> nodes;
   std::map<handle, std::size_t> names; ///< of nodes that were added by themselves
@@ -229,16 +230,19 @@ public:
   /// What the device says now: also what was found since the call began.
   cu::result status();
 
-  /// The stream for a handle, null being the device's own; null and `failed` if there is none, or it is another's.
+  /// The stream for a handle, null being the device's own; null and `failed` if there is none, or
+  /// it is another's.
   std::shared_ptr<stream> find_stream(cu::stream h);
   std::shared_ptr<event> find_event(cu::event h, bool of_this_device);
   /// Lets some operations be done, or none.
   void go_on();
   /// Lets operations be done until this one is, or its device is lost.
   void finish(const point& until, int device);
-  /// Puts an operation into a stream, or into what is captured of it. \return its point; null if captured
+  /// Puts an operation into a stream, or into what is captured of it. \return its point; null if
+  /// captured
   point put(stream& to, operation&& op);
-  /// Notes whether it touches, before or after or at once, what another one in a stream writes. (order.cpp)
+  /// Notes whether it touches, before or after or at once, what another one in a stream writes.
+  /// (order.cpp)
   void check_order(const stream& to, const operation& op);
   /// Is it refused because something is captured?
   bool forbidden_in_capture();
@@ -259,7 +263,8 @@ std::string gone(const state& s, handle number);
 /// What was set by cuCtxSetCurrent in this thread; 0: nothing.
 handle& current_context(const state& s);
 
-/// Lets up to `most` operations that are ready be done, in streams chosen by chance. \return how many were
+/// Lets up to `most` operations that are ready be done, in streams chosen by chance. \return how
+/// many were
 int advance(state& s, int most);
 /// Nanoseconds until some operation may be ready; -1 if none is pending.
 std::int64_t poll_delay(const state& s);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations in streams: they are done by whatever thread makes a call that lets some go on, never by themselves.
+// Operations in streams: they are done by whatever thread makes a call that lets some go on, never
+// by themselves.
 #include <algorithm>
 #include <chrono>
 #include <cstring>

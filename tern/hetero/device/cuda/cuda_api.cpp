@@ -20,7 +20,8 @@ std::vector<std::string> cuda_api::usual_libraries() { return {"libcuda.so.1"}; 
 
 namespace {
 
-/// \param why what the loader says if there is no such library. \param missing functions that it lacks.
+/// \param why what the loader says if there is no such library. \param missing functions that it
+/// lacks.
 std::optional<cuda_api> open_one(const std::string& name, std::string& why, std::string& missing) {
   dynamic_library library = dynamic_library::open(name, why);
   if (!library) return {};

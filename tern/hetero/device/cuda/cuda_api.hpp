@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// The part of CUDA's driver interface that Tern uses, found when a program runs: types, constants and a table of
-/// functions. Internal.
+/// The part of CUDA's driver interface that Tern uses, found when a program runs: types, constants
+/// and a table of functions. Internal.
 ///
-/// Nothing is built with NVIDIA's headers or linked to its libraries (docs/decisions/0029). Names and numbers are those
-/// of cuda.h, without `cu` and `CU_`. That header renames functions silently (`cuMemAlloc` is the symbol
-/// `cuMemAlloc_v2`, the symbol `cuMemAlloc` is CUDA 3's, with 32 bits), so cuda_api.cpp has each symbol's whole name.
+/// Nothing is built with NVIDIA's headers or linked to its libraries (docs/decisions/0029). Names
+/// and numbers are those of cuda.h, without `cu` and `CU_`. That header renames functions silently
+/// (`cuMemAlloc` is the symbol `cuMemAlloc_v2`, the symbol `cuMemAlloc` is CUDA 3's, with 32 bits),
+/// so cuda_api.cpp has each symbol's whole name.
 
 #include <cstddef>
 #include <cstdint>
@@ -50,8 +51,8 @@ struct copy_2d {
   std::size_t row_bytes = 0, rows = 0;
 };
 static_assert(sizeof(copy_2d) == 128);
-/// CUDA_MEMCPY3D: of slices, each of which has `height` rows. CUDA_MEMCPY3D_PEER, too, which has contexts for what is
-/// reserved here.
+/// CUDA_MEMCPY3D: of slices, each of which has `height` rows. CUDA_MEMCPY3D_PEER, too, which has
+/// contexts for what is reserved here.
 struct copy_3d {
   std::size_t src_x = 0, src_y = 0, src_z = 0, src_lod = 0;
   unsigned src_memory = 0;
@@ -167,9 +168,10 @@ struct cuda_api {
   /// "CUDA_ERROR_INVALID_VALUE (1): invalid argument"
   std::string text_of(cu::result r) const;
 
-  /// Opens the first of the libraries that is there. It stays open until the program ends: drivers do not survive being
-  /// closed. Any thread.
-  /// \return nothing if there is none, or if it lacks a function; then `notes` says which, and what to install.
+  /// Opens the first of the libraries that is there. It stays open until the program ends: drivers
+  /// do not survive being closed. Any thread.
+  /// \return nothing if there is none, or if it lacks a function; then `notes` says which, and what
+  /// to install.
   static std::optional<cuda_api> open(name_list libraries, std::vector<std::string>& notes);
   /// `libcuda.so.1`. Not `libcuda.so`, which may be the one for linkers, in which nothing works.
   static std::vector<std::string> usual_libraries();

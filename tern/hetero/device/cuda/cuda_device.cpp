@@ -19,8 +19,8 @@ std::string named(const char* operation, const char* kernel) {
   return kernel ? std::string(operation) + " " + quoted(kernel) : operation;
 }
 
-// After these the context does nothing more: what went wrong in a kernel, or in the device. The others are about one
-// call.
+// After these the context does nothing more: what went wrong in a kernel, or in the device. The
+// others are about one call.
 bool is_for_good(cu::result r) noexcept {
   constexpr cu::result all[] = {4 /*deinitialized*/,
                                 201 /*invalid context*/,
@@ -244,7 +244,8 @@ void cuda_device::forget(slot& s) noexcept {
   unused_.push_back(static_cast<std::uint32_t>(&s - slots_.data()));
 }
 
-// CUDA does not say which kernel broke the context: it is one of those that were there. "'add' (task 'astray')"
+// CUDA does not say which kernel broke the context: it is one of those that were there. "'add'
+// (task 'astray')"
 std::string cuda_device::under_way() const {
   std::string all;
   int count = 0;
@@ -287,8 +288,8 @@ bool cuda_device::done(ticket t) {
   }
   if (!s->come) {
     queue& q = queues_[s->queue];
-    // Not before what was put there before it, which is asked for, too; a wait for this one alone gets on as
-    // well.
+    // Not before what was put there before it, which is asked for, too; a wait for this one alone
+    // gets on as well.
     constexpr std::uint32_t patient = 64;
     if (q.first != static_cast<std::uint32_t>(t) && ++q.put_off < patient) return false;
     q.put_off = 0;

@@ -3,18 +3,21 @@
 /// \file
 /// Devices of CUDA. Internal.
 ///
-/// One primary context for each device, which libraries such as cuBLAS share; it is retained by `open`, so that a
-/// process that never uses the device has none, and made the thread's current one by every call that needs one (fibers
-/// change threads). It stays current: code that uses CUDA in a worker sets its own.
+/// One primary context for each device, which libraries such as cuBLAS share; it is retained by
+/// `open`, so that a process that never uses the device has none, and made the thread's current one
+/// by every call that needs one (fibers change threads). It stays current: code that uses CUDA in a
+/// worker sets its own.
 ///
-/// A stream takes copies to the device, one copies from it, and some kernels; each operation is followed by an event
-/// of a pool, and only the first event of a stream that has not come is asked for: the others come after it.
+/// A stream takes copies to the device, one copies from it, and some kernels; each operation is
+/// followed by an event of a pool, and only the first event of a stream that has not come is asked
+/// for: the others come after it.
 ///
-/// Memory comes from a pool (block_pool.hpp), as cuMemAlloc and cuMemFree wait for the device; copies are asynchronous
-/// because the host's memory, too, is from a pool that is page-locked when the device is opened (pinned_memory.hpp).
+/// Memory comes from a pool (block_pool.hpp), as cuMemAlloc and cuMemFree wait for the device;
+/// copies are asynchronous because the host's memory, too, is from a pool that is page-locked when
+/// the device is opened (pinned_memory.hpp).
 ///
-/// What a kernel does wrong (an address that is not there) breaks the context for good: the device is lost, and the
-/// error names all kernels that were on it, as CUDA does not say which it was.
+/// What a kernel does wrong (an address that is not there) breaks the context for good: the device
+/// is lost, and the error names all kernels that were on it, as CUDA does not say which it was.
 
 #include <array>
 #include <cstddef>
@@ -39,8 +42,8 @@ namespace tern::hetero::detail {
 
 class pinned_memory;
 
-/// What makes CUDA fast, to be turned off one by one, for comparisons: a list of no-pinned, no-pool, one-stream,
-/// no-graphs, no-peers, no-fuse.
+/// What makes CUDA fast, to be turned off one by one, for comparisons: a list of no-pinned,
+/// no-pool, one-stream, no-graphs, no-peers, no-fuse.
 extern const option<std::string> cuda_without;
 /// Libraries to open in the place of the usual ones, separated by a colon: the driver's, NVRTC.
 extern const option<std::string> cuda_libraries;
@@ -79,7 +82,8 @@ struct cuda_target {
 
   /// "cuda0 (its maker's name)"
   std::string title() const;
-  /// \throws what `r` means, which the driver said to `operation` ("copy to the device", "launch the kernel 'axpy'").
+  /// \throws what `r` means, which the driver said to `operation` ("copy to the device", "launch
+  /// the kernel 'axpy'").
   [[noreturn]] void fail(cu::result r, const std::string& operation, std::string hint = {});
   /// The same, and whatever it was, the device is lost.
   [[noreturn]] void lose(cu::result r, const std::string& operation);
@@ -124,14 +128,14 @@ public:
   cuda_programs(const cuda_programs&) = delete;
   cuda_programs& operator=(const cuda_programs&) = delete;
 
-  /// \pre the context is current. \throws error(invalid_data) with what the compiler says, and what `compile_cuda`
-  /// throws.
+  /// \pre the context is current. \throws error(invalid_data) with what the compiler says, and what
+  /// `compile_cuda` throws.
   cuda_kernel& get(const kernel_code& code) {
     const auto found = kernels_.find(&code);
     return found != kernels_.end() ? found->second : add(code);
   }
-  /// The kernel that is several of this one at a time. \pre as `get`. \return null: there is none, as it does not
-  /// compile, or needs too much.
+  /// The kernel that is several of this one at a time. \pre as `get`. \return null: there is none,
+  /// as it does not compile, or needs too much.
   cuda_kernel* fused(const kernel_code& code);
   /// Are there such kernels for this device?
   bool can_fuse() const noexcept;
@@ -176,7 +180,8 @@ public:
   cuda_graphs(const cuda_graphs&) = delete;
   cuda_graphs& operator=(const cuda_graphs&) = delete;
   /// Puts the sequence into the stream as a graph. \pre the context is current.
-  /// \return false if that is not to be: the first time, or where it does not pay; then nothing has been done.
+  /// \return false if that is not to be: the first time, or where it does not pay; then nothing has
+  /// been done.
   bool launch(cu::stream to, std::uint64_t number, std::vector<cuda_launch>& launches,
               const std::vector<std::uint32_t>& before, const std::vector<std::uint32_t>& begins);
   int made() const noexcept { return made_; } ///< instantiated
@@ -204,7 +209,8 @@ private:
 /// Threads and errors: as `device`.
 class cuda_device final : public device, private slab_source, private launch_fuser {
 public:
-  /// \param host memory that copies should be quick to and from; page-locked by `open`. May be null.
+  /// \param host memory that copies should be quick to and from; page-locked by `open`. May be
+  /// null.
   cuda_device(std::unique_ptr<cuda_target> target, const nvrtc_api& nvrtc, const options& opts,
               std::shared_ptr<pinned_memory> host);
   ~cuda_device() override;
@@ -230,7 +236,8 @@ public:
   std::size_t open_tickets() const noexcept { return slots_.size() - unused_.size(); }
 
 private:
-  // A ticket is the number of a slot, and how often it was used: one that was forgotten is recognised.
+  // A ticket is the number of a slot, and how often it was used: one that was forgotten is
+  // recognised.
   struct slot {
     cu::event event = nullptr; ///< made once, used again
     bool used = false, come = false;
@@ -288,8 +295,10 @@ private:
 };
 
 /// All that there are. Each call makes them anew. Thread-safe.
-/// \param host the memory of objects on the host: what of it a device needs pinned, it pins when it is opened.
-/// \param notes gets what a user wants to know about devices that were looked for in vain, a line each.
+/// \param host the memory of objects on the host: what of it a device needs pinned, it pins when it
+/// is opened.
+/// \param notes gets what a user wants to know about devices that were looked for in vain, a line
+/// each.
 std::vector<std::unique_ptr<device>> open_cuda(const options& opts, const std::shared_ptr<pinned_memory>& host,
                                                std::vector<std::string>& notes);
 /// As `open_cuda`, with functions that need not be the driver's.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is CUDA's own: contexts, memory, streams, kernels that it compiles, and what goes wrong, with the mock driver.
-// What kernels compute is in device_kernels_test.cpp.
+// What is CUDA's own: contexts, memory, streams, kernels that it compiles, and what goes wrong,
+// with the mock driver. What kernels compute is in device_kernels_test.cpp.
 #include "tests/hetero/support/cuda_device.hpp"
 #include "tests/hetero/support/opencl.hpp"
 #include <tern/hetero/variants.hpp>

@@ -85,7 +85,8 @@ void check(const nvrtc_api& api, cuda_code target) {
 }
 
 std::vector<std::string> options_for(cuda_code target, std::span<const std::string> more) {
-  // What has no word of CUDA's (tables, functions without TERN_FN) is for devices: there is nothing else.
+  // What has no word of CUDA's (tables, functions without TERN_FN) is for devices: there is nothing
+  // else.
   std::vector<std::string> all{std::string("--gpu-architecture=") + (target.cubin ? "sm_" : "compute_") +
                                    std::to_string(target.compute_capability),
                                "--std=c++17", "--device-as-default-execution-space"};

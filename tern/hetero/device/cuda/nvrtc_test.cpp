@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels become PTX by NVRTC: how it is found and asked, what is kept and what goes wrong, with a library of the
-// tests' in its place; and that all kernels of the tree compile, where NVRTC is.
+// Kernels become PTX by NVRTC: how it is found and asked, what is kept and what goes wrong, with a
+// library of the tests' in its place; and that all kernels of the tree compile, where NVRTC is.
 #include <tern/hetero/device/cuda/nvrtc.hpp>
 
 #include <array>

@@ -65,7 +65,8 @@ opencl_api::name_list opencl_api::usual_libraries() noexcept {
 
 namespace {
 
-/// \param why what the loader says if there is no such library. \param missing functions that it lacks.
+/// \param why what the loader says if there is no such library. \param missing functions that it
+/// lacks.
 std::optional<opencl_api> open_one(const char* name, std::string& why, std::string& missing) {
   dynamic_library library = dynamic_library::open(name, why);
   if (!library) return {};

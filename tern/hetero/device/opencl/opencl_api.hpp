@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// The part of OpenCL that Tern uses, found when a program runs: types, constants and a table of functions. Internal.
+/// The part of OpenCL that Tern uses, found when a program runs: types, constants and a table of
+/// functions. Internal.
 ///
-/// Nothing is built with OpenCL's headers or linked to it (docs/decisions/0029). Names and numbers are those of the
-/// specification, without `CL_`.
+/// Nothing is built with OpenCL's headers or linked to it (docs/decisions/0029). Names and numbers
+/// are those of the specification, without `CL_`.
 
 #include <cstddef>
 #include <cstdint>
@@ -121,9 +122,10 @@ struct opencl_api {
   cl::status (*GetEventInfo)(cl::event, cl::uint, std::size_t, void*, std::size_t*) = nullptr;
   cl::status (*ReleaseEvent)(cl::event) = nullptr;
 
-  /// Opens the ICD loader, the library of the first of the names that is there. It stays open until the program ends:
-  /// drivers do not survive being closed. Any thread.
-  /// \return nothing if there is none, or if it lacks a function; then `notes` says which, and what to install.
+  /// Opens the ICD loader, the library of the first of the names that is there. It stays open until
+  /// the program ends: drivers do not survive being closed. Any thread.
+  /// \return nothing if there is none, or if it lacks a function; then `notes` says which, and what
+  /// to install.
   static std::optional<opencl_api> open(name_list libraries, std::vector<std::string>& notes);
   /// The names that it usually has.
   static name_list usual_libraries() noexcept;

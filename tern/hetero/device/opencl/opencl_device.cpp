@@ -34,7 +34,8 @@ opencl_target::~opencl_target() {
 std::string opencl_target::title() const { return info.id + " (" + info.name + ")"; }
 
 void opencl_target::fail(cl::status s, const std::string& operation, bool running, std::string hint) {
-  // What drivers say after a kernel went astray: the resources, and then the queues, are gone for good.
+  // What drivers say after a kernel went astray: the resources, and then the queues, are gone for
+  // good.
   const bool is_lost =
       s == cl::device_not_available || s == cl::invalid_command_queue || (running && s == cl::out_of_resources);
   std::string text = title() + " cannot " + operation + ": " + cl::text_of(s);
@@ -67,7 +68,8 @@ opencl_device::opencl_device(std::unique_ptr<opencl_target> target, const option
 
 opencl_device::~opencl_device() {
   const opencl_api& api = target_->api;
-  // Copies write into memory of the host, which is not ours. A lost device does nothing more, and might not answer.
+  // Copies write into memory of the host, which is not ours. A lost device does nothing more, and
+  // might not answer.
   if (target_->lost.empty())
     for (const cl::queue q : queues_) api.Finish(q);
   for (const slot& s : slots_)
@@ -294,7 +296,8 @@ ticket opencl_device::copy(int stream, const copy_request& what) {
 // Kernels -------------------------------------------------------------------------------------------------------------
 
 namespace {
-// The dialect's always have dynamic memory, before the others; those of OpenCL C if it is asked for, behind them.
+// The dialect's always have dynamic memory, before the others; those of OpenCL C if it is asked
+// for, behind them.
 std::size_t dynamic_memory(const launch_request& what) {
   return what.code->form == code_form::dialect ? std::max<std::size_t>(what.dynamic_bytes, 16) : what.dynamic_bytes;
 }

@@ -4,8 +4,9 @@
 /// Devices of OpenCL. Internal.
 ///
 /// PoCL, which makes a device of the CPU, is told to run kernels in the thread that launches them
-/// (`hetero-opencl-pocl`): a launch then costs less than a microsecond, and no second pool of threads competes with the
-/// workers. So compilers and kernels run on the caller's stack: its owner has as much as `stack_needed` says.
+/// (`hetero-opencl-pocl`): a launch then costs less than a microsecond, and no second pool of
+/// threads competes with the workers. So compilers and kernels run on the caller's stack: its owner
+/// has as much as `stack_needed` says.
 
 #include <array>
 #include <cstddef>
@@ -24,9 +25,11 @@
 
 namespace tern::hetero::detail {
 
-/// Whether devices that can work in the host's memory do (`auto`), or have buffers like all others (`buffers`).
+/// Whether devices that can work in the host's memory do (`auto`), or have buffers like all others
+/// (`buffers`).
 extern const option<std::string> hetero_opencl_memory;
-/// Which of PoCL's devices the CPU is, unless the environment says so by POCL_DEVICES: `basic`, `pthread`.
+/// Which of PoCL's devices the CPU is, unless the environment says so by POCL_DEVICES: `basic`,
+/// `pthread`.
 extern const option<std::string> hetero_opencl_pocl;
 
 /// A device as its driver knows it, and what has become of it. Threads: as `device`.
@@ -50,8 +53,10 @@ struct opencl_target {
 
   /// "opencl0 (its maker's name)"
   std::string title() const;
-  /// \throws what `s` means, which the driver said to `operation` ("copy to the device", "launch the kernel 'axpy'").
-  /// \param running it was accepted and failed later: then running out of resources means that it is lost.
+  /// \throws what `s` means, which the driver said to `operation` ("copy to the device", "launch
+  /// the kernel 'axpy'").
+  /// \param running it was accepted and failed later: then running out of resources means that it
+  /// is lost.
   [[noreturn]] void fail(cl::status s, const std::string& operation, bool running = false, std::string hint = {});
   /// \throws error(device_lost) if it is.
   void alive() const {
@@ -69,8 +74,8 @@ struct opencl_kernel {
   mutable bool launched = false;
 };
 
-/// The kernels of a device: compiled when they are needed first, taken from the cache where it has them, unless the
-/// driver has one itself.
+/// The kernels of a device: compiled when they are needed first, taken from the cache where it has
+/// them, unless the driver has one itself.
 class opencl_programs {
 public:
   /// \param contract hetero_fma
@@ -80,8 +85,8 @@ public:
   opencl_programs(const opencl_programs&) = delete;
   opencl_programs& operator=(const opencl_programs&) = delete;
 
-  /// \throws error(invalid_data) with what the compiler says, error(device_failed), error(device_lost), and what
-  /// `text_of` throws.
+  /// \throws error(invalid_data) with what the compiler says, error(device_failed),
+  /// error(device_lost), and what `text_of` throws.
   const opencl_kernel& get(const kernel_code& code) {
     const auto found = kernels_.find(&code);
     return found != kernels_.end() ? found->second : add(code);
@@ -143,7 +148,8 @@ public:
   std::size_t open_tickets() const noexcept { return slots_.size() - unused_.size(); }
 
 private:
-  // A ticket is the number of a slot, and how often it was used: one that was forgotten is recognised.
+  // A ticket is the number of a slot, and how often it was used: one that was forgotten is
+  // recognised.
   struct slot {
     cl::event event = nullptr;
     std::uint32_t uses = 0;
@@ -181,9 +187,9 @@ private:
 };
 
 /// All that options allow. Each call makes them anew. Thread-safe.
-/// \param workers of the scheduler, beside which PoCL's threads run. \param skip_nvidia leaves out those of NVIDIA's
-/// OpenCL, which CUDA has as well. \param notes gets what a user wants to know about devices that were looked for in
-/// vain, a line each.
+/// \param workers of the scheduler, beside which PoCL's threads run. \param skip_nvidia leaves out
+/// those of NVIDIA's OpenCL, which CUDA has as well. \param notes gets what a user wants to know
+/// about devices that were looked for in vain, a line each.
 std::vector<std::unique_ptr<device>> open_opencl(const options& opts, int workers, bool skip_nvidia,
                                                  std::vector<std::string>& notes);
 /// As `open_opencl`, with functions that need not be the driver's.

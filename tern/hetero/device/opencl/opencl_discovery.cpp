@@ -46,7 +46,8 @@ std::filesystem::path usual_folder_of_pocl() {
   return {};
 }
 
-/// PoCL has no devices where it cannot write what it compiles, and does not say why. \return what is to be known.
+/// PoCL has no devices where it cannot write what it compiles, and does not say why. \return what
+/// is to be known.
 std::string give_pocl_a_folder() {
   const std::filesystem::path usual = usual_folder_of_pocl();
   std::string why = usual.empty() ? "HOME is not set" : make_folder(usual);
@@ -61,7 +62,8 @@ std::string give_pocl_a_folder() {
          "; set POCL_CACHE_DIR to a folder that can be written";
 }
 
-/// What drivers of OpenCL have said, and do not change. Asked for once: PoCL reads its settings then.
+/// What drivers of OpenCL have said, and do not change. Asked for once: PoCL reads its settings
+/// then.
 struct opencl_drivers {
   struct platform {
     cl::platform_id id = nullptr;
@@ -150,8 +152,8 @@ std::unique_ptr<opencl_target> describe(const opencl_api& api, cl::platform_id p
   const bool is_pocl = platform_name == pocl;
   const bool is_cpu = ask<cl::bits>(api, device, cl::device_type) & cl::device_type_cpu;
   const auto shared = ask<cl::bits>(api, device, cl::device_svm_capabilities);
-  // PoCL's CPU devices run kernels in this process, and hand on whatever address they are given; versions before 4 do
-  // not report it.
+  // PoCL's CPU devices run kernels in this process, and hand on whatever address they are given;
+  // versions before 4 do not report it.
   i.shares_host_memory =
       opts[hetero_opencl_memory] == "auto" && api.SetKernelArgSVMPointer &&
       ((shared & cl::svm_fine_grain_system) || (is_pocl && is_cpu && (shared & cl::svm_fine_grain_buffer)));
@@ -161,7 +163,8 @@ std::unique_ptr<opencl_target> describe(const opencl_api& api, cl::platform_id p
   t->alignment = std::max<std::size_t>(1, ask<cl::uint>(api, device, cl::device_mem_base_addr_align) / 8);
   t->takes_spirv =
       api.CreateProgramWithIL && text_of_device(api, device, cl::device_il_version).find("SPIR-V") != std::string::npos;
-  // PoCL's cache works, and asked for a binary it compiles each kernel once more, for groups of any size.
+  // PoCL's cache works, and asked for a binary it compiles each kernel once more, for groups of any
+  // size.
   t->keeps_programs = is_pocl;
   // A thread of the driver's that computes wants the CPU that we ask from.
   if (is_cpu && !i.name.starts_with("basic") && !i.name.starts_with("cpu-minimal")) t->patience_ns = 20000;
@@ -288,7 +291,8 @@ constinit const device_kind_entry opencl_kind{
         [](device_search& s) {
           return open_opencl(s.opts, s.workers, s.all && (s.used & kinds_of(device_kind::cuda)) != 0, s.notes);
         },
-    // PoCL's threads are counted when it is opened first, beside the workers, whose number is not known before.
+    // PoCL's threads are counted when it is opened first, beside the workers, whose number is not
+    // known before.
     .before_start = [](const options& opts) { return opts[hetero_opencl_pocl] != "pthread"; }};
 
 } // namespace tern::hetero::detail

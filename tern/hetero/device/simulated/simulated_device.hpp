@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Simulated accelerators, for tests, demonstrations and simulations of machines that are not there. Internal.
+/// Simulated accelerators, for tests, demonstrations and simulations of machines that are not
+/// there. Internal.
 ///
-/// A simulated device has memory of its own and computes with the host's processor, but when its operations end is said
-/// by a model: each stream has a timeline, on which an operation begins when it was put there, when the stream's
-/// previous one has ended and when those have that it is ordered after, whichever is the latest. Not before it has
-/// ended is the data moved or the kernel run, by the first `done` after that moment, of whatever ticket; of several in
-/// the order in which they end. So a program that does not wait for what it needs reads old bytes, or those that fresh
+/// A simulated device has memory of its own and computes with the host's processor, but when its
+/// operations end is said by a model: each stream has a timeline, on which an operation begins when
+/// it was put there, when the stream's previous one has ended and when those have that it is
+/// ordered after, whichever is the latest. Not before it has ended is the data moved or the kernel
+/// run, by the first `done` after that moment, of whatever ticket; of several in the order in which
+/// they end. So a program that does not wait for what it needs reads old bytes, or those that fresh
 /// memory is filled with, rather than being right by chance.
 ///
 /// The option `hetero-simulated` is `COUNT[:WORD=VALUE,…]`, say
@@ -15,12 +17,13 @@
 /// - `bandwidth` bytes a second of copies, in each direction for itself; 0: no limit;
 /// - `latency` of each copy; one within the device takes no more than that;
 /// - `memory` bytes;
-/// - `launch` time of each kernel beside its work; `item` time of each of its items, all units together;
+/// - `launch` time of each kernel beside its work; `item` time of each of its items, all units
+///   together;
 /// - `speed` how many times as fast kernels do their work;
 /// - `fuse` so many small equal kernels can be one launch; 1: none (fusion.hpp);
 /// - `units` compute units, which are only reported; `unit-memory` bytes of a group's local memory;
-/// - `fail-allocation`, `fail-copy`, `fail-kernel` =N: the Nth of them fails; `lose=N`: the device is lost when the Nth
-///   operation, a copy or a kernel, would have ended. `N@D`: only of device D.
+/// - `fail-allocation`, `fail-copy`, `fail-kernel` =N: the Nth of them fails; `lose=N`: the device
+///   is lost when the Nth operation, a copy or a kernel, would have ended. `N@D`: only of device D.
 ///
 /// Sizes may have k, M, G or T behind them, powers of 1024; times have ns, us, ms or s.
 
@@ -60,8 +63,8 @@ struct simulated_settings {
   std::int64_t (*now)() = &tern::detail::clock_now; ///< nanoseconds; goes on while a fiber waits
 };
 
-/// What each device of an option's text is like. \throws error(invalid_option) saying which word is wrong and what is
-/// allowed.
+/// What each device of an option's text is like. \throws error(invalid_option) saying which word is
+/// wrong and what is allowed.
 std::vector<simulated_settings> parse_simulated(std::string_view text);
 
 /// Those that the option describes. \throws as `parse_simulated`.
@@ -78,13 +81,14 @@ struct simulated_counters {
   std::uint64_t launches = 0;             ///< the same; several that were one are one
 };
 
-/// Handles and tickets are numbers that no other simulated device has and that are never given again, so that stale
-/// ones are found out. Threads: as `device`; the settings' clock is called by the owner.
+/// Handles and tickets are numbers that no other simulated device has and that are never given
+/// again, so that stale ones are found out. Threads: as `device`; the settings' clock is called by
+/// the owner.
 ///
-/// Errors, beside those of `device`: error(invalid_argument) for an operation in a stream that does not take it, or
-/// beyond its memory, with freed memory or that of another device, with rows that overlap, or with groups that this
-/// device does not run; also from `done`, if its memory was freed before it was done. What is wrong with `free`, which
-/// does not throw, is thrown by the next call.
+/// Errors, beside those of `device`: error(invalid_argument) for an operation in a stream that does
+/// not take it, or beyond its memory, with freed memory or that of another device, with rows that
+/// overlap, or with groups that this device does not run; also from `done`, if its memory was freed
+/// before it was done. What is wrong with `free`, which does not throw, is thrown by the next call.
 class simulated_device final : public device, private launch_fuser {
 public:
   /// \param number of the id, "simulated0"; \param queues streams for kernels, at least 1.

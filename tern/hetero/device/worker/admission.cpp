@@ -41,7 +41,8 @@ bool device_worker::admit() noexcept {
       const bool busy =
           !ready_.empty() || !gathered_.empty() || !running_.empty() || !moving_.empty() || preparing_ > 0;
       if (!eviction_.made && !eviction_.in_use && !busy && eviction_.larger && !over_limit_) evict_larger_copies(*t);
-      // Others may have what would have to go just now: copies between devices, which another worker carries out.
+      // Others may have what would have to go just now: copies between devices, which another
+      // worker carries out.
       if (eviction_.possible && (eviction_.made || busy || has_arrivals() || (starved_ = eviction_.in_use))) {
         did = did || eviction_.made;
         break; // then again
@@ -106,7 +107,8 @@ void device_worker::evict_for(task_record& t, std::size_t got) noexcept {
   }
 }
 
-// It fits, but what it has got so far are parts of larger copies: without those it gets copies of the parts alone.
+// It fits, but what it has got so far are parts of larger copies: without those it gets copies of
+// the parts alone.
 void device_worker::evict_larger_copies(task_record& t) noexcept {
   const coherence::eviction r = home_.copies().evict(number_, t, 0, bytes_of_uses(t, 0), moving_.empty());
   eviction_.made = r.made;

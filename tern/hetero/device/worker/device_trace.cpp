@@ -44,7 +44,8 @@ device_tracks::device_tracks(int rank, std::size_t number, const std::string& id
   for (std::size_t i = 0; i < streams_.size(); ++i) streams_[i].name = name_of_stream(id, i, streams_.size());
 }
 
-// Tracks are of one recording, and made when they are needed: most programs use a few of the streams.
+// Tracks are of one recording, and made when they are needed: most programs use a few of the
+// streams.
 void device_tracks::follow_recording() noexcept {
   const std::uint32_t now = trace::detail::recording.load(std::memory_order_relaxed); // as trace::on
   if (now == recording_) return;
@@ -114,8 +115,8 @@ void device_tracks::show(std::size_t which) noexcept {
     trace::detail::kernel_begins(track_of(which), e.name);
 }
 
-// The device worker asks for one after the other, and may see the end of what came later first: what was before it is
-// over too, but whether it failed is known only when the device worker asks.
+// The device worker asks for one after the other, and may see the end of what came later first:
+// what was before it is over too, but whether it failed is known only when the device worker asks.
 void device_tracks::end(const void* what, bool failed) noexcept {
   follow_recording();
   for (std::size_t i = 0; i < streams_.size(); ++i) {

@@ -16,18 +16,21 @@ namespace tern::hetero::detail {
 struct task_record;
 struct transfer;
 
-/// A track for each of a device's streams, and a curve of the memory held on it. A stream works off one thing after the
-/// other, so on its track things stand side by side: each from when it was put there, or, if that is later, from when
-/// what was before it in the stream had ended. Ends are when the worker noticed. Nothing here does anything but while a
-/// trace is recorded: a load and a branch. What was begun before the recording is not in it.
+/// A track for each of a device's streams, and a curve of the memory held on it. A stream works off
+/// one thing after the other, so on its track things stand side by side: each from when it was put
+/// there, or, if that is later, from when what was before it in the stream had ended. Ends are when
+/// the worker noticed. Nothing here does anything but while a trace is recorded: a load and a
+/// branch. What was begun before the recording is not in it.
 ///
 /// Threads: the device worker's alone, as the device.
 class device_tracks {
 public:
-  /// \param number of the device, in its rank; \param id what tracks begin with; \param streams as of the device.
+  /// \param number of the device, in its rank; \param id what tracks begin with; \param streams as
+  /// of the device.
   device_tracks(int rank, std::size_t number, const std::string& id, int streams);
 
-  /// Call these before the device gets it, which may then do it at once. \param count of tasks in the same launch.
+  /// Call these before the device gets it, which may then do it at once. \param count of tasks in
+  /// the same launch.
   void begins(int stream, const task_record& t, std::size_t count) noexcept {
     if (trace::on()) [[unlikely]]
       begin_kernel(stream, t, count);

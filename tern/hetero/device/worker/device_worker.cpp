@@ -276,7 +276,8 @@ void device_worker::work() noexcept {
   }
 }
 
-// A fiber that waits here has left `active_`'s period to the thread; its successor begins when that is over.
+// A fiber that waits here has left `active_`'s period to the thread; its successor begins when that
+// is over.
 void device_worker::work_in_thread() noexcept {
   if (!thread_.joinable()) {
     try {
@@ -316,8 +317,9 @@ void device_worker::yield() const noexcept {
     this_fiber::yield();
 }
 
-// Of the fiber only it itself asks with success: while it works it is the one that runs. The same goes for the thread:
-// relaxed, as it finds what it has written itself, and no other thread's id is equal to that.
+// Of the fiber only it itself asks with success: while it works it is the one that runs. The same
+// goes for the thread: relaxed, as it finds what it has written itself, and no other thread's id is
+// equal to that.
 bool device_worker::is_here() const noexcept {
   const tern::detail::worker* const w = tern::detail::this_worker();
   if (!w) return own_thread_ && thread_id_.load(std::memory_order_relaxed) == std::this_thread::get_id();

@@ -25,14 +25,15 @@ namespace tern::hetero::detail {
 
 /// Drives one device, in a fiber that lives while there is something to do.
 ///
-/// A task arrives when a policy has placed it. It waits until there is memory for all that it uses, in the order of
-/// arrival; then its transfers begin. When the last has ended the task comes back, and its kernel is launched into the
-/// next of the streams for kernels, together with small equal ones where that has proved faster (fusion.hpp). When the
-/// kernel has ended the task is completed. Transfers from and to the device begin as they arrive. The device is asked
-/// (`done`) what has ended; while nothing has, other fibers run.
+/// A task arrives when a policy has placed it. It waits until there is memory for all that it uses,
+/// in the order of arrival; then its transfers begin. When the last has ended the task comes back,
+/// and its kernel is launched into the next of the streams for kernels, together with small equal
+/// ones where that has proved faster (fusion.hpp). When the kernel has ended the task is completed.
+/// Transfers from and to the device begin as they arrive. The device is asked (`done`) what has
+/// ended; while nothing has, other fibers run.
 ///
-/// With `hetero-threads` a thread does all that in the fiber's place, which only waits for it: so the scheduler does
-/// not end meanwhile. Threads: as device_queue says.
+/// With `hetero-threads` a thread does all that in the fiber's place, which only waits for it: so
+/// the scheduler does not end meanwhile. Threads: as device_queue says.
 class device_worker final : public device_queue {
 public:
   device_worker(runtime& r, std::uint8_t number, std::unique_ptr<device> d, bool own_thread);

@@ -3,12 +3,14 @@
 /// \file
 /// Whether small equal tasks that are ready at the same time are put into one launch. Internal.
 ///
-/// One launch of many costs little more than one of one, but all of it ends together, and is in one stream. What is
-/// better depends on the kernel, its size and the device, so it is measured: the device's time for each task of a kind,
-/// while there is any at it, over an epoch of tasks launched apart and over one of tasks launched together. The better
-/// way is kept, and the other one is tried again now and then.
+/// One launch of many costs little more than one of one, but all of it ends together, and is in one
+/// stream. What is better depends on the kernel, its size and the device, so it is measured: the
+/// device's time for each task of a kind, while there is any at it, over an epoch of tasks launched
+/// apart and over one of tasks launched together. The better way is kept, and the other one is
+/// tried again now and then.
 ///
-/// Threads: the device worker's alone. The clock is the caller's, so a simulation decides the same each time.
+/// Threads: the device worker's alone. The clock is the caller's, so a simulation decides the same
+/// each time.
 
 #include <array>
 #include <cstddef>

@@ -19,7 +19,8 @@ using detail::fused_kind;
 using testing::HasSubstr;
 using object = hetero_object<unsigned, 2>;
 
-/// Batches of `n` tasks, each of which takes so long. \return how many of them were launched together.
+/// Batches of `n` tasks, each of which takes so long. \return how many of them were launched
+/// together.
 class model {
 public:
   model(std::int64_t apart, std::int64_t together) : cost_{apart, together} {}

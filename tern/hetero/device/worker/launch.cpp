@@ -79,7 +79,8 @@ void device_worker::launch(task_record* t, const launch_request& what, fused_kin
   }
 }
 
-// What a device says of a kernel does not name the task, which the user knows; what a function of his throws is his.
+// What a device says of a kernel does not name the task, which the user knows; what a function of
+// his throws is his.
 std::exception_ptr device_worker::with_name(const task_record& t, const std::exception_ptr& why) noexcept {
   try {
     std::rethrow_exception(why);

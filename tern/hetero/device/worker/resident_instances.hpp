@@ -14,9 +14,9 @@
 
 namespace tern::hetero::detail {
 
-/// Which objects have instances in the memory of one device. Any thread. An object is in the list as long as it has an
-/// instance there, so those in the list may be locked while the list is; without waiting, since a thread that has
-/// locked an object may want the list.
+/// Which objects have instances in the memory of one device. Any thread. An object is in the list
+/// as long as it has an instance there, so those in the list may be locked while the list is;
+/// without waiting, since a thread that has locked an object may want the list.
 class resident_instances {
 public:
   /// Under the object's lock.

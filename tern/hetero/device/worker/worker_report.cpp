@@ -9,8 +9,8 @@
 namespace tern::hetero::detail {
 
 namespace {
-// A worker leaves a snapshot after so many rounds without progress, in which it sleeps for some milliseconds, or before
-// it sleeps for so many nanoseconds at once.
+// A worker leaves a snapshot after so many rounds without progress, in which it sleeps for some
+// milliseconds, or before it sleeps for so many nanoseconds at once.
 constexpr int snapshot_after = 256;
 constexpr std::int64_t snapshot_delay = 1'000'000;
 } // namespace

@@ -14,16 +14,16 @@
 
 namespace tern::hetero::detail {
 
-/// How much a device has to do, and, once nothing has ended there for a while, a snapshot of all that only its worker
-/// may look at. Threads: `note` by the worker, the others by any.
+/// How much a device has to do, and, once nothing has ended there for a while, a snapshot of all
+/// that only its worker may look at. Threads: `note` by the worker, the others by any.
 class worker_report {
 public:
   /// What the device has to do now.
   struct load {
     std::size_t kernels = 0, copies = 0, waiting = 0;
   };
-  /// After each round. \param did something has gone on in it. \param poll_delay how long the worker sleeps next, in
-  /// nanoseconds. \param snapshot makes the text.
+  /// After each round. \param did something has gone on in it. \param poll_delay how long the
+  /// worker sleeps next, in nanoseconds. \param snapshot makes the text.
   void note(bool did, const load& now, std::int64_t poll_delay, const std::function<std::string()>& snapshot) noexcept;
   int at_work() const noexcept {
     return kernels_.load(std::memory_order_relaxed) + copies_.load(std::memory_order_relaxed);

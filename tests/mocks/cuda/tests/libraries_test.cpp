@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The libraries as the examples open them: those that cannot be used are passed over, and handles outlive schedulers.
+// The libraries as the examples open them: those that cannot be used are passed over, and handles
+// outlive schedulers.
 #include "examples/cuda_libraries.hpp"
 
 #include <cstdlib>
