@@ -5,10 +5,10 @@
 /// needs no CUDA. Signatures are those of NVIDIA's cublas_v2.h and cusolverDn.h.
 ///
 /// Handles: the libraries require one handle for each thread that calls at the same time. A handle
-/// keeps the context that was current at its creation. Tern calls the functions of one device one at
-/// a time, in any thread, so one handle for each context is enough. Handles live as long as the
-/// process, and so do their contexts. Otherwise a new context could get the address of one that Tern
-/// released at the end of a scheduler, and with it an invalid handle.
+/// keeps the context that was current at its creation. Tern calls the functions of one device one
+/// at a time, in any thread, so one handle for each context is enough. Handles live as long as the
+/// process, and so do their contexts. Otherwise a new context could get the address of one that
+/// Tern released at the end of a scheduler, and with it an invalid handle.
 
 #include <cstdint>
 #include <cstdlib>
@@ -27,8 +27,8 @@ namespace cuda_libraries {
 
 namespace detail {
 
-/// Opens the first library that exists and that `use(library)` accepts. A library of a later CUDA than
-/// the driver's creates no handles.
+/// Opens the first library that exists and that `use(library)` accepts. A library of a later CUDA
+/// than the driver's creates no handles.
 /// \param variable of the environment: files, separated by colons, which replace all others.
 /// \param names for the loader.
 /// \throws tern::error(not_found)

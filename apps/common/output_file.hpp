@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// A file written through a block, whose every failure is an error that names the path and the system's reason.
+/// A file written through a block, whose every failure is an error that names the path and the
+/// system's reason.
 
 #include <tern/base/error.hpp>
 
@@ -16,7 +17,8 @@
 
 namespace apps {
 
-/// Creates or overwrites a file. All members throw tern::error(io). Without `close` the last block is lost.
+/// Creates or overwrites a file. All members throw tern::error(io). Without `close` the last block
+/// is lost.
 class output_file {
 public:
   explicit output_file(const std::string& path)
@@ -47,7 +49,8 @@ public:
     used_ += sizeof value;
   }
 
-  /// Writes what is left; errors that the system reports only now (quota, network file systems) are not lost.
+  /// Writes what is left; errors that the system reports only now (quota, network file systems) are
+  /// not lost.
   void close() {
     flush();
     int result = ::close(descriptor_);

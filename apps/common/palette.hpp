@@ -15,7 +15,8 @@ namespace apps {
 inline constexpr colour paper{252, 251, 248}, ink{38, 46, 58}, faint{112, 120, 132}, sand{241, 234, 220},
     shore{74, 62, 48};
 
-/// Hues that stay apart for colour-blind readers (after Okabe and Ito, and Tol), muted to sit beside sand.
+/// Hues that stay apart for colour-blind readers (after Okabe and Ito, and Tol), muted to sit
+/// beside sand.
 inline constexpr colour hues[] = {{61, 124, 168}, {232, 150, 84},  {86, 163, 136}, {146, 122, 186},
                                   {214, 183, 84}, {126, 190, 220}, {190, 94, 120}, {120, 134, 92}};
 inline constexpr std::size_t hue_count = std::size(hues);
@@ -45,7 +46,8 @@ inline colour rank_colour(std::size_t rank) {
   }
 }
 
-/// Groups beside each other are mostly numbered beside each other, so steps of 3 in 7 shades tell them apart.
+/// Groups beside each other are mostly numbered beside each other, so steps of 3 in 7 shades tell
+/// them apart.
 inline colour group_shade(colour base, std::uint32_t group) {
   double shade = (static_cast<double>(group * 3ULL % 7) - 3) / 3;
   return shade > 0 ? mix(base, {255, 255, 255}, 0.20 * shade) : mix(base, {12, 20, 40}, -0.15 * shade);

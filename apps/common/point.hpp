@@ -7,8 +7,8 @@
 
 namespace apps {
 
-/// Ordered by x, then y; equality is bitwise for finite values other than a negative zero. A value that can be sent to
-/// another rank.
+/// Ordered by x, then y; equality is bitwise for finite values other than a negative zero. A value
+/// that can be sent to another rank.
 struct point {
   double x = 0, y = 0;
   auto operator<=>(const point&) const = default;

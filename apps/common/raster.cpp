@@ -14,8 +14,8 @@ std::uint32_t packed(colour c) {
   return 0xff000000U | static_cast<std::uint32_t>(c.red) << 16 | static_cast<std::uint32_t>(c.green) << 8 | c.blue;
 }
 
-/// The first sample whose centre lies beyond `value`, limited to [0, count]. (Rounding by truncation: the library's
-/// ceil is a call on plain x86-64.)
+/// The first sample whose centre lies beyond `value`, limited to [0, count]. (Rounding by
+/// truncation: the library's ceil is a call on plain x86-64.)
 int first_centre(float value, int count) {
   float next = value + 0.5F;
   return next >= static_cast<float>(count) ? count : next > 0 ? static_cast<int>(next) : 0;

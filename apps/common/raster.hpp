@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// A small software rasteriser: millions of triangles into pixels, faster than a vector library draws thousands.
+/// A small software rasteriser: millions of triangles into pixels, faster than a vector library
+/// draws thousands.
 
 #include "apps/common/point.hpp"
 
@@ -17,7 +18,8 @@ struct colour {
 /// \param share of `b`, 0 to 1.
 colour mix(colour a, colour b, double share);
 
-/// A rectangle of the plane seen on a rectangle of pixels, y upwards in the plane and downwards in pixels.
+/// A rectangle of the plane seen on a rectangle of pixels, y upwards in the plane and downwards in
+/// pixels.
 struct view {
   point low;                 ///< the corner of the smallest coordinates
   double scale = 1;          ///< pixels for a unit of length
@@ -26,13 +28,14 @@ struct view {
   double y(double at) const { return height - (at - low.y) * scale; }
 };
 
-/// Triangles drawn with several samples a pixel. Triangles that share edges leave no gap and don't overlap visibly.
+/// Triangles drawn with several samples a pixel. Triangles that share edges leave no gap and don't
+/// overlap visibly.
 class raster {
 public:
   /// \param samples along a side of a pixel.
   raster(const view& seen, int samples, colour background);
-  /// Fills a triangle (either orientation). A line of about a pixel, half of it inside, darkens its edges by `edge` (0
-  /// to 1).
+  /// Fills a triangle (either orientation). A line of about a pixel, half of it inside, darkens its
+  /// edges by `edge` (0 to 1).
   void draw(const point& a, const point& b, const point& c, colour fill, float edge);
   /// Averages the samples into 32-bit pixels 0xffRRGGBB.
   void resolve(unsigned char* pixels, int stride) const;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /// \file
-/// The coastal mesher: a conforming triangle mesh of a region's sea, made by many ranks at once. Rank 0 reads and cuts;
-/// the subdomains are mobile objects (group.hpp) that mesh themselves and agree on their borders.
+/// The coastal mesher: a conforming triangle mesh of a region's sea, made by many ranks at once.
+/// Rank 0 reads and cuts; the subdomains are mobile objects (group.hpp) that mesh themselves and
+/// agree on their borders.
 
 #include "apps/common/text_file.hpp"
 #include "apps/mesh/domain/domain.hpp"

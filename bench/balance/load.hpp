@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Does on the runtime what a workload says: mobile objects whose invocations take so long. In a simulation, or really.
+/// Does on the runtime what a workload says: mobile objects whose invocations take so long. In a
+/// simulation, or really.
 
 #include <cstdint>
 #include <string>
@@ -40,8 +41,8 @@ struct load_result {
   std::uint64_t invocations = 0; ///< that ran, over all objects
 };
 
-/// On all ranks of a job, in their main fibers; `w` for as many ranks as there are, and the same on each. The policy in
-/// use is that of the options.
+/// On all ranks of a job, in their main fibers; `w` for as many ranks as there are, and the same on
+/// each. The policy in use is that of the options.
 load_result run_load(const tern::balance::workload& w, const load_settings& s);
 
 /// A job of its own on simulated ranks, one core of each of which only looks after messages.

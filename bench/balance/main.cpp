@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Load balancing: the literature's synthetic loads at its scales and beyond, simulated; real ranks; and what balancing
-/// costs where there is nothing to balance.
+/// Load balancing: the literature's synthetic loads at its scales and beyond, simulated; real
+/// ranks; and what balancing costs where there is nothing to balance.
 ///
 ///     bench_balance                  as every benchmark (harness.hpp)
 ///     bench_balance --page FILE      all figures of docs/results/balance.md, into that page, and its pictures beside
@@ -211,7 +211,8 @@ void add_real(metrics& all, const scale& of) {
                  .rival_name = "static",
                  .ours = balanced["makespan"],
                  .rival = stays["makespan"]});
-  // The simulator beside the machine: the same program, ranks of one worker that look after messages too.
+  // The simulator beside the machine: the same program, ranks of one worker that look after
+  // messages too.
   const auto virtually = [burn] {
     return run_for_json(command_line(BENCH_BALANCE_TERN, {"sim", "forty", "ranks=2", "workers=1", burn, "variation=0",
                                                           "bytes=65536", "apart=0", "policy=" + std::string(usual)}),

@@ -35,7 +35,8 @@ struct load_case {
 };
 constexpr load_case other_loads[] = {{"pareto", "phases=1"}, {"burst", "phases=8"}, {"slow", "phases=1"}};
 
-/// A run on the whole runtime, simulated, which is the same each time: it runs when its result is first asked for.
+/// A run on the whole runtime, simulated, which is the same each time: it runs when its result is
+/// first asked for.
 class simulated {
 public:
   simulated(const std::string& placement, const machine_size& s, const std::string& policy,
@@ -52,8 +53,9 @@ private:
   std::shared_ptr<nlohmann::json> found_;
 };
 
-/// A run of the model: {"makespan", "bound", "static", "moves", "most_moves", "messages", "wall"}. No directory, no
-/// fibers, no contention between a rank's end and another's: see tern/balance/model.hpp.
+/// A run of the model: {"makespan", "bound", "static", "moves", "most_moves", "messages", "wall"}.
+/// No directory, no fibers, no contention between a rank's end and another's: see
+/// tern/balance/model.hpp.
 nlohmann::json modelled(const std::string& placement, const machine_size& s, const std::string& policy);
 /// The load in which who talks to whom matters, on the model of a slow network.
 nlohmann::json modelled_talk(const machine_size& s, const std::string& policy);

@@ -11,7 +11,8 @@ namespace tern::bench::collectives {
 
 /// In half round trips of a message of 8 bytes, which is what a simulated network takes for one.
 double quiescence_of(int ranks);
-/// As many, one after the other, as two sums over all ranks need at least: 2 log2 of the number, rounded up.
+/// As many, one after the other, as two sums over all ranks need at least: 2 log2 of the number,
+/// rounded up.
 double least_messages(int ranks);
 
 /// {"2": half round trips, …}

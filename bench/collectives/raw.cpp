@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// The rival: the rounds of `bench_collectives_tern` as one writes them in MPI, compiled once for each MPI.
+/// The rival: the rounds of `bench_collectives_tern` as one writes them in MPI, compiled once for
+/// each MPI.
 ///
 ///     bench_collectives_mpi_X rounds SECONDS      microseconds for one of each operation
 ///
@@ -61,8 +62,8 @@ double allgather(int rank, long n) {
   return taken;
 }
 
-// Always of the same memory into the same: the fastest way that there is. Ours sends what it owns, and gets new memory
-// with what arrives.
+// Always of the same memory into the same: the fastest way that there is. Ours sends what it owns,
+// and gets new memory with what arrives.
 double alltoall(int rank, long n) {
   constexpr std::size_t part = alltoall_bytes / 2;
   static const std::vector<std::byte> out(alltoall_bytes, static_cast<std::byte>(rank + 1));

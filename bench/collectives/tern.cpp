@@ -61,7 +61,8 @@ double allreduce(const tern::communicator& all, long n) {
   return taken;
 }
 
-// Arrays, as a program has them that did not think of messages, and as one that did: those arrive without a copy.
+// Arrays, as a program has them that did not think of messages, and as one that did: those arrive
+// without a copy.
 using vector = std::vector<std::byte>;
 using buffer = tern::buffer<std::byte>;
 template <class Array> Array filled(std::size_t bytes, std::byte with) { return Array(vector(bytes, with)); }
@@ -140,7 +141,8 @@ double at_once(const std::vector<tern::communicator>& apart, long n) {
 
 std::uint64_t echo(std::uint64_t x) { return x; }
 
-// Both ranks, whose clock is one, call it at the same moment, after a message and its answer have been handled.
+// Both ranks, whose clock is one, call it at the same moment, after a message and its answer have
+// been handled.
 double quiescence(long n) {
   const auto all = tern::communicator::world();
   double taken = 0;

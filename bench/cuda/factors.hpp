@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// A matrix that is factored: what it is, and whether its factor is right. Stored by rows, the lower half.
+/// A matrix that is factored: what it is, and whether its factor is right. Stored by rows, the
+/// lower half.
 
 #include "bench/harness/contestant.hpp"
 #include "bench/hetero/memory.hpp"

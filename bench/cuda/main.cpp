@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Tasks on a CUDA device against CUDA by hand, with the driver API (docs/decisions/0032). Each contestant is a child
-/// process of its own. `--ablation` tells what each of our optimisations brings.
+/// Tasks on a CUDA device against CUDA by hand, with the driver API (docs/decisions/0032). Each
+/// contestant is a child process of its own. `--ablation` tells what each of our optimisations
+/// brings.
 ///
-/// BENCH_CUDA_LIBRARIES names other libraries for both contestants, as TERN_CUDA_LIBRARIES: with the mock driver all
-/// of it is tried out, small, where there is no GPU. What is measured then is nothing that CUDA does: names end in
-/// `.mock`, and nothing is judged. BENCH_CUDA_MATHS: the same for cuBLAS and cuSOLVER.
+/// BENCH_CUDA_LIBRARIES names other libraries for both contestants, as TERN_CUDA_LIBRARIES: with
+/// the mock driver all of it is tried out, small, where there is no GPU. What is measured then is
+/// nothing that CUDA does: names end in `.mock`, and nothing is judged. BENCH_CUDA_MATHS: the same
+/// for cuBLAS and cuSOLVER.
 
 #include "bench/harness/harness.hpp"
 #include "bench/harness/runner.hpp"
@@ -34,7 +36,8 @@ using contest::runners;
 
 const char* const other_libraries = std::getenv("BENCH_CUDA_LIBRARIES");
 
-/// Names of ours begin with "tern"; what follows it says what is switched off, or which devices there are.
+/// Names of ours begin with "tern"; what follows it says what is switched off, or which devices
+/// there are.
 const contest::contestant& contestant_named(const std::string& name) {
   static std::map<std::string, contest::contestant> all;
   if (const auto found = all.find(name); found != all.end()) return found->second;
@@ -155,8 +158,8 @@ std::vector<metric> metrics(runners& running, const scale& of) {
   for (const std::string way : {"to", "from", "both"})
     l.add("cuda.copy." + way, 1.031, "copy_" + way, 256 * mebi, 4096, "raw");
 
-  // Kernels, whose rivals are written by hand; and how near to the speed of memory they get: a copy reads and writes
-  // as many bytes as the stencil, and half as many as the sum if it has its size.
+  // Kernels, whose rivals are written by hand; and how near to the speed of memory they get: a copy
+  // reads and writes as many bytes as the stencil, and half as many as the sum if it has its size.
   const std::size_t points = std::size_t{512} * 512 * 512, numbers = std::size_t{1} << 28;
   l.add("cuda.stencil", 1.05, "smooth", 512, 12, "raw");
   l.add("cuda.reduction", 1.05, "add", numbers, 4096, "raw");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// The rival's contestant: CUDA by the driver API, as a good engineer writes it. Nothing of Tern is used but the
-/// declarations of CUDA's functions, and what compiles a text with NVRTC.
+/// The rival's contestant: CUDA by the driver API, as a good engineer writes it. Nothing of Tern is
+/// used but the declarations of CUDA's functions, and what compiles a text with NVRTC.
 
 #include "bench/harness/contestant.hpp"
 
@@ -20,7 +20,8 @@ namespace cu = tern::hetero::detail::cu;
 /// The first device, with its primary context current in this thread until the end of the process.
 class gpu {
 public:
-  /// The libraries are the usual ones, or those of TERN_CUDA_LIBRARIES, which our contestant has too.
+  /// The libraries are the usual ones, or those of TERN_CUDA_LIBRARIES, which our contestant has
+  /// too.
   /// \throws not_here
   gpu();
   ~gpu();
@@ -61,7 +62,8 @@ private:
 /// Made once.
 const gpu& the_gpu();
 
-/// The kernel of the matrix products, which is Tern's in CUDA C++: what is compared is all around it.
+/// The kernel of the matrix products, which is Tern's in CUDA C++: what is compared is all around
+/// it.
 extern const char* const naive_text;
 
 /// Benchmarks of copies and launches. \return none if that is not what is meant.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// A stencil, a sum and n bodies, written for GPUs: neighbours that lie one after the other are read together; what
-/// several threads need lies in shared memory; sums go through the lanes of a warp.
+/// A stencil, a sum and n bodies, written for GPUs: neighbours that lie one after the other are
+/// read together; what several threads need lies in shared memory; sums go through the lanes of a
+/// warp.
 
 #include "bench/cuda/problems.hpp"
 #include "bench/cuda/raw.hpp"

@@ -132,8 +132,8 @@ gpu::shape shape_of(int n) {
   return {{groups, groups, 1}, {naive::group, naive::group, 1}};
 }
 
-// Memory is made for each product, and freed after it; copies are from memory as `new` gives it. The last result is
-// looked at, where time is not taken.
+// Memory is made for each product, and freed after it; copies are from memory as `new` gives it.
+// The last result is looked at, where time is not taken.
 measurement straightforward(const job& j) {
   const gpu& g = the_gpu();
   const cu::function f = g.compile(naive_text, "multiply");
@@ -161,7 +161,8 @@ measurement straightforward(const job& j) {
   };
 }
 
-// Two sets of page-locked and of device memory, each with its stream: while one is computed with, the other is filled.
+// Two sets of page-locked and of device memory, each with its stream: while one is computed with,
+// the other is filled.
 measurement skilled(const job& j) {
   struct set {
     explicit set(std::size_t bytes)

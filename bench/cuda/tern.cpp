@@ -78,7 +78,8 @@ const char* device() {
       if (n.kind == tern::hetero::device_kind::cuda) throw not_here(n.text);
     throw not_here("a CUDA device");
   }
-  // Has this process a context there? The other contestant has one, which a GPU in exclusive mode has not for two.
+  // Has this process a context there? The other contestant has one, which a GPU in exclusive mode
+  // has not for two.
   try {
     tern::hetero_task t(cuda_bench_kernels::nothing, tern::items(1));
     t.on("cuda0").submit().wait();
@@ -119,7 +120,8 @@ measurement many(const job& j) {
   };
 }
 
-/// Tasks of few groups that have nothing to wait for but the one before on the same of many objects.
+/// Tasks of few groups that have nothing to wait for but the one before on the same of many
+/// objects.
 measurement small(const job& j) {
   const char* const on = device();
   std::vector<hetero_object<int>> data;
@@ -201,8 +203,8 @@ measurement copy(const job& j) {
   };
 }
 
-// As one writes it: matrices are made, filled and multiplied, and go. What is copied when, and where it lies, is
-// Tern's.
+// As one writes it: matrices are made, filled and multiplied, and go. What is copied when, and
+// where it lies, is Tern's.
 measurement products(const job& j) {
   const char* const on = device();
   auto p = std::make_shared<naive>(j.size);
@@ -283,8 +285,8 @@ measurement hybrid(const job& j) {
   };
 }
 
-/// How long NVRTC takes for a block of this benchmark's kernels ("compile_cold NAME"), or how long it takes to find
-/// them on disk ("compile_cached NAME").
+/// How long NVRTC takes for a block of this benchmark's kernels ("compile_cold NAME"), or how long
+/// it takes to find them on disk ("compile_cached NAME").
 measurement compile(const job& j) {
   namespace detail = tern::hetero::detail;
   std::vector<std::string> notes;
@@ -321,9 +323,9 @@ measurement compile(const job& j) {
   };
 }
 
-/// Calls of the driver for each task, once all that is made once is there; or ("queries_…") those of them that ask
-/// whether an event has come, most of which are made while there is nothing else to do. Counted by the mock driver; not
-/// seconds.
+/// Calls of the driver for each task, once all that is made once is there; or ("queries_…") those
+/// of them that ask whether an event has come, most of which are made while there is nothing else
+/// to do. Counted by the mock driver; not seconds.
 measurement calls(const job& j) {
   const char* const on = device();
   const std::string given = std::getenv("TERN_CUDA_LIBRARIES") ? std::getenv("TERN_CUDA_LIBRARIES") : "";

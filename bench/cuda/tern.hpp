@@ -15,7 +15,8 @@ using namespace contest;
 const char* device();
 /// The dialect's kernels (bench/hetero/kernels.hpp). \return none if that is not what is meant.
 measurement kernels(const job& j);
-/// Tasks of cuBLAS and cuSOLVER, where these are. \return none if that is not what is meant. \throws not_here
+/// Tasks of cuBLAS and cuSOLVER, where these are. \return none if that is not what is meant.
+/// \throws not_here
 measurement libraries(const job& j);
 /// The block of the kernel that they use.
 const tern::hetero::source_block& kernels_of_libraries();

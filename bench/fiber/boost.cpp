@@ -58,8 +58,8 @@ double fib_time(launch how, stacks& pool, int n) {
   return taken;
 }
 
-/// Never sleeps: the dispatcher looks for what others have woken again and again. Not from Boost, but as its
-/// documentation says how.
+/// Never sleeps: the dispatcher looks for what others have woken again and again. Not from Boost,
+/// but as its documentation says how.
 struct busy_round_robin : fibers::algo::round_robin {
   void suspend_until(const std::chrono::steady_clock::time_point&) noexcept override {}
   void notify() noexcept override {}
@@ -82,7 +82,8 @@ template <class Use> double wake(std::size_t count, place where, Use use) {
   return taken;
 }
 
-/// The same between the main fibers of the threads, which are not moved by algorithms that move others.
+/// The same between the main fibers of the threads, which are not moved by algorithms that move
+/// others.
 template <class Use> double wake_main(std::size_t count, place where, Use use) {
   hops<fibers::promise<std::uint64_t>> h(count);
   double taken = 0;

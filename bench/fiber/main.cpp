@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Fibers against Boost.Fiber, the standard library's threads and oneTBB's queue. Each contestant is a child process of
-/// its own (shapes.hpp); what is compared is what those report.
+/// Fibers against Boost.Fiber, the standard library's threads and oneTBB's queue. Each contestant
+/// is a child process of its own (shapes.hpp); what is compared is what those report.
 
 #include "bench/harness/harness.hpp"
 #include "bench/harness/runner.hpp"
@@ -44,8 +44,8 @@ struct unit {
 };
 const unit ns{"ns", 1e9}, ms{"ms", 1e3}, s{"s", 1};
 
-/// Rivals are all of one contestant, each with its own size: what they answer is for one operation. `afresh`: each time
-/// with a new process.
+/// Rivals are all of one contestant, each with its own size: what they answer is for one operation.
+/// `afresh`: each time with a new process.
 struct comparison {
   std::string name;
   std::optional<double> target;
@@ -109,8 +109,8 @@ std::vector<metric> metrics(runners& running, const tern::bench::scale& of) {
   add({"fiber.yield", 0.18, ns, {"tern", "yield", 1, million}, {{boost, "yield", 1, million}}});
   add({"fiber.yield_flags", 0.18, ns, {"tern", "yield_flags", 1, million}, {{boost, "yield_flags", 1, million}}});
 
-  // Threads that sleep are woken fastest on the core of who wakes them, threads that spin need a core each; left alone,
-  // the system now puts them together and now apart.
+  // Threads that sleep are woken fastest on the core of who wakes them, threads that spin need a
+  // core each; left alone, the system now puts them together and now apart.
   const request wake{"tern", "wake_apart", 2, n(50'000)};
   const std::vector<request> boosts{{boost, "wake_together", 2, n(4000)},
                                     {boost, "wake_shared_apart", 2, n(20'000)},

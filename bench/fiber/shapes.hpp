@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What is done, the same for all contestants, which bring their fibers or threads, promises, locks and queues along. A
-/// contestant is a program of its own as in bench/task/contestant.hpp; what it answers is seconds for each operation,
-/// unless said otherwise.
+/// What is done, the same for all contestants, which bring their fibers or threads, promises, locks
+/// and queues along. A contestant is a program of its own as in bench/task/contestant.hpp; what it
+/// answers is seconds for each operation, unless said otherwise.
 
 #include "bench/task/contestant.hpp"
 
@@ -51,13 +51,13 @@ void bind(place where, int half);
 /// How many rounds of task::work take so long on this machine.
 std::uint32_t rounds_for(std::chrono::nanoseconds time);
 
-/// Takes memory from the system and gives it back, so that a host that lends it late does so before and not while a
-/// measurement goes on.
+/// Takes memory from the system and gives it back, so that a host that lends it late does so before
+/// and not while a measurement goes on.
 void warm_memory(std::size_t bytes);
 
-/// Two fibers of one worker that yield to each other. With `Flags`, the first has the sticky flag "inexact" raised
-/// and the second has not, so that their control and status registers differ at a switch, in bits that need not be
-/// restored.
+/// Two fibers of one worker that yield to each other. With `Flags`, the first has the sticky flag
+/// "inexact" raised and the second has not, so that their control and status registers differ at a
+/// switch, in bits that need not be restored.
 class yielders {
 public:
   explicit yielders(std::size_t yields) : each_(yields / 2) {}
@@ -83,8 +83,8 @@ private:
   int last_ = -1;
 };
 
-/// Values handed to and fro between two contexts, each by a promise of its own. Who keeps a promise also owns it:
-/// std::promise may not be destroyed by who has just been woken.
+/// Values handed to and fro between two contexts, each by a promise of its own. Who keeps a promise
+/// also owns it: std::promise may not be destroyed by who has just been woken.
 template <class Promise> class hops {
 public:
   static constexpr std::size_t warm_up = 500;
@@ -120,8 +120,9 @@ private:
   decltype(to_second_.get_future()) reply_;
 };
 
-/// Many that want one lock: 50 ns of work inside, 25 ns outside. All begin at once: `ready` waits until the others are
-/// there too. Each looks at the clock itself, because whoever started them may be the last to get a core.
+/// Many that want one lock: 50 ns of work inside, 25 ns outside. All begin at once: `ready` waits
+/// until the others are there too. Each looks at the clock itself, because whoever started them may
+/// be the last to get a core.
 template <class Mutex> class contention {
 public:
   static constexpr std::size_t contenders = 64;
@@ -160,8 +161,8 @@ private:
   std::size_t count_ = 0;
 };
 
-/// Handlers of objects, in random order. Each holds its object's lock: half of them for long, the others do next to
-/// nothing.
+/// Handlers of objects, in random order. Each holds its object's lock: half of them for long, the
+/// others do next to nothing.
 struct handler {
   std::size_t object;
   bool is_long;
@@ -193,7 +194,8 @@ private:
   std::array<one, objects> all_;
 };
 
-/// Values to and fro through two queues. `Queue`: made with a capacity, `push(value)`, `value = pop()`.
+/// Values to and fro through two queues. `Queue`: made with a capacity, `push(value)`, `value =
+/// pop()`.
 template <class Queue> class volley {
 public:
   static constexpr std::size_t warm_up = 500;

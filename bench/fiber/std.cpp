@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// The benchmarks with the standard library's threads, and those that need no more than the operating system.
+/// The benchmarks with the standard library's threads, and those that need no more than the
+/// operating system.
 
 #include "bench/fiber/shapes.hpp"
 

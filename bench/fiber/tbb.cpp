@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// The channels' benchmarks with oneTBB's bounded queue, between threads: TBB has nothing that suspends.
+/// The channels' benchmarks with oneTBB's bounded queue, between threads: TBB has nothing that
+/// suspends.
 
 #include "bench/fiber/shapes.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// The benchmarks with Tern. With the suffix "_apart" each worker is bound to a CPU of its own. The main fiber reads
-/// the requests: it blocks a worker then, and the others sleep.
+/// The benchmarks with Tern. With the suffix "_apart" each worker is bound to a CPU of its own. The
+/// main fiber reads the requests: it blocks a worker then, and the others sleep.
 
 #include "bench/fiber/shapes.hpp"
 
@@ -78,7 +78,8 @@ template <class Hold> double handle_all(Hold hold_it) {
   return taken;
 }
 
-/// Each has written to its stack and waits; the clock stops when the last one does. \return seconds for all.
+/// Each has written to its stack and waits; the clock stops when the last one does. \return seconds
+/// for all.
 double many(std::size_t count) {
   std::vector<tern::fiber> all;
   tern::latch gate(1);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What the programs of all contestants have in common: a contestant is a child process that measures one benchmark
-/// with one runtime, once for each line that it reads. (Two OpenMP runtimes cannot share a process, and no pool of
-/// threads should live beside another's.) `CONTESTANT BENCHMARK WORKERS SIZE` prints "ready", and then for each line on
-/// stdin either seconds, or "error" and what was wrong. "absent" and what is missing may stand instead of either. Who
-/// runs them: runner.hpp.
+/// What the programs of all contestants have in common: a contestant is a child process that
+/// measures one benchmark with one runtime, once for each line that it reads. (Two OpenMP runtimes
+/// cannot share a process, and no pool of threads should live beside another's.) `CONTESTANT
+/// BENCHMARK WORKERS SIZE` prints "ready", and then for each line on stdin either seconds, or
+/// "error" and what was wrong. "absent" and what is missing may stand instead of either. Who runs
+/// them: runner.hpp.
 
 #include <chrono>
 #include <cstddef>
@@ -32,7 +33,8 @@ struct not_here : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Prepares, measures, checks; gives seconds. \throws std::runtime_error for a wrong result, not_here.
+/// Prepares, measures, checks; gives seconds. \throws std::runtime_error for a wrong result,
+/// not_here.
 using measurement = std::function<double()>;
 
 template <class F> double seconds(F&& work) {
@@ -41,7 +43,8 @@ template <class F> double seconds(F&& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-/// `run(kernel)` gives the seconds, so that a contestant can leave out what is not to be counted, as a team's start.
+/// `run(kernel)` gives the seconds, so that a contestant can leave out what is not to be counted,
+/// as a team's start.
 template <class Kernel, class Run> measurement measure(const job& j, Run run) {
   auto kernel = std::make_shared<Kernel>(j.size);
   return [kernel, run = std::move(run)]() mutable {
@@ -83,7 +86,8 @@ inline void answer_requests(const job& j, measurement (*make)(const job&)) {
   });
 }
 
-/// The main function of each contestant; `run(job)` calls `answer_requests` where the runtime's tasks can be made.
+/// The main function of each contestant; `run(job)` calls `answer_requests` where the runtime's
+/// tasks can be made.
 template <class Run> int contestant_main(int argc, char** argv, Run run) {
   job j;
   if (argc == 4) j = {argv[1], std::atoi(argv[2]), std::strtoull(argv[3], nullptr, 10)};

@@ -130,7 +130,8 @@ std::string list_of(const std::vector<std::string>& names) {
   return text;
 }
 
-/// Whether `--allow-absent` names this line, the beginning of its name up to a dot, or what is missing.
+/// Whether `--allow-absent` names this line, the beginning of its name up to a dot, or what is
+/// missing.
 bool allowed(const settings& how, const std::string& line, const std::string& missing) {
   return std::any_of(how.allowed.begin(), how.allowed.end(), [&](const std::string& name) {
     return name == line || line.starts_with(name + ".") || name == missing;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Results kept in a file, one JSON object a line: "date", "machine", "commit", then what `to_json` gives.
+/// Results kept in a file, one JSON object a line: "date", "machine", "commit", then what `to_json`
+/// gives.
 
 #include "bench/harness/result.hpp"
 
@@ -36,20 +37,23 @@ constexpr double tolerance = 0.03;
 class history {
 public:
   /// The last record of each line that was measured on `machine`.
-  /// \throws std::runtime_error with the file and the line's number for what is no such object, or if it cannot be
-  /// read.
+  /// \throws std::runtime_error with the file and the line's number for what is no such object, or
+  /// if it cannot be read.
   history(const std::string& file, const std::string& machine);
-  /// `now` beside the last record of the same name and unit, if there is one and `now` is not absent.
+  /// `now` beside the last record of the same name and unit, if there is one and `now` is not
+  /// absent.
   std::optional<change> compare(const result& now) const;
 
 private:
   std::map<std::string, nlohmann::json> last_;
 };
 
-/// Appends a line for one result. Absent ones are left out. \throws std::runtime_error if the file cannot be written.
+/// Appends a line for one result. Absent ones are left out. \throws std::runtime_error if the file
+/// cannot be written.
 void record(const std::string& file, const circumstances& of, const result& one);
 
-/// "before: 1.23 us, medians 0.9 (2026-11-24, 74efdbe): worse by 1.2 %", for the end of a line; "WORSE" if marked.
+/// "before: 1.23 us, medians 0.9 (2026-11-24, 74efdbe): worse by 1.2 %", for the end of a line;
+/// "WORSE" if marked.
 std::string describe(const change& c, const result& now);
 nlohmann::ordered_json to_json(const change& c);
 

@@ -32,12 +32,13 @@ words launched(mpi library, const words& program) {
   return line;
 }
 
-// Alike on both sides. The limit is what Tern's plug-in sets where the user does not; ranks have a core each.
+// Alike on both sides. The limit is what Tern's plug-in sets where the user does not; ranks have a
+// core each.
 const environment same{{"OMPI_MCA_btl_vader_eager_limit", "17000"}, {"OMPI_MCA_mpi_yield_when_idle", "0"}};
 
 environment with(spinning how, environment more) {
-  // Also the usual time is set: a rank that is bound before Tern starts (bind_to_core) takes its CPU for one that all
-  // ranks share, and would not look at all.
+  // Also the usual time is set: a rank that is bound before Tern starts (bind_to_core) takes its
+  // CPU for one that all ranks share, and would not look at all.
   more.emplace_back("TERN_SPIN_US", how == spinning::always ? "100000" : "20");
   more.emplace_back("TERN_LOG_LEVEL", "error");
   return more;

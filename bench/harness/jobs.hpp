@@ -21,11 +21,12 @@ words command_line(const std::string& program, const words& arguments);
 
 /// What is set for a rival: what Tern's plug-in sets for users, or nothing, as `mpirun` runs it.
 enum class rival_settings { as_ours, defaults };
-/// How long an idle rank of ours looks for messages before it sleeps: as users get it, or as good as for ever, as raw
-/// MPI does.
+/// How long an idle rank of ours looks for messages before it sleeps: as users get it, or as good
+/// as for ever, as raw MPI does.
 enum class spinning { usual, always };
 
-/// What a rival reports. All \throw absent if the launcher, the library or a second core is not there.
+/// What a rival reports. All \throw absent if the launcher, the library or a second core is not
+/// there.
 nlohmann::json run_rival_ranks(mpi library, const words& program, rival_settings how = rival_settings::as_ours);
 /// What ours does, as users run it but for `more`.
 nlohmann::json run_tern_ranks(mpi library, const words& program, spinning how, environment more = {});

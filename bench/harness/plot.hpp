@@ -58,8 +58,9 @@ struct picture {
 /// Writes a PNG file. \throws std::runtime_error if it cannot, or if there is no cairo.
 void draw(const picture& what, const std::string& path);
 
-/// The main function of a benchmark that also has curves: for `--curves FILE [--points FILE]` measures and prints the
-/// points, or reads them, and draws; for anything else measures `metrics()`, as `run` (harness.hpp).
+/// The main function of a benchmark that also has curves: for `--curves FILE [--points FILE]`
+/// measures and prints the points, or reads them, and draws; for anything else measures
+/// `metrics()`, as `run` (harness.hpp).
 int run_with_curves(const char* program, int argc, char** argv, const std::function<nlohmann::ordered_json()>& measure,
                     const std::function<picture(const nlohmann::ordered_json&)>& picture_of,
                     const std::function<std::vector<metric>(const scale&)>& metrics);

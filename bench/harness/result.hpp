@@ -40,7 +40,8 @@ struct result {
   std::vector<std::string> missing; ///< of several rivals: those that are not there
 };
 
-/// The value below which the fraction `q` of `values` lies, interpolated between neighbours (as numpy's default).
+/// The value below which the fraction `q` of `values` lies, interpolated between neighbours (as
+/// numpy's default).
 /// \throws std::invalid_argument for no values or `q` outside 0…1.
 double quantile(std::vector<double> values, double q);
 /// The quartile of `values` on the side that `better` prefers.
@@ -48,7 +49,8 @@ double better_quartile(const std::vector<double>& values, direction better);
 /// Whether what is judged meets its target. \param median what tells `ok` from `ok*`.
 verdict judge(double judged, double median, direction better, std::optional<double> target);
 
-/// Columns as wide as the names need, known before the first result so that each line can be printed when it is there.
+/// Columns as wide as the names need, known before the first result so that each line can be
+/// printed when it is there.
 class columns {
 public:
   void widen(const std::string& name, const std::string& unit, const std::string& rival);

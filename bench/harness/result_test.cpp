@@ -33,8 +33,8 @@ TEST(judgement, takes_the_better_quartile) {
   EXPECT_EQ(judge(99, 99, direction::lower, std::nullopt), verdict::informational);
 }
 
-// A value that is judged by itself has no ratio; one that is the same each time says that it was taken once; and
-// several rivals say which of them is not there.
+// A value that is judged by itself has no ratio; one that is the same each time says that it was
+// taken once; and several rivals say which of them is not there.
 TEST(output, what_is_not_usual_is_told) {
   result r;
   r.name = "a.zero";

@@ -41,7 +41,8 @@ std::vector<std::string> clean_environment() {
   return kept;
 }
 
-/// Where it was built, or in `contestants` beside this program: folders are taken to other machines.
+/// Where it was built, or in `contestants` beside this program: folders are taken to other
+/// machines.
 std::string found(const std::string& path) {
   if (access(path.c_str(), X_OK) == 0) return path;
   std::error_code none;
@@ -111,7 +112,8 @@ int runner::end() noexcept {
 
 void runner::stop() {
   kill(pid_, SIGSTOP);
-  // Waits, but leaves one that has ended in the table: its number must not become somebody else's yet.
+  // Waits, but leaves one that has ended in the table: its number must not become somebody else's
+  // yet.
   siginfo_t info;
   while (waitid(P_PID, static_cast<id_t>(pid_), &info, WSTOPPED | WEXITED | WNOWAIT) < 0 && errno == EINTR) {
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What programs have in common that are measured, ours and rivals: how ranks are bound, how long they measure, and how
-/// two of them repeat an operation.
+/// What programs have in common that are measured, ours and rivals: how ranks are bound, how long
+/// they measure, and how two of them repeat an operation.
 
 #include <algorithm>
 #include <cerrno>
@@ -41,8 +41,9 @@ inline std::vector<int> cores() {
   return found;
 }
 
-/// Binds a rank that an MPI launcher started to a core of its own, and both sides in the same way: the launchers' own
-/// flags differ, and refuse more than they bind on some virtual machines. \return whether there was such a launcher.
+/// Binds a rank that an MPI launcher started to a core of its own, and both sides in the same way:
+/// the launchers' own flags differ, and refuse more than they bind on some virtual machines.
+/// \return whether there was such a launcher.
 inline bool bind_to_core() {
   for (const char* name : {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "PMI_RANK"}) {
     const char* text = std::getenv(name);
@@ -71,8 +72,8 @@ inline std::vector<std::size_t> list_of(const std::string& text) {
   return found;
 }
 
-/// Seconds for one item: the median over batches. `batch(n)` does n items and gives the seconds they took; n is such
-/// that a batch takes at least `shortest`. A third of `most` is warm-up.
+/// Seconds for one item: the median over batches. `batch(n)` does n items and gives the seconds
+/// they took; n is such that a batch takes at least `shortest`. A third of `most` is warm-up.
 template <class Batch> double per_item(double most, double shortest, long least, Batch batch) {
   long n = least;
   const double began = seconds();
@@ -96,8 +97,8 @@ template <class Once> double timed(long n, Once once) {
   return seconds() - began;
 }
 
-/// On rank 0 microseconds for one time of what `repeat(n)` does n times on all ranks, and measures; 0 elsewhere.
-/// `tell(n)` gives rank 0's number to all.
+/// On rank 0 microseconds for one time of what `repeat(n)` does n times on all ranks, and measures;
+/// 0 elsewhere. `tell(n)` gives rank 0's number to all.
 template <class Tell, class Repeat> double measured(int rank, double most, Tell tell, Repeat repeat) {
   if (rank == 0) {
     const auto batch = [&](long n) {

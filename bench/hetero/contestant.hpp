@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// The programs of all contestants (bench/harness/contestant.hpp), and what they compute where neither BLAS nor loops
-/// are meant (tiles.hpp, problems.hpp).
+/// The programs of all contestants (bench/harness/contestant.hpp), and what they compute where
+/// neither BLAS nor loops are meant (tiles.hpp, problems.hpp).
 
 #include "bench/harness/contestant.hpp"
 
@@ -15,8 +15,9 @@ namespace tern::bench::hetero {
 
 using namespace contest;
 
-/// `size` tasks that do next to nothing: each adds one to the object it has, if there are objects. The benchmarks
-/// "empty" (no data), "chain" (one object that all have) and "objects" (1024, in turn).
+/// `size` tasks that do next to nothing: each adds one to the object it has, if there are objects.
+/// The benchmarks "empty" (no data), "chain" (one object that all have) and "objects" (1024, in
+/// turn).
 class counting {
 public:
   static constexpr std::size_t many = 1024;
@@ -49,8 +50,9 @@ public:
   std::vector<object> objects;
 };
 
-/// "roundtrip": a host task adds one to the first few elements of an object of 16 MiB, then a task on the OpenCL device
-/// does, `size` times. Few, so that what is measured is what keeps the object coherent.
+/// "roundtrip": a host task adds one to the first few elements of an object of 16 MiB, then a task
+/// on the OpenCL device does, `size` times. Few, so that what is measured is what keeps the object
+/// coherent.
 struct round_trip {
   static constexpr std::size_t elements = (std::size_t{16} << 20) / sizeof(int), touched = 64;
   explicit round_trip(const job& j) : rounds(j.size), data(elements) {}

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// The kernels (kernels.hpp) as tasks on the host, which checks their accesses where it is told to (hetero-checked),
-/// and on the OpenCL device, in the same groups where that is good for both. Without copies: the device works in the
-/// problems' memory.
+/// The kernels (kernels.hpp) as tasks on the host, which checks their accesses where it is told to
+/// (hetero-checked), and on the OpenCL device, in the same groups where that is good for both.
+/// Without copies: the device works in the problems' memory.
 
 #include "bench/hetero/kernels.hpp"
 #include "bench/hetero/problems.hpp"

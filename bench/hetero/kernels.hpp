@@ -40,7 +40,8 @@ TERN_KERNEL_FIXED(multiply_tiles, TILE, TILE, 1, int n, TERN_GLOBAL const double
     TERN_BARRIER();
     // Four at a time: the host keeps sums in memory, which would be what it waits for.
     for (int k = 0; k < TILE; k += 4) TERN_REGION_NOSYNC {
-        // To the sum, one after the other: adding the four by themselves would be one operation more.
+        // To the sum, one after the other: adding the four by themselves would be one operation
+        // more.
         TERN_MY(sum) = TERN_MY(sum) + as[item.local_y][k] * bs[k][item.local_x] +
                        as[item.local_y][k + 1] * bs[k + 1][item.local_x] +
                        as[item.local_y][k + 2] * bs[k + 2][item.local_x] +
@@ -79,7 +80,8 @@ TERN_KERNEL(attract, int n, float softening, TERN_GLOBAL const body* TERN_RESTRI
     TERN_MY(yi) = b[item.x].y;
     TERN_MY(zi) = b[item.x].z;
   };
-  // Several at a time, as sums are kept in memory on the host and by PoCL; the last ones again, without mass.
+  // Several at a time, as sums are kept in memory on the host and by PoCL; the last ones again,
+  // without mass.
   for (int j = 0; j < n; j += 4) {
     const int j1 = min(j + 1, n - 1), j2 = min(j + 2, n - 1), j3 = min(j + 3, n - 1);
     const float m1 = j + 1 < n ? b[j1].mass : 0, m2 = j + 2 < n ? b[j2].mass : 0, m3 = j + 3 < n ? b[j3].mass : 0;

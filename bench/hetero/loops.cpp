@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// What the kernels (kernels.hpp) compute as loops in OpenMP, for this very machine (-march=native).
+/// What the kernels (kernels.hpp) compute as loops in OpenMP, for this very machine
+/// (-march=native).
 
 #include "bench/hetero/contestant.hpp"
 #include "bench/hetero/problems.hpp"

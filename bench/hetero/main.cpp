@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Tasks on devices and kernels against StarPU, OpenMP, OpenBLAS and OpenCL (docs/decisions/0030). Each contestant is a
-/// child process of its own; what is compared is what those report.
+/// Tasks on devices and kernels against StarPU, OpenMP, OpenBLAS and OpenCL (docs/decisions/0030).
+/// Each contestant is a child process of its own; what is compared is what those report.
 
 #include "bench/harness/harness.hpp"
 #include "bench/harness/runner.hpp"
@@ -37,8 +37,9 @@ const contest::contestant& contestant_named(const std::string& name) {
       {"OpenMP loops", BENCH_HETERO_LOOPS, "OpenMP for the compiler", ""},
       {"OpenBLAS", BENCH_HETERO_OPENBLAS, "libopenblas-dev", ""},
       {"OpenCL", BENCH_HETERO_OPENCL, "ocl-icd-opencl-dev and pocl-opencl-icd", ""},
-      // The device on which our contestant has PoCL run kernels (hetero-opencl-pocl): one thread on either contestant.
-      // PoCL's default would use both CPUs, where ours has a worker left for other tasks.
+      // The device on which our contestant has PoCL run kernels (hetero-opencl-pocl): one thread on
+      // either contestant. PoCL's default would use both CPUs, where ours has a worker left for
+      // other tasks.
       {"PoCL basic", BENCH_HETERO_OPENCL, "ocl-icd-opencl-dev and pocl-opencl-icd", "POCL_DEVICES=basic"},
       // What users of OpenCL have who set nothing.
       {"PoCL pthread", BENCH_HETERO_OPENCL, "ocl-icd-opencl-dev and pocl-opencl-icd", "POCL_DEVICES=pthread"},
@@ -103,8 +104,8 @@ std::vector<metric> metrics(runners& running, const scale& of) {
   add({"hetero.opencl.roundtrip", 0.10, "roundtrip", 2, n(100, 3), starpu});
   add({"hetero.opencl.empty", 0.25, "opencl_empty", 2, n(10'000, 100), {{"OpenCL", "empty"}}});
 
-  // Kernels there. Which form of a kernel PoCL likes cannot be told from its text. Beside one thread, as ours has, what
-  // PoCL does by itself: as many as there are CPUs.
+  // Kernels there. Which form of a kernel PoCL likes cannot be told from its text. Beside one
+  // thread, as ours has, what PoCL does by itself: as many as there are CPUs.
   const auto add_pocl = [&](const std::string& name, double target, const std::string& kernel, std::size_t size) {
     const auto by_hand = [&](const std::string& contestant) {
       return std::vector<rival>{{contestant, kernel}, {contestant, kernel + "_barrier"}};
@@ -119,7 +120,8 @@ std::vector<metric> metrics(runners& running, const scale& of) {
   add_pocl("nbody", 1.05, "attract", bodies);
   add_pocl("reduction", 1.15, "add", numbers);
 
-  // Simulated devices. What is copied, in rows of objects, for graphs drawn by lot: the same each time.
+  // Simulated devices. What is copied, in rows of objects, for graphs drawn by lot: the same each
+  // time.
   const auto measured = [&](const std::string& name, const std::string& contestant, const std::string& benchmark,
                             std::size_t size) {
     return [&running, name, q = contest::request{contestant, benchmark, 2, size}] { return running.run(name, q); };

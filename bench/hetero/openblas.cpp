@@ -32,7 +32,8 @@ measurement make(const job& j) {
       cblas_dgemm(CblasColMajor, CblasNoTrans, CblasNoTrans, i, i, i, 1, m->a.data(), i, m->b.data(), i, 0, m->c.data(),
                   i);
     });
-    // The last element, which every thread's part but one does not touch: that it did the work, not that it is right.
+    // The last element, which every thread's part but one does not touch: that it did the work, not
+    // that it is right.
     double expected = 0;
     for (std::size_t k = 0; k < n; ++k) expected += m->a[k * n + n - 1] * m->b[(n - 1) * n + k];
     near(m->c[n * n - 1], expected, 1e-9 * static_cast<double>(n), "element", n * n - 1);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// "empty": `size` times clEnqueueNDRangeKernel with nothing to do, and clFinish. On the first platform's default
-/// device, as the environment has it. And kernels (opencl_kernels.cpp).
+/// "empty": `size` times clEnqueueNDRangeKernel with nothing to do, and clFinish. On the first
+/// platform's default device, as the environment has it. And kernels (opencl_kernels.cpp).
 
 #include "bench/hetero/opencl.hpp"
 

@@ -22,7 +22,8 @@ struct opened {
 /// \throws not_here
 opened first_device();
 
-/// \return the kernel of that name in `text`. \throws std::runtime_error with what the compiler says.
+/// \return the kernel of that name in `text`. \throws std::runtime_error with what the compiler
+/// says.
 cl_kernel compile(const opened& cl, const std::string& text, const char* options, const char* name);
 
 /// The kernels by hand. \return none if that is not what is meant.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// What the kernels of the dialect compute (kernels.hpp), in OpenCL C by hand, in groups of the same sizes. Each in two
-/// forms: as one writes it, and ("…_barrier") with a barrier at its beginning. That barrier is of no use to the kernel,
-/// but PoCL 3.1 makes loops that all items go through together into loops around the items only in kernels that have
-/// some barrier: the items of a step are then vectorised, or their sums go through memory. Who knows PoCL tries both.
+/// What the kernels of the dialect compute (kernels.hpp), in OpenCL C by hand, in groups of the
+/// same sizes. Each in two forms: as one writes it, and ("…_barrier") with a barrier at its
+/// beginning. That barrier is of no use to the kernel, but PoCL 3.1 makes loops that all items go
+/// through together into loops around the items only in kernels that have some barrier: the items
+/// of a step are then vectorised, or their sums go through memory. Who knows PoCL tries both.
 
 #include "bench/hetero/opencl.hpp"
 #include "bench/hetero/problems.hpp"
@@ -77,8 +78,8 @@ kernel void attract(int n, float softening, global const float4* restrict b, glo
   az[i] = sum.z;
 }
 
-// The sum of each group's part, whose numbers lie side by side. Steps through all of them, as GPUs like it, would take
-// twice as long.
+// The sum of each group's part, whose numbers lie side by side. Steps through all of them, as GPUs
+// like it, would take twice as long.
 kernel void add(int n, global const double* restrict in, global double* restrict out) {
   local double parts[GROUP];
   FIRST

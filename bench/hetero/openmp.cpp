@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Tasks with dependences, in OpenMP. Compiled twice: by g++ for libgomp, and by clang++ for libomp. The clock runs
-/// inside the parallel region: starting a team is not what is compared.
+/// Tasks with dependences, in OpenMP. Compiled twice: by g++ for libgomp, and by clang++ for
+/// libomp. The clock runs inside the parallel region: starting a team is not what is compared.
 
 #include "bench/hetero/contestant.hpp"
 

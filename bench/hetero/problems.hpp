@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What kernels and plain loops compute: input and output, and whether they are right. `prepare` and `check` are not
-/// timed.
+/// What kernels and plain loops compute: input and output, and whether they are right. `prepare`
+/// and `check` are not timed.
 
 #include "bench/hetero/memory.hpp"
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// A graph of tasks drawn by lot, each of which is told where it runs, and the least that must be copied for it.
+/// A graph of tasks drawn by lot, each of which is told where it runs, and the least that must be
+/// copied for it.
 
 #include <array>
 #include <cstddef>
@@ -43,8 +44,8 @@ public:
   }
   const std::vector<task>& all() const { return all_; }
 
-  /// Rows that MSI cannot do without copying: a device that reads one that it does not have gets it from the host, and
-  /// the host from somewhere if it has none. All objects begin on the host.
+  /// Rows that MSI cannot do without copying: a device that reads one that it does not have gets it
+  /// from the host, and the host from somewhere if it has none. All objects begin on the host.
   std::size_t least_rows() const {
     using row = std::array<bool, places>; // where it is valid
     std::vector<row> valid(objects * rows, row{true});

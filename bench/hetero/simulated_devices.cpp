@@ -35,7 +35,8 @@ using object = tern::hetero_object<int, 2>;
 using tern::hetero_task;
 namespace k = bench_parts;
 
-/// A graph is run, of another seed each time. \return rows that were copied, or ("…_least") that had to be.
+/// A graph is run, of another seed each time. \return rows that were copied, or ("…_least") that
+/// had to be.
 measurement copies(const job& j) {
   const bool views = j.benchmark.starts_with("copies_views"), least = j.benchmark.ends_with("_least");
   auto seed = std::make_shared<std::uint64_t>(0);

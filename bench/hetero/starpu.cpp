@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// All tasks with StarPU; the environment's STARPU_SCHED says by which scheduler. The main thread submits, beside the
-/// workers. Data is registered before the clock starts.
+/// All tasks with StarPU; the environment's STARPU_SCHED says by which scheduler. The main thread
+/// submits, beside the workers. Data is registered before the clock starts.
 
 #include "bench/hetero/contestant.hpp"
 
@@ -26,7 +26,8 @@ void must(int code, const char* what) {
 }
 
 void start(int cpus, int opencl) {
-  // What it measures of buses is of no use to these schedulers; it is measured once, and not left in the home folder.
+  // What it measures of buses is of no use to these schedulers; it is measured once, and not left
+  // in the home folder.
   setenv("STARPU_HOME", BENCH_HETERO_STARPU_HOME, 0);
   setenv("STARPU_SILENT", "1", 0);
   if (opencl) setenv("STARPU_OPENCL_ON_CPUS", "1", 0); // as PoCL's devices are

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Tern's contestant. The main fiber reads the requests: it blocks worker 0 then, and the others sleep. It submits, as
-/// a worker that has other things to do as well.
+/// Tern's contestant. The main fiber reads the requests: it blocks worker 0 then, and the others
+/// sleep. It submits, as a worker that has other things to do as well.
 
 #include "bench/hetero/tern.hpp"
 #ifdef BENCH_HETERO_BLAS

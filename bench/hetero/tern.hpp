@@ -7,8 +7,8 @@
 
 namespace tern::bench::hetero {
 
-/// The kernels (kernels.hpp) as tasks, on the host ("host_NAME") or on the OpenCL device ("opencl_NAME"). \return none
-/// if that is not what is meant.
+/// The kernels (kernels.hpp) as tasks, on the host ("host_NAME") or on the OpenCL device
+/// ("opencl_NAME"). \return none if that is not what is meant.
 measurement kernels(const job& j);
 /// On simulated devices (TERN_HETERO_SIMULATED). \return none if that is not what is meant.
 measurement simulated_devices(const job& j);

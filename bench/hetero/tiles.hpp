@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Matrices in tiles, and what tasks do with them by OpenBLAS: the same functions for all contestants. A tile is one
-/// piece of memory, column by column. They want openblas_set_num_threads(1).
+/// Matrices in tiles, and what tasks do with them by OpenBLAS: the same functions for all
+/// contestants. A tile is one piece of memory, column by column. They want
+/// openblas_set_num_threads(1).
 
 #include "bench/harness/contestant.hpp"
 #include "bench/hetero/memory.hpp"
@@ -48,15 +49,16 @@ public:
   tiles a, b, c;
 };
 
-/// "cholesky256", "cholesky64": of a positive definite matrix of `size`, in tiles of so many; its upper tiles are not
-/// touched.
+/// "cholesky256", "cholesky64": of a positive definite matrix of `size`, in tiles of so many; its
+/// upper tiles are not touched.
 class cholesky_problem {
 public:
   static bool is_meant(const std::string& benchmark) { return benchmark.starts_with("cholesky"); }
   explicit cholesky_problem(const contest::job& j);
   void prepare();
   void check() const; ///< by a vector
-  /// Calls what `steps` has, on tiles, in an order that is right, that of the "right-looking" algorithm.
+  /// Calls what `steps` has, on tiles, in an order that is right, that of the "right-looking"
+  /// algorithm.
   template <class Steps> void submit(Steps steps) const {
     for (std::size_t k = 0; k < a.count; ++k) {
       steps.potrf(a.at(k, k));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// The coastal mesher against one sequential call of CGAL on the same sea with the same sizing (docs/results/mesh.md).
-/// Both are whole programs; what is compared is what they report: the seconds between the domain and the finished mesh,
-/// and their processes' peak memory.
+/// The coastal mesher against one sequential call of CGAL on the same sea with the same sizing
+/// (docs/results/mesh.md). Both are whole programs; what is compared is what they report: the
+/// seconds between the domain and the finished mesh, and their processes' peak memory.
 
 #include "bench/harness/harness.hpp"
 
@@ -78,8 +78,8 @@ public:
     return found;
   }
 
-  /// The rival's runs, each used once by every metric that wants one: its seconds and its memory come from the same
-  /// run.
+  /// The rival's runs, each used once by every metric that wants one: its seconds and its memory
+  /// come from the same run.
   const nlohmann::json& rival(const std::string& metric) {
     const std::size_t index = used_[metric]++;
     if (index == rivals_.size()) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What Tern's contestants and the rivals have in common: how large things are, and how threads look up and change a
-/// table of objects.
+/// What Tern's contestants and the rivals have in common: how large things are, and how threads
+/// look up and change a table of objects.
 
 #include <algorithm>
 #include <array>
@@ -28,8 +28,8 @@ struct small {
   std::uint64_t value = 0;
 };
 
-/// What one thread does with a table: asks for the 1st … `objects`th entry by chance, all of which stay there; and now
-/// and then, in turn, enters a new one and removes the oldest of those.
+/// What one thread does with a table: asks for the 1st … `objects`th entry by chance, all of which
+/// stay there; and now and then, in turn, enters a new one and removes the oldest of those.
 class alignas(64) traffic {
 public:
   /// A Table has `bool has(i)`, `std::uint64_t add()` and `void remove(number)`, as given by `add`.
@@ -92,8 +92,9 @@ private:
   double began_ = 0, ended_ = 0;
 };
 
-/// Nanoseconds for one operation of a thread. `start(f)` runs f(0), f(1), … on a thread each until all have ended.
-/// Each works with a `Table::user`, whose `finish()` waits until all that it has changed is changed.
+/// Nanoseconds for one operation of a thread. `start(f)` runs f(0), f(1), … on a thread each until
+/// all have ended. Each works with a `Table::user`, whose `finish()` waits until all that it has
+/// changed is changed.
 template <class Table, class Start> double lookups(Table& table, std::size_t objects, double most, Start start) {
   std::vector<traffic> each;
   for (int t = 0; t < threads; ++t) each.emplace_back(table, objects, t);

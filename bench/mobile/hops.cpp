@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// How many messages an invocation takes whose sender knows where the object was, and not where it is: on simulated
-/// ranks, where nothing else is under way.
+/// How many messages an invocation takes whose sender knows where the object was, and not where it
+/// is: on simulated ranks, where nothing else is under way.
 
 #include <algorithm>
 #include <cstdint>
@@ -38,7 +38,8 @@ void take_probe(net::node& here, int source, const net::wire_header& header, net
 }
 const net::handler_record probe{typeid(probe_tag), "bench probe", __FILE__, &take_probe};
 
-/// How many messages it took, or 0 if it was not to be sent. The object's rank tells where it is before it answers.
+/// How many messages it took, or 0 if it was not to be sent. The object's rank tells where it is
+/// before it answers.
 long send_probe(mobile_ptr<vagrant> to, bool really) {
   arrivals = 0;
   net::node& here = net::node::here();
@@ -56,8 +57,8 @@ struct counts {
   std::uint64_t messages = 0; // of the whole job
 };
 
-/// Rank 0 sends, the object is born on rank 1, comes to rank 2, where rank 0 gets to know it, and then moves `stale`
-/// times.
+/// Rank 0 sends, the object is born on rank 1, comes to rank 2, where rank 0 gets to know it, and
+/// then moves `stale` times.
 counts count(int stale, bool really) {
   counts found;
   const auto result = sim::run(sim::parse_world("ranks=" + std::to_string(3 + stale) + ",jitter=0"), [&] {

@@ -39,7 +39,8 @@ struct idler {
   void nothing() {}
 };
 
-/// Nanoseconds for one `send()`, in streams until the last has been handled, which `wait()` waits for.
+/// Nanoseconds for one `send()`, in streams until the last has been handled, which `wait()` waits
+/// for.
 template <class Send, class Wait> double stream(double most, Send send, Wait wait) {
   return 1e9 * per_item(most, 1e-3, burst, [&](long n) {
            return timed(1, [&](long) {

@@ -106,7 +106,8 @@ void add_lookups(metrics& all, const scale& of) {
   add("mobile.lookup.table", "table");
 }
 
-/// Beyond an object's data: of objects that have been made and used, and of those that have moved, and come back.
+/// Beyond an object's data: of objects that have been made and used, and of those that have moved,
+/// and come back.
 void add_memory(metrics& all, const scale& of) {
   const auto run = [](const char* kind, const char* objects, const char* what) {
     return [=] {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// The rival of messages and migrations: the same bytes as one moves them in MPI, compiled once for each MPI.
+/// The rival of messages and migrations: the same bytes as one moves them in MPI, compiled once for
+/// each MPI.
 ///
 ///     bench_mobile_mpi_X rounds SECONDS      microseconds for half a round trip of a small message, and for the bytes
 ///                                            of a large object there and back

@@ -148,7 +148,8 @@ struct phases {
   double create = 0, use = 0, destroy = 0;
 };
 
-/// Each rank makes half of the objects, every second one of them on the other rank, uses them and destroys them.
+/// Each rank makes half of the objects, every second one of them on the other rank, uses them and
+/// destroys them.
 void live(std::size_t objects, phases& taken) {
   const std::size_t mine = objects / 2;
   const int other = 1 - tern::rank();

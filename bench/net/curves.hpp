@@ -9,8 +9,8 @@
 
 namespace tern::bench::net {
 
-/// Measures all lines: {"lines": [{"name", "latency": {"8": microseconds, …}, "bandwidth": {"8": GB/s, …}}, …]}. What
-/// this machine lacks is left out.
+/// Measures all lines: {"lines": [{"name", "latency": {"8": microseconds, …}, "bandwidth": {"8":
+/// GB/s, …}}, …]}. What this machine lacks is left out.
 nlohmann::ordered_json measure_curves();
 
 picture picture_of(const nlohmann::ordered_json& curves);

@@ -164,8 +164,8 @@ public:
     for (const char* const what : {"received", "answered"})
       add_absolute(std::string("net.busy.") + what, "ms", 1, alone({"busy", of_("3", "1")}, what, progress));
   }
-  /// For each thousand of small messages: none are asked for. What a longer run has more, so that start and end, which
-  /// allocate and call, do not count.
+  /// For each thousand of small messages: none are asked for. What a longer run has more, so that
+  /// start and end, which allocate and call, do not count.
   void add_nothing() {
     // `exchange COUNT` sends 2 COUNT messages to and fro and a stream of COUNT, twice.
     const auto per_thousand = [of = of_](double passes, const std::function<double(const words&)>& count) {

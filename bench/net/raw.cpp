@@ -6,7 +6,8 @@
 ///     bench_net_mpi_X LEVEL bandwidth SIZE,… SECONDS    GB/s, for each size
 ///     bench_net_mpi_X LEVEL stream SECONDS              millions of 8-byte messages a second
 ///
-/// LEVEL: single, funneled, serialized or multiple. SECONDS: for each size. Rank 0 prints one JSON object.
+/// LEVEL: single, funneled, serialized or multiple. SECONDS: for each size. Rank 0 prints one JSON
+/// object.
 
 #include <mpi.h>
 

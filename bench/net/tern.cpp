@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Tern's contestant of `bench_net`: what raw.cpp does with sends and receives, with messages that run handlers.
+/// Tern's contestant of `bench_net`: what raw.cpp does with sends and receives, with messages that
+/// run handlers.
 ///
 ///     bench_net_tern latency SIZE,… SECONDS      microseconds for half a round trip, for each size
 ///     bench_net_tern bandwidth SIZE,… SECONDS    GB/s, for each size

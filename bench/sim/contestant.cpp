@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// One measurement of the simulator, in a process of its own: memory and caches are as at a program's start.
+/// One measurement of the simulator, in a process of its own: memory and caches are as at a
+/// program's start.
 ///
 ///     bench_sim_tern messages RANKS MILLIONS FILE     handlers that send on to random ranks
 ///     bench_sim_tern idle RANKS FILE                  memory of ranks that wait
@@ -167,8 +168,8 @@ nlohmann::json alltoall(int ranks, const std::string& text) {
   const auto& n = w.network;
   const double p = ranks, o = n.overhead, transfer = (size - 1) / n.bandwidth,
                each = std::max({o, n.gap, size / n.bandwidth});
-  // A rank sends all its messages, then takes what has arrived: the worker is busy with 2 (P-1) o, unless the last
-  // message is later, which its sender's card lets go after P-2 others.
+  // A rank sends all its messages, then takes what has arrived: the worker is busy with 2 (P-1) o,
+  // unless the last message is later, which its sender's card lets go after P-2 others.
   const double model = std::max(2 * (p - 1) * o, o + (p - 2) * each + n.latency + transfer + o);
   return {{"measured", std::chrono::duration<double>(last_arrival - begin).count()}, {"model", model}};
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// The simulator: how many messages a second, how much memory for a rank, and whether it keeps to its model.
+/// The simulator: how many messages a second, how much memory for a rank, and whether it keeps to
+/// its model.
 
 #include "bench/harness/harness.hpp"
 

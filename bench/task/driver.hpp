@@ -11,8 +11,9 @@ namespace tern::bench::task {
 
 using namespace contest;
 
-/// tern, TBB, libomp, libgomp, and "libomp turnaround", whose threads never yield their cores to others: on two workers
-/// that makes fib four times as fast, and nothing else that is measured here faster.
+/// tern, TBB, libomp, libgomp, and "libomp turnaround", whose threads never yield their cores to
+/// others: on two workers that makes fib four times as fast, and nothing else that is measured here
+/// faster.
 const contestant& contestant_named(const std::string& name);
 
 } // namespace tern::bench::task

@@ -100,7 +100,8 @@ void dense_kernel::check() {
   for (std::size_t i = 0; i < period; ++i) expected_[i] = expected_[i] * scale + static_cast<float>(i);
   for (std::size_t first = 0; first < a.size(); first += period) {
     const std::size_t n = std::min(period, a.size() - first);
-    // Bit by bit: halving is exact, so it does not matter whether multiplication and addition are fused.
+    // Bit by bit: halving is exact, so it does not matter whether multiplication and addition are
+    // fused.
     require(std::memcmp(a.data() + first, expected_.data(), n * sizeof(float)) == 0,
             "the array, between " + std::to_string(first) + " and " + std::to_string(first + n));
   }

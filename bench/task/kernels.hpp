@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What is computed, the same for all contestants. Bodies that take longer than a microsecond are compiled once, in
-/// kernels.cpp, and linked into every contestant: compared are runtimes and not compilers. A kernel has `prepare`,
-/// called before each measurement, and `check`, called after it; neither is timed.
+/// What is computed, the same for all contestants. Bodies that take longer than a microsecond are
+/// compiled once, in kernels.cpp, and linked into every contestant: compared are runtimes and not
+/// compilers. A kernel has `prepare`, called before each measurement, and `check`, called after it;
+/// neither is timed.
 
 #include <cstddef>
 #include <cstdint>
@@ -30,8 +31,8 @@ private:
   T* data_ = nullptr;
 };
 
-/// A chain of `rounds` dependent multiplications, about 1.5 ns each. Not a clock: that would hide a core's being
-/// shared.
+/// A chain of `rounds` dependent multiplications, about 1.5 ns each. Not a clock: that would hide a
+/// core's being shared.
 std::uint64_t work(std::uint64_t seed, std::uint32_t rounds) noexcept;
 constexpr std::uint32_t microsecond_rounds = 650;
 /// Looks at the clock until `microseconds` are over.
@@ -111,8 +112,8 @@ private:
   std::vector<std::uint64_t> expected_;
 };
 
-/// `size` bodies whose costs have a Pareto distribution (alpha 1.2, at least 0.3 µs): most are short, and a few make up
-/// a good part of the whole.
+/// `size` bodies whose costs have a Pareto distribution (alpha 1.2, at least 0.3 µs): most are
+/// short, and a few make up a good part of the whole.
 class pareto_kernel {
 public:
   explicit pareto_kernel(std::size_t size);
@@ -139,8 +140,8 @@ private:
   std::uint64_t sum_ = 0;
 };
 
-/// Fast Fourier transform of `size` points, a power of two, in the manner of the Barcelona OpenMP Tasks Suite:
-/// recursive, with tasks for the halves and for pieces of the passes over memory.
+/// Fast Fourier transform of `size` points, a power of two, in the manner of the Barcelona OpenMP
+/// Tasks Suite: recursive, with tasks for the halves and for pieces of the passes over memory.
 class fft_kernel {
 public:
   struct point {
@@ -180,7 +181,8 @@ private:
   std::uint64_t expected_ = 0;
 };
 
-/// Smith-Waterman scores, with affine gaps, of all pairs of `size` random proteins of 200 to 400 residues.
+/// Smith-Waterman scores, with affine gaps, of all pairs of `size` random proteins of 200 to 400
+/// residues.
 class alignment_kernel {
 public:
   explicit alignment_kernel(std::size_t size);
@@ -195,8 +197,8 @@ private:
   std::vector<int> scores_, expected_;
 };
 
-/// A graph of tasks that each add up what those before them have computed. Built once; a measurement runs it `runs`
-/// times, with `prepare` before each, and gives the time of one.
+/// A graph of tasks that each add up what those before them have computed. Built once; a
+/// measurement runs it `runs` times, with `prepare` before each, and gives the time of one.
 class graph_kernel {
 public:
   static constexpr int runs = 10;

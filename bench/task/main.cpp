@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Tasks against TBB, OpenMP (LLVM's and GNU's runtime) and libstdc++'s parallel mode (docs/results/task.md). Each
-/// runtime is a child process of its own; what is compared is what those report. `--growth FILE [MOST]` instead studies
-/// how costs grow (growth.hpp).
+/// Tasks against TBB, OpenMP (LLVM's and GNU's runtime) and libstdc++'s parallel mode
+/// (docs/results/task.md). Each runtime is a child process of its own; what is compared is what
+/// those report. `--growth FILE [MOST]` instead studies how costs grow (growth.hpp).
 
 #include "bench/harness/harness.hpp"
 #include "bench/task/driver.hpp"
@@ -44,7 +44,8 @@ std::vector<metric> metrics(runners& running, const tern::bench::scale& of) {
   const auto n = [&](std::size_t usual, std::size_t tiny) { return of(usual, tiny); };
   constexpr std::size_t million = 1'000'000;
 
-  // Recursion to the end. OpenMP's runtimes get a smaller number, or they would take half a minute a time.
+  // Recursion to the end. OpenMP's runtimes get a smaller number, or they would take half a minute
+  // a time.
   add({"task.fib.tbb.1w", 0.12, "fib", 1, n(35, 12), tbb});
   add({"task.fib.tbb.2w", 0.12, "fib", 2, n(35, 12), tbb});
   add({"task.fib.tbb.context.1w", {}, "fib", 1, n(35, 12), {{"TBB", "fib_one_context"}}});

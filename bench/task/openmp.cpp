@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// The benchmarks with OpenMP. Compiled twice: by g++ for libgomp, with libstdc++'s parallel mode, and by clang++ for
-/// libomp. Where tasks are measured, the clock runs inside the parallel region: starting a team is not what is
-/// compared.
+/// The benchmarks with OpenMP. Compiled twice: by g++ for libgomp, with libstdc++'s parallel mode,
+/// and by clang++ for libomp. Where tasks are measured, the clock runs inside the parallel region:
+/// starting a team is not what is compared.
 
 #include "bench/task/contestant.hpp"
 

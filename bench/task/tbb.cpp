@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// The benchmarks with oneTBB. The arena holds as many threads as there are workers; the calling thread is one of them.
+/// The benchmarks with oneTBB. The arena holds as many threads as there are workers; the calling
+/// thread is one of them.
 
 #include "bench/task/contestant.hpp"
 

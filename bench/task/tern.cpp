@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// The benchmarks with Tern. The main fiber reads the requests: it blocks worker 0 then, and the others sleep.
+/// The benchmarks with Tern. The main fiber reads the requests: it blocks worker 0 then, and the
+/// others sleep.
 
 #include "bench/task/contestant.hpp"
 

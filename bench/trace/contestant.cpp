@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// What bench_trace measures, linked with Tern and with a Tern that has no hooks: `contestant WHAT N`.
+/// What bench_trace measures, linked with Tern and with a Tern that has no hooks: `contestant WHAT
+/// N`.
 ///
 ///   fib N        the N-th Fibonacci number by tasklets
 ///   join N       fibers are made and joined, one after the other

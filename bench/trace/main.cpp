@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// What tracing costs: nothing measurable while it is off, little while it is on; and how fast a trace is merged.
+/// What tracing costs: nothing measurable while it is off, little while it is on; and how fast a
+/// trace is merged.
 
 #include "bench/harness/harness.hpp"
 

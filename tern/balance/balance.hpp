@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Load balancing: mobile objects go, with the invocations that wait for them, to where workers have time.
+/// Load balancing: mobile objects go, with the invocations that wait for them, to where workers
+/// have time.
 ///
 ///     int main(int argc, char** argv) {
 ///       return tern::run(argc, argv, [] {
 ///         tern::balance::use("diffusion").get(); // or --tern-balance diffusion, with no change to the program
 ///         …
 ///
-/// While a policy is in use, a long invocation waits in its object until a worker is idle, so the object can still
-/// migrate with its pending work. Invocations of a few microseconds do not wait. The option `balance-order` chooses
-/// which object runs next on a rank; the policy chooses which goes elsewhere (policy.hpp says how to write one).
+/// While a policy is in use, a long invocation waits in its object until a worker is idle, so the
+/// object can still migrate with its pending work. Invocations of a few microseconds do not wait.
+/// The option `balance-order` chooses which object runs next on a rank; the policy chooses which
+/// goes elsewhere (policy.hpp says how to write one).
 
 #include <cstdint>
 #include <string>
@@ -25,24 +27,27 @@ namespace tern::balance {
 extern const option<std::string> balance_option, order_option, load_option, record_option;
 extern const option<double> period_option;
 
-/// From now on this policy balances the job: `none`, or `NAME:PARAMETER=VALUE,…`. Objects that wait stay where they
-/// are. The future is set when all ranks use it; it throws error(invalid_option) for a policy or parameter that there
-/// is not, and then all stays as it was. Any fiber of any rank.
+/// From now on this policy balances the job: `none`, or `NAME:PARAMETER=VALUE,…`. Objects that wait
+/// stay where they are. The future is set when all ranks use it; it throws error(invalid_option)
+/// for a policy or parameter that there is not, and then all stays as it was. Any fiber of any
+/// rank.
 future<void> use(std::string policy);
-/// Rests from balancing, or goes on: policies keep what they know, but move nothing. The future is set when all ranks
-/// know. Any fiber of any rank.
+/// Rests from balancing, or goes on: policies keep what they know, but move nothing. The future is
+/// set when all ranks know. Any fiber of any rank.
 future<void> enable(bool on);
 /// The policy of the calling rank: "diffusion:limit=2"; "none" too if it failed.
 std::string in_use();
 
-/// Marks the end of a phase, a step of the program after which much the same work comes again: waits until nothing is
-/// under way any more (as `quiesce`), gives the policy its chance, and waits until that has come to rest too. From the
-/// first one on loads are what each object is expected to take in the next phase, as it did in the last. Collective:
-/// by one fiber of each rank.
+/// Marks the end of a phase, a step of the program after which much the same work comes again:
+/// waits until nothing is under way any more (as `quiesce`), gives the policy its chance, and waits
+/// until that has come to rest too. From the first one on loads are what each object is expected to
+/// take in the next phase, as it did in the last. Collective: by one fiber of each rank.
 void phase();
 
-/// Within an invocation: a device has worked for it for so many seconds. Kept apart from the time of workers.
-/// \throws error(invalid_state) outside of one; error(invalid_argument) for a negative or infinite time.
+/// Within an invocation: a device has worked for it for so many seconds. Kept apart from the time
+/// of workers.
+/// \throws error(invalid_state) outside of one; error(invalid_argument) for a negative or infinite
+/// time.
 void charge_device(double seconds);
 
 /// What has happened on the calling rank since it began.

@@ -11,8 +11,8 @@
 
 namespace tern::balance {
 
-/// What follows the colon. A policy's constructor asks for each parameter that it has, with its default and bounds.
-/// What has not been asked for afterwards is refused. One thread.
+/// What follows the colon. A policy's constructor asks for each parameter that it has, with its
+/// default and bounds. What has not been asked for afterwards is refused. One thread.
 class parameters {
 public:
   parameters() = default;
@@ -20,15 +20,16 @@ public:
   /// \throws error(invalid_option) for what is no list of NAME=VALUE, or gives one twice.
   parameters(std::string of, std::string_view text);
 
-  /// \throws error(invalid_option) that names policy, parameter and bounds if the value is no number or out of bounds.
+  /// \throws error(invalid_option) that names policy, parameter and bounds if the value is no
+  /// number or out of bounds.
   double number(const std::string& name, double otherwise, double least, double most);
   int count(const std::string& name, int otherwise, int least, int most);
   /// Seconds: a number with ns, us, ms or s; without a unit: seconds.
   double seconds(const std::string& name, double otherwise);
   /// One of several words, separated by `|` in `choices`.
   std::string word(const std::string& name, const std::string& otherwise, const std::string& choices);
-  /// \throws error(invalid_option) naming what has not been asked for, and what has: those are the parameters there
-  /// are.
+  /// \throws error(invalid_option) naming what has not been asked for, and what has: those are the
+  /// parameters there are.
   void finish() const;
 
 private:

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What a load-balancing policy is: a small class of which every rank has an object. It looks at the objects of its
-/// rank, talks to the policy objects of other ranks, and decides which mobile object moves where. It knows no
-/// transport, clock or thread: so the same class runs under MPI, on threads, in the simulator, and in a model of a
-/// million cores (model.hpp).
+/// What a load-balancing policy is: a small class of which every rank has an object. It looks at
+/// the objects of its rank, talks to the policy objects of other ranks, and decides which mobile
+/// object moves where. It knows no transport, clock or thread: so the same class runs under MPI, on
+/// threads, in the simulator, and in a model of a million cores (model.hpp).
 ///
 ///     struct offer {                                                       // a message
 ///       double load;
@@ -27,17 +27,19 @@
 ///     };
 ///     const tern::balance::registered_policy<give_to_next> entered("give-to-next", "idle ranks ask one other");
 ///
-/// and `--tern-balance give-to-next:limit=2`. The interface's names are those of the literature (PREMA's implicit load
-/// balancing: `dist_balance`, `notify`, `push`, `pop`).
+/// and `--tern-balance give-to-next:limit=2`. The interface's names are those of the literature
+/// (PREMA's implicit load balancing: `dist_balance`, `notify`, `push`, `pop`).
 ///
-/// Contract. A policy's functions are called one at a time, never within each other, from wherever something happens:
-/// where messages arrive, or between two invocations. They must be quick and must not wait: for what must wait there is
-/// policy_context::fiber. A function that throws ends balancing on all ranks with an error that names the policy; the
-/// program goes on without. Messages between two ranks arrive in order, once each. Nothing may be random but
+/// Contract. A policy's functions are called one at a time, never within each other, from wherever
+/// something happens: where messages arrive, or between two invocations. They must be quick and
+/// must not wait: for what must wait there is policy_context::fiber. A function that throws ends
+/// balancing on all ranks with an error that names the policy; the program goes on without.
+/// Messages between two ranks arrive in order, once each. Nothing may be random but
 /// policy_context::random, and no order may come from addresses: a simulation is repeatable.
 ///
-/// A policy must come to rest: when no rank has work any more it may send a bounded number of further messages, no
-/// more. (The job ends when nothing is under way; a policy that goes on for ever is ended with an error.)
+/// A policy must come to rest: when no rank has work any more it may send a bounded number of
+/// further messages, no more. (The job ends when nothing is under way; a policy that goes on for
+/// ever is ended with an error.)
 
 #include <cstdint>
 #include <functional>
@@ -59,11 +61,12 @@ namespace tern::balance {
 
 using mobile::object_id;
 
-/// An object that is on the policy's rank. Loads are seconds, or what the classes' `workload` functions say.
+/// An object that is on the policy's rank. Loads are seconds, or what the classes' `workload`
+/// functions say.
 struct object_info {
   object_id id;
-  /// What there is to do for it: its invocations that wait or run. In a program that marks phases: what it is expected
-  /// to take in the next one.
+  /// What there is to do for it: its invocations that wait or run. In a program that marks phases:
+  /// what it is expected to take in the next one.
   double load = 0;
   double device = 0;         ///< what it is expected to take of devices' time; not part of `load`
   std::uint32_t pending = 0; ///< invocations that wait or run
@@ -88,14 +91,16 @@ enum class trigger : std::uint8_t {
   phase ///< the program has marked the end of a phase; nothing is under way
 };
 
-/// An invocation that waits for a worker: its object, whose waiting invocations run one after the other.
+/// An invocation that waits for a worker: its object, whose waiting invocations run one after the
+/// other.
 struct ready_object {
   object_id id;
   double load = 0; ///< of its next invocation
   priority level = priority::normal;
 };
 
-/// The rank that a policy works for, as the policy sees it. Called from the functions of the policy only.
+/// The rank that a policy works for, as the policy sees it. Called from the functions of the policy
+/// only.
 class policy_context {
 public:
   virtual int rank() const noexcept = 0;
@@ -104,42 +109,47 @@ public:
   virtual int workers() const noexcept = 0;
   /// Seconds since some moment, the same for all ranks only in simulations.
   virtual double now() const noexcept = 0;
-  /// Seconds that one unit of load has lately taken a worker here; 1 as long as that is not known. Larger on a slow
-  /// rank if loads are not measured in seconds.
+  /// Seconds that one unit of load has lately taken a worker here; 1 as long as that is not known.
+  /// Larger on a slow rank if loads are not measured in seconds.
   virtual double pace() const noexcept = 0;
 
-  /// Of all objects here: what waits, and what is left of what runs, as far as is known (its load less the time that it
-  /// has been running, at `pace`; not less than 0).
+  /// Of all objects here: what waits, and what is left of what runs, as far as is known (its load
+  /// less the time that it has been running, at `pace`; not less than 0).
   virtual double load() const noexcept = 0;
   /// Of that, what waits: it could begin here, or elsewhere.
   virtual double waiting() const noexcept = 0;
   /// Objects that wait for a worker.
   virtual std::size_t ready() const noexcept = 0;
-  /// For each worker what is left of what it runs, as in `load`; 0: it is idle. By default all are the same.
+  /// For each worker what is left of what it runs, as in `load`; 0: it is idle. By default all are
+  /// the same.
   virtual std::vector<double> running() const;
   /// All objects here, the heaviest first; equal ones by id. Takes time for each object.
   virtual std::vector<object_info> objects() const = 0;
   /// To move it: what its class says (migration_cost), else bytes.
   virtual double cost(object_id object) const = 0;
-  /// The objects that it talks to; empty if the policy has not asked for that (policy::wants_contacts).
+  /// The objects that it talks to; empty if the policy has not asked for that
+  /// (policy::wants_contacts).
   virtual std::vector<contact> contacts(object_id object) const = 0;
 
-  /// Sends the object to rank `to`, with its invocations that wait, if it can leave at once. \param done called later:
-  /// with true when it has arrived; with false if it stays, because something has begun to run on it, or it could not
-  /// be packed or unpacked.
+  /// Sends the object to rank `to`, with its invocations that wait, if it can leave at once. \param
+  /// done called later: with true when it has arrived; with false if it stays, because something
+  /// has begun to run on it, or it could not be packed or unpacked.
   virtual void move(object_id object, int to, std::function<void(bool)> done = {}) = 0;
   /// Calls `what` once, so many seconds from now.
   virtual void after(double seconds, std::function<void()> what) = 0;
-  /// Calls `what` in a fiber, where it may wait; there it may call no function of the policy or of this but through
-  /// `enter`, which calls one as others are called, one at a time. The policy lives until all its fibers have ended;
-  /// if it is no longer in use, `enter` throws error(broken_promise), which the fiber should let pass.
+  /// Calls `what` in a fiber, where it may wait; there it may call no function of the policy or of
+  /// this but through `enter`, which calls one as others are called, one at a time. The policy
+  /// lives until all its fibers have ended; if it is no longer in use, `enter` throws
+  /// error(broken_promise), which the fiber should let pass.
   virtual void fiber(std::function<void()> what) = 0;
   virtual void enter(const std::function<void()>& what) = 0;
   /// At random, below `n`: from the job's seed.
   virtual std::uint64_t random(std::uint64_t n) noexcept = 0;
-  /// Says on which worker a waiting object should run; -1: on any. For policies whose order is "plan".
+  /// Says on which worker a waiting object should run; -1: on any. For policies whose order is
+  /// "plan".
   virtual void place(object_id object, int worker) = 0;
-  /// For the record of what policies have decided (option `record`): a name and a number, of this round.
+  /// For the record of what policies have decided (option `record`): a name and a number, of this
+  /// round.
   virtual void note(std::string_view what, double value) = 0;
   /// A message to the policy object of another rank; policies call `policy::send`.
   virtual void post(int to, byte_buffer message) = 0;
@@ -156,20 +166,22 @@ public:
 
   /// Starts a round, if there is reason to.
   virtual void dist_balance(trigger) {}
-  /// The load of an object here has changed: an invocation has arrived or ended, or it has come or gone. Many a second:
-  /// must be quick.
+  /// The load of an object here has changed: an invocation has arrived or ended, or it has come or
+  /// gone. Many a second: must be quick.
   virtual void notify(object_id) {}
-  /// An object waits for a worker. Called by any worker, also while another function of the policy runs, under a lock
-  /// that `pop` shares: these two must be quick, lock what they share with the others, and call nothing of the context.
+  /// An object waits for a worker. Called by any worker, also while another function of the policy
+  /// runs, under a lock that `pop` shares: these two must be quick, lock what they share with the
+  /// others, and call nothing of the context.
   /// \param worker that makes it ready; -1: none of this rank's.
   /// \return false: it goes to the queue of the option `balance-order`.
   virtual bool push(int /*worker*/, const ready_object&) { return false; }
-  /// The next for `worker`, which the policy has no longer then; null: none of the policy's own, or none for it now:
-  /// then it is asked again on behalf of this worker when any function of it has been called. Objects that have left
-  /// may still be given; but a policy that gives ever more that do not wait is ended. Only called if `push` has ever
-  /// returned true.
+  /// The next for `worker`, which the policy has no longer then; null: none of the policy's own, or
+  /// none for it now: then it is asked again on behalf of this worker when any function of it has
+  /// been called. Objects that have left may still be given; but a policy that gives ever more that
+  /// do not wait is ended. Only called if `push` has ever returned true.
   virtual object_id pop(int /*worker*/) { return {}; }
-  /// Does it look at `policy_context::contacts`? Then they are counted, which costs each invocation some time.
+  /// Does it look at `policy_context::contacts`? Then they are counted, which costs each invocation
+  /// some time.
   virtual bool wants_contacts() const noexcept { return false; }
 
   /// Takes a message of another rank's object. \throws error(invalid_data) for what is none.
@@ -215,7 +227,8 @@ namespace detail {
 void enter(policy_kind kind);
 } // namespace detail
 
-/// A static object of this type enters a policy, before `main`. P is constructible from (policy_context&, parameters&).
+/// A static object of this type enters a policy, before `main`. P is constructible from
+/// (policy_context&, parameters&).
 template <class P> struct registered_policy {
   registered_policy(std::string name, std::string what) {
     detail::enter({std::move(name), std::move(what), [](policy_context& h, parameters& p) -> std::unique_ptr<policy> {

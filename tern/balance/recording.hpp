@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What the objects of a run have done, and where: written by a run with the option `record`, read by `tern replay`,
-/// which tries other policies on it (docs/howto/replay.md).
+/// What the objects of a run have done, and where: written by a run with the option `record`, read
+/// by `tern replay`, which tries other policies on it (docs/howto/replay.md).
 ///
-/// Each rank gathers its part, `combine` makes one of them, `write_recording` stores that. A file is 16 bytes (what it
-/// is, version) and chunks of at most about a MiB, each with its kind, length and an XXH3 checksum of kind, length,
-/// place in the file and content; the last chunk gives the length of the file. Numbers are little-endian. So a file
-/// that was cut off, or that has a wrong bit anywhere, is refused, and what it says of its sizes is never believed
-/// before it is found to be there.
+/// Each rank gathers its part, `combine` makes one of them, `write_recording` stores that. A file
+/// is 16 bytes (what it is, version) and chunks of at most about a MiB, each with its kind, length
+/// and an XXH3 checksum of kind, length, place in the file and content; the last chunk gives the
+/// length of the file. Numbers are little-endian. So a file that was cut off, or that has a wrong
+/// bit anywhere, is refused, and what it says of its sizes is never believed before it is found to
+/// be there.
 
 #include <cstddef>
 #include <cstdint>
@@ -23,8 +24,8 @@
 
 namespace tern::balance {
 
-/// A run, or one rank's part of it. Plain data; one thread at a time. Moments are counted from when the run began,
-/// durations are of a worker or device; both in units of `unit` seconds.
+/// A run, or one rank's part of it. Plain data; one thread at a time. Moments are counted from when
+/// the run began, durations are of a worker or device; both in units of `unit` seconds.
 struct recording {
   struct object {
     mobile::object_id id;
@@ -33,8 +34,8 @@ struct recording {
     double bytes = 0;       ///< that it took when last packed, or would take
     auto operator<=>(const object&) const = default;
   };
-  /// What an object has done in a phase. A part tells what was done on its rank: the same object and phase may occur in
-  /// several, and counts together.
+  /// What an object has done in a phase. A part tells what was done on its rank: the same object
+  /// and phase may occur in several, and counts together.
   struct work {
     mobile::object_id object;
     std::uint32_t phase = 0, invocations = 0;
@@ -85,7 +86,8 @@ struct recording {
   std::vector<note> notes;
 
   std::size_t phases() const noexcept { return phase_ends.empty() ? 1 : phase_ends.size(); }
-  /// The number of that name, which is entered if it is not there. Looks through all of them: for each class once.
+  /// The number of that name, which is entered if it is not there. Looks through all of them: for
+  /// each class once.
   std::uint32_t name(std::string_view text);
   bool operator==(const recording&) const = default;
   template <class A> void serialize(A& ar) {
@@ -94,40 +96,43 @@ struct recording {
   }
 };
 
-/// Adds another rank's part to `into`, from which all that belongs to the whole run is taken; names are joined, and a
-/// phase, or the run, ends when it has ended everywhere. \throws error(invalid_argument) if the parts differ in ranks,
-/// workers or unit, or if the part uses a name that it does not have; `into` is then as it was.
+/// Adds another rank's part to `into`, from which all that belongs to the whole run is taken; names
+/// are joined, and a phase, or the run, ends when it has ended everywhere. \throws
+/// error(invalid_argument) if the parts differ in ranks, workers or unit, or if the part uses a
+/// name that it does not have; `into` is then as it was.
 void combine(recording& into, recording part);
 
-/// Brings everything into the order in which it is stored, lists each object once, as large as it ever was, and adds up
-/// what is about the same object and phase, or the same two objects. Invocations stop at 2³²−1.
+/// Brings everything into the order in which it is stored, lists each object once, as large as it
+/// ever was, and adds up what is about the same object and phase, or the same two objects.
+/// Invocations stop at 2³²−1.
 void tidy(recording& r);
 
-/// Could a recording be stored there? \throws error(io) that says why not: a folder that cannot be written to, or what
-/// stands there is no file, which must not be replaced.
+/// Could a recording be stored there? \throws error(io) that says why not: a folder that cannot be
+/// written to, or what stands there is no file, which must not be replaced.
 void check_place(const std::string& path);
 
-/// Stores it, tidied. Nothing is at `path` before it is whole, and what was there before stays until then.
-/// \throws error(invalid_argument) that names what cannot be right, as an object that has worked but is not listed;
-/// error(io) that names the file.
+/// Stores it, tidied. Nothing is at `path` before it is whole, and what was there before stays
+/// until then.
+/// \throws error(invalid_argument) that names what cannot be right, as an object that has worked
+/// but is not listed; error(io) that names the file.
 void write_recording(recording r, const std::string& path);
 /// The bytes of such a file. Throws likewise.
 std::vector<std::byte> recording_bytes(recording r);
 
-/// \throws error(io) if it cannot be read; error(invalid_data) "FILE: … at offset N …" for what is no recording, is
-/// damaged, or is inconsistent; error(unsupported) for another version.
+/// \throws error(io) if it cannot be read; error(invalid_data) "FILE: … at offset N …" for what is
+/// no recording, is damaged, or is inconsistent; error(unsupported) for another version.
 recording read_recording(const std::string& path);
 /// \param name of the file, for errors.
 recording parse_recording(std::span<const std::byte> bytes, const std::string& name);
 
-/// The same work for a model: objects in the order of their first rank and id, a link's talk spread evenly over the
-/// phases. Objects that were made during the run are there from its beginning. \throws error(unsupported) if all
-/// objects' times in all phases were more than 2²⁸ numbers.
+/// The same work for a model: objects in the order of their first rank and id, a link's talk spread
+/// evenly over the phases. Objects that were made during the run are there from its beginning.
+/// \throws error(unsupported) if all objects' times in all phases were more than 2²⁸ numbers.
 workload to_workload(const recording& r);
 
-/// For another number of ranks: objects are dealt out in blocks of equal number, in their order, so that neighbours in
-/// it stay together; a rank is as slow as that which had its place. The same number of ranks: objects stay where they
-/// are. \pre ranks > 0, workers > 0
+/// For another number of ranks: objects are dealt out in blocks of equal number, in their order, so
+/// that neighbours in it stay together; a rank is as slow as that which had its place. The same
+/// number of ranks: objects stay where they are. \pre ranks > 0, workers > 0
 workload dealt(workload w, int ranks, int workers);
 
 } // namespace tern::balance

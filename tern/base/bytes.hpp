@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// `byte_buffer`: the owned bytes of a message. Unlike `std::vector<std::byte>` it never fills memory that is about to
-/// be overwritten, and its memory comes from `malloc`, so that ownership can cross a C interface (the MPI plug-ins).
+/// `byte_buffer`: the owned bytes of a message. Unlike `std::vector<std::byte>` it never fills
+/// memory that is about to be overwritten, and its memory comes from `malloc`, so that ownership
+/// can cross a C interface (the MPI plug-ins).
 
 #include <cstddef>
 #include <cstdlib>
@@ -27,9 +28,9 @@ protected:
   ~byte_lender() = default;
 };
 
-/// A move-only, growing array of bytes. New bytes are uninitialised. Aligned as by `malloc` (16 bytes here).
-/// Threads: like a standard container. Every function that allocates throws error(out_of_memory) and changes nothing
-/// then.
+/// A move-only, growing array of bytes. New bytes are uninitialised. Aligned as by `malloc` (16
+/// bytes here). Threads: like a standard container. Every function that allocates throws
+/// error(out_of_memory) and changes nothing then.
 class byte_buffer {
 public:
   using value_type = std::byte;
@@ -49,14 +50,16 @@ public:
   byte_buffer& operator=(const byte_buffer&) = delete;
   ~byte_buffer() { give_away(); }
 
-  /// Takes over `size` bytes that came from `malloc`; they will be given to `free`. A null pointer goes with size 0.
+  /// Takes over `size` bytes that came from `malloc`; they will be given to `free`. A null pointer
+  /// goes with size 0.
   static byte_buffer adopt(void* malloced, std::size_t size) noexcept {
     byte_buffer buffer;
     buffer.data_ = static_cast<std::byte*>(malloced);
     buffer.size_ = buffer.capacity_ = malloced ? size : 0;
     return buffer;
   }
-  /// Uses `size` bytes of another owner's memory, and gives it back when it is destroyed or needs more.
+  /// Uses `size` bytes of another owner's memory, and gives it back when it is destroyed or needs
+  /// more.
   static byte_buffer borrow(std::byte* data, std::size_t size, byte_lender& from) noexcept {
     byte_buffer buffer;
     buffer.data_ = data;
@@ -79,8 +82,8 @@ public:
     size_ = capacity_ = 0;
     lender_ = nullptr;
   }
-  /// Hands the memory over: the caller gives it to `free`. What is borrowed is copied first. The buffer is empty
-  /// afterwards. Null if nothing was allocated.
+  /// Hands the memory over: the caller gives it to `free`. What is borrowed is copied first. The
+  /// buffer is empty afterwards. Null if nothing was allocated.
   [[nodiscard]] std::byte* release() {
     if (lender_) reallocate(capacity_);
     size_ = capacity_ = 0;
@@ -105,7 +108,8 @@ public:
   operator std::span<std::byte>() noexcept { return bytes(); }
   operator std::span<const std::byte>() const noexcept { return bytes(); }
 
-  /// Appends `n` bytes; capacity at least doubles when it must grow. `source` must not point into this buffer.
+  /// Appends `n` bytes; capacity at least doubles when it must grow. `source` must not point into
+  /// this buffer.
   void append(const void* source, std::size_t n) {
     if (n == 0) return;
     if (n > capacity_ - size_) grow(n);
@@ -137,7 +141,8 @@ public:
   }
 
 private:
-  // Half the address space: what malloc itself refuses, and small enough that doubling cannot overflow.
+  // Half the address space: what malloc itself refuses, and small enough that doubling cannot
+  // overflow.
   static constexpr std::size_t max_size = static_cast<std::size_t>(-1) / 2;
 
   [[noreturn]] static void no_memory(std::size_t wanted) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Real time in seconds. Code that must also run under the simulator asks its transport for the time, not this file.
+/// Real time in seconds. Code that must also run under the simulator asks its transport for the
+/// time, not this file.
 
 #include <tern/base/language/compiler.hpp>
 
@@ -15,8 +16,8 @@ inline double steady_seconds() noexcept {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// Seconds of processor time that the calling thread has used; differences between two calls on one thread tell its
-/// busy time.
+/// Seconds of processor time that the calling thread has used; differences between two calls on one
+/// thread tell its busy time.
 inline double thread_cpu_seconds() noexcept {
   std::timespec now{};
   if (::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now) != 0) return 0;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// One error type for everything fallible in Tern: a code for programs, a message that says what happened and to what,
-/// a hint that says what to do about it, and the place in the source that noticed it.
+/// One error type for everything fallible in Tern: a code for programs, a message that says what
+/// happened and to what, a hint that says what to do about it, and the place in the source that
+/// noticed it.
 
 #include <tern/base/language/compiler.hpp>
 
@@ -48,7 +49,8 @@ public:
   /// \param hint what the reader can do about it; may be empty.
   explicit error(errc code, std::string message, std::string hint = {},
                  std::source_location where = std::source_location::current());
-  /// For an error that was raised elsewhere (another rank): the place is given as text, `file:line`.
+  /// For an error that was raised elsewhere (another rank): the place is given as text,
+  /// `file:line`.
   error(errc code, std::string message, std::string hint, std::string place);
 
   errc code() const noexcept { return code_; }

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Options of Tern and of what is built on it: declared where they are used, given on the command line, in the
-/// environment or in a JSON file, and read from one object. Declare:
-/// \code
-/// inline const tern::option<int> workers{"workers", 0, "worker threads of a rank; 0: as many as CPUs",
-/// tern::at_least(0)}; \endcode Give: `--tern-workers=4`, `--tern-workers 4`, `TERN_WORKERS=4`, or `{"workers": 4}` in
-/// the file named by
-/// `--tern-options FILE` or `TERN_OPTIONS`. In a clash the command line wins, then the environment, then the file, then
-/// the default. Read: `int n = opts[workers];`.
+/// Options of Tern and of what is built on it: declared where they are used, given on the command
+/// line, in the environment or in a JSON file, and read from one object. Declare:
+///
+///     inline const tern::option<int> workers{"workers", 0, "worker threads of a rank; 0: as many as CPUs",
+///                                            tern::at_least(0)};
+///
+/// Give: `--tern-workers=4`, `--tern-workers 4`, `TERN_WORKERS=4`, or `{"workers": 4}` in the file
+/// named by `--tern-options FILE` or `TERN_OPTIONS`. The command line wins over the environment,
+/// the environment over the file, and the file over the default. Read: `int n = opts[workers];`.
 
 #include <tern/base/language/compiler.hpp>
 
@@ -39,10 +40,11 @@ template <option_type T> struct option_check {
   std::function<bool(const T&)> accepts = {};
   /// Completes the sentence "allowed: …" in errors and in the help.
   std::string allowed = {};
-  /// For what a fixed text cannot say: names to which programs add, values that depend on other options. It is called
-  /// for a value that is not the default, once all options are known, and not where the help is asked for. To refuse
-  /// the value it throws error(invalid_option): that error's message and hint become part of the refusal, which names
-  /// the option, the value and where it was given. Other exceptions pass.
+  /// For what a fixed text cannot say: names to which programs add, values that depend on other
+  /// options. It is called for a value that is not the default, once all options are known, and not
+  /// where the help is asked for. To refuse the value it throws error(invalid_option): that error's
+  /// message and hint become part of the refusal, which names the option, the value and where it
+  /// was given. Other exceptions pass.
   std::function<void(const T& value, const options& all)> verify = {};
 };
 
@@ -50,8 +52,8 @@ namespace detail {
 struct option_table;
 std::string option_text(const option_value& value);
 
-/// A declared option, whatever its type. Declarations form a list that is filled before `main` (and by libraries that
-/// are loaded later); the list is only read by `options`.
+/// A declared option, whatever its type. Declarations form a list that is filled before `main` (and
+/// by libraries that are loaded later); the list is only read by `options`.
 class option_declaration {
 public:
   option_declaration(const option_declaration&) = delete;
@@ -84,7 +86,8 @@ private:
 };
 } // namespace detail
 
-/// Declares an option. Make it a static object: `inline const` in a header, or `const` in a source file.
+/// Declares an option. Make it a static object: `inline const` in a header, or `const` in a source
+/// file.
 template <option_type T> class option : public detail::option_declaration {
 public:
   /// \param name lower-case words joined by `-`; one that starts with "no-" is best avoided.
@@ -109,7 +112,8 @@ private:
   }
 };
 
-/// Values from `least` up. The template argument must be the option's type: `at_least<std::int64_t>(1)`.
+/// Values from `least` up. The template argument must be the option's type:
+/// `at_least<std::int64_t>(1)`.
 template <option_type T> option_check<T> at_least(T least) {
   return {[least](const T& value) { return value >= least; }, "at least " + detail::option_text(least)};
 }
@@ -121,8 +125,8 @@ template <option_type T> option_check<T> between(T least, T most) {
 /// One of some words.
 option_check<std::string> one_of(std::vector<std::string> words);
 
-/// Declares an environment variable `TERN_…` that is no option, so that no user is warned about it. Make it a static
-/// object.
+/// Declares an environment variable `TERN_…` that is no option, so that no user is warned about it.
+/// Make it a static object.
 class known_environment {
 public:
   explicit known_environment(std::string_view name);
@@ -142,15 +146,16 @@ public:
   /// Every option at its default.
   options() = default;
 
-  /// Reads file, environment and command line. What was understood is removed from `argc` and `argv`; the program's own
-  /// arguments keep their order. `--` ends the options and stays. A switch (bool) is given as `--tern-x`, `--tern-no-x`
-  /// or
-  /// `--tern-x=on|off|yes|no|true|false|1|0` and never takes the next argument. Given twice, the last wins. An
-  /// environment variable that is set to nothing counts as not set.
-  /// \throws error(invalid_option) for an unknown `--tern-…` (with the nearest name), for an argument that would be one
-  /// but for its dashes, underscores or capitals (`-tern-x`, `--tern_x`), a value that is no such value or is not
-  /// allowed (naming option, origin, text and what is allowed), a file with unknown keys or bad JSON (with line and
-  /// column), or a name declared in two places (naming both); error(io) for a file that cannot be read. On a throw
+  /// Reads file, environment and command line. What was understood is removed from `argc` and
+  /// `argv`; the program's own arguments keep their order. `--` ends the options and stays. A
+  /// switch (bool) is given as `--tern-x`, `--tern-no-x` or `--tern-x=on|off|yes|no|true|false|1|0`
+  /// and never takes the next argument. Given twice, the last wins. An environment variable that is
+  /// set to nothing counts as not set.
+  /// \throws error(invalid_option) for an unknown `--tern-…` (with the nearest name), for an
+  /// argument that would be one but for its dashes, underscores or capitals (`-tern-x`,
+  /// `--tern_x`), a value that is no such value or is not allowed (naming option, origin, text and
+  /// what is allowed), a file with unknown keys or bad JSON (with line and column), or a name
+  /// declared in two places (naming both); error(io) for a file that cannot be read. On a throw
   /// `argc` and `argv` are as they were.
   static options parse(int& argc, char** argv);
 
@@ -165,15 +170,18 @@ public:
   std::string source(std::string_view name) const;
   /// Whether `--tern-help` was given.
   bool help_requested() const;
-  /// All options, sorted: name, what it does, what is allowed, environment name, default, present value and its origin.
+  /// All options, sorted: name, what it does, what is allowed, environment name, default, present
+  /// value and its origin.
   std::string help() const;
-  /// All options, sorted, as a table in Markdown for documentation: name, environment name, default, what it does and
-  /// what is allowed. Present values are left out.
+  /// All options, sorted, as a table in Markdown for documentation: name, environment name,
+  /// default, what it does and what is allowed. Present values are left out.
   static std::string help_table();
-  /// Variables `TERN_…` in the environment that are neither options nor declared by `known_environment`, sorted: likely
-  /// misspelt, worth a warning. They are no error, since a job's other programs may use them.
+  /// Variables `TERN_…` in the environment that are neither options nor declared by
+  /// `known_environment`, sorted: likely misspelt, worth a warning. They are no error, since a
+  /// job's other programs may use them.
   static std::vector<std::string> unknown_environment();
-  /// The known variable whose name is nearest to `name`, one that `unknown_environment` gave; empty if none is near.
+  /// The known variable whose name is nearest to `name`, one that `unknown_environment` gave; empty
+  /// if none is near.
   static std::string nearest_environment(std::string_view name);
 
 private:

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// A move-only `std::function`: holds closures that own what cannot be copied (promises, buffers, mobile state).
+/// A move-only `std::function`: holds closures that own what cannot be copied (promises, buffers,
+/// mobile state).
 
 #include <tern/base/language/compiler.hpp>
 
@@ -15,8 +16,9 @@ namespace tern {
 
 template <class Signature> class unique_function;
 
-/// Owns one callable. Callables of up to 64 bytes that move without throwing are stored inline, others on the heap.
-/// Calling an empty one is undefined (checked by the caller through `operator bool`). Not thread-safe.
+/// Owns one callable. Callables of up to 64 bytes that move without throwing are stored inline,
+/// others on the heap. Calling an empty one is undefined (checked by the caller through `operator
+/// bool`). Not thread-safe.
 template <class R, class... Args> class unique_function<R(Args...)> {
   static constexpr std::size_t capacity = 64;
 

@@ -28,9 +28,9 @@
 ///   either.
 /// - On the host a region is a loop, which is vectorised: its iterations must not depend on each
 ///   other. What is declared outside of regions belongs to the group and cannot be written inside
-///   them (the compiler says "read-only"). `return`, `break` and `continue` must not leave a region.
-///   `TERN_BARRIER();` stands between regions; inside a region it is an error, and so is another
-///   region.
+///   them (the compiler says "read-only"). `return`, `break` and `continue` must not leave a
+///   region. `TERN_BARRIER();` stands between regions; inside a region it is an error, and so is
+///   another region.
 ///
 /// Inside a region `item.x`, `.y`, `.z` is the item's index in the grid, `item.local_x`, … that in
 /// its group and `item.local_linear` the same in one number; everywhere `group.x`, … is the group's

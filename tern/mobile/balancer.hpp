@@ -12,20 +12,22 @@ namespace tern::mobile {
 
 struct type_record;
 
-/// As long as invocations are deferred (`directory::defer`), a long invocation waits in its object until a worker is
-/// idle, so the object can still migrate with its pending work. Called by any worker, and where messages arrive; never
-/// with a lock of the directory held.
+/// As long as invocations are deferred (`directory::defer`), a long invocation waits in its object
+/// until a worker is idle, so the object can still migrate with its pending work. Called by any
+/// worker, and where messages arrive; never with a lock of the directory held.
 class balancer {
 public:
-  /// An object has an invocation that may begin: `directory::begin_next` begins it. Not told again before that was
-  /// called for it, unless a more urgent one has come before it. \param load of that invocation. \param again it has
-  /// been told before, with less urgency.
+  /// An object has an invocation that may begin: `directory::begin_next` begins it. Not told again
+  /// before that was called for it, unless a more urgent one has come before it. \param load of
+  /// that invocation. \param again it has been told before, with less urgency.
   virtual void ready(object_id object, double load, priority level, bool again) noexcept = 0;
-  /// It has left, or is leaving, for another rank, or is no more. \param was_ready it was, and is no longer.
+  /// It has left, or is leaving, for another rank, or is no more. \param was_ready it was, and is
+  /// no longer.
   virtual void left(object_id object, bool was_ready) noexcept = 0;
   /// The object's load is another: something has arrived, or it has come or gone.
   virtual void changed(object_id object) noexcept = 0;
-  /// Before and after an invocation that is watched, in its fiber. \param seconds that it ran, without what it waited.
+  /// Before and after an invocation that is watched, in its fiber. \param seconds that it ran,
+  /// without what it waited.
   virtual void begun(object_id object, double load) noexcept = 0;
   /// \param instance of `type`, on which it ran.
   virtual void ended(object_id object, const type_record& type, const void* instance, double load, double seconds,

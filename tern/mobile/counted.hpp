@@ -7,13 +7,14 @@
 ///     tern::send<&worker::use>(w, t);   // a copy goes along; the object is there when it arrives, wherever it is
 ///     tern::call<&table::size>(t).get();
 ///
-/// When the last reference is gone, on whatever rank, and what was sent by way of them has run, the object is
-/// destroyed. References to each other in a ring keep each other alive for ever. A mobile_ptr, `t.ptr()`, counts for
-/// nothing.
+/// When the last reference is gone, on whatever rank, and what was sent by way of them has run, the
+/// object is destroyed. References to each other in a ring keep each other alive for ever. A
+/// mobile_ptr, `t.ptr()`, counts for nothing.
 ///
-/// Cost: copies on a rank cost an atomic increment. One that is sent takes half of the credit that its rank has of the
-/// object along (weighted reference counting: Bevan 1987; Watson and Watson 1987), which costs no message; one message
-/// to the object gives back what a rank's last reference had.
+/// Cost: copies on a rank cost an atomic increment. One that is sent takes half of the credit that
+/// its rank has of the object along (weighted reference counting: Bevan 1987; Watson and Watson
+/// 1987), which costs no message; one message to the object gives back what a rank's last reference
+/// had.
 
 #include <atomic>
 #include <cstdint>
@@ -38,8 +39,9 @@ public:
   shared_credit(const shared_credit&) = delete;
   shared_credit& operator=(const shared_credit&) = delete;
   object_id id() const noexcept { return id_; }
-  /// Half of it. In a fiber: may have to ask the object for more, once in 2^40 times or after 62 halvings. \throws
-  /// error(not_found) then, if it has been destroyed; error(unsupported) if what is packed goes to several ranks.
+  /// Half of it. In a fiber: may have to ask the object for more, once in 2^40 times or after 62
+  /// halvings. \throws error(not_found) then, if it has been destroyed; error(unsupported) if what
+  /// is packed goes to several ranks.
   std::uint64_t split();
 
 private:
@@ -49,9 +51,10 @@ private:
 
 } // namespace mobile::detail
 
-/// A mobile_ptr that keeps its object alive, or names nothing. Copy, compare, send, but not to several ranks at once
-/// (`broadcast`, `multicast`), which would all get the same credit. Thread-safe as a shared_ptr. What
-/// is packed must be unpacked: a message or an archive that is thrown away keeps the object alive until the job ends.
+/// A mobile_ptr that keeps its object alive, or names nothing. Copy, compare, send, but not to
+/// several ranks at once (`broadcast`, `multicast`), which would all get the same credit.
+/// Thread-safe as a shared_ptr. What is packed must be unpacked: a message or an archive that is
+/// thrown away keeps the object alive until the job ends.
 template <class T> class mobile_ref {
 public:
   mobile_ref() noexcept = default;
@@ -95,8 +98,8 @@ template <class T, class... A> mobile_ref<T> construct_counted(A... args) {
 
 } // namespace mobile::detail
 
-/// Makes a T on the calling rank that lives as long as a reference to it exists. Throws what its constructor
-/// throws. Any worker thread of a rank.
+/// Makes a T on the calling rank that lives as long as a reference to it exists. Throws what its
+/// constructor throws. Any worker thread of a rank.
 template <class T, class... A> mobile_ref<T> create_counted(A&&... args) {
   if constexpr (tern::detail::accept_constructor_arguments<T, A...>()) {
     auto object = std::make_unique<T>(std::forward<A>(args)...);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// The objects of one rank, as the rooms of this layer and the layers above see them. Programs use object.hpp;
-/// docs/design/migration.md describes the protocol.
+/// The objects of one rank, as the rooms of this layer and the layers above see them. Programs use
+/// object.hpp; docs/design/migration.md describes the protocol.
 
 #include <cstddef>
 #include <cstdint>
@@ -49,8 +49,9 @@ class pager;
 class migration;
 } // namespace detail
 
-/// The objects of one rank. A facade: `access` admits invocations, `routes` knows where messages go and in which order
-/// they are taken in, `move` and `paging` take objects elsewhere, `load` weighs them. Thread-safe.
+/// The objects of one rank. A facade: `access` admits invocations, `routes` knows where messages go
+/// and in which order they are taken in, `move` and `paging` take objects elsewhere, `load` weighs
+/// them. Thread-safe.
 class directory final : net::reported_part, detail::directory_services {
 public:
   directory();
@@ -61,10 +62,12 @@ public:
   /// The calling rank's.
   static directory& here();
   static directory& of(net::node& here);
-  /// The calling rank's; null on a thread that is no worker of one, and when objects are no longer invoked.
+  /// The calling rank's; null on a thread that is no worker of one, and when objects are no longer
+  /// invoked.
   static directory* current() noexcept;
 
-  /// \param object of that type; owned by the directory. \param credit of its counted references; 0: it has none.
+  /// \param object of that type; owned by the directory. \param credit of its counted references;
+  /// 0: it has none.
   object_id add(const type_record& type, void* object, std::uint64_t credit = 0);
   /// Objects that are here.
   std::size_t size() const;
@@ -72,7 +75,8 @@ public:
   int last_known(object_id id) const { return router_.last_known(id); }
   /// Is it here at this moment?
   bool is_here(object_id id) const;
-  /// Is it alive, as far as is known here? True on the rank where it was born until that learns of its end.
+  /// Is it alive, as far as is known here? True on the rank where it was born until that learns of
+  /// its end.
   bool lives(object_id id) const;
   /// Names of the objects that were born here, for reports.
   detail::object_labels& labels() noexcept { return objects_.labels(); }
@@ -93,15 +97,17 @@ public:
   }
   /// It was not sent after all.
   void failed(const detail::destination& d) noexcept { router_.failed(d); }
-  /// Credit of counted references goes back to the object. Ends the job if that cannot be sent while the job goes on.
+  /// Credit of counted references goes back to the object. Ends the job if that cannot be sent
+  /// while the job goes on.
   void return_credit(object_id id, std::uint64_t credit) noexcept { router_.return_credit(id, credit); }
   /// Credit has gone into what is being packed, by whatever fiber: it must be unpacked once.
   void note_split() noexcept { objects_.note_split(); }
 
   // Arriving ----------------------------------------------------------------------------------------------------------
 
-  /// A message for an object has come: runs it if it may run now, or keeps it, or sends it on, or answers that there is
-  /// no such object. \param runs_here the caller counts the message as done when this returns.
+  /// A message for an object has come: runs it if it may run now, or keeps it, or sends it on, or
+  /// answers that there is no such object. \param runs_here the caller counts the message as done
+  /// when this returns.
   void arrive(net::node& here, const invocable& what, int source, const net::wire_header& header, net::payload& message,
               bool runs_here) {
     admission_.arrive(here, what, source, header, message, runs_here);
@@ -115,7 +121,8 @@ public:
 
   // Access without a message ------------------------------------------------------------------------------------------
 
-  /// If the object is here, is a `wanted`, and an invocation that came now could run. `end_hold` must follow.
+  /// If the object is here, is a `wanted`, and an invocation that came now could run. `end_hold`
+  /// must follow.
   detail::held_access try_hold(object_id id, const type_record& wanted, action how) {
     return admission_.try_hold(id, wanted, how);
   }
@@ -134,14 +141,15 @@ public:
   using beginning = detail::beginning;
   /// Once; it lives as long as the rank.
   void set_balancer(balancer& b) noexcept { objects_.set_balancer(b); }
-  /// Invocations that take long begin when `begin_next` is called, or no longer. Loads are watched meanwhile. Any
-  /// thread of the rank's.
+  /// Invocations that take long begin when `begin_next` is called, or no longer. Loads are watched
+  /// meanwhile. Any thread of the rank's.
   void defer(bool on);
   /// Begins an invocation of an object that is `ready`, in a new fiber.
   beginning begin_next(object_id id) { return admission_.begin_next(id); }
   /// As migration::send_away.
   bool send_away(object_id id, int to, net::reply_ref reply, const std::function<void()>& marked);
-  /// What it costs to move it: what its class says, else the bytes that it would be packed to; 0 if it is busy.
+  /// What it costs to move it: what its class says, else the bytes that it would be packed to; 0 if
+  /// it is busy.
   double cost_of_moving(object_id id);
   /// Count which object sends to which, or no longer.
   void count_contacts(bool on) noexcept;

@@ -28,7 +28,8 @@ struct hold_request {
   promise<void> given_back;
 };
 
-// The slow way: an invocation that lends its access to the fiber that asked. It comes in the same order as all others.
+// The slow way: an invocation that lends its access to the fiber that asked. It comes in the same
+// order as all others.
 template <class T> bool lend_to(T& object, std::int32_t rank, std::uint64_t address) {
   if (rank != net::node::here().rank()) return false; // it is not where it was asked for
   hold_request& request = *reinterpret_cast<hold_request*>(address);
@@ -44,9 +45,10 @@ template <class T> held_object<T> take_hold(mobile_ptr<std::remove_const_t<T>> o
 
 } // namespace mobile::detail
 
-/// While it lives, no other fiber changes the object (of a `const` one: none at all), and the object neither moves nor
-/// ends. Empty if there is no access. Movable. The fiber that has it must not wait for an invocation of the object that
-/// cannot run beside it, and should not have it for long. Not thread-safe.
+/// While it lives, no other fiber changes the object (of a `const` one: none at all), and the
+/// object neither moves nor ends. Empty if there is no access. Movable. The fiber that has it must
+/// not wait for an invocation of the object that cannot run beside it, and should not have it for
+/// long. Not thread-safe.
 template <class T> class [[nodiscard]] held_object {
 public:
   held_object() noexcept = default;
@@ -111,10 +113,10 @@ template <class T> held_object<T> take_hold(mobile_ptr<std::remove_const_t<T>> o
 
 } // namespace mobile::detail
 
-/// Access to the object for the calling fiber, alone, if it is on this rank: waits until those have run that came
-/// before. \return an empty one if it is elsewhere, or moves before. \throws error(invalid_argument) for a null
-/// pointer, error(not_found) if the object ends meanwhile, error(deadlock) in an invocation of the object that would
-/// have to end first.
+/// Access to the object for the calling fiber, alone, if it is on this rank: waits until those have
+/// run that came before. \return an empty one if it is elsewhere, or moves before. \throws
+/// error(invalid_argument) for a null pointer, error(not_found) if the object ends meanwhile,
+/// error(deadlock) in an invocation of the object that would have to end first.
 template <class T> held_object<T> hold(mobile_ptr<T> object) { return mobile::detail::take_hold<T>(object); }
 /// The same, together with others that do not change it.
 template <class T> held_object<const T> hold_shared(mobile_ptr<T> object) {

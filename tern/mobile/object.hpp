@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Mobile objects: each lives on one rank of the job, and is invoked through a pointer that is valid on all of them.
+/// Mobile objects: each lives on one rank of the job, and is invoked through a pointer that is
+/// valid on all of them.
 ///
 ///     struct counter {
 ///       long value = 0;
@@ -12,9 +13,10 @@
 ///     tern::send<&counter::add>(c, 5);
 ///     long v = tern::call<&counter::get>(c).get(); // 5: one sender's invocations run in the order they were sent
 ///
-/// Invocations of different objects run concurrently; those of one object as its functions' constness says. An
-/// invocation is a handler: it runs in a fiber and may block, and keeps its access to the object meanwhile. (It must
-/// therefore not wait for an exclusive invocation of its own object.)
+/// Invocations of different objects run concurrently; those of one object as its functions'
+/// constness says. An invocation is a handler: it runs in a fiber and may block, and keeps its
+/// access to the object meanwhile. (It must therefore not wait for an exclusive invocation of its
+/// own object.)
 
 #include <array>
 #include <chrono>
@@ -37,9 +39,10 @@
 
 namespace tern {
 
-/// Names a mobile object of type T, or of a class derived from it, or nothing. A value: copy, compare, hash, send.
-/// Holding one does not keep the object alive; objects live until `destroy` or the end of the job. A pointer to a class
-/// converts to one to a public base of it; pointers are equal if they name the same object.
+/// Names a mobile object of type T, or of a class derived from it, or nothing. A value: copy,
+/// compare, hash, send. Holding one does not keep the object alive; objects live until `destroy` or
+/// the end of the job. A pointer to a class converts to one to a public base of it; pointers are
+/// equal if they name the same object.
 template <class T> class mobile_ptr {
 public:
   constexpr mobile_ptr() noexcept = default;
@@ -64,8 +67,8 @@ namespace mobile::detail {
 
 using net::detail::answer;
 
-// What a function that may be invoked on an object looks like: a member, or a free function that takes the object
-// first.
+// What a function that may be invoked on an object looks like: a member, or a free function that
+// takes the object first.
 template <class F> struct member_signature;
 template <class C, class R, class... P> struct member_signature<R (C::*)(P...)> : net::detail::signature<R, P...> {
   using object = C;
@@ -208,7 +211,8 @@ template <auto F, class T, class... A> consteval bool check_invocation() {
     return false;
 }
 
-/// \param post sends a message that begins with the address that it is given to the rank that it is given.
+/// \param post sends a message that begins with the address that it is given to the rank that it is
+/// given.
 /// \param bytes that it has beside, if it is an invocation.
 template <class Post>
 void post_to_object(net::node& here, object_id id, Post&& post, std::optional<std::size_t> bytes = {}) {
@@ -223,8 +227,8 @@ void post_to_object(net::node& here, object_id id, Post&& post, std::optional<st
   bytes ? known.sent(to, *bytes) : known.sent(to);
 }
 
-// Where a message to an object goes, asked when it is packed: packing may run code of the program, which may itself
-// send to objects.
+// Where a message to an object goes, asked when it is packed: packing may run code of the program,
+// which may itself send to objects.
 struct object_address {
   directory& known;
   object_id id;
@@ -281,7 +285,8 @@ void post_control(net::node& here, const net::handler_record& what, object_id id
   });
 }
 
-/// Waits for the end of what the calling invocation's own object keeps out until that invocation has ended.
+/// Waits for the end of what the calling invocation's own object keeps out until that invocation
+/// has ended.
 template <class R> class awaited_from_itself final : public net::detail::awaited<R> {
 public:
   awaited_from_itself(const std::source_location& made, object_id object, action what, const std::string& name)
@@ -336,7 +341,8 @@ template <class T, class... A> mobile_ptr<T> create(A&&... args) {
     return {};
 }
 
-/// Makes a T on rank `where`, from arguments that are sent there. The future throws what the constructor throws.
+/// Makes a T on rank `where`, from arguments that are sent there. The future throws what the
+/// constructor throws.
 template <class T, class... A> future<mobile_ptr<T>> create_on(int where, A&&... args) {
   if constexpr (tern::detail::accept_constructor_arguments<
                     T, typename mobile::detail::constructor_argument<std::decay_t<A>>::type...>())
@@ -346,11 +352,13 @@ template <class T, class... A> future<mobile_ptr<T>> create_on(int where, A&&...
     return {};
 }
 
-/// Starts `(object->*F)(args…)`, or `F(object, args…)`, where the object is, and goes on. Invocations from one rank's
-/// fiber to one object begin in the order sent, wherever the object moves. Those of two fibers, such as two invocations
-/// of one sender, may overtake each other when an object moves: docs/concepts/objects.md, "Order". An exception has no
-/// caller to go to and ends the job, as does a pointer to an object that is gone: use `call` for what may fail.
-/// \throws error(invalid_argument) for a null pointer, and for an argument that does not fit (see message.hpp).
+/// Starts `(object->*F)(args…)`, or `F(object, args…)`, where the object is, and goes on.
+/// Invocations from one rank's fiber to one object begin in the order sent, wherever the object
+/// moves. Those of two fibers, such as two invocations of one sender, may overtake each other when
+/// an object moves: docs/concepts/objects.md, "Order". An exception has no caller to go to and ends
+/// the job, as does a pointer to an object that is gone: use `call` for what may fail.
+/// \throws error(invalid_argument) for a null pointer, and for an argument that does not fit (see
+/// message.hpp).
 template <auto F, class T, class... A> void send(mobile_ptr<T> to, A&&... args) {
   if constexpr (mobile::detail::check_invocation<F, T, A...>())
     mobile::detail::post_invocation<F>(net::node::here(), to, 0, priority::normal, std::forward<A>(args)...);
@@ -358,8 +366,9 @@ template <auto F, class T, class... A> void send(mobile_ptr<T> to, A&&... args) 
 
 /// How an invocation is sent.
 struct send_options {
-  /// Where it runs, it comes before less urgent ones of other objects, and before those of its object that wait and
-  /// that other ranks have sent. What one rank has sent to one object begins in the order sent, whatever its priority.
+  /// Where it runs, it comes before less urgent ones of other objects, and before those of its
+  /// object that wait and that other ranks have sent. What one rank has sent to one object begins
+  /// in the order sent, whatever its priority.
   tern::priority priority = tern::priority::normal;
 };
 /// `send<&solver::stop>({.priority = tern::priority::high}, solver)`.
@@ -368,9 +377,10 @@ template <auto F, class T, class... A> void send(const send_options& how, mobile
     mobile::detail::post_invocation<F>(net::node::here(), to, 0, how.priority, std::forward<A>(args)...);
 }
 
-/// As `send`, with a future for the result. It throws what the invocation throws, with the function's, the object's and
-/// its rank's name in the message, and error(not_found) if the object is gone. An invocation that waits for one of its
-/// own object which cannot run beside it gets error(deadlock): see `release_access`.
+/// As `send`, with a future for the result. It throws what the invocation throws, with the
+/// function's, the object's and its rank's name in the message, and error(not_found) if the object
+/// is gone. An invocation that waits for one of its own object which cannot run beside it gets
+/// error(deadlock): see `release_access`.
 template <auto F, class T, class... A>
 auto call(mobile_ptr<T> to, A&&... args) -> future<typename mobile::detail::member_signature<decltype(F)>::result> {
   if constexpr (mobile::detail::check_invocation<F, T, A...>()) {
@@ -406,17 +416,19 @@ auto call(const invocation_options& how, mobile_ptr<T> to, A&&... args)
   }
 }
 
-/// Destroys the object after the invocations that it already has. The future is set when it is gone; later invocations
-/// fail with error(not_found). \throws error(invalid_argument) for a null pointer.
+/// Destroys the object after the invocations that it already has. The future is set when it is
+/// gone; later invocations fail with error(not_found). \throws error(invalid_argument) for a null
+/// pointer.
 template <class T> future<void> destroy(mobile_ptr<T> object) {
   return mobile::detail::ask_for(mobile::action::destroy, mobile::detail::destroy_handler, object.id());
 }
 
-/// Moves the object to rank `to`, as soon as those invocations have ended that run on it; those that wait go with it.
-/// The future is set when it is there. If the object cannot be packed or unpacked it stays where it was, and the future
-/// throws why. An invocation of the object itself that waits for it gets error(deadlock). \throws
-/// error(invalid_argument) for a null pointer and a rank that there is not; the future throws error(not_found) if the
-/// object is gone, and error(unsupported) if it is of a derived class that cannot be serialized.
+/// Moves the object to rank `to`, as soon as those invocations have ended that run on it; those
+/// that wait go with it. The future is set when it is there. If the object cannot be packed or
+/// unpacked it stays where it was, and the future throws why. An invocation of the object itself
+/// that waits for it gets error(deadlock). \throws error(invalid_argument) for a null pointer and a
+/// rank that there is not; the future throws error(not_found) if the object is gone, and
+/// error(unsupported) if it is of a derived class that cannot be serialized.
 template <class T> future<void> migrate(mobile_ptr<T> object, int to) {
   static_assert(std::is_polymorphic_v<T> || mobile::detail::can_move<T>,
                 "the class cannot move: give it `template <class A> void serialize(A& ar)` and a default constructor, "
@@ -426,16 +438,18 @@ template <class T> future<void> migrate(mobile_ptr<T> object, int to) {
                                  static_cast<std::int32_t>(to));
 }
 
-/// Swaps the object out to its rank's disk until it is invoked or moves: for one that will not be used for long. With
-/// `--tern-mobile-memory` the rank does so by itself when it needs memory. The future is set when it is there, or when
-/// it is wanted before; it throws error(io) naming the directory if the disk is full, or does not work, and what
-/// packing throws; then the object stays in memory.
+/// Swaps the object out to its rank's disk until it is invoked or moves: for one that will not be
+/// used for long. With `--tern-mobile-memory` the rank does so by itself when it needs memory. The
+/// future is set when it is there, or when it is wanted before; it throws error(io) naming the
+/// directory if the disk is full, or does not work, and what packing throws; then the object stays
+/// in memory.
 template <class T> future<void> swap_out(mobile_ptr<T> object) {
   return mobile::detail::ask_for(mobile::action::swap_out, mobile::detail::swap_out_handler, object.id());
 }
 
-/// Keeps the object where it is, from when the future is set until as many `unpin` have come: a request to move it
-/// fails with error(invalid_state). The future throws error(not_found) if the object is gone.
+/// Keeps the object where it is, from when the future is set until as many `unpin` have come: a
+/// request to move it fails with error(invalid_state). The future throws error(not_found) if the
+/// object is gone.
 template <class T> future<void> pin(mobile_ptr<T> object) {
   return mobile::detail::ask(mobile::detail::pin_handler, object.id());
 }
@@ -443,9 +457,10 @@ template <class T> future<void> unpin(mobile_ptr<T> object) {
   return mobile::detail::ask(mobile::detail::unpin_handler, object.id());
 }
 
-/// Within an invocation: gives up its access to the object until the scope ends. The end of the scope waits until it
-/// has the same access again, before all invocations that have not begun. Meanwhile the object may change, but does not
-/// move or end. For invocations that wait long, or for another invocation of their own object.
+/// Within an invocation: gives up its access to the object until the scope ends. The end of the
+/// scope waits until it has the same access again, before all invocations that have not begun.
+/// Meanwhile the object may change, but does not move or end. For invocations that wait long, or
+/// for another invocation of their own object.
 class [[nodiscard]] release_access {
 public:
   /// \throws error(invalid_state) outside an invocation.
@@ -458,8 +473,8 @@ private:
   mobile::detail::running_invocation& of_;
 };
 
-/// Within an invocation: the object that it runs on. \throws error(invalid_state) outside one, error(invalid_argument)
-/// if the object is no T.
+/// Within an invocation: the object that it runs on. \throws error(invalid_state) outside one,
+/// error(invalid_argument) if the object is no T.
 template <class T> mobile_ptr<T> self() {
   const auto& running = mobile::detail::running_invocation::required("tern::self");
   running.check_type(mobile::detail::type_of<T>());

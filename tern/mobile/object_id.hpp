@@ -13,8 +13,8 @@
 
 namespace tern::mobile {
 
-/// 64 bits: the rank where the object was born (24) and a number on that rank (40, from 1). Zero names nothing. A
-/// number is never given twice.
+/// 64 bits: the rank where the object was born (24) and a number on that rank (40, from 1). Zero
+/// names nothing. A number is never given twice.
 struct object_id {
   std::uint64_t bits = 0;
   constexpr object_id() noexcept = default;

@@ -42,8 +42,9 @@ private:
 struct buffer_access;
 } // namespace net::detail
 
-/// A fixed-size array of T, whose memory is handed over when it is moved to a handler, however large it is. T is a
-/// number, or a class that `is_bitwise` declares to be one for this purpose. Move-only. Threads: as a std::vector.
+/// A fixed-size array of T, whose memory is handed over when it is moved to a handler, however
+/// large it is. T is a number, or a class that `is_bitwise` declares to be one for this purpose.
+/// Move-only. Threads: as a std::vector.
 template <class T> class buffer {
   static_assert(detail::bitwise<T> && std::is_trivially_copyable_v<T> && alignof(T) <= alignof(std::max_align_t),
                 "a buffer holds numbers, or classes declared by tern::is_bitwise");
@@ -127,19 +128,20 @@ struct buffer_access {
 };
 } // namespace net::detail
 
-/// For an argument of `send` or `call`: the elements travel from where they are, without a copy on this side. `send`
-/// returns when they are needed no more (the calling fiber waits; other fibers run): at once if they are few; when they
-/// have left this process; under `inproc`, when the handler on the other side has ended. Nobody may change them
-/// meanwhile. Inside a fiber only.
+/// For an argument of `send` or `call`: the elements travel from where they are, without a copy on
+/// this side. `send` returns when they are needed no more (the calling fiber waits; other fibers
+/// run): at once if they are few; when they have left this process; under `inproc`, when the
+/// handler on the other side has ended. Nobody may change them meanwhile. Inside a fiber only.
 template <std::ranges::contiguous_range R> auto lend(const R& elements) {
   using element = std::ranges::range_value_t<R>;
   return net::detail::lent<element>{std::span<const element>(std::ranges::data(elements), std::ranges::size(elements)),
                                     nullptr};
 }
 
-/// The same without waiting, for elements that several share: the message keeps its share until it has been sent (under
-/// `inproc`, until the handler has ended). May be used for any number of messages at once. What frees the elements, if
-/// the message has the last share, runs where messages arrive: it may send, but must not wait.
+/// The same without waiting, for elements that several share: the message keeps its share until it
+/// has been sent (under `inproc`, until the handler has ended). May be used for any number of
+/// messages at once. What frees the elements, if the message has the last share, runs where
+/// messages arrive: it may send, but must not wait.
 template <class R>
 requires std::ranges::contiguous_range<const R>
 auto lend(std::shared_ptr<R> elements) {

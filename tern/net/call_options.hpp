@@ -6,8 +6,9 @@
 ///     auto answer = tern::call<&solve>({.timeout = 5ms}, 3, system);
 ///     auto other = tern::call<&search>({.stop = source.get_token()}, 3, key);
 ///
-/// The future is ready when the first of these comes: the answer, the end of the time, the request to stop. The handler
-/// knows nothing of that: it runs to its end, and an answer that comes later is dropped.
+/// The future is ready when the first of these comes: the answer, the end of the time, the request
+/// to stop. The handler knows nothing of that: it runs to its end, and an answer that comes later
+/// is dropped.
 
 #include <chrono>
 #include <cstdint>
@@ -23,7 +24,8 @@ namespace tern {
 
 /// How long the caller waits for an answer.
 struct call_options {
-  /// From when the arguments are about to be packed, by `fiber_clock`: virtual in a simulation. 0: no limit.
+  /// From when the arguments are about to be packed, by `fiber_clock`: virtual in a simulation. 0:
+  /// no limit.
   std::chrono::nanoseconds timeout{0};
   /// Whose request to stop ends the waiting.
   std::stop_token stop{};
@@ -58,10 +60,10 @@ future<R> post_call(node& here, const call_options& limit, const std::string& wh
 
 } // namespace net::detail
 
-/// As `call` without options. The future throws error(timeout) if the time is over before the answer has come, and
-/// error(cancelled) if `limit.stop` is set before that; both name the handler and the rank. If it is set already,
-/// nothing is sent. One of the three happens, whatever comes at the same time. \throws as `call`;
-/// error(invalid_argument) for a negative time.
+/// As `call` without options. The future throws error(timeout) if the time is over before the
+/// answer has come, and error(cancelled) if `limit.stop` is set before that; both name the handler
+/// and the rank. If it is set already, nothing is sent. One of the three happens, whatever comes at
+/// the same time. \throws as `call`; error(invalid_argument) for a negative time.
 template <auto F, class... A>
 auto call(const call_options& limit, int destination, A&&... args)
     -> future<typename net::detail::signature_of_callable<std::remove_cvref_t<decltype(F)>>::result> {

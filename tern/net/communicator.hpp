@@ -8,16 +8,17 @@
 ///     tern::communicator row = world.split(world.rank() / columns);
 ///     std::vector<block> all = row.allgather(my_block);
 ///
-/// Every rank calls the same ones in the same order; while one waits, only its fiber does. Values are anything that
-/// can be serialized; values combine in the order of ranks, in a way that depends on their number only, so a result is
-/// the same in every run and on every rank, whether or not the operation commutes.
+/// Every rank calls the same ones in the same order; while one waits, only its fiber does. Values
+/// are anything that can be serialized; values combine in the order of ranks, in a way that depends
+/// on their number only, so a result is the same in every run and on every rank, whether or not the
+/// operation commutes.
 ///
-/// **Several at once.** Operations of one communicator follow each other; a second fiber that begins one meanwhile gets
-/// an error. Each fiber needs a communicator of its own, `duplicate()`, or a name on which the ranks agree,
-/// `named("residual")`, which costs no message.
+/// **Several at once.** Operations of one communicator follow each other; a second fiber that
+/// begins one meanwhile gets an error. Each fiber needs a communicator of its own, `duplicate()`,
+/// or a name on which the ranks agree, `named("residual")`, which costs no message.
 ///
-/// **Wrong use** — other operations, types, roots or orders on different ranks — is error(invalid_state) on a rank that
-/// notices it, naming both operations.
+/// **Wrong use** — other operations, types, roots or orders on different ranks — is
+/// error(invalid_state) on a rank that notices it, naming both operations.
 
 #include <algorithm>
 #include <array>
@@ -82,8 +83,8 @@ struct tree_place {
 /// What ranks have in common.
 enum class locality { host, numa };
 
-/// A group of ranks that do things together, on one of them. Copies stand for the same one. Not for other ranks: each
-/// makes its own by the same calls. Thread-safe, but for what is said above.
+/// A group of ranks that do things together, on one of them. Copies stand for the same one. Not for
+/// other ranks: each makes its own by the same calls. Thread-safe, but for what is said above.
 class communicator {
   using site = std::source_location;
 
@@ -104,18 +105,20 @@ public:
 
   // Others made of it. Collective but for `named`; `name` is for messages ----------------------------------------
 
-  /// One communicator for each colour, in which ranks stand by `key`, and those of equal keys as here. Without a
-  /// colour: takes part, and gets one that is not `valid`.
+  /// One communicator for each colour, in which ranks stand by `key`, and those of equal keys as
+  /// here. Without a colour: takes part, and gets one that is not `valid`.
   communicator split(std::optional<int> colour, int key = 0, std::string name = {}, site where = site::current()) const;
-  /// One for each host, or each NUMA domain of a host, in which ranks stand as here. A rank is in the domain that all
-  /// of its workers are bound to, by the option `bind`; those that are in none, and in simulations all of a host, are
-  /// together.
+  /// One for each host, or each NUMA domain of a host, in which ranks stand as here. A rank is in
+  /// the domain that all of its workers are bound to, by the option `bind`; those that are in none,
+  /// and in simulations all of a host, are together.
   communicator split(locality what, std::string name = {}, site where = site::current()) const;
-  /// The first ranks of parts, which `split` has made: valid on these only, and in the order in which they stand here.
+  /// The first ranks of parts, which `split` has made: valid on these only, and in the order in
+  /// which they stand here.
   communicator leaders(const communicator& part, std::string name = {}, site where = site::current()) const;
   /// The same ranks, for operations that have nothing to do with those of this one.
   communicator duplicate(std::string name = {}, site where = site::current()) const;
-  /// The same: one for each name, on which ranks agree by the name alone. Local and cheap; lives as long as this one.
+  /// The same: one for each name, on which ranks agree by the name alone. Local and cheap; lives as
+  /// long as this one.
   communicator named(std::string_view name) const;
 
   // Operations -----------------------------------------------------------------------------------------------------
@@ -123,17 +126,20 @@ public:
   /// Returns when all ranks have called it.
   void barrier(site where = site::current()) const;
 
-  /// The root's value, everywhere. \throws error(invalid_argument) for a root that is no rank; so do the others below.
+  /// The root's value, everywhere. \throws error(invalid_argument) for a root that is no rank; so
+  /// do the others below.
   template <class T> T broadcast(T value, int root = 0, site where = site::current()) const {
     return broadcast_as(net::detail::kind_of_collective<net::detail::collective::broadcast, T>, std::move(value), root,
                         where);
   }
 
-  /// All values combined with `op`, which is associative, on `root`; elsewhere a part that means nothing.
+  /// All values combined with `op`, which is associative, on `root`; elsewhere a part that means
+  /// nothing.
   template <class T, class Op> T reduce(T value, Op op, int root = 0, site where = site::current()) const {
     using namespace net::detail;
     collective_call all(context("reduce"), kind_of_collective<collective::reduce, T, Op>, root, where);
-    // Towards the first rank by a binomial tree, so that neighbours combine; from there to the root.
+    // Towards the first rank by a binomial tree, so that neighbours combine; from there to the
+    // root.
     const int n = all.size(), me = all.place();
     int bit = 1;
     for (; bit < n; bit <<= 1) {
@@ -180,7 +186,8 @@ public:
                         where);
   }
 
-  /// To each rank its part of the root's `values`, of which there is one for each rank; what others give means nothing.
+  /// To each rank its part of the root's `values`, of which there is one for each rank; what others
+  /// give means nothing.
   /// \throws error(invalid_argument) for another number of values.
   template <class T> T scatter(std::vector<T> values, int root = 0, site where = site::current()) const {
     using namespace net::detail;
@@ -205,8 +212,8 @@ public:
     return std::move(values.front());
   }
 
-  /// To each rank one of `values`, and from each one for this rank, by rank. \throws error(invalid_argument) for
-  /// another number of values than ranks.
+  /// To each rank one of `values`, and from each one for this rank, by rank. \throws
+  /// error(invalid_argument) for another number of values than ranks.
   template <class T> std::vector<T> alltoall(std::vector<T> values, site where = site::current()) const {
     using namespace net::detail;
     if (values.size() != static_cast<std::size_t>(size())) bad_count("alltoall", values.size(), size());
@@ -272,7 +279,8 @@ private:
   T allreduce_as(const net::detail::collective_kind& kind, T value, Op op, const site& where) const {
     using namespace net::detail;
     collective_call all(context("allreduce"), kind, collective_call::no_root, where);
-    // Recursive doubling among the largest power of two; of the first ranks, pairs are one (Rabenseifner 2004).
+    // Recursive doubling among the largest power of two; of the first ranks, pairs are one
+    // (Rabenseifner 2004).
     const int n = all.size(), me = all.place();
     int most = 1;
     while (2 * most <= n) most *= 2;

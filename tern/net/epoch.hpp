@@ -5,11 +5,12 @@
 ///
 ///     tern::finish([&] { tern::send<&visit>(owner(root), root); }); // returns when the whole tree has been visited
 ///
-/// An epoch is a set of things that go on: messages, from `send` to the return of their handlers, and fibers, from
-/// their start to their end. What is sent or started by one of these belongs to it too, on whatever rank; so do
-/// continuations, coroutines that wait, tasklets, and the epochs that are made in it. It is over when nothing of it is
-/// left, here or anywhere, and then nothing of it can begin any more. Any number may go on at the same time. How that
-/// is known, and why it is true: docs/design/epochs.md.
+/// An epoch is a set of things that go on: messages, from `send` to the return of their handlers,
+/// and fibers, from their start to their end. What is sent or started by one of these belongs to it
+/// too, on whatever rank; so do continuations, coroutines that wait, tasklets, and the epochs that
+/// are made in it. It is over when nothing of it is left, here or anywhere, and then nothing of it
+/// can begin any more. Any number may go on at the same time. How that is known, and why it is
+/// true: docs/design/epochs.md.
 ///
 /// Compare `quiesce`, which all ranks call and which waits for everything.
 
@@ -29,8 +30,8 @@ namespace net::detail {
 class epoch_account;
 }
 
-/// An epoch of the rank that makes it. It can be waited for on that rank, by any fiber that does not belong to it. Made
-/// within another, it belongs to that. Thread-safe, but for moving it.
+/// An epoch of the rank that makes it. It can be waited for on that rank, by any fiber that does
+/// not belong to it. Made within another, it belongs to that. Thread-safe, but for moving it.
 class epoch {
 public:
   /// Open. \param name for messages and reports. \throws error(invalid_state) outside a job.
@@ -45,19 +46,21 @@ public:
   /// Closes it. What goes on goes on.
   ~epoch() { close(); }
 
-  /// Calls `body` here and now; what it causes belongs to the epoch. \return what it returns. \throws what it throws;
-  /// error(invalid_state) if the epoch has been closed.
+  /// Calls `body` here and now; what it causes belongs to the epoch. \return what it returns.
+  /// \throws what it throws; error(invalid_state) if the epoch has been closed.
   template <class F> decltype(auto) run(F&& body) {
     const presence here = enter();
     return std::forward<F>(body)();
   }
   /// From now on only what belongs to it can add to it. Called by those below. Again does nothing.
   void close() noexcept;
-  /// Closes it. \return what is ready when it is over; for others to wait for, who must not belong to it.
+  /// Closes it. \return what is ready when it is over; for others to wait for, who must not belong
+  /// to it.
   shared_future<void> done();
-  /// Closes it, and returns when it is over. \throws error(invalid_state) in a fiber that belongs to it, or to an epoch
-  /// that does and was made on this rank, since neither could end. (Of one that was made on another rank that is not
-  /// known here: then it waits for ever, and a report shows it.)
+  /// Closes it, and returns when it is over. \throws error(invalid_state) in a fiber that belongs
+  /// to it, or to an epoch that does and was made on this rank, since neither could end. (Of one
+  /// that was made on another rank that is not known here: then it waits for ever, and a report
+  /// shows it.)
   void wait();
   /// Is it over?
   bool finished() const { return over_.valid() && over_.ready(); }
@@ -75,8 +78,9 @@ private:
   shared_future<void> over_;
 };
 
-/// Calls `body` in an epoch of its own and returns when that is over: when all has ended that `body` has caused,
-/// directly or indirectly, anywhere. \return what `body` returns. \throws what it throws, after that.
+/// Calls `body` in an epoch of its own and returns when that is over: when all has ended that
+/// `body` has caused, directly or indirectly, anywhere. \return what `body` returns. \throws what
+/// it throws, after that.
 template <class F>
 auto finish(F&& body, std::string name = {}, std::source_location where = std::source_location::current())
     -> std::invoke_result_t<F&&> {
@@ -87,8 +91,8 @@ auto finish(F&& body, std::string name = {}, std::source_location where = std::s
   return in.all.run(std::forward<F>(body));
 }
 
-/// The same on all ranks of a communicator: each calls it with a `body` of its own, and it returns when all has ended
-/// that any of these has caused.
+/// The same on all ranks of a communicator: each calls it with a `body` of its own, and it returns
+/// when all has ended that any of these has caused.
 template <class F>
 auto finish(const communicator& ranks, F&& body, std::string name = {},
             std::source_location where = std::source_location::current()) -> std::invoke_result_t<F&&> {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Handlers: functions that other ranks may call. A handler is named by the function itself (`&solve`, a static member,
-/// a captureless lambda), so there is nothing to register: using it in a `send` or `call` enters it into a table before
-/// `main` starts. The table is the same on every rank of one program whatever its address layout, because it is ordered
-/// by the functions' mangled names; names that collide (two functions of one name in anonymous namespaces of different
-/// files) are refused when the runtime starts.
+/// Handlers: functions that other ranks may call. A handler is named by the function itself
+/// (`&solve`, a static member, a captureless lambda), so there is nothing to register: using it in
+/// a `send` or `call` enters it into a table before `main` starts. The table is the same on every
+/// rank of one program whatever its address layout, because it is ordered by the functions' mangled
+/// names; names that collide (two functions of one name in anonymous namespaces of different files)
+/// are refused when the runtime starts.
 
 #include <cstddef>
 #include <cstdint>
@@ -59,11 +60,13 @@ struct payload {
   }
 };
 
-/// Runs where messages arrive and must not block: it hands what may block to `node::run_handler`. The message's memory
-/// may be the transport's: a handler that keeps it for long keeps that from others.
+/// Runs where messages arrive and must not block: it hands what may block to `node::run_handler`.
+/// The message's memory may be the transport's: a handler that keeps it for long keeps that from
+/// others.
 using handler_entry = void (*)(node& here, int source, const wire_header& header, payload& message);
 
-/// How a handler goes through a run of messages of its own, all of one size, as long as there is a next.
+/// How a handler goes through a run of messages of its own, all of one size, as long as there is a
+/// next.
 struct handler_run {
   void (*run)(message_run&) = nullptr; ///< null: it cannot
   std::size_t bytes = 0;               ///< of a message, with its header
@@ -72,13 +75,15 @@ struct handler_run {
 /// One line of the table. Static objects only: constructing one enters it.
 class handler_record {
 public:
-  /// \param runs what `run` hands to `node::run_handler`, if that is all it does; null: it does more.
+  /// \param runs what `run` hands to `node::run_handler`, if that is all it does; null: it does
+  /// more.
   handler_record(const std::type_info& identity, std::string_view pretty, const char* file, handler_entry run,
                  bool internal = false, handler_entry runs = nullptr, handler_run many = {});
   handler_record(const handler_record&) = delete;
   handler_record& operator=(const handler_record&) = delete;
 
-  /// The handler's index. \throws error(invalid_state) before a runtime has started, and for one that came too late.
+  /// The handler's index. \throws error(invalid_state) before a runtime has started, and for one
+  /// that came too late.
   std::uint32_t id() const {
     if (id_ == UINT32_MAX) throw_unnumbered();
     return id_;
@@ -109,8 +114,9 @@ private:
 /// The table. Filled before `main`, ordered and frozen when the first runtime starts.
 class handler_table {
 public:
-  /// \throws error(already_exists) naming both places if two functions have one name; error(invalid_state) if a shared
-  /// library that was loaded after the first start brought handlers.
+  /// \throws error(already_exists) naming both places if two functions have one name;
+  /// error(invalid_state) if a shared library that was loaded after the first start brought
+  /// handlers.
   static void freeze();
   static std::uint32_t size() noexcept;
   /// \pre id < size()

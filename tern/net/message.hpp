@@ -7,15 +7,17 @@
 ///     tern::send<&record>(1, values);                 // starts record(values) on rank 1 and goes on
 ///     int nine = tern::call<&square>(1, 3).get();     // … and waits for the result
 ///
-/// Arguments and results are anything that can be serialized (archive.hpp). Handlers run in fibers: they may block,
-/// call and wait. Between one pair of ranks handlers *start* in the order in which their messages were sent.
+/// Arguments and results are anything that can be serialized (archive.hpp). Handlers run in fibers:
+/// they may block, call and wait. Between one pair of ranks handlers *start* in the order in which
+/// their messages were sent.
 ///
-/// A handler is a function, or a lambda without captures written in its place: `send<[](int x) { … }>(1, 3)`. It has no
-/// state: what it needs travels as arguments.
+/// A handler is a function, or a lambda without captures written in its place: `send<[](int x) { …
+/// }>(1, 3)`. It has no state: what it needs travels as arguments.
 ///
-/// An argument becomes its parameter's type where it is sent. Floating-point does not become an integer, nor a number
-/// or pointer a bool: the compiler names the argument. An integer that does not fit into a narrower parameter, and a
-/// double beyond a float's range, throw error(invalid_argument) with the argument's number, its value and the type.
+/// An argument becomes its parameter's type where it is sent. Floating-point does not become an
+/// integer, nor a number or pointer a bool: the compiler names the argument. An integer that does
+/// not fit into a narrower parameter, and a double beyond a float's range, throw
+/// error(invalid_argument) with the argument's number, its value and the type.
 
 #include <source_location>
 #include <span>
@@ -82,7 +84,8 @@ void answer(node& here, int source, const wire_header& header, const Context& co
   }
 }
 
-/// Waits for a T that comes in a message. It is also what the future holds: so both take memory once.
+/// Waits for a T that comes in a message. It is also what the future holds: so both take memory
+/// once.
 template <class T> class awaited : public pending_reply, public tern::detail::future_state<T> {
 public:
   using ref = std::unique_ptr<awaited, pending_reply::goes>;
@@ -111,7 +114,8 @@ private:
   }
 };
 
-// `post(reply number)` sends the message. \return the future of its answer, whose state is a State, made of `more`.
+// `post(reply number)` sends the message. \return the future of its answer, whose state is a State,
+// made of `more`.
 template <class State, class Post, class... More>
 future<typename State::result> post_call_as(node& here, int destination, Post&& post, const More&... more) {
   typename State::ref reply(new State(std::source_location::current(), more...));
@@ -201,7 +205,8 @@ template <auto F, class... A> consteval bool check_call() {
     return false;
 }
 
-// A lambda with captures has state, which a handler cannot. Overloads take it where a program may write it, to say so.
+// A lambda with captures has state, which a handler cannot. Overloads take it where a program may
+// write it, to say so.
 template <auto F> struct as_value {};
 /// An object that lives as long as the program but is no value for a template.
 template <const auto& F>
@@ -224,11 +229,11 @@ template <class... A> consteval void refuse_object() {
 
 } // namespace net::detail
 
-/// Runs `F(args…)` in a fiber on rank `destination`; returns when the arguments are packed, so they may be changed at
-/// once. An exception out of `F` reaches no caller and ends the job: use `call` for what may fail. \throws
-/// error(invalid_argument) for a destination that is no rank or an argument that does not fit, error(invalid_data) if
-/// an argument's `serialize` contradicts itself, error(invalid_state) outside a running job. Any worker thread, in or
-/// out of a fiber.
+/// Runs `F(args…)` in a fiber on rank `destination`; returns when the arguments are packed, so they
+/// may be changed at once. An exception out of `F` reaches no caller and ends the job: use `call`
+/// for what may fail. \throws error(invalid_argument) for a destination that is no rank or an
+/// argument that does not fit, error(invalid_data) if an argument's `serialize` contradicts itself,
+/// error(invalid_state) outside a running job. Any worker thread, in or out of a fiber.
 template <auto F, class... A> void send(int destination, A&&... args) {
   if constexpr (net::detail::check_call<F, A...>()) {
     net::node& here = net::node::here();
@@ -238,9 +243,10 @@ template <auto F, class... A> void send(int destination, A&&... args) {
   }
 }
 
-/// As `send`, and gives a future for the result. What `F` throws is thrown by the future: a tern::error with its code
-/// and hint, anything else as error(remote) with its type and text; the message names handler and rank. The result's
-/// `load` or `serialize` runs where messages arrive and must not wait.
+/// As `send`, and gives a future for the result. What `F` throws is thrown by the future: a
+/// tern::error with its code and hint, anything else as error(remote) with its type and text; the
+/// message names handler and rank. The result's `load` or `serialize` runs where messages arrive
+/// and must not wait.
 template <auto F, class... A>
 auto call(int destination, A&&... args)
     -> future<typename net::detail::signature_of_callable<std::remove_cvref_t<decltype(F)>>::result> {
@@ -258,7 +264,8 @@ auto call(int destination, A&&... args)
   }
 }
 
-// Errors in words only. (A lambda with captures that stands in the angle brackets itself is refused by the language.)
+// Errors in words only. (A lambda with captures that stands in the angle brackets itself is refused
+// by the language.)
 template <const auto& F, class... A>
 requires net::detail::with_state<F>
 void send(int, A&&...) { net::detail::refuse_state<A...>(); }

@@ -50,7 +50,8 @@ private:
 
 namespace net::detail {
 
-/// Checks a group before anything is packed. \return the ranks listed but `here`'s, and whether that was among them.
+/// Checks a group before anything is packed. \return the ranks listed but `here`'s, and whether
+/// that was among them.
 struct recipients {
   std::vector<int> others; // if listed
   bool all_others = false, self = false;
@@ -76,17 +77,18 @@ template <auto F, class... A> consteval bool check_multicast() {
 
 } // namespace net::detail
 
-/// Runs `F(args…)` in a fiber on each rank of the group, the calling one included if it is among them; as `send`
-/// otherwise. The arguments are packed once and passed on from rank to rank down a binomial tree, so that n ranks have
-/// them after log2(n + 1) messages one after the other, of which the caller sends as many. It must be the same bytes
-/// for all: a remote_promise cannot go this way, and one inside of an argument is error(unsupported).
+/// Runs `F(args…)` in a fiber on each rank of the group, the calling one included if it is among
+/// them; as `send` otherwise. The arguments are packed once and passed on from rank to rank down a
+/// binomial tree, so that n ranks have them after log2(n + 1) messages one after the other, of
+/// which the caller sends as many. It must be the same bytes for all: a remote_promise cannot go
+/// this way, and one inside of an argument is error(unsupported).
 ///
-/// Messages of one fiber to one rank start in the order sent if they went there straight, and a multicast may go
-/// through others: it may overtake a `send` or another multicast, and be overtaken. `quiesce` and the end of the job
-/// wait for it as for any message.
+/// Messages of one fiber to one rank start in the order sent if they went there straight, and a
+/// multicast may go through others: it may overtake a `send` or another multicast, and be
+/// overtaken. `quiesce` and the end of the job wait for it as for any message.
 ///
-/// \throws error(invalid_argument) for a rank that there is not, or that is in the group twice, and then nobody has
-/// been sent anything; else as `send`. An empty group is fine.
+/// \throws error(invalid_argument) for a rank that there is not, or that is in the group twice, and
+/// then nobody has been sent anything; else as `send`. An empty group is fine.
 template <auto F, class... A> void multicast(const rank_group& group, A&&... args) {
   if constexpr (net::detail::check_multicast<F, A...>()) {
     using sig = net::detail::signature_of_callable<std::remove_cvref_t<decltype(F)>>;

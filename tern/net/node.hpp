@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// One rank of a job: what programs' functions (runtime.hpp, message.hpp, collectives.hpp) and the layers above are
-/// made of.
+/// One rank of a job: what programs' functions (runtime.hpp, message.hpp, collectives.hpp) and the
+/// layers above are made of.
 ///
-/// A node is a facade. How messages leave, run and arrive is in its base classes, one of each room's files in
-/// `message/`; calls, collective operations, epochs and failures are in rooms of their own, which a node names and does
-/// not know. A rank's life, from its start to its end, is `job/rank_life.hpp`.
+/// A node is a facade. How messages leave, run and arrive is in its base classes, one of each
+/// room's files in `message/`; calls, collective operations, epochs and failures are in rooms of
+/// their own, which a node names and does not know. A rank's life, from its start to its end, is
+/// `job/rank_life.hpp`.
 
 #include <atomic>
 #include <cstddef>
@@ -36,12 +37,14 @@ class pending_calls;
 void reply_error(node& here, int to, std::uint64_t reply, std::exception_ptr e, const std::string& context);
 } // namespace detail
 
-/// What a layer above does at the beginning and at the end of each rank. Static objects only, entered before `main`.
+/// What a layer above does at the beginning and at the end of each rank. Static objects only,
+/// entered before `main`.
 class rank_stage {
 public:
   using function = void (*)(node& here);
-  /// \param begins in the main fiber, before the program's main function. \param ends in the main fiber too, when no
-  /// message is in flight any more and only collective operations can send. Null: nothing.
+  /// \param begins in the main fiber, before the program's main function. \param ends in the main
+  /// fiber too, when no message is in flight any more and only collective operations can send.
+  /// Null: nothing.
   rank_stage(function begins, function ends);
   rank_stage(const rank_stage&) = delete;
   rank_stage& operator=(const rank_stage&) = delete;
@@ -83,15 +86,16 @@ struct node_settings {
   bool stops_at_unhandled = true; ///< an exception out of a handler that was sent ends the job
 };
 
-/// One rank: everything that the layers above and the other rooms of `net` ask of it. Requires: `attach` (node_send) of
-/// its epochs before the first message. Guarantees: it lives until the job has ended on this rank. Threads: any, unless
-/// a member says otherwise.
+/// One rank: everything that the layers above and the other rooms of `net` ask of it. Requires:
+/// `attach` (node_send) of its epochs before the first message. Guarantees: it lives until the job
+/// has ended on this rank. Threads: any, unless a member says otherwise.
 class node final : public node_receive {
 public:
   node(node_settings s, const node_parts& parts);
   ~node() override;
 
-  /// The rank that the calling thread works for. \throws error(invalid_state) on a thread that is no worker of a rank.
+  /// The rank that the calling thread works for. \throws error(invalid_state) on a thread that is
+  /// no worker of a rank.
   static node& here() {
     if (void* const n = tern::detail::this_worker_head()->context) [[likely]]
       return *static_cast<node*>(static_cast<rank_base*>(n));
@@ -107,14 +111,16 @@ public:
 
   // Ends --------------------------------------------------------------------------------------------------------------
 
-  /// As `fatal`, on the reporter's thread, for something that asked for it from outside: "SIGTERM (Terminated)".
-  /// Returns, after a report if there shall be one, if it was the launcher: that ends all ranks, and says why.
+  /// As `fatal`, on the reporter's thread, for something that asked for it from outside: "SIGTERM
+  /// (Terminated)". Returns, after a report if there shall be one, if it was the launcher: that
+  /// ends all ranks, and says why.
   void end_from_outside(const std::string& what, int code, bool by_parent) noexcept {
     parts_.ends->end_from_outside(what, code, by_parent);
   }
   /// Has the job come to its end, so that only collective operations can send?
   bool has_closed() const noexcept { return shutdown_.is_closed(); }
-  /// Are its `local`s being destroyed? They must not be asked for by destructors that could do without.
+  /// Are its `local`s being destroyed? They must not be asked for by destructors that could do
+  /// without.
   bool is_over() const noexcept { return over_.load(std::memory_order_relaxed); }
 
   // Rooms above -------------------------------------------------------------------------------------------------------
@@ -123,8 +129,8 @@ public:
   detail::collective_table& collectives() noexcept { return *parts_.collectives; }
   detail::epoch_table& epochs() noexcept { return *parts_.epochs; }
   detail::failed_ranks& failures() noexcept { return *parts_.failures; }
-  /// Sends `e` back to a caller; `context` names handler and object. Without a caller (`reply == 0`) nothing can handle
-  /// it, so the job ends with the error's text.
+  /// Sends `e` back to a caller; `context` names handler and object. Without a caller (`reply ==
+  /// 0`) nothing can handle it, so the job ends with the error's text.
   void reply_error(int to, std::uint64_t reply, std::exception_ptr e, const std::string& context) {
     detail::reply_error(*this, to, reply, std::move(e), context);
   }
@@ -132,8 +138,8 @@ public:
 
   // Layers above ------------------------------------------------------------------------------------------------------
 
-  /// This rank's instance of slot `index`, made by `make` when first asked for. Destroyed with the node, last made
-  /// first.
+  /// This rank's instance of slot `index`, made by `make` when first asked for. Destroyed with the
+  /// node, last made first.
   void* local(std::size_t index, void* (*make)(), void (*destroy)(void*)) {
     if (index < slots_.size()) [[likely]]
       if (void* const there = slots_[index].object.load(std::memory_order_acquire)) [[likely]]
@@ -148,7 +154,8 @@ public:
   /// Reports and statistics tell of `part` until `forget_part`.
   void report_on(reported_part& part);
   void forget_part(reported_part& part) noexcept;
-  /// Calls `f` with each such part. \return false if another thread has held the lock on their list for too long.
+  /// Calls `f` with each such part. \return false if another thread has held the lock on their list
+  /// for too long.
   bool for_each_part(const std::function<void(reported_part&)>& f);
 
 private:

@@ -15,16 +15,18 @@ std::size_t local_slot_count() noexcept;
 void* local_slot(std::size_t index, void* (*make)(), void (*destroy)(void*));
 } // namespace net
 
-/// The calling rank's number, 0 … size()-1. \throws error(invalid_state) on a thread that is no worker of a rank.
+/// The calling rank's number, 0 … size()-1. \throws error(invalid_state) on a thread that is no
+/// worker of a rank.
 int rank();
 /// The number of ranks of the job. \throws as `rank`.
 int size();
 /// The options that this rank was started with. \throws as `rank`.
 const options& run_options();
 
-/// A variable of which every rank has its own: ranks may share a process, and then they share plain globals. Make it a
-/// static object; each rank's value is default-constructed when first used, and destroyed when the rank ends.
-/// Threads: getting the value is thread-safe; using it is as safe as `T` is.
+/// A variable of which every rank has its own: ranks may share a process, and then they share plain
+/// globals. Make it a static object; each rank's value is default-constructed when first used, and
+/// destroyed when the rank ends. Threads: getting the value is thread-safe; using it is as safe as
+/// `T` is.
 template <class T> class rank_local {
 public:
   rank_local() : index_(net::new_local_slot()) {}

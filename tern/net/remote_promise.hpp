@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// A promise that travels: made on one rank together with its future, set on whichever rank has the result.
+/// A promise that travels: made on one rank together with its future, set on whichever rank has the
+/// result.
 ///
 ///     void find(std::string key, tern::remote_promise<int> found) {
 ///       if (auto at = look_up(key)) return found.set_value(*at);
@@ -34,7 +35,8 @@ namespace net::detail {
 template <class T> inline constexpr bool is_remote_promise = false;
 template <class T> inline constexpr bool is_remote_promise<remote_promise<T>> = true;
 
-/// One reference to a promise that rank `owner` keeps: what a remote_promise is made of, whatever its type.
+/// One reference to a promise that rank `owner` keeps: what a remote_promise is made of, whatever
+/// its type.
 class promise_share {
 public:
   enum class stage : std::uint8_t {
@@ -72,7 +74,8 @@ public:
   /// \throws error(invalid_state, already_exists) unless it can be set here and now.
   void check(const char* what) const;
   bool at_home() const;
-  /// \pre at home. \return who waits, for the caller to set. \throws error(already_exists) if it has been set before.
+  /// \pre at home. \return who waits, for the caller to set. \throws error(already_exists) if it
+  /// has been set before.
   reply_ref claim();
   /// \pre not at home. \param value after space for `prefix` bytes.
   void send_value(byte_buffer value);
@@ -108,21 +111,23 @@ private:
 
 } // namespace net::detail
 
-/// The giving end of one value, for ranks. Made where the future is wanted; any number of shares may travel from there
-/// as arguments or results; one of them, on any rank, may set it. Move-only: `share` makes another one, and so does
-/// serializing one that is kept (`std::move` sends the share itself, which saves a message). One context at a time uses
-/// a share.
+/// The giving end of one value, for ranks. Made where the future is wanted; any number of shares
+/// may travel from there as arguments or results; one of them, on any rank, may set it. Move-only:
+/// `share` makes another one, and so does serializing one that is kept (`std::move` sends the share
+/// itself, which saves a message). One context at a time uses a share.
 ///
-/// Set a second time, it is error(already_exists) that names the rank and, on that rank, the place where the promise
-/// was made: thrown where it is known at once (by the share that set it, and on the promise's own rank), else the job
-/// ends with it, as with any exception that reaches no caller. When all shares are destroyed, wherever they are, and
-/// none has set it, the future throws error(broken_promise) that names the same place. For that, copies cost no
-/// messages: see call/credit.hpp. A share whose bytes are never read is lost, and that it is gone is not
-/// noticed: where sending fails after the packing (a transport's error, another argument that cannot be packed), and in
-/// an answer that comes after its call was given up. Do not keep packed bytes, or send them twice: each is a share.
+/// Set a second time, it is error(already_exists) that names the rank and, on that rank, the place
+/// where the promise was made: thrown where it is known at once (by the share that set it, and on
+/// the promise's own rank), else the job ends with it, as with any exception that reaches no
+/// caller. When all shares are destroyed, wherever they are, and none has set it, the future throws
+/// error(broken_promise) that names the same place. For that, copies cost no messages: see
+/// call/credit.hpp. A share whose bytes are never read is lost, and that it is gone is not noticed:
+/// where sending fails after the packing (a transport's error, another argument that cannot be
+/// packed), and in an answer that comes after its call was given up. Do not keep packed bytes, or
+/// send them twice: each is a share.
 ///
-/// Used on worker threads of a rank, in or out of fibers. A share that is destroyed after the job has ended, or on
-/// another thread, is not told of.
+/// Used on worker threads of a rank, in or out of fibers. A share that is destroyed after the job
+/// has ended, or on another thread, is not told of.
 template <class T> class remote_promise {
   static_assert(!std::is_reference_v<T>, "a remote promise holds values: a reference means nothing on another rank");
   static_assert(std::is_same_v<T, std::remove_cv_t<T>>, "a remote promise holds values: leave const away");
@@ -133,22 +138,24 @@ public:
   remote_promise(remote_promise&&) noexcept = default;
   remote_promise& operator=(remote_promise&&) noexcept = default;
 
-  /// On the promise that was made, not on shares. \throws error(invalid_state) the second time, on a share, and on a
-  /// thread that works for no rank.
+  /// On the promise that was made, not on shares. \throws error(invalid_state) the second time, on
+  /// a share, and on a thread that works for no rank.
   future<T> get_future() {
     be_born();
     if (!future_.valid()) tern::detail::throw_no_state("remote_promise::get_future");
     return std::exchange(future_, {});
   }
-  /// Another share. \throws error(already_exists) if this one has set it; error(invalid_state) after it was moved away.
+  /// Another share. \throws error(already_exists) if this one has set it; error(invalid_state)
+  /// after it was moved away.
   remote_promise share() const {
     be_born();
     return remote_promise(share_.split("remote_promise::share"));
   }
 
-  /// Takes nothing for void. The value travels to the promise's rank, where its `load` must not wait.
-  /// \throws error(already_exists) if that is known here; what packing or constructing a T throws, and then it can
-  /// still be set.
+  /// Takes nothing for void. The value travels to the promise's rank, where its `load` must not
+  /// wait.
+  /// \throws error(already_exists) if that is known here; what packing or constructing a T throws,
+  /// and then it can still be set.
   template <class... U>
   requires(std::is_void_v<T> ? sizeof...(U) == 0 : sizeof...(U) == 1) void set_value(U&&... value) {
     be_born();
@@ -170,8 +177,9 @@ public:
       }
     }
   }
-  /// The future throws `e`: on another rank than this a tern::error with its code and hint, anything else as
-  /// error(remote) with its type and text. \throws error(already_exists) as `set_value`.
+  /// The future throws `e`: on another rank than this a tern::error with its code and hint,
+  /// anything else as error(remote) with its type and text. \throws error(already_exists) as
+  /// `set_value`.
   void set_exception(std::exception_ptr e) {
     be_born();
     share_.check("remote_promise::set_exception");

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Whole jobs in a simulation, from within a program: for tests that try many seeds, and for studies. To run a program
-/// as it is in a simulation, none of this is needed: set TERN_SIM (see sim_world.hpp).
+/// Whole jobs in a simulation, from within a program: for tests that try many seeds, and for
+/// studies. To run a program as it is in a simulation, none of this is needed: set TERN_SIM (see
+/// sim_world.hpp).
 ///
 ///     const auto result = tern::sim::run(tern::sim::parse_world("ranks=64,seed=7,faults=reorder"), [] {
 ///       tern::barrier();
@@ -31,11 +32,12 @@ struct outcome {
   std::vector<std::string> faults; ///< what went wrong by order, a line each
 };
 
-/// Runs `main` as the main fiber of every rank of a simulated job, on the calling thread; returns when the job is over.
-/// May be called again and again, not from inside a job. What ends other jobs (an exception that no code can receive, a
-/// program error) ends the process here too, after the command that shows it again has been printed.
-/// \throws error(deadlock) as soon as nothing can happen any more, and a rank has not ended: it tells what each waits
-/// for; error(invalid_option) for a world that cannot be.
+/// Runs `main` as the main fiber of every rank of a simulated job, on the calling thread; returns
+/// when the job is over. May be called again and again, not from inside a job. What ends other jobs
+/// (an exception that no code can receive, a program error) ends the process here too, after the
+/// command that shows it again has been printed.
+/// \throws error(deadlock) as soon as nothing can happen any more, and a rank has not ended: it
+/// tells what each waits for; error(invalid_option) for a world that cannot be.
 outcome run(const world& w, const std::function<int()>& main, const options& opts = {});
 
 } // namespace tern::sim

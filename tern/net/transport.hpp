@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// How ranks reach each other. A transport moves messages between the ranks of a job; everything above it (handlers,
-/// counting, what waits for space, collectives) is the same whatever the transport. It is chosen when the program
-/// starts, never when it is built.
+/// How ranks reach each other. A transport moves messages between the ranks of a job; everything
+/// above it (handlers, counting, what waits for space, collectives) is the same whatever the
+/// transport. It is chosen when the program starts, never when it is built.
 
 #include <chrono>
 #include <cstddef>
@@ -40,14 +40,15 @@ struct lost_rank {
   std::string host, text;
 };
 
-/// One rank's end of the network. It moves messages of two parts: a *head*, small and copied, and a *body* of any size
-/// or none, whose memory is handed over and not copied by the sender.
+/// One rank's end of the network. It moves messages of two parts: a *head*, small and copied, and a
+/// *body* of any size or none, whose memory is handed over and not copied by the sender.
 ///
-/// Threads: one thread of the rank, the *owner*, calls `receive`, `wait`, `finish`, and `send` unless
-/// `any_thread_sends`; any thread may call `wake` and destroy what `receive` gave. Nothing here blocks but `wait` and
-/// `finish`. Order: messages between one pair of ranks arrive, whole, in the order of the calls of `send` that took
-/// them. Space: a receiver has space for so many messages of each sender that it has not received; a message that finds
-/// none is refused, and the caller tries again later. So a fast sender cannot exhaust a slow receiver's memory.
+/// Threads: one thread of the rank, the *owner*, calls `receive`, `wait`, `finish`, and `send`
+/// unless `any_thread_sends`; any thread may call `wake` and destroy what `receive` gave. Nothing
+/// here blocks but `wait` and `finish`. Order: messages between one pair of ranks arrive, whole, in
+/// the order of the calls of `send` that took them. Space: a receiver has space for so many
+/// messages of each sender that it has not received; a message that finds none is refused, and the
+/// caller tries again later. So a fast sender cannot exhaust a slow receiver's memory.
 class transport {
 public:
   virtual ~transport() = default;
@@ -56,8 +57,8 @@ public:
   /// This rank among the ranks on the same host, and their number.
   virtual int host_rank() const noexcept = 0;
   virtual int host_size() const noexcept = 0;
-  /// The ranks of this host that may run on some CPU of this rank: its place among them, and their number. A launcher
-  /// that binds each rank to CPUs of its own leaves each rank alone.
+  /// The ranks of this host that may run on some CPU of this rank: its place among them, and their
+  /// number. A launcher that binds each rank to CPUs of its own leaves each rank alone.
   struct cpu_sharers {
     int rank, ranks;
   };
@@ -71,34 +72,39 @@ public:
   /// Whether `send` may be called by any thread, by several at once.
   virtual bool any_thread_sends() const noexcept = 0;
 
-  /// Sends a message: `head` is copied before this returns; `body` is taken over and left empty. A rank may send to
-  /// itself.
-  /// \param urgent may use the space that is kept for such messages, of which there are few: the runtime's own, which
-  /// must get through while others wait for space.
-  /// \return false if there is no space: nothing was sent or taken. Later calls of `receive` by the owner may make
-  /// space, and a `wait` ends when there is some again. \throws error(invalid_argument) for a destination that is no
-  /// rank or a head above `head_limit`, error(transport) if the network fails.
+  /// Sends a message: `head` is copied before this returns; `body` is taken over and left empty. A
+  /// rank may send to itself.
+  /// \param urgent may use the space that is kept for such messages, of which there are few: the
+  /// runtime's own, which must get through while others wait for space.
+  /// \return false if there is no space: nothing was sent or taken. Later calls of `receive` by the
+  /// owner may make space, and a `wait` ends when there is some again. \throws
+  /// error(invalid_argument) for a destination that is no rank or a head above `head_limit`,
+  /// error(transport) if the network fails.
   virtual bool send(int destination, std::span<const std::byte> head, byte_buffer& body, bool urgent = false) = 0;
-  /// Makes progress, and gives the next message that has arrived whole. \return false if there is none.
+  /// Makes progress, and gives the next message that has arrived whole. \return false if there is
+  /// none.
   /// \throws error(transport), error(out_of_memory).
   virtual bool receive(arrival& into) = 0;
-  /// Sleeps until something may have arrived or may have space, `wake` is called, or the time is over. Returns at once
-  /// if `wake` was called since the last `wait` returned, so that a wake-up between "nothing to do" and `wait` is not
-  /// lost.
+  /// Sleeps until something may have arrived or may have space, `wake` is called, or the time is
+  /// over. Returns at once if `wake` was called since the last `wait` returned, so that a wake-up
+  /// between "nothing to do" and `wait` is not lost.
   virtual void wait(std::chrono::microseconds at_most) = 0;
   /// Ends a present or the next `wait`. Any thread.
   virtual void wake() noexcept = 0;
-  /// Collective: completes every send, meets all ranks. No message may be sent or expected any more.
+  /// Collective: completes every send, meets all ranks. No message may be sent or expected any
+  /// more.
   virtual void finish() = 0;
-  /// Ends all ranks of the job with `code`, without running destructors; buffered output is flushed first.
+  /// Ends all ranks of the job with `code`, without running destructors; buffered output is flushed
+  /// first.
   [[noreturn]] virtual void abort(int code) noexcept = 0;
 
-  /// May something have arrived that `receive` has not given? Any thread, while the owner does nothing.
+  /// May something have arrived that `receive` has not given? Any thread, while the owner does
+  /// nothing.
   virtual bool may_have_input() const noexcept { return true; }
   /// If each rank is a process: what those of this host share, until the process ends.
   virtual std::optional<host_memory> processes() const noexcept { return std::nullopt; }
-  /// Calls `f` with each rank that fails, once, also with those that have already; within `receive`. Only transports
-  /// that outlive it do. In a fiber, once.
+  /// Calls `f` with each rank that fails, once, also with those that have already; within
+  /// `receive`. Only transports that outlive it do. In a fiber, once.
   virtual void tell_failures(std::function<void(const lost_rank&)> f) { static_cast<void>(f); }
 };
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Which transports a program has. Each is an object of a class of its own, which the runtime asks when a program
-/// starts: so the runtime names none of them, and a program may bring one that Tern does not have.
+/// Which transports a program has. Each is an object of a class of its own, which the runtime asks
+/// when a program starts: so the runtime names none of them, and a program may bring one that Tern
+/// does not have.
 ///
 ///     class pipes final : public tern::net::transport_kind {
 ///     public:
@@ -43,20 +44,21 @@ struct job_start {
   const transport_kind& kind;       ///< that was chosen
   const std::string& word;          ///< the option `transport`
   int ranks = 1;                    ///< the option `ranks`
-  /// Worker threads of each rank; 0: as many as the rank has CPUs to itself, once ranks know of each other. A kind that
-  /// must know it before may decide it.
+  /// Worker threads of each rank; 0: as many as the rank has CPUs to itself, once ranks know of
+  /// each other. A kind that must know it before may decide it.
   int workers = 0;
   bool polls_apart = false; ///< each rank has one thread more, for messages
 };
 
-/// Runs ranks: those whose ends of the network are in this process, either one, or all of the job, each in a thread of
-/// its own. Each process of a job calls it once; it returns when the job has ended. \return the job's exit code.
+/// Runs ranks: those whose ends of the network are in this process, either one, or all of the job,
+/// each in a thread of its own. Each process of a job calls it once; it returns when the job has
+/// ended. \return the job's exit code.
 /// \throws error(invalid_state) for any other number of ends.
 using rank_runner = int (*)(job_start& job, std::vector<std::unique_ptr<transport>> ends);
 
-/// A kind of transport. Requires: a static object, made before `tern::run` and never destroyed before it has returned.
-/// Guarantees: `run` is called once for each job for which this kind was chosen. Threads: the one that calls
-/// `tern::run`.
+/// A kind of transport. Requires: a static object, made before `tern::run` and never destroyed
+/// before it has returned. Guarantees: `run` is called once for each job for which this kind was
+/// chosen. Threads: the one that calls `tern::run`.
 class transport_kind {
 public:
   struct description {
@@ -77,7 +79,8 @@ public:
   virtual bool accepts(std::string_view word) const { return word == name(); }
   /// Does `auto` take this kind, as no other of a greater preference does?
   virtual bool suits(const options& opts) const;
-  /// Runs the job: makes ends and calls `run_ranks`. \throws error, which tells why this process cannot start.
+  /// Runs the job: makes ends and calls `run_ranks`. \throws error, which tells why this process
+  /// cannot start.
   virtual int run(job_start& job, rank_runner run_ranks) const = 0;
 
   /// A launcher that has started this process together with others.
@@ -85,10 +88,11 @@ public:
     std::string by; ///< "an MPI launcher"
     int rank = 0, size = 1;
   };
-  /// What this kind's launcher says in the environment. Asked before anything starts, so that what concerns all ranks
-  /// is said once and not by each.
+  /// What this kind's launcher says in the environment. Asked before anything starts, so that what
+  /// concerns all ranks is said once and not by each.
   virtual std::optional<launch> launched() const { return std::nullopt; }
-  /// This process cannot start, and others may wait for it: ends them. \param tell says why; called by one process.
+  /// This process cannot start, and others may wait for it: ends them. \param tell says why; called
+  /// by one process.
   /// \return false if no others wait, and `tell` was not called.
   virtual bool refuse(int& argc, char** argv, const std::function<void()>& tell) const;
   /// Are the ranks simulated?

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// From the parts that a job's processes wrote (recorder.hpp) to one file that opens in Perfetto (ui.perfetto.dev) and
-/// chrome://tracing.
+/// From the parts that a job's processes wrote (recorder.hpp) to one file that opens in Perfetto
+/// (ui.perfetto.dev) and chrome://tracing.
 
 #include <tern/base/language/compiler.hpp>
 
@@ -35,20 +35,22 @@ struct merge_summary {
   std::vector<std::string> missing; ///< a sentence for each thing that the trace lacks; also said in the trace itself
 
   bool complete() const noexcept { return missing.empty(); }
-  /// A line for people, one more for the objects that moved, and one for each thing that is missing.
+  /// A line for people, one more for the objects that moved, and one for each thing that is
+  /// missing.
   std::string text() const;
 };
 
-/// Merges all parts in `folder` into the file `out`. The file is a JSON array with an event a line, ordered by time on
-/// each track, which viewers also accept when it is cut off. Ranks are processes there, workers threads; their numbers
-/// are one higher, since several versions of Perfetto take 0 for the kernel's idle process. Clocks are aligned to rank
-/// 0's. Memory: names, tracks and fibers with open regions, not records. One thread; the parts may still be written to.
-/// \throws error(not_found) if there are no parts; error(invalid_data) naming a file that is no part, or is of another
-/// version; error(io).
+/// Merges all parts in `folder` into the file `out`. The file is a JSON array with an event a line,
+/// ordered by time on each track, which viewers also accept when it is cut off. Ranks are processes
+/// there, workers threads; their numbers are one higher, since several versions of Perfetto take 0
+/// for the kernel's idle process. Clocks are aligned to rank 0's. Memory: names, tracks and fibers
+/// with open regions, not records. One thread; the parts may still be written to.
+/// \throws error(not_found) if there are no parts; error(invalid_data) naming a file that is no
+/// part, or is of another version; error(io).
 merge_summary merge(const std::string& folder, const std::string& out);
 
-/// Removes the parts, and the folder if nothing else is in it; with a warning not those that are recorded just now.
-/// Never throws.
+/// Removes the parts, and the folder if nothing else is in it; with a warning not those that are
+/// recorded just now. Never throws.
 void remove_parts(const std::string& folder) noexcept;
 
 } // namespace tern::trace

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// The recording of a trace, for the layer that runs jobs, and for programs that use `tern::task` without one:
+/// The recording of a trace, for the layer that runs jobs, and for programs that use `tern::task`
+/// without one:
 ///
 ///     tern::trace::prepare_parts("run.json.parts");            // one process of the job, before the others begin
 ///     {
@@ -10,8 +11,9 @@
 ///     }
 ///     tern::trace::merge("run.json.parts", "run.json");        // when all have ended (merge.hpp)
 ///
-/// Each process writes one file, a *part*, into the folder, through shared memory: what has been recorded is in the
-/// file at once and stays there if the process is killed. Each thread has a ring of its own in it.
+/// Each process writes one file, a *part*, into the folder, through shared memory: what has been
+/// recorded is in the file at once and stays there if the process is killed. Each thread has a ring
+/// of its own in it.
 
 #include <tern/base/language/compiler.hpp>
 
@@ -38,28 +40,29 @@ struct recorder_settings {
 /// Real time in nanoseconds to which `recorder::clock_offset` refers (CLOCK_MONOTONIC).
 std::int64_t clock_ns() noexcept;
 
-/// Makes the folder and removes the parts of an earlier job from it; not those of one that still runs, which are warned
-/// of. \param keep names of files that are of this one.
+/// Makes the folder and removes the parts of an earlier job from it; not those of one that still
+/// runs, which are warned of. \param keep names of files that are of this one.
 /// \throws error(io) naming the folder.
 void prepare_parts(const std::string& folder, const std::vector<std::string>& keep = {});
 
-/// Records what happens in this process from its construction to `end`. One at a time in a process. A process that is
-/// forked meanwhile records nothing.
+/// Records what happens in this process from its construction to `end`. One at a time in a process.
+/// A process that is forked meanwhile records nothing.
 class recorder {
 public:
-  /// \throws error(invalid_argument) for settings out of range; error(invalid_state) if something is recorded already;
-  /// error(io) naming the file.
+  /// \throws error(invalid_argument) for settings out of range; error(invalid_state) if something
+  /// is recorded already; error(io) naming the file.
   explicit recorder(recorder_settings settings);
   ~recorder(); ///< as `end`
   recorder(const recorder&) = delete;
   recorder& operator=(const recorder&) = delete;
 
-  /// What to add to this process' `clock_ns()` to get rank 0's, measured at `at` (by this process' clock). The first
-  /// one told and the last one told count; between them the offset changes linearly. Processes of one machine need
-  /// none.
+  /// What to add to this process' `clock_ns()` to get rank 0's, measured at `at` (by this process'
+  /// clock). The first one told and the last one told count; between them the offset changes
+  /// linearly. Processes of one machine need none.
   void clock_offset(std::int64_t at, std::int64_t add) noexcept;
 
-  /// Ends the recording and says so in the part. Threads may still be inside a `region`, which is then cut off here.
+  /// Ends the recording and says so in the part. Threads may still be inside a `region`, which is
+  /// then cut off here.
   void end() noexcept;
 
   const std::string& part() const noexcept { return part_; } ///< the file's path

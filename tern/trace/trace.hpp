@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What a program may add to its trace: regions, counters and moments, beside what the runtime records by itself.
+/// What a program may add to its trace: regions, counters and moments, beside what the runtime
+/// records by itself.
 ///
 ///     void assemble() {
 ///       tern::trace::region r("assemble");        // a bar from here to the end of the scope
@@ -9,9 +10,10 @@
 ///       tern::trace::counter("elements", 1.0 * n); // a curve
 ///     }
 ///
-/// Without `--tern-trace FILE` each of these is one load and a branch that is not taken. With it they take some tens of
-/// nanoseconds. All may be called by any thread and any fiber; none throws. Names are copied: at most 255 bytes of
-/// each, at most 65,536 different ones in a process (recorder.hpp); what is beyond goes under one common name.
+/// Without `--tern-trace FILE` each of these is one load and a branch that is not taken. With it
+/// they take some tens of nanoseconds. All may be called by any thread and any fiber; none throws.
+/// Names are copied: at most 255 bytes of each, at most 65,536 different ones in a process
+/// (recorder.hpp); what is beyond goes under one common name.
 
 #include <tern/base/language/compiler.hpp>
 
@@ -22,7 +24,8 @@
 namespace tern::trace {
 
 namespace detail {
-/// Which recording is under way: a number that differs between the recordings of a process; 0: none.
+/// Which recording is under way: a number that differs between the recordings of a process; 0:
+/// none.
 extern std::atomic<std::uint32_t> recording;
 void write_counter(std::string_view name, double value) noexcept;
 void write_instant(std::string_view name) noexcept;
@@ -38,13 +41,15 @@ inline constexpr bool built = true;
 /// Is anything recorded just now? For what would be expensive to prepare.
 inline bool on() noexcept {
   if (!built) return false;
-  // relaxed: a thread that writes looks again, under a lock, before it first touches what belongs to the recording
+  // relaxed: a thread that writes looks again, under a lock, before it first touches what belongs
+  // to the recording
   return detail::recording.load(std::memory_order_relaxed) != 0;
 }
 
-/// A bar in the trace from its construction to its destruction. Inside a fiber it belongs to the fiber: it may contain
-/// anything that suspends, goes on when the fiber does, on whatever worker, and must end in the fiber in which it
-/// began. Regions of one fiber, or of one thread outside fibers, nest.
+/// A bar in the trace from its construction to its destruction. Inside a fiber it belongs to the
+/// fiber: it may contain anything that suspends, goes on when the fiber does, on whatever worker,
+/// and must end in the fiber in which it began. Regions of one fiber, or of one thread outside
+/// fibers, nest.
 class region {
 public:
   explicit region(std::string_view name) noexcept {

@@ -128,7 +128,8 @@ private:
 };
 const registered_policy<restless> the_restless("restless", "goes on for ever");
 
-/// 24 objects on rank 0, each with `each` invocations of different lengths. \return what was done, over all ranks.
+/// 24 objects on rank 0, each with `each` invocations of different lengths. \return what was done,
+/// over all ranks.
 long work_through(int each, std::vector<int>* places = nullptr) {
   std::vector<tern::mobile_ptr<worker_object>> all;
   if (rank() == 0)
@@ -154,7 +155,8 @@ TERN_RANK_TEST(idle_ranks_get_objects) {
   // Else all may be done before the other has asked.
   if (rank() == 0 && size() > 1) tern::wait_until([] { return *wishes > 0; });
   bool moved = false;
-  // Where threads are more than cores, all may be done again and again before two objects wait at once.
+  // Where threads are more than cores, all may be done again and again before two objects wait at
+  // once.
   for (int tries = 0; tries < 100 && !moved; ++tries) {
     std::vector<int> places;
     const long done = work_through(3, &places);
@@ -223,7 +225,8 @@ TERN_RANK_TEST(phases_give_loads_of_objects) {
   tern::barrier();
   std::vector<tern::mobile_ptr<worker_object>> mine;
   for (int i = 0; i < 8; ++i) mine.push_back(tern::create<worker_object>(worker_object{rank() == 0 ? 20 : 1, 0, {}}));
-  // Another rank may be slower than this one is loaded: in a simulation, or for a while on a busy machine.
+  // Another rank may be slower than this one is loaded: in a simulation, or for a while on a busy
+  // machine.
   const bool sure = size() > 1 && !tern::net::node::here().simulated();
   bool away = !sure;
   for (long step = 0; step < 4 || (!away && step < 100); ++step) {

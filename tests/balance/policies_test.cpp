@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// The policies that act while work goes on, in the model; those that work in rounds: round_policies_test.cpp.
+/// The policies that act while work goes on, in the model; those that work in rounds:
+/// round_policies_test.cpp.
 #include <algorithm>
 #include <map>
 #include <numeric>

@@ -109,7 +109,8 @@ TEST(rounds, any_small_machine) {
                     12, {0.0, 1.0}, [](const small_run& x) {
                       EXPECT_LE(x.result.most_moves, 10u) << x.described;
                       EXPECT_LE(x.result.returns, x.work.objects.size() * x.work.phases()) << x.described;
-                      // A delay of a second is as much as some phases: rounds wait for a dozen of them at the end.
+                      // A delay of a second is as much as some phases: rounds wait for a dozen of
+                      // them at the end.
                       const double waits = x.how.delay * 60 * static_cast<double>(x.work.phases());
                       EXPECT_LE(x.result.makespan, 1.35 * x.alone + waits) << x.described;
                       return x.how.delay < 1;

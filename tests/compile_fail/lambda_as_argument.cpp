@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// expect: a handler stands in angle brackets, as in send<&f>(rank, x) or send<[](int x) {}>(rank, 3)
+// expect: a handler stands in angle brackets, as in send<&f>(rank, x) or send<[](int x) {}>(rank,
+// 3)
 #include <tern/tern.hpp>
 
 int main(int argc, char**) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// expect: a handler has no state, so a lambda with captures cannot be one: send the captured values as arguments
+// expect: a handler has no state, so a lambda with captures cannot be one: send the captured values
+// as arguments
 #include <tern/tern.hpp>
 
 int main(int argc, char**) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What the fuzz targets share: how they read their input, and how they say what is wrong. Each target is one function,
-/// `LLVMFuzzerTestOneInput`, which libFuzzer's main or replay.cpp calls; it must be the same for the same input.
+/// What the fuzz targets share: how they read their input, and how they say what is wrong. Each
+/// target is one function, `LLVMFuzzerTestOneInput`, which libFuzzer's main or replay.cpp calls; it
+/// must be the same for the same input.
 
 #include <algorithm>
 #include <cstddef>
@@ -36,7 +37,8 @@ inline void say(const char* what) {
   if (wanted) std::fprintf(stderr, "  refused: %s\n", what);
 }
 
-/// Runs `f`, which may throw a tern::error with one of these codes and nothing else. \return whether it did not.
+/// Runs `f`, which may throw a tern::error with one of these codes and nothing else. \return
+/// whether it did not.
 template <class F> bool accepts(std::initializer_list<tern::errc> codes, F&& f) {
   try {
     f();
@@ -72,8 +74,9 @@ private:
   std::span<const std::byte> left_;
 };
 
-/// A copy of some bytes that ends where its memory does, so that the address sanitizer sees a byte too many, and begins
-/// `offset` bytes after a place that suits every type. Lends itself to one buffer at most.
+/// A copy of some bytes that ends where its memory does, so that the address sanitizer sees a byte
+/// too many, and begins `offset` bytes after a place that suits every type. Lends itself to one
+/// buffer at most.
 class placed final : public tern::byte_lender {
 public:
   placed(std::span<const std::byte> bytes, std::size_t offset, bool read_only = false)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Archives: any bytes are a value or error(invalid_data); a value that was read can be written and read again.
-// An input is the type's number, how badly the bytes are aligned, and the bytes.
+// Archives: any bytes are a value or error(invalid_data); a value that was read can be written and
+// read again. An input is the type's number, how badly the bytes are aligned, and the bytes.
 #include "fuzz.hpp"
 
 #include <array>

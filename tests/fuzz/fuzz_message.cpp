@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages before they reach a rank: taken apart (detail/parse.hpp), their arguments (detail/packing.hpp), batches of
-// them (detail/batch.hpp). Any bytes are a message or error(invalid_data). An input is what to do, how badly head and
-// body are aligned, and the message.
+// Messages before they reach a rank: taken apart (detail/parse.hpp), their arguments
+// (detail/packing.hpp), batches of them (detail/batch.hpp). Any bytes are a message or
+// error(invalid_data). An input is what to do, how badly head and body are aligned, and the
+// message.
 #include "fuzz.hpp"
 
 #include <map>
@@ -95,7 +96,8 @@ constexpr void (*calls[])(payload) = {
     call<std::span<const text>, std::vector<std::pair<std::uint8_t, bool>>>,
 };
 
-// Takes a batch apart as a node does, keeps some of its messages for longer than others, and may give up half-way.
+// Takes a batch apart as a node does, keeps some of its messages for longer than others, and may
+// give up half-way.
 void batch(arrival whole, fuzz::input& in) {
   if (whole.head.size() < sizeof(tern::net::wire_header)) return; // the node looks at whom it is for first
   tern::net::batch_reader* reader = nullptr;

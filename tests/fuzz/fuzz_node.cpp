@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rank that is sent anything: a real node with its scheduler, on a network that delivers what the input says.
+// A rank that is sent anything: a real node with its scheduler, on a network that delivers what the
+// input says.
 //
-// An input is a list of steps: what to do, to which handler, with which flags, for which reply, and the bytes. Messages
-// for the program's handlers arrive as from the network. Those for the runtime's own are handed to their entries by the
-// main fiber: what is wrong with one ends the job, and here that must be an error that can be caught.
+// An input is a list of steps: what to do, to which handler, with which flags, for which reply, and
+// the bytes. Messages for the program's handlers arrive as from the network. Those for the
+// runtime's own are handed to their entries by the main fiber: what is wrong with one ends the job,
+// and here that must be an error that can be caught.
 #include "fuzz.hpp"
 
 #include <deque>
@@ -56,8 +58,8 @@ void wait(int turns) {
 
 constexpr int ranks = 4;
 
-/// Rank 0's end of a network of four. What it delivers has been looked at as a node does, since a node ends the job
-/// with what is wrong.
+/// Rank 0's end of a network of four. What it delivers has been looked at as a node does, since a
+/// node ends the job with what is wrong.
 class scripted final : public tern::net::transport {
 public:
   explicit scripted(std::deque<arrival>& incoming) : incoming_(incoming) {}
@@ -184,7 +186,8 @@ private:
   // What one of the runtime's own handlers makes of a message.
   void enter(tern::net::node& here, const handler_record& handler, wire_header h) {
     arrival m = next_message(h, false);
-    // Which numbers the program's handlers have depends on the build: an input names them by their place in the list.
+    // Which numbers the program's handlers have depends on the build: an input names them by their
+    // place in the list.
     if (&handler == handlers().multicast && m.head.size() >= sizeof h + sizeof(std::uint32_t)) {
       std::uint32_t to = 0;
       std::memcpy(&to, m.head.data() + sizeof h, sizeof to);
@@ -231,7 +234,8 @@ private:
     const table& t = handlers();
     for (int step = 0; step < 64 && !in_.empty(); ++step) {
       const std::uint8_t what = in_.number(), which = in_.number(), reply = in_.number();
-      // Numbers as the node gives them to calls and promises: the slot, and which use of it this is.
+      // Numbers as the node gives them to calls and promises: the slot, and which use of it this
+      // is.
       const std::uint64_t number = reply == 0 ? 0 : (std::uint64_t{1} + reply / 16u % 2) << 32 | reply % 4u;
       wire_header h{0,
                     flag_uncounted | (what & 0x10 ? flag_range : 0) | (what & 0x20 ? flag_joined : 0) |

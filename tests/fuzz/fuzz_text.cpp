@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What people write: the text of a simulated world, an options file, a command line. Any text is a value or
-// error(invalid_option). An input is which of the three, and the text.
+// What people write: the text of a simulated world, an options file, a command line. Any text is a
+// value or error(invalid_option). An input is which of the three, and the text.
 #include "fuzz.hpp"
 
 #include <string>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// main() of a fuzz target in ordinary builds: runs through files, and those of folders, in the order of their names.
-// Each name is printed before its file is run, so that the last one printed is the one that fails.
+// main() of a fuzz target in ordinary builds: runs through files, and those of folders, in the
+// order of their names. Each name is printed before its file is run, so that the last one printed
+// is the one that fails.
 #include "fuzz.hpp"
 
 #include <filesystem>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ways to an object that are not plain invocations: holding it, counted references, priorities; and what it weighs.
+// Ways to an object that are not plain invocations: holding it, counted references, priorities; and
+// what it weighs.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -386,7 +387,8 @@ TERN_RANK_TEST(loads_follow_what_arrives) {
     settle<measured>();
     const auto idle = one_of<measured>(tern::mobile::loads());
     TERN_EXPECT(idle.seconds > 1e-3 && idle.load == 0 && idle.pending == 0);
-    // What it waits does not count. Asserted in virtual time only: real seconds depend on what else the machine does.
+    // What it waits does not count. Asserted in virtual time only: real seconds depend on what else
+    // the machine does.
     if (tern::net::node::here().simulated()) TERN_EXPECT(idle.seconds < 15e-3);
     auto blocked = call<&measured::block>(m);
     send<&measured::work>(m);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// How many messages an invocation takes whose sender knows where the object was, and not where it is.
+/// How many messages an invocation takes whose sender knows where the object was, and not where it
+/// is.
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -33,7 +34,8 @@ void take_probe(net::node& here, int source, const net::wire_header& header, net
 }
 const net::handler_record probe{typeid(probe_tag), "probe", __FILE__, &take_probe};
 
-// The object's rank tells the caller where it is before it answers: so the next one needs no more than that.
+// The object's rank tells the caller where it is before it answers: so the next one needs no more
+// than that.
 long messages_of_visit(mobile_ptr<vagrant> to, int expected) {
   arrivals = 0;
   net::node& here = net::node::here();
@@ -46,8 +48,8 @@ long messages_of_visit(mobile_ptr<vagrant> to, int expected) {
   return arrivals;
 }
 
-// Rank 0 sends; the object is born on rank 1, comes to rank 2, where rank 0 gets to know it, and moves on to other
-// ranks `missed` times. \return the messages of the next three visits.
+// Rank 0 sends; the object is born on rank 1, comes to rank 2, where rank 0 gets to know it, and
+// moves on to other ranks `missed` times. \return the messages of the next three visits.
 std::vector<long> visits_after(int missed, const std::string& more) {
   std::vector<long> found;
   sim::run(sim::parse_world("ranks=" + std::to_string(3 + missed) + more), [&] {

@@ -144,8 +144,8 @@ TERN_RANK_TEST(one_that_cannot_be_packed_or_unpacked_stays_and_says_why) {
   tern::destroy(f).get();
 }
 
-// An invocation of an object that has been on all ranks runs once, on the last of them, and the next one sees that.
-// (How many messages it takes: hops_test.cpp.)
+// An invocation of an object that has been on all ranks runs once, on the last of them, and the
+// next one sees that. (How many messages it takes: hops_test.cpp.)
 TERN_RANK_TEST(objects_that_have_been_everywhere_are_found) {
   const auto t = create<traveller>();
   const int last = (rank() + size() - 1) % size();

@@ -100,7 +100,8 @@ TERN_RANK_TEST(free_functions_are_invoked_on_objects) {
   TERN_EXPECT_EQ(call<&peek>(c).get(), 42);
 }
 
-// Shared invocations run together: each waits until the other has begun. Would hang if they excluded each other.
+// Shared invocations run together: each waits until the other has begun. Would hang if they
+// excluded each other.
 struct meeting {
   mutable tern::latch both{2};
   mutable std::atomic<int> inside{0};
@@ -158,7 +159,8 @@ TERN_RANK_TEST(use_after_destroy_and_wrong_types_are_errors) {
                     "is a mobile_test::counter, not a mobile_test::other");
 }
 
-// Objects talk to objects: a token goes round a ring of them, blocking each while the rest of the ring runs.
+// Objects talk to objects: a token goes round a ring of them, blocking each while the rest of the
+// ring runs.
 struct stop {
   mobile_ptr<stop> next;
   int visits = 0;
@@ -233,8 +235,9 @@ TERN_RANK_TEST(destroy_runs_the_destructor_where_the_object_is) {
   tern::barrier();
 }
 
-// Two shared invocations that were let in together, of which the first waits for the second: also where messages arrive
-// one by one, as those of an epoch do, and are numbered, since the object has moved.
+// Two shared invocations that were let in together, of which the first waits for the second: also
+// where messages arrive one by one, as those of an epoch do, and are numbered, since the object has
+// moved.
 struct lobby {
   template <class A> void serialize(A&) {}
   void wait() const { gate->open.acquire(); }

@@ -140,7 +140,8 @@ private:
   byte_buffer batch_;
 };
 
-/// Rank 1 has answered each call by the time that rank 0 looks, and sends a message between any `every` answers.
+/// Rank 1 has answered each call by the time that rank 0 looks, and sends a message between any
+/// `every` answers.
 class oracle final : public lonely {
 public:
   explicit oracle(int every) : every_(every) { handler_table::freeze(); }
@@ -184,7 +185,8 @@ std::shared_ptr<const options> alone(const char* more = "--tern-stats=off") {
 }
 
 class delivery : public testing::TestWithParam<std::uint64_t> {};
-// By the number of messages in a batch: whatever a rank counts to, its looks at the clock fall inside of batches.
+// By the number of messages in a batch: whatever a rank counts to, its looks at the clock fall
+// inside of batches.
 INSTANTIATE_TEST_SUITE_P(records, delivery, testing::Values(1, 4, 8, 64, 84));
 
 TEST_P(delivery, timers_ring_and_fibers_take_turns_while_messages_never_end) {
@@ -228,7 +230,8 @@ TEST(delivery, messages_of_a_batch_begin_in_order_each_in_a_fiber_of_its_own) {
   }
 }
 
-// Whose answers are there at once waits for none: yet others have their turns, handlers run, timers ring.
+// Whose answers are there at once waits for none: yet others have their turns, handlers run, timers
+// ring.
 TEST(delivery, answers_come_to_those_who_wait_and_others_have_their_turn) {
   for (const int every : {0, 7}) {
     constexpr int most = 2'000'000;

@@ -50,7 +50,8 @@ std::int64_t noted(int whose) {
 }
 int mine(int which) { return 1000 * which + rank(); }
 
-// All that has been noted for `whose`, everywhere. Outside the epoch: what it asks belongs to nobody.
+// All that has been noted for `whose`, everywhere. Outside the epoch: what it asks belongs to
+// nobody.
 std::int64_t noted_everywhere(int whose) {
   std::int64_t all = 0;
   for (int r = 0; r < size(); ++r) all += tern::call<&noted>(r, whose).get();

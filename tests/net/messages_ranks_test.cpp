@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages on their way: arrays of every size and origin, more messages than there is space for, handlers that keep
-// what they were given.
+// Messages on their way: arrays of every size and origin, more messages than there is space for,
+// handlers that keep what they were given.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -161,7 +161,8 @@ TERN_RANK_TEST(messages_of_all_kinds_keep_their_order) {
   std::vector<int> expected;
   for (int i = 0; i < n; ++i) expected.push_back(i);
   for (auto& [who, numbers] : book->arrived) {
-    // With several workers handlers start in order too, but one may overtake another before it takes the lock.
+    // With several workers handlers start in order too, but one may overtake another before it
+    // takes the lock.
     if (!starts_are_seen()) std::sort(numbers.begin(), numbers.end());
     TERN_EXPECT(numbers == expected);
   }

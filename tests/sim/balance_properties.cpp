@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What load balancing promises: whatever the policy, each invocation runs once, in its order; nothing is lost when
-// messages are late, ranks slow, objects cannot be packed, appear and vanish, or the policy is another one suddenly; no
-// object goes to and fro; and all comes to rest.
+// What load balancing promises: whatever the policy, each invocation runs once, in its order;
+// nothing is lost when messages are late, ranks slow, objects cannot be packed, appear and vanish,
+// or the policy is another one suddenly; no object goes to and fro; and all comes to rest.
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -182,7 +182,8 @@ private:
   std::vector<tern::mobile_ptr<speaker>> others_;
 };
 
-// An epoch is over when all is done that was sent in it, by objects that move, to objects that move.
+// An epoch is over when all is done that was sent in it, by objects that move, to objects that
+// move.
 TERN_PROPERTY(epochs_wait_for_what_waits,
               "ranks=1..8 workers=1..3 faults=delay:reorder:slow:pause network=any room=0..8 policy=0..7 order=0..4 "
               "objects=1..10 rounds=1..6 busy=1..8 failures=0..2") {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What the broken copies of source files (CMakeLists.txt) ask: is this bug wanted in this process? The same program is
-/// right where --bug wants none.
+/// What the broken copies of source files (CMakeLists.txt) ask: is this bug wanted in this process?
+/// The same program is right where --bug wants none.
 
 namespace tern::property {
 

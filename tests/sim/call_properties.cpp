@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the net layer promises beyond plain messages: limited calls, promises that travel, messages to many ranks.
+// What the net layer promises beyond plain messages: limited calls, promises that travel, messages
+// to many ranks.
 #include <algorithm>
 #include <chrono>
 #include <map>
@@ -29,7 +30,8 @@ int any_rank() { return static_cast<int>(rolls().below(size())); }
 std::string text(std::int64_t n) { return std::to_string(n); }
 std::chrono::microseconds some_time(std::int64_t most) { return std::chrono::microseconds(rolls().below(most + 1)); }
 
-// Of the answer, the end of the time and the request to stop exactly one comes, and the others do no harm.
+// Of the answer, the end of the time and the request to stop exactly one comes, and the others do
+// no harm.
 per_case<std::map<std::int64_t, int>> runs; // by call
 
 std::int64_t answer(std::int64_t x, std::int64_t us) {
@@ -95,7 +97,8 @@ TERN_PROPERTY(one_end_of_each_call, "ranks=1..8 workers=1..3 faults=delay:reorde
   tern::barrier();
 }
 
-// Shares of a promise go about; the future gets the one value that was set, or learns that none will be.
+// Shares of a promise go about; the future gets the one value that was set, or learns that none
+// will be.
 struct fate {
   std::int64_t shares = 0, set = 0;
   bool taken = false; // somebody is to set it

@@ -51,7 +51,8 @@ std::string joined(std::uint64_t where, std::int64_t operation, int from, int to
 using place_in_time = std::pair<std::uint64_t, std::int64_t>; // a communicator and the number of its operation
 per_case<std::map<place_in_time, int>> entered;               // barriers, by how many
 
-// A row of operations on one communicator, which `where` names: its fibers do the same on all its ranks.
+// A row of operations on one communicator, which `where` names: its fibers do the same on all its
+// ranks.
 void operate(const communicator& c, std::uint64_t where) {
   dice plan = common(where);
   const int n = c.size(), me = c.rank();
@@ -114,7 +115,8 @@ TERN_PROPERTY(collectives_agree, "ranks=1..24 workers=1..3 faults=delay:reorder:
   operate(communicator::world(), 0);
 }
 
-// The same on duplicates, parts and names of the world, and of these, all at once from fibers of their own.
+// The same on duplicates, parts and names of the world, and of these, all at once from fibers of
+// their own.
 TERN_PROPERTY(communicators_do_not_mix,
               "ranks=1..12 workers=1..3 faults=delay:reorder:slow:pause network=any room=0..8 "
               "operations=1..6 messages=0..2 communicators=1..8") {
@@ -155,8 +157,8 @@ TERN_PROPERTY(collectives_with_crashes, "ranks=2..12 workers=1..2 faults=delay:r
   operate(communicator::world(), 0);
 }
 
-// Ranks that do different things are told, at least one of them: nobody goes on with a wrong result, and if all that is
-// left waits, somebody has been told why.
+// Ranks that do different things are told, at least one of them: nobody goes on with a wrong
+// result, and if all that is left waits, somebody has been told why.
 per_case<int> told, through;
 per_case<std::vector<communicator>> kept; // who is told leaves it, and others do not
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cases in other processes: each gets a handful, tells through a pipe which one it is at and how each came out, and
-// ends. One that dies has told where.
+// Cases in other processes: each gets a handful, tells through a pipe which one it is at and how
+// each came out, and ends. One that dies has told where.
 #include <algorithm>
 #include <array>
 #include <cerrno>

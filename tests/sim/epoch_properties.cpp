@@ -28,7 +28,8 @@ using tern::size;
 std::string text(std::int64_t n) { return std::to_string(n); }
 int any_rank() { return static_cast<int>(rolls().below(size())); }
 
-// What goes on for each epoch, by a number of ours: all ranks see it, as they are simulated by one thread.
+// What goes on for each epoch, by a number of ours: all ranks see it, as they are simulated by one
+// thread.
 struct going_on {
   std::int64_t begun = 0, ended = 0; // messages from their sending, fibers from their start
   std::int64_t outer = 0;            // which all of it belongs to as well; 0: none

@@ -35,7 +35,8 @@ void disturb() { take_time(); }
 constexpr double latest_crash = 1e-3, hears_within = 3e-3; // 1 to 2 ms, and what pauses and others' work take
 
 // Each survivor hears of each crash once, in time, and nobody of anything else.
-// \param later pauses and slowness hold up whom they strike, and one that is slow takes longer steps.
+// \param later pauses and slowness hold up whom they strike, and one that is slow takes longer
+// steps.
 void live(double later) {
   const double began = in_seconds(tern::fiber_clock::now());
   tern::on_rank_failure([later, began](const tern::rank_failure& f) {

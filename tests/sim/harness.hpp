@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// The inside of the property harness: cases as values and as text, one case in this process, many in others, and
-/// smaller ones that fail in the same way.
+/// The inside of the property harness: cases as values and as text, one case in this process, many
+/// in others, and smaller ones that fail in the same way.
 
 #include <cstddef>
 #include <cstdint>
@@ -61,8 +61,8 @@ struct verdict {
   std::uint64_t digest() const;
 };
 
-/// Runs the case in this process. What ends the process, or is about to, is given to `report` before that, as soon as
-/// it is known: only the first failure counts.
+/// Runs the case in this process. What ends the process, or is about to, is given to `report`
+/// before that, as soon as it is known: only the first failure counts.
 /// \param twice a second run that differs is a failure too.
 verdict run_here(const plan& p, const test_case& c, const options& opts, bool twice,
                  const std::function<void(const verdict&)>& report);
@@ -82,15 +82,17 @@ struct tally {
   std::optional<std::uint64_t> failed_at; ///< the first that failed: all before it are done
   verdict failure;
 };
-/// Runs cases 0 … n-1 in other processes until the first one that fails, or until `deadline` (of monotonic_seconds).
+/// Runs cases 0 … n-1 in other processes until the first one that fails, or until `deadline` (of
+/// monotonic_seconds).
 /// \param matters which failures count; if empty, all. \param progress called now and then.
 tally run_cases(const plan& p, std::uint64_t n, const std::function<test_case(std::uint64_t)>& make, const crew& who,
                 double deadline, const std::function<bool(const verdict&)>& matters = {},
                 const std::function<void(const tally&)>& progress = {});
 double monotonic_seconds();
 
-/// Looks for the smallest case that fails with this signature: fewer faults, the usual network, fewer workers and
-/// ranks, lower knobs; each with a few seeds, since a smaller case takes another course.
+/// Looks for the smallest case that fails with this signature: fewer faults, the usual network,
+/// fewer workers and ranks, lower knobs; each with a few seeds, since a smaller case takes another
+/// course.
 test_case shrink(const plan& p, test_case c, const std::string& signature, const crew& who, double deadline);
 
 } // namespace tern::property

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the net layer promises of messages where networks have little room, whether small ones travel together or not.
+// What the net layer promises of messages where networks have little room, whether small ones
+// travel together or not.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -33,7 +34,8 @@ using tern::size;
 int any_rank() { return static_cast<int>(rolls().below(size())); }
 std::string text(std::int64_t n) { return std::to_string(n); }
 
-// Mostly small; around the sizes from which messages travel in other ways: alone, as a body, as a range of their own.
+// Mostly small; around the sizes from which messages travel in other ways: alone, as a body, as a
+// range of their own.
 std::size_t some_bytes() {
   static constexpr std::array<std::size_t, 6> borders{200, 256, 512, 4096, 8192, 16384};
   if (rolls().chance(0.7)) return static_cast<std::size_t>(rolls().below(64));
@@ -57,7 +59,8 @@ void check_load(std::int64_t salt, std::span<const std::uint32_t> v) {
     }
 }
 
-// The messages of one fiber to one rank start in the order in which it sent them, each once, whatever their kinds.
+// The messages of one fiber to one rank start in the order in which it sent them, each once,
+// whatever their kinds.
 using channels = std::map<std::tuple<int, std::int64_t, int>, std::int64_t>; // rank, fiber, destination
 per_case<channels> sent, started;
 
@@ -138,7 +141,8 @@ TERN_PROPERTY(order_of_all_kinds, "ranks=1..8 workers=1..3 faults=delay:reorder:
   tern::barrier();
 }
 
-// Once nothing is under way, a channel has all its room again: for as many messages as it says, and for urgent ones.
+// Once nothing is under way, a channel has all its room again: for as many messages as it says, and
+// for urgent ones.
 constexpr int urgent_room = 4;
 per_case<std::map<int, std::int64_t>> direct; // by receiver
 
@@ -177,7 +181,8 @@ TERN_PROPERTY(room_comes_back, "ranks=1..6 workers=1..3 faults=delay:reorder:slo
   }
 }
 
-// Whoever waits for what comes of one small message goes on, though nobody sends another and all ranks wait.
+// Whoever waits for what comes of one small message goes on, though nobody sends another and all
+// ranks wait.
 struct wanted {
   std::map<std::int64_t, tern::promise<std::int64_t>> of; // by question
   std::int64_t questions = 0;
@@ -201,7 +206,8 @@ TERN_PROPERTY(one_small_message_is_enough, "ranks=1..8 workers=1..3 faults=delay
   });
 }
 
-// What is lent is seen as it was, however late the handler looks, and given back once: the sender changes it at once.
+// What is lent is seen as it was, however late the handler looks, and given back once: the sender
+// changes it at once.
 per_case<std::map<std::int64_t, int>> looked;
 
 void look_late(std::int64_t salt, std::span<const std::uint32_t> v, const std::vector<char>&) {
@@ -230,7 +236,8 @@ TERN_PROPERTY(lent_memory_is_seen_as_it_was, "ranks=1..6 workers=1..3 faults=del
   tern::barrier();
 }
 
-// The runtime's own messages get through while those of the application fill all room and their handlers wait for it.
+// The runtime's own messages get through while those of the application fill all room and their
+// handlers wait for it.
 struct gate {
   std::map<int, bool> open; // by rank
   std::int64_t passed = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What mobile objects promise while they move: each invocation once, in order, on the one live copy; every future set
-// or failed with a reason; nothing lost.
+// What mobile objects promise while they move: each invocation once, in order, on the one live
+// copy; every future set or failed with a reason; nothing lost.
 #include <algorithm>
 #include <cstddef>
 #include <map>
@@ -81,7 +81,8 @@ TERN_PROPERTY(once_and_in_order, "ranks=1..10 workers=1..3 faults=delay:reorder:
   tern::barrier();
 }
 
-// Destroyed while it moves: each call is answered, or fails because the object is gone; and never when it may not.
+// Destroyed while it moves: each call is answered, or fails because the object is gone; and never
+// when it may not.
 TERN_PROPERTY(destroyed_on_the_way,
               "ranks=1..8 workers=1..3 faults=delay:reorder:slow:pause network=any room=0..8 "
               "known=0..200 objects=1..4 invocations=1..40 moves=0..10 failures=0..2 memory=0..3") {

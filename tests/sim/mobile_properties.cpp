@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What mobile objects promise: each invocation once and in order, exclusive ones alone, and a clean end.
+// What mobile objects promise: each invocation once and in order, exclusive ones alone, and a clean
+// end.
 #include <cstddef>
 #include <map>
 #include <string>
@@ -148,7 +149,8 @@ TERN_PROPERTY(exclusive_means_alone, "ranks=1..8 workers=1..3 faults=delay:reord
   TERN_HOLDS(sum == writes, text(writes) + " exclusive invocations left " + text(sum));
 }
 
-// Destroyed in the middle of it: each caller has an answer or an error, and the error only when it may.
+// Destroyed in the middle of it: each caller has an answer or an error, and the error only when it
+// may.
 struct open_call {
   std::size_t object;
   tern::future<std::int64_t> answer;

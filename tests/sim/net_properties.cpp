@@ -136,7 +136,8 @@ std::int64_t answer() {
   take_time();
   return ++all->calls;
 }
-// Mostly one: so that there is little under way, but for long. Then wrong sums are right by chance most easily.
+// Mostly one: so that there is little under way, but for long. Then wrong sums are right by chance
+// most easily.
 std::int64_t successors() {
   const std::int64_t n = rolls().below(10);
   return n == 0 ? 0 : n == 1 ? 2 : 1;
@@ -220,7 +221,8 @@ TERN_PROPERTY(quiesce_of_fibers_means_quiet,
       ++fibers_of_all->go_on;
       do_something(static_cast<int>(knob("left")));
     }
-    // Of ranks that come to it late: they go on by themselves, though for a while all may wait for a part.
+    // Of ranks that come to it late: they go on by themselves, though for a while all may wait for
+    // a part.
     const auto among_us = tern::communicator::world().named("among us");
     auto meet = [&]() -> tern::future<void> {
       if (knob("meetings") == 0) return tern::make_ready_future();
@@ -249,7 +251,8 @@ TERN_PROPERTY(quiesce_of_fibers_means_quiet,
   }
 }
 
-// All that was sent has been handled when the job ends, and what belongs to a rank has lived as long as it.
+// All that was sent has been handled when the job ends, and what belongs to a rank has lived as
+// long as it.
 struct ledger {
   std::map<int, int> made, dropped; // by rank
 };

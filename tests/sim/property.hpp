@@ -15,15 +15,17 @@
 ///       }
 ///     }
 ///
-/// A seed draws a case: a world (sim_world.hpp) and a number for each knob. The body is the main function of every
-/// rank of that job; it drives what it tests with random numbers that the seed decides. A case fails if
+/// A seed draws a case: a world (sim_world.hpp) and a number for each knob. The body is the main
+/// function of every rank of that job; it drives what it tests with random numbers that the seed
+/// decides. A case fails if
 /// - a TERN_HOLDS does not hold, on any rank, in any fiber, or afterwards;
 /// - an exception leaves the body or a handler, or the process ends itself for any other reason;
 /// - it is killed by a signal, or takes longer than --timeout;
 /// - nothing can happen any more and a rank has not ended, unless the property allows that.
 ///
-/// `property_main.cpp` is the program's main function: it tries seeds in parallel processes, prints how to replay the
-/// one that fails, and looks for a smaller case that fails in the same way. Its options: --help.
+/// `property_main.cpp` is the program's main function: it tries seeds in parallel processes, prints
+/// how to replay the one that fails, and looks for a smaller case that fails in the same way. Its
+/// options: --help.
 
 #include <cstddef>
 #include <cstdint>
@@ -37,7 +39,8 @@
 
 namespace tern::property {
 
-/// Random numbers: SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014).
+/// Random numbers: SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators,
+/// OOPSLA 2014).
 class dice {
 public:
   explicit dice(std::uint64_t seed) noexcept : state_(seed) {}
@@ -56,7 +59,8 @@ private:
 
 // For bodies and handlers ---------------------------------------------------------------------------------------------
 
-/// A number of this case, from the range that the property gave. \throws error(not_found) if it gave none.
+/// A number of this case, from the range that the property gave. \throws error(not_found) if it
+/// gave none.
 std::int64_t knob(std::string_view name);
 /// The case's world, as drawn.
 const sim::world& the_world();
@@ -64,7 +68,8 @@ const sim::world& the_world();
 dice& rolls();
 /// Random numbers that are the same on every rank; `which` tells several such sequences apart.
 dice common(std::uint64_t which = 0);
-/// By chance of the calling rank: nothing, a yield, some work, or a sleep, of a few microseconds of virtual time.
+/// By chance of the calling rank: nothing, a yield, some work, or a sleep, of a few microseconds of
+/// virtual time.
 void take_time();
 
 /// How a job ended.
@@ -72,8 +77,8 @@ struct ending {
   bool deadlock = false; ///< as the property allows; `outcome` means nothing then
   sim::outcome outcome;
 };
-/// Calls `check` once the job is over, outside it: TERN_HOLDS may be used, not Tern's functions. Any rank; in the order
-/// of the calls.
+/// Calls `check` once the job is over, outside it: TERN_HOLDS may be used, not Tern's functions.
+/// Any rank; in the order of the calls.
 void afterwards(std::function<void(const ending&)> check);
 
 namespace detail {
@@ -90,9 +95,9 @@ public:
 };
 } // namespace detail
 
-/// What all ranks of a case see: simulated ranks run one at a time on one thread, so that plain variables are shared by
-/// them without locks. Make it a static object; each case has a new value, default-constructed before the job starts
-/// and destroyed after the last check.
+/// What all ranks of a case see: simulated ranks run one at a time on one thread, so that plain
+/// variables are shared by them without locks. Make it a static object; each case has a new value,
+/// default-constructed before the job starts and destroyed after the last check.
 template <class T> class per_case final : detail::fresh {
 public:
   T& operator*() { return *value_; }
@@ -128,8 +133,8 @@ public:
 
 } // namespace tern::property
 
-/// Declares a property, followed by its body. `cases`, a string literal of words with blanks between them, says which
-/// cases there are; all but `ranks` may be left out:
+/// Declares a property, followed by its body. `cases`, a string literal of words with blanks
+/// between them, says which cases there are; all but `ranks` may be left out:
 ///
 ///     ranks=2..16            how many
 ///     workers=1..3           of each

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The harness's own test: failures of every kind are seen and told, replays show the same, and runs do not depend on
-// processes, addresses or heaps.
+// The harness's own test: failures of every kind are seen and told, replays show the same, and runs
+// do not depend on processes, addresses or heaps.
 #include <cstdlib>
 #include <fstream>
 #include <sstream>

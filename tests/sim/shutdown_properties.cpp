@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the end of a job promises, at whatever moment it comes: what a send has taken is handled; what comes too late is
-// refused; nothing begins after that.
+// What the end of a job promises, at whatever moment it comes: what a send has taken is handled;
+// what comes too late is refused; nothing begins after that.
 #include <cstdint>
 #include <string>
 #include <utility>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// For properties of mobile objects that move: objects that see whether each invocation runs once, in order, on the one
-/// live copy. For one source file of a program.
+/// For properties of mobile objects that move: objects that see whether each invocation runs once,
+/// in order, on the one live copy. For one source file of a program.
 
 #include <algorithm>
 #include <cstddef>
@@ -20,7 +20,8 @@
 
 namespace tern::property::travellers {
 
-// How many objects that have moved each rank remembers: so few that it must forget some all the time.
+// How many objects that have moved each rank remembers: so few that it must forget some all the
+// time.
 inline const option_knob known_knob{"known", [](tern::options& of, std::int64_t value) {
                                       of.set(tern::mobile::known_option, static_cast<int>(value));
                                     }};
@@ -52,7 +53,8 @@ struct totals {
 };
 inline per_case<totals> all;
 
-// Its copies: one that has been packed is dead as soon as another one has been unpacked, until which it may live on.
+// Its copies: one that has been packed is dead as soon as another one has been unpacked, until
+// which it may live on.
 class migrating_object {
 public:
   migrating_object() { ++all->made; }

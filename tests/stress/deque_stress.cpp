@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// The split deque alone: one owner that pushes and pops, thieves that steal, ask and force. Each tasklet must come out
-/// exactly once.
+/// The split deque alone: one owner that pushes and pops, thieves that steal, ask and force. Each
+/// tasklet must come out exactly once.
 #include <tern/task/tasklet/split_deque.hpp>
 #include <tern/task/wait/waiting.hpp>
 
@@ -27,7 +27,8 @@ struct mark : tasklet {
   std::atomic<int> taken{0};
 };
 
-// `fill`: how many are in the deque before the owner begins to pop. Few: every pop meets thieves at the split.
+// `fill`: how many are in the deque before the owner begins to pop. Few: every pop meets thieves at
+// the split.
 void storm(bool fenceless, int thieves, int fill, int rounds, unsigned seed) {
   const asymmetric_barrier barrier(asymmetric_barrier::available(fenceless));
   const auto deque = std::make_unique<split_deque>(barrier.usable());

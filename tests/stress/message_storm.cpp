@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// A storm of messages from every rank to every rank, checksummed, in memory that does not grow. The first argument is
-/// the number of messages of all ranks together.
+/// A storm of messages from every rank to every rank, checksummed, in memory that does not grow.
+/// The first argument is the number of messages of all ranks together.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -113,8 +113,8 @@ int run(std::uint64_t messages) {
   const std::uint64_t changed = tern::allreduce(sent.sum, add) - tern::allreduce(got.sum, add);
   const std::uint64_t mixed_up = tern::allreduce(sent.mixed ^ got.mixed, flip);
   const std::uint64_t wrong = tern::allreduce(got.wrong, add);
-  // The ranks of one process measure the same memory. What has arrived and waits for a free worker is not bounded:
-  // where nobody but the one worker receives, there is none.
+  // The ranks of one process measure the same memory. What has arrived and waits for a free worker
+  // is not bounded: where nobody but the one worker receives, there is none.
   const bool paced = tern::scheduler::current()->workers() == 1 && !std::getenv("TERN_PROGRESS");
   const bool grew = STRESS_SANITIZED == 0 && paced && late > early + early / 10 + (std::uint64_t{4} << 20);
   const int growing = tern::allreduce(grew ? 1 : 0, [](int a, int b) { return std::max(a, b); });

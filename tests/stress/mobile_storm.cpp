@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// A storm of invocations from every rank of objects that move meanwhile, checksummed. Arguments: the invocations of
-/// all ranks together, the migrations that they ask for, and the objects.
+/// A storm of invocations from every rank of objects that move meanwhile, checksummed. Arguments:
+/// the invocations of all ranks together, the migrations that they ask for, and the objects.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// The scheduler and its tasklets under load and in the corners: steal storms, parking and waking, cancelling,
-/// exceptions, foreign threads, memory.
+/// The scheduler and its tasklets under load and in the corners: steal storms, parking and waking,
+/// cancelling, exceptions, foreign threads, memory.
 #include <tern/task/parallel.hpp>
 
 #include <atomic>
@@ -110,8 +110,8 @@ TEST_P(machines, nobody_sleeps_while_there_is_work) {
   });
 }
 
-// As many bodies as workers, none of which ends before all have begun: every worker must find one, though at first all
-// of them are private to one worker, which is in one of them itself.
+// As many bodies as workers, none of which ends before all have begun: every worker must find one,
+// though at first all of them are private to one worker, which is in one of them itself.
 TEST_P(machines, every_worker_is_woken_if_there_is_work_for_it) {
   const int workers = GetParam().first;
   stress::repeat(1, [&](int) {

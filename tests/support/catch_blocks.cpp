@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the thread sanitizer must see of exceptions, and what it must not (tsan_exceptions.cpp). `catch_blocks race` has
-// a data race between catch blocks of two threads, each with an exception of its own. `catch_blocks shared` has none:
-// threads share an exception, copies of one, and pointers to one, and whoever is last frees it.
+// What the thread sanitizer must see of exceptions, and what it must not (tsan_exceptions.cpp).
+// `catch_blocks race` has a data race between catch blocks of two threads, each with an exception
+// of its own. `catch_blocks shared` has none: threads share an exception, copies of one, and
+// pointers to one, and whoever is last frees it.
 #include <atomic>
 #include <cstdio>
 #include <exception>
@@ -56,7 +57,8 @@ void race() {
 
 std::size_t read(const with_text& e) { return std::string_view(e.what()).size() + e.note.size(); }
 
-// The first thread looks at the exception and lets go of it, the second one is the last and frees it.
+// The first thread looks at the exception and lets go of it, the second one is the last and frees
+// it.
 template <class F, class G> void one_after_another(F&& first, G&& last) {
   step.store(0, std::memory_order_relaxed);
   std::thread a([&] {

@@ -44,7 +44,8 @@ strings environment_with(const std::optional<variables>& added) {
   return all;
 }
 
-/// Whether the process has ended; if so it remains as a zombie, so that its id and its group's stay its own.
+/// Whether the process has ended; if so it remains as a zombie, so that its id and its group's stay
+/// its own.
 bool ended(pid_t pid) {
   siginfo_t info{};
   return waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid;
@@ -124,7 +125,8 @@ bool child::wait_for(const std::string& in, const std::string& text, int times) 
 int child::end(double seconds) {
   const auto limit = in_seconds(seconds);
   int status = 0;
-  // A launcher's grandchildren may keep the pipes a moment longer than it lives, so both must be over.
+  // A launcher's grandchildren may keep the pipes a moment longer than it lives, so both must be
+  // over.
   while (reading() || waitpid(pid_, &status, WNOHANG) != pid_) {
     if (clock_type::now() > limit) return -1;
     read_some(reading() ? 100 : 2);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// For tests: a program as a child process, read while it runs and ended with what it started when its time is over;
-/// and a folder that goes with the test. Programs that use it compile child.cpp too.
+/// For tests: a program as a child process, read while it runs and ended with what it started when
+/// its time is over; and a folder that goes with the test. Programs that use it compile child.cpp
+/// too.
 
 #include <filesystem>
 #include <map>
@@ -43,8 +44,8 @@ class child {
 public:
   /// Exit code 98: no such folder or input; 99: `argv[0]`, a path, cannot be executed.
   explicit child(const strings& argv, const surroundings& around = {});
-  /// If it still runs: SIGTERM, at which a launcher ends its ranks, and SIGKILL to its group when that is done or
-  /// after two seconds.
+  /// If it still runs: SIGTERM, at which a launcher ends its ranks, and SIGKILL to its group when
+  /// that is done or after two seconds.
   ~child();
   child(const child&) = delete;
   child& operator=(const child&) = delete;
@@ -53,8 +54,8 @@ public:
   /// Reads until stdout or stderr has `text` so many times. \return whether it came within 20 s.
   bool wait_for_out(const std::string& text, int times = 1) { return wait_for(out, text, times); }
   bool wait_for_err(const std::string& text, int times = 1) { return wait_for(err, text, times); }
-  /// Reads until it has ended and nobody can write to it any more. \return the exit code, or 1000 + signal, or -1 if it
-  /// took longer than that.
+  /// Reads until it has ended and nobody can write to it any more. \return the exit code, or 1000 +
+  /// signal, or -1 if it took longer than that.
   int end(double seconds = 50);
 
   std::string out, err;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// For tests: jobs under each MPI's launcher. The target has called tern_define_launchers (cmake/TernRankTest.cmake).
+/// For tests: jobs under each MPI's launcher. The target has called tern_define_launchers
+/// (cmake/TernRankTest.cmake).
 
 #include "child.hpp"
 
@@ -10,8 +11,9 @@
 
 namespace tern::test {
 
-/// The command that starts ranks under an MPI, "openmpi" or "mpich", to which "-np", their number and the program are
-/// added; empty if there is no such launcher here, under a sanitizer, and for anything else.
+/// The command that starts ranks under an MPI, "openmpi" or "mpich", to which "-np", their number
+/// and the program are added; empty if there is no such launcher here, under a sanitizer, and for
+/// anything else.
 inline strings launcher(const std::string& mpi) {
   const std::string program = mpi == "openmpi" ? MPIRUN_OPENMPI : mpi == "mpich" ? MPIRUN_MPICH : "";
   if (program.empty()) return {};
@@ -19,8 +21,8 @@ inline strings launcher(const std::string& mpi) {
   return {program, "-bind-to", "none"};
 }
 
-/// That its ranks may run as root; and that Open MPI's shared memory, which it leaves behind when they end badly, goes
-/// with the test.
+/// That its ranks may run as root; and that Open MPI's shared memory, which it leaves behind when
+/// they end badly, goes with the test.
 inline void prepare_for_launcher(variables& environment, const temporary& scratch) {
   environment.insert({{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}});
   environment["OMPI_MCA_btl_vader_backing_directory"] = scratch.path.string();

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Tests that every rank of a job runs together, whatever the transport. GoogleTest runs one test at a time in a
-/// process, but several ranks may share a process here; so these are plain functions with a few checks of their own:
+/// Tests that every rank of a job runs together, whatever the transport. GoogleTest runs one test
+/// at a time in a process, but several ranks may share a process here; so these are plain functions
+/// with a few checks of their own:
 ///
 ///     TERN_RANK_TEST(sums_over_all_ranks) { TERN_EXPECT_EQ(tern::allreduce(1, std::plus<>()), tern::size()); }
 ///
-/// `rank_test_main.cpp` runs them in order, with a barrier after each, and prints `N passed, N failed` on rank 0.
+/// `rank_test_main.cpp` runs them in order, with a barrier after each, and prints `N passed, N
+/// failed` on rank 0.
 
 #include <sstream>
 #include <string>

@@ -77,7 +77,8 @@ TEST(fiber_order, an_awakened_one_goes_by_its_priority_too) {
   EXPECT_EQ(order, "hnl");
 }
 
-// Pairs of `busy` priority that wake each other for ever, and one of `patient` that must get its turns nevertheless.
+// Pairs of `busy` priority that wake each other for ever, and one of `patient` that must get its
+// turns nevertheless.
 void expect_no_starvation(priority busy, priority patient, int workers) {
   SCOPED_TRACE("priority " + std::to_string(static_cast<int>(busy)) + " against " +
                std::to_string(static_cast<int>(patient)));
@@ -292,7 +293,8 @@ TEST(fiber_order, pinned_ones_are_not_stolen_from_a_busy_worker) {
     });
 }
 
-// The last moment: the fiber is sent while its worker lies down, and main ends before that has looked once more.
+// The last moment: the fiber is sent while its worker lies down, and main ends before that has
+// looked once more.
 TEST(fiber_order, a_pinned_one_sent_at_the_end_still_runs) {
   struct slow_look final : work_source {
     bool produce(int) override {

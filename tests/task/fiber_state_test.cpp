@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// What belongs to a fiber and follows it: exceptions in flight, the floating-point environment, fiber_local.
+/// What belongs to a fiber and follows it: exceptions in flight, the floating-point environment,
+/// fiber_local.
 #include <tern/task/fiber.hpp>
 
 #include <algorithm>
@@ -34,8 +35,8 @@ namespace {
 using test_support::on_workers;
 using testing::ElementsAre;
 
-/// The calling fiber goes on on that worker: who ends a fiber goes on in the one that joins it. (In a simulation chance
-/// decides.)
+/// The calling fiber goes on on that worker: who ends a fiber goes on in the one that joins it. (In
+/// a simulation chance decides.)
 void go_to(int worker) {
   do fiber([] {}, {.worker = worker}).join();
   while (scheduler::current_worker() != worker && !sim::active());

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where workers without work ask for more; what looks after events only; and how long a fiber has run.
+// Where workers without work ask for more; what looks after events only; and how long a fiber has
+// run.
 #include <atomic>
 #include <chrono>
 #include <cstddef>

@@ -16,7 +16,7 @@ COUNTED = (".cpp", ".hpp", ".h", ".c", ".py", ".sh")
 TEXT = LICENSED + (".md", ".txt", ".cff", ".json.in", ".yml")
 # Written in pieces so that this file passes its own check.
 MOST_COLUMNS = 100
-PROSE = re.compile(r"^\s*//[/!]? \S(?!.*(?:---|NOLINT|clang-format|[^ ]{70}))")
+PROSE = re.compile(r"^\s*//[/!]? (?!.*(?:---|NOLINT|clang-format|[^ ]{70}))\S")
 OPEN_END = re.compile(r"\b(" + "|".join(("TO" + "DO", "FIX" + "ME", "X" + "XX")) + r")\b(?!\s*\(#\d+\))")
 MACHINE_PATH = re.compile(r"(?<![\w.$})/-])/(?:" + "|".join(("wo" + "rk", "ho" + "me", "ro" + "ot", "Us" + "ers")) +
                           r")/[\w.]|/tmp/\w/|\.\./sha" + "red\\b")

@@ -33,7 +33,8 @@ public:
   canvas(const canvas&) = delete;
   canvas& operator=(const canvas&) = delete;
 
-  /// \param anchor where in the text (x, y) is: 0 its beginning, 0.5 its middle, 1 its end; y is its base line.
+  /// \param anchor where in the text (x, y) is: 0 its beginning, 0.5 its middle, 1 its end; y is
+  /// its base line.
   /// \return how long it is.
   double text(double x, double y, const std::string& what, double size, const colour& in, double anchor = 0,
               bool bold = false);

@@ -282,7 +282,8 @@ void draw(const course_picture& what, const std::string& path) {
       most_moves = std::max(most_moves, static_cast<double>(m.moves));
     }
     if (imbalances.empty()) continue;
-    // When some rank has the last object of a phase it is as large as the number of ranks, and says nothing.
+    // When some rank has the last object of a phase it is as large as the number of ranks, and says
+    // nothing.
     const auto most = imbalances.begin() + static_cast<std::ptrdiff_t>(imbalances.size() * 9 / 10);
     std::nth_element(imbalances.begin(), most, imbalances.end());
     worst = std::max(worst, *most);

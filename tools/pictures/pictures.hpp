@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Pictures of how work was balanced, as the literature shows it: how long each worker was busy, and what happened over
-/// time. 1600 x 1000 pixels, in colours that all eyes can tell apart (Okabe and Ito).
+/// Pictures of how work was balanced, as the literature shows it: how long each worker was busy,
+/// and what happened over time. 1600 x 1000 pixels, in colours that all eyes can tell apart (Okabe
+/// and Ito).
 
 #include <cstdint>
 #include <string>
@@ -16,8 +17,8 @@ struct busy_panel {
   std::vector<double> busy; ///< by worker, rank by rank
   double end = 0;
 };
-/// One below the other, with the same axes. A bar for each worker, or, where there are more of them than pixels, the
-/// least, mean and most of those that share a column of pixels.
+/// One below the other, with the same axes. A bar for each worker, or, where there are more of them
+/// than pixels, the least, mean and most of those that share a column of pixels.
 struct busy_picture {
   std::string title, subtitle;
   std::vector<busy_panel> panels; ///< at least one
@@ -37,8 +38,9 @@ struct course {
   double end = 0;
   std::vector<moment> moments; ///< ascending
 };
-/// Imbalance above, moves below, a line for each run. The legend has them in the order given. The axis of imbalance
-/// suits nine tenths of each run: lines leave it where it rises because hardly any work is left.
+/// Imbalance above, moves below, a line for each run. The legend has them in the order given. The
+/// axis of imbalance suits nine tenths of each run: lines leave it where it rises because hardly
+/// any work is left.
 struct course_picture {
   std::string title, subtitle;
   std::vector<course> courses; ///< at least one

@@ -83,7 +83,8 @@ protected:
   std::filesystem::path folder_;
 };
 
-// The axes of panels: from x = 130 to 1390; the first begins at y = 176, the second ends at y = 916.
+// The axes of panels: from x = 130 to 1390; the first begins at y = 176, the second ends at y =
+// 916.
 constexpr int left = 130, wide = 1260;
 
 } // namespace

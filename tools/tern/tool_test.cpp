@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// The `tern` command from outside: what it says, its exit codes, and that no process of a job is left, however it
-/// ends.
+/// The `tern` command from outside: what it says, its exit codes, and that no process of a job is
+/// left, however it ends.
 #include "child.hpp"
 #include "tools/tern/launch/launcher.hpp"
 #include "tools/tern/launch/process.hpp"
@@ -216,7 +216,8 @@ TEST(run, a_program_that_never_starts_tern_is_told_of) {
   const auto failed = run({"run", "--", "sh", "-c", "exit 3"});
   EXPECT_EQ(failed.code, 3);
   EXPECT_EQ(failed.err, "tern: warning: sh did not call tern::run, so it ran once, without ranks\n");
-  // One that does, in whatever way it is started and ends; nor does a variable of another job matter.
+  // One that does, in whatever way it is started and ends; nor does a variable of another job
+  // matter.
   const std::string hello = TERN_ENDINGS_PROGRAM " hello";
   const strings scripts{"exec " + hello, hello + "; exit 0", hello + " --tern-help",
                         hello + " --tern-no-such=1; exit 2"};
@@ -418,7 +419,8 @@ TEST(mpi, a_crash_is_told_with_the_rank_and_the_command_for_gdb) {
              ":\n  " TERN_TOOL_PATH " run --gdb " + rank + " -n 3 --mpi " + mpi +
              " --workers 1 -- " TERN_RANKS_PROGRAM " hold 'it'\\''s'\n";
     };
-    // MPI's own handler may speak before. MPICH's launcher now and then names a rank that it has killed itself.
+    // MPI's own handler may speak before. MPICH's launcher now and then names a rank that it has
+    // killed itself.
     const bool unknown =
         mpi == "mpich" && child.err.ends_with(told("a rank", ", for each RANK that it may be", "RANK"));
     EXPECT_TRUE(unknown || child.err.ends_with(told("rank 2", "", "2"))) << child.err;
@@ -469,7 +471,8 @@ TEST(mpi, gdb_on_one_rank) {
   }
 }
 
-// The launchers' banners, as they are. What an application prints passes unchanged, also if it looks alike.
+// The launchers' banners, as they are. What an application prints passes unchanged, also if it
+// looks alike.
 TEST(noise, banners_are_dropped_and_understood) {
   const std::string dashes(74, '-'), equals(83, '=');
   const auto filtered = [](const std::string& text, std::size_t step, tern::tool::job_failure& seen) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// `tern trace`: makes a trace of what a job recorded that did not end, and so could not do it itself.
+/// `tern trace`: makes a trace of what a job recorded that did not end, and so could not do it
+/// itself.
 #include "tools/tern/commands.hpp"
 #include "tools/tern/launch/process.hpp"
 

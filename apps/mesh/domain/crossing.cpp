@@ -82,8 +82,8 @@ private:
     return static_cast<std::size_t>(std::clamp((value - low) * per_km_, 0.0, static_cast<double>(count - 1)));
   }
 
-  /// Calls `visit` for each cell the segment may pass through: column by column, rows between its heights there, with a
-  /// margin far above rounding.
+  /// Calls `visit` for each cell the segment may pass through: column by column, rows between its
+  /// heights there, with a margin far above rounding.
   template <class F> void walk(segment s, F&& visit) const {
     if (s.b < s.a) std::swap(s.a, s.b);
     double margin = 1e-6 / per_km_;
@@ -96,8 +96,8 @@ private:
         double right = left + 1 / per_km_;
         if (left > s.a.x) from = s.a.y + slope * (left - s.a.x);
         if (right < s.b.x) to = s.a.y + slope * (right - s.a.x);
-        // A steep segment's height at a column's edge can be off by much: never beyond its ends, and the columns beside
-        // its ends see all of it.
+        // A steep segment's height at a column's edge can be off by much: never beyond its ends,
+        // and the columns beside its ends see all of it.
         double lowest = std::min(s.a.y, s.b.y), highest = std::max(s.a.y, s.b.y);
         bool steep = std::fabs(slope) > 1e6;
         from = steep ? lowest : std::clamp(from, lowest, highest);

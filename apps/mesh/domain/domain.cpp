@@ -212,8 +212,8 @@ private:
     }
   }
 
-  /// Whether a ray from `p` crosses the edge. The ray starts a hair's breadth beyond `p`, so that what runs along the
-  /// line through `p` across the ray is behind it.
+  /// Whether a ray from `p` crosses the edge. The ray starts a hair's breadth beyond `p`, so that
+  /// what runs along the line through `p` across the ray is behind it.
   static bool crosses(const edge& e, const point& p, int towards) {
     bool horizontal = towards <= east;
     double pa = horizontal ? p.y : p.x;
@@ -269,8 +269,8 @@ private:
                 repair_hint);
   }
 
-  /// Rounding at the box's edge could leave a piece of it on the wrong side: then an odd number of segments meets
-  /// somewhere.
+  /// Rounding at the box's edge could leave a piece of it on the wrong side: then an odd number of
+  /// segments meets somewhere.
   void refuse_open_ends() const {
     std::vector<point> ends;
     for (const auto& s : sea_.boundary) ends.insert(ends.end(), {s.a, s.b});
@@ -285,7 +285,8 @@ private:
     }
   }
 
-  /// Whether a ring's inside is land: by its coast in the box where it has one, else by its role in the file.
+  /// Whether a ring's inside is land: by its coast in the box where it has one, else by its role in
+  /// the file.
   std::vector<int> signs() const {
     std::vector<int> result(rings_.size(), 0);
     for (std::size_t i : sides_of_coast_) {

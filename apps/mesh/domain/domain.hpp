@@ -10,13 +10,14 @@ namespace mesh {
 
 /// Projects the land, clips it at the box and keeps what borders sea.
 ///
-/// The promise to the mesher: the boundary's segments meet at their ends only (tested with exact predicates), each
-/// point of it is finite, each segment is listed once and has length, and an even number of segments meets at each
-/// point. A coast that crosses the box is cut at a point computed from the segment's ordered ends, so that both
-/// directions of it give the same double; a coast within 1 mm of the box's line is moved onto it. Borders between
-/// polygons (two countries) are inside land and vanish. Sea and land are told apart by the even-odd rule, so rings may
-/// nest. \throws tern::error: invalid_argument (not a box; no sea in it), invalid_data (polygons that cross themselves
-/// or each
+/// The promise to the mesher: the boundary's segments meet at their ends only (tested with exact
+/// predicates), each point of it is finite, each segment is listed once and has length, and an even
+/// number of segments meets at each point. A coast that crosses the box is cut at a point computed
+/// from the segment's ordered ends, so that both directions of it give the same double; a coast
+/// within 1 mm of the box's line is moved onto it. Borders between polygons (two countries) are
+/// inside land and vanish. Sea and land are told apart by the even-odd rule, so rings may nest.
+/// \throws tern::error: invalid_argument (not a box; no sea in it), invalid_data (polygons that
+/// cross themselves or each
 ///   other, with the place; the same polygon twice).
 domain make_domain(const land_polygons& land, const bounding_box& box);
 
@@ -26,8 +27,9 @@ struct crossing {
   point where;
 };
 
-/// Looks for segments that cross, touch (an end of one inside the other) or overlap. Exact; O(n) for evenly long
-/// segments. \return whether there are any, and if so the pair whose first index, then second, is smallest, in `found`.
+/// Looks for segments that cross, touch (an end of one inside the other) or overlap. Exact; O(n)
+/// for evenly long segments. \return whether there are any, and if so the pair whose first index,
+/// then second, is smallest, in `found`.
 bool find_crossing(const std::vector<segment>& segments, crossing& found);
 
 } // namespace mesh

@@ -49,7 +49,8 @@ tern::error error_of(std::vector<ring> rings, const bounding_box& in = box) {
   return tern::error(errc::internal, "none");
 }
 
-/// The share of the box that is sea, for rings given in degrees of `box` (the projection keeps shares).
+/// The share of the box that is sea, for rings given in degrees of `box` (the projection keeps
+/// shares).
 double share(const domain& d) { return d.area / ((d.high.x - d.low.x) * (d.high.y - d.low.y)); }
 
 /// What every domain promises; and its area again, by trapezoids under the boundary cut at each x.
@@ -81,7 +82,8 @@ TEST(orient2d, is_exact) {
   EXPECT_LT(mesh::orient2d({0, 0}, {0, 1}, {1, 0}), 0);
   EXPECT_EQ(mesh::orient2d({0.1, 0.1}, {0.2, 0.2}, {0.3, 0.3}), 0);
   EXPECT_EQ(mesh::orient2d({12, 12}, {24, 24}, {0.5, 0.5}), 0);
-  // A point one unit in the last place off the diagonal: naive arithmetic calls it collinear or worse.
+  // A point one unit in the last place off the diagonal: naive arithmetic calls it collinear or
+  // worse.
   double x = 0.5;
   for (int k = 0; k < 200; ++k, x = std::nextafter(x, 1.0)) {
     EXPECT_EQ(mesh::orient2d({x, x}, {12, 12}, {24, 24}), 0);

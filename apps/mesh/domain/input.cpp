@@ -68,7 +68,8 @@ double number(const json& value, const place& at) {
 }
 
 position checked(double longitude, double latitude, const place& at) {
-  // Dequantised coordinates of the outermost cells come out a rounding error beyond the limit or short of it.
+  // Dequantised coordinates of the outermost cells come out a rounding error beyond the limit or
+  // short of it.
   auto settle = [](double value, double limit) {
     return std::fabs(std::fabs(value) - limit) < 1e-9 ? std::copysign(limit, value) : value;
   };
@@ -78,8 +79,8 @@ position checked(double longitude, double latitude, const place& at) {
     refuse(at, "(" + text(longitude) + ", " + text(latitude) + ") is no longitude and latitude",
            "coordinates must be degrees, longitude in [-180, 180] and latitude in [-90, 90] (EPSG:4326); reproject the "
            "file with ogr2ogr -t_srs EPSG:4326");
-  // In steps of 2^-40 degrees (0.1 micrometres) a full turn is added and taken away without rounding, so that copies of
-  // a point on either end of the map agree.
+  // In steps of 2^-40 degrees (0.1 micrometres) a full turn is added and taken away without
+  // rounding, so that copies of a point on either end of the map agree.
   constexpr double steps = 1099511627776.0;
   return {std::round(longitude * steps) / steps, latitude};
 }
@@ -106,8 +107,8 @@ bool bounds_area(const ring& points) {
       high[k] = std::max(high[k], p[k]);
     }
   double extent = std::max(high[0] - low[0], high[1] - low[1]);
-  // Not the signed area: a ring that crosses itself may bound none in sum, and must be told so by whoever looks for
-  // that.
+  // Not the signed area: a ring that crosses itself may bound none in sum, and must be told so by
+  // whoever looks for that.
   double twice = 0;
   const position& o = points.front();
   for (std::size_t i = 1; i + 1 < points.size(); ++i)
@@ -116,8 +117,9 @@ bool bounds_area(const ring& points) {
   return twice > 2e-14 * extent * extent; // on a line: as good as two points
 }
 
-/// A ring whose points step over the 180 degree meridian (more than 180 degrees from one to the next), made continuous:
-/// longitudes then go beyond 180 degrees. A ring around a pole is closed along the pole.
+/// A ring whose points step over the 180 degree meridian (more than 180 degrees from one to the
+/// next), made continuous: longitudes then go beyond 180 degrees. A ring around a pole is closed
+/// along the pole.
 /// \return whether it does so and bounds an area in that reading.
 bool unwrap(const ring& points, ring& result) {
   result.clear();
@@ -245,7 +247,8 @@ private:
     ++at_.polygon;
   }
 
-  /// Adds a ring in the right direction, and where it steps over the 180 degree meridian a copy at each end of the map.
+  /// Adds a ring in the right direction, and where it steps over the 180 degree meridian a copy at
+  /// each end of the map.
   /// \return whether it is a proper ring.
   bool keep(ring points, bool outer) {
     ring continuous;
@@ -307,7 +310,8 @@ private:
     ring points;
     for (const auto& value : list) {
       if (!value.is_number_integer()) refuse(at_, "an arc's index is " + value.dump().substr(0, 40), {});
-      // A negative index ~i means arc i backwards. An unsigned beyond int64 comes out negative: refuse it by its type.
+      // A negative index ~i means arc i backwards. An unsigned beyond int64 comes out negative:
+      // refuse it by its type.
       auto index = value.get<std::int64_t>();
       bool wrapped = value.is_number_unsigned() && index < 0;
       auto which = static_cast<std::uint64_t>(index < 0 ? ~index : index);

@@ -12,8 +12,9 @@ namespace {
 constexpr double most_grid_points = 16e6;
 constexpr std::uint32_t nothing = 0xffffffff;
 
-/// Distances from grid points to the nearest segment: segments mark the points beside them, then each point asks its
-/// neighbours for their nearest segment in two sweeps (Danielsson 1980's 8SED, with segments for points).
+/// Distances from grid points to the nearest segment: segments mark the points beside them, then
+/// each point asks its neighbours for their nearest segment in two sweeps (Danielsson 1980's 8SED,
+/// with segments for points).
 class sweeper {
 public:
   sweeper(const domain& sea, double spacing, std::uint32_t columns, std::uint32_t rows)

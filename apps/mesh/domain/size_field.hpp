@@ -11,20 +11,22 @@
 
 namespace mesh {
 
-/// Distances to the coast on a grid over the box, interpolated bilinearly: the same values on every rank, which is what
-/// makes border splits agree. Building it is deterministic. Const members may be called by many threads.
+/// Distances to the coast on a grid over the box, interpolated bilinearly: the same values on every
+/// rank, which is what makes border splits agree. Building it is deterministic. Const members may
+/// be called by many threads.
 class size_field {
 public:
   size_field() = default;
-  /// \param spacing_km distance between grid points; 0: the box's longer side / 1600, at most 1 km (default region: 1
-  /// km),
+  /// \param spacing_km distance between grid points; 0: the box's longer side / 1600, at most 1 km
+  /// (default region: 1 km),
   ///   more where that would need over 16 million grid points.
   /// \throws tern::error(invalid_argument) for a sizing, spacing or domain that cannot be right.
   size_field(const domain& sea, const sizing& wanted, double spacing_km = 0);
 
-  /// Distance to the nearest coast segment (edges of the box don't count), km; 1e30 without a coast. The distance at
-  /// grid points is that to the segment itself; between them it is interpolated, so it errs by at most about
-  /// `spacing()`. Outside the box: the value at the nearest point of the grid.
+  /// Distance to the nearest coast segment (edges of the box don't count), km; 1e30 without a
+  /// coast. The distance at grid points is that to the segment itself; between them it is
+  /// interpolated, so it errs by at most about `spacing()`. Outside the box: the value at the
+  /// nearest point of the grid.
   double distance(double x, double y) const {
     double column = std::min(std::max(0.0, (x - low_.x) * per_km_), last_column_);
     double row = std::min(std::max(0.0, (y - low_.y) * per_km_), last_row_);
@@ -38,8 +40,8 @@ public:
     return south + row * (north - south);
   }
 
-  /// The longest edge a triangle at (x, y) may have, km: clamp(h_min + grade * distance, h_min, h_max); without a coast
-  /// h_max everywhere.
+  /// The longest edge a triangle at (x, y) may have, km: clamp(h_min + grade * distance, h_min,
+  /// h_max); without a coast h_max everywhere.
   double h(double x, double y) const {
     return std::min(std::max(at_coast_ + sizes_.grade * distance(x, y), sizes_.h_min), sizes_.h_max);
   }

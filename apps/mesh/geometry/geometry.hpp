@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 /// \file
-/// Plain geometry shared by the parts of the coastal mesher. Lengths in km, areas in km^2, angles in degrees. No CGAL,
-/// no Tern runtime: everything here is a value that can be sent to another rank.
+/// Plain geometry shared by the parts of the coastal mesher. Lengths in km, areas in km^2, angles
+/// in degrees. No CGAL, no Tern runtime: everything here is a value that can be sent to another
+/// rank.
 
 #include <cstddef>
 #include <cstdint>
@@ -26,7 +27,8 @@ struct bounding_box {
   double west = 19.0, south = 30.5, east = 36.8, north = 41.2;
 };
 
-/// Equidistant cylindrical projection whose standard parallel is the box's middle; the origin is the box's centre.
+/// Equidistant cylindrical projection whose standard parallel is the box's middle; the origin is
+/// the box's centre.
 class projection {
 public:
   projection() = default;
@@ -51,12 +53,13 @@ struct domain {
       land; ///< closed rings (last point not repeated) that touch the box, unclipped, for pictures
 };
 
-/// What a triangle's longest edge may measure: h(x) = clamp(h_min + grade * distance to the coast, h_min, h_max).
+/// What a triangle's longest edge may measure: h(x) = clamp(h_min + grade * distance to the coast,
+/// h_min, h_max).
 struct sizing {
   double h_min = 0.5, h_max = 5.0, grade = 0.05;
   template <class A> void serialize(A& ar) { ar(h_min, h_max, grade); }
-  /// \throws tern::error(invalid_argument) unless 0 < h_min <= h_max and grade >= 0, all finite; names the option to
-  /// change.
+  /// \throws tern::error(invalid_argument) unless 0 < h_min <= h_max and grade >= 0, all finite;
+  /// names the option to change.
   void check() const;
 };
 

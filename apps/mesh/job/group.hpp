@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 /// \file
-/// A subdomain as a mobile object: it meshes itself and tells its neighbours which border segments it has split.
+/// A subdomain as a mobile object: it meshes itself and tells its neighbours which border segments
+/// it has split.
 
 #include "apps/mesh/domain/size_field.hpp"
 #include "apps/mesh/refine/refine.hpp"
@@ -20,7 +21,8 @@ namespace mesh {
 class group;
 using group_ptr = tern::mobile_ptr<group>;
 
-/// Seconds that the rank's workers have spent in its groups' invocations, whichever groups these were.
+/// Seconds that the rank's workers have spent in its groups' invocations, whichever groups these
+/// were.
 double rank_busy();
 
 /// The rank's copy of the size field, set before its groups are made.
@@ -40,13 +42,15 @@ public:
   std::uint64_t refine();
   /// From a neighbour: border segments that it has split.
   void take(const std::vector<split>& theirs);
-  /// Follows the neighbours' splits, refines again and sends what that split. \return how many segments changed.
+  /// Follows the neighbours' splits, refines again and sends what that split. \return how many
+  /// segments changed.
   std::uint64_t follow();
 
   group_statistics statistics() const { return mesh_.statistics(); }
   int whereabouts() const { return tern::rank(); }
 
-  /// For load balancing: what is estimated, right or wrong, of the first meshing. To follow takes little.
+  /// For load balancing: what is estimated, right or wrong, of the first meshing. To follow takes
+  /// little.
   double workload(std::size_t pending) const { return (refined_ ? 0.03 : 1.0) * work_ * static_cast<double>(pending); }
   extracted extract() const { return mesh_.extract(); }
 

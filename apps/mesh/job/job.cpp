@@ -22,11 +22,12 @@ namespace {
 
 constexpr const char* usual_policy = "steal";
 
-// Points are numbered with 32 bits where the mesh is put together, and each triangle takes some 70 bytes.
+// Points are numbered with 32 bits where the mesh is put together, and each triangle takes some 70
+// bytes.
 constexpr double most_triangles = 2e9;
 
-// Before anything is cut, which for an absurd sizing would not end: the triangles that the box would have if all of it
-// were sea, from a sample of the size field.
+// Before anything is cut, which for an absurd sizing would not end: the triangles that the box
+// would have if all of it were sea, from a sample of the size field.
 void check_size(const domain& sea, const size_field& sizes) {
   constexpr int samples = 300;
   const double dx = (sea.high.x - sea.low.x) / samples, dy = (sea.high.y - sea.low.y) / samples;
@@ -70,7 +71,8 @@ double peak_mib_of_process() {
   return static_cast<double>(use.ru_maxrss) / 1024;
 }
 
-// Calls F on each group. All of them wait at once, so that those which have not begun can go where there is time.
+// Calls F on each group. All of them wait at once, so that those which have not begun can go where
+// there is time.
 template <auto F> std::uint64_t on_each_group(const std::vector<group_ptr>& groups) {
   std::vector<tern::future<std::uint64_t>> all;
   all.reserve(groups.size());
@@ -198,7 +200,8 @@ meshed run_job(const domain& sea, const settings& wanted, phase_times so_far) {
   clock.restart();
   if (tern::rank() == 0) {
     check_size(sea, rank_sizes());
-    // A small sea gives several ranks something to do too. Not by their number: the mesh must not depend on it.
+    // A small sea gives several ranks something to do too. Not by their number: the mesh must not
+    // depend on it.
     cut = decompose(sea, rank_sizes(),
                     {.triangles_per_group = wanted.triangles_per_group,
                      .groups = wanted.groups,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 /// \file
-/// The parallel job, from a domain to statistics. Every function here is called by the main fibers of all ranks
-/// together.
+/// The parallel job, from a domain to statistics. Every function here is called by the main fibers
+/// of all ranks together.
 
 #include "apps/mesh/job/group.hpp"
 #include "apps/mesh/job/settings.hpp"
@@ -49,8 +49,8 @@ struct meshed {
   double imbalance() const; ///< largest busy time over mean
 };
 
-/// Meshes `sea` (given on rank 0 only). \throws tern::error(invalid_argument) on rank 0 if there are fewer subdomains
-/// than ranks; what refinement throws.
+/// Meshes `sea` (given on rank 0 only). \throws tern::error(invalid_argument) on rank 0 if there
+/// are fewer subdomains than ranks; what refinement throws.
 meshed run_job(const domain& sea, const settings& wanted, phase_times so_far);
 
 } // namespace mesh

@@ -17,7 +17,8 @@
 namespace mesh {
 namespace {
 
-// Points by their coordinates: open addressing over indices into the point array, so that a million points cost 8 MB.
+// Points by their coordinates: open addressing over indices into the point array, so that a million
+// points cost 8 MB.
 class point_index {
 public:
   point_index(std::vector<point>& points, std::size_t expected)

@@ -14,12 +14,12 @@
 
 namespace mesh {
 
-/// Brings all subdomains' triangles to rank 0; points that subdomains share become one. Collective; empty elsewhere.
-/// `parts` receives the subdomains as they came, if not null.
+/// Brings all subdomains' triangles to rank 0; points that subdomains share become one. Collective;
+/// empty elsewhere. `parts` receives the subdomains as they came, if not null.
 gathered_mesh gather_mesh(const meshed& job, std::vector<extracted>* parts);
 
-/// Whether the mesh is what was promised: subdomains' borders agree, the area is the polygons', and no small angle
-/// comes from our own cuts.
+/// Whether the mesh is what was promised: subdomains' borders agree, the area is the polygons', and
+/// no small angle comes from our own cuts.
 bool conforms(const meshed& job, const domain& sea);
 
 void print_table(const meshed& job, const domain& sea, const settings& wanted);

@@ -18,7 +18,8 @@ struct gathered_mesh {
   std::vector<std::uint16_t> rank;  ///< which rank meshed it
   std::vector<std::uint32_t> group; ///< which subdomain it belongs to
 
-  /// \throws tern::error(invalid_argument) unless the arrays' lengths agree and each index is that of a point.
+  /// \throws tern::error(invalid_argument) unless the arrays' lengths agree and each index is that
+  /// of a point.
   void check() const;
 };
 

@@ -126,7 +126,8 @@ private:
   static constexpr std::size_t bins = 1024;
 };
 
-/// Where a magnifier of `side` km shows most: coast, sea, many triangles, ranks and groups that meet.
+/// Where a magnifier of `side` km shows most: coast, sea, many triangles, ranks and groups that
+/// meet.
 point interesting_place(const gathered_mesh& m, const domain& sea, double side) {
   const double width = sea.high.x - sea.low.x, height = sea.high.y - sea.low.y;
   const double cell = std::max(side / 2, std::sqrt(width * height / 1e6));
@@ -478,7 +479,8 @@ private:
     scale_bar(x, y + 56 * unit_);
   }
 
-  /// How many triangles have which size, over the colours' bar. \return where the next thing may be.
+  /// How many triangles have which size, over the colours' bar. \return where the next thing may
+  /// be.
   double size_legend(double x, double y, double width) {
     cairo_t* c = context_.get();
     write_text(x, y, "Triangles by longest edge", 22, ink, 0, true);
@@ -545,7 +547,8 @@ private:
     cairo_stroke(context_.get());
   }
 
-  /// \param anchor 0: x is the text's left end, 0.5 its middle, 1 its right end. \param most shrink it to this width.
+  /// \param anchor 0: x is the text's left end, 0.5 its middle, 1 its right end. \param most shrink
+  /// it to this width.
   void write_text(double x, double y, const std::string& what, double size, colour in, double anchor, bool bold = false,
                   double most = 0) {
     cairo_t* c = context_.get();

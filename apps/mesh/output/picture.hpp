@@ -26,8 +26,10 @@ struct picture_style {
   double inset_km = 0;                ///< width of the magnified place; 0: such that triangles are visible
 };
 
-/// Writes a PNG: sea filled by triangles, land, coastline, graticule, scale, legend and a magnifier.
-/// \throws tern::error: io (naming the path and the system's reason), invalid_argument (a mesh whose arrays disagree).
+/// Writes a PNG: sea filled by triangles, land, coastline, graticule, scale, legend and a
+/// magnifier.
+/// \throws tern::error: io (naming the path and the system's reason), invalid_argument (a mesh
+/// whose arrays disagree).
 void write_picture(const std::string& path, const gathered_mesh& mesh, const domain& sea,
                    const picture_style& style = {});
 

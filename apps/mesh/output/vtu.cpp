@@ -24,7 +24,8 @@ float longest_edge(const point& a, const point& b, const point& c) {
 float smallest_angle(const point& a, const point& b, const point& c) {
   double ab = square(a, b), bc = square(b, c), ca = square(c, a);
   double twice_area = std::fabs((b.x - a.x) * (c.y - a.y) - (b.y - a.y) * (c.x - a.x));
-  // It lies opposite the shortest edge; the cosine rule gives its cosine times the other edges' lengths.
+  // It lies opposite the shortest edge; the cosine rule gives its cosine times the other edges'
+  // lengths.
   double cosine = (ab + bc + ca) / 2 - std::min({ab, bc, ca});
   return static_cast<float>(std::atan2(twice_area, cosine) * (180 / 3.14159265358979323846));
 }

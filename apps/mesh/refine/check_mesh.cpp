@@ -55,7 +55,8 @@ public:
     }
   }
 
-  /// The segment on which both points lie but for rounding; -1: none. `t`, `u`: where, km from the segment's `a`.
+  /// The segment on which both points lie but for rounding; -1: none. `t`, `u`: where, km from the
+  /// segment's `a`.
   std::int64_t carrier(const point& p, const point& q, double& t, double& u) const {
     auto found = cells_.find(key(index((p.x + q.x) / 2), index((p.y + q.y) / 2)));
     if (found == cells_.end()) return -1;

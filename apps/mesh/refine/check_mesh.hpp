@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 /// \file
-/// Is this a mesh of that sea? Looks at triangles and coordinates only and trusts nothing the mesher says. For tests
-/// and
-/// `--verify`; needs about 150 bytes a triangle.
+/// Is this a mesh of that sea? Looks at triangles and coordinates only and trusts nothing the
+/// mesher says. For tests and `--verify`; needs about 150 bytes a triangle.
 
 #include "apps/mesh/geometry/geometry.hpp"
 #include "apps/mesh/refine/refine.hpp"

@@ -50,7 +50,8 @@ std::string at(const domain& sea, const point& p) {
   return text;
 }
 
-/// The sea's constrained Delaunay triangulation, as `core` wants it: segment i is `sea.boundary[i]`.
+/// The sea's constrained Delaunay triangulation, as `core` wants it: segment i is
+/// `sea.boundary[i]`.
 void triangulate(const domain& sea, detail::core& mesh) {
   std::vector<point>& points = mesh.points;
   for (const segment& s : sea.boundary)
@@ -125,9 +126,10 @@ void triangulate(const domain& sea, detail::core& mesh) {
   mesh.build();
 }
 
-/// Visits each wedge between two constrained edges that follow each other around a vertex, with sea in between.
-/// \param constrained whether an edge, given as 4 * face + index, is. \param visit gets the edge that leaves the vertex
-/// on
+/// Visits each wedge between two constrained edges that follow each other around a vertex, with sea
+/// in between.
+/// \param constrained whether an edge, given as 4 * face + index, is. \param visit gets the edge
+/// that leaves the vertex on
 ///   the wedge's right, the edge that arrives on its left, and the angle in degrees.
 template <class Constrained, class Visit>
 void for_each_wedge(const detail::core& mesh, Constrained constrained, Visit visit) {
@@ -200,8 +202,8 @@ struct cut {
   std::vector<double> work, triangles; ///< of each group
 };
 
-/// Thin coarse faces (at the input's sharp angles) stay with their neighbours: a border along their edges would meet
-/// the coast at an angle that is not the input's.
+/// Thin coarse faces (at the input's sharp angles) stay with their neighbours: a border along their
+/// edges would meet the coast at an angle that is not the input's.
 std::vector<std::uint32_t> clusters(const detail::core& mesh) {
   std::vector<std::uint32_t> parent(mesh.faces.size());
   std::iota(parent.begin(), parent.end(), 0U);

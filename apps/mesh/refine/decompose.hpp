@@ -3,12 +3,14 @@
 /// \file
 /// Cutting the sea into many groups that can be meshed independently and still fit together.
 ///
-/// A quadtree's lines would cut the coast at tiny angles. Instead the whole sea is meshed coarsely (constrained
-/// Delaunay refinement, edges about 12 h), and a group is a set of coarse triangles: its borders are edges of a good
-/// mesh, which meet each other and the coast at 20.7 degrees or more wherever the coast's own angle allows it.
+/// A quadtree's lines would cut the coast at tiny angles. Instead the whole sea is meshed coarsely
+/// (constrained Delaunay refinement, edges about 12 h), and a group is a set of coarse triangles:
+/// its borders are edges of a good mesh, which meet each other and the coast at 20.7 degrees or
+/// more wherever the coast's own angle allows it.
 ///
-/// Literature: J. Ruppert, "A Delaunay refinement algorithm for quality 2-dimensional mesh generation", J. Algorithms
-/// 18 (1995), for the refinement and the concentric shells; G. M. Morton, 1966, for the order.
+/// Literature: J. Ruppert, "A Delaunay refinement algorithm for quality 2-dimensional mesh
+/// generation", J. Algorithms 18 (1995), for the refinement and the concentric shells; G. M.
+/// Morton, 1966, for the order.
 
 #include "apps/mesh/domain/size_field.hpp"
 #include "apps/mesh/geometry/geometry.hpp"
@@ -45,7 +47,8 @@ struct coarse_triangle {
   template <class A> void serialize(A& ar) { ar(a, b, c); }
 };
 
-/// An edge of the coarse mesh on the outline of a group, indices of nodes; the group lies to the left of a -> b.
+/// An edge of the coarse mesh on the outline of a group, indices of nodes; the group lies to the
+/// left of a -> b.
 struct coarse_piece {
   std::uint32_t a = 0, b = 0;
   std::uint32_t neighbour = no_neighbour; ///< the group on the other side
@@ -53,7 +56,8 @@ struct coarse_piece {
   template <class A> void serialize(A& ar) { ar(a, b, neighbour, origin); }
 };
 
-/// Two segments of the input that meet at less than 20.7 degrees, with sea between them: no mesh can do better there.
+/// Two segments of the input that meet at less than 20.7 degrees, with sea between them: no mesh
+/// can do better there.
 struct sharp_joint {
   point where;
   double degrees = 0;
@@ -89,9 +93,10 @@ struct decomposition {
   double triangles = 0; ///< sum of the groups'
 };
 
-/// Meshes the sea coarsely and cuts it. Depends on its arguments only, never on ranks or threads. Sequential.
-/// \throws tern::error: invalid_data (boundary that crosses itself or isn't closed, with the place; a coordinate that
-/// is
+/// Meshes the sea coarsely and cuts it. Depends on its arguments only, never on ranks or threads.
+/// Sequential.
+/// \throws tern::error: invalid_data (boundary that crosses itself or isn't closed, with the place;
+/// a coordinate that is
 ///   not finite), invalid_argument (more groups asked for than the sea can be cut into).
 decomposition decompose(const domain& sea, const size_field& sizes, const decompose_options& options = {});
 

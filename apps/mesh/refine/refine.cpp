@@ -60,9 +60,9 @@ double measure(const size_field& sizes, const point& a, const point& b, std::vec
   return sum;
 }
 
-/// The first division of a border piece p-q, p < q, the same for both groups: points between p and q, in order. Long
-/// pieces are divided evenly in the metric of h, starting at apexes with a power of two (see `split_point`); short ones
-/// as refinement would.
+/// The first division of a border piece p-q, p < q, the same for both groups: points between p and
+/// q, in order. Long pieces are divided evenly in the metric of h, starting at apexes with a power
+/// of two (see `split_point`); short ones as refinement would.
 void divide(const size_field& sizes, const point& p, bool p_apex, const point& q, bool q_apex,
             std::vector<point>& out) {
   double n = measure(sizes, p, q);
@@ -166,7 +166,8 @@ struct group_mesh::impl {
       for (auto [u, v] : {std::pair(t.a, t.b), std::pair(t.b, t.c), std::pair(t.c, t.a)})
         shortest = std::min(shortest, length(d.nodes[u].where, d.nodes[v].where));
     }
-    // The coarse mesh resolves what the input demands; nothing right is a thousand times finer than both it and h.
+    // The coarse mesh resolves what the input demands; nothing right is a thousand times finer than
+    // both it and h.
     core.give_up_below = std::min(shortest, s.sizes().h_min) / 1024;
     core.cap = 10 * d.triangles + 200 * static_cast<double>(d.triangulation.size()) + 200000;
     for (const coarse_piece& p : d.pieces) {
@@ -217,7 +218,8 @@ struct group_mesh::impl {
     return {a, b};
   }
 
-  /// Takes note of the border segments split since the last call. \param tell whether neighbours are to hear of them.
+  /// Takes note of the border segments split since the last call. \param tell whether neighbours
+  /// are to hear of them.
   void note_splits(bool tell) {
     for (const detail::core_split& s : core.split_log) {
       split key{s.low, s.high};
@@ -361,7 +363,8 @@ group_statistics group_mesh::statistics() const {
     double s = core.sine2(f, corner);
     smallest = std::min(smallest, s);
     if (s < std::max(smallest_free, bound)) {
-      // Strict: excused is only what the input makes inevitable, not what refinement happened to leave alone.
+      // Strict: excused is only what the input makes inevitable, not what refinement happened to
+      // leave alone.
       const point& p = core.points[f.v[corner]];
       bool at_input = std::find(impl_->sharp.begin(), impl_->sharp.end(), p) != impl_->sharp.end();
       bool excused =

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 /// \file
-/// The mesh of one group of coarse triangles: Delaunay refinement, and the exchange of border splits that makes
-/// neighbouring groups conform.
+/// The mesh of one group of coarse triangles: Delaunay refinement, and the exchange of border
+/// splits that makes neighbouring groups conform.
 ///
-/// Every split of a border segment is computed from the segment alone (its ordered ends and their apex flags, which
-/// both sides know), so two groups that split the same segment get the same point, bit for bit. The splits of a border
-/// piece form a binary tree; exchanging which segments were split until nothing new appears makes both sides' trees
-/// equal.
+/// Every split of a border segment is computed from the segment alone (its ordered ends and their
+/// apex flags, which both sides know), so two groups that split the same segment get the same
+/// point, bit for bit. The splits of a border piece form a binary tree; exchanging which segments
+/// were split until nothing new appears makes both sides' trees equal.
 ///
 ///     group_mesh m(definition, sizes);
 ///     m.refine();
 ///     do { for (auto n : m.neighbours()) send(n, m.take_new_splits(n)); } while (m.apply_splits(all_received) > 0
 ///     anywhere);
 ///
-/// Literature: L. P. Chew 1989/1993; J. Ruppert 1995; J. R. Shewchuk, "Delaunay refinement algorithms for triangular
-/// mesh generation", Comp. Geometry 22 (2002); A. Bowyer and D. F. Watson, 1981, for the insertion.
+/// Literature: L. P. Chew 1989/1993; J. Ruppert 1995; J. R. Shewchuk, "Delaunay refinement
+/// algorithms for triangular mesh generation", Comp. Geometry 22 (2002); A. Bowyer and D. F.
+/// Watson, 1981, for the insertion.
 
 #include "apps/mesh/domain/size_field.hpp"
 #include "apps/mesh/geometry/geometry.hpp"
@@ -94,13 +95,15 @@ struct extracted {
   template <class A> void serialize(A& ar) { ar(group, points, triangles); }
 };
 
-/// The midpoint or shell point at which every group splits the segment p-q: evaluated from the ordered ends, so the
-/// order of the arguments does not matter. Both or no end an apex: the midpoint. One: at a distance from it that is a
-/// power of two (in km), between 1/3 and 2/3 of the length (Ruppert's concentric shells, here with absolute radii).
-/// Segments along an axis stay on it exactly.
+/// The midpoint or shell point at which every group splits the segment p-q: evaluated from the
+/// ordered ends, so the order of the arguments does not matter. Both or no end an apex: the
+/// midpoint. One: at a distance from it that is a power of two (in km), between 1/3 and 2/3 of the
+/// length (Ruppert's concentric shells, here with absolute radii). Segments along an axis stay on
+/// it exactly.
 point split_point(point p, bool p_is_apex, point q, bool q_is_apex);
 
-/// One group's mesh. Not copyable; may be used by one thread at a time; groups don't depend on each other.
+/// One group's mesh. Not copyable; may be used by one thread at a time; groups don't depend on each
+/// other.
 class group_mesh {
 public:
   /// Copies what it needs of `definition`; `sizes` must outlive this object.
@@ -112,30 +115,35 @@ public:
   group_mesh& operator=(group_mesh&&) noexcept;
 
   /// Builds the mesh and refines it. Call it once, first.
-  /// \throws tern::error(internal) where refinement does not end: names group, place and shortest edge;
+  /// \throws tern::error(internal) where refinement does not end: names group, place and shortest
+  /// edge;
   ///   tern::error(invalid_data) for a definition that is none.
   void refine();
 
   /// Groups that share a border piece with this one, ascending.
   const std::vector<std::uint32_t>& neighbours() const;
 
-  /// Border segments shared with `neighbour` that were split since the last call, a deterministic list.
+  /// Border segments shared with `neighbour` that were split since the last call, a deterministic
+  /// list.
   std::vector<split> take_new_splits(std::uint32_t neighbour);
 
-  /// Splits what neighbours have split and refines again. Pass what all neighbours sent in one round; their order
-  /// doesn't matter, nor do repetitions. \return the number of border segments split for the neighbours' sake. \throws
-  /// tern::error(invalid_data) for a segment that is none of this group's; else as refine().
+  /// Splits what neighbours have split and refines again. Pass what all neighbours sent in one
+  /// round; their order doesn't matter, nor do repetitions. \return the number of border segments
+  /// split for the neighbours' sake. \throws tern::error(invalid_data) for a segment that is none
+  /// of this group's; else as refine().
   std::size_t apply_splits(std::vector<split> from_neighbours);
 
   /// One pass over all triangles.
   group_statistics statistics() const;
 
-  /// Sum over the edges on the border with `neighbour` of a hash of their ends: equal on both sides if they conform.
+  /// Sum over the edges on the border with `neighbour` of a hash of their ends: equal on both sides
+  /// if they conform.
   std::uint64_t border_hash(std::uint32_t neighbour) const;
 
   extracted extract() const;
 
-  /// Frees what only further refinement needs; apply_splits() still works afterwards, a little slower.
+  /// Frees what only further refinement needs; apply_splits() still works afterwards, a little
+  /// slower.
   void compact();
 
   /// Not while one of the other functions runs. For size_archive and output_archive.

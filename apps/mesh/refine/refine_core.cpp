@@ -147,8 +147,9 @@ double core::sine2(const core_face& f, int& corner) const {
   return cross * cross / (l[next(corner)] * l[previous(corner)]);
 }
 
-/// Shewchuk's rule for small input angles (Triangle; "Delaunay refinement", 2002, section 6): a thin face whose
-/// shortest edge joins two segments of a sharp joint at equal distance from it cannot be improved.
+/// Shewchuk's rule for small input angles (Triangle; "Delaunay refinement", 2002, section 6): a
+/// thin face whose shortest edge joins two segments of a sharp joint at equal distance from it
+/// cannot be improved.
 bool core::excused_shell(std::int32_t u, std::int32_t v) const {
   std::uint32_t first = vertices[u].origin, second = vertices[v].origin;
   if (joints.empty() || first == core_no_origin || second == core_no_origin || first == second) return false;
@@ -162,9 +163,9 @@ bool core::excused_shell(std::int32_t u, std::int32_t v) const {
   return false;
 }
 
-/// Excused is a thin face by the rule above, and one whose smallest angle lies between two segments: that angle is
-/// given, by the input or, where no segment of the input is sharp, by the coarse mesh (which then has it at 20.7
-/// degrees or more).
+/// Excused is a thin face by the rule above, and one whose smallest angle lies between two
+/// segments: that angle is given, by the input or, where no segment of the input is sharp, by the
+/// coarse mesh (which then has it at 20.7 degrees or more).
 bool core::excused(const core_face& f) const {
   int corner = 0;
   sine2(f, corner);
@@ -172,7 +173,8 @@ bool core::excused(const core_face& f) const {
   return excused_shell(f.v[next(corner)], f.v[previous(corner)]);
 }
 
-/// The bucket of a bad face, -1 if it is good. a2, b2, c2 are the squared edges opposite v[0], v[1], v[2].
+/// The bucket of a bad face, -1 if it is good. a2, b2, c2 are the squared edges opposite v[0],
+/// v[1], v[2].
 int core::badness(std::int32_t face, double a2, double b2, double c2, double cross) const {
   const core_face& f = faces[face];
   double longest = std::max(a2, std::max(b2, c2));
@@ -182,8 +184,8 @@ int core::badness(std::int32_t face, double a2, double b2, double c2, double cro
     double h = factor * sizes_->h((a.x + b.x + c.x) / 3, (a.y + b.y + c.y) / 3);
     double ratio = longest / (h * h);
     if (ratio > 1) {
-      // Its exponent and two bits of its mantissa: quarter octaves. Coarser buckets cost up to 4 % more triangles;
-      // finer ones, or first in first out, save 1 % and are slower.
+      // Its exponent and two bits of its mantissa: quarter octaves. Coarser buckets cost up to 4 %
+      // more triangles; finer ones, or first in first out, save 1 % and are slower.
       auto quarters = static_cast<int>(std::bit_cast<std::uint64_t>(ratio) >> 50) - 4 * 1023;
       return skinny_buckets + std::min(quarters, size_buckets - 1);
     }
@@ -218,9 +220,9 @@ bool core::encroached(const core_segment& s) const {
   return sees_obtuse(points[faces[s.edge >> 2].v[s.edge & 3]], points[s.a], points[s.b]);
 }
 
-/// Grows the cavity of p (Bowyer 1981, Watson 1981) from the edges on the stack. The rim comes out counterclockwise,
-/// because of the order in which edges are pushed. No face is met twice: the cavity's dual is a tree, or a vertex would
-/// lie inside it.
+/// Grows the cavity of p (Bowyer 1981, Watson 1981) from the edges on the stack. The rim comes out
+/// counterclockwise, because of the order in which edges are pushed. No face is met twice: the
+/// cavity's dual is a tree, or a vertex would lie inside it.
 void core::spread(const point& p) {
   while (!stack_.empty()) {
     std::int32_t h = stack_.back();
@@ -243,7 +245,8 @@ void core::spread(const point& p) {
   }
 }
 
-/// Areas of the faces to be. \return false if one of them would not be counterclockwise: p does not see its edge.
+/// Areas of the faces to be. \return false if one of them would not be counterclockwise: p does not
+/// see its edge.
 bool core::measure_rim(const point& p, const point& end) {
   for (rim_edge& e : rim_) {
     const point &a = points[e.a], &b = points[e.b];
@@ -319,7 +322,8 @@ std::int32_t core::split_segment_at(std::int32_t segment, const point& p) {
   stack_.assign({4 * face + previous(i), 4 * face + next(i)});
   spread(p);
   if (!measure_rim(p, points[s.a])) {
-    // p is off the segment by a rounding error, which can matter only where faces are as flat as that
+    // p is off the segment by a rounding error, which can matter only where faces are as flat as
+    // that
     cavity_.assign(1, face);
     const core_face& f = faces[face];
     rim_ = {{f.v[previous(i)], f.v[i], f.n[next(i)], 0, 0}, {f.v[i], f.v[next(i)], f.n[previous(i)], 0, 0}};
@@ -352,7 +356,8 @@ std::int32_t core::split_segment_at(std::int32_t segment, const point& p) {
   return v;
 }
 
-/// The circumcentre. (Off-centres, A. Uengoer 2004, were tried and save less than 0.1 %: few faces are thin here.)
+/// The circumcentre. (Off-centres, A. Uengoer 2004, were tried and save less than 0.1 %: few faces
+/// are thin here.)
 bool core::steiner_point(const core_face& f, point& result) const {
   const point &a = points[f.v[0]], &b = points[f.v[1]], &c = points[f.v[2]];
   double bx = b.x - a.x, by = b.y - a.y, cx = c.x - a.x, cy = c.y - a.y;
@@ -365,9 +370,10 @@ bool core::splittable(const core_segment& s) const {
   return give_up_below == 0 || distance2(points[s.a], points[s.b]) >= give_up_below * give_up_below;
 }
 
-/// Ruppert's step: the Steiner point goes in unless it lies in a segment's diametral circle (or beyond the segment);
-/// then the segment is split instead. The face's own circle contains the point, so its cavity can be grown from the
-/// face and no point location is needed: were the point not in the cavity, a segment would be in between, on the rim.
+/// Ruppert's step: the Steiner point goes in unless it lies in a segment's diametral circle (or
+/// beyond the segment); then the segment is split instead. The face's own circle contains the
+/// point, so its cavity can be grown from the face and no point location is needed: were the point
+/// not in the cavity, a segment would be in between, on the rim.
 void core::try_face(std::int32_t face, int bucket) {
   point p;
   if (!steiner_point(faces[face], p)) {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 /// \file
-/// Delaunay refinement in flat arrays: what `decompose` (coarse mesh) and `group_mesh` (fine mesh) have in common.
-/// Private to these two.
+/// Delaunay refinement in flat arrays: what `decompose` (coarse mesh) and `group_mesh` (fine mesh)
+/// have in common. Private to these two.
 ///
-/// A face is three vertex and three neighbour indices (24 bytes), a vertex 20 bytes: about 36 bytes a triangle, a third
-/// of CGAL's, so that a group stays in the cache. Only faces inside the sea exist: an edge of the outline has a segment
-/// where another edge has a neighbour. A cavity's faces are overwritten by its new ones, so no face is ever freed.
+/// A face is three vertex and three neighbour indices (24 bytes), a vertex 20 bytes: about 36 bytes
+/// a triangle, a third of CGAL's, so that a group stays in the cache. Only faces inside the sea
+/// exist: an edge of the outline has a segment where another edge has a neighbour. A cavity's faces
+/// are overwritten by its new ones, so no face is ever freed.
 
 #include "apps/mesh/domain/size_field.hpp"
 #include "apps/mesh/geometry/geometry.hpp"
@@ -32,7 +33,8 @@ struct core_vertex {
 };
 inline constexpr std::uint32_t core_no_origin = 0x7fffffffU;
 
-/// Vertices counterclockwise; `n[i]` is across the edge opposite `v[i]`: 4 * face + (its index there), or ~segment.
+/// Vertices counterclockwise; `n[i]` is across the edge opposite `v[i]`: 4 * face + (its index
+/// there), or ~segment.
 struct core_face {
   std::int32_t v[3];
   std::int32_t n[3];
@@ -45,8 +47,8 @@ struct core_segment {
   std::uint32_t origin;
 };
 
-/// A segment with tag >= 0 was split: `low` and `high` are its former, ordered, ends; the halves are now `first` (which
-/// keeps the number) and `second`, in the order of the face's orientation.
+/// A segment with tag >= 0 was split: `low` and `high` are its former, ordered, ends; the halves
+/// are now `first` (which keeps the number) and `second`, in the order of the face's orientation.
 struct core_split {
   point low, high;
   std::int32_t first, second;
@@ -84,7 +86,8 @@ public:
   double cap = 1e6;                  ///< insertions allowed in all
   std::uint64_t insertions = 0, rejected = 0, given_up = 0;
 
-  /// Connects the faces (whose `v` is set) with each other and with the segments (whose a, b, tag are set).
+  /// Connects the faces (whose `v` is set) with each other and with the segments (whose a, b, tag
+  /// are set).
   /// \throws tern::error(invalid_data) if that isn't a triangulation bounded by the segments.
   void build();
   /// Splits a segment at a point the caller computed. \return the new vertex.

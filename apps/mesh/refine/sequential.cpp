@@ -36,11 +36,13 @@ std::uint32_t spread_bits(std::uint32_t v) {
   return (v | v << 1) & 0x55555555U;
 }
 
-/// As CGAL::Delaunay_mesh_size_criteria_2, with h(centroid) for its constant size, and cell by cell.
+/// As CGAL::Delaunay_mesh_size_criteria_2, with h(centroid) for its constant size, and cell by
+/// cell.
 ///
-/// The order makes CGAL more than ten times as fast (docs/results/mesh.md). It keeps its bad faces in two trees; with
-/// the largest face of the whole sea first they hold a face in two, and each search in them misses the cache at each
-/// level. When a cell of 8 h_min is finished before the next, they hold a few hundred.
+/// The order makes CGAL more than ten times as fast (docs/results/mesh.md). It keeps its bad faces
+/// in two trees; with the largest face of the whole sea first they hold a face in two, and each
+/// search in them misses the cache at each level. When a cell of 8 h_min is finished before the
+/// next, they hold a few hundred.
 class criteria {
 public:
   criteria(const size_field& sizes, const point& low) : is_bad_(&sizes, low, 1 / (8 * sizes.sizes().h_min)) {}

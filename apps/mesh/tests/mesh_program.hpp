@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 /// \file
-/// For tests: the mesh program and the `tern` command as child processes. Needs the definitions MESH_PATH,
-/// TERN_TOOL_PATH and MESH_TEST_MPIS (the MPIs that can be used, separated by commas).
+/// For tests: the mesh program and the `tern` command as child processes. Needs the definitions
+/// MESH_PATH, TERN_TOOL_PATH and MESH_TEST_MPIS (the MPIs that can be used, separated by commas).
 
 #include "child.hpp"
 
@@ -23,7 +23,8 @@ using tern::test::run;
 using tern::test::strings;
 using tern::test::temporary;
 
-/// The command line of a job: `where` is "" (the program alone, one rank), "inproc" or the name of an MPI.
+/// The command line of a job: `where` is "" (the program alone, one rank), "inproc" or the name of
+/// an MPI.
 inline strings job(const std::string& where, int ranks, const strings& arguments, int workers = 0) {
   strings line;
   if (!where.empty()) {

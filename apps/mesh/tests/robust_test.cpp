@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /// \file
-/// Many sizings and coasts, each meshed by two ranks and checked as a whole. A few run in every check, all of them with
-/// `ctest -L long`.
+/// Many sizings and coasts, each meshed by two ranks and checked as a whole. A few run in every
+/// check, all of them with `ctest -L long`.
 #include "mesh_program.hpp"
 
 #include <cstdio>

@@ -263,7 +263,8 @@ bool machine::end_phase() {
   return true;
 }
 
-// A policy may talk as much as it likes while there is work; without, or if time stands still, it must end some day.
+// A policy may talk as much as it likes while there is work; without, or if time stands still, it
+// must end some day.
 void machine::restless(nanoseconds when) {
   if (running_ > 0 && when > now_) since_work_ = 0;
   if (++since_work_ <= 10'000 * ranks_.size()) return;

@@ -20,7 +20,8 @@
 
 namespace tern::balance::detail {
 
-/// Virtual time and loads, in whole nanoseconds: sums of loads are exact, and the same in any order.
+/// Virtual time and loads, in whole nanoseconds: sums of loads are exact, and the same in any
+/// order.
 using nanoseconds = std::int64_t;
 nanoseconds to_nanoseconds(double seconds) noexcept;
 inline double to_seconds(nanoseconds t) noexcept { return static_cast<double>(t) / 1e9; }
@@ -49,8 +50,8 @@ private:
   std::vector<std::uint32_t> free_;
 };
 
-/// The least comes out first. Four children a node: half as many cache misses as with two, which is what a million
-/// events cost.
+/// The least comes out first. Four children a node: half as many cache misses as with two, which is
+/// what a million events cost.
 template <class T> class four_ary_heap {
 public:
   bool empty() const noexcept { return items_.empty(); }
@@ -317,7 +318,8 @@ template <class F> void machine::ask(int r, F&& what) {
   }
 }
 
-// For all but push and pop: the policy may have decided that idle workers can pop what they could not before.
+// For all but push and pop: the policy may have decided that idle workers can pop what they could
+// not before.
 template <class F> void machine::let(int r, F&& what) {
   ask(r, std::forward<F>(what));
   rank& here = at(r);

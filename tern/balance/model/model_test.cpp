@@ -85,10 +85,12 @@ TEST(model, messages_take_overheads_latency_and_bandwidth) {
     if (p.rank.rank() == 1 && what == 7) p.say(1, 9); // to itself: overheads alone
     EXPECT_EQ(from, what == 9 ? 1 : 0);
   };
-  // Five bytes each: 5 ms. The sender's core is free at 10 and 20 ms, its card at 15 and 25, they arrive 100 ms later.
+  // Five bytes each: 5 ms. The sender's core is free at 10 and 20 ms, its card at 15 and 25, they
+  // arrive 100 ms later.
   const model_result r =
       play(work(2, 1, {{0, 1}}), s, {.latency = 0.1, .bandwidth = 1e3, .overhead = 0.01, .period = 0});
-  // 115 + 10 and 125 + 10; the third is sent at 125, when the core works until 135, then until 145, and until 155.
+  // 115 + 10 and 125 + 10; the third is sent at 125, when the core works until 135, then until 145,
+  // and until 155.
   EXPECT_THAT(at, ElementsAre(0.125, 0.135, 0.155));
   EXPECT_EQ(r.messages, 3u);
   EXPECT_EQ(r.message_bytes, 15);
@@ -205,7 +207,8 @@ TEST(model, idle_workers_help_with_tasklets) {
   EXPECT_EQ(r.makespan, 2.5);
   EXPECT_THAT(r.busy, ElementsAre(2.5, 2.5));
 
-  // The first of two has the idle worker. It ends at 2; the second has done 2 of 4 until then, and has two helpers.
+  // The first of two has the idle worker. It ends at 2; the second has done 2 of 4 until then, and
+  // has two helpers.
   w = work(1, 3, {{0, 4}, {0, 4}});
   w.objects[0].tasklets = w.objects[1].tasklets = 3;
   r = run_model(w, {});

@@ -23,7 +23,8 @@ std::uint32_t machine::index_of(object_id id) const {
 
 nanoseconds machine::transfer(double bytes) const noexcept { return to_nanoseconds(bytes / s_.bandwidth); }
 
-// To talk to another rank takes the sender's worker some time too: that is what makes places matter.
+// To talk to another rank takes the sender's worker some time too: that is what makes places
+// matter.
 nanoseconds machine::time_of(int r, std::uint32_t object) const {
   if (w_.slow.empty() && links_begin_.empty()) return load_[object];
   double seconds = to_seconds(load_[object]) * (w_.slow.empty() ? 1 : w_.slow[static_cast<std::size_t>(r)]);

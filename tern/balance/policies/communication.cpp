@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// The policy `communication`: objects that talk to each other come together on a rank, as far as its load allows. Rank
-/// 0 gathers the graph of objects that talk to each other, cuts it anew (METIS) and, for comparison, mends the
-/// placement that there is; whichever saves more than its moves cost is carried out, if any does. Within a phase it
-/// does as `refine`.
+/// The policy `communication`: objects that talk to each other come together on a rank, as far as
+/// its load allows. Rank 0 gathers the graph of objects that talk to each other, cuts it anew
+/// (METIS) and, for comparison, mends the placement that there is; whichever saves more than its
+/// moves cost is carried out, if any does. Within a phase it does as `refine`.
 ///
-/// Parameters, besides those of all policies that work in rounds: `byte` and `message`, seconds that each takes between
-/// ranks; `phases`, in how many of them moves may pay off.
+/// Parameters, besides those of all policies that work in rounds: `byte` and `message`, seconds
+/// that each takes between ranks; `phases`, in how many of them moves may pay off.
 #include <tern/balance/policies/shared/graph_partition.hpp>
 #include <tern/balance/policy/builtin.hpp>
 
@@ -20,8 +20,8 @@ namespace {
 constexpr double exact = 0.003;
 /// A move takes so many messages.
 constexpr double messages_of_move = 10;
-/// Talk must be less by such a share of what it was, and what that gains must be more than the other of what there is
-/// to do, or it cannot be told from chance.
+/// Talk must be less by such a share of what it was, and what that gains must be more than the
+/// other of what there is to do, or it cannot be told from chance.
 constexpr double less = 0.1, least_share = 1e-4;
 
 class communication final : public detail::central_policy {
@@ -61,8 +61,8 @@ private:
     return {std::move(best), gain > (quieter ? least_share * detail::level_of(p) : enough) ? gain * phases_ : 0};
   }
 
-  // Seconds that a phase takes, with a share of what it costs to get there. What is said counts twice: for the rank
-  // that ends last, and for the network, which all share.
+  // Seconds that a phase takes, with a share of what it costs to get there. What is said counts
+  // twice: for the rank that ends last, and for the network, which all share.
   double price(const detail::assignment_problem& p, const detail::talk_report& talk, const detail::talk_graph& graph,
                const std::vector<std::int32_t>& now, const std::vector<std::int32_t>& where) const {
     std::vector<double> moving(p.ranks());

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Diffusion: ranks even out what lies ahead of them within small neighbourhoods, until it is even everywhere (Cybenko
-/// 1989). Mostly those that have less ask for more (PREMA's implicit load balancing: Barker, Chernikov, Chrisochoides,
-/// Pingali 2004): a rank asks some others how they stand, and takes from the richest one.
+/// Diffusion: ranks even out what lies ahead of them within small neighbourhoods, until it is even
+/// everywhere (Cybenko 1989). Mostly those that have less ask for more (PREMA's implicit load
+/// balancing: Barker, Chernikov, Chrisochoides, Pingali 2004): a rank asks some others how they
+/// stand, and takes from the richest one.
 ///
-/// What a rank should have is what the ranks have on average; each estimates that from all that it hears, and from what
-/// the others estimate. So an object goes at once from where there is too much to where there is too little, instead of
-/// in steps.
+/// What a rank should have is what the ranks have on average; each estimates that from all that it
+/// hears, and from what the others estimate. So an object goes at once from where there is too much
+/// to where there is too little, instead of in steps.
 ///
-/// Parameters: `limit`: with fewer objects for each worker (or less than so many average ones) a rank looks for more at
-/// once, else every period, or every few while nothing is to be had; `neighbours`, how many ranks it asks at a time:
-/// the next ones by number, then others at random; `tries`: after so many neighbourhoods in vain it leaves word with
-/// the last one and rests, at first for `rest`; `slack`, the part of the average that is not worth a move; `moves` and
-/// `hold`: an object that has moved so often stays where it is so long.
+/// Parameters: `limit`: with fewer objects for each worker (or less than so many average ones) a
+/// rank looks for more at once, else every period, or every few while nothing is to be had;
+/// `neighbours`, how many ranks it asks at a time: the next ones by number, then others at random;
+/// `tries`: after so many neighbourhoods in vain it leaves word with the last one and rests, at
+/// first for `rest`; `slack`, the part of the average that is not worth a move; `moves` and `hold`:
+/// an object that has moved so often stays where it is so long.
 #include <tern/balance/policy.hpp>
 
 #include <algorithm>
@@ -123,8 +125,8 @@ private:
   /// What all ranks have ahead of them, on average, by now.
   double mean() const { return std::max(0.0, mean_ - (here.now() - mean_at_)); }
 
-  // A rank's own estimate counts as much as what it hears, so that all estimates come together; what ranks really have
-  // counts a little, so that they come together at what is true.
+  // A rank's own estimate counts as much as what it hears, so that all estimates come together;
+  // what ranks really have counts a little, so that they come together at what is true.
   void learn(double estimates, double ranks) {
     const double now = mean();
     mean_ = 0.8 * (now + estimates) / 2 + 0.2 * ranks;
@@ -200,7 +202,8 @@ private:
     return late.ends > mean() && detail::uneven(late, other, slack_ * mean());
   }
 
-  // So much that the taker then has what all have on average, or the giver half of what it has too much.
+  // So much that the taker then has what all have on average, or the giver half of what it has too
+  // much.
   double fair(const load_report& giver, const load_report& mine) const {
     const double even = detail::evens_out(giver, mine), level = mean();
     if (mine.idle > 0) return even;

@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// The policy `gossip`: ranks hear by rumour which have little to do, and those that have too much give it to them,
-/// with no rank that knows all (Menon and Kalé, SC 2013: "A distributed dynamic load balancer for iterative
-/// applications", Grapevine). As in TemperedLB (Lifflander et al. 2021, "Optimizing distributed load balancing for
-/// workloads with time-varying imbalance") nothing moves until several tries have shown the best: until then objects
-/// are handed from rank to rank in thought only, and one may go to a rank that it makes fuller than the mean, if the
-/// giver was fuller still.
+/// The policy `gossip`: ranks hear by rumour which have little to do, and those that have too much
+/// give it to them, with no rank that knows all (Menon and Kalé, SC 2013: "A distributed dynamic
+/// load balancer for iterative applications", Grapevine). As in TemperedLB (Lifflander et al. 2021,
+/// "Optimizing distributed load balancing for workloads with time-varying imbalance") nothing moves
+/// until several tries have shown the best: until then objects are handed from rank to rank in
+/// thought only, and one may go to a rank that it makes fuller than the mean, if the giver was
+/// fuller still.
 ///
-/// A try goes: the mean comes down the tree; rumours are passed on several times; a rank that has too much asks others
-/// to take some, all of which answer; how full the fullest is goes up the tree. Rumours go to ranks at random distances
-/// that are the same for all, so that each rank knows how many it must wait for, and no one need find out when they
-/// have ended.
+/// A try goes: the mean comes down the tree; rumours are passed on several times; a rank that has
+/// too much asks others to take some, all of which answer; how full the fullest is goes up the
+/// tree. Rumours go to ranks at random distances that are the same for all, so that each rank knows
+/// how many it must wait for, and no one need find out when they have ended.
 ///
-/// Parameters, besides those of all policies that work in rounds: `fanout`, to how many others rumours go in each of
-/// `rounds` steps (0: as many as are needed); `known`, how many ranks one remembers; `tries`, at most; `tolerance`: how
-/// full the fullest may be, compared with the mean, to be content.
+/// Parameters, besides those of all policies that work in rounds: `fanout`, to how many others
+/// rumours go in each of `rounds` steps (0: as many as are needed); `known`, how many ranks one
+/// remembers; `tries`, at most; `tolerance`: how full the fullest may be, compared with the mean,
+/// to be content.
 #include <tern/balance/policies/shared/assignment.hpp>
 #include <tern/balance/policies/shared/random.hpp>
 #include <tern/balance/policies/shared/round.hpp>
@@ -49,8 +51,8 @@ struct rumour {
   double time() const { return load / speed; }
 };
 
-/// Up the tree: before the first try the sums; after each try how full the fullest was when it began, which no rank
-/// knows before, because ranks go on taking when they have given.
+/// Up the tree: before the first try the sums; after each try how full the fullest was when it
+/// began, which no rank knows before, because ranks go on taking when they have given.
 struct tally {
   std::uint32_t number = 0, tried = 0;
   double load = 0, speed = 0, most = 0;
@@ -182,7 +184,8 @@ private:
     for (const auto& [rank, r] : early) take_request(rank, r);
   }
 
-  // When this rank ends. One that ends late only because its objects do not go well together counts as slower.
+  // When this rank ends. One that ends late only because its objects do not go well together counts
+  // as slower.
   double judge() {
     std::vector<double> loads;
     for (const item& x : mine_) loads.push_back(x.load);
@@ -195,7 +198,8 @@ private:
 
   double time() const { return load_ > 0 ? load_ / std::max(speed_, 1e-300) : 0; }
 
-  // What this rank knows to some others, and those that are as far away on the other side tell this one.
+  // What this rank knows to some others, and those that are as far away on the other side tell this
+  // one.
   void spread() {
     const auto size = static_cast<std::uint64_t>(here.size());
     const rumours m{number(), tried_, step_, known_};
@@ -363,7 +367,8 @@ private:
   // On rank 0.
   void go_on(const tally& all) {
     next_try next{number(), tried_ + 1};
-    // Of all, since what is on its way from one to another in thought may be counted twice or not at all.
+    // Of all, since what is on its way from one to another in thought may be counted twice or not
+    // at all.
     if (tried_ == 0) {
       all_load_ = all.load;
       mean_ = all.speed > 0 ? all.load / all.speed : 0;

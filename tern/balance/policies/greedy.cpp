@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// The policy `greedy`: all objects dealt out anew, the heaviest first (Graham 1969; Charm++'s GreedyLB). The best
-/// balance, with many moves. Parameter, besides those of all policies that work in rounds: `keep`, of which
-/// detail::assign_greedy tells.
+/// The policy `greedy`: all objects dealt out anew, the heaviest first (Graham 1969; Charm++'s
+/// GreedyLB). The best balance, with many moves. Parameter, besides those of all policies that work
+/// in rounds: `keep`, of which detail::assign_greedy tells.
 #include <tern/balance/policies/shared/central.hpp>
 #include <tern/balance/policy/builtin.hpp>
 

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Balance on levels: within groups of ranks, between groups, between groups of groups, and so on to the whole system
-/// (as Zheng, Bhatelé, Meneses, Kalé: Periodic hierarchical load balancing for large supercomputers, 2011, here without
-/// stopping the work). Each group's first rank is its leader and knows what the members have ahead of them; it has
-/// those with too much give to those with too little. What leaders do is cheap near the bottom, and done often; higher
-/// up it is rarer, and only sums are known. Below all that, a rank's queue balances its workers.
+/// Balance on levels: within groups of ranks, between groups, between groups of groups, and so on
+/// to the whole system (as Zheng, Bhatelé, Meneses, Kalé: Periodic hierarchical load balancing for
+/// large supercomputers, 2011, here without stopping the work). Each group's first rank is its
+/// leader and knows what the members have ahead of them; it has those with too much give to those
+/// with too little. What leaders do is cheap near the bottom, and done often; higher up it is
+/// rarer, and only sums are known. Below all that, a rank's queue balances its workers.
 ///
-/// Parameters: `group`, ranks in a group, and groups in one of the next level; `slower`: of so many times that a leader
-/// has looked at its group the next one up hears once, unless a rank idles; `slack`, the part of the average that is
-/// not worth a move; `batch`: what members tell within so long is looked at together; `moves` and `hold`: an object
-/// that has moved so often stays where it is so long.
+/// Parameters: `group`, ranks in a group, and groups in one of the next level; `slower`: of so many
+/// times that a leader has looked at its group the next one up hears once, unless a rank idles;
+/// `slack`, the part of the average that is not worth a move; `batch`: what members tell within so
+/// long is looked at together; `moves` and `hold`: an object that has moved so often stays where it
+/// is so long.
 #include <tern/balance/policy.hpp>
 
 #include <algorithm>
@@ -108,7 +110,8 @@ public:
     switch (why) {
     case trigger::start:
     case trigger::phase:
-      // What leaders know is not forgotten: members that have come to this moment before may have told more already.
+      // What leaders know is not forgotten: members that have come to this moment before may have
+      // told more already.
       planner_.forget();
       told_at_ = -1;
       taking_ = false;
@@ -183,8 +186,9 @@ private:
 
   // --- As a member ---------------------------------------------------------------------------------------------------
 
-  // The leader is told what it cannot know: that this rank does not do as much in a second as it should, or has got
-  // something from elsewhere; and now and then, in case that what could not be done then can be done now.
+  // The leader is told what it cannot know: that this rank does not do as much in a second as it
+  // should, or has got something from elsewhere; and now and then, in case that what could not be
+  // done then can be done now.
   void look() {
     const load_report mine = planner_.mine();
     load_report even = mine;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Rank 0 knows how all others stand, because they tell it when that changes much, and when they run short. It tells
-/// the richest ranks to give those something. Simple, quick on some hundred ranks, and the yardstick for all that does
-/// without a master.
+/// Rank 0 knows how all others stand, because they tell it when that changes much, and when they
+/// run short. It tells the richest ranks to give those something. Simple, quick on some hundred
+/// ranks, and the yardstick for all that does without a master.
 ///
-/// Parameters: `threshold`: with fewer objects for each worker a rank says that it needs more; `change`: a rank tells
-/// rank 0 when what it has is off by this part from what rank 0 must think; `batch`: what ranks tell within so long is
-/// looked at together; `moves` and `hold`: an object that has moved so often stays where it is so long.
+/// Parameters: `threshold`: with fewer objects for each worker a rank says that it needs more;
+/// `change`: a rank tells rank 0 when what it has is off by this part from what rank 0 must think;
+/// `batch`: what ranks tell within so long is looked at together; `moves` and `hold`: an object
+/// that has moved so often stays where it is so long.
 #include <tern/balance/policy.hpp>
 
 #include <algorithm>
@@ -97,7 +98,8 @@ private:
     std::uint32_t ordered = 0, sent = 0;
   };
 
-  // The master is told when this rank stands otherwise than it must think, or is short of work for the first time.
+  // The master is told when this rank stands otherwise than it must think, or is short of work for
+  // the first time.
   void look() {
     const load_report mine = planner_.mine();
     const bool needs = mine.idle > 0 || planner_.short_of(threshold_);

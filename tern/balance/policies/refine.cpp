@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// The policy `refine`: as few moves as possible from ranks that are too full to those that are not (Charm++'s
-/// RefineLB), until nearly nothing is left between them. Parameter, besides those of all policies that work in rounds:
-/// `tolerance`, how full the fullest may be, compared with the mean, before anything is done.
+/// The policy `refine`: as few moves as possible from ranks that are too full to those that are not
+/// (Charm++'s RefineLB), until nearly nothing is left between them. Parameter, besides those of all
+/// policies that work in rounds: `tolerance`, how full the fullest may be, compared with the mean,
+/// before anything is done.
 #include <tern/balance/policies/shared/central.hpp>
 #include <tern/balance/policy/builtin.hpp>
 
@@ -12,7 +13,8 @@
 namespace tern::balance {
 namespace {
 
-/// Once something must be moved, ranks are evened out to this: it costs little more than stopping at the tolerance.
+/// Once something must be moved, ranks are evened out to this: it costs little more than stopping
+/// at the tolerance.
 constexpr double exact = 0.003;
 
 class refine final : public detail::central_policy {

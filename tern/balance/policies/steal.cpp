@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Random stealing of objects, with the invocations that wait for them, and lifelines (Saraswat, Kambadur, Kodali,
-/// Grove, Krishnamoorthy: Lifeline-based global load balancing, PPoPP 2011). A rank that runs short tries some others
-/// at random; if none has anything, it tells a few fixed ones and rests: a rank that has something later remembers it.
+/// Random stealing of objects, with the invocations that wait for them, and lifelines (Saraswat,
+/// Kambadur, Kodali, Grove, Krishnamoorthy: Lifeline-based global load balancing, PPoPP 2011). A
+/// rank that runs short tries some others at random; if none has anything, it tells a few fixed
+/// ones and rests: a rank that has something later remembers it.
 ///
-/// Parameters: `early`: with fewer objects for each worker a rank begins to steal; `victims`: after so many in vain it
-/// rests, at first for `rest`; `lifelines`: how many ranks remember it, at most; `share` of its waiting load that a
-/// victim gives, at most; `slack`: the part of a victim's load that is no reason to give to a thief that is not idle;
-/// `moves` and `hold`: an object that has moved so often stays where it is so long.
+/// Parameters: `early`: with fewer objects for each worker a rank begins to steal; `victims`: after
+/// so many in vain it rests, at first for `rest`; `lifelines`: how many ranks remember it, at most;
+/// `share` of its waiting load that a victim gives, at most; `slack`: the part of a victim's load
+/// that is no reason to give to a thief that is not idle; `moves` and `hold`: an object that has
+/// moved so often stays where it is so long.
 #include <tern/balance/policy.hpp>
 
 #include <algorithm>
@@ -106,7 +108,8 @@ private:
   void stolen_from(int thief, const steal_request& t) {
     std::vector<object_info> objects;
     const load_report mine = planner_.mine();
-    // A thief that still has some gets nothing for a small difference: it may be the victim that asks next.
+    // A thief that still has some gets nothing for a small difference: it may be the victim that
+    // asks next.
     const bool differ = std::max(mine.ahead - t.how.ahead, mine.ends - t.how.ends) > slack_ * mine.ahead;
     if (t.how.idle > 0 || (!stealing_ && differ)) objects = planner_.choose(thief, t.how, share_ * here.waiting());
     if (!objects.empty()) send(thief, planner_.announce(objects));

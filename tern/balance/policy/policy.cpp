@@ -13,8 +13,8 @@
 namespace tern::balance {
 namespace {
 
-// What static objects of programs and of plug-ins have entered. A function's static, because those objects are made in
-// any order.
+// What static objects of programs and of plug-ins have entered. A function's static, because those
+// objects are made in any order.
 std::vector<policy_kind>& entered() {
   static std::vector<policy_kind> kinds;
   return kinds;

@@ -82,8 +82,8 @@ private:
   std::vector<waiting_object> heap_;
 };
 
-/// What waits, by urgency, and what of it should run on which worker. A worker takes its own first, then what may run
-/// anywhere, then what another should have run: it would idle otherwise.
+/// What waits, by urgency, and what of it should run on which worker. A worker takes its own first,
+/// then what may run anywhere, then what another should have run: it would idle otherwise.
 template <class Bag> class shelf {
 public:
   explicit shelf(int workers) {
@@ -197,7 +197,8 @@ private:
   std::uint64_t pushed_ = 0;
 };
 
-/// Plans when few wait: else no plan is needed, because any order leaves enough small ones for the end.
+/// Plans when few wait: else no plan is needed, because any order leaves enough small ones for the
+/// end.
 class planned_queue final : public checked_queue {
 public:
   explicit planned_queue(int workers)
@@ -311,8 +312,8 @@ private:
     return x;
   }
 
-  // Something has come that matters, or the plan was wrong; but not so often that planning costs more than some
-  // microseconds for each object.
+  // Something has come that matters, or the plan was wrong; but not so often that planning costs
+  // more than some microseconds for each object.
   bool must_plan(int worker) const {
     if (planned_ == 0 || pops_ * 2 * workers_of_.size() < planned_) return false;
     const bool has_none = worker >= 0 && workers_of_[static_cast<std::size_t>(worker)].plan.empty();

@@ -230,7 +230,8 @@ TEST(node_queue, many_threads) {
   }
 }
 
-/// What a rank's workers need for these, one after the other from the queue, all of which wait at the beginning.
+/// What a rank's workers need for these, one after the other from the queue, all of which wait at
+/// the beginning.
 /// \param off so much longer or shorter than its load said each of them takes, at most.
 double makespan(const std::string& order, int workers, const std::vector<double>& loads, double off = 0) {
   const auto q = make_node_queue(order, workers);
@@ -299,7 +300,8 @@ TEST(node_queue, plan_of_more_than_it_plans) {
 }
 
 TEST(node_queue, plan_of_what_trickles_in) {
-  // Each worker makes ready what runs after, one at a time: all of that must end up somewhere good, too.
+  // Each worker makes ready what runs after, one at a time: all of that must end up somewhere good,
+  // too.
   const auto q = make_node_queue("plan", 2);
   q->push(-1, object(1, 10));
   EXPECT_EQ(q->pop(0), id(1));

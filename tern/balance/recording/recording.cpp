@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Recordings of runs: making one of the ranks' parts, and workloads of them. The file is in recording_file.cpp.
+/// Recordings of runs: making one of the ranks' parts, and workloads of them. The file is in
+/// recording_file.cpp.
 #include <tern/balance/recording.hpp>
 
 #include <algorithm>
@@ -48,7 +49,8 @@ template <class T, class Less> void sort_in_order(std::vector<T>& all, Less less
   all = std::move(sorted);
 }
 
-/// An order for any two numbers, also those that are none, so that whatever a part holds can be sorted.
+/// An order for any two numbers, also those that are none, so that whatever a part holds can be
+/// sorted.
 template <class T> void sort_by_time(std::vector<T>& all) {
   sort_in_order(all, [](const T& a, const T& b) {
     const auto order = std::strong_order(a.at, b.at);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Recordings as files. Writing and reading share the description of each record, and what is checked of it.
+/// Recordings as files. Writing and reading share the description of each record, and what is
+/// checked of it.
 
 #include <tern/balance/recording.hpp>
 

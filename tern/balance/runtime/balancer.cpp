@@ -168,8 +168,9 @@ void balancer::deal_with(event& e) {
     if (e.generation == generation_.load(std::memory_order_relaxed) && policy_) e.call();
     return;
   }
-  // A guard against policies that talk without end, which would keep the job from ending; not against one that now and
-  // then asks whether something that takes long is over. relaxed: it need not be exact
+  // A guard against policies that talk without end, which would keep the job from ending; not
+  // against one that now and then asks whether something that takes long is over. relaxed: it need
+  // not be exact
   const double since = active_since_.load(std::memory_order_relaxed);
   const double quiet = std::max(0.0, now() - since); // clocks of simulated workers differ
   // While this rank waits or computes others may have ever so much to tell it.
@@ -398,7 +399,8 @@ void balancer::rings(alarm& a) noexcept {
     done = std::move(*at);
     alarms_.erase(at);
   }
-  // In a fiber, since the job may be about to end: a fiber that sends then must be able to wait until that is decided.
+  // In a fiber, since the job may be about to end: a fiber that sends then must be able to wait
+  // until that is decided.
   happen_in_fiber({.is = event::kind::call, .call = std::move(what)});
 }
 
@@ -407,8 +409,8 @@ void balancer::happen_in_fiber(event e) {
                        {.name = "balancing", .priority = priority::high, .worker = node_.server()});
 }
 
-// Not told again by `look_for_idle` before something begins here; but this rank may have been the first to have
-// nothing.
+// Not told again by `look_for_idle` before something begins here; but this rank may have been the
+// first to have nothing.
 void balancer::idles(int times) {
   if (!idle_told_.load(std::memory_order_relaxed) || !on_.load(std::memory_order_relaxed)) return;
   happen({.is = event::kind::trigger, .why = trigger::idle});
@@ -426,8 +428,9 @@ void balancer::after(double seconds, std::function<void()> what) {
             });
 }
 
-// As long as something waits for a worker; sooner at first, when it has just come. Not for what only runs, which may
-// wait for what never comes: then nothing may keep a simulation from finding that out.
+// As long as something waits for a worker; sooner at first, when it has just come. Not for what
+// only runs, which may wait for what never comes: then nothing may keep a simulation from finding
+// that out.
 void balancer::arm_period() {
   if (!on_.load(std::memory_order_relaxed) || ready_.load(std::memory_order_relaxed) <= 0 ||
       period_set_.exchange(true, std::memory_order_relaxed))

@@ -49,8 +49,9 @@ struct message_head {
   kind is;
 };
 
-/// One rank's. The policy is entered by one thread at a time: what happens meanwhile waits in `events_` until that
-/// thread comes to it. Everything else may be called by any worker at any time.
+/// One rank's. The policy is entered by one thread at a time: what happens meanwhile waits in
+/// `events_` until that thread comes to it. Everything else may be called by any worker at any
+/// time.
 class balancer final : public policy_context, public mobile::balancer, public work_source {
 public:
   balancer();
@@ -65,7 +66,8 @@ public:
   /// \throws error(invalid_option).
   void use(std::uint32_t generation, const std::string& policy);
   void enable(bool on);
-  /// Waits until all that has been asked of it so far is done: another fiber may be calling the policy just now.
+  /// Waits until all that has been asked of it so far is done: another fiber may be calling the
+  /// policy just now.
   void catch_up();
   std::string in_use();
   counters count() const;

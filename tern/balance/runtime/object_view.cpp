@@ -80,8 +80,9 @@ bool balancer::produce(int worker) {
     }
     ready_.fetch_sub(1, std::memory_order_seq_cst);
     if (found == mobile::directory::beginning::begun) {
-      // Another worker may have ended it already, and thought that one still waited. seq_cst, all: here and in `ended`
-      // each changes one of the two numbers and then reads the other, and one of them must see both changes.
+      // Another worker may have ended it already, and thought that one still waited. seq_cst, all:
+      // here and in `ended` each changes one of the two numbers and then reads the other, and one
+      // of them must see both changes.
       if (ends_.load(std::memory_order_seq_cst) != ends) look_for_idle();
       return true;
     }
@@ -89,7 +90,8 @@ bool balancer::produce(int worker) {
   }
 }
 
-// An object may have left since the policy got it; but not so many. \return true: the policy is to be ended.
+// An object may have left since the policy got it; but not so many. \return true: the policy is to
+// be ended.
 bool balancer::is_too_strange(object_id object) {
   std::unique_lock hold(queue_guard_);
   if (++strangers_ <= 1000 + 2 * policy_has_.size()) return false;

@@ -27,7 +27,8 @@ public:
            double device);
   void moved(mobile::object_id id, int to);
   void noted(std::string_view what, double value);
-  /// The calls have nothing to do with each other's moment: all that ran until now belongs to the phase that ends.
+  /// The calls have nothing to do with each other's moment: all that ran until now belongs to the
+  /// phase that ends.
   void phase_ends(const std::vector<mobile::object_contact>& talks);
   /// Collective: rank 0 stores what all have gathered. \throws error(io) there.
   void store(const std::string& path, const std::string& policy, const std::string& order);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// How each type is saved and loaded: users' classes and the standard library's values and containers. Each `codec<T>`
-/// has `save(archive, const T&)` for both saving archives, `load(input_archive&, T&)`, `min_size`, and where T may lack
-/// a default constructor `make(input_archive&)`.
+/// How each type is saved and loaded: users' classes and the standard library's values and
+/// containers. Each `codec<T>` has `save(archive, const T&)` for both saving archives,
+/// `load(input_archive&, T&)`, `min_size`, and where T may lack a default constructor
+/// `make(input_archive&)`.
 
 #include <algorithm>
 #include <deque>
@@ -70,7 +71,8 @@ template <class T> T load_new(input_archive& ar) {
   }
 }
 
-/// Says in one line why the members of an aggregate cannot be found. The compiler's notes name its type.
+/// Says in one line why the members of an aggregate cannot be found. The compiler's notes name its
+/// type.
 template <class T> consteval bool check_aggregate() {
   constexpr int members = member_count<T>();
   static_assert(members != members_in_base,
@@ -197,7 +199,8 @@ template <class A> inline void save_length(A& ar, std::size_t n) {
   ar.write(&length, sizeof length);
 }
 
-/// How many elements of `size` bytes to make room for at once: no more memory than there are bytes left to read.
+/// How many elements of `size` bytes to make room for at once: no more memory than there are bytes
+/// left to read.
 inline std::size_t justified(const input_archive& ar, std::size_t length, std::size_t size) {
   return std::min(length, ar.remaining() / size);
 }

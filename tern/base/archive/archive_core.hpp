@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// The three archives: `size_archive` counts, `output_archive` writes, `input_archive` reads. Everything on the path of
-/// a message is inline and without virtual calls; everything that fails is out of line in archive.cpp.
+/// The three archives: `size_archive` counts, `output_archive` writes, `input_archive` reads.
+/// Everything on the path of a message is inline and without virtual calls; everything that fails
+/// is out of line in archive.cpp.
 
 #include <cstdint>
 #include <cstring>
@@ -22,9 +23,10 @@
 
 namespace tern {
 
-/// How many pointers and containers of non-bitwise elements may lie inside each other, and how much stack (bytes) going
-/// down through them may take. Deeper data is refused on saving and on loading, so that a forged message cannot overrun
-/// a fiber's stack (256 KiB). Classes with large frames, and builds without optimisation, meet the second limit first.
+/// How many pointers and containers of non-bitwise elements may lie inside each other, and how much
+/// stack (bytes) going down through them may take. Deeper data is refused on saving and on loading,
+/// so that a forged message cannot overrun a fiber's stack (256 KiB). Classes with large frames,
+/// and builds without optimisation, meet the second limit first.
 inline constexpr int archive_max_depth = 500;
 inline constexpr std::size_t archive_max_stack = 128 * 1024;
 
@@ -45,9 +47,9 @@ namespace detail {
 template <class A, class T> void save_value(A& ar, const T& x);
 template <class T> void load_value(input_archive& ar, T& x);
 
-/// Which shared objects an archive has met while saving. Keyed by address and type, since an object and its first
-/// member share an address. The addresses are only looked up; numbers follow the order of first encounter, the same on
-/// each run.
+/// Which shared objects an archive has met while saving. Keyed by address and type, since an object
+/// and its first member share an address. The addresses are only looked up; numbers follow the
+/// order of first encounter, the same on each run.
 class saved_objects {
 public:
   struct entry {
@@ -90,7 +92,8 @@ private:
 template <class Archive> class nesting {
 public:
   explicit nesting(archive_base<Archive>& ar) : depth_(ar.depth_) {
-    // Counting levels alone would not do: a level's frames are as large as the user's class makes them.
+    // Counting levels alone would not do: a level's frames are as large as the user's class makes
+    // them.
     // address: only the distance within one stack counts, wherever the stack lies
     const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
     if (depth_ == 0) ar.stack_ = here;
@@ -150,7 +153,8 @@ public:
       : data_(destination.data()), capacity_(destination.size()) {}
   /// Bytes that were to be written so far; more than the destination's size if it was too small.
   std::size_t position() const noexcept { return position_; }
-  /// \throws error(invalid_data) if the values took another number of bytes than the destination has.
+  /// \throws error(invalid_data) if the values took another number of bytes than the destination
+  /// has.
   void finish() const {
     if (position_ != capacity_) detail::archive_size_mismatch({}, capacity_, position_);
   }
@@ -167,9 +171,9 @@ private:
   std::size_t capacity_, position_ = 0;
 };
 
-/// Reads from memory that it does not trust: whatever the bytes are, it yields values or throws error(invalid_data),
-/// and never takes more memory than the bytes can justify. After a throw the values that were being read are valid but
-/// unspecified.
+/// Reads from memory that it does not trust: whatever the bytes are, it yields values or throws
+/// error(invalid_data), and never takes more memory than the bytes can justify. After a throw the
+/// values that were being read are valid but unspecified.
 class input_archive : public detail::archive_base<input_archive> {
 public:
   static constexpr bool is_saving = false;
@@ -213,8 +217,8 @@ public:
     read(&value, sizeof value);
     return value;
   }
-  /// For codecs: a number of elements that take at least `element` > 0 bytes each, refused if the rest cannot hold
-  /// them.
+  /// For codecs: a number of elements that take at least `element` > 0 bytes each, refused if the
+  /// rest cannot hold them.
   std::size_t read_length(std::size_t element) {
     const auto length = read_number<std::uint64_t>();
     if (length > remaining() / element) [[unlikely]]
@@ -229,7 +233,8 @@ public:
     return value == 1;
   }
 
-  /// For codecs: the table of shared objects, number i at index i - 1; `object` is null while it is being read.
+  /// For codecs: the table of shared objects, number i at index i - 1; `object` is null while it is
+  /// being read.
   struct shared_object {
     std::shared_ptr<void> object;
     const std::type_info* type;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A value of everything that archives handle, cut off, damaged and forged: it is refused, or gives some value.
+// A value of everything that archives handle, cut off, damaged and forged: it is refused, or gives
+// some value.
 #include "archive_refusals.hpp"
 
 #include <cstring>

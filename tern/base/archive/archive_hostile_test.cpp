@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What archives refuse: damaged and forged bytes, values that cannot travel, classes that contradict themselves.
+// What archives refuse: damaged and forged bytes, values that cannot travel, classes that
+// contradict themselves.
 #include "archive_refusals.hpp"
 
 #include <array>
@@ -119,7 +120,8 @@ TEST(hostile, nesting) {
   EXPECT_THAT(refused<nest>(deep), HasSubstr(" deep"));
 }
 
-// The same on a stack of a fiber's size; classes with large frames are stopped by the stack that they take.
+// The same on a stack of a fiber's size; classes with large frames are stopped by the stack that
+// they take.
 struct large_frames {
   std::vector<large_frames> inner;
   template <class A> void serialize(A& ar) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What the archives find out about a type at compile time: whether its bytes may travel as they are, and which of
-/// cereal's four ways of describing a class it uses.
+/// What the archives find out about a type at compile time: whether its bytes may travel as they
+/// are, and which of cereal's four ways of describing a class it uses.
 
 #include <tern/base/language/compiler.hpp>
 
@@ -23,8 +23,9 @@ class input_archive;
 class output_archive;
 class size_archive;
 
-/// Specialise as `true` for a trivially copyable class whose bytes mean the same in every process (no pointers, no
-/// handles): it and ranges of it then travel in one copy, even if it has a `serialize` function:
+/// Specialise as `true` for a trivially copyable class whose bytes mean the same in every process
+/// (no pointers, no handles): it and ranges of it then travel in one copy, even if it has a
+/// `serialize` function:
 ///
 ///     template <> inline constexpr bool tern::is_bitwise<point> = true;
 ///
@@ -32,8 +33,8 @@ class size_archive;
 /// it has a `serialize` function.
 template <class T> inline constexpr bool is_bitwise = false;
 
-/// Befriend this class (`friend class tern::access;`) to keep `serialize`, `save`, `load` or the default constructor
-/// private.
+/// Befriend this class (`friend class tern::access;`) to keep `serialize`, `save`, `load` or the
+/// default constructor private.
 class access {
 public:
   template <class A, class T> static auto serialize(A& ar, T& x) -> decltype(x.serialize(ar)) {
@@ -59,7 +60,8 @@ struct bitwise_builtin<T> : std::bool_constant<!std::is_same_v<std::underlying_t
 template <class T>
 inline constexpr bool declared_bitwise = bitwise_builtin<std::remove_cv_t<T>>::value || is_bitwise<std::remove_cv_t<T>>;
 template <class T> consteval bool travels_bitwise();
-/// Or because it is an aggregate of such members and nothing else: then its bytes are those of its members.
+/// Or because it is an aggregate of such members and nothing else: then its bytes are those of its
+/// members.
 template <class T> inline constexpr bool bitwise = travels_bitwise<std::remove_cv_t<T>>();
 template <class T, std::size_t N>
 struct bitwise_builtin<std::array<T, N>> : std::bool_constant<(N > 0) && bitwise<T>> {};
@@ -83,8 +85,8 @@ concept member_load = requires(A& ar, T& x) {
   access::load(ar, x);
 };
 
-// Free functions are looked up by argument alone: in the namespace of the type, or in tern's because of the archive.
-// The deleted ones keep names of enclosing scopes from being found.
+// Free functions are looked up by argument alone: in the namespace of the type, or in tern's
+// because of the archive. The deleted ones keep names of enclosing scopes from being found.
 void serialize() = delete;
 void save() = delete;
 void load() = delete;
@@ -114,14 +116,14 @@ concept default_constructible = requires {
   access::make<T>();
 };
 
-/// Saves and loads one type, see archive_containers.hpp; the primary template handles users' classes.
-/// `min_size`: the fewest bytes that a value takes; 0 where that is not known.
+/// Saves and loads one type, see archive_containers.hpp; the primary template handles users'
+/// classes. `min_size`: the fewest bytes that a value takes; 0 where that is not known.
 template <class T> struct codec;
 
 struct any_argument {};
 
-/// A class that reads itself: `explicit T(tern::input_archive&)`. One that accepts any argument at all does not count,
-/// nor do the standard's wrappers, which accept what their element accepts.
+/// A class that reads itself: `explicit T(tern::input_archive&)`. One that accepts any argument at
+/// all does not count, nor do the standard's wrappers, which accept what their element accepts.
 template <class T>
 concept archive_constructible = std::is_class_v<T> && requires(input_archive& ar) {
   access::make<T>(ar);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Codecs for single values: bool, arrays, pairs, tuples, optional, variant, and the wrappers that cereal has too.
+/// Codecs for single values: bool, arrays, pairs, tuples, optional, variant, and the wrappers that
+/// cereal has too.
 
 #include <array>
 #include <optional>
@@ -49,7 +50,8 @@ template <class Byte> struct codec<binary<Byte>> {
   }
 };
 
-/// bool, and enums of bool: one byte that is checked, since another value than 0 and 1 is undefined behaviour.
+/// bool, and enums of bool: one byte that is checked, since another value than 0 and 1 is undefined
+/// behaviour.
 template <class T>
 requires(std::is_same_v<T, bool> || std::is_enum_v<T>) struct codec<T> {
   static constexpr std::size_t min_size = 1;

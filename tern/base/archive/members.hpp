@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// The members of an aggregate, found at compile time: how many there are, and a visit of all of them. Internal.
+/// The members of an aggregate, found at compile time: how many there are, and a visit of all of
+/// them. Internal.
 ///
-/// The count is the largest n for which `T{{}, {}, …}` with n braces is valid: `{}` initialises exactly one member, an
-/// array too. It costs one check more than there are members, and nothing for a class that is never asked about. (After
-/// Boost.PFR, which counts with values instead of braces and so takes an array for several members.)
+/// The count is the largest n for which `T{{}, {}, …}` with n braces is valid: `{}` initialises
+/// exactly one member, an array too. It costs one check more than there are members, and nothing
+/// for a class that is never asked about. (After Boost.PFR, which counts with values instead of
+/// braces and so takes an array for several members.)
 
 #include <type_traits>
 #include <utility>
@@ -65,7 +67,8 @@ template <class T, int N = 0> consteval int most_braces() {
     return N - 1;
 }
 
-/// How many members the aggregate T has; more than `members_most` if it has more, however many; negative as above.
+/// How many members the aggregate T has; more than `members_most` if it has more, however many;
+/// negative as above.
 template <class T> consteval int member_count() {
   constexpr int n = most_braces<T>();
   if constexpr (n < 0)

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What an argument loses when it becomes its parameter, for code that takes arguments now and calls a function with
-/// them later (messages, tasks): see docs/decisions/0037. Internal.
+/// What an argument loses when it becomes its parameter, for code that takes arguments now and
+/// calls a function with them later (messages, tasks): see docs/decisions/0037. Internal.
 ///
-/// A conversion that can lose a number's meaning does not compile: floating-point to integer, numbers and pointers to
-/// bool, and whatever needs a cast. A conversion that usually loses nothing is checked when the program runs: an
-/// integer must fit into a narrower one, a double's magnitude into a float. Where all values fit, that costs nothing.
+/// A conversion that can lose a number's meaning does not compile: floating-point to integer,
+/// numbers and pointers to bool, and whatever needs a cast. A conversion that usually loses nothing
+/// is checked when the program runs: an integer must fit into a narrower one, a double's magnitude
+/// into a float. Where all values fit, that costs nothing.
 
 #include <cstddef>
 #include <cstdint>
@@ -42,7 +43,8 @@ struct to_floating {
   operator T() const; // NOLINT(google-explicit-constructor)
 };
 
-/// Does a T take an integer, and no floating-point number, as the Ith of these arguments of its constructor?
+/// Does a T take an integer, and no floating-point number, as the Ith of these arguments of its
+/// constructor?
 template <class T, std::size_t I, class... A> consteval bool constructor_cuts_fraction() {
   return []<std::size_t... J>(std::index_sequence<J...>) {
     return std::is_constructible_v<T, std::conditional_t<I == J, to_integer, A>...> &&
@@ -75,7 +77,8 @@ template <class A, class P> consteval conversion conversion_of() {
     return conversion::fine;
 }
 
-/// Says in one line what is wrong with argument I, from 1 on; the caller compiles nothing further then.
+/// Says in one line what is wrong with argument I, from 1 on; the caller compiles nothing further
+/// then.
 template <std::size_t I, conversion C> consteval bool accept_argument() {
 #define TERN_ARGUMENT(condition, number)                                                                               \
   if constexpr (condition) {                                                                                           \
@@ -161,7 +164,8 @@ template <class To, class From> constexpr bool fits(From value) noexcept {
 [[noreturn]] void does_not_fit(const std::string& what, const std::string& value, std::string_view type);
 std::string text_of_number(long double value);
 
-/// \param where `std::string where()` names the argument. \throws error(invalid_argument) unless a To holds the value.
+/// \param where `std::string where()` names the argument. \throws error(invalid_argument) unless a
+/// To holds the value.
 template <class To, class From, class Where> void check_fit(const From& value, const Where& where) {
   if constexpr (may_not_fit<From, To>()) {
     using number = typename integer_of<From>::type;
@@ -179,7 +183,8 @@ template <class To, class From, class Where> void check_fit(const From& value, c
 
 template <class... P> struct parameter_list { static constexpr std::size_t size = sizeof...(P); };
 
-/// The parameters of a function, or of an object with one call operator; `void` where overloads or templates decide.
+/// The parameters of a function, or of an object with one call operator; `void` where overloads or
+/// templates decide.
 template <class F> struct parameters_of_function { using type = void; };
 template <class R, class... P> struct parameters_of_function<R (*)(P...)> { using type = parameter_list<P...>; };
 template <class R, class... P> struct parameters_of_function<R (*)(P...) noexcept> {

@@ -14,7 +14,8 @@ constexpr std::array<std::string_view, 19> names{
     "broken_promise", "unsupported",      "deadlock",       "cancelled",
     "timeout",        "device_failed",    "device_lost"};
 
-/// The directory above the project, as the compiler spelt it for this file: what to cut from files of the same tree.
+/// The directory above the project, as the compiler spelt it for this file: what to cut from files
+/// of the same tree.
 std::string_view project_prefix() {
   constexpr std::string_view self = "tern/base/error/error.cpp";
   const std::string_view here = std::source_location::current().file_name();
@@ -27,7 +28,8 @@ std::string text_of(std::source_location where) {
   if (!prefix.empty() && file.starts_with(prefix)) {
     file.remove_prefix(prefix.size());
   } else if (file.starts_with('/')) {
-    // Another project's file, or an installed header: from its last `tern/`, or else its name alone, tells enough.
+    // Another project's file, or an installed header: from its last `tern/`, or else its name
+    // alone, tells enough.
     const auto own = file.rfind("/tern/");
     file.remove_prefix((own != std::string_view::npos ? own : file.rfind('/')) + 1);
   } else {

@@ -53,7 +53,8 @@ public:
   std::unique_ptr<custom_flag_formatter> clone() const override { return std::make_unique<rank_flag>(); }
 };
 
-/// spdlog's own sink goes through stdio, which may split lines between processes; one `write` a line does not.
+/// spdlog's own sink goes through stdio, which may split lines between processes; one `write` a
+/// line does not.
 class stderr_sink final : public spdlog::sinks::base_sink<std::mutex> {
 protected:
   void sink_it_(const spdlog::details::log_msg& message) override {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Stops a compiler that cannot read Tern's headers, before it reports an error for each line that it cannot read.
-/// Every public header includes this one first, or a header that does. The missing file ends the compilation, which
-/// `#error` alone does not.
+/// Stops a compiler that cannot read Tern's headers, before it reports an error for each line that
+/// it cannot read. Every public header includes this one first, or a header that does. The missing
+/// file ends the compilation, which `#error` alone does not.
 
 #if defined(__clang__)
 #if __clang_major__ == 15

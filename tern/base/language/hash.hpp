@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// A hash of text that is the same on all ranks, whatever compiler and library built them. Not against attacks.
+/// A hash of text that is the same on all ranks, whatever compiler and library built them. Not
+/// against attacks.
 
 #include <tern/base/language/compiler.hpp>
 

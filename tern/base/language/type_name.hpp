@@ -15,7 +15,8 @@ namespace tern::detail {
 std::string type_name(const std::type_info& type);
 
 template <class T> constexpr std::string_view type_name() noexcept {
-  // gcc: "constexpr std::string_view … [with T = int; std::string_view = …]"; clang: "std::string_view … [T = int]".
+  // gcc: "constexpr std::string_view … [with T = int; std::string_view = …]"; clang:
+  // "std::string_view … [T = int]".
   constexpr std::string_view text = __PRETTY_FUNCTION__;
   constexpr std::size_t begin = text.find("T = ") + 4;
   constexpr std::size_t semicolon = text.find("; std::string_view", begin);

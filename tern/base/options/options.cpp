@@ -23,7 +23,8 @@ const option<bool> help_option{"help", false, "show Tern's options and end"};
 
 namespace detail {
 namespace {
-// The tables that DESIGN's rule against process-global state allows: entered before main or while a library loads.
+// The tables that DESIGN's rule against process-global state allows: entered before main or while a
+// library loads.
 constinit std::mutex table_mutex;
 constinit option_declaration* first_option = nullptr;
 constinit known_environment* first_variable = nullptr;
@@ -215,8 +216,8 @@ std::string origin_text(const std::string& source, const std::string& option) {
   return (source == "program" ? "by the " : "in ") + source;
 }
 
-/// What `argument` is after `--tern-` and before a `=`, in lower case and with `-` for `_`: `-tern-Ranks=4` gives
-/// "ranks". Nothing if it does not begin like an option of Tern.
+/// What `argument` is after `--tern-` and before a `=`, in lower case and with `-` for `_`:
+/// `-tern-Ranks=4` gives "ranks". Nothing if it does not begin like an option of Tern.
 std::optional<std::string> meant_for_tern(std::string_view argument) {
   const std::size_t dashes = std::min(argument.find_first_not_of('-'), argument.size());
   std::string name(argument.substr(dashes, argument.find('=') - dashes));

@@ -43,8 +43,8 @@ bool nests_deeper(const json& given, int levels) {
          std::any_of(given.begin(), given.end(), [&](const json& x) { return nests_deeper(x, levels - 1); });
 }
 
-/// What was given, for a message. `dump` calls itself for each level, and a file may have more of them than the stack
-/// has room for.
+/// What was given, for a message. `dump` calls itself for each level, and a file may have more of
+/// them than the stack has room for.
 std::string text_of(const json& given) {
   if (given.is_string()) return given.get<std::string>();
   if (nests_deeper(given, 8)) return given.is_array() ? "[…]" : "{…}";

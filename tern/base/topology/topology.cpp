@@ -47,7 +47,8 @@ int count_of(hwloc_topology_t topology, hwloc_obj_type_t type) {
   return std::max(1, hwloc_get_nbobjs_by_type(topology, type));
 }
 
-/// The machine's cores in its own order, each with those of its hardware threads that are in `allowed`.
+/// The machine's cores in its own order, each with those of its hardware threads that are in
+/// `allowed`.
 std::vector<cpu_core> cores_of(hwloc_topology_t topology, const std::vector<int>& allowed) {
   std::vector<cpu_core> cores;
   std::map<hwloc_obj_t, std::size_t> index; // address: only looked up; `cores` is in the machine's order
@@ -90,7 +91,8 @@ std::optional<double> ratio(std::optional<double> quota, std::optional<double> p
   return *quota / *period;
 }
 
-/// One level's limit of memory, bytes: a number, or "max". Version 1 says "no limit" by a number near the largest.
+/// One level's limit of memory, bytes: a number, or "max". Version 1 says "no limit" by a number
+/// near the largest.
 std::optional<double> memory_in(const std::string& file) {
   const auto text = content_of(file);
   const auto bytes = text ? number(*text) : std::nullopt;
@@ -160,7 +162,8 @@ machine describe_machine() {
   const int cores = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_CORE);
   m.cores = cores > 0 ? cores : m.pus;
   const hwloc_obj_t root = hwloc_get_root_obj(topology);
-  // Not hwloc's sum over NUMA nodes: memory plugged into a running virtual machine may be missing there.
+  // Not hwloc's sum over NUMA nodes: memory plugged into a running virtual machine may be missing
+  // there.
   m.memory_bytes =
       static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
   hwloc_obj_t package = hwloc_get_obj_by_type(topology, HWLOC_OBJ_PACKAGE, 0);

@@ -11,7 +11,8 @@
 
 namespace tern::mobile::detail {
 
-// The frequent case in one go: the object is here, nothing waits for it, and what runs lets this run too.
+// The frequent case in one go: the object is here, nothing waits for it, and what runs lets this
+// run too.
 inline void* admission::admit_at_once(const invocable& what, const address& to, int source, entry*& e) {
   shard& s = objects_.shard_of(to.object);
   const std::lock_guard hold(s.lock);
@@ -133,7 +134,8 @@ void admission::arrive(net::node& here, const invocable& what, int source, const
 
 // It cannot run now.
 void admission::enqueue(entry& e, std::unique_ptr<invocation> one, deferred_actions& then) {
-  // The object's end waits for one that has released its access, which may wait for what it sends to the object now.
+  // The object's end waits for one that has released its access, which may wait for what it sends
+  // to the object now.
   if (invocation* const end = e.unfinished > 0 && !one->ends() ? e.waiting.end() : nullptr) {
     if (end->header.reply != 0) // its caller waits for it
       return then.refusals.push(std::move(one));

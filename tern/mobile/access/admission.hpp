@@ -36,19 +36,20 @@ enum class beginning : std::uint8_t {
 
 /// Admits invocations to the objects of one rank, and runs them. Thread-safe.
 ///
-/// An invocation is admitted when nothing that came before it waits and it is compatible with what runs: any number of
-/// shared ones, or one exclusive one. So a stream of readers cannot starve a writer, and what one sender sent in order
-/// begins in order.
+/// An invocation is admitted when nothing that came before it waits and it is compatible with what
+/// runs: any number of shared ones, or one exclusive one. So a stream of readers cannot starve a
+/// writer, and what one sender sent in order begins in order.
 class admission {
 public:
   admission(rank_objects& objects, object_loads& loads, handler_costs& costs, debugging debug) noexcept
       : objects_(objects), node_(objects.node()), rank_(objects.rank()), debug_(debug), loads_(loads), costs_(costs) {}
 
-  /// A message for an object has come: runs it if it may run now, else passes it to `arrive_late`. \param runs_here the
-  /// caller counts the message as done when this returns.
+  /// A message for an object has come: runs it if it may run now, else passes it to `arrive_late`.
+  /// \param runs_here the caller counts the message as done when this returns.
   void arrive(net::node& here, const invocable& what, int source, const net::wire_header& header, net::payload& message,
               bool runs_here);
-  /// If the object is here, is a `wanted`, and an invocation that came now could run. `end_hold` must follow.
+  /// If the object is here, is a `wanted`, and an invocation that came now could run. `end_hold`
+  /// must follow.
   held_access try_hold(object_id id, const type_record& wanted, action how);
   void end_hold(const held_access& h, action how) { finished(*h.of, how != action::share, true); }
 
@@ -61,8 +62,8 @@ public:
   // Not under a lock.
   /// Starts an admitted invocation in a fiber.
   void start(entry& e, std::unique_ptr<invocation> one) noexcept;
-  /// An invocation has ended. \param watched its load was; else the load is as it was, unless another invocation has
-  /// been counted as it arrived.
+  /// An invocation has ended. \param watched its load was; else the load is as it was, unless
+  /// another invocation has been counted as it arrived.
   void finished(entry& e, bool exclusive, bool watched);
   /// Begins an invocation of an object that is `ready`, in a new fiber.
   beginning begin_next(object_id id);
@@ -71,7 +72,8 @@ public:
   /// Before all that has not begun.
   void regain(entry& e, action how) noexcept;
 
-  /// The bytes that it would be packed to; 0 if it cannot be packed. By the fiber that has the access.
+  /// The bytes that it would be packed to; 0 if it cannot be packed. By the fiber that has the
+  /// access.
   static std::uint64_t packed_bytes(const type_record& type, const void* object) noexcept;
 
 private:
@@ -104,8 +106,9 @@ private:
   handler_costs& costs_;
 };
 
-/// Invocations of one function that have come one after the other, of plain bytes and without a caller that waits:
-/// those of one object run without giving the access away in between. On the stack of the fiber that delivers them.
+/// Invocations of one function that have come one after the other, of plain bytes and without a
+/// caller that waits: those of one object run without giving the access away in between. On the
+/// stack of the fiber that delivers them.
 class invocation_series {
 public:
   invocation_series(admission& a, const invocable& what, int source) noexcept

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// The facade over the rooms of this layer: how they are put together, and what they ask of each other.
+/// The facade over the rooms of this layer: how they are put together, and what they ask of each
+/// other.
 #include <tern/mobile/directory.hpp>
 
 #include <mutex>
@@ -165,7 +166,8 @@ void directory::perform(detail::deferred_actions& then) {
         [this, e, request = std::move(then.request)]() mutable { depart_in_fiber(*e, std::move(request)); }, source,
         header, name);
   }
-  // None of them where messages arrive: while one waits, others that it was admitted with must begin.
+  // None of them where messages arrive: while one waits, others that it was admitted with must
+  // begin.
   if (!then.start.empty()) here.start_none_at_once();
   while (!then.start.empty()) {
     entry& e = *then.of;

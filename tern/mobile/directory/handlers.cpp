@@ -15,7 +15,8 @@ void take_control(net::node& here, int source, const net::wire_header& header, n
   directory::of(here).arrive(here, What, source, header, message, false);
 }
 
-// Where it can it ends the object at once, which runs the program's destructor: so it is none of those that never wait.
+// Where it can it ends the object at once, which runs the program's destructor: so it is none of
+// those that never wait.
 void take_destroy_here(net::node& here, int source, const net::wire_header& header, net::payload& message) {
   directory::of(here).arrive(here, destroy_message, source, header, message, true);
 }

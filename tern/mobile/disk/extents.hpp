@@ -11,9 +11,10 @@
 
 namespace tern::mobile::detail {
 
-/// Extents of a file that begins empty and grows at its end: the smallest hole that is large enough is taken, the first
-/// of equals, so what is taken depends on nothing but the calls before. Neighbouring holes become one; a hole at the
-/// end is none, the file ends before it. Logarithmic in the number of extents. Not thread-safe.
+/// Extents of a file that begins empty and grows at its end: the smallest hole that is large enough
+/// is taken, the first of equals, so what is taken depends on nothing but the calls before.
+/// Neighbouring holes become one; a hole at the end is none, the file ends before it. Logarithmic
+/// in the number of extents. Not thread-safe.
 class extents {
 public:
   /// \return the offset. \pre length > 0 \throws std::bad_alloc, and then nothing has changed.
@@ -76,8 +77,8 @@ private:
   using hole_set = std::set<std::pair<std::uint64_t, std::uint64_t>>; // length, offset
   struct part {
     std::uint64_t length;
-    // What it will be entered with when it becomes a hole, so that giving back needs no memory and cannot fail. Empty:
-    // it is one.
+    // What it will be entered with when it becomes a hole, so that giving back needs no memory and
+    // cannot fail. Empty: it is one.
     hole_set::node_type hole;
   };
   std::map<std::uint64_t, part> parts_; // by offset, without gaps, from 0 to the end

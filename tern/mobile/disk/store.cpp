@@ -53,12 +53,12 @@ aligned_bytes aligned(std::size_t size) {
   return memory;
 }
 
-/// A file in that directory that no other process can open, and that goes with its last descriptor. \return -1: errno
-/// says why not.
+/// A file in that directory that no other process can open, and that goes with its last descriptor.
+/// \return -1: errno says why not.
 int unnamed_file(const std::string& directory) {
   const int fd = open(directory.c_str(), O_TMPFILE | O_RDWR | O_EXCL | O_CLOEXEC, 0600);
-  // What kernels and file systems say that do not know O_TMPFILE: ask in the old way, which leaves something behind if
-  // the process is killed just between the two calls.
+  // What kernels and file systems say that do not know O_TMPFILE: ask in the old way, which leaves
+  // something behind if the process is killed just between the two calls.
   if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)) return fd;
   std::string name = directory + "/tern-XXXXXX";
   const int named = mkostemp(name.data(), O_CLOEXEC);
@@ -363,9 +363,10 @@ void object_store::serve(staging& memory) noexcept {
 }
 
 // Giving room back to the file system -----------------------------------------------------------------------------
-// The file's length stays: to cut it would have to exclude threads that write behind its new end meanwhile, or make
-// workers wait for the disk. A hole is punched instead, in a part that is marked as taken until that is done. Rarely,
-// and when there is nothing else to do: what is punched has to be allocated again when the store grows.
+// The file's length stays: to cut it would have to exclude threads that write behind its new end
+// meanwhile, or make workers wait for the disk. A hole is punched instead, in a part that is marked
+// as taken until that is done. Rarely, and when there is nothing else to do: what is punched has to
+// be allocated again when the store grows.
 
 bool object_store::to_trim() const noexcept {
   return can_punch_ && high_ - extents_.end() >= std::max(least_trim, high_ / 4);

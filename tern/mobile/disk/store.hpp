@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Where a rank keeps packed objects that are not in its memory: a file of its own without a name, read and written
-/// past the kernel's cache by a few threads, so that no worker waits for a disk.
+/// Where a rank keeps packed objects that are not in its memory: a file of its own without a name,
+/// read and written past the kernel's cache by a few threads, so that no worker waits for a disk.
 
 #include <atomic>
 #include <condition_variable>
@@ -20,25 +20,26 @@
 
 namespace tern::mobile::detail {
 
-/// Thread-safe: any number of calls at a time. What one `write` has returned may be read by many, and is dropped when
-/// no call reads it any more.
+/// Thread-safe: any number of calls at a time. What one `write` has returned may be read by many,
+/// and is dropped when no call reads it any more.
 ///
-/// `write` and `read` return when the transfer is done. A fiber suspends meanwhile and its worker runs others; any
-/// other thread sleeps. What fails concerns that call only. Nothing is kept past the process, however it ends, and
-/// nothing is made durable: there is no fsync.
+/// `write` and `read` return when the transfer is done. A fiber suspends meanwhile and its worker
+/// runs others; any other thread sleeps. What fails concerns that call only. Nothing is kept past
+/// the process, however it ends, and nothing is made durable: there is no fsync.
 class object_store {
 public:
   struct settings {
     std::string directory;
-    /// That `bytes` may reach, of live records; holes between them that the file still has come on top. 0: what the
-    /// disk has.
+    /// That `bytes` may reach, of live records; holes between them that the file still has come on
+    /// top. 0: what the disk has.
     std::uint64_t most_bytes = 0;
-    /// Everything happens in the calling context, which neither suspends nor meets another thread: for simulations.
+    /// Everything happens in the calling context, which neither suspends nor meets another thread:
+    /// for simulations.
     bool inline_io = false;
     bool in_memory = false; ///< its file is: a simulation must not wait for a disk
     int threads = 2;        ///< at least 1; as many transfers go on at a time
-    /// Where these threads may run; empty: wherever the thread may that is the first to write, which is one core if
-    /// that is a bound worker.
+    /// Where these threads may run; empty: wherever the thread may that is the first to write,
+    /// which is one core if that is a bound worker.
     std::vector<int> cpus = {};
   };
   /// Opens nothing yet. \param owner of the store, for messages: "rank 3".
@@ -48,20 +49,22 @@ public:
   object_store(const object_store&) = delete;
   object_store& operator=(const object_store&) = delete;
 
-  /// Puts a copy of the bytes on disk; the first one makes the file and starts the threads. \throws error(io) naming
-  /// the directory, if no file can be made there, it is full, `most_bytes` would be exceeded, or writing fails; and
-  /// error(system) if there is no thread to do it, error(out_of_memory). Then nothing has changed: all that was stored
-  /// can be read.
+  /// Puts a copy of the bytes on disk; the first one makes the file and starts the threads. \throws
+  /// error(io) naming the directory, if no file can be made there, it is full, `most_bytes` would
+  /// be exceeded, or writing fails; and error(system) if there is no thread to do it,
+  /// error(out_of_memory). Then nothing has changed: all that was stored can be read.
   stored write(std::span<const std::byte> bytes);
-  /// The bytes as they were written; `where` stays valid. \throws error(invalid_data) naming directory, offset and size
-  /// if they are not the same; error(io) if they cannot be read, error(out_of_memory); error(invalid_argument) for a
-  /// place that holds nothing.
+  /// The bytes as they were written; `where` stays valid. \throws error(invalid_data) naming
+  /// directory, offset and size if they are not the same; error(io) if they cannot be read,
+  /// error(out_of_memory); error(invalid_argument) for a place that holds nothing.
   byte_buffer read(const stored& where);
-  /// Are these the bytes that are there? By size and checksum: two that differ are taken for the same once in 2^64.
+  /// Are these the bytes that are there? By size and checksum: two that differ are taken for the
+  /// same once in 2^64.
   static bool is_same(const stored& there, std::span<const std::byte> bytes) noexcept;
   /// Its place may be used again. Never waits for the disk, but with `inline_io`.
   void drop(const stored& where) noexcept;
-  /// On disk now: the live records, each in whole blocks of 4 KiB, and those that are being written.
+  /// On disk now: the live records, each in whole blocks of 4 KiB, and those that are being
+  /// written.
   std::uint64_t bytes() const noexcept { return bytes_.load(std::memory_order_relaxed); }
 
 private:

@@ -12,8 +12,8 @@
 
 namespace tern::mobile::detail {
 
-/// A list of things to do. It is filled under the lock of one shard; `directory_services::perform` does them in order
-/// when the lock has been released.
+/// A list of things to do. It is filled under the lock of one shard; `directory_services::perform`
+/// does them in order when the lock has been released.
 struct deferred_actions {
   explicit deferred_actions(entry* e = nullptr) noexcept : of(e) {}
 
@@ -48,7 +48,8 @@ public:
   virtual void perform(deferred_actions& then) = 0;
   /// A message that cannot run at once. \param runs_here its deliverer counts it as done.
   virtual void arrive_late(std::unique_ptr<invocation> one, bool runs_here) = 0;
-  /// Destroys the object, whose last invocation the caller is: it has the access alone. \param reply to rank `origin`.
+  /// Destroys the object, whose last invocation the caller is: it has the access alone. \param
+  /// reply to rank `origin`.
   virtual void end_object(entry& e, int origin, std::uint64_t reply) = 0;
   /// Objects take another amount of memory. \param room one may have become idle. Not under a lock.
   virtual void memory_changed(bool room) = 0;

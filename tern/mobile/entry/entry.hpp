@@ -160,8 +160,8 @@ struct entry {
     else
       exclusive = true;
   }
-  /// The same for one that gets a fiber. Fibers begin by priority; so it is no more urgent than one that was admitted
-  /// before, which it must not overtake.
+  /// The same for one that gets a fiber. Fibers begin by priority; so it is no more urgent than one
+  /// that was admitted before, which it must not overtake.
   void admit(invocation& one) noexcept {
     admit(one.what->what);
     runs += !one.ends();

@@ -16,17 +16,19 @@
 
 namespace tern::mobile::detail {
 
-/// Open addressing with linear probing in one array of 16 bytes a slot, at most seven eighths full: a look-up that
-/// finds costs one cache miss, mostly. Erasing moves what follows back, so that there are no tombstones. A slot has one
-/// bit for callers that need nothing else of the entry.
+/// Open addressing with linear probing in one array of 16 bytes a slot, at most seven eighths full:
+/// a look-up that finds costs one cache miss, mostly. Erasing moves what follows back, so that
+/// there are no tombstones. A slot has one bit for callers that need nothing else of the entry.
 ///
-/// An Entry belongs to the caller that inserted it; its address is even. `Apart`: of ids of one rank, numbers that
-/// differ by two to this power follow each other here, and four of those share a cache line.
+/// An Entry belongs to the caller that inserted it; its address is even. `Apart`: of ids of one
+/// rank, numbers that differ by two to this power follow each other here, and four of those share a
+/// cache line.
 ///
-/// Thread-safety: one thread at a time, but `looks_marked`, which any thread may call at any time. A change makes
-/// `changes_` odd, changes slots, and makes it even again; a look is good if the number was even and has not changed
-/// meanwhile (a sequence lock: Boehm, "Can seqlocks get along with programming language memory models?", MSPC 2012).
-/// Arrays that were too small are kept for late lookers: in all, as much as the one in use.
+/// Thread-safety: one thread at a time, but `looks_marked`, which any thread may call at any time.
+/// A change makes `changes_` odd, changes slots, and makes it even again; a look is good if the
+/// number was even and has not changed meanwhile (a sequence lock: Boehm, "Can seqlocks get along
+/// with programming language memory models?", MSPC 2012). Arrays that were too small are kept for
+/// late lookers: in all, as much as the one in use.
 template <class Entry, unsigned Apart> class object_table {
 public:
   ~object_table() = default;
@@ -74,12 +76,14 @@ public:
   /// The entry in slot `i`, or null. \pre i < capacity()
   Entry* at(std::size_t i) const noexcept { return entry_of(slots_.load(std::memory_order_relaxed)->slots[i]); }
 
-  /// Takes the entry out of slot `i`, whose id stays. For the end, when nothing is looked up any more.
+  /// Takes the entry out of slot `i`, whose id stays. For the end, when nothing is looked up any
+  /// more.
   void forget(std::size_t i) noexcept {
     slots_.load(std::memory_order_relaxed)->slots[i].word.store(0, std::memory_order_relaxed);
   }
 
-  /// Is it there, and marked? Any thread. \return nothing if others change too much meanwhile: ask under the lock.
+  /// Is it there, and marked? Any thread. \return nothing if others change too much meanwhile: ask
+  /// under the lock.
   std::optional<bool> looks_marked(object_id id) const noexcept {
     for (int tries = 0; tries < 4; ++tries) {
       // acquire: slots are read after it, and what they had when it was even
@@ -116,7 +120,8 @@ private:
     const std::size_t mask;
     const int shift;
     const std::unique_ptr<slot[]> slots;
-    // Fibonacci hashing of what neighbours have in common: the highest bits of the product depend on all.
+    // Fibonacci hashing of what neighbours have in common: the highest bits of the product depend
+    // on all.
     std::size_t place_of(std::uint64_t bits) const noexcept {
       const std::uint64_t row = (bits >> (Apart + line)) * 0x9e3779b97f4a7c15ull;
       return static_cast<std::size_t>(row >> shift) << line | ((bits >> Apart) & ((1u << line) - 1));

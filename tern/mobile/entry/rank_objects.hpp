@@ -49,8 +49,8 @@ struct alignas(64) shard {
   void add_runs(const type_record& type, entry& e) noexcept;
 };
 
-/// What the rooms of this layer share on one rank: the entries, in shards, and what is to be done at an invocation's
-/// end. Thread-safe; an entry is protected by its shard's lock.
+/// What the rooms of this layer share on one rank: the entries, in shards, and what is to be done
+/// at an invocation's end. Thread-safe; an entry is protected by its shard's lock.
 class rank_objects {
 public:
   /// What an invocation's end is examined for.
@@ -105,7 +105,8 @@ public:
     bytes_in_memory_ += static_cast<std::int64_t>(bytes) - static_cast<std::int64_t>(e.known().bytes);
     e.extra().bytes = bytes;
   }
-  /// Under its shard's lock: the object is on this rank no more. \return its copy on disk, which the caller drops.
+  /// Under its shard's lock: the object is on this rank no more. \return its copy on disk, which
+  /// the caller drops.
   [[nodiscard]] std::optional<stored> discount(entry& e) noexcept {
     if (!e.extras) return {};
     bytes_in_memory_ -= static_cast<std::int64_t>(std::exchange(e.extras->bytes, 0));

@@ -10,10 +10,10 @@
 
 namespace tern::mobile::detail {
 
-/// The mean of those of the last seven that are no outliers: nearer to their median than three times their median
-/// distance from it (MAD, as a normal distribution's standard deviation; Rousseeuw, Croux, "Alternatives to the median
-/// absolute deviation", JASA 1993). So one that the machine has held up does not count, and a new pace does, after
-/// four. One thread.
+/// The mean of those of the last seven that are no outliers: nearer to their median than three
+/// times their median distance from it (MAD, as a normal distribution's standard deviation;
+/// Rousseeuw, Croux, "Alternatives to the median absolute deviation", JASA 1993). So one that the
+/// machine has held up does not count, and a new pace does, after four. One thread.
 class recent_times {
 public:
   void add(float seconds) noexcept {

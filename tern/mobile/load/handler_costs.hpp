@@ -10,11 +10,12 @@
 
 namespace tern::mobile::detail {
 
-/// The longest time that each handler took lately. Tells quick invocations, which begin at once also while a policy is
-/// in use, from those that wait for a worker. Thread-safe after `prepare`.
+/// The longest time that each handler took lately. Tells quick invocations, which begin at once
+/// also while a policy is in use, from those that wait for a worker. Thread-safe after `prepare`.
 class handler_costs {
 public:
-  /// Makes room for all handlers of the program, once. One thread at a time; `is_quick` and `note` come after it.
+  /// Makes room for all handlers of the program, once. One thread at a time; `is_quick` and `note`
+  /// come after it.
   void prepare();
   /// Does it take less time than a place in a queue is worth? False if it has never run.
   bool is_quick(std::uint32_t handler) const noexcept;

@@ -40,10 +40,11 @@ public:
   void weigh_first(entry& e, const void* object) noexcept;
   /// It has arrived from another rank, and all that comes for it is held.
   void weigh_landed(entry& e, const type_record& type, const void* object) noexcept;
-  /// By the fiber that has the access: the class is asked without the lock. \param ending of those that are pending.
+  /// By the fiber that has the access: the class is asked without the lock. \param ending of those
+  /// that are pending.
   void weigh(entry& e, std::uint32_t ending);
-  /// Under the shard's lock. The fiber that has the access may be changing what the class would look at: so the load
-  /// grows by as much as it did last time.
+  /// Under the shard's lock. The fiber that has the access may be changing what the class would
+  /// look at: so the load grows by as much as it did last time.
   void weigh_arrival(entry& e) noexcept { set(e, e.known().load + e.known().each); }
   /// An invocation has run for so many seconds of a worker, and of a device.
   void note_time(entry& e, double seconds, double device);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// The runtime's own messages to objects and between directories. This room packs and sends them; the handlers that
-/// take them are defined in directory/handlers.cpp. Internal.
+/// The runtime's own messages to objects and between directories. This room packs and sends them;
+/// the handlers that take them are defined in directory/handlers.cpp. Internal.
 
 #include <cstddef>
 #include <cstdint>
@@ -49,7 +49,8 @@ void post_skip(net::node& here, int where, const address& to);
 /// Sends an invocation that has arrived to another rank, and counts it as done here.
 void forward(net::node& here, int where, std::unique_ptr<invocation> one);
 
-/// A request to migrate as if one had arrived. \param reply number of the call that waits for it; 0: none does.
+/// A request to migrate as if one had arrived. \param reply number of the call that waits for it;
+/// 0: none does.
 std::unique_ptr<invocation> migrate_request(net::node& here, object_id id, int to, std::uint64_t reply = 0);
 /// Turns the return of an object's last credit into the request to destroy it.
 void make_destroy(invocation& one) noexcept;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Messages to objects: the address that each carries, what it does, and a list of those that wait. Internal.
+/// Messages to objects: the address that each carries, what it does, and a list of those that wait.
+/// Internal.
 
 #include <cstdint>
 #include <memory>
@@ -58,7 +59,8 @@ enum class action : std::uint8_t {
   skip ///< nothing; a number that was given and not used
 };
 
-/// One for each function that may be invoked, and for each of the runtime's own messages to objects.
+/// One for each function that may be invoked, and for each of the runtime's own messages to
+/// objects.
 struct invocable {
   action what;
   const type_record* (*type)(); ///< of the objects; null: any
@@ -102,8 +104,9 @@ public:
   std::uint32_t size() const noexcept { return size_; }
   const invocation& front() const noexcept { return *first_; }
   void push(std::unique_ptr<invocation> one) noexcept { insert(last_, std::move(one)); }
-  /// Inserts it before those at the end that are less urgent and of other ranks. What one rank has sent stays in order,
-  /// and what ends an object stays last. If all have one priority, this is `push`.
+  /// Inserts it before those at the end that are less urgent and of other ranks. What one rank has
+  /// sent stays in order, and what ends an object stays last. If all have one priority, this is
+  /// `push`.
   void push_by_priority(std::unique_ptr<invocation> one) noexcept {
     invocation* behind = last_;
     if (!one->ends())

@@ -258,8 +258,9 @@ void migration::unpack(entry& e, std::unique_ptr<landing> one) {
   if (objects_.attends() & rank_objects::to_memory) pager_.look_again();
 }
 
-// It stays where it was. What has followed it goes back, in order: so what comes meanwhile waits here until the last of
-// those has been posted. Only then its old rank is told, which may send it again.
+// It stays where it was. What has followed it goes back, in order: so what comes meanwhile waits
+// here until the last of those has been posted. Only then its old rank is told, which may send it
+// again.
 void migration::send_back(entry& e, int source, std::uint64_t reply, const std::exception_ptr& why) {
   net::node& here = node_;
   shard& s = objects_.shard_of(e.id);

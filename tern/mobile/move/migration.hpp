@@ -24,12 +24,14 @@ public:
   void depart(entry& e, std::unique_ptr<invocation> request);
   /// An object has come. Where messages arrive: so what follows finds the entry.
   void land(const type_record& type, int source, const net::wire_header& header, net::payload& message);
-  /// Sends the object to another rank if it could leave now. \param reply is told when it is there, or why it stays.
-  /// \param marked is called when it is sure that it tries to, before anything else happens. \return false: it cannot
-  /// leave, and no reply will come. \throws error(invalid_argument) for no rank; error(invalid_state) if the job has
-  /// ended; and then `marked` has not been called.
+  /// Sends the object to another rank if it could leave now. \param reply is told when it is there,
+  /// or why it stays.
+  /// \param marked is called when it is sure that it tries to, before anything else happens.
+  /// \return false: it cannot leave, and no reply will come. \throws error(invalid_argument) for no
+  /// rank; error(invalid_state) if the job has ended; and then `marked` has not been called.
   bool send_away(object_id id, int to, net::reply_ref reply, const std::function<void()>& marked);
-  /// What it costs to move it: what its class says, else the bytes that it would be packed to; 0 if it is busy.
+  /// What it costs to move it: what its class says, else the bytes that it would be packed to; 0 if
+  /// it is busy.
   double cost_of_moving(object_id id);
 
 private:

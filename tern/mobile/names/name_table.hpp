@@ -18,9 +18,9 @@ namespace tern::mobile {
 
 /// A rank's part of the table of names. Thread-safe.
 ///
-/// A name is kept by the rank that its hash says. That rank cannot know whether an object lives: the rank where it was
-/// born can, and is asked, in the fiber that publishes or looks for the name. So what was found in the table
-/// is looked at once more after that, by its serial number.
+/// A name is kept by the rank that its hash says. That rank cannot know whether an object lives:
+/// the rank where it was born can, and is asked, in the fiber that publishes or looks for the name.
+/// So what was found in the table is looked at once more after that, by its serial number.
 class name_table final : net::reported_part {
 public:
   name_table();

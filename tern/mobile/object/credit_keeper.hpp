@@ -11,8 +11,9 @@
 
 namespace tern::mobile::detail {
 
-/// While it lives, what its fiber unpacks may have to be unpacked once more: credit that would be returned meanwhile is
-/// kept. If unpacking has failed the keeper is destroyed with it; else `take` gives it, to be returned.
+/// While it lives, what its fiber unpacks may have to be unpacked once more: credit that would be
+/// returned meanwhile is kept. If unpacking has failed the keeper is destroyed with it; else `take`
+/// gives it, to be returned.
 class credit_keeper {
 public:
   using credits = std::vector<std::pair<object_id, std::uint64_t>>;

@@ -61,8 +61,8 @@ concept loads = tern::detail::archive_constructible<T> ||
     ((tern::detail::declared_bitwise<T> || tern::detail::load_forms<input_archive, T> == 1) &&
      tern::detail::default_constructible<T>);
 
-/// Can its objects move? An aggregate without `serialize` cannot, although it can travel as an argument: that a class
-/// means to move is for its author to say.
+/// Can its objects move? An aggregate without `serialize` cannot, although it can travel as an
+/// argument: that a class means to move is for its author to say.
 template <class T> inline constexpr bool can_move = saves<T>&& loads<T>;
 
 /// In place: a class need not be movable in C++'s sense.
@@ -132,7 +132,8 @@ template <class T> type_record& type_of() {
 
 template <class T> const type_record* record_of() { return &type_of<T>(); }
 
-/// That objects of class D are used as B's: entered before `main` wherever a program converts such a pointer.
+/// That objects of class D are used as B's: entered before `main` wherever a program converts such
+/// a pointer.
 template <class D, class B> struct upcast {
   upcast() {
     type_of<D>().bases.push_back({&type_of<B>(), [](void* p) -> void* { return static_cast<B*>(static_cast<D*>(p)); }});

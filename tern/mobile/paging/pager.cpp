@@ -107,7 +107,8 @@ void pager::look_again(bool room) {
   if (waiting_ > 0 || in_memory_ > static_cast<std::int64_t>(limit_)) go_on();
 }
 
-// Under the guard. Some of what is wanted next is made room for at once, so that reading and writing overlap.
+// Under the guard. Some of what is wanted next is made room for at once, so that reading and
+// writing overlap.
 bool pager::needs_room() const noexcept {
   if (!limits()) return false;
   std::uint64_t ahead = 0;
@@ -201,7 +202,8 @@ void pager::cannot_write(const std::exception& e) {
     log_error("objects stay in memory beyond --tern-mobile-memory, and the job goes on: " + std::string(e.what()));
 }
 
-// Twice round at most: the first time, those that were used lately are spared. \return null: none can go now.
+// Twice round at most: the first time, those that were used lately are spared. \return null: none
+// can go now.
 entry* pager::find_idle() {
   const std::lock_guard one_at_a_time(looking_);
   if (is_full()) return nullptr;
@@ -318,7 +320,8 @@ stored pager::write(std::span<const std::byte> bytes) {
   return store_.write(bytes);
 }
 
-// Of objects that are in memory: they save writing them again, if there is room. \return whether there were any.
+// Of objects that are in memory: they save writing them again, if there is room. \return whether
+// there were any.
 bool pager::drop_copies() {
   bool any = false;
   for (std::size_t n = 0; n < shard_count; ++n) {

@@ -24,11 +24,12 @@ namespace tern::mobile::detail {
 
 /// Keeps the objects of one rank within the limit of memory. Thread-safe.
 ///
-/// An object counts with the bytes that it would be packed to, from when an invocation of it last ended. When all that
-/// are in memory, or are to be, would be more than the limit, fibers of its own write those that are idle and were not
-/// used lately to disk (the clock algorithm, as for entries of objects elsewhere); one that is as it was when it was
-/// read is not written again. Those that are wanted come back in the order in which they were, as room is made; if no
-/// object can go, one at a time comes all the same, so that the job goes on.
+/// An object counts with the bytes that it would be packed to, from when an invocation of it last
+/// ended. When all that are in memory, or are to be, would be more than the limit, fibers of its
+/// own write those that are idle and were not used lately to disk (the clock algorithm, as for
+/// entries of objects elsewhere); one that is as it was when it was read is not written again.
+/// Those that are wanted come back in the order in which they were, as room is made; if no object
+/// can go, one at a time comes all the same, so that the job goes on.
 class pager {
 public:
   /// \throws error(invalid_option).
@@ -46,8 +47,8 @@ public:
   void serve(entry& e, const invocation& request);
 
 private:
-  /// In a fiber, `e` at `leaving`: to disk with it, unless it is wanted. \throws what packing and writing throw; then,
-  /// as always, it is no longer at `leaving`.
+  /// In a fiber, `e` at `leaving`: to disk with it, unless it is wanted. \throws what packing and
+  /// writing throw; then, as always, it is no longer at `leaving`.
   void swap_out(entry& e);
   void go_on();
   bool needs_room() const noexcept;

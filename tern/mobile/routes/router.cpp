@@ -50,8 +50,8 @@ destination router::find_destination(object_id id) {
   return d;
 }
 
-// The last fiber that posts to homes opens the streams that had to wait: what they open by way of the home must come
-// there after what was sent there before.
+// The last fiber that posts to homes opens the streams that had to wait: what they open by way of
+// the home must come there after what was sent there before.
 void router::posted_to_home(const destination& d) {
   shard& s = objects_.shard_of(d.to.object);
   std::vector<object_id> open;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Where messages to objects go, and in which order they are taken in. Internal; docs/design/migration.md
-/// describes the protocol.
+/// Where messages to objects go, and in which order they are taken in. Internal;
+/// docs/design/migration.md describes the protocol.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,7 +17,8 @@
 
 namespace tern::mobile::detail {
 
-/// Where a message to an object goes next, and what it carries. Exactly one of `router::sent` and `failed` ends it.
+/// Where a message to an object goes next, and what it carries. Exactly one of `router::sent` and
+/// `failed` ends it.
 class destination {
 public:
   int where = 0;
@@ -28,10 +29,12 @@ private:
   enum class kind : std::uint8_t { self, home, numbered, nowhere } as = kind::nowhere;
 };
 
-/// The streams of messages between one rank and objects, and what the rank knows of where objects are. Thread-safe.
+/// The streams of messages between one rank and objects, and what the rank knows of where objects
+/// are. Thread-safe.
 class router {
 public:
-  /// \param most_remote entries of objects that are elsewhere and have another home, at most, about.
+  /// \param most_remote entries of objects that are elsewhere and have another home, at most,
+  /// about.
   router(rank_objects& objects, object_loads& loads, admission& access, std::size_t most_remote) noexcept
       : objects_(objects), node_(objects.node()), rank_(objects.rank()), most_remote_(most_remote / shard_count),
         loads_(loads), admission_(access) {}
@@ -44,13 +47,15 @@ public:
   }
   /// It was not sent after all.
   void failed(const destination& d) noexcept;
-  /// Credit of counted references goes back to the object. Ends the job if that cannot be sent while the job goes on.
+  /// Credit of counted references goes back to the object. Ends the job if that cannot be sent
+  /// while the job goes on.
   void return_credit(object_id id, std::uint64_t credit) noexcept;
   /// The rank where it is, as far as is known here.
   int last_known(object_id id) const;
 
   // Arriving
-  /// A message that cannot run at once: keeps it, or sends it on, or answers that there is no such object.
+  /// A message that cannot run at once: keeps it, or sends it on, or answers that there is no such
+  /// object.
   void arrive_late(std::unique_ptr<invocation> one, bool runs_here);
   /// What another rank's directory tells this one.
   void take(int source, const directory_note& n);
@@ -65,15 +70,17 @@ public:
   void after_number(entry& e, int rank, deferred_actions& then);
   /// The rank has sent to the object by way of its home, and numbers its messages from now on.
   void open_own_stream(shard& s, entry& e, deferred_actions& then);
-  /// One more object is known to be elsewhere. If those are too many, one that was not sent to lately is forgotten.
+  /// One more object is known to be elsewhere. If those are too many, one that was not sent to
+  /// lately is forgotten.
   void count_remote(shard& s, const entry& one, deferred_actions& then);
   /// It is known where those belong that have been held.
   void release_held(entry& e, deferred_actions& then);
 
-  /// The object, at `leaving` or `left`, does not go after all. \param coming of those that had followed it. Not under
-  /// a lock.
+  /// The object, at `leaving` or `left`, does not go after all. \param coming of those that had
+  /// followed it. Not under a lock.
   void cancel_move(entry& e, std::uint32_t coming);
-  /// The last messages that waited for the end of this rank's stream have been sent on. Not under a lock.
+  /// The last messages that waited for the end of this rank's stream have been sent on. Not under a
+  /// lock.
   void forget_closed(object_id id);
 
 private:

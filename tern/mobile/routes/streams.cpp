@@ -217,8 +217,8 @@ void router::forget(shard& s, entry& e, deferred_actions& then) const {
   then.of = nullptr;
 }
 
-// The clock algorithm (Corbato 1968). The stream to the object is closed, and the entry is forgotten when the object
-// has taken in all of it.
+// The clock algorithm (Corbato 1968). The stream to the object is closed, and the entry is
+// forgotten when the object has taken in all of it.
 void router::count_remote(shard& s, const entry& one, deferred_actions& then) {
   if (one.id.home() == rank_ || ++s.remote <= most_remote_) return;
   const std::size_t slots = s.entries.capacity();

@@ -12,8 +12,9 @@
 
 namespace tern::net::detail {
 
-/// Values by numbers that are never 0: `generation << 32 | index`. An index is used again with another generation, so
-/// that a number which is out of date, or was made up, finds nothing. Values stay where they are. Not thread-safe.
+/// Values by numbers that are never 0: `generation << 32 | index`. An index is used again with
+/// another generation, so that a number which is out of date, or was made up, finds nothing. Values
+/// stay where they are. Not thread-safe.
 ///
 /// It takes memory in `grow` alone, which may be prepared without the lock that protects the rest:
 ///

@@ -36,9 +36,10 @@ using reply_ref = std::unique_ptr<pending_reply, pending_reply::goes>;
 
 namespace detail {
 
-/// A rank's calls without answer. Each call is answered once: one that its caller has given up stays until then, so
-/// that the late answer is known for what it is, and a second one, or one to no call, is an error. Takes no memory as
-/// long as there are no more calls at a time than there were before. Thread-safe.
+/// A rank's calls without answer. Each call is answered once: one that its caller has given up
+/// stays until then, so that the late answer is known for what it is, and a second one, or one to
+/// no call, is an error. Takes no memory as long as there are no more calls at a time than there
+/// were before. Thread-safe.
 class pending_calls {
 public:
   pending_calls() = default;
@@ -47,15 +48,17 @@ public:
   /// Those who wait are destroyed: their promises break.
   ~pending_calls();
 
-  /// Enters a caller that waits for an answer of rank `from`. \return the number to send along; never 0.
+  /// Enters a caller that waits for an answer of rank `from`. \return the number to send along;
+  /// never 0.
   std::uint64_t expect(reply_ref who, int from);
   /// There will be no answer: the call was not sent.
   void forget(std::uint64_t number) noexcept;
-  /// The answer of rank `source` has come. \return whom to give it to; null if no caller waits for it any more.
+  /// The answer of rank `source` has come. \return whom to give it to; null if no caller waits for
+  /// it any more.
   /// \throws error(invalid_data) if this call was never made or has been answered.
   reply_ref take(std::uint64_t number, int source);
-  /// The caller waits no more; the answer will be dropped. \return who waited; null if the call has been answered,
-  /// given up or forgotten.
+  /// The caller waits no more; the answer will be dropped. \return who waited; null if the call has
+  /// been answered, given up or forgotten.
   reply_ref give_up(std::uint64_t number) noexcept;
 
   /// Calls without answer, those given up included.

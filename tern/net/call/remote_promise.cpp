@@ -27,7 +27,8 @@ struct kept_promise {
   std::source_location made;
 };
 
-/// The promises of a rank, until all their shares have come back: so that a second value is known for what it is.
+/// The promises of a rank, until all their shares have come back: so that a second value is known
+/// for what it is.
 class promise_table {
 public:
   std::uint64_t enter(reply_ref who, const std::source_location& made) {
@@ -219,7 +220,8 @@ void promise_share::drop() noexcept {
       send(says_gone, byte_buffer(prefix));
     }
   } catch (const error& e) {
-    // After the end of the job no fiber waits any more; else the future's owner would wait for ever.
+    // After the end of the job no fiber waits any more; else the future's owner would wait for
+    // ever.
     if (e.code() != errc::invalid_state)
       here->fatal(std::string("a share of a remote promise could not be given back: ") + e.what());
   }

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What collective operations are made of: a context for each communicator, in which the ranks' parts of an operation
-/// find each other. Internal.
+/// What collective operations are made of: a context for each communicator, in which the ranks'
+/// parts of an operation find each other. Internal.
 ///
-/// A part names its context, the number of the operation there, what operation it is, and its sender's place in the
-/// communicator. Parts of one sender arrive in the order in which they were sent, and all ranks of a context do its
-/// operations in one order; so a fiber that waits for a part takes the first one of that sender, and if it belongs to
-/// another operation, the ranks disagree, which is said at once with both names. They may also disagree in such a
-/// way that each waits for another and none has sent anything; so a rank that has waited for long asks, once, and is
-/// sent a part of what that rank does instead, if or as soon as that is something else. Contexts have numbers that no
-/// two communicators of a job share: `communicator::split` has them given out by the members' ranks, and names are
-/// hashed.
+/// A part names its context, the number of the operation there, what operation it is, and its
+/// sender's place in the communicator. Parts of one sender arrive in the order in which they were
+/// sent, and all ranks of a context do its operations in one order; so a fiber that waits for a
+/// part takes the first one of that sender, and if it belongs to another operation, the ranks
+/// disagree, which is said at once with both names. They may also disagree in such a way that each
+/// waits for another and none has sent anything; so a rank that has waited for long asks, once, and
+/// is sent a part of what that rank does instead, if or as soon as that is something else. Contexts
+/// have numbers that no two communicators of a job share: `communicator::split` has them given out
+/// by the members' ranks, and names are hashed.
 
 #include <array>
 #include <atomic>
@@ -50,7 +51,8 @@ public:
   const std::string& text() const noexcept { return text_; } ///< "allreduce<int, std::plus<void>>"
   std::uint64_t number() const noexcept { return number_; }
   bool detects() const noexcept { return detects_; }
-  /// Any thread. \return "an operation on types that are not known here" if there is none of that number.
+  /// Any thread. \return "an operation on types that are not known here" if there is none of that
+  /// number.
   static std::string text_of(std::uint64_t number);
 
 private:
@@ -137,8 +139,8 @@ public:
 
   /// A part has arrived. Where messages arrive. \return what is wrong with it, if anything.
   std::string take(collective_part&& part, int source);
-  /// `source` waits for our part of an operation, and says how it looks there: if ours is another, or will be, it is
-  /// told. Where messages arrive.
+  /// `source` waits for our part of an operation, and says how it looks there: if ours is another,
+  /// or will be, it is told. Where messages arrive.
   void answer(const part_header& theirs, int source);
   /// The last operation has been begun: parts of earlier ones are a disagreement, which is thrown.
   void end();
@@ -187,8 +189,9 @@ private:
 class collective_call {
 public:
   static constexpr int no_root = std::numeric_limits<int>::min();
-  /// \throws error(invalid_argument) for a root that is no place; error(invalid_state) if another fiber of this rank is
-  /// in an operation of this context, or if other ranks have done something else before.
+  /// \throws error(invalid_argument) for a root that is no place; error(invalid_state) if another
+  /// fiber of this rank is in an operation of this context, or if other ranks have done something
+  /// else before.
   collective_call(collective_context& c, const collective_kind& kind, int root, const std::source_location& where);
   ~collective_call();
   collective_call(const collective_call&) = delete;
@@ -208,7 +211,8 @@ public:
   void give(int to, byte_buffer elements);
   /// Waits until nothing is lent any more. So does the end.
   void settle() noexcept;
-  /// Waits for the part of `from`. \throws error(invalid_state) if that rank does another operation.
+  /// Waits for the part of `from`. \throws error(invalid_state) if that rank does another
+  /// operation.
   collective_part receive(int from);
 
 private:
@@ -242,7 +246,8 @@ public:
   std::uint64_t next_number(int rank) noexcept {
     return std::uint64_t{static_cast<std::uint32_t>(rank) + 1} << 32 | given_.fetch_add(1, std::memory_order_relaxed);
   }
-  /// Messages sent and received and fibers entered for enquiries alone, which to a watchdog are no progress.
+  /// Messages sent and received and fibers entered for enquiries alone, which to a watchdog are no
+  /// progress.
   std::uint64_t enquiries() const noexcept { return enquiries_.load(std::memory_order_relaxed); }
   void count_enquiry(std::uint64_t n) noexcept { enquiries_.fetch_add(n, std::memory_order_relaxed); }
   /// Who has sent what to communicators that this rank has not; empty if none has.

@@ -3,10 +3,10 @@
 /// \file
 /// How values travel in collective operations. Internal.
 ///
-/// A value is packed behind its part's header. Arrays (std::vector and tern::buffer of bitwise elements) are their
-/// elements alone, without an archive, and large ones travel beside the header, from where they are: see
-/// `collective_call::lend` and `give`. Several arrays go as one part, which has all their lengths and those that are
-/// small, and a part for each large one.
+/// A value is packed behind its part's header. Arrays (std::vector and tern::buffer of bitwise
+/// elements) are their elements alone, without an archive, and large ones travel beside the header,
+/// from where they are: see `collective_call::lend` and `give`. Several arrays go as one part,
+/// which has all their lengths and those that are small, and a part for each large one.
 
 #include <array>
 #include <cstddef>
@@ -136,7 +136,8 @@ template <class T> T value_of(collective_part&& part) {
 template <class T> T receive_value(collective_call& all, int from) { return value_of<T>(all.receive(from)); }
 
 /// Sends `count` of `values`, from `first` on, in one go.
-/// \tparam given they are not needed any more; else large arrays must stay as they are until `settle`.
+/// \tparam given they are not needed any more; else large arrays must stay as they are until
+/// `settle`.
 template <bool given, class T>
 void send_values(collective_call& all, int to, std::vector<T>& values, std::size_t first, std::size_t count) {
   if constexpr (is_array_value<T>) {

@@ -30,8 +30,8 @@ std::uint64_t number_of_named(std::uint64_t parent, std::string_view name) noexc
 
 } // namespace
 
-// Ranks are counted from the root; rank v receives from v without its lowest set bit, and sends to v + 2^k for every
-// 2^k below that bit.
+// Ranks are counted from the root; rank v receives from v without its lowest set bit, and sends to
+// v + 2^k for every 2^k below that bit.
 tree_place::tree_place(const collective_call& all, int root) noexcept {
   const int n = all.size(), v = (all.place() - root + n) % n;
   const auto actual = [&](int i) { return (i + root) % n; };

@@ -11,8 +11,8 @@
 
 namespace tern::net::detail {
 
-/// The operations of a communicator under names of the runtime's own: so a program that calls others at the same time
-/// is told what the ranks do.
+/// The operations of a communicator under names of the runtime's own: so a program that calls
+/// others at the same time is told what the ranks do.
 class inner_communicator {
 public:
   explicit inner_communicator(std::shared_ptr<collective_context> c) noexcept : all_(std::move(c)) {}

@@ -21,8 +21,8 @@ const collective_kind quiesce_kinds[] = {collective_kind("quiesce", true), colle
 // Summed over all ranks by termination detection: of messages sent, and done.
 using counts = std::array<std::uint64_t, 2>;
 
-// \param sent what this rank had sent when all was quiet. \return whether no rank has sent anything since, and none
-// can any more.
+// \param sent what this rank had sent when all was quiet. \return whether no rank has sent anything
+// since, and none can any more.
 bool close_job(node& here, const inner_communicator& all, std::uint64_t sent, const std::source_location& where) {
   job_shutdown& shutdown = here.shutdown();
   shutdown.set(shutdown_state::deciding);
@@ -40,7 +40,8 @@ void quiesce(node& here, quiescence of, const std::source_location& where, bool 
   const message_counters& counters = here.counters();
   job_shutdown& shutdown = here.shutdown();
   const inner_communicator all_ranks(here.collectives().everyone());
-  // What waits here for space would not be handled by the next wave, which might take that space for ever.
+  // What waits here for space would not be handled by the next wave, which might take that space
+  // for ever.
   const auto idle = [&] { return counters.active() == 0 && here.queued_messages() == 0; };
   counts before{~0ull, 0};
   for (;;) {
@@ -59,9 +60,10 @@ void quiesce(node& here, quiescence of, const std::source_location& where, bool 
           return counts{a[0] + b[0], a[1] + b[1]};
         },
         where);
-    // The second sum was begun after the first was complete everywhere. If nothing was sent or done in between, and as
-    // much was done as sent, nothing was in flight then and nothing can have begun since, but by fibers. If these
-    // rested too when each rank gave its part of the second, nothing but timers could wake any.
+    // The second sum was begun after the first was complete everywhere. If nothing was sent or done
+    // in between, and as much was done as sent, nothing was in flight then and nothing can have
+    // begun since, but by fibers. If these rested too when each rank gave its part of the second,
+    // nothing but timers could wake any.
     const bool all_done = now[0] == now[1];
     if (all_done && now == before && (!closes || close_job(here, all_ranks, mine[0], where))) return;
     before = now;

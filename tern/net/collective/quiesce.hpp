@@ -13,8 +13,8 @@ class node;
 
 namespace detail {
 
-/// tern::quiesce, which says what it promises. In a fiber; collective. \param closes the end of the job: afterwards no
-/// rank accepts messages but those of collective operations.
+/// tern::quiesce, which says what it promises. In a fiber; collective. \param closes the end of the
+/// job: afterwards no rank accepts messages but those of collective operations.
 void quiesce(node& here, quiescence of, const std::source_location& where, bool closes = false);
 
 } // namespace detail

@@ -46,8 +46,8 @@ void epoch_account::release() noexcept {
   // It may be gone as soon as it is not held.
   epoch_table* const table = table_.load(std::memory_order_acquire);
   const std::uint64_t number = number_;
-  // acq_rel: the fiber that waits for the epoch sees what was done for it, through all that let go here and the
-  // messages.
+  // acq_rel: the fiber that waits for the epoch sees what was done for it, through all that let go
+  // here and the messages.
   if (holds_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   if (table)
     table->settle(number);
@@ -202,7 +202,8 @@ void epoch_table::settle_late() noexcept {
 
 // Under the guard. If nothing goes on here: which units go back, and is the account done?
 void epoch_table::look_at(epoch_account& a, ending& then) {
-  // acquire: what those did who have let go. New ones come with messages, under the guard; or are held by the others.
+  // acquire: what those did who have let go. New ones come with messages, under the guard; or are
+  // held by the others.
   if (a.holds_.load(std::memory_order_acquire) != 0) return;
   const bool is_origin = a.over_ != nullptr, done = a.issued_ == 0;
   then.epoch = a.number_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// A rank's messages that belong to an epoch: marked when they leave, settled when they have been handled.
+/// A rank's messages that belong to an epoch: marked when they leave, settled when they have been
+/// handled.
 #include <tern/net/epoch/epoch_table.hpp>
 
 #include <array>
@@ -75,8 +76,9 @@ void epoch_table::delivered(tern::detail::held_context on) noexcept {
   here_.shutdown().notify_if_idle();
 }
 
-// Where messages arrive, and because of some: so what it sends never waits, see job_shutdown::may_wait. But for what a
-// foreign thread has let go: that has time until the job accepts messages again.
+// Where messages arrive, and because of some: so what it sends never waits, see
+// job_shutdown::may_wait. But for what a foreign thread has let go: that has time until the job
+// accepts messages again.
 void epoch_table::settle() noexcept {
   job_shutdown& shutdown = here_.shutdown();
   const bool was_internal = shutdown.set_internal(true);

@@ -3,23 +3,27 @@
 /// \file
 /// How it is known that all that an epoch caused has ended. Internal; users see epoch.hpp.
 ///
-/// Credit (Mattern, "Global quiescence detection based on credit distribution and recovery", 1989), with banks that
-/// stand in a tree. Each rank has an account of each epoch that it works for. An account counts what goes on here
-/// (`holds`), and has units of credit that came with messages, each of some rank, its bank. A message of the epoch
-/// takes half of the units of one bank along; a rank that has none to halve makes new ones and is their bank. When
-/// nothing goes on here any more the units go back to their banks, in one message for each.
+/// Credit (Mattern, "Global quiescence detection based on credit distribution and recovery", 1989),
+/// with banks that stand in a tree. Each rank has an account of each epoch that it works for. An
+/// account counts what goes on here (`holds`), and has units of credit that came with messages,
+/// each of some rank, its bank. A message of the epoch takes half of the units of one bank along; a
+/// rank that has none to halve makes new ones and is their bank. When nothing goes on here any more
+/// the units go back to their banks, in one message for each.
 ///
-/// What an account keeps longer: the units of the bank from which it had its first ones, as long as not all of its own
-/// have come back. So banks form a tree, as ranks do in Dijkstra and Scholten, "Termination detection for diffusing
-/// computations" (1980), whose root is the epoch's own rank, the origin: a bank stays as long as any unit of it is
-/// somewhere else, and its parent stays as long as it does.
+/// What an account keeps longer: the units of the bank from which it had its first ones, as long as
+/// not all of its own have come back. So banks form a tree, as ranks do in Dijkstra and Scholten,
+/// "Termination detection for diffusing computations" (1980), whose root is the epoch's own rank,
+/// the origin: a bank stays as long as any unit of it is somewhere else, and its parent stays as
+/// long as it does.
 ///
-/// Never early: a message on its way has units of some bank, and so has every account on which something goes on but
-/// the origin's. So while anything goes on anywhere, some bank misses units; it is the origin, or has units of its
-/// parent, which misses those; and so on up to the origin. Never late for ever: when nothing goes on, each account has
-/// sent back all units but those of its parent; so the leaves of the tree have all their own back, go, and the next are
-/// leaves. A unit is back after one message, or after one for each level of banks: there is more than the origin only
-/// where a chain of messages halved a credit 63 times, or where a rank answered one message with more than 62.
+/// Never early: a message on its way has units of some bank, and so has every account on which
+/// something goes on but the origin's. So while anything goes on anywhere, some bank misses units;
+/// it is the origin, or has units of its parent, which misses those; and so on up to the origin.
+/// Never late for ever: when nothing goes on, each account has sent back all units but those of its
+/// parent; so the leaves of the tree have all their own back, go, and the next are leaves. A unit
+/// is back after one message, or after one for each level of banks: there is more than the origin
+/// only where a chain of messages halved a credit 63 times, or where a rank answered one message
+/// with more than 62.
 
 #include <atomic>
 #include <cstdint>
@@ -88,8 +92,9 @@ private:
   std::unique_ptr<promise<void>> over_; // the origin's
 };
 
-/// The accounts of a rank, and the messages that belong to them. Each such message counts twice for `quiesce`: it is
-/// handled, and its account is settled, which may send a message in turn. Thread-safe but for what epoch_messages says.
+/// The accounts of a rank, and the messages that belong to them. Each such message counts twice for
+/// `quiesce`: it is handled, and its account is settled, which may send a message in turn.
+/// Thread-safe but for what epoch_messages says.
 class epoch_table final : public epoch_messages {
 public:
   /// \param simulated so few units are made at a time that there are many banks.
@@ -99,7 +104,8 @@ public:
   epoch_table(const epoch_table&) = delete;
   epoch_table& operator=(const epoch_table&) = delete;
 
-  /// A new epoch, whose origin this rank is, and which is held once. \return it and what is ready when it is over.
+  /// A new epoch, whose origin this rank is, and which is held once. \return it and what is ready
+  /// when it is over.
   /// \throws error(invalid_state) when the job has ended.
   std::pair<std::shared_ptr<epoch_account>, shared_future<void>> open(std::string name,
                                                                       const std::source_location& made);
@@ -141,8 +147,8 @@ private:
   std::uint64_t given_ = 0;
   std::vector<std::uint64_t> late_numbers_; // that `late_` tells of; under the guard
   std::atomic<bool> ended_{false};
-  // Of messages that have been handled since the rank last polled, so that many of one epoch are settled together; the
-  // polling context's.
+  // Of messages that have been handled since the rank last polled, so that many of one epoch are
+  // settled together; the polling context's.
   std::vector<tern::detail::held_context> handled_;
 };
 

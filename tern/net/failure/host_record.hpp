@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What each rank of a host lets the others know of its process, in memory that they share. Internal.
+/// What each rank of a host lets the others know of its process, in memory that they share.
+/// Internal.
 
 #include <atomic>
 #include <cstddef>
@@ -16,11 +17,14 @@ struct host_record {
   std::atomic<std::uint32_t> process; ///< stored last, release: who acquires a number sees what is below
   std::atomic<std::int32_t> rank;
   std::atomic<std::uint64_t> started, space;
-  /// Its process ends the job, and has said why: others need not wonder that it goes, nor that a launcher kills them.
+  /// Its process ends the job, and has said why: others need not wonder that it goes, nor that a
+  /// launcher kills them.
   std::atomic<std::uint32_t> leaving;
-  /// By others: how it was lost, as 1 + liveness::kind. Whoever writes it first tells of it and ends the job.
+  /// By others: how it was lost, as 1 + liveness::kind. Whoever writes it first tells of it and
+  /// ends the job.
   std::atomic<std::uint32_t> found;
-  /// When its process came to a standstill: seconds of the host's steady clock, and one; 0: it goes on.
+  /// When its process came to a standstill: seconds of the host's steady clock, and one; 0: it goes
+  /// on.
   std::atomic<std::uint64_t> still_since;
 
   static host_record& of(const host_memory& all, int place) noexcept {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Which of the ranks that one watches are still there: a state machine over moments that its caller gives it, without
-/// a clock, a thread or a message of its own. Internal.
+/// Which of the ranks that one watches are still there: a state machine over moments that its
+/// caller gives it, without a clock, a thread or a message of its own. Internal.
 ///
-/// Of a rank on the same host the operating system tells: `seen`. That it says nothing for hours is no sign of death
-/// then, however many ranks share a core. Of others nothing is known but what they answer: `heard`.
+/// Of a rank on the same host the operating system tells: `seen`. That it says nothing for hours is
+/// no sign of death then, however many ranks share a core. Of others nothing is known but what they
+/// answer: `heard`.
 
 #include <cstdint>
 #include <vector>
@@ -47,8 +48,8 @@ public:
     double since = 0; ///< the moment when it was first so
   };
 
-  /// \param self the watching rank: it asks itself too, and how long others are silent counts only while it answers,
-  /// since a rank that computes does not hear either.
+  /// \param self the watching rank: it asks itself too, and how long others are silent counts only
+  /// while it answers, since a rank that computes does not hear either.
   liveness(const settings& s, int self) : cfg_(s), self_{self} {}
 
   /// A rank is to be watched; twice does no harm.

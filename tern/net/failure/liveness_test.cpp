@@ -11,7 +11,8 @@ namespace {
 
 using kind = liveness::kind;
 
-/// Ticks from `*now` on for so many seconds. \return what was found, as "2 killed, 3 ask", in order.
+/// Ticks from `*now` on for so many seconds. \return what was found, as "2 killed, 3 ask", in
+/// order.
 std::string go_on(liveness& l, double& now, double seconds, const std::function<void()>& each = {}, double tick = 0.5) {
   static constexpr const char* words[] = {"", "ask", "debugged", "stopped", "left", "killed", "silent"};
   std::string all;

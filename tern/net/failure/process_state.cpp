@@ -19,7 +19,8 @@
 namespace tern::net::detail {
 namespace {
 
-/// Empty if it cannot be read, and then why. Without allocation of buffers that grow: it is read for ever.
+/// Empty if it cannot be read, and then why. Without allocation of buffers that grow: it is read
+/// for ever.
 std::string text_of(int process, const char* file, int& why) {
   char path[64];
   std::snprintf(path, sizeof path, "/proc/%d/%s", process, file);
@@ -159,7 +160,8 @@ int watch_end_of(const process_name& who) {
 }
 
 void kill_process(const process_name& who) {
-  // The file stands for one process for ever; only without one might the number be used again in between.
+  // The file stands for one process for ever; only without one might the number be used again in
+  // between.
   const int fd = open_process(who.number);
   if (is_still(who)) {
 #ifdef SYS_pidfd_send_signal

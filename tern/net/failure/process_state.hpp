@@ -35,10 +35,12 @@ bool can_be_watched(const process_name& who);
 
 /// "was killed by SIGKILL", "has ended with exit code 3", "has gone".
 std::string words_for_end(int status);
-/// The exit code of a job that ends because one of its processes ended so: 128 + the signal's number, or 1.
+/// The exit code of a job that ends because one of its processes ended so: 128 + the signal's
+/// number, or 1.
 int code_for_end(int status);
 
-/// Becomes readable when the process ends; -1: the kernel has no such file, or does not let us. The caller closes it.
+/// Becomes readable when the process ends; -1: the kernel has no such file, or does not let us. The
+/// caller closes it.
 int watch_end_of(const process_name& who);
 /// Ends it. Does nothing if it is another one by now.
 void kill_process(const process_name& who);

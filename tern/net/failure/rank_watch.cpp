@@ -183,7 +183,8 @@ void rank_watch::look_at(peer& p, double now) {
   p.end = -1;
 }
 
-/// Somebody of this host ends the job and has said why: what happens to others meanwhile is no news.
+/// Somebody of this host ends the job and has said why: what happens to others meanwhile is no
+/// news.
 bool rank_watch::somebody_leaves(double now) {
   if (!host_.first) return false;
   bool any = false;

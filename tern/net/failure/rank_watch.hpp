@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Notices that other ranks of an MPI job have died or stopped, and ends the job (decision 0018). Internal.
+/// Notices that other ranks of an MPI job have died or stopped, and ends the job (decision 0018).
+/// Internal.
 ///
-/// The reporter's thread does it, so it goes on while all workers compute. Of the processes of its own host a rank asks
-/// the operating system, so that a rank which is slow, or has no CPU, is never taken for a dead one. Ranks of other
-/// hosts are watched by their neighbours there; beyond that, if the option `silence-limit` wants it, by questions that
-/// their polling context answers.
+/// The reporter's thread does it, so it goes on while all workers compute. Of the processes of its
+/// own host a rank asks the operating system, so that a rank which is slow, or has no CPU, is never
+/// taken for a dead one. Ranks of other hosts are watched by their neighbours there; beyond that,
+/// if the option `silence-limit` wants it, by questions that their polling context answers.
 
 #include <cstdint>
 #include <string>

@@ -155,7 +155,8 @@ void standstill_watch::look(const std::vector<node*>& ranks, double now) {
   if (!is_whole(ranks)) return look_at_process(*ranks.front(), now);
   if (told_ || now - still_since_ < patience || !stands_still(ranks, true)) return;
   const std::string others = others_in_process(ranks);
-  // Else a thread may have brought something just before it ended, or a fiber have begun one that was not counted.
+  // Else a thread may have brought something just before it ended, or a fiber have begun one that
+  // was not counted.
   if (!stands_still(ranks, true) || progress(ranks) != made) return;
   if (others.empty()) return found(ranks);
   if (notice_ > 0 && now - still_since_ >= notice_)

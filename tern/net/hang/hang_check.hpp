@@ -3,10 +3,11 @@
 /// \file
 /// Notices that no rank of this process can ever go on. Internal.
 ///
-/// It asks for no time that has passed but for a state: all workers of all ranks sleep, no fiber or tasklet is ready,
-/// no message is under way, no timer is set, no device is at work, and no other thread could bring anything. Schedulers
-/// are held (`worker_parking::freeze`) while that is looked at, so all of it is true at one moment; and nothing in it
-/// can change by itself. Only where the counts of progress have stood still before is any worker held.
+/// It asks for no time that has passed but for a state: all workers of all ranks sleep, no fiber or
+/// tasklet is ready, no message is under way, no timer is set, no device is at work, and no other
+/// thread could bring anything. Schedulers are held (`worker_parking::freeze`) while that is looked
+/// at, so all of it is true at one moment; and nothing in it can change by itself. Only where the
+/// counts of progress have stood still before is any worker held.
 
 #include <cstddef>
 #include <cstdint>
@@ -28,7 +29,8 @@ public:
   double every() const noexcept override { return off_ ? 0 : tick; }
   /// Ends the job, or says that it stands still, if it does.
   void look_if_due() override;
-  /// The job is about to end by signal `number`: who waits for what, in at most 20 lines, if nothing goes on.
+  /// The job is about to end by signal `number`: who waits for what, in at most 20 lines, if
+  /// nothing goes on.
   std::string before_end(int number, bool by_launcher) override;
 
 private:

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Writes a report when no rank of this process has made progress for so long as the option `watchdog` says. Internal.
+/// Writes a report when no rank of this process has made progress for so long as the option
+/// `watchdog` says. Internal.
 
 #include <cstddef>
 #include <cstdint>

@@ -54,8 +54,9 @@ struct account {
   }
 };
 
-// The processor time of all workers' threads until now. A clock of another thread: clock_getcpuclockid(3) has it for
-// processes only, pthread_getcpuclockid for pthread_t only; the kernel's number for it is as here (CPUCLOCK_SCHED).
+// The processor time of all workers' threads until now. A clock of another thread:
+// clock_getcpuclockid(3) has it for processes only, pthread_getcpuclockid for pthread_t only; the
+// kernel's number for it is as here (CPUCLOCK_SCHED).
 double cpu_seconds(scheduler& s) {
   double sum = 0;
   const auto add = [&](int thread) {

@@ -17,8 +17,9 @@
 
 namespace tern {
 
-// Containers of one host may have the same name on different ones, or different names on one: the kernel's number of
-// this boot is the same for all of them, and for no other host. Without it the name must do.
+// Containers of one host may have the same name on different ones, or different names on one: the
+// kernel's number of this boot is the same for all of them, and for no other host. Without it the
+// name must do.
 std::string net::transport::host() const {
   std::string boot;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);

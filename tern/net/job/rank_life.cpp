@@ -43,7 +43,8 @@ struct main_ends {
   template <class A> void serialize(A& ar) { ar(code, first_changed); }
 };
 
-// What exit() would leave of it, but never success for a failure; so that the largest of all ranks' is what it seems.
+// What exit() would leave of it, but never success for a failure; so that the largest of all ranks'
+// is what it seems.
 int exit_code(int returned) {
   return returned >= 0 && returned <= 255 ? returned : (returned & 255) ? returned & 255 : 1;
 }
@@ -144,8 +145,8 @@ void rank_life::end_from_outside(const std::string& what, int code, bool by_pare
 
 // \return the trace that rank 0 wants.
 std::string rank_life::compare_programs() {
-  // With it goes what the job is called in reports, and what rank 0 wants of all; in a simulation nothing, as no run
-  // may differ from another.
+  // With it goes what the job is called in reports, and what rank 0 wants of all; in a simulation
+  // nothing, as no run may differ from another.
   beginning first{handler_table::fingerprint(), 0, stats_.wanted(), {}};
   const std::uint64_t mine = first.program;
   const detail::inner_communicator all(collectives_.everyone());
@@ -225,7 +226,8 @@ void rank_life::live(const std::function<int()>& main) {
 }
 
 int rank_life::end(const std::function<void()>& last) {
-  // The last worker may have gone to rest before the owner sent what others wait for: a barrier's end.
+  // The last worker may have gone to rest before the owner sent what others wait for: a barrier's
+  // end.
   while (!here_.has_sent_all())
     if (here_.poll() == event_source::polled::nothing) here_.wait(std::chrono::milliseconds(1));
   here_.destroy_locals();

@@ -22,13 +22,14 @@ namespace tern::net {
 
 struct job_settings;
 
-/// A node with all that stands above it. Requires: the handler table is frozen; the thread that makes it is the
-/// transport's owner. Threads: the one that makes it, unless a member says otherwise.
+/// A node with all that stands above it. Requires: the handler table is frozen; the thread that
+/// makes it is the transport's owner. Threads: the one that makes it, unless a member says
+/// otherwise.
 class rank_life final : job_end {
 public:
   /// \param opts shared by the ranks of a process: thousands of them may be simulated.
-  /// \param world the simulation that the rank lives in, if any, how many workers it has there, and whether the first
-  /// only polls for messages.
+  /// \param world the simulation that the rank lives in, if any, how many workers it has there, and
+  /// whether the first only polls for messages.
   rank_life(const std::shared_ptr<const options>& opts, std::unique_ptr<transport> wire,
             sim::simulation* world = nullptr, int workers = 0, bool apart = false);
   ~rank_life() = default;
@@ -36,11 +37,12 @@ public:
   rank_life& operator=(const rank_life&) = delete;
 
   node& here() noexcept { return here_; }
-  /// Runs `main` on this rank; collective over all ranks. \param last is done when all else is, before ranks part.
+  /// Runs `main` on this rank; collective over all ranks. \param last is done when all else is,
+  /// before ranks part.
   /// \return the largest of the ranks' codes.
   int run(const std::function<int()>& main, const std::function<void()>& last = {});
-  /// The parts of `run`, for a simulation that runs many ranks together: what the main fiber does, and what comes after
-  /// all fibers have ended.
+  /// The parts of `run`, for a simulation that runs many ranks together: what the main fiber does,
+  /// and what comes after all fibers have ended.
   void live(const std::function<int()>& main);
   int end(const std::function<void()>& last = {});
 

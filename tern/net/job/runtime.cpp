@@ -91,8 +91,8 @@ int log_rank() noexcept {
   return n ? n->rank() : -1;
 }
 
-/// What concerns all ranks is said once and not by each: before they have started, only a launcher tells which is
-/// first.
+/// What concerns all ranks is said once and not by each: before they have started, only a launcher
+/// tells which is first.
 int launched_rank() {
   for (const auto* k : transport_kinds())
     if (const auto by = k->launched()) return by->rank;

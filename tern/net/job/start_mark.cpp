@@ -27,7 +27,8 @@ void mark_start(int rank) noexcept {
       std::string_view(head.data(), head.size()) == start_file_head) {
     char line[48];
     const int length = std::snprintf(line, sizeof line, "%d %ld\n", rank, static_cast<long>(getpid()));
-    // A full disk hides that this program has started; the command then says so wrongly, and nothing else happens.
+    // A full disk hides that this program has started; the command then says so wrongly, and
+    // nothing else happens.
     [[maybe_unused]] const ssize_t written = write(file, line, static_cast<std::size_t>(length));
   }
   close(file);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// A queue that keeps its memory, if it is not much: one that fills and empties again and again allocates nothing.
-/// Internal.
+/// A queue that keeps its memory, if it is not much: one that fills and empties again and again
+/// allocates nothing. Internal.
 
 #include <cstddef>
 #include <utility>

@@ -27,8 +27,9 @@ private:
   share_lender* next_ = nullptr;
 };
 
-/// As long as one exists, its thread lets no such share go; then all that came back meanwhile. To let one go may run
-/// code of the program's, which may send: not where a lock of ours is held. Made before the lock is taken.
+/// As long as one exists, its thread lets no such share go; then all that came back meanwhile. To
+/// let one go may run code of the program's, which may send: not where a lock of ours is held. Made
+/// before the lock is taken.
 class deferred_releases {
 public:
   deferred_releases() noexcept;
@@ -42,8 +43,9 @@ private:
   share_lender* first_ = nullptr;
 };
 
-/// Does the calling thread let go of a share? Then what it sends must not wait for space: it may be in the middle of
-/// receiving, and the fiber would go on on another thread than the one that may ask the network.
+/// Does the calling thread let go of a share? Then what it sends must not wait for space: it may be
+/// in the middle of receiving, and the fiber would go on on another thread than the one that may
+/// ask the network.
 bool releasing() noexcept;
 
 /// Lends memory, and knows when it comes back.

@@ -25,7 +25,8 @@ void keep_memory([[maybe_unused]] const options& opts) {
   if (most == 0) return;
   constexpr int largest = 32 << 20; // that the library lets lie on its heaps (DEFAULT_MMAP_THRESHOLD_MAX)
   constexpr int reach = 1 << 30;    // of an int, in bytes
-  // Without: each block from 128 KiB on comes from the kernel, page by page, is filled with zeros, and goes back there.
+  // Without: each block from 128 KiB on comes from the kernel, page by page, is filled with zeros,
+  // and goes back there.
   mallopt(M_MMAP_THRESHOLD, largest);
   mallopt(M_TRIM_THRESHOLD, most > reach >> 20 ? reach : most << 20);
 #endif

@@ -19,8 +19,8 @@ namespace {
 constexpr unsigned smallest = 12; // log2
 constexpr std::size_t huge_page = std::size_t{2} << 20;
 
-// Large blocks in large pages, if the kernel has some to spare: MPI copies between processes page by page, and what
-// does not fit into the caches fits into the TLB.
+// Large blocks in large pages, if the kernel has some to spare: MPI copies between processes page
+// by page, and what does not fit into the caches fits into the TLB.
 void* allocate(std::size_t bytes, std::size_t alignment) noexcept {
   if (bytes < 2 * huge_page) return std::aligned_alloc(alignment, bytes);
   const std::size_t whole = (bytes + huge_page - 1) / huge_page * huge_page;

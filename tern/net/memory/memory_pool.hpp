@@ -14,8 +14,9 @@
 
 namespace tern::net {
 
-/// Gives memory and keeps what comes back for the next. The system's allocator gives large blocks back to the kernel at
-/// once, and takes them page by page again: that costs more than to send them. Any thread. What it gave may outlive it.
+/// Gives memory and keeps what comes back for the next. The system's allocator gives large blocks
+/// back to the kernel at once, and takes them page by page again: that costs more than to send
+/// them. Any thread. What it gave may outlive it.
 class memory_pool {
 public:
   /// \param most bytes that are kept for later.

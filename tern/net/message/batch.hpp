@@ -3,8 +3,9 @@
 /// \file
 /// Many small messages in one. Internal.
 ///
-/// A batch is the head of a message for the handler "tern batch", whose `wire_header::reply` is the number of records.
-/// After the header each record is the size of a message (8 bytes), the message, and padding to 8 bytes.
+/// A batch is the head of a message for the handler "tern batch", whose `wire_header::reply` is the
+/// number of records. After the header each record is the size of a message (8 bytes), the message,
+/// and padding to 8 bytes.
 
 #include <atomic>
 #include <cstddef>
@@ -31,7 +32,8 @@ inline constexpr std::size_t record_bytes(std::size_t message) noexcept {
 /// One that is being filled.
 class batch_writer {
 public:
-  /// \pre space for at least one message of `most_gathered` bytes. \param id of the handler of batches.
+  /// \pre space for at least one message of `most_gathered` bytes. \param id of the handler of
+  /// batches.
   batch_writer(std::byte* space, std::size_t size, std::uint32_t id) noexcept : space_(space), size_(size), id_(id) {}
 
   bool empty() const noexcept { return count_ == 0; }
@@ -64,12 +66,14 @@ private:
   std::uint32_t id_, count_ = 0;
 };
 
-/// One that has arrived: takes it apart, and gives its memory back when the last of its messages is needed no more.
+/// One that has arrived: takes it apart, and gives its memory back when the last of its messages is
+/// needed no more.
 class batch_reader final : public byte_lender {
 public:
   /// \throws error(invalid_data) if it cannot be one.
   static batch_reader* open(arrival&& whole);
-  /// The next message, which lies in the batch. \return false if there is none. \throws error(invalid_data). Owner.
+  /// The next message, which lies in the batch. \return false if there is none. \throws
+  /// error(invalid_data). Owner.
   bool peek(std::span<std::byte>& message) const {
     const std::size_t left = whole_.head.size() - at_;
     if (unread_ == 0) [[unlikely]] {
@@ -85,12 +89,14 @@ public:
     message = {record + sizeof size, static_cast<std::size_t>(size)};
     return true;
   }
-  /// Takes what `peek` found: it is given back by `take_back` or, by the owner while it still reads, by `done_here`.
+  /// Takes what `peek` found: it is given back by `take_back` or, by the owner while it still
+  /// reads, by `done_here`.
   void take(std::span<const std::byte> message) noexcept {
     --unread_;
     at_ += record_bytes(message.size());
   }
-  /// The next message as one that has arrived. \return false if there is none; then the batch has been abandoned.
+  /// The next message as one that has arrived. \return false if there is none; then the batch has
+  /// been abandoned.
   bool next(arrival& into) {
     std::span<std::byte> message;
     if (!peek(message)) {
@@ -110,7 +116,8 @@ public:
     forget(unread_ + 1 + finished_);
   }
   void take_back(std::byte*) noexcept override {
-    // Most come back to the owner before the next is read: those it need not tell others of until the end.
+    // Most come back to the owner before the next is read: those it need not tell others of until
+    // the end.
     if (this_thread_id() == owner_ && reading_) [[likely]]
       done_here();
     else

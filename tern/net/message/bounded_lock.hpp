@@ -9,8 +9,8 @@
 
 namespace tern::net {
 
-/// \return not locked if that takes longer than `limit`: the thread that holds it may have crashed, or stand still for
-/// ever.
+/// \return not locked if that takes longer than `limit`: the thread that holds it may have crashed,
+/// or stand still for ever.
 template <class Lock>
 std::unique_lock<Lock> try_for_a_while(Lock& lock, std::chrono::milliseconds limit = std::chrono::milliseconds(200)) {
   std::unique_lock<Lock> hold(lock, std::try_to_lock);

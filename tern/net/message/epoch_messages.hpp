@@ -20,15 +20,18 @@ struct posting {
   bool part = false;   ///< counted where `quiesce` is about fibers too
 };
 
-/// Marks messages that belong to an epoch, and settles accounts for those that have been handled. A rank has one.
+/// Marks messages that belong to an epoch, and settles accounts for those that have been handled. A
+/// rank has one.
 class epoch_messages {
 public:
   static constexpr std::size_t mark_bytes = 24; ///< at the end of the head of a message that is marked
 
-  /// Marks a message of the epoch `on` and gives it to node_send::send_out. Throws what that throws.
+  /// Marks a message of the epoch `on` and gives it to node_send::send_out. Throws what that
+  /// throws.
   virtual void send(tern::detail::causal_context& on, int destination, std::span<const std::byte> head,
                     byte_buffer& body, std::size_t bytes, posting how) = 0;
-  /// A marked message has arrived: takes the mark off its head and its header. \return its account, held.
+  /// A marked message has arrived: takes the mark off its head and its header. \return its account,
+  /// held.
   /// \throws error(invalid_data).
   virtual tern::detail::held_context arrive(int source, wire_header& h, byte_buffer& head) = 0;
   /// The message has been given to its handler.

@@ -11,8 +11,8 @@
 namespace tern::net {
 namespace {
 
-// The one process-wide table (DESIGN: handlers and types), as function-local statics because records in other files
-// register themselves before this file's own statics exist.
+// The one process-wide table (DESIGN: handlers and types), as function-local statics because
+// records in other files register themselves before this file's own statics exist.
 struct registry {
   std::mutex lock;
   handler_record* newest = nullptr;
@@ -26,8 +26,9 @@ registry& the_registry() {
   return r;
 }
 
-// Whether a mangled name means the same thing in every file. Names of internal linkage carry a marker (Itanium C++ ABI:
-// `_GLOBAL__N_` for anonymous namespaces, `L` before the name for static functions); to see one too many is harmless.
+// Whether a mangled name means the same thing in every file. Names of internal linkage carry a
+// marker (Itanium C++ ABI: `_GLOBAL__N_` for anonymous namespaces, `L` before the name for static
+// functions); to see one too many is harmless.
 bool has_linkage(std::string_view identity) {
   return identity.find("_GLOBAL__N_") == identity.npos && identity.find("ZL") == identity.npos;
 }
@@ -71,7 +72,8 @@ void handler_table::freeze() {
   r.ordered.clear();
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (i > 0 && all[i]->identity_ == all[i - 1]->identity_) {
-      // A library built with hidden visibility brings its own record of the same function: one handler, no collision.
+      // A library built with hidden visibility brings its own record of the same function: one
+      // handler, no collision.
       if (has_linkage(all[i]->identity_)) {
         all[i]->id_ = all[i - 1]->id_;
         continue;

@@ -11,9 +11,9 @@
 
 namespace tern::net {
 
-/// Several threads may note and others read meanwhile. Two that note at the same moment may take the same place, and
-/// one of them is lost: these lines are for people, and a message must not pay for a read-modify-write of a shared
-/// word.
+/// Several threads may note and others read meanwhile. Two that note at the same moment may take
+/// the same place, and one of them is lost: these lines are for people, and a message must not pay
+/// for a read-modify-write of a shared word.
 class message_log {
 public:
   static constexpr std::size_t kept = 16;

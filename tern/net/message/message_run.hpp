@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Messages for one handler that lie one after the other in a batch: the handler's own code goes from one to the next,
-/// so that a tiny message costs little more than what it does. Internal.
+/// Messages for one handler that lie one after the other in a batch: the handler's own code goes
+/// from one to the next, so that a tiny message costs little more than what it does. Internal.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,17 +21,20 @@ class node;
 class node_receive;
 struct poll_budget;
 
-/// On the stack of the fiber that delivers. For handlers whose arguments are plain bytes and for which no caller waits.
+/// On the stack of the fiber that delivers. For handlers whose arguments are plain bytes and for
+/// which no caller waits.
 class message_run {
 public:
   message_run(const message_run&) = delete;
   message_run& operator=(const message_run&) = delete;
 
-  /// May one with this header be in such a run? The rest, as messages with bodies, goes the long way.
+  /// May one with this header be in such a run? The rest, as messages with bodies, goes the long
+  /// way.
   static bool takes(const wire_header& h) noexcept { return h.reply == 0 && (h.flags & ~flag_uncounted) == 0; }
 
   /// The last one has come to its end, the next begins: for every observer, in a fiber of its own.
-  /// \return its arguments, to be read before anything else is done; null if none may run here and now.
+  /// \return its arguments, to be read before anything else is done; null if none may run here and
+  /// now.
   const std::byte* next();
   node& here() const noexcept { return here_; }
   /// The rank that they all come from.

@@ -41,8 +41,9 @@ void node_receive::wake() noexcept { wire_->wake(); }
 
 bool node_receive::receive() {
   if (has_next_) return true;
-  // Handlers for which no worker has time pile up no further: the network keeps what comes, and then its senders do.
-  // Those that have begun and wait leave their workers to others, so this ends when workers have time again.
+  // Handlers for which no worker has time pile up no further: the network keeps what comes, and
+  // then its senders do. Those that have begun and wait leave their workers to others, so this ends
+  // when workers have time again.
   if (over_limit(1) && !simulated_) [[unlikely]] {
     held_.store(true, std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_seq_cst); // pairs with the one in `start_handler`
@@ -68,7 +69,8 @@ inline void node_receive::look_at_next() noexcept {
     next_handler_ = handlers_[next_header_.handler];
 }
 
-// What has been received. Its handler may wait and others be received meanwhile: so nothing of it stays in the members.
+// What has been received. Its handler may wait and others be received meanwhile: so nothing of it
+// stays in the members.
 void node_receive::deliver() {
   has_next_ = false;
   const int source = next_.source;
@@ -139,12 +141,12 @@ inline bool node_receive::can_run_directly(const wire_header& h, const handler_r
   return handler.direct() && (h.flags & (flag_traced | flag_epoch)) == 0 && is_next_and_quick(h);
 }
 
-// `deliver` and `run_now` in one for the messages of which there may be many. What is done is counted later: by
-// `settle_counts`, at the latest when this rank next polls.
+// `deliver` and `run_now` in one for the messages of which there may be many. What is done is
+// counted later: by `settle_counts`, at the latest when this rank next polls.
 // \param from where the message lies, if in a batch.
 // \return false if it has waited: another fiber polls.
-[[gnu::always_inline]] inline bool node_receive::run_directly(tern::detail::polling_fiber& pieces, const wire_header& h, int source,
-                                       payload& message, batch_reader* from) {
+[[gnu::always_inline]] inline bool node_receive::run_directly(tern::detail::polling_fiber& pieces, const wire_header& h,
+                                                              int source, payload& message, batch_reader* from) {
   const handler_entry handler = handlers_[h.handler]->direct();
   const std::size_t size = message.size();
   const bool counted = (h.flags & flag_uncounted) == 0;
@@ -229,8 +231,8 @@ const std::byte* message_run::next() {
 
 int message_run::source() const noexcept { return from_.source(); }
 
-// Those messages of the batch at hand whose handlers run at once, as long as it `may_continue`. \return false if one
-// has waited.
+// Those messages of the batch at hand whose handlers run at once, as long as it `may_continue`.
+// \return false if one has waited.
 bool node_receive::run_batch(poll_budget& s, tern::detail::polling_fiber& pieces) {
   batch_reader* const from = batch_;
   const int source = from->source();
@@ -270,8 +272,9 @@ inline bool node_receive::has_else(const tern::detail::worker& w) const noexcept
   return w.has_fibers() || w.after_poll || w.deque.size() > 0 || !core_->outside.empty();
 }
 
-// After the last of what had arrived. Who was answered may answer at once: with nothing else to do that is waited for
-// here, a moment only, which saves the way out of this fiber and into the next. \return whether something has arrived.
+// After the last of what had arrived. Who was answered may answer at once: with nothing else to do
+// that is waited for here, a moment only, which saves the way out of this fiber and into the next.
+// \return whether something has arrived.
 bool node_receive::awaits_another(poll_budget& s) {
   settle_counts();
   if (patience_ == 0) return false;
@@ -286,8 +289,8 @@ bool node_receive::awaits_another(poll_budget& s) {
   return false;
 }
 
-// As `awaits_another`, but for the answer that the calling fiber is about to wait for. All that is done here could be
-// done by `poll`. A handler that is met is left to that.
+// As `awaits_another`, but for the answer that the calling fiber is about to wait for. All that is
+// done here could be done by `poll`. A handler that is met is left to that.
 void node_receive::poll_briefly(bool (*over)(const void*) noexcept, const void* what) noexcept {
   if (!tern::detail::this_causal_context()) [[likely]]
     return poll_without_context(over, what);
@@ -302,8 +305,8 @@ void node_receive::poll_without_context(bool (*over)(const void*) noexcept, cons
     settle_counts();
     if (queue_.flush(false)) shutdown_.notify_if_idle();
     last_clock_ = tern::detail::ticks();
-    // Timers and those that give way are looked after between fibers: a fiber that always has an answer at once comes
-    // by there too.
+    // Timers and those that give way are looked after between fibers: a fiber that always has an
+    // answer at once comes by there too.
     const std::int64_t until = std::min(last_clock_ + patience_, w.last_tick + slice_);
     for (; last_clock_ < until; last_clock_ = tern::detail::ticks()) {
       for (int i = 0; i < receives_between_looks; ++i) {

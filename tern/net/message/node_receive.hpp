@@ -20,15 +20,16 @@ namespace tern::net {
 struct poll_budget;
 
 struct receive_settings {
-  /// A worker looks for answers for a moment before its fiber waits. Not where ranks share a core: they had better
-  /// leave it to the rank that answers.
+  /// A worker looks for answers for a moment before its fiber waits. Not where ranks share a core:
+  /// they had better leave it to the rank that answers.
   bool awaits_answers = false;
 };
 
-/// The fourth of the classes that make a node: takes messages from the transport and gives each to its handler. The
-/// scheduler polls it, in worker 0 or in a thread of its own: that is the polling context, one at a time, and the
-/// transport's owner. Guarantees: messages of one rank are given out in the order in which it sent them. Threads: the
-/// polling context, unless a member says otherwise.
+/// The fourth of the classes that make a node: takes messages from the transport and gives each to
+/// its handler. The scheduler polls it, in worker 0 or in a thread of its own: that is the polling
+/// context, one at a time, and the transport's owner. Guarantees: messages of one rank are given
+/// out in the order in which it sent them. Threads: the polling context, unless a member says
+/// otherwise.
 class node_receive : public handler_runner, public event_source {
 public:
   // event_source, called by worker 0
@@ -40,8 +41,8 @@ public:
 
   /// Any thread.
   const message_log& received_log() const noexcept { return received_log_; }
-  /// Has the rank taken in and passed on all that has come? \pre its workers do nothing meanwhile, nor does the polling
-  /// context.
+  /// Has the rank taken in and passed on all that has come? \pre its workers do nothing meanwhile,
+  /// nor does the polling context.
   bool nothing_under_way() const noexcept { return !has_next_ && queue_.empty() && !wire_->may_have_input(); }
 
 protected:

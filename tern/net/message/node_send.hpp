@@ -28,14 +28,16 @@ struct send_settings {
   bool only_owner_sends = false;
 };
 
-/// The second of the classes that make a node: counts messages and hands them to the send queue. Requires: `attach`
-/// before the first message. Guarantees: messages for one destination leave in the order of the calls. Threads: any.
+/// The second of the classes that make a node: counts messages and hands them to the send queue.
+/// Requires: `attach` before the first message. Guarantees: messages for one destination leave in
+/// the order of the calls. Threads: any.
 class node_send : public rank_base {
 public:
   using posting = net::posting;
 
   /// Sends a message that begins with a `wire_header`; `post` copies what is small. Never waits.
-  /// \throws error(invalid_argument) for a destination that is no rank; error(invalid_state) after shutdown began.
+  /// \throws error(invalid_argument) for a destination that is no rank; error(invalid_state) after
+  /// shutdown began.
   /// \param body for a message with flag_range.
   void post(int destination, std::span<std::byte> message, byte_buffer& body, posting how) {
     if (message.size() <= head_limit_ && !in_epoch(how)) [[likely]]
@@ -48,7 +50,8 @@ public:
     byte_buffer none;
     post(destination, std::move(message), none, how);
   }
-  /// As `post` for one that is counted and not urgent, if it can be written at once where it waits for others.
+  /// As `post` for one that is counted and not urgent, if it can be written at once where it waits
+  /// for others.
   /// \return where its `bytes` are to be written; null: post it.
   std::byte* place(int destination, const wire_header& h, std::size_t bytes) noexcept {
     if (recorded_ || bytes > most_gathered || !shutdown_.is_open() || cause_here()) return nullptr;
@@ -59,10 +62,11 @@ public:
     sent_log_.note({last_clock_, h.reply, bytes, h.handler, destination});
     return at;
   }
-  /// The last step of `post`, for a head with its mark. \param bytes of the message without the body.
+  /// The last step of `post`, for a head with its mark. \param bytes of the message without the
+  /// body.
   void send_out(int destination, std::span<std::byte> head, byte_buffer& body, std::size_t bytes, posting how);
-  /// For application messages, after `post`: in a fiber, waits while too much is queued for `destination`, so that a
-  /// fast sender leaves a slow receiver time.
+  /// For application messages, after `post`: in a fiber, waits while too much is queued for
+  /// `destination`, so that a fast sender leaves a slow receiver time.
   void throttle(int destination) {
     if (queue_.over_limit()) [[unlikely]]
       queue_.wait_for_space(destination);
@@ -76,7 +80,8 @@ public:
   memory_pool& memory() noexcept { return memory_; }
   /// Waits until what was lent has come back. That this will happen counts for `quiesce` of fibers.
   void wait_for(detail::loan& lent) noexcept;
-  /// For what is to be done later for the epoch of the calling context, which may be where messages arrive.
+  /// For what is to be done later for the epoch of the calling context, which may be where messages
+  /// arrive.
   tern::detail::held_context hold_account() const noexcept { return tern::detail::held_context(cause_here()); }
   /// Are no messages queued here?
   bool has_sent_all() const noexcept { return queue_.empty(); }

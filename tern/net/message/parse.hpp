@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// From a message that has arrived to the handler that it is for and what that gets. Nothing here trusts the message,
-/// and nothing needs a rank: tests/fuzz calls it with any bytes. Internal.
+/// From a message that has arrived to the handler that it is for and what that gets. Nothing here
+/// trusts the message, and nothing needs a rank: tests/fuzz calls it with any bytes. Internal.
 
 #include <cstdint>
 #include <cstring>
@@ -30,8 +30,8 @@ namespace tern::net::detail {
               "all ranks must run the same program");
 }
 
-/// \throws error(invalid_data); error(out_of_memory) where parts must be copied. `message` is empty afterwards: what is
-/// not handed on has been given back to the transport.
+/// \throws error(invalid_data); error(out_of_memory) where parts must be copied. `message` is empty
+/// afterwards: what is not handed on has been given back to the transport.
 inline void take_parts(arrival& message, const wire_header& h, payload& into) {
   if (message.body.empty()) [[likely]] {
     into.bytes = std::move(message.head);

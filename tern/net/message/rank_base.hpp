@@ -27,9 +27,9 @@ struct rank_settings {
   bool has_server = false;          ///< worker 0 runs no handlers of the program; only in a simulation
 };
 
-/// The first of the classes that make a node, each of which is one step of a message's way and knows those before it:
-/// rank_base, node_send, handler_runner, node_receive, node. One object has all of them, so a message passes no pointer
-/// from one to the next.
+/// The first of the classes that make a node, each of which is one step of a message's way and
+/// knows those before it: rank_base, node_send, handler_runner, node_receive, node. One object has
+/// all of them, so a message passes no pointer from one to the next.
 ///
 /// Threads: any, unless a member says otherwise.
 class rank_base {
@@ -62,7 +62,8 @@ public:
     void* const n = tern::detail::this_worker_head()->context;
     return n ? static_cast<rank_base*>(n) : current_apart();
   }
-  /// The calling thread polls for `who` and is none of its workers. \return for whom it has polled until now.
+  /// The calling thread polls for `who` and is none of its workers. \return for whom it has polled
+  /// until now.
   static rank_base* poll_apart_for(rank_base* who) noexcept;
 
 protected:
@@ -94,8 +95,8 @@ protected:
   const int computing_;
   std::unique_ptr<scheduler> scheduler_;
   tern::detail::scheduler_core* const core_;
-  // A sum of messages sent and done over all ranks that is equal twice in a row means that no message is in flight
-  // (Mattern 1987, four-counter method).
+  // A sum of messages sent and done over all ranks that is equal twice in a row means that no
+  // message is in flight (Mattern 1987, four-counter method).
   message_counters counters_;
   job_shutdown shutdown_{counters_};
 };

@@ -14,7 +14,8 @@ namespace {
 
 constexpr double quick_seconds = 2e-6; // what a handler may take to run where messages arrive: about what a fiber costs
 
-// The runtime's own handlers begin where messages arrive (node_receive), also for what goes on in a fiber.
+// The runtime's own handlers begin where messages arrive (node_receive), also for what goes on in a
+// fiber.
 bool began_where_it_arrived(const wire_header& header) noexcept { return handler_table::at(header.handler).internal(); }
 
 } // namespace
@@ -23,7 +24,8 @@ handler_runner::handler_runner(node& here, rank_settings s, const send_settings&
     : node_send(std::move(s), how, events), here_(here), handlers_(handler_table::all()),
       handler_costs_(handler_table::size()), quick_(tern::detail::ticks_in(quick_seconds)) {}
 
-// Only in the fiber that delivers, and for the message that it delivers: what that handler starts in turn is not.
+// Only in the fiber that delivers, and for the message that it delivers: what that handler starts
+// in turn is not.
 bool handler_runner::starts_at_once(const wire_header& header) const noexcept {
   return tern::detail::polling_fiber::may_continue() && may_run_here_ && is_next_and_quick(header);
 }

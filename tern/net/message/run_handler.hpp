@@ -21,40 +21,45 @@
 
 namespace tern::net {
 
-/// The third of the classes that make a node: runs handlers, in the fiber that has received the message or in one of
-/// their own. Guarantees: handlers start in the order of the calls of `run_handler`; a message counts as done when its
-/// handler has returned. Threads: workers of the rank, unless a member says otherwise.
+/// The third of the classes that make a node: runs handlers, in the fiber that has received the
+/// message or in one of their own. Guarantees: handlers start in the order of the calls of
+/// `run_handler`; a message counts as done when its handler has returned. Threads: workers of the
+/// rank, unless a member says otherwise.
 class handler_runner : public node_send {
 public:
-  /// Runs `body` as a handler: in a fiber, which may be the one that received the message, before this returns.
+  /// Runs `body` as a handler: in a fiber, which may be the one that received the message, before
+  /// this returns.
   /// \param name must live as long as the job.
   void run_handler(unique_function<void()> body, int source, const wire_header& header, const std::string& name);
   /// The same for `body(node, source, header, message)`.
   void run_handler(handler_entry body, int source, const wire_header& header, payload& message,
                    const std::string& name);
-  /// The same for what must not wait until a worker has time: a worker that only polls for messages runs it. (There is
-  /// one in simulations only; a real thread for messages runs no fibers.)
+  /// The same for what must not wait until a worker has time: a worker that only polls for messages
+  /// runs it. (There is one in simulations only; a real thread for messages runs no fibers.)
   void run_service(unique_function<void()> body, int source, const wire_header& header, const std::string& name);
-  /// Will `run_handler` run the handler of this message at once? Else the message should not keep the transport's
-  /// memory.
+  /// Will `run_handler` run the handler of this message at once? Else the message should not keep
+  /// the transport's memory.
   bool starts_at_once(const wire_header& header) const noexcept;
   /// The handlers of the message at hand get fibers of their own.
   void start_none_at_once() noexcept;
-  /// For a handler that `handler_record::direct` runs and that has to wait: it will be run once more.
+  /// For a handler that `handler_record::direct` runs and that has to wait: it will be run once
+  /// more.
   void parked(const wire_header& header) noexcept {
     if ((header.flags & flag_uncounted) == 0) shutdown_.count_pending();
   }
   /// A message for which no handler will run is done.
   void refused(int source, const wire_header& header, const std::string& name) noexcept;
-  /// A message for an object that is elsewhere is sent on. Called before it is sent again, as a new message;
-  /// `message_done` of the one that has come follows. \param source where that came from. \param type the name of the
-  /// object's class. \param object its number (trace::detail::table_object).
+  /// A message for an object that is elsewhere is sent on. Called before it is sent again, as a new
+  /// message; `message_done` of the one that has come follows. \param source where that came from.
+  /// \param type the name of the object's class. \param object its number
+  /// (trace::detail::table_object).
   void forwards(int source, const wire_header& header, std::string_view type, std::uint64_t object) noexcept;
   /// For handlers that ran without a fiber: their message is done.
   void message_done(const wire_header& header) noexcept {
     if ((header.flags & flag_uncounted) == 0) shutdown_.done();
   }
-  /// For reports: how many handlers of each name wait for a fiber. \return none if another thread holds the lock.
+  /// For reports: how many handlers of each name wait for a fiber. \return none if another thread
+  /// holds the lock.
   std::optional<std::map<std::string, std::size_t>> handlers_not_started();
 
 protected:
@@ -71,7 +76,8 @@ protected:
     const std::uint32_t known = handler_costs_[h.handler].load(std::memory_order_relaxed);
     return known != 0 && known < quick_;
   }
-  /// Runs a handler, and measures how long it takes: now and then where it runs at once, always elsewhere.
+  /// Runs a handler, and measures how long it takes: now and then where it runs at once, always
+  /// elsewhere.
   template <class F> void measured(const wire_header& header, F&& body);
   /// Of a handler that has come to its end, on any worker.
   void count_done(bool counted) noexcept {
@@ -82,7 +88,8 @@ protected:
       shutdown_.notify_if_idle();
     }
   }
-  /// Do so many handlers wait for a fiber that nothing more should be received? \param part of the limit.
+  /// Do so many handlers wait for a fiber that nothing more should be received? \param part of the
+  /// limit.
   bool over_limit(std::size_t part) const noexcept {
     return queued_.load(std::memory_order_relaxed) >= most_queued / part ||
            queued_bytes_.load(std::memory_order_relaxed) >= most_queued_bytes / part;
@@ -98,8 +105,8 @@ protected:
   unsigned since_measured_ = 0;
 
 private:
-  // Handlers that have a fiber of their own and have not been taken up. A scheduler may enter fibers in any order; so
-  // whichever fiber comes first takes the oldest handler.
+  // Handlers that have a fiber of their own and have not been taken up. A scheduler may enter
+  // fibers in any order; so whichever fiber comes first takes the oldest handler.
   struct starting {
     handler_entry entry; // with source and message; null: body
     int source;
@@ -118,8 +125,8 @@ private:
   std::array<fifo<starting>, 3> to_start_; // by priority
   std::atomic<std::size_t> queued_{0};     // handlers in there; changes under the lock
   std::atomic<std::size_t> queued_bytes_{0};
-  // How long each handler takes, in ticks: what is quick runs where messages arrive, if this rank has several workers.
-  // Any thread may write a new guess.
+  // How long each handler takes, in ticks: what is quick runs where messages arrive, if this rank
+  // has several workers. Any thread may write a new guess.
   std::vector<std::atomic<std::uint32_t>> handler_costs_;
   const std::int64_t quick_; // ticks
 };

@@ -45,7 +45,8 @@ void send_queue::send_slot(int destination, batch_slot& p) {
   byte_buffer none;
   if (kept_.load(std::memory_order_acquire) != 0 || !may_send() || !wire_.send(destination, batch, none, false))
     keep(destination, batch, {}, false);
-  // After it has gone, or is kept: a sender that finds nothing gathered may send at once what comes after it.
+  // After it has gone, or is kept: a sender that finds nothing gathered may send at once what comes
+  // after it.
   gathered_.store(filled_.size(), std::memory_order_release);
 }
 
@@ -107,7 +108,8 @@ void send_queue::keep(int destination, std::span<const std::byte> head, byte_buf
     over_limit_.fetch_add(1, std::memory_order_relaxed);
   }
   hold.unlock();
-  // Whoever finds that the owner has been told since it last looked need not tell it: what is kept by now it will see.
+  // Whoever finds that the owner has been told since it last looked need not tell it: what is kept
+  // by now it will see.
   if (!may_send() && !owner_notified_.exchange(true, std::memory_order_acq_rel)) wire_.wake();
 }
 

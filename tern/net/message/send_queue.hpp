@@ -30,10 +30,10 @@ enum class aggregation {
   on,        ///< all wait for others: until there is a batch, until the owner polls, or until they are too old
 };
 
-/// Sends at once what the transport takes at once, and keeps the rest: what comes from a thread that may not send, and
-/// what found no space. What is kept goes out when the owner calls `flush`, in order for each destination, and urgent
-/// messages before the others. Whoever sends much faster than a receiver takes waits (`wait_for_space`): so neither
-/// side's memory grows without end.
+/// Sends at once what the transport takes at once, and keeps the rest: what comes from a thread
+/// that may not send, and what found no space. What is kept goes out when the owner calls `flush`,
+/// in order for each destination, and urgent messages before the others. Whoever sends much faster
+/// than a receiver takes waits (`wait_for_space`): so neither side's memory grows without end.
 class send_queue {
 public:
   /// The calling thread is the transport's owner.
@@ -45,7 +45,8 @@ public:
   /// From now on only the owner calls anything.
   void nobody_else_sends() noexcept { alone_ = true; }
 
-  /// Any thread; never waits. As transport::send, which it calls. \throws what that throws, if it was called at once.
+  /// Any thread; never waits. As transport::send, which it calls. \throws what that throws, if it
+  /// was called at once.
   void send(int destination, std::span<const std::byte> head, byte_buffer& body, bool urgent) {
     if (mode_ == aggregation::on) [[unlikely]] {
       if (!urgent && body.empty() && head.size() <= most_gathered) {
@@ -59,8 +60,9 @@ public:
         return;
     keep(destination, head, std::move(body), urgent);
   }
-  /// The simple case of `send`, if no other thread sends: one more of those that are gathered already. \return where
-  /// its `bytes` are to be written; null: it must be sent. \pre not more than `most_gathered`.
+  /// The simple case of `send`, if no other thread sends: one more of those that are gathered
+  /// already. \return where its `bytes` are to be written; null: it must be sent. \pre not more
+  /// than `most_gathered`.
   std::byte* place(int destination, std::size_t bytes) noexcept {
     // With no slots there is no such rank.
     if (static_cast<std::size_t>(destination) >= batch_slots_.size() || !alone_) return nullptr;
@@ -69,11 +71,12 @@ public:
     ++p.messages;
     return p.batch->place(bytes);
   }
-  /// Owner. Tries again what is kept, and sends what has been gathered. \return whether anything went.
+  /// Owner. Tries again what is kept, and sends what has been gathered. \return whether anything
+  /// went.
   /// \param more there may be more to gather at once: what has not waited for long waits on.
   bool flush(bool more) {
-    // Also when nothing is kept: it may have gone out before its sender came to say so. Acquire, of all who have said
-    // so since: what they keep is seen by this look.
+    // Also when nothing is kept: it may have gone out before its sender came to say so. Acquire, of
+    // all who have said so since: what they keep is seen by this look.
     if (owner_notified_.load(std::memory_order_relaxed)) [[unlikely]]
       owner_notified_.exchange(false, std::memory_order_acq_rel);
     return empty() ? false : flush_all(more);
@@ -88,7 +91,8 @@ public:
   /// In a fiber: waits until not too much is kept for `destination`. Else it returns at once.
   void wait_for_space(int destination);
 
-  /// Kept for one destination before senders wait. Less than a core's cache, as what goes out must come in again.
+  /// Kept for one destination before senders wait. Less than a core's cache, as what goes out must
+  /// come in again.
   static constexpr std::size_t most_bytes = 256 * 1024;
   static constexpr std::size_t most_messages = 4096;
   static constexpr std::size_t most_batch = 4096; ///< bytes
@@ -139,7 +143,8 @@ private:
   const aggregation mode_;
   const std::uint32_t batches_;
   const std::int64_t patience_;
-  // Changes under the lock. acquire and release: who finds nothing kept has seen that what was kept has gone before.
+  // Changes under the lock. acquire and release: who finds nothing kept has seen that what was kept
+  // has gone before.
   std::atomic<std::size_t> kept_{0};
   std::atomic<int> over_limit_{0};          // queues
   std::atomic<bool> owner_notified_{false}; // the owner, since it last looked

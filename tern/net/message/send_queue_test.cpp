@@ -314,8 +314,8 @@ TEST(batch, what_cannot_be_one_is_refused_by_name) {
   EXPECT_NE(refused(batch(3, {8, 1, 0})).find("does not fit"), std::string::npos);
 }
 
-// The owner looks now and then, and sleeps in between until it is woken. What goes out before its sender has come to
-// wake the owner must not make that sender's word stand for the next one's.
+// The owner looks now and then, and sleeps in between until it is woken. What goes out before its
+// sender has come to wake the owner must not make that sender's word stand for the next one's.
 TEST(outbox, an_owner_that_sleeps_is_woken_for_each_that_comes_after) {
   scripted wire;
   wire.space[1] = 1'000'000;

@@ -5,8 +5,8 @@
 
 namespace tern::net::detail {
 
-/// While it is there, what its fiber packs goes to several ranks: values of which each packing is another one (shares
-/// of a remote_promise) refuse that.
+/// While it is there, what its fiber packs goes to several ranks: values of which each packing is
+/// another one (shares of a remote_promise) refuse that.
 class multicast_packing {
 public:
   multicast_packing();

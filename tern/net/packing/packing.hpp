@@ -3,8 +3,8 @@
 /// \file
 /// How arguments become a message, and parameters again. Internal.
 ///
-/// A message is a header and an archive of the arguments, and perhaps a body. A range of bitwise elements (a parameter
-/// of type std::span<const T> or buffer<T>) is its length, doubled, and
+/// A message is a header and an archive of the arguments, and perhaps a body. A range of bitwise
+/// elements (a parameter of type std::span<const T> or buffer<T>) is its length, doubled, and
 ///  - its elements, aligned as they need it within the message, so that the handler sees them where they lie; or
 ///  - plus one, and the elements are the message's body: one range of a message may be.
 
@@ -35,14 +35,16 @@ template <> inline constexpr bool is_bitwise<net::wire_header> = true;
 
 namespace net::detail {
 
-/// What a handler's parameter std::span<const T> is until it is called: elements in the message, or their own.
+/// What a handler's parameter std::span<const T> is until it is called: elements in the message, or
+/// their own.
 template <class T> struct range_view {
   std::span<const T> elements;
   std::vector<T> copied;                                            // where the message has them badly aligned
   operator std::span<const T>() const noexcept { return elements; } // NOLINT(google-explicit-constructor)
 };
 
-// How a handler's parameter travels: by value; a span of constants as a range, or as the vector it views.
+// How a handler's parameter travels: by value; a span of constants as a range, or as the vector it
+// views.
 template <class P> struct travels { using type = std::remove_cvref_t<P>; };
 template <class T> struct travels<std::span<const T>> {
   using type = std::conditional_t<tern::detail::bitwise<T>, range_view<T>, std::vector<T>>;
@@ -158,9 +160,9 @@ template <class Element, class R, class Where> void check_elements(const R& elem
     for (const auto& one : elements) tern::detail::check_fit<Element>(one, where);
 }
 
-// The argument as the parameter's own type: a reference if it is that already, converted otherwise, so that
-// call<&f>(r, 3) for f(double) sends a double. \param where names it. \throws error(invalid_argument) if it does not
-// fit.
+// The argument as the parameter's own type: a reference if it is that already, converted otherwise,
+// so that call<&f>(r, 3) for f(double) sends a double. \param where names it. \throws
+// error(invalid_argument) if it does not fit.
 template <class Stored, class A, class Where> decltype(auto) as_stored(A&& a, const Where& where) {
   using plain = std::remove_cvref_t<A>;
   if constexpr (range_of<Stored>::is) {
@@ -191,7 +193,8 @@ template <class Stored, class A, class Where> decltype(auto) as_stored(A&& a, co
 
 [[noreturn]] void changed_while_packed();
 
-/// Are values of these types one after the other all there is to their archive, and may it stand on the stack?
+/// Are values of these types one after the other all there is to their archive, and may it stand on
+/// the stack?
 template <class... T>
 inline constexpr bool plain = ((tern::detail::bitwise<std::remove_cvref_t<T>> &&
                                 std::is_trivially_copyable_v<std::remove_cvref_t<T>>)&&...);
@@ -219,8 +222,9 @@ requires(plain<T...>&& plain_bytes<T...> <=
   byte_buffer none;
   here.post(destination, std::span<std::byte>(space), none, how);
 }
-/// The same for a destination that is chosen when all is packed, which may run code of the program, and that may still
-/// write to the message: `int choose(std::span<std::byte> message)`, and `void posted()` as soon as it has gone.
+/// The same for a destination that is chosen when all is packed, which may run code of the program,
+/// and that may still write to the message: `int choose(std::span<std::byte> message)`, and `void
+/// posted()` as soon as it has gone.
 template <class Where, class... T>
 void post_packed_to(node_send& here, Where&& where, wire_header h, posting how, T&&... x) {
   std::optional<loan> owed; // outlives the body, which may come back if an argument throws
@@ -392,7 +396,8 @@ template <class Arguments> [[gnu::noinline]] void unpack_archive(payload& messag
     bad_body_use(false);
 }
 
-/// A call's arguments, after `skip` bytes of the archive. Ranges may lie in the message, which must stay.
+/// A call's arguments, after `skip` bytes of the archive. Ranges may lie in the message, which must
+/// stay.
 /// \throws error(invalid_data).
 template <class Arguments> Arguments unpack_call(payload& message, std::size_t skip = 0) {
   Arguments args;

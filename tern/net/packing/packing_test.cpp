@@ -34,7 +34,8 @@ TEST(packing, a_body_is_one_range) {
   using view = std::span<const double>;
   EXPECT_EQ(refusal<view>(pack(in_body(2)), 16), "accepted");
   EXPECT_EQ((refusal<view, buffer<double>>(pack(std::uint64_t{0}, in_body(2)), 16)), "accepted");
-  // The buffer would own what the view looks at, and a handler may destroy the one before it reads the other.
+  // The buffer would own what the view looks at, and a handler may destroy the one before it reads
+  // the other.
   EXPECT_THAT((refusal<view, buffer<double>>(pack(in_body(2), in_body(2)), 16)), HasSubstr("two of its ranges"));
   EXPECT_THAT((refusal<view, view>(pack(in_body(2), in_body(2)), 16)), HasSubstr("two of its ranges"));
 }

@@ -9,9 +9,10 @@ class node;
 
 namespace detail {
 
-/// While there is one, the rank has not ended: if its process calls `exit`, from whatever thread or fiber, that ends
-/// all ranks, with one message and the code, or 1 if that were success. Without it the others would wait for ever, or a
-/// launcher say that MPI had not been finalized; and destructors of static objects would run under the workers' feet.
+/// While there is one, the rank has not ended: if its process calls `exit`, from whatever thread or
+/// fiber, that ends all ranks, with one message and the code, or 1 if that were success. Without it
+/// the others would wait for ever, or a launcher say that MPI had not been finalized; and
+/// destructors of static objects would run under the workers' feet.
 class exit_guard {
 public:
   explicit exit_guard(node& here) noexcept;

@@ -8,7 +8,8 @@
 
 namespace tern::net {
 
-/// Numbers of things that have names, such as the classes of objects. Plain data; one thread at a time.
+/// Numbers of things that have names, such as the classes of objects. Plain data; one thread at a
+/// time.
 struct stats_table {
   struct column {
     std::string name;
@@ -29,14 +30,16 @@ struct stats_table {
   row& at(const std::string& name);
   /// Adds the rows of `o`, which has the same columns or is empty.
   void add(const stats_table& o);
-  /// Lines, each with its end: the header, and the rows in the order of their names. Empty without rows.
+  /// Lines, each with its end: the header, and the rows in the order of their names. Empty without
+  /// rows.
   std::string text() const;
 };
 
 /// Adds each of `from` to the one of the same things in `to`, or puts it behind them.
 void add_tables(std::vector<stats_table>& to, const std::vector<stats_table>& from);
 
-/// What a job's messages have become. All that are sent before the job closes have been handled or forwarded by then.
+/// What a job's messages have become. All that are sent before the job closes have been handled or
+/// forwarded by then.
 struct message_totals {
   double handled = 0;     ///< by handlers of the program and of the runtime
   double forwarded = 0;   ///< sent on, as new messages, to objects that were elsewhere

@@ -356,7 +356,8 @@ std::string written(const report_cause& cause, const std::vector<node*>& ranks, 
   head += "reason: " + cause.reason + "\n";
   if (!complete) head += "(This process' ranks are not told of: another thread holds the lock on their list.)\n";
   const std::string first = "Tern " TERN_VERSION ", " + command_line() + "\n";
-  // While a crash is told of, more may go wrong: what is known is in the file at once. Else others need not wait.
+  // While a crash is told of, more may go wrong: what is known is in the file at once. Else others
+  // need not wait.
   std::string text = cause.crash ? "" : head + stack_of_caller(cause) + describe_all(ranks, 5, busy);
   std::vector<int> there;
   {

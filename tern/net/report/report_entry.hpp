@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// The list of the ranks that live in this process, for reports alone: nothing else may know more than one. Internal.
+/// The list of the ranks that live in this process, for reports alone: nothing else may know more
+/// than one. Internal.
 
 namespace tern::net {
 

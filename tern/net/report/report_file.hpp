@@ -14,9 +14,10 @@ namespace tern::net {
 
 class report_file {
 public:
-  /// Opens it, and waits some seconds for its lock (others may write). The report of another job is begun anew; to
-  /// any other file, and to what is no file or is our stdout or stderr, it adds. If the file cannot be opened or
-  /// written, standard error says why and has all that was to be in it.
+  /// Opens it, and waits some seconds for its lock (others may write). The report of another job is
+  /// begun anew; to any other file, and to what is no file or is our stdout or stderr, it adds. If
+  /// the file cannot be opened or written, standard error says why and has all that was to be in
+  /// it.
   /// \param follow if it is a symbolic link.
   report_file(const std::string& path, std::uint64_t job, const std::string& heading, bool follow);
   ~report_file();
@@ -26,7 +27,8 @@ public:
   void write(std::string_view text);
   /// What was written is on standard error, as the file could not be had.
   bool is_lost() const noexcept { return lost_; }
-  /// Which ranks have written within the last `seconds`, ourselves included; none if it cannot be read.
+  /// Which ranks have written within the last `seconds`, ourselves included; none if it cannot be
+  /// read.
   std::vector<int> ranks_within(double seconds) const;
 
 private:
@@ -51,7 +53,8 @@ struct neighbour {
 std::vector<neighbour> neighbours(const std::vector<int>& ranks);
 /// A line: "rank 3: process 812 on this host is stopped (SIGSTOP)".
 std::string words_for(const neighbour& n);
-/// Asks it for its report by that signal, if it has a handler for it. \return whether it can be expected to answer.
+/// Asks it for its report by that signal, if it has a handler for it. \return whether it can be
+/// expected to answer.
 bool ask(const neighbour& n, int signal);
 
 } // namespace tern::net

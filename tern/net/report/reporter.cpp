@@ -167,7 +167,8 @@ void pass_on(int number, siginfo_t* info, void* context) {
       signals.recorded.store(true, std::memory_order_release);
       ring(signals.wake_fd.load(std::memory_order_relaxed));
     }
-    // Not drained: others that crash meanwhile wait for it too. What interrupts it makes the wait shorter at worst.
+    // Not drained: others that crash meanwhile wait for it too. What interrupts it makes the wait
+    // shorter at worst.
     pollfd told{signals.told_fd.load(std::memory_order_relaxed), POLLIN, 0};
     for (int tries = 0; poll(&told, 1, crash_limit_ms) < 0 && errno == EINTR && tries < 100; ++tries) {
     }
@@ -224,7 +225,8 @@ public:
   reporter(const reporter&) = delete;
   reporter& operator=(const reporter&) = delete;
 
-  /// Any thread but the reporter's. \return the path; empty if there is none in time, or in a forked child.
+  /// Any thread but the reporter's. \return the path; empty if there is none in time, or in a
+  /// forked child.
   std::string write(report_cause cause) {
     if (inherited()) return {};
     const auto r = std::make_shared<request>();
@@ -316,7 +318,8 @@ private:
     const int who = signals.crashed.load(std::memory_order_relaxed);
     say_where(compose_report({crash_text(), thread_text(who, signals.worker), signals.where, true,
                               signals.asks.load(std::memory_order_relaxed)}));
-    // The process ends by that signal, unless a handler of the program's survives it; then the job goes on.
+    // The process ends by that signal, unless a handler of the program's survives it; then the job
+    // goes on.
     signals.crash_told.store(true, std::memory_order_relaxed);
     ring(signals.told_fd.load(std::memory_order_relaxed));
   }
@@ -365,7 +368,8 @@ std::uint64_t own_job() {
   return static_cast<std::uint64_t>(now) << 22 | static_cast<std::uint64_t>(getpid());
 }
 std::atomic<std::uint64_t> job{0};
-// No lock: its holder might have crashed. Names of earlier jobs stay: a thread may be about to read one.
+// No lock: its holder might have crashed. Names of earlier jobs stay: a thread may be about to read
+// one.
 std::deque<std::string> file_options;
 std::atomic<const std::string*> file_option{nullptr};
 
@@ -469,14 +473,16 @@ report_session::~report_session() {
 
 namespace {
 
-// Of several failures at once the first is told of. The others wait for it: their caller ends the process next.
+// Of several failures at once the first is told of. The others wait for it: their caller ends the
+// process next.
 struct {
   std::mutex lock;
   std::condition_variable changed;
   bool begun = false, told = false; // under the lock
 } failure_report;
 
-/// \return whether it is the caller's to tell; if not, it has been told now, unless that takes too long.
+/// \return whether it is the caller's to tell; if not, it has been told now, unless that takes too
+/// long.
 bool tell_failure_first() {
   std::unique_lock hold(failure_report.lock);
   if (!std::exchange(failure_report.begun, true)) return true;

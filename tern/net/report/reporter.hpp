@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Who writes reports, and when. There is one for each process, as there is one set of signal handlers; ranks know
-/// nothing of each other through it. Internal.
+/// Who writes reports, and when. There is one for each process, as there is one set of signal
+/// handlers; ranks know nothing of each other through it. Internal.
 
 #include <chrono>
 #include <cstdint>
@@ -24,8 +24,8 @@ namespace tern::net {
 
 class node;
 
-/// Calls `f` with this process' ranks, in order, none of which ends meanwhile. \return false if the list's lock could
-/// not be had in a moment: its holder may have crashed.
+/// Calls `f` with this process' ranks, in order, none of which ends meanwhile. \return false if the
+/// list's lock could not be had in a moment: its holder may have crashed.
 bool with_ranks(const std::function<void(const std::vector<node*>&)>& f);
 
 /// What the reporter's thread looks at now and then. Used by that thread alone.
@@ -42,7 +42,8 @@ public:
 };
 using watches = std::vector<std::unique_ptr<watch>>;
 
-/// While a job runs: a thread that writes reports, asleep until one is asked for, and the signals that ask.
+/// While a job runs: a thread that writes reports, asleep until one is asked for, and the signals
+/// that ask.
 class report_session {
 public:
   report_session(const options& opts, watches w);
@@ -72,11 +73,13 @@ bool begin_duty(duty& d);
 /// `d` is no longer used when this returns, unless it is ending the job.
 void end_duty() noexcept;
 
-/// Tells one job from others that write to a file of the same name. All ranks use that of rank 0, once they have met.
+/// Tells one job from others that write to a file of the same name. All ranks use that of rank 0,
+/// once they have met.
 std::uint64_t report_job() noexcept;
 void set_report_job(std::uint64_t job) noexcept;
 
-/// The job is about to end because of `what`: writes a report if failures have them, and says where.
+/// The job is about to end because of `what`: writes a report if failures have them, and says
+/// where.
 void report_failure(const std::string& what) noexcept;
 
 /// The same for the reporter's own thread, in a look.
@@ -97,10 +100,12 @@ struct report_cause {
   std::string thread;             ///< "fiber 5 'solver' on rank 2"; empty: none
   tern::detail::stopped_at where; ///< its stack, if `known` is not 0
   bool crash = false;             ///< what can be said at once is written at once
-  /// The signal by which other processes of this job and host are asked for theirs; 0: they are not.
+  /// The signal by which other processes of this job and host are asked for theirs; 0: they are
+  /// not.
   int ask_others = 0;
 };
-/// Writes one. \param alone receives whether no other process has written lately. \param busy what the watchdog knows.
+/// Writes one. \param alone receives whether no other process has written lately. \param busy what
+/// the watchdog knows.
 /// \return the path, or empty.
 std::string compose_report(const report_cause& cause, bool* alone = nullptr,
                            const tern::detail::busy_watch* busy = nullptr);

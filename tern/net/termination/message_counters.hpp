@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What a rank counts of its messages: by each worker for itself, so that counting costs a plain addition. Internal.
+/// What a rank counts of its messages: by each worker for itself, so that counting costs a plain
+/// addition. Internal.
 
 #include <atomic>
 #include <cstddef>
@@ -10,11 +11,11 @@
 
 namespace tern::net {
 
-/// Memory order. A worker's own counters are stored with release and read by others with acquire: a worker that has
-/// seen that a handler is done has therefore seen all that the handler had sent, on whichever workers it ran, since it
-/// came from one to the other through a scheduler's queue. So sums that are taken as "first done, then sent" never show
-/// a message as done whose consequences are missing from "sent". A sum may be late; that is as if it had been taken
-/// earlier.
+/// Memory order. A worker's own counters are stored with release and read by others with acquire: a
+/// worker that has seen that a handler is done has therefore seen all that the handler had sent, on
+/// whichever workers it ran, since it came from one to the other through a scheduler's queue. So
+/// sums that are taken as "first done, then sent" never show a message as done whose consequences
+/// are missing from "sent". A sum may be late; that is as if it had been taken earlier.
 class message_counters {
 public:
   /// Of messages that `node::quiesce` counts.
@@ -75,7 +76,8 @@ public:
     }
     return all;
   }
-  /// What `node::quiesce` compares: a message of an epoch is two things, to be done and to be settled.
+  /// What `node::quiesce` compares: a message of an epoch is two things, to be done and to be
+  /// settled.
   std::uint64_t begun() const noexcept { return sum(sent, marked); }
   std::uint64_t ended() const noexcept { return sum(done, settled); }
   /// The same with all that rouses fibers.

@@ -87,8 +87,8 @@ void job_shutdown::done() noexcept {
   notify_if_idle();
 }
 
-// Counted first, as a sender counts its message: then either the rank that decides sees the count, or this sees the
-// state.
+// Counted first, as a sender counts its message: then either the rank that decides sees the count,
+// or this sees the state.
 shutdown_guard::shutdown_guard(job_shutdown& of) : of_(of) {
   for (;;) {
     of.count_pending();

@@ -15,17 +15,18 @@ struct scheduler_core;
 
 namespace tern::net {
 
-/// May messages be sent that count for the end of the job? All ranks change the state together, when no message is in
-/// flight and no handler runs.
+/// May messages be sent that count for the end of the job? All ranks change the state together,
+/// when no message is in flight and no handler runs.
 enum class shutdown_state : std::uint8_t {
   open,     ///< every message is accepted
   deciding, ///< new sends wait until all ranks know whether any rank has sent since the last count
   closed    ///< no message is accepted any more
 };
 
-/// A rank's part of the end of its job. Requires: `begin` before any other member. Guarantees: a message that was
-/// counted while the state was open is handled before the state becomes closed on any rank; every other sender sees a
-/// state that is not open. Threads: any, unless a member says otherwise.
+/// A rank's part of the end of its job. Requires: `begin` before any other member. Guarantees: a
+/// message that was counted while the state was open is handled before the state becomes closed on
+/// any rank; every other sender sees a state that is not open. Threads: any, unless a member says
+/// otherwise.
 class job_shutdown {
 public:
   explicit job_shutdown(message_counters& counters) noexcept : counters_(counters) {}
@@ -36,7 +37,8 @@ public:
 
   bool is_open() const noexcept { return state_.load(std::memory_order_relaxed) == shutdown_state::open; }
   bool is_closed() const noexcept { return state_.load(std::memory_order_relaxed) == shutdown_state::closed; }
-  /// Must the sender of a message that counts take it back and call `wait_until_open`? \pre the message was counted.
+  /// Must the sender of a message that counts take it back and call `wait_until_open`? \pre the
+  /// message was counted.
   bool refuses_sender() const noexcept {
     order_with_barrier();
     if (state_.load(std::memory_order_relaxed) == shutdown_state::open) [[likely]]
@@ -52,13 +54,14 @@ public:
 
   /// To be called after something has been counted as done.
   void notify_if_idle() noexcept {
-    // Either this sees the fiber that waits, or that fiber, which passes a barrier for all threads, sees the count.
+    // Either this sees the fiber that waits, or that fiber, which passes a barrier for all threads,
+    // sees the count.
     order_with_barrier();
     if (idle_waiters_.load(std::memory_order_relaxed) > 0) [[unlikely]]
       notify_idle();
   }
-  /// In a fiber: returns when `idle()` is true. \param idle is called under a lock and must not wait. It can become
-  /// true only before a call of `notify_if_idle`.
+  /// In a fiber: returns when `idle()` is true. \param idle is called under a lock and must not
+  /// wait. It can become true only before a call of `notify_if_idle`.
   template <class Idle> void wait_until_idle(Idle&& idle) {
     if (idle()) return; // to wait takes a barrier for all threads, which costs more than all the rest
     begin_waiting();
@@ -71,16 +74,18 @@ public:
     idle_waiters_.fetch_sub(1, std::memory_order_seq_cst);
   }
 
-  /// Counts what is no message as one that was sent, has arrived and is under way. A later `done` ends it.
+  /// Counts what is no message as one that was sent, has arrived and is under way. A later `done`
+  /// ends it.
   void count_pending() noexcept;
   /// Takes one `count_pending` back.
   void uncount_pending() noexcept;
   /// One message, or one `count_pending`, is done.
   void done() noexcept;
-  /// May the calling fiber wait for the ranks' decision? The runtime's own handlers cannot, and need not: when they
-  /// run, a message was in flight, and sends resume.
+  /// May the calling fiber wait for the ranks' decision? The runtime's own handlers cannot, and
+  /// need not: when they run, a message was in flight, and sends resume.
   bool may_wait() const noexcept;
-  /// The polling context runs one of the runtime's own handlers, which never waits. Polling context only.
+  /// The polling context runs one of the runtime's own handlers, which never waits. Polling context
+  /// only.
   bool set_internal(bool runs) noexcept {
     const bool before = in_internal_;
     in_internal_ = runs;
@@ -88,8 +93,9 @@ public:
   }
 
 private:
-  // Orders what was written before against what is read after, for two threads of which one passes the scheduler's
-  // barrier between its own write and read: one of the two sees what the other has written.
+  // Orders what was written before against what is read after, for two threads of which one passes
+  // the scheduler's barrier between its own write and read: one of the two sees what the other has
+  // written.
   void order_with_barrier() const noexcept {
     if (light_barrier_)
       std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -105,7 +111,8 @@ private:
   bool light_barrier_ = false; // of the scheduler's, for all threads: it costs those nothing that do not wait
   bool polls_apart_ = false;
   bool in_internal_ = false;
-  // Not a tern::mutex: the polling context, which must not wait for a fiber, tells of the end of work too.
+  // Not a tern::mutex: the polling context, which must not wait for a fiber, tells of the end of
+  // work too.
   tern::detail::spin_lock guard_;
   tern::detail::waiter_list idle_list_, sender_list_; // under the guard
   std::atomic<int> idle_waiters_{0};

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// The transports that Tern has. The body is generated from the list in CMakeLists.txt, and calls a function
-/// `const transport_kind& NAME_transport()` of each: a static library would else leave out what nothing refers to.
-/// Internal.
+/// The transports that Tern has. The body is generated from the list in CMakeLists.txt, and calls a
+/// function `const transport_kind& NAME_transport()` of each: a static library would else leave out
+/// what nothing refers to. Internal.
 
 namespace tern::net::detail {
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Whose ring a receiver looks at next. Like spsc_ring.hpp it may be used between processes. Internal.
+/// Whose ring a receiver looks at next. Like spsc_ring.hpp it may be used between processes.
+/// Internal.
 
 #include <atomic>
 #include <bit>
@@ -10,13 +11,14 @@
 
 namespace tern::net::detail {
 
-/// Of one receiver. With few senders it looks at the rings of all whenever it wants to know. With more, senders say in
-/// a bit that theirs is not empty.
+/// Of one receiver. With few senders it looks at the rings of all whenever it wants to know. With
+/// more, senders say in a bit that theirs is not empty.
 class ring_poller {
 public:
   using word = std::atomic<std::uint64_t>;
   static constexpr std::size_t few_senders = 8;
-  /// Words of marks that a receiver needs. One level is enough: the words of 1,024 ranks are two lines.
+  /// Words of marks that a receiver needs. One level is enough: the words of 1,024 ranks are two
+  /// lines.
   static constexpr std::size_t words_for(std::size_t senders) {
     return senders > few_senders ? (senders + 63) / 64 : 0;
   }
@@ -31,19 +33,19 @@ public:
   }
   bool has_marks() const noexcept { return words_ != 0; }
 
-  /// The sender's: there is something in its ring. It passes a full fence, so the receiver's sleep needs none of its
-  /// own on this side.
+  /// The sender's: there is something in its ring. It passes a full fence, so the receiver's sleep
+  /// needs none of its own on this side.
   static void mark(word* marks, std::size_t sender) noexcept {
-    // Dekker: we store the message and read the bit, the receiver clears the bit and looks for a message. And the same
-    // for its sleep. The bit is set nearly always while we send much.
+    // Dekker: we store the message and read the bit, the receiver clears the bit and looks for a
+    // message. And the same for its sleep. The bit is set nearly always while we send much.
     std::atomic_thread_fence(std::memory_order_seq_cst);
     word& w = marks[sender / 64];
     const std::uint64_t bit = std::uint64_t{1} << (sender % 64);
     if (!(w.load(std::memory_order_seq_cst) & bit)) w.fetch_or(bit, std::memory_order_seq_cst);
   }
 
-  /// Calls `take(sender)` until one returns true, which is `current` then; \return whether one did. Stays with one
-  /// sender for a while. `ready(sender)`: whether `take` would look at a message.
+  /// Calls `take(sender)` until one returns true, which is `current` then; \return whether one did.
+  /// Stays with one sender for a while. `ready(sender)`: whether `take` would look at a message.
   template <class Take, class Ready> bool next(Take&& take, Ready&& ready) {
     if ((in_a_row_ < most_in_a_row && take(current_)) || (words_ == 0 ? next_of_all(take) : next_marked(take, ready))) {
       ++in_a_row_;
@@ -82,8 +84,8 @@ private:
       if (take_from(i, take)) return true;
     return false;
   }
-  // Among those whose bits are set, round robin. Bits of empty rings stay set while they are few, so that the ranks
-  // that we talk with need not set them again each time.
+  // Among those whose bits are set, round robin. Bits of empty rings stay set while they are few,
+  // so that the ranks that we talk with need not set them again each time.
   template <class Take, class Ready> bool next_marked(Take&& take, Ready&& ready) {
     for (;;) {
       int empty = 0;

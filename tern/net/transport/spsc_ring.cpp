@@ -57,8 +57,8 @@ void ring_sender::learn(std::uint64_t credit) noexcept {
   limit_ = credit / 2 + mask_ + 1;
   kept_ahead_ = 0;
   if ((credit & 1) == 0) return;
-  // relaxed: at least as new as the credit, which was acquired. What they say of cells that have been credited does not
-  // change until we have written over these.
+  // relaxed: at least as new as the credit, which was acquired. What they say of cells that have
+  // been credited does not change until we have written over these.
   for (std::size_t i = 0; i <= mask_ / 64; ++i) known_kept_[i] = shared_->kept[i].load(std::memory_order_relaxed);
   for (std::uint64_t i = next_kept(written_); i < limit_;) {
     const std::uint64_t cells = std::max(1U, record(cell(i)).cells());
@@ -74,11 +74,13 @@ template <class F> std::uint32_t ring_sender::or_starve(F&& find) noexcept {
     learn(credit);
     if (broken_) return 0;
     if (const std::uint32_t found = find()) return found;
-    // Who asks again and again disturbs no other: what was said below at this credit stands until it is taken back.
+    // Who asks again and again disturbs no other: what was said below at this credit stands until
+    // it is taken back.
     if (credit == starved_at_ && starved()) return 0;
-    // Dekker: this side stores `starved` and reads the credit, the receiver stores the credit and reads `starved`,
-    // each with a full fence between. So either we see its credit, or it sees that a rank must be woken. It will give
-    // credit: whatever it keeps, more than a batch of cells is full of what it has not received or not credited.
+    // Dekker: this side stores `starved` and reads the credit, the receiver stores the credit and
+    // reads `starved`, each with a full fence between. So either we see its credit, or it sees that
+    // a rank must be woken. It will give credit: whatever it keeps, more than a batch of cells is
+    // full of what it has not received or not credited.
     shared_->starved.store(1, std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_seq_cst);
     const std::uint64_t now = shared_->credit.load(std::memory_order_acquire);
@@ -98,8 +100,8 @@ bool ring_sender::space_for_singles(std::uint32_t n, bool urgent) noexcept {
   return or_starve([&] { return free_cells() >= n + 1 + (urgent ? 0 : reserve_) ? 1U : 0U; }) != 0;
 }
 
-// Sees to it that the next record may be written at `written_`. Returns of how many cells it may be, `cells` or 1; 0:
-// of none.
+// Sees to it that the next record may be written at `written_`. Returns of how many cells it may
+// be, `cells` or 1; 0: of none.
 std::uint32_t ring_sender::find_space(std::uint32_t cells, bool urgent) noexcept {
   // One cell always stays free; so there is one behind each record and skip, to be wiped.
   const std::uint64_t spare = 1 + (urgent ? 0 : reserve_);
@@ -144,7 +146,8 @@ ring_receiver::found ring_receiver::look_further(ring_record& r) noexcept {
 bool ring_receiver::credit_now() noexcept {
   std::uint32_t any = kept_cells_;
   const std::uint64_t until = read_, mask = mask_;
-  // acquire: who gave a head back has read it, and stored its byte with release; our credit hands that on.
+  // acquire: who gave a head back has read it, and stored its byte with release; our credit hands
+  // that on.
   for (std::uint64_t i = credited_; i != until; ++i) any |= lent_[i & mask].load(std::memory_order_acquire);
   if (any != 0) [[unlikely]]
     credit_kept();

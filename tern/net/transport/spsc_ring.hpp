@@ -1,31 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// The ring through which one rank sends to another of its host: one place in memory for each message, whose head the
-/// receiver reads where the sender wrote it. Between threads of one process (inproc_ring.hpp) and, in memory that they
-/// share, between processes (mpi/rings.cpp); so it depends on nothing else of Tern. Internal.
+/// The ring through which one rank sends to another of its host: one place in memory for each
+/// message, whose head the receiver reads where the sender wrote it. Between threads of one process
+/// (inproc_ring.hpp) and, in memory that they share, between processes (mpi/rings.cpp); so it
+/// depends on nothing else of Tern. Internal.
 ///
-/// Memory is cells of 128 bytes, taken in order by *records* of one or more whole neighbouring cells:
+/// Memory is cells of 128 bytes, taken in order by *records* of one or more whole neighbouring
+/// cells:
 ///
 ///     sequence 8 | size 4 | flags 1 | cells 1 | - 2 | head, 16-byte aligned ... | extra 16, if there is one
 ///
-/// The sequence is the record's position (in cells since the beginning) + 1, and is stored last, so one cache line
-/// tells the receiver that there is something and what. Positions run on; cell `position % count` holds it. What the
-/// receiver has read it gives back as *credit*, an eighth of the ring at a time, since that line travels between the
-/// cores.
+/// The sequence is the record's position (in cells since the beginning) + 1, and is stored last, so
+/// one cache line tells the receiver that there is something and what. Positions run on; cell
+/// `position % count` holds it. What the receiver has read it gives back as *credit*, an eighth of
+/// the ring at a time, since that line travels between the cores.
 ///
-/// **Kept heads.** A head is lent: it lies in its cells until it is given back, which may happen much later, on
-/// another thread, and in any order; and who gives it back may wait for a message that comes through this ring. So a
-/// kept record must never stop the ring. With each credit the receiver says which records in it are still lent
-/// (`kept`); the sender, when it comes round to one, writes a *skip* over its header, which is not lent, leaves the
-/// rest as it is, and goes on behind it. Once more than a quarter of the cells are kept, heads are to be copied and not
-/// lent: at least half of the ring stays in use, whatever the receiver keeps. In the usual case, a head that is given
-/// back before its credit, all this costs a byte stored twice and read once.
+/// **Kept heads.** A head is lent: it lies in its cells until it is given back, which may happen
+/// much later, on another thread, and in any order; and who gives it back may wait for a message
+/// that comes through this ring. So a kept record must never stop the ring. With each credit the
+/// receiver says which records in it are still lent (`kept`); the sender, when it comes round to
+/// one, writes a *skip* over its header, which is not lent, leaves the rest as it is, and goes on
+/// behind it. Once more than a quarter of the cells are kept, heads are to be copied and not lent:
+/// at least half of the ring stays in use, whatever the receiver keeps. In the usual case, a head
+/// that is given back before its credit, all this costs a byte stored twice and read once.
 ///
-/// **Heads of many cells** cover the sequences of all their cells but the first; what is left there could look like a
-/// record to the receiver a round later. The sender remembers these cells (`covered_`) and wipes each before it stores
-/// the sequence of the record in front of it, so before the receiver may look there. For that it must own the next
-/// cell: one cell always stays free. A head that finds no neighbouring free cells must go another way.
+/// **Heads of many cells** cover the sequences of all their cells but the first; what is left there
+/// could look like a record to the receiver a round later. The sender remembers these cells
+/// (`covered_`) and wipes each before it stores the sequence of the record in front of it, so
+/// before the receiver may look there. For that it must own the next cell: one cell always stays
+/// free. A head that finds no neighbouring free cells must go another way.
 
 #include <array>
 #include <atomic>
@@ -53,12 +57,14 @@ struct ring_record {
   std::uint64_t word = 0;
 };
 
-/// What sender and receiver tell each other beside the cells, which follow it. Fresh when all its bytes are 0.
+/// What sender and receiver tell each other beside the cells, which follow it. Fresh when all its
+/// bytes are 0.
 struct ring_shared {
   static constexpr std::uint32_t most_cells = 1024;
   static constexpr std::size_t words = most_cells / 64;
 
-  // From the receiver to the sender: twice the position that it has read up to, + 1 if anything in `kept` is set.
+  // From the receiver to the sender: twice the position that it has read up to, + 1 if anything in
+  // `kept` is set.
   alignas(128) std::atomic<std::uint64_t> credit;
   std::array<std::atomic<std::uint64_t>, words> kept; // by a record's first cell: do not write there
   // From the sender: it was refused since the last credit.
@@ -75,8 +81,8 @@ public:
   static constexpr std::size_t cell_bytes = 128, header_bytes = 16, extra_bytes = 16;
   static constexpr std::size_t small_head = cell_bytes - header_bytes; ///< the most bytes of a head in one cell
 
-  /// Memory of a ring of `cells`, aligned to 128 bytes and filled with 0. \param cells a power of two from 32 to
-  /// `ring_shared::most_cells`.
+  /// Memory of a ring of `cells`, aligned to 128 bytes and filled with 0. \param cells a power of
+  /// two from 32 to `ring_shared::most_cells`.
   static constexpr std::size_t bytes_of(std::uint32_t cells) { return sizeof(ring_shared) + cells * cell_bytes; }
   /// The cells of a record.
   static constexpr std::uint32_t cells_of(std::size_t head, bool extra) {
@@ -114,17 +120,19 @@ protected:
 /// One thread at a time.
 class ring_sender : public ring_end {
 public:
-  /// \param reserve cells that are kept for urgent messages, up to three sixteenths: half of the ring may be kept, and
-  /// beside that, the reserve and the largest message more than a batch must remain. \pre the memory is fresh.
+  /// \param reserve cells that are kept for urgent messages, up to three sixteenths: half of the
+  /// ring may be kept, and beside that, the reserve and the largest message more than a batch must
+  /// remain. \pre the memory is fresh.
   void open(ring_shared* memory, std::uint32_t cells, std::uint32_t reserve) noexcept {
     attach(memory, cells);
     reserve_ = reserve;
     limit_ = cells;
   }
 
-  /// Sends a head of up to `small_head` bytes. \return whether there was space. If there was none, some credit will say
-  /// so. \param received_until_now anything that changes when the sending rank receives: a message that is an answer
-  /// will be waited for, and is moved towards the other core; 0: unknown.
+  /// Sends a head of up to `small_head` bytes. \return whether there was space. If there was none,
+  /// some credit will say so. \param received_until_now anything that changes when the sending rank
+  /// receives: a message that is an answer will be waited for, and is moved towards the other core;
+  /// 0: unknown.
   bool send_small(const std::byte* head, std::size_t size, bool urgent, std::uint64_t received_until_now) noexcept {
     if (written_ + 1 >= clear_until_ && wait_for_space(1, urgent) == 0) [[unlikely]]
       return false;
@@ -136,17 +144,19 @@ public:
 
   // In steps: find space, fill `place` and `extra_place`, publish.
 
-  /// Of how many cells the next record may be: `cells` (\pre not more than `largest`), or 1 if so many are not free
-  /// side by side. 0: there is no space, and some credit will say when there is.
+  /// Of how many cells the next record may be: `cells` (\pre not more than `largest`), or 1 if so
+  /// many are not free side by side. 0: there is no space, and some credit will say when there is.
   std::uint32_t space(std::uint32_t cells, bool urgent) noexcept {
     if (written_ + cells < clear_until_ && (written_ & mask_) + cells <= mask_ + 1) [[likely]]
       return cells;
     return wait_for_space(cells, urgent);
   }
-  /// Whether there is space for `n` records of one cell; if not, as `space`. \pre n is not much above `largest`.
+  /// Whether there is space for `n` records of one cell; if not, as `space`. \pre n is not much
+  /// above `largest`.
   bool space_for_singles(std::uint32_t n, bool urgent) noexcept;
-  /// Whether there is space for `n` records of one cell, and so for as much in larger ones, one after the other; these
-  /// lose at the ring's end, once, up to `lost` cells. Nobody is told if there is none.
+  /// Whether there is space for `n` records of one cell, and so for as much in larger ones, one
+  /// after the other; these lose at the ring's end, once, up to `lost` cells. Nobody is told if
+  /// there is none.
   bool space_now(std::uint32_t n, std::uint32_t lost, bool urgent) noexcept {
     learn(shared_->credit.load(std::memory_order_acquire));
     return !broken_ && free_cells() >= std::uint64_t{n} + lost + 1 + (urgent ? 0 : reserve_);
@@ -169,8 +179,8 @@ private:
   using bits = std::array<std::uint64_t, ring_shared::words>;
   static constexpr std::uint64_t ahead = 8; // cells that are fetched before they are written
 
-  // PREFETCHW, which the compiler's own means become only if told that every processor has it; those without take it
-  // for a NOP.
+  // PREFETCHW, which the compiler's own means become only if told that every processor has it;
+  // those without take it for a NOP.
   static void fetch_to_write(std::byte* p) noexcept {
 #if defined(__x86_64__)
     asm volatile(".byte 0x0f, 0x0d, 0x0f" : : "D"(p));
@@ -178,8 +188,8 @@ private:
     __builtin_prefetch(p, 1);
 #endif
   }
-  // Tells the processor that another core will want these lines soon: on those that know CLDEMOTE they move to a cache
-  // that the cores share. The others take the instruction for a NOP.
+  // Tells the processor that another core will want these lines soon: on those that know CLDEMOTE
+  // they move to a cache that the cores share. The others take the instruction for a NOP.
   static void demote(const std::byte* from, std::size_t bytes) noexcept {
 #if defined(__x86_64__)
     for (std::size_t i = 0; i < bytes; i += 64) asm volatile(".byte 0x0f, 0x1c, 0x07" : : "D"(from + i) : "memory");
@@ -264,8 +274,8 @@ class ring_receiver : public ring_end {
 public:
   enum class found { nothing, record, broken };
 
-  /// \param lent a byte for each cell, 0 at first: by a record's first cell, how many cells are lent. Who gives a head
-  /// back stores 0 there, with release.
+  /// \param lent a byte for each cell, 0 at first: by a record's first cell, how many cells are
+  /// lent. Who gives a head back stores 0 there, with release.
   void open(ring_shared* memory, std::uint32_t cells, std::atomic<std::uint8_t>* lent) noexcept {
     attach(memory, cells);
     here_ = cells_;
@@ -275,8 +285,8 @@ public:
 
   /// Whether there may be a record.
   bool ready() const noexcept { return sequence(here_).load(std::memory_order_acquire) == read_ + 1; }
-  /// Looks at the next record; it stays the next one until `pass`. Broken: what stands there fits no ring; no more can
-  /// be received.
+  /// Looks at the next record; it stays the next one until `pass`. Broken: what stands there fits
+  /// no ring; no more can be received.
   found look(ring_record& r) noexcept {
     if (!ready()) return found::nothing;
     r = record(here_);
@@ -296,8 +306,9 @@ public:
     read_ += r.cells();
     here_ = cell(read_);
   }
-  /// Gives credit, if there is enough for it: to be called before each `look`, or more than half of the ring may be
-  /// kept, and the sender wait for ever. \return true if the sender has been refused since, and must be woken.
+  /// Gives credit, if there is enough for it: to be called before each `look`, or more than half of
+  /// the ring may be kept, and the sender wait for ever. \return true if the sender has been
+  /// refused since, and must be woken.
   bool give_credit() noexcept { return read_ - credited_ >= batch_ && credit_now(); }
 
 private:

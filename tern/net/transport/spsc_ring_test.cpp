@@ -41,7 +41,8 @@ struct pair_of_ends {
   void give_back(const std::byte* head) {
     lent[static_cast<std::size_t>(head - cells()) / ring_end::cell_bytes].store(0, std::memory_order_release);
   }
-  /// As the users of a ring do: small ones, records of many cells, and else pieces of one cell, marked as special.
+  /// As the users of a ring do: small ones, records of many cells, and else pieces of one cell,
+  /// marked as special.
   bool send(const bytes& head, bool urgent = false, const std::uint64_t* extra = nullptr) {
     if (!extra && head.size() <= ring_end::small_head) return out.send_small(head.data(), head.size(), urgent, 0);
     std::uint32_t cells = ring_end::cells_of(head.size(), extra != nullptr);
@@ -288,7 +289,8 @@ TEST(ring, records_that_fit_no_ring_are_broken) {
   }
 }
 
-// One thread sends, one receives and keeps some, one gives back what the second has kept, in any order.
+// One thread sends, one receives and keeps some, one gives back what the second has kept, in any
+// order.
 void hammer(std::uint32_t cells, std::size_t largest, unsigned keep) {
   pair_of_ends ring(cells);
   constexpr std::uint64_t messages = 60000;

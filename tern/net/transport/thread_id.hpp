@@ -5,8 +5,8 @@
 
 namespace tern::net {
 
-/// Another for each thread that lives. As assembly where that is known, because compilers keep what they believe to be
-/// constant while a fiber changes its thread.
+/// Another for each thread that lives. As assembly where that is known, because compilers keep what
+/// they believe to be constant while a fiber changes its thread.
 inline const void* this_thread_id() noexcept {
 #if defined(__x86_64__) && defined(__ELF__) && defined(__LP64__)
   const void* mark;

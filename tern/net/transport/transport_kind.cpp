@@ -11,7 +11,8 @@
 namespace tern::net {
 namespace {
 
-// Function-local, because kinds in other files register themselves before this file's own statics exist.
+// Function-local, because kinds in other files register themselves before this file's own statics
+// exist.
 struct kind_list {
   std::mutex lock;
   std::vector<const transport_kind*> all;

@@ -93,8 +93,9 @@ struct alignas(64) fiber : runnable, stack_context {
   scheduler_core* home = nullptr;
   void* frame = nullptr;      // what a layer above has begun on this stack and not ended, see work_frame
   const void* task = nullptr; // of a layer above, which says so: the one whose function runs on this stack
-  // A runner, which runs tasklets: the group whose tasklets it is at; else null. Written by whoever runs on this stack.
-  // relaxed: others only ask whether there is one, for dumps and for want of stacks.
+  // A runner, which runs tasklets: the group whose tasklets it is at; else null. Written by whoever
+  // runs on this stack. relaxed: others only ask whether there is one, for dumps and for want of
+  // stacks.
   std::atomic<group_state*> group{nullptr};
   local_table* locals = nullptr;
   std::exception_ptr failed;

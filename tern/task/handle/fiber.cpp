@@ -25,7 +25,8 @@ void register_joiner(fiber* joiner, void* target) {
   auto* f = static_cast<fiber*>(target);
   std::uintptr_t expected = fiber::alone;
   // release: the worker that ends `f` enters our stack; acquire: it has ended, and what it did is
-  // ours to read. address: says which context to wake
+  // ours to read.
+  // address: says which context to wake
   if (!f->joiner.compare_exchange_strong(expected, reinterpret_cast<std::uintptr_t>(joiner), std::memory_order_acq_rel))
     joiner->home->ready(joiner);
 }

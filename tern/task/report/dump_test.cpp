@@ -18,7 +18,8 @@ namespace {
 using test_support::on_workers;
 using testing::HasSubstr;
 
-// A foreign thread asks which group a runner is at while workers change that. The thread sanitizer watches.
+// A foreign thread asks which group a runner is at while workers change that. The thread sanitizer
+// watches.
 TEST(dump_fibers, while_tasklets_run) {
   constexpr int enough = 1000;
   std::atomic<int> pictures{0};

@@ -24,9 +24,9 @@ struct tasklet;
 /// - One owner at a time calls `push`, `pop`, `unpop`, `publish`; any thread calls the rest.
 /// - What is pushed is popped or stolen exactly once.
 /// - Private tasklets are not lost to thieves for longer than they want to wait: one that finds
-///   nothing public sets
-///   `want`, and the owner answers at its next push or pop by publishing half of its private part. An owner inside a
-///   long body does not come by: then the thief calls `force`, which moves the split itself.
+///   nothing public sets `want`, and the owner answers at its next push or pop by publishing half
+///   of its private part. An owner inside a long body does not come by: then the thief calls
+///   `force`, which moves the split itself.
 ///
 /// How it is right. `word_` packs top, split, `want` and a tag; each change is a compare-and-swap,
 /// and the tag differs after each change by the owner or by `force`, so a thief whose copied slots
@@ -48,7 +48,8 @@ class split_deque {
 public:
   static constexpr unsigned capacity = 1024;      ///< a power of two, at most 2^15
   static constexpr unsigned high_watermark = 256; ///< from here on `push` asks for leave_flags: the spawner should
-                                                  ///< pause. So many tasklets of 64 bytes still fit a level-1 cache.
+                                                  /// < pause. So many tasklets of 64 bytes still
+                                                  /// fit a level-1 cache.
   static constexpr unsigned low_watermark = 64;   ///< down from here a paused spawner goes on
   static constexpr unsigned most_stolen = 64;     ///< by one steal
   static constexpr unsigned hard_limit =

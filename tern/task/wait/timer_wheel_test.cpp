@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Timers against std::multimap, whose order (by key, equal keys in the order inserted) is the one that wheels promise.
+// Timers against std::multimap, whose order (by key, equal keys in the order inserted) is the one
+// that wheels promise.
 #include <tern/task/wait/timer_wheel.hpp>
 
 #include <algorithm>

@@ -157,7 +157,8 @@ struct merger {
     on.write(text);
   }
 
-  // First of all, so that a file which is cut off has it: what is missing, and whose the tracks are.
+  // First of all, so that a file which is cut off has it: what is missing, and whose the tracks
+  // are.
   void write_beginning() {
     if (!result.missing.empty()) {
       const int pid = shown(result.expected_ranks); // of no rank
@@ -210,7 +211,8 @@ struct merger {
       const std::int64_t until = cursors.size() > 1 ? cursors.front().time() : farthest;
       do {
         ++result.records;
-        // A ring of real time is in order, but virtual clocks of different workers lie in one ring: none is before 0.
+        // A ring of real time is in order, but virtual clocks of different workers lie in one ring:
+        // none is before 0.
         if (!painters[c.which()].paint(c.at(), std::max<std::int64_t>(c.time() - start, 0))) ++result.damaged;
         c.advance();
       } while (c.there() && c.time() <= until);

@@ -131,7 +131,8 @@ TEST(messages, numbers_that_wrap_find_their_senders) {
   EXPECT_TRUE(has(check(in / "t.json", {"--complete"}), "100 arrows,")) << s.text();
 }
 
-// An object is invoked in a fiber that waits, moves, and is invoked where it came; a message for it is forwarded.
+// An object is invoked in a fiber that waits, moves, and is invoked where it came; a message for it
+// is forwarded.
 TEST(objects, are_named_wherever_they_are) {
   const temporary in;
   constexpr std::uint64_t first = std::uint64_t{1} << object_bits | 7, second = 8; // of ranks 1 and 0
@@ -247,7 +248,8 @@ TEST(slices, in_which_much_happens_are_two_events) {
   EXPECT_EQ(lines_with(text, {"\"ph\":\"E\"", "\"left\":\"ended\""}).size(), 1u);
 }
 
-// Whatever is missing of a device's track, things stand side by side on it; also if two threads told of them.
+// Whatever is missing of a device's track, things stand side by side on it; also if two threads
+// told of them.
 TEST(devices, do_one_thing_after_the_other_on_a_track) {
   const temporary in;
   made_part p;

@@ -9,7 +9,8 @@
 namespace tern::trace::detail {
 namespace {
 
-// A slice in which more text than this happened is written as a beginning and an end, else as one event.
+// A slice in which more text than this happened is written as a beginning and an end, else as one
+// event.
 constexpr std::size_t most_held = 8192;
 constexpr std::uint64_t flow_mask = (std::uint64_t{1} << flow_bits) - 1;
 constexpr std::uint64_t name_mask = (std::uint64_t{1} << 24) - 1;
@@ -93,7 +94,8 @@ void painter::emit(track& t) {
   if (t.held.text().size() > most_held) write_begin(t, t.open.back());
 }
 
-// As people see it: "grid#1:17", the seventeenth object of rank 1; or what the program calls it, and that.
+// As people see it: "grid#1:17", the seventeenth object of rank 1; or what the program calls it,
+// and that.
 void painter::append_object(std::uint32_t type, std::uint64_t object) {
   std::string_view of = name(type);
   of.remove_suffix(1); // the quote
@@ -142,8 +144,8 @@ void painter::begin(track& t, slice s) {
 
 // The innermost slice ends. `why` is an argument, JSON.
 void painter::finish(track& t, std::int64_t ts, std::string_view why) {
-  // A complete slice is over at its last nanosecond already: an arrow in that would have nothing to lead to. Where time
-  // is virtual, whole handlers take none.
+  // A complete slice is over at its last nanosecond already: an arrow in that would have nothing to
+  // lead to. Where time is virtual, whole handlers take none.
   if (slice& top = t.open.back(); !top.written && !t.held.text().empty() && t.last_arrow >= ts) write_begin(t, top);
   slice s = t.open.back();
   t.open.pop_back();
@@ -319,7 +321,8 @@ void painter::forward(track& t, const record& r, std::int64_t ts) {
 
 // Messages -----------------------------------------------------------------------------------------------------------
 
-// A message carries its number's lowest bits; it is the one of that kind which is nearest to its sender's latest.
+// A message carries its number's lowest bits; it is the one of that kind which is nearest to its
+// sender's latest.
 std::uint64_t painter::whole_number(int from, std::uint64_t low) const {
   const auto it = on_.latest_message.find(from);
   const std::uint64_t latest = it == on_.latest_message.end() ? 0 : it->second;

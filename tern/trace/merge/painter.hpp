@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// From records to events, for the records of one part in the order of each track: which slices are open on each track,
-/// and which regions in each fiber. Whatever is wrong in that order (records were overwritten, a rank was killed)
-/// what comes out is well formed: slices of a track nest, what begins also ends.
+/// From records to events, for the records of one part in the order of each track: which slices are
+/// open on each track, and which regions in each fiber. Whatever is wrong in that order (records
+/// were overwritten, a rank was killed) what comes out is well formed: slices of a track nest, what
+/// begins also ends.
 
 #include <cstdint>
 #include <map>
@@ -33,14 +34,15 @@ struct canvas {
   void write(const lines& text) { file.write(text.text()); }
 };
 
-/// Numbers of ranks and workers in the file: 0 stands for the kernel's idle process in several versions of Perfetto,
-/// which then merge it with another.
+/// Numbers of ranks and workers in the file: 0 stands for the kernel's idle process in several
+/// versions of Perfetto, which then merge it with another.
 inline int shown(int number) noexcept { return number + 1; }
 
 class painter {
 public:
   painter(canvas& on, const part& from);
-  /// \param ns since the trace's beginning; smaller than before on this track only if clocks are wrong.
+  /// \param ns since the trace's beginning; smaller than before on this track only if clocks are
+  /// wrong.
   /// \return false if the record makes no sense.
   bool paint(const record& r, std::int64_t ns);
   /// Ends what is still open.

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// A part: the file that one process writes. A header, then chunks of one size. A chunk belongs to a ring (records of
-/// one thread, which alone writes it) or to the table (names and tracks, written under a lock). In all of them `used`
-/// is written last, so a reader after the writer was killed sees whole entries only: the kernel keeps a killed
-/// process' writes to a shared mapping, in the order of its instructions. A ring that overwrites empties its oldest
-/// chunk, gives it the next sequence number, and goes on there; gaps in the numbers tell what was lost.
+/// A part: the file that one process writes. A header, then chunks of one size. A chunk belongs to
+/// a ring (records of one thread, which alone writes it) or to the table (names and tracks, written
+/// under a lock). In all of them `used` is written last, so a reader after the writer was killed
+/// sees whole entries only: the kernel keeps a killed process' writes to a shared mapping, in the
+/// order of its instructions. A ring that overwrites empties its oldest chunk, gives it the next
+/// sequence number, and goes on there; gaps in the numbers tell what was lost.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,8 +22,8 @@ inline constexpr std::size_t page = 65536; // the largest page that Linux has: c
 inline constexpr std::size_t most_chunk_bytes = std::size_t{1} << 24;
 inline constexpr std::uint32_t no_track = 0xffffff;
 inline constexpr std::size_t longest_name = 255;
-// Tracks are shown in the order of their `worker`: workers, which count from 0, what belongs to devices, and threads
-// that are no workers.
+// Tracks are shown in the order of their `worker`: workers, which count from 0, what belongs to
+// devices, and threads that are no workers.
 inline constexpr int first_of_devices = 500'000, first_foreign = 1'000'000;
 inline constexpr unsigned flow_bits = 24; // of a message's number, which is what has room in its header
 
@@ -72,7 +73,8 @@ struct chunk_header {
 };
 static_assert(sizeof(chunk_header) == 64);
 
-/// In the table: this, then `length` bytes, up to a multiple of 8. Names are numbered from 1, tracks from 0.
+/// In the table: this, then `length` bytes, up to a multiple of 8. Names are numbered from 1,
+/// tracks from 0.
 struct table_entry {
   enum : std::uint32_t { name = 1, track = 2, object = 3 };
   std::uint32_t kind, length;
@@ -81,8 +83,8 @@ struct table_track {
   std::int32_t rank, worker;
   std::uint32_t name, reserved;
 };
-/// What a program calls one of its objects. Objects have numbers: the rank of the object's birth above `object_bits`
-/// bits, which are its number there.
+/// What a program calls one of its objects. Objects have numbers: the rank of the object's birth
+/// above `object_bits` bits, which are its number there.
 struct table_object {
   std::uint64_t object;
   std::uint32_t name, reserved;
@@ -121,7 +123,8 @@ enum class event : std::uint8_t {
   count_          ///< how many there are
 };
 
-/// A bit of `forwards`: a handler had begun for the message, which was none but where messages arrive.
+/// A bit of `forwards`: a handler had begun for the message, which was none but where messages
+/// arrive.
 inline constexpr std::uint64_t was_handled = std::uint64_t{1} << flow_bits;
 
 struct record {

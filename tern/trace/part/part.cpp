@@ -165,7 +165,8 @@ void part::check_header() const {
   if (header_.which_latest > 1 || header_.offsets > 2) refuse("has an impossible clock");
 }
 
-// The counter's line through the first and the last moment known, onto which that of the offsets is added.
+// The counter's line through the first and the last moment known, onto which that of the offsets is
+// added.
 void part::set_clock() {
   const part_header& h = header_;
   double speed = 1; // ns a count

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// The reading side of a part. Nothing in the file is believed: it may be cut off, from a killed process, or no part.
+/// The reading side of a part. Nothing in the file is believed: it may be cut off, from a killed
+/// process, or no part.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,9 +20,11 @@ namespace tern::trace::detail {
 /// Appends `text` as a JSON string with its quotes. What is no UTF-8 becomes U+FFFD.
 void append_json(std::string& out, std::string_view text);
 
-/// Whether some process records into this file now. It holds a lock (flock(2)) on it until it ends, however that is.
+/// Whether some process records into this file now. It holds a lock (flock(2)) on it until it ends,
+/// however that is.
 bool is_recorded(const std::string& path) noexcept;
-/// Removes from `folder` all parts but those in `keep` and those that are recorded now, which are warned of.
+/// Removes from `folder` all parts but those in `keep` and those that are recorded now, which are
+/// warned of.
 /// \return what went wrong.
 std::error_code remove_idle_parts(const std::string& folder, const std::vector<std::string>& keep = {});
 

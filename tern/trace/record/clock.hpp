@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// The processor's own counter, which stamps records: reading it takes a few nanoseconds, the system's clock thirty.
+/// The processor's own counter, which stamps records: reading it takes a few nanoseconds, the
+/// system's clock thirty.
 
 #include <cstdint>
 

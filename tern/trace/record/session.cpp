@@ -59,7 +59,8 @@ clock_pair both_clocks() noexcept {
   return best;
 }
 
-// \return 0 or an error's number. Beyond the limit (ulimit -f) the kernel would send SIGXFSZ, which ends the process.
+// \return 0 or an error's number. Beyond the limit (ulimit -f) the kernel would send SIGXFSZ, which
+// ends the process.
 int allocate(int file, off_t at, std::size_t bytes) noexcept {
   rlimit limit{};
   if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&

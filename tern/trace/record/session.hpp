@@ -24,7 +24,8 @@ struct session;
 
 inline constexpr std::int64_t retry_ns = 1'000'000'000; // after the disk was full
 
-/// One thread's records. Written by that thread alone; a thread that begins takes over the ring of one that has ended.
+/// One thread's records. Written by that thread alone; a thread that begins takes over the ring of
+/// one that has ended.
 struct ring {
   struct known_name {
     std::string_view text; // in `texts`

@@ -28,8 +28,8 @@ std::atomic<std::uint32_t> recording{0};
 
 namespace {
 
-// The one recording of a process: an exception to the rule against such state, since any thread may use a region
-// without having been given anything.
+// The one recording of a process: an exception to the rule against such state, since any thread may
+// use a region without having been given anything.
 std::mutex gate;                  // constant-initialized, so usable at any time
 std::unique_ptr<session> current; // under the gate
 std::uint32_t recordings = 0;     // under the gate
@@ -62,7 +62,8 @@ struct errno_kept {
   ~errno_kept() { errno = number; }
 };
 
-// The calling thread's ring, of the present recording. Null: nothing is recorded, or there is no memory.
+// The calling thread's ring, of the present recording. Null: nothing is recorded, or there is no
+// memory.
 [[gnu::noinline]] ring* attach() noexcept {
   const errno_kept kept;
   try {
@@ -83,7 +84,8 @@ struct errno_kept {
   return r;
 }
 
-// There was no room for what this thread would write first, less than a second ago: the gate is not for asking again.
+// There was no room for what this thread would write first, less than a second ago: the gate is not
+// for asking again.
 bool has_no_room(const ring& r) noexcept { return r.no_room_until != 0 && clock_ns() < r.no_room_until; }
 
 bool dropped(ring& r) noexcept {
@@ -125,7 +127,8 @@ bool note_room(ring& r, bool ready) noexcept {
   if (r.next == r.end && !advance(r)) [[unlikely]]
     return;
   *r.next++ = {now, static_cast<std::uint32_t>(what) << 24 | track, a, b, c};
-  // release: not before the record. No thread waits for it; a kill between the two loses the one record.
+  // release: not before the record. No thread waits for it; a kill between the two loses the one
+  // record.
   const auto used = static_cast<std::uint64_t>(r.next - reinterpret_cast<record*>(r.chunk + 1));
   std::atomic_ref(r.chunk->used).store(used, std::memory_order_release);
 }
@@ -179,7 +182,8 @@ std::uint32_t number_of(ring* r, std::string_view text) noexcept {
   }
 }
 
-// A child of this process has our mappings and none of our threads: two writers would spoil each other's rings.
+// A child of this process has our mappings and none of our threads: two writers would spoil each
+// other's rings.
 void in_forked_child() noexcept {
   recording.store(0, std::memory_order_relaxed);
   if (current) current->close_file();   // else its lock would be held as long as we live

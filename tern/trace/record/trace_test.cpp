@@ -277,7 +277,8 @@ TEST(names, of_any_bytes_are_good_json) {
   EXPECT_TRUE(has(t.text(), "a\\u0000b"));
 }
 
-// What devices do is told by whoever notices, on tracks that are not his, and changes nothing of his own.
+// What devices do is told by whoever notices, on tracks that are not his, and changes nothing of
+// his own.
 TEST(recording, devices_have_tracks_of_their_own) {
   kernel_begins(no_track, 1); // nothing is recorded
   traced t({.ranks = 2});
@@ -384,7 +385,8 @@ TEST_P(killed, processes_leave_what_they_have_written) {
   const auto m = merge(s.folder, in / "t.json");
   EXPECT_GT(m.records, 2u * 30'000) << m.text();
   EXPECT_EQ(m.damaged, 0u) << m.text();
-  // Two that did not end and one that is absent; and each that had time to fill its ring has lost something.
+  // Two that did not end and one that is absent; and each that had time to fill its ring has lost
+  // something.
   EXPECT_GE(m.missing.size(), m.lost != 0 ? 4u : 3u) << m.text();
   EXPECT_LE(m.missing.size(), m.lost != 0 ? 5u : 3u) << m.text();
   EXPECT_TRUE(has(m.text(), "rank 0 (process ")) << m.text();

@@ -90,7 +90,8 @@ inline model_result run(const workload& w, const std::string& policy, model_sett
   return r;
 }
 
-/// One small machine with a workload, drawn by lot, and what became of it with and without a policy.
+/// One small machine with a workload, drawn by lot, and what became of it with and without a
+/// policy.
 struct small_run {
   workload work;
   model_settings how;
@@ -99,9 +100,10 @@ struct small_run {
   std::string described;
 };
 
-/// Draws \p policies and machines of up to \p ranks ranks, TERN_BALANCE_SEEDS of them (default 200; 5000 take half a
-/// minute). Fails unless each run does its work, all of it and once; \p more looks at what else must hold. In the end
-/// each policy must have been of use; runs for which \p more says false do not count for that.
+/// Draws \p policies and machines of up to \p ranks ranks, TERN_BALANCE_SEEDS of them (default 200;
+/// 5000 take half a minute). Fails unless each run does its work, all of it and once; \p more looks
+/// at what else must hold. In the end each policy must have been of use; runs for which \p more
+/// says false do not count for that.
 inline void any_small_machine(std::initializer_list<std::string> policies, std::uint64_t ranks,
                               std::initializer_list<double> periods,
                               const std::function<bool(const small_run&)>& more) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// For the tests of what archives refuse: the text of a refusal, and a value of everything that archives handle.
+/// For the tests of what archives refuse: the text of a refusal, and a value of everything that
+/// archives handle.
 
 #include <tern/base/archive.hpp>
 

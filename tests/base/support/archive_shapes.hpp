@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// For the tests of archives: classes that describe themselves in each way that a user may choose, and round trips.
+/// For the tests of archives: classes that describe themselves in each way that a user may choose,
+/// and round trips.
 
 #include <tern/base/archive.hpp>
 
@@ -134,7 +135,8 @@ template <class T> T through(const T& x) {
 
 } // namespace shapes
 
-/// A round trip gives the same value. (Without gtest's printers, of which each type would need its own.)
+/// A round trip gives the same value. (Without gtest's printers, of which each type would need its
+/// own.)
 #define EXPECT_ROUND_TRIP(...)                                                                                         \
   do {                                                                                                                 \
     const auto original = __VA_ARGS__;                                                                                 \

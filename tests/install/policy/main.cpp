@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Work for rank 0 alone, in a program that knows no policy: the option chooses one. Prints what all ranks agree on.
+// Work for rank 0 alone, in a program that knows no policy: the option chooses one. Prints what all
+// ranks agree on.
 #include <cstdio>
 #include <vector>
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Ranks of an MPI job die or stop: the job ends in time, says who it was, and leaves nothing behind.
+/// Ranks of an MPI job die or stop: the job ends in time, says who it was, and leaves nothing
+/// behind.
 #include "launcher.hpp"
 
 #include <chrono>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// A job that its first argument brings to a standstill for ever, or for longer than one is waited with. Each rank
-/// prints a line when it has met the others.
+/// A job that its first argument brings to a standstill for ever, or for longer than one is waited
+/// with. Each rank prints a line when it has met the others.
 #include <chrono>
 #include <csignal>
 #include <cstdio>

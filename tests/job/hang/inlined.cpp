@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Waits for ever in a function that is inlined into another one that is inlined. Optimised, with debug information.
-/// Prints the lines of the calls.
+/// Waits for ever in a function that is inlined into another one that is inlined. Optimised, with
+/// debug information. Prints the lines of the calls.
 #include <cstdio>
 
 #include <tern/net/runtime.hpp>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// One process of this host wakes another without the transport that the test is about, so that "it receives nothing
-/// until I say so" needs no time limit that a busy machine breaks.
+/// One process of this host wakes another without the transport that the test is about, so that "it
+/// receives nothing until I say so" needs no time limit that a busy machine breaks.
 #pragma once
 
 #include <cerrno>
@@ -32,7 +32,8 @@ public:
     return "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(ends_[1]);
   }
 
-  /// Whether it was rung since the last time, within `limit`. Blocks the thread; touches nothing else.
+  /// Whether it was rung since the last time, within `limit`. Blocks the thread; touches nothing
+  /// else.
   bool wait(std::chrono::milliseconds limit) {
     pollfd one{ends_[0], POLLIN, 0};
     const auto end = std::chrono::steady_clock::now() + limit;

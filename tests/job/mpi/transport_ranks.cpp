@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// The MPI transport by itself, started by an MPI launcher with any number of ranks: order and content of messages with
-/// heads and bodies of all sizes between all pairs, pieces, room that is used up and regained, heads that are kept and
-/// given back from another thread, large messages of a rank that computes, sleeping and waking, an idle rank's use of
-/// its core. Prints `N passed, N failed` from rank 0; the exit code is 0 if none failed on any rank. Arguments:
-/// `single` claims to have one thread only, `bare` posts and pools nothing, `alone` sends everything by MPI, without
-/// rings, `heads` all but heads, `copies` what
-/// does not fit into rings, `hosts` makes MPICH take odd and even ranks for those of two hosts; `hold` sleeps
-/// until it is killed, `abort` ends the job with code 7 (both for the tests of `tern run`).
+/// The MPI transport by itself, started by an MPI launcher with any number of ranks: order and
+/// content of messages with heads and bodies of all sizes between all pairs, pieces, room that is
+/// used up and regained, heads that are kept and given back from another thread, large messages of
+/// a rank that computes, sleeping and waking, an idle rank's use of its core. Prints `N passed, N
+/// failed` from rank 0; the exit code is 0 if none failed on any rank. Arguments: `single` claims
+/// to have one thread only, `bare` posts and pools nothing, `alone` sends everything by MPI,
+/// without rings, `heads` all but heads, `copies` what does not fit into rings, `hosts` makes MPICH
+/// take odd and even ranks for those of two hosts; `hold` sleeps until it is killed, `abort` ends
+/// the job with code 7 (both for the tests of `tern run`).
 #include <tern/base/topology.hpp>
 #include <tern/net/job/start_mark.hpp>
 #include <tern/net/transport/mpi/mpi_transport.hpp>
@@ -52,8 +53,9 @@ std::uint64_t mix(std::uint64_t x) { // splitmix64
   return x ^ (x >> 31);
 }
 
-// What message `k` from `s` to `d` looks like is a function of these numbers: the receiver knows it without a header,
-// so that empty messages are covered too and a message out of order is noticed by its content.
+// What message `k` from `s` to `d` looks like is a function of these numbers: the receiver knows it
+// without a header, so that empty messages are covered too and a message out of order is noticed by
+// its content.
 std::uint64_t seed_of(int s, int d, int k) {
   return mix(mix(static_cast<std::uint64_t>(s) << 40 | static_cast<std::uint64_t>(d) << 20) +
              static_cast<std::uint64_t>(k));
@@ -75,7 +77,8 @@ std::size_t body_size(std::uint64_t seed) {
   if (kind < 75) return random % 200 + 1;
   if (kind < 90) return random % (32u << 10) + 1;
   if (kind < 99) return random % (256u << 10) + 1;
-  // MPI tries all sends that it could not start each time it makes progress: not ten thousands of pieces.
+  // MPI tries all sends that it could not start each time it makes progress: not ten thousands of
+  // pieces.
   static const char* const fragment = std::getenv("TERN_MPI_FRAGMENT");
   const bool tiny = fragment && std::strtoul(fragment, nullptr, 10) < 1000;
   return random % (tiny ? 256u << 10 : 4u << 20) + 1;
@@ -178,7 +181,8 @@ private:
         },
         name.c_str());
   }
-  /// Removes one control message with this text; others may be of ranks that are further on than we are.
+  /// Removes one control message with this text; others may be of ranks that are further on than we
+  /// are.
   bool told(const std::string& text) {
     for (auto it = control_.begin(); it != control_.end(); ++it)
       if (*it == text) {
@@ -256,7 +260,8 @@ void session::messages() {
   meet("messages");
 }
 
-/// A rank that receives nothing is sent so many messages as it has room for, and no more; nobody is held up by that.
+/// A rank that receives nothing is sent so many messages as it has room for, and no more; nobody is
+/// held up by that.
 void session::room(std::size_t head_bytes) {
   const int partner = me ^ 1;
   for (int sender = 0; sender < 2 && partner < net_.size(); ++sender) {
@@ -458,7 +463,8 @@ void session::refusals() {
   meet("refusals");
 }
 
-/// Rounds between neighbours that both go to sleep in between: a lost wake-up would cost a timeout each.
+/// Rounds between neighbours that both go to sleep in between: a lost wake-up would cost a timeout
+/// each.
 void session::ping_pong() {
   const int partner = me ^ 1, rounds = 200;
   const auto start = clock_type::now();

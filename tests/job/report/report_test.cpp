@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// A program gets into trouble: what is written of it, how it ends, and that nothing is written without trouble.
+/// A program gets into trouble: what is written of it, how it ends, and that nothing is written
+/// without trouble.
 #include "launcher.hpp"
 
 #include <algorithm>
@@ -36,7 +37,8 @@ std::vector<fs::path> files_in(const temporary& folder) {
   return {fs::directory_iterator(folder.path), fs::directory_iterator()};
 }
 
-/// The text of the one file there, as soon as it has `part` so many times; what there is after ten seconds.
+/// The text of the one file there, as soon as it has `part` so many times; what there is after ten
+/// seconds.
 std::string report_in(const temporary& folder, const std::string& part, int times = 1) {
   std::string text;
   for (const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);

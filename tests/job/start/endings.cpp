@@ -58,7 +58,8 @@ void leave(bool thread) {
 
 void set_value(tern::remote_promise<int> p) { p.set_value(1); }
 
-// Ranks that do not fail: one waits in the runtime, the others compute and never look at the network.
+// Ranks that do not fail: one waits in the runtime, the others compute and never look at the
+// network.
 [[noreturn]] void go_on_for_ever() {
   if (tern::rank() == 0) tern::barrier();
   for (;;) { // a simulation has one thread for all ranks

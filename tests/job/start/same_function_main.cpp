@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// With same_function_other.cpp: two functions of one name and type, each in its file's own anonymous namespace.
+/// With same_function_other.cpp: two functions of one name and type, each in its file's own
+/// anonymous namespace.
 #include <tern/net/message.hpp>
 #include <tern/net/runtime.hpp>
 

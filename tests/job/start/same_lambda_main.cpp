@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// With same_lambda_other.cpp: the first lambdas of two static functions of one name, each in its own file.
+/// With same_lambda_other.cpp: the first lambdas of two static functions of one name, each in its
+/// own file.
 #include <tern/net/message.hpp>
 #include <tern/net/runtime.hpp>
 

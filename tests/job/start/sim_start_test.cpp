@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Programs that know nothing of simulations, run in one: TERN_SIM, --tern-transport=sim:…, and the command that shows
-/// a failure again.
+/// Programs that know nothing of simulations, run in one: TERN_SIM, --tern-transport=sim:…, and the
+/// command that shows a failure again.
 #include "child.hpp"
 
 #include <filesystem>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Jobs that cannot start, or fail: each ends all its ranks in time, with its exit code and one clear message.
+/// Jobs that cannot start, or fail: each ends all its ranks in time, with its exit code and one
+/// clear message.
 #include "start_test.hpp"
 
 #include <csignal>
@@ -19,8 +20,8 @@ class started_by_mpi : public started {};
 INSTANTIATE_TEST_SUITE_P(with, started_by_mpi, testing::Values("openmpi", "mpich"),
                          [](const auto& chosen) { return chosen.param; });
 
-/// Ended by itself, with `code`. MPICH's launcher kills the other ranks when one aborts, and then sometimes ends with
-/// their signal instead: not zero is all that it promises.
+/// Ended by itself, with `code`. MPICH's launcher kills the other ranks when one aborts, and then
+/// sometimes ends with their signal instead: not zero is all that it promises.
 void expect_code(const finished& end, int code, bool mpich) {
   EXPECT_TRUE(end.in_time()) << end.all();
   if (mpich)
@@ -294,7 +295,8 @@ TEST_P(started, exit_before_the_end_ends_all_ranks) {
 }
 
 TEST(start, forked_children_may_exit) {
-  // A leak checker in the child takes what the other threads' stacks own, which it has not got, for leaks.
+  // A leak checker in the child takes what the other threads' stacks own, which it has not got, for
+  // leaks.
   const auto end = alone(START_ENDINGS, {"exit-child"},
                          {{"TERN_RANKS", "2"}, {"ASAN_OPTIONS", "detect_stack_use_after_return=0:detect_leaks=0"}});
   EXPECT_EQ(end.code, 0) << end.all();

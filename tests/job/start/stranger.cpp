@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Another program than endings.cpp: it has other handlers. Started beside it in one job, it must be refused.
+/// Another program than endings.cpp: it has other handlers. Started beside it in one job, it must
+/// be refused.
 #include <cstdio>
 
 #include <tern/net/collectives.hpp>

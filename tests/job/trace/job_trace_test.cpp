@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Jobs that record what they do: the file is well formed and lacks nothing; or says what it lacks, if the job died.
+/// Jobs that record what they do: the file is well formed and lacks nothing; or says what it lacks,
+/// if the job died.
 #include "traced_job.hpp"
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Objects in traces and statistics: who was invoked, who moved where, and what became of all messages.
+/// Objects in traces and statistics: who was invoked, who moved where, and what became of all
+/// messages.
 #include "traced_job.hpp"
 
 #include <algorithm>
@@ -116,7 +117,8 @@ TEST_P(moving, statistics_count_objects_by_class_and_all_messages) {
       lines_with(end.err, {"class of objects", "created", "living", "arrived", "left", "MiB", "invocations"}).size(),
       1U)
       << end.all();
-  // Made, living, arrived, left, MiB, invocations: two greetings by each rank, and the question how many.
+  // Made, living, arrived, left, MiB, invocations: two greetings by each rank, and the question how
+  // many.
   const auto walkers = values("walker"), ships = values("ship");
   ASSERT_EQ(walkers.size(), 6U) << end.all();
   ASSERT_EQ(ships.size(), 6U) << end.all();

@@ -37,8 +37,9 @@ namespace {
 
 int next() { return (tern::rank() + 1) % tern::size(); }
 
-// For a mutex, a fiber's end and a future, each for sure: all belong to one worker, so none of the others goes on
-// before this one waits. A call's answer, say, may come on another worker before anybody waits for it.
+// For a mutex, a fiber's end and a future, each for sure: all belong to one worker, so none of the
+// others goes on before this one waits. A call's answer, say, may come on another worker before
+// anybody waits for it.
 void wait_for_all_kinds() {
   tern::mutex m;
   bool begun = false;
@@ -76,7 +77,8 @@ void usual() {
   tern::barrier();
 }
 
-// Of batches one in sixteen is recorded; and of two tasklets that wait for each other one must be stolen.
+// Of batches one in sixteen is recorded; and of two tasklets that wait for each other one must be
+// stolen.
 void tasklets() {
   tern::task_group g;
   for (int i = 0; i < 64; ++i) {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// A transport that Tern does not have, as a program may bring it: ranks are processes, and each pair of them is joined
-/// by a socket pair. It uses public headers only. Linked to any program, TERN_TRANSPORT=pipes chooses it.
+/// A transport that Tern does not have, as a program may bring it: ranks are processes, and each
+/// pair of them is joined by a socket pair. It uses public headers only. Linked to any program,
+/// TERN_TRANSPORT=pipes chooses it.
 ///
-/// It shows what a transport must keep, not how to be fast: a message costs a system call on each side, and large
-/// bodies pass the kernel's buffers piece by piece.
+/// It shows what a transport must keep, not how to be fast: a message costs a system call on each
+/// side, and large bodies pass the kernel's buffers piece by piece.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -89,7 +90,8 @@ public:
       }
       next.done += static_cast<std::size_t>(n);
       if (next.done < next.bytes.size()) continue;
-      // To give a body back may run code of the program, which may send: so not before the queue is whole again.
+      // To give a body back may run code of the program, which may send: so not before the queue is
+      // whole again.
       const byte_buffer gone = std::move(next.bytes);
       out_.pop_front();
     }

@@ -15,8 +15,8 @@
 
 namespace tern::test_support {
 
-/// What `body` says and how it ends, in a new process that runs just this test up to here: 0 if nothing fails. Tests
-/// that call it more than once give each a number.
+/// What `body` says and how it ends, in a new process that runs just this test up to here: 0 if
+/// nothing fails. Tests that call it more than once give each a number.
 inline test::finished in_child(const std::function<void()>& body, int number = 0, double seconds = 50) {
   static constexpr const char* variable = "TERN_TEST_CHILD";
   if (const char* which = std::getenv(variable)) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What tests of sorting share. Each type of elements and of comparisons is a parallel_sort of its own to the compiler,
-/// so these tests are several files.
+/// What tests of sorting share. Each type of elements and of comparisons is a parallel_sort of its
+/// own to the compiler, so these tests are several files.
 
 #include <algorithm>
 #include <cstddef>

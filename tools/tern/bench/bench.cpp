@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// `tern bench`: runs the benchmark programs of the build tree one after the other and passes their lines through.
+/// `tern bench`: runs the benchmark programs of the build tree one after the other and passes their
+/// lines through.
 #include "tools/tern/commands.hpp"
 #include "tools/tern/launch/process.hpp"
 

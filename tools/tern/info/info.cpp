@@ -58,7 +58,8 @@ bool futex() {
   return syscall(SYS_futex, &word, FUTEX_WAKE, 1, nullptr, nullptr, 0) >= 0;
 }
 
-/// Asks the MPI library for its version, in a process of its own: two MPIs in one process would collide.
+/// Asks the MPI library for its version, in a process of its own: two MPIs in one process would
+/// collide.
 json describe(const mpi_installation& mpi) {
   json one{{"name", "mpi"}, {"library", mpi.name}, {"usable", mpi.launcher && mpi.plugin}};
   if (mpi.launcher) one["launcher"] = mpi.launcher->string();
@@ -93,8 +94,8 @@ json describe(const mpi_installation& mpi) {
   return one;
 }
 
-/// What kernels could run on, with the options that the environment gives. In a process of its own: drivers start
-/// threads, and may crash.
+/// What kernels could run on, with the options that the environment gives. In a process of its own:
+/// drivers start threads, and may crash.
 json describe_devices() {
   json all = json::array();
   int none = 0;

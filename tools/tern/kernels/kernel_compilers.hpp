@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What of this machine compiles kernels for devices: what programs use when they run, else clang, which reads OpenCL C
-/// and CUDA C++ as well.
+/// What of this machine compiles kernels for devices: what programs use when they run, else clang,
+/// which reads OpenCL C and CUDA C++ as well.
 
 #include <memory>
 #include <string>
@@ -21,8 +21,9 @@ public:
   kernel_compiler(const kernel_compiler&) = delete;
   kernel_compiler& operator=(const kernel_compiler&) = delete;
   virtual std::string text() const = 0; ///< "NVRTC 12.4"
-  /// Compiles a block of kernels, and forgets it. \throws error(invalid_data) with what the compiler says, as a program
-  /// does that meets it when it runs; what `text_of` throws; error(device_failed).
+  /// Compiles a block of kernels, and forgets it. \throws error(invalid_data) with what the
+  /// compiler says, as a program does that meets it when it runs; what `text_of` throws;
+  /// error(device_failed).
   virtual void compile(const hetero::source_block& block) = 0;
 };
 

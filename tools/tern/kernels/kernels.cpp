@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// `tern kernels check`: what devices' compilers have against the kernels of source files, before a program runs.
+/// `tern kernels check`: what devices' compilers have against the kernels of source files, before a
+/// program runs.
 #include "tools/tern/commands.hpp"
 #include "tools/tern/kernels/kernel_compilers.hpp"
 #include "tools/tern/launch/process.hpp"

@@ -37,7 +37,8 @@ bool may_begin(std::string_view line, std::string_view pattern) {
 const std::string dashes(74, '-');
 const std::string equals(83, '=');
 
-// First words of Open MPI's blocks that only report the end of the job; mpirun puts its own name first.
+// First words of Open MPI's blocks that only report the end of the job; mpirun puts its own name
+// first.
 const std::vector<std::string_view> openmpi_banners = {
     "noticed that process rank",      "Primary job  terminated",
     "MPI_ABORT was invoked on rank",  "detected that one or more processes",
@@ -87,8 +88,8 @@ std::vector<std::string> launcher_command(const mpi_installation& mpi, const pla
   std::vector<std::string> command{mpi.launcher->string()};
   const auto add = [&](std::initializer_list<std::string> more) { command.insert(command.end(), more); };
   if (mpi.name == "openmpi") {
-    // Tern binds its own threads and knows how many ranks share a host, so the launcher must neither bind nor count
-    // slots.
+    // Tern binds its own threads and knows how many ranks share a host, so the launcher must
+    // neither bind nor count slots.
     if (geteuid() == 0) add({"--allow-run-as-root"});
     add({"--oversubscribe", "--bind-to", "none"});
     if (where.per == placement::per_what::socket) add({"--map-by", "ppr:1:socket"});
@@ -159,7 +160,8 @@ void launcher_noise::learn(const std::string& text) {
     if (const char* s = at("(signal "); s && std::sscanf(s, "(signal %d)", &signal) == 1) {
       f.known = true;
       f.signal = signal;
-      // Hydra may name a process that it has killed itself when it cleaned up: then its code is another one.
+      // Hydra may name a process that it has killed itself when it cleaned up: then its code is
+      // another one.
       if (f.code != signal) f.pid = f.rank = -1;
     }
   }
@@ -243,7 +245,8 @@ std::string launcher_noise::feed(std::string_view text) {
       out += line(std::exchange(partial_, {}));
       continue;
     }
-    // An unfinished line (a prompt, a progress bar) passes unless it may be the beginning of a banner.
+    // An unfinished line (a prompt, a progress bar) passes unless it may be the beginning of a
+    // banner.
     const bool suspicious = where_ != where::outside || may_begin(partial_, dashes) || may_begin(partial_, equals) ||
                             partial_[0] == '[' || may_begin(partial_, "=   BAD") || may_begin(partial_, "Abort(") ||
                             may_begin(partial_, "application called MPI_Abort(") ||

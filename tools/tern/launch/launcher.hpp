@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What the `tern` command knows about the MPIs' launchers: where they are, their flags, and what they write when a job
-/// fails, which is replaced by one line of ours.
+/// What the `tern` command knows about the MPIs' launchers: where they are, their flags, and what
+/// they write when a job fails, which is replaced by one line of ours.
 
 #include <filesystem>
 #include <optional>
@@ -46,8 +46,8 @@ struct job_failure {
   bool known = false;
 };
 
-/// Drops the launchers' banners about a failed job from one of its streams and remembers what they said. Everything
-/// else passes at once, except for a line that may yet become a banner.
+/// Drops the launchers' banners about a failed job from one of its streams and remembers what they
+/// said. Everything else passes at once, except for a line that may yet become a banner.
 class launcher_noise final : public output_filter {
 public:
   /// \param seen shared by the filters of both streams; the first to say something wins.

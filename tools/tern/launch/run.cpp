@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// `tern run`: starts a program with some ranks, on threads of one process or under an MPI launcher, and sees to its
-/// end.
+/// `tern run`: starts a program with some ranks, on threads of one process or under an MPI
+/// launcher, and sees to its end.
 #include "tools/tern/commands.hpp"
 #include "tools/tern/launch/launcher.hpp"
 #include "tools/tern/launch/process.hpp"
@@ -77,7 +77,8 @@ std::string reason(int signal) {
     return ", from outside";
   }
 }
-/// For a signal that comes from the program itself: what to type next. \param rank negative: which one is not known.
+/// For a signal that comes from the program itself: what to type next. \param rank negative: which
+/// one is not known.
 std::string advice(int signal, int rank, const std::function<std::string(int rank)>& again) {
   if (!reason(signal).empty()) return "";
   return (rank < 0 ? "; to see where, for each RANK that it may be:\n  " : "; to see where:\n  ") + again(rank);
@@ -144,7 +145,8 @@ const mpi_installation& choose(const std::vector<mpi_installation>& found, const
                 "--transport mpi out");
 }
 
-/// One line for the whole job, whatever the launcher said. \param again the command that shows a rank under gdb.
+/// One line for the whole job, whatever the launcher said. \param again the command that shows a
+/// rank under gdb.
 /// \return the exit code.
 int report(const outcome& end, const job_failure& seen, int ranks, const std::string& launcher,
            const std::function<std::string(int rank)>& again) {
@@ -182,7 +184,8 @@ int run_mpi(const run_options& options, const started_program& program, const pl
   if (options.workers > 0) setenv("TERN_WORKERS", std::to_string(options.workers).c_str(), 1);
   if (!options.bind.empty()) setenv("TERN_BIND", options.bind.c_str(), 1);
   what.environment.emplace_back("TERN_RANKS", std::nullopt);
-  // A launcher that starts us has marked our environment; this one must not take itself for one of its ranks.
+  // A launcher that starts us has marked our environment; this one must not take itself for one of
+  // its ranks.
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMI_FD", "PMI_SIZE",
                            "PMIX_RANK", "PMIX_NAMESPACE", "MPI_LOCALNRANKS", "MPI_LOCALRANKID"})
     what.environment.emplace_back(name, std::nullopt);
@@ -200,7 +203,8 @@ int run_mpi(const run_options& options, const started_program& program, const pl
   what.argv = launcher_command(mpi, where);
   int input[2] = {-1, -1};
   if (options.gdb >= 0) {
-    // Launchers give their input to rank 0 or to none. The debugged rank, on this host, takes it from our own pipe.
+    // Launchers give their input to rank 0 or to none. The debugged rank, on this host, takes it
+    // from our own pipe.
     const std::string gdb = find_program("gdb").string();
     if (pipe2(input, O_CLOEXEC) != 0) throw failure(std::string("no pipe: ") + std::strerror(errno));
     what.input_copy = input[1];

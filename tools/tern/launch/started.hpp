@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Whether a program that the `tern` command has started called `tern::run`; and a folder for such files.
+/// Whether a program that the `tern` command has started called `tern::run`; and a folder for such
+/// files.
 
 #include <optional>
 #include <string>
 
 namespace tern::tool {
 
-/// A folder that is removed with all it holds, in memory where the system has such a place. Nothing is said if it
-/// cannot be made.
+/// A folder that is removed with all it holds, in memory where the system has such a place. Nothing
+/// is said if it cannot be made.
 class scratch_folder {
 public:
   scratch_folder();
@@ -24,8 +25,8 @@ private:
   bool in_memory_ = false;
 };
 
-/// The file in which a program's processes write themselves when they call `tern::run`. One that cannot be made says
-/// that they did: nobody is accused without a reason.
+/// The file in which a program's processes write themselves when they call `tern::run`. One that
+/// cannot be made says that they did: nobody is accused without a reason.
 class start_file {
 public:
   /// Makes the file `name` in `folder`.

@@ -99,7 +99,8 @@ private:
     // If we are killed, so is the job; a launcher gets the chance to end its ranks.
     prctl(PR_SET_PDEATHSIG, job_.signal_leader_only ? SIGTERM : SIGKILL);
     if (getppid() != parent) _exit(1);
-    // A background process group that reads the terminal is stopped; input from a file or pipe is passed through.
+    // A background process group that reads the terminal is stopped; input from a file or pipe is
+    // passed through.
     if (job_.own_group && (isatty(STDIN_FILENO) || job_.input_copy >= 0)) {
       const int nothing = open("/dev/null", O_RDONLY);
       dup2(nothing, STDIN_FILENO);
@@ -193,7 +194,8 @@ private:
       } else if (result_.interrupted_by == 0) {
         result_.interrupted_by = signal;
         hint_at_ = clock_type::now() + std::chrono::seconds(1);
-        // A program may not have a handler for the terminal's hang-up that ends it, but it has one for SIGTERM or none.
+        // A program may not have a handler for the terminal's hang-up that ends it, but it has one
+        // for SIGTERM or none.
         const int passed = signal == SIGHUP ? SIGTERM : signal;
         if (!ended_) kill(job_.signal_leader_only || !job_.own_group ? pid_ : -pid_, passed);
       } else {
@@ -221,7 +223,8 @@ private:
     for (const pid_t pid : descendants()) kill(pid, SIGKILL);
   }
 
-  /// Ends when no process of the job is left; one that is stuck in the kernel is given up after two seconds.
+  /// Ends when no process of the job is left; one that is stuck in the kernel is given up after two
+  /// seconds.
   void clean_up() {
     const auto limit = clock_type::now() + std::chrono::seconds(2);
     for (;;) {

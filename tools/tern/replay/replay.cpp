@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// `tern replay`: tries policies, on any number of ranks, on what a run has recorded, or on a made-up load.
+/// `tern replay`: tries policies, on any number of ranks, on what a run has recorded, or on a
+/// made-up load.
 #include "tools/tern/replay/replay.hpp"
 #include "tools/tern/commands.hpp"
 #include "tools/tern/launch/process.hpp"
@@ -63,7 +64,8 @@ bool better(const attempt& a, const attempt& b) {
          std::tie(other, b.result.makespan, b.result.moves, b.number);
 }
 
-/// "diffusion:limit=2,neighbours=4,greedy" → two: what is NAME=VALUE belongs to the policy before it.
+/// "diffusion:limit=2,neighbours=4,greedy" → two: what is NAME=VALUE belongs to the policy before
+/// it.
 std::vector<std::string> split_policies(const std::vector<std::string>& texts) {
   std::vector<std::string> found;
   for (const std::string& text : texts)

@@ -62,8 +62,8 @@ private:
   std::uint64_t left_out_ = 0;
 };
 
-/// A run under way, under a process of its own that sees to the end of all that the program starts, and then ends as
-/// the program did.
+/// A run under way, under a process of its own that sees to the end of all that the program starts,
+/// and then ends as the program did.
 struct running {
   std::uint64_t number = 0;
   start_file mark;
@@ -267,7 +267,8 @@ private:
                       one.written.text()};
   }
 
-  /// The keeper passes the first signal on and kills with the second; of one kind it might see only one.
+  /// The keeper passes the first signal on and kills with the second; of one kind it might see only
+  /// one.
   static void stop(const running& one) {
     kill(one.keeper, SIGTERM);
     kill(one.keeper, SIGHUP);

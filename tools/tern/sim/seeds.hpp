@@ -58,20 +58,21 @@ std::string not_simulated(const std::string& program);
 std::string count_of(const seed_search& what, std::uint64_t number);
 std::string number_text(double x);
 
-/// Looks for the first run that fails. When it returns, nothing that it started is left. Call from a process with one
-/// thread. \throws failure if a process cannot be started.
+/// Looks for the first run that fails. When it returns, nothing that it started is left. Call from
+/// a process with one thread. \throws failure if a process cannot be started.
 search_result search_seeds(const seed_search& what);
-/// Prints what the failed run wrote, that it failed, and how to see it again. \param which names it: "seed 3".
+/// Prints what the failed run wrote, that it failed, and how to see it again. \param which names
+/// it: "seed 3".
 void tell_failure(const seed_search& what, const failed_run& run, const std::string& which);
-/// Says how the search ended, if not by a run that failed or nothing failed in all of them. \return the exit code, or
-/// nothing.
+/// Says how the search ended, if not by a run that failed or nothing failed in all of them. \return
+/// the exit code, or nothing.
 std::optional<int> tell_early_end(const seed_search& what, const search_result& result);
-/// Says how a search in one way ended. \return the exit code: 0 if no seed failed, 1 if one did or none came to its
-/// end within the budget, 128 + the signal that ended the search.
+/// Says how a search in one way ended. \return the exit code: 0 if no seed failed, 1 if one did or
+/// none came to its end within the budget, 128 + the signal that ended the search.
 int tell_seeds(const seed_search& what, const search_result& result);
 
-/// The search of `tern sim --check`: all faults that delay messages, objects that stay or move all the time. \param w
-/// has the ranks and the rest; its seed is the first.
+/// The search of `tern sim --check`: all faults that delay messages, objects that stay or move all
+/// the time. \param w has the ranks and the rest; its seed is the first.
 seed_search check_of(const sim::world& w);
 /// Says how that search ended, with a table of what was tried. \return as `tell_seeds`.
 int tell_check(const seed_search& what, const search_result& result);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// `tern sim` from outside. Most programs here are shell scripts that fail with some seeds; one is a program on Tern.
+/// `tern sim` from outside. Most programs here are shell scripts that fail with some seeds; one is
+/// a program on Tern.
 #include "child.hpp"
 
 #include <algorithm>
@@ -35,8 +36,8 @@ finished sim(strings arguments, variables more = {}, const std::string& folder =
   return tern::test::run(command(std::move(arguments)), 50, {.folder = folder, .environment = std::move(more)});
 }
 
-/// `options` and a script that counts as a program of tern::run, and can say `seed N…` to know whether it has one of
-/// these seeds.
+/// `options` and a script that counts as a program of tern::run, and can say `seed N…` to know
+/// whether it has one of these seeds.
 strings script(strings options, const std::string& text) {
   const std::string seed = "echo 0 $$ >> ${TERN_STARTED:-/dev/null}; "
                            "seed() { for s; do case ,$TERN_SIM, in *,seed=$s,*) return 0;; esac; done; return 1; }; ";

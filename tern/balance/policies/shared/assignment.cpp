@@ -133,7 +133,8 @@ std::vector<double> ends_of(const assignment_problem& p, std::span<const std::in
 
 namespace {
 
-// Workers of about the same speed: of those the one that ends soonest without an object also does with it.
+// Workers of about the same speed: of those the one that ends soonest without an object also does
+// with it.
 struct equals {
   std::vector<std::uint32_t> rank; // by worker
   winner_tree soonest{1};          // of minus the times at which they end
@@ -248,8 +249,8 @@ public:
     if (!(level_ > 0) || !std::isfinite(level_)) return;
     for (std::size_t r = 0; r < p_.ranks(); ++r)
       while (p_.speed[r] <= 0 && !on_[r].empty()) make(r, {emptiest_.top(), 0, on_[r].size() - 1, nowhere, 0});
-    // Each step makes the later of two ranks' ends earlier by a share of the level, so it comes to an end; but no bound
-    // that follows from this is of any use.
+    // Each step makes the later of two ranks' ends earlier by a share of the level, so it comes to
+    // an end; but no bound that follows from this is of any use.
     for (std::size_t steps = 4 * p_.load.size() + 64 * p_.ranks(); steps > 0; --steps) {
       const std::size_t r = fullest_.top();
       if (!(fullest_.value(r) > enough_)) return;
@@ -261,8 +262,8 @@ public:
     }
   }
 
-  /// Ranks that end late although they have no more than others: their workers give away what each has beyond the
-  /// level, take what fits into the gaps that this leaves, and are settled.
+  /// Ranks that end late although they have no more than others: their workers give away what each
+  /// has beyond the level, take what fits into the gaps that this leaves, and are settled.
   /// \return whether there was any.
   bool settle(const std::vector<double>& ends) {
     // The worst ones first, so that there are others to give to.

@@ -57,7 +57,8 @@ central_policy::central_policy(policy_context& h, parameters& p) : round_policy(
 
 void central_policy::begin() {
   reports_.begin(tree());
-  // Within a phase it is too late to bring objects together: it is for the next phases that this is worth its while.
+  // Within a phase it is too late to bring objects together: it is for the next phases that this is
+  // worth its while.
   const bool with_talk = wants_contacts() && !within_phase();
   std::vector<object_info> objects;
   central_report own{number(), {}, {}, {}, {}};

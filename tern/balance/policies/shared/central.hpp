@@ -72,8 +72,8 @@ protected:
     std::vector<std::int32_t> where;
     double gain = 0; ///< so many seconds sooner all end; 0: it is not worth its moves
   };
-  /// A function of its arguments and of the policy's parameters alone, since it may be called outside of the policy's
-  /// turn.
+  /// A function of its arguments and of the policy's parameters alone, since it may be called
+  /// outside of the policy's turn.
   virtual decision decide(const assignment_problem& p, const talk_report& talk, const hints& h) const = 0;
   /// With the gain that counts if no objects talk: is the last rank done sooner by enough?
   decision judge(const assignment_problem& p, std::vector<std::int32_t> where, const hints& h) const;

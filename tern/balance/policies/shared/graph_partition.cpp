@@ -22,9 +22,9 @@ constexpr double most_weight = 1 << 30;
 /// For each part.
 constexpr std::size_t least_objects = 4;
 
-// The weight of an object that fills a part by itself, if those that are heavier count as no more than that: METIS
-// looks for parts of the same weight until it complains on standard output. \return 0 if hardly any has a weight at
-// all.
+// The weight of an object that fills a part by itself, if those that are heavier count as no more
+// than that: METIS looks for parts of the same weight until it complains on standard output.
+// \return 0 if hardly any has a weight at all.
 double fills_part(std::vector<float> weights, std::size_t parts) {
   std::sort(weights.begin(), weights.end(), std::greater<>());
   double left = std::accumulate(weights.begin(), weights.end(), 0.0);
@@ -36,7 +36,8 @@ double fills_part(std::vector<float> weights, std::size_t parts) {
   return 0;
 }
 
-// METIS's weights, in proportion, none above `most`, at least 1 each, because METIS has trouble with 0.
+// METIS's weights, in proportion, none above `most`, at least 1 each, because METIS has trouble
+// with 0.
 std::vector<idx_t> weights_of(const std::vector<float>& x, double most) {
   const auto capped = [&](double sum, float w) { return sum + std::min<double>(w, most); };
   const double all = std::accumulate(x.begin(), x.end(), 0.0, capped);
@@ -47,9 +48,10 @@ std::vector<idx_t> weights_of(const std::vector<float>& x, double most) {
   return weights;
 }
 
-// Parts are interchangeable if they are for ranks of about the same speed. The pair of part and rank that would have
-// to move most otherwise comes first.
-// \param part of each object; becomes its rank. \param takers ranks that the parts were made for, by part.
+// Parts are interchangeable if they are for ranks of about the same speed. The pair of part and
+// rank that would have to move most otherwise comes first.
+// \param part of each object; becomes its rank. \param takers ranks that the parts were made for,
+// by part.
 void give_parts(const assignment_problem& p, const std::vector<float>& cost, const std::vector<std::uint8_t>& stays,
                 const std::vector<std::int32_t>& takers, std::vector<std::int32_t>& part) {
   constexpr float much_more = 16; // what cannot move counts as if it were so much larger
@@ -96,7 +98,8 @@ void give_parts(const assignment_problem& p, const std::vector<float>& cost, con
   for (std::int32_t& x : part) x = rank_of[static_cast<std::size_t>(x)];
 }
 
-// The objects that can move, as a problem of their own, evened out without a look at which talk to each other.
+// The objects that can move, as a problem of their own, evened out without a look at which talk to
+// each other.
 void refine_movable(const assignment_problem& p, const std::vector<std::uint8_t>& stays, double exact,
                     std::vector<std::int32_t>& where) {
   assignment_problem movable;
@@ -299,7 +302,8 @@ std::vector<std::int32_t> cut(const assignment_problem& p, const talk_graph& tal
     shares.push_back(static_cast<real_t>(p.speed[r] / speed));
   }
   constexpr auto most = static_cast<std::size_t>(std::numeric_limits<idx_t>::max());
-  // METIS divides by zero for one part, and complains on standard output if there is hardly anything to cut.
+  // METIS divides by zero for one part, and complains on standard output if there is hardly
+  // anything to cut.
   if (takers.size() < 2 || least_objects * takers.size() > p.load.size() || talk.with.empty() ||
       talk.with.size() > most / 2)
     return {};

@@ -8,8 +8,8 @@
 namespace tern::balance::detail {
 namespace {
 
-// Of the workers that end early, the fullest one looks at so many before it gives up: the others are hardly emptier
-// than it.
+// Of the workers that end early, the fullest one looks at so many before it gives up: the others
+// are hardly emptier than it.
 constexpr std::size_t most_partners = 8;
 
 struct earlier {
@@ -51,7 +51,8 @@ void lpt_scheduler::first_come(std::span<const double> loads, std::span<double> 
   }
 }
 
-// One exchange that lets the last worker end earlier. \param enough a gap that is not worth closing.
+// One exchange that lets the last worker end earlier. \param enough a gap that is not worth
+// closing.
 // \return false if there is none.
 bool lpt_scheduler::improve(std::span<const double> loads, std::span<double> ends, double enough) {
   const auto at = [&](int w) { return ends[static_cast<std::size_t>(w)]; };

@@ -9,12 +9,13 @@
 
 namespace tern::balance::detail {
 
-/// Which load goes to which worker so that the last one ends early: longest processing time first (Graham 1969), then
-/// exchanges between the worker that ends last and one that ends early, as long as that helps (Finn and Horowitz 1979).
-/// Keeps its memory for the next time. One thread.
+/// Which load goes to which worker so that the last one ends early: longest processing time first
+/// (Graham 1969), then exchanges between the worker that ends last and one that ends early, as long
+/// as that helps (Finn and Horowitz 1979). Keeps its memory for the next time. One thread.
 class lpt_scheduler {
 public:
-  /// \param loads heaviest first. \param ends when each worker is free; afterwards: when it has done its share.
+  /// \param loads heaviest first. \param ends when each worker is free; afterwards: when it has
+  /// done its share.
   /// \return the worker of each load; valid until the next call.
   std::span<const int> deal(std::span<const double> loads, std::span<double> ends);
 

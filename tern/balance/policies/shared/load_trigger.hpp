@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What policies share whose ranks look for work when they run short: seeing it in time, resting after asking in vain,
-/// and remembering which other ranks rest. Internal.
+/// What policies share whose ranks look for work when they run short: seeing it in time, resting
+/// after asking in vain, and remembering which other ranks rest. Internal.
 
 #include <algorithm>
 #include <utility>
@@ -13,8 +13,8 @@
 
 namespace tern::balance::detail {
 
-/// Notices, as objects become ready and are taken, that a rank runs short of them, or no longer is. Counting calls
-/// makes it cheap: each is one object more or fewer. One thread at a time.
+/// Notices, as objects become ready and are taken, that a rank runs short of them, or no longer is.
+/// Counting calls makes it cheap: each is one object more or fewer. One thread at a time.
 class load_trigger {
 public:
   /// \param limit objects for each worker below which a rank is short.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Random numbers that are the same on every machine: those of the standard library differ between its makers.
+/// Random numbers that are the same on every machine: those of the standard library differ between
+/// its makers.
 
 #include <cstdint>
 
@@ -21,8 +22,8 @@ public:
   std::uint64_t below(std::uint64_t n) noexcept { return next() % n; }
   /// At least 0, below 1.
   double fraction() noexcept { return static_cast<double>(next() >> 11) * 0x1p-53; }
-  /// Mean 0, deviation 1, never beyond 6: twelve fractions' sum, because the exact distribution takes logarithms, which
-  /// C libraries round differently.
+  /// Mean 0, deviation 1, never beyond 6: twelve fractions' sum, because the exact distribution
+  /// takes logarithms, which C libraries round differently.
   double normal() noexcept {
     double sum = -6;
     for (int i = 0; i < 12; ++i) sum += fraction();

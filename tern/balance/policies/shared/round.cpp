@@ -21,14 +21,16 @@ constexpr double most_backed_off = 64;
 constexpr double most_share_between = 0.25;
 /// A gain is measured by what is left to do, or by so many objects if that is more.
 constexpr double objects_in_gain = 10;
-/// What `caution` grows by; and work has come if all will end later than was said by this share of what is left.
+/// What `caution` grows by; and work has come if all will end later than was said by this share of
+/// what is left.
 constexpr double more_cautious = 1.5, more_work = 0.05;
 /// Phases in a row without a round at their end.
 constexpr int most_skipped = 15;
-/// Changes of load on a rank after which it looks whether it has become too full, without waiting for the next period.
+/// Changes of load on a rank after which it looks whether it has become too full, without waiting
+/// for the next period.
 constexpr std::uint32_t changes_between_looks = 256;
-/// How long rank 0 waits for the first round that does not end. Where ranks take no messages while they compute, rounds
-/// last as long as some invocations.
+/// How long rank 0 waits for the first round that does not end. Where ranks take no messages while
+/// they compute, rounds last as long as some invocations.
 constexpr double first_patience = 60;
 /// An object is replaced by one whose load differs by no more than this share.
 constexpr float most_unlike = 0.25F;

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What the policies that work in rounds have in common: when a round is worth its while, how ranks agree on it, and
-/// that there is an end to it.
+/// What the policies that work in rounds have in common: when a round is worth its while, how ranks
+/// agree on it, and that there is an end to it.
 ///
-/// All ranks are a tree with rank 0 at its root. A rank that wants a round asks the next above; each rank passes on one
-/// such wish for each round. Rank 0 begins it when the last one has ended and some time has passed since. A round that
-/// has moved nothing doubles that time, so that where nothing can be gained hardly anything is spent. At the end of a
-/// phase rank 0 begins one unasked. A round ends when each rank has said that its moves are done; one that does not
-/// end, because a rank no longer answers, is given up when the next is wanted and it has had much time: what still
+/// All ranks are a tree with rank 0 at its root. A rank that wants a round asks the next above;
+/// each rank passes on one such wish for each round. Rank 0 begins it when the last one has ended
+/// and some time has passed since. A round that has moved nothing doubles that time, so that where
+/// nothing can be gained hardly anything is spent. At the end of a phase rank 0 begins one unasked.
+/// A round ends when each rank has said that its moves are done; one that does not end, because a
+/// rank no longer answers, is given up when the next is wanted and it has had much time: what still
 /// comes of it is known by its number, and ignored.
 
 #include <cstddef>
@@ -26,8 +27,8 @@ struct branch {
   int first = 0, last = 0;
 };
 
-/// What a rank sees of a tree of all ranks in which each branch is a range of ranks: what is gathered in the tree's
-/// order is in the order of ranks.
+/// What a rank sees of a tree of all ranks in which each branch is a range of ranks: what is
+/// gathered in the tree's order is in the order of ranks.
 struct tree_view {
   int parent = -1; ///< of rank 0
   std::vector<branch> children;
@@ -87,9 +88,9 @@ struct departure {
   int to = 0;
 };
 
-/// The parameters of all these policies: `arity` of the tree; `distance`, the least between rounds, in seconds; `gain`,
-/// how much sooner all must end, as a share of what is left to do; `inside=no`: in programs that mark phases no rounds
-/// but at their ends.
+/// The parameters of all these policies: `arity` of the tree; `distance`, the least between rounds,
+/// in seconds; `gain`, how much sooner all must end, as a share of what is left to do; `inside=no`:
+/// in programs that mark phases no rounds but at their ends.
 class round_policy : public policy {
 public:
   void dist_balance(trigger why) final;
@@ -111,28 +112,30 @@ protected:
     for (const branch& b : tree_.children) send(b.first, message);
   }
 
-  /// The objects that may move and have something to do, the heaviest first; what else there is to do is fixed. Or all
-  /// objects, and nothing fixed.
+  /// The objects that may move and have something to do, the heaviest first; what else there is to
+  /// do is fixed. Or all objects, and nothing fixed.
   /// \param fixed parts of it, the heaviest first.
   rank_state look(std::vector<object_info>& found, std::vector<float>& fixed, bool all = false);
-  /// What has begun to run since it was reported is replaced by something of about the same load that still waits, if
-  /// there is any.
+  /// What has begun to run since it was reported is replaced by something of about the same load
+  /// that still waits, if there is any.
   /// \param free of those reported: what has not been decided.
   void replace_begun(std::vector<departure>& leaving, const std::vector<object_id>& free) const;
   /// How much sooner all must end for a move to be made at all.
   /// \param grain as for `expect`: what a few objects could do is not looked at too closely.
   /// \param caution what `caution` says.
   double least_gain(double level, double grain, double caution) const noexcept;
-  /// On rank 0: 1, and more with each round that moves something although no work has come since the one before: such
-  /// rounds mend what has not come as it was foreseen, and could do so for ever.
+  /// On rank 0: 1, and more with each round that moves something although no work has come since
+  /// the one before: such rounds mend what has not come as it was foreseen, and could do so for
+  /// ever.
   double caution() const noexcept { return caution_; }
 
-  /// On each rank, when it knows how a round comes out. \param level seconds from now until all should end.
-  /// \param own until this rank does. \param grain seconds that one of the objects takes that may move, on average; 0:
-  /// there are none.
+  /// On each rank, when it knows how a round comes out. \param level seconds from now until all
+  /// should end.
+  /// \param own until this rank does. \param grain seconds that one of the objects takes that may
+  /// move, on average; 0: there are none.
   void expect(double level, double own, double grain);
-  /// On rank 0, before the round ends: so much sooner all will end. Rounds at the ends of phases that gain less than
-  /// they cost are left out more and more often.
+  /// On rank 0, before the round ends: so much sooner all will end. Rounds at the ends of phases
+  /// that gain less than they cost are left out more and more often.
   void gains(double seconds) noexcept { gained_ = seconds; }
   /// On rank 0: seconds since the round has begun.
   double lasts() const noexcept { return here.now() - opened_; }

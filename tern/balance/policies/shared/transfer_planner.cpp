@@ -12,8 +12,8 @@ namespace {
 
 // With more objects for each worker all will end evenly whatever happens.
 constexpr double many_for_each = 8;
-// An object more is shared by all workers as long as they have so many others that these can be dealt out anew. Less
-// and less so with fewer: then it makes one worker end later.
+// An object more is shared by all workers as long as they have so many others that these can be
+// dealt out anew. Less and less so with fewer: then it makes one worker end later.
 constexpr double enough_to_share = 4;
 
 // For a rank that says it takes no time at all: others divide by it.
@@ -68,9 +68,9 @@ load_report transfer_planner::mine() const {
   return s;
 }
 
-// Looking at objects takes time, and ranks are often asked: as long as none has come or gone, the end is where it was.
-// A queue that has planned this keeps to its plan, which may be better than what can be found with what it has left
-// over.
+// Looking at objects takes time, and ranks are often asked: as long as none has come or gone, the
+// end is where it was. A queue that has planned this keeps to its plan, which may be better than
+// what can be found with what it has left over.
 double transfer_planner::look_ahead(double ahead) const {
   const std::size_t ready = here_.ready();
   const double waiting = here_.waiting();
@@ -182,8 +182,8 @@ std::vector<object_info> transfer_planner::choose(int to, const load_report& tak
     });
     of.erase(last, of.end());
   }
-  // The lightest that is too much by less than what would be missing, but does not make this rank the poorer one; or
-  // any that a worker can begin at once.
+  // The lightest that is too much by less than what would be missing, but does not make this rank
+  // the poorer one; or any that a worker can begin at once.
   for (const std::vector<object_info>& of : fit) {
     if (chosen.size() >= there) break;
     auto x = of.end();
@@ -199,8 +199,9 @@ std::vector<object_info> transfer_planner::choose(int to, const load_report& tak
   return chosen;
 }
 
-// The loads are even, but some workers here will end late because what they have cannot be divided any better. Without
-// some of the heaviest it can; what then is missing will come from elsewhere, in lighter ones.
+// The loads are even, but some workers here will end late because what they have cannot be divided
+// any better. Without some of the heaviest it can; what then is missing will come from elsewhere,
+// in lighter ones.
 void transfer_planner::choose_remainder(int to, const load_report& giver, load_report taker,
                                         std::vector<object_info>& chosen) const {
   if (!uneven(giver, taker, least_gain * giver.ahead)) return;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What the policies have in common that act while work goes on: how ranks compare, which objects one transfers to
-/// another, and what is known of objects that have come from elsewhere. Internal.
+/// What the policies have in common that act while work goes on: how ranks compare, which objects
+/// one transfers to another, and what is known of objects that have come from elsewhere. Internal.
 
 #include <cstdint>
 #include <functional>
@@ -28,16 +28,18 @@ struct load_report {
   template <class A> void serialize(A& ar) { ar(ahead, ends, rate, each, more, workers, ready, idle); }
 };
 
-/// The load after whose move both would end at the same time; negative if `to` would be the later one without.
+/// The load after whose move both would end at the same time; negative if `to` would be the later
+/// one without.
 inline double evens_out(const load_report& from, const load_report& to) {
   return (from.ahead - to.ahead) / (from.rate + to.rate);
 }
 
-/// How much later some worker ends there if one more object comes: none, as long as there are so many others that they
-/// can be dealt out anew around it.
+/// How much later some worker ends there if one more object comes: none, as long as there are so
+/// many others that they can be dealt out anew around it.
 double disturbs(const load_report& s, double takes);
 
-/// The first ends later than the other although it may not have more: what it has cannot be divided any better.
+/// The first ends later than the other although it may not have more: what it has cannot be divided
+/// any better.
 /// \param least seconds that must be at stake.
 bool uneven(const load_report& late, const load_report& other, double least);
 
@@ -62,9 +64,10 @@ struct settled {
   template <class A> void serialize(A& ar) { ar(number, moved, failed, giver); }
 };
 
-/// Transfers objects and remembers where they have been, so that none wanders for ever: an object that has come here
-/// leaves again only if nothing else is fit to go, not when it has been moved `most` times, and not to where it has
-/// been; until it has stayed for `hold` seconds, or a phase has ended. One thread at a time.
+/// Transfers objects and remembers where they have been, so that none wanders for ever: an object
+/// that has come here leaves again only if nothing else is fit to go, not when it has been moved
+/// `most` times, and not to where it has been; until it has stayed for `hold` seconds, or a phase
+/// has ended. One thread at a time.
 class transfer_planner {
 public:
   transfer_planner(policy_context& h, double hold, int most)
@@ -78,19 +81,21 @@ public:
   /// Fewer wait for each worker than `limit`.
   bool short_of(double limit) const;
 
-  /// When the last worker will have done its share if more comes. \param all the load. \param each of one object.
+  /// When the last worker will have done its share if more comes. \param all the load. \param each
+  /// of one object.
   double ends_with(double each, double all) const;
   /// How much load it is of use to take from there: `most`, or less; 0: none.
   double worth_taking(const load_report& giver, const load_report& mine, double most) const;
 
-  /// The objects with which rank `to` would be helped, of load `most` or hardly more; 0: only what keeps this rank from
-  /// dividing the rest well. Those that have not moved before come first, and of these the heaviest, unless the taker's
-  /// are heavier still. Never so much that this rank would be the poorer one. Takes time for each object.
+  /// The objects with which rank `to` would be helped, of load `most` or hardly more; 0: only what
+  /// keeps this rank from dividing the rest well. Those that have not moved before come first, and
+  /// of these the heaviest, unless the taker's are heavier still. Never so much that this rank
+  /// would be the poorer one. Takes time for each object.
   std::vector<object_info> choose(int to, const load_report& taker, double most) const;
   /// Their announcement. \pre `move` follows.
   announced announce(const std::vector<object_info>& objects) const;
-  /// Moves them. \param number for `settled`. \param then is called when all have arrived or failed; at once if there
-  /// are none.
+  /// Moves them. \param number for `settled`. \param then is called when all have arrived or
+  /// failed; at once if there are none.
   void move(const std::vector<object_info>& objects, int to, std::uint32_t number,
             std::function<void(const settled&)> then);
   /// What has been announced comes from rank `from`.

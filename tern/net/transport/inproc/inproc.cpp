@@ -141,9 +141,9 @@ public:
 
   void wait(std::chrono::microseconds at_most) override {
     if (!box_.sleeper.prepare_park()) return;
-    // Dekker: a sender stores its message and reads whether we are asleep; we store that we are and look for messages.
-    // Senders who say so in a bit have a fence between. The others have none, so ours must work in their threads too:
-    // sleeping is rare, sending is not.
+    // Dekker: a sender stores its message and reads whether we are asleep; we store that we are and
+    // look for messages. Senders who say so in a bit have a fence between. The others have none, so
+    // ours must work in their threads too: sleeping is rare, sending is not.
     if (!poller_.has_marks())
       hub_->barrier();
     else
@@ -195,8 +195,8 @@ private:
       box.sleeper.ring();
   }
 
-  // The next message of one rank. Gives credit before, while the heads of earlier ones are hardly lent any more, and
-  // whether or not there is another.
+  // The next message of one rank. Gives credit before, while the heads of earlier ones are hardly
+  // lent any more, and whether or not there is another.
   bool take(std::size_t from, arrival& into) {
     inproc_ring* const r = box_.rings[from].load(std::memory_order_acquire);
     if (!r) return false;

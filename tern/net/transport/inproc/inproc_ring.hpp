@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// The ring (spsc_ring.hpp) between two ranks of one process: any thread sends, and what is no small head goes by
-/// pointer. Internal.
+/// The ring (spsc_ring.hpp) between two ranks of one process: any thread sends, and what is no
+/// small head goes by pointer. Internal.
 
 #include <array>
 #include <atomic>
@@ -34,7 +34,8 @@ public:
 
   // The sender's ------------------------------------------------------------------------------------------------------
   /// \param received_until_now see `ring_sender::send_small`.
-  /// \return whether there was space. If there was none, some `give_credit` will say so. \throws error(out_of_memory).
+  /// \return whether there was space. If there was none, some `give_credit` will say so. \throws
+  /// error(out_of_memory).
   bool send(std::span<const std::byte> head, byte_buffer& body, bool urgent, std::uint64_t received_until_now) {
     if (head.size() > ring_end::small_head || !body.empty()) [[unlikely]]
       return send_large(head, body, urgent, received_until_now);
@@ -45,7 +46,8 @@ public:
   // The receiver's ----------------------------------------------------------------------------------------------------
   /// \return whether there may be a record.
   bool ready() const noexcept { return receiver_.ready(); }
-  /// The next message. \pre both are empty. \throws error(out_of_memory): nothing has been taken then.
+  /// The next message. \pre both are empty. \throws error(out_of_memory): nothing has been taken
+  /// then.
   bool receive(byte_buffer& head, byte_buffer& body) {
     ring_record r;
     if (receiver_.look(r) != ring_receiver::found::record) return false;
@@ -58,7 +60,8 @@ public:
     receiver_.pass(r);
     return true;
   }
-  /// Gives credit, if there is enough for it. \return true if the sender has been refused since, and must be woken.
+  /// Gives credit, if there is enough for it. \return true if the sender has been refused since,
+  /// and must be woken.
   bool give_credit() noexcept { return receiver_.give_credit(); }
 
 private:

@@ -21,7 +21,8 @@ namespace {
 
 using ends_of_job = std::vector<std::unique_ptr<transport>>;
 
-// A message that can be checked: its number, who sent it, its size, and bytes that follow from these.
+// A message that can be checked: its number, who sent it, its size, and bytes that follow from
+// these.
 struct label {
   std::uint32_t number = 0;
   std::uint32_t thread = 0;
@@ -159,8 +160,8 @@ TEST(inproc, what_nobody_receives_is_freed) { // for the sanitizer of leaks
   }
 }
 
-// All ranks send to all, and receive what came; with several senders each, and with heads kept and given back later in
-// any order, by another thread too.
+// All ranks send to all, and receive what came; with several senders each, and with heads kept and
+// given back later in any order, by another thread too.
 void storm(int ranks, int senders, int each, bool keep, std::size_t largest_head) {
   auto ends = make_inproc(ranks);
   std::atomic<int> wrong{0};

@@ -2,18 +2,19 @@
 /// \file
 /// Bodies between the ranks of one host: what MPI need not carry.
 ///
-/// A body of middle size, if there is space for all of it, follows its head through the ring, in records marked as
-/// special: two copies, but no system call, and the sender's memory is free at once. The receiver copies each record
-/// into the memory that the core gives for the body; a source has at most one body that is not whole, since its records
-/// follow each other.
+/// A body of middle size, if there is space for all of it, follows its head through the ring, in
+/// records marked as special: two copies, but no system call, and the sender's memory is free at
+/// once. The receiver copies each record into the memory that the core gives for the body; a source
+/// has at most one body that is not whole, since its records follow each other.
 ///
-/// A larger one stays where it is. Its head says where, the receiver copies it from there with process_vm_readv(2), up
-/// to `most_read` bytes in one call of `receive`, and counts (`receivers_count`) the bodies that it has read. These are
-/// read in the order sent, so the count tells the sender which of them are needed no more; the sender does nothing
-/// else. What follows from the same source stays in the ring meanwhile.
+/// A larger one stays where it is. Its head says where, the receiver copies it from there with
+/// process_vm_readv(2), up to `most_read` bytes in one call of `receive`, and counts
+/// (`receivers_count`) the bodies that it has read. These are read in the order sent, so the count
+/// tells the sender which of them are needed no more; the sender does nothing else. What follows
+/// from the same source stays in the ring meanwhile.
 ///
-/// Memory of devices that is mapped into the process, but that the system cannot pin, cannot be read so; that is an
-/// error of the receiver.
+/// Memory of devices that is mapped into the process, but that the system cannot pin, cannot be
+/// read so; that is an error of the receiver.
 #include "endpoint.hpp"
 
 #include <algorithm>
@@ -30,7 +31,8 @@ namespace {
 constexpr std::size_t most_in_ring = std::size_t{64} << 10;
 constexpr std::size_t most_read = std::size_t{1} << 20; // while other messages wait
 constexpr std::uint32_t body_cells = 64;                // of a record: the receiver copies one while we fill the next
-// Bodies under way to one rank: an MPI looks at all that it could not start each time; and what is lent is memory.
+// Bodies under way to one rank: an MPI looks at all that it could not start each time; and what is
+// lent is memory.
 constexpr unsigned most_bodies = all_credits, urgent_bodies = urgent_credits;
 constexpr std::size_t most_lent = std::size_t{64} << 20; // bytes, or one body
 constexpr std::uint8_t body_piece = ring_record::special;
@@ -43,10 +45,12 @@ constexpr std::size_t held_by(std::uint32_t cells) {
 
 // ---- the sender
 
-/// \return none: there is no space for now. What goes by the ring is not urgent: it must leave space for what is.
+/// \return none: there is no space for now. What goes by the ring is not urgent: it must leave
+/// space for what is.
 endpoint::carrier endpoint::carrier_for(peer& to, std::size_t head_size, std::size_t body_size, bool urgent) {
   if (ring_bodies_ && body_size <= most_in_ring) {
-    // As if all went in records of one cell: that is what it comes to if what others keep lies everywhere.
+    // As if all went in records of one cell: that is what it comes to if what others keep lies
+    // everywhere.
     const std::uint32_t head = ring_sender::cells_of(head_size, true);
     const auto body = static_cast<std::uint32_t>((body_size - 1) / held_by(1) + 1);
     const std::uint32_t largest = std::min({body_cells, to.ring->largest(), ring_sender::cells_of(body_size, false)});
@@ -146,7 +150,8 @@ bool endpoint::take_piece(inbound_ring& from, const ring_record& r) {
   return true;
 }
 
-/// Of the dead nothing can be read: then what follows it stays in the ring too, and who watches the ranks ends the job.
+/// Of the dead nothing can be read: then what follows it stays in the ring too, and who watches the
+/// ranks ends the job.
 endpoint::reading endpoint::read_some(inbound_ring& from) {
   incoming& message = from.message;
   if (!message.body) land(from.source, message); // as above

@@ -39,15 +39,15 @@ inline void check(int rc, const char* what) {
   return failure("rank " + std::to_string(source) + " sent " + what + "; do all ranks run the same version of Tern?");
 }
 
-/// The most bytes of a head, or fewer, as a host's rings allow: eager under both MPIs (Open MPI's limit is raised to
-/// 17000 before MPI_Init), so that a receive that matched is complete.
+/// The most bytes of a head, or fewer, as a host's rings allow: eager under both MPIs (Open MPI's
+/// limit is raised to 17000 before MPI_Init), so that a receive that matched is complete.
 constexpr std::size_t head_limit = 8192;
 
 /// Bodies above this many bytes travel in pieces: MPI-3's counts are int.
 constexpr std::size_t largest_fragment = std::size_t{1} << 30;
 
-/// Follows the head, within one MPI message, if the message has a body. Behind it and not before it, so that every
-/// head begins where its slot does.
+/// Follows the head, within one MPI message, if the message has a body. Behind it and not before
+/// it, so that every head begins where its slot does.
 struct trailer {
   std::uint64_t body_size;
   std::uint64_t fragment; // of the sender: where it cuts the body
@@ -71,8 +71,9 @@ struct ring_trailer {
 /// A head's MPI tag: the credits that the sender returns to the receiver, and what the message is.
 constexpr int credit_bits = 0x3ff, has_body = 0x400, only_credits = 0x800;
 
-/// Messages of one sender that a receiver has space for, and how many of them are kept for urgent ones. Under MPICH one
-/// receiver has 64 places for arriving messages in all, which it frees 32 at a time, and who finds none waits.
+/// Messages of one sender that a receiver has space for, and how many of them are kept for urgent
+/// ones. Under MPICH one receiver has 64 places for arriving messages in all, which it frees 32 at
+/// a time, and who finds none waits.
 #ifdef OPEN_MPI
 constexpr int all_credits = 64;
 #else
@@ -80,7 +81,8 @@ constexpr int all_credits = 32;
 #endif
 constexpr int urgent_credits = 8;
 static_assert(all_credits <= credit_bits);
-/// So many are owed before they are returned by a message of their own. A sender that is refused has used more.
+/// So many are owed before they are returned by a message of their own. A sender that is refused
+/// has used more.
 constexpr int most_owed = all_credits / 2;
 static_assert(most_owed <= all_credits - urgent_credits);
 

@@ -33,7 +33,8 @@ const char* level_name(int level) {
   }
 }
 
-/// "Open MPI v4.1.4, package: …" and "MPICH Version:\t4.0.2\n…" become "Open MPI 4.1.4" and "MPICH 4.0.2".
+/// "Open MPI v4.1.4, package: …" and "MPICH Version:\t4.0.2\n…" become "Open MPI 4.1.4" and "MPICH
+/// 4.0.2".
 std::string library_name() {
   char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
   int length = 0;
@@ -53,8 +54,9 @@ constexpr std::size_t copies_kept = 64; // for the next ones
 
 // What messages take up, until they are received, in memory of MPI's that MPI_Send would wait for.
 #ifdef OPEN_MPI
-// In bytes. Measured with 4.1.4: MPI_Send returns at once for up to 256 bytes, as long as they fit into the 4096 bytes
-// that vader has for the pair of ranks. Anything else waits until the receiver has taken it, "eager" or not.
+// In bytes. Measured with 4.1.4: MPI_Send returns at once for up to 256 bytes, as long as they fit
+// into the 4096 bytes that vader has for the pair of ranks. Anything else waits until the receiver
+// has taken it, "eager" or not.
 constexpr std::size_t inline_limit = 256, pair_limit = 3000, header = 40;
 constexpr std::uint32_t piece_cost = 400; // of a body: the announcement by MPI itself, or all of it
 std::uint32_t head_cost(std::size_t size) {
@@ -87,12 +89,13 @@ int endpoint::start_mpi(int* argc, char*** argv, bool multithreaded) {
     return level;
   }
 #ifdef OPEN_MPI
-  // Heads above the default limit of 4096 would need the receiver's help, and 4 KiB cost half of their speed again
-  // (2.08 against 1.41 microseconds). A value that the user set stays.
+  // Heads above the default limit of 4096 would need the receiver's help, and 4 KiB cost half of
+  // their speed again (2.08 against 1.41 microseconds). A value that the user set stays.
   setenv("OMPI_MCA_btl_vader_eager_limit", "17000", 0);
 #endif
-  // MPICH asks hwloc for all devices, hwloc's plug-in asks OpenCL for its, and PoCL, where there is one, starts threads
-  // and takes over the signals by which reports are asked for. A value that the user set stays.
+  // MPICH asks hwloc for all devices, hwloc's plug-in asks OpenCL for its, and PoCL, where there is
+  // one, starts threads and takes over the signals by which reports are asked for. A value that the
+  // user set stays.
   setenv("HWLOC_COMPONENTS", "-opencl", 0);
   check(MPI_Init_thread(argc, argv, needed, &level), "MPI_Init_thread");
   mine_ = true;
@@ -158,7 +161,8 @@ inline bool endpoint::sends_at_once(const peer& to, std::size_t size) const {
 #endif
 }
 
-/// By way of a copy. Whether MPI is done with it is asked when the next is made: no rank waits for that.
+/// By way of a copy. Whether MPI is done with it is asked when the next is made: no rank waits for
+/// that.
 [[gnu::noinline]] void endpoint::send_copy(int destination, const void* data, std::size_t size, int tag) {
   test_copies();
   void* memory = nullptr;
@@ -288,7 +292,8 @@ void endpoint::test_sends() {
     if (count) progressed_ = true;
     return;
   }
-  // A window that moves, so that a call costs the same with ten or with ten thousand sends in flight.
+  // A window that moves, so that a call costs the same with ten or with ten thousand sends in
+  // flight.
   if (next_test_ >= n) next_test_ = 0;
   const std::size_t first = next_test_;
   const int window = static_cast<int>(std::min<std::size_t>(tests_per_call, n - first));
@@ -297,7 +302,8 @@ void endpoint::test_sends() {
   next_test_ = first + static_cast<std::size_t>(window);
   if (count <= 0) return; // MPI_UNDEFINED is negative
   progressed_ = true;
-  // From the back, so that the last element, which fills the hole, is never one that still has to go.
+  // From the back, so that the last element, which fills the hole, is never one that still has to
+  // go.
   std::sort(done.begin(), done.begin() + count, [](int a, int b) { return a > b; });
   for (int i = 0; i < count; ++i) remove(first + static_cast<std::size_t>(done[static_cast<std::size_t>(i)]));
 }
@@ -354,7 +360,8 @@ void endpoint::finish() {
     if (what == TERN_TRANSPORT_NOTHING) nanosleep(&time, nullptr);
   };
   while (!send_requests_.empty() || !copies_.empty() || !lenders_.empty()) rest();
-  // MPI_Barrier would burn a core until the slowest rank comes. Receiving goes on meanwhile: peers' sends need us.
+  // MPI_Barrier would burn a core until the slowest rank comes. Receiving goes on meanwhile: peers'
+  // sends need us.
   MPI_Request barrier = MPI_REQUEST_NULL;
   check(MPI_Ibarrier(heads, &barrier), "MPI_Ibarrier");
   for (int done = 0;;) {

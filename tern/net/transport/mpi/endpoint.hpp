@@ -3,25 +3,28 @@
 /// \file
 /// One process' end of the network over MPI. See tern/net/transport_abi.h for the contract.
 ///
-/// Heads to ranks of the same host travel through rings in memory that these share (host.hpp, rings.cpp), if there are
-/// any; then all of them do, so that they stay in order. A ring's cells are the receiver's space for the sender. Bodies
-/// of middle size go the same way; larger ones the receiver reads out of the sender's memory (bodies.cpp), if the
-/// system lets it.
+/// Heads to ranks of the same host travel through rings in memory that these share (host.hpp,
+/// rings.cpp), if there are any; then all of them do, so that they stay in order. A ring's cells
+/// are the receiver's space for the sender. Bodies of middle size go the same way; larger ones the
+/// receiver reads out of the sender's memory (bodies.cpp), if the system lets it.
 ///
-/// Other heads travel on a communicator of their own, one MPI message each: by MPI_Send where that only copies, else by
-/// MPI_Isend from a copy of ours, so that sending never waits for the receiver. A receiver has `all_credits` of space
-/// for each sender; the tag of every message returns the credits of those received since the last. If nothing goes
-/// back, an empty message does it.
+/// Other heads travel on a communicator of their own, one MPI message each: by MPI_Send where that
+/// only copies, else by MPI_Isend from a copy of ours, so that sending never waits for the
+/// receiver. A receiver has `all_credits` of space for each sender; the tag of every message
+/// returns the credits of those received since the last. If nothing goes back, an empty message
+/// does it.
 ///
-/// Other bodies travel on a second communicator, by MPI's own protocol for large messages: sent together with the head
-/// that announces them, received when that head has arrived. Pieces of one pair of ranks are matched in their order.
-/// Messages of one source that follow one whose body is under way wait for it.
+/// Other bodies travel on a second communicator, by MPI's own protocol for large messages: sent
+/// together with the head that announces them, received when that head has arrived. Pieces of one
+/// pair of ranks are matched in their order. Messages of one source that follow one whose body is
+/// under way wait for it.
 ///
-/// Receiving by MPI: persistent receives from any rank are posted ahead and matched in that order, so only the oldest
-/// is ever tested, and data go straight into the slot that the core gets. Without preallocation: a matched probe and
-/// malloc. If all ranks are on this host and have rings, MPI is asked for nothing while no body is under way. But a
-/// send that is complete here may not have left: MPI keeps what its queues have no space for, until it is called again.
-/// So both ends of a ring count its bodies, and call MPI until they agree.
+/// Receiving by MPI: persistent receives from any rank are posted ahead and matched in that order,
+/// so only the oldest is ever tested, and data go straight into the slot that the core gets.
+/// Without preallocation: a matched probe and malloc. If all ranks are on this host and have rings,
+/// MPI is asked for nothing while no body is under way. But a send that is complete here may not
+/// have left: MPI keeps what its queues have no space for, until it is called again. So both ends
+/// of a ring count its bodies, and call MPI until they agree.
 #include <mpi.h>
 
 #include <array>
@@ -96,8 +99,9 @@ private:
     std::unique_ptr<ring_sender> ring; // to a rank of this host; null: by MPI
     bool starving = false;             // in `starving_`
     bool unsettled = false;            // in `unsettled_`
-    // Of bodies that rings announce: sent to it, of these let go by MPI, and received from it whole.
-    // Or, if ranks read each other's memory: announced, of these read, and those of its that we have read.
+    // Of bodies that rings announce: sent to it, of these let go by MPI, and received from it
+    // whole. Or, if ranks read each other's memory: announced, of these read, and those of its that
+    // we have read.
     std::uint64_t bodies_sent = 0, bodies_left = 0, bodies_received = 0;
     std::deque<lent_body> lent; // that it reads, in the order sent
     std::size_t bytes_lent = 0;

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// The ranks of one host and the memory that they share: a futex word for each (doorbell.hpp), behind it in its line
-/// what the core may note of it, and, if they want them and the host has the memory, a ring from each to each
-/// (rings.cpp) with the marks of the rings' receivers.
+/// The ranks of one host and the memory that they share: a futex word for each (doorbell.hpp),
+/// behind it in its line what the core may note of it, and, if they want them and the host has the
+/// memory, a ring from each to each (rings.cpp) with the marks of the rings' receivers.
 ///
 ///     words and notes, a line each | marks of each receiver | page: rings to the first rank, by sender | rings to the
 ///     second | …
 ///
-/// The memory stays mapped until the process ends: threads may look at heads in it, or ring, after the end of the job.
+/// The memory stays mapped until the process ends: threads may look at heads in it, or ring, after
+/// the end of the job.
 #include <mpi.h>
 
 #include <algorithm>
@@ -42,7 +43,8 @@ using tern::net::detail::ring_shared;
 
 class host {
 public:
-  /// Collective over `comm`. \param rings whether this rank wants them; there are some only if all of the host do.
+  /// Collective over `comm`. \param rings whether this rank wants them; there are some only if all
+  /// of the host do.
   /// \param reads the same for reading each other's memory.
   void open(MPI_Comm comm, int rank, int size, bool rings, bool reads);
 
@@ -177,8 +179,8 @@ inline void host::find_places(MPI_Comm comm, MPI_Comm node, int job_size) {
     if (place < 0 || place >= size_) place = -1; // MPI_UNDEFINED
 }
 
-// By trying: a container, a policy (Yama) or another user may forbid it, and with two spaces of process numbers ours
-// may be another job's.
+// By trying: a container, a policy (Yama) or another user may forbid it, and with two spaces of
+// process numbers ours may be another job's.
 inline bool host::find_processes(MPI_Comm node) {
   static std::uint64_t sign; // at another address in each process, perhaps
   struct about {
@@ -186,8 +188,8 @@ inline bool host::find_processes(MPI_Comm node) {
     std::uint64_t sign, address;
   };
   if (getrandom(&sign, sizeof sign, 0) != static_cast<ssize_t>(sizeof sign)) sign = 0;
-  // address: the others read there
-  // The thread's number and not the process's: of that nothing can be read any more once its first thread has ended.
+  // address: the others read there The thread's number and not the process's: of that nothing can
+  // be read any more once its first thread has ended.
   const about mine{gettid(), sign, reinterpret_cast<std::uintptr_t>(&sign)};
   std::vector<about> all(n());
   check(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, node), "MPI_Allgather");
@@ -203,8 +205,8 @@ inline bool host::find_processes(MPI_Comm node) {
   return true;
 }
 
-// Launchers bind ranks, each to other CPUs or several to the same. What a rank cannot ask about itself it takes to
-// share with all.
+// Launchers bind ranks, each to other CPUs or several to the same. What a rank cannot ask about
+// itself it takes to share with all.
 inline void host::find_sharers(MPI_Comm node) {
   cpu_set_t mine;
   CPU_ZERO(&mine);

@@ -35,7 +35,8 @@ public:
       : transport_kind(
             {.name = "mpi", .what = "by MPI", .words = {}, .automatic = "under an MPI launcher", .preference = 2}) {}
 
-  // The option 'mpi' chooses between MPIs; whether there is one at all, the launcher or the option 'transport' says.
+  // The option 'mpi' chooses between MPIs; whether there is one at all, the launcher or the option
+  // 'transport' says.
   bool suits(const options&) const override { return !detect_mpi("").empty(); }
 
   int run(job_start& job, rank_runner run_ranks) const override {
@@ -45,7 +46,8 @@ public:
     if (job.opts.source("ranks") != "default" && (!by || by->rank == 0))
       log_warning("the option 'ranks' (" + job.opts.source("ranks") +
                   ") means nothing under MPI, where each process is a rank");
-    // MPI is told how many threads there will be before it can tell how many ranks share the host: that is kept.
+    // MPI is told how many threads there will be before it can tell how many ranks share the host:
+    // that is kept.
     if (job.workers == 0)
       job.workers =
           std::max(1, usable_cpus() /
@@ -69,17 +71,17 @@ public:
     } catch (const std::exception&) { // is perhaps what `tell` says
     }
     if (mpi.empty() || launcher_size().value_or(2) < 2) return false;
-    // Other ranks may have started well and wait for this one inside MPI_Init, where only MPI can end them (MPICH's
-    // launcher does not mind a rank that leaves before it). Mostly all ranks fail alike: the first tells it and ends
-    // the others.
+    // Other ranks may have started well and wait for this one inside MPI_Init, where only MPI can
+    // end them (MPICH's launcher does not mind a rank that leaves before it). Mostly all ranks fail
+    // alike: the first tells it and ends the others.
     try {
       const auto wire = make_mpi(mpi, &argc, &argv, false);
       if (wire->rank() != 0) std::this_thread::sleep_for(std::chrono::seconds(2));
       tell();
       wire->abort(2);
     } catch (const std::exception&) {
-      // No MPI to end the others with. Open MPI's launcher ends them when it sees the first leave: not before it has
-      // spoken.
+      // No MPI to end the others with. Open MPI's launcher ends them when it sees the first leave:
+      // not before it has spoken.
       const auto by = launched();
       if (!by || by->rank == 0)
         tell();

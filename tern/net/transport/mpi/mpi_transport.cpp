@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// The C++ side of the MPI plug-ins: finds and opens one, and makes a `transport` of its C table. Knows no MPI itself.
+/// The C++ side of the MPI plug-ins: finds and opens one, and makes a `transport` of its C table.
+/// Knows no MPI itself.
 #include <tern/net/transport/mpi/mpi_transport.hpp>
 
 #include <atomic>
@@ -47,7 +48,8 @@ std::size_t fragment_from_environment() {
   return value;
 }
 
-/// Whether TERN_MPI_THREADS asks for a thread level above what the rank needs: to measure what levels cost.
+/// Whether TERN_MPI_THREADS asks for a thread level above what the rank needs: to measure what
+/// levels cost.
 /// \throws error(invalid_option) for another word, and for a level that does not suffice.
 bool more_threads_from_environment(bool multithreaded) {
   const char* text = std::getenv("TERN_MPI_THREADS");
@@ -63,8 +65,8 @@ bool more_threads_from_environment(bool multithreaded) {
   return false;
 }
 
-/// What ranks of one host may send each other without MPI, see the plug-ins' settings. Only tests and measurements
-/// forbid something.
+/// What ranks of one host may send each other without MPI, see the plug-ins' settings. Only tests
+/// and measurements forbid something.
 int rings_from_environment() {
   const char* text = std::getenv("TERN_MPI_RINGS");
   const std::string_view word(text ? text : "");
@@ -76,13 +78,15 @@ int rings_from_environment() {
               "use one of these, or leave it out");
 }
 
-/// Whether ranks know the processes of others on their host. Tests go without: then each is as on a host of its own.
+/// Whether ranks know the processes of others on their host. Tests go without: then each is as on a
+/// host of its own.
 bool notes_from_environment() {
   const char* text = std::getenv("TERN_MPI_NOTES");
   return !text || std::string_view(text) != "off";
 }
 
-/// Gives the slots of heads back. Never destroyed, like the plug-in: heads may outlive the transport.
+/// Gives the slots of heads back. Never destroyed, like the plug-in: heads may outlive the
+/// transport.
 class slot_lender final : public byte_lender {
 public:
   explicit slot_lender(const tern_transport_plugin& plugin) : give_back_(plugin.give_back) {}
@@ -213,8 +217,9 @@ public:
 
   [[noreturn]] void abort(int code) noexcept override {
     if (!on_owner()) {
-      // Under FUNNELED only the owner may call MPI: ask it to. It does not come back from that; if it is stuck outside
-      // receive and wait, ending the job from here is better than a hang, whatever the thread level says.
+      // Under FUNNELED only the owner may call MPI: ask it to. It does not come back from that; if
+      // it is stuck outside receive and wait, ending the job from here is better than a hang,
+      // whatever the thread level says.
       abort_code_.store(code, std::memory_order_relaxed);
       abort_wanted_.store(true, std::memory_order_release);
       plugin_.wake();
@@ -342,8 +347,8 @@ std::unique_ptr<transport> make_mpi(const std::string& implementation, int* argc
                 "this process belongs to " + title(implementation) + ", but its plug-in " + file +
                     " is in none of the folders " + joined(folders),
                 "install lib" + implementation + "-dev and build Tern again, or set TERN_PLUGIN_DIR");
-  // GLOBAL: Open MPI opens components of its own that look for their symbols in the global scope. Never closed: no MPI
-  // survives that.
+  // GLOBAL: Open MPI opens components of its own that look for their symbols in the global scope.
+  // Never closed: no MPI survives that.
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (!library) {
     const char* why = dlerror();
@@ -367,7 +372,8 @@ std::string detect_mpi(const std::string& preferred) {
     throw error(errc::invalid_option, "no MPI is called \"" + preferred + "\"", "use openmpi or mpich");
   std::string loaded;
   if (dlsym(RTLD_DEFAULT, "MPI_Init")) loaded = dlsym(RTLD_DEFAULT, "ompi_mpi_comm_world") ? "openmpi" : "mpich";
-  // Only these two are sure signs. PMI_RANK and PMI_FD also come from Slurm, which starts either; PMIX_RANK alone too.
+  // Only these two are sure signs. PMI_RANK and PMI_FD also come from Slurm, which starts either;
+  // PMIX_RANK alone too.
   std::string launcher;
   if (in_environment("OMPI_COMM_WORLD_SIZE"))
     launcher = "openmpi";

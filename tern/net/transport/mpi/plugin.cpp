@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// The MPI transport plug-in: compiled once for each MPI found when Tern is built, into a library that exports the
-/// table `tern_transport_plugin` and links nothing of Tern. See tern/net/transport_abi.h for the contract, endpoint.hpp
-/// for how it is kept.
+/// The MPI transport plug-in: compiled once for each MPI found when Tern is built, into a library
+/// that exports the table `tern_transport_plugin` and links nothing of Tern. See
+/// tern/net/transport_abi.h for the contract, endpoint.hpp for how it is kept.
 #include <mpi.h>
 
 #include <csignal>
@@ -17,8 +17,9 @@
 
 namespace {
 
-// MPI itself is one a process, so is its endpoint. Never destroyed: other threads may call `wake` and `give_back` until
-// the process ends. Made before anything of this library can be called, so that reaching it costs nothing.
+// MPI itself is one a process, so is its endpoint. Never destroyed: other threads may call `wake`
+// and `give_back` until the process ends. Made before anything of this library can be called, so
+// that reaching it costs nothing.
 alignas(tern_mpi::endpoint) char memory[sizeof(tern_mpi::endpoint)];
 tern_mpi::endpoint& self = *new (memory) tern_mpi::endpoint;
 
@@ -67,8 +68,8 @@ int plugin_finish() {
 volatile std::sig_atomic_t code_to_leave_with = 1;
 extern "C" void leave_at_once(int) { _exit(code_to_leave_with); }
 
-/// MPICH's MPI_Abort over UCX goes on communicating, without end if another rank no longer does: so only for a moment.
-/// A rank that leaves without MPI_Finalize ends the job under both launchers.
+/// MPICH's MPI_Abort over UCX goes on communicating, without end if another rank no longer does: so
+/// only for a moment. A rank that leaves without MPI_Finalize ends the job under both launchers.
 void plugin_abort(int code) {
   code_to_leave_with = code;
   std::signal(SIGALRM, leave_at_once);

@@ -88,8 +88,8 @@ bool endpoint::probe(arrived& one) {
   const auto size = static_cast<std::size_t>(bytes);
   if (size > slot_bytes) throw broken(status.MPI_SOURCE, "a head of " + std::to_string(size) + " bytes");
   slot* s = slot_pool::take_single(size);
-  // An eager message is here: this only copies it. (From other hosts it may be waited for, while the network brings
-  // it.)
+  // An eager message is here: this only copies it. (From other hosts it may be waited for, while
+  // the network brings it.)
   check(MPI_Mrecv(s->data(), bytes, MPI_BYTE, &message, MPI_STATUS_IGNORE), "MPI_Mrecv");
   one = {s, size, status.MPI_SOURCE, status.MPI_TAG};
   return true;
@@ -99,7 +99,8 @@ inline bool endpoint::next_head(arrived& one) { return posting_ ? test_oldest(on
 
 int endpoint::head_is_there() const {
   if (posting_ && posted_ == 0) return 1;
-  // Twice: MPICH's probe looks first and makes progress then, so that only the second one finds what the first fetched.
+  // Twice: MPICH's probe looks first and makes progress then, so that only the second one finds
+  // what the first fetched.
   int found = 0;
   for (int i = 0; i < 2 && !found; ++i) {
     if (posting_)
@@ -232,7 +233,8 @@ bool endpoint::receive_large(int source, const trailer& end, incoming& message) 
   return true;
 }
 
-/// Starts the receives of a source's bodies in the order of its messages, as far as the number under way allows.
+/// Starts the receives of a source's bodies in the order of its messages, as far as the number
+/// under way allows.
 void endpoint::start_receives(int source) {
   inbound& in = *peers_[static_cast<std::size_t>(source)].in;
   for (; in.next < in.queue.size(); ++in.next) {
@@ -286,7 +288,8 @@ void endpoint::piece_arrived(const receive_record& record, const MPI_Status& sta
   bell.ring(record.source); // the sender may let go of its memory
 }
 
-/// What is whole now, and had nothing before it that is not, goes to the core in the calls that follow.
+/// What is whole now, and had nothing before it that is not, goes to the core in the calls that
+/// follow.
 void endpoint::move_complete(int source) {
   inbound& in = *peers_[static_cast<std::size_t>(source)].in;
   const bool was_blocked = blocked(source);
@@ -339,7 +342,8 @@ void endpoint::test_receives() {
     return;
   }
   progressed_ = true;
-  // From the back, so that the last element, which fills the hole, is never one that still has to go.
+  // From the back, so that the last element, which fills the hole, is never one that still has to
+  // go.
   std::array<int, window> order{}, from{};
   for (int i = 0; i < count; ++i) order[static_cast<std::size_t>(i)] = i;
   std::sort(order.begin(), order.begin() + count,

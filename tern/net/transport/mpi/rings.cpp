@@ -2,10 +2,10 @@
 /// \file
 /// Heads between the ranks of one host: through a ring (spsc_ring.hpp) from each to each.
 ///
-/// A record with an extra carries a trailer there: it announces a body (bodies.cpp). A head of many cells that
-/// finds no neighbouring free ones goes in pieces of one cell, all but the last marked as special; the receiver puts
-/// them together. A ring's messages that wait behind a body are taken out of it up to a number only: then it fills, and
-/// its sender is refused.
+/// A record with an extra carries a trailer there: it announces a body (bodies.cpp). A head of many
+/// cells that finds no neighbouring free ones goes in pieces of one cell, all but the last marked
+/// as special; the receiver puts them together. A ring's messages that wait behind a body are taken
+/// out of it up to a number only: then it fills, and its sender is refused.
 #include "endpoint.hpp"
 
 #include <algorithm>
@@ -165,7 +165,8 @@ bool endpoint::has_new_room() {
          }) != 0;
 }
 
-// Part of the last look before a sleep: the receiver clears `starved` and then rings, as doorbell.hpp explains.
+// Part of the last look before a sleep: the receiver clears `starved` and then rings, as
+// doorbell.hpp explains.
 bool endpoint::starves_no_more() const {
   return std::any_of(starving_.begin(), starving_.end(), [this](int destination) {
     return !peers_[static_cast<std::size_t>(destination)].ring->starved();
@@ -226,8 +227,8 @@ failure endpoint::broken_record(int source, const ring_record& r) {
                             " places of its ring");
 }
 
-/// The next message of one rank. Gives credit before, while the heads of earlier ones are hardly lent any more, and
-/// whether or not there is another.
+/// The next message of one rank. Gives credit before, while the heads of earlier ones are hardly
+/// lent any more, and whether or not there is another.
 inline bool endpoint::take(inbound_ring& from, tern_transport_arrival& into) {
   if (from.source < 0) return false;
   if (from.ring.give_credit()) [[unlikely]]
@@ -289,7 +290,8 @@ inline bool endpoint::take(inbound_ring& from, tern_transport_arrival& into) {
   return false;
 }
 
-/// Takes the next record of a head. \return whether it was the last: then `end` is what it says of a body.
+/// Takes the next record of a head. \return whether it was the last: then `end` is what it says of
+/// a body.
 bool endpoint::take_head(inbound_ring& from, const ring_record& r, incoming& message, ring_trailer& end) {
   const std::size_t size = from.size + r.size();
   if (r.flags() > (another_piece | ring_record::with_extra) || size > head_limit_) throw broken_record(from.source, r);
@@ -308,8 +310,8 @@ bool endpoint::take_head(inbound_ring& from, const ring_record& r, incoming& mes
     message.head = from.ring.head();
     from.ring.lend(r);
   } else {
-    // Also the head of a message with a body, which may fill the ring: what is lent when credit is given costs both
-    // ends time.
+    // Also the head of a message with a body, which may fill the ring: what is lent when credit is
+    // given costs both ends time.
     slot* const s = slots_.take();
     message.head = s->data();
     if (size) std::memcpy(message.head, from.ring.head(), size);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// The memory that heads arrive in. A slot is lent to the core with the message and comes back through `give_back`.
+/// The memory that heads arrive in. A slot is lent to the core with the message and comes back
+/// through `give_back`.
 #include <mpi.h>
 
 #include <atomic>
@@ -33,7 +34,8 @@ class slot_pool {
 public:
   /// Slots of `bytes` data; the calling thread is the owner.
   void open(std::size_t bytes) {
-    // Two lines more than the data need: slots whose distance is a multiple of 4096 would share a set of the cache.
+    // Two lines more than the data need: slots whose distance is a multiple of 4096 would share a
+    // set of the cache.
     stride_ = sizeof(slot) + (bytes + 127) / 64 * 64;
     owner_ = pthread_self();
   }
@@ -83,8 +85,8 @@ public:
       return;
     }
     s->next = given_back_.load(std::memory_order_relaxed);
-    // release: with drain's acquire, the next user of the slot comes after what this thread did with it. Only the
-    // owner takes, and takes all: no slot can come back in between unnoticed.
+    // release: with drain's acquire, the next user of the slot comes after what this thread did
+    // with it. Only the owner takes, and takes all: no slot can come back in between unnoticed.
     while (!given_back_.compare_exchange_weak(s->next, s, std::memory_order_release, std::memory_order_relaxed)) {
     }
   }
@@ -92,8 +94,8 @@ public:
   void trim() {
     while (free_count_ > kept_free) release(std::exchange(free_, free_->next));
   }
-  /// Nothing is posted any more. What the core still has stays its own until `give_back`; the slots are used again if
-  /// the pool is.
+  /// Nothing is posted any more. What the core still has stays its own until `give_back`; the slots
+  /// are used again if the pool is.
   void close() {
     drain();
     while (free_) release(std::exchange(free_, free_->next));

@@ -10,13 +10,14 @@ namespace {
 
 __extension__ typedef unsigned __int128 wide; // NOLINT(modernize-use-using): the standard has none
 
-// Later than this is never, and nothing takes longer than `endless`: sums of a few of them fit into 64 bits.
+// Later than this is never, and nothing takes longer than `endless`: sums of a few of them fit into
+// 64 bits.
 constexpr std::int64_t never = std::int64_t{1} << 62, endless = std::int64_t{1} << 60;
 
 std::int64_t picoseconds(double seconds) { return std::llround(seconds * 1e12); }
 
-// Division by a number that is known once: a multiplication (Lemire, Kaser, Kurz: Faster remainder by direct
-// computation, Software: Practice and Experience, 2019). Exact for 32 bits.
+// Division by a number that is known once: a multiplication (Lemire, Kaser, Kurz: Faster remainder
+// by direct computation, Software: Practice and Experience, 2019). Exact for 32 bits.
 class divider {
 public:
   explicit divider(std::uint32_t d = 1) : reciprocal_(d == 1 ? 0 : ~std::uint64_t{0} / d + 1) {}
@@ -28,7 +29,8 @@ private:
   std::uint64_t reciprocal_;
 };
 
-// How long so many bytes take at a rate: a number of 63 bits, shifted, so that any rate loses no digits of a double.
+// How long so many bytes take at a rate: a number of 63 bits, shifted, so that any rate loses no
+// digits of a double.
 class speed {
 public:
   explicit speed(double bytes_per_second = 1) {
@@ -49,8 +51,9 @@ private:
   unsigned shift_;
 };
 
-// A server of work with two times to give away: from `free` on, and one gap before. Who came after another to the
-// server gets only what is after the other's: either that took all the gap from its coming on, or all of it fitted in.
+// A server of work with two times to give away: from `free` on, and one gap before. Who came after
+// another to the server gets only what is after the other's: either that took all the gap from its
+// coming on, or all of it fitted in.
 struct queue {
   std::int64_t free = 0, gap_begin = 0, gap_end = 0;
 
@@ -61,7 +64,8 @@ struct queue {
     }
   };
 
-  // `soonest`: about when anything that is sent from now on can come; what lies before that is no gap.
+  // `soonest`: about when anything that is sent from now on can come; what lies before that is no
+  // gap.
   place take(std::int64_t at, std::int64_t work, std::int64_t soonest) noexcept {
     const std::int64_t last = free;
     if (at >= last) {
@@ -105,9 +109,9 @@ struct message {
 inline std::int64_t pass(link& through, const speed& rate, const message& m, std::int64_t at) noexcept {
   const std::int64_t work = rate(m.bytes);
   const queue::place place = through.line.take(at, work, m.soonest);
-  // Its last byte passes when its turn of the shared capacity is over, its first so much earlier that it may then go on
-  // at a card's speed. But not before a first byte that it could overtake: those stand in `head`, or have left by the
-  // time its turn begins.
+  // Its last byte passes when its turn of the shared capacity is over, its first so much earlier
+  // that it may then go on at a card's speed. But not before a first byte that it could overtake:
+  // those stand in `head`, or have left by the time its turn begins.
   const std::int64_t begin =
       std::min(never, std::max({at, place.after(work) - m.length, std::min(through.head, place.begin)}));
   through.head = std::max(through.head, begin);
@@ -140,7 +144,8 @@ struct fat_tree {
     for (std::size_t i = 0; i < shape.numbers.size(); ++i) {
       const auto down = static_cast<std::uint32_t>(shape.numbers[i]);
       switches = (switches + down - 1) / down;
-      // `check` saw to it that none is slower than a card; and none need be faster than all cards that there can be.
+      // `check` saw to it that none is slower than a card; and none need be faster than all cards
+      // that there can be.
       bandwidth = std::clamp(bandwidth * w.network.taper * down, w.network.bandwidth, w.network.bandwidth * most_ranks);
       levels[i] = {divider(down), speed(bandwidth), total};
       if (switches > 1) total += 2 * switches;
@@ -165,8 +170,8 @@ struct fat_tree {
   std::size_t memory() const noexcept { return links.capacity() * sizeof(link); }
 };
 
-// Port q of group g, which belongs to router q / H, leads to group g + q + 1, counted around. Only the groups that have
-// hosts have links.
+// Port q of group g, which belongs to router q / H, leads to group g + q + 1, counted around. Only
+// the groups that have hosts have links.
 struct dragonfly {
   divider per_router, per_group, ports;
   std::uint32_t routers, all_groups, groups;
@@ -181,7 +186,8 @@ struct dragonfly {
     per_group = divider(routers = number(1));
     ports = divider(number(2));
     groups = per_group(per_router(hosts - 1)) + 1;
-    // More than are used make no difference but to the gateways' numbers, which must fit into 32 bits.
+    // More than are used make no difference but to the gateways' numbers, which must fit into 32
+    // bits.
     all_groups = static_cast<std::uint32_t>(
         std::min<std::uint64_t>(std::uint64_t{routers} * number(2) + 1, std::uint64_t{1} << 31));
     local.resize(std::size_t{groups} * routers * routers);

@@ -26,7 +26,8 @@ struct net {
     return made->receive(from, to, bytes, made->deliver(from, to, bytes, now));
   }
 
-  /// Sent, to be received by `arrive`; in order, as the transport does it. The card is reached at `messages.back().at`.
+  /// Sent, to be received by `arrive`; in order, as the transport does it. The card is reached at
+  /// `messages.back().at`.
   void send(int from, int to, std::size_t bytes, ps now = 0) {
     ps& end = ends[{from, to}];
     end = std::max(end, made->deliver(from, to, bytes, now));
@@ -93,8 +94,9 @@ TEST(network, incast_is_bound_by_the_receiver) {
   EXPECT_EQ(flat.arrive(), L + 16 * 10'000 * G - G);
 }
 
-// Each rank sends to all others, at once, beginning with its successor: nobody need ever wait. Either one rank after
-// the other says all that it sends, or all ranks say their first, then all their second, …
+// Each rank sends to all others, at once, beginning with its successor: nobody need ever wait.
+// Either one rank after the other says all that it sends, or all ranks say their first, then all
+// their second, …
 ps all_to_all(net& n, int ranks, std::size_t bytes, bool by_rank) {
   for (int i = 0; i < ranks * (ranks - 1); ++i) {
     const int from = by_rank ? i / (ranks - 1) : i % ranks, step = 1 + (by_rank ? i % (ranks - 1) : i / ranks);
@@ -112,8 +114,8 @@ TEST(network, all_to_all_is_bound_by_the_cards_in_whatever_order_it_is_asked) {
   }
 }
 
-// The calls' times are ahead of the virtual time by all that one rank sends at once: a call each 50 ns, a message let
-// go each 2 us.
+// The calls' times are ahead of the virtual time by all that one rank sends at once: a call each 50
+// ns, a message let go each 2 us.
 TEST(network, all_to_all_of_bursts_leaves_no_holes) {
   constexpr int ranks = 64;
   constexpr ps wide = 2 * us;
@@ -198,7 +200,8 @@ TEST(network, a_shared_uplink_halves_the_rate) {
 }
 
 TEST(network, dragonfly_counts_routers) {
-  // Two hosts on each of four routers a group, nine groups; routers 0 to 3 have ports 0 and 1, 2 and 3, …
+  // Two hosts on each of four routers a group, nine groups; routers 0 to 3 have ports 0 and 1, 2
+  // and 3, …
   net n("ranks=72,topology=dragonfly:2:4:2");
   ps now = 0;
   const auto hops = [&](int from, int to) {
@@ -214,7 +217,8 @@ TEST(network, dragonfly_counts_routers) {
   EXPECT_EQ(hops(2, 8 + 6), 3);
   EXPECT_EQ(hops(2, 8 + 0), 4);
   EXPECT_EQ(hops(8 + 6, 0), 2) << "the way back is the same";
-  // Group 7 to group 2: three further than eight, port 3, router 1; back 5 further, port 4, router 2.
+  // Group 7 to group 2: three further than eight, port 3, router 1; back 5 further, port 4, router
+  // 2.
   EXPECT_EQ(hops(7 * 8 + 2, 2 * 8 + 4), 2);
   EXPECT_EQ(hops(7 * 8 + 0, 2 * 8 + 4), 3);
   EXPECT_EQ(hops(7 * 8 + 0, 2 * 8 + 0), 4);
@@ -263,7 +267,8 @@ TEST(network, between_two_ranks_nothing_overtakes) {
       for (int i = 0; i < 10'000; ++i) {
         const auto ranks = static_cast<unsigned>(w.ranks);
         const int from = static_cast<int>(random() % ranks), to = static_cast<int>(random() % ranks);
-        // Most small or empty, some large ones that they would like to overtake; bursts, pauses, and clocks that lag.
+        // Most small or empty, some large ones that they would like to overtake; bursts, pauses,
+        // and clocks that lag.
         const std::size_t bytes = random() % 3 == 0 ? 0 : random() % (random() % 10 == 0 ? 1'000'000 : 200);
         if (random() % 4 == 0) now += static_cast<ps>(random() % (random() % 100 == 0 ? 1000 * us : us));
         const ps lag = std::min<ps>(now, static_cast<ps>(random() % us));

@@ -276,7 +276,8 @@ void sim_job::loss_notice::happen() noexcept {
   job->engine_.notify_events(*p->core, job->engine_.now());
 }
 
-/// No faster than a real job's ranks know it, as times go here. Nothing happens in a job in which no rank asks.
+/// No faster than a real job's ranks know it, as times go here. Nothing happens in a job in which
+/// no rank asks.
 void sim_job::notify_of(int lost, port& who) {
   if (who.rank_ == lost) return;
   auto notice = std::make_unique<loss_notice>();
@@ -294,8 +295,8 @@ sim_job::sim_job(const world& w, simulation& s)
       overhead_(to_ns(w.network.overhead)), jitter_(to_ns(w.network.latency * w.network.jitter)),
       delay_(to_ns(w.faults.delay)), reorder_(to_ns(w.faults.reorder)), latency_(to_ns(w.network.latency)),
       slots_(static_cast<std::uint32_t>(w.slots)) {
-  // Ranks of one host are nearer than others. No more than a microsecond: faults and messages that are under way
-  // wait for it.
+  // Ranks of one host are nearer than others. No more than a microsecond: faults and messages that
+  // are under way wait for it.
   engine_.look_ahead(std::min<std::int64_t>(1000, to_ns(w.network.latency) / (w.network.host > 1 ? 4 : 1)));
 }
 sim_job::~sim_job() = default;
@@ -387,7 +388,8 @@ bool sim_job::send(port& from, int to, std::span<const std::byte> head, byte_buf
   return true;
 }
 
-// Somebody has taken a message out of a channel. A sender that was refused hears of it one latency later.
+// Somebody has taken a message out of a channel. A sender that was refused hears of it one latency
+// later.
 void sim_job::received(int from, int to) {
   port* const sender = ports_[static_cast<std::size_t>(from)];
   if (slots_ == 0 || !sender) return;
@@ -449,7 +451,8 @@ std::string quoted(const std::string& word) {
 } // namespace
 
 std::string replay_command(const world& w, const std::string& trace) {
-  // In the environment, since a program may look at its arguments before Tern takes its own out of them.
+  // In the environment, since a program may look at its arguments before Tern takes its own out of
+  // them.
   std::string text = "TERN_SIM=" + quoted(to_string(w));
   if (!trace.empty()) text += " TERN_TRACE=" + quoted(trace);
   const auto known = [](std::string_view word, std::string_view dashes) {

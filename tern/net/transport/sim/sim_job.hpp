@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// The simulated transport: ranks of one process on one thread, whose messages pass through a model of a network.
-/// Internal.
+/// The simulated transport: ranks of one process on one thread, whose messages pass through a model
+/// of a network. Internal.
 
 #include <cstdint>
 #include <memory>
@@ -23,8 +23,8 @@ namespace tern::sim::detail {
 
 class simulated_executor;
 
-/// What a simulated job's ranks share: the network, what goes wrong, and how the job is replayed. Outlives its ends.
-/// One thread.
+/// What a simulated job's ranks share: the network, what goes wrong, and how the job is replayed.
+/// Outlives its ends. One thread.
 class sim_job {
 public:
   sim_job(const world& w, simulation& s);
@@ -32,7 +32,8 @@ public:
   sim_job(const sim_job&) = delete;
   sim_job& operator=(const sim_job&) = delete;
 
-  /// One rank's end of the network; each once. It must be told its scheduler before the simulation runs.
+  /// One rank's end of the network; each once. It must be told its scheduler before the simulation
+  /// runs.
   std::unique_ptr<net::transport> end(int rank);
   void connect(int rank, scheduler& s);
   /// Plans what goes wrong. Once all ranks are connected.
@@ -75,7 +76,8 @@ private:
   std::uint32_t slots_ = 0;                                                        // messages; 0: for any number
 };
 
-/// The command that runs this process's program again in the same world: for people to paste into a shell.
+/// The command that runs this process's program again in the same world: for people to paste into a
+/// shell.
 /// \param trace also record what happens, in this file; empty: no.
 std::string replay_command(const world& w, const std::string& trace);
 /// Prints that command.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The simulated transport by itself: heads and bodies, and space. The rest of it: simulate_test.cpp.
+// The simulated transport by itself: heads and bodies, and space. The rest of it:
+// simulate_test.cpp.
 #include <tern/net/transport/sim/sim_job.hpp>
 
 #include <algorithm>

@@ -37,8 +37,8 @@ std::string quoted(std::string_view text) {
   return result + (text.size() > most ? "…\"" : "\"");
 }
 
-// `text` times ten to the power of `shift`. The exponent in the text is changed, so that 300ns is what 300e-9 is in a
-// program; multiplying would round a second time.
+// `text` times ten to the power of `shift`. The exponent in the text is changed, so that 300ns is
+// what 300e-9 is in a program; multiplying would round a second time.
 std::optional<double> parse_real(std::string_view text, int shift = 0) {
   if (text.empty() || text.find_first_not_of("0123456789.eE+-") != text.npos || text[0] == '-') return std::nullopt;
   const auto complete = [](std::string_view t, auto& value) {
