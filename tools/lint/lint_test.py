@@ -18,6 +18,7 @@ import headers  # noqa: E402
 import layers  # noqa: E402
 import packages_check  # noqa: E402
 import prose  # noqa: E402
+import rooms  # noqa: E402
 import text  # noqa: E402
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
@@ -388,6 +389,66 @@ class Floors(unittest.TestCase):
     def test_lines_of_another_form_are_refused(self):
         with self.assertRaisesRegex(SystemExit, "neither"):
             floors.missed("tests", self.LOG, "tests mpi many\n")
+
+
+class Rooms(Tree):
+    LAYER = "tern_layer(net\n  HEADERS\n    a.hpp)\n"
+
+    def set_up(self):
+        self.write("tern/net/CMakeLists.txt", self.LAYER)
+        self.write("tern/net/README.md", "# net\n\n## For layers above\n\n- `one/x.hpp`: why\n")
+        self.write("tern/net/a.hpp")
+        for room in ("one", "two"):
+            self.write(f"tern/net/{room}/README.md", "# room\n")
+
+    def messages(self, check):
+        return [finding.message for finding in check(self.root)]
+
+    def test_a_layers_root_holds_public_headers_only(self):
+        self.set_up()
+        self.write("tern/net/b.cpp")
+        self.write("tern/net/detail/c.hpp")
+        found = self.messages(rooms.check_root)
+        self.assertEqual(len(found), 2)
+        self.assertIn("move it into a room", found[0])
+        self.assertIn("detail is no room", found[1])
+
+    def test_a_room_is_small_and_has_a_page(self):
+        self.set_up()
+        for number in range(26):
+            self.write(f"tern/net/one/f{number}.cpp")
+        self.write("tern/net/three/x.cpp")
+        self.write("tern/net/two/z.cpp")
+        self.write("tern/net/two/README.md", "line\n" * 16)
+        found = self.messages(rooms.check_sizes)
+        self.assertEqual(len(found), 3)
+        self.assertIn("26 files", found[0])
+        self.assertIn("missing", found[1])
+        self.assertIn("16 lines", found[2])
+
+    def test_private_headers_used_from_above_are_listed_and_no_others(self):
+        self.set_up()
+        self.write("tern/net/one/x.hpp")
+        self.write("tern/net/one/y.hpp")
+        self.write("tern/mobile/room/m.cpp", "#include <tern/net/one/y.hpp>\n")
+        found = self.messages(rooms.check_private)
+        self.assertEqual(len(found), 2)
+        self.assertIn("y.hpp is private to net", found[0])
+        self.assertIn("one/x.hpp is listed, but nothing", found[1])
+
+    def test_rooms_that_include_each_other_are_found(self):
+        self.set_up()
+        self.write("tern/net/one/x.hpp", "#include <tern/net/two/z.hpp>\n")
+        self.write("tern/net/two/z.hpp")
+        self.assertEqual(self.messages(rooms.check_circles), [])
+        self.write("tern/net/two/u.cpp", "#include <tern/net/one/x.hpp>\n")
+        self.assertIn("one and two of net include each other", self.messages(rooms.check_circles)[0])
+
+    def test_longer_circles_are_found(self):
+        self.set_up()
+        for room, other in (("one", "two"), ("two", "three"), ("three", "one")):
+            self.write(f"tern/net/{room}/{room}.hpp", f"#include <tern/net/{other}/{other}.hpp>\n")
+        self.assertEqual(self.messages(rooms.check_circles), ["rooms include each other in a circle: one, three, two"])
 
 
 class Budget(unittest.TestCase):

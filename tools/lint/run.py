@@ -16,9 +16,10 @@ import headers
 import layers
 import packages_check
 import prose
+import rooms
 import text
 
-LINTS = {"layers": layers.check, "addresses": addresses.check, "text": text.check, "packages": packages_check.check,
+LINTS = {"layers": layers.check, "rooms": rooms.check, "addresses": addresses.check, "text": text.check, "packages": packages_check.check,
          "format": format.check, "headers": headers.check, "docs": docs.check,
          "prose": prose.check}
 

@@ -49,7 +49,7 @@ task_record* task_execution::complete(task_record* t, bool may_run_here) noexcep
   if (t->flags & (task_record::acquired | task_record::commutes | task_record::placed)) [[unlikely]]
     finish_slowly(t);
   const bool bad = t->has_failed();
-  tern::detail::causal_context* const caused = t->flags & task_record::on_account ? t->caused : nullptr;
+  tern::detail::causal_context* const caused = t->flags & task_record::on_account ? t->causal : nullptr;
   if (bad) outstanding_.note_failure(t);
   t->state.store(task_record::done, std::memory_order_release);
   // acq_rel: successors see what it did; we see their links.

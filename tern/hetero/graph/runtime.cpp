@@ -142,7 +142,7 @@ void runtime::submit(task_record* t) {
   t->state.store(task_record::waiting, std::memory_order_relaxed);
   if (mine && w->causal) [[unlikely]] {
     w->causal->retain();
-    t->caused = w->causal;
+    t->causal = w->causal;
     t->flags |= task_record::on_account | task_record::extended;
   }
   if (!(t->flags & task_record::hidden) && placement_.chooses_for(*t))

@@ -63,7 +63,7 @@ void record_pool::free(task_record* t) noexcept {
   t->marks.store(0, std::memory_order_relaxed);
   if (t->flags & task_record::extended) {
     t->next = nullptr;
-    t->caused = nullptr;
+    t->causal = nullptr;
     t->name.store(nullptr, std::memory_order_relaxed);
     t->device_mask = -1;
     t->running = 0;
