@@ -143,8 +143,8 @@ inline bool node_receive::can_run_directly(const wire_header& h, const handler_r
 // `settle_counts`, at the latest when this rank next polls.
 // \param from where the message lies, if in a batch.
 // \return false if it has waited: another fiber polls.
-inline bool node_receive::run_directly(tern::detail::errands& pieces, const wire_header& h, int source,
-                                       payload& message, batch_reader* from) {
+[[gnu::always_inline]] inline bool node_receive::run_directly(tern::detail::errands& pieces, const wire_header& h,
+                                                              int source, payload& message, batch_reader* from) {
   const handler_entry handler = handlers_[h.handler]->direct();
   const std::size_t size = message.size();
   const bool counted = (h.flags & flag_uncounted) == 0;
