@@ -97,7 +97,7 @@ TERN_RANK_TEST(promises_that_nobody_sets) {
   for (int r = 0; r < size(); ++r) {
     remote_promise<int> p;
     auto f = p.get_future();
-    const std::string place = "tests/net/calls_ranks_test.cpp:" + text(__LINE__ - 2);
+    const std::string place = "tests/net/promise_ranks_test.cpp:" + text(__LINE__ - 2);
     for (int i = 0; i < 5; ++i) send<&forget_it>((r + i) % size(), p);
     TERN_EXPECT(!f.ready());
     send<&forget_it>(r, std::move(p));
@@ -126,7 +126,7 @@ TERN_RANK_TEST(a_second_value_is_an_error_where_that_is_known) {
   TERN_EXPECT_EQ(f.get(), 1);
   TERN_EXPECT_ERROR(more.set_value(2), errc::already_exists,
                     "gave a second value or exception to a remote promise of rank " + text(rank()));
-  TERN_EXPECT_ERROR(more.set_exception(nullptr), errc::already_exists, "tests/net/calls_ranks_test.cpp:");
+  TERN_EXPECT_ERROR(more.set_exception(nullptr), errc::already_exists, "tests/net/promise_ranks_test.cpp:");
   TERN_EXPECT_ERROR(p.set_value(2), errc::invalid_state, "moved away");
   for (int r = 0; r < size(); ++r) {
     remote_promise<int> q;
