@@ -65,12 +65,13 @@ std::string describe_tasks(runtime& r, std::chrono::milliseconds limit) {
   };
   each_part([&](const access_note& a) {
     const std::int64_t since = a.granted.load(std::memory_order_relaxed);
-    if (since == 0 || ++held_count > report_lines) return;
+    if (since == access_note::waits || ++held_count > report_lines) return;
     held.push_back({a.asked, "    " + called(a) + " to " + text_of_use(a.task->use_at(0)) + ", held since " +
                                  seconds(r.core().seconds_since(since)) + "\n" + describe_waiting(*a.task, named)});
   });
   each_part([&](const access_note& a) {
-    if (a.granted.load(std::memory_order_relaxed) != 0 || named.contains(a.task) || ++waiting_count > report_lines)
+    if (a.granted.load(std::memory_order_relaxed) != access_note::waits || named.contains(a.task) ||
+        ++waiting_count > report_lines)
       return;
     const use& u = a.task->use_at(0);
     std::string before = a.how == access_mode::read ? writers_before(*a.task, u) : std::string();

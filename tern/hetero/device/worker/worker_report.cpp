@@ -22,7 +22,7 @@ void worker_report::note(bool did, const load& now, std::int64_t poll_delay,
   waiting_.store(static_cast<int>(now.waiting), std::memory_order_relaxed);
   if (did) {
     if (still_rounds_ == 0) return;
-    still_since_.store(0, std::memory_order_relaxed);
+    still_since_.store(goes_on, std::memory_order_relaxed);
     if (still_rounds_ == snapshot_after) {
       const std::lock_guard hold(lock_);
       snapshot_.clear();
@@ -51,7 +51,7 @@ std::string worker_report::describe(const std::string& id, const tern::detail::s
   if (copies > 0) append(text, counted(copies, "copy", "copies") + " under way");
   if (wait > 0) append(text, counted(wait, "task waits", "tasks wait") + " for its memory");
   text = "    device " + id + ": " + text;
-  if (const std::int64_t since = still_since_.load(std::memory_order_relaxed); since != 0)
+  if (const std::int64_t since = still_since_.load(std::memory_order_relaxed); since != goes_on)
     text += ", nothing has ended there since " + seconds(core.seconds_since(since));
   text += "\n";
   const auto hold = tern::detail::try_within(lock_, limit);

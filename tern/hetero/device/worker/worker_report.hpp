@@ -33,10 +33,11 @@ public:
                        std::chrono::milliseconds limit);
 
 private:
+  static constexpr std::int64_t goes_on = -1;
   // Relaxed: for people.
   std::atomic<int> kernels_{0}, copies_{0}, waiting_{0};
-  std::atomic<std::int64_t> still_since_{0}; // ticks; 0: it goes on
-  int still_rounds_ = 0;                     // in which nothing has gone on, as far as they are counted
+  std::atomic<std::int64_t> still_since_{goes_on}; // ticks
+  int still_rounds_ = 0;                           // in which nothing has gone on, as far as they are counted
   tern::detail::spin_lock lock_;
   std::string snapshot_;
 };
