@@ -4,6 +4,8 @@
 /// How a fiber is made: its name, priority, stack and worker. Included by fiber.hpp and
 /// scheduler.hpp.
 
+#include <tern/base/language/compiler.hpp>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
