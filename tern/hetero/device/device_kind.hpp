@@ -30,7 +30,7 @@ struct device_search {
 /// What there is to know of a kind. `name`, `order` and `find` are needed.
 struct device_kind_entry {
   const char* name; ///< in ids and options: "opencl"
-  int order;        ///< kinds are searched in ascending order
+  int order;        ///< kinds are searched in ascending order, equal ones by name
   /// Of the enumeration; `host`: the next value that is free.
   device_kind kind = device_kind::host;
   /// Its devices know the time of a simulation. Others are not looked for there.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <tern/base/error.hpp>
@@ -42,7 +43,9 @@ std::vector<std::string> wanted_by(const options& opts) {
 
 std::vector<device_kind_entry> in_order() {
   std::vector<device_kind_entry> all = registered_kinds();
-  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.order < b.order; });
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
+    return a.order != b.order ? a.order < b.order : std::string_view(a.name) < b.name;
+  });
   return all;
 }
 
