@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// A file written through a block, whose every failure is an error that names the path and the
-/// system's reason.
+/// A file written through a block. Each failure is an error that names the path and the system's
+/// reason.
 
 #include <tern/base/error.hpp>
 

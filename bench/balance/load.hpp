@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Does on the runtime what a workload says: mobile objects whose invocations take so long. In a
-/// simulation, or really.
+/// Runs a workload on the runtime: mobile objects, whose invocations take the times that the
+/// workload gives. The ranks are simulated or real.
 
 #include <cstdint>
 #include <string>

@@ -164,7 +164,7 @@ void add_others(metrics& all, const scale& of) {
     for (const char* const p : all_policies) runs.push_back(with(p));
     add_extremes(all, load.placement, runs, with("none"));
   }
-  // Who talks to whom matters where talk costs: on the model, with a slow network.
+  // An object's partners matter only if messages cost time: on the model, with a slow network.
   const auto talk = [s](const char* policy) {
     return [s, policy, known = std::make_shared<nlohmann::json>()] {
       if (known->is_null()) *known = modelled_talk(s, policy);

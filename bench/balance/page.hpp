@@ -13,7 +13,7 @@ namespace tern::bench::balance {
 
 /// `page` with what stands between the lines "<!-- NAME -->" and "<!-- end of NAME -->" replaced by
 /// `blocks[NAME]`.
-/// \throws std::runtime_error that names the block which the page lacks, or has and nobody fills.
+/// \throws std::runtime_error that names a block that only the page or only `blocks` has.
 std::string filled(const std::string& page, const std::map<std::string, std::string>& blocks);
 
 /// Measures everything (\param real its lines on real ranks), writes it into the page's blocks and

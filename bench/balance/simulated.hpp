@@ -57,7 +57,7 @@ private:
 /// No directory, no fibers, no contention between a rank's end and another's: see
 /// tern/balance/model.hpp.
 nlohmann::json modelled(const std::string& placement, const machine_size& s, const std::string& policy);
-/// The load in which who talks to whom matters, on the model of a slow network.
+/// The load in which communication between objects matters, on the model of a slow network.
 nlohmann::json modelled_talk(const machine_size& s, const std::string& policy);
 
 } // namespace tern::bench::balance

@@ -95,7 +95,7 @@ template <class Array> double allgather(double most) {
   });
 }
 
-// Each part goes back to whom it came from.
+// Each part goes back to the rank that it came from.
 template <class Array> double alltoall(double most) {
   const auto all = tern::communicator::world();
   const auto me = static_cast<std::size_t>(all.rank());
@@ -141,7 +141,7 @@ double at_once(const std::vector<tern::communicator>& apart, long n) {
 
 std::uint64_t echo(std::uint64_t x) { return x; }
 
-// Both ranks, whose clock is one, call it at the same moment, after a message and its answer have
+// Both ranks share one clock and call it at the same moment, after a message and its answer have
 // been handled.
 double quiescence(long n) {
   const auto all = tern::communicator::world();

@@ -158,8 +158,8 @@ std::vector<metric> metrics(runners& running, const scale& of) {
   for (const std::string way : {"to", "from", "both"})
     l.add("cuda.copy." + way, 1.031, "copy_" + way, 256 * mebi, 4096, "raw");
 
-  // Kernels, whose rivals are written by hand; and how near to the speed of memory they get: a copy
-  // reads and writes as many bytes as the stencil, and half as many as the sum if it has its size.
+  // Kernels against rivals written by hand, and their share of the memory bandwidth. A copy of n
+  // numbers moves as many bytes as the stencil on n points, and twice as many as the sum of n.
   const std::size_t points = std::size_t{512} * 512 * 512, numbers = std::size_t{1} << 28;
   l.add("cuda.stencil", 1.05, "smooth", 512, 12, "raw");
   l.add("cuda.reduction", 1.05, "add", numbers, 4096, "raw");

@@ -40,8 +40,8 @@ gpu::gpu() : api(opened<tern::hetero::detail::cuda_api>(0)) {
   tern::hetero::detail::nvrtc_users users{0, {capability_}};
   must(api.DriverGetVersion(&users.driver), "say its version");
   nvrtc_ = opened<tern::hetero::detail::nvrtc_api>(1, users);
-  // Another process has it for itself, or nobody may use it, or it is full: that is no fault of
-  // either contestant.
+  // Another process uses the device exclusively, or its mode prohibits use, or its memory is full:
+  // neither contestant is at fault.
   if (const cu::result r = api.DevicePrimaryCtxRetain(&context, device_); r != cu::success)
     throw not_here("a GPU that two processes can use: no context, " + api.text_of(r));
   must(api.CtxSetCurrent(context), "enter the context");

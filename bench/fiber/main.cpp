@@ -109,8 +109,8 @@ std::vector<metric> metrics(runners& running, const tern::bench::scale& of) {
   add({"fiber.yield", 0.18, ns, {"tern", "yield", 1, million}, {{boost, "yield", 1, million}}});
   add({"fiber.yield_flags", 0.18, ns, {"tern", "yield_flags", 1, million}, {{boost, "yield_flags", 1, million}}});
 
-  // Threads that sleep are woken fastest on the core of who wakes them, threads that spin need a
-  // core each; left alone, the system now puts them together and now apart.
+  // Sleeping threads are woken fastest on the core of the waking thread; spinning threads need a
+  // core each. Unbound, the system sometimes puts them on one core and sometimes on two.
   const request wake{"tern", "wake_apart", 2, n(50'000)};
   const std::vector<request> boosts{{boost, "wake_together", 2, n(4000)},
                                     {boost, "wake_shared_apart", 2, n(20'000)},

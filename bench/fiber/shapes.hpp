@@ -83,8 +83,8 @@ private:
   int last_ = -1;
 };
 
-/// Values handed to and fro between two contexts, each by a promise of its own. Who keeps a promise
-/// also owns it: std::promise may not be destroyed by who has just been woken.
+/// Values handed to and fro between two contexts, each by a promise of its own. The context that
+/// sets a promise also owns it: the context that it wakes may not destroy a std::promise.
 template <class Promise> class hops {
 public:
   static constexpr std::size_t warm_up = 500;
@@ -120,9 +120,9 @@ private:
   decltype(to_second_.get_future()) reply_;
 };
 
-/// Many that want one lock: 50 ns of work inside, 25 ns outside. All begin at once: `ready` waits
-/// until the others are there too. Each looks at the clock itself, because whoever started them may
-/// be the last to get a core.
+/// Many contexts that want one lock: 50 ns of work inside, 25 ns outside. All begin at once:
+/// `ready` waits until the others are there too. Each context reads the clock itself, because the
+/// context that started them may be the last to get a core.
 template <class Mutex> class contention {
 public:
   static constexpr std::size_t contenders = 64;

@@ -5,8 +5,8 @@
 /// measures one benchmark with one runtime, once for each line that it reads. (Two OpenMP runtimes
 /// cannot share a process, and no pool of threads should live beside another's.) `CONTESTANT
 /// BENCHMARK WORKERS SIZE` prints "ready", and then for each line on stdin either seconds, or
-/// "error" and what was wrong. "absent" and what is missing may stand instead of either. Who runs
-/// them: runner.hpp.
+/// "error" and what was wrong. "absent" and what is missing may stand instead of either.
+/// runner.hpp runs these programs.
 
 #include <chrono>
 #include <cstddef>

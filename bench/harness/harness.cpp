@@ -53,7 +53,7 @@ result measure_one(const metric& what, int pairs, double& median) {
       rival();
     }
     for (int i = 0; i < pairs; ++i) {
-      // Who goes second finds a warmer or a more throttled machine: both get the same share of it.
+      // The second side finds a warmer or more throttled machine, so each is second equally often.
       double a = 0, b = 0;
       if (i % 2 == 0) {
         a = ours();

@@ -12,11 +12,11 @@
 ///   });
 /// }
 /// \endcode
-/// Machines are shared and noisy, so nothing but ratios is judged: both sides are measured in turn,
-/// in at least nine pairs whose order alternates, each pair gives one ratio, and the better
-/// quartile of the ratios is compared with the target. The ratio of the medians and the number of
-/// pairs stand beside it, and a metric that only the quartile saves is marked. A value that must be
-/// zero has no ratio: it is judged itself.
+/// Machines are shared and noisy, so only ratios are judged. Both sides are measured in turn, in at
+/// least nine pairs of alternating order. Each pair gives one ratio; the better quartile of the
+/// ratios is compared with the target. The report has the ratio of the medians and the number of
+/// pairs beside it. It marks a metric that meets its target only by the quartile. A value that must
+/// be zero has no ratio: it is judged itself.
 
 #include "bench/harness/command.hpp"
 #include "bench/harness/result.hpp"
@@ -40,8 +40,8 @@ struct metric {
   /// One measurement in `unit`; may throw `absent`, any other exception fails the program. Without
   /// `rival` what is judged is ours, which may be 0.
   std::function<double()> ours = {}, rival = {};
-  /// Several sizes of one thing: each is measured in pairs, and this is the one whose median of
-  /// ratios is best. Then `ours` and `rival` are not asked.
+  /// Several sizes of one thing: each is measured in pairs, and the one with the best median of
+  /// ratios is taken. Then `ours` and `rival` are not called.
   std::vector<metric> best_of = {};
   /// For what takes long and is no matter of chance: one pair, without a warm-up, and the line says
   /// so.

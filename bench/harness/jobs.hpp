@@ -32,7 +32,7 @@ nlohmann::json run_rival_ranks(mpi library, const words& program, rival_settings
 nlohmann::json run_tern_ranks(mpi library, const words& program, spinning how, environment more = {});
 /// Two ranks that are threads, each bound to a core.
 nlohmann::json run_tern_threads(const words& program, spinning how);
-/// One rank, with so many workers. What it does is no matter of MPI, nor of who lets whom sleep.
+/// One rank, with so many workers. Its program depends neither on MPI nor on how idle ranks wait.
 nlohmann::json run_tern_alone(int workers, const words& program);
 /// A simulation of so many ranks, on the model of a network without chance.
 nlohmann::json run_tern_simulated(int ranks, const words& program);

@@ -112,8 +112,8 @@ int runner::end() noexcept {
 
 void runner::stop() {
   kill(pid_, SIGSTOP);
-  // Waits, but leaves one that has ended in the table: its number must not become somebody else's
-  // yet.
+  // Waits, but leaves a process that has ended in the process table: the system must not give its
+  // number to another process yet.
   siginfo_t info;
   while (waitid(P_PID, static_cast<id_t>(pid_), &info, WSTOPPED | WEXITED | WNOWAIT) < 0 && errno == EINTR) {
   }
@@ -154,7 +154,7 @@ std::string runner::line() {
 }
 
 double runner::run() {
-  if (pid_ < 0) throw std::runtime_error(what_ + ": it has ended"); // and a signal to -1 would reach everybody
+  if (pid_ < 0) throw std::runtime_error(what_ + ": it has ended"); // and a signal to -1 would reach all processes
   kill(pid_, SIGCONT);
   const char go = '\n';
   if (write(to_, &go, 1) != 1) gone();

@@ -89,8 +89,8 @@ private:
   std::map<request, std::unique_ptr<runner>> running_;
 };
 
-/// Who else can do it: contestants, and for each what the benchmark is called there ("" is as
-/// ours).
+/// A contestant that runs the same benchmark, and the benchmark's name there ("" is the same name
+/// as ours).
 struct rival {
   std::string contestant, benchmark;
 };

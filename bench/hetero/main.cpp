@@ -41,7 +41,7 @@ const contest::contestant& contestant_named(const std::string& name) {
       // either contestant. PoCL's default would use both CPUs, where ours has a worker left for
       // other tasks.
       {"PoCL basic", BENCH_HETERO_OPENCL, "ocl-icd-opencl-dev and pocl-opencl-icd", "POCL_DEVICES=basic"},
-      // What users of OpenCL have who set nothing.
+      // The default of OpenCL for a user without settings.
       {"PoCL pthread", BENCH_HETERO_OPENCL, "ocl-icd-opencl-dev and pocl-opencl-icd", "POCL_DEVICES=pthread"},
       {"tern, checked", BENCH_HETERO_TERN, "", "TERN_HETERO_DEVICES=host\nTERN_HETERO_CHECKED=true"},
       {"tern, unchecked", BENCH_HETERO_TERN, "", "TERN_HETERO_DEVICES=host"},

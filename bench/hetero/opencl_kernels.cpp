@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// What the kernels of the dialect compute (kernels.hpp), in OpenCL C by hand, in groups of the
-/// same sizes. Each in two forms: as one writes it, and ("…_barrier") with a barrier at its
-/// beginning. That barrier is of no use to the kernel, but PoCL 3.1 makes loops that all items go
-/// through together into loops around the items only in kernels that have some barrier: the items
-/// of a step are then vectorised, or their sums go through memory. Who knows PoCL tries both.
+/// same sizes. Each has two forms: the usual one, and ("…_barrier") one with a barrier at its
+/// beginning. The kernel does not need that barrier. PoCL 3.1 exchanges a loop that all items go
+/// through with the loop over the items, but only in kernels with a barrier. The items of a step
+/// are then vectorised, or their sums go through memory. An expert in PoCL tries both forms.
 
 #include "bench/hetero/opencl.hpp"
 #include "bench/hetero/problems.hpp"

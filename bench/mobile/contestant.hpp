@@ -93,8 +93,8 @@ private:
 };
 
 /// Nanoseconds for one operation of a thread. `start(f)` runs f(0), f(1), … on a thread each until
-/// all have ended. Each works with a `Table::user`, whose `finish()` waits until all that it has
-/// changed is changed.
+/// all have ended. Each works with a `Table::user`. Its `finish()` waits until all its changes are
+/// done.
 template <class Table, class Start> double lookups(Table& table, std::size_t objects, double most, Start start) {
   std::vector<traffic> each;
   for (int t = 0; t < threads; ++t) each.emplace_back(table, objects, t);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// How many messages an invocation takes whose sender knows where the object was, and not where it
-/// is: on simulated ranks, where nothing else is under way.
+/// How many messages an invocation takes if its sender knows a former place of the object only.
+/// On simulated ranks, with no other messages under way.
 
 #include <algorithm>
 #include <cstdint>

@@ -201,7 +201,7 @@ nlohmann::json memory(std::size_t n) {
   return {{"created", created}, {"used", each()}};
 }
 
-// Back from where they were sent to, and after everybody has heard of it.
+// Memory of objects that have come back from another rank, after all ranks know their place.
 nlohmann::json moved(std::size_t n) {
   std::vector<mobile_ptr<resting>> all;
   all.reserve(n);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// Counts what this process allocates, in all libraries and threads: an executable's own malloc
-/// goes before the C library's, whose other allocation functions keep working beside it.
+/// replaces the C library's. The C library's other allocation functions keep working beside it.
 
 #include <atomic>
 #include <cerrno>

@@ -127,7 +127,7 @@ private:
     tell_done(0);
   }
 
-  // One message, all of whose bytes are looked at.
+  // One message; the receiver checks all its bytes.
   void to_and_fro(const order& o) {
     const int size = static_cast<int>(o.size);
     std::vector<std::byte> sent(static_cast<std::size_t>(o.size)), got(sent.size());

@@ -11,8 +11,8 @@ namespace tern::bench::task {
 
 using namespace contest;
 
-/// tern, TBB, libomp, libgomp, and "libomp turnaround", whose threads never yield their cores to
-/// others: on two workers that makes fib four times as fast, and nothing else that is measured here
+/// tern, TBB, libomp, libgomp, and "libomp turnaround". Threads of the latter never yield their
+/// cores: on two workers that makes fib four times as fast, and no other benchmark here any
 /// faster.
 const contestant& contestant_named(const std::string& name);
 

@@ -51,7 +51,7 @@ template <class T> buffer<T>::buffer(std::size_t count) : size_(count) {
   if (before) munmap(low, before);
   if (before < large) munmap(low + before + bytes_, large - before);
   data_ = reinterpret_cast<T*>(low + before);
-  madvise(data_, bytes_, MADV_HUGEPAGE); // if the kernel has none, small ones for everybody
+  madvise(data_, bytes_, MADV_HUGEPAGE); // if the system has no huge pages, all get small ones
 }
 template class buffer<float>;
 template class buffer<double>;

@@ -2,26 +2,26 @@
 #pragma once
 /// \file
 /// A model of a machine, for policies: discrete events, one thread, a million cores in minutes. The
-/// policy objects are the real ones, with all their messages; simplified is all else: objects are a
+/// policy objects are the real ones, with all their messages. All else is simplified: objects are a
 /// number of seconds and bytes, there is no directory (an object that has moved is found at no
-/// cost), and there is no contention but at the two ends. (The `sim` transport runs the whole
+/// cost), and there is contention only at the two ends. (The `sim` transport runs the whole
 /// runtime, and is a hundred times slower.)
 ///
 /// In detail. Time and loads are whole nanoseconds. A message takes the sender's communicating core
 /// `overhead`, then its network card, which sends one message or object at a time,
 /// bytes/`bandwidth`, then `latency`, then the receiver's core `overhead`. Objects need no core;
 /// the rank that has moved one knows `latency` after it has arrived. A failed move keeps the object
-/// away for two latencies. An invocation on a slow rank takes longer; one whose object talks to
-/// objects of other ranks takes bytes/`bandwidth` and, for each message, `overhead` longer. Of
+/// away for two latencies. An invocation on a slow rank takes longer. If its object talks to
+/// objects of other ranks, it takes bytes/`bandwidth` and, for each message, `overhead` longer. Of
 /// several phases, the first begins as if it were the only one, and at the end of each but the last
 /// policies are called: loads are then what the objects did in the phase that has ended. The next
 /// begins when all messages, moves and fibers that this has caused have come to rest; timers
 /// (policy_context::after) are not waited for. A time on a device is told to policies and takes no
 /// time. contacts are those of a whole phase, from the beginning. What a policy does takes no time,
 /// also in policy_context::fiber, where nothing waits. Idle workers that help with an invocation's
-/// tasklets count as idle. A policy that causes more than 10,000 events for each rank while no
-/// invocation runs, or while time stands still, is taken to be one that never comes to rest, and is
-/// left out from then on.
+/// tasklets count as idle. The model limits the events that a policy causes while no invocation
+/// runs, or while time stands still: 10,000 for each rank. A policy beyond that limit is assumed
+/// never to come to rest, and is no longer called.
 
 #include <cstdint>
 #include <functional>

@@ -91,8 +91,8 @@ enum class trigger : std::uint8_t {
   phase ///< the program has marked the end of a phase; nothing is under way
 };
 
-/// An invocation that waits for a worker: its object, whose waiting invocations run one after the
-/// other.
+/// An object with invocations that wait for a worker. Waiting invocations of one object run one
+/// after the other.
 struct ready_object {
   object_id id;
   double load = 0; ///< of its next invocation
@@ -145,7 +145,7 @@ public:
   virtual void enter(const std::function<void()>& what) = 0;
   /// At random, below `n`: from the job's seed.
   virtual std::uint64_t random(std::uint64_t n) noexcept = 0;
-  /// Says on which worker a waiting object should run; -1: on any. For policies whose order is
+  /// Sets the worker on which a waiting object should run; -1: on any. For policies of the order
   /// "plan".
   virtual void place(object_id object, int worker) = 0;
   /// For the record of what policies have decided (option `record`): a name and a number, of this

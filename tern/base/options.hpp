@@ -180,8 +180,8 @@ public:
   /// `known_environment`, sorted: likely misspelt, worth a warning. They are no error, since a
   /// job's other programs may use them.
   static std::vector<std::string> unknown_environment();
-  /// The known variable whose name is nearest to `name`, one that `unknown_environment` gave; empty
-  /// if none is near.
+  /// The known variable with the name nearest to `name`, which `unknown_environment` gave. Empty if
+  /// none is near.
   static std::string nearest_environment(std::string_view name);
 
 private:

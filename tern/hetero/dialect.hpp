@@ -24,8 +24,8 @@
 ///   group, is seen.
 /// - `TERN_REGION_NOSYNC { … };` the same without that promise, for items that look only at what is
 ///   their own. Cheaper.
-/// - `TERN_REGION_IN(nx, ny, nz) { … };` only by items whose index in the grid is below. No promise
-///   either.
+/// - `TERN_REGION_IN(nx, ny, nz) { … };` is done only by items with a grid index below (nx, ny,
+///   nz). It does not have that promise either.
 /// - On the host a region is a loop, which is vectorised: its iterations must not depend on each
 ///   other. What is declared outside of regions belongs to the group and cannot be written inside
 ///   them (the compiler says "read-only"). `return`, `break` and `continue` must not leave a

@@ -101,7 +101,7 @@ public:
 struct native_queue {
   hetero::device_kind kind;
   const char* device;  ///< its id: "opencl0", "cuda0"
-  void* queue;         ///< a cl_command_queue, whose commands run in order; a CUstream, which is a cudaStream_t
+  void* queue;         ///< a cl_command_queue, with commands run in order; a CUstream, which is a cudaStream_t
   void* context;       ///< a cl_context; a CUcontext, the device's primary one, which is the thread's current one
   void* native_device; ///< a cl_device_id; a CUdevice, an int, as an address
 };
@@ -126,11 +126,11 @@ template <class F> struct on_queue {
 template <class... W> auto gather(W&&... w);
 } // namespace hetero::detail
 
-/// `f(const native_queue&, arguments…)` puts work of its own into the queue of a device of that
-/// kind: a library's, say. It gets device_views of what the task uses, and copies of its other
-/// arguments. When it returns the runtime notes what is in the queue; the task is done when that
-/// is. It must not wait, in the queue or elsewhere (a task whose function left its worker fails),
-/// nor use the queue later.
+/// `f(const native_queue&, arguments…)` puts work of its own, a library's for example, into the
+/// queue of a device of that kind. It gets device_views of what the task uses, and copies of its
+/// other arguments. When it returns the runtime notes what is in the queue; the task is done when
+/// that is. `f` must not wait, for the queue or otherwise: a task fails if its function left its
+/// worker. It must not use the queue later.
 /// \throws error(invalid_argument) for a kind without such queues: all but `opencl` and `cuda`.
 template <class F> hetero::detail::on_queue<std::decay_t<F>> on_queue(hetero::device_kind kind, F&& f) {
   if (kind != hetero::device_kind::opencl && kind != hetero::device_kind::cuda) hetero::detail::no_native_queue(kind);

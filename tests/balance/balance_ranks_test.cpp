@@ -43,7 +43,7 @@ struct worker_object {
   int where() const { return rank(); }
 };
 
-/// Idle ranks ask the next one, who gives half of what waits, now or later.
+/// An idle rank asks the next rank, which gives half of its waiting work, now or later.
 struct wish {
   template <class A> void serialize(A& ar) { ar(load); }
   double load;

@@ -84,7 +84,7 @@ TEST(asynchronous, other_loads) {
   }
 }
 
-// As it is in a program whose invocations are short: the period is as good as none.
+// A program with short invocations: it ends long before the period (1 s) could have an effect.
 TEST(asynchronous, short_invocations) {
   const workload w = make({.placement = "clustered", .ranks = 12, .workers = 4, .per_worker = 60, .seconds = 1e-3});
   for (const std::string& policy : all_policies) {

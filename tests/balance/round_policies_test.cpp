@@ -273,7 +273,7 @@ TEST(rounds, even_out) {
       EXPECT_THAT(m.counts(), Each(AllOf(Ge(policy == "gossip" ? 8u : 10u), Le(policy == "gossip" ? 12u : 10u))))
           << policy << ' ' << size;
       EXPECT_EQ(m.refused, 0);
-      // Whoever is idle then asks in vain, and is heard less and less often: now every 2.5 seconds.
+      // An idle rank now asks in vain, and less and less often: finally every 2.5 seconds.
       const int moved = m.moved;
       int messages = 0;
       for (int i = 0; i < 200; ++i) {

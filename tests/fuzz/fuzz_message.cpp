@@ -99,7 +99,7 @@ constexpr void (*calls[])(payload) = {
 // Takes a batch apart as a node does, keeps some of its messages for longer than others, and may
 // give up half-way.
 void batch(arrival whole, fuzz::input& in) {
-  if (whole.head.size() < sizeof(tern::net::wire_header)) return; // the node looks at whom it is for first
+  if (whole.head.size() < sizeof(tern::net::wire_header)) return; // the node reads the destination first
   tern::net::batch_reader* reader = nullptr;
   if (!fuzz::accepts({tern::errc::invalid_data}, [&] { reader = tern::net::batch_reader::open(std::move(whole)); }))
     return;

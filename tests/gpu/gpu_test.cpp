@@ -128,8 +128,8 @@ TEST(gpu, several_copy_from_each_other) {
   });
 }
 
-/// Contexts stay for all tests: to make one takes longer than most of them. \return whose; none:
-/// there is no GPU
+/// Contexts stay for all tests: to make one takes longer than most of them. \return the devices
+/// that have one; empty: there is no GPU
 std::vector<cu::device> keep_contexts() {
   std::vector<cu::device> kept;
   std::vector<device_note> notes;

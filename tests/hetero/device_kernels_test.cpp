@@ -179,7 +179,7 @@ TEST_P(kernels, atomics) {
     on_uints.fetch();
     on_floats.fetch();
   }
-  // How far the chain of exchanges comes depends on who is first.
+  // The length of the chain of exchanges depends on the order of the items.
   EXPECT_GE(ints[3], 1);
   EXPECT_LE(ints[3], n);
   EXPECT_GE(uints[3], 1u);

@@ -114,7 +114,7 @@ TEST_P(device_tasks, in_boxes_of_three_dimensions) {
 TEST_P(device_tasks, leave_nothing_behind) {
   const mock_cuda driver;
   machine m = where();
-  m.workers = 1; // so nobody drives the device while the test looks at it
+  m.workers = 1; // so no other worker drives the device while the test looks at it
   on(m, [&] {
     {
       object a({20, 32}, 1u), b({20, 32}, 2u), gone({20, 32}, 3u);
@@ -140,7 +140,7 @@ TEST_P(device_tasks, leave_nothing_behind) {
     }
     expect_nothing_left();
     {
-      object last({1, 32}, 1u); // whoever runs it gives back what waited for that
+      object last({1, 32}, 1u); // the worker that runs it gives back memory that waited for that
       added(last).on(id()).submit();
       EXPECT_EQ(first(last), 2u);
     }
@@ -336,7 +336,7 @@ TEST(cuda_memory, that_functions_have_taken_is_missing_until_they_give_it_back) 
   });
 }
 
-// Compiled by somebody else -------------------------------------------------------------------------------------------
+// Compiled outside Tern -----------------------------------------------------------------------------------------------
 
 TEST(cuda_modules, are_machine_code_of_the_devices_own) {
   const auto compiled_for = [](int capability, bool cubin) {

@@ -32,7 +32,7 @@ void say_ready() {
   std::fflush(stdout);
 }
 
-/// Some kernels, whose results are looked at.
+/// Runs some kernels and checks their results.
 int compute() {
   object x(n, 1);
   for (int i = 0; i < 4; ++i) tern::submit(troubles::add, tern::items(n), n, i, tern::read_write(x));

@@ -394,7 +394,7 @@ TEST(devices, wrong_launches_are_told) {
       AllOf(
           HasSubstr(
               "there is no device 'simulated2' here; did you mean simulated0? there are: host, simulated0, simulated1"),
-          HasSubstr(there_is_opencl() ? ", opencl0" : "simulated1"))); // which nobody has asked for
+          HasSubstr(there_is_opencl() ? ", opencl0" : "simulated1"))); // which the option did not name
   EXPECT_THAT(
       text_of_error([&] { opts.set(hetero_policy, "egaer"); }),
       AllOf(HasSubstr("option hetero-policy cannot be \"egaer\" (by the program): there is no policy 'egaer'; did "

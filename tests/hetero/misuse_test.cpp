@@ -55,7 +55,7 @@ TEST(misuse, waiting_for_all_in_a_task_is_told) {
     hetero_object<int> o(4, 1), p(4, 1);
     hetero_task t(
         [&p](int* v) {
-          hetero_task inner([](int* w) { w[0] = 2; }, write(p)); // whose function may end on this stack
+          hetero_task inner([](int* w) { w[0] = 2; }, write(p)); // its function may end on this stack
           inner.submit().wait();
           v[0] = p.host(access_mode::read).get()[0];
           wait_all();
@@ -220,8 +220,8 @@ TEST(misuse, names_may_be_given_while_a_predecessor_fails) {
   });
 }
 
-// Under ThreadSanitizer: whoever drops lent memory asks whether it is the device worker's thread,
-// which begins just now.
+// Under ThreadSanitizer: the thread that drops lent memory checks whether it is the device worker's
+// thread, which is just starting.
 TEST(misuse, lent_memory_may_be_given_back_by_a_thread_while_that_of_a_device_begins) {
   std::vector<unsigned> mine(16);
   on({.devices = "host,simulated", .simulated = "1", .threads = true}, [&] {
@@ -348,7 +348,7 @@ TEST(misuse, an_access_may_be_released_while_its_scheduler_ends) {
   }
 }
 
-// They are gone when the access is released: nobody looks for them.
+// The fibers have ended when the access is released: the release does not look for them.
 TEST(misuse, fibers_may_be_left_that_wait_for_what_never_runs) {
   const auto ended = test_support::in_child([] {
     host_access<int, 1> kept;
@@ -359,7 +359,7 @@ TEST(misuse, fibers_may_be_left_that_wait_for_what_never_runs) {
         kept = x.host(access_mode::read_write).get();
         promise<void> own;
         fiber([f = own.get_future()] { f.wait(); }).detach();
-        auto* const t = new hetero_task([p = std::move(own)](int*) {}, read_write(x)); // for who waits for ever
+        auto* const t = new hetero_task([p = std::move(own)](int*) {}, read_write(x)); // for fibers that wait for ever
         t->submit();
         fiber([t] { t->wait(); }).detach();
         fiber([t] { t->done().get(); }).detach();

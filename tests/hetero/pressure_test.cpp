@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Devices whose memory is short: nothing is lost that somebody needs, nobody goes round in circles,
-// and what cannot be says so.
+// Devices with too little memory: no data are lost that a task needs, no task livelocks, and a task
+// that cannot fit fails with a message.
 #include <chrono>
 #include <random>
 #include <string>

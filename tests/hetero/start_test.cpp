@@ -136,7 +136,7 @@ TEST(folders, of_a_killed_process_go_with_the_next_one) {
     EXPECT_EQ(files(), 1);
     const finished beside = run(without_folders(scratch, {}, program("compute", on_opencl)));
     EXPECT_EQ(beside.code, 0) << beside.all();
-    EXPECT_EQ(files(), 1); // that of who lives stays
+    EXPECT_EQ(files(), 1); // the folder of a live process stays
     killed.signal(SIGKILL);
     killed.end();
   }

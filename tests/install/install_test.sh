@@ -37,7 +37,7 @@ for remembered in "$tmp/first" "$(realpath -- "$build")"; do
   if grep -rlF -- "$remembered" "$libdir/cmake" "$libdir/pkgconfig"; then fail "the files above name $remembered"; fi
 done
 
-# Ranks must not notice the environment of whoever runs this test.
+# Ranks must not see the environment in which this test is run.
 for variable in $(compgen -e | grep -E '^(TERN_|OMPI_|PMIX_|PMI_|MPI)' || true); do unset "$variable"; done
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 export OMPI_MCA_btl_vader_single_copy_mechanism=none # containers forbid it, and Open MPI says so on each run

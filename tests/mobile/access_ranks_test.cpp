@@ -449,7 +449,7 @@ TERN_RANK_TEST(references_on_disk_count) {
   TERN_EXPECT_EQ(left(), 0);
 }
 
-// One whose copy on disk cannot always be read.
+// An object with a copy on disk that cannot always be read.
 class fragile {
 public:
   fragile() = default;
@@ -470,7 +470,7 @@ private:
 };
 
 TERN_RANK_TEST(what_cannot_be_unpacked_from_disk_is_tried_again) {
-  if (rank() == 0) { // whose failures are counted
+  if (rank() == 0) { // `failures` counts for all ranks of a process
     auto t = tern::create_counted<table>(8);
     const auto f = create<fragile>(t);
     tern::swap_out(f).get();
@@ -545,14 +545,14 @@ TERN_RANK_TEST(an_end_gives_way_to_those_that_have_begun) {
     queue::gate = &gate;
     auto t = tern::create_counted<thinker>();
     auto first = call<&thinker::think>(t);
-    t = {}; // nobody else wants it
+    t = {}; // there is no other reference
     static_cast<void>(call<&tern::rank>(0).get());
     gate.release(1);
     first.get();
     TERN_EXPECT_EQ(thinker::thought.load(), 5);
     const auto p = create<thinker>();
     first = call<&thinker::think>(p);
-    auto end = tern::destroy(p); // somebody has asked for it
+    auto end = tern::destroy(p); // an explicit destroy is pending
     static_cast<void>(call<&tern::rank>(0).get());
     gate.release(1);
     first.get();

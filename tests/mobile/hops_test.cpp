@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// How many messages an invocation takes whose sender knows where the object was, and not where it
-/// is.
+/// How many messages an invocation takes if its sender knows a former place of the object only, and
+/// not its present one.
 #include <algorithm>
 #include <cstdint>
 #include <string>

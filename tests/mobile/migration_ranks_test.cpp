@@ -67,7 +67,7 @@ TERN_RANK_TEST(large_objects_move) {
   tern::destroy(t).get();
 }
 
-// Everybody sends to an object that moves all the time.
+// All ranks send to an object that moves all the time.
 struct diary {
   std::vector<long> next;
   long wrong = 0, entries = 0;

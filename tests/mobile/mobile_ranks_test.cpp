@@ -193,7 +193,7 @@ struct door {
   int count() const { return passed; }
 };
 
-// Invocations that wait for their object belong to their epochs, whoever lets them begin.
+// An invocation that waits for its object belongs to its epoch, whichever fiber lets it begin.
 TERN_RANK_TEST(what_waits_for_an_object_keeps_its_epoch) {
   const int there = (rank() + 1) % size();
   const auto d = create_on<door>(there).get();

@@ -117,7 +117,7 @@ TERN_RANK_TEST(a_name_has_a_class) {
   TERN_EXPECT_ERROR(find<table>("a counter").get(), errc::invalid_argument,
                     "(names_test::counter), published by rank 0");
   TERN_EXPECT_ERROR(find<table>("a counter").get(), errc::invalid_argument, "looks for a names_test::table");
-  // Those who wait are told, too.
+  // A search that waits for the name fails, too.
   auto wrong = find<table>(of_rank("later", rank()));
   publish(of_rank("later", rank()), create<counter>()).get();
   TERN_EXPECT_ERROR(wrong.get(), errc::invalid_argument, "looks for a names_test::table");
@@ -180,7 +180,7 @@ TERN_RANK_TEST(reports_name_objects_and_who_waits_for_a_name) {
   const auto g = create<counter>();
   publish(gate, g).get();
   auto open = call<&counter::wait_for>(g, key);
-  // Until the invocation runs and its search has come to whoever keeps the name.
+  // Until the invocation runs and its search has come to the rank that keeps the name.
   const std::string object = "object " + to_string(g.id()) + ", '" + gate +
                              "' (names_test::counter), an exclusive invocation runs",
                     wait = "'" + key + "', by rank " + std::to_string(rank()) + " (as a names_test::counter)";

@@ -113,8 +113,8 @@ int run(std::uint64_t messages) {
   const std::uint64_t changed = tern::allreduce(sent.sum, add) - tern::allreduce(got.sum, add);
   const std::uint64_t mixed_up = tern::allreduce(sent.mixed ^ got.mixed, flip);
   const std::uint64_t wrong = tern::allreduce(got.wrong, add);
-  // The ranks of one process measure the same memory. What has arrived and waits for a free worker
-  // is not bounded: where nobody but the one worker receives, there is none.
+  // The ranks of one process measure the same memory. Messages that wait for a free worker are not
+  // bounded. If a rank's only worker also receives, no message waits like that.
   const bool paced = tern::scheduler::current()->workers() == 1 && !std::getenv("TERN_PROGRESS");
   const bool grew = STRESS_SANITIZED == 0 && paced && late > early + early / 10 + (std::uint64_t{4} << 20);
   const int growing = tern::allreduce(grew ? 1 : 0, [](int a, int b) { return std::max(a, b); });

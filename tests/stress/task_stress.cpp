@@ -240,7 +240,7 @@ TEST_P(machines, foreign_threads_and_fibers_together) {
   });
 }
 
-// Schedulers come and go while somebody outside still has a foot in the door.
+// Schedulers end while an outside thread may still be inside a call that wakes their fibers.
 TEST_P(machines, short_lives) {
   stress::repeat(1, [&](int) {
     for (int i = 0; i < some(200); ++i) {

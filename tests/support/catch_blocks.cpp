@@ -2,7 +2,7 @@
 // What the thread sanitizer must see of exceptions, and what it must not (tsan_exceptions.cpp).
 // `catch_blocks race` has a data race between catch blocks of two threads, each with an exception
 // of its own. `catch_blocks shared` has none: threads share an exception, copies of one, and
-// pointers to one, and whoever is last frees it.
+// pointers to one, and the last thread frees it.
 #include <atomic>
 #include <cstdio>
 #include <exception>

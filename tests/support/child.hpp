@@ -54,8 +54,8 @@ public:
   /// Reads until stdout or stderr has `text` so many times. \return whether it came within 20 s.
   bool wait_for_out(const std::string& text, int times = 1) { return wait_for(out, text, times); }
   bool wait_for_err(const std::string& text, int times = 1) { return wait_for(err, text, times); }
-  /// Reads until it has ended and nobody can write to it any more. \return the exit code, or 1000 +
-  /// signal, or -1 if it took longer than that.
+  /// Reads until the child has ended and no process can write to its output any more. \return the
+  /// exit code, or 1000 + signal, or -1 if it took longer than that.
   int end(double seconds = 50);
 
   std::string out, err;

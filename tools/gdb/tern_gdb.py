@@ -165,7 +165,7 @@ class Fiber:
         name = raw[at["name"]:at["name"] + 48]
         self.name = name.split(b"\0")[0].decode(errors="replace")
         self.worker = None  # that runs it
-        self.thread = None  # whose stack pointer is on its stack
+        self.thread = None  # the thread with its stack pointer on the fiber's stack
 
     def called(self):
         return f"{self.id} '{self.name}'" if self.name else str(self.id)

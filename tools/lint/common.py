@@ -37,7 +37,7 @@ def files(root: pathlib.Path) -> list[str]:
             ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard", "."],
             capture_output=True, check=True).stdout.decode().split("\0")
         inside = subprocess.run(["git", "-C", str(root), "rev-parse", "--show-prefix"], capture_output=True, check=True)
-        # A fixture or an unpacked archive inside somebody else's repository, ignored by it, is walked instead.
+        # A fixture or an unpacked archive that lies in another repository and is ignored by it is walked instead.
         if inside.stdout.decode().strip() == "":
             return sorted(name for name in set(listed) if name and (root / name).is_file())
     except (OSError, subprocess.CalledProcessError):

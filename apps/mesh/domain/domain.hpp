@@ -28,8 +28,8 @@ struct crossing {
 };
 
 /// Looks for segments that cross, touch (an end of one inside the other) or overlap. Exact; O(n)
-/// for evenly long segments. \return whether there are any, and if so the pair whose first index,
-/// then second, is smallest, in `found`.
+/// for evenly long segments. \return whether there are any. If so, `found` gets the pair with the
+/// smallest first index and, among those, the smallest second index.
 bool find_crossing(const std::vector<segment>& segments, crossing& found);
 
 } // namespace mesh

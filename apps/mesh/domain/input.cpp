@@ -107,8 +107,8 @@ bool bounds_area(const ring& points) {
       high[k] = std::max(high[k], p[k]);
     }
   double extent = std::max(high[0] - low[0], high[1] - low[1]);
-  // Not the signed area: a ring that crosses itself may bound none in sum, and must be told so by
-  // whoever looks for that.
+  // Not the signed area: it may be zero for a ring that crosses itself. The search for crossings
+  // must see that ring and report it.
   double twice = 0;
   const position& o = points.front();
   for (std::size_t i = 1; i + 1 < points.size(); ++i)
@@ -117,10 +117,10 @@ bool bounds_area(const ring& points) {
   return twice > 2e-14 * extent * extent; // on a line: as good as two points
 }
 
-/// A ring whose points step over the 180 degree meridian (more than 180 degrees from one to the
-/// next), made continuous: longitudes then go beyond 180 degrees. A ring around a pole is closed
-/// along the pole.
-/// \return whether it does so and bounds an area in that reading.
+/// Makes a ring continuous that crosses the 180 degree meridian: one with a step of more than 180
+/// degrees between two points. Its longitudes then go beyond 180 degrees. A ring around a pole is
+/// closed along the pole.
+/// \return whether the ring crosses the meridian and, made continuous, bounds an area.
 bool unwrap(const ring& points, ring& result) {
   result.clear();
   if (points.size() < 3) return false;

@@ -20,7 +20,7 @@ struct land_polygons {
   std::size_t skipped = 0; ///< rings with fewer than three distinct points, left out
 };
 
-/// Reads the polygons of a file, whose format (TopoJSON or GeoJSON) is recognised by its content.
+/// Reads the polygons of a file. Its format (TopoJSON or GeoJSON) is recognised by its content.
 /// \param object TopoJSON only: which object to read. Empty: the object `land` where there is one
 /// (files with `land` and
 ///   `countries` hold the same coast twice), else all objects.

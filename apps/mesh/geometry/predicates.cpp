@@ -10,8 +10,8 @@ namespace {
 
 int sign(double value) { return (value > 0) - (value < 0); }
 
-/// The exact sign of a sum of twelve doubles: each is added to an expansion of non-overlapping
-/// parts (Shewchuk's GROW-EXPANSION), whose last part that is not zero has the sum's sign.
+/// The exact sign of a sum of twelve doubles. Each is added to an expansion of non-overlapping
+/// parts (Shewchuk's GROW-EXPANSION). The last part that is not zero has the sum's sign.
 int sign_of_sum(const std::array<double, 12>& terms) {
   std::array<double, 12> parts{};
   for (std::size_t n = 0; n < terms.size(); ++n) {

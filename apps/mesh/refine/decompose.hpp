@@ -36,7 +36,7 @@ inline constexpr std::uint32_t no_origin = 0xffffffffU;
 /// A vertex of the coarse mesh.
 struct coarse_node {
   point where;
-  std::uint32_t origin = no_origin; ///< index in `domain::boundary` of the segment in whose interior it lies
+  std::uint32_t origin = no_origin; ///< index in `domain::boundary` of the segment that it lies inside
   std::uint32_t apex = 0;           ///< 1: two constrained edges of the decomposition meet here at less than 60 degrees
   template <class A> void serialize(A& ar) { ar(where.x, where.y, origin, apex); }
 };

@@ -163,9 +163,9 @@ bool core::excused_shell(std::int32_t u, std::int32_t v) const {
   return false;
 }
 
-/// Excused is a thin face by the rule above, and one whose smallest angle lies between two
-/// segments: that angle is given, by the input or, where no segment of the input is sharp, by the
-/// coarse mesh (which then has it at 20.7 degrees or more).
+/// A thin face is excused by the rule above, or if its smallest angle lies between two segments.
+/// That angle is fixed by the input or, where no segment of the input is sharp, by the coarse
+/// mesh (where it is then at least 20.7 degrees).
 bool core::excused(const core_face& f) const {
   int corner = 0;
   sine2(f, corner);

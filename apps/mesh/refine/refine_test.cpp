@@ -256,7 +256,7 @@ TEST(split_point, is_the_same_from_both_ends_and_in_the_middle_third) {
 }
 
 TEST(refine, borders_of_neighbours_agree_bit_for_bit) {
-  // Two groups whose common border is a random segment: whatever either splits, the other can
+  // Two groups that share a random segment as their border: whatever either splits, the other can
   // follow.
   std::mt19937 random(17);
   std::uniform_real_distribution<double> uniform(0, 1);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /// \file
-/// The mesh program from outside, alone and under `tern run`: the same mesh however it is made, the
-/// files it writes, and what it says to those who ask for what cannot be.
+/// The mesh program from outside, alone and under `tern run`: the mesh does not depend on how the
+/// program is run. Tests also the files that it writes and its messages for impossible arguments.
 #include "mesh_program.hpp"
 
 #include <algorithm>

@@ -20,7 +20,7 @@ namespace tern::balance::detail {
 namespace {
 
 constexpr double first_periods = 16; // the first is so many times shorter than the later ones
-/// Whose policy's, in fibers of `balancer::fiber`; 0 elsewhere.
+/// The generation of the policy that started this fiber of `balancer::fiber`; 0 in other fibers.
 const fiber_local<std::uint32_t> generation_of_fiber;
 
 constexpr int idle_calls = 8; // of a policy while a rank stays idle, each after twice the time
@@ -449,7 +449,7 @@ void balancer::next_period(double seconds) {
 
 // Counts for `quiesce`, as the messages do that it may be about to send.
 void balancer::fiber(std::function<void()> what) {
-  std::shared_ptr<policy> whose; // which it may look at, whatever becomes of it here
+  std::shared_ptr<policy> whose; // keeps the policy alive for `what`, also if it is replaced here
   {
     const std::lock_guard hold(guard_);
     whose = alive_;

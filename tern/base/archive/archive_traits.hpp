@@ -140,7 +140,7 @@ concept silent_aggregate = std::is_class_v<T> && std::is_aggregate_v<T> && !requ
 &&requires { typename codec<T>::is_users_class; }
 &&save_forms<output_archive, T> == 0 && load_forms<input_archive, T> == 0 && !archive_constructible<T>;
 
-/// One whose members can be found.
+/// Whether T is an aggregate with members that can be found.
 template <class T> consteval bool shows_members() {
   if constexpr (silent_aggregate<T>)
     return member_count<T>() >= 0 && member_count<T>() <= members_most;

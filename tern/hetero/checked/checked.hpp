@@ -11,8 +11,8 @@
 /// Three forms, each compiled when it is first needed:
 /// - `whole`: the elements of each argument follow each other without gaps. An access beyond them
 ///   reads 0, writes nothing and sets a flag, so that loops are still vectorised.
-/// - `parts`: the same where some argument is a part whose rows lie apart.
-/// - `report`: for a group whose flag was set. It runs again, slowly, and says which access it was.
+/// - `parts`: the same if some argument is a part with gaps between its rows.
+/// - `report`: for a group that has set the flag. It runs again, slowly, and reports the access.
 
 #include <array>
 #include <cstddef>

@@ -81,8 +81,8 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-// What devices take, and checks do not: pointers declared together. By hand, so that nobody
-// compiles it but the test.
+// Pointers declared together: devices accept them, checks do not. The block is made by hand, so
+// that only the test compiles it.
 constexpr const char two_at_once[] = "\n"
                                      "TERN_KERNEL(both, TERN_GLOBAL const int* x, TERN_GLOBAL int* y) {\n"
                                      "  TERN_REGION {\n"
@@ -163,7 +163,7 @@ TEST_P(checked, reads_beyond_an_object_are_told) {
     EXPECT_EQ(shift(-3), "kernel 'shift' (" + at("x[item.x + by]") +
                              "): item (0, 0, 0) in group (0, 0, 0) reads x[-3] beyond hetero_object<double> 'x of the "
                              "test' of 100");
-    const auto host = y.host(access_mode::write).get(); // what failed has harmed nobody else
+    const auto host = y.host(access_mode::write).get(); // the failed tasks have left `y` usable
     host[0] = 1;
   });
 }
@@ -360,7 +360,7 @@ TEST_P(checked, right_kernels_compute_the_same) {
     submit(test_kernels::atomics, items(64).group(16), 60, read_write(ints), read_write(uints), read_write(floats));
     {
       const auto host = ints.host(access_mode::read).get();
-      for (const int i : {0, 1, 2, 4}) numbers.push_back(host[i]); // the others depend on who comes first
+      for (const int i : {0, 1, 2, 4}) numbers.push_back(host[i]); // the others depend on the order of the items
     }
     hetero_object<float> f(n, 0.0F);
     submit(test_kernels::functions, items(n), n, read(a), write(c.rows(0, n)), write(f));

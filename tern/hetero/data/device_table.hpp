@@ -77,7 +77,7 @@ public:
   std::size_t count() const noexcept { return infos_.size(); }
   const device_info& info(std::size_t d) const noexcept { return infos_[d]; }
   device_queue* queue(std::size_t d) const noexcept { return queues_[d].get(); } ///< null: the host
-  /// In whose memory kernels of this device work.
+  /// The memory in which kernels of this device work: a device's number, or 0 for the host's.
   std::uint8_t space_of(std::size_t d) const noexcept {
     return infos_[d].shares_host_memory ? std::uint8_t{0} : static_cast<std::uint8_t>(d);
   }

@@ -26,7 +26,7 @@ struct transfer {
   object_state* object = nullptr;
   box part;
   std::uint8_t from = 0, to = 0; ///< instances
-  std::uint8_t device = 0;       ///< whose worker carries it out
+  std::uint8_t device = 0;       ///< its worker carries the transfer out
   int waits = 0;                 ///< for so many others, which bring the box to `from`
   transfer* next = nullptr;      ///< in queues
   struct waiter {

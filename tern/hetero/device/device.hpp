@@ -64,8 +64,8 @@ inline grid fitted(grid g, std::int64_t most_items, const std::array<int, 3>& mo
   }
 }
 
-/// Which way, and so which memory is whose. Strided in up to three dimensions: `slices` of `rows`
-/// of `row_bytes`. `between`: from another device to this one.
+/// The direction of a copy, which says where source and destination lie. Copies are strided in up
+/// to three dimensions: `slices` of `rows` of `row_bytes`. `between`: from another device to this.
 enum class direction : std::uint8_t { to_device, from_device, within, between };
 /// Does the host's memory take part?
 constexpr bool is_of_host(direction way) noexcept {
@@ -80,7 +80,7 @@ struct copy_request {
   memory_handle from = nullptr;                 ///< within and between: the source
   std::size_t from_offset = 0, from_pitch = 0, from_slice = 0;
   std::size_t row_bytes = 0, rows = 1, slices = 1;
-  const detail::device* source = nullptr; ///< between: whose memory `from` is
+  const detail::device* source = nullptr; ///< between: the device that `from` belongs to
 };
 
 /// The same copy with as few rows and slices as can be: those that lie one after the other are one.

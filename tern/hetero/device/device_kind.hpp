@@ -24,7 +24,7 @@ struct device_search {
   bool all;                              ///< `hetero-devices` asks for all devices
   device_kinds used;                     ///< kinds searched before that have devices in use
   std::vector<std::string>& notes;       ///< gets what a user wants to know of devices that were looked for in vain
-  std::shared_ptr<pinned_memory> pinned; ///< set by a kind whose devices pin the memory of objects on the host
+  std::shared_ptr<pinned_memory> pinned; ///< set by a kind of devices that pin the memory of objects on the host
 };
 
 /// What there is to know of a kind. `name`, `order` and `find` are needed.

@@ -34,10 +34,10 @@ public:
   const std::filesystem::path& folder() const noexcept { return folder_; }
   /// Whether `store` does anything.
   bool keeps() const noexcept { return elsewhere_ || !folder_.empty(); }
-  /// \return what was stored under the key; nothing if there is nothing, or it is damaged (then it
-  /// is removed), or the file belongs to another user (whose code is not run).
+  /// \return what was stored under the key. Nothing if there is none, or it is damaged (then it is
+  /// removed), or the file belongs to another user: another user's code is not run.
   std::optional<std::vector<std::byte>> find(std::string_view key) const;
-  /// In place of what was there. What goes wrong is said in the log, at level debug.
+  /// Replaces what was stored under the key. Errors go to the log, at level debug.
   void store(std::string_view key, std::span<const std::byte> bytes) const;
   /// For an entry that its driver refused.
   void remove(std::string_view key) const;

@@ -91,7 +91,7 @@ TEST_F(kernel_cache_test, any_damage_is_a_miss_and_is_removed) {
   }
   expect_miss(right + "x", "longer");
   expect_miss("something else altogether, and longer than the header is", "foreign");
-  // Sizes whose sum is right only because it wraps.
+  // The sum of these sizes is right only because it wraps.
   std::string wraps = right;
   for (std::size_t i = 8; i < 24; ++i) wraps[i] = '\xff';
   expect_miss(wraps, "sizes");

@@ -19,8 +19,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* prefix = "tern-cache-of-";
 
-// A process holds the lock on its folder until it ends: so a folder whose lock is free belongs to
-// none. Removed at the end of the process that has made it, but not of one that this has forked.
+// A process holds the lock on its folder until it ends, so a folder with a free lock belongs to no
+// process. The process that made the folder removes it when it ends; its forked children do not.
 struct own_folder {
   fs::path path;
   pid_t process = 0;

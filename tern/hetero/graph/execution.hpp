@@ -43,7 +43,7 @@ public:
   void submitted_after(task_record* t, std::int32_t links) noexcept;
   /// From the policy, or (not `placed` any more) because it can run nowhere.
   void arrive(task_record* t) noexcept override;
-  /// The task whose function the calling fiber runs; null: it runs none.
+  /// The task that the calling fiber runs the function of; null: it runs none.
   static const task_record* task_here() noexcept;
 
   // completion.cpp ----------------------------------------------------------------------------------------------------
@@ -69,9 +69,9 @@ private:
   void run_body(task_record* t) noexcept;
   void finish_slowly(task_record* t) noexcept;
   static void destroy_work(task_record* t) noexcept; ///< its closure goes
-  /// The scheduler's run is over: neither it nor what comes after it runs, but what they hold is
+  /// The scheduler's run is over: neither the task nor its successors run, but what they hold is
   /// given back.
-  /// \param tells those who wait for them: not if these may be fibers that have gone with the
+  /// \param tells whether waiters are notified: not if these may be fibers that have ended with the
   /// scheduler.
   void end_without_running(task_record* t, bool tells) noexcept;
 

@@ -39,7 +39,7 @@ template <class Kernel, class Opencl, class Cuda, class Function, class... Queue
     }
   }
   static constexpr bool has_dialect = is_there<Kernel>, has_code = has_dialect || is_there<Opencl> || is_there<Cuda>;
-  /// Whose name and size of groups count.
+  /// The variant that gives the task its name and its size of groups.
   const kernel_code& code() const noexcept requires(has_code) {
     if constexpr (is_there<Kernel>)
       return *kernel;

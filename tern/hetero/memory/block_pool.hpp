@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Cuts blocks out of large slabs of memory that is dear to get: a device's, for which the driver
-/// waits until the device is idle, or host memory that is to be page-locked, which takes 0.3 ms a
+/// Cuts blocks out of large slabs of memory that is slow to allocate: a device's, for which the
+/// driver waits until the device is idle, or host memory to be page-locked, which takes 0.3 ms a
 /// MiB. Internal.
 ///
 /// The memory itself is never touched, as it may be a device's: all bookkeeping lies outside it.
 /// The smallest free block that is large enough is cut, of several the one at the lowest address; a
-/// block that is freed becomes one with its free neighbours. Who repeats a sequence of allocations
-/// and frees finds, after the first rounds, that neither new slabs are got nor is memory allocated
-/// for the bookkeeping.
+/// block that is freed is merged with its free neighbours. A caller that repeats a sequence of
+/// allocations and frees causes, after the first rounds, neither new slabs nor allocations for the
+/// bookkeeping.
 
 #include <cstddef>
 #include <cstdint>

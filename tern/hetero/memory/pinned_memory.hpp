@@ -46,9 +46,9 @@ public:
   /// Gives back what nothing is used of.
   void trim() noexcept;
 
-  /// From now on all slabs are locked by it, those that there are and those that come. One whose
-  /// locking fails stays ordinary memory, and is not tried again. \return false if there is another
-  /// already, which stays it.
+  /// From now on `how` locks all slabs, present and future ones. A slab that cannot be locked stays
+  /// ordinary memory and is not tried again. \return false if there is another locker already; it
+  /// then stays.
   bool lock_with(const locker& how) noexcept;
   /// Unlocks everything; to be called before the driver's context goes. Afterwards another may
   /// lock.
@@ -63,7 +63,7 @@ public:
   std::size_t bytes_used() const noexcept; ///< whole blocks
   std::size_t bytes_reserved() const noexcept;
   std::size_t bytes_locked() const noexcept;
-  std::size_t bytes_not_locked() const noexcept; ///< of slabs whose locking has failed
+  std::size_t bytes_not_locked() const noexcept; ///< of slabs that could not be locked
 
 private:
   enum class state : std::uint8_t { ordinary, locked, refused };
@@ -90,11 +90,11 @@ private:
 
   const std::size_t budget_;
   // For all but the look-ups. A std::mutex, not a spin_lock: it is held while the system maps
-  // memory and the driver locks it, tens of milliseconds for a large slab, for which those who wait
-  // should sleep. No fiber suspends with it.
+  // memory and the driver locks it. That takes tens of milliseconds for a large slab, so waiting
+  // threads should sleep. No fiber suspends while it holds it.
   mutable std::mutex mutex_;
-  // Held for moments, by look-ups, and with mutex_ by who changes the table; so who has mutex_
-  // reads without it.
+  // Held for moments: by look-ups, and, together with mutex_, by a thread that changes the table.
+  // So a thread that holds mutex_ reads the table without it.
   mutable std::mutex table_mutex_;
   std::vector<slab> table_; // by address
   std::size_t reserved_ = 0;

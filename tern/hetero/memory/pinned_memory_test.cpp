@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Host memory for drivers to page-lock: what is locked when, by whom, and what it is when that
-// fails.
+// Host memory for drivers to page-lock: what is locked when and by which driver, and what the
+// memory is if that fails.
 #include <tern/hetero/memory/pinned_memory.hpp>
 
 #include <algorithm>

@@ -44,7 +44,7 @@ void fail(task_record* t, std::exception_ptr why) noexcept {
   t->marks.fetch_or(task_record::failure_set, std::memory_order_release);
 }
 
-// The failure of a task of the runtime's own reaches the user through the first of his tasks that
+// The failure of an internal task of the runtime reaches the user through the first user task that
 // needed its result.
 void inherit_failure(task_record& t, const task_record& from) noexcept {
   if (!(from.flags & task_record::hidden) || (from.marks.load(std::memory_order_relaxed) & task_record::inherited))

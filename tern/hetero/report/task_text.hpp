@@ -30,8 +30,8 @@ std::string text_of_use(const use& u);
 std::string called(const access_note& a);
 /// "task 'scale'". \pre it cannot end meanwhile.
 std::string called(const task_record& t);
-/// The same of a task that may end meanwhile, but whose record stays: then its closure goes, unless
-/// nothing has to be done for that.
+/// The same for a task that may end meanwhile while its record stays. The closure may then be
+/// destroyed, so its name is used only if the closure needs no destruction.
 std::string called_while_it_runs(const task_record& t);
 /// What waits for a task: a line, or none. \pre `first` cannot end meanwhile. \param named gets the
 /// tasks in the line.

@@ -32,7 +32,7 @@ struct deferred_actions {
   invocation_list done;                        ///< only to be counted, and answered if their callers wait
   invocation_list refusals;                    ///< arrived behind the object's end
   std::vector<entry*> loads;                   ///< at `loading`
-  object_id ready;                             ///< whose next invocation may begin when a worker is idle
+  object_id ready;                             ///< its next invocation may begin when a worker is idle
   double ready_load = 0;
   priority ready_level = priority::normal;
   bool ready_again = false;
@@ -48,8 +48,8 @@ public:
   virtual void perform(deferred_actions& then) = 0;
   /// A message that cannot run at once. \param runs_here its deliverer counts it as done.
   virtual void arrive_late(std::unique_ptr<invocation> one, bool runs_here) = 0;
-  /// Destroys the object, whose last invocation the caller is: it has the access alone. \param
-  /// reply to rank `origin`.
+  /// Destroys the object. The caller is its last invocation and has exclusive access. \param reply
+  /// to rank `origin`.
   virtual void end_object(entry& e, int origin, std::uint64_t reply) = 0;
   /// Objects take another amount of memory. \param room one may have become idle. Not under a lock.
   virtual void memory_changed(bool room) = 0;

@@ -76,8 +76,8 @@ public:
   /// The entry in slot `i`, or null. \pre i < capacity()
   Entry* at(std::size_t i) const noexcept { return entry_of(slots_.load(std::memory_order_relaxed)->slots[i]); }
 
-  /// Takes the entry out of slot `i`, whose id stays. For the end, when nothing is looked up any
-  /// more.
+  /// Takes the entry out of slot `i`; the slot's id stays. For the end, when nothing is looked up
+  /// any more.
   void forget(std::size_t i) noexcept {
     slots_.load(std::memory_order_relaxed)->slots[i].word.store(0, std::memory_order_relaxed);
   }

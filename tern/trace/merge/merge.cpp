@@ -157,8 +157,8 @@ struct merger {
     on.write(text);
   }
 
-  // First of all, so that a file which is cut off has it: what is missing, and whose the tracks
-  // are.
+  // Written first, so that a truncated file has it: what is missing, and the rank and worker of
+  // each track.
   void write_beginning() {
     if (!result.missing.empty()) {
       const int pid = shown(result.expected_ranks); // of no rank

@@ -68,7 +68,7 @@ struct session {
   session& operator=(const session&) = delete;
 
   ring* attach();                 ///< a ring for the calling thread; null if there is no memory for it
-  bool advance(ring& r) noexcept; ///< a new chunk for a ring whose chunk is full; false: no room at all
+  bool advance(ring& r) noexcept; ///< a new chunk for a ring with a full one; false: no room at all
   /// \param kept what is stored of `text`: empty if nothing, else as long as `ring::texts`.
   std::uint32_t name_number(std::string_view text, std::string_view& kept);
   std::uint32_t new_track(int rank, int worker, std::string_view name);

@@ -277,8 +277,8 @@ TEST(names, of_any_bytes_are_good_json) {
   EXPECT_TRUE(has(t.text(), "a\\u0000b"));
 }
 
-// What devices do is told by whoever notices, on tracks that are not his, and changes nothing of
-// his own.
+// The thread that notices what a device does records it on the device's track. Its own track does
+// not change.
 TEST(recording, devices_have_tracks_of_their_own) {
   kernel_begins(no_track, 1); // nothing is recorded
   traced t({.ranks = 2});

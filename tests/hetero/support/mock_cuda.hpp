@@ -22,7 +22,7 @@
 ///   fail-context         no context can be had: out of memory (2)
 ///   no-init              cuInit says that there is no device (100)
 ///   no-peers             no device reaches another's memory
-///   quiet                misuse is only told to who asks, and does not end the process badly
+///   quiet                misuse is told only on request, and does not make the process fail
 ///   lenient              calls that can go on in spite of misuse do, and return success
 /// A driver that has no graphs is the library `mock_cuda_without_graphs`: the same, but it lacks
 /// their functions. Any other word ends the process with a message.

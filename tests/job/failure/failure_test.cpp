@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Ranks of an MPI job die or stop: the job ends in time, says who it was, and leaves nothing
+/// Ranks of an MPI job die or stop: the job ends in time, names the ranks, and leaves nothing
 /// behind.
 #include "launcher.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// A job whose ranks do what the first argument says, until somebody kills one or the time is over.
+/// Each rank does what the first argument says, until the test kills a rank or the time is over.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>

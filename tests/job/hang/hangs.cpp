@@ -45,7 +45,7 @@ struct vault {
 /// For ever. \return false if there is no such form.
 bool stands_still(std::string_view how) {
   const int last = tern::size() - 1;
-  if (how == "future") { // whose promise is kept and never set
+  if (how == "future") { // its promise stays alive and is never set
     tern::promise<int> kept;
     static_cast<void>(kept.get_future().get());
   } else if (how == "semaphore") {

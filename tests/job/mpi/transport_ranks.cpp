@@ -260,8 +260,8 @@ void session::messages() {
   meet("messages");
 }
 
-/// A rank that receives nothing is sent so many messages as it has room for, and no more; nobody is
-/// held up by that.
+/// A rank that receives nothing is sent as many messages as it has room for, and no more. No sender
+/// blocks on that.
 void session::room(std::size_t head_bytes) {
   const int partner = me ^ 1;
   for (int sender = 0; sender < 2 && partner < net_.size(); ++sender) {
@@ -494,7 +494,7 @@ void session::idle() {
   meet("idle");
 }
 
-/// Rank 0 learns everybody's counts; \return the number of failures it knows of.
+/// Rank 0 collects the counts of all ranks. \return the number of failures that this rank knows.
 int session::collect() {
   if (me != 0) {
     tell(0, std::to_string(passed) + " " + std::to_string(failed));

@@ -133,7 +133,7 @@ int get_into(std::string_view trouble) {
     }
     const auto good = tern::call<&succeed>(last, 1);
     while (!good.ready()) tern::this_fiber::yield();
-    static_cast<void>(tern::promise<int>().get_future()); // broken: nobody has failed
+    static_cast<void>(tern::promise<int>().get_future()); // a broken promise: no handler has failed
   }
   if (trouble == "many") {
     std::vector<tern::fiber> all;

@@ -33,7 +33,7 @@ void fail_otherwise(int how) {
 }
 int fail_in_call(int cell) { throw std::out_of_range("no cell " + std::to_string(cell)); }
 
-// Handlers that fail, some of which nobody waits for; the job goes on.
+// Handlers that fail, some with no caller that waits; the job goes on.
 int outlive_failures(int number) {
   if (tern::rank() == 0) {
     tern::send<&fail_in_handler>(number, "bad cell");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Jobs whose main functions return while fibers that nobody waits for, and handlers, go on
-/// sending. Arguments: a seed, and how many jobs one after the other. Each process prints what its
-/// ranks saw: how many messages were taken, handled, refused, and handled when the job was over.
+/// Jobs in which the main function returns while detached fibers, and handlers, go on sending.
+/// Arguments: a seed, and how many jobs one after the other. Each process prints what its ranks
+/// saw: how many messages were taken, handled, refused, and handled when the job was over.
 #include <atomic>
 #include <chrono>
 #include <cstdio>

@@ -114,7 +114,7 @@ TEST_P(started, bad_values_name_their_origin_and_what_is_allowed) {
     strings arguments{"hello"};
     arguments.insert(arguments.end(), one.arguments.begin(), one.arguments.end());
     expect_refused(job(2, START_ENDINGS, arguments, one.environment), one.parts, mpich());
-    if (under_mpi()) break; // what differs between launchers is who prints it, and one case shows that
+    if (under_mpi()) break; // launchers differ only in the process that prints it, and one case shows that
   }
 }
 
@@ -183,7 +183,7 @@ TEST_P(started_by_mpi, bad_variables_of_the_transport_say_what_is_allowed) {
   };
   for (const auto& [environment, parts] : cases) {
     expect_refused(job(1, START_ENDINGS, {"hello"}, environment), parts, mpich());
-    if (!mpich()) break; // its launcher takes two seconds to end, and who reads the variables is the same
+    if (!mpich()) break; // its launcher takes two seconds to end, and the same code reads the variables
   }
 }
 
@@ -244,7 +244,7 @@ TEST_P(started, exceptions_in_sent_handlers_are_only_reported_if_wanted) {
     EXPECT_EQ(end.code, 0) << end.all();
     EXPECT_EQ(count(end.out, "went on with 3"), 1) << end.all();
     const std::string where = "' on rank " + rank + ", for rank 0)";
-    // Each once: the exception, the handler, where it ran, for whom, and what could be done.
+    // Each once: the exception, the handler, its rank, the sender's rank, and what could be done.
     for (const std::string& part :
          {std::string("std::domain_error: bad cell"), "fail_in_handler" + where, std::string("the disk is full"),
           std::string("empty it [io at "), std::string("an exception of type int")})
@@ -252,7 +252,7 @@ TEST_P(started, exceptions_in_sent_handlers_are_only_reported_if_wanted) {
     EXPECT_EQ(count(end.err, "fail_otherwise" + where), 2) << end.all();
     EXPECT_EQ(count(end.err, "use call instead of send"), 2) << end.all(); // the third has a hint of its own
     EXPECT_EQ(count(end.err, " r" + rank + " error] "), 3) << end.all();
-    // Who waits for a call gets its exception; that is no news for others.
+    // The caller that waits for a call gets its exception; it is not reported elsewhere.
     EXPECT_EQ(count(end.out, "caught: std::out_of_range: no cell 3 (in handler"), 1) << end.all();
     EXPECT_EQ(count(end.err, "no cell 3"), 0) << end.all();
   }

@@ -40,8 +40,8 @@ struct buoy {
 };
 
 // Each walker visits every rank and comes home, each ship goes to the next rank and stays there.
-// Who has not been told where a walker went sends to its home, which forwards that: the first or
-// the second greeting of some rank.
+// A rank that has not been told a walker's place sends to the walker's home, which forwards the
+// message: the first or the second greeting of some rank.
 int main(int argc, char** argv) {
   return tern::run(argc, argv, [] {
     const int next = (tern::rank() + 1) % tern::size();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Objects in traces and statistics: who was invoked, who moved where, and what became of all
-/// messages.
+/// Objects in traces and statistics: which object was invoked, which moved where, and what became
+/// of all messages.
 #include "traced_job.hpp"
 
 #include <algorithm>
@@ -54,13 +54,13 @@ TEST_P(moving, a_trace_names_objects_and_their_moves) {
 
   for (int rank = 0; rank < ranks; ++rank) {
     const std::string home = "#" + std::to_string(rank) + ":";
-    // Whoever is invoked, in each slice of the invocation.
+    // The invoked object, in each slice of the invocation.
     EXPECT_EQ(lines_with(text, {R"("name":"walker::count")", R"("object":"walker)" + home}).size(), 2U);
     EXPECT_EQ(lines_with(text, {R"("name":"walker::greet")", R"("object":"walker)" + home}).size(),
               static_cast<std::size_t>(2 * ranks));
     const std::string ship = R"("object":"HMS )" + std::to_string(rank) + " (ship" + home;
     EXPECT_EQ(lines_with(text, {R"("name":"ship::sail")", ship}).size(), 1U);
-    // Whoever moves: where from, where to, how large.
+    // The object that moves: where from, where to, how large.
     const std::string from = R"("from":)" + std::to_string(rank), to = R"("to":)" + std::to_string((rank + 1) % ranks);
     const auto sailed = lines_with(text, {R"("cat":"migration")", R"("name":"migration")", ship, from, to});
     ASSERT_EQ(sailed.size(), 1U);

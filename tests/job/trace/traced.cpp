@@ -37,9 +37,9 @@ namespace {
 
 int next() { return (tern::rank() + 1) % tern::size(); }
 
-// For a mutex, a fiber's end and a future, each for sure: all belong to one worker, so none of the
-// others goes on before this one waits. A call's answer, say, may come on another worker before
-// anybody waits for it.
+// Waits for a mutex, a fiber's end and a future, each for sure. All fibers belong to one worker, so
+// no other fiber goes on before this one waits. A call's answer, in contrast, may come on another
+// worker before a fiber waits for it.
 void wait_for_all_kinds() {
   tern::mutex m;
   bool begun = false;

@@ -15,7 +15,7 @@ struct side {
   const char* first;
   std::size_t pitch, slice;
   bool on_device;
-  int device = -1; ///< whose it is; -1: that of the context
+  int device = -1; ///< the device that it belongs to; -1: that of the context
   std::uintptr_t row(std::size_t rows, std::size_t n) const {
     return address(first) + n / rows * slice + n % rows * pitch;
   }

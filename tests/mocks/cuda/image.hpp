@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// How the mock NVRTC's machine code and PTX look. Machine code is a library for the loader (ELF)
-/// whose unused bytes of the head hold its size, a sum and the architecture: a driver gets no
-/// length. PTX has the same in hexadecimal.
+/// How the mock NVRTC's machine code and PTX look. Machine code is a library for the loader (ELF).
+/// Unused bytes of its head hold its size, a sum and the architecture, as a driver gets no length.
+/// PTX has the same in hexadecimal.
 
 #include <cstdint>
 #include <cstring>

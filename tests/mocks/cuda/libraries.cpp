@@ -158,8 +158,8 @@ bool fits(int rows, int ld) { return rows >= 0 && ld >= (rows > 1 ? rows : 1); }
 
 extern "C" {
 #pragma GCC visibility push(default)
-/// Who wants it of the libraries gets it of the mock driver's. Of the type with which the examples
-/// call it: the sanitizer compares.
+/// A program that looks it up in these libraries gets the mock driver's. It has the type with which
+/// the examples call it: the sanitizer compares types.
 int retain_for_examples(void** to, int of) __asm__("cuDevicePrimaryCtxRetain");
 int retain_for_examples(void** to, int of) {
   void* const driver = opened(MOCK_CUDA);

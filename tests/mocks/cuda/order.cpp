@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations that touch the same memory come one after the other: in one stream, by events, or
-// because the program has seen the first one's end. Told is what does not, if one of the two is a
-// copy that writes there: what kernels do with memory nobody says. Of kernels only that is known
-// what their parameters point to, so that much is looked at.
+// Operations that touch the same memory must be ordered: by one stream, by events, or because the
+// program has seen the first one's end. The mock reports a pair without order if one of the two is
+// a copy that writes there. What kernels do with memory is unknown; only the addresses in their
+// parameters are known, so only these are checked.
 #include <algorithm>
 #include <deque>
 

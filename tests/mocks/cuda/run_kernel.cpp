@@ -158,8 +158,8 @@ bool run_group() {
       continue;
     }
     if (r.parked.empty()) return true;
-    // All that have not ended wait. Who waits for a warp does so for fewer than who waits for the
-    // group.
+    // All items that have not ended wait. A wait for the warp needs fewer items than one for the
+    // group, so those go first.
     const bool warp =
         std::any_of(r.parked.begin(), r.parked.end(), [](const fiber* f) { return f->waiting == waits::warp; });
     std::vector<fiber*> go, stay;

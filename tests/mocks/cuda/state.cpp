@@ -201,7 +201,7 @@ void drop(state& s, int device) {
 
 namespace {
 
-// Tests that leave something behind fail, also if nobody asks for misuse.
+// A test that leaves something behind fails, also if it does not ask for misuse.
 __attribute__((destructor)) void at_exit() {
   std::unique_lock lock(global_mutex());
   if (!only) return;

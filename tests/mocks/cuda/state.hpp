@@ -164,7 +164,7 @@ struct device {
   cu::result lost = 0;
   bool told = false; ///< a call has returned that it is lost
   std::shared_ptr<stream> usual;
-  std::set<handle> reached; ///< contexts whose memory this one may access
+  std::set<handle> reached; ///< contexts with memory that this one may access
 };
 
 struct state {
@@ -222,7 +222,7 @@ public:
 
   cu::result failed = 0; ///< to return at once, unless 0
   state& s;
-  int at = -1; ///< the device whose context is current, if it needs one
+  int at = -1; ///< the device with the current context, if the call needs one
 
   device& here() { return s.devices[static_cast<std::size_t>(at)]; }
   /// Notes what was wrong. \return r, or success if it can go on and the mock is lenient.

@@ -35,7 +35,7 @@ bool perform(state& s, int device, const operation& op) {
       r = run_kernel(s, op.kernel);
     ++s.counted.kernels_done;
   } else if (r == 0) {
-    // A device whose memory is gone takes who reads it along.
+    // If the source device is lost, the device that reads its memory is lost too.
     if (op.copy.source >= 0) r = s.devices[static_cast<std::size_t>(op.copy.source)].lost;
     if (r == 0) run_copy(op.copy);
   }
@@ -44,7 +44,7 @@ bool perform(state& s, int device, const operation& op) {
   return r == 0;
 }
 
-// One of the nodes of a graph whose predecessors are done. \return whether all are done
+// Runs a node of a graph that has all its predecessors done. \return whether all nodes are done
 bool step(state& s, int device, graph_work& g) {
   std::vector<std::size_t> free;
   const std::vector<node>& nodes = g.what->nodes;
@@ -137,7 +137,7 @@ void lose(state& s, int device, cu::result r) {
   s.devices[static_cast<std::size_t>(device)].lost = r;
   for (const auto& [number, one] : s.streams) {
     if (one->device != device) continue;
-    for (const operation& op : one->pending) *op.at = true; // nobody waits for it for ever
+    for (const operation& op : one->pending) *op.at = true; // so no wait for it lasts for ever
     one->pending.clear();
   }
 }

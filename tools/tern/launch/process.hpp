@@ -111,7 +111,7 @@ outcome supervise(const job& what);
 int say_interrupted(const outcome& end, const std::string& ranks);
 
 /// All processes below this one. If it is a subreaper (supervise makes it one) it inherits orphans,
-/// so that nobody leaves this tree.
+/// so that no process leaves this tree.
 std::vector<pid_t> descendants();
 
 } // namespace tern::tool

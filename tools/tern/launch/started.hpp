@@ -25,8 +25,8 @@ private:
   bool in_memory_ = false;
 };
 
-/// The file in which a program's processes write themselves when they call `tern::run`. One that
-/// cannot be made says that they did: nobody is accused without a reason.
+/// The file in which a program's processes enter themselves when they call `tern::run`. If the file
+/// cannot be made, `started` returns true: no process is reported without evidence.
 class start_file {
 public:
   /// Makes the file `name` in `folder`.

@@ -30,7 +30,7 @@ void write_all(int fd, std::string_view text) {
     const ssize_t n = write(fd, text.data(), text.size());
     if (n > 0)
       text.remove_prefix(static_cast<std::size_t>(n));
-    else if (n < 0 && errno == EAGAIN) { // someone made our terminal non-blocking
+    else if (n < 0 && errno == EAGAIN) { // another process made our terminal non-blocking
       pollfd ready{fd, POLLOUT, 0};
       poll(&ready, 1, -1);
     } else if (n < 0 && errno != EINTR)

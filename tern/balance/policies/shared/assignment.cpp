@@ -19,7 +19,7 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 
 /// Of so many it does not matter how they are dealt out.
 constexpr std::size_t many_for_worker = 64;
-/// So often it is looked whose objects do not go well together.
+/// Limit of the repetitions for ranks that end late although they have no more than others.
 constexpr int attempts = 6;
 
 double time_of(double load, double speed) { return load <= 0 ? 0 : speed > 0 ? load / speed : infinity; }

@@ -58,9 +58,9 @@ std::vector<std::int32_t> assign_greedy(const assignment_problem& p, double keep
 
 /// Changes as little as it can (Charm++'s RefineLB): the fullest rank gives the object that fits
 /// best into the emptiest, or exchanges two if that fits better by far, until no rank is above the
-/// level by more than the share `exact`, or none of those above can be helped. Ranks whose objects
-/// do not go well together are then treated as slower, some times, and gaps on their workers are
-/// filled. \param where of each object, from which it starts; the result.
+/// level by more than the share `exact`, or none of those above can be helped. If a rank's objects
+/// cannot be shared evenly among its workers, the rank is then treated as slower, some times, and
+/// gaps on its workers are filled. \param where of each object, from which it starts; the result.
 void assign_refine(const assignment_problem& p, double exact, std::vector<std::int32_t>& where);
 
 /// The largest of many numbers, of which one at a time changes.

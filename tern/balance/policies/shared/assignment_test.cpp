@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Who gets what, without any messages.
+/// Tests which rank gets which objects, without any messages.
 
 #include <algorithm>
 #include <cmath>
@@ -321,7 +321,7 @@ TEST(cut, gives_up_where_there_is_nothing_to_cut) {
   std::fill(silent.talk.bytes.begin(), silent.talk.bytes.end(), 0.0F);
   std::fill(silent.talk.messages.begin(), silent.talk.messages.end(), 0.0F);
   EXPECT_THAT(nothing(silent.p, silent.talk), IsEmpty());
-  for (std::uint64_t& with : strange.talk.with) with += 1'000'000; // nobody knows them
+  for (std::uint64_t& with : strange.talk.with) with += 1'000'000; // no rank has reported them
   EXPECT_THAT(nothing(strange.p, strange.talk), IsEmpty());
 }
 

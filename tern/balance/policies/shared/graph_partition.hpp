@@ -19,8 +19,8 @@ struct talk_graph {
   std::vector<std::uint32_t> first, with;
   std::vector<float> seconds; ///< that the two spend on it if they are on different ranks
 };
-/// \param byte seconds for each byte. \param message seconds for each message. What is said to
-/// objects that nobody has reported is left out.
+/// \param byte seconds for each byte. \param message seconds for each message. Messages to objects
+/// that no rank has reported are left out.
 talk_graph graph_of(const talk_report& talk, double byte, double message);
 
 /// As `p`, but the loads hold what each object spends on talking to others of other ranks.

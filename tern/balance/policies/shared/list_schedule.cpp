@@ -75,7 +75,7 @@ bool lpt_scheduler::improve(std::span<const double> loads, std::span<double> end
   return true;
 }
 
-// The pair whose difference is nearest to half of the gap, or the one load.
+// The pair with the difference nearest to half of the gap, or the one load.
 lpt_scheduler::exchange lpt_scheduler::best(std::span<const double> loads, int full, int other, double gap) const {
   const auto& from = lists_[static_cast<std::size_t>(full)];
   const auto& to = lists_[static_cast<std::size_t>(other)];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What policies share whose ranks look for work when they run short: seeing it in time, resting
-/// after asking in vain, and remembering which other ranks rest. Internal.
+/// Parts of the policies in which a rank that runs short of work asks others: it notices in time,
+/// pauses after a request in vain, and remembers which other ranks wait for work. Internal.
 
 #include <algorithm>
 #include <utility>

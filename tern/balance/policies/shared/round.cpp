@@ -32,7 +32,7 @@ constexpr std::uint32_t changes_between_looks = 256;
 /// How long rank 0 waits for the first round that does not end. Where ranks take no messages while
 /// they compute, rounds last as long as some invocations.
 constexpr double first_patience = 60;
-/// An object is replaced by one whose load differs by no more than this share.
+/// An object is replaced by one with a load that differs by no more than this share.
 constexpr float most_unlike = 0.25F;
 /// A timer may come early by so much.
 constexpr double clock_step = 1e-6;

@@ -28,8 +28,8 @@ struct load_report {
   template <class A> void serialize(A& ar) { ar(ahead, ends, rate, each, more, workers, ready, idle); }
 };
 
-/// The load after whose move both would end at the same time; negative if `to` would be the later
-/// one without.
+/// The load that `from` must give to `to` so that both ranks end at the same time. Negative if `to`
+/// ends later already.
 inline double evens_out(const load_report& from, const load_report& to) {
   return (from.ahead - to.ahead) / (from.rate + to.rate);
 }

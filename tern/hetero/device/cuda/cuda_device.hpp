@@ -67,9 +67,9 @@ struct cuda_target {
   cu::device number = 0;
   device_info info;
   int capability = 0;       ///< 90 is 9.0
-  bool cooperative = false; ///< kernels whose groups wait for each other
+  bool cooperative = false; ///< runs kernels with groups that wait for each other
   std::array<std::int64_t, 3> most_groups{};
-  std::vector<cu::device> peers; ///< whose memory it can be given access to
+  std::vector<cu::device> peers; ///< devices with memory that this one can be given access to
   cu::context context = nullptr; ///< null: not opened
   /// Gives unused memory back to the driver. \return whether there was any.
   std::function<bool()> evict;

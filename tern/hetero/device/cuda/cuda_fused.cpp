@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small equal kernels as one launch: planes of its grid are the kernels, whose arguments lie in a
-// table that is the launch's own parameter. So nothing is copied to the device, and no memory is
-// held for it.
+// Small equal kernels as one launch: each plane of its grid is one kernel. The kernels' arguments
+// lie in a table, which is the launch's own parameter. So nothing is copied to the device, and no
+// memory is held for it.
 #include <algorithm>
 #include <array>
 #include <cstring>

@@ -29,7 +29,7 @@ constexpr result success = 0, out_of_memory = 1, invalid_option = 5, compilation
 
 } // namespace nvrtc
 
-/// Whom it compiles for.
+/// The driver and the devices that it compiles for.
 struct nvrtc_users {
   int driver = 0;                ///< the latest CUDA that the driver knows, 12040 is 12.4; 0: any
   std::vector<int> capabilities; ///< of the devices, 75 is 7.5

@@ -291,8 +291,8 @@ constinit const device_kind_entry opencl_kind{
         [](device_search& s) {
           return open_opencl(s.opts, s.workers, s.all && (s.used & kinds_of(device_kind::cuda)) != 0, s.notes);
         },
-    // PoCL's threads are counted when it is opened first, beside the workers, whose number is not
-    // known before.
+    // The number of PoCL's threads is set when PoCL is first opened. It depends on the number of
+    // workers, which is not known before.
     .before_start = [](const options& opts) { return opts[hetero_opencl_pocl] != "pthread"; }};
 
 } // namespace tern::hetero::detail

@@ -282,7 +282,7 @@ TEST(fake_device, data_come_when_the_operation_ends_and_not_before) {
     d.order(1, there);
     return d.copy(1, from(a, &out, 4));
   }();
-  in = 2; // whoever writes to it before the end sends that
+  in = 2; // a write before the copy ends changes what is sent
   moment = 9;
   EXPECT_FALSE(d.done(there));
   EXPECT_EQ(out, 0);
@@ -401,7 +401,7 @@ TEST(fake_device, wrong_frees_are_told_afterwards) {
   char host[8] = {};
   const memory_handle a = d.allocate(8);
   const ticket t = d.copy(1, from(a, host, 8));
-  moment = 5; // due, but nobody knows yet
+  moment = 5; // due, but `done` has not been called
   d.free(a, 8);
   EXPECT_EQ(refusal(errc::invalid_argument, [&] { d.done(t); }),
             "simulated0: the copy of 8 bytes from the device in stream 1 was not done yet when its memory was freed");

@@ -131,7 +131,7 @@ void device_worker::finish(transfer* x, std::exception_ptr failed) noexcept {
   home_.copies().transfer_done(x, failed);
 }
 
-// A device does not know whose bytes it copies.
+// A device does not know the object that it copies: the name is added here.
 std::exception_ptr device_worker::with_object(const transfer& x, const std::exception_ptr& why) noexcept {
   try {
     std::rethrow_exception(why);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tasks whose data have come are launched: one by one, several as one, or one as several.
+// Launches tasks when their data have come: one by one, several as one, or one as several.
 #include <array>
 #include <exception>
 #include <string>
@@ -79,8 +79,8 @@ void device_worker::launch(task_record* t, const launch_request& what, fused_kin
   }
 }
 
-// What a device says of a kernel does not name the task, which the user knows; what a function of
-// his throws is his.
+// A device's error does not name the task, which is what the user knows: the name is added. An
+// exception of another type comes from a function of the user's and stays as it is.
 std::exception_ptr device_worker::with_name(const task_record& t, const std::exception_ptr& why) noexcept {
   try {
     std::rethrow_exception(why);

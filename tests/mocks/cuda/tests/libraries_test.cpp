@@ -47,7 +47,7 @@ double product(double element) {
 TEST(libraries, the_first_that_can_be_used_is_taken_and_its_handles_outlive_schedulers) {
   setenv("TERN_EXAMPLE_CUBLAS", "libnotthere.so:libm.so.6:" TERN_MOCK_CUDA_LIBRARIES, 1);
   for (int i = 1; i <= 3; ++i) EXPECT_EQ(product(i), 8 * i * i);
-  // In one context: the address of another could be the first one's, whose handle would be taken.
+  // All in one context: a later one could have the address of the first, and would get its handle.
   tern_mock_counters now{};
   void* const driver = dlopen(TERN_MOCK_CUDA, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
   ASSERT_TRUE(driver);

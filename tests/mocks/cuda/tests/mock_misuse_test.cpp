@@ -8,7 +8,7 @@ namespace {
 
 // Copies and kernels in two streams, with an order between them or without.
 TEST_F(on_device, what_has_no_order_is_told) {
-  begin("seed=3"); // nothing is done before somebody asks
+  begin("seed=3"); // no operation is done before a call asks for it
   const cu::pointer p = allocate(64), other = allocate(64);
   cu::stream second = nullptr;
   cu::event done = nullptr;

@@ -419,7 +419,7 @@ TEST_F(on_device, faults_that_were_ordered) {
   OK(gpu().GetErrorName(r, &name));
   EXPECT_STREQ(name, "CUDA_ERROR_ILLEGAL_ADDRESS");
   EXPECT_EQ(gpu().DevicePrimaryCtxRelease(0), 0);
-  EXPECT_EQ(misuse(), ""); // nobody can give back what is lost
+  EXPECT_EQ(misuse(), ""); // what is lost cannot be given back
   begin("memory=1k,lose=1");
   p = allocate(1024);
   EXPECT_EQ(gpu().MemAlloc(&q, 1), cu::out_of_memory);
