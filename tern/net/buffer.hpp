@@ -129,9 +129,10 @@ struct buffer_access {
 } // namespace net::detail
 
 /// For an argument of `send` or `call`: the elements travel from where they are, without a copy on
-/// this side. `send` returns when they are needed no more (the calling fiber waits; other fibers
-/// run): at once if they are few; when they have left this process; under `inproc`, when the
-/// handler on the other side has ended. Nobody may change them meanwhile. Inside a fiber only.
+/// this side. `send` returns when it no longer needs them; meanwhile the calling fiber waits and
+/// other fibers run. It returns at once if they are few, else when they have left this process;
+/// under `inproc`, when the handler on the other side has ended. Until then no code may change the
+/// elements. Inside a fiber only.
 template <std::ranges::contiguous_range R> auto lend(const R& elements) {
   using element = std::ranges::range_value_t<R>;
   return net::detail::lent<element>{std::span<const element>(std::ranges::data(elements), std::ranges::size(elements)),

@@ -24,16 +24,16 @@ namespace tern {
 
 /// How long the caller waits for an answer.
 struct call_options {
-  /// From when the arguments are about to be packed, by `fiber_clock`: virtual in a simulation. 0:
+  /// Runs from just before the arguments are packed, by `fiber_clock`: virtual in a simulation. 0:
   /// no limit.
   std::chrono::nanoseconds timeout{0};
-  /// Whose request to stop ends the waiting.
+  /// A stop request of this token's source ends the wait.
   std::stop_token stop{};
 };
 
 namespace net::detail {
 
-/// Enters a caller whose waiting is limited. \param what names the function, for messages.
+/// Enters a caller that waits under a limit. \param what names the function, for messages.
 std::uint64_t expect(node& here, reply_ref who, int from, const call_options& limit, const std::string& what);
 /// \throws error(invalid_argument) for a time before now.
 void check(const call_options& limit);

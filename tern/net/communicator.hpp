@@ -68,7 +68,8 @@ template <collective C, class... Types> std::string collective_text() {
 }
 template <collective C, class... Types> inline const collective_kind kind_of_collective{collective_text<C, Types...>()};
 
-/// Who gives a rank the root's value, and to whom it gives that: the first takes the longest.
+/// The rank that gives a rank the root's value, and the ranks to which it gives that: the first
+/// takes the longest.
 struct tree_place {
   int above = -1; ///< -1: it is the root
   std::array<int, 32> below{};

@@ -52,22 +52,23 @@ public:
     const presence here = enter();
     return std::forward<F>(body)();
   }
-  /// From now on only what belongs to it can add to it. Called by those below. Again does nothing.
+  /// From now on only what belongs to it can add to it. The two functions below call it. Again does
+  /// nothing.
   void close() noexcept;
-  /// Closes it. \return what is ready when it is over; for others to wait for, who must not belong
-  /// to it.
+  /// Closes it. \return a future that is ready when it is over. Only code that does not belong to
+  /// it may wait for that.
   shared_future<void> done();
   /// Closes it, and returns when it is over. \throws error(invalid_state) in a fiber that belongs
-  /// to it, or to an epoch that does and was made on this rank, since neither could end. (Of one
-  /// that was made on another rank that is not known here: then it waits for ever, and a report
-  /// shows it.)
+  /// to it, or to an epoch that does and was made on this rank, since neither could end. This rank
+  /// does not know an epoch that was made on another rank: then it waits for ever, and a report
+  /// shows it.
   void wait();
   /// Is it over?
   bool finished() const { return over_.valid() && over_.ready(); }
   const std::string& name() const noexcept;
 
 private:
-  /// Somebody works for it, and is counted.
+  /// While it exists, its holder works for the epoch and is counted.
   struct presence {
     std::shared_ptr<net::detail::epoch_account> kept;
     tern::detail::held_context on;

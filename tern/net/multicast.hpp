@@ -79,16 +79,16 @@ template <auto F, class... A> consteval bool check_multicast() {
 
 /// Runs `F(args…)` in a fiber on each rank of the group, the calling one included if it is among
 /// them; as `send` otherwise. The arguments are packed once and passed on from rank to rank down a
-/// binomial tree, so that n ranks have them after log2(n + 1) messages one after the other, of
-/// which the caller sends as many. It must be the same bytes for all: a remote_promise cannot go
-/// this way, and one inside of an argument is error(unsupported).
+/// binomial tree. So n ranks have them after log2(n + 1) messages one after the other, and the
+/// caller sends as many. All ranks get the same bytes: a remote_promise cannot go this way, and one
+/// inside of an argument is error(unsupported).
 ///
-/// Messages of one fiber to one rank start in the order sent if they went there straight, and a
-/// multicast may go through others: it may overtake a `send` or another multicast, and be
+/// Messages of one fiber to one rank start in the order sent if they travel there directly. A
+/// multicast may travel through other ranks: it may overtake a `send` or another multicast, and be
 /// overtaken. `quiesce` and the end of the job wait for it as for any message.
 ///
-/// \throws error(invalid_argument) for a rank that there is not, or that is in the group twice, and
-/// then nobody has been sent anything; else as `send`. An empty group is fine.
+/// \throws error(invalid_argument) for a rank that does not exist, or that is in the group twice;
+/// then no rank has been sent anything. Else as `send`. An empty group is allowed.
 template <auto F, class... A> void multicast(const rank_group& group, A&&... args) {
   if constexpr (net::detail::check_multicast<F, A...>()) {
     using sig = net::detail::signature_of_callable<std::remove_cvref_t<decltype(F)>>;

@@ -34,7 +34,7 @@ public:
   rank_local& operator=(const rank_local&) = delete;
   /// \throws error(invalid_state) on a thread that is no worker of a rank.
   T& get() const { return *static_cast<T*>(net::local_slot(index_, make, destroy)); }
-  /// A rank's whose net::node is at hand.
+  /// The value of another rank. \param rank its net::node.
   template <class Node> T& of(Node& rank) const { return *static_cast<T*>(rank.local(index_, make, destroy)); }
   /// The same if it has ever been asked for; else null.
   template <class Node> T* if_made(Node& rank) const noexcept { return static_cast<T*>(rank.local_if_made(index_)); }

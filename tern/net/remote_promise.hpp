@@ -74,8 +74,8 @@ public:
   /// \throws error(invalid_state, already_exists) unless it can be set here and now.
   void check(const char* what) const;
   bool at_home() const;
-  /// \pre at home. \return who waits, for the caller to set. \throws error(already_exists) if it
-  /// has been set before.
+  /// \pre at home. \return the reply that waits, for the caller to set. \throws
+  /// error(already_exists) if it has been set before.
   reply_ref claim();
   /// \pre not at home. \param value after space for `prefix` bytes.
   void send_value(byte_buffer value);
@@ -117,14 +117,14 @@ private:
 /// itself, which saves a message). One context at a time uses a share.
 ///
 /// Set a second time, it is error(already_exists) that names the rank and, on that rank, the place
-/// where the promise was made: thrown where it is known at once (by the share that set it, and on
-/// the promise's own rank), else the job ends with it, as with any exception that reaches no
+/// where the promise was made. It is thrown where it is known at once: by the share that set it,
+/// and on the promise's own rank. Else the job ends with it, as with any exception that reaches no
 /// caller. When all shares are destroyed, wherever they are, and none has set it, the future throws
 /// error(broken_promise) that names the same place. For that, copies cost no messages: see
-/// call/credit.hpp. A share whose bytes are never read is lost, and that it is gone is not noticed:
-/// where sending fails after the packing (a transport's error, another argument that cannot be
-/// packed), and in an answer that comes after its call was given up. Do not keep packed bytes, or
-/// send them twice: each is a share.
+/// call/credit.hpp. A share whose bytes are never read is lost, and the loss is not noticed. One
+/// case: sending fails after the packing (a transport's error, another argument that cannot be
+/// packed). The other: an answer that comes after its call was given up. Do not keep packed bytes,
+/// or send them twice: each is a share.
 ///
 /// Used on worker threads of a rank, in or out of fibers. A share that is destroyed after the job
 /// has ended, or on another thread, is not told of.

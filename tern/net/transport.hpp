@@ -30,7 +30,7 @@ struct host_memory {
   static constexpr std::size_t bytes = 56; ///< for each rank, aligned to 8
   std::byte* first = nullptr;              ///< null: they share none
   std::size_t stride = 0;
-  int mine = 0, ranks = 0; ///< whose is whose the transport does not say
+  int mine = 0, ranks = 0; ///< the transport does not say which rank has which part
 };
 
 /// A rank that has failed while the job goes on.

@@ -35,8 +35,8 @@ namespace detail {
 /// Any number of contexts push and pop; what comes first goes first, and the longest waiter is
 /// served first: a value goes straight to a waiting receiver. Any thread, inside fibers (which
 /// suspend) and out (which sleep). \tparam T movable. It is moved and destroyed under a short lock,
-/// so these must not wait. If a move throws, that comes out of the function whose caller's value it
-/// is, which has then no effect, and all other values stay where they are.
+/// so these must not wait. If a move throws, the call to which the value belongs throws that
+/// exception and has no effect. All other values stay where they are.
 template <class T> class channel {
   static_assert(std::is_object_v<T> && std::is_move_constructible_v<T>, "a channel carries movable objects");
   template <class U> static constexpr bool makes_value = std::is_constructible_v<T, U>;

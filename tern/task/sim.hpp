@@ -103,7 +103,7 @@ private:
 /// Is the calling thread inside a simulation?
 bool active() noexcept;
 /// Work of so many seconds: advances the clock of the virtual worker that runs the caller, then
-/// lets those run whose clocks are behind. Nothing outside a simulation, so programs may keep it.
+/// lets workers run whose clocks are behind. Nothing outside a simulation, so programs may keep it.
 /// \throws error(invalid_argument) for a negative or infinite time.
 void charge(double seconds);
 

@@ -50,7 +50,7 @@ struct gate {
 const tern::rank_local<gate> gates;
 
 int square(int x) { return x * x; }
-int behind_gate(int x) { // until somebody opens it
+int behind_gate(int x) { // until the gate is opened
   gates->open.acquire();
   gates->open.release();
   return 2 * x;
@@ -69,7 +69,7 @@ TERN_RANK_TEST(answers_that_come_in_time) {
     TERN_EXPECT_EQ(call<&square>(both, r, 5).get(), 25);
     TERN_EXPECT_ERROR(call<&thrower>(both, r, 1).get(), errc::io, "free some space");
   }
-  stop.request_stop(); // nobody listens any more
+  stop.request_stop(); // no call listens any more
   TERN_EXPECT_EQ(open_calls(), 0u);
 }
 
@@ -104,7 +104,7 @@ TERN_RANK_TEST(calls_are_cancelled) {
   TERN_EXPECT_ERROR(one.get(), errc::cancelled, where);
   TERN_EXPECT_ERROR(two.get(), errc::cancelled, where);
   TERN_EXPECT_EQ(open_calls(), 3u);
-  // Nobody waits for it from the beginning: nothing is sent.
+  // No caller waits for it from the beginning: nothing is sent.
   TERN_EXPECT_ERROR(call<&behind_gate>({.stop = stop.get_token()}, other(), 1).get(), errc::cancelled, where);
   TERN_EXPECT_EQ(open_calls(), 3u);
   call<&open_gate>(other()).get();

@@ -214,7 +214,7 @@ TERN_RANK_TEST(two_fibers_at_once_are_told) {
   const communicator c = communicator::world().duplicate("shared");
   if (rank() == 0) {
     auto one = tern::async([&] { c.barrier(); }), other = tern::async([&] { c.barrier(); });
-    while (!one.ready() && !other.ready()) tern::this_fiber::yield(); // whoever comes second
+    while (!one.ready() && !other.ready()) tern::this_fiber::yield(); // the fiber that comes second
     if (other.ready()) std::swap(one, other);
     TERN_EXPECT_ERROR(one.get(), errc::invalid_state, "duplicate(), or named(");
     tern::barrier();
@@ -227,7 +227,7 @@ TERN_RANK_TEST(two_fibers_at_once_are_told) {
 
 // All ranks would get the same bytes, and with them the same share.
 TERN_RANK_TEST(remote_promises_are_refused) {
-  const communicator alone = communicator::world().split(rank()); // so that nobody waits for who fails
+  const communicator alone = communicator::world().split(rank()); // so that no rank waits for one that fails
   tern::remote_promise<int> p;
   const auto unset = p.get_future();
   TERN_EXPECT_ERROR(static_cast<void>(alone.broadcast(std::move(p))), errc::unsupported, "to many ranks at once");

@@ -60,7 +60,7 @@ std::uint32_t number_of_batches() {
   throw std::logic_error("the runtime's handler of batches has another name now: change delivery_test.cpp");
 }
 
-/// What rank 0 of two sees, who is alone.
+/// Rank 0's end of a transport for two ranks, of which only rank 0 exists.
 class lonely : public transport {
 public:
   int rank() const noexcept override { return 0; }
@@ -230,8 +230,8 @@ TEST(delivery, messages_of_a_batch_begin_in_order_each_in_a_fiber_of_its_own) {
   }
 }
 
-// Whose answers are there at once waits for none: yet others have their turns, handlers run, timers
-// ring.
+// A caller whose answers are there at once waits for none. Yet others have their turns, handlers
+// run, and timers ring.
 TEST(delivery, answers_come_to_those_who_wait_and_others_have_their_turn) {
   for (const int every : {0, 7}) {
     constexpr int most = 2'000'000;
@@ -256,7 +256,7 @@ TEST(delivery, answers_come_to_those_who_wait_and_others_have_their_turn) {
     EXPECT_GT(calls, 0);
     if (every > 0) {
       EXPECT_GE(ticked.load(), calls / every);
-    } else if (calls > 1000) { // a sanitizer makes each take longer than anybody waits
+    } else if (calls > 1000) { // under a sanitizer each takes longer than a caller polls
       EXPECT_LT(entered, static_cast<std::uint64_t>(calls) / 8) << "of " << calls;
     }
   }

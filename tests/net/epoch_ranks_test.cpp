@@ -50,8 +50,7 @@ std::int64_t noted(int whose) {
 }
 int mine(int which) { return 1000 * which + rank(); }
 
-// All that has been noted for `whose`, everywhere. Outside the epoch: what it asks belongs to
-// nobody.
+// All that has been noted for `whose`, everywhere. Outside the epoch: its calls belong to no epoch.
 std::int64_t noted_everywhere(int whose) {
   std::int64_t all = 0;
   for (int r = 0; r < size(); ++r) all += tern::call<&noted>(r, whose).get();
@@ -75,7 +74,7 @@ void visit(int whose, int depth) {
   switch (depth % 6) {
   case 0:
     return both();
-  case 1: { // a fiber that nobody waits for, which sleeps first
+  case 1: { // a fiber without a waiter, which sleeps first
     tern::fiber([=] {
       tern::this_fiber::sleep_for(20us);
       both();
@@ -153,10 +152,10 @@ TERN_RANK_TEST(several_at_once) {
 void begin_an_inner_one(int to) {
   tern::epoch inner("inner");
   inner.run([&] { tern::send<&wait_at_the_gate>(to, 20'000); });
-  inner.close(); // nobody waits for it
+  inner.close(); // no fiber waits for it
 }
 
-// What is made within belongs to it, whoever waits for what.
+// An epoch that is made within belongs to the outer one, whichever fiber waits for it.
 TERN_RANK_TEST(inner_ones_belong_to_outer_ones) {
   const int to = other(1);
   tern::epoch outer("outer");
@@ -222,7 +221,7 @@ TERN_RANK_TEST(credit_is_never_used_up) {
   tern::barrier();
 }
 
-// A future of the epoch that is fulfilled by somebody who does not belong to it.
+// A fiber that does not belong to the epoch sets a future of the epoch.
 TERN_RANK_TEST(continuations_wait_in_their_epoch) {
   tern::promise<int> p;
   auto value = p.get_future();
@@ -265,7 +264,7 @@ TERN_RANK_TEST(task_groups_that_are_waited_for_later) {
     graph.run();
     tern::parallel_for(0, 10, [&](int) { task(); });
   });
-  tern::quiesce(); // the two that belong to nobody
+  tern::quiesce(); // the two that belong to no epoch
   TERN_EXPECT_EQ(noted_everywhere(mine(54)), 17);
   tern::barrier();
 }
@@ -293,7 +292,7 @@ TERN_RANK_TEST(an_exception_comes_after_the_rest) {
   tern::barrier();
 }
 
-// Whoever is in it keeps it from being over.
+// A fiber inside the epoch keeps it from being over.
 TERN_RANK_TEST(may_be_closed_from_within) {
   tern::epoch e;
   tern::shared_future<void> over;

@@ -40,7 +40,7 @@ namespace messages_test {
 // -------------------------------------------------------------------------------------
 
 struct keeper {
-  std::mutex lock; // waiting for it lets nobody overtake on the same worker
+  std::mutex lock; // blocks the worker, so no other fiber there overtakes
   std::vector<std::pair<std::uint64_t, buffer<double>>> kept;
   tern::semaphore opened{0};
   std::atomic<int> looked{0}, bumps{0};

@@ -96,7 +96,7 @@ TERN_RANK_TEST(bad_destinations_are_named) {
 }
 
 const tern::rank_local<std::vector<int>> arrived;
-const tern::rank_local<std::mutex> arrived_lock; // waiting for it lets nobody overtake on the same worker
+const tern::rank_local<std::mutex> arrived_lock; // blocks the worker, so no other fiber there overtakes
 void note(int from, int number) {
   auto& list = *arrived; // its first use may suspend
   std::lock_guard hold(*arrived_lock);

@@ -101,7 +101,7 @@ TERN_PROPERTY(one_end_of_each_call, "ranks=1..8 workers=1..3 faults=delay:reorde
 // will be.
 struct fate {
   std::int64_t shares = 0, set = 0;
-  bool taken = false; // somebody is to set it
+  bool taken = false; // a share has been chosen to set it
 };
 per_case<std::map<std::int64_t, fate>> fates; // by promise
 const tern::rank_local<std::vector<tern::remote_promise<std::int64_t>>> kept;
@@ -168,7 +168,7 @@ TERN_PROPERTY(promises_that_travel,
   }
   tern::quiesce();
   for (auto& [which, f] : answers) {
-    // Who is still somewhere may set it; else it must be known by now, one way or the other.
+    // A share that still exists may set it. Once it is set, the future must be ready.
     TERN_HOLDS(!(*fates)[which].set || f.ready(), "promise " + text(which) + " was set, and its future is not ready");
   }
   tern::barrier();

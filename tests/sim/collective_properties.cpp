@@ -157,10 +157,10 @@ TERN_PROPERTY(collectives_with_crashes, "ranks=2..12 workers=1..2 faults=delay:r
   operate(communicator::world(), 0);
 }
 
-// Ranks that do different things are told, at least one of them: nobody goes on with a wrong
-// result, and if all that is left waits, somebody has been told why.
+// Of ranks that do different things, at least one is told. No rank goes on with a wrong result. If
+// all that is left waits, a rank has been told why.
 per_case<int> told, through;
-per_case<std::vector<communicator>> kept; // who is told leaves it, and others do not
+per_case<std::vector<communicator>> kept; // a rank that is told leaves it, and others do not
 
 void differ(const communicator& c, std::int64_t which, int kind) {
   const int root = static_cast<int>(which % c.size());
@@ -203,7 +203,7 @@ TERN_PROPERTY(different_operations_are_told,
   try {
     for (std::int64_t i = 0; i < knob("operations"); ++i)
       differ(c, i, i != when ? static_cast<int>(i % 7) : rank() == who ? wrong : right);
-    c.barrier(); // so that nobody leaves who has only given
+    c.barrier(); // so that no rank leaves that has only given
     ++*through;
   } catch (const tern::error& e) {
     TERN_HOLDS(e.code() == tern::errc::invalid_state &&

@@ -57,7 +57,7 @@ void write_all(int fd, const void* data, std::size_t size) {
   while (size > 0) {
     const ssize_t n = write(fd, p, size);
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) _exit(96); // nobody listens any more
+    if (n <= 0) _exit(96); // the reader has gone
     p += n;
     size -= static_cast<std::size_t>(n);
   }
@@ -290,7 +290,7 @@ private:
   const double deadline_;
   const std::function<bool(const verdict&)>& matters_;
   std::list<worker> workers_;
-  std::uint64_t next_ = 0;                                     // the first that nobody was given
+  std::uint64_t next_ = 0;                                     // the first that no worker was given
   std::vector<std::pair<std::uint64_t, std::uint64_t>> again_; // what came after a failure that does not matter
   tally all_;
 };

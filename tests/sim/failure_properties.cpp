@@ -26,17 +26,17 @@ double in_seconds(tern::fiber_clock::time_point t) {
   return std::chrono::duration<double>(t.time_since_epoch()).count();
 }
 
-per_case<std::map<std::pair<int, int>, int>> told; // who of whom, how often
+per_case<std::map<std::pair<int, int>, int>> told; // (rank told, rank lost): how often
 per_case<std::map<int, double>> alive;             // when each was last seen so
-per_case<std::set<int>> lasted;                    // who came to the end
+per_case<std::set<int>> lasted;                    // ranks that came to the end
 
 void disturb() { take_time(); }
 
 constexpr double latest_crash = 1e-3, hears_within = 3e-3; // 1 to 2 ms, and what pauses and others' work take
 
-// Each survivor hears of each crash once, in time, and nobody of anything else.
-// \param later pauses and slowness hold up whom they strike, and one that is slow takes longer
-// steps.
+// Each survivor hears of each crash once and in time. No rank hears of anything else.
+// \param later by how much pauses and slowness delay the ranks that they strike; a slow rank also
+// takes longer steps.
 void live(double later) {
   const double began = in_seconds(tern::fiber_clock::now());
   tern::on_rank_failure([later, began](const tern::rank_failure& f) {

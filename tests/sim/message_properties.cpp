@@ -181,8 +181,8 @@ TERN_PROPERTY(room_comes_back, "ranks=1..6 workers=1..3 faults=delay:reorder:slo
   }
 }
 
-// Whoever waits for what comes of one small message goes on, though nobody sends another and all
-// ranks wait.
+// A fiber that waits for what comes of one small message goes on, although no rank sends another
+// and all ranks wait.
 struct wanted {
   std::map<std::int64_t, tern::promise<std::int64_t>> of; // by question
   std::int64_t questions = 0;

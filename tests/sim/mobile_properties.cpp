@@ -30,7 +30,7 @@ struct totals {
 };
 per_case<totals> all;
 
-// Watches who is inside.
+// Checks which invocations are inside at once.
 class guarded {
 public:
   guarded() { ++all->made; }

@@ -54,7 +54,7 @@ TERN_PROPERTY(order_of_pairs, "ranks=1..16 workers=1..3 faults=delay:reorder:slo
   tern::barrier();
 }
 
-// The same for what arrives at all when ranks crash; and nobody hangs.
+// The same for what arrives at all when ranks crash; and no rank hangs.
 TERN_PROPERTY(order_with_crashes,
               "ranks=1..16 workers=1..3 faults=delay:reorder:crash deadlock=allowed messages=1..100") {
   if (rank() == 0)
@@ -236,7 +236,7 @@ TERN_PROPERTY(quiesce_of_fibers_means_quiet,
         --fibers_of_all->go_on;
       });
     }();
-    auto waits = tern::async([&] { later.acquire(); });  // for ever, as far as anybody can tell
+    auto waits = tern::async([&] { later.acquire(); });  // for ever, as far as quiesce can tell
     const bool timers = (round + knob("left")) % 2 == 0; // the same on all ranks
     tern::quiesce(timers ? tern::quiescence::timers : tern::quiescence::fibers);
     TERN_HOLDS(timers || knob("sleeps") == 0 ? d.go_on == 0 && d.sleep == 0 && d.sent == d.handled : true,

@@ -51,7 +51,7 @@ void send_work(std::int64_t left) {
                       std::vector<char>(static_cast<std::size_t>(rolls().chance(0.05) ? rolls().below(20'000) : 0)));
   });
 }
-// A fiber that nobody waits for: it may outlive all main functions.
+// A fiber without a waiter: it may outlive all main functions.
 void start_loose(std::int64_t left) {
   static_cast<void>(tern::async([left] {
     for (std::int64_t n = rolls().below(3); n >= 0; --n) {

@@ -145,7 +145,7 @@ inline std::vector<pointer> make_objects(std::int64_t n) {
 inline std::size_t any_of(const std::vector<pointer>& objects) {
   return static_cast<std::size_t>(rolls().below(static_cast<std::int64_t>(objects.size())));
 }
-// Whoever asks for it is told, and only what may be.
+// Waits for a move. It may fail only for the causes that the property allows.
 inline void expect_moved(tern::future<void>& f) {
   try {
     f.get();

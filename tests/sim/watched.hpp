@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// For properties of mobile objects: a value in an object that sees who is inside.
+/// For properties of mobile objects: a value that checks which invocations are inside at once.
 
 #include <cstdint>
 #include <string>

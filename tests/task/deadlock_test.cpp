@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Who waits for what: deadlocks that are found, waiting that is none, and pictures of all fibers.
+/// What fibers wait for: deadlocks that are found, waits that are none, and dumps of all fibers.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -398,7 +398,7 @@ TEST(sim, finds_a_check_before_an_act) {
         if (at_once) {
           if (c.try_pop()) ++taken;
         } else if (c.size() > 0) {
-          c.pop(); // somebody may have been quicker
+          c.pop(); // the other fiber may have been quicker
           ++taken;
         }
       };

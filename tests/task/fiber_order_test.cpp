@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Who runs when and where: priorities, giving way, pinned fibers.
+/// Which fiber runs when and where: priorities, yielding, pinned fibers.
 #include <tern/task/fiber.hpp>
 
 #include <algorithm>
@@ -155,7 +155,7 @@ TEST(fiber_order, those_that_yield_take_turns) {
   EXPECT_LE(most_ahead, 2); // 1, and one that had begun when the worker had a look around
 }
 
-// Each waits by asking for what only somebody of another kind can bring.
+// Each fiber waits, by yielding, for what only a fiber of another kind can bring.
 TEST(fiber_order, yielding_lets_everybody_run) {
   everywhere(
       [] {
@@ -235,13 +235,13 @@ TEST(fiber_order, pinned_ones_stay_where_they_are) {
               EXPECT_TRUE(here());
               this_fiber::sleep_for(1us);
               EXPECT_TRUE(here());
-              poke.acquire(); // released by a foreign thread, or by whoever
+              poke.acquire(); // released by a foreign thread, or by any worker
               EXPECT_TRUE(here());
               std::lock_guard hold(m);
               this_fiber::yield();
               EXPECT_TRUE(here());
             }
-            fiber([] {}).join(); // who ends it would go on in us
+            fiber([] {}).join(); // the worker that ends it would go on in us
             EXPECT_TRUE(here());
             fiber([] { this_fiber::yield(); }).join();
             EXPECT_TRUE(here());
@@ -282,7 +282,7 @@ TEST(fiber_order, pinned_ones_are_not_stolen_from_a_busy_worker) {
             while (!release) std::this_thread::yield(); // without giving way
           },
           {.worker = 1});
-      holds.wait(); // woken there, so somebody must take us away from there
+      holds.wait(); // woken there, so another worker must take us from there
       fiber waits([&] { ran_on = scheduler::current_worker(); }, {.worker = 1});
       for (int k = 0; k < 100; ++k) fiber([] { this_fiber::yield(); }).join(); // others have every chance
       EXPECT_EQ(ran_on, -1);

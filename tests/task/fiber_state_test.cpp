@@ -35,8 +35,8 @@ namespace {
 using test_support::on_workers;
 using testing::ElementsAre;
 
-/// The calling fiber goes on on that worker: who ends a fiber goes on in the one that joins it. (In
-/// a simulation chance decides.)
+/// The calling fiber goes on on that worker: the worker that ends a fiber goes on in the one that
+/// joins it. (In a simulation chance decides.)
 void go_to(int worker) {
   do fiber([] {}, {.worker = worker}).join();
   while (scheduler::current_worker() != worker && !sim::active());
@@ -543,7 +543,7 @@ TEST(fiber_local_variable, of_fibers_that_never_end_go_with_the_scheduler) {
     }),
               1u);
     EXPECT_THAT(gone, ElementsAre());
-    never.set_value(); // too late; but whoever waits must not outlive its stack
+    never.set_value(); // too late; but a waiting fiber must not outlive its stack
   }
   EXPECT_THAT(gone, ElementsAre(1));
 }

@@ -66,7 +66,7 @@ TEST(simulated_together, each_runs_its_main_on_its_own_workers) {
   EXPECT_EQ(ran.size(), 10u);
 }
 
-// Whoever is behind in virtual time comes first, whatever scheduler it belongs to.
+// The worker that is behind in virtual time comes first, whatever scheduler it belongs to.
 TEST(simulated_together, time_is_common) {
   crowd c(5, {.seed = 3});
   std::vector<std::int64_t> moments;

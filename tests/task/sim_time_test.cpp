@@ -111,8 +111,8 @@ void loop(void (*work)(double)) {
 
 TEST(sim, a_chain_takes_as_long_on_many_workers) { chain(charge_and_yield); }
 TEST(sim, tasklets_share_the_work) { loop(charge_and_yield); }
-// What is sent later than a receiver's clock is received too early: sim::charge lets nobody come
-// first.
+// What is sent later than a receiver's clock is received too early. sim::charge prevents that:
+// workers that are behind run first.
 TEST(sim, charge_keeps_the_order_of_time) { chain(sim::charge); }
 TEST(sim, charging_tasklets_share_the_work) { loop(sim::charge); }
 

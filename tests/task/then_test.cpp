@@ -88,7 +88,7 @@ TEST(then, may_block_and_runs_on_the_scheduler_where_it_was_said) {
       EXPECT_TRUE(scheduler::in_fiber());
       return x + q.get_future().get();
     });
-    auto g = async(other, [&] { // a continuation of here is not run by who sets the promise there
+    auto g = async(other, [&] { // the scheduler that sets the promise runs no continuation of here
       p.set_value(1);
       return scheduler::current();
     });

@@ -74,8 +74,8 @@ TEST(timers, wake_in_order_of_deadline) {
       });
     for (auto& f : all) f.join();
     EXPECT_EQ(woken.size(), waits.size());
-    // A real worker that was away for a while finds several due at once; then the order is nobody's
-    // promise.
+    // A real worker that was away for a while finds several due at once; then their order is not
+    // guaranteed.
     EXPECT_TRUE(!sim::active() || std::is_sorted(woken.begin(), woken.end()));
   };
   for (int i = 0; i < 10; ++i) on_workers(1, body);

@@ -77,7 +77,7 @@ TEST(work_source, counts_for_the_end_and_for_rest) {
   EXPECT_EQ(done, 200); // main did not wait for them
 }
 
-// Twelve seconds of work for four workers; nobody begins before there is something.
+// Twelve seconds of work for four workers; no worker begins before there is something.
 TEST(work_source, is_shared_in_virtual_time) {
   for (int seed = 1; seed <= 20; ++seed) {
     sim::simulation world({.seed = static_cast<std::uint64_t>(seed), .preempt = 0});

@@ -24,9 +24,9 @@ std::string in_words(std::chrono::nanoseconds d) {
   return text;
 }
 
-/// What may end the waiting before the answer. The table of calls decides who is first: the one
-/// that takes the call out of it. Belongs to the call, to the timer while that is set, and to the
-/// fiber that makes it.
+/// What may end the wait before the answer comes. The event that takes the call out of the table of
+/// calls is the first. Belongs to the call, to the timer while that is set, and to the fiber that
+/// makes the call.
 class limits final : tern::detail::timed_function {
 public:
   limits(pending_calls& table, const call_options& o, std::string what, int destination)

@@ -9,12 +9,12 @@
 
 namespace tern::net::detail {
 
-/// Weighted reference counting (Bevan 1987; Watson and Watson 1987): all references to one thing
-/// together have the weight 1; a copy takes half of its original's, and who goes gives its weight
-/// back to the owner. When 1 has come back, none is left anywhere, nor under way. Here a weight is
-/// 2^-n and travels as n, so that it can be halved as often as there is need (Mattern, "Global
-/// quiescence detection based on credit distribution and recovery", 1989); the owner adds up what
-/// comes back exactly, as a binary fraction. Not thread-safe.
+/// Weighted reference counting (Bevan 1987; Watson and Watson 1987). All references to one thing
+/// together have the weight 1. A copy takes half of its original's weight, and a reference that is
+/// destroyed returns its weight to the owner. When 1 has come back, no reference is left anywhere,
+/// nor under way. Here a weight is 2^-n and travels as n, so it can be halved as often as needed.
+/// See Mattern, "Global quiescence detection based on credit distribution and recovery", 1989. The
+/// owner adds up what comes back exactly, as a binary fraction. Not thread-safe.
 class returned_credit {
 public:
   /// More halvings than this would take a megabyte at the owner. A reference that is copied so

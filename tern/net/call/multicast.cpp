@@ -12,9 +12,9 @@
 namespace tern::net::detail {
 namespace {
 
-// Follows the wire_header. Whoever gets it runs the handler and passes it on to either the ranks
-// that are listed behind it, or those from `first` to before `last`, counted from `origin` on and
-// around.
+// Follows the wire_header. A rank that receives it runs the handler and passes it on: to the ranks
+// that are listed behind it, or to those from `first` to before `last`, counted cyclically from
+// `origin`.
 struct route {
   std::uint32_t handler = 0;
   std::int32_t origin = 0, first = 0, last = 0;
@@ -26,9 +26,9 @@ struct multicast_tag {};
 void take_multicast(node& here, int source, const wire_header& h, payload& arrived);
 const handler_record multicast_record{typeid(multicast_tag), "tern multicast", __FILE__, &take_multicast, true};
 
-// Who passes one on does not wait for space: it would be overtaken there by what its source sent
-// later. \param paced: it is the one who began. \param ranks of the child's subtree, without
-// itself.
+// A rank that passes one on does not wait for space: what its source sent later would overtake it
+// there. \param paced: this rank began the multicast. \param ranks of the child's subtree, without
+// the child.
 void post_part(node& here, int child, const route& r, std::span<const std::byte> ranks,
                std::span<const std::byte> arguments, bool paced) {
   const wire_header h{multicast_record.id(), 0, 0};

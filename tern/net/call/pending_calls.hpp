@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Who on a rank waits for the answer to a call.
+/// The calls of a rank that wait for their answers.
 
 #include <atomic>
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace tern::net {
 
-/// Somebody on this rank waits for the answer to a call.
+/// What a caller on this rank uses to wait for the answer to a call.
 class pending_reply {
 public:
   virtual ~pending_reply() = default;
@@ -45,7 +45,7 @@ public:
   pending_calls() = default;
   pending_calls(const pending_calls&) = delete;
   pending_calls& operator=(const pending_calls&) = delete;
-  /// Those who wait are destroyed: their promises break.
+  /// Destroys the replies that still wait: their promises break.
   ~pending_calls();
 
   /// Enters a caller that waits for an answer of rank `from`. \return the number to send along;
@@ -53,12 +53,12 @@ public:
   std::uint64_t expect(reply_ref who, int from);
   /// There will be no answer: the call was not sent.
   void forget(std::uint64_t number) noexcept;
-  /// The answer of rank `source` has come. \return whom to give it to; null if no caller waits for
-  /// it any more.
+  /// The answer of rank `source` has come. \return the reply that takes it; null if no caller waits
+  /// for it any more.
   /// \throws error(invalid_data) if this call was never made or has been answered.
   reply_ref take(std::uint64_t number, int source);
-  /// The caller waits no more; the answer will be dropped. \return who waited; null if the call has
-  /// been answered, given up or forgotten.
+  /// The caller waits no more; the answer will be dropped. \return the reply that waited; null if
+  /// the call has been answered, given up or forgotten.
   reply_ref give_up(std::uint64_t number) noexcept;
 
   /// Calls without answer, those given up included.

@@ -162,7 +162,7 @@ TEST(pending_calls, is_what_a_map_is) {
   }
 }
 
-// Each call's end is seen by exactly one of those who race for it.
+// Exactly one of the threads that race for a call sees its end.
 TEST(pending_calls, threads_race_for_each_call) {
   constexpr int each = 20000;
   pending_calls calls;

@@ -62,7 +62,7 @@ collective_kind::collective_kind(std::string text, bool detects)
     : text_(std::move(text)), number_(tern::detail::hash_of(text_)), detects_(detects) {
   auto& newest = newest_kind();
   next_ = newest.load(std::memory_order_relaxed);
-  // release: pairs with the acquire of those who look for a text.
+  // release: pairs with the acquire in `text_of`.
   while (!newest.compare_exchange_weak(next_, this, std::memory_order_release, std::memory_order_relaxed)) {
   }
 }
@@ -96,7 +96,7 @@ std::string collective_context::take(collective_part&& part, int source) {
   if (part.header.from >= static_cast<std::uint32_t>(size_) || rank_of(from) != source) return "from a wrong place";
   guard_.lock();
   if (!part.body.writable() && waits_for_ != from) {
-    // Who has lent it waits for it, and should not until this rank comes to the operation.
+    // The lender waits for it, and should not wait until this rank begins the operation.
     guard_.unlock();
     part.body = part.body.copy();
     guard_.lock();
@@ -298,7 +298,7 @@ void collective_call::lend(int to, std::span<const std::byte> elements) {
   // A simulated network hands the memory itself on, to a rank that may come to it late, or crash.
   if (context_.here_.simulated()) return give(to, byte_buffer::copy_of(elements));
   if (!lent_) lent_.emplace();
-  // Nobody writes to it: its lender says that it is read only.
+  // It is never written to: its lender declares it read-only.
   auto* const first = const_cast<std::byte*>(elements.data());
   auto part = byte_buffer::borrow(first, elements.size(), *lent_);
   ++loans_; // it comes back, whatever happens

@@ -148,7 +148,7 @@ public:
   std::string describe() const;
   /// Which operation waits here for that rank of the job; empty: none. \pre `guard` is held.
   std::string waits_for(int rank) const;
-  /// Has anything arrived that nobody has asked for? \return who sent what, in words; empty if not.
+  /// Has anything arrived that no operation asked for? \return which rank sent what; empty if not.
   std::string left_over();
 
   /// Communicators by name that are made of this one; under the lock.
@@ -229,7 +229,7 @@ private:
 /// All contexts of a rank, by number.
 class collective_table {
 public:
-  /// Belongs to those who hold it. \throws error(internal) if the number is taken.
+  /// Its holders own it together. \throws error(internal) if the number is taken.
   std::shared_ptr<collective_context> make(node& here, std::uint64_t number, std::string name, std::vector<int> ranks,
                                            int place);
   /// One has gone.
@@ -240,17 +240,17 @@ public:
   const std::shared_ptr<collective_context>& everyone() const noexcept { return everyone_; }
   /// A part has arrived; it is kept if its context is not known yet. \throws error(invalid_data).
   void take(int source, payload message);
-  /// Somebody has waited for long. \throws error(invalid_data).
+  /// Rank `source` has waited long for a part, and enquires. \throws error(invalid_data).
   void answer(int source, const byte_buffer& message);
   /// For the numbers of new communicators: each is given out once.
   std::uint64_t next_number(int rank) noexcept {
     return std::uint64_t{static_cast<std::uint32_t>(rank) + 1} << 32 | given_.fetch_add(1, std::memory_order_relaxed);
   }
-  /// Messages sent and received and fibers entered for enquiries alone, which to a watchdog are no
-  /// progress.
+  /// Messages sent and received, and fibers entered, for enquiries alone. A watchdog does not count
+  /// them as progress.
   std::uint64_t enquiries() const noexcept { return enquiries_.load(std::memory_order_relaxed); }
   void count_enquiry(std::uint64_t n) noexcept { enquiries_.fetch_add(n, std::memory_order_relaxed); }
-  /// Who has sent what to communicators that this rank has not; empty if none has.
+  /// Which rank has sent what to communicators that this rank has not; empty if none has.
   std::string strangers();
   /// For reports. \pre `guard` is held.
   std::vector<std::shared_ptr<collective_context>> list() const;

@@ -202,8 +202,8 @@ void epoch_table::settle_late() noexcept {
 
 // Under the guard. If nothing goes on here: which units go back, and is the account done?
 void epoch_table::look_at(epoch_account& a, ending& then) {
-  // acquire: what those did who have let go. New ones come with messages, under the guard; or are
-  // held by the others.
+  // acquire: sees what the former holders did before they let go. New holds come with messages,
+  // under the guard, or from present holders.
   if (a.holds_.load(std::memory_order_acquire) != 0) return;
   const bool is_origin = a.over_ != nullptr, done = a.issued_ == 0;
   then.epoch = a.number_;

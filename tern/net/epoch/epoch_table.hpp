@@ -104,8 +104,8 @@ public:
   epoch_table(const epoch_table&) = delete;
   epoch_table& operator=(const epoch_table&) = delete;
 
-  /// A new epoch, whose origin this rank is, and which is held once. \return it and what is ready
-  /// when it is over.
+  /// A new epoch, of which this rank is the origin. It is held once. \return it and a future that
+  /// is ready when it is over.
   /// \throws error(invalid_state) when the job has ended.
   std::pair<std::shared_ptr<epoch_account>, shared_future<void>> open(std::string name,
                                                                       const std::source_location& made);

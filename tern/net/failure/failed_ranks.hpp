@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What a rank knows of others that have failed, and who wants to know. Internal.
+/// What a rank knows of others that have failed, and the program's handlers. Internal.
 
 #include <atomic>
 #include <cstddef>

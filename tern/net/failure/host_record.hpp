@@ -14,13 +14,13 @@ namespace tern::net::detail {
 
 /// Zero at the start; written by its rank, but for `found`.
 struct host_record {
-  std::atomic<std::uint32_t> process; ///< stored last, release: who acquires a number sees what is below
+  std::atomic<std::uint32_t> process; ///< stored last, release: a reader that acquires it sees what is below
   std::atomic<std::int32_t> rank;
   std::atomic<std::uint64_t> started, space;
   /// Its process ends the job, and has said why: others need not wonder that it goes, nor that a
   /// launcher kills them.
   std::atomic<std::uint32_t> leaving;
-  /// By others: how it was lost, as 1 + liveness::kind. Whoever writes it first tells of it and
+  /// Written by others: how it was lost, as 1 + liveness::kind. The first writer reports it and
   /// ends the job.
   std::atomic<std::uint32_t> found;
   /// When its process came to a standstill: seconds of the host's steady clock, and one; 0: it goes

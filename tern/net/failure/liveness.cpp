@@ -73,8 +73,8 @@ std::vector<liveness::finding> liveness::tick(double now) {
   std::vector<finding> found;
   const double passed = last_ == never ? 0 : now - last_;
   last_ = now;
-  // Who was stopped himself, or had no CPU for long, has seen nothing meanwhile: that counts as one
-  // tick. And while one does not answer oneself, no other rank need.
+  // A process that was stopped, or had no CPU for long, has seen nothing meanwhile: that counts as
+  // one tick. While this rank does not answer itself, no other rank need answer.
   const double lost = passed > cfg_.gap ? passed - cfg_.tick : 0;
   const bool busy = self_.asked != never && now - self_.asked > 2 * cfg_.tick;
   for (peer& p : peers_) {

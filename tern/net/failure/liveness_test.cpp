@@ -165,7 +165,7 @@ TEST(liveness, who_computes_himself_blames_nobody) {
   l.watch(4, now);
   EXPECT_EQ(go_on(l, now, 0.5), "4 ask, 0 ask");
   EXPECT_EQ(go_on(l, now, 600), "");
-  l.heard(0, now); // he has time again, and 4 has had its question for a moment
+  l.heard(0, now); // rank 0 has time again, and 4 has had its question for a moment
   EXPECT_EQ(go_on(l, now, 1), "0 ask");
   l.heard(0, now);
   l.heard(4, now);

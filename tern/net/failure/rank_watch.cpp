@@ -183,8 +183,8 @@ void rank_watch::look_at(peer& p, double now) {
   p.end = -1;
 }
 
-/// Somebody of this host ends the job and has said why: what happens to others meanwhile is no
-/// news.
+/// A rank of this host ends the job and has said why. What happens to other ranks meanwhile is no
+/// new failure.
 bool rank_watch::somebody_leaves(double now) {
   if (!host_.first) return false;
   bool any = false;
@@ -281,7 +281,7 @@ void rank_watch::tell_program(const peer& p, const std::string& what) {
 void rank_watch::end_job(const peer& p, liveness::kind what, const std::string& told) {
   bool first = true;
   code_ = code_for_end(p.state.status);       // as if the launcher had been faster
-  ends_at_ = steady_seconds() + teller_limit; // whatever happens to who tells of it
+  ends_at_ = steady_seconds() + teller_limit; // even if the rank that reports it fails
   if (p.place >= 0) {
     known_[static_cast<std::size_t>(p.place)] = true;
     std::uint32_t nobody = 0;

@@ -29,8 +29,8 @@ public:
   double every() const noexcept override { return off_ ? 0 : tick; }
   /// Ends the job, or says that it stands still, if it does.
   void look_if_due() override;
-  /// The job is about to end by signal `number`: who waits for what, in at most 20 lines, if
-  /// nothing goes on.
+  /// The job is about to end by signal `number`. \return what its fibers wait for, in at most 20
+  /// lines, if nothing goes on.
   std::string before_end(int number, bool by_launcher) override;
 
 private:

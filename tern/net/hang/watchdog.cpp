@@ -26,8 +26,8 @@ watchdog::watchdog(const options& opts)
 void watchdog::look_if_due() {
   const double now = steady_seconds();
   if (tick_ <= 0 || now - watched_ < 0.9 * tick_) return;
-  // Nobody could make progress while all were stopped, by SIGSTOP or a debugger: that counts as one
-  // tick.
+  // No fiber could progress while all threads were stopped, by SIGSTOP or a debugger: the pause
+  // counts as one tick.
   const double since_watch = now - watched_;
   watched_ = now;
   const bool was_stopped = since_watch > 2 * tick_;

@@ -19,7 +19,7 @@ const option<int> keep_memory_option{"keep-memory", 256,
 void keep_memory([[maybe_unused]] const options& opts) {
 #ifdef __GLIBC__
   const int most = opts[keep_memory_option];
-  // Who has set the C library's own variables knows what is wanted.
+  // The C library's own variables take precedence where they are set.
   for (const char* name : {"MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_", "GLIBC_TUNABLES"})
     if (const char* const text = std::getenv(name); text && *text) return;
   if (most == 0) return;

@@ -22,7 +22,7 @@ TEST(heap, keeps_large_blocks_that_are_freed) {
   constexpr std::size_t block = std::size_t{4} << 20;
   constexpr int times = 50;
   const auto use = [] {
-    void* const volatile p = std::malloc(block); // volatile: it is to be allocated, though nobody reads it
+    void* const volatile p = std::malloc(block); // volatile: it must be allocated, though no code reads it
     ASSERT_NE(p, nullptr);
     std::memset(p, 1, block);
     std::free(p);

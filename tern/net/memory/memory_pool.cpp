@@ -89,7 +89,7 @@ void memory_pool::store::take_back(std::byte* data) noexcept {
   forget();
 }
 
-// release: what others did with their blocks comes before the end; acquire: of the one who ends it.
+// release: each user's work on its blocks comes before the end. acquire: by the last user.
 void memory_pool::store::forget() noexcept {
   if (users_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   for (block* b : free_)

@@ -124,7 +124,7 @@ event_source::polled node_receive::poll() {
     const tern::detail::worker* const w = tern::detail::this_worker();
     last_clock_ = w ? w->last_tick : tern::detail::ticks();
     bool any = queue_.flush(!simulated_ && w && w->has_fibers());              // they may send
-    if (any) shutdown_.notify_if_idle();                                       // who waits for what was kept
+    if (any) shutdown_.notify_if_idle();                                       // a fiber may wait for what was kept
     for (int n = 0; (simulated_ || n < messages_per_poll) && receive(); ++n) { // a simulation asks once
       if (!simulated_ && !polls_apart_ && next_handler_ && !next_handler_->internal()) return polled::needs_fiber;
       any = true;
@@ -272,8 +272,9 @@ inline bool node_receive::has_else(const tern::detail::worker& w) const noexcept
   return w.has_fibers() || w.after_poll || w.deque.size() > 0 || !core_->outside.empty();
 }
 
-// After the last of what had arrived. Who was answered may answer at once: with nothing else to do
-// that is waited for here, a moment only, which saves the way out of this fiber and into the next.
+// After the last of what had arrived. A rank that was answered may answer at once. If this worker
+// has nothing else to do, it waits for that for a moment. So it need not leave this fiber and enter
+// the next one.
 // \return whether something has arrived.
 bool node_receive::awaits_another(poll_budget& s) {
   settle_counts();

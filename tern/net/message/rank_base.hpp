@@ -62,8 +62,8 @@ public:
     void* const n = tern::detail::this_worker_head()->context;
     return n ? static_cast<rank_base*>(n) : current_apart();
   }
-  /// The calling thread polls for `who` and is none of its workers. \return for whom it has polled
-  /// until now.
+  /// The calling thread polls for `who` from now on, and is none of its workers. \return the rank
+  /// for which it has polled until now.
   static rank_base* poll_apart_for(rank_base* who) noexcept;
 
 protected:

@@ -108,8 +108,8 @@ void send_queue::keep(int destination, std::span<const std::byte> head, byte_buf
     over_limit_.fetch_add(1, std::memory_order_relaxed);
   }
   hold.unlock();
-  // Whoever finds that the owner has been told since it last looked need not tell it: what is kept
-  // by now it will see.
+  // If the owner has been notified since its last look, this thread need not notify it: the owner's
+  // next look sees what is kept by now.
   if (!may_send() && !owner_notified_.exchange(true, std::memory_order_acq_rel)) wire_.wake();
 }
 

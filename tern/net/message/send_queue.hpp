@@ -32,8 +32,8 @@ enum class aggregation {
 
 /// Sends at once what the transport takes at once, and keeps the rest: what comes from a thread
 /// that may not send, and what found no space. What is kept goes out when the owner calls `flush`,
-/// in order for each destination, and urgent messages before the others. Whoever sends much faster
-/// than a receiver takes waits (`wait_for_space`): so neither side's memory grows without end.
+/// in order for each destination, and urgent messages before the others. A sender that is much
+/// faster than the receiver waits (`wait_for_space`), so neither side's memory grows without limit.
 class send_queue {
 public:
   /// The calling thread is the transport's owner.
@@ -75,8 +75,8 @@ public:
   /// went.
   /// \param more there may be more to gather at once: what has not waited for long waits on.
   bool flush(bool more) {
-    // Also when nothing is kept: it may have gone out before its sender came to say so. Acquire, of
-    // all who have said so since: what they keep is seen by this look.
+    // Also when nothing is kept: it may have gone out before its sender set the flag. Acquire, of
+    // all threads that have set it since: this look sees what they keep.
     if (owner_notified_.load(std::memory_order_relaxed)) [[unlikely]]
       owner_notified_.exchange(false, std::memory_order_acq_rel);
     return empty() ? false : flush_all(more);
@@ -143,8 +143,8 @@ private:
   const aggregation mode_;
   const std::uint32_t batches_;
   const std::int64_t patience_;
-  // Changes under the lock. acquire and release: who finds nothing kept has seen that what was kept
-  // has gone before.
+  // Changes under the lock. acquire and release: a thread that finds nothing kept has seen that
+  // what was kept before has gone.
   std::atomic<std::size_t> kept_{0};
   std::atomic<int> over_limit_{0};          // queues
   std::atomic<bool> owner_notified_{false}; // the owner, since it last looked

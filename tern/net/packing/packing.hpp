@@ -78,7 +78,7 @@ public:
   bool become_body(byte_buffer& body, std::optional<loan>& owed) {
     if (elements_.size_bytes() < least_body || !(lent_ || buffer_ || vector_)) return false;
     if (lent_) {
-      // Nobody writes to it: its lender says that it is read only.
+      // It is never written to: its lender declares it read-only.
       auto* const first = const_cast<std::byte*>(reinterpret_cast<const std::byte*>(elements_.data()));
       byte_lender* lender = nullptr;
       if (owner_)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What becomes of a job one of whose ranks calls `exit`. Internal.
+/// What happens to a job when one of its ranks calls `exit`. Internal.
 
 namespace tern::net {
 

@@ -335,7 +335,8 @@ std::string report_path() {
   return path.empty() ? "tern-report-" + std::to_string(report_job() & 0x3fffff) + ".txt" : path;
 }
 
-/// Who has reported to it lately, and these, which have even if the file cannot be read.
+/// The ranks that have reported to it lately, and `ours`, which have even if the file cannot be
+/// read.
 std::vector<int> reported(const report_file& file, const std::vector<int>& ours) {
   const auto read = file.ranks_within(same_time);
   std::vector<int> all;

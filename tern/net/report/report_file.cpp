@@ -115,8 +115,8 @@ report_file::report_file(const std::string& path, std::uint64_t job, const std::
     if (begun.exchange(job) != job) write(first + heading);
     return;
   }
-  // Whoever has it writes text that he has ready, or crashes; without the lock the parts may mix,
-  // which is better than none.
+  // The lock holder writes text that it has ready, or crashes. Without the lock, reports may mix,
+  // which is better than no report.
   for (int tries = 0; flock(fd_, LOCK_EX | LOCK_NB) != 0 && tries < 500; ++tries)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   std::string there = contents(fd_);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Who writes reports, and when: the reporter's thread, the signals, the watchdog.
+/// What writes reports, and when: the reporter's thread, the signals, the watchdog.
 #include <tern/net/report/reporter.hpp>
 
 #include <algorithm>
@@ -83,7 +83,7 @@ constexpr std::chrono::seconds request_limit{60};
 // All that signal handlers touch.
 struct {
   std::atomic<int> wake_fd{-1}, told_fd{-1}; // never closed: a handler may be about to use them
-  std::atomic<int> process{0};               // whose reporter it is: a forked child inherits all this, but no thread
+  std::atomic<int> process{0};               // the reporter's own: a forked child inherits all this, but no thread
   std::atomic<bool> asked{false};
   std::atomic<int> end{0};                // the signal that asks the job to end
   std::atomic<bool> end_by_parent{false}; // and whether our parent sent it; stored before
@@ -215,7 +215,7 @@ public:
                  std::any_of(w.begin(), w.end(), [](const auto& one) { return one->wants_reports(); })),
         watches_(std::move(w)) {
     thread_ = std::thread([this] { live(); });
-    here_.wait(); // who crashes right afterwards finds it
+    here_.wait(); // a crash right afterwards finds the reporter
   }
   ~reporter() {
     over_.store(true, std::memory_order_release);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Who writes reports, and when. There is one for each process, as there is one set of signal
+/// What writes reports, and when. Each process has one reporter, as it has one set of signal
 /// handlers; ranks know nothing of each other through it. Internal.
 
 #include <chrono>

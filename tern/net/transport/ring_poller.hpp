@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Whose ring a receiver looks at next. Like spsc_ring.hpp it may be used between processes.
+/// Which ring a receiver looks at next. Like spsc_ring.hpp it may be used between processes.
 /// Internal.
 
 #include <atomic>
@@ -94,7 +94,7 @@ private:
         const std::size_t w = (start / 64 + i) % words_;
         const std::uint64_t above = ~std::uint64_t{0} << (start % 64);
         const std::uint64_t part = i == 0 ? above : i == words_ ? ~above : ~std::uint64_t{0};
-        // relaxed: who finds a message there acquires it.
+        // relaxed: reading a message there acquires it.
         for (std::uint64_t left = marks_[w].load(std::memory_order_relaxed) & part; left; left &= left - 1) {
           if (take_from(64 * w + static_cast<std::size_t>(std::countr_zero(left)), take)) return true;
           ++empty;

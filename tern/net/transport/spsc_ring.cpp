@@ -74,8 +74,8 @@ template <class F> std::uint32_t ring_sender::or_starve(F&& find) noexcept {
     learn(credit);
     if (broken_) return 0;
     if (const std::uint32_t found = find()) return found;
-    // Who asks again and again disturbs no other: what was said below at this credit stands until
-    // it is taken back.
+    // A sender that asks again and again disturbs no other rank. What it stored below at this
+    // credit stands until the receiver takes it back.
     if (credit == starved_at_ && starved()) return 0;
     // Dekker: this side stores `starved` and reads the credit, the receiver stores the credit and
     // reads `starved`, each with a full fence between. So either we see its credit, or it sees that
@@ -146,8 +146,8 @@ ring_receiver::found ring_receiver::look_further(ring_record& r) noexcept {
 bool ring_receiver::credit_now() noexcept {
   std::uint32_t any = kept_cells_;
   const std::uint64_t until = read_, mask = mask_;
-  // acquire: who gave a head back has read it, and stored its byte with release; our credit hands
-  // that on.
+  // acquire: the thread that gave a head back has read it, and stored its byte with release; our
+  // credit passes that on.
   for (std::uint64_t i = credited_; i != until; ++i) any |= lent_[i & mask].load(std::memory_order_acquire);
   if (any != 0) [[unlikely]]
     credit_kept();

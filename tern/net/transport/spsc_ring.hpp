@@ -11,23 +11,24 @@
 ///
 ///     sequence 8 | size 4 | flags 1 | cells 1 | - 2 | head, 16-byte aligned ... | extra 16, if there is one
 ///
-/// The sequence is the record's position (in cells since the beginning) + 1, and is stored last, so
+/// The sequence is the record's position (in cells since the beginning) + 1, and is stored last. So
 /// one cache line tells the receiver that there is something and what. Positions run on; cell
-/// `position % count` holds it. What the receiver has read it gives back as *credit*, an eighth of
-/// the ring at a time, since that line travels between the cores.
+/// `position % count` holds it. The receiver returns what it has read as *credit*, an eighth of the
+/// ring at a time, since that line travels between the cores.
 ///
-/// **Kept heads.** A head is lent: it lies in its cells until it is given back, which may happen
-/// much later, on another thread, and in any order; and who gives it back may wait for a message
-/// that comes through this ring. So a kept record must never stop the ring. With each credit the
-/// receiver says which records in it are still lent (`kept`); the sender, when it comes round to
-/// one, writes a *skip* over its header, which is not lent, leaves the rest as it is, and goes on
-/// behind it. Once more than a quarter of the cells are kept, heads are to be copied and not lent:
-/// at least half of the ring stays in use, whatever the receiver keeps. In the usual case, a head
-/// that is given back before its credit, all this costs a byte stored twice and read once.
+/// **Kept heads.** A head is lent: it lies in its cells until it is given back. That may happen
+/// much later, on another thread, and in any order. The thread that gives it back may wait for a
+/// message that comes through this ring, so a kept record must never stop the ring. With each
+/// credit the receiver says which records in it are still lent (`kept`). When the sender reaches
+/// one in the next round, it writes a *skip* over its header, which is not lent. It leaves the rest
+/// as it is, and goes on behind it. Once more than a quarter of the cells are kept, heads are to be
+/// copied and not lent: at least half of the ring stays in use, whatever the receiver keeps. In the
+/// usual case, a head that is given back before its credit, all this costs a byte stored twice and
+/// read once.
 ///
 /// **Heads of many cells** cover the sequences of all their cells but the first; what is left there
 /// could look like a record to the receiver a round later. The sender remembers these cells
-/// (`covered_`) and wipes each before it stores the sequence of the record in front of it, so
+/// (`covered_`). It wipes each before it stores the sequence of the record in front of it, so
 /// before the receiver may look there. For that it must own the next cell: one cell always stays
 /// free. A head that finds no neighbouring free cells must go another way.
 
@@ -155,8 +156,8 @@ public:
   /// above `largest`.
   bool space_for_singles(std::uint32_t n, bool urgent) noexcept;
   /// Whether there is space for `n` records of one cell, and so for as much in larger ones, one
-  /// after the other; these lose at the ring's end, once, up to `lost` cells. Nobody is told if
-  /// there is none.
+  /// after the other; these lose at the ring's end, once, up to `lost` cells. If there is none, the
+  /// receiver is not told.
   bool space_now(std::uint32_t n, std::uint32_t lost, bool urgent) noexcept {
     learn(shared_->credit.load(std::memory_order_acquire));
     return !broken_ && free_cells() >= std::uint64_t{n} + lost + 1 + (urgent ? 0 : reserve_);
@@ -275,7 +276,7 @@ public:
   enum class found { nothing, record, broken };
 
   /// \param lent a byte for each cell, 0 at first: by a record's first cell, how many cells are
-  /// lent. Who gives a head back stores 0 there, with release.
+  /// lent. The thread that gives a head back stores 0 there, with release.
   void open(ring_shared* memory, std::uint32_t cells, std::atomic<std::uint8_t>* lent) noexcept {
     attach(memory, cells);
     here_ = cells_;

@@ -7,9 +7,9 @@
 
 namespace tern::detail {
 
-/// The calling thread is one of Tern's, from here to the destructor. It makes fibers ready only
-/// while `worker_parking::working_outside` counts it or those who wait for it. Both on the same
-/// thread.
+/// The calling thread is one of Tern's, from here to the destructor, which runs on the same thread.
+/// It makes fibers ready only while `worker_parking::working_outside` counts it, or what waits for
+/// it.
 class own_thread {
 public:
   own_thread() noexcept;

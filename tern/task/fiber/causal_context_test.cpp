@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// On whose account fibers, continuations, coroutines and tasklets run.
+/// The causal context in which fibers, continuations, coroutines and tasklets run.
 #include <tern/task/fiber/causal_context.hpp>
 
 #include <atomic>
@@ -180,7 +180,7 @@ TEST(cause, groups_that_are_waited_for_on_another_account) {
     const auto note = [&] { ++(this_causal_context() == &a ? of_a : others); };
     task_group g;
     for (int i = 0; i < 3; ++i) g.run(note);
-    a.run([&] { g.wait(); }); // they are nobody's
+    a.run([&] { g.wait(); }); // they have no causal context
     EXPECT_EQ(others.exchange(0), 3);
     a.run([&] {
       for (int i = 0; i < 3; ++i) g.run(note);

@@ -49,7 +49,7 @@ struct stack_context {
 /// Something that stands in a worker's queue: a fiber, or one that has no stack yet.
 struct runnable {
   runnable *next = nullptr, *prev = nullptr;
-  std::atomic<run_queue*> queued{nullptr}; // in whose private queue; changes under that queue's exclusion
+  std::atomic<run_queue*> queued{nullptr}; // the private queue it is in; changes under that queue's exclusion
   std::uint8_t level = 1;                  // its priority
   std::uint8_t kind = 1;                   // of the queue that it stands in
   bool is_fiber = true;
@@ -93,9 +93,9 @@ struct alignas(64) fiber : runnable, stack_context {
   scheduler_core* home = nullptr;
   void* frame = nullptr;      // what a layer above has begun on this stack and not ended, see work_frame
   const void* task = nullptr; // of a layer above, which says so: the one whose function runs on this stack
-  // A runner, which runs tasklets: the group whose tasklets it is at; else null. Written by whoever
-  // runs on this stack. relaxed: others only ask whether there is one, for dumps and for want of
-  // stacks.
+  // In a runner, which runs tasklets: the group of those that it runs; else null. Written by the
+  // code that runs on this stack. relaxed: others only ask whether there is one, for dumps and when
+  // stacks are scarce.
   std::atomic<group_state*> group{nullptr};
   local_table* locals = nullptr;
   std::exception_ptr failed;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What a thread knows at once of the worker that it is: the running fiber, its stack, and
-/// for whom it runs. Inlined into user code. Internal to Tern's layers.
+/// What a thread knows at once of the worker that it is: the running fiber, its stack, and the
+/// contexts in which it runs. Inlined into user code. Internal to Tern's layers.
 
 #include <atomic>
 #include <cstddef>

@@ -47,7 +47,7 @@ constexpr std::int64_t chunk_nanoseconds = 20000;
 constexpr std::int64_t chunks_per_worker = 16;
 std::int64_t nanoseconds() noexcept;
 
-/// The size of a loop's chunks, by how long the last ones took. Shared by all who run parts of it.
+/// The size of a loop's chunks, by how long the last ones took. All that run parts of it share it.
 class chunk_size {
 public:
   /// \param grain the exact size; 0: find out, for a loop of `n` indices.

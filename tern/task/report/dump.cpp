@@ -180,7 +180,7 @@ int devices_at_work(const scheduler_core& c) noexcept {
 std::string find_deadlock(scheduler_core& c) {
   const roster all(c);
   // address: only looked up, never gone through
-  std::unordered_map<const fiber*, const fiber*> seen; // in whose search
+  std::unordered_map<const fiber*, const fiber*> seen; // and the fiber where the search that saw it began
   for (const auto& [id, first] : all.in_order) {
     const fiber* f = first;
     while (f && seen.emplace(f, first).second) f = owner_of(*f, all);

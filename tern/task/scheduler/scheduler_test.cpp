@@ -161,7 +161,7 @@ TEST(scheduler, counts_fibers_that_can_never_go_on) {
     this_fiber::yield();
   });
   EXPECT_EQ(stuck, 1u);
-  never->set_value(0); // while the scheduler is there: whoever waits must not outlive its stack
+  never->set_value(0); // while the scheduler is there: a waiting fiber must not outlive its stack
 }
 
 TEST(scheduler, stuck_fibers_may_hold_each_others_promises) {
@@ -278,7 +278,7 @@ TEST_P(on_workers, a_source_wakes_and_feeds_the_workers) {
   }
 }
 
-// Each errand is a fiber of its own to everybody, though one fiber does all that do not wait.
+// Each piece appears as a fiber of its own, though one fiber runs all that do not wait.
 class polling_fiber : public event_source {
 public:
   polled poll() override {

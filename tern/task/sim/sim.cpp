@@ -73,7 +73,7 @@ void charge(double seconds) {
   auto* e = here();
   if (!e) return;
   e->charge(std::llround(seconds * 1e9));
-  if (scheduler::in_fiber()) this_fiber::yield(); // whose clock is behind comes first
+  if (scheduler::in_fiber()) this_fiber::yield(); // a worker whose clock is behind comes first
 }
 
 outside_world::outside_world() noexcept {

@@ -87,7 +87,7 @@ TEST(latch, misuse_is_an_error) {
 
 TEST(fiber_barrier, nobody_is_a_phase_ahead) {
   everywhere([] {
-    int completed = 0; // plain: written by whoever arrives last, read by all between two arrivals
+    int completed = 0; // plain: written by the last to arrive, read by all between two arrivals
     fiber_barrier meet(3, [&]() noexcept {
       ++completed;
       this_fiber::yield(); // a completion function may wait
@@ -203,14 +203,14 @@ TEST(semaphore, is_first_come_first_served) {
       begun.wait();
     }
     s.release(3);
-    EXPECT_FALSE(s.try_acquire()); // they belong to those who wait
+    EXPECT_FALSE(s.try_acquire()); // they belong to the waiters
     s.release();
     for (auto& f : all) f.get();
   });
   EXPECT_THAT(order, ElementsAre(0, 1, 2, 3));
 }
 
-// One for two who wait, the first of whom may be giving up.
+// One unit for two waiters, the first of which may be giving up.
 TEST(semaphore, nothing_is_lost_to_timeouts) {
   everywhere([] {
     semaphore s(0);
@@ -260,7 +260,7 @@ TEST(semaphore, misuse_is_an_error) {
 TEST(call_once, calls_once) {
   everywhere([] {
     once_flag flag;
-    int calls = 0; // plain: whoever comes later must see it
+    int calls = 0; // plain: later callers must see it
     const auto go = [&] {
       call_once(
           flag,

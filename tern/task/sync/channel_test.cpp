@@ -255,7 +255,7 @@ TEST(channel, nothing_is_lost_to_timeouts_and_stops) {
   });
 }
 
-// A value for two who wait, the first of whom may be giving up.
+// A value for two waiting receivers, the first of which may be giving up.
 TEST(channel, values_do_not_go_to_those_who_have_given_up) {
   everywhere([] {
     channel<int> c(1);
@@ -313,7 +313,7 @@ TEST(channel, a_move_that_throws_harms_nobody_else) {
     // Into the channel.
     EXPECT_THROW(c.push(std::move(bad)), std::runtime_error);
     EXPECT_EQ(c.size(), 0u);
-    // To one who waits: he goes on waiting, in front of the other.
+    // To a waiting receiver: it goes on waiting, in front of the other.
     std::vector<int> order;
     const auto receive = [&](int i) { order.push_back(10 * i + c.pop().value().value); };
     auto r1 = async([&] { receive(1); });
@@ -326,7 +326,7 @@ TEST(channel, a_move_that_throws_harms_nobody_else) {
     c.push(fussy(3));
     r1.get(), r2.get();
     EXPECT_THAT(order, ElementsAre(12, 23));
-    // From one who waits for room: he gets the exception, and the next who waits the room.
+    // From a waiting sender: it gets the exception, and the next waiting sender gets the space.
     c.push(fussy(4));
     c.push(fussy(5));
     auto s1 = async([&] { EXPECT_THROW(c.push(std::move(bad)), std::runtime_error); });
@@ -357,7 +357,7 @@ TEST(channel, misuse_is_an_error) {
 
 TEST(channel, destroyed_while_waited_for_is_logged) {
   on_workers(1, [] {
-    // Its memory outlives it, so that the one who waits can leave.
+    // Its memory outlives it, so that the waiter can leave.
     alignas(channel<int>) std::byte memory[sizeof(channel<int>)];
     auto* c = new (memory) channel<int>(1);
     std::stop_source stop;

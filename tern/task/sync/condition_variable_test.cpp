@@ -125,7 +125,7 @@ TEST(condition_variable, times_out) {
   });
 }
 
-// One notification for two who wait, the first of whom may be giving up: it must not be lost.
+// One notification for two waiters, the first of which may be giving up: it must not be lost.
 TEST(condition_variable, notifications_do_not_go_to_those_who_have_given_up) {
   everywhere([] {
     mutex m;
@@ -174,7 +174,7 @@ TEST(condition_variable, stop_tokens) {
       }
       c.notify_one();
     });
-    stop.request_stop(); // whoever the notification does not reach
+    stop.request_stop(); // for the waiter that the notification does not reach
     a.get(), b.get(), d.get();
     EXPECT_EQ(notified + stopped, 2);
     std::unique_lock hold(m);
@@ -220,7 +220,7 @@ TEST(condition_variable, misuse_is_an_error) {
 
 TEST(condition_variable, destroyed_while_waited_for_is_logged) {
   on_workers(1, [] {
-    // Its memory outlives it, so that the one who waits can leave.
+    // Its memory outlives it, so that the waiter can leave.
     alignas(condition_variable) std::byte memory[sizeof(condition_variable)];
     auto* c = new (memory) condition_variable;
     mutex m;

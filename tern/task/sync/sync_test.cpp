@@ -91,7 +91,7 @@ TEST(mutex, waiters_are_first_come_first_served) {
   EXPECT_THAT(order, ElementsAre(0, 1, 2, 3, 4));
 }
 
-// Somebody who never suspends locks it again and again: the one who waits must get it nevertheless.
+// A fiber that never suspends locks it again and again: the waiter must get it nevertheless.
 TEST(mutex, nobody_is_overtaken_for_ever) {
   everywhere([] {
     mutex m;
@@ -180,8 +180,8 @@ TEST(mutex, times_out) {
   });
 }
 
-// The mutex becomes free at about the time when the first gives up: somebody must get it, whoever
-// it is.
+// The mutex becomes free at about the time when the first waiter gives up: one of the fibers must
+// get it.
 TEST(mutex, timeouts_race_with_unlocking) {
   everywhere([] {
     mutex m;
@@ -319,7 +319,7 @@ TEST(shared_mutex, readers_share_and_writers_exclude) {
     };
     together(write, read, write, read);
     EXPECT_EQ(value, 4);
-    // All who read are inside at once.
+    // All readers are inside at once.
     latch inside(3);
     const auto meet = [&] {
       std::shared_lock hold(m);
@@ -329,8 +329,8 @@ TEST(shared_mutex, readers_share_and_writers_exclude) {
   });
 }
 
-// While a writer waits nobody else gets a share at once: that is how the test sees that he stands
-// in the queue.
+// While a writer waits, no other fiber gets a share at once: so the test sees that the writer
+// stands in the queue.
 void until_somebody_waits(shared_mutex& m) {
   while (m.try_lock_shared()) {
     m.unlock_shared();

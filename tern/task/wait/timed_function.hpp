@@ -30,7 +30,7 @@ public:
 private:
   friend class timer_queue; // calls it
   const function call_;
-  worker_head* where_ = nullptr; // on whose clock
+  worker_head* where_ = nullptr; // the worker whose clock it uses
 };
 
 } // namespace tern::detail

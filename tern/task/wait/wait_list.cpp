@@ -70,7 +70,7 @@ struct waiter::limits : timer {
   waiter& self;
   spin_lock& guard;
   const std::stop_token* stop;
-  worker_head* where = nullptr; // on whose clock
+  worker_head* where = nullptr; // the worker whose clock it uses
   bool watched = false;
   union {
     std::stop_callback<stop_now> callback; // if watched

@@ -141,9 +141,10 @@ public:
 
   void wait(std::chrono::microseconds at_most) override {
     if (!box_.sleeper.prepare_park()) return;
-    // Dekker: a sender stores its message and reads whether we are asleep; we store that we are and
-    // look for messages. Senders who say so in a bit have a fence between. The others have none, so
-    // ours must work in their threads too: sleeping is rare, sending is not.
+    // Dekker: a sender stores its message and reads whether this rank sleeps; this rank stores that
+    // it sleeps and looks for messages. Senders that set a bit for their message have a fence
+    // between. The others have none, so ours must work in their threads too: sleeping is rare,
+    // sending is not.
     if (!poller_.has_marks())
       hub_->barrier();
     else

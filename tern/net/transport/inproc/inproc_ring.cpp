@@ -99,7 +99,7 @@ bool inproc_ring::receive_other(ring_record r, byte_buffer& head, byte_buffer& b
 
 void inproc_ring::take_back(std::byte* data) noexcept {
   const auto i = static_cast<std::size_t>(data - reinterpret_cast<std::byte*>(memory_ + 1)) / ring_end::cell_bytes;
-  // release: who destroyed the head has read it; see `ring_receiver::credit_now`.
+  // release: the head was read before it was destroyed; see `ring_receiver::credit_now`.
   lent_[i].store(0, std::memory_order_release);
 }
 

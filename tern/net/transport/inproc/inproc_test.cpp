@@ -21,7 +21,7 @@ namespace {
 
 using ends_of_job = std::vector<std::unique_ptr<transport>>;
 
-// A message that can be checked: its number, who sent it, its size, and bytes that follow from
+// A message that can be checked: its number, its sender, its size, and bytes that follow from
 // these.
 struct label {
   std::uint32_t number = 0;

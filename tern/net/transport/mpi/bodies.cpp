@@ -150,8 +150,8 @@ bool endpoint::take_piece(inbound_ring& from, const ring_record& r) {
   return true;
 }
 
-/// Of the dead nothing can be read: then what follows it stays in the ring too, and who watches the
-/// ranks ends the job.
+/// The memory of a dead process cannot be read. What follows the body then stays in the ring too,
+/// and the rank watch ends the job.
 endpoint::reading endpoint::read_some(inbound_ring& from) {
   incoming& message = from.message;
   if (!message.body) land(from.source, message); // as above

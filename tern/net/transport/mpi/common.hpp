@@ -72,8 +72,8 @@ struct ring_trailer {
 constexpr int credit_bits = 0x3ff, has_body = 0x400, only_credits = 0x800;
 
 /// Messages of one sender that a receiver has space for, and how many of them are kept for urgent
-/// ones. Under MPICH one receiver has 64 places for arriving messages in all, which it frees 32 at
-/// a time, and who finds none waits.
+/// ones. Under MPICH one receiver has 64 places for arriving messages in all, and frees 32 at a
+/// time. A sender that finds none waits.
 #ifdef OPEN_MPI
 constexpr int all_credits = 64;
 #else

@@ -16,11 +16,11 @@
 ///
 /// Other bodies travel on a second communicator, by MPI's own protocol for large messages: sent
 /// together with the head that announces them, received when that head has arrived. Pieces of one
-/// pair of ranks are matched in their order. Messages of one source that follow one whose body is
-/// under way wait for it.
+/// pair of ranks are matched in their order. While a body is under way, later messages of its
+/// source wait for it.
 ///
-/// Receiving by MPI: persistent receives from any rank are posted ahead and matched in that order,
-/// so only the oldest is ever tested, and data go straight into the slot that the core gets.
+/// Receiving by MPI: persistent receives from any rank are posted ahead and matched in that order.
+/// So only the oldest is ever tested, and data go straight into the slot that the core gets.
 /// Without preallocation: a matched probe and malloc. If all ranks are on this host and have rings,
 /// MPI is asked for nothing while no body is under way. But a send that is complete here may not
 /// have left: MPI keeps what its queues have no space for, until it is called again. So both ends
@@ -270,7 +270,7 @@ private:
   std::string deferred_;             // why `wait` failed
   std::vector<int> stalled_;         // sources whose next body found no memory
   std::vector<int> lenders_;         // destinations that read bodies of ours
-  std::vector<std::size_t> reading_; // places of whose ranks' memory we read
+  std::vector<std::size_t> reading_; // places of ranks that we read bodies of
   std::size_t next_read_ = 0;        // of them
   int put_off_ = 0;                  // calls of `receive` since something was read
 };

@@ -122,7 +122,7 @@ private:
 
 // What the file system lacks later would be a SIGBUS.
 inline bool host::allocate(int fd, std::size_t from, std::size_t length) {
-  // In pieces: who is interrupted, by a profiler perhaps, begins the piece again.
+  // In pieces: an interrupted call, by a profiler's signal perhaps, begins only its piece again.
   constexpr std::size_t piece = std::size_t{256} << 10;
   for (const std::size_t end = from + length; from < end; from += std::min(piece, end - from)) {
     int error = 0;

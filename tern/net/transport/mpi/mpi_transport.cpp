@@ -224,7 +224,7 @@ public:
       abort_wanted_.store(true, std::memory_order_release);
       plugin_.wake();
       std::this_thread::sleep_for(std::chrono::milliseconds(500));
-      if (aborting_.load(std::memory_order_acquire)) { // MPI is the owner's, who is at it
+      if (aborting_.load(std::memory_order_acquire)) { // the owner is calling MPI to abort
         std::this_thread::sleep_for(std::chrono::seconds(2));
         _exit(code);
       }
@@ -286,7 +286,7 @@ private:
   [[noreturn]] void abort_now(int code) noexcept {
     aborting_.store(true, std::memory_order_release);
     detail::exit_guard::disarm(); // MPI_Abort may call it
-    // relaxed: nothing stands behind it, and who comes too late wonders in vain for a moment.
+    // relaxed: it orders nothing else. A rank that reads it late suspects a failure for a moment.
     if (const auto all = processes(); all->first)
       detail::host_record::of(*all, all->mine).leaving.store(1, std::memory_order_relaxed);
     // Not fflush(nullptr): that waits for a thread that sits in a read of stdin.

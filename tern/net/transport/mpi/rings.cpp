@@ -87,7 +87,7 @@ void endpoint::give_back(void* head) {
   // acquire: the area's members were written before.
   for (const ring_area* area = areas_.load(std::memory_order_acquire); area; area = area->earlier)
     if (!before(at, area->begin) && before(at, area->end)) {
-      // release: who gives it back has read it; see `ring_receiver::credit_now`.
+      // release: the head was read before it is given back; see `ring_receiver::credit_now`.
       area->lent[static_cast<std::size_t>(at - area->begin) / cell_bytes].store(0, std::memory_order_release);
       return;
     }

@@ -51,9 +51,9 @@ private:
   unsigned shift_;
 };
 
-// A server of work with two times to give away: from `free` on, and one gap before. Who came after
-// another to the server gets only what is after the other's: either that took all the gap from its
-// coming on, or all of it fitted in.
+// A server of work with two intervals to give away: from `free` on, and one gap before. Work that
+// comes to the server after other work is served after it. That other work either took the whole
+// gap from its arrival on, or fitted into the gap entirely.
 struct queue {
   std::int64_t free = 0, gap_begin = 0, gap_end = 0;
 

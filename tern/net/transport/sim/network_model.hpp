@@ -13,8 +13,8 @@
 
 namespace tern::sim::detail {
 
-/// A network of ranks with a state: who uses its links until when. Times in picoseconds: a byte at
-/// 100 GB/s takes ten. Not thread-safe; decides nothing by chance.
+/// A network of ranks with a state: until when its links are in use. Times in picoseconds: a byte
+/// at 100 GB/s takes ten. Not thread-safe; decides nothing by chance.
 ///
 /// A message of `bytes` that leaves its sender's worker at `now`
 /// - waits until the sender's network card is free, which it then occupies for max(gap, bytes * G);
@@ -23,24 +23,24 @@ namespace tern::sim::detail {
 ///   faster one carries several messages at once, and holds a message up only by as much as its
 ///   last byte would otherwise be too early;
 /// - waits until the receiver's card is free, which is busy with it for as long as the sender's.
-///   The first two when it is sent (`deliver`), the last when it is there (`receive`), so that who
-///   comes first to a card is served first, whenever they were sent. With nothing in its way it
-///   arrives at now + L + (bytes - 1) * G + switches
-/// * hop, as in LogGP; with no bytes as with one. Switches: none if flat; 2 k - 1 if it climbs to
-///   level k of a fat tree; 1 to 4 routers of a dragonfly.
+///   The first two when it is sent (`deliver`), the last when it is there (`receive`). So a card
+///   serves the message first that comes first, whenever they were sent. With nothing in its way it
+///   arrives at now + L + (bytes - 1) * G + switches * hop, as in LogGP; with no bytes as with one.
+///   Switches: none if flat; 2 k - 1 if it climbs to level k of a fat tree; 1 to 4 routers of a
+///   dragonfly.
 ///
 /// Ranks of one host (`host`, and a rank and itself) meet in memory: max(gap, bytes * G) for each
 /// sender's copies, one after the other, and L / 4 + (bytes - 1) * G until the last byte is there.
 /// All others share their host's card.
 ///
 /// A message reserves all its links when it is sent, so calls come in another order than the bytes
-/// would. Who comes to a link early may therefore use the time before another's reservation: each
-/// link knows one such gap, the longest that is still to come. Work is conserved within that gap;
-/// what does not fit into it follows at the end of the queue.
+/// would. A message that comes to a link early may therefore use the time before another's
+/// reservation: each link knows one such gap, the longest that is still to come. Work is conserved
+/// within that gap; what does not fit into it follows at the end of the queue.
 ///
-/// The receiver's card serves messages in the order in which their last bytes come. So a long one
-/// that a short one overtakes on its last way follows it as a whole, as if none of it had come
-/// before: it may take twice its time.
+/// The receiver's card serves messages in the order in which their last bytes come. If a short
+/// message overtakes a long one on its last way, the long one follows as a whole, as if none of it
+/// had come before. So it may take twice its time.
 ///
 /// Between two ranks first bytes never overtake each other on the way. A short message may catch up
 /// with a long one that is still coming: calls of `receive` must come for the two in the order of

@@ -94,9 +94,9 @@ TEST(network, incast_is_bound_by_the_receiver) {
   EXPECT_EQ(flat.arrive(), L + 16 * 10'000 * G - G);
 }
 
-// Each rank sends to all others, at once, beginning with its successor: nobody need ever wait.
-// Either one rank after the other says all that it sends, or all ranks say their first, then all
-// their second, …
+// Each rank sends to all others at once, beginning with its successor: no message need ever wait.
+// `by_rank`: one rank after the other enters all its messages. Else all ranks enter their first
+// one, then all their second one, …
 ps all_to_all(net& n, int ranks, std::size_t bytes, bool by_rank) {
   for (int i = 0; i < ranks * (ranks - 1); ++i) {
     const int from = by_rank ? i / (ranks - 1) : i % ranks, step = 1 + (by_rank ? i % (ranks - 1) : i / ranks);

@@ -181,7 +181,7 @@ public:
   std::size_t expected = 0; // messages that have not been read
   bool crashed = false;
   std::int64_t crashed_at = 0;
-  std::vector<int> lost; // ranks of whose crash it is to be told
+  std::vector<int> lost; // ranks that have crashed, of which it is to be told
 
 private:
   friend class sim_job;
@@ -388,8 +388,8 @@ bool sim_job::send(port& from, int to, std::span<const std::byte> head, byte_buf
   return true;
 }
 
-// Somebody has taken a message out of a channel. A sender that was refused hears of it one latency
-// later.
+// The receiver has taken a message out of a channel. A sender that was refused hears of it one
+// latency later.
 void sim_job::received(int from, int to) {
   port* const sender = ports_[static_cast<std::size_t>(from)];
   if (slots_ == 0 || !sender) return;

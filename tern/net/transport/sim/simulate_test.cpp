@@ -110,7 +110,7 @@ TEST(simulate, equal_seeds_are_equal_and_others_differ) {
   EXPECT_EQ(hashes.size(), 10u);
 }
 
-// Virtual time goes on in spite of nobody doing anything.
+// Virtual time advances while all fibers sleep.
 TEST(simulate, hours_pass_at_once) {
   const auto o = job("ranks=2", [] {
     const auto began = fiber_clock::now();
