@@ -11,10 +11,9 @@
 
 namespace tern::detail {
 
-worker_head* set_timer(timer& t) noexcept {
-  worker* const w = this_worker();
-  w->home->timers.set(*w, t);
-  return w;
+void set_timer(worker_head& where, timer& t) noexcept {
+  auto& w = static_cast<worker&>(where);
+  w.home->timers.set(w, t);
 }
 
 bool remove_timer(worker_head& where, timer& t) noexcept {

@@ -8,7 +8,8 @@ namespace tern::detail {
 
 void timed_function::set(std::int64_t moment) noexcept {
   deadline = moment;
-  where_ = set_timer(*this);
+  where_ = this_worker_head(); // before: it may be called, and set anew, at once
+  set_timer(*where_, *this);
 }
 
 bool timed_function::cancel() noexcept { return where_ && remove_timer(*where_, *this); }

@@ -53,7 +53,10 @@ struct waiter::limits : timer {
 
   // Once the waiting context can be resumed. The guard is held: giving up the wait takes it first.
   void arm() noexcept {
-    if (deadline != wait_limit::never) where = set_timer(*this);
+    if (deadline != wait_limit::never) {
+      where = this_worker_head();
+      set_timer(*where, *this);
+    }
     watch_stop();
   }
   void watch_stop() noexcept {
