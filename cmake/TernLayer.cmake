@@ -37,6 +37,10 @@ elseif(timed)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${timed})
 endif()
 
+# Files that stand beside each other are compiled a few at a time: half of what a small file takes goes into headers.
+# OFF shows a file that leans on its neighbour's includes; ./check --long builds so.
+option(TERN_UNITY "Compile files of one target a few at a time" ON)
+
 add_library(tern_flags INTERFACE)
 target_compile_options(tern_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor
   -Wno-missing-field-initializers # members left out of a designated initializer have defaults: that is the point
@@ -47,6 +51,8 @@ target_compile_options(tern_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -W
   $<IF:$<CXX_COMPILER_ID:Clang>,-fmacro-prefix-map,-ffile-prefix-map>=${PROJECT_SOURCE_DIR}/=
   $<IF:$<CXX_COMPILER_ID:Clang>,-fmacro-prefix-map,-ffile-prefix-map>=../../=
   # g++ 12 warns of std::string's own code (GCC bug 105651), of more of it where that is precompiled.
+  # TERN_UNITY includes sources: g++ takes their unnamed namespaces for those of headers.
+  "$<$<AND:$<BOOL:${TERN_UNITY}>,$<CXX_COMPILER_ID:GNU>>:-Wno-subobject-linkage>"
   "$<$<CXX_COMPILER_ID:GNU>:-Wno-restrict;-Wno-stringop-overflow;-Wno-stringop-overread;-Wno-array-bounds>")
 # After so many seconds a test hangs. The longest ones came to 60 under the thread sanitizer on a machine that did much else.
 set(TERN_TEST_SECONDS 60)
@@ -74,6 +80,23 @@ endif()
 # Headers that many files include, and that take the compiler seconds to read, are read once. OFF shows which includes a
 # file lacks; ./check --long builds so.
 option(TERN_PRECOMPILED_HEADERS "Read the standard library's headers once" ON)
+
+# tern_compile_together(TARGET APART file…): a few of its files at a time, but for those APART.
+function(tern_compile_together TARGET)
+  cmake_parse_arguments(C "" "" "APART" ${ARGN})
+  set_target_properties(${TARGET} PROPERTIES UNITY_BUILD ${TERN_UNITY} UNITY_BUILD_BATCH_SIZE 5)
+  set_source_files_properties(${C_APART} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+endfunction()
+
+# tern_objects_without(LAYER OBJECTS file…): OBJECTS becomes those of tern_LAYER but for these files (absolute paths), which
+# are then compiled apart there.
+function(tern_objects_without LAYER OBJECTS)
+  set_source_files_properties(${ARGN} TARGET_DIRECTORY tern_${LAYER} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  list(TRANSFORM ARGN REPLACE "^.*/tern/${LAYER}/" "" OUTPUT_VARIABLE names)
+  list(JOIN names "|" names)
+  string(REPLACE "." "\\." names "${names}")
+  set(${OBJECTS} "$<FILTER:$<TARGET_OBJECTS:tern_${LAYER}>,EXCLUDE,/(${names})\\.o$>" PARENT_SCOPE)
+endfunction()
 
 # tern_read_once(TARGET header…): for a target of its own kind.
 function(tern_read_once TARGET)
@@ -126,12 +149,12 @@ function(tern_build_quickly)
   endforeach()
 endfunction()
 
-# tern_layer(NAME SOURCES … HEADERS … DEPENDS layer… PRIVATE target… TESTS file… SINGLE_THREADED file…)
-#   makes tern_NAME (tern::NAME), installs it and its headers, and builds its unit tests as tern_NAME_test; those
+# tern_layer(NAME SOURCES … APART … HEADERS … DEPENDS layer… PRIVATE target… TESTS file… SINGLE_THREADED file…)
+#   makes tern_NAME (tern::NAME) of SOURCES and of those that are compiled APART, installs it and its headers, and builds its unit tests as tern_NAME_test; those
 #   that are SINGLE_THREADED not under the thread sanitizer, which could find nothing there (docs/decisions/0039).
 function(tern_layer NAME)
-  cmake_parse_arguments(L "" "" "SOURCES;HEADERS;DEPENDS;PRIVATE;TESTS;SINGLE_THREADED" ${ARGN})
-  add_library(tern_${NAME} ${L_SOURCES})
+  cmake_parse_arguments(L "" "" "SOURCES;APART;HEADERS;DEPENDS;PRIVATE;TESTS;SINGLE_THREADED" ${ARGN})
+  add_library(tern_${NAME} ${L_SOURCES} ${L_APART})
   add_library(tern::${NAME} ALIAS tern_${NAME})
   set_target_properties(tern_${NAME} PROPERTIES EXPORT_NAME ${NAME} VERSION ${PROJECT_VERSION}
     SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR} INSTALL_RPATH "$ORIGIN")
@@ -142,6 +165,7 @@ function(tern_layer NAME)
   endif()
   list(TRANSFORM L_DEPENDS PREPEND tern::)
   target_link_libraries(tern_${NAME} PUBLIC ${L_DEPENDS} Threads::Threads PRIVATE $<BUILD_INTERFACE:tern_flags> ${L_PRIVATE})
+  tern_compile_together(tern_${NAME} APART ${L_APART})
   # Layers are compiled alike, but for those that the fuzzer follows.
   set(kind layers)
   if(TERN_BUILD_FUZZERS AND NAME IN_LIST TERN_FUZZED_LAYERS)
@@ -159,6 +183,7 @@ function(tern_layer NAME)
   if(TERN_BUILD_TESTS AND L_TESTS)
     add_executable(tern_${NAME}_test ${L_TESTS})
     target_link_libraries(tern_${NAME}_test PRIVATE tern::${NAME} tern_flags GTest::gtest GTest::gmock GTest::gtest_main)
+    tern_compile_together(tern_${NAME}_test)
     tern_build_quickly(tern_${NAME}_test) # rank, stress and property tests and bench/ see what -O3 makes of templates
     gtest_discover_tests(tern_${NAME}_test TEST_PREFIX ${NAME}. DISCOVERY_TIMEOUT 60
       PROPERTIES TIMEOUT ${TERN_TEST_SECONDS} LABELS ${NAME})

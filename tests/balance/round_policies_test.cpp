@@ -26,9 +26,9 @@ using testing::Each;
 using testing::Ge;
 using testing::Le;
 
-const std::vector<std::string> all_policies = {"greedy", "refine", "gossip", "communication"};
+const std::vector<std::string> round_policies = {"greedy", "refine", "gossip", "communication"};
 
-model_result run(const workload& w, const std::string& policy, model_settings m = {}) {
+model_result run_planned(const workload& w, const std::string& policy, model_settings m = {}) {
   if (m.order == "fifo") m.order = "plan";
   return model_test::run(w, policy, m);
 }
@@ -44,7 +44,7 @@ TEST(rounds, come_close_to_what_is_possible) {
   const auto close = [](const char* placement, int ranks, int workers, std::initializer_list<target> targets) {
     const workload w = make({.placement = placement, .ranks = ranks, .workers = workers});
     for (const target& t : targets) {
-      const model_result r = run(w, t.policy);
+      const model_result r = run_planned(w, t.policy);
       EXPECT_LE(r.makespan, t.at_most * w.bound()) << t.policy << ' ' << placement << ' ' << ranks;
       EXPECT_LE(r.most_moves, 2u) << t.policy << ' ' << placement << ' ' << ranks;
       EXPECT_LE(r.failed, r.moves / 20) << t.policy << ' ' << placement << ' ' << ranks;
@@ -60,20 +60,20 @@ TEST(rounds, come_close_to_what_is_possible) {
 TEST(rounds, find_out_who_is_slow) {
   const workload w = make({.placement = "slow", .ranks = 10, .workers = 31});
   for (const target& t : {target{"refine", 1.04}, target{"greedy", 1.04}, target{"gossip", 1.06}})
-    EXPECT_LE(run(w, t.policy).makespan, t.at_most * w.bound()) << t.policy;
+    EXPECT_LE(run_planned(w, t.policy).makespan, t.at_most * w.bound()) << t.policy;
 }
 
 TEST(rounds, follow_loads_that_move) {
   const workload w = make({.placement = "burst", .ranks = 10, .workers = 15, .phases = 6});
-  const double alone = run(w, "none").makespan;
-  for (const std::string& policy : all_policies) {
-    EXPECT_LE(run(w, policy).makespan, 1.04 * w.bound()) << policy;
+  const double alone = run_planned(w, "none").makespan;
+  for (const std::string& policy : round_policies) {
+    EXPECT_LE(run_planned(w, policy).makespan, 1.04 * w.bound()) << policy;
     // Without rounds inside phases the last phase has to do for the next, and does not.
-    EXPECT_LE(run(w, policy + ":inside=no").makespan, 1.1 * alone) << policy;
+    EXPECT_LE(run_planned(w, policy + ":inside=no").makespan, 1.1 * alone) << policy;
   }
   const workload constant = make({.placement = "clustered", .ranks = 10, .workers = 15, .phases = 6});
-  for (const std::string& policy : all_policies)
-    EXPECT_LE(run(constant, policy + ":inside=no").makespan, 1.03 * constant.bound()) << policy;
+  for (const std::string& policy : round_policies)
+    EXPECT_LE(run_planned(constant, policy + ":inside=no").makespan, 1.03 * constant.bound()) << policy;
 }
 
 TEST(rounds, bring_together_what_talks) {
@@ -81,10 +81,11 @@ TEST(rounds, bring_together_what_talks) {
   for (workload::object& x : w.objects) x.bytes = 1000;
   model_settings dear; // what objects say to each other takes a tenth as long as what they do
   dear.bandwidth = 4e5;
-  const model_result refine = run(w, "refine", dear), together = run(w, "communication:byte=2.5e-6", dear);
+  const model_result refine = run_planned(w, "refine", dear),
+                     together = run_planned(w, "communication:byte=2.5e-6", dear);
   EXPECT_LT(together.remote_bytes, 0.35 * refine.remote_bytes);
   EXPECT_LT(together.makespan, 0.95 * refine.makespan);
-  const model_result cheap = run(w, "communication");
+  const model_result cheap = run_planned(w, "communication");
   EXPECT_LT(cheap.remote_bytes, 0.35 * refine.remote_bytes);
   EXPECT_LT(cheap.makespan, 1.02 * w.bound());
 }
@@ -94,8 +95,8 @@ TEST(rounds, are_the_same_for_the_same_seed) {
   model_settings m;
   m.delay = 0.5;
   m.fails = 0.1;
-  for (const std::string& policy : all_policies) {
-    const model_result a = run(w, policy, m), b = run(w, policy, m);
+  for (const std::string& policy : round_policies) {
+    const model_result a = run_planned(w, policy, m), b = run_planned(w, policy, m);
     EXPECT_EQ(a.makespan, b.makespan) << policy;
     EXPECT_EQ(a.moves, b.moves) << policy;
     EXPECT_EQ(a.messages, b.messages) << policy;
@@ -124,16 +125,16 @@ TEST(rounds, mend_only_so_often_what_does_not_come_as_foreseen) {
   m.delay = 1e-3;
   m.fails = 0.1; // each round leaves something behind
   for (const std::string policy : {"greedy", "refine:tolerance=1", "gossip", "communication"})
-    EXPECT_LE(run(w, policy, m).most_moves, 6u) << policy;
+    EXPECT_LE(run_planned(w, policy, m).most_moves, 6u) << policy;
 }
 
 TEST(rounds, a_single_rank_needs_none) {
   const workload w = make({.placement = "literature", .ranks = 1, .workers = 3});
-  for (const std::string& policy : all_policies) EXPECT_EQ(run(w, policy).messages, 0u) << policy;
+  for (const std::string& policy : round_policies) EXPECT_EQ(run_planned(w, policy).messages, 0u) << policy;
 }
 
 TEST(rounds, refuse_wrong_parameters) {
-  for (const std::string& policy : all_policies) {
+  for (const std::string& policy : round_policies) {
     EXPECT_NO_THROW(check_policy(policy + ":arity=4,distance=5ms,gain=0.01,inside=no"));
     for (const char* wrong : {":arity=1", ":gain=2", ":inside=perhaps", ":limit=3", ":distance=soon"})
       EXPECT_THROW(check_policy(policy + wrong), error) << policy << wrong;
@@ -147,7 +148,7 @@ TEST(rounds, refuse_wrong_parameters) {
 // On ranks that tests can hold by the hand
 // -----------------------------------------------------------------------------
 
-struct thing {
+struct held_object {
   double load = 1;
   bool runs = false;
 };
@@ -201,7 +202,7 @@ public:
     void note(std::string_view, double) override {}
     void post(int to, byte_buffer message) override { of_.messages.push_back({number_, to, std::move(message)}); }
 
-    std::map<object_id, thing> things;
+    std::map<object_id, held_object> things;
     std::unique_ptr<policy> balancer;
     bool deaf = false;
 
@@ -265,7 +266,7 @@ public:
 };
 
 TEST(rounds, even_out) {
-  for (const std::string& policy : all_policies)
+  for (const std::string& policy : round_policies)
     for (const int size : {2, 5, 12}) {
       small_machine m(policy, size, 10 * size);
       m.tell(trigger::start);
@@ -286,7 +287,7 @@ TEST(rounds, even_out) {
 }
 
 TEST(rounds, wait_for_all_at_the_end_of_a_phase) {
-  for (const std::string& policy : all_policies) {
+  for (const std::string& policy : round_policies) {
     small_machine m(policy, 4, 40);
     m.ranks[0]->balancer->dist_balance(trigger::phase);
     m.ranks[1]->balancer->dist_balance(trigger::phase);
@@ -300,7 +301,7 @@ TEST(rounds, wait_for_all_at_the_end_of_a_phase) {
 }
 
 TEST(rounds, give_up_ranks_that_do_not_answer) {
-  for (const std::string& policy : all_policies) {
+  for (const std::string& policy : round_policies) {
     small_machine m(policy, 6, 60);
     m.ranks[2]->deaf = true;
     for (int i = 0; i < 200; ++i) { // as long as this lasts, hardly anything happens
@@ -328,7 +329,7 @@ TEST(rounds, give_up_ranks_that_do_not_answer) {
 }
 
 TEST(rounds, move_something_else_if_an_object_has_begun) {
-  for (const std::string& policy : all_policies) {
+  for (const std::string& policy : round_policies) {
     small_machine m(policy, 2, 20);
     int messages = 0;
     m.tell(trigger::start);
@@ -343,7 +344,7 @@ TEST(rounds, move_something_else_if_an_object_has_begun) {
 }
 
 TEST(rounds, objects_may_vanish) {
-  for (const std::string& policy : all_policies) {
+  for (const std::string& policy : round_policies) {
     small_machine m(policy, 3, 30);
     int messages = 0;
     m.tell(trigger::start);
@@ -369,7 +370,7 @@ TEST(rounds, refuse_what_cannot_be_right) {
     }
     p.receive(from, message);
   };
-  for (const std::string& policy : all_policies) {
+  for (const std::string& policy : round_policies) {
     small_machine m(policy, 12, 12);
     EXPECT_THROW(garbage(*m.ranks[0]->balancer, 1, {}), error);
     EXPECT_THROW(garbage(*m.ranks[0]->balancer, 1, {200}), error);

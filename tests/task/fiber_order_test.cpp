@@ -27,13 +27,8 @@ namespace tern {
 namespace {
 
 using namespace std::chrono_literals;
+using test_support::everywhere_briefly;
 using test_support::on_workers;
-
-void everywhere(const std::function<void()>& body, int times = 20, std::uint64_t seeds = 1000) {
-  for (const int workers : {1, 2, 4})
-    for (int i = 0; i < times && !testing::Test::HasFailure(); ++i) on_workers(workers, body);
-  test_support::simulated(body, 3, seeds);
-}
 
 // Priorities and giving way -------------------------------------------------------------------------------------------
 
@@ -157,7 +152,7 @@ TEST(fiber_order, those_that_yield_take_turns) {
 
 // Each fiber waits, by yielding, for what only a fiber of another kind can bring.
 TEST(fiber_order, yielding_lets_everybody_run) {
-  everywhere(
+  everywhere_briefly(
       [] {
         std::atomic<int> seen{0};
         const auto ask = [&] {
@@ -190,7 +185,7 @@ TEST(fiber_order, yielding_lets_everybody_run) {
 }
 
 TEST(fiber_order, waits_until_something_is_so) {
-  everywhere(
+  everywhere_briefly(
       [] {
         bool set = false;
         fiber setter(

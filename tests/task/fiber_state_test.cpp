@@ -32,6 +32,7 @@
 namespace tern {
 namespace {
 
+using test_support::everywhere_briefly;
 using test_support::on_workers;
 using testing::ElementsAre;
 
@@ -40,12 +41,6 @@ using testing::ElementsAre;
 void go_to(int worker) {
   do fiber([] {}, {.worker = worker}).join();
   while (scheduler::current_worker() != worker && !sim::active());
-}
-
-void everywhere(const std::function<void()>& body, int times = 20, std::uint64_t seeds = 500) {
-  for (const int workers : {1, 2, 4})
-    for (int i = 0; i < times && !testing::Test::HasFailure(); ++i) on_workers(workers, body);
-  test_support::simulated(body, 3, seeds);
 }
 
 /// Suspends in one way or another, and comes back on any worker.
@@ -77,7 +72,7 @@ std::string caught() {
 }
 
 TEST(fiber_state, exceptions_nest_across_suspensions) {
-  everywhere([] {
+  everywhere_briefly([] {
     std::vector<fiber> all;
     for (int i = 0; i < 8; ++i)
       all.emplace_back([i] {
@@ -157,7 +152,7 @@ TEST(fiber_state, destructors_may_suspend_while_an_exception_flies) {
       }
     }
   };
-  everywhere([] {
+  everywhere_briefly([] {
     std::vector<fiber> all;
     for (int i = 0; i < 8; ++i)
       all.emplace_back([i] {
@@ -179,7 +174,7 @@ TEST(fiber_state, destructors_may_suspend_while_an_exception_flies) {
 }
 
 TEST(fiber_state, exceptions_travel_between_fibers) {
-  everywhere([] {
+  everywhere_briefly([] {
     // Through ten fibers that join each other, each rethrowing in a handler that has suspended.
     const std::function<void(int)> depth = [&](int n) {
       if (n == 0) throw std::domain_error("from below");
@@ -216,7 +211,7 @@ TEST(fiber_state, exceptions_travel_between_fibers) {
 }
 
 TEST(fiber_state, a_new_fiber_is_in_no_handler) {
-  everywhere([] {
+  everywhere_briefly([] {
     try {
       throw std::runtime_error("mine");
     } catch (const std::runtime_error&) {
@@ -264,7 +259,7 @@ int rounds_now() {
 }
 
 TEST(fiber_state, rounding_modes) {
-  everywhere([] {
+  everywhere_briefly([] {
     const std::array modes = {FE_TONEAREST, FE_UPWARD, FE_DOWNWARD};
     std::vector<fiber> all;
     for (int i = 0; i < 9; ++i)
@@ -315,7 +310,7 @@ TEST(fiber_state, rounding_modes_follow_from_worker_to_worker) {
 
 #ifdef __GLIBC__
 TEST(fiber_state, exception_masks) {
-  everywhere([] {
+  everywhere_briefly([] {
     std::vector<fiber> all;
     for (const int mask : {FE_DIVBYZERO, FE_OVERFLOW | FE_INVALID, 0})
       all.emplace_back([mask] {
@@ -340,7 +335,7 @@ TEST(fiber_state, denormals_may_be_zero) {
     volatile double half = 0.5;
     return tiny * half != 0;
   };
-  everywhere([&] {
+  everywhere_briefly([&] {
     std::vector<fiber> all;
     for (int i = 0; i < 6; ++i)
       all.emplace_back([&, i] {
@@ -364,7 +359,7 @@ void set_x87_word(std::uint16_t word) { asm volatile("fldcw %0" : : "m"(word)); 
 
 TEST(fiber_state, x87_precision) {
   constexpr std::uint16_t usual = 0x037f, doubles = 0x027f, singles = 0x007f;
-  everywhere([&] {
+  everywhere_briefly([&] {
     std::vector<fiber> all;
     for (const std::uint16_t word : {doubles, singles, usual})
       for (int i = 0; i < 2; ++i)
@@ -391,7 +386,7 @@ TEST(fiber_state, x87_precision) {
 }
 
 TEST(fiber_state, sticky_flags_do_not_matter) {
-  everywhere(
+  everywhere_briefly(
       [] {
         fiber divides([] {
           volatile double zero = 0, one = 1;
@@ -420,7 +415,7 @@ TEST(fiber_state, sticky_flags_do_not_matter) {
 TEST(fiber_local_variable, each_fiber_has_its_own) {
   static const fiber_local<int> number([] { return 7; });
   static const fiber_local<std::string> text;
-  everywhere([] {
+  everywhere_briefly([] {
     EXPECT_EQ(*number, 7);
     std::vector<fiber> all;
     for (int i = 0; i < 6; ++i)
@@ -489,7 +484,7 @@ std::unique_ptr<noted> none() { return nullptr; }
 
 TEST(fiber_local_variable, is_destroyed_at_the_end_last_made_first) {
   static const fiber_local<std::unique_ptr<noted>> a(none), b(none), c(none);
-  everywhere([] {
+  everywhere_briefly([] {
     std::vector<int> gone;
     fiber f([&] {
       *b = std::make_unique<noted>(&gone, 2);
@@ -507,7 +502,7 @@ TEST(fiber_local_variable, is_destroyed_at_the_end_last_made_first) {
 
 TEST(fiber_local_variable, destructors_may_suspend_and_use_others) {
   static const fiber_local<std::unique_ptr<noted>> a(none), b(none), c(none);
-  everywhere([] {
+  everywhere_briefly([] {
     std::vector<int> gone;
     std::uint64_t id = 0, id_at_end = 0;
     fiber f([&] {

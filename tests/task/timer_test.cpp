@@ -33,6 +33,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using std::chrono::nanoseconds;
+using test_support::everywhere_briefly;
 using test_support::on_workers;
 using test_support::sanitized;
 using test_support::simulated;
@@ -40,12 +41,6 @@ using testing::HasSubstr;
 using moment = fiber_clock::time_point;
 
 constexpr nanoseconds exactly = 2us; // in a simulation: what a few steps take
-
-void everywhere(const std::function<void()>& body, int times = 10, std::uint64_t seeds = 500) {
-  for (const int workers : {1, 2, 4})
-    for (int i = 0; i < times && !testing::Test::HasFailure(); ++i) on_workers(workers, body);
-  simulated(body, 3, seeds);
-}
 
 /// Works, without any suspension, until `done()`, but not for ever.
 template <class F> void busy_until(F&& done) {
@@ -83,7 +78,7 @@ TEST(timers, wake_in_order_of_deadline) {
 }
 
 TEST(timers, sleep_for_at_least) {
-  everywhere([] {
+  everywhere_briefly([] {
     for (const nanoseconds d :
          {nanoseconds(-1s), nanoseconds(0), nanoseconds(1), nanoseconds(1us), nanoseconds(300us)}) {
       const moment begin = fiber_clock::now();
@@ -254,7 +249,7 @@ TEST(timers, long_times_are_exact) {
 }
 
 TEST(timers, the_longest_times_are_no_limits) {
-  everywhere(
+  everywhere_briefly(
       [] {
         mutex m;
         condition_variable changed;

@@ -26,12 +26,6 @@ constexpr int deepest_collection = 64;
 constexpr const char* wanted_formats = "give land polygons as GeoJSON or TopoJSON, longitude and latitude in degrees "
                                        "(for example apps/mesh/data/land-50m.json)";
 
-std::string text(double value) {
-  char buffer[40];
-  std::snprintf(buffer, sizeof buffer, "%.10g", value);
-  return buffer;
-}
-
 std::string read_file(const std::string& path) {
   auto refuse = [&](const char* what, int number) -> error {
     return error(errc::io, std::string(what) + " the land file " + path + ": " + std::strerror(number),

@@ -13,13 +13,13 @@ constexpr double earth_radius_km = 6371.0088; // mean radius, IUGG
 constexpr double radians_per_degree = 3.14159265358979323846 / 180;
 constexpr double smallest_box_degrees = 1e-4; // about 10 m; coasts are snapped to the box within 1 mm
 
+} // namespace
+
 std::string text(double value) {
   char buffer[40];
   std::snprintf(buffer, sizeof buffer, "%.10g", value);
   return buffer;
 }
-
-} // namespace
 
 projection::projection(const bounding_box& box) {
   const char* wrong = nullptr;

@@ -22,6 +22,9 @@ struct segment {
   bool operator==(const segment&) const = default;
 };
 
+/// With ten significant digits, as settings and messages show it.
+std::string text(double value);
+
 /// A box on the globe, degrees; west < east in [-180, 180], south < north in (-90, 90).
 struct bounding_box {
   double west = 19.0, south = 30.5, east = 36.8, north = 41.2;

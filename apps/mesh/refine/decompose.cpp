@@ -38,8 +38,6 @@ using triangulation =
     CGAL::Constrained_Delaunay_triangulation_2<kernel, CGAL::Triangulation_data_structure_2<vertex_base, face_base>,
                                                CGAL::No_constraint_intersection_requiring_constructions_tag>;
 
-constexpr double degree = 57.295779513082320877;
-
 int next(int i) { return i == 2 ? 0 : i + 1; }
 int previous(int i) { return i == 0 ? 2 : i - 1; }
 
@@ -145,7 +143,7 @@ void for_each_wedge(const detail::core& mesh, Constrained constrained, Visit vis
         int k = h & 3;
         const point &b = mesh.points[g.v[previous(k)]], &c = mesh.points[g.v[k]];
         double bx = b.x - p.x, by = b.y - p.y, cx = c.x - p.x, cy = c.y - p.y;
-        angle += std::atan2(bx * cy - by * cx, bx * cx + by * cy) * degree;
+        angle += std::atan2(bx * cy - by * cx, bx * cx + by * cy) * detail::degrees_per_radian;
         std::int32_t arriving = (h & ~3) + previous(k);
         if (constrained(arriving) || angle > 361) {
           visit(4 * f + i, arriving, angle);
@@ -160,7 +158,7 @@ void for_each_wedge(const detail::core& mesh, Constrained constrained, Visit vis
 std::vector<sharp_joint> find_joints(detail::core& mesh) {
   std::vector<sharp_joint> joints;
   auto neighbour = [&](std::int32_t h) { return mesh.faces[h >> 2].n[h & 3]; };
-  const double bound = std::asin(std::sqrt(detail::quality_bound)) * degree;
+  const double bound = std::asin(std::sqrt(detail::quality_bound)) * detail::degrees_per_radian;
   for_each_wedge(
       mesh, [&](std::int32_t h) { return neighbour(h) < 0; },
       [&](std::int32_t leaving, std::int32_t arriving, double angle) {

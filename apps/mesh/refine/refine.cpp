@@ -17,7 +17,6 @@ namespace mesh {
 
 namespace {
 
-constexpr double degree = 57.295779513082320877;
 constexpr double border_spacing = 0.7; ///< of a divided border, in h; 1.0 leaves thousands of splits to the rounds
 constexpr std::size_t listed_places = 16;
 
@@ -354,7 +353,7 @@ group_statistics group_mesh::statistics() const {
   r.triangles = core.faces.size();
   r.points = core.points.size();
   double smallest = 1, smallest_free = 1, shortest = 1e300; // the angles as sin^2, the edge squared
-  const double sine_20 = std::sin(20 / degree), bound = sine_20 * sine_20;
+  const double sine_20 = std::sin(20 / detail::degrees_per_radian), bound = sine_20 * sine_20;
   for (const detail::core_face& f : core.faces) {
     const point *a = &core.points[f.v[0]], *b = &core.points[f.v[1]], *c = &core.points[f.v[2]];
     double bx = b->x - a->x, by = b->y - a->y, cx = c->x - a->x, cy = c->y - a->y;
@@ -373,7 +372,7 @@ group_statistics group_mesh::statistics() const {
       if (s < bound) {
         group_statistics one;
         (excused ? one.below_20_input : one.below_20_artificial) = 1;
-        one.places.push_back({p, std::asin(std::sqrt(s)) * degree, excused ? 0U : 1U});
+        one.places.push_back({p, std::asin(std::sqrt(s)) * detail::degrees_per_radian, excused ? 0U : 1U});
         r += one;
       }
     }
@@ -384,8 +383,8 @@ group_statistics group_mesh::statistics() const {
     double u = length(*a, *b), v = length(*b, *c), w = length(*c, *a);
     shortest = std::min(shortest, std::min(u, std::min(v, w)));
   }
-  r.smallest_angle = std::asin(std::sqrt(smallest)) * degree;
-  r.smallest_free_angle = std::asin(std::sqrt(smallest_free)) * degree;
+  r.smallest_angle = std::asin(std::sqrt(smallest)) * detail::degrees_per_radian;
+  r.smallest_free_angle = std::asin(std::sqrt(smallest_free)) * detail::degrees_per_radian;
   r.shortest_edge = shortest;
   for (const detail::core_segment& s : core.segments)
     if (s.tag < 0) r.outline_length += length(core.points[s.a], core.points[s.b]);

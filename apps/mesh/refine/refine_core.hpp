@@ -24,6 +24,8 @@ namespace mesh::detail {
 /// sin^2 of 20.7048 degrees, the largest bound for which Ruppert's algorithm is proven to end.
 inline constexpr double quality_bound = 0.125;
 
+inline constexpr double degrees_per_radian = 57.295779513082320877;
+
 /// \return > 0 if `d` lies inside the circle through the counterclockwise a, b, c. Exact.
 int in_circle_exact(const point& a, const point& b, const point& c, const point& d);
 

@@ -7,7 +7,7 @@
 namespace tern {
 namespace {
 
-constexpr std::array<std::string_view, 19> names{
+constexpr std::array<std::string_view, 19> code_names{
     "internal",       "invalid_argument", "invalid_option", "invalid_state",
     "invalid_data",   "not_found",        "already_exists", "io",
     "out_of_memory",  "system",           "transport",      "remote",
@@ -50,7 +50,7 @@ std::string compose(errc code, const std::string& message, const std::string& hi
 
 std::string_view name_of(errc code) noexcept {
   const auto i = static_cast<std::size_t>(code);
-  return i < names.size() ? names[i] : "unknown";
+  return i < code_names.size() ? code_names[i] : "unknown";
 }
 
 error::error(errc code, std::string message, std::string hint, std::source_location where)

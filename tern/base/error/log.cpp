@@ -18,7 +18,7 @@
 namespace tern {
 namespace {
 
-constexpr std::array<std::string_view, 6> names{"trace", "debug", "info", "warning", "error", "off"};
+constexpr std::array<std::string_view, 6> level_names{"trace", "debug", "info", "warning", "error", "off"};
 
 constinit std::atomic<rank_provider> present_provider{nullptr};
 
@@ -90,12 +90,12 @@ spdlog::logger& logger() {
 
 std::string_view name_of(log_level level) noexcept {
   const auto i = static_cast<std::size_t>(level);
-  return i < names.size() ? names[i] : "unknown";
+  return i < level_names.size() ? level_names[i] : "unknown";
 }
 
 log_level log_level_from(std::string_view name) {
-  for (std::size_t i = 0; i < names.size(); ++i)
-    if (names[i] == name) return static_cast<log_level>(i);
+  for (std::size_t i = 0; i < level_names.size(); ++i)
+    if (level_names[i] == name) return static_cast<log_level>(i);
   throw error(errc::invalid_argument, "\"" + std::string(name) + "\" is no log level",
               "use trace, debug, info, warning, error or off");
 }

@@ -8,14 +8,14 @@
 namespace tern::hetero::detail {
 namespace {
 
-constexpr int last = 32;
+constexpr int last_signal = 32;
 std::size_t at(int s) noexcept { return static_cast<std::size_t>(s); }
 
 // Signals are the process's, and so is what is known of them here (docs/decisions/0036).
 constinit std::mutex guard;
 constinit int holders = 0;
-constinit std::array<struct sigaction, last> before{};
-constinit std::array<bool, last> known{};
+constinit std::array<struct sigaction, last_signal> previous{};
+constinit std::array<bool, last_signal> known{};
 
 } // namespace
 
@@ -23,7 +23,7 @@ signal_guard::signal_guard() noexcept {
   known_stack_ = ::sigaltstack(nullptr, &stack_) == 0;
   const std::lock_guard hold(guard);
   if (holders++ > 0) return;
-  for (int s = 1; s < last; ++s) known[at(s)] = ::sigaction(s, nullptr, &before[at(s)]) == 0;
+  for (int s = 1; s < last_signal; ++s) known[at(s)] = ::sigaction(s, nullptr, &previous[at(s)]) == 0;
 }
 
 signal_guard::~signal_guard() {
@@ -31,10 +31,10 @@ signal_guard::~signal_guard() {
     ::sigaltstack(&stack_, nullptr);
   const std::lock_guard hold(guard);
   if (--holders > 0) return;
-  for (int s = 1; s < last; ++s) {
+  for (int s = 1; s < last_signal; ++s) {
     struct sigaction now;
     if (!known[at(s)] || ::sigaction(s, nullptr, &now) != 0) continue;
-    if (now.sa_sigaction != before[at(s)].sa_sigaction) ::sigaction(s, &before[at(s)], nullptr);
+    if (now.sa_sigaction != previous[at(s)].sa_sigaction) ::sigaction(s, &previous[at(s)], nullptr);
   }
 }
 

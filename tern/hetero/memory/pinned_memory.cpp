@@ -39,11 +39,11 @@ std::uintptr_t map(std::size_t bytes) noexcept {
   void* const got = ::mmap(nullptr, more, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (got == MAP_FAILED) return 0;
   auto* const first = static_cast<std::byte*>(got);
-  const std::size_t before = (huge_page - address(first) % huge_page) % huge_page;
-  if (before != 0) ::munmap(first, before);
-  ::munmap(first + before + bytes, huge_page - before);
-  ::madvise(first + before, bytes, MADV_HUGEPAGE); // a wish: without such pages it is memory all the same
-  return address(first + before);
+  const std::size_t gap = (huge_page - address(first) % huge_page) % huge_page;
+  if (gap != 0) ::munmap(first, gap);
+  ::munmap(first + gap + bytes, huge_page - gap);
+  ::madvise(first + gap, bytes, MADV_HUGEPAGE); // a wish: without such pages it is memory all the same
+  return address(first + gap);
 }
 
 // What is free is poisoned, so that the address sanitizer finds uses of it.

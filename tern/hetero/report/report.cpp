@@ -21,12 +21,10 @@
 namespace tern::hetero::detail {
 namespace {
 
-constexpr std::chrono::milliseconds of_an_object{20}; // to wait for its lock
-
 /// What `t`, which reads its part, follows and that have not ended: those that write it. \pre `t`
 /// does not end meanwhile.
 std::string writers_before(const task_record& t, const use& u) {
-  const auto hold = tern::detail::try_within(u.object->lock, of_an_object);
+  const auto hold = tern::detail::try_within(u.object->lock, object_lock_wait);
   if (!hold) return {};
   std::vector<std::string> before;
   u.object->each(u.part, [&](fragment& f) {

@@ -14,9 +14,7 @@
 namespace tern::hetero::detail {
 namespace {
 
-constexpr std::size_t followed = 10000;               // tasks that wait for one, directly or not
-constexpr std::chrono::milliseconds of_an_object{20}; // to wait for its lock
-
+constexpr std::size_t followed = 10000; // tasks that wait for one, directly or not
 const char* name_of_access(access_mode how) noexcept {
   switch (how) {
   case access_mode::read:
@@ -59,7 +57,7 @@ std::string joined(const std::vector<std::string>& all) {
 }
 
 std::string text_of_use(const use& u) {
-  const auto hold = tern::detail::try_within(u.object->lock, of_an_object);
+  const auto hold = tern::detail::try_within(u.object->lock, object_lock_wait);
   return hold ? u.object->text(u.part) : "an object that another thread has locked";
 }
 

@@ -3,6 +3,7 @@
 /// \file
 /// How reports name tasks, and what waits for them. Internal.
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -15,6 +16,7 @@
 namespace tern::hetero::detail {
 
 constexpr std::size_t report_lines = 8; ///< of things that may be thousands
+constexpr std::chrono::milliseconds object_lock_wait{20};
 
 using task_set = std::unordered_set<const task_record*>; // address: only asked whether it holds one
 

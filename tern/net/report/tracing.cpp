@@ -43,7 +43,7 @@ const option<bool> trace_lossless_option{"trace-lossless", false,
 const known_environment compare_clocks{"TERN_TRACE_COMPARE_CLOCKS"};
 
 // Of the process, as the recording itself is.
-std::atomic<trace_session*> current{nullptr};
+std::atomic<trace_session*> current_session{nullptr};
 
 // The program may go to another folder.
 std::string absolute(const std::string& file) {
@@ -116,11 +116,11 @@ trace_session::trace_session(const options& opts, job kind, int rank, int ranks,
   if (kind == job::simulated) s.clock = tern::detail::virtual_ticks;
   if (kind != job::parallel) trace::prepare_parts(s.folder); // else when all ranks have met
   recorder_ = std::make_unique<trace::recorder>(std::move(s));
-  current.store(this, std::memory_order_release);
+  current_session.store(this, std::memory_order_release);
 }
 
 trace_session::~trace_session() {
-  if (recorder_) current.store(nullptr, std::memory_order_relaxed);
+  if (recorder_) current_session.store(nullptr, std::memory_order_relaxed);
 }
 
 void trace_session::end() noexcept {
@@ -144,7 +144,7 @@ void trace_session::merge() noexcept {
 
 // What has been recorded has no use.
 void trace_session::leave() noexcept {
-  current.store(nullptr, std::memory_order_release);
+  current_session.store(nullptr, std::memory_order_release);
   recorder_->end();
   std::error_code ignored;
   fs::remove(recorder_->part(), ignored);
@@ -152,12 +152,12 @@ void trace_session::leave() noexcept {
 }
 
 std::string wanted_trace() {
-  const trace_session* const s = current.load(std::memory_order_acquire);
+  const trace_session* const s = current_session.load(std::memory_order_acquire);
   return s && s->kind_ == trace_session::job::parallel ? s->file_ : std::string();
 }
 
 void begin_trace(node& here, const std::string& firsts) {
-  trace_session* const s = current.load(std::memory_order_acquire);
+  trace_session* const s = current_session.load(std::memory_order_acquire);
   if (s && s->kind_ != trace_session::job::parallel) return;
   if (firsts.empty()) {
     if (!s) return;
@@ -178,17 +178,17 @@ void begin_trace(node& here, const std::string& firsts) {
 }
 
 void align_trace(node& here) {
-  trace_session* const s = current.load(std::memory_order_acquire);
+  trace_session* const s = current_session.load(std::memory_order_acquire);
   if (s && s->far_) compare_with_first(here, *s->recorder_);
 }
 
 void tell_of_parts() noexcept {
-  const trace_session* const s = current.load(std::memory_order_acquire);
+  const trace_session* const s = current_session.load(std::memory_order_acquire);
   if (s && s->kind_ != trace_session::job::simulated) tell_of_parts_of(s->file_);
 }
 
 void merge_at_once() noexcept {
-  trace_session* const s = current.load(std::memory_order_acquire);
+  trace_session* const s = current_session.load(std::memory_order_acquire);
   if (!s || s->kind_ != trace_session::job::simulated) return;
   s->end();
   try {

@@ -30,6 +30,7 @@ namespace tern {
 namespace {
 
 using namespace std::chrono_literals;
+using test_support::everywhere_briefly;
 using test_support::in_child;
 using test_support::on_workers;
 using test_support::sanitized;
@@ -37,16 +38,10 @@ using test_support::text_of;
 using testing::AllOf;
 using testing::HasSubstr;
 
-void everywhere(const std::function<void()>& body, int times = 20, std::uint64_t seeds = 1000) {
-  for (const int workers : {1, 2, 4})
-    for (int i = 0; i < times && !testing::Test::HasFailure(); ++i) on_workers(workers, body);
-  test_support::simulated(body, 3, seeds);
-}
-
 // Life ----------------------------------------------------------------------------------------------------------------
 
 TEST(fiber, joins) {
-  everywhere([] {
+  everywhere_briefly([] {
     int first = 0, second = 0, third = 0;
     fiber a([&] { first = 1; });
     fiber b([&] {
@@ -70,7 +65,7 @@ TEST(fiber, joins) {
 }
 
 TEST(fiber, what_it_captured_is_gone_when_join_returns) {
-  everywhere([] {
+  everywhere_briefly([] {
     auto held = std::make_shared<int>(1);
     fiber f([held] { this_fiber::yield(); });
     f.join();
@@ -107,7 +102,7 @@ TEST(fiber, detached_ones_run_to_their_end) {
 }
 
 TEST(fiber, join_rethrows) {
-  everywhere([] {
+  everywhere_briefly([] {
     fiber quick([] { throw std::domain_error("quick"); });
     fiber slow([] {
       this_fiber::yield();
@@ -126,7 +121,7 @@ TEST(fiber, join_rethrows) {
 }
 
 TEST(fiber, its_destructor_stops_and_joins) {
-  everywhere([] {
+  everywhere_briefly([] {
     int turns = 0;
     bool ended = false;
     {
@@ -152,7 +147,7 @@ TEST(fiber, its_destructor_stops_and_joins) {
 }
 
 TEST(fiber, moving) {
-  everywhere([] {
+  everywhere_briefly([] {
     std::array<bool, 2> ended{};
     fiber a([&] { ended[0] = true; }), b([&](const std::stop_token&stop) {
       this_fiber::sleep_for(1h, stop);
@@ -203,7 +198,7 @@ TEST(fiber, destroying_ones_own_handle_detaches) {
 }
 
 TEST(fiber, misuse_is_an_error) {
-  everywhere(
+  everywhere_briefly(
       [] {
         fiber none;
         EXPECT_THAT(text_of(errc::invalid_state, [&] { none.join(); }),
@@ -222,7 +217,7 @@ TEST(fiber, misuse_is_an_error) {
 }
 
 TEST(fiber, cannot_join_itself) {
-  everywhere([] {
+  everywhere_briefly([] {
     latch set(1), tried(1);
     fiber f;
     f = fiber(
@@ -262,7 +257,7 @@ TEST(fiber, options_that_cannot_be) {
 // Names, sizes, numbers -----------------------------------------------------------------------------------------------
 
 TEST(fiber, names_and_numbers) {
-  everywhere(
+  everywhere_briefly(
       [] {
         EXPECT_EQ(this_fiber::name(), "main");
         std::set<std::uint64_t> ids{this_fiber::id()};
@@ -318,7 +313,7 @@ TEST(fiber, numbers_are_never_used_twice) {
 }
 
 TEST(fiber, large_bodies) {
-  everywhere(
+  everywhere_briefly(
       [] {
         auto count = std::make_shared<int>(0);
         std::array<char, 40'000> large{};

@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <limits>
 #include <mutex>
 #include <numeric>
@@ -15,11 +14,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/task/support/sync.hpp"
 #include <tern/base/error.hpp>
 #include <tern/task/sync.hpp>
 
 namespace tern {
 namespace {
+
+using test_support::text_of;
 
 class with_workers : public testing::TestWithParam<int> {
 protected:
@@ -209,15 +211,6 @@ TEST_P(with_workers, scans) {
                   {.grain = 10});
     EXPECT_EQ(out.back(), std::string(7, 'a') + "b" + std::string(292, 'a'));
   });
-}
-
-std::string text_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const error& e) {
-    return e.what();
-  }
-  return "nothing was thrown";
 }
 
 TEST(parallel, bad_use_is_told) {

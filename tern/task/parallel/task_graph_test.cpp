@@ -2,7 +2,6 @@
 #include <tern/task/task_graph.hpp>
 
 #include <atomic>
-#include <functional>
 #include <random>
 #include <stdexcept>
 #include <string>
@@ -11,6 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/task/support/sync.hpp"
 #include <tern/base/error.hpp>
 #include <tern/task/fiber.hpp>
 #include <tern/task/future.hpp>
@@ -18,6 +18,8 @@
 
 namespace tern {
 namespace {
+
+using test_support::text_of;
 
 class graphs : public testing::TestWithParam<int> {
 protected:
@@ -136,15 +138,6 @@ TEST_P(graphs, functions_may_block) {
     g.run();
     EXPECT_EQ(got, 5);
   });
-}
-
-std::string text_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const error& e) {
-    return e.what();
-  }
-  return "nothing was thrown";
 }
 
 TEST(task_graph, bad_use_is_told) {

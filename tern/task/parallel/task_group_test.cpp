@@ -14,11 +14,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/task/support/sync.hpp"
 #include <tern/base/error.hpp>
 #include <tern/task/sync.hpp>
 
 namespace tern {
 namespace {
+
+using test_support::text_of;
 
 long fib(int n) {
   if (n < 2) return n;
@@ -373,15 +376,6 @@ TEST(task_group, events_are_looked_at_while_a_fiber_computes_in_tasklets) {
     }
     EXPECT_GT(events.polls, before + 20);
   });
-}
-
-std::string text_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const error& e) {
-    return e.what();
-  }
-  return "nothing was thrown";
 }
 
 TEST_P(on_machine, waiting_for_oneself_is_an_error) {

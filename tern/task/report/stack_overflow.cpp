@@ -19,7 +19,7 @@ namespace tern::detail {
 namespace {
 
 [[maybe_unused]] constexpr std::size_t handler_stack_bytes = std::size_t{64} * 1024; // not under the address sanitizer
-struct sigaction before[2];                                                          // what SIGSEGV and SIGBUS did
+struct sigaction previous[2];                                                        // what SIGSEGV and SIGBUS did
 
 // In a signal handler: no allocation, no locks.
 void say_overflow(const fiber& f) noexcept {
@@ -40,7 +40,7 @@ void handle(int number, siginfo_t* info, void* context) {
     const auto at = reinterpret_cast<std::uintptr_t>(info->si_addr), low = reinterpret_cast<std::uintptr_t>(f->low);
     if (at < low + 256 && low - at <= stack_pool::guard_bytes) say_overflow(*f);
   }
-  const struct sigaction& old = before[number == SIGSEGV ? 0 : 1];
+  const struct sigaction& old = previous[number == SIGSEGV ? 0 : 1];
   if ((old.sa_flags & SA_SIGINFO) != 0 && old.sa_sigaction) {
     old.sa_sigaction(number, info, context);
   } else if (old.sa_handler != SIG_DFL && old.sa_handler != SIG_IGN) {
@@ -55,8 +55,8 @@ void handle(int number, siginfo_t* info, void* context) {
   mine.sa_sigaction = handle;
   mine.sa_flags = SA_SIGINFO | SA_ONSTACK;
   sigemptyset(&mine.sa_mask);
-  sigaction(SIGSEGV, &mine, &before[0]);
-  sigaction(SIGBUS, &mine, &before[1]);
+  sigaction(SIGSEGV, &mine, &previous[0]);
+  sigaction(SIGBUS, &mine, &previous[1]);
 }
 
 } // namespace

@@ -24,14 +24,9 @@ namespace {
 using namespace std::chrono_literals;
 using detail::deadline_after;
 using detail::timed_function;
+using test_support::everywhere_briefly;
 using test_support::on_workers;
 using test_support::simulated;
-
-void everywhere(const std::function<void()>& body) {
-  for (const int workers : {1, 2, 4})
-    for (int i = 0; i < 10 && !testing::Test::HasFailure(); ++i) on_workers(workers, body);
-  simulated(body, 3, 200);
-}
 
 struct ringing : timed_function {
   explicit ringing(semaphore& s) : timed_function(&ring), done(s) {}
@@ -47,7 +42,7 @@ struct ringing : timed_function {
 };
 
 TEST(timed_function, is_called_once_and_not_too_early) {
-  everywhere([] {
+  everywhere_briefly([] {
     semaphore done(0);
     std::vector<std::unique_ptr<ringing>> all;
     const auto begin = fiber_clock::now();
@@ -65,7 +60,7 @@ TEST(timed_function, is_called_once_and_not_too_early) {
 }
 
 TEST(timed_function, that_is_cancelled_is_not_called) {
-  everywhere([] {
+  everywhere_briefly([] {
     semaphore done(0);
     ringing never(done), late(done);
     EXPECT_FALSE(never.cancel());
@@ -79,7 +74,7 @@ TEST(timed_function, that_is_cancelled_is_not_called) {
 }
 
 TEST(timed_function, is_called_or_cancelled) {
-  everywhere([] {
+  everywhere_briefly([] {
     semaphore done(0);
     int called = 0, cancelled = 0;
     for (int i = 0; i < 50; ++i) {
@@ -101,7 +96,7 @@ TEST(timed_function, is_called_or_cancelled) {
 
 // What it calls may set others, and wake fibers.
 TEST(timed_function, sets_the_next_one) {
-  everywhere([] {
+  everywhere_briefly([] {
     struct chain : timed_function {
       chain(semaphore& s, int n) : timed_function(&next), done(s), left(n) {}
       static void next(timed_function& f) noexcept {

@@ -26,6 +26,16 @@ template <class F> std::string text_of(errc code, F&& f) {
   return {};
 }
 
+/// The text of the error that `f` throws, whatever its code.
+template <class F> std::string text_of(F&& f) {
+  try {
+    f();
+  } catch (const error& e) {
+    return e.what();
+  }
+  return "nothing was thrown";
+}
+
 /// Calls `f`, which must throw an error; gives it.
 template <class F> error thrown_by(F&& f) {
   try {
