@@ -53,6 +53,23 @@ void tick() { ticked.fetch_add(1, std::memory_order_relaxed); }
 std::uint64_t ask() { return 0; }
 void drop(const std::array<std::uint64_t, 3>& n) { drops.fetch_add(n[0], std::memory_order_relaxed); }
 
+/// Each keeps its worker until its partner is there too, or long enough to show that it never comes. All are so long that
+/// none is kept where it has arrived.
+constexpr int guests = 16;
+std::atomic<int> arrived{0}, together{0};
+std::array<std::atomic<int>, guests / 2> pairs{};
+latch* all_left = nullptr;
+void meet() {
+  std::atomic<int>& pair = pairs[static_cast<std::size_t>(arrived.fetch_add(1) / 2)];
+  ++pair;
+  const auto begun = std::chrono::steady_clock::now();
+  const auto took = [begun] { return std::chrono::steady_clock::now() - begun; };
+  while (took() < std::chrono::microseconds(200) || (pair.load() < 2 && took() < std::chrono::seconds(10))) {
+  }
+  together += pair.load() == 2;
+  all_left->count_down();
+}
+
 std::uint32_t number_of_batches() {
   handler_table::freeze();
   for (const handler_record* h : handler_table::all())
@@ -140,6 +157,27 @@ private:
   byte_buffer batch_;
 };
 
+/// Rank 1 has sent so many messages for `meet`.
+class crowd final : public lonely {
+public:
+  crowd() { handler_table::freeze(); }
+  bool send(int, std::span<const std::byte>, byte_buffer& body, bool) override {
+    body = {};
+    return true;
+  }
+  bool receive(arrival& into) override {
+    if (sent_ == guests) return false;
+    ++sent_;
+    const wire_header h{detail::function_handler<&meet>.id(), flag_uncounted, 0};
+    into.source = 1;
+    into.head = byte_buffer::copy_of(std::as_bytes(std::span(&h, 1)));
+    return true;
+  }
+
+private:
+  int sent_ = 0;
+};
+
 /// Rank 1 has answered each call by the time that rank 0 looks, and sends a message between any
 /// `every` answers.
 class oracle final : public lonely {
@@ -175,9 +213,8 @@ private:
   byte_buffer answer_;
 };
 
-std::shared_ptr<const options> alone(const char* more = "--tern-stats=off") {
-  std::string words[] = {"test", "--tern-workers=1", "--tern-bind=none", "--tern-log-level=error", "--tern-spin-us=100",
-                         more};
+std::shared_ptr<const options> alone(const char* more = "--tern-stats=off", const char* workers = "--tern-workers=1") {
+  std::string words[] = {"test", workers, "--tern-bind=none", "--tern-log-level=error", "--tern-spin-us=100", more};
   char* argv[std::size(words) + 1] = {};
   for (std::size_t i = 0; i < std::size(words); ++i) argv[i] = words[i].data();
   int argc = static_cast<int>(std::size(words));
@@ -228,6 +265,17 @@ TEST(delivery, messages_of_a_batch_begin_in_order_each_in_a_fiber_of_its_own) {
     EXPECT_NE(at, std::string::npos) << said;
     EXPECT_NE(said.find("visit' on rank 0, for rank 1)", at), std::string::npos) << said;
   }
+}
+
+// The worker that receives goes on receiving while others have nothing to do.
+TEST(delivery, long_handlers_run_on_all_workers) {
+  rank_life life(alone("--tern-stats=off", "--tern-workers=2"), std::make_unique<crowd>());
+  arrived = together = 0;
+  for (auto& pair : pairs) pair = 0;
+  latch last(guests);
+  all_left = &last;
+  life.here().fibers().run([&] { last.wait(); });
+  EXPECT_EQ(together.load(), guests);
 }
 
 // A caller whose answers are there at once waits for none. Yet others have their turns, handlers

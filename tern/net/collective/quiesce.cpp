@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tern/net/collective/quiesce.hpp>
 
+#include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 
+#include <tern/base/clock.hpp>
 #include <tern/net/collective/collective.hpp>
 #include <tern/net/collective/inner_communicator.hpp>
 #include <tern/net/node.hpp>
@@ -12,6 +15,9 @@
 
 namespace tern::net::detail {
 namespace {
+
+constexpr int rounds_in_a_row = 16;
+constexpr std::chrono::duration<double> longest_pause{1e-3};
 
 const collective_kind closing_kind{"the end of the job"};
 // By quiescence.
@@ -42,9 +48,10 @@ void quiesce(node& here, quiescence of, const std::source_location& where, bool 
   const inner_communicator all_ranks(here.collectives().everyone());
   // What waits here for space would not be handled by the next wave, which might take that space
   // for ever.
-  const auto idle = [&] { return counters.active() == 0 && here.queued_messages() == 0; };
+  const auto idle = [&] { return shutdown.is_idle() && here.queued_messages() == 0; };
   counts before{~0ull, 0};
-  for (;;) {
+  const double begun = steady_seconds();
+  for (int round = 0;; ++round) {
     shutdown.wait_until_idle(idle);
     if (of != quiescence::messages) {
       here.fibers().quiesce(of == quiescence::timers);
@@ -67,7 +74,13 @@ void quiesce(node& here, quiescence of, const std::source_location& where, bool 
     const bool all_done = now[0] == now[1];
     if (all_done && now == before && (!closes || close_job(here, all_ranks, mine[0], where))) return;
     before = now;
-    if (!all_done) this_fiber::yield(); // what is in flight to this rank must be able to arrive
+    if (all_done) continue;
+    // What is in flight to this rank must be able to arrive. Work that goes on for long has the worker, and the network,
+    // to itself: the next round comes after a sixteenth of the time that this has taken.
+    if (round < rounds_in_a_row || here.simulated())
+      this_fiber::yield();
+    else
+      this_fiber::sleep_for(std::min(longest_pause, std::chrono::duration<double>((steady_seconds() - begun) / 16)));
   }
 }
 

@@ -71,7 +71,7 @@ const option<int> workers_option{"workers", 0, "worker threads of each rank; 0: 
                                  between<int>(0, 4096)};
 const option<std::string> progress_option{
     "progress", "worker",
-    "who looks after messages: an idle worker, or a thread of its own, which costs a CPU's time but answers while all "
+    "what polls for messages: an idle worker, or a thread of its own, which costs a CPU's time but answers while all "
     "workers are busy",
     one_of({"worker", "thread"})};
 const option<std::string> unhandled_option{

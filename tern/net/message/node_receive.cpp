@@ -51,7 +51,7 @@ bool node_receive::receive() {
   }
   for (;;) {
     if (batch_ && !batch_->next(next_)) batch_ = nullptr;
-    const bool in_batch = batch_ != nullptr;
+    const bool in_batch = more_behind_ = batch_ != nullptr;
     if (!in_batch && !wire_->receive(next_)) return false;
     look_at_next();
     if (in_batch || next_handler_ != &batch_record) return has_next_ = true;
@@ -138,7 +138,7 @@ event_source::polled node_receive::poll() {
 
 // Will the handler of this message run at once, and is nothing else to be done for it?
 inline bool node_receive::can_run_directly(const wire_header& h, const handler_record& handler) const noexcept {
-  return handler.direct() && (h.flags & (flag_traced | flag_epoch)) == 0 && is_next_and_quick(h);
+  return handler.direct() && (h.flags & (flag_traced | flag_epoch)) == 0 && may_start_here(h);
 }
 
 // `deliver` and `run_now` in one for the messages of which there may be many. What is done is
@@ -190,7 +190,8 @@ struct poll_budget {
 // \return whether to receive another message; once false, always.
 inline bool node_receive::may_continue(poll_budget& s) noexcept {
   // Others want to run too, timers to ring, and what has been kept to go.
-  s.over = s.over || ++s.messages >= messages_in_fiber || s.w.has_ready() || s.w.after_poll || queue_.kept() > 0;
+  s.over = s.over || ++s.messages >= messages_in_fiber || (s.w.has_ready() && !hands_out()) || s.w.after_poll ||
+           queue_.kept() > 0;
   if (s.over || --s.until_look > 0) return !s.over;
   // The clock costs as much as a small handler: looked at after as many as take little time.
   last_clock_ = tern::detail::ticks();
@@ -218,7 +219,7 @@ const std::byte* message_run::next() {
   if (!from_.peek(bytes) || bytes.size() != bytes_) return nullptr;
   wire_header h;
   std::memcpy(&h, bytes.data(), sizeof h);
-  if (h.handler != handler_ || !takes(h) || !n.is_next_and_quick(h)) return nullptr;
+  if (h.handler != handler_ || !takes(h) || !n.may_start_here(h)) return nullptr;
   from_.take(bytes);
   from_.done_here(); // as soon as it has been read
   n.recent_bytes_ += bytes_;
@@ -236,6 +237,7 @@ int message_run::source() const noexcept { return from_.source(); }
 bool node_receive::run_batch(poll_budget& s, tern::detail::polling_fiber& pieces) {
   batch_reader* const from = batch_;
   const int source = from->source();
+  more_behind_ = true;
   for (;;) {
     std::span<std::byte> bytes;
     if (!from->peek(bytes)) return true;

@@ -28,7 +28,7 @@ rank_base::rank_base(rank_settings s, event_source& events)
       computing_(s.fibers.workers - (has_server_ ? 1 : 0)),
       scheduler_(make_scheduler(std::move(s.fibers), *this, events, socket_, world_)), core_(&scheduler_->inside()),
       counters_(scheduler_->workers()) {
-  shutdown_.begin(*core_, polls_apart_);
+  shutdown_.begin(*core_, polls_apart_, size_ == 1);
 }
 
 rank_base::~rank_base() = default;

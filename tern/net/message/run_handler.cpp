@@ -7,12 +7,16 @@
 #include <tern/net/message/bounded_lock.hpp>
 #include <tern/net/message/measured.hpp>
 #include <tern/task/fiber.hpp>
+#include <tern/task/scheduler/scheduler_core.hpp>
 #include <tern/trace/record/events.hpp>
 
 namespace tern::net {
 namespace {
 
-constexpr double quick_seconds = 2e-6; // what a handler may take to run where messages arrive: about what a fiber costs
+// What a handler may take to run where messages arrive: about what a fiber costs. If no other worker wants it, up to what
+// other messages may wait.
+constexpr double quick_seconds = 2e-6, long_seconds = 50e-6;
+constexpr std::size_t handed_to_each = 8; // worker: handlers that wait
 
 // The runtime's own handlers begin where messages arrive (node_receive), also for what goes on in a
 // fiber.
@@ -22,12 +26,22 @@ bool began_where_it_arrived(const wire_header& header) noexcept { return handler
 
 handler_runner::handler_runner(node& here, rank_settings s, const send_settings& how, event_source& events)
     : node_send(std::move(s), how, events), here_(here), handlers_(handler_table::all()),
-      handler_costs_(handler_table::size()), quick_(tern::detail::ticks_in(quick_seconds)) {}
+      handler_costs_(handler_table::size()), quick_(tern::detail::ticks_in(quick_seconds)),
+      long_(tern::detail::ticks_in(long_seconds)) {}
+
+bool handler_runner::is_wanted_elsewhere() const noexcept {
+  return core_->parking.hungry() && (more_behind_ || wire_->may_have_input());
+}
+
+bool handler_runner::hands_out() const noexcept {
+  const std::size_t waiting = queued_.load(std::memory_order_relaxed);
+  return waiting > 0 && !single_worker_ && waiting < handed_to_each * core_->workers.size();
+}
 
 // Only in the fiber that delivers, and for the message that it delivers: what that handler starts
 // in turn is not.
 bool handler_runner::starts_at_once(const wire_header& header) const noexcept {
-  return tern::detail::polling_fiber::may_continue() && may_run_here_ && is_next_and_quick(header);
+  return tern::detail::polling_fiber::may_continue() && may_run_here_ && may_start_here(header);
 }
 
 void handler_runner::start_none_at_once() noexcept {

@@ -8,8 +8,9 @@
 
 namespace tern::net {
 
-void job_shutdown::begin(tern::detail::scheduler_core& core, bool polls_apart) noexcept {
+void job_shutdown::begin(tern::detail::scheduler_core& core, bool polls_apart, bool alone) noexcept {
   core_ = &core;
+  alone_ = alone;
   light_barrier_ = core.barrier.usable();
   polls_apart_ = polls_apart;
 }
@@ -19,7 +20,7 @@ void job_shutdown::pass_barrier() noexcept { core_->barrier(); }
 void job_shutdown::notify_idle() noexcept {
   // Of two that were the last, on two workers, one at least sees what both have counted.
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (counters_.active() != 0) return;
+  if (!is_idle()) return;
   guard_.lock();
   auto* all = idle_list_.take();
   guard_.unlock();

@@ -33,7 +33,8 @@ public:
   job_shutdown(const job_shutdown&) = delete;
   job_shutdown& operator=(const job_shutdown&) = delete;
   /// \param polls_apart a thread that runs no fibers polls for messages; else worker 0 does.
-  void begin(tern::detail::scheduler_core& core, bool polls_apart) noexcept;
+  /// \param alone the job has no other rank.
+  void begin(tern::detail::scheduler_core& core, bool polls_apart, bool alone) noexcept;
 
   bool is_open() const noexcept { return state_.load(std::memory_order_relaxed) == shutdown_state::open; }
   bool is_closed() const noexcept { return state_.load(std::memory_order_relaxed) == shutdown_state::closed; }
@@ -59,6 +60,13 @@ public:
     order_with_barrier();
     if (idle_waiters_.load(std::memory_order_relaxed) > 0) [[unlikely]]
       notify_idle();
+  }
+  /// Is nothing under way here that has arrived? With one rank, all that was sent arrives here: then
+  /// also nothing that has not.
+  bool is_idle() const noexcept {
+    if (!alone_) return counters_.active() == 0;
+    const std::uint64_t ended = counters_.ended(); // in this order: see message_counters
+    return counters_.begun() == ended;
   }
   /// In a fiber: returns when `idle()` is true. \param idle is called under a lock and must not
   /// wait. It can become true only before a call of `notify_if_idle`.
@@ -109,7 +117,7 @@ private:
   message_counters& counters_;
   tern::detail::scheduler_core* core_ = nullptr;
   bool light_barrier_ = false; // of the scheduler's, for all threads: it costs those nothing that do not wait
-  bool polls_apart_ = false;
+  bool polls_apart_ = false, alone_ = false;
   bool in_internal_ = false;
   // Not a tern::mutex: the polling context, which must not wait for a fiber, tells of the end of
   // work too.

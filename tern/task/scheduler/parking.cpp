@@ -51,6 +51,8 @@ void worker_parking::found_work(worker& w) noexcept {
   if (asleep.load(std::memory_order_seq_cst) > 0) wake_one();
 }
 
+int worker_parking::workers() const noexcept { return static_cast<int>(core_.workers.size()); }
+
 void worker_parking::wake_one() noexcept {
   worker* const self = this_worker();
   const std::size_t n = core_.workers.size();

@@ -27,6 +27,14 @@ public:
   /// Sleeps if there is really nothing to do.
   /// \return false if the run is over.
   bool park(worker& w);
+  /// Has some worker nothing to do? A guess: it may have found something by now. Any thread.
+  bool hungry() const noexcept {
+    return searching.load(std::memory_order_relaxed) > 0 || asleep.load(std::memory_order_relaxed) > 0;
+  }
+  /// Have all? A guess as well.
+  bool all_hungry() const noexcept {
+    return searching.load(std::memory_order_relaxed) + asleep.load(std::memory_order_relaxed) >= workers();
+  }
   void wake_one() noexcept;
   bool wake(worker& w) noexcept;
   void wake_all() noexcept;
@@ -60,6 +68,7 @@ public:
   spin_lock freeze;
 
 private:
+  int workers() const noexcept;
   /// \param perhaps there may be something that cannot be told yet.
   bool anything_to_do(worker& w, bool& perhaps);
   /// Ends the run if main has ended and nothing can run any more.

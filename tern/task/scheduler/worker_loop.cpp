@@ -24,8 +24,11 @@ constexpr unsigned fair_turn = 64;  // each so many turns what is seldom looked 
 constexpr int fibers_per_look = 8;  // at the timers
 constexpr int looks_per_round = 16; // at those of all workers
 constexpr int fibers_per_poll = 8;  // a busy worker 0 looks at its events between so many things
+constexpr double long_body = 5e-6;  // seconds; after each thing that takes longer it looks at once
 
 } // namespace
+
+worker_loop::worker_loop(scheduler_core& core) noexcept : core_(core), long_body_ticks_(ticks_in(long_body)) {}
 
 void worker_loop::run_fiber(worker& w, runnable* x) {
   fiber* f = x->is_fiber ? static_cast<fiber*>(x) : begin_pending(w, static_cast<pending_fiber*>(x));
@@ -114,7 +117,8 @@ runnable* worker_loop::own_fiber(worker& w, unsigned kinds) noexcept {
   if (!x) x = w.queue.pop(kinds);
   if (!x && !bound_first) x = w.queue.pop_bound(kinds);
   // One that gave way alone was kept from others because it would go on at once. Now it does not.
-  if (x && x->worker >= 0 && w.queue.wanted() && w.queue.has(run_queue::all)) core_.stealing.answer(w);
+  if (x && (w.queue.owes() || (x->worker >= 0 && w.queue.wanted() && w.queue.has(run_queue::all))))
+    core_.stealing.answer(w);
   return x;
 }
 
@@ -169,9 +173,11 @@ bool worker_loop::step(worker& w) {
     run_fiber(w, f);
     return true;
   }
-  if (polls && (--poll_in <= 0 || w.fair)) poll(w);
-  w.last_tick = ticks();
-  w.switch_budget = polls ? std::min(poll_in, w.full_switch_budget) : w.full_switch_budget;
+  // What arrived during a long body has waited as long, and other workers may have nothing else.
+  const std::int64_t last_step = std::exchange(w.last_tick, ticks());
+  const bool was_long = polls && w.last_tick - last_step > long_body_ticks_;
+  if (polls && (--poll_in <= 0 || w.fair || was_long)) poll(w);
+  w.switch_budget = polls ? std::min(was_long ? 1 : poll_in, w.full_switch_budget) : w.full_switch_budget;
   if (core_.timers.any()) { // then look often
     w.switch_budget = std::min(w.switch_budget, fibers_per_look);
     if (--w.timers_in <= 0) {
@@ -265,8 +271,9 @@ void worker_loop::work(worker& w) {
     if (!core_.over.load(std::memory_order_relaxed)) {
       const double now = steady_seconds();
       if (until == 0) until = now + std::chrono::duration<double>(core_.spin).count(); // since it last found something
-      // Rest is known when all have lain down.
-      if (now < until && core_.quiescence.waiting.load(std::memory_order_relaxed) == 0) {
+      // Rest is known when all have lain down: no worker delays that. While another works there is no rest.
+      if (now < until &&
+          (core_.quiescence.waiting.load(std::memory_order_relaxed) == 0 || !core_.parking.all_hungry())) {
         if (!core_.stealing.force_fibers(w) && spin_for_work(w, call, 64)) until = 0;
         continue;
       }

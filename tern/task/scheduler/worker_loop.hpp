@@ -4,6 +4,7 @@
 /// What a worker does: it looks for work, in a fixed order, and parks when there is none.
 
 #include <atomic>
+#include <cstdint>
 
 #include <tern/task/worker/worker.hpp>
 
@@ -12,7 +13,7 @@ namespace tern::detail {
 /// Has no state of a worker's own: that lies in `worker`.
 class worker_loop {
 public:
-  explicit worker_loop(scheduler_core& core) noexcept : core_(core) {}
+  explicit worker_loop(scheduler_core& core) noexcept;
   /// The calling thread is this worker until the run is over.
   void work(worker& w);
   /// Looks after the events and nothing else, until the run is over.
@@ -41,6 +42,7 @@ private:
   bool spin_for_work(worker& w, unsigned call, int looks);
 
   scheduler_core& core_;
+  const std::int64_t long_body_ticks_;
   int poll_in = 0; // worker 0's: turns until the next look at the events
 };
 

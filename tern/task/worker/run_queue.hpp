@@ -125,6 +125,8 @@ public:
   }
   /// Has a thread asked for what is private?
   bool wanted() const noexcept { return (want_.load(std::memory_order_relaxed) & 1) != 0; }
+  /// Has a thread asked, and is there enough to give it some?
+  bool owes() const noexcept { return wanted() && !keep_want_ && count() >= 2; }
   /// Makes half of what is private public, all but one at most.
   /// \return whether there was anything to make public.
   bool publish() noexcept;

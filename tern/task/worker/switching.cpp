@@ -103,7 +103,7 @@ static_assert(sizeof(exception_state) == sizeof(both_words));
 
 // What goes on when the running fiber leaves; null: the worker, which looks further.
 [[gnu::always_inline]] inline fiber* next_fiber(worker& w) noexcept {
-  if (--w.switch_budget <= 0) return nullptr;
+  if (--w.switch_budget <= 0 || w.queue.owes()) return nullptr; // the worker gives away some of the others first
   fiber* const hint = std::exchange(w.next_hint, nullptr);
   if (hint && w.queue.unlink(hint)) return hint; // it may be anything by now, but memory of a fiber it is
   if (w.queue.has_public(run_queue::soon) || w.queue.has_bound(run_queue::soon)) return nullptr; // they are older
