@@ -16,7 +16,8 @@ namespace {
 // So that what runtimes keep of a run stays in a cache of the second level.
 constexpr double most_tasks = 32768;
 constexpr double most_output_bytes = 64 << 20;
-constexpr int repetitions = 5; // of a run, of which the shortest counts: others work on the machine too
+constexpr double long_run = 0.05; // seconds; is not repeated
+constexpr int repetitions = 5;    // of a run, of which the shortest counts: others work on the machine too
 
 std::string number(double value) {
   char text[32];
@@ -71,7 +72,7 @@ void report::measure_metg(const problem& p, int cores, double per_iteration, con
     const double work = static_cast<double>(iterations) * per_iteration;
     const int steps = steps_for(p, cores, seconds_, work + overhead);
     double best = run(steps, iterations);
-    for (int i = 1; i < repetitions; ++i) best = std::min(best, run(steps, iterations));
+    for (int i = 1; i < repetitions && best < long_run; ++i) best = std::min(best, run(steps, iterations));
     const double each = best * cores / (static_cast<double>(steps) * p.width());
     overhead = std::max(0.0, each - work);
     return each;

@@ -7,7 +7,8 @@
 ///
 /// runs each problem (problem.hpp) for about so many seconds a run, and prints one JSON object. For
 /// each problem it has METG in microseconds under the problem's name, and its curve under
-/// `NAME.curve`: pairs of a task's microseconds and the efficiency. For a problem of tasks of a
+/// `NAME.curve`: pairs of a task's microseconds and the efficiency. Where tasks of 4 ms are not
+/// efficient, their microseconds stand for METG, which is more. For a problem of tasks of a
 /// given length it has the microseconds of a core for each task, and under `NAME.cores` how many
 /// cores computed on average. With SECONDS 0 each problem is only run, and what stands under its
 /// name are the microseconds of a core for each task: for tests, on machines that are busy.

@@ -3,14 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <stdexcept>
-#include <string>
 
 namespace tern::bench::grain {
 namespace {
 
-constexpr double first_work = 16e-6, most_work = 10e-3; // seconds of a task
-constexpr double near = 1.125;                          // two amounts of work of that ratio are close enough
+constexpr double first_work = 16e-6, most_work = 4e-3; // seconds of a task
+constexpr double near = 1.125;                         // two amounts of work of that ratio are close enough
 
 struct measured {
   long iterations;
@@ -34,27 +32,26 @@ metg_result find_metg(double per_iteration, const std::function<double(long)>& g
   };
   const auto quarter = [](long n) { return std::max(1L, n / 4); };
 
+  const auto efficient = [&](const measured& one) { return one.at.efficiency >= efficiency; };
+
   measured above = measure(std::max(1L, std::lround(first_work / per_iteration)));
-  while (above.at.efficiency < efficiency) {
-    if (static_cast<double>(above.iterations) * per_iteration > most_work)
-      throw std::runtime_error("tasks of 10 ms reach only " + std::to_string(above.at.efficiency) +
-                               " of the peak: does something else use the cores?");
+  while (!efficient(above) && static_cast<double>(above.iterations) * per_iteration < most_work)
     above = measure(above.iterations * 4);
-  }
+  metg_result found;
+  found.reached = efficient(above);
   measured below = above;
-  while (below.at.efficiency >= efficiency && below.iterations > 1) {
+  while (efficient(below) && below.iterations > 1) {
     above = below;
     below = measure(quarter(above.iterations));
   }
-  metg_result found;
-  if (below.at.efficiency >= efficiency) {
+  if (!found.reached || efficient(below)) {
     found.seconds = below.at.granularity;
   } else {
     while (above.iterations - below.iterations > 1 &&
            static_cast<double>(above.iterations) > near * static_cast<double>(below.iterations)) {
       const double middle = std::sqrt(static_cast<double>(above.iterations) * static_cast<double>(below.iterations));
       const measured one = measure(std::clamp(std::lround(middle), below.iterations + 1, above.iterations - 1));
-      (one.at.efficiency < efficiency ? below : above) = one;
+      (efficient(one) ? above : below) = one;
     }
     found.seconds = between(below.at, above.at, efficiency);
   }

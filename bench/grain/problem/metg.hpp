@@ -16,7 +16,8 @@ struct point {
 };
 
 struct metg_result {
-  double seconds = 0;        ///< METG
+  double seconds = 0;        ///< METG; the granularity of the longest tasks, if it is not `reached`
+  bool reached = true;       ///< false: METG is more than that, or does not exist
   std::vector<point> points; ///< all that was measured, by descending work
 };
 
@@ -26,8 +27,7 @@ constexpr double half = 0.5;
 /// to be done: the peak.
 /// \param granularity measures the seconds of a core for a task of so many iterations (>= 1).
 /// \return METG, to within an eighth of the work around it. If tasks of a single iteration are
-/// still efficient, their granularity.
-/// \throws std::runtime_error if tasks of more than 10 ms are not efficient.
+/// still efficient, their granularity. Tasks of more than 4 ms are not tried.
 metg_result find_metg(double per_iteration, const std::function<double(long iterations)>& granularity,
                       double efficiency = half);
 
