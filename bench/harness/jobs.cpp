@@ -39,7 +39,7 @@ const environment same{{"OMPI_MCA_btl_vader_eager_limit", "17000"}, {"OMPI_MCA_m
 environment with(spinning how, environment more) {
   // Also the usual time is set: a rank that is bound before Tern starts (bind_to_core) takes its
   // CPU for one that all ranks share, and would not look at all.
-  more.emplace_back("TERN_SPIN_US", how == spinning::always ? "100000" : "20");
+  if (how != spinning::chosen) more.emplace_back("TERN_SPIN_US", how == spinning::always ? "100000" : "20");
   more.emplace_back("TERN_LOG_LEVEL", "error");
   return more;
 }
@@ -85,7 +85,7 @@ void forget_settings() {
   words names;
   for (char** entry = environ; *entry; ++entry) {
     const std::string text = *entry, name = text.substr(0, text.find('='));
-    for (const char* prefix : {"TERN_", "OMPI_", "PMIX_", "MPICH_", "MPIR_"})
+    for (const char* prefix : {"TERN_", "OMPI_", "PMIX_", "MPICH_", "MPIR_", "OMP_", "GOMP_", "KMP_"})
       if (name.starts_with(prefix) && !name.ends_with("ALLOW_RUN_AS_ROOT") &&
           !name.ends_with("ALLOW_RUN_AS_ROOT_CONFIRM"))
         names.push_back(name);

@@ -21,9 +21,9 @@ words command_line(const std::string& program, const words& arguments);
 
 /// What is set for a rival: what Tern's plug-in sets for users, or nothing, as `mpirun` runs it.
 enum class rival_settings { as_ours, defaults };
-/// How long an idle rank of ours looks for messages before it sleeps: as users get it, or as good
-/// as for ever, as raw MPI does.
-enum class spinning { usual, always };
+/// How long an idle rank of ours looks for messages before it sleeps: as long as users get where
+/// each rank has a CPU, or as good as for ever, as raw MPI does, or as ours finds right by itself.
+enum class spinning { usual, always, chosen };
 
 /// What a rival reports. All \throw absent if the launcher, the library or a second core is not
 /// there.

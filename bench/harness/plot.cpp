@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/harness/plot.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -59,6 +60,12 @@ void draw_panel(canvas& on, const panel& p) {
   on.rule(p.left, p.top, p.left, bottom, {ink, 2});
 }
 
+std::vector<std::string> names(const panel& p) {
+  std::vector<std::string> found;
+  for (const auto& one : p.curves) found.push_back(one.name);
+  return found;
+}
+
 void legend(canvas& on, double x, double y, const std::vector<curve>& curves) {
   for (const auto& one : curves) {
     on.rule(x, y, x + 64, y, stroke_of(one.as));
@@ -74,7 +81,15 @@ void draw(const picture& what, const std::string& path) {
   canvas on(what.width, what.height);
   const panel& first = what.panels.at(0);
   on.text(first.left, 58, what.title, 34, ink, 0, true);
-  legend(on, first.left, 106, first.curves);
+  double row = 106;
+  for (const auto& one : what.panels) {
+    if (&one != &first && names(one) == names(first)) continue;
+    double x = first.left;
+    if (std::any_of(what.panels.begin(), what.panels.end(), [&](const panel& p) { return names(p) != names(first); }))
+      x += on.text(x, row + 7, one.title, 21, ink, 0, true) + 30;
+    legend(on, x, row, one.curves);
+    row += 38;
+  }
   for (const auto& one : what.panels) draw_panel(on, one);
   on.write(path);
 }

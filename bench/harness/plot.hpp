@@ -48,7 +48,8 @@ struct panel {
   std::vector<curve> curves;
 };
 
-/// The first panel's curves are explained above it.
+/// The first panel's curves are explained above it. So are those of a panel with other curves, in a
+/// row of their own with its title.
 struct picture {
   std::string title;
   int width, height;

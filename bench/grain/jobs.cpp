@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/grain/jobs.hpp"
+
+#include <utility>
+
+#include "bench/harness/timing.hpp"
+
+#ifndef BENCH_GRAIN_TERN
+#error "define BENCH_GRAIN_TERN, _TASKS, _MPI_OPENMPI, … as the paths of the programs; empty: not built"
+#endif
+
+namespace tern::bench::grain {
+namespace {
+
+words line_of(const std::string& program, const std::string& carrier, const asked_for& what) {
+  words arguments{carrier, what.seconds};
+  arguments.insert(arguments.end(), what.problems.begin(), what.problems.end());
+  return command_line(program, arguments);
+}
+
+/// A program that uses two threads of this process's own.
+nlohmann::json run_here(const std::string& program, const char* needs, const std::string& carrier,
+                        const asked_for& what, const environment& settings = {}) {
+  if (program.empty()) throw absent(needs);
+  if (cores().size() < 2) throw absent("a second core");
+  return run_for_json(line_of(program, carrier, what), {}, settings);
+}
+
+} // namespace
+
+nlohmann::json run_raw(mpi library, const asked_for& what) {
+  return run_rival_ranks(
+      library, line_of(library == mpi::open_mpi ? BENCH_GRAIN_MPI_OPENMPI : BENCH_GRAIN_MPI_MPICH, "raw", what));
+}
+
+nlohmann::json run_ranks(mpi library, const std::string& carrier, const asked_for& what, environment more) {
+  return run_tern_ranks(library, line_of(BENCH_GRAIN_TERN, carrier, what), spinning::chosen, std::move(more));
+}
+
+nlohmann::json run_threads(const std::string& carrier, const asked_for& what) {
+  return run_tern_threads(line_of(BENCH_GRAIN_TERN, carrier, what), spinning::chosen);
+}
+
+nlohmann::json run_rank(int workers, const std::string& carrier, const asked_for& what) {
+  if (static_cast<int>(cores().size()) < workers) throw absent("a second core");
+  return run_tern_alone(workers, line_of(BENCH_GRAIN_TERN, carrier, what));
+}
+
+nlohmann::json run_tasks(const std::string& carrier, const asked_for& what) {
+  return run_here(BENCH_GRAIN_TASKS, "", carrier, what, {{"TERN_LOG_LEVEL", "error"}});
+}
+
+nlohmann::json run_openmp(openmp runtime, const asked_for& what, const environment& settings) {
+  return runtime == openmp::libgomp
+             ? run_here(BENCH_GRAIN_LIBGOMP, "g++", "depend", what, settings)
+             : run_here(BENCH_GRAIN_LIBOMP, "clang-19 and libomp-19-dev", "depend", what, settings);
+}
+
+nlohmann::json run_tbb(const std::string& carrier, const asked_for& what) {
+  return run_here(BENCH_GRAIN_TBB, "oneTBB: libtbb-dev", carrier, what);
+}
+
+} // namespace tern::bench::grain

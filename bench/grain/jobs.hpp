@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// Starts the contestants of `bench_grain`.
+
+#include <string>
+#include <vector>
+
+#include "bench/harness/jobs.hpp"
+
+namespace tern::bench::grain {
+
+/// How long each run of a contestant takes, and of what.
+struct asked_for {
+  std::string seconds;
+  words problems;
+};
+
+// What contestants report. All \throw absent if what they need is not there.
+
+/// Two ranks under an MPI's launcher, each bound to a core before its runtime starts, as `mpirun`
+/// binds two ranks by default.
+nlohmann::json run_raw(mpi library, const asked_for& what);
+nlohmann::json run_ranks(mpi library, const std::string& carrier, const asked_for& what, environment more = {});
+/// Two ranks that are threads.
+nlohmann::json run_threads(const std::string& carrier, const asked_for& what);
+/// One rank with so many workers.
+nlohmann::json run_rank(int workers, const std::string& carrier, const asked_for& what);
+/// The contestant with the tasks of one node: two workers.
+nlohmann::json run_tasks(const std::string& carrier, const asked_for& what);
+
+/// OpenMP, two threads.
+enum class openmp { libgomp, libomp };
+nlohmann::json run_openmp(openmp runtime, const asked_for& what, const environment& settings);
+nlohmann::json run_tbb(const std::string& carrier, const asked_for& what);
+
+} // namespace tern::bench::grain
