@@ -68,7 +68,11 @@ scheduler_core::scheduler_core(scheduler::settings s)
   if (executor)
     executor->attach(*this);
   else
-    for (auto& w : workers) w->timers.wheel = std::make_unique<timer_wheel>();
+    for (auto& w : workers) {
+      w->deque.reserve();
+      w->timers.wheel = std::make_unique<timer_wheel>();
+      w->timers.wheel->reserve();
+    }
   spin = cfg.spin;
   if (cfg.spin.count() < 0) spin = std::chrono::microseconds(cfg.workers > 1 && cfg.workers <= usable_cpus() ? 50 : 0);
 }

@@ -1,7 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tern/task/tasklet/split_deque.hpp>
 
+#include <new>
+
 namespace tern::detail {
+
+void split_deque::reserve() {
+  if (slots_) return;
+  slots_.reset(static_cast<tasklet**>(std::aligned_alloc(64, capacity * sizeof(tasklet*)))); // cache lines of its own
+  if (!slots_) throw std::bad_alloc();
+}
+
+void split_deque::make_slots() noexcept { reserve(); }
 
 // Orders of the changes of `word_`: release, so that a thief that reads the word sees the slots and
 // tasklets below the split; acquire, so that the owner that takes something back sees that no thief
@@ -23,7 +33,6 @@ bool split_deque::publish() noexcept {
 tasklet* split_deque::pop_slow(bool hungry, bool& published) noexcept {
   published = false;
   const std::uint16_t b = bottom_.load(std::memory_order_relaxed); // already lowered
-  tasklet* const t = slot(b).load(std::memory_order_relaxed);
   std::uint64_t v = word_.load(std::memory_order_acquire);
   for (;;) {
     const int own = static_cast<std::int16_t>(b + 1 - split(v)); // with the one we are after
@@ -31,7 +40,8 @@ tasklet* split_deque::pop_slow(bool hungry, bool& published) noexcept {
     std::uint64_t next;
     bool gives = false;
     if (own > 0) {
-      if ((v & want_bit) == 0) return t; // it was cleared since: by force, or by a thief that failed
+      if ((v & want_bit) == 0)
+        return slot(b).load(std::memory_order_relaxed); // it was cleared since: by force, or by a thief that failed
       // A thief wants work: half of the rest is for thieves. Even if there is no rest the word must
       // change before we take ours, or `force` could publish it at the same time.
       const int give = own / 2; // of own - 1, rounded up
@@ -46,6 +56,7 @@ tasklet* split_deque::pop_slow(bool hungry, bool& published) noexcept {
       const bool want = (v & want_bit) != 0 || (hungry && lower == top(v));
       next = pack(top(v), lower, want, v + tag_one);
     }
+    tasklet* const t = slot(b).load(std::memory_order_relaxed);
     if (word_.compare_exchange_weak(v, next, std::memory_order_acq_rel, std::memory_order_acquire)) {
       published = gives;
       return t;

@@ -4,9 +4,11 @@
 /// The split deque: where a worker keeps the tasklets that it has spawned and that other
 /// workers may steal.
 
-#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <memory>
 
 namespace tern::detail {
 
@@ -55,8 +57,12 @@ public:
   static constexpr unsigned hard_limit =
       capacity - 2 * most_stolen; ///< `push` is not allowed beyond; the rest is slack
 
+  /// It takes the memory of its slots at the first push; without memory that ends the program.
   /// \param fenceless whether an asymmetric barrier exists.
   explicit split_deque(bool fenceless) noexcept : keep_want_(fenceless ? 0 : want_bit), word_(keep_want_) {}
+  /// Takes it now.
+  /// \throws std::bad_alloc.
+  void reserve();
 
   // The owner ---------------------------------------------------------------------------------------------------------
 
@@ -65,6 +71,8 @@ public:
   /// \pre size() <= hard_limit, or no other thread has pushed since.
   bool push(tasklet* t) noexcept {
     const std::uint16_t b = bottom_.load(std::memory_order_relaxed);
+    if (!slots_) [[unlikely]]
+      make_slots();
     slot(b).store(t, std::memory_order_relaxed); // a thief that copies a stale slot fails at the word
     // release: a thread that reads this bottom (force) sees the slot and the tasklet.
     bottom_.store(static_cast<std::uint16_t>(b + 1), std::memory_order_release);
@@ -81,7 +89,7 @@ public:
     std::atomic_signal_fence(std::memory_order_seq_cst);
     const std::uint64_t v = word_.load(std::memory_order_relaxed);
     sure = static_cast<std::int16_t>(b - split(v)) >= 0 && (v & want_bit) == 0;
-    return slot(b).load(std::memory_order_relaxed);
+    return sure ? slot(b).load(std::memory_order_relaxed) : nullptr;
   }
   /// After `pop_fast` was not sure. `hungry`: some worker is looking for work or asleep;
   /// `published` tells whether thieves got something, and must then be told.
@@ -138,13 +146,18 @@ private:
     return top | (std::uint64_t{split} << 16) | (want ? want_bit : 0) | (tag & tag_mask);
   }
 
+  struct slots_deleter {
+    void operator()(tasklet** slots) const noexcept { std::free(slots); }
+  };
+  void make_slots() noexcept;
+
   // What thieves read at rest is apart from what the owner writes all the time.
   const std::uint64_t keep_want_; // want_bit: it is never cleared
+  // `capacity` of them; null before the first push. A simulation has up to 100,000 workers that never
+  // have a tasklet. Thieves read it after the word, or the bottom, that the owner has stored since.
+  std::unique_ptr<tasklet*[], slots_deleter> slots_;
   alignas(64) std::atomic<std::uint64_t> word_;
   alignas(64) std::atomic<std::uint16_t> bottom_{0};
-  // Not initialised: of a worker that never has a tasklet, and a simulation has thousands of these,
-  // no page of it is touched.
-  alignas(64) tasklet* slots_[capacity];
   std::atomic_ref<tasklet*> slot(unsigned i) noexcept { return std::atomic_ref<tasklet*>(slots_[i & mask]); }
 };
 

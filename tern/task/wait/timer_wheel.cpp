@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace tern::detail {
 
@@ -19,6 +20,23 @@ void timer_wheel::list::append(list chain) noexcept {
   tail = chain.tail;
 }
 
+void timer_wheel::reserve() {
+  for (auto& r : rows_)
+    if (!r) r = std::make_unique<row>();
+}
+
+std::size_t timer_wheel::level_bytes() const noexcept {
+  std::size_t bytes = 0;
+  for (const auto& r : rows_)
+    if (r) bytes += sizeof *r;
+  return bytes;
+}
+
+/// \pre the level has its memory, or is `levels`.
+timer_wheel::list& timer_wheel::at(int level, int slot) noexcept {
+  return level == levels ? past_ : (*rows_[static_cast<std::size_t>(level)])[static_cast<std::size_t>(slot)];
+}
+
 void timer_wheel::put(timer& t) noexcept {
   // A past deadline is not a place in the levels: it would be found a whole turn too late.
   int level = levels, slot = 0;
@@ -26,13 +44,15 @@ void timer_wheel::put(timer& t) noexcept {
     auto deadline = static_cast<std::uint64_t>(t.deadline);
     level = (static_cast<int>(std::bit_width(deadline ^ static_cast<std::uint64_t>(now_))) - 1) / bits;
     slot = static_cast<int>(deadline >> (level * bits) & (slots - 1));
+    const auto n = static_cast<std::size_t>(level);
+    if (!rows_[n]) [[unlikely]]
+      rows_[n] = std::make_unique<row>();
     used_levels_ |= 1u << level;
+    used_[n] |= std::uint64_t{1} << slot;
   }
   t.level = static_cast<std::uint8_t>(level);
   t.slot = static_cast<std::uint8_t>(slot);
-  auto row = static_cast<std::size_t>(level);
-  used_[row] |= std::uint64_t{1} << slot;
-  slots_[row * slots + static_cast<std::size_t>(slot)].append(t);
+  at(level, slot).append(t);
 }
 
 void timer_wheel::add(timer& t) noexcept {
@@ -45,21 +65,18 @@ void timer_wheel::remove(timer& t) noexcept {
   if (!t.armed) return;
   t.armed = false;
   --size_;
-  list& from = slots_[std::size_t{t.level} * slots + t.slot];
+  list& from = at(t.level, t.slot);
   (t.prev ? t.prev->next : from.head) = t.next;
   (t.next ? t.next->prev : from.tail) = t.prev;
-  if (!from.head) take(t.level, t.slot);
+  if (!from.head && t.level < levels) take(t.level, t.slot);
 }
 
 /// Empties a slot.
 timer_wheel::list timer_wheel::take(int level, int slot) noexcept {
-  auto row = static_cast<std::size_t>(level);
-  used_[row] &= ~(std::uint64_t{1} << slot);
-  if (used_[row] == 0) used_levels_ &= ~(1u << level);
-  list& from = slots_[row * slots + static_cast<std::size_t>(slot)];
-  list all = from;
-  from = {};
-  return all;
+  const auto n = static_cast<std::size_t>(level);
+  used_[n] &= ~(std::uint64_t{1} << slot);
+  if (used_[n] == 0) used_levels_ &= ~(1u << level);
+  return std::exchange(at(level, slot), {});
 }
 
 /// The first moment of a slot: as now_ above the level.
@@ -69,13 +86,13 @@ std::int64_t timer_wheel::start(int level, int slot) const noexcept {
 }
 
 std::int64_t timer_wheel::next() const noexcept {
-  if (used_[levels] != 0) return now_;
+  if (past_.head) return now_;
   if (used_levels_ == 0) return never;
   // Any deadline in a level is before all those in the levels above.
   int level = std::countr_zero(used_levels_);
-  auto row = static_cast<std::size_t>(level);
-  int slot = std::countr_zero(used_[row]);
-  const list& first = slots_[row * slots + static_cast<std::size_t>(slot)];
+  const auto n = static_cast<std::size_t>(level);
+  int slot = std::countr_zero(used_[n]);
+  const list& first = (*rows_[n])[static_cast<std::size_t>(slot)];
   // One that is alone, as most are where a program sleeps long, need not wake it on the way down.
   return first.head == first.tail ? first.head->deadline : start(level, slot);
 }
@@ -133,7 +150,7 @@ timer_wheel::list timer_wheel::sorted(list chain) noexcept {
 
 timer* timer_wheel::advance(std::int64_t time) noexcept {
   list fired;
-  if (used_[levels] != 0) fired = expire(take(levels, 0));
+  if (past_.head) fired = expire(std::exchange(past_, {}));
   // The levels below that of the first slot are empty, so what comes down from it keeps its order,
   // and timers of the same deadline came down with it.
   while (used_levels_ != 0) {

@@ -4,8 +4,10 @@
 /// A hierarchical timing wheel.
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 
 namespace tern::detail {
 
@@ -25,15 +27,23 @@ struct timer {
 ///
 /// After Varghese and Lauck, "Hashed and hierarchical timing wheels", 1987; a level is the highest
 /// group of six bits in which the deadline and the wheel's time differ. Not thread-safe.
+///
+/// Memory: a level takes its 1 KiB when a timer first stands in it, and keeps it. A simulated rank
+/// that waits uses one level, and there may be 100,000 such ranks.
 class timer_wheel {
 public:
   static constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
   /// The wheel's time is `start`.
   explicit timer_wheel(std::int64_t start = 0) noexcept : now_(start) {}
+  /// Takes the memory of all levels: from now on the wheel allocates nothing. Otherwise `add` and
+  /// `advance` end the program if there is no memory for a level.
+  void reserve();
   timer_wheel(const timer_wheel&) = delete;
   timer_wheel& operator=(const timer_wheel&) = delete;
 
   bool empty() const noexcept { return size_ == 0; }
+  /// Bytes of the levels that it has memory for.
+  std::size_t level_bytes() const noexcept;
   std::size_t size() const noexcept { return size_; }
   std::int64_t now() const noexcept { return now_; }
   /// Fires at the next `advance` if `t.deadline` has passed.
@@ -56,6 +66,8 @@ private:
     void append(timer& t) noexcept;
     void append(list chain) noexcept;
   };
+  using row = std::array<list, slots>;
+  list& at(int level, int slot) noexcept;
   void put(timer& t) noexcept;
   list take(int level, int slot) noexcept;
   std::int64_t start(int level, int slot) const noexcept;
@@ -64,11 +76,11 @@ private:
 
   std::int64_t now_;
   std::size_t size_ = 0;
-  // All timers in the levels are later than now_. The others wait in one more list behind the
-  // levels, in the order added.
-  std::uint32_t used_levels_ = 0;                // a bit for each level that is not empty
-  std::array<std::uint64_t, levels + 1> used_{}; // a bit for each slot that is not empty
-  std::array<list, levels * slots + 1> slots_{};
+  // All timers in the levels are later than now_.
+  std::uint32_t used_levels_ = 0;            // a bit for each level that is not empty
+  std::array<std::uint64_t, levels> used_{}; // a bit for each slot that is not empty
+  std::array<std::unique_ptr<row>, levels> rows_;
+  list past_; // deadlines that had passed when they were added; `level` of these timers is `levels`
 };
 
 } // namespace tern::detail

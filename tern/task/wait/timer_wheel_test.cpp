@@ -131,6 +131,25 @@ TEST(timer_wheel, starts_empty) {
   EXPECT_EQ(wheel.size(), 0u);
 }
 
+TEST(timer_wheel, a_level_takes_memory_when_it_is_used) {
+  timer_wheel wheel;
+  EXPECT_EQ(wheel.level_bytes(), 0u);
+  timer past, first, second_one;
+  first.deadline = 500'000'000, second_one.deadline = 510'000'000; // one level
+  for (timer* t : {&past, &first, &second_one}) wheel.add(*t);
+  EXPECT_EQ(wheel.level_bytes(), 1024u);
+  EXPECT_EQ(wheel.advance(0), &past);
+  wheel.remove(first);
+  wheel.remove(second_one);
+  EXPECT_EQ(wheel.level_bytes(), 1024u); // it will be used again
+  first.deadline = 1;
+  wheel.add(first);
+  EXPECT_EQ(wheel.level_bytes(), 2048u);
+  wheel.reserve();
+  EXPECT_EQ(wheel.level_bytes(), 11 * 1024u);
+  EXPECT_EQ(wheel.advance(never), &first);
+}
+
 TEST(timer_wheel, fires_at_the_nanosecond) {
   for (moment start : {moment{0}, moment{63}, moment{64}, 1'700'000'000 * second, 500 * hour - 1})
     for (moment wait = 1; wait < 60 * year; wait = wait * 3 - 1 + (wait == 1)) {

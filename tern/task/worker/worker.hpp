@@ -29,7 +29,7 @@ struct event_counts {
 /// The timers that were set on a worker. Any worker may fire them.
 struct worker_timers {
   spin_lock guard;
-  std::unique_ptr<timer_wheel> wheel;                 // under the guard; of a simulated worker made when needed
+  std::unique_ptr<timer_wheel> wheel; // under the guard; of a simulated worker it and its levels are made when needed
   std::atomic<std::int64_t> next{timer_wheel::never}; // when to look; changes under the guard
 };
 
