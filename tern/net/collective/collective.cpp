@@ -175,11 +175,12 @@ bool part_mail::take(std::uint32_t from, collective_part& into) {
     has_first_ = false;
     return true;
   }
+  if (!rest_) return false;
   const auto at =
-      std::find_if(rest_.begin(), rest_.end(), [from](const collective_part& p) { return p.header.from == from; });
-  if (at == rest_.end()) return false;
+      std::find_if(rest_->begin(), rest_->end(), [from](const collective_part& p) { return p.header.from == from; });
+  if (at == rest_->end()) return false;
   into = std::move(*at);
-  rest_.erase(at);
+  rest_->erase(at);
   return true;
 }
 

@@ -99,24 +99,28 @@ struct collective_part {
 /// Those that wait to be asked for, in the order of arrival. Mostly there is one at most.
 class part_mail {
 public:
-  bool empty() const noexcept { return !has_first_ && rest_.empty(); }
+  bool empty() const noexcept { return !has_first_ && (!rest_ || rest_->empty()); }
   void push(collective_part&& part) {
-    if (!empty()) return rest_.push_back(std::move(part));
+    if (!empty()) {
+      if (!rest_) rest_ = std::make_unique<std::deque<collective_part>>();
+      return rest_->push_back(std::move(part));
+    }
     first_ = std::move(part);
     has_first_ = true;
   }
-  const collective_part& front() const noexcept { return has_first_ ? first_ : rest_.front(); }
+  const collective_part& front() const noexcept { return has_first_ ? first_ : rest_->front(); }
   /// The oldest of a sender. \return false if there is none.
   bool take(std::uint32_t from, collective_part& into);
   template <class F> void for_each(F&& look) const {
     if (has_first_) look(first_);
-    for (const collective_part& p : rest_) look(p);
+    if (rest_)
+      for (const collective_part& p : *rest_) look(p);
   }
 
 private:
   collective_part first_; // older than the rest
   bool has_first_ = false;
-  std::deque<collective_part> rest_;
+  std::unique_ptr<std::deque<collective_part>> rest_; // an empty deque would take half a KiB on each rank
 };
 
 /// A communicator on one of its ranks.

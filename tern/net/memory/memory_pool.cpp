@@ -50,9 +50,9 @@ std::byte* memory_pool::store::try_take(std::size_t size) noexcept {
   block* b = nullptr;
   {
     std::lock_guard hold(lock_);
-    b = free_[kind];
+    b = free_ ? (*free_)[kind] : nullptr;
     if (b) {
-      free_[kind] = b->next;
+      (*free_)[kind] = b->next;
       kept_.store(kept_.load(std::memory_order_relaxed) - bytes_of(kind), std::memory_order_relaxed);
     }
   }
@@ -79,9 +79,12 @@ void memory_pool::store::take_back(std::byte* data) noexcept {
     std::lock_guard hold(lock_);
     const std::size_t now = kept_.load(std::memory_order_relaxed);
     keep = bytes <= most_ && now <= most_ - bytes;
+    if (keep && !free_) {
+      free_.reset(new (std::nothrow) std::array<block*, kinds>{});
+      keep = free_ != nullptr;
+    }
     if (keep) {
-      b->next = free_[b->kind];
-      free_[b->kind] = b;
+      b->next = std::exchange((*free_)[b->kind], b);
       kept_.store(now + bytes, std::memory_order_relaxed);
     }
   }
@@ -92,8 +95,9 @@ void memory_pool::store::take_back(std::byte* data) noexcept {
 // release: each user's work on its blocks comes before the end. acquire: by the last user.
 void memory_pool::store::forget() noexcept {
   if (users_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  for (block* b : free_)
-    while (b) std::free(std::exchange(b, b->next));
+  if (free_)
+    for (block* b : *free_)
+      while (b) std::free(std::exchange(b, b->next));
   delete this;
 }
 

@@ -61,7 +61,7 @@ private:
     std::atomic<std::size_t> kept_{0};  // changes under the lock
     std::atomic<std::size_t> users_{1}; // blocks that are out, and the pool itself
     tern::detail::spin_lock lock_;
-    std::array<block*, kinds> free_{};
+    std::unique_ptr<std::array<block*, kinds>> free_; // by kind; made when the first block is kept
   };
   store* const store_;
 };

@@ -27,7 +27,7 @@ rank_base::rank_base(rank_settings s, event_source& events)
       single_worker_(s.fibers.workers == 1), one_thread_(single_worker_ && !polls_apart_ && !simulated_),
       computing_(s.fibers.workers - (has_server_ ? 1 : 0)),
       scheduler_(make_scheduler(std::move(s.fibers), *this, events, socket_, world_)), core_(&scheduler_->inside()),
-      counters_(scheduler_->workers()) {
+      counters_(scheduler_->workers(), simulated_) {
   shutdown_.begin(*core_, polls_apart_);
 }
 

@@ -38,20 +38,24 @@ public:
     counters,
   };
 
-  explicit message_counters(int workers)
-      : workers_(workers), rows_(std::make_unique<row[]>(static_cast<std::size_t>(workers) + 2)) {}
+  /// \param one_thread is all workers and the polling context, as in a simulation: then these have
+  /// one row together.
+  message_counters(int workers, bool one_thread)
+      : workers_(workers), mask_(one_thread ? 0 : ~0u), others_(one_thread ? 1 : static_cast<unsigned>(workers)),
+        count_(others_ + (one_thread ? 1 : 2)), rows_(std::make_unique<row[]>(count_)),
+        polling_(&rows_[one_thread ? 0 : others_ + 1]) {}
 
   /// \param worker that calls this; anything else for every other thread.
   void add(int worker, counter what, std::uint64_t n = 1) noexcept {
     if (static_cast<unsigned>(worker) < static_cast<unsigned>(workers_)) [[likely]]
-      bump(rows_[static_cast<std::size_t>(worker)], what, n);
+      bump(rows_[static_cast<unsigned>(worker) & mask_], what, n);
     else
-      rows_[static_cast<std::size_t>(workers_)].value[what].fetch_add(n, std::memory_order_release);
+      rows_[others_].value[what].fetch_add(n, std::memory_order_release);
   }
   /// A message that goes: `what`, and its bytes.
   void add_sent(int worker, counter what, std::uint64_t bytes, std::uint64_t n = 1) noexcept {
     if (static_cast<unsigned>(worker) < static_cast<unsigned>(workers_)) [[likely]] {
-      row& mine = rows_[static_cast<std::size_t>(worker)];
+      row& mine = rows_[static_cast<unsigned>(worker) & mask_];
       bump(mine, what, n);
       bump(mine, sent_bytes, bytes);
     } else {
@@ -63,15 +67,14 @@ public:
   void add_polling(counter what, std::uint64_t n = 1) noexcept { bump(*polling_, what, n); }
   std::uint64_t sum(counter what) const noexcept {
     std::uint64_t all = 0;
-    for (int i = 0; i < workers_ + 2; ++i)
-      all += rows_[static_cast<std::size_t>(i)].value[what].load(std::memory_order_acquire);
+    for (std::size_t i = 0; i < count_; ++i) all += rows_[i].value[what].load(std::memory_order_acquire);
     return all;
   }
   /// The same of two, in one go.
   std::uint64_t sum(counter one, counter other) const noexcept {
     std::uint64_t all = 0;
-    for (int i = 0; i < workers_ + 2; ++i) {
-      const row& r = rows_[static_cast<std::size_t>(i)];
+    for (std::size_t i = 0; i < count_; ++i) {
+      const row& r = rows_[i];
       all += r.value[one].load(std::memory_order_acquire) + r.value[other].load(std::memory_order_acquire);
     }
     return all;
@@ -97,8 +100,10 @@ private:
     r.value[what].store(r.value[what].load(std::memory_order_relaxed) + n, std::memory_order_release);
   }
   const int workers_;
-  const std::unique_ptr<row[]> rows_; // after the workers': other threads', and the polling context's
-  row* const polling_ = &rows_[static_cast<std::size_t>(workers_) + 1];
+  const unsigned mask_, others_; // of the number of a worker's row; the row of other threads
+  const std::size_t count_;
+  const std::unique_ptr<row[]> rows_;
+  row* const polling_; // the polling context's
 };
 
 } // namespace tern::net

@@ -11,9 +11,9 @@ unsigned outside_queue::take(runnable*& f, tasklet** out, unsigned most) noexcep
     return 0;
   }
   unsigned n = 0;
-  for (; n < most && !tasklets_.empty(); ++n) {
-    out[n] = tasklets_.front();
-    tasklets_.pop_front();
+  for (; n < most && tasklets_ && !tasklets_->empty(); ++n) {
+    out[n] = tasklets_->front();
+    tasklets_->pop_front();
   }
   add(-static_cast<int>(n));
   return n;

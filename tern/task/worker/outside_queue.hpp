@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <deque>
+#include <memory>
 #include <mutex>
 
 #include <tern/task/tasklet/tasklet.hpp>
@@ -25,7 +26,8 @@ public:
   /// No memory for the list's own growth ends the program.
   void push(tasklet* t) noexcept {
     std::lock_guard hold(lock_);
-    tasklets_.push_back(t);
+    if (!tasklets_) tasklets_ = std::make_unique<std::deque<tasklet*>>();
+    tasklets_->push_back(t);
     add(1);
   }
   bool empty() const noexcept { return count_.load(std::memory_order_acquire) == 0; }
@@ -38,7 +40,7 @@ private:
   spin_lock lock_;
   std::atomic<int> count_{0};
   runnable_queue fibers_;
-  std::deque<tasklet*> tasklets_;
+  std::unique_ptr<std::deque<tasklet*>> tasklets_; // an empty deque would take half a KiB on each simulated rank
 };
 
 } // namespace tern::detail
