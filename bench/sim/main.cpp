@@ -96,20 +96,20 @@ metric model(const std::string& name, const std::vector<std::string>& arguments)
 }
 
 std::vector<metric> metrics(const scale& of) {
-  // Takes half a minute, and two metrics want it.
+  // Takes seconds, and two metrics want it.
   const series start([ranks = std::string(of("100000", "1000"))] { return measure({"start", ranks}); });
   const std::string idle = of("10000", "1000");
   return {
       messages("64", of("2", "0.01"), 3),
       messages("1024", of("1", "0.01"), 1),
       limit(
-          "sim.idle_rank", "KiB", 24,
+          "sim.idle_rank", "KiB", 20,
           [=] {
             return measure({"idle", idle}).at("kib").get<double>();
           },
           false),
-      limit("sim.start.100000", "s", 60, start["seconds"], true),
-      limit("sim.memory.100000", "GiB", 12, start["gib"], true),
+      limit("sim.start.100000", "s", 5, start["seconds"], true),
+      limit("sim.memory.100000", "GiB", 2, start["gib"], true),
       model("pingpong.8", {"pingpong", "8"}),
       model("pingpong.65536", {"pingpong", "65536"}),
       model("alltoall.64", {"alltoall", "64", ""}),
