@@ -150,6 +150,13 @@ TEST(simulated_together, strangers_and_second_runs_are_refused) {
   });
   sim::simulation::member again[1] = {{&s, [] {}}};
   EXPECT_THAT(text_of(errc::invalid_state, [&] { world.run(again); }), HasSubstr("called twice"));
+  bool ran = false;
+  scheduler third({.simulation = &world});
+  sim::simulation::member both[3] = {{&other, [&] { ran = true; }}, {&third, [] {}}, {&other, [&] { ran = true; }}};
+  EXPECT_THAT(text_of(errc::invalid_state, [&] { world.run(both); }), HasSubstr("called twice"));
+  EXPECT_FALSE(ran); // before any has begun
+  for (const auto& e : world.run(std::span(both).first(2))) EXPECT_EQ(e, nullptr);
+  EXPECT_TRUE(ran);
 }
 
 // What a scheduler's given-up fibers own may be what another's wait for, in whatever order they go.

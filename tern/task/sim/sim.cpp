@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tern/task/sim.hpp>
 
-#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -18,6 +17,11 @@ namespace {
 detail::simulated_executor* here() noexcept {
   const tern::detail::worker* w = tern::detail::this_worker();
   return w ? static_cast<detail::simulated_executor*>(w->home->executor) : nullptr;
+}
+
+[[noreturn]] void run_twice() {
+  throw error(errc::invalid_state, "simulation::run was called twice for one scheduler",
+              "make a new scheduler for another run");
 }
 
 } // namespace
@@ -39,11 +43,10 @@ std::vector<std::exception_ptr> simulation::run(std::span<member> all, std::sour
     if (!m.who || m.who->inside().executor != executor_.get())
       throw error(errc::invalid_argument, "simulation::run was given a scheduler that is not in this simulation",
                   "set scheduler::settings::simulation when it is made");
-    if (m.who->inside().started || std::find(cores.begin(), cores.end(), &m.who->inside()) != cores.end())
-      throw error(errc::invalid_state, "simulation::run was called twice for one scheduler",
-                  "make a new scheduler for another run");
+    if (m.who->inside().started) run_twice();
     cores.push_back(&m.who->inside());
   }
+  if (executor_->any_twice(cores)) run_twice();
   for (member& m : all) m.who->inside().begin_run(std::move(m.main), made);
   executor_->run(cores);
   std::vector<std::exception_ptr> failed(all.size());

@@ -12,6 +12,7 @@
 #include <tern/base/log.hpp>
 #include <tern/task/fiber/ticks.hpp>
 #include <tern/task/scheduler/scheduler_core.hpp>
+#include <tern/task/sim/member_state.hpp>
 #include <tern/task/worker/switching.hpp>
 #include <tern/task/worker/worker_trace.hpp>
 #include <tern/trace/trace.hpp>
@@ -27,7 +28,6 @@ using tern::detail::worker;
 
 namespace {
 
-constexpr std::int64_t never = tern::detail::wait_limit::never;
 constexpr double notable = 20e-6; // seconds; a fiber that has blocked was away for longer
 constexpr std::size_t most_surprises = 100;
 constexpr std::size_t few = 16; // entries that are looked at one by one
@@ -38,68 +38,25 @@ long blocked_so_far() noexcept {
   return getrusage(RUSAGE_THREAD, &used) == 0 ? used.ru_nvcsw : 0;
 }
 
-/// A fiber that can run.
-struct entry {
-  std::int64_t at; // not before
-  std::uint64_t order;
-  runnable* x;
-  bool before(const entry& o) const noexcept { return at != o.at ? at < o.at : order < o.order; }
-};
-
 } // namespace
-
-struct member_state {
-  explicit member_state(scheduler_core& c)
-      : core(c), apart(c.cfg.poll_apart), clocks(c.workers.size()), pushed(c.workers.size(), never) {}
-  std::int64_t earliest(const worker& w) const noexcept;
-  /// Does the worker only look after events?
-  bool only_polls(const worker& w) const noexcept { return apart && w.index == 0; }
-  bool source_has_work() const noexcept { return core.cfg.source && core.cfg.source->has_work(); }
-  bool any_tasklets() const noexcept {
-    return std::any_of(core.workers.begin(), core.workers.end(), [](const auto& w) { return w->deque.size() > 0; });
-  }
-  bool quiescent() const noexcept {
-    return any.empty() && std::all_of(bound.begin(), bound.end(), [](const auto& b) { return b.empty(); }) &&
-           !any_tasklets() && core.outside.empty() && !source_has_work() &&
-           std::none_of(core.workers.begin(), core.workers.end(), [](const auto& w) { return w->queue.has_spawner(); });
-  }
-
-  scheduler_core& core;
-  // What others need to know of it stands together.
-  std::int64_t key = never;        // of its turn
-  std::uint64_t chance = 0;        // as well
-  std::int64_t first_clock = 0;    // of worker 0
-  std::int64_t events_due = never; // when its events want to be polled
-  std::int64_t next_timer = never; // the first of its timers, when it was planned
-  std::int64_t held_until = 0;
-  std::size_t number = 0;
-  bool active = false; // it is one of those that run
-  bool dead = false;
-  const bool apart;
-  std::int64_t offered = never; // since when its work source has work
-  int turns_without_source = 0; // that its workers have taken although it had some
-  tern::detail::indexed_heap<entry> any;
-  std::vector<tern::detail::indexed_heap<entry>> bound; // by worker; empty as long as there was none
-  std::vector<std::int64_t> clocks;                     // of the workers
-  std::vector<std::int64_t> pushed;                     // since when each has tasklets: no worker takes one before
-  std::uint64_t entries = 0;                            // ever made
-  std::uint64_t slower = 1024;
-};
 
 // When `w` can do something, at the earliest.
 std::int64_t member_state::earliest(const worker& w) const noexcept {
   const auto i = static_cast<std::size_t>(w.index);
-  const std::int64_t clock = std::max(clocks[i], held_until);
-  std::int64_t first = i < bound.size() && !bound[i].empty() ? bound[i].top().at : never;
-  if (i == 0) first = std::min(first, events_due);
+  const std::int64_t clock = std::max(of(i).clock, held_until);
+  std::int64_t soonest = i < bound.size() && !bound[i].empty() ? bound[i].top().at : never;
+  if (i == 0) soonest = std::min(soonest, events_due);
   if (!only_polls(w)) {
     if (w.deque.size() > 0 || !core.outside.empty() || w.queue.has_spawner()) return clock;
-    if (!any.empty()) first = std::min(first, any.top().at);
-    first = std::min(first, offered);
-    for (std::size_t k = 0; k < pushed.size(); ++k)
-      if (core.workers[k]->deque.size() > 0) first = std::min(first, pushed[k] == never ? clock : pushed[k]);
+    if (!any.empty()) soonest = std::min(soonest, any.top().at);
+    soonest = std::min(soonest, offered);
+    for (std::size_t k = 0; k < core.workers.size(); ++k)
+      if (core.workers[k]->deque.size() > 0) {
+        const std::int64_t since = of(k).pushed;
+        soonest = std::min(soonest, since == never ? clock : since);
+      }
   }
-  return first == never ? never : std::max(clock, first);
+  return soonest == never ? never : std::max(clock, soonest);
 }
 
 struct simulated_executor::pool {
@@ -157,6 +114,13 @@ void simulated_executor::attach(scheduler_core& core) {
   members_.push_back(std::make_unique<member_state>(core));
   core.member = members_.back().get();
   core.member->number = members_.size() - 1;
+}
+
+bool simulated_executor::any_twice(std::span<scheduler_core* const> cores) noexcept {
+  bool twice = false;
+  for (scheduler_core* c : cores) twice = std::exchange(c->member->listed, true) || twice;
+  for (scheduler_core* c : cores) c->member->listed = false;
+  return twice;
 }
 
 void simulated_executor::give_up_all() noexcept {
@@ -234,7 +198,7 @@ void simulated_executor::notify_events(scheduler_core& core, std::int64_t at) no
   if (at >= l.events_due) return;
   l.events_due = at;
   // Nothing else has changed.
-  if (&l != current_ && at < l.key) plan_at(l, std::min(l.key, std::max(at, l.first_clock)));
+  if (&l != current_ && at < l.key) plan_at(l, std::min(l.key, std::max(at, l.first.clock)));
 }
 
 void simulated_executor::source_offers(scheduler_core& core) noexcept {
@@ -303,11 +267,13 @@ bool simulated_executor::ask_source(member_state& l, worker& w) {
 
 // What there is for others since this worker's turn began.
 void simulated_executor::look_after(member_state& l, std::size_t who, std::int64_t began) noexcept {
-  for (std::size_t k = 0; k < l.pushed.size(); ++k)
+  for (std::size_t k = 0; k < l.core.workers.size(); ++k) {
+    std::int64_t& pushed = l.of(k).pushed;
     if (l.core.workers[k]->deque.size() == 0)
-      l.pushed[k] = never;
-    else if (l.pushed[k] == never)
-      l.pushed[k] = k == who ? began : now_;
+      pushed = never;
+    else if (pushed == never)
+      pushed = k == who ? began : now_;
+  }
   if (!l.source_has_work())
     l.offered = never;
   else if (l.offered == never)
@@ -489,9 +455,8 @@ void simulated_executor::step(member_state& l) {
       break;
   }
   at_work_ = nullptr;
-  l.clocks[who] = now_;
+  l.of(who).clock = now_;
   look_after(l, who, starts_.empty() ? first : starts_[who]);
-  l.first_clock = l.clocks[0];
   latest_ = std::max(latest_, now_);
   announce_quiescence(l);
   current_ = nullptr;
@@ -510,8 +475,8 @@ void simulated_executor::run(std::span<scheduler_core* const> cores) {
   for (scheduler_core* core : cores) {
     member_state& l = *core->member;
     l.active = true;
-    std::fill(l.clocks.begin(), l.clocks.end(), latest_);
-    l.first_clock = latest_;
+    l.first.clock = latest_;
+    for (auto& other : l.others) other.clock = latest_;
     for (auto& w : core->workers) {
       if (!first) {
         tern::detail::enter_thread(*w);

@@ -91,6 +91,9 @@ public:
   std::uint64_t random_below(std::uint64_t n) noexcept;
 
   // For the simulation ------------------------------------------------------------------------------------------------
+  /// Does a scheduler stand in `cores` more than once? In time that grows with their number.
+  /// \pre all are attached.
+  static bool any_twice(std::span<tern::detail::scheduler_core* const> cores) noexcept;
   /// Whatever has blocked until now was announced.
   void overlook() noexcept;
   const settings& cfg() const noexcept { return cfg_; }
