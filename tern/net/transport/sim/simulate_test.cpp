@@ -90,6 +90,32 @@ TEST(simulate, a_thousand_ranks) {
   EXPECT_GT(o.messages, 10'000u);
 }
 
+// Of many ranks the first of each group goes through a barrier's rounds for the others.
+TEST(simulate, barriers_of_any_number_of_ranks) {
+  for (const int ranks : {1, 2, 3, 63, 64, 65, 71, 72, 73, 80, 127, 128, 200, 1001}) {
+    int arrived = 0;
+    const auto messages = [&](int barriers) {
+      arrived = 0;
+      return job("faults=delay,ranks=" + std::to_string(ranks),
+                 [&] {
+                   for (int i = 1; i <= barriers; ++i) {
+                     tern::this_fiber::sleep_for(std::chrono::microseconds((rank() * 37 + i * 11) % 100));
+                     ++arrived;
+                     barrier();
+                     EXPECT_GE(arrived, i * ranks) << "of " << ranks;
+                   }
+                   return 0;
+                 })
+          .messages;
+    };
+    const std::uint64_t few = messages(2), more = messages(12);
+    EXPECT_EQ(arrived, 12 * ranks);
+    if (ranks > 64) {
+      EXPECT_LT(more, few + 10 * 4 * static_cast<std::uint64_t>(ranks)) << "of " << ranks;
+    }
+  }
+}
+
 TEST(simulate, equal_seeds_are_equal_and_others_differ) {
   const auto program = [] {
     for (int i = 0; i < 5; ++i) send<&count>((rank() + i) % size());
