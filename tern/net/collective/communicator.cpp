@@ -139,11 +139,11 @@ communicator communicator::named(std::string_view name) const {
   return communicator(at->second);
 }
 
-// In round k each has heard, by others, of 2^k ranks (Hensgen, Finkel, Manber 1988): the fewest hops
-// for few ranks, but a message for each rank and round. Of many ranks the first of a group goes
-// through the rounds for its group, and so on with groups of groups: a rank sends and receives two
-// messages on average, and a host's network card carries those of few ranks. It takes no more hops:
-// a group of 8 needs two instead of three.
+// In round k each has heard, by others, of 2^k ranks (Hensgen, Finkel, Manber 1988): the fewest
+// hops for few ranks, but a message for each rank and round. Of many ranks the first of a group
+// goes through the rounds for its group, and so on with groups of groups: a rank sends and receives
+// two messages on average, and a host's network card carries those of few ranks. It takes no more
+// hops: a group of 8 needs two instead of three.
 void communicator::barrier(site where) const {
   constexpr int most_alone = 64, group = 8;
   collective_call all(context("barrier"), net::detail::barrier_kind, collective_call::no_root, where);

@@ -153,8 +153,9 @@ private:
 
   // What thieves read at rest is apart from what the owner writes all the time.
   const std::uint64_t keep_want_; // want_bit: it is never cleared
-  // `capacity` of them; null before the first push. A simulation has up to 100,000 workers that never
-  // have a tasklet. Thieves read it after the word, or the bottom, that the owner has stored since.
+  // `capacity` of them; null before the first push. A simulation has up to 100,000 workers that
+  // never have a tasklet. Thieves read it after the word, or the bottom, that the owner has stored
+  // since.
   std::unique_ptr<tasklet*[], slots_deleter> slots_;
   alignas(64) std::atomic<std::uint64_t> word_;
   alignas(64) std::atomic<std::uint16_t> bottom_{0};
