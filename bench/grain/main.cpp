@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// Grids of tasks: how short tasks may be while half of two cores' peak is still reached, by what
-/// carries them, beside MPI, OpenMP and oneTBB (docs/results/grain.md).
+/// carries them, beside MPI, OpenMP and oneTBB (docs/howto/benchmark.md).
 ///
 ///     bench_grain                                   as every benchmark (harness.hpp)
-///     bench_grain --markdown                        the table of docs/results/grain.md
+///     bench_grain --markdown                        the table in Markdown
 ///     bench_grain --curves FILE [--points FILE]     a picture of efficiencies; from known points, if given
 
 #include "bench/grain/curves.hpp"

@@ -52,7 +52,7 @@ double best_of_some(kernel what) {
 
 } // namespace
 
-// Not inlined: neither the addresses of thread_local variables nor the loops get into a fiber's code.
+// Not inlined: the addresses of thread_local variables do not get into a fiber's code.
 [[gnu::noinline]] void compute(kernel what, long iterations) noexcept {
   if (what == kernel::compute)
     multiply_and_add(iterations);

@@ -54,15 +54,16 @@ struct problem {
   long iterations(int step, int column, long mean) const noexcept;
 };
 
-/// Fills an output. \pre its size is a multiple of that of a stamp.
+/// Fills an output.
+/// \pre its size is a multiple of that of a stamp.
 void write_output(std::span<std::byte> output, stamp of);
 /// \throws std::runtime_error if the input of that task is not the output of `of`: looks at the
 /// beginning of each page, and at the end.
 void check_input(std::span<const std::byte> input, stamp of, stamp task);
 
 /// One task: checks the inputs that it truly needs, computes, fills the output.
-/// \param input `std::span<const std::byte> input(from)`: what has come from that column of the step
-/// before, or nothing.
+/// \param input `std::span<const std::byte> input(from)`: what has come from that column of the
+/// step before, or nothing.
 /// \return the number of inputs.
 /// \throws std::runtime_error if an input comes from elsewhere, or one is missing.
 template <class Input>
