@@ -7,9 +7,9 @@
 /// failed` from rank 0; the exit code is 0 if none failed on any rank. Arguments: `single` claims
 /// to have one thread only, `bare` posts and pools nothing, `alone` sends everything by MPI,
 /// without rings, `heads` all but heads, `copies` what does not fit into rings, `reads` has bodies
-/// read also where the ring costs less, `hosts` makes MPICH take odd and even ranks for those of two
-/// hosts; `hold` sleeps until it is killed, `abort` ends the job with code 7 (both for the tests of
-/// `tern run`).
+/// read also where the ring costs less, `hosts` makes MPICH take odd and even ranks for those of
+/// two hosts; `hold` sleeps until it is killed, `abort` ends the job with code 7 (both for the
+/// tests of `tern run`).
 #include <tern/base/topology.hpp>
 #include <tern/net/job/start_mark.hpp>
 #include <tern/net/transport/mpi/mpi_transport.hpp>
