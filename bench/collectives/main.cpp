@@ -56,6 +56,7 @@ void add_rounds(metrics& all, mpi library, const std::string& prefix, bool judge
     add("broadcast", ".1MiB", 1.15, kind);
     add("allgather", ".64KiB", 1.15, kind);
     add("alltoall", ".64KiB", 1.15, kind);
+    add("alltoall_back", ".64KiB", 1.15, kind);
   }
 }
 

@@ -62,8 +62,7 @@ double allgather(int rank, long n) {
   return taken;
 }
 
-// Always of the same memory into the same: the fastest way that there is. Ours sends what it owns,
-// and gets new memory with what arrives.
+// Always of the same memory into the same: the fastest way that there is.
 double alltoall(int rank, long n) {
   constexpr std::size_t part = alltoall_bytes / 2;
   static const std::vector<std::byte> out(alltoall_bytes, static_cast<std::byte>(rank + 1));
@@ -71,6 +70,18 @@ double alltoall(int rank, long n) {
   const double taken =
       timed(n, [&](long) { MPI_Alltoall(out.data(), part, MPI_BYTE, in.data(), part, MPI_BYTE, MPI_COMM_WORLD); });
   check(in[static_cast<std::size_t>(1 - rank) * part] == static_cast<std::byte>(2 - rank), "alltoall");
+  return taken;
+}
+
+// What has come goes back.
+double alltoall_back(int rank, long n) {
+  constexpr std::size_t part = alltoall_bytes / 2;
+  static std::vector<std::byte> out(alltoall_bytes, static_cast<std::byte>(rank + 1)), in(alltoall_bytes);
+  const double taken = timed(n, [&](long) {
+    MPI_Alltoall(out.data(), part, MPI_BYTE, in.data(), part, MPI_BYTE, MPI_COMM_WORLD);
+    out.swap(in);
+  });
+  check(out[static_cast<std::size_t>(rank) * part] == static_cast<std::byte>(rank + 1), "alltoall");
   return taken;
 }
 
@@ -87,6 +98,7 @@ std::string rounds(int rank, double most) {
   add("broadcast", broadcast);
   add("allgather", [&](long n) { return allgather(rank, n); });
   add("alltoall", [&](long n) { return alltoall(rank, n); });
+  add("alltoall_back", [&](long n) { return alltoall_back(rank, n); });
   return "{" + found + "}";
 }
 

@@ -95,12 +95,32 @@ template <class Array> double allgather(double most) {
   });
 }
 
-// Each part goes back to the rank that it came from.
+template <class Array> std::vector<Array> parts_of(std::size_t rank) {
+  std::vector<Array> parts;
+  for (int i = 0; i < 2; ++i) parts.push_back(filled<Array>(alltoall_bytes / 2, static_cast<std::byte>(rank + 1)));
+  return parts;
+}
+
+// Always of the same memory, as the rival.
 template <class Array> double alltoall(double most) {
   const auto all = tern::communicator::world();
   const auto me = static_cast<std::size_t>(all.rank());
-  std::vector<Array> parts;
-  for (int i = 0; i < 2; ++i) parts.push_back(filled<Array>(alltoall_bytes / 2, static_cast<std::byte>(me + 1)));
+  const auto parts = parts_of<Array>(me);
+  std::vector<Array> found;
+  return each(most, [&](long n) {
+    const double taken = timed(n, [&](long) { found = all.alltoall(parts); });
+    check(found[1 - me].size() == alltoall_bytes / 2 && found[1 - me][0] == static_cast<std::byte>(2 - me) &&
+              found[me][0] == static_cast<std::byte>(me + 1),
+          "alltoall");
+    return taken;
+  });
+}
+
+// Each part goes back to the rank that it came from.
+template <class Array> double alltoall_back(double most) {
+  const auto all = tern::communicator::world();
+  const auto me = static_cast<std::size_t>(all.rank());
+  auto parts = parts_of<Array>(me);
   return each(most, [&](long n) {
     const double taken = timed(n, [&](long) { parts = all.alltoall(std::move(parts)); });
     check(parts[1 - me].size() == alltoall_bytes / 2 && parts[me][0] == static_cast<std::byte>(me + 1), "alltoall");
@@ -116,9 +136,11 @@ nlohmann::json rounds(double most) {
   found["broadcast"] = broadcast<buffer>(most);
   found["allgather"] = allgather<buffer>(most);
   found["alltoall"] = alltoall<buffer>(most);
+  found["alltoall_back"] = alltoall_back<buffer>(most);
   found["broadcast.vector"] = broadcast<vector>(most);
   found["allgather.vector"] = allgather<vector>(most);
   found["alltoall.vector"] = alltoall<vector>(most);
+  found["alltoall_back.vector"] = alltoall_back<vector>(most);
   return found;
 }
 

@@ -215,22 +215,25 @@ public:
 
   /// To each rank one of `values`, and from each one for this rank, by rank. \throws
   /// error(invalid_argument) for another number of values than ranks.
-  template <class T> std::vector<T> alltoall(std::vector<T> values, site where = site::current()) const {
-    using namespace net::detail;
-    if (values.size() != static_cast<std::size_t>(size())) bad_count("alltoall", values.size(), size());
-    collective_call all(context("alltoall"), kind_of_collective<collective::alltoall, T>, collective_call::no_root,
-                        where);
-    const int n = all.size(), me = all.place();
-    for (int step = 1; step < n; ++step) { // not all to the same rank at the same time
-      const int to = (me + step) % n;
-      lend_value<T>(all, to, values[static_cast<std::size_t>(to)]);
-    }
-    std::vector<T> got; // from me - 1, me - 2, …
-    for (int step = 1; step < n; ++step) got.push_back(receive_value<T>(all, (me - step + n) % n));
-    all.settle();
+  template <class T> std::vector<T> alltoall(std::vector<T>&& values, site where = site::current()) const {
+    std::vector<T> got = exchange(values, where, [] {});
+    const int n = size(), me = rank();
     for (int step = 1; step < n; ++step)
       values[static_cast<std::size_t>((me - step + n) % n)] = std::move(got[static_cast<std::size_t>(step - 1)]);
-    return values;
+    return std::move(values);
+  }
+  /// The same with values that stay this rank's. Arrays go from where they are and are not copied,
+  /// but for this rank's own; nobody may change them meanwhile.
+  template <class T> std::vector<T> alltoall(const std::vector<T>& values, site where = site::current()) const {
+    std::optional<T> own;
+    std::vector<T> got =
+        exchange(values, where, [&] { own.emplace(net::detail::copy_of(values[static_cast<std::size_t>(rank())])); });
+    std::vector<T> all;
+    const int n = size(), me = rank();
+    all.reserve(values.size());
+    for (int from = 0; from < n; ++from)
+      all.push_back(std::move(from == me ? *own : got[static_cast<std::size_t>((me - from + n) % n - 1)]));
+    return all;
   }
 
   /// The values of this rank and all before it, combined.
@@ -319,6 +322,26 @@ private:
     all.settle();
     std::rotate(held.begin(), held.end() - me, held.end());
     return held;
+  }
+  /// The others' values for this rank: of the rank before it, the one before that, …; `meanwhile`
+  /// runs while they are under way.
+  template <class T, class F>
+  std::vector<T> exchange(const std::vector<T>& values, const site& where, F&& meanwhile) const {
+    using namespace net::detail;
+    if (values.size() != static_cast<std::size_t>(size())) bad_count("alltoall", values.size(), size());
+    collective_call all(context("alltoall"), kind_of_collective<collective::alltoall, T>, collective_call::no_root,
+                        where);
+    const int n = all.size(), me = all.place();
+    for (int step = 1; step < n; ++step) { // not all to the same rank at the same time
+      const int to = (me + step) % n;
+      lend_value<T>(all, to, values[static_cast<std::size_t>(to)]);
+    }
+    meanwhile();
+    std::vector<T> got;
+    got.reserve(values.size());
+    for (int step = 1; step < n; ++step) got.push_back(receive_value<T>(all, (me - step + n) % n));
+    all.settle();
+    return got;
   }
   /// \return what belongs to this rank and all before, and to all before, if there are any.
   template <class T, class Op>

@@ -39,7 +39,8 @@ struct tern_transport_settings {
   int multithreaded; /* the rank has more threads than the owner (they never call the library) */
   int preallocate;   /* 0: no receives posted in advance, no pooled memory: to show what they are good for */
   int rings; /* what ranks of one host may send each other without the library, if there is preallocation: 0: nothing;
-                1: heads; 2: also bodies that fit through shared memory; 3: also others, which the receiver reads */
+                1: heads; 2: also bodies that fit through shared memory; 3: also others, which the receiver reads, and
+                those that cost less so; 4: the receiver reads all but small ones, whatever it costs */
   size_t fragment; /* bodies above this many bytes travel in pieces; 0: the plug-in's choice */
   void* context;   /* handed to `land` */
   /** Memory for the body of a message of which the head has arrived; null means out of memory. Called within `receive`;

@@ -3,6 +3,7 @@
 #include <tern/net/communicator.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -129,6 +130,49 @@ template <class T> void arrays_travel_as_they_are() {
 }
 TERN_RANK_TEST(vectors_travel_as_they_are) { arrays_travel_as_they_are<std::vector<double>>(); }
 TERN_RANK_TEST(buffers_travel_as_they_are) { arrays_travel_as_they_are<tern::buffer<double>>(); }
+
+// Bytes at the edges of the ways that an array may take, again and again: under MPI it may take
+// another one each time.
+template <class T> T bytes_of(int who, int to, int round, std::size_t n) {
+  std::vector<std::uint8_t> elements(n);
+  const std::array told{static_cast<std::size_t>(who), static_cast<std::size_t>(to), static_cast<std::size_t>(round)};
+  for (std::size_t i = 0; i < n; ++i) elements[i] = static_cast<std::uint8_t>(told[i % 3] + i / 3 + i / 256);
+  return T(std::move(elements));
+}
+template <class T> void arrays_of_odd_sizes_travel() {
+  const communicator c = communicator::world();
+  const int n = c.size(), me = c.rank();
+  constexpr std::size_t kib = 1024;
+  std::vector<std::size_t> sizes{0,        1,        8 * kib - 1,  8 * kib,  16 * kib - 1,
+                                 16 * kib, 32 * kib, 64 * kib - 1, 64 * kib, 64 * kib + 1};
+  if (n <= 4) sizes.push_back(1024 * kib + 3);
+  const auto is = [](const T& found, int who, int to, int round, std::size_t bytes) {
+    const T wanted = bytes_of<T>(who, to, round, bytes);
+    return std::equal(found.begin(), found.end(), wanted.begin(), wanted.end());
+  };
+  for (const std::size_t bytes : sizes) {
+    const int rounds = n > 4 || bytes > 64 * kib + 1 ? 1 : 12;
+    for (int round = 0; round < rounds; ++round) {
+      const auto all = c.allgather(bytes_of<T>(me, 0, round, bytes));
+      std::vector<T> parts;
+      for (int to = 0; to < n; ++to) parts.push_back(bytes_of<T>(me, to, round, bytes));
+      const auto copied = c.alltoall(std::as_const(parts));
+      TERN_EXPECT(is(parts[0], me, 0, round, bytes));
+      const auto given = c.alltoall(std::move(parts));
+      TERN_EXPECT_EQ(copied.size(), static_cast<std::size_t>(n));
+      for (int i = 0; i < n; ++i) {
+        const auto at = static_cast<std::size_t>(i);
+        TERN_EXPECT(is(all[at], i, 0, round, bytes));
+        TERN_EXPECT(is(copied[at], i, me, round, bytes));
+        TERN_EXPECT(is(given[at], i, me, round, bytes));
+      }
+      const int root = round % n;
+      TERN_EXPECT(is(c.broadcast(bytes_of<T>(me, 1, round, me == root ? bytes : 5), root), root, 1, round, bytes));
+    }
+  }
+}
+TERN_RANK_TEST(vectors_of_odd_sizes_travel) { arrays_of_odd_sizes_travel<std::vector<std::uint8_t>>(); }
+TERN_RANK_TEST(buffers_of_odd_sizes_travel) { arrays_of_odd_sizes_travel<tern::buffer<std::uint8_t>>(); }
 
 // A root need not wait until the others come.
 const tern::rank_local<tern::promise<void>> told;

@@ -51,6 +51,14 @@ template <class T> std::span<const std::byte> bytes_of(const T& array) {
   return std::as_bytes(std::span<const X>(array.data(), array.size()));
 }
 
+/// A second value with the same elements.
+template <class T> T copy_of(const T& value) {
+  if constexpr (is_buffer<T>)
+    return T::copy_of(std::span<const typename T::value_type>(value.data(), value.size()));
+  else
+    return value;
+}
+
 /// Makes `value` of elements, in the memory that it has if there are as many.
 template <class T> void array_from(std::span<const std::byte> bytes, T& value) {
   using X = typename array_value<T>::element;

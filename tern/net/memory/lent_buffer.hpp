@@ -54,6 +54,8 @@ public:
   void take_back(std::byte*) noexcept override { returned_.release(1); }
   bool read_only() const noexcept override { return true; }
   void wait() noexcept { returned_.acquire(); } ///< for one that has been lent
+  /// The same if it is back already. \return whether it is.
+  bool try_wait() noexcept { return returned_.try_acquire(); }
 
 private:
   semaphore returned_{0};

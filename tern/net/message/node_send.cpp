@@ -92,6 +92,19 @@ inline void node_send::send_head(int destination, std::span<std::byte> head, byt
 }
 
 void node_send::wait_for(detail::loan& lent) noexcept {
+  // What was read comes back about when the answer comes, so the fiber had better not suspend.
+  bool back = false;
+  const struct expected {
+    detail::loan& lent;
+    bool& back;
+  } one{lent, back};
+  tern::detail::poll_briefly(
+      [](const void* what) noexcept {
+        const auto& o = *static_cast<const expected*>(what);
+        return o.back = o.back || o.lent.try_wait();
+      },
+      &one);
+  if (back) return;
   counters_.add(worker_here(), message_counters::parts);
   counters_.add(worker_here(), message_counters::waits);
   lent.wait();

@@ -72,6 +72,9 @@ struct ring_shared {
   alignas(128) std::atomic<std::uint32_t> starved;
   // What the ends count beside the ring: one the receiver, one the sender.
   std::atomic<std::uint64_t> receivers_count, senders_count;
+  // From the receiver: what copies have cost it, see carrier_choice.hpp. Hardly ever written.
+  alignas(64) std::atomic<std::uint64_t> takes_cost;
+  std::atomic<std::uint64_t> reads_cost;
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free &&
               sizeof(ring_shared) % 128 == 0);

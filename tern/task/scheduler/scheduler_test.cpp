@@ -278,6 +278,41 @@ TEST_P(on_workers, a_source_wakes_and_feeds_the_workers) {
   }
 }
 
+// An event may wake a fiber and be nothing else, as the end of a transfer is.
+class transfers : public event_source {
+public:
+  polled poll() override {
+    ++polls;
+    if (expected && polls - begun > 30) {
+      expected = false;
+      ended = polls;
+      end.release(1);
+    }
+    return polled::nothing;
+  }
+  void wait(std::chrono::microseconds at_most) override { std::this_thread::sleep_for(std::min(at_most, 100us)); }
+  void wake() noexcept override {}
+
+  long polls = 0, begun = 0, ended = 0;
+  bool expected = false;
+  semaphore end{0};
+};
+
+TEST(scheduler, a_fiber_that_an_event_wakes_runs_before_the_next_events) {
+  transfers source;
+  scheduler::settings cfg{.workers = 1, .name = "test"};
+  cfg.spin = std::chrono::milliseconds(100); // it looks all the time
+  cfg.events = &source;
+  scheduler(std::move(cfg)).run([&] {
+    for (int i = 0; i < 50; ++i) {
+      source.begun = source.polls;
+      source.expected = true;
+      source.end.acquire();
+      EXPECT_LE(source.polls - source.ended, 1) << "other events came first";
+    }
+  });
+}
+
 // Each piece appears as a fiber of its own, though one fiber runs all that do not wait.
 class polling_fiber : public event_source {
 public:

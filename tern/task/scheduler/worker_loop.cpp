@@ -236,7 +236,7 @@ bool worker_loop::spin_for_work(worker& w, unsigned call, int looks) {
       return false;
     if (!polls)
       relax();
-    else if (poll(w))
+    else if (poll(w) || w.has_ready()) // what arrived may have woken a fiber and be nothing else
       return true;
   }
   return false;

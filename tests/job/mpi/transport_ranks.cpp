@@ -6,9 +6,10 @@
 /// a rank that computes, sleeping and waking, an idle rank's use of its core. Prints `N passed, N
 /// failed` from rank 0; the exit code is 0 if none failed on any rank. Arguments: `single` claims
 /// to have one thread only, `bare` posts and pools nothing, `alone` sends everything by MPI,
-/// without rings, `heads` all but heads, `copies` what does not fit into rings, `hosts` makes MPICH
-/// take odd and even ranks for those of two hosts; `hold` sleeps until it is killed, `abort` ends
-/// the job with code 7 (both for the tests of `tern run`).
+/// without rings, `heads` all but heads, `copies` what does not fit into rings, `reads` has bodies
+/// read also where the ring costs less, `hosts` makes MPICH take odd and even ranks for those of
+/// two hosts; `hold` sleeps until it is killed, `abort` ends the job with code 7 (both for the
+/// tests of `tern run`).
 #include <tern/base/topology.hpp>
 #include <tern/net/job/start_mark.hpp>
 #include <tern/net/transport/mpi/mpi_transport.hpp>
@@ -537,7 +538,7 @@ int main(int argc, char** argv) {
     }
     const std::string mode = argc > 1 ? argv[1] : "";
     if (mode == "alone") setenv("TERN_MPI_RINGS", "off", 1);
-    if (mode == "heads" || mode == "copies") setenv("TERN_MPI_RINGS", mode.c_str(), 1);
+    if (mode == "heads" || mode == "copies" || mode == "reads") setenv("TERN_MPI_RINGS", mode.c_str(), 1);
     if (mode == "hosts") setenv("MPIR_CVAR_ODD_EVEN_CLIQUES", "1", 1);
     const bool bound = mode == "bound" && bind_to_own_cpu();
     const auto net = tern::net::make_mpi(which, &argc, &argv, mode != "single", mode != "bare");

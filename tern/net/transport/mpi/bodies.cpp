@@ -7,7 +7,8 @@
 /// once. The receiver copies each record into the memory that the core gives for the body; a source
 /// has at most one body that is not whole, since its records follow each other.
 ///
-/// A larger one stays where it is. Its head says where, the receiver copies it from there with
+/// A larger one stays where it is; and one of middle size, if copying through the ring has cost
+/// more (carrier_choice.hpp). Its head says where, the receiver copies it from there with
 /// process_vm_readv(2), up to `most_read` bytes in one call of `receive`, and counts
 /// (`receivers_count`) the bodies that it has read. These are read in the order sent, so the count
 /// tells the sender which of them are needed no more; the sender does nothing else. What follows
@@ -23,12 +24,16 @@
 
 #include <sys/uio.h>
 
+#include <tern/trace/record/clock.hpp>
+
 namespace tern_mpi {
+
+using tern::trace::detail::counter;
 
 namespace {
 
-// Above, to read it costs less. Measured, see docs/decisions/0020-large-messages-of-one-host.md.
-constexpr std::size_t most_in_ring = std::size_t{64} << 10;
+// What the ring has space for; above, to read it costs less wherever the two ranks are.
+constexpr std::size_t most_in_ring = tern::net::detail::most_choice;
 constexpr std::size_t most_read = std::size_t{1} << 20; // while other messages wait
 constexpr std::uint32_t body_cells = 64;                // of a record: the receiver copies one while we fill the next
 // Bodies under way to one rank: an MPI looks at all that it could not start each time; and what is
@@ -45,10 +50,20 @@ constexpr std::size_t held_by(std::uint32_t cells) {
 
 // ---- the sender
 
+/// Whether a body that the ring has space for had better be read.
+bool endpoint::reads_cheaper(peer& to, int destination, std::size_t body_size) {
+  if (!reads_ || !tern::net::detail::has_choice(body_size)) return false;
+  if (reads_all_) return true;
+  const ring_shared& told = *host_.ring(host_.rank(), host_.place_of(destination));
+  return to.choice.choose(body_size, told.takes_cost.load(std::memory_order_relaxed),
+                          told.reads_cost.load(std::memory_order_relaxed)) == carrier_choice::way::reading;
+}
+
 /// \return none: there is no space for now. What goes by the ring is not urgent: it must leave
 /// space for what is.
-endpoint::carrier endpoint::carrier_for(peer& to, std::size_t head_size, std::size_t body_size, bool urgent) {
-  if (ring_bodies_ && body_size <= most_in_ring) {
+endpoint::carrier endpoint::carrier_for(peer& to, int destination, std::size_t head_size, std::size_t body_size,
+                                        bool urgent) {
+  if (ring_bodies_ && body_size <= most_in_ring && !reads_cheaper(to, destination, body_size)) {
     // As if all went in records of one cell: that is what it comes to if what others keep lies
     // everywhere.
     const std::uint32_t head = ring_sender::cells_of(head_size, true);
@@ -64,18 +79,21 @@ endpoint::carrier endpoint::carrier_for(peer& to, std::size_t head_size, std::si
 }
 
 /// \pre there is space for it.
-void endpoint::put_body(ring_sender& ring, int destination, const std::byte* body, std::size_t size,
-                        std::uint64_t received) {
+void endpoint::put_body(peer& to, int destination, const std::byte* body, std::size_t size) {
+  ring_sender& ring = *to.ring;
   const std::uint32_t most = std::min(body_cells, ring.largest());
+  const std::size_t whole = size;
+  const std::uint64_t began = counter();
   while (size > 0) {
     const std::uint32_t cells = ring.space(std::min(most, ring_sender::cells_of(size, false)), false);
     if (cells == 0) throw broken(destination, "credit for messages that it was not sent");
     const std::size_t part = std::min(size, held_by(cells));
     std::memcpy(ring.place(), body, part);
-    ring.publish({static_cast<std::uint32_t>(part), body_piece, cells}, received);
+    ring.publish({static_cast<std::uint32_t>(part), body_piece, cells}, received_);
     body += part;
     size -= part;
   }
+  to.choice.sent(counter() - began, whole);
 }
 
 /// The destination is about to be told of a body that it is to read.
@@ -124,6 +142,7 @@ bool endpoint::expects_body(inbound_ring& from, const ring_trailer& end, incomin
   from.address = end.where;
   if (end.how() == ring_trailer::in_ring) {
     from.filling = carrier::ring;
+    from.taken_in = 0;
     return false;
   }
   reading_.push_back(static_cast<std::size_t>(host_.place_of(from.source)));
@@ -142,10 +161,13 @@ bool endpoint::take_piece(inbound_ring& from, const ring_record& r) {
   if (r.flags() != body_piece || r.size() == 0 || r.size() > message.body_size - message.posted)
     throw broken_record(from.source, r);
   if (!message.body) land(from.source, message); // if there is no memory, the next call of `receive` tries again
+  const std::uint64_t began = counter();
   std::memcpy(message.body + message.posted, from.ring.head(), r.size());
+  from.taken_in += counter() - began;
   message.posted += r.size();
   from.ring.pass(r);
   if (message.posted != message.body_size) return false;
+  from.takes.add(from.taken_in, message.body_size, host_.ring(host_.place_of(from.source), host_.rank())->takes_cost);
   from.filling = carrier::none;
   return true;
 }
@@ -159,7 +181,9 @@ endpoint::reading endpoint::read_some(inbound_ring& from) {
   const iovec here{message.body + message.posted, wanted};
   const iovec there{reinterpret_cast<void*>(from.address + message.posted), wanted};
   const pid_t process = host_.process(host_.place_of(from.source));
+  const std::uint64_t began = counter();
   const ssize_t got = process_vm_readv(process, &here, 1, &there, 1, 0);
+  const std::uint64_t taken = counter() - began;
   if (got < 0) {
     const int why = errno;
     if (why == ESRCH) return reading::of_the_dead;
@@ -172,9 +196,10 @@ endpoint::reading endpoint::read_some(inbound_ring& from) {
   if (message.posted != message.body_size) return reading::some;
   from.filling = carrier::none;
   peer& source = peers_[static_cast<std::size_t>(from.source)];
+  ring_shared& ring = *host_.ring(host_.place_of(from.source), host_.rank());
   // release: see `take_read`.
-  host_.ring(host_.place_of(from.source), host_.rank())
-      ->receivers_count.store(++source.bodies_received, std::memory_order_release);
+  ring.receivers_count.store(++source.bodies_received, std::memory_order_release);
+  if (wanted == message.body_size) from.reads.add(taken, wanted, ring.reads_cost);
   bell.ring(from.source);
   return reading::whole;
 }

@@ -36,6 +36,7 @@
 #include <string>
 #include <vector>
 
+#include <tern/net/transport/carrier_choice.hpp>
 #include <tern/net/transport_abi.h>
 
 #include "common.hpp"
@@ -45,9 +46,11 @@
 
 namespace tern_mpi {
 
+using tern::net::detail::carrier_choice;
 using tern::net::detail::ring_receiver;
 using tern::net::detail::ring_record;
 using tern::net::detail::ring_sender;
+using tern::net::detail::told_costs;
 
 class endpoint {
 public:
@@ -104,6 +107,7 @@ private:
     // we have read.
     std::uint64_t bodies_sent = 0, bodies_left = 0, bodies_received = 0;
     std::deque<lent_body> lent; // that it reads, in the order sent
+    carrier_choice choice;      // for bodies that may go either way
     std::size_t bytes_lent = 0;
     std::array<std::uint32_t, all_credits> sent_with{}; // `sent` after each head
     bool waiting() const { return in && !in->queue.empty(); }
@@ -136,7 +140,9 @@ private:
     std::size_t size = 0;            // of them until now
     carrier filling = carrier::none; // `message` lacks some of its body, `posted` bytes are here
     incoming message{};
-    std::uint64_t address = 0; // over there, of a body that is read
+    std::uint64_t address = 0;  // over there, of a body that is read
+    std::uint64_t taken_in = 0; // ticks, of a body that comes through the ring
+    told_costs takes, reads;
     bool unusual() const { return pieces != nullptr || filling != carrier::none; }
   };
   struct ring_area { // the rings to this rank; lives for ever, as heads may come back then
@@ -180,9 +186,9 @@ private:
   void settle();
 
   // bodies.cpp
-  carrier carrier_for(peer& to, std::size_t head_size, std::size_t body_size, bool urgent);
-  static void put_body(ring_sender& ring, int destination, const std::byte* body, std::size_t size,
-                       std::uint64_t received);
+  carrier carrier_for(peer& to, int destination, std::size_t head_size, std::size_t body_size, bool urgent);
+  bool reads_cheaper(peer& to, int destination, std::size_t body_size);
+  void put_body(peer& to, int destination, const std::byte* body, std::size_t size);
   void lend(peer& to, int destination, void* token, std::size_t bytes);
   bool any_read() const;
   void take_read();
@@ -236,6 +242,7 @@ private:
   bool heads_by_mpi_ = true;            // some come so
   bool ring_bodies_ = false;            // bodies too may travel without MPI
   bool reads_ = false;                  // the ranks of this host may read each other's memory
+  bool reads_all_ = false;              // and do so whatever it costs
   int since_mpi_ = 0;                   // messages of rings since MPI was asked
   std::size_t head_limit_ = head_limit; // the job's
   std::uint64_t received_ = 0;          // messages of rings, see ring_sender::send_small

@@ -71,10 +71,12 @@ int rings_from_environment() {
   const char* text = std::getenv("TERN_MPI_RINGS");
   const std::string_view word(text ? text : "");
   if (word.empty() || word == "on") return 3;
+  if (word == "reads") return 4;
   if (word == "copies") return 2;
   if (word == "heads") return 1;
   if (word == "off") return 0;
-  throw error(errc::invalid_option, "TERN_MPI_RINGS=" + std::string(word) + " is none of on, copies, heads and off",
+  throw error(errc::invalid_option,
+              "TERN_MPI_RINGS=" + std::string(word) + " is none of on, reads, copies, heads and off",
               "use one of these, or leave it out");
 }
 
@@ -178,22 +180,24 @@ public:
     if (!to_self_.empty() && (self_in_turn_ = !self_in_turn_)) [[unlikely]]
       return receive_from_self(into);
     tern_transport_arrival got; // written where its kind says
-    for (;;) {
-      const int what = plugin_.receive(&got);
-      if (what == TERN_TRANSPORT_NOTHING) return !to_self_.empty() && receive_from_self(into);
-      if (what == TERN_TRANSPORT_MESSAGE) {
-        into.source = got.source;
-        byte_buffer::borrow(static_cast<std::byte*>(got.head), got.head_size, lender_).swap(into.head);
-        if (got.body) [[unlikely]]
-          into.body = memory_.wrap(static_cast<std::byte*>(got.body), got.body_size);
-        return true;
-      }
-      if (what != TERN_TRANSPORT_SENT) throw_error();
+    const int what = plugin_.receive(&got);
+    if (what == TERN_TRANSPORT_MESSAGE) {
+      into.source = got.source;
+      byte_buffer::borrow(static_cast<std::byte*>(got.head), got.head_size, lender_).swap(into.head);
+      if (got.body) [[unlikely]]
+        into.body = memory_.wrap(static_cast<std::byte*>(got.body), got.body_size);
+      return true;
+    }
+    if (what == TERN_TRANSPORT_SENT) [[unlikely]] {
       auto* const done = static_cast<holder*>(got.token);
       done->body = {};
       done->next = std::exchange(idle_, done);
       --bodies_under_way_;
+      // And no more: the fiber that lent it goes on first. To read what has come may take long.
+    } else if (what != TERN_TRANSPORT_NOTHING) {
+      throw_error();
     }
+    return !to_self_.empty() && receive_from_self(into);
   }
 
   void wait(std::chrono::microseconds at_most) override {

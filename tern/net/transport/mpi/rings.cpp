@@ -35,6 +35,7 @@ void endpoint::open_rings() {
   heads_by_mpi_ = !rings_ || host_.size() < size_;
   ring_bodies_ = rings_ && settings_.rings > 1;
   reads_ = ring_bodies_ && host_.reads();
+  reads_all_ = reads_ && settings_.rings > 3;
   since_mpi_ = 0;
   received_ = 0;
   auto limit = static_cast<int>(head_limit), agreed = 0;
@@ -109,7 +110,7 @@ int endpoint::refused(peer& to, int destination) {
 int endpoint::send_by_ring(peer& to, int destination, const void* head, std::size_t head_size, const void* body,
                            std::size_t body_size, void* token, bool urgent) {
   ring_sender& ring = *to.ring;
-  const carrier by = body ? carrier_for(to, head_size, body_size, urgent) : carrier::none;
+  const carrier by = body ? carrier_for(to, destination, head_size, body_size, urgent) : carrier::none;
   if (body && by == carrier::none) return 0;
   urgent = urgent && by != carrier::ring;
   const auto* from = static_cast<const std::byte*>(head);
@@ -133,7 +134,7 @@ int endpoint::send_by_ring(peer& to, int destination, const void* head, std::siz
   ring.publish({static_cast<std::uint32_t>(head_size), body ? ring_record::with_extra : std::uint8_t{0}, cells},
                received_);
   if (by == carrier::ring) {
-    put_body(ring, destination, static_cast<const std::byte*>(body), body_size, received_);
+    put_body(to, destination, static_cast<const std::byte*>(body), body_size);
   } else if (by == carrier::mpi) {
     ++to.bodies_sent;
     unsettle(to, destination);
