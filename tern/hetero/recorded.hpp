@@ -14,7 +14,9 @@
 /// They cost one placement, one set of dependencies and one completion together. On CUDA the second
 /// and every further round is a CUDA graph, which is made anew only when other kernels are in it,
 /// or other data; where the driver has no such graphs, and on other devices, kernels are launched
-/// one after the other. Results are those of the tasks by themselves. (As Legion's traces and
+/// one after the other. On the host, those that have nothing to do with each other run at once, as a
+/// task_graph; so tasks may be functions, if all of them are. Results are those of the tasks by
+/// themselves. (As Legion's traces and
 /// StarPU's recursive tasks; CUDA Driver API, "Graph Management".)
 
 #include <memory>
