@@ -24,6 +24,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <tern/base/options.hpp>
 #include <tern/base/unique_function.hpp>
 #include <tern/hetero/graph/task_arguments.hpp>
 #include <tern/hetero/hetero_object.hpp>
@@ -256,5 +257,12 @@ void wait_all();
 /// Whether tasks are ordered by what they use, from now on, unless they say so themselves; true at
 /// first.
 void implicit_dependencies(bool on);
+
+namespace hetero {
+/// How many tasks may be left when a fiber submits more. Beyond that it waits until fewer are left,
+/// for a millisecond at most. 0: as many as have their records in a quarter of a level-2 cache, and more
+/// while workers are idle.
+extern const option<int> hetero_window;
+} // namespace hetero
 
 } // namespace tern

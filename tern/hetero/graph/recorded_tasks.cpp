@@ -356,7 +356,7 @@ void collector::submit_each(device_kinds kinds) {
     task_record* const t = tasks_.back();
     t->kinds &= kinds;
     if (!memo_->device.empty()) {
-      t->device_mask = std::int64_t{1} << home_.devices().number_of(memo_->device);
+      t->device_mask = std::int64_t{1} << home_.device_named(memo_->device);
       t->flags |= task_record::extended;
     }
     std::vector<object_state*> used;
@@ -379,12 +379,13 @@ void collector::submit() {
   if (!m.plan || m.plan->shape != shape) m.plan = plan_of(std::move(shape), tasks_, m.name);
   device_kinds kinds = m.kind ? kinds_of(*m.kind) : any_device;
   for (const task_record* t : tasks_) kinds &= t->kinds;
-  if (!m.device.empty()) kinds &= kinds_of(home_.devices().info(home_.devices().number_of(m.device)).kind);
+  if (!m.device.empty()) kinds &= kinds_of(home_.devices().info(home_.device_named(m.device)).kind);
   if (kinds == 0)
     throw error(errc::invalid_argument,
                 std::string("the tasks of '") + m.name + "' have no kind of device in common on which they can run",
                 "functions run on the host only; kernels on all devices");
 
+  home_.look_for_devices(kinds); // they say what fits
   if (!fit_together(kinds)) return submit_each(kinds);
   new_task all;
   (*all).name.store(m.name, std::memory_order_relaxed); // no other thread knows it
@@ -394,7 +395,7 @@ void collector::submit() {
     add_use(*all, x.object, x.part, x.how);
   }
   (*all).kinds = kinds;
-  if (!m.device.empty()) (*all).device_mask = std::int64_t{1} << home_.devices().number_of(m.device);
+  if (!m.device.empty()) (*all).device_mask = std::int64_t{1} << home_.device_named(m.device);
   std::vector<object_state*> used;
   for (task_record* t : tasks_)
     for (std::size_t i = 0; i < t->use_count; ++i) used.push_back(t->use_at(i).object);
