@@ -51,9 +51,9 @@ template <class T, int N> hetero::detail::used<T, N> read_write(const hetero_vie
 template <class T, int N> hetero::detail::used<T, N> commute(const hetero_view<T, N>& v) {
   return {v.inside(), v.inside_part(), access_mode::commute};
 }
-/// The same for a list of objects, or views, whose number is known when the program runs: one argument
-/// of a function of the host, which gets `std::span<const tern::host_view<T, N>>` (`<const T, N>` for
-/// `reads`), in the list's order. A task uses at most 255 objects.
+/// The same for a list of objects, or views, whose number is known when the program runs: one
+/// argument of a function of the host, which gets `std::span<const tern::host_view<T, N>>` (`<const
+/// T, N>` for `reads`), in the list's order. A task uses at most 255 objects.
 ///
 ///     std::vector<tern::hetero_view<double>> parts = …;
 ///     tern::submit([](std::span<const tern::host_view<const double, 1>> from, double* to) { … },
@@ -260,8 +260,8 @@ void implicit_dependencies(bool on);
 
 namespace hetero {
 /// How many tasks may be left when a fiber submits more. Beyond that it waits until fewer are left,
-/// for a millisecond at most. 0: as many as have their records in a quarter of a level-2 cache, and more
-/// while workers are idle.
+/// for a millisecond at most. 0: as many as have their records in a quarter of a level-2 cache, and
+/// more while workers are idle.
 extern const option<int> hetero_window;
 } // namespace hetero
 

@@ -26,8 +26,8 @@ struct statistics {
 };
 
 /// Of the calling fiber's scheduler. Looks for devices, which it names, if that has not happened.
-/// \throws error(invalid_state) on a thread that is no worker, error(invalid_option) for what options
-/// say of devices.
+/// \throws error(invalid_state) on a thread that is no worker, error(invalid_option) for what
+/// options say of devices.
 statistics count();
 
 } // namespace tern::hetero

@@ -23,8 +23,8 @@ TERN_KERNEL(fill, int with, float factor, TERN_GLOBAL double* v) {
 }
 TERN_KERNELS_END(number_kernels)
 
-// Of a program that has functions of the same name. Each is called without a namespace, with an object of
-// Tern's among the arguments.
+// Of a program that has functions of the same name. Each is called without a namespace, with an
+// object of Tern's among the arguments.
 namespace own_program {
 struct queue {
   int calls = 0;

@@ -69,8 +69,8 @@ public:
   virtual bool has_found_loss() const noexcept = 0;
 };
 
-/// All devices of a runtime, the host first, by number: the host alone until devices have been looked
-/// for, then all. Any thread; what it refers to stays.
+/// All devices of a runtime, the host first, by number: the host alone until devices have been
+/// looked for, then all. Any thread; what it refers to stays.
 class device_table {
 public:
   explicit device_table(device_info host) {

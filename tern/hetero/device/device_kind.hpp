@@ -43,9 +43,9 @@ struct device_kind_entry {
   /// All its devices that options allow, whether they are used or not, made anew for each caller.
   /// Thread-safe.
   std::vector<std::unique_ptr<device>> (*find)(device_search& search) = nullptr;
-  /// Memory for objects that its devices are going to pin. Called before devices are looked for, which
-  /// may be long after the first objects: so it is quick and opens no device. Null, or a result that
-  /// is null: they pin none, or there is none.
+  /// Memory for objects that its devices are going to pin. Called before devices are looked for,
+  /// which may be long after the first objects: so it is quick and opens no device. Null, or a
+  /// result that is null: they pin none, or there is none.
   std::shared_ptr<pinned_memory> (*memory_to_pin)(const options& opts) = nullptr;
   /// May devices be looked for before the job starts, to refuse wrong names? Null: yes.
   bool (*before_start)(const options& opts) = nullptr;

@@ -18,8 +18,8 @@
 namespace tern::hetero {
 namespace {
 
-// `split` makes `along` and the others ready, then `along` and `next` run in a row on its worker. While
-// `along` runs, the other worker comes and asks.
+// `split` makes `along` and the others ready, then `along` and `next` run in a row on its worker.
+// While `along` runs, the other worker comes and asks.
 TEST(execution, a_chain_answers_thieves) {
   scheduler s({.workers = 2, .spin = std::chrono::milliseconds(100)}); // it asks, and does not insist soon
   s.run([] {

@@ -88,8 +88,8 @@ access_mode how_used(const together& x, const sequence_plan& plan, std::size_t n
   return !changes ? access_mode::read : needs ? access_mode::read_write : access_mode::write;
 }
 
-/// The tasks of a sequence on the host: those that have nothing to do with each other run at once. One
-/// round at a time.
+/// The tasks of a sequence on the host: those that have nothing to do with each other run at once.
+/// One round at a time.
 class host_graph {
 public:
   explicit host_graph(const sequence_plan& p) {

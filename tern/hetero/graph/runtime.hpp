@@ -68,8 +68,8 @@ public:
 
   // Tasks -------------------------------------------------------------------------------------------------------------
   /// \pre it has its work and uses. May suspend the calling fiber for a moment, if many tasks are
-  /// left (submission_window). Takes over the task's own reference. \throws error(invalid_argument) for an object
-  /// of another runtime.
+  /// left (submission_window). Takes over the task's own reference. \throws error(invalid_argument)
+  /// for an object of another runtime.
   void submit(task_record* t);
   /// Has a collector of this fiber (recorded_tasks.hpp) taken it? \throws as `recorded::submit`;
   /// then it is the caller's.
@@ -87,8 +87,8 @@ public:
   static void wait(task_record* t);
   /// The last handle of an object is gone.
   void abandon(object_state* o) noexcept;
-  /// Looks for devices, unless that has happened, if a task of these kinds could run on one: drivers
-  /// are opened, which may take a second. May suspend the calling fiber. \throws
+  /// Looks for devices, unless that has happened, if a task of these kinds could run on one:
+  /// drivers are opened, which may take a second. May suspend the calling fiber. \throws
   /// error(invalid_option) for what options say of devices; the next call looks again.
   void look_for_devices(device_kinds kinds = any_device) {
     constexpr auto host_only = kinds_of(device_kind::host);

@@ -110,8 +110,8 @@ TEST(submission_window, shrinks_when_the_workers_have_enough_to_do) {
   });
 }
 
-// One chain is all that the window shows: the second worker finds nothing to do, so it grows, and tasks
-// of another chain could come into sight.
+// One chain is all that the window shows: the second worker finds nothing to do, so it grows, and
+// tasks of another chain could come into sight.
 TEST(submission_window, grows_while_a_worker_is_idle) {
   with(2, 0, [] {
     hetero_object<int> x(1, 0);

@@ -100,8 +100,9 @@ template <class F>
 concept has_call_operator = std::is_class_v<F> && requires {
   sizeof(F);
 } &&(std::is_final_v<F> || !requires { &beside_a_probe<F>::operator(); });
-/// What can be called, and is neither a kernel nor what contains one. So `submit` leaves alone calls of
-/// a program's own `submit`, which the name is looked up for where an argument is one of Tern's.
+/// What can be called, and is neither a kernel nor what contains one. So `submit` leaves alone
+/// calls of a program's own `submit`, which the name is looked up for where an argument is one of
+/// Tern's.
 template <class F>
 concept is_function = !is_kernel_type<std::remove_cvref_t<F>> && !is_variant_set<std::remove_cvref_t<F>> &&
                       !std::is_base_of_v<kernel_code, std::remove_cvref_t<F>> &&

@@ -162,8 +162,8 @@ void outstanding_tasks::rethrow_failure() {
   std::rethrow_exception(why);
 }
 
-// A guess. That no worker looks for work does not tell enough: one may just have found the only task.
-// That one does tells too much where the machine does not run the worker that has the tasks.
+// A guess. That no worker looks for work does not tell enough: one may just have found the only
+// task. That one does tells too much where the machine does not run the worker that has the tasks.
 outstanding_tasks::progress outstanding_tasks::progress_now() const noexcept {
   const tern::detail::scheduler_core& core = parts_.core();
   const bool idle = core.parking.searching.load(std::memory_order_relaxed) > 0 ||

@@ -35,8 +35,8 @@ public:
   std::uint64_t count() const noexcept; ///< that are left
   /// Returns when none is left.
   void wait();
-  /// What a wait has shown: no task completed; at its end a worker had nothing to do and no task was
-  /// ready; or there was enough to do.
+  /// What a wait has shown: no task completed; at its end a worker had nothing to do and no task
+  /// was ready; or there was enough to do.
   enum class progress : std::uint8_t { none, too_narrow, enough };
   /// Returns when about `left` are left, or after `at_most`.
   progress wait_for_fewer(std::uint64_t left, std::chrono::microseconds at_most);

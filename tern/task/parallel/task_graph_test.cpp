@@ -179,8 +179,8 @@ TEST(task_graph, names_are_quoted_in_pictures) {
   EXPECT_THAT(g.dot(), testing::HasSubstr("n0 [label=\"say \\\"hi\\\"\\nthere\\\\\"];"));
 }
 
-// `split` makes `along` and the others ready, then `along` and `next` run in a row on its worker. While
-// `along` runs, the other worker comes and asks.
+// `split` makes `along` and the others ready, then `along` and `next` run in a row on its worker.
+// While `along` runs, the other worker comes and asks.
 TEST(task_graph, a_chain_answers_thieves) {
   scheduler s({.workers = 2, .spin = std::chrono::milliseconds(100)}); // it asks, and does not insist soon
   s.run([] {
