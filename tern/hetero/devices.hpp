@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What kernels run on: the host, OpenCL and CUDA devices, and simulated ones for tests. Which
-/// there are is found out when a program first asks; which of them are used is said by the option
-/// `hetero-devices`.
+/// What kernels run on: the host, OpenCL and CUDA devices, and simulated ones for tests. The option
+/// `hetero-devices` says which of them are used. Where it names none, they are looked for when the
+/// first task comes that could run on one, or the program asks for them: a program whose tasks all
+/// are functions of the host opens no driver.
 
 #include <array>
 #include <cstdint>

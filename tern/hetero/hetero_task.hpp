@@ -24,6 +24,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <tern/base/options.hpp>
 #include <tern/base/unique_function.hpp>
 #include <tern/hetero/graph/task_arguments.hpp>
 #include <tern/hetero/hetero_object.hpp>
@@ -49,6 +50,25 @@ template <class T, int N> hetero::detail::used<T, N> read_write(const hetero_vie
 }
 template <class T, int N> hetero::detail::used<T, N> commute(const hetero_view<T, N>& v) {
   return {v.inside(), v.inside_part(), access_mode::commute};
+}
+/// The same for a list of objects, or views, whose number is known when the program runs: one
+/// argument of a function of the host, which gets `std::span<const tern::host_view<T, N>>` (`<const
+/// T, N>` for `reads`), in the list's order. A task uses at most 255 objects.
+///
+///     std::vector<tern::hetero_view<double>> parts = …;
+///     tern::submit([](std::span<const tern::host_view<const double, 1>> from, double* to) { … },
+///                  tern::reads(parts), tern::write(sum));
+template <hetero::detail::range_of_views Range> auto reads(Range&& range) {
+  using view = hetero::detail::element_view<Range>;
+  return hetero::detail::list_of<const typename view::element, view::dimensions>(range, access_mode::read);
+}
+template <hetero::detail::range_of_views Range> auto writes(Range&& range) {
+  using view = hetero::detail::element_view<Range>;
+  return hetero::detail::list_of<typename view::element, view::dimensions>(range, access_mode::write);
+}
+template <hetero::detail::range_of_views Range> auto read_writes(Range&& range) {
+  using view = hetero::detail::element_view<Range>;
+  return hetero::detail::list_of<typename view::element, view::dimensions>(range, access_mode::read_write);
 }
 /// Tasks that reduce into the same view with the same operation may run at the same time: each adds
 /// to a part of its own, which begins as `identity`; the parts are added to the view, in a fixed
@@ -135,8 +155,8 @@ public:
   /// A function, called on the host with views of what it uses and copies of its other arguments.
   /// May wait, and submit.
   template <class F, class... Args>
-  requires(hetero::detail::is_function<F> &&
-           !std::is_same_v<std::remove_cvref_t<F>, hetero_task>) explicit hetero_task(F&& f, Args&&... arguments)
+  requires(!std::is_same_v<std::remove_cvref_t<F>, hetero_task> &&
+           hetero::detail::is_function<F>) explicit hetero_task(F&& f, Args&&... arguments)
       : hetero_task(begin()) {
     hetero::detail::fill_function(*task_, std::forward<F>(f), std::forward<Args>(arguments)...);
   }
@@ -237,5 +257,12 @@ void wait_all();
 /// Whether tasks are ordered by what they use, from now on, unless they say so themselves; true at
 /// first.
 void implicit_dependencies(bool on);
+
+namespace hetero {
+/// How many tasks may be left when a fiber submits more. Beyond that it waits until fewer are left,
+/// for a millisecond at most. 0: as many as have their records in a quarter of a level-2 cache, and
+/// more while workers are idle.
+extern const option<int> hetero_window;
+} // namespace hetero
 
 } // namespace tern

@@ -40,8 +40,9 @@ private:
   detail::task_record* task_;
 };
 
-/// A device as policies see it. Their numbers are indices of the span that `pop` gets; 0 is the
-/// host.
+/// A device as policies see it. Their numbers are indices of the span that `push` and `pop` get; 0
+/// is the host. The span may have the host alone until the first task that could run on another
+/// device.
 struct device_load {
   const device_info* info = nullptr;
   int tasks = 0;      ///< that run there, or are about to: their data are on their way

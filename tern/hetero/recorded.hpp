@@ -14,8 +14,10 @@
 /// They cost one placement, one set of dependencies and one completion together. On CUDA the second
 /// and every further round is a CUDA graph, which is made anew only when other kernels are in it,
 /// or other data; where the driver has no such graphs, and on other devices, kernels are launched
-/// one after the other. Results are those of the tasks by themselves. (As Legion's traces and
-/// StarPU's recursive tasks; CUDA Driver API, "Graph Management".)
+/// one after the other. On the host, those that have nothing to do with each other run at once, as
+/// a task_graph; if one of them is a function, that is where all run. Results are those of the
+/// tasks by themselves. (As Legion's traces and StarPU's recursive tasks; CUDA Driver API, "Graph
+/// Management".)
 
 #include <memory>
 #include <string_view>

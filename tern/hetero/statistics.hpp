@@ -25,7 +25,9 @@ struct statistics {
   std::vector<of_device> devices;
 };
 
-/// Of the calling fiber's scheduler. \throws error(invalid_state) on a thread that is no worker.
+/// Of the calling fiber's scheduler. Looks for devices, which it names, if that has not happened.
+/// \throws error(invalid_state) on a thread that is no worker, error(invalid_option) for what
+/// options say of devices.
 statistics count();
 
 } // namespace tern::hetero

@@ -70,7 +70,7 @@ use use_of(object_state* o, const box& part, access_mode how) noexcept {
 
 void prefetch(object_state* o, const box& part, std::string_view device, bool pinned) {
   runtime& r = o->home;
-  const std::size_t d = r.devices().number_of(device);
+  const std::size_t d = r.device_named(device);
   task_record* const t = r.records().allocate();
   t->home = &r;
   t->work = &nothing;
@@ -102,7 +102,7 @@ void unpin(object_state* o, const box& part, std::string_view device) {
                               },
                               nullptr, nullptr, [](const task_record&) noexcept -> const char* { return "unpin"; }};
   task_record* const t = r.records().allocate();
-  ::new (static_cast<void*>(t->closure)) unpinning{r.devices().space_of(r.devices().number_of(device))};
+  ::new (static_cast<void*>(t->closure)) unpinning{r.devices().space_of(r.device_named(device))};
   t->home = &r;
   t->work = &type;
   t->flags = task_record::hidden | task_record::order_only;
@@ -112,7 +112,7 @@ void unpin(object_state* o, const box& part, std::string_view device) {
 
 void drop(object_state* o, const box& part, std::string_view device) {
   runtime& r = o->home;
-  const std::uint8_t space = r.devices().space_of(r.devices().number_of(device));
+  const std::uint8_t space = r.devices().space_of(r.device_named(device));
   if (space == 0) return; // what lies in the host's memory stays
   struct dropping {
     std::uint8_t space;

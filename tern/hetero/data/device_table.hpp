@@ -3,6 +3,7 @@
 /// \file
 /// The devices of a runtime, as data and tasks see them. Internal.
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -68,30 +69,44 @@ public:
   virtual bool has_found_loss() const noexcept = 0;
 };
 
-/// All devices of a runtime, the host first, by number. Threads: constant once the runtime is made.
+/// All devices of a runtime, the host first, by number: the host alone until devices have been
+/// looked for, then all. Any thread; what it refers to stays.
 class device_table {
 public:
-  void add(device_info info) { infos_.push_back(std::move(info)); }
-  /// \param all one for each device; null: the host.
-  void set_queues(std::vector<std::unique_ptr<device_queue>> all) { queues_ = std::move(all); }
-  std::size_t count() const noexcept { return infos_.size(); }
-  const device_info& info(std::size_t d) const noexcept { return infos_[d]; }
-  device_queue* queue(std::size_t d) const noexcept { return queues_[d].get(); } ///< null: the host
+  explicit device_table(device_info host) {
+    first_.infos.push_back(std::move(host));
+    first_.queues.emplace_back();
+  }
+  /// Once, by one thread. \param queues one for each device; null: the host.
+  void add(std::vector<device_info> infos, std::vector<std::unique_ptr<device_queue>> queues) {
+    all_ = {std::move(infos), std::move(queues)};
+    now_.store(&all_, std::memory_order_release); // pairs with `now`: the lists
+  }
+  std::size_t count() const noexcept { return now().infos.size(); }
+  const device_info& info(std::size_t d) const noexcept { return now().infos[d]; }
+  device_queue* queue(std::size_t d) const noexcept { return now().queues[d].get(); } ///< null: the host
   /// The memory in which kernels of this device work: a device's number, or 0 for the host's.
   std::uint8_t space_of(std::size_t d) const noexcept {
-    return infos_[d].shares_host_memory ? std::uint8_t{0} : static_cast<std::uint8_t>(d);
+    return info(d).shares_host_memory ? std::uint8_t{0} : static_cast<std::uint8_t>(d);
   }
   /// \return its number. \throws error(not_found).
   std::size_t number_of(std::string_view id) const;
   /// Calls `f(queue)` for each but the host.
   template <class F> void each_queue(F&& f) const {
-    for (const auto& q : queues_)
+    for (const auto& q : now().queues)
       if (q) f(*q);
   }
 
 private:
-  std::vector<device_info> infos_;
-  std::vector<std::unique_ptr<device_queue>> queues_;
+  struct list {
+    std::vector<device_info> infos;
+    std::vector<std::unique_ptr<device_queue>> queues;
+  };
+  // acquire: a thread that has a device's number from elsewhere sees it here, too.
+  const list& now() const noexcept { return *now_.load(std::memory_order_acquire); }
+
+  list first_, all_;
+  std::atomic<const list*> now_{&first_};
 };
 
 } // namespace tern::hetero::detail

@@ -15,7 +15,9 @@ class pinned_memory;
 class host_memory {
 public:
   /// \param pinned null: ordinary memory only.
+  /// Before the first object.
   void use(std::shared_ptr<pinned_memory> pinned) noexcept { pinned_ = std::move(pinned); }
+  const std::shared_ptr<pinned_memory>& pinned() const noexcept { return pinned_; }
   /// \throws std::bad_alloc.
   std::byte* allocate(std::size_t bytes);
   void free(std::byte* memory) noexcept;

@@ -20,11 +20,13 @@ class pinned_memory;
 struct device_search {
   device_kind kind; ///< of its devices' info
   const options& opts;
-  int workers;                           ///< of the scheduler
-  bool all;                              ///< `hetero-devices` asks for all devices
-  device_kinds used;                     ///< kinds searched before that have devices in use
-  std::vector<std::string>& notes;       ///< gets what a user wants to know of devices that were looked for in vain
-  std::shared_ptr<pinned_memory> pinned; ///< set by a kind of devices that pin the memory of objects on the host
+  int workers;                     ///< of the scheduler
+  bool all;                        ///< `hetero-devices` asks for all devices
+  device_kinds used;               ///< kinds searched before that have devices in use
+  std::vector<std::string>& notes; ///< gets what a user wants to know of devices that were looked for in vain
+  /// Of objects on the host, from the kind's `memory_to_pin`; set by `find` if it is null and the
+  /// devices pin memory.
+  std::shared_ptr<pinned_memory> pinned;
 };
 
 /// What there is to know of a kind. `name`, `order` and `find` are needed.
@@ -41,6 +43,10 @@ struct device_kind_entry {
   /// All its devices that options allow, whether they are used or not, made anew for each caller.
   /// Thread-safe.
   std::vector<std::unique_ptr<device>> (*find)(device_search& search) = nullptr;
+  /// Memory for objects that its devices are going to pin. Called before devices are looked for,
+  /// which may be long after the first objects: so it is quick and opens no device. Null, or a
+  /// result that is null: they pin none, or there is none.
+  std::shared_ptr<pinned_memory> (*memory_to_pin)(const options& opts) = nullptr;
   /// May devices be looked for before the job starts, to refuse wrong names? Null: yes.
   bool (*before_start)(const options& opts) = nullptr;
 };

@@ -52,17 +52,12 @@ std::vector<device_kind_entry> in_order() {
 /// A search for devices: of each kind at most once, as its drivers must be opened for that.
 class search {
 public:
-  search(const options& opts, int workers, std::vector<device_note>& notes)
+  search(const options& opts, int workers, std::vector<device_note>& notes, std::shared_ptr<pinned_memory> pinned)
       : opts_(opts), workers_(workers), notes_(notes), wanted_(wanted_by(opts)), all_(is_all(wanted_)) {
-    device_info host;
-    host.kind = device_kind::host;
-    host.id = host.name = "host";
-    host.driver = "Tern";
-    host.compute_units = workers;
-    host.shares_host_memory = true;
-    found_.infos.push_back(host);
+    found_.infos.push_back(host_info(workers));
     found_.devices.emplace_back();
-    found_.host_runs = is_wanted(host);
+    found_.host_runs = is_wanted(found_.infos.front());
+    found_.pinned = std::move(pinned);
   }
 
   found_devices run(bool simulated) {
@@ -102,7 +97,7 @@ private:
   }
   void look_for(const device_kind_entry& k) {
     std::vector<std::string> said;
-    device_search one{k.kind, opts_, workers_, all_, used_, said, nullptr};
+    device_search one{k.kind, opts_, workers_, all_, used_, said, k.memory_to_pin ? found_.pinned : nullptr};
     if (take(k.find(one)) > 0) {
       used_ |= kinds_of(k.kind);
       if (one.pinned) found_.pinned = one.pinned;
@@ -143,8 +138,34 @@ bool looks_like_a_device(const std::string& word) {
 
 } // namespace
 
-found_devices find_devices(const options& opts, int workers, bool simulated, std::vector<device_note>& notes) {
-  return search(opts, workers, notes).run(simulated);
+device_info host_info(int workers) {
+  device_info host;
+  host.kind = device_kind::host;
+  host.id = host.name = "host";
+  host.driver = "Tern";
+  host.compute_units = workers;
+  host.shares_host_memory = true;
+  return host;
+}
+
+bool looks_at_once(const options& opts, bool simulated) {
+  const std::vector<std::string> wanted = wanted_by(opts);
+  if (std::any_of(wanted.begin(), wanted.end(), [](const std::string& w) { return w != "all"; })) return true;
+  const auto& kinds = registered_kinds();
+  return std::none_of(kinds.begin(), kinds.end(),
+                      [&](const device_kind_entry& k) { return !k.always && (k.in_simulations || !simulated); });
+}
+
+std::shared_ptr<pinned_memory> memory_to_pin(const options& opts) {
+  for (const device_kind_entry& k : in_order())
+    if (k.memory_to_pin)
+      if (auto memory = k.memory_to_pin(opts)) return memory;
+  return nullptr;
+}
+
+found_devices find_devices(const options& opts, int workers, bool simulated, std::vector<device_note>& notes,
+                           std::shared_ptr<pinned_memory> pinned) {
+  return search(opts, workers, notes, std::move(pinned)).run(simulated);
 }
 
 void verify_devices(const std::string& list, const options& all) {

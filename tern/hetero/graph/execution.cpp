@@ -122,6 +122,7 @@ worker_base* task_execution::run_task(tasklet* x) noexcept {
     auto* w = tern::detail::this_worker_base();
     t = r.complete(t, !w->budget_exhausted());
     if (!t) break;
+    r.core_.stealing.share(*tern::detail::this_worker()); // a chain neither pushes nor pops
   }
   return tern::detail::this_worker_base();
 }

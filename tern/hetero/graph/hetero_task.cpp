@@ -129,7 +129,7 @@ hetero_task& hetero_task::on(hetero::device_kind kind) {
 }
 hetero_task& hetero_task::on(std::string_view device) {
   task_record& t = changed("on");
-  const std::size_t d = t.home->devices().number_of(device);
+  const std::size_t d = t.home->device_named(device);
   on(t.home->devices().info(d).kind);
   t.device_mask = std::int64_t{1} << d;
   return *this;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <functional>
+#include <mutex>
 #include <utility>
 
 #include <tern/base/error.hpp>
@@ -13,6 +14,7 @@
 #include <tern/hetero/graph/task_arguments.hpp>
 #include <tern/hetero/recorded.hpp>
 #include <tern/task/scheduler/scheduler_core.hpp>
+#include <tern/task/task_graph.hpp>
 
 namespace tern::hetero::detail {
 namespace {
@@ -86,6 +88,66 @@ access_mode how_used(const together& x, const sequence_plan& plan, std::size_t n
   return !changes ? access_mode::read : needs ? access_mode::read_write : access_mode::write;
 }
 
+/// The tasks of a sequence on the host: those that have nothing to do with each other run at once.
+/// One round at a time.
+class host_graph {
+public:
+  explicit host_graph(const sequence_plan& p) {
+    std::vector<task_graph::node> nodes;
+    for (std::size_t i = 0; i + 1 < p.begins.size(); ++i) {
+      nodes.push_back(graph_.add([this, i] { run_one(*(*tasks_)[i]); }));
+      for (std::uint32_t k = p.begins[i]; k < p.begins[i + 1]; ++k) graph_.precede(nodes[p.before[k]], nodes[i]);
+    }
+  }
+  void run(const std::vector<task_record*>& tasks, task_record& all) {
+    tasks_ = &tasks;
+    all_ = &all;
+    graph_.run();
+  }
+
+private:
+  void run_one(task_record& t) {
+    struct in_sequence { // for `task_here`
+      tern::detail::fiber* at = tern::detail::this_worker()->running;
+      const void* outer;
+      explicit in_sequence(const task_record* all) noexcept : outer(std::exchange(at->task, all)) {}
+      ~in_sequence() { at->task = outer; }
+    } const in(all_);
+    t.work->run(t);
+  }
+
+  task_graph graph_;
+  const std::vector<task_record*>* tasks_ = nullptr;
+  task_record* all_ = nullptr;
+};
+
+} // namespace
+
+/// As many as rounds have been at work at once. Any thread.
+class host_graphs {
+public:
+  void run(const sequence_plan& p, const std::vector<task_record*>& tasks, task_record& all) {
+    std::unique_ptr<host_graph> one;
+    {
+      const std::lock_guard hold(lock_);
+      if (!idle_.empty()) {
+        one = std::move(idle_.back());
+        idle_.pop_back();
+      }
+    }
+    if (!one) one = std::make_unique<host_graph>(p);
+    one->run(tasks, all); // if it throws, the graph goes
+    const std::lock_guard hold(lock_);
+    idle_.push_back(std::move(one));
+  }
+
+private:
+  tern::detail::spin_lock lock_;
+  std::vector<std::unique_ptr<host_graph>> idle_;
+};
+
+namespace {
+
 struct sequence_work {
   std::vector<task_record*> tasks;
   std::shared_ptr<const sequence_plan> plan;
@@ -109,7 +171,13 @@ struct sequence_work {
 };
 
 const work_type sequence_type{
-    any_device, [](task_record& s) { s.work_as<sequence_work>().each(s, [](task_record& t) { t.work->run(t); }); },
+    any_device,
+    [](task_record& s) {
+      auto& w = s.work_as<sequence_work>();
+      if (!w.plan->on_host) return w.each(s, [](task_record& t) { t.work->run(t); });
+      w.each(s, [](task_record&) {});
+      w.plan->on_host->run(*w.plan, w.tasks, s);
+    },
     [](task_record& s) noexcept {
       auto& w = s.work_as<sequence_work>();
       for (task_record* t : w.tasks) unmake_task(t);
@@ -201,6 +269,9 @@ std::shared_ptr<const sequence_plan> plan_of(sequence_shape shape, const std::ve
     for (std::size_t k = first; k < n; ++k) seen.emplace_back(i, k);
   }
   p->begins.push_back(static_cast<std::uint32_t>(p->before.size()));
+  for (std::uint32_t i = 1; i < tasks.size() && !p->on_host; ++i) // the latest of those before comes first
+    if (p->begins[i] == p->begins[i + 1] || p->before[p->begins[i]] != i - 1)
+      p->on_host = std::make_shared<host_graphs>();
   return p;
 }
 
@@ -285,7 +356,7 @@ void collector::submit_each(device_kinds kinds) {
     task_record* const t = tasks_.back();
     t->kinds &= kinds;
     if (!memo_->device.empty()) {
-      t->device_mask = std::int64_t{1} << home_.devices().number_of(memo_->device);
+      t->device_mask = std::int64_t{1} << home_.device_named(memo_->device);
       t->flags |= task_record::extended;
     }
     std::vector<object_state*> used;
@@ -308,12 +379,13 @@ void collector::submit() {
   if (!m.plan || m.plan->shape != shape) m.plan = plan_of(std::move(shape), tasks_, m.name);
   device_kinds kinds = m.kind ? kinds_of(*m.kind) : any_device;
   for (const task_record* t : tasks_) kinds &= t->kinds;
-  if (!m.device.empty()) kinds &= kinds_of(home_.devices().info(home_.devices().number_of(m.device)).kind);
+  if (!m.device.empty()) kinds &= kinds_of(home_.devices().info(home_.device_named(m.device)).kind);
   if (kinds == 0)
     throw error(errc::invalid_argument,
                 std::string("the tasks of '") + m.name + "' have no kind of device in common on which they can run",
                 "functions run on the host only; kernels on all devices");
 
+  home_.look_for_devices(kinds); // they say what fits
   if (!fit_together(kinds)) return submit_each(kinds);
   new_task all;
   (*all).name.store(m.name, std::memory_order_relaxed); // no other thread knows it
@@ -323,7 +395,7 @@ void collector::submit() {
     add_use(*all, x.object, x.part, x.how);
   }
   (*all).kinds = kinds;
-  if (!m.device.empty()) (*all).device_mask = std::int64_t{1} << home_.devices().number_of(m.device);
+  if (!m.device.empty()) (*all).device_mask = std::int64_t{1} << home_.device_named(m.device);
   std::vector<object_state*> used;
   for (task_record* t : tasks_)
     for (std::size_t i = 0; i < t->use_count; ++i) used.push_back(t->use_at(i).object);

@@ -33,6 +33,8 @@ struct sequence_shape {
   bool operator==(const sequence_shape&) const = default;
 };
 
+class host_graphs;
+
 /// Made once for a shape.
 struct sequence_plan {
   sequence_shape shape;
@@ -45,6 +47,7 @@ struct sequence_plan {
   std::vector<std::uint8_t> which; ///< of them, for each use of each task
   /// Task i comes after those of `before` from `begins[i]` to `begins[i + 1]`.
   std::vector<std::uint32_t> before, begins;
+  std::shared_ptr<host_graphs> on_host; ///< null: each task comes after the one before it
 };
 /// \param name for errors. \throws error(invalid_argument) for more uses than a task can have.
 std::shared_ptr<const sequence_plan> plan_of(sequence_shape shape, const std::vector<task_record*>& tasks,

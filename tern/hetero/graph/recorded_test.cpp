@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <random>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include <tern/hetero/recorded.hpp>
 #include <tern/hetero/variants.hpp>
 #include <tern/task/fiber.hpp>
+#include <tern/task/future.hpp>
 
 namespace tern::hetero {
 namespace {
@@ -274,6 +276,63 @@ TEST(recorded_on_cuda, many_of_them_are_forgotten) {
       for (const auto& one : all) one->on("cuda0").submit([&] { add(a, 1); });
     wait_all();
     EXPECT_LE(mock_cuda::counters().live_graphs, 128u);
+  });
+}
+
+// One of them waits for what the other one gives: one after the other, they would wait for ever.
+TEST(recorded_functions, run_at_once_that_have_nothing_to_do_with_each_other) {
+  for (const int workers : {1, 2, 4})
+    on({.workers = workers}, [] {
+      hetero_object<int> x(1, 0), y(1, 0), sum(1, 0);
+      recorded step("step");
+      for (int round = 1; round <= 50; ++round) {
+        promise<int> p;
+        step.submit([&, f = std::make_shared<future<int>>(p.get_future()),
+                     given = std::make_shared<promise<int>>(std::move(p))] {
+          submit([f](int* v) { *v += f->get(); }, read_write(x));
+          submit([given, round](int* v) { given->set_value(*v = round); }, write(y));
+          submit([](const int* a, const int* b, int* to) { *to = 1000 * *a + *b; }, read(x), read(y), write(sum));
+        });
+        EXPECT_EQ(sum.host(access_mode::read).get()[0], 1000 * (round * (round + 1) / 2) + round);
+      }
+    });
+}
+
+TEST(recorded_functions, are_in_the_task_that_they_are_part_of) {
+  on({.workers = 2}, [] {
+    hetero_object<int> x(1, 0), y(1, 0);
+    recorded step("step");
+    std::string text;
+    step.submit([&] {
+      submit([&text](int*) { text = text_of_error([] { wait_all(); }); }, write(x));
+      submit([](int* v) { *v = 1; }, write(y));
+    });
+    wait_all();
+    EXPECT_THAT(text, HasSubstr("wait_all in task 'step' would wait for that task, for ever"));
+  });
+}
+
+TEST(recorded_functions, fail_as_one_and_are_whole_in_the_next_round) {
+  on({.workers = 2}, [] {
+    hetero_object<int> x(1, 0), y(1, 0);
+    recorded step("step");
+    for (int round = 0; round < 4; ++round) {
+      step.submit([&] {
+        submit(
+            [round](int* v) {
+              if (round == 1) throw std::runtime_error("on purpose");
+              *v = round;
+            },
+            write(x));
+        submit([round](int* v) { *v = 10 * round; }, write(y));
+      });
+      if (round == 1) {
+        EXPECT_THAT(text_of_error([&] { y.host(access_mode::read).get(); }), HasSubstr("'step'"));
+        continue;
+      }
+      EXPECT_EQ(x.host(access_mode::read).get()[0], round);
+      EXPECT_EQ(y.host(access_mode::read).get()[0], 10 * round);
+    }
   });
 }
 

@@ -75,9 +75,7 @@ object_state* reductions::part_of(object_state& o, const box& part, const reduce
       o.reducing.store(true, std::memory_order_release);
     }
     reduction& r = *o.reduced;
-    const std::size_t most =
-        std::min(parts_most, static_cast<std::size_t>(home_.parts().workers()) + home_.devices().count() - 1);
-    const std::size_t i = r.next++ % most;
+    const std::size_t i = r.next++ % std::min(parts_most, home_.runners());
     if (i < r.parts.size()) {
       result = r.parts[i];
     } else {

@@ -11,22 +11,20 @@
 #include <tern/hetero/checked/checked.hpp>
 #include <tern/hetero/device/device_list.hpp>
 #include <tern/hetero/graph/task_arguments.hpp>
+#include <tern/hetero/hetero_task.hpp>
 #include <tern/hetero/policy.hpp>
 
 namespace tern::hetero {
 
-statistics count() { return detail::runtime::here("tern::hetero::count").counts(); }
+statistics count() {
+  detail::runtime& r = detail::runtime::here("tern::hetero::count");
+  r.look_for_devices();
+  return r.counts();
+}
 
 namespace detail {
 
 using tern::detail::worker;
-
-namespace {
-constexpr std::uint64_t look_every = 256;            // submissions, between two looks at how far ahead the submitter is
-constexpr std::uint64_t window = 32 * 1024;          // tasks that wait, beyond which submitting is slowed down
-constexpr std::chrono::microseconds slow_down{1000}; // for so many as above, at most: a fiber that has to submit more
-                                                     // before any can run must not wait for ever
-} // namespace
 
 // What rooms below know of the runtime of a task.
 void free_record(task_record* t) noexcept { t->home->records().free(t); }
@@ -40,23 +38,44 @@ std::int64_t bytes_missing_of(task_record& t, std::uint8_t d) { return t.home->c
 runtime::runtime(tern::detail::scheduler_core& core)
     : records_(core), opts_(core.cfg.opts ? *core.cfg.opts : options()),
       checked_(opts_[hetero_checked] ? std::make_unique<checked_kernels>(opts_) : nullptr), order_(records_),
-      outstanding_(records_), copies_(*this, devices_), placement_(devices_), reductions_(*this),
-      execution_(records_, outstanding_, copies_, devices_, placement_) {
+      outstanding_(records_), window_(outstanding_, opts_[hetero_window], core.cfg.workers, core.executor != nullptr),
+      copies_(*this, devices_), placement_(devices_), reductions_(*this),
+      execution_(records_, outstanding_, copies_, devices_, placement_), devices_(host_info(core.cfg.workers)) {
+  placement_.start(execution_, make_policy(opts_[hetero_policy]), core.cfg.workers);
+  const bool at_once = looks_at_once(opts_, core.executor != nullptr);
+  copies_.memory().use(at_once ? find_all_devices() : memory_to_pin(opts_));
+  runners_ = static_cast<std::size_t>(core.cfg.workers) + (at_once ? devices_.count() - 1 : 1);
+}
+
+runtime::~runtime() = default;
+
+std::shared_ptr<pinned_memory> runtime::find_all_devices() {
+  tern::detail::scheduler_core& of = core();
   std::vector<device_note> notes;
-  found_devices f = find_devices(opts_, core.cfg.workers, core.executor != nullptr, notes);
+  found_devices f = find_devices(opts_, of.cfg.workers, of.executor != nullptr, notes, copies_.memory().pinned());
   for (const device_note& note : notes) log_debug(note.text);
-  copies_.memory().use(std::move(f.pinned));
-  for (const device_info& i : f.infos) devices_.add(i);
   std::vector<std::unique_ptr<device_queue>> queues(f.infos.size());
   for (std::size_t d = 0; d < queues.size(); ++d)
     if (f.devices[d])
       queues[d] = make_device_worker(*this, static_cast<std::uint8_t>(d), std::move(f.devices[d]),
-                                     opts_[hetero_threads] && !core.executor);
-  devices_.set_queues(std::move(queues));
-  placement_.start(execution_, make_policy(opts_[hetero_policy]), f.host_runs, core.cfg.workers);
+                                     opts_[hetero_threads] && !of.executor);
+  devices_.add(std::move(f.infos), std::move(queues));
+  placement_.add_devices(f.host_runs);
+  devices_found_.store(true, std::memory_order_release); // pairs with `look_for_devices`
+  return std::move(f.pinned);
 }
 
-runtime::~runtime() = default;
+void runtime::find_devices_once() {
+  call_once(finding_devices_, [this] {
+    // What objects have their memory from was settled before the first of them.
+    if (!devices_found_.load(std::memory_order_acquire)) static_cast<void>(find_all_devices());
+  });
+}
+
+std::size_t runtime::device_named(std::string_view id) {
+  if (id != devices_.info(0).id) look_for_devices();
+  return devices_.number_of(id);
+}
 
 runtime& runtime::here(const char* what) {
   tern::detail::worker_base* const w = tern::detail::this_worker_base();
@@ -66,7 +85,7 @@ runtime& runtime::here(const char* what) {
   tern::detail::scheduler_core& core = *w->home;
   if (auto* const r = core.extension.get()) [[likely]]
     return static_cast<runtime&>(*r);
-  // Opening devices may take a second: others wait, as fibers.
+  // Devices may be looked for, which may take a second: others wait, as fibers.
   return static_cast<runtime&>(core.extension.get_or_make(
       [](tern::detail::scheduler_core& home) -> tern::detail::scheduler_extension* { return new runtime(home); },
       core));
@@ -121,6 +140,7 @@ statistics runtime::counts() const {
 // Tasks ---------------------------------------------------------------------------------------------------------------
 
 void runtime::submit(task_record* t) {
+  look_for_devices(t->kinds);
   bool reduces = false;
   for (std::size_t i = 0; i < t->use_count; ++i) {
     const use& u = t->use_at(i);
@@ -147,6 +167,7 @@ void runtime::submit(task_record* t) {
   }
   if (!(t->flags & task_record::hidden) && placement_.chooses_for(*t))
     t->flags |= task_record::placed | task_record::extended;
+  const bool placed = (t->flags & task_record::placed) != 0;
   outstanding_tasks::count_submitted(all[static_cast<std::size_t>(mine ? w->index : all.workers())], mine);
 
   task_record* gates = order_.enter(t);
@@ -164,12 +185,8 @@ void runtime::submit(task_record* t) {
   } else {
     execution_.submitted_after(t, links);
   }
-  if (mine) {
-    worker_part& p = all.here();
-    if (p.submitted.load(std::memory_order_relaxed) % look_every == 0 && tern::detail::this_worker()->running &&
-        outstanding_.count() > window) [[unlikely]]
-      outstanding_.wait(window / 4 * 3, &slow_down);
-  }
+  if (mine && tern::detail::this_worker()->running)
+    window_.submitted(all.here(), placed || task_execution::task_here() != nullptr);
 }
 
 void runtime::request(task_record* t) {
@@ -187,7 +204,7 @@ void runtime::wait_all() {
     throw error(errc::invalid_state,
                 std::string("wait_all in task '") + t->text_name() + "' would wait for that task, for ever",
                 "call it where tasks are submitted; in a task, wait() for those that it needs");
-  if (outstanding_.count() > 0) outstanding_.wait(0, nullptr);
+  if (outstanding_.count() > 0) outstanding_.wait();
   outstanding_.rethrow_failure();
 }
 

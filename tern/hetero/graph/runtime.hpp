@@ -8,22 +8,26 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include <tern/hetero/data/coherence.hpp>
 #include <tern/hetero/data/device_table.hpp>
 #include <tern/hetero/graph/dependencies.hpp>
 #include <tern/hetero/graph/execution.hpp>
 #include <tern/hetero/graph/reduction.hpp>
+#include <tern/hetero/graph/submission_window.hpp>
 #include <tern/hetero/graph/wait_all.hpp>
 #include <tern/hetero/record/record_pool.hpp>
 #include <tern/hetero/schedule/placement.hpp>
 #include <tern/hetero/statistics.hpp>
+#include <tern/task/once.hpp>
 #include <tern/task/scheduler/scheduler_core.hpp>
 
 namespace tern::hetero::detail {
 
 class checked_kernels;
 class collector;
+class pinned_memory;
 class runtime;
 
 /// The worker of device `number`, with a thread of its own or as a fiber. Defined in device/worker.
@@ -63,9 +67,9 @@ public:
   void release() noexcept override;
 
   // Tasks -------------------------------------------------------------------------------------------------------------
-  /// \pre it has its work and uses. May suspend the calling fiber for a moment, if very many tasks
-  /// are left. Takes over the task's own reference. \throws error(invalid_argument) for an object
-  /// of another runtime.
+  /// \pre it has its work and uses. May suspend the calling fiber for a moment, if many tasks are
+  /// left (submission_window). Takes over the task's own reference. \throws error(invalid_argument)
+  /// for an object of another runtime.
   void submit(task_record* t);
   /// Has a collector of this fiber (recorded_tasks.hpp) taken it? \throws as `recorded::submit`;
   /// then it is the caller's.
@@ -83,6 +87,17 @@ public:
   static void wait(task_record* t);
   /// The last handle of an object is gone.
   void abandon(object_state* o) noexcept;
+  /// Looks for devices, unless that has happened, if a task of these kinds could run on one:
+  /// drivers are opened, which may take a second. May suspend the calling fiber. \throws
+  /// error(invalid_option) for what options say of devices; the next call looks again.
+  void look_for_devices(device_kinds kinds = any_device) {
+    constexpr auto host_only = kinds_of(device_kind::host);
+    if ((kinds | host_only) != host_only && !devices_found_.load(std::memory_order_acquire)) [[unlikely]]
+      find_devices_once();
+  }
+  /// Its number, having looked for devices unless it is the host. \throws error(not_found) and as
+  /// `look_for_devices`.
+  std::size_t device_named(std::string_view id);
   /// Is this code that a device's worker runs? It must not wait for what that worker does.
   bool in_device_worker() const noexcept;
 
@@ -91,12 +106,17 @@ public:
   const worker_parts& parts() const noexcept { return records_.parts(); }
   dependencies& order() noexcept { return order_; }
   outstanding_tasks& outstanding() noexcept { return outstanding_; }
+  const submission_window& window() const noexcept { return window_; }
   task_execution& execution() noexcept { return execution_; }
   task_placement& placement() noexcept { return placement_; }
   const task_placement& placement() const noexcept { return placement_; }
   coherence& copies() noexcept { return copies_; }
   reductions& reducing() noexcept { return reductions_; }
   const device_table& devices() const noexcept { return devices_; }
+
+  /// How many tasks can run at once, about: workers and devices, or one device where these have not
+  /// been looked for at the beginning. Does not change, as results of reductions depend on it.
+  std::size_t runners() const noexcept { return runners_; }
 
   const options& opts() const noexcept { return opts_; }
   tern::detail::scheduler_core& core() noexcept { return parts().core(); }
@@ -111,6 +131,9 @@ public:
 
 private:
   static bool taken_by(collector& c, task_record* t);
+  /// \return memory that they pin.
+  std::shared_ptr<pinned_memory> find_all_devices();
+  void find_devices_once();
 
   record_pool records_;
   std::atomic<bool> implicit_{true};
@@ -119,10 +142,14 @@ private:
   alignas(64) std::atomic<std::uint32_t> references_{1};
   alignas(64) dependencies order_;
   outstanding_tasks outstanding_;
+  submission_window window_;
   coherence copies_;
   task_placement placement_;
   reductions reductions_;
   task_execution execution_;
+  std::size_t runners_ = 0;
+  once_flag finding_devices_;
+  std::atomic<bool> devices_found_{false};
   device_table devices_; // goes first: its workers use what is above, and its devices unpin host memory
 };
 

@@ -10,11 +10,13 @@
 #include <functional>
 #include <memory>
 #include <new>
+#include <ranges>
 #include <span>
 #include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <tern/base/conversion/conversion.hpp>
 #include <tern/hetero/hetero_object.hpp>
@@ -34,6 +36,7 @@ template <class T, int N, class Op> struct reduced {
   box part;
   T identity;
 };
+template <class T, int N> struct used_list { std::vector<used<T, N>> all; }; // all in the same way
 template <class T, int N> struct number_of {
   object_state* object;
   box part;
@@ -43,8 +46,24 @@ template <class T, int N> struct number_of {
 template <class A> inline constexpr bool is_used = false;
 template <class T, int N> inline constexpr bool is_used<used<T, N>> = true;
 template <class T, int N, class Op> inline constexpr bool is_used<reduced<T, N, Op>> = true;
+template <class A> inline constexpr bool is_list = false;
+template <class T, int N> inline constexpr bool is_list<used_list<T, N>> = true;
 template <class A> inline constexpr bool is_number = false;
 template <class T, int N> inline constexpr bool is_number<number_of<T, N>> = true;
+
+template <class T, int N> hetero_view<T, N> view_of(const hetero_view<T, N>&); // not evaluated
+/// Objects, or views of such, of one type.
+template <class Range>
+concept range_of_views = std::ranges::input_range<Range> && requires(std::ranges::range_reference_t<Range> one) {
+  view_of(one);
+};
+template <class Range> using element_view = decltype(view_of(std::declval<std::ranges::range_reference_t<Range>>()));
+
+template <class T, int N, class Range> used_list<T, N> list_of(Range&& range, access_mode how) {
+  used_list<T, N> list;
+  for (const auto& v : range) list.all.push_back({v.inside(), v.inside_part(), how});
+  return list;
+}
 
 template <class A> struct element_of {};
 template <class T, int N> struct element_of<used<T, N>> {
@@ -71,10 +90,24 @@ template <class K>
 concept native_kernel = std::is_base_of_v<kernel_code, K> && requires {
   K::native_to;
 };
-/// Neither a kernel nor what contains one.
+struct call_operator_probe {
+  void operator()();
+};
+template <class F> struct beside_a_probe : F, call_operator_probe {};
+/// Has the class a call operator, of whatever parameters? Beside another one its name is ambiguous.
+/// (A final class is taken to have one.)
+template <class F>
+concept has_call_operator = std::is_class_v<F> && requires {
+  sizeof(F);
+} &&(std::is_final_v<F> || !requires { &beside_a_probe<F>::operator(); });
+/// What can be called, and is neither a kernel nor what contains one. So `submit` leaves alone
+/// calls of a program's own `submit`, which the name is looked up for where an argument is one of
+/// Tern's.
 template <class F>
 concept is_function = !is_kernel_type<std::remove_cvref_t<F>> && !is_variant_set<std::remove_cvref_t<F>> &&
-                      !std::is_base_of_v<kernel_code, std::remove_cvref_t<F>>;
+                      !std::is_base_of_v<kernel_code, std::remove_cvref_t<F>> &&
+                      (std::is_function_v<std::remove_pointer_t<std::remove_cvref_t<F>>> ||
+                       std::is_member_pointer_v<std::remove_cvref_t<F>> || has_call_operator<std::remove_cvref_t<F>>);
 
 // What is not inlined -------------------------------------------------------------------------------------------------
 
@@ -122,6 +155,9 @@ template <class T, int N, class Op> void add(task_record& t, const reduced<T, N,
                  },
                  reinterpret_cast<const std::byte*>(&a.identity)});
 }
+template <class T, int N> void add(task_record& t, const used_list<T, N>& a) {
+  for (const used<T, N>& one : a.all) add(t, one);
+}
 template <class A> void add(task_record&, const A&) {}
 
 /// Which of the uses an argument became.
@@ -129,10 +165,14 @@ template <class T, int N, class... Args>
 std::uint8_t use_of_number(const number_of<T, N>& p, const Args&... arguments) {
   int found = -1, n = 0;
   const auto look = [&]<class A>(const A& a) {
-    if constexpr (is_used<A>) {
-      if (found < 0 && a.object == p.object && a.part == p.part) found = n;
+    const auto look_at = [&](const auto& one) {
+      if (found < 0 && one.object == p.object && one.part == p.part) found = n;
       ++n;
-    }
+    };
+    if constexpr (is_used<A>)
+      look_at(a);
+    else if constexpr (is_list<A>)
+      for (const auto& one : a.all) look_at(one);
   };
   (look(arguments), ...);
   if (found < 0) no_such_argument(*p.object, p.part, p.what);
@@ -220,7 +260,10 @@ template <class... Params> struct kernel_type {
 
 /// \tparam I its number, from 1 on.
 template <std::size_t I, class P, class A> consteval bool check_argument() {
-  if constexpr (is_used<A>) {
+  static_assert(!is_list<A>, "lists of objects go to functions of the host: a kernel's parameters are counted");
+  if constexpr (is_list<A>) {
+    return false;
+  } else if constexpr (is_used<A>) {
     static_assert(std::is_pointer_v<P>, "an object was given for a parameter of the kernel that is no pointer");
     using T = typename element_of<A>::type;
     using E = std::remove_pointer_t<P>;
@@ -273,7 +316,7 @@ kernel_work<Params...> work_of_kernel(const kernel_code& k, const grid& shape, s
     };
     [[maybe_unused]] const auto value = [&]<class P, class A>(std::type_identity<P>, const A& a) -> P {
       ++number;
-      if constexpr (is_used<A> || is_number<A>) {
+      if constexpr (is_used<A> || is_number<A> || is_list<A>) {
         return P{};
       } else {
         tern::detail::check_fit<std::remove_cv_t<P>>(a, [&] { return argument_name(k.name, number); });
@@ -306,6 +349,16 @@ template <class T, int N> struct view_argument {
     return {static_cast<T*>(host_address(u)), size, u.pitch, slice_of(u)};
   }
 };
+template <class T, int N> struct list_argument {
+  using view = host_view<T, N>;
+  std::uint8_t first;
+  std::vector<view> views;
+  std::span<const view> resolve(task_record& t) noexcept {
+    for (std::size_t i = 0; i < views.size(); ++i)
+      views[i] = view_argument<T, N>{static_cast<std::uint8_t>(first + i)}.resolve(t);
+    return views;
+  }
+};
 struct number_argument {
   std::uint8_t which;
   asked what;
@@ -319,6 +372,7 @@ template <class V> struct value_argument {
 template <class A> struct stored { using type = value_argument<A>; };
 template <class T, int N> struct stored<used<T, N>> { using type = view_argument<T, N>; };
 template <class T, int N, class Op> struct stored<reduced<T, N, Op>> { using type = view_argument<T, N>; };
+template <class T, int N> struct stored<used_list<T, N>> { using type = list_argument<T, N>; };
 template <class T, int N> struct stored<number_of<T, N>> { using type = number_argument; };
 
 template <class F, class... Stored> struct function_work {
@@ -331,13 +385,13 @@ template <class F, class... Stored> struct function_work {
 
 /// One argument of a function. (Views and numbers are made of what the task uses.)
 template <std::size_t I, class P, class A> consteval bool check_function_argument() {
-  if constexpr (is_used<A> || is_number<A>)
+  if constexpr (is_used<A> || is_number<A> || is_list<A>)
     return true;
   else
     return tern::detail::accept_argument<I, tern::detail::conversion_of<A&, P>()>();
 }
 template <class P, class A> void check_function_value(const A& a, std::size_t number) {
-  if constexpr (!is_used<A> && !is_number<A>)
+  if constexpr (!is_used<A> && !is_number<A> && !is_list<A>)
     tern::detail::check_fit<P>(a, [&] { return argument_name(nullptr, number); });
 }
 template <class... P, class... Args>
@@ -358,12 +412,17 @@ template <class F, class... Args> auto work_of_function(F&& f, Args&&... argumen
   [[maybe_unused]] std::uint8_t next = 0;
   [[maybe_unused]] const auto keep = [&]<class A>(A&& a) {
     using kept = typename stored<std::decay_t<A>>::type;
-    if constexpr (is_used<std::decay_t<A>>)
+    if constexpr (is_used<std::decay_t<A>>) {
       return kept{next++};
-    else if constexpr (is_number<std::decay_t<A>>)
+    } else if constexpr (is_list<std::decay_t<A>>) {
+      const std::uint8_t first = next;
+      next = static_cast<std::uint8_t>(next + a.all.size());
+      return kept{first, std::vector<typename kept::view>(a.all.size())};
+    } else if constexpr (is_number<std::decay_t<A>>) {
       return kept{use_of_number(a, arguments...), a.what};
-    else
+    } else {
       return kept{std::forward<A>(a)};
+    }
   };
   using work = function_work<std::decay_t<F>, typename stored<std::decay_t<Args>>::type...>;
   return work{std::forward<F>(f), {keep(std::forward<Args>(arguments))...}}; // braces: in the order of the arguments

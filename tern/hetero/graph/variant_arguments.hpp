@@ -267,6 +267,7 @@ template <class Kernel, class Opencl, class Cuda, class Function, class... Queue
 void fill_variants(task_record& t, variant_set<Kernel, Opencl, Cuda, Function, Queued...>& w, const grid& shape,
                    std::size_t dynamic, const Args&... arguments) {
   using given = variant_set<Kernel, Opencl, Cuda, Function, Queued...>;
+  static_assert((!is_list<Args> && ...), "lists of objects go to functions of the host, not to variants");
   (add(t, arguments), ...);
   const auto of_kernel = [&] {
     if constexpr (given::has_code)

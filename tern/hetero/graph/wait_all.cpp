@@ -15,6 +15,8 @@ namespace tern::hetero::detail {
 using tern::detail::worker;
 
 namespace {
+constexpr std::uint64_t tell_every = 16; // tasks that a worker completes, until those are told that may be late
+
 bool seen_otherwise(const task_record* t) noexcept {
   return (t->marks.load(std::memory_order_relaxed) & (task_record::inherited | task_record::failure_seen)) != 0;
 }
@@ -26,9 +28,10 @@ outstanding_tasks::outstanding_tasks(record_pool& records)
 
 void outstanding_tasks::count_completed() noexcept {
   const worker* const w = tern::detail::this_worker();
+  std::uint64_t n = 0;
   if (parts_.is_mine(w)) [[likely]] {
     worker_part& p = parts_[static_cast<std::size_t>(w->index)];
-    const std::uint64_t n = p.completed.load(std::memory_order_relaxed) + 1;
+    n = p.completed.load(std::memory_order_relaxed) + 1;
     if (light_) {
       // release: pairs with the acquire in `count`: what the task did
       p.completed.store(n, std::memory_order_release);
@@ -41,16 +44,26 @@ void outstanding_tasks::count_completed() noexcept {
   }
   if (watchers_.load(light_ ? std::memory_order_relaxed : std::memory_order_seq_cst) > 0) [[unlikely]]
     wake_waiters();
+  // A waiter that none of these sees waits for as long as it may.
+  else if (n % tell_every == 0 && late_watchers_.load(std::memory_order_relaxed) > 0) [[unlikely]]
+    wake_waiters();
 }
 
 // What has been completed first: both numbers only grow, and the one is never above the other; so
 // if they are equal, there was a moment between the two sums at which nothing was left.
 std::uint64_t outstanding_tasks::count() const noexcept {
-  std::uint64_t completed = 0, submitted = 0;
-  const std::span<const worker_part> all(&parts_[0], parts_.size());
-  for (const worker_part& p : all) completed += p.completed.load(std::memory_order_seq_cst);
-  for (const worker_part& p : all) submitted += p.submitted.load(std::memory_order_seq_cst);
-  return submitted - completed;
+  std::uint64_t submitted = 0;
+  const std::uint64_t over = completed();
+  for (const worker_part& p : std::span<const worker_part>(&parts_[0], parts_.size()))
+    submitted += p.submitted.load(std::memory_order_seq_cst);
+  return submitted - over;
+}
+
+std::uint64_t outstanding_tasks::completed() const noexcept {
+  std::uint64_t all = 0;
+  for (const worker_part& p : std::span<const worker_part>(&parts_[0], parts_.size()))
+    all += p.completed.load(std::memory_order_seq_cst);
+  return all;
 }
 
 void outstanding_tasks::wake_waiters() noexcept {
@@ -69,29 +82,53 @@ void outstanding_tasks::wake_waiters() noexcept {
       reached.push_back(std::move(waiters_[i]));
       waiters_[i] = std::move(waiters_.back());
       waiters_.pop_back();
-      watchers_.fetch_sub(1, std::memory_order_relaxed);
     }
+    for (const waiter& w : reached) watchers_of(w.left).fetch_sub(1, std::memory_order_relaxed);
   }
-  for (waiter& w : reached) w.reached.set_value();
+  if (reached.empty()) return;
+  const progress now = progress_now();
+  for (waiter& w : reached) w.reached.set_value(now);
 }
 
-void outstanding_tasks::wait(std::uint64_t left, const std::chrono::microseconds* at_most) {
-  waiter me{left, 0, promise<void>()};
-  future<void> reached = me.reached.get_future();
-  std::uint64_t id = 0;
-  {
-    const std::lock_guard hold(waiters_lock_);
-    id = me.id = ++last_id_;
-    waiters_.push_back(std::move(me));
-    watchers_.fetch_add(1, std::memory_order_seq_cst);
-  }
+// So many are left then that a worker completes its next `tell_every` soon.
+std::atomic<int>& outstanding_tasks::watchers_of(std::uint64_t left) noexcept {
+  return left > 2 * tell_every * static_cast<std::uint64_t>(parts_.workers()) ? late_watchers_ : watchers_;
+}
+
+std::uint64_t outstanding_tasks::add(waiter&& w) {
+  const std::lock_guard hold(waiters_lock_);
+  const std::uint64_t id = w.id = ++last_id_;
+  std::atomic<int>& watchers = watchers_of(w.left);
+  waiters_.push_back(std::move(w));
+  watchers.fetch_add(1, std::memory_order_seq_cst);
+  return id;
+}
+
+void outstanding_tasks::wait() {
+  waiter me{0, 0, promise<progress>()};
+  future<progress> reached = me.reached.get_future();
+  add(std::move(me));
   if (light_) parts_.core().barrier();
   wake_waiters();
-  if (!at_most) return reached.wait();
-  if (reached.wait_for(*at_most) == future_status::ready) return;
-  const std::lock_guard hold(waiters_lock_);
-  if (std::erase_if(waiters_, [id](const waiter& w) { return w.id == id; }) > 0)
-    watchers_.fetch_sub(1, std::memory_order_relaxed);
+  reached.wait();
+}
+
+outstanding_tasks::progress outstanding_tasks::wait_for_fewer(std::uint64_t left, std::chrono::microseconds at_most) {
+  const std::uint64_t before = completed();
+  waiter me{left, 0, promise<progress>()};
+  future<progress> reached = me.reached.get_future();
+  const std::uint64_t id = add(std::move(me));
+  if (&watchers_of(left) == &watchers_) { // a completion that did not see it may have been the last
+    if (light_) parts_.core().barrier();
+    wake_waiters();
+  }
+  if (reached.wait_for(at_most) == future_status::ready) return reached.get();
+  {
+    const std::lock_guard hold(waiters_lock_);
+    if (std::erase_if(waiters_, [id](const waiter& w) { return w.id == id; }) > 0)
+      watchers_of(left).fetch_sub(1, std::memory_order_relaxed);
+  }
+  return completed() == before ? progress::none : progress_now();
 }
 
 void outstanding_tasks::note_failure(task_record* t) noexcept {
@@ -123,6 +160,17 @@ void outstanding_tasks::rethrow_failure() {
   if (!why) return;
   if (more > 1) log_info("wait_all: " + std::to_string(more) + " tasks failed; the first one's error follows");
   std::rethrow_exception(why);
+}
+
+// A guess. That no worker looks for work does not tell enough: one may just have found the only
+// task. That one does tells too much where the machine does not run the worker that has the tasks.
+outstanding_tasks::progress outstanding_tasks::progress_now() const noexcept {
+  const tern::detail::scheduler_core& core = parts_.core();
+  const bool idle = core.parking.searching.load(std::memory_order_relaxed) > 0 ||
+                    core.parking.asleep.load(std::memory_order_relaxed) > 0;
+  const bool ready =
+      std::any_of(core.workers.begin(), core.workers.end(), [](const auto& w) { return w->deque.size() > 0; });
+  return idle && !ready ? progress::too_narrow : progress::enough;
 }
 
 void outstanding_tasks::drop_waiters() noexcept {

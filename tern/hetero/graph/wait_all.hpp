@@ -32,9 +32,14 @@ public:
       p.submitted.fetch_add(1, std::memory_order_release);
   }
   void count_completed() noexcept;
-  std::uint64_t count() const noexcept;
-  /// Returns when no more than `left` are left. \param at_most null: however long that takes.
-  void wait(std::uint64_t left, const std::chrono::microseconds* at_most);
+  std::uint64_t count() const noexcept; ///< that are left
+  /// Returns when none is left.
+  void wait();
+  /// What a wait has shown: no task completed; at its end a worker had nothing to do and no task
+  /// was ready; or there was enough to do.
+  enum class progress : std::uint8_t { none, too_narrow, enough };
+  /// Returns when about `left` are left, or after `at_most`.
+  progress wait_for_fewer(std::uint64_t left, std::chrono::microseconds at_most);
   /// Keeps a task that has failed, unless the program learns of it otherwise.
   void note_failure(task_record* t) noexcept;
   /// Throws the failure that was noted first, if there is one, and drops all.
@@ -45,16 +50,24 @@ public:
   std::size_t drop_failures() noexcept;
 
 private:
+  std::uint64_t completed() const noexcept;
+  progress progress_now() const noexcept;
   void wake_waiters() noexcept;
   /// Waits until at most so many tasks are left.
   struct waiter {
     std::uint64_t left = 0, id = 0;
-    promise<void> reached;
+    promise<progress> reached;
   };
+  /// Where waiters for so many count as watchers.
+  std::atomic<int>& watchers_of(std::uint64_t left) noexcept;
+  /// \return its number.
+  std::uint64_t add(waiter&& w);
   record_pool& records_;
   worker_parts& parts_;
   const bool light_; // a thread that completes a task needs no barrier to be seen by one that waits
   std::atomic<int> watchers_{0};
+  // Those that may be told some tasks late, as a look costs as much as a short task.
+  std::atomic<int> late_watchers_{0};
   tern::detail::spin_lock waiters_lock_;
   std::vector<waiter> waiters_;
   std::uint64_t last_id_ = 0;

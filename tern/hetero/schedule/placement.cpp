@@ -15,27 +15,31 @@ namespace {
 constexpr int tasks_per_worker = 4; // that the host gets from a policy at once
 }
 
-void task_placement::start(host_queue& host, std::unique_ptr<policy> how, bool host_runs, int workers) {
+void task_placement::start(host_queue& host, std::unique_ptr<policy> how, int workers) {
   host_ = &host;
   policy_ = std::move(how);
-  host_runs_ = host_runs;
-  loads_.resize(devices_.count());
+  loads_.push_back({.info = &devices_.info(0), .free_slots = workers * tasks_per_worker});
+  tasks_of_.resize(1);
+}
+
+void task_placement::add_devices(bool host_runs) {
+  const std::lock_guard hold(lock_);
+  loads_.reserve(devices_.count());
   tasks_of_.resize(devices_.count());
-  for (std::size_t d = 0; d < loads_.size(); ++d) {
-    loads_[d].info = &devices_.info(d);
-    if (const device_queue* const q = devices_.queue(d)) {
-      loads_[d].free_slots = q->of().streams() * 2;
-      kinds_beside_host_ |= kinds_of(devices_.info(d).kind);
-    } else {
-      loads_[d].free_slots = workers * tasks_per_worker;
-    }
+  device_kinds kinds = 0;
+  for (std::size_t d = 1; d < devices_.count(); ++d) {
+    loads_.push_back({.info = &devices_.info(d), .free_slots = devices_.queue(d)->of().streams() * 2});
+    kinds |= kinds_of(devices_.info(d).kind);
   }
+  host_runs_.store(host_runs, std::memory_order_relaxed);
+  kinds_beside_host_.store(kinds, std::memory_order_relaxed);
 }
 
 bool task_placement::allowed(const task_record& t, int device) const noexcept {
   const auto d = static_cast<std::size_t>(device);
   return (t.kinds & kinds_of(devices_.info(d).kind)) != 0 && (t.device_mask >> d & 1) != 0 &&
-         (d != 0 || host_runs_ || (t.kinds & kinds_beside_host_) == 0); // functions may run nowhere else
+         (d != 0 || host_runs_.load(std::memory_order_relaxed) ||
+          (t.kinds & kinds_beside_host_.load(std::memory_order_relaxed)) == 0); // functions may run nowhere else
 }
 
 void task_placement::place(task_record* t) noexcept {
@@ -123,7 +127,7 @@ void task_placement::fail_unplaceable(task_record* t) noexcept {
   std::string there;
   {
     const std::lock_guard hold(lock_);
-    for (std::size_t d = 0; d < devices_.count(); ++d)
+    for (std::size_t d = 0; d < loads_.size(); ++d)
       there += (d == 0 ? "" : ", ") + devices_.info(d).id + (loads_[d].lost ? " (lost)" : "");
   }
   std::string wanted;
@@ -139,7 +143,7 @@ void task_placement::fail_unplaceable(task_record* t) noexcept {
 
 void task_placement::add_to(statistics& s) const {
   const std::lock_guard hold(lock_);
-  for (std::size_t d = 0; d < devices_.count(); ++d) {
+  for (std::size_t d = 0; d < loads_.size(); ++d) {
     const device_queue* const q = devices_.queue(d);
     s.devices.push_back({devices_.info(d).id, tasks_of_[d], q ? q->bytes_held() : 0});
   }

@@ -3,6 +3,7 @@
 /// \file
 /// Tasks that several devices could run, between being ready and arriving at one. Internal.
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -33,13 +34,18 @@ protected:
 class task_placement {
 public:
   explicit task_placement(const device_table& devices) noexcept : devices_(devices) {}
-  /// Once, when the devices are there. \param host_runs kernels run on the host, too.
-  void start(host_queue& host, std::unique_ptr<policy> how, bool host_runs, int workers);
+  /// Once, before any task. Of the devices, the host is there.
+  void start(host_queue& host, std::unique_ptr<policy> how, int workers);
+  /// Once, when the other devices have been added to the table. \param host_runs kernels run on the
+  /// host, too; true if tasks were submitted before.
+  void add_devices(bool host_runs);
 
   /// Does a policy choose where it runs? Else the host does, at once.
   bool chooses_for(const task_record& t) const noexcept {
-    return (t.kinds & kinds_beside_host_) != 0 || (t.kinds & kinds_of(device_kind::host)) == 0 ||
-           (!host_runs_ && t.kinds != kinds_of(device_kind::host)) ||
+    // relaxed: devices that a task could run on were added before it was submitted.
+    return (t.kinds & kinds_beside_host_.load(std::memory_order_relaxed)) != 0 ||
+           (t.kinds & kinds_of(device_kind::host)) == 0 ||
+           (!host_runs_.load(std::memory_order_relaxed) && t.kinds != kinds_of(device_kind::host)) ||
            ((t.flags & task_record::extended) && (t.priority != 0 || t.device_mask != -1));
   }
   bool allowed(const task_record& t, int device) const noexcept;
@@ -65,8 +71,8 @@ private:
 
   const device_table& devices_;
   host_queue* host_ = nullptr;
-  bool host_runs_ = true;
-  device_kinds kinds_beside_host_ = 0;
+  std::atomic<bool> host_runs_{true};
+  std::atomic<device_kinds> kinds_beside_host_{0};
   mutable tern::detail::spin_lock lock_; // of all that follows
   std::unique_ptr<policy> policy_;
   std::vector<device_load> loads_;

@@ -155,11 +155,12 @@ detail::worker_base* task_graph::run_vertex(detail::tasklet* t) noexcept {
       if (next) static_cast<detail::worker_base*>(detail::this_worker_head())->push(next); // may move to another worker
       next = &s;
     }
+    auto* w = static_cast<detail::worker_base*>(detail::this_worker_head());
     if (next && extra < longest_chain) {
+      w->home->stealing.share(static_cast<detail::worker&>(*w)); // a chain neither pushes nor pops
       v = next;
       continue;
     }
-    auto* w = static_cast<detail::worker_base*>(detail::this_worker_head());
     // The worker that runs tasklets counts this one. The others must be counted first: the group
     // ends with the last.
     if (extra > 0) group.complete(extra);

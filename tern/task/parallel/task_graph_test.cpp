@@ -2,9 +2,11 @@
 #include <tern/task/task_graph.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <random>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -15,6 +17,7 @@
 #include <tern/task/fiber.hpp>
 #include <tern/task/future.hpp>
 #include <tern/task/scheduler.hpp>
+#include <tern/task/worker/worker.hpp>
 
 namespace tern {
 namespace {
@@ -174,6 +177,46 @@ TEST(task_graph, names_are_quoted_in_pictures) {
   task_graph g;
   g.add([] {}, "say \"hi\"\nthere\\");
   EXPECT_THAT(g.dot(), testing::HasSubstr("n0 [label=\"say \\\"hi\\\"\\nthere\\\\\"];"));
+}
+
+// `split` makes `along` and the others ready, then `along` and `next` run in a row on its worker.
+// While `along` runs, the other worker comes and asks.
+TEST(task_graph, a_chain_answers_thieves) {
+  scheduler s({.workers = 2, .spin = std::chrono::milliseconds(100)}); // it asks, and does not insist soon
+  s.run([] {
+    const int other = 1 - detail::this_worker()->index;
+    std::atomic<bool> busy{false}, let_go{false}, looked{false}, came{false};
+    fiber keeps_it_busy(
+        [&] {
+          busy = true;
+          while (!let_go) std::this_thread::yield();
+        },
+        {.worker = other});
+    while (!busy) std::this_thread::yield();
+    bool shared = false;
+    std::atomic<int> ran{0};
+    task_graph g;
+    const auto split = g.add([] {}), along = g.add([&] {
+      let_go = true;
+      while (!came && !detail::this_worker()->deque.wanted()) std::this_thread::yield();
+    });
+    const auto next = g.add([&] {
+      shared = detail::this_worker()->deque.has_public();
+      looked = true;
+    });
+    for (int i = 0; i < 8; ++i)
+      g.precede(split, g.add([&] {
+        came = true; // with something left for the next, if it does not ask
+        while (!looked) std::this_thread::yield();
+        ++ran;
+      }));
+    g.precede(split, along); // the last that is ready goes on at once
+    g.precede(along, next);
+    g.run();
+    EXPECT_TRUE(shared);
+    EXPECT_EQ(ran, 8);
+    keeps_it_busy.join();
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(workers, graphs, testing::Values(1, 2, 5));

@@ -147,6 +147,13 @@ void work_stealing::answer(worker& w) noexcept {
   core_.parking.notify(); // also if the only one stays private: a worker should be awake if it is not run soon
 }
 
+void work_stealing::share_slowly(worker& w) noexcept {
+  if (core_.executor) return; // no simulated worker takes another's
+  bool shared = w.deque.wanted() && w.deque.publish();
+  if (w.queue.wanted() && w.queue.count() > 1) shared = w.queue.publish() || shared;
+  if (shared) core_.parking.notify();
+}
+
 // Thieves try their neighbours first: the other hardware thread of the core, then the NUMA node,
 // then all.
 void work_stealing::plan_victims() {

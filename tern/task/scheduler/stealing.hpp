@@ -26,8 +26,15 @@ public:
   bool has_overdue_yielded(worker& w, const worker& other) const noexcept;
   /// Others want what this worker has.
   void answer(worker& w) noexcept;
+  /// Between two functions that a worker runs in a row without a push or a pop, at which it would
+  /// answer: if others have asked for work, half of what it keeps private is theirs. By the worker.
+  void share(worker& w) noexcept {
+    if ((w.deque.wanted() && w.deque.size() > 0) || (w.queue.wanted() && w.queue.count() > 1)) [[unlikely]]
+      share_slowly(w);
+  }
 
 private:
+  void share_slowly(worker& w) noexcept;
   bool steal_from(worker& w, worker& victim);
 
   scheduler_core& core_;

@@ -2,6 +2,8 @@
 /// \file
 /// A kind of devices outside of the tree: it has memory of its own, and does each operation at
 /// once, in the thread that asks for it. `inline0` is always there.
+#include "tests/hetero/out_of_tree/own_device.hpp"
+
 #include <cstddef>
 #include <cstring>
 #include <map>
@@ -11,6 +13,9 @@
 
 #include <tern/base/error.hpp>
 #include <tern/hetero/device/device_kind.hpp>
+
+std::atomic<int> searches{0};
+std::atomic<bool> next_search_fails{false};
 
 namespace {
 
@@ -92,6 +97,10 @@ const tern::hetero::device_kind_registration inline_kind({.name = "inline",
                                                           .in_simulations = true, // it needs no time
                                                           .always = true,
                                                           .find = [](device_search& search) {
+                                                            ++searches;
+                                                            if (next_search_fails.exchange(false))
+                                                              throw tern::error(tern::errc::invalid_option,
+                                                                                "inline0 does not start");
                                                             std::vector<std::unique_ptr<device>> all;
                                                             all.push_back(std::make_unique<inline_device>(search.kind));
                                                             return all;

@@ -184,14 +184,26 @@ std::size_t quarter_of_memory() {
   return std::min<std::uint64_t>(all, cgroup_memory().value_or(all)) / 4;
 }
 
+std::shared_ptr<pinned_memory> new_pinned_memory(const options& opts) {
+  return std::make_shared<pinned_memory>(bytes_in(opts[hetero_pinned]).value_or(quarter_of_memory()));
+}
+
+// The driver initialises itself at the first call, and not when its library is opened.
+std::shared_ptr<pinned_memory> memory_to_pin(const options& opts) {
+  std::vector<std::string> unwanted; // notes: `find` says the same again
+  if (!cuda_api::open(library(opts, 0, cuda_api::usual_libraries()), unwanted)) return nullptr;
+  return new_pinned_memory(opts);
+}
+
 std::vector<std::unique_ptr<device>> find(device_search& s) {
-  s.pinned = std::make_shared<pinned_memory>(bytes_in(s.opts[hetero_pinned]).value_or(quarter_of_memory()));
+  if (!s.pinned) s.pinned = new_pinned_memory(s.opts);
   return open_cuda(s.opts, s.pinned, s.notes);
 }
 
 } // namespace
 
 extern const device_kind_entry cuda_kind;
-constinit const device_kind_entry cuda_kind{.name = "cuda", .order = 10, .kind = device_kind::cuda, .find = find};
+constinit const device_kind_entry cuda_kind{
+    .name = "cuda", .order = 10, .kind = device_kind::cuda, .find = find, .memory_to_pin = memory_to_pin};
 
 } // namespace tern::hetero::detail

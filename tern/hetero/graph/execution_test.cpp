@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tasks that run one after the other on a worker leave to others what these ask for.
+#include <tern/hetero/graph/execution.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <tern/hetero/hetero_object.hpp>
+#include <tern/hetero/hetero_task.hpp>
+#include <tern/task/fiber.hpp>
+#include <tern/task/scheduler.hpp>
+#include <tern/task/worker/worker.hpp>
+
+namespace tern::hetero {
+namespace {
+
+// `split` makes `along` and the others ready, then `along` and `next` run in a row on its worker.
+// While `along` runs, the other worker comes and asks.
+TEST(execution, a_chain_answers_thieves) {
+  scheduler s({.workers = 2, .spin = std::chrono::milliseconds(100)}); // it asks, and does not insist soon
+  s.run([] {
+    for (int i = 0; i < 20'000; ++i) submit([] {}); // the worker learns how many it can run in a slice of time
+    wait_all();
+    const int other = 1 - tern::detail::this_worker()->index;
+    std::atomic<bool> busy{false}, let_go{false}, looked{false}, came{false};
+    fiber keeps_it_busy(
+        [&] {
+          busy = true;
+          while (!let_go) std::this_thread::yield();
+        },
+        {.worker = other});
+    while (!busy) std::this_thread::yield();
+    bool shared = false;
+    std::atomic<int> ran{0};
+    constexpr std::ptrdiff_t others = 8;
+    hetero_object<int> x(others + 1, 0);
+    const auto first = x.part({0}, {1});
+    submit([](host_view<int, 1>) {}, read_write(x)); // split
+    for (std::ptrdiff_t i = 1; i <= others; ++i)
+      submit(
+          [&](host_view<const int, 1>) {
+            came = true; // with something left for the next, if it does not ask
+            while (!looked) std::this_thread::yield();
+            ++ran;
+          },
+          read(x.part({i}, {i + 1})));
+    submit( // along: the last that follows is the first to go on
+        [&](host_view<int, 1>) {
+          let_go = true;
+          while (!came && !tern::detail::this_worker()->deque.wanted()) std::this_thread::yield();
+        },
+        read_write(first));
+    submit( // next
+        [&](host_view<int, 1>) {
+          shared = tern::detail::this_worker()->deque.has_public();
+          looked = true;
+        },
+        read_write(first));
+    wait_all();
+    EXPECT_TRUE(shared);
+    EXPECT_EQ(ran, others);
+    keeps_it_busy.join();
+  });
+}
+
+} // namespace
+} // namespace tern::hetero
