@@ -53,8 +53,8 @@ void tick() { ticked.fetch_add(1, std::memory_order_relaxed); }
 std::uint64_t ask() { return 0; }
 void drop(const std::array<std::uint64_t, 3>& n) { drops.fetch_add(n[0], std::memory_order_relaxed); }
 
-/// Each keeps its worker until its partner is there too, or long enough to show that it never comes. All are so long that
-/// none is kept where it has arrived.
+/// Each keeps its worker until its partner is there too, or long enough to show that it never
+/// comes. All are so long that none is kept where it has arrived.
 constexpr int guests = 16;
 std::atomic<int> arrived{0}, together{0};
 std::array<std::atomic<int>, guests / 2> pairs{};

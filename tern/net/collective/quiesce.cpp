@@ -75,8 +75,9 @@ void quiesce(node& here, quiescence of, const std::source_location& where, bool 
     if (all_done && now == before && (!closes || close_job(here, all_ranks, mine[0], where))) return;
     before = now;
     if (all_done) continue;
-    // What is in flight to this rank must be able to arrive. Work that goes on for long has the worker, and the network,
-    // to itself: the next round comes after a sixteenth of the time that this has taken.
+    // What is in flight to this rank must be able to arrive. Work that goes on for long has the
+    // worker, and the network, to itself: the next round comes after a sixteenth of the time that
+    // this has taken.
     if (round < rounds_in_a_row || here.simulated())
       this_fiber::yield();
     else

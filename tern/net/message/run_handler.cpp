@@ -13,8 +13,8 @@
 namespace tern::net {
 namespace {
 
-// What a handler may take to run where messages arrive: about what a fiber costs. If no other worker wants it, up to what
-// other messages may wait.
+// What a handler may take to run where messages arrive: about what a fiber costs. If no other
+// worker wants it, up to what other messages may wait.
 constexpr double quick_seconds = 2e-6, long_seconds = 50e-6;
 constexpr std::size_t handed_to_each = 8; // worker: handlers that wait
 

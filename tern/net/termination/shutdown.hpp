@@ -61,8 +61,8 @@ public:
     if (idle_waiters_.load(std::memory_order_relaxed) > 0) [[unlikely]]
       notify_idle();
   }
-  /// Is nothing under way here that has arrived? With one rank, all that was sent arrives here: then
-  /// also nothing that has not.
+  /// Is nothing under way here that has arrived? With one rank, all that was sent arrives here:
+  /// then also nothing that has not.
   bool is_idle() const noexcept {
     if (!alone_) return counters_.active() == 0;
     const std::uint64_t ended = counters_.ended(); // in this order: see message_counters

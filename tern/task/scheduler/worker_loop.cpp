@@ -271,7 +271,8 @@ void worker_loop::work(worker& w) {
     if (!core_.over.load(std::memory_order_relaxed)) {
       const double now = steady_seconds();
       if (until == 0) until = now + std::chrono::duration<double>(core_.spin).count(); // since it last found something
-      // Rest is known when all have lain down: no worker delays that. While another works there is no rest.
+      // Rest is known when all have lain down: no worker delays that. While another works there is
+      // no rest.
       if (now < until &&
           (core_.quiescence.waiting.load(std::memory_order_relaxed) == 0 || !core_.parking.all_hungry())) {
         if (!core_.stealing.force_fibers(w) && spin_for_work(w, call, 64)) until = 0;
