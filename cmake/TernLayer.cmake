@@ -51,8 +51,10 @@ target_compile_options(tern_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -W
   $<IF:$<CXX_COMPILER_ID:Clang>,-fmacro-prefix-map,-ffile-prefix-map>=${PROJECT_SOURCE_DIR}/=
   $<IF:$<CXX_COMPILER_ID:Clang>,-fmacro-prefix-map,-ffile-prefix-map>=../../=
   # g++ 12 warns of std::string's own code (GCC bug 105651), of more of it where that is precompiled.
-  # TERN_UNITY includes sources: g++ takes their unnamed namespaces for those of headers.
+  # TERN_UNITY includes sources: g++ takes their unnamed namespaces for those of headers, and clang warns of a local
+  # variable with the name of another file's constant.
   "$<$<AND:$<BOOL:${TERN_UNITY}>,$<CXX_COMPILER_ID:GNU>>:-Wno-subobject-linkage>"
+  "$<$<AND:$<BOOL:${TERN_UNITY}>,$<CXX_COMPILER_ID:Clang>>:-Wno-shadow>"
   "$<$<CXX_COMPILER_ID:GNU>:-Wno-restrict;-Wno-stringop-overflow;-Wno-stringop-overread;-Wno-array-bounds>")
 # After so many seconds a test hangs. The longest ones came to 60 under the thread sanitizer on a machine that did much else.
 set(TERN_TEST_SECONDS 60)
