@@ -109,7 +109,7 @@ private:
   struct task {
     int step, column;
   };
-  /// Who needs an output.
+  /// Which tasks need an output.
   struct target_list {
     std::vector<int> here, ranks; // columns of this rank, and other ranks
   };

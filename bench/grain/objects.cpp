@@ -107,7 +107,8 @@ void cell::take(int step, int from, const block& data) {
   const auto wanted = all->what->plan.dependences(step, column_);
   const std::size_t place = place_of(wanted, from);
   if (place == wanted.size())
-    throw std::runtime_error("column " + std::to_string(from) + " has sent what nobody needs");
+    throw std::runtime_error("column " + std::to_string(from) +
+                             " has sent an output that no task of this column needs");
   gathered& one = of(step);
   one.inputs[place] = data;
   --one.missing;

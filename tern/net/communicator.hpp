@@ -223,7 +223,7 @@ public:
     return std::move(values);
   }
   /// The same with values that stay this rank's. Arrays go from where they are and are not copied,
-  /// but for this rank's own; nobody may change them meanwhile.
+  /// but for this rank's own; they must not change meanwhile.
   template <class T> std::vector<T> alltoall(const std::vector<T>& values, site where = site::current()) const {
     std::optional<T> own;
     std::vector<T> got =

@@ -49,7 +49,7 @@ TEST(simulated_rank, waits_in_20_kib) {
   EXPECT_GT(resident, 4096) << "it has a stack";
   EXPECT_LE(resident, 20 * 1024) << "of which " << heap
                                  << " bytes were given out by malloc, touched or not; the others are its stack: see "
-                                    "docs/results/sim.md for what they were, and massif for who has them";
+                                    "docs/results/sim.md for what they were, and massif for what has them";
 }
 
 } // namespace

@@ -45,8 +45,8 @@ public:
   /// How many inputs all tasks of so many steps have together.
   std::size_t inputs(int steps) const noexcept;
 
-  /// Leaves one dependence out, in all steps whose pattern is that of `step`: to see whether those
-  /// who check find it. \throws std::invalid_argument if there is no such dependence.
+  /// Leaves one dependence out, in all steps whose pattern is that of `step`: to see whether the
+  /// checks find it. \throws std::invalid_argument if there is no such dependence.
   void drop(int step, int column, int dependence);
 
 private:
