@@ -13,6 +13,10 @@
 /// object can still migrate with its pending work. Invocations of a few microseconds do not wait.
 /// The option `balance-order` chooses which object runs next on a rank; the policy chooses which
 /// goes elsewhere (policy.hpp says how to write one).
+///
+/// A policy that brings no gain stands aside on its rank: its invocations begin where they arrive,
+/// and it is called at the end of phases only. It is tried again from time to time, and at once
+/// when the load changes (option `balance-aside`).
 
 #include <cstdint>
 #include <string>
@@ -23,9 +27,10 @@
 
 namespace tern::balance {
 
-/// `balance`, `balance-order`, `balance-load`, `balance-period`, `record`.
+/// `balance`, `balance-order`, `balance-load`, `balance-period`, `balance-aside`, `record`.
 extern const option<std::string> balance_option, order_option, load_option, record_option;
 extern const option<double> period_option;
+extern const option<bool> aside_option;
 
 /// From now on this policy balances the job: `none`, or `NAME:PARAMETER=VALUE,…`. Objects that wait
 /// stay where they are. The future is set when all ranks use it; it throws error(invalid_option)
@@ -52,13 +57,15 @@ void charge_device(double seconds);
 
 /// What has happened on the calling rank since it began.
 struct counters {
-  std::uint64_t moves = 0;      ///< objects that have left, and arrived
-  std::uint64_t arrived = 0;    ///< objects that have come
-  std::uint64_t stayed = 0;     ///< moves that a policy wanted and that could not be
-  std::uint64_t messages = 0;   ///< of policies
-  std::uint64_t calls = 0;      ///< of dist_balance
-  std::uint32_t most_moves = 0; ///< of one object since one of its invocations began last, or since the last phase
-  std::uint64_t returns = 0;    ///< of them, those to a rank where it had been since
+  std::uint64_t moves = 0;       ///< objects that have left, and arrived
+  std::uint64_t arrived = 0;     ///< objects that have come
+  std::uint64_t stayed = 0;      ///< moves that a policy wanted and that could not be
+  std::uint64_t messages = 0;    ///< of policies
+  std::uint64_t calls = 0;       ///< of dist_balance
+  std::uint32_t most_moves = 0;  ///< of one object since one of its invocations began last, or since the last phase
+  std::uint64_t returns = 0;     ///< of them, those to a rank where it had been since
+  std::uint64_t asides = 0;      ///< times that the policy stood aside because it brought no gain
+  std::uint64_t resumptions = 0; ///< times that it acted again
 };
 counters count();
 

@@ -29,9 +29,12 @@ public:
   /// Before and after an invocation that is watched, in its fiber. \param seconds that it ran,
   /// without what it waited.
   virtual void begun(object_id object, double load) noexcept = 0;
-  /// \param instance of `type`, on which it ran.
+  /// \param instance of `type`, on which it ran. \param expected `begun` was called for it; else it
+  /// was long although a quick one was expected.
   virtual void ended(object_id object, const type_record& type, const void* instance, double load, double seconds,
-                     double device) noexcept = 0;
+                     double device, bool expected) noexcept = 0;
+  /// Would another worker or rank soon take an object that waits?
+  virtual bool has_takers() const noexcept = 0;
 
 protected:
   ~balancer() = default;

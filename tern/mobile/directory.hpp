@@ -144,6 +144,10 @@ public:
   /// Invocations that take long begin when `begin_next` is called, or no longer. Loads are watched
   /// meanwhile. Any thread of the rank's.
   void defer(bool on);
+  /// Between `defer(true)` and `defer(false)`: long invocations wait, or begin where they arrive.
+  /// What waits already begins when `begin_next` is called. Does not wait; any thread of the
+  /// rank's.
+  void hold_back(bool on) noexcept;
   /// Begins an invocation of an object that is `ready`, in a new fiber.
   beginning begin_next(object_id id) { return admission_.begin_next(id); }
   /// As migration::send_away.

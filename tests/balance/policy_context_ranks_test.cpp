@@ -72,7 +72,7 @@ struct thing {
   // Takes long at first, and then is quick; the last one tells another something, and ends it.
   void becomes_quick(int number) {
     if (number >= 0 && number < 300) compute(6us);
-    if (number != 330) return;
+    if (number != 530) return;
     tern::send<&thing::becomes_quick>(other, 1);
     (void)tern::destroy(other);
   }
@@ -215,7 +215,7 @@ TERN_RANK_TEST(what_ends_while_it_waits_is_not_counted) {
     auto all = tern::create<thing>(thing{100, {}});
     const auto last = tern::create<thing>();
     all = tern::create<thing>(thing{100, last});
-    for (int i = 0; i <= 330; ++i) {
+    for (int i = 0; i <= 530; ++i) {
       tern::send<&thing::becomes_quick>(all, i);
       if (i == 290) tern::send<&thing::becomes_quick>(last, -1);
     }

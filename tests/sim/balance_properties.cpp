@@ -117,6 +117,29 @@ TERN_PROPERTY(phases_go_on, "ranks=1..8 workers=1..3 faults=delay:reorder:slow:p
   tern::barrier();
 }
 
+// So many invocations that policies stand aside where they bring nothing, and are tried again,
+// while objects wait and move.
+TERN_PROPERTY(policies_stand_aside,
+              "ranks=1..4 workers=1..2 faults=delay:reorder:slow:pause network=any room=0..8 policy=0..7 order=0..4 "
+              "objects=1..4 bursts=1..8 busy=1..4 failures=0..2") {
+  all->failures = 0.05 * static_cast<double>(knob("failures"));
+  std::vector<tern::mobile_ptr<heavy>> mine;
+  if (rank() < knob("busy")) mine = make_heavy(knob("objects"), 1000 * rank());
+  for (std::int64_t b = 0, number = 0; b < knob("bursts"); ++b) {
+    for (std::int64_t i = 0; i < 64; ++i, ++number)
+      for (const auto& o : mine) {
+        tern::send<&heavy::labour>(o, std::int64_t{rank()}, number);
+        ++all->sent;
+      }
+    tern::quiesce();
+    expect_all_ran();
+    expect_no_thrash();
+    tern::barrier(); // the next burst adds to what was sent
+  }
+  TERN_HOLDS(tern::balance::in_use() != "none", "the policy has failed");
+  tern::barrier();
+}
+
 // Any rank chooses another policy, or none, at any moment.
 TERN_PROPERTY(policies_change,
               "ranks=1..8 workers=1..3 faults=delay:reorder:slow:pause network=any room=0..8 policy=0..7 "

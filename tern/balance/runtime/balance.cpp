@@ -35,6 +35,10 @@ const option<double> period_option{"balance-period", 0.05,
                                    "seconds between the calls of a policy on a rank where something waits",
                                    between<double>(1e-6, 1e6)};
 
+const option<bool> aside_option{"balance-aside", true,
+                                "a policy that brings a rank no gain stands aside there, until the load changes or it "
+                                "is time to try again"};
+
 const option<std::string> record_option{
     "record", "", "store what all mobile objects do in this file, for tern replay, which tries other policies on it"};
 

@@ -19,11 +19,8 @@
 namespace tern::balance::detail {
 namespace {
 
-constexpr double first_periods = 16; // the first is so many times shorter than the later ones
 /// The generation of the policy that started this fiber of `balancer::fiber`; 0 in other fibers.
 const fiber_local<std::uint32_t> generation_of_fiber;
-
-constexpr int idle_calls = 8; // of a policy while a rank stays idle, each after twice the time
 
 struct balance_tag {};
 void take_message(net::node& here, int source, const net::wire_header& header, net::payload& message) {
@@ -63,7 +60,7 @@ balancer::balancer()
     : node_(net::node::here()), objects_(mobile::directory::of(node_)),
       queue_(make_node_queue(node_.opts()[order_option], node_.computing_workers())),
       first_worker_(node_.fibers().workers() - node_.computing_workers()), period_(node_.opts()[period_option]),
-      trend_(node_.opts()[load_option] == "trend"),
+      trend_(node_.opts()[load_option] == "trend"), may_stand_aside_(node_.opts()[aside_option]),
       random_(node_.seed() + 0x9e3779b97f4a7c15u * (static_cast<std::uint64_t>(node_.rank()) + 1)) {
   const std::string& counts = node_.opts()[load_option];
   objects_.count_as(counts == "constant"   ? mobile::load_model::constant
@@ -71,14 +68,16 @@ balancer::balancer()
                                            : mobile::load_model::declared);
   objects_.set_balancer(*this);
   node_.plug_in(*this);
+  node_.report_on(*this);
 }
 
-balancer::~balancer() = default;
+balancer::~balancer() { node_.forget_part(*this); }
 
 void balancer::send_bytes(int to, message_head::kind is, std::span<const std::byte> bytes) {
   const tern::detail::causal_scope no_context(nullptr); // what a policy sends does not belong to what has called it
   const net::wire_header header{message_handler.id(), 0, 0};
-  const message_head head{generation_.load(std::memory_order_relaxed), is};
+  message_head head{generation_.load(std::memory_order_relaxed), is, -1, -1};
+  tell_shares(head);
   byte_buffer whole(sizeof header + sizeof head + bytes.size());
   std::memcpy(whole.data(), &header, sizeof header);
   std::memcpy(whole.data() + sizeof header, &head, sizeof head);
@@ -98,30 +97,29 @@ void balancer::happen(event e) {
       if (e.counted) node_.message_done({});
       return;
     }
-    events_.push_back(std::move(e));
-    if (std::exchange(inside_, true)) return;
-  }
+    if (std::exchange(inside_, true)) {
+      events_.push_back(std::move(e));
+      return;
+    }
+  } // else none waits
   const tern::detail::causal_scope nobodys(nullptr);
   for (;;) {
-    event next;
-    {
-      const std::lock_guard hold(guard_);
-      if (events_.empty()) {
-        inside_ = false;
-        return;
-      }
-      next = std::move(events_.front());
-      events_.pop_front();
-    }
-    const bool counted = next.counted;
+    const bool counted = e.counted;
     try {
-      deal_with(next);
+      deal_with(e);
       ask_policy_again();
     } catch (...) {
       if (!node_.has_closed()) fail(text_of(std::current_exception())); // else it could send nothing any more
     }
-    next = {}; // before it counts as done
+    if (counted || e.call) e = {}; // before it counts as done
     if (counted) node_.message_done({});
+    const std::lock_guard hold(guard_);
+    if (events_.empty()) {
+      inside_ = false;
+      return;
+    }
+    e = std::move(events_.front());
+    events_.pop_front();
   }
 }
 
@@ -219,6 +217,7 @@ void balancer::fail(const std::string& why) noexcept {
   {
     const std::lock_guard hold(guard_);
     shown_ = name_;
+    begin_trial();
   }
   log_error("balancing policy '" + name + "' has failed on rank " + std::to_string(rank()) + ": " + why +
             "; the program goes on without balancing");
@@ -250,6 +249,8 @@ void balancer::use(std::uint32_t generation, const std::string& text) {
               const std::lock_guard hold(guard_);
               shown_ = text;
               alive_ = policy_;
+              if (any) named_ = text;
+              begin_trial();
               events_.insert(events_.begin(), std::make_move_iterator(early.begin()),
                              std::make_move_iterator(early.end()));
             }
@@ -266,7 +267,12 @@ void balancer::use(std::uint32_t generation, const std::string& text) {
 
 void balancer::enable(bool on) {
   happen({.is = event::kind::call, .call = [this, on] {
-            if (std::exchange(enabled_, on) == on || !on || !policy_) return;
+            if (enabled_.exchange(on) == on) return;
+            {
+              const std::lock_guard hold(guard_);
+              begin_trial();
+            }
+            if (!on || !policy_) return;
             policy_->dist_balance(trigger::start);
             arm_period();
           }});
@@ -301,6 +307,7 @@ void balancer::message(int source, std::span<const std::byte> bytes) {
                                         " bytes has come from rank " + std::to_string(source));
   std::memcpy(&head, bytes.data(), sizeof head);
   bytes = bytes.subspan(sizeof head);
+  if (hears_shares(head)) tell_whether_it_acts();
   if (head.is == message_head::kind::of_policy) {
     {
       const std::lock_guard hold(guard_);
@@ -320,6 +327,7 @@ void balancer::message(int source, std::span<const std::byte> bytes) {
   is_active(this->now());
   const std::lock_guard hold(guard_);
   ++counted_.arrived; // or will have
+  ++window_.came;
   carried& here = histories_[now.id.bits];
   now.seconds += here.seconds; // it has been here before in this phase
   now.device += here.device;
@@ -409,42 +417,11 @@ void balancer::happen_in_fiber(event e) {
                        {.name = "balancing", .priority = priority::high, .worker = node_.server()});
 }
 
-// Not told again by `look_for_idle` before something begins here; but this rank may have been the
-// first to have nothing.
-void balancer::idles(int times) {
-  if (!idle_told_.load(std::memory_order_relaxed) || !on_.load(std::memory_order_relaxed)) return;
-  happen({.is = event::kind::trigger, .why = trigger::idle});
-  if (times >= idle_calls) return;
-  set_alarm(period_ * static_cast<double>(1 << times),
-            [this, times, since = idle_since_.load(std::memory_order_relaxed)] {
-              if (since == idle_since_.load(std::memory_order_relaxed)) idles(times + 1);
-            });
-}
-
 void balancer::after(double seconds, std::function<void()> what) {
   set_alarm(seconds,
             [this, generation = generation_.load(std::memory_order_relaxed), what = std::move(what)]() mutable {
               happen({.is = event::kind::call, .call = std::move(what), .generation = generation});
             });
-}
-
-// As long as something waits for a worker; sooner at first, when it has just come. Not for what
-// only runs, which may wait for what never comes: then nothing may keep a simulation from finding
-// that out.
-void balancer::arm_period() {
-  if (!on_.load(std::memory_order_relaxed) || ready_.load(std::memory_order_relaxed) <= 0 ||
-      period_set_.exchange(true, std::memory_order_relaxed))
-    return;
-  next_period(period_ / first_periods);
-}
-
-void balancer::next_period(double seconds) {
-  set_alarm(seconds, [this, seconds] {
-    if (!on_.load(std::memory_order_relaxed) || ready_.load(std::memory_order_relaxed) <= 0)
-      return period_set_.store(false, std::memory_order_relaxed);
-    happen({.is = event::kind::trigger, .why = trigger::period});
-    next_period(std::min(2 * seconds, period_));
-  });
 }
 
 // Counts for `quiesce`, as the messages do that it may be about to send.

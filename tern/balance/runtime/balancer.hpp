@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <set>
 #include <span>
@@ -19,6 +20,7 @@
 #include <tern/balance/balance.hpp>
 #include <tern/balance/node_queue.hpp>
 #include <tern/balance/policy.hpp>
+#include <tern/balance/runtime/policy_trial.hpp>
 #include <tern/balance/runtime/recorder.hpp>
 #include <tern/base/bytes.hpp>
 #include <tern/mobile/balancer.hpp>
@@ -47,12 +49,13 @@ struct message_head {
   };
   std::uint32_t generation;
   kind is;
+  float least, most; ///< shares (policy_trial) that the sender knows of, its own included; negative: none
 };
 
 /// One rank's. The policy is entered by one thread at a time: what happens meanwhile waits in
 /// `events_` until that thread comes to it. Everything else may be called by any worker at any
 /// time.
-class balancer final : public policy_context, public mobile::balancer, public work_source {
+class balancer final : public policy_context, public mobile::balancer, public work_source, private net::reported_part {
 public:
   balancer();
   ~balancer();
@@ -106,7 +109,8 @@ public:
   void changed(object_id object) noexcept override;
   void begun(object_id object, double load) noexcept override;
   void ended(object_id object, const mobile::type_record& type, const void* instance, double load, double seconds,
-             double device) noexcept override;
+             double device, bool expected) noexcept override;
+  bool has_takers() const noexcept override;
 
   // work_source
   bool produce(int worker) override;
@@ -129,17 +133,35 @@ private:
   class departure;
   void happen(event e);
   void happen_in_fiber(event e);
+  // net::reported_part
+  std::string describe() override;
+  net::stats_table statistics() override;
+
+  // triggers.cpp
   void look_for_idle() noexcept;
+  void idles();
+  void arm_idle();
+  void idle_rings(double due);
+  double next_idle_call() const noexcept;
+  void arm_period();
+  void next_period(double seconds);
+  bool acts() const noexcept { return acts_.load(std::memory_order_relaxed); }
+  void begin_trial() noexcept;
+  bool end_window(double at, double seconds) noexcept;
+  void follow_trial(double at) noexcept;
+  bool wake_policy() noexcept;
+  bool hears_shares(const message_head& head) noexcept;
+  void tell_shares(message_head& head) const noexcept;
+  void tell_whether_it_acts() noexcept;
   /// Something has begun or ended.
   void is_active(double at) noexcept {
     restless_.store(0, std::memory_order_relaxed);
     active_since_.store(at, std::memory_order_relaxed);
   }
-  void idles(int times);
+  void forget_run(object_id object, double load) noexcept;
+  void note_work(object_id object, double load, double seconds, double device);
   void deal_with(event& e);
   void fail(const std::string& why) noexcept;
-  void arm_period();
-  void next_period(double seconds);
   void set_alarm(double seconds, std::function<void()> what);
   void rings(alarm& a) noexcept;
   void departed(const carried& with, int to, std::uint32_t generation, bool there, std::function<void(bool)> done,
@@ -158,7 +180,7 @@ private:
   const std::unique_ptr<node_queue> queue_;
   const int first_worker_;
   const double period_;
-  const bool trend_;
+  const bool trend_, may_stand_aside_;
 
   std::unique_ptr<recorder> recorder_; ///< set before the program's main function, if at all
 
@@ -166,7 +188,7 @@ private:
   std::shared_ptr<policy> policy_; ///< its fibers hold it, too
   std::string name_ = "none";
   std::atomic<std::uint32_t> generation_{0}; ///< policies of one generation talk to each other
-  bool enabled_ = true;
+  std::atomic<bool> enabled_{true};
   std::vector<event> early_;                            ///< for a policy that this rank does not have yet
   std::vector<std::pair<object_id, contact>> contacts_; ///< of the last phase, by object
 
@@ -190,6 +212,24 @@ private:
   std::vector<run> runs_;
   counters counted_;
   double done_load_ = 0, done_seconds_ = 0; ///< of late
+  std::string named_;                       ///< the last policy that was in use
+
+  /// How long this rank has had nothing to do.
+  static constexpr double never = std::numeric_limits<double>::infinity();
+  struct {
+    double began = 0;     ///< the last such time
+    int calls = 0;        ///< of the policy since
+    double said = -never; ///< when it was told last
+    double alarm = never; ///< the next that is set
+  } idle_;
+  /// Whether the policy acts, and what is known of the present window.
+  policy_trial trial_;
+  struct window {
+    double began = 0, useful = 0; ///< seconds
+    std::uint32_t ends = 0, came = 0, went = 0;
+    double least = never, most = -1; ///< of the shares of which other ranks have told
+  } window_;
+  double aside_since_ = 0, aside_seconds_ = 0;
 
   mutable tern::detail::spin_lock queue_guard_; ///< workers ask the policy for work, if it has a queue
   std::set<object_id> policy_has_;              ///< in that queue, those that have left included
@@ -201,7 +241,9 @@ private:
   std::atomic<bool> in_round_{false};
   std::atomic<bool> places_{false};
   std::atomic<bool> idle_told_{false}, period_set_{false};
-  std::atomic<std::uint32_t> idle_since_{0}; ///< how often it has become idle
+  std::atomic<bool> acts_{true};             ///< as `trial_` says
+  std::atomic<bool> gives_{false};           ///< objects have left in this window
+  std::atomic<int> running_{0};              ///< of `runs_`
   std::atomic<std::int64_t> ready_{0};       ///< objects that wait
   std::atomic<std::uint32_t> ends_{0};       ///< of invocations
   std::atomic<std::size_t> policy_ready_{0}; ///< of `policy_has_`; 0: a worker has just asked in vain

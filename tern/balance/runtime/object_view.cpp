@@ -139,15 +139,6 @@ void balancer::left(object_id object, bool was_ready) noexcept {
   look_for_idle(); // it may have been the last
 }
 
-// A worker has nothing to do, or will in a moment.
-void balancer::look_for_idle() noexcept {
-  if (ready_.load(std::memory_order_seq_cst) > 0 || !on_.load(std::memory_order_relaxed) ||
-      idle_told_.exchange(true, std::memory_order_relaxed))
-    return;
-  idle_since_.fetch_add(1, std::memory_order_relaxed);
-  happen_in_fiber({.is = event::kind::call, .call = [this] { idles(0); }});
-}
-
 void balancer::begun(object_id object, double load) noexcept {
   const int worker = scheduler::current() == &node_.fibers() ? slot_of(scheduler::current_worker()) : -1;
   const double since = now();
@@ -155,6 +146,7 @@ void balancer::begun(object_id object, double load) noexcept {
     const std::lock_guard hold(guard_);
     runs_.push_back({object, worker, load, since});
   }
+  running_.fetch_add(1, std::memory_order_relaxed); // a hint, for `has_takers`
   is_active(since);
   idle_told_.store(false, std::memory_order_relaxed);
   if (worker >= 0) queue_->begun(worker, load);
@@ -167,21 +159,31 @@ void balancer::begun(object_id object, double load) noexcept {
 }
 
 void balancer::ended(object_id object, const mobile::type_record& type, const void* instance, double load,
-                     double seconds, double device) noexcept {
+                     double seconds, double device, bool expected) noexcept {
   if (recorder_) {
     const bool on_worker = scheduler::current() == &node_.fibers();
     recorder_->ran(object, type, instance, on_worker ? slot_of(scheduler::current_worker()) : -1, seconds, device);
   }
-  is_active(now());
+  const double at = now();
+  is_active(at);
+  if (expected)
+    running_.fetch_sub(1, std::memory_order_relaxed);
+  else
+    idle_told_.store(false, std::memory_order_relaxed); // it has begun, too
   ends_.fetch_add(1, std::memory_order_seq_cst);
   look_for_idle();
-  const std::lock_guard hold(guard_);
-  const int worker = scheduler::current() == &node_.fibers() ? slot_of(scheduler::current_worker()) : -1;
-  auto run_of = std::find_if(runs_.begin(), runs_.end(),
-                             [&](const run& r) { return r.object == object && r.load == load && r.worker == worker; });
-  if (run_of == runs_.end()) // it has gone on on another worker
-    run_of = std::find_if(runs_.begin(), runs_.end(), [&](const run& r) { return r.object == object; });
-  if (run_of != runs_.end()) runs_.erase(run_of);
+  bool turns = false;
+  {
+    const std::lock_guard hold(guard_);
+    if (expected) forget_run(object, load);
+    note_work(object, load, seconds, device);
+    turns = end_window(at, seconds);
+  }
+  if (turns) tell_whether_it_acts();
+}
+
+// Under the lock, as the next.
+void balancer::note_work(object_id object, double load, double seconds, double device) {
   // Of what was done lately, so much time for so much load.
   done_load_ = forgetting * done_load_ + load;
   done_seconds_ = forgetting * done_seconds_ + seconds;
@@ -193,9 +195,18 @@ void balancer::ended(object_id object, const mobile::type_record& type, const vo
   h.device += static_cast<float>(device);
 }
 
+void balancer::forget_run(object_id object, double load) noexcept {
+  const int worker = scheduler::current() == &node_.fibers() ? slot_of(scheduler::current_worker()) : -1;
+  auto run_of = std::find_if(runs_.begin(), runs_.end(),
+                             [&](const run& r) { return r.object == object && r.load == load && r.worker == worker; });
+  if (run_of == runs_.end()) // it has gone on on another worker
+    run_of = std::find_if(runs_.begin(), runs_.end(), [&](const run& r) { return r.object == object; });
+  if (run_of != runs_.end()) runs_.erase(run_of);
+}
+
 void balancer::changed(object_id object) noexcept {
   round_load_.store(-1, std::memory_order_relaxed);
-  if (on_.load(std::memory_order_relaxed)) happen({.is = event::kind::notify, .object = object});
+  if (on_.load(std::memory_order_relaxed) && acts()) happen({.is = event::kind::notify, .object = object});
 }
 
 // What a policy sees ------------------------------------------------------------------------------------------------
@@ -340,7 +351,8 @@ void balancer::move(object_id object, int to, std::function<void(bool)> done) {
       counted_.most_moves = std::max(counted_.most_moves, moves);
       if (back) ++counted_.returns;
     };
-    if (objects_.send_away(object, to, net::reply_ref(who.release()), says_goodbye)) return;
+    if (objects_.send_away(object, to, net::reply_ref(who.release()), says_goodbye))
+      return gives_.store(true, std::memory_order_relaxed);
   }
   {
     const std::lock_guard hold(guard_);
@@ -360,6 +372,7 @@ void balancer::departed(const carried& with, int to, std::uint32_t generation, b
   {
     const std::lock_guard hold(guard_);
     there ? ++counted_.moves : ++counted_.stayed;
+    window_.went += there;
     if (!there) {
       histories_[object.bits] = with;
       // Whatever it was will be the same next time, or at least in this phase.

@@ -11,9 +11,24 @@
 
 namespace tern::mobile::detail {
 
+// Under the shard's lock.
+bool admission::is_expected_long(const entry& e, const net::wire_header& header) const noexcept {
+  switch (costs_.expects(header.handler)) {
+  case expected::quick:
+    return false;
+  case expected::takes_long:
+    return true;
+  case expected::by_object:
+    break;
+  }
+  const auto* const b = objects_.balancer();
+  return costs_.waits(header.handler, *e.type, e.known().rhythm.place(), b && b->has_takers());
+}
+
 // The frequent case in one go: the object is here, nothing waits for it, and what runs lets this
 // run too.
-inline void* admission::admit_at_once(const invocable& what, const address& to, int source, entry*& e) {
+inline void* admission::admit_at_once(const invocable& what, const net::wire_header& header, const address& to,
+                                      int source, entry*& e) {
   shard& s = objects_.shard_of(to.object);
   const std::lock_guard hold(s.lock);
   e = s.entries.find(to.object);
@@ -22,13 +37,13 @@ inline void* admission::admit_at_once(const invocable& what, const address& to, 
     return nullptr;
   void* const object =
       !what.type || e->type->self == what.type ? e->object : cast_object(*e->type, e->object, *what.type());
-  if (!object) [[unlikely]]
+  if (!object || begins_later(*e, what, header)) [[unlikely]]
     return nullptr;
   if (source == rank_ && e->under_way > 0) --e->under_way;
   e->admit(what.what);
   e->runs += what.what != action::destroy;
   if (objects_.watches() && !(objects_.attends() & rank_objects::to_balance))
-      [[unlikely]] // else it is quick, and not weighed
+      [[unlikely]] // else it is weighed when it turns out to be long
     loads_.weigh_arrival(*e);
   return object;
 }
@@ -63,7 +78,7 @@ void* invocation_series::admit_anew(const address& to, const net::wire_header& h
   end();
   check_address(to, admission_.node_.size());
   if (admission_.debug_ == debugging::none && admission_.takes_series(header))
-    object_ = admission_.admit_at_once(what_, to, source_, of_);
+    object_ = admission_.admit_at_once(what_, header, to, source_, of_);
   if (!object_) of_ = nullptr;
   return object_;
 }
@@ -92,7 +107,7 @@ std::unique_ptr<invocation> kept(const invocable& what, int source, const net::w
 
 // \return whether its load was watched.
 bool admission::run(net::node& here, const invocable& what, entry& e, void* object, const address& to,
-                    const net::wire_header& header, net::payload& message) {
+                    const net::wire_header& header, net::payload& message, bool deferred) {
   const running_invocation frame(*this, e, what.what);
   if (trace::built && (header.flags & net::flag_traced) != 0) [[unlikely]]
     trace_object(e.id, *e.type);
@@ -100,9 +115,13 @@ bool admission::run(net::node& here, const invocable& what, entry& e, void* obje
     what.run(here, object, to, header, message);
     return false;
   }
-  if ((objects_.attends() & rank_objects::to_balance) && costs_.is_quick(header.handler)) {
-    run_quick(here, what, object, to, header, message);
-    return false;
+  if ((objects_.attends() & rank_objects::to_balance) && !deferred) {
+    const expected how = costs_.expects(header.handler);
+    if (how == expected::quick && !costs_.measures_next()) {
+      what.run(here, object, to, header, message);
+      return false;
+    }
+    if (how != expected::takes_long) return run_measured(here, what, e, object, to, header, message, frame);
   }
   run_watched(here, what, e, object, to, header, message, frame);
   return true;
@@ -113,9 +132,9 @@ void admission::arrive(net::node& here, const invocable& what, int source, const
   const address to = read_address(message.bytes);
   check_address(to, here.size());
   entry* e = nullptr;
-  const bool at_once = what.run ? debug_ != debugging::reserialize && !begins_later(what, header)
+  const bool at_once = what.run ? debug_ != debugging::reserialize && !always_begins_later(what, header)
                                 : runs_here && what.what == action::destroy;
-  void* const object = at_once ? admit_at_once(what, to, source, e) : nullptr;
+  void* const object = at_once ? admit_at_once(what, header, to, source, e) : nullptr;
   if (object) [[likely]] {
     if (!what.run) return objects_.services().end_object(*e, to.origin(), header.reply);
     if (!runs_here) {
@@ -126,7 +145,7 @@ void admission::arrive(net::node& here, const invocable& what, int source, const
       }
       return start(*e, std::move(one));
     }
-    const bool watched = run(here, what, *e, object, to, header, message);
+    const bool watched = run(here, what, *e, object, to, header, message, false);
     return finished(*e, what.what != action::share, watched);
   }
   objects_.services().arrive_late(kept(what, source, header, to, message), runs_here);
@@ -150,7 +169,7 @@ void admission::enqueue(entry& e, std::unique_ptr<invocation> one, deferred_acti
 }
 
 void admission::accept(entry& e, std::unique_ptr<invocation> one, deferred_actions& then) {
-  if (e.starting || !e.waiting.empty() || !e.admits(one->what->what) || begins_later(*one->what, one->header))
+  if (e.starting || !e.waiting.empty() || !e.admits(one->what->what) || begins_later(e, *one->what, one->header))
     return enqueue(e, std::move(one), then);
   e.admit(*one);
   e.starting = true;
@@ -178,7 +197,7 @@ void admission::admit_waiting(entry& e, deferred_actions& then) {
     return;
   }
   while (!e.waiting.empty() && e.admits(e.waiting.front().what->what)) {
-    if (begins_later(*e.waiting.front().what, e.waiting.front().header)) return offer(e, then);
+    if (begins_later(e, *e.waiting.front().what, e.waiting.front().header)) return offer(e, then);
     auto one = e.waiting.pop();
     e.admit(*one);
     then.start.push(std::move(one));
@@ -209,6 +228,7 @@ beginning admission::begin_next(object_id id) {
     if (e->starting || e->waiting.empty() || !e->admits(e->waiting.front().what->what)) return beginning::not_now;
     then.of = e;
     auto one = e->waiting.pop();
+    one->deferred = true;
     e->admit(*one);
     e->starting = true;
     then.start.push(std::move(one));
@@ -252,7 +272,7 @@ void admission::finished(entry& e, bool exclusive, bool watched) {
   const unsigned now = objects_.attends(),
                  what = watched ? now
                                 : now & ~unsigned{rank_objects::to_loads | rank_objects::to_balance |
-                                                  rank_objects::to_contacts};
+                                                  rank_objects::to_contacts | rank_objects::to_defer};
   std::uint64_t bytes = 0;
   if (what != 0) [[unlikely]] {
     if (what & rank_objects::to_loads) loads_.weigh(e, 1);

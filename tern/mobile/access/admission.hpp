@@ -78,20 +78,29 @@ public:
 
 private:
   friend class invocation_series;
-  void* admit_at_once(const invocable& what, const address& to, int source, entry*& e);
+  void* admit_at_once(const invocable& what, const net::wire_header& header, const address& to, int source, entry*& e);
   bool admits_next(entry& e, const address& to, int source);
   bool takes_series(const net::wire_header& header) noexcept;
-  bool begins_later(const invocable& what, const net::wire_header& header) const noexcept {
-    return (objects_.attends() & rank_objects::to_balance) && what.run && !costs_.is_quick(header.handler);
+  bool defers(const invocable& what) const noexcept {
+    constexpr unsigned both = rank_objects::to_balance | rank_objects::to_defer;
+    return (objects_.attends() & both) == both && what.run;
   }
+  bool always_begins_later(const invocable& what, const net::wire_header& header) const noexcept {
+    return defers(what) && costs_.expects(header.handler) == expected::takes_long;
+  }
+  bool begins_later(const entry& e, const invocable& what, const net::wire_header& header) const noexcept {
+    return defers(what) && is_expected_long(e, header);
+  }
+  bool is_expected_long(const entry& e, const net::wire_header& header) const noexcept;
   void enqueue(entry& e, std::unique_ptr<invocation> one, deferred_actions& then);
   void offer(entry& e, deferred_actions& then) noexcept;
   bool run(net::node& here, const invocable& what, entry& e, void* object, const address& to,
-           const net::wire_header& header, net::payload& message);
+           const net::wire_header& header, net::payload& message, bool deferred);
   void run_watched(net::node& here, const invocable& what, entry& e, void* object, const address& to,
                    const net::wire_header& header, net::payload& message, const running_invocation& frame);
-  void run_quick(net::node& here, const invocable& what, void* object, const address& to,
-                 const net::wire_header& header, net::payload& message);
+  bool run_measured(net::node& here, const invocable& what, entry& e, void* object, const address& to,
+                    const net::wire_header& header, net::payload& message, const running_invocation& frame);
+  double learn(entry& e, const net::wire_header& header, double seconds);
   void run_in_fiber(entry& e, std::unique_ptr<invocation> one);
   void finished_late(entry& e, bool exclusive, bool watched, std::uint64_t bytes,
                      std::unique_lock<tern::detail::owner_lock> hold);

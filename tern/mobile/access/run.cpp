@@ -36,7 +36,7 @@ void admission::run_in_fiber(entry& e, std::unique_ptr<invocation> one) {
   if (exclusive && debug_ == debugging::reserialize && e.unfinished == 0 && !reserialize(e, *one))
     ;
   else if (void* const object = cast_object(*e.type, e.object, wanted))
-    watched = run(node_, *one->what, e, object, one->to, one->header, one->message);
+    watched = run(node_, *one->what, e, object, one->to, one->header, one->message, one->deferred);
   else
     node_.reply_error(one->to.origin(), one->header.reply,
                       std::make_exception_ptr(error(errc::not_found, "object " + to_string(e.id) + " is a " +
@@ -49,28 +49,40 @@ void admission::run_in_fiber(entry& e, std::unique_ptr<invocation> one) {
 // In the fiber that has the access.
 void admission::run_watched(net::node& here, const invocable& what, entry& e, void* object, const address& to,
                             const net::wire_header& header, net::payload& message, const running_invocation& frame) {
-  loads_.weigh(e, 0);
-  double load = 0;
-  {
-    const std::lock_guard hold(objects_.shard_of(e.id).lock);
-    load = e.known().each;
-  }
+  const double load = loads_.weigh(e, 0);
   auto* const b = objects_.balancer();
   if (b) b->begun(e.id, load);
   const tern::detail::run_timer time;
   what.run(here, object, to, header, message);
   const double took = time.seconds();
-  if (objects_.attends() & rank_objects::to_balance) costs_.note(header.handler, took);
-  loads_.note_time(e, took, frame.device());
-  if (b) b->ended(e.id, *e.type, object, load, took, frame.device());
+  const bool judged = objects_.attends() & rank_objects::to_balance;
+  if (judged) learn(e, header, took);
+  // What an object takes is what its long ones take, if it has any.
+  if (!judged || handler_costs::is_long(took) || costs_.expects(header.handler) != expected::by_object)
+    loads_.note_time(e, took, frame.device());
+  if (b) b->ended(e.id, *e.type, object, load, took, frame.device(), true);
 }
 
-void admission::run_quick(net::node& here, const invocable& what, void* object, const address& to,
-                          const net::wire_header& header, net::payload& message) {
-  if (!costs_.measures_next()) return what.run(here, object, to, header, message);
+// A quick one is expected. \return whether it was long, and is weighed now.
+bool admission::run_measured(net::node& here, const invocable& what, entry& e, void* object, const address& to,
+                             const net::wire_header& header, net::payload& message, const running_invocation& frame) {
   const tern::detail::run_timer time;
   what.run(here, object, to, header, message);
-  costs_.note(header.handler, time.seconds());
+  const double took = time.seconds();
+  const double load = learn(e, header, took);
+  if (!handler_costs::is_long(took)) return false;
+  loads_.note_time(e, took, frame.device());
+  if (auto* const b = objects_.balancer()) b->ended(e.id, *e.type, object, load, took, frame.device(), false);
+  return true;
+}
+
+// \return the load that one invocation of the object counts.
+double admission::learn(entry& e, const net::wire_header& header, double seconds) {
+  const std::lock_guard hold(objects_.shard_of(e.id).lock);
+  extra_state& x = e.extra();
+  costs_.note(header.handler, *e.type, x.rhythm.place(), seconds);
+  x.rhythm.ran(handler_costs::is_long(seconds));
+  return x.each;
 }
 
 // Now and then one comes alone, to be measured.
@@ -78,8 +90,10 @@ bool admission::takes_series(const net::wire_header& header) noexcept {
   const unsigned what = objects_.attends();
   if (what == 0) [[likely]]
     return true;
-  constexpr unsigned balancing = rank_objects::to_loads | rank_objects::to_balance | rank_objects::to_contacts;
-  if ((what & ~balancing) || !(what & rank_objects::to_balance) || !costs_.is_quick(header.handler)) return false;
+  constexpr unsigned balancing =
+      rank_objects::to_loads | rank_objects::to_balance | rank_objects::to_contacts | rank_objects::to_defer;
+  if ((what & ~balancing) || !(what & rank_objects::to_balance) || costs_.expects(header.handler) != expected::quick)
+    return false;
   return !costs_.measures_next();
 }
 

@@ -295,13 +295,20 @@ void directory::defer(bool on) {
   using detail::rank_objects;
   {
     const std::lock_guard hold(guard_);
-    if (!on)
-      return objects_.ignore(loads_wanted_ ? rank_objects::to_balance
-                                           : rank_objects::to_balance | rank_objects::to_loads);
+    constexpr unsigned balancing = rank_objects::to_balance | rank_objects::to_defer;
+    if (!on) return objects_.ignore(loads_wanted_ ? balancing : balancing | rank_objects::to_loads);
     costs_.prepare();
   }
   begin_watching();
-  objects_.attend(rank_objects::to_balance); // a thread that sees it sees the costs
+  // A thread that sees it sees the costs.
+  objects_.attend(rank_objects::to_balance | rank_objects::to_defer);
+}
+
+void directory::hold_back(bool on) noexcept {
+  if (on)
+    objects_.attend(detail::rank_objects::to_defer);
+  else
+    objects_.ignore(detail::rank_objects::to_defer);
 }
 
 void directory::count_contacts(bool on) noexcept {

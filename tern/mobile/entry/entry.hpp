@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <tern/mobile/disk/stored.hpp>
+#include <tern/mobile/entry/long_rhythm.hpp>
 #include <tern/mobile/entry/recent_times.hpp>
 #include <tern/mobile/message/control.hpp>
 #include <tern/mobile/message/invocation.hpp>
@@ -34,10 +35,12 @@ struct stream_state {
 
 /// What goes with an object's bytes.
 struct travel_note {
-  std::uint32_t version;   ///< once it has arrived
-  std::uint32_t coming;    ///< invocations that follow
-  std::uint32_t confirmed; ///< there is its home
-  float seconds;           ///< as in the entry, as are the next
+  std::uint32_t version;  ///< once it has arrived
+  std::uint32_t coming;   ///< invocations that follow
+  std::uint8_t confirmed; ///< there is its home
+  std::uint8_t gap;       ///< of its rhythm
+  std::uint16_t since;    ///< likewise
+  float seconds;          ///< as in the entry, as is the next
   std::uint64_t credit;
 };
 
@@ -81,6 +84,7 @@ struct extra_state {
   double load = 0;                    ///< see load.hpp
   double each = 0;                    ///< of it, for one more invocation
   detail::recent_times times;         ///< that its invocations ran
+  detail::long_rhythm rhythm;         ///< of its quick and its long ones, if a balancer wants to know
   float seconds = 0;                  ///< an invocation takes, typically; 0: not known
   float device = 0;                   ///< of it, of a device's time
 };

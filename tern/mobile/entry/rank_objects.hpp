@@ -54,7 +54,14 @@ struct alignas(64) shard {
 class rank_objects {
 public:
   /// What an invocation's end is examined for.
-  enum attention : unsigned { to_loads = 1, to_memory = 2, to_debug_moves = 4, to_balance = 8, to_contacts = 16 };
+  enum attention : unsigned {
+    to_loads = 1,
+    to_memory = 2,
+    to_debug_moves = 4,
+    to_balance = 8, ///< quick invocations are told from long ones
+    to_contacts = 16,
+    to_defer = 32 ///< with `to_balance`: long ones wait for a worker
+  };
 
   /// \throws error(unsupported) if the job has more than 2^24 ranks.
   rank_objects(net::node& here, directory_services& services);

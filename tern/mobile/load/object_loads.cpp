@@ -82,7 +82,7 @@ void object_loads::weigh_landed(entry& e, const type_record& type, const void* o
   set(e, idle + x.each * e.pending());
 }
 
-void object_loads::weigh(entry& e, std::uint32_t ending) {
+double object_loads::weigh(entry& e, std::uint32_t ending) {
   const auto says =
       e.object && model_.load(std::memory_order_relaxed) == load_model::declared ? e.type->workload : nullptr;
   std::uint32_t then = 0; // pending, when the class was asked
@@ -100,6 +100,7 @@ void object_loads::weigh(entry& e, std::uint32_t ending) {
   extra_state& x = e.extra();
   x.each = says ? more - load : undeclared(x, *e.type);
   set(e, says ? load + x.each * (static_cast<double>(now) - then) : x.each * now);
+  return x.each;
 }
 
 void object_loads::set(entry& e, double load) noexcept {

@@ -41,8 +41,8 @@ public:
   /// It has arrived from another rank, and all that comes for it is held.
   void weigh_landed(entry& e, const type_record& type, const void* object) noexcept;
   /// By the fiber that has the access: the class is asked without the lock. \param ending of those
-  /// that are pending.
-  void weigh(entry& e, std::uint32_t ending);
+  /// that are pending. \return the load of one more.
+  double weigh(entry& e, std::uint32_t ending);
   /// Under the shard's lock. The fiber that has the access may be changing what the class would
   /// look at: so the load grows by as much as it did last time.
   void weigh_arrival(entry& e) noexcept { set(e, e.known().load + e.known().each); }

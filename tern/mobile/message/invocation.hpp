@@ -78,6 +78,7 @@ struct invocation {
   address to;
   net::payload message;
   tern::detail::held_context on; ///< the causal context in which it waits
+  bool deferred = false;         ///< it has waited for a worker
   priority level() const noexcept { return net::priority_of(header.flags); }
   bool moves() const noexcept { return what->what == action::migrate || what->what == action::swap_out; }
   bool ends() const noexcept { return what->what == action::destroy; }

@@ -72,7 +72,8 @@ void migration::depart(entry& e, std::unique_ptr<invocation> request) {
     following = std::move(e.waiting);
     following.append(std::move(t.moves)); // the next ones move it on from there
     streams = t.streams;
-    with = {e.version + 1, following.size(), e.id.home() == to, e.known().seconds, e.known().credit};
+    const extra_state& x = e.known();
+    with = {e.version + 1, following.size(), e.id.home() == to, x.rhythm.gap(), x.rhythm.since(), x.seconds, x.credit};
     loads_.set(e, 0);
     e.at = entry::place::left;
     was_ready = std::exchange(e.offered, false);
@@ -200,6 +201,7 @@ void migration::begin_landing(shard& s, entry& e, landing& one, deferred_actions
     e.extra().each = e.extra().seconds = one.with.seconds;
     e.extras->credit = one.with.credit;
   }
+  if (one.with.gap != long_rhythm::no_gap || e.extras) e.extra().rhythm = {one.with.gap, one.with.since};
   if (std::exchange(e.own_closed, false)) e.own_closing = false;
   e.travels().streams = std::move(one.streams);
   if (!e.own_open) router_.open_own_stream(s, e, then);
