@@ -132,7 +132,7 @@ std::string fault(std::uint64_t seed) {
 }
 
 TEST(cuda_faults, leave_what_is_right_or_an_error) {
-  const std::uint64_t seeds = std::min<std::uint64_t>(test_support::seeds(), 1000);
+  const std::uint64_t seeds = test_support::seeds_of_devices();
   const char* const without[] = {"", "no-pool", "one-stream", "no-graphs"};
   int failed = 0;
   for (std::uint64_t seed = 1; seed <= seeds && !HasFailure(); ++seed) {

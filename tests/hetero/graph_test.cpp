@@ -381,7 +381,7 @@ TEST(graph, of_tasks_is_as_in_order_in_simulations) {
 }
 
 TEST(graph, of_tasks_is_as_in_order_on_cuda) {
-  const std::uint64_t seeds = std::min<std::uint64_t>(test_support::seeds(), 1000);
+  const std::uint64_t seeds = test_support::seeds_of_devices();
   const char* const without[] = {"", "no-pinned", "no-pool", "one-stream", "no-pinned,no-pool,one-stream"};
   for (std::uint64_t seed = 1; seed <= seeds && !HasFailure(); ++seed) {
     const mock_cuda driver("devices=" + std::to_string(1 + seed % 3) + ",seed=" + std::to_string(seed) +
@@ -417,7 +417,7 @@ TEST(graph_faults, leave_what_is_right_or_an_error_on_threads_and_in_simulations
 }
 
 TEST(graph_faults, leave_what_is_right_or_an_error_on_cuda) {
-  const std::uint64_t seeds = std::min<std::uint64_t>(test_support::seeds(), 1000);
+  const std::uint64_t seeds = test_support::seeds_of_devices();
   const char* const words[] = {"fail-launch=", "fail-copy=", "fault-kernel=", "lose=", "fail-alloc="};
   int failed = 0;
   for (std::uint64_t seed = 1; seed <= seeds && !HasFailure(); ++seed) {

@@ -65,7 +65,7 @@ void expect_all_right(int times, int ranks, const strings& command, const variab
 
 TEST(ranks_at_once, find_all_devices_that_there_are) {
   SKIP_WITHOUT_OPENCL();
-  expect_all_right(50, 8, program("compute", {"--tern-hetero-simulated=2", "--tern-hetero-policy=round-robin"}));
+  expect_all_right(15, 8, program("compute", {"--tern-hetero-simulated=2", "--tern-hetero-policy=round-robin"}));
 }
 
 TEST(ranks_at_once, compile_the_same_kernels) {

@@ -146,6 +146,7 @@ template <class T> void arrays_of_odd_sizes_travel() {
   std::vector<std::size_t> sizes{0,        1,        8 * kib - 1,  8 * kib,  16 * kib - 1,
                                  16 * kib, 32 * kib, 64 * kib - 1, 64 * kib, 64 * kib + 1};
   if (n <= 4) sizes.push_back(1024 * kib + 3);
+  if (n > 16) sizes = {0, 16 * kib - 1, 64 * kib + 1}; // simulated: one of each way of the algorithms
   const auto is = [](const T& found, int who, int to, int round, std::size_t bytes) {
     const T wanted = bytes_of<T>(who, to, round, bytes);
     return std::equal(found.begin(), found.end(), wanted.begin(), wanted.end());

@@ -22,6 +22,10 @@ inline std::uint64_t seeds() {
   if (const char* s = std::getenv("TERN_SIM_SEEDS")) return std::strtoull(s, nullptr, 10);
   return detail::sanitized ? 200 : 10'000;
 }
+/// Where each has devices that must be started.
+inline std::uint64_t seeds_of_devices() {
+  return std::getenv("TERN_SIM_SEEDS") ? seeds() : detail::sanitized ? 80 : 400;
+}
 
 /// As the main fiber of a scheduler; no fiber may be left waiting.
 inline void on_workers(int workers, const std::function<void()>& body) {
