@@ -3,7 +3,7 @@
 
 Reads memory only: it calls nothing in the program and changes none of its registers, so it works on core dumps too. A
 suspended fiber's stack is shown by an unwinder that says the selected thread was called from there. What it mirrors:
-stack_pool::mapping::fiber_at (tern/task/fiber/stack_pool.cpp), switch_stack (tern/task/fiber/context_switch.hpp), describe
+stack_pool::mapping::fiber_at (tern/task/stack/stack_pool.cpp), switch_stack (tern/task/fiber/context_switch.hpp), describe
 (tern/task/report/dump.cpp).
 """
 

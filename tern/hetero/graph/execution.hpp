@@ -8,9 +8,9 @@
 
 #include <tern/hetero/data/coherence.hpp>
 #include <tern/hetero/graph/commute.hpp>
-#include <tern/hetero/graph/wait_all.hpp>
 #include <tern/hetero/record/record_pool.hpp>
 #include <tern/hetero/schedule/placement.hpp>
+#include <tern/hetero/submission/wait_all.hpp>
 #include <tern/task/scheduler/scheduler_core.hpp>
 
 namespace tern::hetero::detail {

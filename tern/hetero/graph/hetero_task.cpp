@@ -18,6 +18,16 @@
 
 namespace tern {
 
+namespace hetero {
+
+const option<int> hetero_window{
+    "hetero-window", 0,
+    "how many tasks on heterogeneous objects may be left when a fiber submits more: beyond that it waits until fewer "
+    "are, for a millisecond at most; 0: as many as a quarter of a level-2 cache holds, and more while workers are idle",
+    between<int>(0, 1 << 20)};
+
+} // namespace hetero
+
 using hetero::detail::runtime;
 using hetero::detail::task_record;
 

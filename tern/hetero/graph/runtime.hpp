@@ -15,11 +15,11 @@
 #include <tern/hetero/graph/dependencies.hpp>
 #include <tern/hetero/graph/execution.hpp>
 #include <tern/hetero/graph/reduction.hpp>
-#include <tern/hetero/graph/submission_window.hpp>
-#include <tern/hetero/graph/wait_all.hpp>
 #include <tern/hetero/record/record_pool.hpp>
 #include <tern/hetero/schedule/placement.hpp>
 #include <tern/hetero/statistics.hpp>
+#include <tern/hetero/submission/submission_window.hpp>
+#include <tern/hetero/submission/wait_all.hpp>
 #include <tern/task/once.hpp>
 #include <tern/task/scheduler/scheduler_core.hpp>
 

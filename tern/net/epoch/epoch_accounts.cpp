@@ -11,7 +11,7 @@
 
 #include <tern/base/error.hpp>
 #include <tern/net/node.hpp>
-#include <tern/task/scheduler/polling_fiber.hpp>
+#include <tern/task/polling/polling_fiber.hpp>
 #include <tern/task/scheduler/scheduler_core.hpp>
 
 namespace tern::net::detail {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include <tern/net/message/run_handler.hpp>
-#include <tern/task/scheduler/polling_fiber.hpp>
+#include <tern/task/polling/polling_fiber.hpp>
 #include <tern/task/scheduler/scheduler_core.hpp>
 
 namespace tern::net {

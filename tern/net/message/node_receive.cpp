@@ -10,7 +10,7 @@
 #include <tern/net/message/measured.hpp>
 #include <tern/net/message/message_run.hpp>
 #include <tern/net/message/parse.hpp>
-#include <tern/task/scheduler/polling_fiber.hpp>
+#include <tern/task/polling/polling_fiber.hpp>
 #include <tern/task/scheduler/scheduler_core.hpp>
 #include <tern/trace/record/events.hpp>
 #include <tern/trace/trace.hpp>

@@ -4,7 +4,7 @@
 #include <mutex>
 #include <utility>
 
-#include <tern/net/message/bounded_lock.hpp>
+#include <tern/net/memory/bounded_lock.hpp>
 #include <tern/net/message/measured.hpp>
 #include <tern/task/fiber.hpp>
 #include <tern/task/scheduler/scheduler_core.hpp>

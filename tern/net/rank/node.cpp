@@ -5,7 +5,7 @@
 #include <utility>
 
 #include <tern/base/error.hpp>
-#include <tern/net/message/bounded_lock.hpp>
+#include <tern/net/memory/bounded_lock.hpp>
 #include <tern/net/rank/ranges.hpp>
 #include <tern/net/rank_local.hpp>
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include <tern/base/options.hpp>
-#include <tern/net/message/bounded_lock.hpp>
+#include <tern/net/memory/bounded_lock.hpp>
 #include <tern/net/message/message_log.hpp>
 #include <tern/net/report/report_entry.hpp>
 #include <tern/task/report/fiber_report.hpp>

@@ -12,8 +12,8 @@
 
 #include <tern/task/boundary/diagnosis.hpp>
 #include <tern/task/fiber/sanitizer.hpp>
-#include <tern/task/fiber/stack_pool.hpp>
 #include <tern/task/fiber/worker_head.hpp>
+#include <tern/task/stack/stack_pool.hpp>
 
 namespace tern::detail {
 namespace {

@@ -13,7 +13,7 @@
 #include <source_location>
 
 #include <tern/base/unique_function.hpp>
-#include <tern/task/fiber/stack_pool.hpp>
+#include <tern/task/stack/stack_pool.hpp>
 #include <tern/task/worker/worker.hpp>
 
 namespace tern::detail {

@@ -17,7 +17,7 @@
 
 #include <tern/base/error.hpp>
 #include <tern/task/future.hpp>
-#include <tern/task/scheduler/polling_fiber.hpp>
+#include <tern/task/polling/polling_fiber.hpp>
 #include <tern/task/semaphore.hpp>
 #include <tern/task/sync.hpp>
 #include <tern/task/task_group.hpp>
@@ -27,12 +27,12 @@ using namespace std::chrono_literals;
 namespace tern {
 namespace {
 
-class on_workers : public testing::TestWithParam<int> {
+class scheduler_on_workers : public testing::TestWithParam<int> {
 protected:
   scheduler::settings with() const { return {.workers = GetParam(), .name = "test"}; }
 };
 
-TEST_P(on_workers, runs_main_and_all_it_starts) {
+TEST_P(scheduler_on_workers, runs_main_and_all_it_starts) {
   std::atomic<int> ran{0};
   scheduler s(with());
   const auto stuck = s.run([&] {
@@ -46,7 +46,7 @@ TEST_P(on_workers, runs_main_and_all_it_starts) {
   EXPECT_EQ(scheduler::current(), nullptr);
 }
 
-TEST_P(on_workers, yield_lets_every_other_fiber_run) {
+TEST_P(scheduler_on_workers, yield_lets_every_other_fiber_run) {
   scheduler s(with());
   std::atomic<bool> stop{false};
   std::atomic<int> turns{0};
@@ -67,7 +67,7 @@ TEST_P(on_workers, yield_lets_every_other_fiber_run) {
   EXPECT_EQ(turns, 100);
 }
 
-TEST_P(on_workers, exceptions_survive_suspension_inside_catch) {
+TEST_P(scheduler_on_workers, exceptions_survive_suspension_inside_catch) {
   scheduler s(with());
   std::atomic<int> right{0};
   s.run([&] {
@@ -90,7 +90,7 @@ TEST_P(on_workers, exceptions_survive_suspension_inside_catch) {
   EXPECT_EQ(right, 64);
 }
 
-TEST_P(on_workers, foreign_threads_may_spawn) {
+TEST_P(scheduler_on_workers, foreign_threads_may_spawn) {
   scheduler s(with());
   std::atomic<int> ran{0};
   s.run([&] {
@@ -109,7 +109,7 @@ TEST_P(on_workers, foreign_threads_may_spawn) {
   EXPECT_EQ(ran, 200);
 }
 
-TEST_P(on_workers, many_blocked_fibers_at_once) {
+TEST_P(scheduler_on_workers, many_blocked_fibers_at_once) {
   scheduler s({.workers = GetParam(), .stack_bytes = 16 * 1024, .name = "test"});
   int sum = 0;
   s.run([&] {
@@ -126,7 +126,7 @@ TEST_P(on_workers, many_blocked_fibers_at_once) {
   EXPECT_EQ(sum, 5000 * 4999 / 2);
 }
 
-INSTANTIATE_TEST_SUITE_P(workers, on_workers, testing::Values(1, 2, 5));
+INSTANTIATE_TEST_SUITE_P(workers, scheduler_on_workers, testing::Values(1, 2, 5));
 
 TEST(scheduler, refuses_no_workers_and_a_second_run) {
   try {
@@ -176,7 +176,7 @@ TEST(scheduler, stuck_fibers_may_hold_each_others_promises) {
   EXPECT_EQ(stuck, 2u); // and destroying the scheduler must not touch what is gone
 }
 
-TEST_P(on_workers, yielders_are_not_starved_by_fibers_that_ready_each_other) {
+TEST_P(scheduler_on_workers, yielders_are_not_starved_by_fibers_that_ready_each_other) {
   scheduler s(with());
   s.run([] {
     std::atomic<bool> done{false};
@@ -189,7 +189,7 @@ TEST_P(on_workers, yielders_are_not_starved_by_fibers_that_ready_each_other) {
   });
 }
 
-TEST_P(on_workers, queued_fibers_need_no_stack) {
+TEST_P(scheduler_on_workers, queued_fibers_need_no_stack) {
   std::atomic<int> ran{0};
   scheduler s(with());
   s.run([&] {
@@ -259,7 +259,7 @@ private:
   int arrived_ = 0;
 };
 
-TEST_P(on_workers, a_source_wakes_and_feeds_the_workers) {
+TEST_P(scheduler_on_workers, a_source_wakes_and_feeds_the_workers) {
   for (const bool apart : {false, true}) {
     ring source(apart);
     auto cfg = with();
@@ -378,7 +378,7 @@ public:
   std::atomic<int> ended{0};
 };
 
-TEST_P(on_workers, none_is_lost_that_gives_way_while_errands_do) {
+TEST_P(scheduler_on_workers, none_is_lost_that_gives_way_while_errands_do) {
   busy_errands source;
   auto cfg = with();
   cfg.events = &source;
@@ -390,7 +390,7 @@ TEST_P(on_workers, none_is_lost_that_gives_way_while_errands_do) {
   EXPECT_EQ(source.ended.load(), 10);
 }
 
-TEST_P(on_workers, errands_need_a_stack_each_only_if_they_wait) {
+TEST_P(scheduler_on_workers, errands_need_a_stack_each_only_if_they_wait) {
   polling_fiber source;
   auto cfg = with();
   cfg.events = &source;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tern/task/scheduler/polling_fiber.hpp>
+#include <tern/task/polling/polling_fiber.hpp>
 
 #include <tern/task/fiber/fiber_trace.hpp>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How far submission runs ahead of what has run.
-#include <tern/hetero/graph/submission_window.hpp>
+#include <tern/hetero/submission/submission_window.hpp>
 
 #include <algorithm>
 #include <atomic>

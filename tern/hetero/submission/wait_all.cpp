@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tern/hetero/graph/wait_all.hpp>
+#include <tern/hetero/submission/wait_all.hpp>
 
 #include <algorithm>
 #include <mutex>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tern/task/fiber/stack_pool.hpp>
+#include <tern/task/stack/stack_pool.hpp>
 
 #include <algorithm>
 #include <bit>

@@ -7,8 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include <tern/hetero/graph/wait_all.hpp>
 #include <tern/hetero/record/record_pool.hpp>
+#include <tern/hetero/submission/wait_all.hpp>
 
 namespace tern::hetero::detail {
 

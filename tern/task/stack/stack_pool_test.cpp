@@ -23,7 +23,7 @@
 #include <tern/base/error.hpp>
 #include <tern/task/barrier.hpp>
 #include <tern/task/fiber.hpp>
-#include <tern/task/fiber/stack_pool.hpp>
+#include <tern/task/stack/stack_pool.hpp>
 
 #include "tests/task/support/executors.hpp"
 #include "tests/task/support/in_child.hpp"

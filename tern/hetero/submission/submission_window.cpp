@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tern/hetero/graph/submission_window.hpp>
+#include <tern/hetero/submission/submission_window.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -7,18 +7,9 @@
 
 #include <unistd.h>
 
-#include <tern/hetero/hetero_task.hpp>
 #include <tern/hetero/record/task_record.hpp>
 
-namespace tern::hetero {
-
-const option<int> hetero_window{
-    "hetero-window", 0,
-    "how many tasks on heterogeneous objects may be left when a fiber submits more: beyond that it waits until fewer "
-    "are, for a millisecond at most; 0: as many as a quarter of a level-2 cache holds, and more while workers are idle",
-    between<int>(0, 1 << 20)};
-
-namespace detail {
+namespace tern::hetero::detail {
 namespace {
 
 constexpr std::chrono::microseconds longest{1000}; // a fiber may hold what all that is left waits for
@@ -62,5 +53,4 @@ void submission_window::look(bool wide) {
   narrow_waits_.store(narrow < narrow_waits ? narrow : 0, std::memory_order_relaxed);
 }
 
-} // namespace detail
-} // namespace tern::hetero
+} // namespace tern::hetero::detail
