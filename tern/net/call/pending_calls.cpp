@@ -53,7 +53,7 @@ reply_ref pending_calls::take(std::uint64_t number, int source) {
     call* c = calls_.find(number);
     if (!c)
       throw error(errc::invalid_data, "rank " + std::to_string(source) + " answered call " + std::to_string(number) +
-                                          ", which nobody made");
+                                          ", which was not made or has ended");
     who = std::move(c->who);
     calls_.free(number);
   }

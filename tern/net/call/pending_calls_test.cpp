@@ -49,7 +49,7 @@ TEST(pending_calls, gives_the_answer_to_whom_it_is_for) {
   std::vector<std::uint64_t> numbers;
   for (int i = 0; i < 1000; ++i) numbers.push_back(calls.expect(waiting(i), 1));
   EXPECT_EQ(std::set<std::uint64_t>(numbers.begin(), numbers.end()).size(), 1000u);
-  EXPECT_FALSE(std::set<std::uint64_t>(numbers.begin(), numbers.end()).contains(0)) << "0: nobody waits";
+  EXPECT_FALSE(std::set<std::uint64_t>(numbers.begin(), numbers.end()).contains(0)) << "0: no call waits";
   EXPECT_EQ(calls.size(), 1000u);
   for (int i = 999; i >= 0; --i) EXPECT_EQ(mark_of(calls.take(numbers[static_cast<std::size_t>(i)], 1)), i);
   EXPECT_EQ(calls.size(), 0u);
@@ -58,13 +58,13 @@ TEST(pending_calls, gives_the_answer_to_whom_it_is_for) {
 
 TEST(pending_calls, refuses_answers_to_calls_that_nobody_made) {
   pending_calls calls;
-  EXPECT_NE(text_of_take(calls, 1).find("rank 3 answered call 1, which nobody made"), std::string::npos);
+  EXPECT_NE(text_of_take(calls, 1).find("rank 3 answered call 1, which was not made"), std::string::npos);
   const auto number = calls.expect(waiting(7), 1);
   for (const std::uint64_t forged : std::initializer_list<std::uint64_t>{
            0, number + 1, number + (1ull << 32), number - (1ull << 32), ~std::uint64_t{0}, number & 0xffffffffu})
     EXPECT_NE(text_of_take(calls, forged), "") << forged;
   EXPECT_EQ(mark_of(calls.take(number, 1)), 7);
-  EXPECT_NE(text_of_take(calls, number).find("which nobody made"), std::string::npos) << "a second answer";
+  EXPECT_NE(text_of_take(calls, number).find("which was not made"), std::string::npos) << "a second answer";
   const auto next = calls.expect(waiting(8), 1);
   EXPECT_NE(next, number) << "the place is the same, the generation is another";
   EXPECT_NE(text_of_take(calls, number), "");

@@ -300,7 +300,7 @@ void rank_watch::end_job(const peer& p, liveness::kind what, const std::string& 
     hint +=
         "; does it compute for longer than --tern-silence-limit without letting messages in? --tern-progress=thread "
         "answers meanwhile";
-  if (p.state.status == SIGKILL) hint += "; if nobody killed it, the kernel may have, for want of memory: see dmesg";
+  if (p.state.status == SIGKILL) hint += "; the kernel kills processes when memory runs out: see dmesg";
   const std::string text = error(errc::transport, told + "; " + known_here(p), hint).what();
   log_error(text); // before all else: a launcher may be about to kill us too
   tell_program(p, told);

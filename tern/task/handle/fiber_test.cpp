@@ -461,7 +461,7 @@ TEST(fiber, an_exception_that_nobody_can_see_ends_the_program) {
         number);
     EXPECT_EQ(child.code, test_support::by_signal + SIGABRT) << child.all();
     EXPECT_THAT(child.err, AllOf(HasSubstr("'careless', made at "), HasSubstr("fiber_test.cpp"),
-                                 HasSubstr("let an exception escape and nobody joins it: of no use")));
+                                 HasSubstr("let an exception escape and is not joined: of no use")));
   };
   const auto careless = [] { throw std::runtime_error("of no use"); };
   ends(1, [&] { fiber(careless, {.name = "careless"}).detach(); });

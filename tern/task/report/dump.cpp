@@ -146,7 +146,7 @@ std::string describe_fiber_at(std::uintptr_t address) {
 }
 
 std::string describe_context(std::uintptr_t context) {
-  if (context == 0) return "nobody";
+  if (context == 0) return "no fiber";
   if ((context & 1) == 0) return describe_fiber_at(context);
   return context == this_context() ? "thread " + std::to_string(syscall(SYS_gettid)) : "a thread";
 }

@@ -28,7 +28,7 @@ namespace {
   } catch (...) {
   }
   log_error("fiber " + f.called() + ", made at " + f.made.file_name() + ":" + std::to_string(f.made.line()) +
-            ", let an exception escape and nobody joins it: " + what);
+            ", let an exception escape and is not joined: " + what);
   std::terminate();
 }
 

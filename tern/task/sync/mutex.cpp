@@ -198,7 +198,7 @@ void mutex::release(word me) noexcept {
 }
 
 void mutex::throw_not_owner(word me, const char* what) {
-  std::string state = "nobody owns";
+  std::string state = "has no owner";
   {
     // Under the guard an owner that others wait for cannot unlock it, so it cannot end
     // meanwhile.

@@ -124,7 +124,7 @@ void shared_mutex::unlock() {
   release(exclusive);
 }
 
-// "nobody owns", "fiber 7 owns"
+// "has no owner", "fiber 7 owns"
 std::string shared_mutex::describe_owner() {
   std::lock_guard hold(guard_);
   // Once `queued` is set an owner needs the guard to unlock it, so it cannot end meanwhile.
@@ -132,9 +132,9 @@ std::string shared_mutex::describe_owner() {
   while ((state & exclusive) && !(state & queued) &&
          !state_.compare_exchange_weak(state, state | queued, std::memory_order_relaxed)) {
   }
-  if (!(state & exclusive)) return "nobody owns";
+  if (!(state & exclusive)) return "has no owner";
   const auto owner = owner_.load(std::memory_order_relaxed);
-  return (owner ? detail::describe_context(owner) : "somebody") + " owns";
+  return (owner ? detail::describe_context(owner) : "another fiber or thread") + " owns";
 }
 
 void shared_mutex::unlock_shared() {
@@ -142,7 +142,7 @@ void shared_mutex::unlock_shared() {
   const auto state = state_.load(std::memory_order_relaxed);
   if (state < reader)
     throw error(errc::invalid_state,
-                detail::describe_context(detail::this_context()) + " unlocked a tern::shared_mutex that nobody shares" +
+                detail::describe_context(detail::this_context()) + " unlocked a tern::shared_mutex that is not shared" +
                     (state & exclusive ? "; it is owned" : ""),
                 "unlock_shared belongs to lock_shared, unlock to lock");
   release(reader);

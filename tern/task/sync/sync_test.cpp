@@ -231,7 +231,7 @@ TEST(mutex, other_clocks) {
 TEST(mutex, misuse_is_an_error) {
   mutex m;
   EXPECT_THAT(text_of(errc::invalid_state, [&] { m.unlock(); }),
-              AllOf(HasSubstr("thread "), HasSubstr(" unlocked a tern::mutex that nobody owns")));
+              AllOf(HasSubstr("thread "), HasSubstr(" unlocked a tern::mutex that has no owner")));
   m.lock();
   EXPECT_THAT(text_of(errc::deadlock, [&] { m.lock(); }),
               AllOf(HasSubstr("thread "), HasSubstr(" locked a tern::mutex that it owns already")));
@@ -431,13 +431,13 @@ TEST(shared_mutex, foreign_threads) {
 
 TEST(shared_mutex, misuse_is_an_error) {
   shared_mutex m;
-  EXPECT_THAT(text_of(errc::invalid_state, [&] { m.unlock(); }), HasSubstr("a tern::shared_mutex that nobody owns"));
-  EXPECT_THAT(text_of(errc::invalid_state, [&] { m.unlock_shared(); }), HasSubstr("that nobody shares"));
+  EXPECT_THAT(text_of(errc::invalid_state, [&] { m.unlock(); }), HasSubstr("a tern::shared_mutex that has no owner"));
+  EXPECT_THAT(text_of(errc::invalid_state, [&] { m.unlock_shared(); }), HasSubstr("that is not shared"));
   m.lock();
   EXPECT_THAT(text_of(errc::deadlock, [&] { m.lock(); }),
               HasSubstr("locked a tern::shared_mutex that it owns already"));
   EXPECT_THAT(text_of(errc::deadlock, [&] { m.lock_shared(); }), HasSubstr("owns already"));
-  EXPECT_THAT(text_of(errc::invalid_state, [&] { m.unlock_shared(); }), HasSubstr("nobody shares; it is owned"));
+  EXPECT_THAT(text_of(errc::invalid_state, [&] { m.unlock_shared(); }), HasSubstr("is not shared; it is owned"));
   std::thread([&] {
     EXPECT_THAT(text_of(errc::invalid_state, [&] { m.unlock(); }), HasSubstr("that a thread owns"));
   }).join();
