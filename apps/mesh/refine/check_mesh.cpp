@@ -25,7 +25,7 @@ struct point_hash {
   }
 };
 
-double length(const point& a, const point& b) { return std::hypot(b.x - a.x, b.y - a.y); }
+double edge_length(const point& a, const point& b) { return std::hypot(b.x - a.x, b.y - a.y); }
 
 struct sum_of {
   double sum = 0, error = 0;
@@ -42,7 +42,7 @@ class segment_grid {
 public:
   explicit segment_grid(const domain& sea) : sea_(&sea) {
     double total = 1e-9;
-    for (const segment& s : sea.boundary) total += length(s.a, s.b);
+    for (const segment& s : sea.boundary) total += edge_length(s.a, s.b);
     auto n = static_cast<double>(std::max<std::size_t>(1, sea.boundary.size()));
     cell_ = std::max(total / n, std::max(sea.high.x - sea.low.x, sea.high.y - sea.low.y) / 2000);
     for (std::size_t k = 0; k < sea.boundary.size(); ++k) {
@@ -62,7 +62,7 @@ public:
     if (found == cells_.end()) return -1;
     for (std::uint32_t k : found->second) {
       const segment& s = sea_->boundary[k];
-      double l = length(s.a, s.b), dx = (s.b.x - s.a.x) / l, dy = (s.b.y - s.a.y) / l;
+      double l = edge_length(s.a, s.b), dx = (s.b.x - s.a.x) / l, dy = (s.b.y - s.a.y) / l;
       auto off = [&](const point& x) { return std::fabs((x.x - s.a.x) * dy - (x.y - s.a.y) * dx); };
       t = (p.x - s.a.x) * dx + (p.y - s.a.y) * dy;
       u = (q.x - s.a.x) * dx + (q.y - s.a.y) * dy;
@@ -136,7 +136,7 @@ mesh_check check_mesh(const domain& sea, const std::vector<extracted>& parts) {
     if (end - k == 1) {
       ++r.outer_edges;
       const point &p = points[edges[k].low], &q = points[edges[k].high];
-      outer += length(p, q);
+      outer += edge_length(p, q);
       cover c{-1, 0, 0};
       c.segment = grid.carrier(p, q, c.from, c.to);
       if (c.from > c.to) std::swap(c.from, c.to);
@@ -157,7 +157,7 @@ mesh_check check_mesh(const domain& sea, const std::vector<extracted>& parts) {
             [](const cover& a, const cover& b) { return std::tie(a.segment, a.from) < std::tie(b.segment, b.from); });
   std::size_t k = 0;
   for (std::size_t s = 0; s < sea.boundary.size(); ++s) {
-    double l = length(sea.boundary[s].a, sea.boundary[s].b), reached = 0;
+    double l = edge_length(sea.boundary[s].a, sea.boundary[s].b), reached = 0;
     bool gap = false;
     input += l;
     for (; k < covers.size() && covers[k].segment == static_cast<std::int64_t>(s); ++k) {
