@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <cstdio>
 #include <cstdlib>
 #include <span>
 #include <utility>
@@ -144,7 +143,7 @@ void measure_all(const request& asked, int rank, int ranks) {
       for (order o = tell({}); o.steps > 0; o = tell({})) mine.run(o.steps, o.iterations);
     }
   }
-  if (rank == 0) std::printf("%s\n", found.text().c_str());
+  if (rank == 0) found.print();
 }
 
 } // namespace

@@ -5,7 +5,6 @@
 ///     bench_grain_tern messages SECONDS PROBLEM…      ranks of one worker
 ///     bench_grain_tern objects SECONDS PROBLEM…       ranks of any number of workers
 
-#include <cstdio>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -31,10 +30,12 @@ void measure_all(const request& asked) {
   report found(asked.seconds);
   for (const auto& name : asked.problems) {
     const problem p(name);
-    // All cores at once: the peak is that of all.
-    tern::barrier();
-    const double sum = tern::allreduce(calibrate(p.work, workers), [](double a, double b) { return a + b; });
-    const double per_iteration = sum / tern::size();
+    double per_iteration = 0;
+    if (asked.seconds > 0) { // all cores at once: the peak is that of all
+      tern::barrier();
+      const double sum = tern::allreduce(calibrate(p.work, workers), [](double a, double b) { return a + b; });
+      per_iteration = sum / tern::size();
+    }
     if (tern::rank() == 0) {
       if (asked.carrier == "messages")
         found.measure(p, cores, per_iteration, by_messages(p));
@@ -45,8 +46,7 @@ void measure_all(const request& asked) {
     }
     tern::barrier(); // the others wait here meanwhile
   }
-  if (tern::rank() == 0) std::printf("%s\n", found.text().c_str());
-  std::fflush(stdout);
+  if (tern::rank() == 0) found.print();
 }
 
 } // namespace

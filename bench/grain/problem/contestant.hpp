@@ -38,10 +38,12 @@ using run_grid = std::function<double(int steps, long iterations)>;
 class report {
 public:
   explicit report(double seconds) : seconds_(seconds) {}
-  /// \param cores that run tasks. \param per_iteration what `calibrate` gave.
+  /// \param cores that run tasks. \param per_iteration what `calibrate` gave; not looked at where
+  /// problems are only run.
   /// \throws what `run` throws.
   void measure(const problem& p, int cores, double per_iteration, const run_grid& run);
-  std::string text() const { return "{" + text_ + "}"; }
+  /// Writes the JSON to stdout.
+  void print() const;
 
 private:
   void add(const std::string& name, const std::string& value);
