@@ -28,9 +28,9 @@ nlohmann::json run_here(const std::string& program, const char* needs, const std
 
 } // namespace
 
-nlohmann::json run_raw(mpi library, const asked_for& what) {
-  return run_rival_ranks(
-      library, line_of(library == mpi::open_mpi ? BENCH_GRAIN_MPI_OPENMPI : BENCH_GRAIN_MPI_MPICH, "raw", what));
+nlohmann::json run_raw(mpi library, const asked_for& what, exchange how) {
+  return run_rival_ranks(library, line_of(library == mpi::open_mpi ? BENCH_GRAIN_MPI_OPENMPI : BENCH_GRAIN_MPI_MPICH,
+                                          how == exchange::bulk_synchronous ? "bulk" : "raw", what));
 }
 
 nlohmann::json run_ranks(mpi library, const std::string& carrier, const asked_for& what, environment more) {
@@ -58,6 +58,10 @@ nlohmann::json run_openmp(openmp runtime, const asked_for& what, const environme
 
 nlohmann::json run_tbb(const std::string& carrier, const asked_for& what) {
   return run_here(BENCH_GRAIN_TBB, "oneTBB: libtbb-dev", carrier, what);
+}
+
+nlohmann::json run_starpu(const std::string& scheduler, const asked_for& what) {
+  return run_here(BENCH_GRAIN_STARPU, "StarPU: libstarpu-dev", "data", what, {{"STARPU_SCHED", scheduler}});
 }
 
 } // namespace tern::bench::grain

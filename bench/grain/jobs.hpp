@@ -20,7 +20,8 @@ struct asked_for {
 
 /// Two ranks under an MPI's launcher, each bound to a core before its runtime starts, as `mpirun`
 /// binds two ranks by default.
-nlohmann::json run_raw(mpi library, const asked_for& what);
+enum class exchange { non_blocking, bulk_synchronous };
+nlohmann::json run_raw(mpi library, const asked_for& what, exchange how = exchange::non_blocking);
 nlohmann::json run_ranks(mpi library, const std::string& carrier, const asked_for& what, environment more = {});
 /// Two ranks that are threads.
 nlohmann::json run_threads(const std::string& carrier, const asked_for& what);
@@ -33,5 +34,7 @@ nlohmann::json run_tasks(const std::string& carrier, const asked_for& what);
 enum class openmp { libgomp, libomp };
 nlohmann::json run_openmp(openmp runtime, const asked_for& what, const environment& settings);
 nlohmann::json run_tbb(const std::string& carrier, const asked_for& what);
+/// StarPU, two workers. \param scheduler as STARPU_SCHED names it.
+nlohmann::json run_starpu(const std::string& scheduler, const asked_for& what);
 
 } // namespace tern::bench::grain

@@ -62,6 +62,12 @@ public:
     add_metg(prefix, problems, series([=] { return run_ranks(library, "messages", what); }), "raw MPI",
              raw(library, what));
   }
+  /// Ranks that all wait for each other in each step.
+  void add_bulk(const std::vector<judged>& problems) {
+    const asked_for what = metg(problems);
+    add_metg("messages.bulk", problems, series([=] { return run_ranks(mpi::open_mpi, "messages", what); }),
+             "raw MPI, bulk", raw(mpi::open_mpi, what, exchange::bulk_synchronous));
+  }
   void add_threads(const std::vector<judged>& problems) {
     const asked_for what = metg(problems);
     add_metg("inproc.messages", problems, series([=] { return run_threads("messages", what); }), "raw MPI",
@@ -95,6 +101,10 @@ public:
     std::vector<judged> shown = problems;
     for (judged& one : shown) one.target.reset();
     add_metg("hetero.libomp", shown, ours, "libomp", [=](const std::string& name) { return best_of(libomp, name); });
+    std::vector<series> starpu;
+    for (const char* const scheduler : {"eager", "lws"})
+      starpu.emplace_back([=] { return run_starpu(scheduler, what); });
+    add_metg("hetero.starpu", shown, ours, "StarPU", [=](const std::string& name) { return best_of(starpu, name); });
   }
 
   void add_graphs() {
@@ -173,8 +183,9 @@ public:
 
 private:
   asked_for metg(const std::vector<judged>& problems) const { return {of_("0.004", "0"), names(problems)}; }
-  static std::function<measurement(const std::string&)> raw(mpi library, const asked_for& what) {
-    return [of = series([=] { return run_raw(library, what); })](const std::string& name) { return of[name]; };
+  static std::function<measurement(const std::string&)> raw(mpi library, const asked_for& what,
+                                                            exchange how = exchange::non_blocking) {
+    return [of = series([=] { return run_raw(library, what, how); })](const std::string& name) { return of[name]; };
   }
 
   scale of_;
@@ -198,6 +209,7 @@ std::vector<metric> all_lines(const scale& of) {
                     {"nearest5.16.64KiB", 0.6},
                     {"spread5.16.64KiB", 0.6}});
   all.add_messages(mpi::open_mpi, "messages", {{"stencil.16.memory", {}}});
+  all.add_bulk({{"stencil.16", {}}, {"stencil.2", {}}});
   all.add_messages(mpi::mpich, "mpich.messages", {{"stencil.16", {}}, {"stencil.2", {}}});
   all.add_threads({{"stencil.16", {}}, {"stencil.2", {}}});
   all.add_objects();
