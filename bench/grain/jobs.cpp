@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/grain/jobs.hpp"
 
+#include <stdexcept>
 #include <utility>
 
 #include "bench/harness/timing.hpp"
@@ -35,6 +36,13 @@ nlohmann::json run_raw(mpi library, const asked_for& what, exchange how) {
 
 nlohmann::json run_ranks(mpi library, const std::string& carrier, const asked_for& what, environment more) {
   return run_tern_ranks(library, line_of(BENCH_GRAIN_TERN, carrier, what), spinning::chosen, std::move(more));
+}
+
+nlohmann::json run_balanced(const std::string& policy, const asked_for& what) {
+  nlohmann::json found = run_ranks(mpi::open_mpi, "objects", what, {{"TERN_BALANCE", policy}});
+  if (const std::string used = found.at("policy"); used != policy)
+    throw std::runtime_error("objects were to be balanced by " + policy + ", and the policy was " + used);
+  return found;
 }
 
 nlohmann::json run_threads(const std::string& carrier, const asked_for& what) {

@@ -18,11 +18,16 @@ struct asked_for {
 
 // What contestants report. All \throw absent if what they need is not there.
 
+/// How ranks of raw MPI exchange outputs: bulk-synchronous ones wait for all others in each step.
+enum class exchange { non_blocking, bulk_synchronous };
+
 /// Two ranks under an MPI's launcher, each bound to a core before its runtime starts, as `mpirun`
 /// binds two ranks by default.
-enum class exchange { non_blocking, bulk_synchronous };
 nlohmann::json run_raw(mpi library, const asked_for& what, exchange how = exchange::non_blocking);
 nlohmann::json run_ranks(mpi library, const std::string& carrier, const asked_for& what, environment more = {});
+/// Objects on two ranks under Open MPI.
+/// \throws std::runtime_error if another policy balanced them.
+nlohmann::json run_balanced(const std::string& policy, const asked_for& what);
 /// Two ranks that are threads.
 nlohmann::json run_threads(const std::string& carrier, const asked_for& what);
 /// One rank with so many workers.

@@ -156,9 +156,9 @@ public:
         stays{"stencil.16.stays.19us", "stencil.16.stays.150us"};
     asked_for what{of_("0.15", "0"), fresh};
     what.problems.insert(what.problems.end(), stays.begin(), stays.end());
-    const series none([=] { return run_ranks(mpi::open_mpi, "objects", what); });
+    const series none([=] { return run_balanced("none", what); });
     for (const std::string policy : {"steal", "diffusion"}) {
-      const series ours([=] { return run_ranks(mpi::open_mpi, "objects", what, {{"TERN_BALANCE", policy}}); });
+      const series ours([=] { return run_balanced(policy, what); });
       const auto add = [&](const words& problems, double target) {
         for (const std::string& one : problems)
           made.push_back({.name = "grain.imbalance." + policy + "." + one,
