@@ -38,6 +38,15 @@ nlohmann::json run_ranks(mpi library, const std::string& carrier, const asked_fo
   return run_tern_ranks(library, line_of(BENCH_GRAIN_TERN, carrier, what), spinning::chosen, std::move(more));
 }
 
+nlohmann::json run_started(const std::string& carrier, const asked_for& what) {
+  words line{BENCH_GRAIN_TOOL, "run", "-n", "2", "--mpi", "openmpi", "--workers", "1", "--"};
+  const words program = line_of(BENCH_GRAIN_TERN, carrier, what);
+  line.insert(line.end(), program.begin(), program.end());
+  if (cores().size() < 2) throw absent("a second core");
+  if (std::string(BENCH_GRAIN_MPI_OPENMPI).empty()) throw absent("Open MPI");
+  return run_for_json(line, {}, {{"TERN_LOG_LEVEL", "error"}, {"BENCH_GRAIN_AS_STARTED", "1"}});
+}
+
 nlohmann::json run_balanced(const std::string& policy, const asked_for& what) {
   nlohmann::json found = run_ranks(mpi::open_mpi, "objects", what, {{"TERN_BALANCE", policy}});
   if (const std::string used = found.at("policy"); used != policy)
@@ -56,6 +65,11 @@ nlohmann::json run_rank(int workers, const std::string& carrier, const asked_for
 
 nlohmann::json run_tasks(const std::string& carrier, const asked_for& what) {
   return run_here(BENCH_GRAIN_TASKS, "", carrier, what, {{"TERN_LOG_LEVEL", "error"}});
+}
+
+std::vector<environment> settings_of(openmp runtime) {
+  if (runtime == openmp::libgomp) return {{}, {{"OMP_WAIT_POLICY", "active"}, {"OMP_PROC_BIND", "true"}}};
+  return {{}, {{"KMP_LIBRARY", "turnaround"}}};
 }
 
 nlohmann::json run_openmp(openmp runtime, const asked_for& what, const environment& settings) {

@@ -90,19 +90,19 @@ public:
     const std::vector<judged> problems{{"stencil.16", 0.2}, {"stencil.2", 0.4}, {"spread5.16", 0.2}};
     const asked_for what = metg(problems);
     const series ours([=] { return run_tasks("hetero", what); });
-    // libgomp's threads sleep after a while, or never; and stay on their CPUs, or not.
-    std::vector<series> libgomp, libomp;
-    for (const environment& settings :
-         {environment{}, environment{{"OMP_WAIT_POLICY", "active"}, {"OMP_PROC_BIND", "true"}}})
-      libgomp.emplace_back([=] { return run_openmp(openmp::libgomp, what, settings); });
-    for (const environment& settings : {environment{}, environment{{"KMP_LIBRARY", "turnaround"}}})
-      libomp.emplace_back([=] { return run_openmp(openmp::libomp, what, settings); });
+    const auto omp = [&](openmp runtime) {
+      std::vector<series> all;
+      for (const environment& settings : settings_of(runtime))
+        all.emplace_back([=] { return run_openmp(runtime, what, settings); });
+      return all;
+    };
+    const std::vector<series> libgomp = omp(openmp::libgomp), libomp = omp(openmp::libomp);
     add_metg("hetero", problems, ours, "libgomp", [=](const std::string& name) { return best_of(libgomp, name); });
     std::vector<judged> shown = problems;
     for (judged& one : shown) one.target.reset();
     add_metg("hetero.libomp", shown, ours, "libomp", [=](const std::string& name) { return best_of(libomp, name); });
     std::vector<series> starpu;
-    for (const char* const scheduler : {"eager", "lws"})
+    for (const char* const scheduler : starpu_schedulers)
       starpu.emplace_back([=] { return run_starpu(scheduler, what); });
     add_metg("hetero.starpu", shown, ours, "StarPU", [=](const std::string& name) { return best_of(starpu, name); });
   }

@@ -5,6 +5,7 @@
 ///     bench_grain_tern messages SECONDS PROBLEM…      ranks of one worker
 ///     bench_grain_tern objects SECONDS PROBLEM…       ranks of any number of workers
 
+#include <cstdlib>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -55,7 +56,7 @@ void measure_all(const request& asked) {
 int main(int argc, char** argv) {
   int code = 0;
   const int failed = guarded("bench_grain_tern", [&] {
-    bind_to_core();
+    if (!std::getenv("BENCH_GRAIN_AS_STARTED")) bind_to_core(); // else as the launcher wants it
     code = tern::run(argc, argv, [](int count, char** arguments) { measure_all(request_of(count, arguments)); });
   });
   return failed ? failed : code;
