@@ -2,59 +2,20 @@
 #include "bench/balance/page.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <cstdio>
-#include <filesystem>
-#include <fstream>
-#include <set>
-#include <sstream>
-#include <stdexcept>
+#include <map>
 #include <utility>
 
 #include "bench/balance/pictures.hpp"
 #include "bench/balance/simulated.hpp"
-#include "bench/harness/history.hpp"
-
-#ifndef BENCH_COMPILER
-#error "define BENCH_COMPILER as what compiles"
-#endif
+#include "bench/harness/page/page.hpp"
 
 namespace tern::bench::balance {
 namespace {
 
-std::string number(double value, const char* format) {
-  char text[64];
-  std::snprintf(text, sizeof text, format, value);
-  return text;
-}
-
-/// 1234567 as 1,234,567.
-std::string count(double value) {
-  std::string text = std::to_string(std::llround(value));
-  for (std::ptrdiff_t at = static_cast<std::ptrdiff_t>(text.size()) - 3; at > 0; at -= 3)
-    text.insert(static_cast<std::size_t>(at), ",");
-  return text;
-}
-
-/// A line of a table.
-std::string row(const std::vector<std::string>& cells) {
-  std::string line = "|";
-  for (const auto& cell : cells) line += " " + cell + " |";
-  return line + "\n";
-}
-std::string head(const std::vector<std::string>& cells) {
-  std::string rule = "|";
-  for (std::size_t i = 0; i < cells.size(); ++i) rule += "---|";
-  return row(cells) + rule + "\n";
-}
+using markdown::count, markdown::head, markdown::number, markdown::row;
 
 std::string seconds(double value) { return number(value, "%.1f s"); }
 std::string ratio(double value) { return number(value, "%.4f"); }
-
-std::string taken_where() {
-  const circumstances c = here_and_now();
-  return c.date + "; " + c.machine + "; " + c.commit + "; compiled with " BENCH_COMPILER ".\n";
-}
 
 /// What the literature measured there: static and diffusion.
 constexpr double published[][2] = {{681.8, 494.4}, {704.1, 497.6}, {691.9, 515.2}, {717.8, 515.9}};
@@ -178,50 +139,15 @@ std::string real_ranks(const std::vector<metric>& metrics, const scale& of) {
 
 } // namespace
 
-std::string filled(const std::string& page, const std::map<std::string, std::string>& blocks) {
-  std::string text;
-  std::set<std::string> left;
-  for (const auto& [name, block] : blocks) left.insert(name);
-  std::istringstream in(page);
-  const std::string begin = "<!-- ", end = " -->";
-  for (std::string line; std::getline(in, line);) {
-    text += line + "\n";
-    if (!line.starts_with(begin) || !line.ends_with(end)) continue;
-    const std::string name = line.substr(begin.size(), line.size() - begin.size() - end.size());
-    const auto block = blocks.find(name);
-    if (block == blocks.end() || !left.erase(name)) throw std::runtime_error("there is nothing to fill " + line);
-    const std::string last = begin + "end of " + name + end;
-    text += block->second + last + "\n";
-    do {
-      if (!std::getline(in, line)) throw std::runtime_error("the page has no " + last);
-    } while (line != last);
-  }
-  if (!left.empty()) throw std::runtime_error("the page has no " + begin + *left.begin() + end);
-  return text;
-}
-
 void write_page(const std::string& path, const std::vector<metric>& real, const scale& of) {
-  std::ifstream in(path);
-  std::stringstream page;
-  if (!in || !(page << in.rdbuf())) throw std::runtime_error("cannot read " + path);
-  std::map<std::string, std::string> blocks{
-      {"taken where", ""}, {"literature", ""}, {"beyond", ""}, {"other loads", ""}, {"real ranks", ""}};
-  filled(page.str(), blocks); // now rather than in an hour, if it cannot be
-  const auto take = [&](const std::string& name, std::string block) {
-    std::printf("%s\n%s\n", name.c_str(), block.c_str());
-    std::fflush(stdout);
-    blocks[name] = std::move(block);
-  };
-  take("taken where", taken_where());
-  take("literature", literature(of));
-  take("other loads", loads(of));
-  take("real ranks", real_ranks(real, of));
-  take("beyond", beyond(of));
-  std::ofstream out(path);
-  out << filled(page.str(), blocks);
-  if (!out.flush()) throw std::runtime_error("cannot write " + path);
-  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
-  draw_pictures(of(literature_sizes[3], tiny_size), usual_policy, folder.empty() ? "." : folder.string());
+  result_page page(path, {"taken where", "literature", "beyond", "other loads", "real ranks"});
+  page.take("taken where", taken_where());
+  page.take("literature", literature(of));
+  page.take("other loads", loads(of));
+  page.take("real ranks", real_ranks(real, of));
+  page.take("beyond", beyond(of));
+  page.write();
+  draw_pictures(of(literature_sizes[3], tiny_size), usual_policy, page.folder());
 }
 
 } // namespace tern::bench::balance

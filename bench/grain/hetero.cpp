@@ -11,6 +11,7 @@
 #include <tern/hetero/hetero_object.hpp>
 #include <tern/hetero/hetero_task.hpp>
 
+#include "bench/grain/slots.hpp"
 #include "bench/grain/tasks.hpp"
 #include "bench/harness/timing.hpp"
 
@@ -21,7 +22,7 @@ template <std::size_t> using input_pointer = const stamp*;
 
 class hetero_grid {
 public:
-  explicit hetero_grid(const problem& p) : p_(p), tallies_(static_cast<std::size_t>(p.width())) {
+  explicit hetero_grid(const problem& p) : p_(p), done_(p) {
     for (auto& one : outputs_)
       for (int column = 0; column < p.width(); ++column) one.emplace_back(elements(), stamp());
     for (int step = 1; step <= p.plan.period(); ++step)
@@ -37,18 +38,13 @@ public:
         auto all = object.host(access_mode::write).get();
         std::fill(all.begin(), all.end(), stamp());
       }
-    for (tally& one : tallies_) one.clear();
+    done_.clear();
     const double taken = timed(1, [&](long) {
       for (int step = 0; step < steps; ++step)
         for (int column = 0; column < p_.width(); ++column) submit_one(step, column, iterations);
       wait_all();
     });
-    long tasks = 0, inputs = 0;
-    for (const tally& one : tallies_) {
-      tasks += one.tasks();
-      inputs += one.inputs();
-    }
-    check_run(p_, steps, tasks, inputs);
+    done_.check(steps);
     return taken;
   }
 
@@ -73,7 +69,7 @@ private:
         [this, step, column, iterations, needed](stamp* out, input_pointer<I>... in) {
           const std::array<const stamp*, sizeof...(I)> inputs{in...};
           const auto n = static_cast<std::size_t>(elements());
-          tallies_[static_cast<std::size_t>(column)].add(
+          done_.of(column).add(
               run_task(p_, step, column, iterations, std::as_writable_bytes(std::span(out, n)), [&](int from) {
                 const std::size_t i = place_of(needed, from);
                 return i < needed.size() ? std::as_bytes(std::span(inputs[i], n)) : std::span<const std::byte>();
@@ -84,7 +80,7 @@ private:
 
   const problem& p_;
   std::array<std::vector<hetero_object<stamp>>, 2> outputs_;
-  std::vector<tally> tallies_;
+  tallies done_;
 };
 
 } // namespace

@@ -62,6 +62,12 @@ public:
     add_metg(prefix, problems, series([=] { return run_ranks(library, "messages", what); }), "raw MPI",
              raw(library, what));
   }
+  /// Ranks that all wait for each other in each step.
+  void add_bulk(const std::vector<judged>& problems) {
+    const asked_for what = metg(problems);
+    add_metg("messages.bulk", problems, series([=] { return run_ranks(mpi::open_mpi, "messages", what); }),
+             "raw MPI, bulk", raw(mpi::open_mpi, what, exchange::bulk_synchronous));
+  }
   void add_threads(const std::vector<judged>& problems) {
     const asked_for what = metg(problems);
     add_metg("inproc.messages", problems, series([=] { return run_threads("messages", what); }), "raw MPI",
@@ -84,17 +90,21 @@ public:
     const std::vector<judged> problems{{"stencil.16", 0.2}, {"stencil.2", 0.4}, {"spread5.16", 0.2}};
     const asked_for what = metg(problems);
     const series ours([=] { return run_tasks("hetero", what); });
-    // libgomp's threads sleep after a while, or never; and stay on their CPUs, or not.
-    std::vector<series> libgomp, libomp;
-    for (const environment& settings :
-         {environment{}, environment{{"OMP_WAIT_POLICY", "active"}, {"OMP_PROC_BIND", "true"}}})
-      libgomp.emplace_back([=] { return run_openmp(openmp::libgomp, what, settings); });
-    for (const environment& settings : {environment{}, environment{{"KMP_LIBRARY", "turnaround"}}})
-      libomp.emplace_back([=] { return run_openmp(openmp::libomp, what, settings); });
+    const auto omp = [&](openmp runtime) {
+      std::vector<series> all;
+      for (const environment& settings : settings_of(runtime))
+        all.emplace_back([=] { return run_openmp(runtime, what, settings); });
+      return all;
+    };
+    const std::vector<series> libgomp = omp(openmp::libgomp), libomp = omp(openmp::libomp);
     add_metg("hetero", problems, ours, "libgomp", [=](const std::string& name) { return best_of(libgomp, name); });
     std::vector<judged> shown = problems;
     for (judged& one : shown) one.target.reset();
     add_metg("hetero.libomp", shown, ours, "libomp", [=](const std::string& name) { return best_of(libomp, name); });
+    std::vector<series> starpu;
+    for (const char* const scheduler : starpu_schedulers)
+      starpu.emplace_back([=] { return run_starpu(scheduler, what); });
+    add_metg("hetero.starpu", shown, ours, "StarPU", [=](const std::string& name) { return best_of(starpu, name); });
   }
 
   void add_graphs() {
@@ -146,9 +156,9 @@ public:
         stays{"stencil.16.stays.19us", "stencil.16.stays.150us"};
     asked_for what{of_("0.15", "0"), fresh};
     what.problems.insert(what.problems.end(), stays.begin(), stays.end());
-    const series none([=] { return run_ranks(mpi::open_mpi, "objects", what); });
+    const series none([=] { return run_balanced("none", what); });
     for (const std::string policy : {"steal", "diffusion"}) {
-      const series ours([=] { return run_ranks(mpi::open_mpi, "objects", what, {{"TERN_BALANCE", policy}}); });
+      const series ours([=] { return run_balanced(policy, what); });
       const auto add = [&](const words& problems, double target) {
         for (const std::string& one : problems)
           made.push_back({.name = "grain.imbalance." + policy + "." + one,
@@ -173,8 +183,9 @@ public:
 
 private:
   asked_for metg(const std::vector<judged>& problems) const { return {of_("0.004", "0"), names(problems)}; }
-  static std::function<measurement(const std::string&)> raw(mpi library, const asked_for& what) {
-    return [of = series([=] { return run_raw(library, what); })](const std::string& name) { return of[name]; };
+  static std::function<measurement(const std::string&)> raw(mpi library, const asked_for& what,
+                                                            exchange how = exchange::non_blocking) {
+    return [of = series([=] { return run_raw(library, what, how); })](const std::string& name) { return of[name]; };
   }
 
   scale of_;
@@ -198,6 +209,7 @@ std::vector<metric> all_lines(const scale& of) {
                     {"nearest5.16.64KiB", 0.6},
                     {"spread5.16.64KiB", 0.6}});
   all.add_messages(mpi::open_mpi, "messages", {{"stencil.16.memory", {}}});
+  all.add_bulk({{"stencil.16", {}}, {"stencil.2", {}}});
   all.add_messages(mpi::mpich, "mpich.messages", {{"stencil.16", {}}, {"stencil.2", {}}});
   all.add_threads({{"stencil.16", {}}, {"stencil.2", {}}});
   all.add_objects();

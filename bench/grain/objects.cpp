@@ -15,6 +15,7 @@
 #include <tern/net/message.hpp>
 #include <tern/net/rank_local.hpp>
 #include <tern/task/future.hpp>
+#include <tern/task/sim.hpp>
 
 #include "bench/grain/tern.hpp"
 #include "bench/harness/timing.hpp"
@@ -59,9 +60,13 @@ private:
   std::vector<gathered> ahead_; // of `next_` and some steps after it, each at its step modulo the size
 };
 
+/// Virtual seconds of an iteration in simulations: so many that policies see long invocations.
+constexpr double virtual_iteration = 1e-7;
+
 /// What each rank knows of all columns.
 struct everyone {
   std::unique_ptr<problem> what;
+  bool simulated = false;
   std::vector<mobile_ptr<cell>> cells;
 };
 rank_local<everyone> all;
@@ -128,6 +133,7 @@ void cell::run_next() {
           return i < needed.size() ? std::as_bytes(std::span(mine.inputs[i])) : std::span<const std::byte>();
         }));
   }
+  if (others.simulated) sim::charge(static_cast<double>(p.iterations(step, column_, iterations_)) * virtual_iteration);
   ++tasks_;
   ++next_;
   if (next_ == steps_) {
@@ -154,6 +160,7 @@ void cell::run_ready() {
 void know(const std::string& problem_name, const std::vector<mobile_ptr<cell>>& cells) {
   all->what = std::make_unique<problem>(problem_name);
   all->cells = cells;
+  all->simulated = sim::active();
 }
 
 /// Objects of one problem, for as long as it is measured.

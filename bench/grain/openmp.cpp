@@ -6,18 +6,13 @@
 ///
 ///     bench_grain_libgomp depend SECONDS PROBLEM…     two threads
 
-#include <algorithm>
-#include <array>
 #include <cstddef>
-#include <cstdio>
-#include <exception>
-#include <span>
+#include <memory>
 #include <stdexcept>
-#include <vector>
 
 #include <omp.h>
 
-#include "bench/grain/problem/contestant.hpp"
+#include "bench/grain/slots.hpp"
 #include "bench/harness/timing.hpp"
 
 namespace {
@@ -29,14 +24,10 @@ constexpr int threads = 2;
 
 class team {
 public:
-  explicit team(const problem& p) : p_(p), tallies_(static_cast<std::size_t>(p.width())) {
-    for (auto& one : outputs_) one.resize(tallies_.size() * p.bytes);
-  }
+  explicit team(const problem& p) : p_(p), outputs_(p) {}
 
   double run(int steps, long iterations) {
-    for (auto& one : outputs_) std::fill(one.begin(), one.end(), std::byte{0xff});
-    for (tally& one : tallies_) one.clear();
-    failed_ = nullptr;
+    outputs_.prepare(2);
     double taken = 0;
 #pragma omp parallel
 #pragma omp single
@@ -47,32 +38,22 @@ public:
 #pragma omp taskwait
       taken = seconds() - began;
     }
-    if (failed_) std::rethrow_exception(failed_);
-    long tasks = 0, inputs = 0;
-    for (const tally& one : tallies_) {
-      tasks += one.tasks();
-      inputs += one.inputs();
-    }
-    check_run(p_, steps, tasks, inputs);
+    outputs_.check(steps);
     return taken;
   }
 
 private:
-  std::byte* output(int step, int column) {
-    return outputs_[static_cast<std::size_t>(step) % 2].data() + static_cast<std::size_t>(column) * p_.bytes;
-  }
-
   void submit(int step, int column, long iterations) {
     const auto needed = p_.plan.dependences(step, column);
-    [[maybe_unused]] std::byte* const out = output(step, column); // g++ does not count depend clauses
+    [[maybe_unused]] std::byte* const out = outputs_.at(step, column).data(); // g++ does not count depend clauses
     const int inputs = static_cast<int>(needed.size());
     if (inputs == 0) {
 #pragma omp task depend(out : out[0]) firstprivate(step, column, iterations)
-      run_one(step, column, iterations);
+      outputs_.run_kept(step, column, iterations);
       return;
     }
     const int* const from = needed.data();
-    [[maybe_unused]] std::byte* const before = output(step - 1, 0);
+    [[maybe_unused]] std::byte* const before = outputs_.at(step - 1, 0).data();
     const std::size_t bytes = p_.bytes;
 #pragma omp task depend(iterator(int i = 0                                                                             \
                                  : inputs),                                                                            \
@@ -80,24 +61,11 @@ private:
                         : before[static_cast <std::size_t>(from[i]) * bytes]) depend(out                               \
                                                                                      : out[0])                         \
     firstprivate(step, column, iterations)
-    run_one(step, column, iterations);
-  }
-
-  void run_one(int step, int column, long iterations) noexcept {
-    try {
-      tallies_[static_cast<std::size_t>(column)].add(
-          run_task(p_, step, column, iterations, {output(step, column), p_.bytes},
-                   [&](int from) { return std::span<const std::byte>(output(step - 1, from), p_.bytes); }));
-    } catch (...) {
-#pragma omp critical
-      failed_ = std::current_exception();
-    }
+    outputs_.run_kept(step, column, iterations);
   }
 
   const problem& p_;
-  std::array<std::vector<std::byte>, 2> outputs_;
-  std::vector<tally> tallies_;
-  std::exception_ptr failed_;
+  slots outputs_;
 };
 
 } // namespace
@@ -108,13 +76,8 @@ int main(int argc, char** argv) {
     if (asked.carrier != "depend") throw std::invalid_argument("no carrier is called " + asked.carrier);
     omp_set_dynamic(0);
     omp_set_num_threads(threads);
-    report found(asked.seconds);
-    for (const auto& name : asked.problems) {
-      const problem p(name);
-      const double per_iteration = calibrate(p.work, threads);
-      team all(p);
-      found.measure(p, threads, per_iteration, [&](int steps, long iterations) { return all.run(steps, iterations); });
-    }
-    std::printf("%s\n", found.text().c_str());
+    measure_problems(asked, threads, [](const problem& p) -> run_grid {
+      return [all = std::make_shared<team>(p)](int steps, long iterations) { return all->run(steps, iterations); };
+    });
   });
 }

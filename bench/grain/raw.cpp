@@ -2,18 +2,20 @@
 /// \file
 /// The rival: grids of tasks in MPI, compiled once for each. Each rank has a block of columns. In
 /// each step it posts receives of what its tasks need from others, sends what others need of the
-/// last step, waits for all of that, and runs its tasks.
+/// last step, waits for all of that, and runs its tasks. Bulk-synchronous ranks also wait for each
+/// other before they run tasks, as Task Bench's do.
 ///
-///     bench_grain_mpi_X raw SECONDS PROBLEM…        two ranks, each bound to a core
+///     bench_grain_mpi_X raw SECONDS PROBLEM…        non-blocking; two ranks, each bound to a core
+///     bench_grain_mpi_X bulk SECONDS PROBLEM…       bulk-synchronous
 
 #include <mpi.h>
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <cstdio>
 #include <cstdlib>
 #include <span>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -28,7 +30,7 @@ using namespace tern::bench::grain;
 /// The columns of a rank, and the outputs of two steps.
 class part {
 public:
-  part(const problem& p, int rank, int ranks) : p_(p), rank_(rank), ranks_(ranks) {
+  part(const problem& p, bool bulk, int rank, int ranks) : p_(p), bulk_(bulk), rank_(rank), ranks_(ranks) {
     for (auto& one : outputs_) one.assign(static_cast<std::size_t>(p.width()) * p.bytes, std::byte{0xff});
     for (int step = 0; step < p.plan.period(); ++step) plan(step);
   }
@@ -101,9 +103,11 @@ private:
       MPI_Isend(output(step, one.column).data(), size, MPI_BYTE, one.rank, one.column, MPI_COMM_WORLD,
                 &requests_.emplace_back());
     MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE);
+    if (bulk_) MPI_Barrier(MPI_COMM_WORLD);
   }
 
   const problem& p_;
+  const bool bulk_;
   int rank_, ranks_;
   std::vector<std::vector<transfer>> sends_, receives_; // of each step of a period
   std::array<std::vector<std::byte>, 2> outputs_;
@@ -125,11 +129,13 @@ double calibrated(const problem& p, int ranks) {
 }
 
 void measure_all(const request& asked, int rank, int ranks) {
+  const bool bulk = asked.carrier == "bulk";
+  if (!bulk && asked.carrier != "raw") throw std::invalid_argument("no carrier is called " + asked.carrier);
   report found(asked.seconds);
   for (const auto& name : asked.problems) {
     const problem p(name);
-    part mine(p, rank, ranks);
-    const double per_iteration = calibrated(p, ranks);
+    part mine(p, bulk, rank, ranks);
+    const double per_iteration = asked.seconds == 0 ? 0 : calibrated(p, ranks);
     const auto tell = [](order o) {
       MPI_Bcast(&o, sizeof o, MPI_BYTE, 0, MPI_COMM_WORLD);
       return o;
@@ -144,7 +150,7 @@ void measure_all(const request& asked, int rank, int ranks) {
       for (order o = tell({}); o.steps > 0; o = tell({})) mine.run(o.steps, o.iterations);
     }
   }
-  if (rank == 0) std::printf("%s\n", found.text().c_str());
+  if (rank == 0) found.print();
 }
 
 } // namespace

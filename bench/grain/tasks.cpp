@@ -6,12 +6,12 @@
 ///
 /// CARRIER: hetero, graph, built or coroutines.
 
-#include <cstdio>
 #include <stdexcept>
 
 #include <tern/base/options.hpp>
 #include <tern/task/scheduler.hpp>
 
+#include "bench/grain/slots.hpp"
 #include "bench/grain/tasks.hpp"
 
 namespace {
@@ -28,16 +28,6 @@ run_grid carrier(const std::string& name, const problem& p) {
   throw std::invalid_argument("no carrier is called " + name);
 }
 
-void measure_all(const request& asked) {
-  report found(asked.seconds);
-  for (const auto& name : asked.problems) {
-    const problem p(name);
-    const double per_iteration = calibrate(p.work, workers);
-    found.measure(p, workers, per_iteration, carrier(asked.carrier, p));
-  }
-  std::printf("%s\n", found.text().c_str());
-}
-
 } // namespace
 
 int main(int argc, char** argv) {
@@ -45,6 +35,6 @@ int main(int argc, char** argv) {
     const tern::options opts = tern::options::parse(argc, argv); // also from the environment
     const request asked = request_of(argc, argv);
     tern::scheduler all({.workers = workers, .opts = &opts});
-    all.run([&] { measure_all(asked); });
+    all.run([&] { measure_problems(asked, workers, [&](const problem& p) { return carrier(asked.carrier, p); }); });
   });
 }

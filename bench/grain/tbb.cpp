@@ -5,7 +5,6 @@
 ///     bench_grain_tbb graph SECONDS PROBLEM…      built before the clock runs
 ///     bench_grain_tbb built SECONDS PROBLEM…      built each time
 
-#include <cstdio>
 #include <deque>
 #include <memory>
 #include <stdexcept>
@@ -15,7 +14,6 @@
 #include <tbb/global_control.h>
 #include <tbb/task_arena.h>
 
-#include "bench/grain/problem/contestant.hpp"
 #include "bench/grain/slots.hpp"
 #include "bench/harness/timing.hpp"
 
@@ -53,33 +51,44 @@ private:
   std::vector<node*> sources_;
 };
 
+/// A flow graph of as many steps as are asked for.
+class flow_grid {
+public:
+  flow_grid(const problem& p, bool prebuilt) : p_(p), prebuilt_(prebuilt), outputs_(p) {}
+
+  double run(int steps, long iterations) {
+    outputs_.prepare(steps);
+    iterations_ = iterations;
+    if (prebuilt_ && built_steps_ != steps) build(steps);
+    const double taken = timed(1, [&](long) {
+      if (!prebuilt_) build(steps);
+      built_->run();
+    });
+    outputs_.check(steps);
+    return taken;
+  }
+
+private:
+  void build(int steps) {
+    built_ = std::make_unique<flow>(p_, outputs_, steps, iterations_);
+    built_steps_ = steps;
+  }
+
+  const problem& p_;
+  const bool prebuilt_;
+  slots outputs_;
+  std::unique_ptr<flow> built_;
+  int built_steps_ = 0;
+  long iterations_ = 0;
+};
+
 void measure_all(const request& asked) {
   const bool prebuilt = asked.carrier == "graph";
   if (!prebuilt && asked.carrier != "built") throw std::invalid_argument("no carrier is called " + asked.carrier);
-  report found(asked.seconds);
-  for (const auto& name : asked.problems) {
-    const problem p(name);
-    const double per_iteration = calibrate(p.work, threads);
-    slots outputs(p);
-    std::unique_ptr<flow> built;
-    int built_steps = 0;
-    long iterations = 0;
-    found.measure(p, threads, per_iteration, [&](int steps, long mean) {
-      outputs.prepare(steps);
-      iterations = mean;
-      if (prebuilt && built_steps != steps) {
-        built = std::make_unique<flow>(p, outputs, steps, iterations);
-        built_steps = steps;
-      }
-      const double taken = timed(1, [&](long) {
-        if (!prebuilt) built = std::make_unique<flow>(p, outputs, steps, iterations);
-        built->run();
-      });
-      outputs.check(steps);
-      return taken;
-    });
-  }
-  std::printf("%s\n", found.text().c_str());
+  measure_problems(asked, threads, [prebuilt](const problem& p) -> run_grid {
+    auto all = std::make_shared<flow_grid>(p, prebuilt);
+    return [all](int steps, long iterations) { return all->run(steps, iterations); };
+  });
 }
 
 } // namespace

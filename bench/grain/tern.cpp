@@ -5,7 +5,7 @@
 ///     bench_grain_tern messages SECONDS PROBLEM…      ranks of one worker
 ///     bench_grain_tern objects SECONDS PROBLEM…       ranks of any number of workers
 
-#include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -31,10 +31,12 @@ void measure_all(const request& asked) {
   report found(asked.seconds);
   for (const auto& name : asked.problems) {
     const problem p(name);
-    // All cores at once: the peak is that of all.
-    tern::barrier();
-    const double sum = tern::allreduce(calibrate(p.work, workers), [](double a, double b) { return a + b; });
-    const double per_iteration = sum / tern::size();
+    double per_iteration = 0;
+    if (asked.seconds > 0) { // all cores at once: the peak is that of all
+      tern::barrier();
+      const double sum = tern::allreduce(calibrate(p.work, workers), [](double a, double b) { return a + b; });
+      per_iteration = sum / tern::size();
+    }
     if (tern::rank() == 0) {
       if (asked.carrier == "messages")
         found.measure(p, cores, per_iteration, by_messages(p));
@@ -45,8 +47,8 @@ void measure_all(const request& asked) {
     }
     tern::barrier(); // the others wait here meanwhile
   }
-  if (tern::rank() == 0) std::printf("%s\n", found.text().c_str());
-  std::fflush(stdout);
+  if (asked.carrier == "objects") found.note("policy", tern::balance::in_use());
+  if (tern::rank() == 0) found.print();
 }
 
 } // namespace
@@ -54,7 +56,7 @@ void measure_all(const request& asked) {
 int main(int argc, char** argv) {
   int code = 0;
   const int failed = guarded("bench_grain_tern", [&] {
-    bind_to_core();
+    if (!std::getenv("BENCH_GRAIN_AS_STARTED")) bind_to_core(); // else as the launcher wants it
     code = tern::run(argc, argv, [](int count, char** arguments) { measure_all(request_of(count, arguments)); });
   });
   return failed ? failed : code;

@@ -18,7 +18,7 @@ double axis::place(double value) const {
 
 std::string axis_text(double value) {
   char text[32];
-  std::snprintf(text, sizeof text, "%.4g", value);
+  std::snprintf(text, sizeof text, value >= 1e4 && value < 1e7 ? "%.0f" : "%.4g", value);
   return text;
 }
 
@@ -66,13 +66,22 @@ std::vector<std::string> names(const panel& p) {
   return found;
 }
 
-void legend(canvas& on, double x, double y, const std::vector<curve>& curves) {
+constexpr double legend_row = 38;
+
+/// As many rows as it takes. \return where the next one is.
+double legend(canvas& on, double left, double right, double y, const std::vector<curve>& curves) {
+  double x = left;
   for (const auto& one : curves) {
+    if (x > left && x + 80 + on.length_of(one.name, 21) > right) {
+      x = left;
+      y += legend_row;
+    }
     on.rule(x, y, x + 64, y, stroke_of(one.as));
     mark(on, {x + 32, y}, one.as);
     x += 80;
     x += on.text(x, y + 7, one.name, 21, ink, 0) + 46;
   }
+  return y + legend_row;
 }
 
 } // namespace
@@ -87,8 +96,7 @@ void draw(const picture& what, const std::string& path) {
     double x = first.left;
     if (std::any_of(what.panels.begin(), what.panels.end(), [&](const panel& p) { return names(p) != names(first); }))
       x += on.text(x, row + 7, one.title, 21, ink, 0, true) + 30;
-    legend(on, x, row, one.curves);
-    row += 38;
+    row = legend(on, x, what.width - 20, row, one.curves);
   }
   for (const auto& one : what.panels) draw_panel(on, one);
   on.write(path);

@@ -49,6 +49,11 @@ void report::add(const std::string& name, const std::string& value) {
   text_ += (text_.empty() ? "\"" : ",\"") + name + "\":" + value;
 }
 
+void report::print() const {
+  std::printf("{%s}\n", text_.c_str());
+  std::fflush(stdout);
+}
+
 void report::measure(const problem& p, int cores, double per_iteration, const run_grid& run) {
   if (seconds_ == 0)
     try_once(p, cores, run);

@@ -11,7 +11,8 @@
 /// efficient, their microseconds stand for METG, which is more. For a problem of tasks of a
 /// given length it has the microseconds of a core for each task, and under `NAME.cores` how many
 /// cores computed on average. With SECONDS 0 each problem is only run, and what stands under its
-/// name are the microseconds of a core for each task: for tests, on machines that are busy.
+/// name are the microseconds of a core for each task: for tests, on machines that are busy. Of
+/// objects there is also "policy", what balances them.
 
 #include <functional>
 #include <string>
@@ -38,10 +39,14 @@ using run_grid = std::function<double(int steps, long iterations)>;
 class report {
 public:
   explicit report(double seconds) : seconds_(seconds) {}
-  /// \param cores that run tasks. \param per_iteration what `calibrate` gave.
+  /// \param cores that run tasks. \param per_iteration what `calibrate` gave; not looked at where
+  /// problems are only run.
   /// \throws what `run` throws.
   void measure(const problem& p, int cores, double per_iteration, const run_grid& run);
-  std::string text() const { return "{" + text_ + "}"; }
+  /// Something else than figures. \param text without quotation marks and backslashes.
+  void note(const std::string& name, const std::string& text) { add(name, '"' + text + '"'); }
+  /// Writes the JSON to stdout.
+  void print() const;
 
 private:
   void add(const std::string& name, const std::string& value);
