@@ -16,7 +16,6 @@
 #include <iterator>
 #include <limits>
 #include <memory>
-#include <ranges>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -126,6 +125,14 @@ struct buffer_access {
     return b;
   }
 };
+
+/// A contiguous range with a size. <ranges>, which has a concept for that, would cost each program
+/// a tenth of a second.
+template <class R>
+concept elements_in_a_row = requires(const R& r) {
+  std::ranges::data(r);
+  std::ranges::size(r);
+};
 } // namespace net::detail
 
 /// For an argument of `send` or `call`: the elements travel from where they are, without a copy on
@@ -133,8 +140,8 @@ struct buffer_access {
 /// other fibers run. It returns at once if they are few, else when they have left this process;
 /// under `inproc`, when the handler on the other side has ended. Until then no code may change the
 /// elements. Inside a fiber only.
-template <std::ranges::contiguous_range R> auto lend(const R& elements) {
-  using element = std::ranges::range_value_t<R>;
+template <net::detail::elements_in_a_row R> auto lend(const R& elements) {
+  using element = std::remove_cvref_t<decltype(*std::ranges::data(elements))>;
   return net::detail::lent<element>{std::span<const element>(std::ranges::data(elements), std::ranges::size(elements)),
                                     nullptr};
 }
@@ -143,9 +150,7 @@ template <std::ranges::contiguous_range R> auto lend(const R& elements) {
 /// has been sent (under `inproc`, until the handler has ended). May be used for any number of
 /// messages at once. What frees the elements, if the message has the last share, runs where
 /// messages arrive: it may send, but must not wait.
-template <class R>
-requires std::ranges::contiguous_range<const R>
-auto lend(std::shared_ptr<R> elements) {
+template <net::detail::elements_in_a_row R> auto lend(std::shared_ptr<R> elements) {
   auto l = lend(std::as_const(*elements));
   l.owner = std::move(elements);
   return l;

@@ -4,7 +4,6 @@
 /// After how many quick invocations of an object a long one comes. Internal.
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 
 namespace tern::mobile::detail {
@@ -28,8 +27,7 @@ public:
   /// known. `unknown` before the first long one.
   int place() const noexcept {
     if (gap_ < 0) return unknown;
-    const float ahead = std::clamp(static_cast<float>(since_) - gap_, -1.0F * due, places - 1.0F - due);
-    return static_cast<int>(std::lround(ahead)) + due;
+    return rounded(std::clamp(static_cast<float>(since_) - gap_ + due, 0.0F, places - 1.0F));
   }
   /// An invocation has ended.
   void ran(bool was_long) noexcept {
@@ -43,11 +41,13 @@ public:
   }
   /// What travels with the object.
   std::uint8_t gap() const noexcept {
-    return gap_ < 0 ? no_gap : static_cast<std::uint8_t>(std::lround(std::min(gap_, no_gap - 1.0F)));
+    return gap_ < 0 ? no_gap : static_cast<std::uint8_t>(rounded(std::min(gap_, no_gap - 1.0F)));
   }
   std::uint16_t since() const noexcept { return since_; }
 
 private:
+  /// \pre not negative. <cmath> would cost each user of objects a tenth of a second.
+  static constexpr int rounded(float x) noexcept { return static_cast<int>(x + 0.5F); }
   float gap_ = -1; ///< quick invocations between two long ones, lately; negative: not known
   std::uint16_t since_ = 0;
 };
