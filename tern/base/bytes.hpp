@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -23,6 +24,9 @@ public:
   virtual void take_back(std::byte* data) noexcept = 0;
   /// Is it shared with another buffer?
   virtual bool read_only() const noexcept { return false; }
+  /// A share of memory that nobody changes as long as a share of it exists. Null: it is not shared
+  /// so.
+  virtual std::shared_ptr<const void> share() const noexcept { return nullptr; }
 
 protected:
   ~byte_lender() = default;
@@ -76,6 +80,8 @@ public:
   /// Is its memory borrowed?
   bool borrowed() const noexcept { return lender_ != nullptr; }
   bool writable() const noexcept { return !lender_ || !lender_->read_only(); }
+  /// See byte_lender.
+  std::shared_ptr<const void> share() const noexcept { return lender_ ? lender_->share() : nullptr; }
   /// Forgets what was borrowed: the lender knows that it is not needed, and is not told.
   void forget() noexcept {
     data_ = nullptr;

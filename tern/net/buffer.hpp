@@ -4,12 +4,14 @@
 /// Arrays that travel without being copied.
 ///
 ///     void store(tern::buffer<double> block);             // a handler that keeps what it gets
+///     void keep(tern::shared_buffer<double> block);       // one of many that keep the same
 ///     void add_up(std::span<const double> block);         // one that looks at it while it runs
 ///
 ///     tern::send<&add_up>(1, block);                      // copies the block into the message
 ///     tern::send<&add_up>(1, std::move(block));           // a std::vector or tern::buffer goes itself
 ///     tern::send<&add_up>(1, tern::lend(block));          // neither: waits until the block is needed no more
 ///     tern::send<&add_up>(1, tern::lend(shared));         // neither, nor waits: a std::shared_ptr to a std::vector
+///     tern::send<&keep>(1, tern::shared_buffer(std::move(block))); // nor does a rank of this process copy it
 
 #include <cstddef>
 #include <cstring>
@@ -104,6 +106,83 @@ private:
   std::size_t size_ = 0;
 };
 
+/// A fixed-size array of T whose elements never change. A copy of it is another share of the same
+/// memory, which is freed with the last one. Made of a `buffer` or a std::vector, whose memory it
+/// takes over.
+///
+/// Requires: as `buffer` of T; no code changes the elements through a pointer from before.
+///
+/// Guarantees: `send` and `call` copy no elements on this side from 16 KiB on, however often the
+/// same memory is sent. A handler with a parameter of this type gets a share without a copy. On a
+/// rank of the sender's process, its own or another, it is a share of the sender's memory. In
+/// another process it is a share of what has arrived there, which each message brings anew.
+///
+/// Limits: one range of a message travels so. Others, and less than 16 KiB, are copied into the
+/// message. An archive holds the elements: that of an object which migrates, of a result, of a
+/// multicast. Each one that is loaded has memory of its own.
+///
+/// Threads: as std::shared_ptr to a constant. Several may read the elements, and copy and destroy
+/// shares of them, at once; one share may be changed by one thread at a time.
+///
+///     tern::buffer<double> halo(8192);
+///     fill(halo);
+///     const tern::shared_buffer shared(std::move(halo));
+///     for (const auto& one : neighbours) tern::send<&block::keep>(one, shared); // keep(tern::shared_buffer<double>)
+template <class T> class shared_buffer {
+public:
+  using value_type = T;
+
+  shared_buffer() noexcept = default;
+  /// \throws error(out_of_memory) or std::bad_alloc; `elements` stay then.
+  explicit shared_buffer(buffer<T>&& elements) {
+    if (elements.empty()) return;
+    const auto owner = std::make_shared<const buffer<T>>(std::move(elements));
+    size_ = owner->size();
+    first_ = {owner, owner->data()};
+  }
+  explicit shared_buffer(std::vector<T>&& elements) {
+    if (elements.empty()) return;
+    const auto owner = std::make_shared<const std::vector<T>>(std::move(elements));
+    size_ = owner->size();
+    first_ = {owner, owner->data()};
+  }
+  /// With a copy of the elements. \throws error(out_of_memory).
+  static shared_buffer copy_of(std::span<const T> elements) { return shared_buffer(buffer<T>::copy_of(elements)); }
+  shared_buffer(const shared_buffer&) noexcept = default;
+  shared_buffer& operator=(const shared_buffer&) noexcept = default;
+  shared_buffer(shared_buffer&& other) noexcept
+      : first_(std::move(other.first_)), size_(std::exchange(other.size_, 0)) {}
+  shared_buffer& operator=(shared_buffer&& other) noexcept {
+    first_ = std::move(other.first_);
+    size_ = std::exchange(other.size_, 0);
+    return *this;
+  }
+  ~shared_buffer() = default;
+
+  const T* data() const noexcept { return first_.get(); }
+  std::size_t size() const noexcept { return size_; }
+  bool empty() const noexcept { return size_ == 0; }
+  const T* begin() const noexcept { return data(); }
+  const T* end() const noexcept { return data() + size_; }
+  const T& operator[](std::size_t i) const noexcept { return data()[i]; }
+  /// How many shares there are in this process, messages included; 0 if empty. A guess while other
+  /// threads have some.
+  long use_count() const noexcept { return first_.use_count(); }
+
+  template <class A> void save(A& ar) const { ar(std::span<const T>(*this)); }
+  /// \throws error(invalid_data) for more elements than there are bytes, error(out_of_memory).
+  void load(input_archive& ar) {
+    buffer<T> elements(ar.read_length(sizeof(T)));
+    ar.read(elements.data(), elements.size() * sizeof(T));
+    *this = shared_buffer(std::move(elements));
+  }
+
+private:
+  friend struct net::detail::buffer_access;
+  std::shared_ptr<const T> first_; // shares what holds all elements
+  std::size_t size_ = 0;
+};
+
 namespace net::detail {
 template <class T> struct lent {
   std::span<const T> elements;
@@ -122,6 +201,15 @@ struct buffer_access {
     b.memory_ = std::move(memory);
     b.data_ = reinterpret_cast<T*>(b.memory_.data());
     b.size_ = b.memory_.size() / sizeof(T);
+    return b;
+  }
+  template <class T> static std::shared_ptr<const void> owner(const shared_buffer<T>& b) noexcept { return b.first_; }
+  /// \param owner of the elements, which stay as they are as long as it has shares.
+  template <class T>
+  static shared_buffer<T> share(std::shared_ptr<const void> owner, std::span<const T> elements) noexcept {
+    shared_buffer<T> b;
+    b.first_ = {std::move(owner), elements.data()};
+    b.size_ = elements.size();
     return b;
   }
 };

@@ -98,8 +98,8 @@ public:
   /// first.
   [[noreturn]] virtual void abort(int code) noexcept = 0;
 
-  /// May something have arrived that `receive` has not given? Any thread, while the owner does
-  /// nothing.
+  /// May something have arrived that `receive` has not given? The owner; or any thread, while the
+  /// owner does nothing. A transport that only its owner may ask says "yes" to other threads.
   virtual bool may_have_input() const noexcept { return true; }
   /// If each rank is a process: what those of this host share, until the process ends.
   virtual std::optional<host_memory> processes() const noexcept { return std::nullopt; }

@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-enum { TERN_TRANSPORT_ABI = 6 };
+enum { TERN_TRANSPORT_ABI = 7 };
 
 struct tern_transport_info {
   int rank, size;           /* of this process in the job */
@@ -77,6 +77,8 @@ struct tern_transport_plugin {
               int urgent);
   /** Makes progress and gives one thing that has happened. Never blocks. \return a TERN_TRANSPORT_… or -1. */
   int (*receive)(struct tern_transport_arrival* into);
+  /** May `receive` have a message to give? Looks, and takes nothing. \return 0 if there was none. */
+  int (*may_have_input)(void);
   /** The head's memory is needed no more. Any thread. */
   void (*give_back)(void* slot);
   /** The owner has nothing to do: sleep until a message may have arrived or may have space, `wake` was called, or the

@@ -56,6 +56,14 @@ template <class T> struct used<tern::buffer<T>> {
   }
 };
 
+template <class T> struct used<tern::shared_buffer<T>> {
+  static std::uint64_t up(tern::shared_buffer<T>& given) {
+    const tern::shared_buffer<T> mine(std::move(given));
+    fuzz::require(given.empty() && mine.use_count() == (mine.empty() ? 0 : 1), "shares are counted wrongly");
+    return range_sum<T>(mine);
+  }
+};
+
 // From right to left: buffers, which are destroyed, stand behind views.
 template <class... Stored> std::uint64_t use(std::tuple<Stored...> args) {
   std::uint64_t sum = 0;
@@ -90,6 +98,8 @@ constexpr void (*calls[])(payload) = {
     call<std::span<const std::uint8_t>, std::span<const double>, int>,
     call<tern::buffer<double>>,
     call<std::span<const double>, tern::buffer<double>>,
+    call<tern::shared_buffer<double>>,
+    call<std::span<const std::uint8_t>, tern::shared_buffer<cell>, tern::buffer<double>>,
     call<std::vector<text>, tern::buffer<std::uint16_t>, std::map<int, text>>,
     call<tern::byte_buffer, std::span<const std::int64_t>, std::optional<text>>,
     call<std::vector<bool>, std::span<const cell>, tern::buffer<cell>, tern::buffer<std::uint8_t>>,

@@ -142,6 +142,35 @@ TERN_RANK_TEST(results_may_be_large) {
   for (std::size_t i = 0; i < open.size(); ++i) TERN_EXPECT_EQ(look<double>(i, open[i].get()), 5000);
 }
 
+// Sharing -------------------------------------------------------------------------------------------------------------
+
+std::int64_t keep(std::uint64_t salt, const shared_buffer<double>& b) {
+  return look<double>(salt, std::span<const double>(b));
+}
+std::int64_t keep_wide(std::uint64_t salt, shared_buffer<wide> b) { return look<wide>(salt, std::span<const wide>(b)); }
+TERN_RANK_TEST(handlers_share_arrays_of_every_size) {
+  try_sizes<double, &keep>();
+  try_sizes<wide, &keep_wide>();
+}
+
+TERN_RANK_TEST(a_shared_buffer_suits_each_parameter_that_takes_a_range) {
+  for (const int to : destinations())
+    for (const std::size_t n : {0u, 1u, 100u, 2048u, 10'000u}) {
+      const shared_buffer shared(made<double>(n, n));
+      const auto all = static_cast<std::int64_t>(n);
+      std::vector<tern::future<std::int64_t>> answers;
+      for (int i = 0; i < 3; ++i) {
+        answers.push_back(call<&keep>(to, n, shared));
+        answers.push_back(call<&look<double>>(to, n, shared));
+        answers.push_back(call<&take<double>>(to, n, shared));
+        answers.push_back(call<&keep>(to, n, shared_buffer(shared)));
+        answers.push_back(call<&keep>(to, n, shared_buffer<float>(made<float>(n, n))));
+      }
+      for (auto& one : answers) TERN_EXPECT_EQ(one.get(), all);
+      TERN_EXPECT_EQ(look<double>(n, shared), all);
+    }
+}
+
 // Lending -------------------------------------------------------------------------------------------------------------
 
 std::int64_t look_late(std::uint64_t salt, std::span<const double> v) {

@@ -15,15 +15,19 @@ namespace tern::net::detail {
 /// Keeps its share of an owner's memory until a message needs it no more.
 class share_lender final : public byte_lender {
 public:
-  explicit share_lender(std::shared_ptr<const void> owner) noexcept : owner_(std::move(owner)) {}
+  /// \param constant nobody changes the memory as long as it has an owner: a receiver may keep it.
+  share_lender(std::shared_ptr<const void> owner, bool constant) noexcept
+      : owner_(std::move(owner)), constant_(constant) {}
   void take_back(std::byte*) noexcept override;
   bool read_only() const noexcept override { return true; }
+  std::shared_ptr<const void> share() const noexcept override { return constant_ ? owner_ : nullptr; }
   /// Ends the job with an error's text. Set before `main`, by the room that knows how jobs end.
   static inline void (*tell_waited)(const char* text) noexcept = nullptr;
 
 private:
   friend class deferred_releases;
   std::shared_ptr<const void> owner_;
+  const bool constant_;
   share_lender* next_ = nullptr;
 };
 

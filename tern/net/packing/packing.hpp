@@ -4,7 +4,7 @@
 /// How arguments become a message, and parameters again. Internal.
 ///
 /// A message is a header and an archive of the arguments, and perhaps a body. A range of bitwise
-/// elements (a parameter of type std::span<const T> or buffer<T>) is its length, doubled, and
+/// elements (std::span<const T>, buffer<T> or shared_buffer<T>) is its length, doubled, and
 ///  - its elements, aligned as they need it within the message, so that the handler sees them where they lie; or
 ///  - plus one, and the elements are the message's body: one range of a message may be.
 
@@ -57,6 +57,7 @@ template <class T> struct range_of<range_view<T>> {
   using element = T;
 };
 template <class T> struct range_of<buffer<T>> : range_of<range_view<T>> {};
+template <class T> struct range_of<shared_buffer<T>> : range_of<range_view<T>> {};
 
 inline constexpr std::size_t small_message = 512;    // is packed on the sender's stack
 inline constexpr std::size_t least_body = 16 * 1024; // bytes of a range below which a copy costs less than a transfer
@@ -66,6 +67,8 @@ template <class T> class range_out {
 public:
   explicit range_out(std::span<const T> elements) noexcept : elements_(elements) {}
   explicit range_out(const lent<T>& l) noexcept : elements_(l.elements), owner_(l.owner), lent_(true) {}
+  explicit range_out(const shared_buffer<T>& b) noexcept
+      : elements_(b), owner_(buffer_access::owner(b)), lent_(true), constant_(true) {}
   explicit range_out(buffer<T>&& b) noexcept : elements_(b), buffer_(&b) {}
   explicit range_out(std::vector<T>&& v) noexcept : elements_(v), vector_(&v) {}
   /// Of elements that must be converted.
@@ -82,7 +85,7 @@ public:
       auto* const first = const_cast<std::byte*>(reinterpret_cast<const std::byte*>(elements_.data()));
       byte_lender* lender = nullptr;
       if (owner_)
-        lender = new share_lender(std::move(owner_));
+        lender = new share_lender(std::move(owner_), constant_);
       else
         lender = &owed.emplace();
       body = byte_buffer::borrow(first, elements_.size_bytes(), *lender);
@@ -106,7 +109,7 @@ public:
 private:
   std::span<const T> elements_;
   std::shared_ptr<const void> owner_;
-  bool lent_ = false, in_body_ = false;
+  bool lent_ = false, constant_ = false, in_body_ = false;
   buffer<T>* buffer_ = nullptr;
   std::vector<T>* vector_ = nullptr;
   std::vector<T> own_;
@@ -168,7 +171,7 @@ template <class Stored, class A, class Where> decltype(auto) as_stored(A&& a, co
   if constexpr (range_of<Stored>::is) {
     using element = typename range_of<Stored>::element;
     constexpr bool moved = !std::is_lvalue_reference_v<A> && !std::is_const_v<A>;
-    if constexpr (std::is_same_v<plain, lent<element>>) {
+    if constexpr (std::is_same_v<plain, lent<element>> || std::is_same_v<plain, shared_buffer<element>>) {
       return range_out<element>(a);
     } else if constexpr (moved &&
                          (std::is_same_v<plain, buffer<element>> || std::is_same_v<plain, std::vector<element>>)) {
@@ -357,6 +360,25 @@ template <class T> void load_argument(input_archive& ar, unpacking& from, buffer
   } else {
     x = buffer<T>(bytes.size() / sizeof(T));
     if (!bytes.empty()) std::memcpy(x.data(), bytes.data(), bytes.size());
+  }
+}
+
+template <class T> void load_argument(input_archive& ar, unpacking& from, shared_buffer<T>& x) {
+  bool in_body = false;
+  const std::span<const std::byte> bytes = load_range<T>(ar, from, in_body);
+  const std::span<const T> elements(reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T));
+  byte_buffer& body = from.message.body;
+  if (!in_body || !aligned<T>(bytes.data())) {
+    buffer<T> own(elements.size());
+    if (!bytes.empty()) std::memcpy(own.data(), bytes.data(), bytes.size());
+    x = shared_buffer<T>(std::move(own));
+  } else if (auto owner = body.share()) {
+    x = buffer_access::share(std::move(owner), elements);
+    body = {};
+  } else if (body.writable()) {
+    x = shared_buffer<T>(buffer_access::adopt<T>(std::move(body)));
+  } else {
+    x = shared_buffer<T>::copy_of(elements); // its lender waits until the handler has ended, or writes to it then
   }
 }
 

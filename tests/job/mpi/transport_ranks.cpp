@@ -3,17 +3,18 @@
 /// The MPI transport by itself, started by an MPI launcher with any number of ranks: order and
 /// content of messages with heads and bodies of all sizes between all pairs, pieces, room that is
 /// used up and regained, heads that are kept and given back from another thread, large messages of
-/// a rank that computes, sleeping and waking, an idle rank's use of its core. Prints `N passed, N
-/// failed` from rank 0; the exit code is 0 if none failed on any rank. Arguments: `single` claims
-/// to have one thread only, `bare` posts and pools nothing, `alone` sends everything by MPI,
-/// without rings, `heads` all but heads, `copies` what does not fit into rings, `reads` has bodies
-/// read also where the ring costs less, `hosts` makes MPICH take odd and even ranks for those of
-/// two hosts; `hold` sleeps until it is killed, `abort` ends the job with code 7 (both for the
-/// tests of `tern run`).
+/// a rank that computes, looking without receiving, sleeping and waking, an idle rank's use of its
+/// core. Prints `N passed, N failed` from rank 0; the exit code is 0 if none failed on any rank.
+/// Arguments: `single` claims to have one thread only, `bare` posts and pools nothing, `alone`
+/// sends everything by MPI, without rings, `heads` all but heads, `copies` what does not fit into
+/// rings, `reads` has bodies read also where the ring costs less, `hosts` makes MPICH take odd and
+/// even ranks for those of two hosts; `hold` sleeps until it is killed, `abort` ends the job with
+/// code 7 (both for the tests of `tern run`).
 #include <tern/base/topology.hpp>
 #include <tern/net/job/start_mark.hpp>
 #include <tern/net/transport/mpi/mpi_transport.hpp>
 
+#include "contents.hpp"
 #include "doorbell.hpp"
 
 #include <algorithm>
@@ -36,85 +37,24 @@ using namespace std::chrono_literals;
 using clock_type = std::chrono::steady_clock;
 using tern::byte_buffer;
 using tern::net::arrival;
+using tern::test::body_size;
 using tern::test::doorbell;
+using tern::test::fill;
+using tern::test::filled;
+using tern::test::head_size;
+using tern::test::mix;
+using tern::test::number_of;
+using tern::test::numbered;
+using tern::test::seed_of;
 
 namespace {
 
 int passed = 0, failed = 0, me = 0;
+constexpr int messages_per_pair = 600;
 
 void expect(bool good, const std::string& what) {
   (good ? passed : failed)++;
   if (!good) std::fprintf(stderr, "rank %d: FAILED: %s\n", me, what.c_str());
-}
-
-std::uint64_t mix(std::uint64_t x) { // splitmix64
-  x += 0x9e3779b97f4a7c15U;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
-  return x ^ (x >> 31);
-}
-
-// What message `k` from `s` to `d` looks like is a function of these numbers: the receiver knows it
-// without a header, so that empty messages are covered too and a message out of order is noticed by
-// its content.
-std::uint64_t seed_of(int s, int d, int k) {
-  return mix(mix(static_cast<std::uint64_t>(s) << 40 | static_cast<std::uint64_t>(d) << 20) +
-             static_cast<std::uint64_t>(k));
-}
-
-constexpr int messages_per_pair = 600;
-
-/// Each size up to 200, then larger and larger steps to the limit; then random ones.
-std::size_t head_size(int k, std::uint64_t seed, std::size_t limit) {
-  if (k <= 200) return std::min(static_cast<std::size_t>(k), limit);
-  if (k <= 300) return limit * static_cast<std::size_t>(k - 200) / 100;
-  return mix(seed + 1) % (limit + 1);
-}
-
-std::size_t body_size(std::uint64_t seed) {
-  const auto kind = seed % 100;
-  const auto random = mix(seed);
-  if (kind < 60) return 0;
-  if (kind < 75) return random % 200 + 1;
-  if (kind < 90) return random % (32u << 10) + 1;
-  if (kind < 99) return random % (256u << 10) + 1;
-  // MPI tries all sends that it could not start each time it makes progress: not ten thousands of
-  // pieces.
-  static const char* const fragment = std::getenv("TERN_MPI_FRAGMENT");
-  const bool tiny = fragment && std::strtoul(fragment, nullptr, 10) < 1000;
-  return random % (tiny ? 256u << 10 : 4u << 20) + 1;
-}
-
-void fill(std::byte* at, std::size_t n, std::uint64_t seed) {
-  std::uint64_t state = seed | 1;
-  std::size_t i = 0;
-  for (; i + 8 <= n; i += 8) {
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    std::memcpy(at + i, &state, 8);
-  }
-  for (; i < n; ++i) at[i] = static_cast<std::byte>(state >> (8 * (i % 8)));
-}
-
-byte_buffer filled(std::size_t n, std::uint64_t seed) {
-  byte_buffer bytes(n);
-  fill(bytes.data(), n, seed);
-  return bytes;
-}
-
-/// A head of `n` bytes that starts with a letter and a number.
-byte_buffer numbered(char letter, std::uint32_t number, std::size_t n) {
-  byte_buffer head = filled(n, mix(number + static_cast<std::uint64_t>(letter) * 1000003));
-  head.data()[0] = static_cast<std::byte>(letter);
-  std::memcpy(head.data() + 1, &number, sizeof number);
-  return head;
-}
-
-std::uint32_t number_of(const byte_buffer& head) {
-  std::uint32_t number = 0;
-  if (head.size() >= 1 + sizeof number) std::memcpy(&number, head.data() + 1, sizeof number);
-  return number;
 }
 
 double cpu_seconds() {
@@ -138,6 +78,7 @@ public:
   void lent_bodies();
   void kept_heads();
   void sender_that_computes(std::size_t body_bytes);
+  void looks();
   void wake_ups();
   void refusals();
   void ping_pong();
@@ -412,6 +353,31 @@ void session::kept_heads() {
   meet("kept heads");
 }
 
+/// One rank after the other sees that there is no message, then that there is one, and receives
+/// neither time.
+void session::looks() {
+  for (int looker = 0; looker < net_.size(); ++looker) {
+    const int sender = (looker + 1) % net_.size();
+    const std::string go = "go " + std::to_string(looker), come = "come " + std::to_string(looker);
+    if (me == looker) {
+      until([&] { return !net_.may_have_input(); }, "a look that finds nothing"); // credits may be on their way
+      tell(sender, me == sender ? come : go);
+      const auto limit = clock_type::now() + 20s;
+      while (!net_.may_have_input() && clock_type::now() < limit) std::this_thread::yield();
+      expect(net_.may_have_input(), "a look finds a message that has arrived");
+      expect(!told(come), "a look receives nothing");
+      until([&] { return told(come); }, "the message that was found");
+    } else if (me == sender) {
+      until([&] { return told(go); }, "the rank that looks");
+      tell(looker, come);
+    }
+  }
+  bool elsewhere = false;
+  std::thread([&] { elsewhere = net_.may_have_input(); }).join();
+  expect(elsewhere, "another thread does not learn that there is nothing");
+  meet("looks");
+}
+
 void session::wake_ups() {
   net_.wake();
   auto start = clock_type::now();
@@ -571,6 +537,7 @@ int main(int argc, char** argv) {
       run.sender_that_computes(50'000);
     if (net->describe().find("single copies") != std::string::npos && mode != "hosts")
       for (const std::size_t size : {std::size_t{100'000}, std::size_t{20} << 20}) run.sender_that_computes(size);
+    run.looks();
     run.wake_ups();
     run.refusals();
     run.ping_pong();

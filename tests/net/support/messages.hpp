@@ -31,6 +31,7 @@ using tern::call;
 using tern::lend;
 using tern::rank;
 using tern::send;
+using tern::shared_buffer;
 using tern::size;
 
 using tern::detail::sanitized;

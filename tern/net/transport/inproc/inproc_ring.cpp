@@ -3,8 +3,10 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <new>
 #include <string>
+#include <utility>
 
 #include <tern/base/error.hpp>
 
@@ -40,7 +42,13 @@ inproc_ring::~inproc_ring() {
 bool inproc_ring::send_large(std::span<const std::byte> head, byte_buffer& body, bool urgent,
                              std::uint64_t received_until_now) {
   const bool with_body = !body.empty();
-  if (with_body && body.borrowed()) body = body.copy(); // its memory will be freed by another
+  std::unique_ptr<byte_buffer> shared; // in which what nobody changes goes as it is
+  if (with_body && body.borrowed()) {
+    if (body.share())
+      shared = std::make_unique<byte_buffer>();
+    else
+      body = body.copy(); // its memory will be changed or freed by another
+  }
   std::uint32_t cells = ring_end::cells_of(head.size(), with_body);
 
   std::lock_guard hold(lock_);
@@ -60,8 +68,14 @@ bool inproc_ring::send_large(std::span<const std::byte> head, byte_buffer& body,
     std::memcpy(sender_.place(), head.data(), head.size());
   }
   if (with_body) {
-    const std::size_t bytes = body.size();
-    const far_part part{body.release(), bytes};
+    far_part part{nullptr, 0};
+    if (shared) {
+      *shared = std::move(body);
+      part.data = shared.release();
+    } else {
+      part.size = body.size();
+      part.data = body.release();
+    }
     static_assert(sizeof part == ring_end::extra_bytes);
     std::memcpy(sender_.extra_place(cells), &part, sizeof part);
   }
@@ -78,6 +92,7 @@ byte_buffer inproc_ring::far_head() const noexcept {
 byte_buffer inproc_ring::far_body(ring_record r) const noexcept {
   far_part part;
   std::memcpy(&part, receiver_.extra(r), sizeof part);
+  if (part.size == 0) return std::move(*std::unique_ptr<byte_buffer>(static_cast<byte_buffer*>(part.data)));
   return byte_buffer::adopt(part.data, part.size);
 }
 

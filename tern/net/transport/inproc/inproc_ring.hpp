@@ -67,7 +67,7 @@ public:
 private:
   struct far_part {
     void* data;
-    std::size_t size;
+    std::size_t size; // 0: `data` is a byte_buffer, which holds a share
   };
   static constexpr std::uint8_t far = ring_record::special; // a pointer instead of the head
 

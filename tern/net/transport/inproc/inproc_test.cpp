@@ -2,10 +2,12 @@
 #include <tern/net/transport/inproc/inproc.hpp>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <random>
 #include <thread>
@@ -15,6 +17,8 @@
 
 #include <tern/base/clock.hpp>
 #include <tern/base/error.hpp>
+#include <tern/net/buffer.hpp>
+#include <tern/net/memory/lent_buffer.hpp>
 
 namespace tern::net {
 namespace {
@@ -149,6 +153,58 @@ TEST(inproc, a_borrowed_body_is_copied) {
   ASSERT_TRUE(ends[0]->receive(a));
   EXPECT_NE(a.body.data(), memory);
   EXPECT_EQ(a.body, byte_buffer::copy_of(memory));
+}
+
+TEST(inproc, a_shared_body_arrives_as_another_share) {
+  struct lender final : byte_lender {
+    void take_back(std::byte*) noexcept override { owner.reset(); }
+    bool read_only() const noexcept override { return true; }
+    std::shared_ptr<const void> share() const noexcept override { return owner; }
+    std::shared_ptr<const std::array<std::byte, 40>> owner = std::make_shared<const std::array<std::byte, 40>>();
+  } from;
+  const std::weak_ptr<const void> memory = from.owner;
+  auto ends = make_inproc(1);
+  auto* const first = const_cast<std::byte*>(from.owner->data());
+  const std::size_t bytes = from.owner->size();
+  {
+    byte_buffer body = byte_buffer::borrow(first, bytes, from);
+    ASSERT_TRUE(ends[0]->send(0, {}, body));
+    EXPECT_TRUE(body.empty());
+    EXPECT_FALSE(memory.expired()) << "the message has a share";
+    arrival a;
+    ASSERT_TRUE(ends[0]->receive(a));
+    EXPECT_EQ(a.body.data(), first);
+    EXPECT_EQ(a.body.size(), bytes);
+    EXPECT_FALSE(a.body.writable());
+    EXPECT_EQ(a.body.share(), memory.lock());
+    ASSERT_TRUE(ends[0]->send(0, {}, a.body)); // on, unreceived
+  }
+  EXPECT_FALSE(memory.expired());
+  ends.clear();
+  EXPECT_TRUE(memory.expired());
+}
+
+TEST(inproc, a_full_ring_leaves_a_shared_body) {
+  auto ends = make_inproc(1);
+  const shared_buffer<int> shared(buffer<int>(10));
+  std::shared_ptr<const void> owner = detail::buffer_access::owner(shared);
+  auto* const first = reinterpret_cast<std::byte*>(const_cast<int*>(shared.data()));
+  const auto lent = [&] { return byte_buffer::borrow(first, 40, *new detail::share_lender(owner, true)); };
+  byte_buffer body = lent();
+  int sent = 0;
+  for (; ends[0]->send(0, {}, body); body = lent()) ++sent;
+  EXPECT_EQ(body.data(), first) << "the body that was refused";
+  EXPECT_EQ(shared.use_count(), sent + 3);
+  arrival a;
+  for (int i = 0; i < sent; ++i) {
+    ASSERT_TRUE(ends[0]->receive(a));
+    EXPECT_EQ(a.body.data(), first);
+  }
+  EXPECT_FALSE(ends[0]->receive(a)); // gives credit
+  EXPECT_TRUE(ends[0]->send(0, {}, body));
+  ASSERT_TRUE(ends[0]->receive(a));
+  a.body = {};
+  EXPECT_EQ(shared.use_count(), 2);
 }
 
 TEST(inproc, what_nobody_receives_is_freed) { // for the sanitizer of leaks

@@ -308,6 +308,12 @@ void endpoint::test_sends() {
   for (int i = 0; i < count; ++i) remove(first + static_cast<std::size_t>(done[static_cast<std::size_t>(i)]));
 }
 
+bool endpoint::may_have_input() const {
+  if (!ready_.empty() || !stalled_.empty() || !reading_.empty()) return true;
+  if (rings_ && poller_.any([this](std::size_t place) { return ready(place); })) return true;
+  return heads_by_mpi_ && head_is_there() != 0;
+}
+
 void endpoint::wait(std::int64_t at_most) {
   if (std::exchange(progressed_, false)) { // the next pieces may be there already, or what was refused has space
     nap_ = first_nap;
@@ -334,10 +340,9 @@ void endpoint::wait(std::int64_t at_most) {
     nap_ = std::min(nap_ * 2, nap_remote);
   }
   const auto something_to_do = [this] {
-    if (!ready_.empty() || !sent_.empty() || !stalled_.empty() || !reading_.empty() || any_read()) return true;
-    if (rings_ && (starves_no_more() || poller_.any([this](std::size_t place) { return ready(place); }))) return true;
+    if (!sent_.empty() || any_read() || (rings_ && starves_no_more())) return true;
     try {
-      return heads_by_mpi_ && head_is_there() != 0;
+      return may_have_input();
     } catch (const failure&) {
       return true; // the next `receive` meets the same error and reports it
     }

@@ -58,6 +58,7 @@ public:
   int send(int destination, const void* head, std::size_t head_size, const void* body, std::size_t body_size,
            void* token, bool urgent);
   int receive(tern_transport_arrival& into);
+  bool may_have_input() const;
   void give_back(void* head);
   void wait(std::int64_t at_most);
   void finish();

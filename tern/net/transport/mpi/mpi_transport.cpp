@@ -211,6 +211,10 @@ public:
 
   void wake() noexcept override { plugin_.wake(); }
 
+  bool may_have_input() const noexcept override {
+    return !on_owner() || !to_self_.empty() || plugin_.may_have_input() != 0; // only the owner may ask MPI
+  }
+
   void finish() override {
     require_owner("finish");
     to_self_.clear();

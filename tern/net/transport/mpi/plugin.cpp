@@ -54,6 +54,13 @@ int plugin_receive(tern_transport_arrival* into) {
     return remember(e);
   }
 }
+int plugin_may_have_input() {
+  try {
+    return self.may_have_input() ? 1 : 0;
+  } catch (const std::exception&) {
+    return 1; // `receive` meets the same error and reports it
+  }
+}
 void plugin_give_back(void* slot) { self.give_back(slot); }
 void plugin_wait(int64_t at_most_microseconds) { self.wait(at_most_microseconds); }
 void plugin_wake() { self.bell.wake(); }
@@ -95,6 +102,6 @@ extern "C" __attribute__((visibility("default"))) const struct tern_transport_pl
 #else
     "mpich",
 #endif
-    plugin_init,        plugin_last_error, plugin_send,   plugin_receive, plugin_give_back,
-    plugin_wait,        plugin_wake,       plugin_finish, plugin_abort,
+    plugin_init,        plugin_last_error, plugin_send, plugin_receive, plugin_may_have_input,
+    plugin_give_back,   plugin_wait,       plugin_wake, plugin_finish,  plugin_abort,
 };
