@@ -32,6 +32,7 @@ struct mark : tasklet {
 void storm(bool fenceless, int thieves, int fill, int rounds, unsigned seed) {
   const asymmetric_barrier barrier(asymmetric_barrier::available(fenceless));
   const auto deque = std::make_unique<split_deque>(barrier.usable());
+  deque->reserve(); // before others use it
   std::vector<mark> marks(static_cast<std::size_t>(rounds));
   std::atomic<bool> done{false};
   std::atomic<int> taken{0};

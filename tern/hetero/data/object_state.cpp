@@ -23,7 +23,8 @@ std::atomic<std::uint64_t> next_number{1};
 
 object_state::object_state(runtime& owner, coherence& of, const box& whole, std::size_t bytes_of_element,
                            const char* type_name)
-    : home(owner), number(next_number.fetch_add(1, std::memory_order_relaxed)), all(whole), element(bytes_of_element),
+    : large(whole.size() * static_cast<std::int64_t>(bytes_of_element) >= large_bytes), home(owner),
+      number(next_number.fetch_add(1, std::memory_order_relaxed)), all(whole), element(bytes_of_element),
       host_layout(layout::packed(whole, bytes_of_element)), type(type_name),
       copies(of), tile{static_cast<std::int32_t>(whole.extent(0)), static_cast<std::int32_t>(whole.extent(1)),
                        static_cast<std::int32_t>(whole.extent(2))},

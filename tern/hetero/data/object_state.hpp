@@ -82,6 +82,8 @@ struct reduction {
 };
 
 struct object_state {
+  /// Beside so many, what a task's record takes in a cache does not count.
+  static constexpr std::int64_t large_bytes = 16 * 1024;
   /// \param copies of `owner`.
   object_state(runtime& owner, coherence& copies, const box& all, std::size_t element, const char* type);
   ~object_state();
@@ -96,6 +98,7 @@ struct object_state {
   std::atomic<bool> reducing{false};
   bool adopted = false;                  ///< the host's memory is the user's own
   bool orphan = false;                   ///< no handle or task has it any more, but a transfer is under way
+  const bool large;                      ///< it has `large_bytes` or more
   runtime& home;                         ///< for those that know it
   std::atomic<std::byte*> host{nullptr}; ///< its memory there, once there is some
   const std::uint64_t number;            ///< no other of the process has it; locks of several are taken in this order
@@ -133,6 +136,10 @@ struct object_state {
   /// "hetero_object<double, 2> 'a' of 100 x 100"
   std::string text() const;
   std::string text(const box& part) const; ///< "[0, 10) x [0, 100) of …"
+  /// Has this part of it `large_bytes` or more?
+  bool is_large(const box& part) const noexcept {
+    return large && part.size() * static_cast<std::int64_t>(element) >= large_bytes;
+  }
 
   // Under the lock ----------------------------------------------------------------------------------------------------
 

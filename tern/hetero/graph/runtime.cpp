@@ -141,7 +141,7 @@ statistics runtime::counts() const {
 
 void runtime::submit(task_record* t) {
   look_for_devices(t->kinds);
-  bool reduces = false;
+  bool reduces = false, large = false;
   for (std::size_t i = 0; i < t->use_count; ++i) {
     const use& u = t->use_at(i);
     if (&u.object->home != this)
@@ -151,6 +151,7 @@ void runtime::submit(task_record* t) {
                   "objects are used where they were made; send the data");
     reduces = reduces || u.how == reducing_access ||
               (u.object->reducing.load(std::memory_order_acquire) && !(t->flags & task_record::of_reduction));
+    large = large || u.object->is_large(u.part);
   }
   t->home = this;
   std::unique_lock<mutex> reduction; // until this task has its place in the order
@@ -186,7 +187,7 @@ void runtime::submit(task_record* t) {
     execution_.submitted_after(t, links);
   }
   if (mine && tern::detail::this_worker()->running)
-    window_.submitted(all.here(), placed || task_execution::task_here() != nullptr);
+    window_.submitted(all.here(), placed || large || task_execution::task_here() != nullptr);
 }
 
 void runtime::request(task_record* t) {

@@ -96,6 +96,27 @@ TEST(submission_window, grows_where_no_task_can_run_before_more_are_submitted) {
     });
 }
 
+// Their records are little beside the data, and who sees more can choose what has its data here.
+TEST(submission_window, leaves_tasks_with_much_data_alone) {
+  for (const bool large : {true, false})
+    with(2, 0, [large] {
+      constexpr int most = 64 * 1024;
+      hetero_object<int> x(most, 0);
+      const auto part = x.part({0}, {large ? 4096 : 4095}); // ints, of 16 KiB or fewer
+      const std::uint64_t first = window();
+      {
+        const auto held = x.host(access_mode::read_write).get();
+        for (int i = 0; i < 20'000; ++i) submit([](int* v) { ++*v; }, read_write(part));
+        if (large)
+          EXPECT_EQ(window(), first);
+        else
+          EXPECT_GT(window(), first) << "a small part of a large object";
+      }
+      wait_all();
+      EXPECT_EQ(x.host(access_mode::read).get()[0], 20'000);
+    });
+}
+
 TEST(submission_window, shrinks_when_the_workers_have_enough_to_do) {
   with(1, 0, [] {
     hetero_object<int> x(1, 0);

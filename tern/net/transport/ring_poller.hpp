@@ -47,7 +47,8 @@ public:
   /// Calls `take(sender)` until one returns true, which is `current` then; \return whether one did.
   /// Stays with one sender for a while. `ready(sender)`: whether `take` would look at a message.
   template <class Take, class Ready> bool next(Take&& take, Ready&& ready) {
-    if ((in_a_row_ < most_in_a_row && take(current_)) || (words_ == 0 ? next_of_all(take) : next_marked(take, ready))) {
+    const bool stays = in_a_row_ < most_in_a_row;
+    if ((stays && take(current_)) || (words_ == 0 ? next_of_all(take, stays) : next_marked(take, ready))) {
       ++in_a_row_;
       return true;
     }
@@ -77,12 +78,13 @@ private:
     in_a_row_ = 0;
     return true;
   }
-  template <class Take> bool next_of_all(Take&& take) {
+  // The current one comes last, unless it has been asked just now.
+  template <class Take> bool next_of_all(Take&& take, bool asked) {
     for (std::size_t i = current_ + 1; i < senders_; ++i)
       if (take_from(i, take)) return true;
-    for (std::size_t i = 0; i <= current_ && i < senders_; ++i)
+    for (std::size_t i = 0; i < current_; ++i)
       if (take_from(i, take)) return true;
-    return false;
+    return !asked && current_ < senders_ && take_from(current_, take);
   }
   // Among those whose bits are set, round robin. Bits of empty rings stay set while they are few,
   // so that the ranks that we talk with need not set them again each time.

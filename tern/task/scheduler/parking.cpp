@@ -41,8 +41,7 @@ void worker_parking::notify() noexcept {
     wake_one();
 }
 
-void worker_parking::found_work(worker& w) noexcept {
-  if (!w.searching) return;
+void worker_parking::stop_searching(worker& w) noexcept {
   w.searching = false;
   // Others relied on us to look, and may have private tasklets that we cannot see: another worker
   // must go on looking. The count may lag behind by one that has been unparked and is not counted

@@ -23,7 +23,10 @@ public:
   /// There is work that others may take: wakes a worker if none looks for any. Any thread.
   void notify() noexcept;
   /// The calling worker, which may have been searching, has found work.
-  void found_work(worker& w) noexcept;
+  void found_work(worker& w) noexcept {
+    if (w.searching) [[unlikely]]
+      stop_searching(w);
+  }
   /// Sleeps if there is really nothing to do.
   /// \return false if the run is over.
   bool park(worker& w);
@@ -68,6 +71,7 @@ public:
   spin_lock freeze;
 
 private:
+  void stop_searching(worker& w) noexcept;
   int workers() const noexcept;
   /// \param perhaps there may be something that cannot be told yet.
   bool anything_to_do(worker& w, bool& perhaps);

@@ -85,8 +85,8 @@ struct scheduler_core {
   scheduler_core(const scheduler_core&) = delete;
   scheduler_core& operator=(const scheduler_core&) = delete;
 
-  /// It can run (again). Any thread.
-  void ready(runnable* x) noexcept {
+  /// It can run (again). Any thread. Inline: else a fiber's start takes 3 % more.
+  [[gnu::always_inline]] void ready(runnable* x) noexcept {
     worker* w = this_worker();
     if (!w || w->home != this || x->worker >= 0 || executor) [[unlikely]] {
       ready_elsewhere(x);

@@ -11,11 +11,13 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <tern/base/error.hpp>
+#include <tern/task/fiber/ticks.hpp>
 #include <tern/task/future.hpp>
 #include <tern/task/polling/polling_fiber.hpp>
 #include <tern/task/semaphore.hpp>
@@ -311,6 +313,32 @@ TEST(scheduler, a_fiber_that_an_event_wakes_runs_before_the_next_events) {
       EXPECT_LE(source.polls - source.ended, 1) << "other events came first";
     }
   });
+}
+
+// Where only the worker itself could gain, long bodies are no reason to look.
+TEST(scheduler, polls_after_each_long_body_only_if_others_wait) {
+  constexpr int fibers = 64;
+  const auto polls_with = [](bool others) {
+    transfers source;
+    scheduler::settings cfg{.workers = 1, .name = "test"};
+    cfg.events = &source;
+    cfg.others_wait_for_events = others;
+    long begun = 0, polls = 0;
+    scheduler(std::move(cfg)).run([&] {
+      std::vector<fiber> all;
+      for (int i = 0; i < fibers; ++i)
+        all.emplace_back([] {
+          for (const std::int64_t begin = detail::ticks(); detail::ticks() - begin < detail::ticks_in(10e-6);) {
+          }
+        });
+      begun = source.polls;
+      for (auto& f : all) f.join();
+      polls = source.polls - begun;
+    });
+    return polls;
+  };
+  EXPECT_GE(polls_with(true), fibers / 2); // after a short one two may go on directly
+  EXPECT_LE(polls_with(false), fibers / 4);
 }
 
 // Each piece appears as a fiber of its own, though one fiber runs all that do not wait.

@@ -27,6 +27,7 @@ unsigned next_random(worker& w) noexcept { // xorshift (Marsaglia 2003)
 // Runs the first and keeps the others where they can be stolen again.
 void work_stealing::run_stolen(worker& w, unsigned n) {
   bool wanted = false;
+  if (n > 1) w.deque.take_memory();
   for (unsigned i = 1; i < n; ++i) wanted = w.deque.push(w.stolen_tasklets[i]) || wanted;
   if (wanted && w.deque.wanted() && w.deque.publish()) core_.parking.notify();
   core_.parking.found_work(w);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <iterator>
+#include <limits>
 #include <mutex>
 #include <utility>
 
@@ -28,7 +29,9 @@ constexpr double long_body = 5e-6;  // seconds; after each thing that takes long
 
 } // namespace
 
-worker_loop::worker_loop(scheduler_core& core) noexcept : core_(core), long_body_ticks_(ticks_in(long_body)) {}
+worker_loop::worker_loop(scheduler_core& core) noexcept
+    : core_(core), long_body_ticks_(core.cfg.others_wait_for_events ? ticks_in(long_body)
+                                                                    : std::numeric_limits<std::int64_t>::max()) {}
 
 void worker_loop::run_fiber(worker& w, runnable* x) {
   fiber* f = x->is_fiber ? static_cast<fiber*>(x) : begin_pending(w, static_cast<pending_fiber*>(x));
@@ -117,7 +120,7 @@ runnable* worker_loop::own_fiber(worker& w, unsigned kinds) noexcept {
   if (!x) x = w.queue.pop(kinds);
   if (!x && !bound_first) x = w.queue.pop_bound(kinds);
   // One that gave way alone was kept from others because it would go on at once. Now it does not.
-  if (x && (w.queue.owes() || (x->worker >= 0 && w.queue.wanted() && w.queue.has(run_queue::all))))
+  if (x && w.queue.wanted() && (w.queue.owes() || (x->worker >= 0 && w.queue.has(run_queue::all)))) [[unlikely]]
     core_.stealing.answer(w);
   return x;
 }
@@ -166,7 +169,7 @@ bool worker_loop::take_turn(worker& w) {
 }
 
 bool worker_loop::step(worker& w) {
-  const bool polls = core_.has_events(w);
+  const bool polls = w.polls;
   if (fiber* const f = w.after_poll) { // no queue holds it, so nothing may come between
     poll(w);
     w.after_poll = nullptr;
@@ -175,11 +178,14 @@ bool worker_loop::step(worker& w) {
   }
   // What arrived during a long body has waited as long, and other workers may have nothing else.
   const std::int64_t last_step = std::exchange(w.last_tick, ticks());
-  const bool was_long = polls && w.last_tick - last_step > long_body_ticks_;
-  if (polls && (--poll_in <= 0 || w.fair || was_long)) poll(w);
-  w.switch_budget = polls ? std::min(was_long ? 1 : poll_in, w.full_switch_budget) : w.full_switch_budget;
-  if (core_.timers.any()) { // then look often
-    w.switch_budget = std::min(w.switch_budget, fibers_per_look);
+  int budget = w.full_switch_budget;
+  if (polls) {
+    const bool was_long = w.last_tick - last_step > long_body_ticks_;
+    if (--poll_in <= 0 || w.fair || was_long) poll(w);
+    budget = std::min(was_long ? 1 : poll_in, budget);
+  }
+  if (core_.timers.any()) [[unlikely]] { // then look often
+    budget = std::min(budget, fibers_per_look);
     if (--w.timers_in <= 0) {
       w.timers_in = looks_per_round;
       core_.timers.fire_all(); // others may be in long bodies
@@ -187,6 +193,7 @@ bool worker_loop::step(worker& w) {
       core_.timers.fire(w, core_.now());
     }
   }
+  w.switch_budget = budget;
   const unsigned turn = w.turns.load(std::memory_order_relaxed) + 1;
   w.turns.store(turn, std::memory_order_relaxed);
   if ((w.fair || turn % fair_turn == 0) && take_turn(w)) return true;

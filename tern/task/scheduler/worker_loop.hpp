@@ -31,7 +31,7 @@ private:
   /// \return false if there was nothing to do.
   bool step(worker& w);
   bool take_turn(worker& w);
-  bool poll(worker& w);
+  [[gnu::noinline]] bool poll(worker& w); // else each step saves more registers
   void poller_sleep();
   bool take_outside(worker& w);
   bool resume_spawner(worker& w);

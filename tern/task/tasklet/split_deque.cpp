@@ -1,17 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tern/task/tasklet/split_deque.hpp>
 
+#include <cstdlib>
 #include <new>
 
 namespace tern::detail {
 
-void split_deque::reserve() {
-  if (slots_) return;
-  slots_.reset(static_cast<tasklet**>(std::aligned_alloc(64, capacity * sizeof(tasklet*)))); // cache lines of its own
-  if (!slots_) throw std::bad_alloc();
+split_deque::~split_deque() {
+  if (slots_ != &first_slot_) std::free(slots_);
 }
 
-void split_deque::make_slots() noexcept { reserve(); }
+void split_deque::reserve() {
+  if (slots_ != &first_slot_) return;
+  auto* const slots =
+      static_cast<tasklet**>(std::aligned_alloc(64, capacity * sizeof(tasklet*))); // cache lines of its own
+  if (!slots) throw std::bad_alloc();
+  slots[0] = first_slot_;
+  slots_ = slots;
+  word_.store(keep_want_, std::memory_order_relaxed); // no other thread uses it yet
+}
 
 // Orders of the changes of `word_`: release, so that a thief that reads the word sees the slots and
 // tasklets below the split; acquire, so that the owner that takes something back sees that no thief
@@ -19,6 +26,11 @@ void split_deque::make_slots() noexcept { reserve(); }
 
 bool split_deque::publish() noexcept {
   const std::uint16_t b = bottom_.load(std::memory_order_relaxed);
+  if (slots_ == &first_slot_) [[unlikely]] {
+    if (b == 0) return false;
+    take_memory();
+    if (keep_want_ == 0) return false; // no thief had asked
+  }
   std::uint64_t v = word_.load(std::memory_order_relaxed);
   for (;;) {
     const int own = static_cast<std::int16_t>(b - split(v));

@@ -7,8 +7,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <memory>
 
 namespace tern::detail {
 
@@ -57,22 +55,26 @@ public:
   static constexpr unsigned hard_limit =
       capacity - 2 * most_stolen; ///< `push` is not allowed beyond; the rest is slack
 
-  /// It takes the memory of its slots at the first push; without memory that ends the program.
+  /// It takes the memory of its slots after the first push; without memory that ends the program.
+  /// Until then only one thread may use it.
   /// \param fenceless whether an asymmetric barrier exists.
-  explicit split_deque(bool fenceless) noexcept : keep_want_(fenceless ? 0 : want_bit), word_(keep_want_) {}
+  explicit split_deque(bool fenceless) noexcept : keep_want_(fenceless ? 0 : want_bit) {}
+  ~split_deque();
+  split_deque(const split_deque&) = delete;
+  split_deque& operator=(const split_deque&) = delete;
   /// Takes it now.
   /// \throws std::bad_alloc.
   void reserve();
+  /// The same; without memory that ends the program.
+  void take_memory() noexcept { reserve(); }
 
   // The owner ---------------------------------------------------------------------------------------------------------
 
   /// \return true if the owner should give leave_flags: call `publish`, and pause if `size() >=
-  /// high_watermark`.
+  /// high_watermark`. If it is `wanted`, `publish` or `take_memory` comes before the next push.
   /// \pre size() <= hard_limit, or no other thread has pushed since.
   bool push(tasklet* t) noexcept {
     const std::uint16_t b = bottom_.load(std::memory_order_relaxed);
-    if (!slots_) [[unlikely]]
-      make_slots();
     slot(b).store(t, std::memory_order_relaxed); // a thief that copies a stale slot fails at the word
     // release: a thread that reads this bottom (force) sees the slot and the tasklet.
     bottom_.store(static_cast<std::uint16_t>(b + 1), std::memory_order_release);
@@ -146,18 +148,14 @@ private:
     return top | (std::uint64_t{split} << 16) | (want ? want_bit : 0) | (tag & tag_mask);
   }
 
-  struct slots_deleter {
-    void operator()(tasklet** slots) const noexcept { std::free(slots); }
-  };
-  void make_slots() noexcept;
-
   // What thieves read at rest is apart from what the owner writes all the time.
   const std::uint64_t keep_want_; // want_bit: it is never cleared
-  // `capacity` of them; null before the first push. A simulation has up to 100,000 workers that
-  // never have a tasklet. Thieves read it after the word, or the bottom, that the owner has stored
-  // since.
-  std::unique_ptr<tasklet*[], slots_deleter> slots_;
-  alignas(64) std::atomic<std::uint64_t> word_;
+  // `capacity` of them. A simulation has up to 100,000 workers that never have a tasklet, so at first
+  // there is one, for the first push. `want` is set until then, so `publish` takes the memory, and
+  // `push` need not ask.
+  tasklet** slots_ = &first_slot_;
+  tasklet* first_slot_ = nullptr;
+  alignas(64) std::atomic<std::uint64_t> word_{want_bit};
   alignas(64) std::atomic<std::uint16_t> bottom_{0};
   std::atomic_ref<tasklet*> slot(unsigned i) noexcept { return std::atomic_ref<tasklet*>(slots_[i & mask]); }
 };

@@ -64,7 +64,7 @@ public:
   explicit run_queue(bool biased) noexcept : want_(biased ? 0 : 1), keep_want_(!biased) {}
 
   // The owner ---------------------------------------------------------------------------------------------------------
-  void push(int kind, runnable* x) noexcept {
+  [[gnu::always_inline]] void push(int kind, runnable* x) noexcept {
     const exclusion hold(*this);
     x->queued.store(this, std::memory_order_relaxed);
     x->kind = static_cast<std::uint8_t>(kind);
