@@ -133,8 +133,9 @@ public:
     /// `run_in_fiber`. In a simulation worker 0 does so, and nothing else but what is bound to it:
     /// one worker less for all the rest.
     bool poll_apart = false;
-    /// Worker 0 polls after each thing that took longer than 5 µs. False: also then only after every
-    /// eighth, which suffices if no other worker and no other process waits for what it does with them.
+    /// Worker 0 polls after each thing that took longer than 5 µs. False: also then only after
+    /// every eighth, which suffices if no other worker and no other process waits for what it does
+    /// with them.
     bool others_wait_for_events = true;
     work_source* source = nullptr;          ///< asked by workers without work; must outlive the scheduler
     scheduler_observer* observer = nullptr; ///< told what workers do; must outlive the scheduler

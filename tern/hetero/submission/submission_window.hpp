@@ -31,9 +31,9 @@ std::uint64_t first_window(std::size_t cache_bytes, int workers) noexcept;
 /// The widest window alone holds up
 /// - tasks that submit tasks, which are part of what is left themselves;
 /// - tasks that a policy places: it chooses from what has been submitted, and devices want much;
-/// - tasks with much data (`object_state::large_bytes` of one object). Their records are a small part
-///   of what they take into the caches. A worker that can choose runs tasks of the same data one
-///   after the other.
+/// - tasks with much data (`object_state::large_bytes` of one object). Their records are a small
+///   part of what they take into the caches. A worker that can choose runs tasks of the same data
+///   one after the other.
 ///
 /// Threads: any worker of the scheduler. Source: StarPU's limits on submitted tasks
 /// (STARPU_LIMIT_MAX_SUBMITTED_TASKS), with a size from the caches instead of the user.

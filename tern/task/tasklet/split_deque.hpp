@@ -150,9 +150,9 @@ private:
 
   // What thieves read at rest is apart from what the owner writes all the time.
   const std::uint64_t keep_want_; // want_bit: it is never cleared
-  // `capacity` of them. A simulation has up to 100,000 workers that never have a tasklet, so at first
-  // there is one, for the first push. `want` is set until then, so `publish` takes the memory, and
-  // `push` need not ask.
+  // `capacity` of them. A simulation has up to 100,000 workers that never have a tasklet, so at
+  // first there is one, for the first push. `want` is set until then, so `publish` takes the
+  // memory, and `push` need not ask.
   tasklet** slots_ = &first_slot_;
   tasklet* first_slot_ = nullptr;
   alignas(64) std::atomic<std::uint64_t> word_{want_bit};

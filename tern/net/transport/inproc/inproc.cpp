@@ -198,7 +198,8 @@ private:
   }
 
   // The next message of one rank. Gives credit before, while the heads of earlier ones are hardly
-  // lent any more, and whether or not there is another. Inline, as a poll that finds nothing is short.
+  // lent any more, and whether or not there is another. Inline, as a poll that finds nothing is
+  // short.
   [[gnu::always_inline]] bool take(std::size_t from, arrival& into) {
     inproc_ring* const r = box_.rings[from].load(std::memory_order_acquire);
     if (!r) return false;
