@@ -63,16 +63,18 @@ private:
     }
     set(i, std::move(x));
   }
+  /// Which of two stands before the other cannot be predicted: computed without a branch.
+  std::size_t lesser(std::size_t a, std::size_t b) const noexcept {
+    return a ^ ((a ^ b) & (std::size_t{0} - static_cast<std::size_t>(items_[b].before(items_[a]))));
+  }
   void down(std::size_t i, T x) noexcept {
     const std::size_t n = items_.size();
     for (;;) {
       const std::size_t first = 4 * i + 1;
       if (first >= n) break;
       std::size_t least = first;
-      if (first + 4 <= n) { // nothing to predict
-        const std::size_t a = items_[first + 1].before(items_[first]) ? first + 1 : first;
-        const std::size_t b = items_[first + 3].before(items_[first + 2]) ? first + 3 : first + 2;
-        least = items_[b].before(items_[a]) ? b : a;
+      if (first + 4 <= n) {
+        least = lesser(lesser(first, first + 1), lesser(first + 2, first + 3));
       } else {
         for (std::size_t c = first + 1; c < n; ++c)
           if (items_[c].before(items_[least])) least = c;
