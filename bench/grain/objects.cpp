@@ -23,6 +23,9 @@
 namespace tern::bench::grain {
 namespace {
 
+/// What each rank knows of all columns.
+struct everyone;
+
 /// Does the tasks of a column in order.
 class cell {
 public:
@@ -32,15 +35,9 @@ public:
 
   void prepare(std::int32_t steps, std::int64_t iterations);
   /// The next task, which needs no inputs.
-  void go() {
-    run_next();
-    run_ready();
-  }
+  void go();
   /// For the task of that step, from another column.
-  void input(std::int32_t step, std::int32_t from, const block& data) {
-    take(step, from, data);
-    run_ready();
-  }
+  void input(std::int32_t step, std::int32_t from, const block& data);
   std::pair<std::int64_t, std::int64_t> counts() const { return {tasks_, inputs_}; }
 
 private:
@@ -50,20 +47,29 @@ private:
     std::vector<block> inputs;
   };
 
-  void take(int step, int from, const block& data);
-  gathered& of(int step);
-  void run_next();
-  void run_ready();
+  // What a rank knows is asked for once in an invocation.
+  void take(const problem& p, int step, int from, const block& data);
+  gathered& of(const problem& p, int step) {
+    if (step - next_ >= static_cast<int>(ahead_.size())) [[unlikely]]
+      make_space(step);
+    gathered& one = ahead_[place_for(step)];
+    if (one.step != step) begin(p, one, step);
+    return one;
+  }
+  std::size_t place_for(int step) const { return static_cast<std::size_t>(step) & (ahead_.size() - 1); }
+  void make_space(int step);
+  void begin(const problem& p, gathered& one, int step) const;
+  void run_next(const everyone& known);
+  void run_ready(const everyone& known);
 
   std::int32_t column_ = 0, steps_ = 0, next_ = 0;
   std::int64_t iterations_ = 0, tasks_ = 0, inputs_ = 0;
-  std::vector<gathered> ahead_; // of `next_` and some steps after it, each at its step modulo the size
+  std::vector<gathered> ahead_; // of `next_` and some steps after it, by the last bits of the step
 };
 
 /// Virtual seconds of an iteration in simulations: so many that policies see long invocations.
 constexpr double virtual_iteration = 1e-7;
 
-/// What each rank knows of all columns.
 struct everyone {
   std::unique_ptr<problem> what;
   bool simulated = false;
@@ -89,43 +95,51 @@ void cell::prepare(std::int32_t steps, std::int64_t iterations) {
   ahead_.assign(4, {});
 }
 
-cell::gathered& cell::of(int step) {
-  const auto place = [&] { return static_cast<std::size_t>(step) % ahead_.size(); };
-  // A column may be far ahead of one that needs it, if it does not itself need that one.
-  while (step - next_ >= static_cast<int>(ahead_.size())) {
-    std::vector<gathered> more(2 * ahead_.size());
-    for (gathered& one : ahead_)
-      if (one.step >= next_) more[static_cast<std::size_t>(one.step) % more.size()] = std::move(one);
-    ahead_ = std::move(more);
-  }
-  gathered& one = ahead_[place()];
-  if (one.step != step) {
-    const std::size_t wanted = all->what->plan.dependences(step, column_).size();
-    one.step = step;
-    one.missing = static_cast<std::int32_t>(wanted);
-    one.inputs.resize(wanted);
-  }
-  return one;
+void cell::go() {
+  const everyone& known = *all;
+  run_next(known);
+  run_ready(known);
 }
 
-void cell::take(int step, int from, const block& data) {
-  const auto wanted = all->what->plan.dependences(step, column_);
+void cell::input(std::int32_t step, std::int32_t from, const block& data) {
+  const everyone& known = *all;
+  take(*known.what, step, from, data);
+  run_ready(known);
+}
+
+// A column may be far ahead of one that needs it, if it does not itself need that one.
+void cell::make_space(int step) {
+  std::size_t size = ahead_.size();
+  while (step - next_ >= static_cast<int>(size)) size *= 2;
+  std::vector<gathered> before = std::exchange(ahead_, std::vector<gathered>(size));
+  for (gathered& one : before)
+    if (one.step >= next_) ahead_[place_for(one.step)] = std::move(one);
+}
+
+void cell::begin(const problem& p, gathered& one, int step) const {
+  const std::size_t wanted = p.plan.dependences(step, column_).size();
+  one.step = step;
+  one.missing = static_cast<std::int32_t>(wanted);
+  one.inputs.resize(wanted);
+}
+
+void cell::take(const problem& p, int step, int from, const block& data) {
+  const auto wanted = p.plan.dependences(step, column_);
   const std::size_t place = place_of(wanted, from);
   if (place == wanted.size())
     throw std::runtime_error("column " + std::to_string(from) +
                              " has sent an output that no task of this column needs");
-  gathered& one = of(step);
+  gathered& one = of(p, step);
   one.inputs[place] = data;
   --one.missing;
 }
 
-void cell::run_next() {
-  const everyone& others = *all;
-  const problem& p = *others.what;
+void cell::run_next(const everyone& known) {
+  const problem& p = *known.what;
   const int step = next_;
   block output;
   {
-    const gathered& mine = of(step);
+    const gathered& mine = of(p, step);
     const auto needed = p.plan.dependences(step, column_);
     inputs_ += static_cast<std::int64_t>(
         run_task(p, step, column_, iterations_, std::as_writable_bytes(std::span(output)), [&](int from) {
@@ -133,7 +147,7 @@ void cell::run_next() {
           return i < needed.size() ? std::as_bytes(std::span(mine.inputs[i])) : std::span<const std::byte>();
         }));
   }
-  if (others.simulated) sim::charge(static_cast<double>(p.iterations(step, column_, iterations_)) * virtual_iteration);
+  if (known.simulated) sim::charge(static_cast<double>(p.iterations(step, column_, iterations_)) * virtual_iteration);
   ++tasks_;
   ++next_;
   if (next_ == steps_) {
@@ -142,19 +156,21 @@ void cell::run_next() {
   }
   for (const int to : p.plan.dependents(step, column_)) {
     if (to == column_)
-      take(next_, column_, output);
+      take(p, next_, column_, output);
     else
-      send<&cell::input>(others.cells[static_cast<std::size_t>(to)], next_, column_, output);
+      send<&cell::input>(known.cells[static_cast<std::size_t>(to)], next_, column_, output);
   }
   if (p.plan.dependences(next_, column_).empty()) // a task is an invocation
-    send<&cell::go>(others.cells[static_cast<std::size_t>(column_)]);
+    send<&cell::go>(known.cells[static_cast<std::size_t>(column_)]);
 }
 
-void cell::run_ready() {
-  const auto may_run = [&] { // without inputs it begins by `go`, which is under way
-    return next_ < steps_ && !all->what->plan.dependences(next_, column_).empty() && of(next_).missing == 0;
+void cell::run_ready(const everyone& known) {
+  const auto may_run = [&] {
+    if (next_ == steps_) return false;
+    const gathered& one = of(*known.what, next_);
+    return one.missing == 0 && !one.inputs.empty(); // without inputs it begins by `go`, which is under way
   };
-  while (may_run()) run_next();
+  while (may_run()) run_next(known);
 }
 
 void know(const std::string& problem_name, const std::vector<mobile_ptr<cell>>& cells) {

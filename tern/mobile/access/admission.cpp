@@ -27,8 +27,8 @@ bool admission::is_expected_long(const entry& e, const net::wire_header& header)
 
 // The frequent case in one go: the object is here, nothing waits for it, and what runs lets this
 // run too.
-inline void* admission::admit_at_once(const invocable& what, const net::wire_header& header, const address& to,
-                                      int source, entry*& e) {
+[[gnu::always_inline]] inline void* admission::admit_at_once(const invocable& what, const net::wire_header& header,
+                                                             const address& to, int source, entry*& e) {
   shard& s = objects_.shard_of(to.object);
   const std::lock_guard hold(s.lock);
   e = s.entries.find(to.object);
@@ -37,12 +37,13 @@ inline void* admission::admit_at_once(const invocable& what, const net::wire_hea
     return nullptr;
   void* const object =
       !what.type || e->type->self == what.type ? e->object : cast_object(*e->type, e->object, *what.type());
-  if (!object || begins_later(*e, what, header)) [[unlikely]]
+  const unsigned attended = objects_.attends();
+  if (!object || (attended != 0 && begins_later(*e, what, header))) [[unlikely]]
     return nullptr;
   if (source == rank_ && e->under_way > 0) --e->under_way;
   e->admit(what.what);
   e->runs += what.what != action::destroy;
-  if (objects_.watches() && !(objects_.attends() & rank_objects::to_balance))
+  if ((attended & rank_objects::to_loads) && !(attended & rank_objects::to_balance))
       [[unlikely]] // else it is weighed when it turns out to be long
     loads_.weigh_arrival(*e);
   return object;
@@ -74,6 +75,20 @@ bool admission::admits_next(entry& e, const address& to, int source) {
   return true;
 }
 
+// The frequent case of `finished` in one go: nothing waits, and nothing is examined.
+inline bool admission::finish_at_once(entry& e, bool exclusive) noexcept {
+  if (objects_.attends() != 0) [[unlikely]]
+    return false;
+  const std::lock_guard hold(objects_.shard_of(e.id).lock);
+  if (!e.waiting.empty() || e.travel) [[unlikely]]
+    return false;
+  if (exclusive)
+    e.exclusive = false;
+  else
+    --e.sharing;
+  return true;
+}
+
 void* invocation_series::admit_anew(const address& to, const net::wire_header& header) {
   end();
   check_address(to, admission_.node_.size());
@@ -84,7 +99,9 @@ void* invocation_series::admit_anew(const address& to, const net::wire_header& h
 }
 
 void invocation_series::end() {
-  if (object_) admission_.finished(*of_, what_.what != action::share, false);
+  const bool exclusive = what_.what != action::share;
+  if (object_ && !admission_.finish_at_once(*of_, exclusive)) [[unlikely]]
+    admission_.finish_examined(*of_, exclusive, false);
   of_ = nullptr;
   object_ = nullptr;
 }
@@ -269,6 +286,11 @@ void admission::regain(entry& e, action how) noexcept {
 }
 
 void admission::finished(entry& e, bool exclusive, bool watched) {
+  if (!finish_at_once(e, exclusive)) [[unlikely]]
+    finish_examined(e, exclusive, watched);
+}
+
+void admission::finish_examined(entry& e, bool exclusive, bool watched) {
   const unsigned now = objects_.attends(),
                  what = watched ? now
                                 : now & ~unsigned{rank_objects::to_loads | rank_objects::to_balance |

@@ -80,6 +80,8 @@ private:
   friend class invocation_series;
   void* admit_at_once(const invocable& what, const net::wire_header& header, const address& to, int source, entry*& e);
   bool admits_next(entry& e, const address& to, int source);
+  bool finish_at_once(entry& e, bool exclusive) noexcept;
+  void finish_examined(entry& e, bool exclusive, bool watched);
   bool takes_series(const net::wire_header& header) noexcept;
   bool defers(const invocable& what) const noexcept {
     constexpr unsigned both = rank_objects::to_balance | rank_objects::to_defer;

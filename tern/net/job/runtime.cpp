@@ -215,7 +215,7 @@ int refuse(int& argc, char** argv, const char* why) {
 const option<std::string> aggregate_option{"aggregate", "auto",
                                            "whether small messages for one rank travel together: all of them, which "
                                            "delays each a little; those that must wait "
-                                           "for room anyway; or none",
+                                           "for room or for their own rank anyway; or none",
                                            one_of({"off", "auto", "on"})};
 aggregation aggregation_of(const options& opts) {
   const std::string& word = opts[aggregate_option];

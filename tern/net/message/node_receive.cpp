@@ -39,7 +39,7 @@ void node_receive::wait(std::chrono::microseconds at_most) {
 }
 void node_receive::wake() noexcept { wire_->wake(); }
 
-bool node_receive::receive() {
+bool node_receive::receive(bool opens) {
   if (has_next_) return true;
   // Handlers for which no worker has time pile up no further: the network keeps what comes, and
   // then its senders do. Those that have begun and wait leave their workers to others, so this ends
@@ -56,6 +56,7 @@ bool node_receive::receive() {
     look_at_next();
     if (in_batch || next_handler_ != &batch_record) return has_next_ = true;
     batch_ = batch_reader::open(std::move(next_));
+    if (opens) return true;
   }
 }
 
@@ -195,6 +196,7 @@ inline bool node_receive::may_continue(poll_budget& s) noexcept {
   if (s.over || --s.until_look > 0) return !s.over;
   // The clock costs as much as a small handler: looked at after as many as take little time.
   last_clock_ = tern::detail::ticks();
+  queue_.own_are_quick(last_clock_ - s.looked < s.between_looks * (slice_ / 16));
   s.between_looks = last_clock_ - s.looked < slice_ / 16 ? std::min(2 * s.between_looks, most_between_looks) : 1;
   s.until_look = s.between_looks;
   s.looked = last_clock_;
@@ -280,12 +282,13 @@ inline bool node_receive::has_else(const tern::detail::worker& w) const noexcept
 // \return whether something has arrived.
 bool node_receive::awaits_another(poll_budget& s) {
   settle_counts();
+  if (queue_.flush_own() && receive(true)) return true;
   if (patience_ == 0) return false;
   const std::int64_t until = tern::detail::ticks() + patience_;
   do {
     for (int i = 0; i < receives_between_looks; ++i) {
       if (has_else(s.w) || !queue_.empty()) return false;
-      if (receive()) return true;
+      if (receive(true)) return true;
     }
     last_clock_ = tern::detail::ticks();
   } while (last_clock_ < until);
@@ -332,7 +335,8 @@ void node_receive::run_in_fiber() {
     try {
       if (batch_ && !has_next_ && !run_batch(s, pieces)) return;
       if (s.over) break;
-      if (!receive() && !awaits_another(s)) break;
+      if (!receive(true) && !awaits_another(s)) break;
+      if (!has_next_) continue; // a batch
       if (!next_handler_ || next_handler_->internal()) {
         deliver();
       } else {

@@ -52,7 +52,9 @@ protected:
 private:
   friend class message_run;
 
-  bool receive();
+  /// \return whether there is a next message, or at least, if the caller `opens` batches, one that
+  /// has been opened.
+  bool receive(bool opens = false);
   void look_at_next() noexcept;
   void deliver();
   void deliver_in_epoch(int source, wire_header h);

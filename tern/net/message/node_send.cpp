@@ -22,7 +22,9 @@ const bool knows_how_jobs_end = [] {
 node_send::node_send(rank_settings s, const send_settings& how, event_source& events)
     : rank_base(std::move(s), events), recorded_(trace::on()), head_limit_(wire_->head_limit()),
       queue_(*wire_, how.mode, batch_record.id(), how.patience) {
-  if (how.only_owner_sends) queue_.nobody_else_sends();
+  if (!how.only_owner_sends) return;
+  queue_.nobody_else_sends();
+  if (how.mode == aggregation::automatic) queue_.gather_own(rank_);
 }
 
 void node_send::no_such_rank(int destination) const {

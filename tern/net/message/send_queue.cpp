@@ -15,9 +15,9 @@ namespace tern::net {
 
 void send_queue::gather(int destination, std::span<const std::byte> head) {
   auto hold = lock_slots();
-  if (static_cast<std::size_t>(destination) >= batch_slots_.size()) [[unlikely]]
+  if (destination != own_ && static_cast<std::size_t>(destination) >= batch_slots_.size()) [[unlikely]]
     batch_slots_.resize(static_cast<std::size_t>(wire_.size()));
-  batch_slot& p = batch_slots_[static_cast<std::size_t>(destination)];
+  batch_slot& p = slot_of(destination);
   if (!p.batch) [[unlikely]] {
     p.memory = byte_buffer(batch_bytes());
     p.batch.emplace(p.memory.data(), p.memory.size(), batches_);
@@ -27,16 +27,28 @@ void send_queue::gather(int destination, std::span<const std::byte> head) {
   const bool first = p.batch->empty();
   if (first) {
     p.since = tern::detail::ticks();
-    filled_.push_back(destination);
-    gathered_.store(filled_.size(), std::memory_order_relaxed);
+    fill(destination);
   }
   p.batch->add(head);
   // Of a fiber that sends a little now and then and does not let the owner poll.
-  if (++p.messages % 16 == 0 && tern::detail::ticks() - p.since > patience_) send_slot(destination, p);
+  if (destination != own_ && ++p.messages % looked_at == 0 && tern::detail::ticks() - p.since > patience_)
+    send_slot(destination, p);
   if (first && filled_.size() == 1 && !alone_) {
     hold.unlock();
     wire_.wake(); // or the owner would not poll: it may be asleep
   }
+}
+
+void send_queue::fill(int destination) {
+  filled_.push_back(destination);
+  gathered_.store(filled_.size(), std::memory_order_relaxed);
+}
+
+// Where the first message of the next batch is to be written at once.
+bool send_queue::begin_own() noexcept {
+  if (!gathers_own_ || filled_.size() == filled_.capacity()) return false;
+  fill(own_);
+  return true;
 }
 
 void send_queue::send_slot(int destination, batch_slot& p) {
@@ -44,7 +56,7 @@ void send_queue::send_slot(int destination, batch_slot& p) {
   std::erase(filled_, destination);
   byte_buffer none;
   if (kept_.load(std::memory_order_acquire) != 0 || !may_send() || !wire_.send(destination, batch, none, false))
-    keep(destination, batch, {}, false);
+    keep(destination, batch, {}, false, true);
   // After it has gone, or is kept: a sender that finds nothing gathered may send at once what comes
   // after it.
   gathered_.store(filled_.size(), std::memory_order_release);
@@ -53,7 +65,7 @@ void send_queue::send_slot(int destination, batch_slot& p) {
 void send_queue::send_gathered(int destination) {
   if (gathered_.load(std::memory_order_acquire) == 0) return;
   const auto hold = lock_slots();
-  batch_slot& p = batch_slots_[static_cast<std::size_t>(destination)];
+  batch_slot& p = slot_of(destination);
   if (p.batch && !p.batch->empty()) send_slot(destination, p);
 }
 
@@ -80,7 +92,7 @@ void send_queue::join(destination_queue& q, std::span<const std::byte> head) {
   kept_.fetch_add(1, std::memory_order_release);
 }
 
-void send_queue::keep(int destination, std::span<const std::byte> head, byte_buffer body, bool urgent) {
+void send_queue::keep(int destination, std::span<const std::byte> head, byte_buffer body, bool urgent, bool is_batch) {
   const detail::deferred_releases after_the_lock;
   std::unique_lock hold(lock_);
   destination_queue& q = queues_[destination];
@@ -88,7 +100,7 @@ void send_queue::keep(int destination, std::span<const std::byte> head, byte_buf
   // Something may be kept for another destination only.
   if (may_send() && messages.empty() && (urgent || q.urgent.empty()) && wire_.send(destination, head, body, urgent))
     return;
-  if (mode_ == aggregation::automatic && !urgent && body.empty() && head.size() <= most_gathered) {
+  if (mode_ == aggregation::automatic && !is_batch && !urgent && body.empty() && head.size() <= most_gathered) {
     join(q, head);
   } else {
     queued_message next;
@@ -141,8 +153,9 @@ bool send_queue::flush_all(bool more) {
     const auto hold = lock_slots();
     const std::int64_t old = tern::detail::ticks() - patience_;
     for (std::size_t i = filled_.size(); i-- > 0;) { // `send_slot` takes it out
-      batch_slot& p = batch_slots_[static_cast<std::size_t>(filled_[i])];
-      if (more && alone_ && p.since > old) continue; // others rely on having woken the owner
+      batch_slot& p = slot_of(filled_[i]);
+      // Others rely on having woken the owner.
+      if (more && alone_ && filled_[i] != own_ && p.since > old) continue;
       send_slot(filled_[i], p);
       any = true;
     }

@@ -26,7 +26,7 @@ namespace tern::net {
 /// Whether small messages for one destination travel together.
 enum class aggregation {
   off,
-  automatic, ///< those that wait for space do, so none waits for others
+  automatic, ///< those that wait for space do, and those to oneself: so none waits for others
   on,        ///< all wait for others: until there is a batch, until the owner polls, or until they are too old
 };
 
@@ -44,12 +44,18 @@ public:
         patience_(patience) {}
   /// From now on only the owner calls anything.
   void nobody_else_sends() noexcept { alone_ = true; }
+  /// From now on messages to the calling rank, which is `self`, wait until the owner calls
+  /// `flush_own` or `flush`: it cannot take them in before. \pre `nobody_else_sends`, `automatic`.
+  void gather_own(int self) noexcept { own_ = self; }
+  /// Is it worth it? Where handlers take long, those of other ranks had better have their turn
+  /// between any two.
+  void own_are_quick(bool quick) noexcept { gathers_own_ = quick; }
 
   /// Any thread; never waits. As transport::send, which it calls. \throws what that throws, if it
   /// was called at once.
   void send(int destination, std::span<const std::byte> head, byte_buffer& body, bool urgent) {
-    if (mode_ == aggregation::on) [[unlikely]] {
-      if (!urgent && body.empty() && head.size() <= most_gathered) {
+    if (mode_ == aggregation::on || destination == own_) [[unlikely]] {
+      if (!urgent && body.empty() && head.size() <= most_gathered && (mode_ == aggregation::on || gathers_own_)) {
         gather(destination, head);
         return;
       }
@@ -64,12 +70,19 @@ public:
   /// already. \return where its `bytes` are to be written; null: it must be sent. \pre not more
   /// than `most_gathered`.
   std::byte* place(int destination, std::size_t bytes) noexcept {
+    if (destination == own_) return place_own(bytes);
     // With no slots there is no such rank.
     if (static_cast<std::size_t>(destination) >= batch_slots_.size() || !alone_) return nullptr;
     batch_slot& p = batch_slots_[static_cast<std::size_t>(destination)];
-    if (!p.batch || p.batch->empty() || !p.batch->has_space(bytes) || (p.messages + 1) % 16 == 0) return nullptr;
+    if (!p.batch || p.batch->empty() || !p.batch->has_space(bytes) || (p.messages + 1) % looked_at == 0) return nullptr;
     ++p.messages;
     return p.batch->place(bytes);
+  }
+  /// Owner. Sends what has been gathered for the calling rank. \return whether that was anything.
+  bool flush_own() {
+    if (!own_slot_.batch || own_slot_.batch->empty()) return false;
+    send_slot(own_, own_slot_);
+    return true;
   }
   /// Owner. Tries again what is kept, and sends what has been gathered. \return whether anything
   /// went.
@@ -109,7 +122,8 @@ private:
     }
     std::size_t bytes() const noexcept { return first_part().size() + body.size(); }
   };
-  struct batch_slot { // of what is gathered for one destination
+  static constexpr unsigned looked_at = 16; // messages of a slot from one look at its age to the next
+  struct batch_slot {                       // of what is gathered for one destination
     byte_buffer memory;
     std::optional<batch_writer> batch;
     std::int64_t since = 0;
@@ -124,22 +138,35 @@ private:
     bool has_space() const noexcept { return bytes <= most_bytes / 2 && usual.size() <= most_messages / 2; }
   };
   std::size_t batch_bytes() const noexcept { return std::min(wire_.head_limit(), most_batch); }
+  batch_slot& slot_of(int destination) noexcept {
+    return destination == own_ ? own_slot_ : batch_slots_[static_cast<std::size_t>(destination)];
+  }
   bool may_send() const noexcept { return any_sends_ || this_thread_id() == owner_; }
   std::unique_lock<tern::detail::spin_lock> lock_slots() noexcept {
     return alone_ ? std::unique_lock<tern::detail::spin_lock>() : std::unique_lock(slot_lock_);
   }
+  std::byte* place_own(std::size_t bytes) noexcept {
+    batch_slot& p = own_slot_;
+    if (!p.batch || !p.batch->has_space(bytes)) [[unlikely]]
+      return nullptr;
+    if (p.batch->empty() && !begin_own()) return nullptr;
+    return p.batch->place(bytes);
+  }
+  bool begin_own() noexcept;
   bool flush_all(bool more);
   void gather(int destination, std::span<const std::byte> head);
+  void fill(int destination);
   void send_gathered(int destination);
   void send_slot(int destination, batch_slot& p);
   void join(destination_queue& q, std::span<const std::byte> head);
-  void keep(int destination, std::span<const std::byte> head, byte_buffer body, bool urgent);
+  void keep(int destination, std::span<const std::byte> head, byte_buffer body, bool urgent, bool is_batch = false);
   bool send_some(int destination, destination_queue& q, bool urgent);
 
   transport& wire_;
   const void* const owner_; // its mark
   const bool any_sends_;
-  bool alone_ = false;
+  bool alone_ = false, gathers_own_ = true;
+  int own_ = -1; // this rank, if what it sends to itself is gathered
   const aggregation mode_;
   const std::uint32_t batches_;
   const std::int64_t patience_;
@@ -154,6 +181,7 @@ private:
   std::atomic<std::size_t> gathered_{0};    // slots with something that is not sent; changes under their lock
   tern::detail::spin_lock slot_lock_;       // taken before `lock_`
   std::vector<batch_slot> batch_slots_;     // by destination, if `on`
+  batch_slot own_slot_;
   std::vector<int> filled_;
 };
 

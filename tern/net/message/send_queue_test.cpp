@@ -276,6 +276,64 @@ TEST(outbox, who_sends_alone_may_write_in_place) {
   EXPECT_EQ(numbers(wire.taken[1]), up_to(n));
 }
 
+// The scripted network's rank is 0.
+TEST(outbox, what_one_sends_to_oneself_is_gathered) {
+  scripted wire;
+  wire.space[0] = wire.space[1] = 1 << 30;
+  send_queue out(wire, aggregation::automatic, batch_id, tern::detail::ticks_in(3600));
+  out.nobody_else_sends();
+  out.gather_own(0);
+  EXPECT_FALSE(out.flush_own());
+  EXPECT_EQ(out.place(0, 24), nullptr); // nothing lies there
+  send(out, 0, numbered(0), false);
+  send(out, 1, numbered(0), false);
+  EXPECT_EQ(numbers(wire.taken[1]), up_to(1)); // others do not wait
+  EXPECT_FALSE(out.empty());
+  EXPECT_TRUE(wire.taken[0].empty());
+  const byte_buffer next = numbered(1);
+  std::byte* const at = out.place(0, next.size());
+  ASSERT_NE(at, nullptr);
+  std::memcpy(at, next.data(), next.size());
+  EXPECT_TRUE(out.flush_own());
+  EXPECT_TRUE(out.empty());
+  EXPECT_EQ(wire.batches, 1);
+  send(out, 0, numbered(2), false);
+  EXPECT_TRUE(out.flush(true)); // though it is not old
+  EXPECT_EQ(wire.batches, 2);
+  send(out, 0, numbered(3), false);
+  send(out, 0, numbered(4), false, 300); // with a body: the one before it goes first
+  EXPECT_TRUE(out.empty());
+  send(out, 0, numbered(5), false);
+  out.own_are_quick(false);
+  send(out, 0, numbered(6), false);
+  EXPECT_TRUE(out.empty());
+  out.own_are_quick(true);
+  send(out, 0, numbered(7), false);
+  EXPECT_FALSE(out.empty());
+  EXPECT_TRUE(out.flush(false));
+  EXPECT_EQ(numbers(wire.taken[0]), up_to(8));
+}
+
+// A batch that finds no space is kept, and none is put into another.
+TEST(outbox, what_one_sends_to_oneself_stays_in_order_without_space) {
+  scripted wire;
+  send_queue out(wire, aggregation::automatic, batch_id, tern::detail::ticks_in(3600));
+  out.nobody_else_sends();
+  out.gather_own(0);
+  std::uint64_t n = 0;
+  for (const bool quick : {true, false, true, true}) {
+    out.own_are_quick(quick);
+    for (int i = 0; i < 3; ++i) send(out, 0, numbered(n++), false);
+    out.flush(false);
+  }
+  EXPECT_TRUE(wire.taken[0].empty());
+  while (!out.empty()) {
+    wire.space[0] = 1;
+    out.flush(false);
+  }
+  EXPECT_EQ(numbers(wire.taken[0]), up_to(n));
+}
+
 // Batches come from outside.
 std::string refused(byte_buffer bytes) {
   arrival a{3, std::move(bytes), {}};

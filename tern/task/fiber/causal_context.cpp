@@ -18,7 +18,7 @@ causal_context* set_causal_context(causal_context* c) noexcept {
   return std::exchange(w->causal, c);
 }
 
-work_frame::work_frame() noexcept : of_(running_fiber()), outer_(here()) {
+work_frame::work_frame() noexcept : of_(running_fiber()), outer_(of_ ? static_cast<work_frame*>(of_->frame) : nullptr) {
   if (of_) of_->frame = this;
 }
 
