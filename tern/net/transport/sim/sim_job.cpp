@@ -42,9 +42,13 @@ public:
     std::uint32_t refused : 1 = 0; // one since the sender was last told of space
     std::int64_t last = 0;         // when the last message arrives
   };
-  /// Until the next call.
-  channel& operator[](std::uint32_t to) {
-    if (slots_.empty() || 4 * (used_ + 1) > 3 * slots_.size()) grow();
+  /// There is a place for that channel from now on, and it comes into the cache.
+  void approach(std::uint32_t to) {
+    if (4 * (used_ + 1) > 3 * slots_.size()) grow();
+    __builtin_prefetch(&slots_[place(to)]);
+  }
+  /// Until the next call of `approach`. \pre that was called for it.
+  channel& operator[](std::uint32_t to) noexcept {
     channel& s = find(to);
     if (s.to == none) {
       s.to = to;
@@ -55,9 +59,12 @@ public:
 
 private:
   static constexpr std::uint32_t none = ~std::uint32_t{0};
+  std::size_t place(std::uint32_t to) const noexcept {
+    return (to * 2654435769u >> 7) & (slots_.size() - 1); // Knuth 6.4
+  }
   channel& find(std::uint32_t to) noexcept {
     const std::size_t mask = slots_.size() - 1;
-    std::size_t i = (to * 2654435769u >> 7) & mask; // Knuth 6.4
+    std::size_t i = place(to);
     while (slots_[i].to != none && slots_[i].to != to) i = (i + 1) & mask;
     return slots_[i];
   }
@@ -73,19 +80,22 @@ private:
 
 } // namespace
 
-/// A message on its way; then the memory of its head, until the receiver needs that no more.
-struct sim_job::simulated_message final : event, byte_lender {
+/// A message on its way; then the memory of its head, until the receiver needs that no more. A
+/// small one is two lines of the cache: what all have, and a head of up to 64 bytes.
+struct alignas(64) sim_job::simulated_message final : event, byte_lender {
   void happen() noexcept override;
   void take_back(std::byte*) noexcept override { job->give(this); }
-  std::size_t bytes() const noexcept { return head_size + far_head.size() + body.size(); }
+  /// It keeps more than a head in `near_head`.
+  bool has_parts() const noexcept { return bytes != head_size; }
   sim_job* job = nullptr;
+  simulated_message* next = nullptr;
+  std::size_t bytes = 0;
   int from = 0, to = 0;
   std::int16_t early = 0;      // ps before the ns at which it happens
   bool has_card = false;       // the receiver's; or it needs none
   std::uint32_t head_size = 0; // of a head that is in `near_head`
-  byte_buffer far_head, body;  // the head is in one of two places
-  simulated_message* next = nullptr;
-  alignas(16) std::byte near_head[112];
+  alignas(64) std::byte near_head[112];
+  byte_buffer far_head, body; // the head is in one of two places
 };
 
 /// Lets a sender know that a channel which refused a message has space.
@@ -103,8 +113,13 @@ struct sim_job::loss_notice final : event {
   int rank = 0, lost = 0;
 };
 
-/// One rank's end.
-class sim_job::port final : public net::transport {
+/// One rank's end. What a message touches when it arrives, down to `crashed`, is one line of the
+/// cache.
+class alignas(64) sim_job::port final : public net::transport {
+  sim_job& job_;
+  simulated_message *first_ = nullptr, *last_ = nullptr; // what has arrived
+  const int rank_;
+
 public:
   port(sim_job& job, int rank) : job_(job), rank_(rank) {}
   ~port() override {
@@ -145,7 +160,8 @@ public:
     if (!p) return false;
     job_.engine_.charge(job_.overhead_);
     into.source = p->from;
-    into.body = std::move(p->body);
+    if (p->has_parts()) [[unlikely]]
+      into.body = std::move(p->body);
     if (p->head_size > 0) {
       into.head = byte_buffer::borrow(p->near_head, p->head_size, *p); // comes back by itself
     } else {
@@ -176,12 +192,11 @@ public:
   }
 
   tern::detail::scheduler_core* core = nullptr;
-  channel_ends ends;
-  std::int64_t served = 0;  // when the last of those that waited for the card is done with it
-  std::size_t expected = 0; // messages that have not been read
+  std::int64_t served = 0; // when the last of those that waited for the card is done with it
   bool crashed = false;
-  std::int64_t crashed_at = 0;
   std::vector<int> lost; // ranks that have crashed, of which it is to be told
+  channel_ends ends;
+  std::int64_t crashed_at = 0;
 
 private:
   friend class sim_job;
@@ -198,13 +213,9 @@ private:
     if (!p) return nullptr;
     first_ = p->next;
     if (!first_) last_ = nullptr;
-    --expected;
     return p;
   }
   static constexpr std::size_t most_head = 8192;
-  sim_job& job_;
-  const int rank_;
-  simulated_message *first_ = nullptr, *last_ = nullptr; // what has arrived
   std::function<void(const net::lost_rank&)> told_of_;
 };
 
@@ -242,13 +253,12 @@ private:
 void sim_job::simulated_message::happen() noexcept {
   port* const p = job->ports_[static_cast<std::size_t>(to)];
   if (p->crashed) {
-    --p->expected;
     job->give(this);
     return; // it never will be received: its space is lost too
   }
   if (const std::int64_t now = job->engine_.now(); !has_card && now < countable) {
     has_card = true;
-    std::int64_t done = (job->network_->receive(from, to, bytes(), now * 1000 - early) + 999) / 1000;
+    std::int64_t done = (job->network_->receive(from, to, bytes, now * 1000 - early) + 999) / 1000;
     // In order, though those of one moment happen in any.
     if (const int host = job->world_.network.host; done <= p->served && from / host != to / host) done = p->served + 1;
     if (done > now) {
@@ -312,10 +322,6 @@ bool sim_job::crashed(int rank) const noexcept {
   const port* p = ports_[static_cast<std::size_t>(rank)];
   return p && p->crashed;
 }
-std::size_t sim_job::under_way(int rank) const noexcept {
-  const port* p = ports_[static_cast<std::size_t>(rank)];
-  return p ? p->expected : 0;
-}
 
 sim_job::simulated_message* sim_job::take_message() {
   if (!free_) {
@@ -331,18 +337,23 @@ sim_job::simulated_message* sim_job::take_message() {
 }
 
 void sim_job::give(simulated_message* p) noexcept {
-  p->head_size = 0;
-  p->far_head = {};
-  p->body = {};
+  if (p->has_parts()) {
+    p->far_head = {};
+    p->body = {};
+  }
+  p->bytes = p->head_size = 0;
   p->next = free_;
   free_ = p;
 }
 
 bool sim_job::send(port& from, int to, std::span<const std::byte> head, byte_buffer& body, bool urgent) {
-  channel_ends::channel& channel = from.ends[static_cast<std::uint32_t>(to)];
-  if (slots_ > 0 && channel.unread >= slots_ + (urgent ? urgent_slots : 0)) {
-    channel.refused = 1;
-    return false;
+  from.ends.approach(static_cast<std::uint32_t>(to)); // one of as many as there are ranks: it is looked at late
+  if (slots_ > 0) {
+    channel_ends::channel& channel = from.ends[static_cast<std::uint32_t>(to)];
+    if (channel.unread >= slots_ + (urgent ? urgent_slots : 0)) {
+      channel.refused = 1;
+      return false;
+    }
   }
   simulated_message* const p = take_message();
   if (head.size() <= sizeof p->near_head) {
@@ -356,8 +367,9 @@ bool sim_job::send(port& from, int to, std::span<const std::byte> head, byte_buf
       throw;
     }
   }
-  p->body = std::move(body);
-  const std::size_t size = p->bytes();
+  const std::size_t size = head.size() + body.size();
+  p->bytes = size;
+  if (p->has_parts()) p->body = std::move(body);
   engine_.charge(overhead_);
   const std::int64_t now = engine_.now();
   std::int64_t at = now, early = 0; // to itself: no network
@@ -372,6 +384,7 @@ bool sim_job::send(port& from, int to, std::span<const std::byte> head, byte_buf
     if (delay_ > 0 && engine_.random() % 16 == 0)
       at += static_cast<std::int64_t>(engine_.random_below(static_cast<std::uint64_t>(delay_) + 1));
   }
+  channel_ends::channel& channel = from.ends[static_cast<std::uint32_t>(to)];
   // In order, whatever chance says.
   if (at <= channel.last) at = channel.last + 1, early = 0;
   channel.last = at;
@@ -382,7 +395,6 @@ bool sim_job::send(port& from, int to, std::span<const std::byte> head, byte_buf
   p->has_card = to == from.rank_;
   ++messages_;
   bytes_ += size;
-  ++ports_[static_cast<std::size_t>(to)]->expected;
   engine_.note(noted_send, static_cast<std::uint64_t>(from.rank_) << 32 | static_cast<std::uint64_t>(to), size);
   engine_.schedule(at, *p);
   return true;

@@ -45,8 +45,6 @@ public:
   const world& settings() const noexcept { return world_; }
   std::uint64_t messages() const noexcept { return messages_; }
   std::uint64_t bytes() const noexcept { return bytes_; }
-  /// Messages that are on their way to `rank`, or lie there unread.
-  std::size_t under_way(int rank) const noexcept;
 
 private:
   struct simulated_message;
