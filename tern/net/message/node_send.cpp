@@ -74,7 +74,7 @@ void node_send::send_out(int destination, std::span<std::byte> head, byte_buffer
   wire_header h;
   std::memcpy(&h, head.data(), sizeof h);
   try {
-    queue_.send(destination, head, body, how.urgent);
+    queue_.send(destination, head, body, how.urgent, h.reply != 0);
   } catch (...) {
     counters_.add(worker, counter, ~std::uint64_t{0}); // takes it back: else `quiesce` would wait for it for ever
     throw;

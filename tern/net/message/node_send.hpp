@@ -55,6 +55,7 @@ public:
   /// \return where its `bytes` are to be written; null: post it.
   std::byte* place(int destination, const wire_header& h, std::size_t bytes) noexcept {
     if (recorded_ || bytes > most_gathered || !shutdown_.is_open() || cause_here()) return nullptr;
+    if (h.reply != 0 && destination == rank_) return nullptr; // see send_queue::send
     std::byte* const at = queue_.place(destination, bytes);
     if (!at) return nullptr;
     // There is one worker; and it cannot be done before it has left.

@@ -53,9 +53,12 @@ public:
 
   /// Any thread; never waits. As transport::send, which it calls. \throws what that throws, if it
   /// was called at once.
-  void send(int destination, std::span<const std::byte> head, byte_buffer& body, bool urgent) {
+  /// \param awaited a call: its caller sends no more until the answer is there, so there is nothing
+  /// to gather with it for the calling rank.
+  void send(int destination, std::span<const std::byte> head, byte_buffer& body, bool urgent, bool awaited = false) {
     if (mode_ == aggregation::on || destination == own_) [[unlikely]] {
-      if (!urgent && body.empty() && head.size() <= most_gathered && (mode_ == aggregation::on || gathers_own_)) {
+      if (!urgent && body.empty() && head.size() <= most_gathered &&
+          (mode_ == aggregation::on || (gathers_own_ && !awaited))) {
         gather(destination, head);
         return;
       }

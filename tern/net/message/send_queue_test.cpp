@@ -310,8 +310,11 @@ TEST(outbox, what_one_sends_to_oneself_is_gathered) {
   out.own_are_quick(true);
   send(out, 0, numbered(7), false);
   EXPECT_FALSE(out.empty());
-  EXPECT_TRUE(out.flush(false));
-  EXPECT_EQ(numbers(wire.taken[0]), up_to(8));
+  const byte_buffer call = numbered(8);
+  byte_buffer none;
+  out.send(0, call.bytes(), none, false, true); // a call goes alone, after those before it
+  EXPECT_TRUE(out.empty());
+  EXPECT_EQ(numbers(wire.taken[0]), up_to(9));
 }
 
 // A batch that finds no space is kept, and none is put into another.
