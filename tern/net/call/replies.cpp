@@ -56,7 +56,7 @@ void reply_error(node& here, int to, std::uint64_t reply, std::exception_ptr e, 
     return;
   }
   const std::string text =
-      error(f.code, f.message, f.hint.empty() ? "send has no caller that gets it: use call to handle it" : f.hint,
+      error(f.code, f.message, f.hint.empty() ? "a send has no caller: use call instead of send to handle it" : f.hint,
             f.place)
           .what();
   if (here.stops_at_unhandled()) here.fatal(text);
