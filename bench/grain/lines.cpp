@@ -75,7 +75,8 @@ public:
   }
 
   void add_objects() {
-    const std::vector<judged> problems{{"stencil.16", 2.0}, {"stencil.2", 1.2}};
+    const std::vector<judged> problems{
+        {"stencil.16", 2.0}, {"stencil.2", 1.2}, {"stencil.16.64KiB", {}}, {"stencil.2.64KiB", {}}};
     const asked_for what = metg(problems);
     const series ranks([=] { return run_ranks(mpi::open_mpi, "objects", what); });
     add_metg("objects", problems, ranks, "raw MPI", raw(mpi::open_mpi, what));

@@ -10,8 +10,7 @@ namespace tern::bench::grain {
 /// Both prepare all ranks, and are called by rank 0 while the others handle messages. \pre p lives
 /// as long as the function that they give.
 run_grid by_messages(const problem& p);
-/// A mobile object for each column. \throws std::invalid_argument for outputs that are not the
-/// smallest.
+/// A mobile object for each column.
 run_grid by_objects(const problem& p);
 
 } // namespace tern::bench::grain

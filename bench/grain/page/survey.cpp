@@ -18,7 +18,6 @@ struct contestant {
   std::string name; // "Tern: …", or a rival's
   shown in;
   std::vector<run> settings;
-  bool large = true; // it has outputs of more than the least size, too
   bool ours() const { return name.starts_with("Tern"); }
 };
 
@@ -42,10 +41,10 @@ std::vector<contestant> ranks() {
       {on, "Tern: messages, `tern run`", table, {[](const auto& what) { return run_started("messages", what); }}},
       {on, "Tern: messages, MPICH", table, {messages(mpi::mpich)}},
       {on, "Tern: messages, inproc", everywhere, {[](const auto& what) { return run_threads("messages", what); }}},
-      {on, "Tern: objects", everywhere, {balanced("none")}, false},
-      {on, "Tern: objects, steal", table, {balanced("steal")}, false},
-      {on, "Tern: objects, diffusion", table, {balanced("diffusion")}, false},
-      {on, "Tern: objects, 1 rank", everywhere, {[](const auto& what) { return run_rank(2, "objects", what); }}, false},
+      {on, "Tern: objects", everywhere, {balanced("none")}},
+      {on, "Tern: objects, steal", table, {balanced("steal")}},
+      {on, "Tern: objects, diffusion", table, {balanced("diffusion")}},
+      {on, "Tern: objects, 1 rank", everywhere, {[](const auto& what) { return run_rank(2, "objects", what); }}},
   };
 }
 
@@ -96,9 +95,6 @@ turn best_of(const contestant& c, const asked_for& what) {
   return best;
 }
 
-/// A problem whose outputs have a size in its name.
-bool is_large(const std::string& problem) { return problem.ends_with("KiB"); }
-
 } // namespace
 
 std::vector<finding> survey(const words& problems, const std::string& seconds, int turns, shown least) {
@@ -108,9 +104,7 @@ std::vector<finding> survey(const words& problems, const std::string& seconds, i
   std::vector<std::vector<turn>> found(all.size());
   for (int number = 0; number < turns; ++number)
     for (std::size_t i = 0; i < all.size(); ++i) {
-      asked_for what{seconds, {}};
-      std::copy_if(problems.begin(), problems.end(), std::back_inserter(what.problems),
-                   [&](const std::string& one) { return all[i].large || !is_large(one); });
+      const asked_for what{seconds, problems};
       std::fprintf(stderr, "turn %d of %d: %s\n", number + 1, turns, all[i].name.c_str());
       try {
         found[i].push_back(best_of(all[i], what));
