@@ -90,14 +90,15 @@ public:
 
   void arrived(int step, int column, const block& data) {
     small_[at(step, column)] = data;
-    deliver(step, column);
+    deliver(step, targets(step, column));
     run_ready();
   }
   void arrived(int step, int column, buffer<std::byte> data) {
     large& one = large_[at(step, column)];
     one.come = std::move(data);
-    one.users = static_cast<int>(targets(step, column).here.size());
-    deliver(step, column);
+    const target_list& to = targets(step, column);
+    one.users = static_cast<int>(to.here.size());
+    deliver(step, to);
     run_ready();
   }
 
@@ -111,7 +112,8 @@ private:
   };
   /// Which tasks need an output.
   struct target_list {
-    std::vector<int> here, ranks; // columns of this rank, and other ranks
+    std::vector<int> here, ranks;   // columns of this rank, and other ranks
+    bool next_needs_nothing = false; // the task of that column in the next step
   };
 
   const grid& plan() const { return problem_->plan; }
@@ -122,11 +124,13 @@ private:
     while (column >= first_of(rank + 1)) ++rank;
     return rank;
   }
+  // Tasks run about step by step, so what they touch lies in that order.
   std::size_t at(int step, int column) const {
-    return static_cast<std::size_t>(column) * static_cast<std::size_t>(steps_) + static_cast<std::size_t>(step);
+    return static_cast<std::size_t>(step) * static_cast<std::size_t>(plan().width()) + static_cast<std::size_t>(column);
   }
   target_list targets_of(int step, int column) const {
     target_list made;
+    made.next_needs_nothing = plan().dependences(step + 1, column).empty();
     for (const int to : plan().dependents(step, column)) {
       const int rank = owner(to);
       if (rank == tern::rank())
@@ -142,16 +146,16 @@ private:
   }
 
   /// An output is there: counts for the tasks of this rank that need it.
-  void deliver(int step, int column) {
+  void deliver(int step, const target_list& targets) {
     if (step + 1 == steps_) return;
-    for (const int to : targets(step, column).here)
+    for (const int to : targets.here)
       if (--missing_[at(step + 1, to)] == 0) ready_.push_back({step + 1, to});
   }
 
   void run_ready();
   void run(task t);
-  void run_small(task t);
-  void run_large(task t);
+  void run_small(task t, const target_list& to);
+  void run_large(task t, const target_list& to);
 
   std::unique_ptr<problem> problem_;
   int first_ = 0, last_ = 0, steps_ = 0;
@@ -196,31 +200,31 @@ void columns::run_ready() {
 }
 
 void columns::run(task t) {
-  is_small() ? run_small(t) : run_large(t);
+  const target_list& to = targets(t.step, t.column);
+  is_small() ? run_small(t, to) : run_large(t, to);
   if (t.step + 1 < steps_) {
-    deliver(t.step, t.column);
-    if (plan().dependences(t.step + 1, t.column).empty()) ready_.push_back({t.step + 1, t.column});
+    deliver(t.step, to);
+    if (to.next_needs_nothing) ready_.push_back({t.step + 1, t.column});
   }
   if (--tasks_left_ == 0) send<&rank_has_finished>(0);
 }
 
-void columns::run_small(task t) {
+void columns::run_small(task t, const target_list& to) {
   block& mine = small_[at(t.step, t.column)];
   inputs_ +=
       static_cast<long>(run_task(*problem_, t.step, t.column, iterations_, std::as_writable_bytes(std::span(mine)),
                                  [&](int from) { return std::as_bytes(std::span(small_[at(t.step - 1, from)])); }));
   if (t.step + 1 == steps_) return;
-  for (const int rank : targets(t.step, t.column).ranks) send<&take_small>(rank, t.step, t.column, mine);
+  for (const int rank : to.ranks) send<&take_small>(rank, t.step, t.column, mine);
 }
 
-void columns::run_large(task t) {
+void columns::run_large(task t, const target_list& to) {
   auto mine = pool_.take(problem_->bytes);
   inputs_ += static_cast<long>(run_task(*problem_, t.step, t.column, iterations_, *mine,
                                         [&](int from) { return large_[at(t.step - 1, from)].data(); }));
   for (const int from : plan().dependences(t.step, t.column))
     if (large& one = large_[at(t.step - 1, from)]; --one.users == 0) one = {};
   if (t.step + 1 == steps_) return;
-  const target_list& to = targets(t.step, t.column);
   for (const int rank : to.ranks) send<&take_large>(rank, t.step, t.column, lend(mine));
   if (to.here.empty()) return;
   large& output = large_[at(t.step, t.column)];
