@@ -110,6 +110,7 @@ model_file::model_file(const options& opts) {
   fs::path folder = given;
   if (given.empty() && !usual_cache().empty()) folder = usual_cache() / "models";
   *this = model_file(std::move(folder), how);
+  usual_ = given.empty();
 }
 
 void model_file::tell_once(bool& told, const std::string& what) const noexcept {
@@ -207,6 +208,12 @@ void model_file::write(const model_set& models) const {
 
 bool model_file::store(const std::function<model_set()>& take_fresh, std::int64_t date, bool wait) noexcept {
   if (how_ != access::write) return false;
+  if (usual_) {
+    if (const std::string why = make_folder(folder_); !why.empty()) {
+      log_debug("performance models are not kept from run to run: " + why);
+      return false;
+    }
+  }
   try {
     return locked(
         [&] {

@@ -38,7 +38,8 @@ public:
   /// No file: nothing is read or stored.
   model_file() = default;
   explicit model_file(std::filesystem::path folder, access how = access::write, const std::string& host = host_name());
-  /// As the option `hetero-models` says.
+  /// As the option `hetero-models` says. Where it names no folder, and the usual one cannot be had,
+  /// as on batch nodes and in containers, that goes to the log at level debug.
   explicit model_file(const options& opts);
 
   access how() const noexcept { return how_; }
@@ -69,6 +70,7 @@ private:
 
   std::filesystem::path folder_, path_, lock_, draft_;
   access how_ = access::none;
+  bool usual_ = false; ///< the folder is not the user's choice
   bool told_read_ = false, told_write_ = false, told_lines_ = false, told_header_ = false;
 };
 

@@ -16,8 +16,12 @@ performance_models::performance_models(const options& opts, bool simulated, std:
 }
 
 performance_models::performance_models(model_file file, std::int64_t (*date)() noexcept)
-    : date_(date), on_(true), file_(std::move(file)), stored_at_(date()) {
-  models_ = file_.load(date_());
+    : date_(date), on_(true), file_(std::move(file)), stored_at_(date()) {}
+
+// \pre `guard_` is held. Nothing is stored before, as nothing is known.
+model_set& performance_models::models() noexcept {
+  if (!std::exchange(loaded_, true)) models_ = file_.load(date_());
+  return models_;
 }
 
 // Kernels -------------------------------------------------------------------------------------------------------------
@@ -25,9 +29,10 @@ performance_models::performance_models(model_file file, std::int64_t (*date)() n
 kernel_model* performance_models::model_of(const model_key& key, const size_class& size) {
   if (!on_) return nullptr;
   const std::lock_guard hold(guard_);
-  if (const auto found = models_.kernels.find(key); found != models_.kernels.end()) return &found->second;
-  if (models_.kernels.size() >= model_set::kernels_most) return nullptr;
-  kernel_model& made = models_.kernels[key];
+  auto& kernels = models().kernels;
+  if (const auto found = kernels.find(key); found != kernels.end()) return &found->second;
+  if (kernels.size() >= model_set::kernels_most) return nullptr;
+  kernel_model& made = kernels[key];
   made.size = size;
   return &made;
 }
@@ -40,17 +45,18 @@ void performance_models::record(kernel_model& model, double nanoseconds) noexcep
   model.last = date_();
 }
 
-std::optional<prediction> performance_models::predict(const model_key& key, std::uint64_t bytes) const {
+std::optional<prediction> performance_models::predict(const model_key& key, std::uint64_t bytes) {
   std::vector<size_point> others;
   {
     const std::lock_guard hold(guard_);
-    const auto found = models_.kernels.find(key);
-    if (found != models_.kernels.end() && found->second.times.usable()) {
+    const auto& kernels = models().kernels;
+    const auto found = kernels.find(key);
+    if (found != kernels.end() && found->second.times.usable()) {
       const sample_history& h = found->second.times;
       return prediction{h.median(), h.spread(), h.size(), false};
     }
-    for (auto i = models_.kernels.lower_bound({key.kernel, key.device, 0});
-         i != models_.kernels.end() && i->first.kernel == key.kernel && i->first.device == key.device; ++i)
+    for (auto i = kernels.lower_bound({key.kernel, key.device, 0});
+         i != kernels.end() && i->first.kernel == key.kernel && i->first.device == key.device; ++i)
       if (i->second.times.usable())
         others.push_back({static_cast<double>(i->second.size.bytes), i->second.times.median()});
   }
@@ -66,7 +72,7 @@ void performance_models::record_copy(const std::string& from, const std::string&
                                      double nanoseconds, bool both_ways) {
   if (!on_) return;
   const std::lock_guard hold(guard_);
-  model_set::dated_link& l = models_.links[{from, to}];
+  model_set::dated_link& l = models().links[{from, to}];
   if (both_ways)
     l.link.add_both_ways(bytes, nanoseconds);
   else
@@ -75,10 +81,11 @@ void performance_models::record_copy(const std::string& from, const std::string&
 }
 
 std::optional<double> performance_models::predict_copy(const std::string& from, const std::string& to,
-                                                       std::uint64_t bytes, bool both_ways) const {
+                                                       std::uint64_t bytes, bool both_ways) {
   const std::lock_guard hold(guard_);
-  const auto found = models_.links.find({from, to});
-  if (found == models_.links.end()) return std::nullopt;
+  const auto& links = models().links;
+  const auto found = links.find({from, to});
+  if (found == links.end()) return std::nullopt;
   const link_model& l = found->second.link;
   const std::optional<double> alone = l.at(bytes);
   return alone && both_ways ? *alone * l.both_ways_factor() : alone;
@@ -89,13 +96,14 @@ std::optional<double> performance_models::predict_copy(const std::string& from, 
 void performance_models::set_power(const std::string& device, double busy, double idle) {
   if (!on_ || !(busy >= 0) || !(idle >= 0)) return;
   const std::lock_guard hold(guard_);
-  models_.power[device] = {busy, idle, true, date_()};
+  models().power[device] = {busy, idle, true, date_()};
 }
 
-std::optional<double> performance_models::joules(const std::string& device, double nanoseconds) const {
+std::optional<double> performance_models::joules(const std::string& device, double nanoseconds) {
   const std::lock_guard hold(guard_);
-  const auto found = models_.power.find(device);
-  if (found == models_.power.end()) return std::nullopt;
+  const auto& power = models().power;
+  const auto found = power.find(device);
+  if (found == power.end()) return std::nullopt;
   return std::max(0.0, found->second.busy - found->second.idle) * nanoseconds * 1e-9;
 }
 
@@ -126,9 +134,9 @@ void performance_models::store(bool wait) noexcept {
       date_(), wait);
 }
 
-model_set performance_models::all() const {
+model_set performance_models::all() {
   const std::lock_guard hold(guard_);
-  return models_;
+  return models();
 }
 
 } // namespace tern::hetero::detail

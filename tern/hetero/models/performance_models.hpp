@@ -40,9 +40,10 @@ class performance_models {
 public:
   static constexpr std::int64_t store_every = 60; ///< seconds
 
-  /// Reads the file, unless that is off. \param date seconds since 1970.
+  /// As the options say. The file is read when a model is first asked for. \param date seconds
+  /// since 1970.
   explicit performance_models(const options& opts, bool simulated, std::int64_t (*date)() noexcept = &date_now);
-  /// For tests. The file is read.
+  /// For tests.
   performance_models(model_file file, std::int64_t (*date)() noexcept);
   performance_models(const performance_models&) = delete;
   performance_models& operator=(const performance_models&) = delete;
@@ -57,7 +58,7 @@ public:
   void record(kernel_model& model, double nanoseconds) noexcept;
   /// Of a size that was never measured: from the times at other sizes (size_fit.hpp). \param bytes
   /// of the size class. \return nothing where too little is known.
-  std::optional<prediction> predict(const model_key& key, std::uint64_t bytes) const;
+  std::optional<prediction> predict(const model_key& key, std::uint64_t bytes);
 
   // Copies ------------------------------------------------------------------------------------------------------------
   /// \param from, to models of devices. \param both_ways a copy went the other way meanwhile.
@@ -65,14 +66,14 @@ public:
                    bool both_ways = false);
   /// In nanoseconds. \return nothing where too little is known.
   std::optional<double> predict_copy(const std::string& from, const std::string& to, std::uint64_t bytes,
-                                     bool both_ways = false) const;
+                                     bool both_ways = false);
 
   // Energy ------------------------------------------------------------------------------------------------------------
   /// What a device takes while it is busy and while it is not, in watts, neither below 0.
   void set_power(const std::string& device, double busy, double idle);
   /// What work of so many nanoseconds takes beyond idling, in joules. \return nothing where the
   /// device's power is not known.
-  std::optional<double> joules(const std::string& device, double nanoseconds) const;
+  std::optional<double> joules(const std::string& device, double nanoseconds);
 
   // Storing -----------------------------------------------------------------------------------------------------------
   /// What is fresh goes to the file. Waits for other processes that store, which takes them
@@ -82,18 +83,20 @@ public:
   void store_if_due() noexcept;
 
   /// All that is known now.
-  model_set all() const;
+  model_set all();
 
 private:
+  model_set& models() noexcept;
   void store(bool wait) noexcept;
 
   std::int64_t (*const date_)() noexcept;
   bool on_ = false;
   std::mutex storing_; // before `guard_`
-  model_file file_;    // under `storing_`
+  model_file file_;    // under `storing_`; before `loaded_`, under `guard_`
   std::atomic<std::int64_t> stored_at_;
-  mutable std::mutex guard_;
-  model_set models_; // under `guard_`
+  std::mutex guard_;
+  bool loaded_ = false; // under `guard_`, as the next
+  model_set models_;
 };
 
 } // namespace tern::hetero::detail

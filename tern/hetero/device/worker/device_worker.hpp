@@ -79,6 +79,7 @@ private:
     task_record* task;              ///< its `running` is the ticket
     fused_kind* kind;               ///< null: of no kind that is measured
     std::vector<task_record*> rest; ///< in the same launch
+    kernel_model* model = nullptr;  ///< that its time is for; null: none
   };
   struct described {
     task_record* task;
