@@ -130,7 +130,7 @@ model_set model_file::read(std::int64_t date) {
   if (const std::size_t n = all.wrong_lines.size(); n > 0)
     tell_once(told_lines_, path_.string() + ":" + std::to_string(all.wrong_lines.front()) +
                                ": this line is damaged, and skipped" +
-                               (n > 1 ? "; " + std::to_string(n - 1) + " more are, too" : ""));
+                               (n > 1 ? " (" + std::to_string(n) + " such lines in all)" : ""));
   all.models.expire(date);
   return std::move(all.models);
 }

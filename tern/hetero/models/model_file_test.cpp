@@ -178,7 +178,7 @@ TEST_F(model_file_test, a_damaged_line_is_skipped_and_told_once) {
   write(text);
   model_file other = file();
   EXPECT_THAT(told([&] { EXPECT_EQ(other.load(today).kernels.size(), 2u); }),
-              HasSubstr(":2: this line is damaged, and skipped; 1 more are, too\n"));
+              HasSubstr(":2: this line is damaged, and skipped (2 such lines in all)\n"));
   store(other, fresh_models("e", 3));
   EXPECT_TRUE(parse_models(content()).wrong_lines.empty()) << "the next time it is whole";
 }

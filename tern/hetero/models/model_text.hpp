@@ -24,8 +24,8 @@ namespace tern::hetero::detail {
 
 constexpr int model_text_version = 1;
 
-/// Of all models, sorted; equal sets give equal texts. Times are rounded to thousandths of
-/// nanoseconds. Any thread.
+/// Of all models, sorted; equal sets give equal texts. Times are rounded to nanoseconds, those
+/// below a microsecond to thousandths of one. Any thread.
 std::string text_of(const model_set& models);
 
 struct parsed_models {

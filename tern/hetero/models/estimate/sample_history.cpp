@@ -52,7 +52,8 @@ bool sample_history::has_changed() const noexcept {
   std::array<float, capacity> before;
   const auto end = std::set_difference(sorted_.begin(), sorted_.begin() + static_cast<std::ptrdiff_t>(size_),
                                        last.begin(), last.end(), before.begin());
-  const double level = middle_of({before.data(), static_cast<std::size_t>(end - before.begin())});
+  // A sample and no mean of two: of times that are long and short by turns, that would be neither.
+  const double level = before[static_cast<std::size_t>(end - before.begin() - 1) / 2];
   const auto differs = [level](float x) { return x * change_factor < level || x > level * change_factor; };
   return static_cast<std::size_t>(std::count_if(last.begin(), last.end(), differs)) >= outside;
 }
