@@ -48,7 +48,6 @@ numbers computed(const std::string& kind, bool fma) {
   options opts = cuda_options();
   opts.set(hetero_devices, kind);
   opts.set(hetero_simulated, "1");
-  opts.set(hetero_models, "read:none"); // nothing is stored
   opts.set(hetero_fma, fma);
   scheduler s({.workers = 2, .opts = &opts});
   numbers m = made();

@@ -149,8 +149,8 @@ void run_kernel(task_record& t, std::span<const source_of> sources, const kernel
     return checked->run(t, sources, code, shape, dynamic, values);
   // Where a policy has chosen the host, it may choose otherwise the next time.
   task_sampler& sampler = t.home->sampler();
-  kernel_model* const model = (t.flags & task_record::placed) ? sampler.model_of(t, code, shape) : nullptr;
-  const std::int64_t begin = model ? t.home->core().now() : 0;
+  sampled_kernel* const sampled = (t.flags & task_record::placed) ? sampler.to_sample(t, code, shape) : nullptr;
+  const std::int64_t begin = sampled ? t.home->core().now() : 0;
   const auto piece = [&](std::int64_t first, std::int64_t last) {
     if (dynamic == 0) return code.run(code.kernel, shape, first, last, nullptr, values);
     constexpr std::size_t line = 64;
@@ -164,7 +164,7 @@ void run_kernel(task_record& t, std::span<const source_of> sources, const kernel
     piece(0, 1);
   else
     parallel_for(std::int64_t{0}, n, [&](const range<std::int64_t>& groups) { piece(groups.first(), groups.last()); });
-  if (model) sampler.ran(*model, t.home->core().now() - begin);
+  if (sampled) sampler.ran(*sampled, t.home->core().now() - begin);
 }
 
 } // namespace tern::hetero::detail

@@ -37,12 +37,13 @@ kernel_model* performance_models::model_of(const model_key& key, const size_clas
   return &made;
 }
 
-void performance_models::record(kernel_model& model, double nanoseconds) noexcept {
+std::size_t performance_models::record(kernel_model& model, double nanoseconds) noexcept {
   const std::lock_guard hold(guard_);
-  if (!std::exchange(model.warm, true) || !(nanoseconds > 0)) return;
+  if (!std::exchange(model.warm, true) || !(nanoseconds > 0)) return model.times.size();
   model.times.add(nanoseconds);
   model.fresh = static_cast<std::uint32_t>(std::min<std::size_t>(model.fresh + 1, model.times.size()));
   model.last = date_();
+  return model.times.size();
 }
 
 std::optional<prediction> performance_models::predict(const model_key& key, std::uint64_t bytes) {

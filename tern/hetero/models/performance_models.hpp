@@ -54,8 +54,9 @@ public:
   /// The model, made if there is none: one look-up for many samples. It stays where it is. \return
   /// null if models are off, or there are as many as can be stored. \throws std::bad_alloc.
   kernel_model* model_of(const model_key& key, const size_class& size);
-  /// \param model from `model_of`. \param nanoseconds above 0, else it is not taken.
-  void record(kernel_model& model, double nanoseconds) noexcept;
+  /// \param model from `model_of`. \param nanoseconds above 0, else it is not taken. \return how
+  /// many samples the model has.
+  std::size_t record(kernel_model& model, double nanoseconds) noexcept;
   /// Of a size that was never measured: from the times at other sizes (size_fit.hpp). \param bytes
   /// of the size class. \return nothing where too little is known.
   std::optional<prediction> predict(const model_key& key, std::uint64_t bytes);

@@ -214,7 +214,7 @@ bool device_worker::poll() noexcept {
         ++i;
         continue;
       }
-      if (kernel_model* const model = running_[i].model) home_.sampler().ran(*model, device_->took());
+      if (sampled_kernel* const s = running_[i].sampled) home_.sampler().ran(*s, device_->took());
     } catch (...) {
       why = std::current_exception();
       if (is_loss(why)) loss = why;

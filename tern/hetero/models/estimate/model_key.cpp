@@ -37,17 +37,23 @@ const char* letter(access_mode how) noexcept {
 
 } // namespace
 
-std::uint64_t hash_of_size(std::span<const sized_use> uses, const grid& shape, std::uint64_t number) noexcept {
-  std::uint64_t h = number;
-  for (const sized_use& u : uses) {
-    const std::array<std::uint64_t, 5> all{u.element, static_cast<std::uint64_t>(u.extents[0]),
-                                           static_cast<std::uint64_t>(u.extents[1]),
-                                           static_cast<std::uint64_t>(u.extents[2]), static_cast<std::uint64_t>(u.how)};
-    h = mix_hash(h, all.data(), sizeof all);
-  }
+void size_hash::add(const sized_use& u) noexcept {
+  const std::array<std::uint64_t, 5> all{u.element, static_cast<std::uint64_t>(u.extents[0]),
+                                         static_cast<std::uint64_t>(u.extents[1]),
+                                         static_cast<std::uint64_t>(u.extents[2]), static_cast<std::uint64_t>(u.how)};
+  so_far_ = mix_hash(so_far_, all.data(), sizeof all);
+}
+
+std::uint64_t size_hash::of(const grid& shape) const noexcept {
   const std::array<int, 6> all{shape.groups[0], shape.groups[1], shape.groups[2],
                                shape.items[0],  shape.items[1],  shape.items[2]};
-  return mix_hash(h, all.data(), sizeof all);
+  return mix_hash(so_far_, all.data(), sizeof all);
+}
+
+std::uint64_t hash_of_size(std::span<const sized_use> uses, const grid& shape, std::uint64_t number) noexcept {
+  size_hash h(number);
+  for (const sized_use& u : uses) h.add(u);
+  return h.of(shape);
 }
 
 size_class size_class_of(std::span<const sized_use> uses, const grid& shape, std::uint64_t number) {

@@ -33,10 +33,21 @@ struct size_class {
   bool operator==(const size_class&) const = default;
 };
 
-/// The hash of the class alone, for looking it up at each task: it allocates nothing. \param number
-/// what the program says that decides, such as a number of iterations.
+/// The hash of a class alone, for looking it up at each task: it allocates nothing.
+class size_hash {
+public:
+  /// \param number what the program says that decides, such as a number of iterations; 0: nothing.
+  explicit size_hash(std::uint64_t number) noexcept : so_far_(number) {}
+  /// In the order of the task's arguments.
+  void add(const sized_use& u) noexcept;
+  /// Of all uses, with the grid.
+  std::uint64_t of(const grid& shape) const noexcept;
+
+private:
+  std::uint64_t so_far_;
+};
 std::uint64_t hash_of_size(std::span<const sized_use> uses, const grid& shape, std::uint64_t number = 0) noexcept;
-/// With its text. The arguments are as above.
+/// With its text. \param number as of size_hash.
 size_class size_class_of(std::span<const sized_use> uses, const grid& shape, std::uint64_t number = 0);
 
 /// A kernel that is written otherwise is another one.
