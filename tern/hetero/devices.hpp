@@ -74,6 +74,10 @@ extern const option<bool> hetero_fma;
 /// Where kernels that were compiled for devices are kept from run to run; "": $XDG_CACHE_HOME/tern
 /// or ~/.cache/tern; "off": nowhere.
 extern const option<std::string> hetero_cache;
+/// Where times of kernels and copies are kept from run to run, and how: a folder; "":
+/// $XDG_CACHE_HOME/tern/models or ~/.cache/tern/models; "read" or "read:FOLDER": they are used and
+/// gathered, but not stored; "off": there are none.
+extern const option<std::string> hetero_models;
 
 /// Whether kernels of the dialect run on the host with every access checked
 /// (docs/concepts/kernels.md). Kernels then run on the host only, unless `hetero_devices` says

@@ -335,6 +335,7 @@ options options_of(std::uint64_t seed, const std::string& devices, options opts 
     opts.set(hetero_simulated, std::to_string(1 + seed % 3) + ":bandwidth=0,latency=" + std::to_string(seed % 5) +
                                    "us,launch=" + std::to_string(seed / 5 % 4) + "us" +
                                    (seed % 3 == 0 ? ",memory=6k" : "") + (seed % 2 == 0 ? ",fuse=8" : ""));
+  opts.set(hetero_models, "read:none"); // nothing is stored
   opts.set(hetero_policy, policies[seed % 4]);
   return opts;
 }

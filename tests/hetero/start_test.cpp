@@ -30,7 +30,7 @@ using testing::ContainsRegex;
 using testing::HasSubstr;
 
 strings program(const std::string& what, const strings& options = {}) {
-  strings all{DEVICE_TROUBLES, what, "--tern-hetero-cache=off"};
+  strings all{DEVICE_TROUBLES, what, "--tern-hetero-cache=off", "--tern-hetero-models=off"};
   all.insert(all.end(), options.begin(), options.end());
   return all;
 }

@@ -114,7 +114,7 @@ for compiler in "${compilers[@]}"; do
   echo "ok   a policy outside the tree, $compiler"
 done
 
-export TERN_HETERO_CACHE=$tmp/cache
+export TERN_HETERO_CACHE=$tmp/cache TERN_HETERO_MODELS=$tmp/models
 # Kernels are compiled for devices when a program is built; on the host their accesses are checked when they are run.
 for compiler in "${compilers[@]}"; do
   dir=$tmp/build-$compiler-kernels

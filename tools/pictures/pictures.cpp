@@ -4,125 +4,19 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <numeric>
 #include <utility>
 
 #include "tools/pictures/canvas.hpp"
+#include "tools/pictures/frame.hpp"
 
 namespace tern::pictures {
 namespace {
-
-constexpr int width = 1600, height = 1000;
-constexpr double small = 18, medium = 20, large = 23; // of letters
-constexpr colour idle{0.88, 0.89, 0.91};
-// Okabe and Ito 2002, without their yellow, which paper swallows.
-constexpr colour blue{0.00, 0.45, 0.70}, vermillion{0.84, 0.37, 0.00}, green{0.00, 0.62, 0.45},
-    purple{0.80, 0.47, 0.65}, orange{0.90, 0.62, 0.00}, sky{0.34, 0.71, 0.91};
-constexpr std::array<double, 2> dashed{11, 6}, dotted{2.5, 4};
-constexpr std::array<double, 4> mixed{11, 5, 2.5, 5};
 
 colour lighter(const colour& c, double by) {
   return {c.red + (1 - c.red) * by, c.green + (1 - c.green) * by, c.blue + (1 - c.blue) * by};
 }
 colour darker(const colour& c, double by) { return {c.red * (1 - by), c.green * (1 - by), c.blue * (1 - by)}; }
-
-/// "12,345.6"
-std::string number(double value, int decimals) {
-  char digits[64];
-  std::snprintf(digits, sizeof digits, "%.*f", decimals, value);
-  std::string text = digits;
-  const auto point = std::min(text.find('.'), text.size());
-  for (auto at = static_cast<std::ptrdiff_t>(point) - 3; at > (text[0] == '-' ? 1 : 0); at -= 3)
-    text.insert(static_cast<std::size_t>(at), ",");
-  return text;
-}
-
-/// Seconds, or what suits a run that takes so long.
-struct unit {
-  const char* name;
-  double seconds;
-};
-unit unit_for(double longest) {
-  return longest >= 0.1 ? unit{"s", 1} : longest >= 1e-4 ? unit{"ms", 1e-3} : unit{"µs", 1e-6};
-}
-/// With four digits.
-std::string duration(double seconds, const unit& in) {
-  const double value = seconds / in.seconds;
-  const int decimals = value <= 0 ? 0 : std::clamp(3 - static_cast<int>(std::floor(std::log10(value))), 0, 3);
-  return number(value, decimals) + " " + in.name;
-}
-
-struct axis {
-  double low = 0, high = 1;
-  bool logarithmic = false, whole = false; ///< whole: of things that are counted, only at whole numbers
-  double place(double value) const {
-    return logarithmic ? std::log(value / low) / std::log(high / low) : (value - low) / (high - low);
-  }
-  struct tick {
-    double value;
-    std::string text;
-  };
-  /// About so many, at round numbers.
-  std::vector<tick> ticks(int wanted) const {
-    std::vector<tick> found;
-    if (logarithmic) {
-      for (double decade = std::pow(10, std::floor(std::log10(low))); decade <= high; decade *= 10)
-        for (const double times : {1., 2., 5.})
-          if (const double v = decade * times; v >= low * 0.999 && v <= high * 1.001)
-            found.push_back({v, number(v, v < 1 ? static_cast<int>(std::ceil(-std::log10(decade))) : 0)});
-      return found;
-    }
-    const double raw = (high - low) / wanted, power = std::pow(10, std::floor(std::log10(raw)));
-    double step = 10 * power;
-    for (const double times : {5., 2., 1.})
-      if (times * power >= raw * 0.999) step = times * power;
-    if (whole) step = std::max(step, 1.0);
-    const int decimals = std::max(0, static_cast<int>(std::ceil(-std::log10(step) - 1e-9)));
-    for (double n = std::ceil(low / step - 1e-9); n * step <= high + step * 1e-9; ++n)
-      found.push_back({n * step + 0.0, number(n * step + 0.0, decimals)}); // 0 and not -0
-    return found;
-  }
-};
-
-struct frame {
-  double left, top, wide, high;
-  axis x, y;
-  double bottom() const { return top + high; }
-  double right() const { return left + wide; }
-  double across(double value) const { return left + wide * x.place(value); }
-  double up(double value) const { return bottom() - high * y.place(value); }
-};
-
-/// As much of it as there is room for.
-std::string shortened(canvas& on, std::string text, double room, double size, bool bold = false) {
-  if (on.length_of(text, size, bold) <= room) return text;
-  while (!text.empty() && on.length_of(text + "…", size, bold) > room) {
-    while ((text.back() & 0xc0) == 0x80) text.pop_back(); // the rest of a character
-    text.pop_back();
-  }
-  return text + "…";
-}
-
-void headline(canvas& on, double left, const std::string& title, const std::string& subtitle) {
-  on.text(left, 52, shortened(on, title, width - left - 24, 31, true), 31, ink, 0, true);
-  on.text(left, 84, shortened(on, subtitle, width - left - 24, medium), medium, faint);
-}
-
-void draw_axes(canvas& on, const frame& f, const std::string& below, const std::string& beside, bool with_x) {
-  for (const auto& tick : f.y.ticks(5)) {
-    on.text(f.left - 12, f.up(tick.value) + 6, tick.text, small, faint, 1);
-    on.rule(f.left - 6, f.up(tick.value), f.left, f.up(tick.value), {ink, 1.5});
-  }
-  for (const auto& tick : f.x.ticks(10)) {
-    on.rule(f.across(tick.value), f.bottom(), f.across(tick.value), f.bottom() + 6, {ink, 1.5});
-    if (with_x) on.text(f.across(tick.value), f.bottom() + 27, tick.text, small, faint, 0.5);
-  }
-  if (with_x) on.text(f.left + f.wide / 2, f.bottom() + 58, below, medium, ink, 0.5);
-  on.turned_text(34, f.top + f.high / 2, beside, medium, ink, 0.5);
-  on.rule(f.left, f.bottom(), f.right(), f.bottom(), {ink, 1.5});
-  on.rule(f.left, f.top, f.left, f.bottom(), {ink, 1.5});
-}
 
 /// Texts at the right end of lines, moved apart where they would overlap.
 void label_lines(canvas& on, double x, std::vector<std::pair<double, std::string>> labels, double lowest) {
@@ -187,16 +81,6 @@ std::vector<point> steps(const frame& f, const std::vector<point>& values, doubl
   }
   if (!line.empty()) line.push_back({f.across(end), line.back().y});
   return line;
-}
-
-struct look {
-  colour hue;
-  std::span<const double> dashes;
-};
-look look_of(std::size_t number) {
-  constexpr std::array<colour, 7> hues{blue, vermillion, green, purple, orange, sky, ink};
-  const std::array<std::span<const double>, 4> dashes{std::span<const double>{}, dashed, dotted, mixed};
-  return {hues[number % hues.size()], dashes[number / hues.size() % dashes.size()]};
 }
 
 } // namespace

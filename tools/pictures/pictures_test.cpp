@@ -2,6 +2,7 @@
 /// \file
 /// That what is drawn is what was given: pixels of finished pictures.
 #include "tools/pictures/pictures.hpp"
+#include "tools/pictures/size_picture.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -137,6 +138,24 @@ TEST_F(pictures, each_run_has_its_line) {
   EXPECT_GT(height_of(blue), height_of(vermillion));
 }
 
+// Ten times as long at ten times the size: as far up as across, measured in decades.
+TEST_F(pictures, times_stand_over_sizes) {
+  size_picture p{"title", "more", {}};
+  p.series.push_back({"slow", {{1e6, 1e-3, 1e-4}, {1e3, 1e-6, 0}, {1e9, 1, 0}}});
+  p.series.push_back({"quick", {{1e3, 1e-7, 0}, {1e9, 1e-1, 0}}});
+  const image made = drawn(p);
+  const auto first_in_column = [&](int x, std::uint32_t hue) {
+    for (int y = 130; y < 916; ++y)
+      if (close_to(made.at(x, y), hue)) return y;
+    return -1;
+  };
+  for (const int x : {300, 550, 1000}) {
+    EXPECT_GT(first_in_column(x, blue), 0) << x;
+    EXPECT_GT(first_in_column(x, vermillion), first_in_column(x, blue)) << x << ": ten times as quick is below";
+  }
+  EXPECT_LT(first_in_column(1000, blue), first_in_column(550, blue));
+}
+
 TEST_F(pictures, nothing_is_too_odd_to_be_drawn) {
   drawn(busy_picture{"", "", {{"", {}, 0}}, 1, 0});
   drawn(busy_picture{"", "", {{"", {0}, 0}, {"", {0, 0}, 0}}, 7, 0});
@@ -149,6 +168,11 @@ TEST_F(pictures, nothing_is_too_odd_to_be_drawn) {
   for (int i = 0; i < 30; ++i)
     many.courses.push_back({std::string(100, 'x') + "ü", 1e-7, {{0, 1e9, 0}, {1e-7, 1, ~std::uint64_t{0}}}});
   drawn(many);
+  drawn(size_picture{});
+  drawn(size_picture{"", "", {{"none", {}}, {"one", {{1, 1e-9, 5}}}}});
+  size_picture crowd{std::string(500, 'W'), "", {}};
+  for (int i = 0; i < 60; ++i) crowd.series.push_back({std::string(100, 'x'), {{1e15, 1e6, 1e9}, {1, 1e-9, 0}}});
+  drawn(crowd);
 }
 
 TEST_F(pictures, a_place_that_cannot_be_written_is_named) {

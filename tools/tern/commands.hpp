@@ -23,6 +23,7 @@ void add_bench(CLI::App& app, int& code);
 void add_trace(CLI::App& app, int& code);
 void add_replay(CLI::App& app, int& code);
 void add_kernels(CLI::App& app, int& code);
+void add_models(CLI::App& app, int& code);
 
 /// The program to run and its arguments, which stand behind `--` (`program`) or, without a `--`,
 /// after the options of `sub`, a prefix command. \throws failure that shows the `example` if there

@@ -34,6 +34,7 @@ int main(int argc, char** argv) {
              "  tern trace run.json                     the trace of a job that was killed\n"
              "  tern replay run.rec                     try load-balancing policies on a recorded run\n"
              "  tern kernels check app.cpp              what devices' compilers say of its kernels\n"
+             "  tern models                             how long kernels took on this machine's devices\n"
              "`tern SUBCOMMAND --help` tells more.");
   add_run(app, program, code);
   add_sim(app, program, code);
@@ -43,12 +44,13 @@ int main(int argc, char** argv) {
   add_trace(app, code);
   add_replay(app, code);
   add_kernels(app, code);
+  add_models(app, code);
   const auto known =
       app.get_subcommands([&](const CLI::App* sub) { return sub->check_name(arguments.empty() ? "" : arguments[0]); });
   if (!arguments.empty() && !arguments[0].starts_with('-') && known.empty()) {
     std::fprintf(stderr,
                  "tern: there is no subcommand \"%s\"; there are run, sim, info, options, bench, trace, "
-                 "replay and kernels\n",
+                 "replay, kernels and models\n",
                  arguments[0].c_str());
     return 2;
   }

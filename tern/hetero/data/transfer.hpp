@@ -37,6 +37,10 @@ struct transfer {
   std::vector<transfer*> after; ///< wait for it
   bool save = false;            ///< to free memory of a device
   ticket running = 0;
+  // For the model of the link, from when it was begun.
+  direction way = direction::to_device;
+  bool both_ways = false; ///< a copy went the other way then
+  std::uint64_t bytes = 0;
   // Out of the object, to the user's memory, for a task that counts such transfers. `to` is not
   // meant then.
   task_record* out_of = nullptr;

@@ -196,6 +196,10 @@ public:
   /// Is it done? Asked again and again, until it has been: then the ticket is forgotten. \throws
   /// what went wrong with it, once; then it is forgotten too.
   virtual bool done(ticket t) = 0;
+  /// Does it know how long operations took? Then `took` tells that of the last operation which
+  /// `done` has found to be done: nanoseconds from when it could begin in its stream.
+  virtual bool measures() const noexcept { return false; }
+  virtual std::int64_t took() const noexcept { return 0; }
   /// Nanoseconds until it makes sense to ask again; 0: at once.
   virtual std::int64_t poll_delay() noexcept { return 0; }
 

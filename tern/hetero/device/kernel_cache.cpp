@@ -4,7 +4,6 @@
 #include <array>
 #include <cerrno>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <system_error>
@@ -76,12 +75,6 @@ bool write_all(int fd, const void* from, std::size_t size) {
   return true;
 }
 
-fs::path usual_folder() {
-  if (const char* const cache = std::getenv("XDG_CACHE_HOME"); cache && *cache == '/') return fs::path(cache) / "tern";
-  if (const char* const home = std::getenv("HOME"); home && *home == '/') return fs::path(home) / ".cache" / "tern";
-  return {};
-}
-
 constexpr const char* of_kernels = "kernels"; // the temporary folder's name for them
 
 } // namespace
@@ -89,7 +82,7 @@ constexpr const char* of_kernels = "kernels"; // the temporary folder's name for
 kernel_cache::kernel_cache(const options& opts) {
   const std::string& given = opts[hetero_cache];
   if (given == "off") return;
-  folder_ = given.empty() ? usual_folder() : fs::path(given);
+  folder_ = given.empty() ? usual_cache() : fs::path(given);
   elsewhere_ = given.empty();
 }
 

@@ -67,6 +67,12 @@ void remove_ours() {
 
 } // namespace
 
+fs::path usual_cache() {
+  if (const char* const cache = std::getenv("XDG_CACHE_HOME"); cache && *cache == '/') return fs::path(cache) / "tern";
+  if (const char* const home = std::getenv("HOME"); home && *home == '/') return fs::path(home) / ".cache" / "tern";
+  return {};
+}
+
 std::string make_folder(const fs::path& folder) {
   fs::path so_far;
   for (const fs::path& part : folder) {

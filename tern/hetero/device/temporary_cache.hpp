@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// A folder for what compilers make, for processes that can write no other: batch nodes and
-/// containers often have no HOME, or one that is read-only. Internal.
+/// Folders for what is kept from run to run, and a folder for what compilers make, for processes
+/// that can write no other: batch nodes and containers often have no HOME, or one that is
+/// read-only. Internal.
 
 #include <filesystem>
 #include <string>
 
 namespace tern::hetero::detail {
+
+/// $XDG_CACHE_HOME/tern or ~/.cache/tern; empty if the environment names neither. Thread-safe while
+/// the environment does not change.
+std::filesystem::path usual_cache();
 
 /// Makes the folder, and those above it, for its owner alone, if it is not there. Thread-safe.
 /// \return why no file can be made in it, with its name: "/dev/null/x/.cache cannot be made: Not a

@@ -37,10 +37,11 @@ std::int64_t bytes_missing_of(task_record& t, std::uint8_t d) { return t.home->c
 
 runtime::runtime(tern::detail::scheduler_core& core)
     : records_(core), opts_(core.cfg.opts ? *core.cfg.opts : options()),
-      checked_(opts_[hetero_checked] ? std::make_unique<checked_kernels>(opts_) : nullptr), order_(records_),
-      outstanding_(records_), window_(outstanding_, opts_[hetero_window], core.cfg.workers, core.executor != nullptr),
-      copies_(*this, devices_), placement_(devices_), reductions_(*this),
-      execution_(records_, outstanding_, copies_, devices_, placement_), devices_(host_info(core.cfg.workers)) {
+      checked_(opts_[hetero_checked] ? std::make_unique<checked_kernels>(opts_) : nullptr),
+      sampler_(opts_, core.executor != nullptr, devices_), order_(records_), outstanding_(records_),
+      window_(outstanding_, opts_[hetero_window], core.cfg.workers, core.executor != nullptr), copies_(*this, devices_),
+      placement_(devices_), reductions_(*this), execution_(records_, outstanding_, copies_, devices_, placement_),
+      devices_(host_info(core.cfg.workers)) {
   placement_.start(execution_, make_policy(opts_[hetero_policy]), core.cfg.workers);
   const bool at_once = looks_at_once(opts_, core.executor != nullptr);
   copies_.memory().use(at_once ? find_all_devices() : memory_to_pin(opts_));
@@ -97,6 +98,7 @@ void runtime::ends() noexcept {
   execution_.end(left_fibers);
   outstanding_.drop_waiters();
   devices_.each_queue([](device_queue& q) { q.end_thread(); });
+  sampler_.models().store();
   if (const std::uint64_t left = outstanding_.count(); left > 0)
     log_warning(std::to_string(left) + (left == 1 ? " task" : " tasks") +
                 " on heterogeneous objects had not run when the program ended: something that they wait for never came"

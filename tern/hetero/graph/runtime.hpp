@@ -16,6 +16,7 @@
 #include <tern/hetero/graph/execution.hpp>
 #include <tern/hetero/graph/reduction.hpp>
 #include <tern/hetero/record/record_pool.hpp>
+#include <tern/hetero/sampling/task_sampler.hpp>
 #include <tern/hetero/schedule/placement.hpp>
 #include <tern/hetero/statistics.hpp>
 #include <tern/hetero/submission/submission_window.hpp>
@@ -113,6 +114,7 @@ public:
   coherence& copies() noexcept { return copies_; }
   reductions& reducing() noexcept { return reductions_; }
   const device_table& devices() const noexcept { return devices_; }
+  task_sampler& sampler() noexcept { return sampler_; }
 
   /// How many tasks can run at once, about: workers and devices, or one device where these have not
   /// been looked for at the beginning. Does not change, as results of reductions depend on it.
@@ -139,6 +141,7 @@ private:
   std::atomic<bool> implicit_{true};
   const options opts_;
   const std::unique_ptr<checked_kernels> checked_;
+  task_sampler sampler_; // looks at `devices_` when tasks run
   alignas(64) std::atomic<std::uint32_t> references_{1};
   alignas(64) dependencies order_;
   outstanding_tasks outstanding_;

@@ -147,6 +147,10 @@ void run_kernel(task_record& t, std::span<const source_of> sources, const kernel
                 std::size_t dynamic, const void* const* values) {
   if (checked_kernels* const checked = t.home->checked()) [[unlikely]]
     return checked->run(t, sources, code, shape, dynamic, values);
+  // Where a policy has chosen the host, it may choose otherwise the next time.
+  task_sampler& sampler = t.home->sampler();
+  sampled_kernel* const sampled = (t.flags & task_record::placed) ? sampler.to_sample(t, code, shape) : nullptr;
+  const std::int64_t begin = sampled ? t.home->core().now() : 0;
   const auto piece = [&](std::int64_t first, std::int64_t last) {
     if (dynamic == 0) return code.run(code.kernel, shape, first, last, nullptr, values);
     constexpr std::size_t line = 64;
@@ -156,8 +160,11 @@ void run_kernel(task_record& t, std::span<const source_of> sources, const kernel
     code.run(code.kernel, shape, first, last, static_cast<char*>(std::align(line, dynamic, p, size)), values);
   };
   const std::int64_t n = shape.count();
-  if (n == 1) return piece(0, 1);
-  parallel_for(std::int64_t{0}, n, [&](const range<std::int64_t>& groups) { piece(groups.first(), groups.last()); });
+  if (n == 1)
+    piece(0, 1);
+  else
+    parallel_for(std::int64_t{0}, n, [&](const range<std::int64_t>& groups) { piece(groups.first(), groups.last()); });
+  if (sampled) sampler.ran(*sampled, t.home->core().now() - begin);
 }
 
 } // namespace tern::hetero::detail

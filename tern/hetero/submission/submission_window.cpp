@@ -13,7 +13,7 @@ namespace tern::hetero::detail {
 namespace {
 
 constexpr std::chrono::microseconds longest{1000}; // a fiber may hold what all that is left waits for
-constexpr std::uint64_t tasks_per_worker = 64;     // that a window has at least
+constexpr std::uint64_t window_per_worker = 64;    // that a window has at least
 constexpr std::uint64_t looks_per_window = 8;
 constexpr int narrow_waits = 4; // in a row, before the window grows: each is a sample
 constexpr std::size_t usual_level2_bytes = std::size_t{1} << 20;
@@ -27,8 +27,8 @@ std::size_t level2_cache_bytes() noexcept {
 
 std::uint64_t first_window(std::size_t cache_bytes, int workers) noexcept {
   const std::uint64_t fit = cache_bytes / 4 / sizeof(task_record);
-  const std::uint64_t least = tasks_per_worker * static_cast<std::uint64_t>(workers);
-  return std::bit_floor(std::clamp(std::max(fit, least), tasks_per_worker, submission_window::widest));
+  const std::uint64_t least = window_per_worker * static_cast<std::uint64_t>(workers);
+  return std::bit_floor(std::clamp(std::max(fit, least), window_per_worker, submission_window::widest));
 }
 
 // What a simulation does must not depend on the machine.

@@ -52,6 +52,7 @@ options cuda_options(const std::string& memory, const std::string& without) {
   opts.set(hetero_cache, TERN_MOCK_CACHE);
 #endif
   opts.set(hetero_memory, memory);
+  opts.set(hetero_models, "read:none"); // times are gathered, and not stored
   opts.set(detail::cuda_without, without);
   return opts;
 }

@@ -45,6 +45,7 @@ inline options options_for(const std::string& memory, const std::string& cache =
   options opts;
   opts.set(hetero_opencl_memory, memory);
   opts.set(hetero_cache, cache);
+  opts.set(hetero_models, "read:none"); // times are gathered, and not stored
   return opts;
 }
 

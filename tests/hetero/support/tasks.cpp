@@ -31,6 +31,7 @@ void on(const machine& m, const std::function<void()>& f) {
   opts.set(hetero_simulated, m.simulated);
   opts.set(hetero_policy, m.policy);
   opts.set(hetero_memory, m.memory);
+  opts.set(hetero_models, "read:none"); // times are gathered, and not stored
   if (!m.cuda) opts.set(hetero_cache, "off");
   opts.set(detail::hetero_opencl_memory, m.opencl_memory);
   opts.set(hetero_threads, m.threads);

@@ -249,7 +249,8 @@ ticket simulated_device::put(operation&& op, double duration) {
   op.loses = strikes(settings_.faults.lose);
   op.number = named(number_, ++given_);
   std::int64_t& free_at = free_at_[static_cast<std::size_t>(op.stream)];
-  free_at = std::max(free_at, settings_.now()) + std::llround(std::min(duration, longest));
+  op.begin = std::max(free_at, settings_.now());
+  free_at = op.begin + std::llround(std::min(duration, longest));
   op.end = free_at;
   const ticket t = op.number;
   pending_.emplace(op.end, t);
@@ -429,6 +430,7 @@ bool simulated_device::done(ticket t) {
     throw error(errc::invalid_argument,
                 info_.id + ": was asked for an operation that is not its own, or that is forgotten");
   if (!found->second.finished) return false;
+  took_ = found->second.end - found->second.begin;
   const std::optional<error> failure = std::move(found->second.failure);
   forget(t);
   if (failure) throw *failure;

@@ -107,6 +107,8 @@ public:
   ticket launch_fused(int stream, std::span<const launch_request> all) override;
   void order(int stream, ticket t) override;
   bool done(ticket t) override;
+  bool measures() const noexcept override { return true; }
+  std::int64_t took() const noexcept override { return took_; }
   std::int64_t poll_delay() noexcept override;
 
   simulated_counters counters() const noexcept;
@@ -135,7 +137,7 @@ private:
   struct operation {
     ticket number = 0;
     int stream = 0;
-    std::int64_t end = 0;
+    std::int64_t begin = 0, end = 0;
     copy_request copy; // if there is no code
     const kernel_code* code = nullptr;
     grid shape;
@@ -177,6 +179,7 @@ private:
   std::map<ticket, operation> operations_;            // not forgotten
   std::set<std::pair<std::int64_t, ticket>> pending_; // by the time at which they end
   simulated_counters counted_;
+  std::int64_t took_ = 0;       // of the last that was found to be done
   std::optional<error> misuse_; // of `free`
   bool lost_ = false;
 };

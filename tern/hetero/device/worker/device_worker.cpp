@@ -169,8 +169,11 @@ void device_worker::begin(transfer* x) noexcept {
     }
     const int stream = what.way == direction::within ? 2 : what.way == direction::from_device ? 1 : 0;
     tracks_.begins(stream, *x, what);
+    x->way = what.way;
+    x->bytes = what.row_bytes * what.rows * what.slices;
+    x->both_ways = std::any_of(moving_.begin(), moving_.end(), [x](const transfer* o) { return o->way != x->way; });
     x->running = device_->copy(stream, what);
-    home_.copies().count_copy(what.way, what.row_bytes * what.rows * what.slices);
+    home_.copies().count_copy(what.way, x->bytes);
     if (x->running == 0) return finish(x, nullptr);
     moving_.push_back(x);
   } catch (...) {
@@ -194,6 +197,7 @@ bool device_worker::poll() noexcept {
         ++i;
         continue;
       }
+      if (device_->measures()) home_.sampler().copied(number_, x->way, x->bytes, device_->took(), x->both_ways);
     } catch (...) {
       why = std::current_exception();
       if (is_loss(why)) loss = why;
@@ -210,6 +214,7 @@ bool device_worker::poll() noexcept {
         ++i;
         continue;
       }
+      if (sampled_kernel* const s = running_[i].sampled) home_.sampler().ran(*s, device_->took());
     } catch (...) {
       why = std::current_exception();
       if (is_loss(why)) loss = why;
@@ -269,10 +274,12 @@ void device_worker::work() noexcept {
     did = poll() || did;
     report_.note(did, {running_.size(), moving_.size(), waiting_.size() + gathered_.size()},
                  did ? 0 : device_->poll_delay(), [this] { return snapshot(); });
-    if (did)
+    if (did) {
       idle_rounds_ = 0;
-    else if (wait_or_finish())
-      return;
+      continue;
+    }
+    home_.sampler().models().store_if_due();
+    if (wait_or_finish()) return;
   }
 }
 

@@ -76,9 +76,10 @@ private:
   bool admit() noexcept;
   // launch.cpp
   struct launched {
-    task_record* task;              ///< its `running` is the ticket
-    fused_kind* kind;               ///< null: of no kind that is measured
-    std::vector<task_record*> rest; ///< in the same launch
+    task_record* task;                 ///< its `running` is the ticket
+    fused_kind* kind;                  ///< null: of no kind that is measured
+    std::vector<task_record*> rest;    ///< in the same launch
+    sampled_kernel* sampled = nullptr; ///< null: its time is not to be taken
   };
   struct described {
     task_record* task;

@@ -64,6 +64,8 @@ int device_worker::next_stream() noexcept {
 
 void device_worker::launch(task_record* t, const launch_request& what, fused_kind* kind) noexcept {
   launched l{t, kind, {}};
+  if (device_->measures() && what.code && !what.call && !what.sequence)
+    l.sampled = home_.sampler().to_sample(*t, *what.code, what.shape);
   try {
     const int stream = next_stream();
     if (trace::on() && what.code) [[unlikely]]

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tasks that run teach the performance models of their runtime, which the next run finds.
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "child.hpp"
+#include "tests/hetero/support/graph_kernels.hpp"
+#include "tests/hetero/support/tasks.hpp"
+#include <tern/hetero/graph/runtime.hpp>
+#include <tern/task/sim.hpp>
+
+namespace tern::hetero {
+namespace {
+
+using detail::kernel_model;
+using detail::model_set;
+using object = hetero_object<unsigned, 2>;
+
+constexpr const char* device = "simulated device / Tern / 1:launch=50us,item=10ns,latency=20us,bandwidth=1G";
+
+options on_devices(const std::string& models) {
+  options opts;
+  opts.set(hetero_devices, "host,simulated");
+  opts.set(hetero_simulated, "1:launch=50us,item=10ns,latency=20us,bandwidth=1G");
+  opts.set(hetero_models, models);
+  return opts;
+}
+
+hetero_task adding(const object& o) {
+  return hetero_task(graph_kernels::add, tern::items(o.extent(1), o.extent(0)), static_cast<int>(o.extent(1)),
+                     static_cast<int>(o.extent(0)), 1u, pitch(o), read_write(o));
+}
+
+/// \return what the runtime has learned from 20 such tasks there.
+model_set after_tasks(const std::string& where) {
+  object x({8, 32}, 0u);
+  for (int i = 0; i < 20; ++i) {
+    hetero_task t = adding(x);
+    t.on(where).submit();
+  }
+  wait_all();
+  return detail::runtime::here("the test").sampler().models().all();
+}
+
+const kernel_model& only_kernel(const model_set& of) {
+  EXPECT_EQ(of.kernels.size(), 1u);
+  static const kernel_model none;
+  return of.kernels.empty() ? none : of.kernels.begin()->second;
+}
+
+TEST(models, a_kernel_on_a_simulated_device_takes_what_its_words_say) {
+  const options opts = on_devices("");
+  sim::simulation world;
+  scheduler s({.workers = 2, .simulation = &world, .opts = &opts});
+  model_set found;
+  EXPECT_EQ(s.run([&] { found = after_tasks("simulated0"); }), 0u);
+  const kernel_model& m = only_kernel(found);
+  EXPECT_EQ(m.times.size(), 19u) << "the first does not count";
+  EXPECT_NEAR(m.times.median(), 50'000 + 8 * 32 * 10, 1);
+  EXPECT_EQ(m.size.bytes, 8u * 32 * 4);
+  EXPECT_EQ(m.size.text.substr(0, 11), "rw 4x8x32; ");
+  const auto& key = found.kernels.begin()->first;
+  EXPECT_EQ(key.kernel.name, "add");
+  EXPECT_EQ(key.device, device);
+}
+
+TEST(models, copies_teach_links) {
+  const options opts = on_devices("");
+  sim::simulation world;
+  scheduler s({.workers = 1, .simulation = &world, .opts = &opts});
+  model_set found;
+  EXPECT_EQ(s.run([&] {
+    for (int i = 0; i < 4; ++i) {
+      object x({1024, 1024}, 0u);
+      x.prefetch("simulated0");
+      wait_all();
+    }
+    found = detail::runtime::here("the test").sampler().models().all();
+  }),
+            0u);
+  const auto link = found.links.find({"host:1 workers", device});
+  ASSERT_NE(link, found.links.end());
+  EXPECT_NEAR(link->second.link.at(4 << 20).value(), 20'000 + 1e9 * 4 / 1024, 1000);
+}
+
+TEST(models, what_a_run_has_learned_the_next_one_finds) {
+  const test::temporary folder;
+  const options opts = on_devices(folder.path.string());
+  for (int run = 0; run < 2; ++run) {
+    scheduler s({.workers = 2, .opts = &opts});
+    EXPECT_EQ(s.run([&] { EXPECT_EQ(only_kernel(after_tasks("simulated0")).times.size(), run == 0 ? 19u : 38u); }), 0u);
+  }
+  detail::model_file file(opts);
+  const model_set stored = file.read(detail::date_now());
+  EXPECT_EQ(only_kernel(stored).times.size(), 38u);
+  EXPECT_EQ(stored.links.size(), 1u) << "nothing came back";
+}
+
+TEST(models, a_kernel_that_a_policy_placed_on_the_host_is_measured) {
+  const options opts = on_devices("read:none");
+  scheduler s({.workers = 2, .opts = &opts});
+  EXPECT_EQ(s.run([&] {
+    const model_set found = after_tasks("host");
+    const kernel_model& m = only_kernel(found);
+    EXPECT_GE(m.times.size(), 8u) << "19, but for what a change on the machine may leave";
+    EXPECT_GT(m.times.median(), 0);
+    EXPECT_EQ(found.kernels.begin()->first.device, "host:2 workers");
+    EXPECT_FALSE(std::filesystem::exists("none"));
+  }),
+            0u);
+}
+
+TEST(models, off_is_off) {
+  const options opts = on_devices("off");
+  scheduler s({.workers = 2, .opts = &opts});
+  EXPECT_EQ(s.run([&] {
+    EXPECT_TRUE(after_tasks("simulated0").empty());
+    EXPECT_TRUE(after_tasks("host").empty());
+  }),
+            0u);
+}
+
+TEST(models, a_task_that_fails_teaches_nothing) {
+  options opts = on_devices("read:none");
+  opts.set(hetero_simulated, "1:launch=50us,fail-kernel=3");
+  sim::simulation world;
+  scheduler s({.workers = 1, .simulation = &world, .opts = &opts});
+  EXPECT_EQ(s.run([&] {
+    for (int i = 0; i < 6; ++i) {
+      object x({8, 32}, 0u);
+      hetero_task t = adding(x);
+      t.on("simulated0").submit();
+      if (i == 2)
+        EXPECT_ANY_THROW(t.wait());
+      else
+        t.wait();
+    }
+    EXPECT_EQ(only_kernel(detail::runtime::here("the test").sampler().models().all()).times.size(), 4u);
+  }),
+            0u);
+}
+
+} // namespace
+} // namespace tern::hetero
