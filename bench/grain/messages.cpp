@@ -112,7 +112,7 @@ private:
   };
   /// Which tasks need an output.
   struct target_list {
-    std::vector<int> here, ranks;   // columns of this rank, and other ranks
+    std::vector<int> here, ranks;    // columns of this rank, and other ranks
     bool next_needs_nothing = false; // the task of that column in the next step
   };
 

@@ -90,7 +90,7 @@ void write_page(const std::string& path, const std::vector<metric>& lines, int t
     problems.insert(problems.end(), one.problems.begin(), one.problems.end());
   }
   result_page page(path, names);
-  page.take("taken where", std::to_string(turns) + (turns == 1 ? " turn; " : " turns; ") + taken_where());
+  page.take("taken where", std::to_string(turns) + (turns == 1 ? " turn\n" : " turns\n") + taken_where());
   const std::vector<finding> found = survey(problems, of("0.004", "0"), turns, shown::table);
   for (const block& one : blocks) {
     std::string text = table_of(one.problems, found);
