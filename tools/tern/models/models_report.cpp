@@ -81,8 +81,10 @@ std::string kernels_of(const model_set& models, std::int64_t now) {
   // As people look for them: a kernel's devices, on each from small to large.
   std::vector<decltype(models.kernels)::const_iterator> all;
   for (auto i = models.kernels.begin(); i != models.kernels.end(); ++i) all.push_back(i);
-  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
-    const auto order = [](const auto& x) { return std::tie(x->first.kernel, x->first.device, x->second.size.bytes); };
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
+    const auto order = [](const auto& x) {
+      return std::tie(x->first.kernel, x->first.device, x->second.size.bytes, x->first.size);
+    };
     return order(a) < order(b);
   });
   for (const auto& i : all) {
