@@ -92,6 +92,7 @@ private:
 
   const double alpha_, beta_, gamma_;
   std::vector<queue_of> devices_;
+  std::size_t queued_ = 0; // tasks, in all queues of devices
   ready_queue unplaceable_;
   std::vector<attempt> tries_; ///< that have not ended
   std::unordered_map<std::uint64_t, promise> promises_;
@@ -114,10 +115,12 @@ void dmda::push(ready_task t, std::span<const device_load> devices) {
   know(devices);
   candidates_.clear();
   untried_.clear();
-  bool possible = false, never_known = false;
+  std::size_t possible = 0, last = 0;
+  bool never_known = false;
   for (std::size_t d = 0; d < devices.size(); ++d) {
     if (!usable(t, devices, d)) continue;
-    possible = true;
+    ++possible;
+    last = d;
     ++devices_[d].possible;
     if (const auto seconds = t.expected_time(static_cast<int>(d)))
       candidates_.push_back({d, *seconds, 0, 0, 0});
@@ -126,7 +129,9 @@ void dmda::push(ready_task t, std::span<const device_load> devices) {
     else
       never_known = true;
   }
-  if (!possible) return unplaceable_.push(t);
+  if (possible == 0) return unplaceable_.push(t);
+  if (possible == 1) // nothing is left to choose
+    return put(t, last, candidates_.empty() ? not_known : static_cast<float>(candidates_.front().seconds));
   if (!never_known)
     for (const attempt& a : untried_) {
       queue_of& q = devices_[a.device];
@@ -213,11 +218,13 @@ void dmda::put(ready_task t, std::size_t d, float seconds) {
   devices_[d].tasks.push(t);
   devices_[d].load.queue(t.priority(), static_cast<double>(seconds));
   if (seconds < 0) ++devices_[d].unknown;
+  ++queued_;
 }
 
 ready_task dmda::take_out(ready_task t, std::size_t d) noexcept {
   devices_[d].load.take_out(t.priority(), static_cast<double>(t.note()));
   if (t.note() < 0) --devices_[d].unknown;
+  --queued_;
   return t;
 }
 
@@ -244,6 +251,7 @@ std::optional<ready_task> dmda::take_unknown(std::size_t d, std::span<const devi
 }
 
 std::optional<placement> dmda::pop(std::span<const device_load> devices) {
+  if (queued_ == 0 && unplaceable_.empty()) return std::nullopt;
   know(devices);
   for (std::size_t d = 0; d < devices.size(); ++d) // those of a lost device are chosen for again
     while (devices[d].lost && !devices_[d].tasks.empty()) {

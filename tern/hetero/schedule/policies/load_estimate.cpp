@@ -19,7 +19,10 @@ void load_estimate::take_out(int priority, double seconds) noexcept {
   const auto at = queued_.find(priority);
   if (at == queued_.end()) return;
   at->second.seconds -= std::max(seconds, 0.0);
-  if (--at->second.tasks == 0) queued_.erase(at); // and what rounding has left
+  if (--at->second.tasks > 0) return;
+  at->second.seconds = 0;          // and not what rounding has left
+  constexpr std::size_t kept = 16; // lines without tasks: priorities come again
+  if (queued_.size() > kept) queued_.erase(at);
 }
 
 void load_estimate::give(const ready_task& t, double seconds, double now) {
