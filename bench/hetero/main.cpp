@@ -25,6 +25,11 @@ using contest::runners;
 
 // Kernels that take so long that what it costs to start them does not matter.
 #define SIMULATED "launch=4ms,latency=20us,bandwidth=1G"
+// Two unlike devices, which threads of their own drive (placed_cholesky.cpp).
+#define UNLIKE                                                                                                         \
+  "TERN_HETERO_DEVICES=host,simulated\nTERN_HETERO_QUEUES=1\nTERN_HETERO_THREADS=true\n"                               \
+  "TERN_HETERO_SIMULATED=2:launch=0us,item=2us,latency=5us,bandwidth=64M,speed=1,speed=2@0\n"                          \
+  "TERN_HETERO_MODELS=read:/nowhere\nTERN_HETERO_POLICY="
 
 const contest::contestant& contestant_named(const std::string& name) {
   static const std::vector<contest::contestant> all{
@@ -51,6 +56,9 @@ const contest::contestant& contestant_named(const std::string& name) {
        "TERN_HETERO_DEVICES=simulated\nTERN_HETERO_SIMULATED=4:" SIMULATED},
       {"tern, 1 simulated device", BENCH_HETERO_TERN, "",
        "TERN_HETERO_DEVICES=simulated\nTERN_HETERO_SIMULATED=1:" SIMULATED},
+      {"tern, dmda", BENCH_HETERO_TERN, "", UNLIKE "dmda"},
+      {"tern, locality", BENCH_HETERO_TERN, "", UNLIKE "locality"},
+      {"tern, eager", BENCH_HETERO_TERN, "", UNLIKE "eager"},
   };
   for (const contest::contestant& s : all)
     if (s.name == name) return s;
@@ -158,6 +166,22 @@ std::vector<metric> metrics(runners& running, const scale& of) {
                   .rival_name = "tern, 1 simulated device",
                   .ours = measured("hetero.four", "tern, 4 simulated devices", "independent", n(1000, 20)),
                   .rival = measured("hetero.four", "tern, 1 simulated device", "independent", n(1000, 20))});
+  // How well tasks are placed, with what is known of their times.
+  const auto placed = [&](const std::string& name, double target, std::size_t tiles, const std::string& rival,
+                          const std::string& contestant, const std::string& benchmark) {
+    list.push_back({.name = name,
+                    .unit = "s",
+                    .target = target,
+                    .rival_name = rival,
+                    .ours = measured(name, "tern, dmda", "placed_cholesky", tiles),
+                    .rival = measured(name, contestant, benchmark, tiles)});
+  };
+  const std::size_t many = n(32, 4);
+  const std::string by_time = "hetero.dmda.cholesky.";
+  placed(by_time + "16", 1.40, n(16, 3), "least possible", "tern, dmda", "placed_cholesky_bound");
+  placed(by_time + "32", 1.15, many, "least possible", "tern, dmda", "placed_cholesky_bound");
+  placed(by_time + "32.locality", 0.80, many, "locality", "tern, locality", "placed_cholesky");
+  placed(by_time + "32.eager", 0.45, many, "eager", "tern, eager", "placed_cholesky");
   return list;
 }
 

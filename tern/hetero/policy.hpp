@@ -4,7 +4,8 @@
 /// Where tasks run that could run on several devices: a policy decides when nothing is left that
 /// they wait for. Chosen by the option `hetero-policy`; a program registers its own under a name.
 ///
-/// A policy is a small class without locks: the runtime calls it from one context at a time.
+/// A policy is a small class without locks: the runtime calls it from one context at a time. It may
+/// go by how long tasks and copies are expected to take, as far as performance models know.
 
 #include <cstdint>
 #include <functional>
@@ -14,8 +15,10 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <tern/base/options.hpp>
+#include <tern/base/policy_parameters.hpp>
 #include <tern/hetero/devices.hpp>
 
 namespace tern::hetero {
@@ -23,6 +26,13 @@ namespace tern::hetero {
 namespace detail {
 struct task_record;
 }
+
+/// A piece of what a task reads that is not valid where the task may run.
+struct missing_data {
+  std::uint64_t piece = 0; ///< equal for the same piece, whatever task reads it
+  std::int64_t bytes = 0;
+  int from = 0; ///< the device that has it; 0: the host
+};
 
 /// A task that is ready to run. A reference: cheap to copy, valid until `pop` has returned it.
 class ready_task {
@@ -34,6 +44,31 @@ public:
   bool may_run_on(int device) const noexcept;
   /// What would have to be copied to the device first, in bytes.
   std::int64_t bytes_missing(int device) const;
+  /// The same by pieces, which take the place of what `into` holds.
+  void find_missing(int device, std::vector<missing_data>& into) const;
+
+  // What is expected of it, by performance models (docs/concepts/devices.md), in seconds ------------------------------
+  /// How long it will run on the device, without copies and waiting. Nothing where the models know
+  /// too little.
+  std::optional<double> expected_time(int device) const;
+  /// How long a copy of so many bytes takes, by way of the host where it must. Nothing where the
+  /// models know too little.
+  std::optional<double> expected_copy(int from, int to, std::int64_t bytes) const;
+  /// What running for so long takes there beyond idling, in joules. Nothing where the device's
+  /// power is not known.
+  std::optional<double> expected_joules(int device, double seconds) const;
+  /// Equal for tasks that teach, and go by, the same model on this device: one kernel, equal sizes.
+  /// 0: its time is not measured there, so it will never be known.
+  std::uint64_t size_class(int device) const;
+
+  // For policies that plan --------------------------------------------------------------------------------------------
+  /// By the clock of fibers, in seconds; virtual in simulations.
+  double now() const;
+  /// A number that a policy keeps with the task from `push` to `ended`; 0 at first.
+  float note() const noexcept;
+  void set_note(float n) noexcept;
+  friend bool operator==(const ready_task&, const ready_task&) noexcept = default;
+
   detail::task_record* inside() const noexcept { return task_; }
 
 private:
@@ -70,6 +105,23 @@ public:
           if (wanted(ready_task(t))) return unlink(all, before, t);
     return std::nullopt;
   }
+  /// Of the first `most` of the highest priority, the one for which `cost`, a number not below 0,
+  /// is least, taken out; the first of several.
+  template <class F> std::optional<ready_task> take_least(std::size_t most, F&& cost) {
+    if (count_ == 0) return std::nullopt;
+    auto at = lines_.begin();
+    while (!at->second.first) ++at;
+    detail::task_record *before_best = nullptr, *best = at->second.first;
+    auto least = most > 1 && after(best) ? cost(ready_task(best)) : decltype(cost(ready_task(best)))();
+    detail::task_record* before = best;
+    for (detail::task_record* t = after(best); t && --most > 0 && least > 0; before = t, t = after(t))
+      if (const auto c = cost(ready_task(t)); c < least) {
+        least = c;
+        before_best = before;
+        best = t;
+      }
+    return unlink(at->second, before_best, best);
+  }
 
 private:
   struct line { // of one priority
@@ -89,20 +141,30 @@ public:
   /// What to start now, and where; nothing if no device has a free slot for what there is. A task
   /// that may run on none that is left must be given back with device -1.
   virtual std::optional<placement> pop(std::span<const device_load> devices) = 0;
+  /// A task that `pop` has given to the device has ended there, or has left a device that was lost,
+  /// and is pushed again. Of the task only what says "For policies that plan" may be asked, and
+  /// whether it is the same.
+  virtual void ended(ready_task, int /*device*/, std::span<const device_load>) {}
 };
 
 /// Makes a policy; `seed` for those that draw random numbers.
 using policy_maker = std::unique_ptr<policy> (*)(std::uint64_t seed);
+/// The same for one with parameters, for which it asks `given`.
+using policy_maker_with_parameters = std::unique_ptr<policy> (*)(std::uint64_t seed, policy_parameters& given);
 /// Makes a policy known by a name. Before the runtime starts; a static object. There are:
 /// `locality` (the default: where most of the bytes are; a device without work takes from one that
 /// has too much), `eager` (first come, first served, by the device with the fewest tasks),
-/// `round-robin`, `random`.
+/// `round-robin`, `random`, and `dmda` (where a task is expected to end first, by performance
+/// models; docs/concepts/devices.md).
 class policy_registration {
 public:
   policy_registration(std::string_view name, policy_maker make);
+  policy_registration(std::string_view name, policy_maker_with_parameters make);
 };
-/// \throws error(invalid_option) for a name that none has, with those that there are.
-std::unique_ptr<policy> make_policy(std::string_view name, std::uint64_t seed = 1);
+/// \param text NAME or NAME:PARAMETER=VALUE,…, as `dmda:alpha=1,beta=2`. \throws
+/// error(invalid_option) for a name that none has, with those that there are, and for parameters
+/// that the policy does not have or allow.
+std::unique_ptr<policy> make_policy(std::string_view text, std::uint64_t seed = 1);
 
 extern const option<std::string> hetero_policy; ///< `--tern-hetero-policy`
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <random>
@@ -12,11 +13,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "child.hpp"
 #include "tests/hetero/support/cuda.hpp"
 #include "tests/hetero/support/graph_kernels.hpp"
 #include "tests/hetero/support/tasks.hpp"
 #include "tests/task/support/executors.hpp"
 #include <tern/hetero/device/opencl/opencl_device.hpp>
+#include <tern/hetero/models/model_file.hpp>
 #include <tern/task/fiber.hpp>
 #include <tern/task/sim.hpp>
 
@@ -327,7 +330,7 @@ private:
   int told_ = 0;
 };
 
-const char* const policies[] = {"locality", "eager", "round-robin", "random"};
+const char* const policies[] = {"locality", "eager", "round-robin", "random", "dmda"};
 
 options options_of(std::uint64_t seed, const std::string& devices, options opts = {}) {
   opts.set(hetero_devices, devices);
@@ -336,7 +339,7 @@ options options_of(std::uint64_t seed, const std::string& devices, options opts 
                                    "us,launch=" + std::to_string(seed / 5 % 4) + "us" +
                                    (seed % 3 == 0 ? ",memory=6k" : "") + (seed % 2 == 0 ? ",fuse=8" : ""));
   opts.set(hetero_models, "read:none"); // nothing is stored
-  opts.set(hetero_policy, policies[seed % 4]);
+  opts.set(hetero_policy, policies[seed % std::size(policies)]);
   return opts;
 }
 
@@ -389,10 +392,37 @@ TEST(graph, of_tasks_is_as_in_order_on_cuda) {
                            ",delay=" + std::to_string(seed % 5) + "us");
     options opts = cuda_options(seed % 4 == 0 ? "64K" : "", without[seed % 5]);
     opts.set(hetero_devices, seed % 3 == 0 ? "cuda" : "host,cuda");
-    opts.set(hetero_policy, policies[seed % 4]);
+    opts.set(hetero_policy, policies[seed % std::size(policies)]);
     opts.set(hetero_threads, seed / 2 % 2 == 1);
     scheduler s({.workers = 1 + static_cast<int>(seed % 3), .opts = &opts});
     run_graph(seed, s);
+  }
+}
+
+// Each graph twice: what the first run has learned is wrong by a factor of ten for the second.
+TEST(graph, of_tasks_is_as_in_order_where_models_are_wrong) {
+  const std::uint64_t seeds = std::min<std::uint64_t>(test_support::seeds() / 10, 100);
+  for (std::uint64_t seed = 1; seed <= seeds && !HasFailure(); ++seed) {
+    const test::temporary folder;
+    options opts = options_of(seed, "host,simulated");
+    opts.set(hetero_policy, "dmda");
+    opts.set(hetero_models, folder.path.string());
+    for (int run = 0; run < 2; ++run) {
+      {
+        scheduler s({.workers = 1 + static_cast<int>(seed % 3), .opts = &opts});
+        run_graph(seed, s);
+      }
+      detail::model_file(opts).change(
+          [n = 0](detail::model_set& all) mutable {
+            for (auto& [key, model] : all.kernels) {
+              detail::sample_history wrong;
+              for (const float x : model.times.samples()) wrong.add(n % 2 == 0 ? x * 10 : x / 10);
+              model.times = wrong;
+              ++n;
+            }
+          },
+          detail::date_now());
+    }
   }
 }
 
@@ -428,7 +458,7 @@ TEST(graph_faults, leave_what_is_right_or_an_error_on_cuda) {
     const mock_cuda driver("devices=" + std::to_string(1 + seed % 3) + ",seed=" + std::to_string(seed) + "," + fault);
     options opts = cuda_options(seed % 4 == 0 ? "64K" : "", seed % 7 == 0 ? "no-pool" : "");
     opts.set(hetero_devices, seed % 3 == 0 ? "cuda" : "host,cuda");
-    opts.set(hetero_policy, policies[seed % 4]);
+    opts.set(hetero_policy, policies[seed % std::size(policies)]);
     opts.set(hetero_threads, seed / 2 % 2 == 1);
     scheduler s({.workers = 1 + static_cast<int>(seed % 3), .opts = &opts});
     failed += run_graph(seed, s, {.faults = true}) > 0;

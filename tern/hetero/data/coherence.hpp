@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
 
 #include <tern/hetero/data/device_table.hpp>
 #include <tern/hetero/data/host_memory.hpp>
@@ -70,6 +71,11 @@ public:
   /// What the copies of a transfer look like to the device.
   copy_request describe(const transfer& x);
   std::int64_t bytes_missing(task_record* t, std::uint8_t d);
+  /// Calls `f(piece, bytes, from)` under an object's lock for each piece of what the task reads
+  /// that is not valid on device `d`. \param f gets a number that is equal for equal pieces, and
+  /// the number of a device that has it; 0: the host.
+  void each_missing(task_record* t, std::uint8_t d,
+                    const std::function<void(std::uint64_t piece, std::int64_t bytes, std::uint8_t from)>& f);
   void count_copy(direction way, std::size_t bytes) noexcept;
   /// Fills in the numbers of copies and bytes.
   void add_to(statistics& s) const noexcept;
@@ -97,6 +103,8 @@ public:
   void on_device_lost(std::uint8_t d) noexcept;
 
 private:
+  /// Under an object's lock: `found(object, fragment, part of it that the task reads)`.
+  template <class F> void look_for_missing(task_record* t, std::uint8_t d, F&& found);
   bool find_instance(object_state& o, use& u, std::uint8_t space);
   void drop_use(use& u) noexcept;
   transfer* new_transfer(object_state& o, const box& part, std::uint8_t from, std::uint8_t to);

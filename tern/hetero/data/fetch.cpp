@@ -4,6 +4,7 @@
 /// valid.
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <exception>
 #include <memory_resource>
 #include <mutex>
@@ -292,9 +293,8 @@ void coherence::release_uses(task_record* t) noexcept {
   }
 }
 
-std::int64_t coherence::bytes_missing(task_record* t, std::uint8_t d) {
+template <class F> void coherence::look_for_missing(task_record* t, std::uint8_t d, F&& found) {
   const std::uint8_t space = devices_.space_of(d);
-  std::int64_t bytes = 0;
   for (std::size_t i = 0; i < t->use_count; ++i) {
     const use& u = t->use_at(i);
     if (!reads(u.how)) continue;
@@ -304,10 +304,31 @@ std::int64_t coherence::bytes_missing(task_record* t, std::uint8_t d) {
     for (std::size_t k = 1; k < o.instances.size(); ++k)
       if (o.instances[k].exists && o.instances[k].space == space) here |= bit(k);
     o.each(u.part, [&](fragment& f) {
-      if (!(f.valid & here)) bytes += f.where.common(u.part).size() * static_cast<std::int64_t>(o.element);
+      if (!(f.valid & here)) found(o, f, f.where.common(u.part));
     });
   }
+}
+
+std::int64_t coherence::bytes_missing(task_record* t, std::uint8_t d) {
+  std::int64_t bytes = 0;
+  look_for_missing(t, d, [&](const object_state& o, const fragment&, const box& part) {
+    bytes += part.size() * static_cast<std::int64_t>(o.element);
+  });
   return bytes;
+}
+
+void coherence::each_missing(task_record* t, std::uint8_t d,
+                             const std::function<void(std::uint64_t, std::int64_t, std::uint8_t)>& f) {
+  look_for_missing(t, d, [&](const object_state& o, const fragment& x, const box& part) {
+    constexpr std::uint64_t prime = 0x100000001b3; // as in FNV
+    std::uint64_t piece = o.number;
+    for (std::size_t k = 0; k < 3; ++k)
+      piece =
+          (piece * prime + static_cast<std::uint64_t>(part.low[k])) * prime + static_cast<std::uint64_t>(part.high[k]);
+    std::size_t from = 0; // also if it is valid nowhere
+    if (x.valid != 0) from = static_cast<std::size_t>(std::countr_zero(x.valid));
+    f(piece, part.size() * static_cast<std::int64_t>(o.element), o.instances[from].space);
+  });
 }
 
 void coherence::count_copy(direction way, std::size_t bytes) noexcept {

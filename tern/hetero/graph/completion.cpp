@@ -32,7 +32,7 @@ void task_execution::finish_slowly(task_record* t) noexcept {
       make_ready(x, false); // it has the locks: they are taken again at once
       x = next;
     }
-  if (t->flags & task_record::placed) placement_.task_left(t->device);
+  if (t->flags & task_record::placed) placement_.task_left(t);
 }
 
 void task_execution::destroy_work(task_record* t) noexcept {

@@ -31,7 +31,8 @@ void free_record(task_record* t) noexcept { t->home->records().free(t); }
 const task_placement& placement_of(const task_record& t) noexcept {
   return static_cast<const runtime*>(t.home)->placement();
 }
-std::int64_t bytes_missing_of(task_record& t, std::uint8_t d) { return t.home->copies().bytes_missing(&t, d); }
+coherence& copies_of(const task_record& t) noexcept { return t.home->copies(); }
+task_sampler& sampler_of(const task_record& t) noexcept { return t.home->sampler(); }
 
 // Its life ------------------------------------------------------------------------------------------------------------
 

@@ -255,7 +255,12 @@ template <class... Params> struct kernel_type {
   static const char* name(const task_record& t) noexcept {
     return const_cast<task_record&>(t).template work_as<work>().code->name; // only looked at
   }
-  static constexpr work_type type{any_device, &run, task_record::fits<work> ? nullptr : &destroy, &describe, &name};
+  static kernel_at kernel(task_record& t, device_kind) noexcept {
+    const auto& w = t.work_as<work>();
+    return {w.code, &w.shape};
+  }
+  static constexpr work_type type{any_device, &run,  task_record::fits<work> ? nullptr : &destroy,
+                                  &describe,  &name, &kernel};
 };
 
 /// \tparam I its number, from 1 on.

@@ -259,7 +259,21 @@ template <class Work> struct variants_type {
     else
       return "task";
   }
-  static constexpr work_type type{any_device, on_host ? &run : nullptr, &destroy, &describe, &name};
+  static kernel_at kernel(task_record& t, device_kind kind) noexcept {
+    if constexpr (has_kernel) {
+      const Work& w = t.work_as<Work>();
+      const bool queued =
+          std::apply([&](const auto&... one) { return (false || ... || (one.kind == kind)); }, w.queued);
+      if (queued || (has_function && kind == device_kind::host)) return {};
+      const kernel_code* code = w.kernel.code;
+      if (w.opencl && kind == device_kind::opencl) code = w.opencl;
+      if (w.cuda && kind == device_kind::cuda) code = w.cuda;
+      return {code, &w.kernel.shape};
+    } else {
+      return {};
+    }
+  }
+  static constexpr work_type type{any_device, on_host ? &run : nullptr, &destroy, &describe, &name, &kernel};
 };
 
 /// \param shape, dynamic meant if there is a kernel.

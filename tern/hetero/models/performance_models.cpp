@@ -67,6 +67,11 @@ std::optional<prediction> performance_models::predict(const model_key& key, std:
   return prediction{*time, *time / 2, others.size(), true};
 }
 
+double performance_models::median_of(const kernel_model& model) {
+  const std::lock_guard hold(guard_);
+  return model.times.usable() ? model.times.median() : 0;
+}
+
 // Copies --------------------------------------------------------------------------------------------------------------
 
 void performance_models::record_copy(const std::string& from, const std::string& to, std::uint64_t bytes,

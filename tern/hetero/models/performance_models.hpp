@@ -60,6 +60,8 @@ public:
   /// Of a size that was never measured: from the times at other sizes (size_fit.hpp). \param bytes
   /// of the size class. \return nothing where too little is known.
   std::optional<prediction> predict(const model_key& key, std::uint64_t bytes);
+  /// By its own samples alone, in nanoseconds; 0: they are too few.
+  double median_of(const kernel_model& model);
 
   // Copies ------------------------------------------------------------------------------------------------------------
   /// \param from, to models of devices. \param both_ways a copy went the other way meanwhile.

@@ -68,6 +68,7 @@ void record_pool::free(task_record* t) noexcept {
     t->device_mask = -1;
     t->running = 0;
     t->priority = 0;
+    t->note = 0;
   }
   t->work = nullptr;
   t->flags = 0;

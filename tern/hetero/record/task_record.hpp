@@ -81,6 +81,12 @@ struct use {
 };
 static_assert(sizeof(use) == 48);
 
+/// A kernel of the program's and how often it runs; null: it is no kernel.
+struct kernel_at {
+  const kernel_code* code = nullptr;
+  const grid* shape = nullptr;
+};
+
 /// What a record's closure is. One object for each type.
 struct work_type {
   device_kinds kinds; ///< it can run there
@@ -92,6 +98,8 @@ struct work_type {
   /// `arguments_most`.
   void (*describe)(task_record&, launch_request& what, argument* arguments);
   const char* (*name)(const task_record&) noexcept;
+  /// What it launches on devices of the kind, if that is one kernel. Null: it never is.
+  kernel_at (*kernel)(task_record&, device_kind) noexcept = nullptr;
 };
 constexpr std::size_t arguments_most = 48;
 
@@ -146,6 +154,7 @@ struct alignas(64) task_record : tern::detail::tasklet {
   std::int64_t device_mask = -1; ///< devices that it may run on, by number
   ticket running = 0;
   int priority = 0;
+  float note = 0; ///< the policy's
 
   alignas(64) std::byte closure[closure_bytes];
 

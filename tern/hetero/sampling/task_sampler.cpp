@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tern/hetero/sampling/task_sampler.hpp>
 
+#include <algorithm>
 #include <exception>
+#include <functional>
+#include <string_view>
 #include <vector>
 
 #include <tern/hetero/data/object_state.hpp>
@@ -13,6 +16,12 @@ sized_use size_of(const use& u) noexcept {
   return {u.object->element, {u.part.extent(0), u.part.extent(1), u.part.extent(2)}, u.how};
 }
 
+std::uint64_t hash_of(task_record& t, const grid& shape, std::uint64_t number) noexcept {
+  size_hash size(number);
+  for (std::size_t i = 0; i < t.use_count; ++i) size.add(size_of(t.use_at(i)));
+  return size.of(shape);
+}
+
 } // namespace
 
 task_sampler::task_sampler(const options& opts, bool simulated, const device_table& devices)
@@ -22,11 +31,7 @@ std::string task_sampler::model_of_device(std::size_t device) const {
   return device_model(devices_.info(device), simulated_);
 }
 
-sampled_kernel* task_sampler::to_sample(task_record& t, const kernel_code& code, const grid& shape) noexcept {
-  if (!on()) return nullptr;
-  size_hash size(0);
-  for (std::size_t i = 0; i < t.use_count; ++i) size.add(size_of(t.use_at(i)));
-  const sampled_kernel::key which{&code, size.of(shape), t.device};
+sampled_kernel* task_sampler::known(const sampled_kernel::key& which, task_record& t, const grid& shape) noexcept {
   std::atomic<sampled_kernel*>& recent = recent_[hash()(which) % recent_.size()];
   sampled_kernel* k = recent.load(std::memory_order_acquire); // pairs with the store: its model
   if (!k || !(k->of() == which)) [[unlikely]] {
@@ -37,7 +42,13 @@ sampled_kernel* task_sampler::to_sample(task_record& t, const kernel_code& code,
     }
     recent.store(k, std::memory_order_release);
   }
-  if (!k || !k->model_) return nullptr;
+  return k && k->model_ ? k : nullptr;
+}
+
+sampled_kernel* task_sampler::to_sample(task_record& t, const kernel_code& code, const grid& shape) noexcept {
+  if (!on()) return nullptr;
+  sampled_kernel* const k = known({&code, hash_of(t, shape, 0), t.device}, t, shape);
+  if (!k) return nullptr;
   const std::uint32_t passed = k->passed_.load(std::memory_order_relaxed) + 1;
   const bool now = passed >= k->every_.load(std::memory_order_relaxed);
   k->passed_.store(now ? 0 : passed, std::memory_order_relaxed); // another thread's count may be lost
@@ -53,8 +64,10 @@ sampled_kernel* task_sampler::find(const sampled_kernel::key& which, task_record
   sampled_kernel& made = known_.try_emplace(which, which).first->second;
   std::vector<sized_use> uses;
   for (std::size_t i = 0; i < t.use_count; ++i) uses.push_back(size_of(t.use_at(i)));
-  made.model_ = models_.model_of({identity_of(*which.code), model_of_device(which.device), which.size},
-                                 size_class_of(uses, shape));
+  const size_class size = detail::size_class_of(uses, shape);
+  made.bytes_ = size.bytes;
+  made.named_ = {identity_of(*which.code), model_of_device(which.device), which.size};
+  made.model_ = models_.model_of(made.named_, size);
   return &made;
 }
 
@@ -62,6 +75,10 @@ void task_sampler::ran(sampled_kernel& kernel, std::int64_t nanoseconds) noexcep
   const std::size_t samples = models_.record(*kernel.model_, static_cast<double>(nanoseconds));
   const bool seldom = samples == sample_history::capacity && nanoseconds < brief;
   kernel.every_.store(seldom ? brief_every : 1, std::memory_order_relaxed);
+  const double median = models_.median_of(*kernel.model_);
+  if (median <= 0) return;
+  kernel.expected_.store(median, std::memory_order_relaxed);
+  kernel.by_itself_.store(true, std::memory_order_relaxed);
 }
 
 void task_sampler::copied(std::size_t device, direction way, std::uint64_t bytes, std::int64_t nanoseconds,
@@ -72,6 +89,75 @@ void task_sampler::copied(std::size_t device, direction way, std::uint64_t bytes
     const bool to = way == direction::to_device;
     models_.record_copy(to ? host : other, to ? other : host, bytes, static_cast<double>(nanoseconds), both_ways);
   } catch (const std::exception&) { // no memory: it does not count
+  }
+}
+
+// What policies ask ---------------------------------------------------------------------------------------------------
+
+kernel_at task_sampler::measured(task_record& t, std::size_t device) const noexcept {
+  if (!on() || !t.work || !t.work->kernel) return {};
+  const device_queue* const q = devices_.queue(device);
+  if (q && !q->of().measures()) return {};
+  return t.work->kernel(t, devices_.info(device).kind);
+}
+
+std::optional<double> task_sampler::expected_time(task_record& t, std::size_t device) noexcept {
+  const kernel_at at = measured(t, device);
+  if (!at.code) return std::nullopt;
+  sampled_kernel* const k = known({at.code, hash_of(t, *at.shape, 0), static_cast<std::uint8_t>(device)}, t, *at.shape);
+  if (!k) return std::nullopt;
+  if (!k->by_itself_.load(std::memory_order_relaxed) &&
+      k->asked_.fetch_add(1, std::memory_order_relaxed) % ask_again == 0) {
+    try {
+      if (const std::optional<prediction> p = models_.predict(k->named_, k->bytes_))
+        k->expected_.store(p->nanoseconds, std::memory_order_relaxed);
+    } catch (const std::exception&) { // no memory: it is not known
+    }
+  }
+  const double nanoseconds = k->expected_.load(std::memory_order_relaxed);
+  return nanoseconds > 0 ? std::optional(nanoseconds * 1e-9) : std::nullopt;
+}
+
+std::uint64_t task_sampler::size_class_of(task_record& t, std::size_t device) noexcept {
+  const kernel_at at = measured(t, device);
+  if (!at.code || !known({at.code, hash_of(t, *at.shape, 0), static_cast<std::uint8_t>(device)}, t, *at.shape))
+    return 0;
+  return std::max<std::uint64_t>(hash_of(t, *at.shape, std::hash<std::string_view>()(at.code->name)), 1);
+}
+
+// A way that nothing has gone yet is taken to be as the way back.
+std::optional<double> task_sampler::link(std::size_t from, std::size_t to, std::uint64_t bytes) {
+  const std::string a = model_of_device(from), b = model_of_device(to);
+  auto nanoseconds = models_.predict_copy(a, b, bytes);
+  if (!nanoseconds) nanoseconds = models_.predict_copy(b, a, bytes);
+  return nanoseconds ? std::optional(*nanoseconds * 1e-9) : std::nullopt;
+}
+
+std::optional<double> task_sampler::expected_copy(std::size_t from, std::size_t to, std::uint64_t bytes) noexcept {
+  if (!on()) return std::nullopt;
+  try {
+    const std::lock_guard hold(copies_guard_);
+    copy_time& c = copy_times_[(bytes / 64 * 31 + from * 7 + to) % copy_times_.size()];
+    if (c.bytes == bytes && c.from == from && c.to == to && c.asked > 0 && ++c.asked < ask_again) return c.seconds;
+    c = {bytes, from, to, 1, std::nullopt};
+    if (from == 0 || to == 0) {
+      c.seconds = link(from, to, bytes);
+    } else if (const auto home = link(from, 0, bytes), there = link(0, to, bytes); home && there) {
+      const bool straight = devices_.queue(to)->reaches(*devices_.queue(from));
+      c.seconds = straight ? std::max(*home, *there) : *home + *there;
+    }
+    return c.seconds;
+  } catch (const std::exception&) { // no memory: it is not known
+    return std::nullopt;
+  }
+}
+
+std::optional<double> task_sampler::expected_joules(std::size_t device, double seconds) noexcept {
+  if (!on()) return std::nullopt;
+  try {
+    return models_.joules(model_of_device(device), seconds * 1e9);
+  } catch (const std::exception&) {
+    return std::nullopt;
   }
 }
 

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -34,9 +35,14 @@ public:
 private:
   friend class task_sampler;
   const key of_;
-  kernel_model* model_ = nullptr; ///< null: there is none; set before others see it
-  // Relaxed: they decide only which samples are taken.
-  std::atomic<std::uint32_t> every_{1}, passed_{0};
+  // Set before others see it:
+  kernel_model* model_ = nullptr; ///< null: there is none
+  model_key named_;
+  std::uint64_t bytes_ = 0; ///< of its size class
+  // Relaxed: they decide only which samples are taken, and how old an expectation is.
+  std::atomic<std::uint32_t> every_{1}, passed_{0}, asked_{0};
+  std::atomic<double> expected_{0};    ///< nanoseconds; 0: not known
+  std::atomic<bool> by_itself_{false}; ///< from its own samples
 };
 
 /// While a kernel is well known and brief, only one in `brief_every` of its times is taken: two
@@ -67,11 +73,25 @@ public:
   void copied(std::size_t device, direction way, std::uint64_t bytes, std::int64_t nanoseconds,
               bool both_ways) noexcept;
 
+  // What policies ask (policy.hpp), of tasks that have not begun; in seconds. -----------------------------------------
+  std::optional<double> expected_time(task_record& t, std::size_t device) noexcept;
+  std::optional<double> expected_copy(std::size_t from, std::size_t to, std::uint64_t bytes) noexcept;
+  std::optional<double> expected_joules(std::size_t device, double seconds) noexcept;
+  /// \return 0: the task has no model there.
+  std::uint64_t size_class_of(task_record& t, std::size_t device) noexcept;
+
 private:
+  /// After so many questions an expectation that is not from own samples is looked up again.
+  static constexpr std::uint32_t ask_again = 64;
   struct hash {
     std::size_t operator()(const sampled_kernel::key& k) const noexcept { return k.size ^ k.device; }
   };
+  /// \return null: there is none.
+  sampled_kernel* known(const sampled_kernel::key& which, task_record& t, const grid& shape) noexcept;
   sampled_kernel* find(const sampled_kernel::key& which, task_record& t, const grid& shape);
+  /// Its kernel there, if its times are measured.
+  kernel_at measured(task_record& t, std::size_t device) const noexcept;
+  std::optional<double> link(std::size_t from, std::size_t to, std::uint64_t bytes);
   std::string model_of_device(std::size_t device) const;
 
   const std::string simulated_; // the words of simulated devices
@@ -80,6 +100,14 @@ private:
   std::array<std::atomic<sampled_kernel*>, 1024> recent_{};             // by hash; of `known_`, whose objects stay
   std::mutex guard_;                                                    // of the next; before that of the models
   std::unordered_map<sampled_kernel::key, sampled_kernel, hash> known_; // address: looked up only
+  struct copy_time {                                                    // of copies between two memories
+    std::uint64_t bytes = 0;
+    std::size_t from = 0, to = 0;
+    std::uint32_t asked = 0;
+    std::optional<double> seconds;
+  };
+  std::mutex copies_guard_; // of the next; before that of the models
+  std::array<copy_time, 64> copy_times_{};
 };
 
 } // namespace tern::hetero::detail

@@ -51,12 +51,14 @@ void task_placement::place(task_record* t) noexcept {
   dispatch();
 }
 
-void task_placement::task_left(std::uint8_t d) noexcept {
+void task_placement::task_left(task_record* t) noexcept {
+  const std::uint8_t d = t->device;
   {
     const std::lock_guard hold(lock_);
     --loads_[d].tasks;
     if (d != 0) ++loads_[d].free_slots;
     ++tasks_of_[d];
+    policy_->ended(ready_task(t), d, loads_);
   }
   dispatch();
 }

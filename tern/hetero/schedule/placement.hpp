@@ -11,9 +11,11 @@
 #include <string>
 #include <vector>
 
+#include <tern/hetero/data/coherence.hpp>
 #include <tern/hetero/data/device_table.hpp>
 #include <tern/hetero/policy.hpp>
 #include <tern/hetero/record/task_record.hpp>
+#include <tern/hetero/sampling/task_sampler.hpp>
 #include <tern/hetero/statistics.hpp>
 #include <tern/task/wait/waiting.hpp>
 
@@ -50,8 +52,8 @@ public:
   }
   bool allowed(const task_record& t, int device) const noexcept;
   void place(task_record* t) noexcept;
-  /// A placed task is not at its device any more.
-  void task_left(std::uint8_t d) noexcept;
+  /// A placed task is not at its device any more. What it runs, or ran, may be gone.
+  void task_left(task_record* t) noexcept;
   /// It can be given so many tasks more, or fewer, than it has ended.
   void add_slots(std::uint8_t d, int tasks) noexcept;
   /// A placed task's body has begun on the host: it may wait for others that are placed there.
@@ -82,7 +84,8 @@ private:
 
 /// Of the runtime that the task belongs to; defined where that is known.
 const task_placement& placement_of(const task_record& t) noexcept;
-/// What would have to be copied to device `d` for it, in bytes; defined as above.
-std::int64_t bytes_missing_of(task_record& t, std::uint8_t d);
+/// The same, for where its data are and what is known of its time.
+coherence& copies_of(const task_record& t) noexcept;
+task_sampler& sampler_of(const task_record& t) noexcept;
 
 } // namespace tern::hetero::detail

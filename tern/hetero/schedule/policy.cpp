@@ -4,12 +4,14 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <tern/base/error.hpp>
 #include <tern/base/options/option_table.hpp>
 #include <tern/hetero/schedule/placement.hpp>
 #include <tern/hetero/schedule/policy_entry.hpp>
+#include <tern/task/wait/waiting.hpp>
 
 namespace tern::hetero {
 
@@ -21,9 +23,15 @@ namespace detail {
 
 namespace {
 
-std::map<std::string, policy_maker, std::less<>>& makers() {
-  static std::map<std::string, policy_maker, std::less<>> all{
-#define TERN_POLICY(ident) {detail::ident##_policy.name, detail::ident##_policy.make},
+struct maker {
+  policy_maker plain;
+  policy_maker_with_parameters with; ///< null: it has none
+};
+
+std::map<std::string, maker, std::less<>>& makers() {
+  static std::map<std::string, maker, std::less<>> all{
+#define TERN_POLICY(ident)                                                                                             \
+  {detail::ident##_policy.name, {detail::ident##_policy.make, detail::ident##_policy.make_with}},
 #include "policies.inc"
 #undef TERN_POLICY
   };
@@ -31,7 +39,7 @@ std::map<std::string, policy_maker, std::less<>>& makers() {
 }
 
 /// \throws error(invalid_option).
-policy_maker find_maker(std::string_view name) {
+const maker& find_maker(std::string_view name) {
   const auto at = makers().find(name);
   if (at != makers().end()) return at->second;
   std::vector<std::string> known;
@@ -40,20 +48,59 @@ policy_maker find_maker(std::string_view name) {
               tern::detail::nearest_of(name, known, "there are"));
 }
 
+/// Of a policy without parameters nothing is made.
+void check_policy(std::string_view text) {
+  const auto [name, rest] = split_policy(text);
+  if (find_maker(name).with)
+    static_cast<void>(make_policy(text));
+  else
+    policy_parameters(name, rest).finish();
+}
+
+void add_maker(std::string_view name, const maker& how) {
+  if (!makers().emplace(name, how).second)
+    throw error(errc::already_exists, "two policies are called '" + std::string(name) + "'",
+                "give one of them another name");
+}
+
 } // namespace
 
 const option<std::string> hetero_policy{
     "hetero-policy",
     "locality",
-    "where tasks run that could run on several devices: locality, eager, round-robin, random, or one of the program's",
-    {.verify = [](const std::string& name, const options&) { static_cast<void>(find_maker(name)); }}};
+    "where tasks run that could run on several devices: locality, dmda, eager, round-robin, random, or one of the "
+    "program's; NAME:PARAMETER=VALUE,… sets parameters",
+    {.verify = [](const std::string& text, const options&) { check_policy(text); }}};
 
 const char* ready_task::name() const noexcept { return task_->text_name(); }
 int ready_task::priority() const noexcept { return task_->priority; }
 bool ready_task::may_run_on(int device) const noexcept { return detail::placement_of(*task_).allowed(*task_, device); }
 std::int64_t ready_task::bytes_missing(int device) const {
-  return detail::bytes_missing_of(*task_, static_cast<std::uint8_t>(device));
+  return detail::copies_of(*task_).bytes_missing(task_, static_cast<std::uint8_t>(device));
 }
+void ready_task::find_missing(int device, std::vector<missing_data>& into) const {
+  into.clear();
+  detail::copies_of(*task_).each_missing(task_, static_cast<std::uint8_t>(device),
+                                         [&](std::uint64_t piece, std::int64_t bytes, std::uint8_t from) {
+                                           into.push_back({piece, bytes, from});
+                                         });
+}
+std::optional<double> ready_task::expected_time(int device) const {
+  return detail::sampler_of(*task_).expected_time(*task_, static_cast<std::size_t>(device));
+}
+std::optional<double> ready_task::expected_copy(int from, int to, std::int64_t bytes) const {
+  return detail::sampler_of(*task_).expected_copy(static_cast<std::size_t>(from), static_cast<std::size_t>(to),
+                                                  static_cast<std::uint64_t>(bytes));
+}
+std::optional<double> ready_task::expected_joules(int device, double seconds) const {
+  return detail::sampler_of(*task_).expected_joules(static_cast<std::size_t>(device), seconds);
+}
+std::uint64_t ready_task::size_class(int device) const {
+  return detail::sampler_of(*task_).size_class_of(*task_, static_cast<std::size_t>(device));
+}
+double ready_task::now() const { return static_cast<double>(tern::detail::clock_now()) * 1e-9; }
+float ready_task::note() const noexcept { return task_->note; }
+void ready_task::set_note(float n) noexcept { task_->note = n; }
 
 void ready_queue::push(ready_task t) {
   detail::task_record* const x = t.inside();
@@ -79,12 +126,18 @@ ready_task ready_queue::unlink(line& of, detail::task_record* before, detail::ta
   return ready_task(t);
 }
 
-policy_registration::policy_registration(std::string_view name, policy_maker make) {
-  if (!makers().emplace(name, make).second)
-    throw error(errc::already_exists, "two policies are called '" + std::string(name) + "'",
-                "give one of them another name");
+policy_registration::policy_registration(std::string_view name, policy_maker make) { add_maker(name, {make, nullptr}); }
+policy_registration::policy_registration(std::string_view name, policy_maker_with_parameters make) {
+  add_maker(name, {nullptr, make});
 }
 
-std::unique_ptr<policy> make_policy(std::string_view name, std::uint64_t seed) { return find_maker(name)(seed); }
+std::unique_ptr<policy> make_policy(std::string_view text, std::uint64_t seed) {
+  const auto [name, rest] = split_policy(text);
+  const maker& how = find_maker(name);
+  policy_parameters given(name, rest);
+  std::unique_ptr<policy> made = how.with ? how.with(seed, given) : nullptr;
+  given.finish();
+  return how.with ? std::move(made) : how.plain(seed);
+}
 
 } // namespace tern::hetero

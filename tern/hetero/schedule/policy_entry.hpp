@@ -11,6 +11,7 @@ namespace tern::hetero::detail {
 struct policy_entry {
   const char* name; ///< of the option
   policy_maker make;
+  policy_maker_with_parameters make_with = nullptr; ///< in the place of `make`, if it has parameters
 };
 
 } // namespace tern::hetero::detail

@@ -101,6 +101,16 @@ TEST(out_of_tree, a_policy_places_tasks) {
   });
 }
 
+TEST(out_of_tree, a_policy_has_parameters) {
+  with("host,inline", "last:skip=1", [] {
+    hetero_object<int, 2> x({1, 100}, 0);
+    for (int i = 0; i < 8; ++i) submit(own::add, items(100), 100, 1, 1, pitch(x), read_write(x));
+    wait_all();
+    EXPECT_EQ(tasks_on("inline0"), 0u);
+    EXPECT_EQ(tasks_on("host"), 8u);
+  });
+}
+
 std::string text_of_error(const std::function<void()>& f) {
   try {
     f();
@@ -116,6 +126,8 @@ TEST(out_of_tree, names_are_offered_where_one_is_wrong) {
               AllOf(HasSubstr("there is no device 'inlne0'; did you mean inline0?"), HasSubstr("simulated0, inline")));
   EXPECT_THAT(text_of_error([] { make_policy("lsat"); }),
               AllOf(HasSubstr("there is no policy 'lsat'"), HasSubstr("last")));
+  EXPECT_THAT(text_of_error([] { make_policy("last:skp=1"); }),
+              AllOf(HasSubstr("policy last has no parameter \"skp\"; did you mean skip?")));
 }
 
 TEST(out_of_tree, a_name_is_taken_once) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// A scheduling policy outside of the tree: `last`, the device with the highest number on which a
-/// task may run.
+/// task may run; `skip` many of the last ones are left out where others are there.
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -15,6 +16,7 @@ using namespace tern::hetero;
 
 class last_device final : public policy {
 public:
+  explicit last_device(tern::policy_parameters& p) : skip_(p.count("skip", 0, 0, 64)) {}
   const char* name() const noexcept override { return "last"; }
   void push(ready_task t, std::span<const device_load>) override { ready_.push(t); }
   std::optional<placement> pop(std::span<const device_load> devices) override {
@@ -29,16 +31,17 @@ public:
   }
 
 private:
-  static int last_for(const ready_task& t, std::span<const device_load> devices) {
-    int d = static_cast<int>(devices.size()) - 1;
+  int last_for(const ready_task& t, std::span<const device_load> devices) const {
+    int d = std::max(static_cast<int>(devices.size()) - 1 - skip_, 0);
     while (d >= 0 && (devices[static_cast<std::size_t>(d)].lost || !t.may_run_on(d))) --d;
     return d;
   }
+  const int skip_;
   ready_queue ready_;
 };
 
-const policy_registration last("last", [](std::uint64_t) -> std::unique_ptr<policy> {
-  return std::make_unique<last_device>();
+const policy_registration last("last", [](std::uint64_t, tern::policy_parameters& p) -> std::unique_ptr<policy> {
+  return std::make_unique<last_device>(p);
 });
 
 } // namespace

@@ -129,8 +129,8 @@ void parse_item(std::string_view item, std::vector<simulated_settings>& all, std
   const auto refuse_value = [&] {
     refuse(std::string(name) + " cannot be " + quoted(text), "allowed: " + std::string(r.allowed));
   };
-  // A fault may be given once for each device.
-  const std::size_t at = found->is == kind::fault ? text.find('@') : text.npos;
+  // It may be given once for each device, and once for all of them before that.
+  const std::size_t at = text.find('@');
   const std::string once = std::string(name) + std::string(text.substr(std::min(at, text.size())));
   if (std::find(seen.begin(), seen.end(), once) != seen.end()) refuse(once + " is given twice", "leave one out");
   seen.push_back(once);

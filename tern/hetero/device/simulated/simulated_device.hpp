@@ -23,7 +23,9 @@
 /// - `fuse` so many small equal kernels can be one launch; 1: none (fusion.hpp);
 /// - `units` compute units, which are only reported; `unit-memory` bytes of a group's local memory;
 /// - `fail-allocation`, `fail-copy`, `fail-kernel` =N: the Nth of them fails; `lose=N`: the device
-///   is lost when the Nth operation, a copy or a kernel, would have ended. `N@D`: only of device D.
+///   is lost when the Nth operation, a copy or a kernel, would have ended.
+///
+/// `VALUE@D` behind any word is for device D alone: `2:speed=1,speed=4@1`.
 ///
 /// Sizes may have k, M, G or T behind them, powers of 1024; times have ns, us, ms or s.
 

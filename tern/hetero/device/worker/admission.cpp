@@ -19,7 +19,7 @@ bool device_worker::admit() noexcept {
   for (; n < waiting_.size(); ++n) {
     task_record* const t = waiting_[n];
     if (lost_) { // elsewhere, if it can
-      home_.placement().task_left(number_);
+      home_.placement().task_left(t);
       home_.placement().place(t);
       did = true;
       continue;
@@ -31,7 +31,7 @@ bool device_worker::admit() noexcept {
     const coherence::acquired how = home_.copies().acquire(t, number_);
     if (how == coherence::acquired::lost) {
       handle_loss(std::exchange(found_loss_, nullptr));
-      home_.placement().task_left(number_);
+      home_.placement().task_left(t);
       home_.placement().place(t);
       did = true;
       continue;

@@ -94,6 +94,8 @@ std::string device_model(const device_info& info, std::string_view simulated) {
   if (info.kind == device_kind::host) return "host:" + std::to_string(info.compute_units) + " workers";
   std::string text = info.name + " / " + info.driver;
   if (info.kind == device_kind::simulated && !simulated.empty()) text += " / " + std::string(simulated);
+  if (info.kind == device_kind::simulated && simulated.find('@') != simulated.npos)
+    text += " / " + info.id; // unlike others
   return text;
 }
 

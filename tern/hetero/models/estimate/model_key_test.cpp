@@ -96,6 +96,8 @@ TEST(device_model, is_by_what_devices_are_alike) {
   EXPECT_EQ(device_model(d, "2:speed=2"), "GPU / 570");
   d.kind = device_kind::simulated;
   EXPECT_EQ(device_model(d, "2:speed=2"), "GPU / 570 / 2:speed=2");
+  d.id = "simulated1";
+  EXPECT_EQ(device_model(d, "2:speed=2@1"), "GPU / 570 / 2:speed=2@1 / simulated1") << "they are not alike";
 }
 
 } // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// Reading a policy's parameters.
-#include <tern/balance/parameters.hpp>
+#include <tern/base/policy_parameters.hpp>
 
 #include <array>
 #include <charconv>
@@ -13,7 +13,7 @@
 #include <tern/base/error.hpp>
 #include <tern/base/options/option_table.hpp>
 
-namespace tern::balance {
+namespace tern {
 namespace {
 
 template <class T> std::optional<T> parse(std::string_view text) {
@@ -43,7 +43,7 @@ constexpr unit units[] = {{"ns", 1e9}, {"us", 1e6}, {"ms", 1e3}, {"s", 1}, {"", 
 
 } // namespace
 
-parameters::parameters(std::string of, std::string_view text) : of_(std::move(of)) {
+policy_parameters::policy_parameters(std::string of, std::string_view text) : of_(std::move(of)) {
   while (!text.empty()) {
     const std::size_t comma = text.find(',');
     const std::string_view one = text.substr(0, comma);
@@ -59,7 +59,7 @@ parameters::parameters(std::string of, std::string_view text) : of_(std::move(of
   }
 }
 
-double parameters::number(const std::string& name, double otherwise, double least, double most) {
+double policy_parameters::number(const std::string& name, double otherwise, double least, double most) {
   const std::string* text = find(name, shown(otherwise));
   if (!text) return otherwise;
   const std::optional<double> value = parse<double>(*text);
@@ -67,7 +67,7 @@ double parameters::number(const std::string& name, double otherwise, double leas
   return *value;
 }
 
-int parameters::count(const std::string& name, int otherwise, int least, int most) {
+int policy_parameters::count(const std::string& name, int otherwise, int least, int most) {
   const std::string* text = find(name, shown(otherwise));
   if (!text) return otherwise;
   const std::optional<int> value = parse<int>(*text);
@@ -75,7 +75,7 @@ int parameters::count(const std::string& name, int otherwise, int least, int mos
   return *value;
 }
 
-double parameters::seconds(const std::string& name, double otherwise) {
+double policy_parameters::seconds(const std::string& name, double otherwise) {
   const std::string* text = find(name, shown(otherwise) + "s");
   if (!text) return otherwise;
   for (const unit& u : units) {
@@ -87,7 +87,7 @@ double parameters::seconds(const std::string& name, double otherwise) {
   bad(name, *text, "seconds, or a number with ns, us, ms or s");
 }
 
-std::string parameters::word(const std::string& name, const std::string& otherwise, const std::string& choices) {
+std::string policy_parameters::word(const std::string& name, const std::string& otherwise, const std::string& choices) {
   const std::string* text = find(name, otherwise);
   if (!text) return otherwise;
   const bool one = !text->empty() && text->find('|') == text->npos;
@@ -95,7 +95,7 @@ std::string parameters::word(const std::string& name, const std::string& otherwi
   return *text;
 }
 
-void parameters::finish() const {
+void policy_parameters::finish() const {
   for (const auto& [name, value] : given_) {
     if (asked_.count(name)) continue;
     std::string there;
@@ -110,13 +110,13 @@ void parameters::finish() const {
   }
 }
 
-const std::string* parameters::find(const std::string& name, const std::string& shown) {
+const std::string* policy_parameters::find(const std::string& name, const std::string& shown) {
   asked_[name] = shown;
   const auto found = given_.find(name);
   return found == given_.end() ? nullptr : &found->second;
 }
 
-void parameters::bad(const std::string& name, const std::string& value, const std::string& wanted) const {
+void policy_parameters::bad(const std::string& name, const std::string& value, const std::string& wanted) const {
   throw error(errc::invalid_option, "policy " + of_ + ": parameter " + name + " cannot be \"" + value + "\"",
               "allowed: " + wanted);
 }
@@ -127,4 +127,4 @@ policy_text split_policy(std::string_view text) {
   return {std::string(text.substr(0, colon)), std::string(text.substr(colon + 1))};
 }
 
-} // namespace tern::balance
+} // namespace tern

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+// The policy that goes by performance models: where tasks run, by what is known of their times.
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/hetero/support/graph_kernels.hpp"
+#include "tests/hetero/support/tasks.hpp"
+#include <tern/hetero/graph/runtime.hpp>
+#include <tern/task/fiber.hpp>
+#include <tern/task/sim.hpp>
+
+namespace tern::hetero {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using object = hetero_object<unsigned, 2>;
+
+constexpr int rows = 8, columns = 32;
+constexpr double kernel_seconds = rows * columns * 1e-6; // at speed 1
+
+/// Two devices: only their speed differs, as the words say.
+options unlike(const std::string& words, const std::string& policy = "dmda", const std::string& bandwidth = "0") {
+  options opts;
+  opts.set(hetero_devices, "simulated");
+  opts.set(hetero_simulated, "2:latency=1us,launch=0us,item=1us,bandwidth=" + bandwidth + words);
+  opts.set(hetero_queues, 1);
+  opts.set(hetero_policy, policy);
+  return opts;
+}
+
+hetero_task adding(const object& o) {
+  return hetero_task(graph_kernels::add, tern::items(columns, rows), columns, rows, 1u, pitch(o), read_write(o));
+}
+
+void warm(const std::string& device) {
+  object x({rows, columns}, 0u);
+  for (int i = 0; i < 5; ++i) {
+    hetero_task t = adding(x);
+    t.on(device).submit();
+  }
+  wait_all();
+}
+
+std::vector<std::uint64_t> tasks_of_devices() {
+  std::vector<std::uint64_t> all;
+  for (const auto& d : count().devices) all.push_back(d.tasks);
+  return all;
+}
+
+/// Runs `f` in a simulation. \return its hash.
+std::uint64_t simulate(const options& opts, const std::function<void()>& f, std::uint64_t seed = 1) {
+  sim::simulation world({.seed = seed});
+  scheduler s({.workers = 2, .simulation = &world, .opts = &opts});
+  EXPECT_EQ(s.run(f), 0u);
+  return world.trace_hash();
+}
+
+double now() { return std::chrono::duration<double>(fiber_clock::now().time_since_epoch()).count(); }
+
+/// \return how long so many tasks took that have nothing to do with each other.
+double independent(int n) {
+  std::vector<object> all;
+  for (int i = 0; i < n; ++i) all.emplace_back(extents<2>{rows, columns}, 0u);
+  const double begin = now();
+  for (const object& o : all) {
+    hetero_task t = adding(o);
+    t.submit();
+  }
+  wait_all();
+  const double taken = now() - begin;
+  for (const object& o : all) EXPECT_EQ(o.host(access_mode::read).get()(0, 0), 1u);
+  return taken;
+}
+
+TEST(dmda, shares_tasks_by_what_they_take) {
+  simulate(unlike(",speed=1,speed=4@1"), [] {
+    warm("simulated0");
+    warm("simulated1");
+    const auto before = tasks_of_devices();
+    const double taken = independent(400);
+    const auto after = tasks_of_devices();
+    EXPECT_NEAR(static_cast<double>(after[2] - before[2]), 320, 12);
+    EXPECT_LT(taken, 1.1 * 400 * kernel_seconds / 5);
+  });
+}
+
+TEST(dmda, what_is_known_from_earlier_tasks_of_the_program_is_enough) {
+  simulate(unlike(",speed=1,speed=100@1"), [] {
+    for (int round = 0; round < 10; ++round) independent(20);
+    const auto before = tasks_of_devices();
+    for (int round = 0; round < 10; ++round) independent(20);
+    const auto after = tasks_of_devices();
+    EXPECT_EQ(after[1], before[1]) << "the slow one would end later than all of them elsewhere";
+  });
+}
+
+TEST(dmda, a_device_is_tried_by_a_tenth_at_most) {
+  simulate(unlike(",speed=1,speed=100@1"), [] {
+    warm("simulated1");
+    object x({rows, columns}, 0u);
+    for (int i = 0; i < 100; ++i) {
+      hetero_task t = adding(x);
+      t.submit().wait();
+    }
+    EXPECT_EQ(tasks_of_devices()[1], 4u) << "the first does not count, three are an estimate";
+  });
+}
+
+TEST(dmda, one_try_at_a_time) {
+  simulate(unlike(",speed=1,speed=100@1"), [] {
+    warm("simulated1");
+    independent(100);
+    EXPECT_LE(tasks_of_devices()[1], 2u);
+  });
+}
+
+TEST(dmda, data_that_are_there_count) {
+  simulate(unlike(",speed=1,speed=2@1", "dmda", "1M"), [] { // a kilobyte takes a millisecond, a kernel a quarter
+    warm("simulated0");
+    warm("simulated1");
+    for (int i = 0; i < 4; ++i) { // copies of a like size
+      object x({rows, columns}, 0u);
+      x.prefetch("simulated0");
+      x.prefetch("simulated1");
+      wait_all();
+    }
+    object x({rows, columns}, 0u);
+    x.prefetch("simulated0");
+    wait_all();
+    const auto before = tasks_of_devices();
+    for (int i = 0; i < 10; ++i) {
+      hetero_task t = adding(x);
+      t.submit().wait();
+    }
+    EXPECT_EQ(tasks_of_devices()[1], before[1] + 10) << "slower, but it has them";
+  });
+}
+
+TEST(dmda, joules_count_if_they_are_asked_for) {
+  const auto on_frugal = [](const std::string& policy) {
+    std::uint64_t tasks = 0;
+    simulate(unlike(",speed=1,speed=2@1", policy), [&] {
+      warm("simulated0");
+      warm("simulated1");
+      detail::runtime& r = detail::runtime::here("the test");
+      const std::string words = r.opts()[hetero_simulated];
+      r.sampler().models().set_power(detail::device_model(r.devices().info(1), words), 20, 10);
+      r.sampler().models().set_power(detail::device_model(r.devices().info(2), words), 1000, 10);
+      const auto before = tasks_of_devices();
+      independent(20);
+      tasks = tasks_of_devices()[1] - before[1];
+    });
+    return tasks;
+  };
+  EXPECT_LT(on_frugal("dmda"), 10u);
+  EXPECT_EQ(on_frugal("dmda:gamma=1000"), 20u);
+}
+
+TEST(dmda, functions_have_no_models_and_go_as_under_locality) {
+  options opts = unlike("");
+  opts.set(hetero_devices, "host,simulated");
+  simulate(opts, [] {
+    object x({rows, columns}, 0u);
+    for (int i = 0; i < 20; ++i) {
+      hetero_task t([](unsigned* v) { ++v[0]; }, read_write(x));
+      t.priority(i % 3).submit();
+    }
+    EXPECT_EQ(x.host(access_mode::read).get()(0, 0), 20u);
+    EXPECT_EQ(tasks_of_devices()[0], 20u);
+  });
+}
+
+TEST(dmda, without_models_it_goes_as_locality) {
+  options opts = unlike("");
+  opts.set(hetero_models, "off");
+  simulate(opts, [] {
+    object x({rows, columns}, 0u);
+    x.prefetch("simulated1");
+    wait_all();
+    for (int i = 0; i < 20; ++i) {
+      hetero_task t = adding(x);
+      t.submit().wait();
+    }
+    EXPECT_EQ(tasks_of_devices()[1], 0u);
+  });
+}
+
+TEST(dmda, a_seed_gives_one_simulation) {
+  const auto once = [](std::uint64_t seed) {
+    return simulate(
+        unlike(",speed=1,speed=3@1"),
+        [] {
+          for (int round = 0; round < 4; ++round) independent(40);
+        },
+        seed);
+  };
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) EXPECT_EQ(once(seed), once(seed));
+  EXPECT_NE(once(1), once(2));
+}
+
+TEST(dmda, a_lost_device_leaves_its_tasks_to_others) {
+  simulate(unlike(",speed=1,speed=4@1,lose=40@1"), [] {
+    warm("simulated0");
+    warm("simulated1");
+    std::vector<object> all;
+    for (int i = 0; i < 100; ++i) all.emplace_back(extents<2>{rows, columns}, 0u);
+    for (const object& o : all) {
+      hetero_task t = adding(o);
+      t.submit();
+    }
+    EXPECT_THAT(text_of_error([] { wait_all(); }), HasSubstr("lost"));
+    EXPECT_GT(tasks_of_devices()[1], 60u);
+  });
+}
+
+// Parameters ----------------------------------------------------------------------------------------------------------
+
+TEST(policy_parameters, are_named_where_they_are_wrong) {
+  EXPECT_STREQ(make_policy("dmda")->name(), "dmda");
+  EXPECT_STREQ(make_policy("dmda:alpha=2,beta=0.5,gamma=1e-3")->name(), "dmda");
+  const auto text = [](const char* policy) { return text_of_error([=] { make_policy(policy); }); };
+  EXPECT_THAT(text("dmda:alhpa=2"),
+              AllOf(HasSubstr("policy dmda has no parameter \"alhpa\""),
+                    HasSubstr("did you mean alpha? it has, by default: alpha=1, beta=1, gamma=0")));
+  EXPECT_THAT(text("dmda:beta=-1"), AllOf(HasSubstr("policy dmda: parameter beta cannot be \"-1\""),
+                                          HasSubstr("allowed: a number from 0 to 1e+09")));
+  EXPECT_THAT(text("dmda:beta"), HasSubstr("give parameters as NAME=VALUE"));
+  EXPECT_THAT(text("eager:alpha=1"),
+              AllOf(HasSubstr("policy eager has no parameter \"alpha\""), HasSubstr("it has none")));
+  EXPECT_THAT(text("dmad:alpha=1"), AllOf(HasSubstr("there is no policy 'dmad'"), HasSubstr("did you mean dmda?")));
+}
+
+TEST(policy_parameters, are_checked_with_the_option) {
+  options opts;
+  opts.set(hetero_policy, "dmda:beta=2");
+  EXPECT_THAT(
+      text_of_error([&] { opts.set(hetero_policy, "dmda:gama=2"); }),
+      HasSubstr("option hetero-policy cannot be \"dmda:gama=2\" (by the program): policy dmda has no parameter"));
+  EXPECT_THAT(text_of_error([&] { opts.set(hetero_policy, "locality:x=2"); }), HasSubstr("it has none"));
+}
+
+// What policies of programs use ---------------------------------------------------------------------------------------
+
+TEST(ready_queues, give_the_least_of_the_first) {
+  std::vector<detail::task_record> records(40);
+  ready_queue q;
+  EXPECT_FALSE(q.take_least(16, [](const ready_task&) { return 0; }));
+  const auto number = [&](const ready_task& t) { return static_cast<int>(t.inside() - records.data()); };
+  for (int i = 0; i < 30; ++i) {
+    records[static_cast<std::size_t>(i)].priority = i < 5 ? 1 : 0;
+    q.push(ready_task(&records[static_cast<std::size_t>(i)]));
+  }
+  const auto take = [&](std::size_t most, const std::function<int(int)>& cost) {
+    const auto t = q.take_least(most, [&](const ready_task& x) { return cost(number(x)); });
+    return t ? number(*t) : -1;
+  };
+  EXPECT_EQ(take(16, [](int i) { return 100 - i; }), 4) << "the others have a lower priority";
+  EXPECT_EQ(take(2, [](int i) { return 100 - i; }), 1);
+  EXPECT_EQ(take(16, [](int) { return 7; }), 0) << "the first of equal ones";
+  EXPECT_EQ(take(1, [](int i) { return 100 - i; }), 2);
+  EXPECT_EQ(take(16, [](int i) { return 100 - i; }), 3);
+  EXPECT_EQ(take(16, [](int i) { return 100 - i; }), 20) << "5 to 20 are sixteen";
+  int asked = 0;
+  EXPECT_EQ(take(16, [&](int i) { return ++asked, i == 5 ? 0 : 1; }), 5);
+  EXPECT_EQ(asked, 1) << "none is less";
+  EXPECT_EQ(q.size(), 23u);
+}
+
+} // namespace
+} // namespace tern::hetero
