@@ -10,6 +10,9 @@ for word in "$@"; do
   [[ $previous == -o ]] && output=$word
   previous=$word
 done
+# g++ -E reads a precompiled header that lies there in the place of the headers. ccache, which compares what -E prints,
+# would then find the next one equal to any that was made where this one lay.
+case $output in *.gch | *.pch) rm -f -- "$output" ;; esac
 TIMEFORMAT='%U %S'
 exec 3>&1 4>&2
 used=$({ time "$@" >&3 2>&4; } 2>&1)
