@@ -5,6 +5,7 @@
 import pathlib
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -475,6 +476,30 @@ class Budget(unittest.TestCase):
     def test_lines_of_another_form_are_refused(self):
         with self.assertRaisesRegex(SystemExit, "PRESET PART BUILD TESTS"):
             budget.read_budgets("asan", "asan nett 1 1\n")
+
+
+class Timed(unittest.TestCase):
+    """tools/build/timed.sh, between Ninja and compilers."""
+
+    def run_it(self, output: str) -> tuple[int, bool, str]:
+        """Of a command that fails with code 3: its code, whether it found an output from before, and the log."""
+        script = pathlib.Path(__file__).resolve().parent.parent / "build" / "timed.sh"
+        with tempfile.TemporaryDirectory() as folder:
+            made, log = pathlib.Path(folder, output), pathlib.Path(folder, "cpu.log")
+            made.write_text("old")
+            there = 'test -e "$1" && echo there; exit 3' # -o is $0
+            done = subprocess.run([script, log, "sh", "-c", there, "-o", made.name], cwd=folder, capture_output=True,
+                                  text=True, check=False)
+            return done.returncode, done.stdout == "there\n", log.read_text()
+
+    def test_a_precompiled_header_from_before_is_gone(self):
+        for name in ("cmake_pch.hxx.gch", "cmake_pch.hxx.pch"):
+            self.assertEqual(self.run_it(name)[:2], (3, False))
+
+    def test_other_outputs_stay_and_times_are_noted(self):
+        code, there, log = self.run_it("a.o")
+        self.assertEqual((code, there), (3, True))
+        self.assertRegex(log, r"^[0-9]+\.[0-9]{3} a\.o\n$")
 
 
 class Required(unittest.TestCase):
