@@ -20,8 +20,17 @@ performance_models::performance_models(model_file file, std::int64_t (*date)() n
 
 // \pre `guard_` is held. Nothing is stored before, as nothing is known.
 model_set& performance_models::models() noexcept {
-  if (!std::exchange(loaded_, true)) models_ = file_.load(date_());
+  if (!loaded_.load(std::memory_order_relaxed)) {
+    models_ = file_.load(date_());
+    loaded_.store(true, std::memory_order_relaxed); // what it says of `models_` is read under `guard_`
+  }
   return models_;
+}
+
+void performance_models::load() noexcept {
+  if (!on_ || loaded_.load(std::memory_order_relaxed)) return;
+  const std::lock_guard hold(guard_);
+  models();
 }
 
 // Kernels -------------------------------------------------------------------------------------------------------------

@@ -40,8 +40,8 @@ class performance_models {
 public:
   static constexpr std::int64_t store_every = 60; ///< seconds
 
-  /// As the options say. The file is read when a model is first asked for. \param date seconds
-  /// since 1970.
+  /// As the options say. The file is read by `load`, or when a model is first asked for. \param
+  /// date seconds since 1970.
   explicit performance_models(const options& opts, bool simulated, std::int64_t (*date)() noexcept = &date_now);
   /// For tests.
   performance_models(model_file file, std::int64_t (*date)() noexcept);
@@ -49,6 +49,8 @@ public:
   performance_models& operator=(const performance_models&) = delete;
 
   bool on() const noexcept { return on_; }
+  /// Reads the file, if that has not been done: for callers that are about to take a spin lock.
+  void load() noexcept;
 
   // Kernels -----------------------------------------------------------------------------------------------------------
   /// The model, made if there is none: one look-up for many samples. It stays where it is. \return
@@ -98,8 +100,8 @@ private:
   model_file file_;    // under `storing_`; before `loaded_`, under `guard_`
   std::atomic<std::int64_t> stored_at_;
   std::mutex guard_;
-  bool loaded_ = false; // under `guard_`, as the next
-  model_set models_;
+  std::atomic<bool> loaded_{false}; // set under `guard_`
+  model_set models_;                // under `guard_`
 };
 
 } // namespace tern::hetero::detail

@@ -43,6 +43,7 @@ bool task_placement::allowed(const task_record& t, int device) const noexcept {
 }
 
 void task_placement::place(task_record* t) noexcept {
+  sampler_of(*t).models().load(); // a policy that asks for times must not read a file under the lock
   {
     const std::lock_guard hold(lock_);
     policy_->push(ready_task(t), loads_);
