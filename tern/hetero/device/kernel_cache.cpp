@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include <tern/base/log.hpp>
+#include <tern/hetero/device/file_descriptor.hpp>
 #include <tern/hetero/device/temporary_cache.hpp>
 #include <tern/hetero/devices.hpp>
 
@@ -42,16 +43,6 @@ void debug(const std::string& what, const fs::path& file, int why) {
     log_debug("compiled kernels are not kept: cannot " + what + " " + file.string() + ": " +
               std::generic_category().message(why));
 }
-
-struct descriptor {
-  explicit descriptor(int f) : fd(f) {}
-  ~descriptor() {
-    if (fd >= 0) ::close(fd);
-  }
-  descriptor(const descriptor&) = delete;
-  descriptor& operator=(const descriptor&) = delete;
-  int fd;
-};
 
 bool read_all(int fd, void* to, std::size_t size) {
   for (auto* at = static_cast<std::byte*>(to); size;) {
@@ -102,7 +93,7 @@ std::optional<std::vector<std::byte>> kernel_cache::find(std::string_view key) c
 std::optional<std::vector<std::byte>> kernel_cache::find_in(const fs::path& folder, std::string_view key) {
   if (folder.empty()) return {};
   const fs::path file = file_of(folder, key);
-  const descriptor in(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)); // it might be a pipe
+  const file_descriptor in(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)); // it might be a pipe
   if (in.fd < 0) {
     if (errno != ENOENT && errno != ENOTDIR) debug("read", file, errno);
     return {};
@@ -152,7 +143,7 @@ void kernel_cache::store(std::string_view key, std::span<const std::byte> bytes)
   }
   const fs::path file = file_of(folder, key);
   std::string draft = file.string() + ".XXXXXX";
-  const descriptor out(::mkostemp(draft.data(), O_CLOEXEC));
+  const file_descriptor out(::mkostemp(draft.data(), O_CLOEXEC));
   if (out.fd < 0) return debug("write into", folder, errno);
   if (!write_all(out.fd, all.data(), all.size()) || ::rename(draft.c_str(), file.c_str()) != 0) {
     debug("write", file, errno);

@@ -15,6 +15,7 @@
 
 #include <tern/base/error.hpp>
 #include <tern/base/log.hpp>
+#include <tern/hetero/device/file_descriptor.hpp>
 #include <tern/hetero/device/temporary_cache.hpp>
 #include <tern/hetero/devices.hpp>
 #include <tern/hetero/models/model_text.hpp>
@@ -32,23 +33,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct open_file {
-  explicit open_file(int f) : fd(f) {}
-  ~open_file() {
-    if (fd >= 0) ::close(fd);
-  }
-  open_file(const open_file&) = delete;
-  open_file& operator=(const open_file&) = delete;
-  int fd;
-};
-
 [[noreturn]] void refuse(const std::string& what, const fs::path& file, int why) {
   throw error(errc::io, "cannot " + what + " " + file.string() + ": " + std::generic_category().message(why),
               "name another folder by --tern-hetero-models, or give off");
 }
 
 std::string read_whole(const fs::path& path) {
-  const open_file in(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)); // it might be a pipe
+  const file_descriptor in(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)); // it might be a pipe
   if (in.fd < 0 && errno == ENOENT) return {};
   if (in.fd < 0) refuse("read", path, errno);
   struct stat what {};
@@ -150,7 +141,7 @@ model_set model_file::load(std::int64_t date) noexcept {
 bool model_file::locked(const std::function<void()>& inside, bool wait) {
   if (const std::string why = make_folder(folder_); !why.empty())
     throw error(errc::io, why, "name another folder by --tern-hetero-models, or give off");
-  const open_file lock(::open(lock_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR));
+  const file_descriptor lock(::open(lock_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR));
   if (lock.fd < 0) refuse("write", lock_, errno);
   while (::flock(lock.fd, LOCK_EX | (wait ? 0 : LOCK_NB)) != 0) {
     if (errno == EWOULDBLOCK) return false;
@@ -187,7 +178,7 @@ model_set model_file::read_to_replace(std::int64_t date) {
 // \pre the lock is held, so the draft is this process's.
 void model_file::write(const model_set& models) const {
   const std::string text = text_of(models);
-  const open_file out(::open(draft_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR));
+  const file_descriptor out(::open(draft_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR));
   if (out.fd < 0) refuse("write", draft_, errno);
   for (std::size_t at = 0; at < text.size();) {
     const ssize_t n = ::write(out.fd, text.data() + at, text.size() - at);
