@@ -178,7 +178,8 @@ model_set model_file::read_to_replace(std::int64_t date) {
 // \pre the lock is held, so the draft is this process's.
 void model_file::write(const model_set& models) const {
   const std::string text = text_of(models);
-  const file_descriptor out(::open(draft_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR));
+  const file_descriptor out(
+      ::open(draft_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR));
   if (out.fd < 0) refuse("write", draft_, errno);
   for (std::size_t at = 0; at < text.size();) {
     const ssize_t n = ::write(out.fd, text.data() + at, text.size() - at);
