@@ -98,26 +98,37 @@ def check_includes(root: pathlib.Path) -> list[common.Finding]:
     return findings
 
 
-def compile_alone(root: pathlib.Path, name: str, compiler: str, language: str, standard: str) -> list[common.Finding]:
-    """Compiles a file that includes the header twice: complete, and guarded against the second time."""
-    line = f'#include "{root / name}"\n'
-    result = subprocess.run(
-        [compiler, "-x", language, f"-std={standard}", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", f"-I{root}", "-"],
-        input=line * 2, text=True, capture_output=True, cwd=root)
+def compile_alone(root: pathlib.Path, scratch: pathlib.Path, name: str, compiler: str, language: str,
+                  standard: str) -> list[common.Finding]:
+    """Compiles a file that includes the header twice: complete, and guarded against the second time.
+
+    With ccache, if it is there: a header is compiled again only if it or what it includes has changed.
+    """
+    suffix = "c" if language == "c" else "cpp"
+    source = scratch / f"{name.replace('/', '.')}.{suffix}"
+    source.write_text(f'#include "{name}"\n' * 2, encoding="utf-8")
+    command = [compiler, f"-std={standard}", "-O0", "-Wall", "-Wextra", "-Werror", "-I.", "-c", "-o", f"{source}.o",
+               str(source)]
+    if shutil.which("ccache"):
+        command.insert(0, "ccache")
+    result = subprocess.run(command, text=True, capture_output=True, cwd=root,
+                            env=os.environ | {"CCACHE_BASEDIR": str(root), "CCACHE_NOHASHDIR": "1"})
     if result.returncode == 0:
         return []
     errors = [text for text in result.stderr.splitlines() if "error" in text] or result.stderr.splitlines() or ["?"]
-    match = re.match(r"(?:.*?):(\d+):", errors[0]) if errors[0].startswith(str(root / name)) else None
+    match = re.match(rf"(?:\./)?{re.escape(name)}:(\d+):", errors[0])
     return [common.Finding(name, int(match.group(1)) if match else 1, "self-contained",
                            f"does not compile alone ({compiler}): {errors[0].replace(str(root) + '/', '')}")]
 
 
 def check_self_contained(root: pathlib.Path) -> list[common.Finding]:
+    scratch = root / "build" / "lint"
+    scratch.mkdir(parents=True, exist_ok=True)
     jobs = []
     for name in public_headers(root):
-        jobs.append((root, name, "g++", "c++", "c++20"))
+        jobs.append((root, scratch, name, "g++", "c++", "c++20"))
         if name.endswith(".h") and shutil.which("gcc"):
-            jobs.append((root, name, "gcc", "c", "c11"))
+            jobs.append((root, scratch, name, "gcc", "c", "c11"))
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         return [finding for found in pool.map(lambda job: compile_alone(*job), jobs) for finding in found]
 
