@@ -25,6 +25,9 @@ using contest::runners;
 
 // Kernels that take so long that what it costs to start them does not matter.
 #define SIMULATED "launch=4ms,latency=20us,bandwidth=1G"
+// Kernels that take less than it costs to start them.
+#define SMALL_KERNELS                                                                                                  \
+  "TERN_HETERO_DEVICES=simulated\nTERN_HETERO_SIMULATED=1:launch=5us,item=1us,latency=1us,bandwidth=0"
 // Two unlike devices, which threads of their own drive (placed_cholesky.cpp).
 #define UNLIKE                                                                                                         \
   "TERN_HETERO_DEVICES=host,simulated\nTERN_HETERO_QUEUES=1\nTERN_HETERO_THREADS=true\n"                               \
@@ -56,6 +59,9 @@ const contest::contestant& contestant_named(const std::string& name) {
        "TERN_HETERO_DEVICES=simulated\nTERN_HETERO_SIMULATED=4:" SIMULATED},
       {"tern, 1 simulated device", BENCH_HETERO_TERN, "",
        "TERN_HETERO_DEVICES=simulated\nTERN_HETERO_SIMULATED=1:" SIMULATED},
+      {"tern, host", BENCH_HETERO_TERN, "", "TERN_HETERO_DEVICES=host"},
+      {"tern, fused launches", BENCH_HETERO_TERN, "", SMALL_KERNELS ",fuse=64"},
+      {"tern, launches apart", BENCH_HETERO_TERN, "", SMALL_KERNELS},
       {"tern, dmda", BENCH_HETERO_TERN, "", UNLIKE "dmda"},
       {"tern, locality", BENCH_HETERO_TERN, "", UNLIKE "locality"},
       {"tern, eager", BENCH_HETERO_TERN, "", UNLIKE "eager"},
@@ -166,6 +172,18 @@ std::vector<metric> metrics(runners& running, const scale& of) {
                   .rival_name = "tern, 1 simulated device",
                   .ours = measured("hetero.four", "tern, 4 simulated devices", "independent", n(1000, 20)),
                   .rival = measured("hetero.four", "tern, 1 simulated device", "independent", n(1000, 20))});
+  // Small tasks in one call.
+  const auto batch = [&](const std::string& name, double target, const std::string& rival, const std::string& of_ours,
+                         const std::string& of_rival, const std::string& benchmark) {
+    list.push_back({.name = name,
+                    .unit = "s",
+                    .target = target,
+                    .rival_name = rival,
+                    .ours = measured(name, of_ours, "batch", n(100'000, 1000)),
+                    .rival = measured(name, of_rival, benchmark, n(100'000, 1000))});
+  };
+  batch("hetero.batch.submit", 0.5, "one submit each", "tern, host", "tern, host", "batch_one_by_one");
+  batch("hetero.batch.fused", 0.25, "launched apart", "tern, fused launches", "tern, launches apart", "batch");
   // How well tasks are placed, with what is known of their times.
   const auto placed = [&](const std::string& name, double target, std::size_t tiles, const std::string& rival,
                           const std::string& contestant, const std::string& benchmark) {

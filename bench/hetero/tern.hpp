@@ -12,6 +12,8 @@ namespace tern::bench::hetero {
 measurement kernels(const job& j);
 /// On simulated devices (TERN_HETERO_SIMULATED). \return none if that is not what is meant.
 measurement simulated_devices(const job& j);
+/// Many small tasks in one call, or one by one (batches.cpp). \return as the others.
+measurement batches(const job& j);
 /// A factorization on workers and simulated devices (placed_cholesky.cpp). \return as the others.
 measurement placed_cholesky(const job& j);
 /// The device's id. \throws not_here

@@ -105,6 +105,15 @@ public:
           if (wanted(ready_task(t))) return unlink(all, before, t);
     return std::nullopt;
   }
+  /// The first that may run on the device, taken out. Where there is none, it looks again only when
+  /// one has come.
+  std::optional<ready_task> take_for(int device) {
+    const std::uint64_t bit = std::uint64_t{1} << device;
+    if (none_for_ & bit) return std::nullopt;
+    auto found = take([device](const ready_task& t) { return t.may_run_on(device); });
+    if (!found) none_for_ |= bit;
+    return found;
+  }
   /// Of the first `most` of the highest priority, the one for which `cost`, a number not below 0,
   /// is least, taken out; the first of several.
   template <class F> std::optional<ready_task> take_least(std::size_t most, F&& cost) {
@@ -131,6 +140,7 @@ private:
   ready_task unlink(line& of, detail::task_record* before, detail::task_record* t) noexcept;
   std::map<int, line, std::greater<>> lines_;
   std::size_t count_ = 0, empty_lines_ = 0;
+  std::uint64_t none_for_ = 0; ///< bit d: nothing here may run on device d
 };
 
 class policy {

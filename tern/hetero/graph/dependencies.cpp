@@ -28,6 +28,7 @@ bool dependencies::follow(task_record* t, task_record* before, std::uintptr_t ki
         b->next = t->more_links;
         b->used = 0;
         t->more_links = b;
+        t->flags |= task_record::extended;
       }
       l = &t->more_links->links[t->more_links->used];
     }

@@ -62,8 +62,8 @@ void task_execution::arrive(task_record* t) noexcept {
   if (!(t->flags & task_record::placed) || acquire_on_host(t)) push_to_host(t);
 }
 
-void task_execution::push_to_host(task_record* t) noexcept {
-  t->run = run_task;
+void task_execution::push_to_host(tasklet* t, tasklet::run_function run) noexcept {
+  t->run = run;
   t->group = &group_;
   worker* const w = tern::detail::this_worker();
   if (w && w->home == &core_ && w->running) {

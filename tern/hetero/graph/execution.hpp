@@ -43,6 +43,15 @@ public:
   void submitted_after(task_record* t, std::int32_t links) noexcept;
   /// From the policy, or (not `placed` any more) because it can run nowhere.
   void arrive(task_record* t) noexcept override;
+  /// It is run by a worker as soon as one can.
+  void push_to_host(task_record* t) noexcept { push_to_host(t, run_task); }
+  /// The same for a tasklet of tasks.
+  void push_to_host(tern::detail::tasklet* x, tern::detail::tasklet::run_function run) noexcept;
+  /// Runs and completes it; what it makes ready is pushed. \pre it cannot wait.
+  void run_here(task_record* t) noexcept {
+    run_body(t);
+    complete(t, false);
+  }
   /// The task that the calling fiber runs the function of; null: it runs none.
   static const task_record* task_here() noexcept;
 
@@ -64,7 +73,6 @@ public:
 private:
   /// \return false if transfers are under way, the last of which comes back with it.
   bool acquire_on_host(task_record* t) noexcept;
-  void push_to_host(task_record* t) noexcept;
   static tern::detail::worker_base* run_task(tern::detail::tasklet* x) noexcept;
   void run_body(task_record* t) noexcept;
   void finish_slowly(task_record* t) noexcept;

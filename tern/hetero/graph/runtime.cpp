@@ -143,6 +143,12 @@ statistics runtime::counts() const {
 // Tasks ---------------------------------------------------------------------------------------------------------------
 
 void runtime::submit(task_record* t) {
+  bool wide = false;
+  if (give_place(t, wide)) execution_.make_ready(t, false);
+  window_after(1, wide);
+}
+
+bool runtime::give_place(task_record* t, bool& wide) {
   look_for_devices(t->kinds);
   bool reduces = false, large = false;
   for (std::size_t i = 0; i < t->use_count; ++i) {
@@ -171,7 +177,7 @@ void runtime::submit(task_record* t) {
   }
   if (!(t->flags & task_record::hidden) && placement_.chooses_for(*t))
     t->flags |= task_record::placed | task_record::extended;
-  const bool placed = (t->flags & task_record::placed) != 0;
+  wide = wide || large || (t->flags & task_record::placed) != 0;
   outstanding_tasks::count_submitted(all[static_cast<std::size_t>(mine ? w->index : all.workers())], mine);
 
   task_record* gates = order_.enter(t);
@@ -183,14 +189,12 @@ void runtime::submit(task_record* t) {
     outstanding_tasks::count_submitted(all.here(), mine);
     execution_.submitted_after(g, g->links());
   }
-  if (const std::int32_t links = t->links(); links == 0) { // no other thread knows it
-    t->pending.store(0, std::memory_order_relaxed);
-    execution_.make_ready(t, false);
-  } else {
+  if (const std::int32_t links = t->links(); links != 0) {
     execution_.submitted_after(t, links);
+    return false;
   }
-  if (mine && tern::detail::this_worker()->running)
-    window_.submitted(all.here(), placed || large || task_execution::task_here() != nullptr);
+  t->pending.store(0, std::memory_order_relaxed); // no other thread knows it
+  return true;
 }
 
 void runtime::request(task_record* t) {

@@ -72,6 +72,16 @@ public:
   /// left (submission_window). Takes over the task's own reference. \throws error(invalid_argument)
   /// for an object of another runtime.
   void submit(task_record* t);
+  /// The first half of `submit`: the task gets its place in the order.
+  /// \param wide is set for tasks that only the widest window holds up. \return it follows no
+  /// other: the caller makes it ready. Else that has happened, or will. Throws as `submit`.
+  [[nodiscard]] bool give_place(task_record* t, bool& wide);
+  /// The last part: so many have been submitted. May suspend the calling fiber.
+  void window_after(std::uint64_t tasks, bool wide) {
+    const tern::detail::worker* const w = tern::detail::this_worker();
+    if (parts().is_mine(w) && w->running)
+      window_.submitted(parts().here(), tasks, wide || task_execution::task_here() != nullptr);
+  }
   /// Has a collector of this fiber (recorded_tasks.hpp) taken it? \throws as `recorded::submit`;
   /// then it is the caller's.
   bool collected(task_record* t) {

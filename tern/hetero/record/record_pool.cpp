@@ -40,19 +40,25 @@ task_record* record_pool::allocate() {
   task_record* const t = p.free;
   p.free = static_cast<task_record*>(t->tasklet::next);
   if (p.free_count > 0) --p.free_count;
+  if (p.free) { // it has left the caches if many objects keep theirs
+    __builtin_prefetch(p.free, 1);
+    __builtin_prefetch(p.free->slots, 1);
+  }
   return t;
 }
 
 void record_pool::free(task_record* t) noexcept {
-  for (use_block* b = std::exchange(t->more_uses, nullptr); b;) {
-    use_block* const next = b->next;
-    free_block(b);
-    b = next;
-  }
-  for (link_block* b = std::exchange(t->more_links, nullptr); b;) {
-    link_block* const next = b->next;
-    free_block(b);
-    b = next;
+  if (t->flags & task_record::extended) { // else that part of the record has left the caches, unused
+    for (use_block* b = std::exchange(t->more_uses, nullptr); b;) {
+      use_block* const next = b->next;
+      free_block(b);
+      b = next;
+    }
+    for (link_block* b = std::exchange(t->more_links, nullptr); b;) {
+      link_block* const next = b->next;
+      free_block(b);
+      b = next;
+    }
   }
   // As a new one; no other thread knows it.
   t->pending.store(task_record::not_submitted, std::memory_order_relaxed);
@@ -106,6 +112,7 @@ use& record_pool::add_use(task_record* t) {
     use_block** end = &t->more_uses;
     while (*end) end = &(*end)->next;
     *end = b;
+    t->flags |= task_record::extended;
   }
   if (i == 255)
     throw error(errc::invalid_argument, std::string("task '") + t->text_name() + "' uses more than 255 objects",

@@ -42,12 +42,12 @@ bool task_placement::allowed(const task_record& t, int device) const noexcept {
           (t.kinds & kinds_beside_host_.load(std::memory_order_relaxed)) == 0); // functions may run nowhere else
 }
 
-void task_placement::place(task_record* t) noexcept {
-  sampler_of(*t).models().load(); // a policy that asks for times must not read a file under the lock
+void task_placement::place(std::span<task_record* const> tasks) noexcept {
+  sampler_of(*tasks.front()).models().load(); // a policy that asks for times must not read a file under the lock
   {
     const std::lock_guard hold(lock_);
-    policy_->push(ready_task(t), loads_);
-    ++waiting_;
+    for (task_record* const t : tasks) policy_->push(ready_task(t), loads_);
+    waiting_ += tasks.size();
   }
   dispatch();
 }

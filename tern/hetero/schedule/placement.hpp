@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -51,7 +52,9 @@ public:
            ((t.flags & task_record::extended) && (t.priority != 0 || t.device_mask != -1));
   }
   bool allowed(const task_record& t, int device) const noexcept;
-  void place(task_record* t) noexcept;
+  void place(task_record* t) noexcept { place({&t, 1}); }
+  /// Several at once: the policy is asked when it knows them all.
+  void place(std::span<task_record* const> tasks) noexcept;
   /// A placed task is not at its device any more. What it runs, or ran, may be gone.
   void task_left(task_record* t) noexcept;
   /// It can be given so many tasks more, or fewer, than it has ended.

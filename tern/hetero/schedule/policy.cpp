@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tern/hetero/policy.hpp>
 
+#include <bit>
 #include <functional>
 #include <map>
 #include <string>
@@ -111,6 +112,8 @@ void ready_queue::push(ready_task t) {
   (l.first ? l.last->next : l.first) = x;
   l.last = x;
   ++count_;
+  for (std::uint64_t rest = none_for_; rest != 0; rest &= rest - 1)
+    if (t.may_run_on(std::countr_zero(rest))) none_for_ &= ~(rest & -rest);
 }
 detail::task_record* ready_queue::after(detail::task_record* t) noexcept { return t->next; }
 ready_task ready_queue::unlink(line& of, detail::task_record* before, detail::task_record* t) noexcept {

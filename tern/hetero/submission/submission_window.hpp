@@ -44,11 +44,12 @@ public:
   /// \param asked the option's value; 0: by the caches, and changing.
   submission_window(outstanding_tasks& outstanding, int asked, int workers, bool simulated) noexcept;
 
-  /// The calling worker has submitted one more. \param wide it is held up by the widest window
-  /// only. May suspend the calling fiber.
-  void submitted(const worker_part& mine, bool wide) {
+  /// The calling worker has submitted so many more. \param wide they are held up by the widest
+  /// window only. May suspend the calling fiber.
+  void submitted(const worker_part& mine, std::uint64_t tasks, bool wide) {
     // One of so many looks: to count takes a look at every worker's part.
-    if ((mine.submitted.load(std::memory_order_relaxed) & (look_every_ - 1)) == 0) [[unlikely]]
+    const std::uint64_t all = mine.submitted.load(std::memory_order_relaxed);
+    if (((all ^ (all - tasks)) & ~(look_every_ - 1)) != 0) [[unlikely]]
       look(wide);
   }
   /// How many tasks may be left now.

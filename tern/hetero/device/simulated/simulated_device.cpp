@@ -138,23 +138,23 @@ void simulated_device::check_usable() {
 }
 
 // address: a number that counts up, see detail/simulated_device.hpp
-static std::uintptr_t number_of(memory_handle memory) noexcept { return reinterpret_cast<std::uintptr_t>(memory); }
+static std::uintptr_t address_of(memory_handle memory) noexcept { return reinterpret_cast<std::uintptr_t>(memory); }
 
 std::string simulated_device::stale(memory_handle memory) const {
-  const auto number = number_of(memory);
+  const auto number = address_of(memory);
   if (!memory || (number & handle_mark) != handle_mark) return "which is no memory of simulated devices";
   if (device_of(number) != number_) return "which is memory of simulated" + std::to_string(device_of(number));
   return number <= (handle_mark | named(number_, given_)) ? "which has been freed" : "which was never allocated";
 }
 
 std::byte* simulated_device::find(memory_handle memory) const noexcept {
-  const auto found = blocks_.find(number_of(memory));
+  const auto found = blocks_.find(address_of(memory));
   return found == blocks_.end() ? nullptr : found->second.data.get();
 }
 
 void simulated_device::check_memory(const operation& op, const char* which, memory_handle memory,
                                     std::optional<std::size_t> end) const {
-  const auto found = blocks_.find(number_of(memory));
+  const auto found = blocks_.find(address_of(memory));
   if (found == blocks_.end()) refuse(op, "has " + std::string(which) + " " + stale(memory));
   if (!end || *end > found->second.bytes)
     refuse(op, "goes " + (end ? "to byte " + std::to_string(*end) : std::string("beyond all bytes")) + " of " + which +
@@ -221,7 +221,7 @@ memory_handle simulated_device::allocate(std::size_t bytes) {
 }
 
 void simulated_device::free(memory_handle memory, std::size_t bytes) noexcept {
-  const auto found = blocks_.find(number_of(memory));
+  const auto found = blocks_.find(address_of(memory));
   if (found == blocks_.end() || found->second.bytes != bytes) {
     const std::string what =
         found == blocks_.end() ? stale(memory) : "which has " + std::to_string(found->second.bytes);

@@ -22,8 +22,7 @@ public:
         return placement{*t, -1};
     by_load(devices, order_);
     for (const std::size_t d : order_)
-      if (const auto t = queue_.take([&](const ready_task& x) { return usable(x, devices, d); }))
-        return placement{*t, static_cast<int>(d)};
+      if (const auto t = queue_.take_for(static_cast<int>(d))) return placement{*t, static_cast<int>(d)};
     return std::nullopt;
   }
 

@@ -29,7 +29,7 @@ protected:
   std::optional<ready_task> steal(std::size_t d, std::span<const device_load> devices) override {
     for (std::size_t v = 0; v < queues_.size(); ++v)
       if (v != d && devices[v].free_slots <= 0)
-        if (auto t = queues_[v].take([&](const ready_task& x) { return usable(x, devices, d); })) return t;
+        if (auto t = queues_[v].take_for(static_cast<int>(d))) return t;
     return std::nullopt;
   }
 };
