@@ -111,6 +111,9 @@ measurement kernels(const job& j) {
                       j, bench_kernels::multiply, [](int n) { return items(n, n).group(512, 2); }, device())
                 : multiply(
                       j, bench_kernels::multiply, [](int n) { return items(n, n).group(256, 4); }, device());
+  if (what == "wide")
+    return multiply(
+        j, bench_kernels::multiply_wide, [](int n) { return items(n, n / 4); }, device());
   if (what == "tiles")
     return multiply(
         j, bench_kernels::multiply_tiles, [](int n) { return items(n, n); }, device());

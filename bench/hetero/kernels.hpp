@@ -51,6 +51,50 @@ TERN_KERNEL_FIXED(multiply_tiles, TILE, TILE, 1, int n, TERN_GLOBAL const double
   TERN_REGION_NOSYNC { c[item.y * n + item.x] = TERN_MY(sum); };
 }
 
+// A group has 64 columns of 64 rows, and an item four rows, ROWS apart: what is read of b serves all
+// four. Of a each item reads numbers that its neighbours in x read as well.
+#define WIDE 64
+#define DEEP 32
+#define ROWS 16
+TERN_KERNEL_FIXED(multiply_wide, WIDE, ROWS, 1, int n, TERN_GLOBAL const double* TERN_RESTRICT a,
+                  TERN_GLOBAL const double* TERN_RESTRICT b, TERN_GLOBAL double* TERN_RESTRICT c) {
+  TERN_SHARED(double, bs, [DEEP][WIDE]);
+  TERN_PRIVATE(double, s0);
+  TERN_PRIVATE(double, s1);
+  TERN_PRIVATE(double, s2);
+  TERN_PRIVATE(double, s3);
+  TERN_REGION_NOSYNC {
+    TERN_MY(s0) = 0;
+    TERN_MY(s1) = 0;
+    TERN_MY(s2) = 0;
+    TERN_MY(s3) = 0;
+  };
+  for (int t = 0; t < n; t += DEEP) {
+    TERN_REGION {
+      bs[item.local_y][item.local_x] = b[(t + item.local_y) * n + item.x];
+      bs[item.local_y + ROWS][item.local_x] = b[(t + item.local_y + ROWS) * n + item.x];
+    };
+    TERN_BARRIER();
+    for (int k = 0; k < DEEP; k += 4) TERN_REGION_NOSYNC {
+        const int r = (4 * item.y - 3 * item.local_y) * n + t + k;
+        const double b0 = bs[k][item.local_x], b1 = bs[k + 1][item.local_x], b2 = bs[k + 2][item.local_x],
+                     b3 = bs[k + 3][item.local_x];
+        TERN_MY(s0) = TERN_MY(s0) + a[r] * b0 + a[r + 1] * b1 + a[r + 2] * b2 + a[r + 3] * b3;
+        const int r1 = r + ROWS * n, r2 = r + 2 * ROWS * n, r3 = r + 3 * ROWS * n;
+        TERN_MY(s1) = TERN_MY(s1) + a[r1] * b0 + a[r1 + 1] * b1 + a[r1 + 2] * b2 + a[r1 + 3] * b3;
+        TERN_MY(s2) = TERN_MY(s2) + a[r2] * b0 + a[r2 + 1] * b1 + a[r2 + 2] * b2 + a[r2 + 3] * b3;
+        TERN_MY(s3) = TERN_MY(s3) + a[r3] * b0 + a[r3 + 1] * b1 + a[r3 + 2] * b2 + a[r3 + 3] * b3;
+      };
+  }
+  TERN_REGION_NOSYNC {
+    const int at = (4 * item.y - 3 * item.local_y) * n + item.x;
+    c[at] = TERN_MY(s0);
+    c[at + ROWS * n] = TERN_MY(s1);
+    c[at + 2 * ROWS * n] = TERN_MY(s2);
+    c[at + 3 * ROWS * n] = TERN_MY(s3);
+  };
+}
+
 // An item is a point inside: the first is (1, 1, 1).
 TERN_KERNEL(smooth, int n, double centre, double side, TERN_GLOBAL const double* TERN_RESTRICT in,
             TERN_GLOBAL double* TERN_RESTRICT out) {

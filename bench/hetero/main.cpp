@@ -97,7 +97,7 @@ std::vector<metric> metrics(runners& running, const scale& of) {
   add({"hetero.kernel.dgemm.2w", 1.05, "host_multiply", 2, square, {{"OpenMP loops", "multiply"}}});
   add({"hetero.kernel.dgemm.tiled.2w",
        1.05,
-       "host_tiles",
+       "host_wide",
        2,
        square,
        {{"OpenMP loops", "tiles16"},
