@@ -51,8 +51,8 @@ TERN_KERNEL_FIXED(multiply_tiles, TILE, TILE, 1, int n, TERN_GLOBAL const double
   TERN_REGION_NOSYNC { c[item.y * n + item.x] = TERN_MY(sum); };
 }
 
-// A group has 64 columns of 64 rows, and an item four rows, ROWS apart: what is read of b serves all
-// four. Of a each item reads numbers that its neighbours in x read as well.
+// A group has 64 columns of 64 rows, and an item four rows, ROWS apart: what is read of b serves
+// all four. Of a each item reads numbers that its neighbours in x read as well.
 #define WIDE 64
 #define DEEP 32
 #define ROWS 16

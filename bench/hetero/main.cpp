@@ -25,9 +25,10 @@ using contest::runners;
 
 // Kernels that take so long that what it costs to start them does not matter.
 #define SIMULATED "launch=4ms,latency=20us,bandwidth=1G"
-// Kernels that take less than it costs to start them.
+// Kernels that take less than it costs to start them, one launch after the other.
 #define SMALL_KERNELS                                                                                                  \
-  "TERN_HETERO_DEVICES=simulated\nTERN_HETERO_SIMULATED=1:launch=5us,item=1us,latency=1us,bandwidth=0"
+  "TERN_HETERO_DEVICES=simulated\nTERN_HETERO_QUEUES=1\nTERN_HETERO_SIMULATED=1:launch=5us,item=1us,latency=1us,"      \
+  "bandwidth=0"
 // Two unlike devices, which threads of their own drive (placed_cholesky.cpp).
 #define UNLIKE                                                                                                         \
   "TERN_HETERO_DEVICES=host,simulated\nTERN_HETERO_QUEUES=1\nTERN_HETERO_THREADS=true\n"                               \

@@ -89,9 +89,11 @@ private:
   };
   bool launch_ready() noexcept;
   /// Does each of its streams for kernels have something to do?
-  bool saturated() const noexcept;
+  bool saturated(std::size_t launches = 1) const noexcept;
   void launch_by_kind() noexcept;
   bool launch_equal(fused_kind& kind) noexcept;
+  /// How many tasks more a policy may give the device while it runs so many in one launch.
+  static int slots_of_fused(std::size_t tasks) noexcept;
   bool describe(task_record* t, launch_request& what, argument* arguments) noexcept;
   void launch(task_record* t, const launch_request& what, fused_kind* kind) noexcept;
   void end(launched&& l, const std::exception_ptr& why) noexcept;

@@ -39,6 +39,17 @@ void fused_kind::ended(std::int64_t now, std::size_t n) noexcept {
   if (over) end_epoch();
 }
 
+// The worse way may cost many times as much as the better one: then it is tried the less often.
+bool fused_kind::look_at_other_way() noexcept {
+  const std::int64_t a = modes_[0].median(), b = modes_[1].median();
+  const auto [better, worse] = std::minmax(a, b);
+  if (++epochs_ <
+      every * static_cast<std::uint64_t>(std::max<std::int64_t>(1, worse / std::max<std::int64_t>(1, better))))
+    return false;
+  epochs_ = 0;
+  return true;
+}
+
 void fused_kind::end_epoch() noexcept {
   measured& m = modes_[together_ ? 1 : 0];
   m.last[m.count++ % looks] = std::max<std::int64_t>(1, busy_ / static_cast<std::int64_t>(done_));
@@ -48,10 +59,8 @@ void fused_kind::end_epoch() noexcept {
   const bool was = together_, learning = modes_[0].count < looks || modes_[1].count < looks;
   if (learning)
     together_ = modes_[1].count < modes_[0].count;
-  else if (const bool better = modes_[1].median() < modes_[0].median(); ++epochs_ % every == 0)
-    together_ = !better;
   else
-    together_ = better;
+    together_ = look_at_other_way() != (modes_[1].median() < modes_[0].median());
   if (together_ != was) old_ = at_device_;
 }
 

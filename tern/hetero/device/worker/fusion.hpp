@@ -27,7 +27,8 @@ public:
   static constexpr std::size_t epoch = 128; ///< tasks that are measured together
   static constexpr std::size_t hot = 64;    ///< tasks that could have been together, before it is tried
   static constexpr int looks = 3;           ///< epochs that count, of which the median does
-  static constexpr unsigned every = 32;     ///< epochs of the better way, then one of the other
+  /// Epochs of the better way, then one of the other; so many times as many as that costs more.
+  static constexpr std::uint64_t every = 32;
 
   /// Is the next batch to be launched together?
   bool together() const noexcept { return together_; }
@@ -47,12 +48,13 @@ private:
     std::int64_t median() const noexcept;
   };
   void end_epoch() noexcept;
+  bool look_at_other_way() noexcept;
 
   bool together_ = false, never_ = false;
   std::size_t at_device_ = 0, old_ = 0; ///< old: launched before the way was changed
   std::size_t done_ = 0, could_be_ = 0;
   std::int64_t since_ = 0, busy_ = 0;
-  unsigned epochs_ = 0;
+  std::uint64_t epochs_ = 0;      // since the other way was tried
   std::array<measured, 2> modes_; ///< apart, together
 };
 

@@ -34,8 +34,8 @@ bool device_worker::launch_ready() noexcept {
   return true; // what has failed at once may have released what others wait for
 }
 
-bool device_worker::saturated() const noexcept {
-  return running_.size() >= static_cast<std::size_t>(device_->streams() - 2);
+bool device_worker::saturated(std::size_t launches) const noexcept {
+  return running_.size() >= launches * static_cast<std::size_t>(device_->streams() - 2);
 }
 
 // What does not run after all is completed here. \pre it has been claimed.
@@ -97,7 +97,7 @@ std::exception_ptr device_worker::with_name(const task_record& t, const std::exc
 
 void device_worker::end(launched&& l, const std::exception_ptr& why) noexcept {
   if (l.kind) l.kind->ended(home_.core().now(), 1 + l.rest.size());
-  if (!l.rest.empty()) home_.placement().add_slots(number_, -static_cast<int>(l.rest.size()));
+  if (!l.rest.empty()) home_.placement().add_slots(number_, -slots_of_fused(1 + l.rest.size()));
   const auto finish_one = [&](task_record* t) {
     if (why) fail(t, with_name(*t, why));
     finish(t);
@@ -137,7 +137,10 @@ void device_worker::launch_by_kind() noexcept {
       equal_.push_back(other.what);
     }
     fused_kind& kind = fusion_.of(first.what);
-    if (kind.together() && saturated()) { // there will be more of them when the device has time for them
+    // There will be more of them when the device has time for them. A full launch stands behind the
+    // one that runs, so that the device goes on while the host ends that one's tasks.
+    const bool full = equal_.size() == most && !saturated(2);
+    if (kind.together() && saturated() && !full) {
       for (const launch_request& one : equal_) gathered_.push_back(one.task);
       continue;
     }
@@ -147,12 +150,17 @@ void device_worker::launch_by_kind() noexcept {
   }
 }
 
+// It is one launch that the device has to do; and while it does, as many more may gather for the
+// next, which is larger then by what the device has slots for anyway: launches grow until all that
+// are ready are in one.
+int device_worker::slots_of_fused(std::size_t tasks) noexcept { return 2 * static_cast<int>(tasks) - 1; }
+
 // Those of `equal_`. \return false if that cannot be.
 bool device_worker::launch_equal(fused_kind& kind) noexcept {
   launched l{equal_.front().task, &kind, {}};
   for (std::size_t i = 1; i < equal_.size(); ++i) l.rest.push_back(equal_[i].task);
-  const int more = static_cast<int>(l.rest.size());
-  home_.placement().add_slots(number_, more); // it is one launch that the device has to do
+  const int more = slots_of_fused(equal_.size());
+  home_.placement().add_slots(number_, more);
   try {
     if (!fuser_->prepare_fused(equal_.front())) {
       home_.placement().add_slots(number_, -more);
