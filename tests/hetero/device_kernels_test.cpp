@@ -14,6 +14,51 @@
 
 #include <gtest/gtest.h>
 
+TERN_KERNELS_BEGIN(large_blocks)
+
+#define LARGE 5120
+TERN_KERNEL(turn_all, TERN_GLOBAL const double* in, TERN_GLOBAL double* out) {
+  TERN_SHARED(double, first, [64]);
+  TERN_SHARED(double, large, [2][LARGE]); // 80 KiB
+  TERN_DYNAMIC(int, numbers);
+  TERN_SHARED(double, small, [64]);
+  TERN_SHARED(float, other, [3 * LARGE + 1]); // with what comes before more than 48 KiB
+  TERN_REGION {
+    const int i = item.local_linear;
+    first[i] = in[item.x];
+    large[0][LARGE - 64 + i] = in[item.x];
+    large[1][LARGE - 1 - i] = in[item.x];
+    small[i] = in[item.x];
+    other[3 * LARGE - i] = (float)in[item.x];
+    numbers[i] = i;
+  };
+  TERN_REGION {
+    const int i = 63 - item.local_linear;
+    out[item.x] = first[i] + large[0][LARGE - 64 + i] + large[1][LARGE - 1 - i] + small[i] + other[3 * LARGE - i] -
+                  other[3 * LARGE - i] + numbers[i];
+  };
+}
+#undef LARGE
+
+// A reduction of a type of more than 48 bytes.
+typedef struct {
+  double of[8];
+} eight;
+TERN_FN eight plus_eight(eight a, eight b) {
+  for (int k = 0; k < 8; ++k) a.of[k] += b.of[k];
+  return a;
+}
+TERN_KERNEL(add_all, int n, TERN_GLOBAL const eight* in, TERN_GLOBAL eight* out) {
+  eight zero;
+  for (int k = 0; k < 8; ++k) zero.of[k] = 0;
+  TERN_GROUP_REDUCE(eight, all, zero, plus_eight, i, n, in[i]);
+  TERN_REGION {
+    if (item.local_linear == 0) out[group.x] = all;
+  };
+}
+
+TERN_KERNELS_END(large_blocks)
+
 namespace tern::hetero::detail {
 namespace {
 
@@ -128,6 +173,34 @@ TEST_P(kernels, dynamic_memory) {
   wait(d(), launch<k::reverse_groups>(d(), shape, {on_in.as_argument(), on_out.as_argument()}, 2, 32 * sizeof(int)));
   on_out.fetch();
   EXPECT_EQ(out, expected);
+}
+
+// More of a group's memory than a kernel of CUDA's may have of its own, beside what it may and what
+// is dynamic.
+TEST_P(kernels, large_blocks_of_a_groups_memory) {
+  const int n = 3 * 64;
+  std::vector<double> in(n), out(n), expected(n);
+  std::iota(in.begin(), in.end(), 1.0);
+  const grid shape{{3, 1, 1}, {64, 1, 1}};
+  on_host(large_blocks::turn_all, shape, in.data(), expected.data());
+  given on_in(d(), in), on_out(d(), out);
+  wait(d(), launch<large_blocks::turn_all>(d(), shape, {on_in.as_argument(), on_out.as_argument()}, 2,
+                                           64 * sizeof(int) + 4));
+  on_out.fetch();
+  EXPECT_EQ(out, expected);
+  for (std::size_t i = 0; i < out.size(); ++i) EXPECT_EQ(out[i], 4 * in[i / 64 * 64 + 63 - i % 64] + 63 - i % 64);
+
+  std::vector<large_blocks::eight> many(500), sums(3), wanted(3);
+  for (std::size_t i = 0; i < many.size(); ++i)
+    for (std::size_t k = 0; k < 8; ++k) many[i].of[k] = static_cast<double>(i + k);
+  on_host(large_blocks::add_all, shape, 500, many.data(), wanted.data());
+  given on_many(d(), many), on_sums(d(), sums);
+  wait(d(), launch<large_blocks::add_all>(d(), shape, {by_value(500), on_many.as_argument(), on_sums.as_argument()}));
+  on_sums.fetch();
+  for (std::size_t k = 0; k < 8; ++k)
+    EXPECT_EQ(sums[0].of[k] + sums[1].of[k] + sums[2].of[k], wanted[0].of[k] + wanted[1].of[k] + wanted[2].of[k]);
+  for (std::size_t k = 0; k < 8; ++k)
+    EXPECT_EQ(sums[0].of[k] + sums[1].of[k] + sums[2].of[k], 500 * 499 / 2 + 500.0 * static_cast<double>(k));
 }
 
 TEST_P(kernels, sums) {

@@ -20,7 +20,7 @@ fi
 kernels=$("$printer" kernels "${block[@]}")
 for form in kernel fused; do
   if [[ $form == kernel ]]; then as=cuda; else as=cuda_fused; fi
-  ptx=$({ "$printer" clang_cuda "${block[@]}"; "$printer" $as "${block[@]}"; } |
+  ptx=$("$printer" $as "${block[@]}" |
     "$clang" -x cuda --cuda-device-only --cuda-gpu-arch=sm_75 -nocudainc -nocudalib -std=c++17 -Werror \
       -Wno-unknown-cuda-version -D__grid_constant__= -include __clang_cuda_builtin_vars.h \
       -S -o - -)

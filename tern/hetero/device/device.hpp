@@ -203,6 +203,15 @@ public:
   /// Nanoseconds until it makes sense to ask again; 0: at once.
   virtual std::int64_t poll_delay() noexcept { return 0; }
 
+  // Any thread, also while its owner uses it --------------------------------------------------------------------------
+  /// May `runs` say no? Else it need not be asked.
+  virtual bool is_selective() const noexcept { return false; }
+  /// Is there a way to make this kernel run here? The first question for a kernel may read a file;
+  /// the answer stays.
+  virtual bool runs(const kernel_code&) const noexcept { return true; }
+  /// What `runs` misses, and how to get it: "it needs NVRTC (…): install …". Empty: it says yes.
+  virtual std::string why_not(const kernel_code&) const { return {}; }
+
   /// What its owner's stack should have; 0: the usual.
   virtual std::size_t stack_needed() const noexcept { return 0; }
 

@@ -203,7 +203,14 @@ const work_type sequence_type{
       }
       what.sequence = &all;
     },
-    nullptr};
+    nullptr,
+    nullptr,
+    [](task_record& s, device_kind kind, bool (*f)(void*, const kernel_code&), void* of) {
+      const auto& tasks = s.work_as<sequence_work>().tasks;
+      return std::all_of(tasks.begin(), tasks.end(), [&](task_record* t) {
+        return all_kernels(*t, kind, [&](const kernel_code& code) { return f(of, code); });
+      });
+    }};
 
 sequence_shape shape_of(const std::vector<task_record*>& tasks) {
   sequence_shape s;

@@ -6,8 +6,10 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include <tern/base/error.hpp>
 
@@ -31,7 +33,19 @@ std::string behind(std::string_view word, std::string_view line) {
   return std::string(line.substr(first, line.find_last_not_of(blanks) + 1 - first));
 }
 
+void add_kernel(std::string_view line, std::vector<std::string>& to) {
+  for (const char* word : {"TERN_KERNEL", "TERN_KERNEL_FIXED"})
+    if (std::string kernel = behind(word, line); !kernel.empty()) to.push_back(std::move(kernel));
+}
+
 } // namespace
+
+std::vector<std::string> kernels_in(const std::string& text) {
+  std::vector<std::string> all;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) add_kernel(line, all);
+  return all;
+}
 
 std::vector<block_in_file> blocks_in(const std::string& file) {
   std::error_code none;
@@ -53,8 +67,7 @@ std::vector<block_in_file> blocks_in(const std::string& file) {
       all.back().last = number;
       open = false;
     }
-    for (const char* word : {"TERN_KERNEL", "TERN_KERNEL_FIXED"})
-      if (const std::string kernel = behind(word, line); !kernel.empty()) all.back().kernels.push_back(kernel);
+    add_kernel(line, all.back().kernels);
   }
   if (open)
     throw error(errc::invalid_data,

@@ -22,6 +22,9 @@ struct block_in_file {
   source_block as_source() const { return {name.c_str(), file.c_str(), nullptr, nullptr, first, last}; }
 };
 
+/// The names of the kernels in the text of a block, in its order; not those that macros make.
+std::vector<std::string> kernels_in(const std::string& text);
+
 /// \throws error(io) if the file cannot be read; error(invalid_data) for a block that does not end.
 std::vector<block_in_file> blocks_in(const std::string& file);
 

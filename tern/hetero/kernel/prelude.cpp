@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tern/hetero/kernel/prelude.hpp>
 
+#include <tern/hetero/kernel/device_math.hpp>
+#include <tern/hetero/kernel/kernel_blocks.hpp>
+
 namespace tern::hetero::detail {
 namespace {
 
@@ -127,10 +130,11 @@ TERN_ATOMICS(__global)
 TERN_ATOMICS(__local)
 )";
 
-// NVRTC must not tell of functions that are not called: of those below it would fill the log of
-// every error.
+// NVRTC must not tell of functions that are not called, or are friends and no templates: of those
+// below it would fill the log of every error.
 constexpr std::string_view cuda = R"(#ifdef __NVCC_DIAG_PRAGMA_SUPPORT__
 #pragma nv_diag_suppress 177
+#pragma nv_diag_suppress 1301
 #endif
 typedef unsigned int uint;
 #define TERN_GLOBAL
@@ -138,17 +142,111 @@ typedef unsigned int uint;
 #define TERN_CONSTANT const
 #define TERN_RESTRICT __restrict__
 #define TERN_FN static __device__ __forceinline__
+#define TERN_KERNEL(name, ...) TERN_KERNEL_OF(name, , __VA_ARGS__)
+#define TERN_KERNEL_FIXED(name, SX, SY, SZ, ...) \
+  TERN_KERNEL_OF(name, __launch_bounds__((SX) * (SY) * (SZ)), __VA_ARGS__)
+#define TERN_KERNEL_OF(name, bounds, ...)                                                                      \
+  namespace tern_kernels {                                                                                     \
+  struct tern_tag_of_##name {};                                                                                \
+  enum { tern_place_of_##name = tern_free_place<tern_tag_of_##name>() };                                       \
+  static_assert(sizeof(tern_take<tern_place_of_##name, tern_place_of_##name, 0, 0>) > 0, "");                  \
+  }                                                                                                            \
+  TERN_ENTRY(name, bounds, __VA_ARGS__)
 #ifdef TERN_FUSED
-#define TERN_KERNEL(name, ...) TERN_FUSED_KERNEL(name, , __VA_ARGS__)
-#define TERN_KERNEL_FIXED(name, SX, SY, SZ, ...) \
-  TERN_FUSED_KERNEL(name, __launch_bounds__((SX) * (SY) * (SZ)), __VA_ARGS__)
+#define TERN_ENTRY(name, bounds, ...) TERN_FUSED_KERNEL(name, bounds, __VA_ARGS__)
 #else
-#define TERN_KERNEL(name, ...) extern "C" __global__ void tern_kernel_##name(__VA_ARGS__)
-#define TERN_KERNEL_FIXED(name, SX, SY, SZ, ...) \
-  extern "C" __global__ void __launch_bounds__((SX) * (SY) * (SZ)) tern_kernel_##name(__VA_ARGS__)
+#define TERN_ENTRY(name, bounds, ...) extern "C" __global__ void bounds tern_kernel_##name(__VA_ARGS__)
 #endif
-#define TERN_SHARED(T, name, ...) __shared__ T name __VA_ARGS__
-#define TERN_DYNAMIC(T, name) extern __shared__ __align__(16) char tern_dynamic[]; T* const name = (T*)tern_dynamic
+extern "C" {
+extern __shared__ __align__(16) char tern_dynamic[];
+}
+#define TERN_DYNAMIC(T, name) T* const name = (T*)tern_dynamic
+
+// A kernel has at most 48 KiB of its own. TERN_SHARED beyond that lies at the end of dynamic memory,
+// whose size is known when the kernel runs. Each kernel, and each TERN_SHARED in it, takes a place in
+// one row, the next that is free, and says there what is taken so far. (NVRTC has no __COUNTER__;
+// what has been said in the row is found as a friend. Tags make each search one of its own.)
+template <int Kernel, int Fixed, int Large> struct tern_taken {
+  enum { kernel = Kernel, fixed = Fixed, large = Large };
+};
+template <int N> struct tern_place { friend auto tern_taken_at(tern_place<N>); };
+template <int N, int Kernel, int Fixed, int Large> struct tern_take {
+  friend auto tern_taken_at(tern_place<N>) { return tern_taken<Kernel, Fixed, Large>(); }
+};
+template <int N> using tern_at = decltype(tern_taken_at(tern_place<N>()));
+template <class Tag, int N, class = tern_at<N>> constexpr bool tern_is_taken(int) { return true; }
+template <class Tag, int N> constexpr bool tern_is_taken(long) { return false; }
+template <class Tag, int Low = 0, int High = 4096> constexpr int tern_free_place() {
+  if constexpr (Low == High) {
+    return Low;
+  } else {
+    constexpr int middle = (Low + High) / 2;
+    if constexpr (tern_is_taken<Tag, middle>(0))
+      return tern_free_place<Tag, middle + 1, High>();
+    else
+      return tern_free_place<Tag, Low, middle>();
+  }
+}
+template <class Tag, int Bytes> struct tern_more {
+  enum { place = tern_free_place<Tag>() };
+  typedef tern_at<place - 1> before;
+  enum { fits = before::fixed + Bytes <= 48 * 1024 - 256 }; // a little for what lies between
+  enum { end = before::large + (fits ? 0 : (Bytes + 15) / 16 * 16) };
+  enum { size = sizeof(tern_take<place, before::kernel, before::fixed + (fits ? Bytes : 8), end>) };
+};
+static __device__ __forceinline__ char* tern_large_block(int end) {
+  unsigned size;
+  asm("mov.u32 %0, %%dynamic_smem_size;" : "=r"(size));
+  return tern_dynamic + (size - (unsigned)end);
+}
+template <bool Fits> struct tern_block {
+  template <class A> struct kept { typedef A type; };
+  template <class A> static __device__ __forceinline__ A& at(A& here, int) { return here; }
+};
+template <> struct tern_block<false> {
+  template <class A> struct kept { typedef char type; };
+  template <class A> static __device__ __forceinline__ A& at(char&, int end) { return *(A*)tern_large_block(end); }
+};
+#define TERN_SHARED(T, name, ...)                                                                              \
+  typedef T tern_type_of_##name __VA_ARGS__;                                                                   \
+  struct tern_tag_of_##name { char unused; };                                                                  \
+  typedef tern_more<tern_tag_of_##name, (int)sizeof(tern_type_of_##name)> tern_more_of_##name;                 \
+  static_assert(tern_more_of_##name::size > 0, "");                                                            \
+  typedef tern_block<(bool)tern_more_of_##name::fits> tern_block_of_##name;                                          \
+  __shared__ typename tern_block_of_##name::template kept<tern_type_of_##name>::type tern_shared_##name;       \
+  tern_type_of_##name& name =                                                                                  \
+    tern_block_of_##name::template at<tern_type_of_##name>(tern_shared_##name, tern_more_of_##name::end)
+// Behind the kernels: symbols of as many bytes as 16 bytes of dynamic memory are wanted, and one.
+template <int Kernel, int N, int End> constexpr int tern_large_from(int so_far) {
+  if constexpr (Kernel >= 0 && N < End) {
+    if constexpr (tern_at<N>::kernel == Kernel) return tern_large_from<Kernel, N + 1, End>(tern_at<N>::large);
+  }
+  return so_far;
+}
+template <int Begin, int End> constexpr int tern_most_large() {
+  if constexpr (End - Begin > 1) {
+    constexpr int a = tern_most_large<Begin, (Begin + End) / 2>(), b = tern_most_large<(Begin + End) / 2, End>();
+    return a > b ? a : b;
+  } else if constexpr (End - Begin == 1) {
+    return tern_at<Begin>::large;
+  }
+  return 0;
+}
+#define TERN_END_OF_KERNELS                                                                                    \
+  struct tern_tag_of_end {};                                                                                   \
+  enum { tern_places = tern_free_place<tern_tag_of_end>() };                                                   \
+  extern "C" {                                                                                                 \
+  __device__ char tern_large_blocks[tern_most_large<0, tern_places>() / 16 + 1];                               \
+  }
+// A name that stands in the text and is no kernel there (`#if`, comments) is found without.
+#define TERN_LARGE_OF(name)                                                                                    \
+  enum { tern_place_of_##name = -1 };                                                                          \
+  namespace tern_kernels {                                                                                     \
+  extern "C" {                                                                                                 \
+  __device__ char                                                                                              \
+    tern_large_of_##name[tern_large_from<tern_place_of_##name, tern_place_of_##name, tern_places>(0) / 16 + 1]; \
+  }                                                                                                            \
+  }
 
 struct tern_item_index { int x, y, z, local_x, local_y, local_z, local_linear; };
 struct tern_group_context { int x, y, z, size_x, size_y, size_z, size, count_x, count_y, count_z; };
@@ -248,7 +346,22 @@ std::string_view prelude(language l) {
   static const std::string of_opencl = std::string(opencl) + std::string(common);
   static const std::string of_cuda = std::string(cuda) + std::string(common);
   static const std::string of_fused = std::string(fused) + of_cuda;
-  return l == language::opencl ? of_opencl : l == language::cuda ? of_cuda : of_fused;
+  static const std::string functions = text_of(tern_math::tern_source()) + std::string(clang_cuda_functions());
+  static const std::string of_clang = std::string(clang_cuda()) + of_cuda + functions;
+  static const std::string of_clang_fused = std::string(clang_cuda()) + of_fused + functions;
+  switch (l) {
+  case language::opencl:
+    return of_opencl;
+  case language::cuda:
+    return of_cuda;
+  case language::cuda_fused:
+    return of_fused;
+  case language::cuda_clang:
+    return of_clang;
+  case language::cuda_clang_fused:
+    break;
+  }
+  return of_clang_fused;
 }
 
 std::string fused_name(const kernel_code& code) { return "tern_fused_" + std::string(code.name); }
@@ -257,6 +370,18 @@ std::string entry_name(const kernel_code& code) {
   return (code.form == code_form::dialect ? "tern_kernel_" : "") + std::string(code.name);
 }
 
-std::string device_source(const source_block& block, language l) { return std::string(prelude(l)) + text_of(block); }
+std::string large_symbol(const kernel_code& code) { return "tern_large_of_" + std::string(code.name); }
+
+std::string device_source(const source_block& block, language l) {
+  std::string text = text_of(block);
+  if (l != language::opencl) {
+    std::string end = "\nTERN_END_OF_KERNELS\n";
+    for (const std::string& kernel : kernels_in(text)) end += "TERN_LARGE_OF(" + kernel + ")\n";
+    text += end;
+  }
+  if (l == language::cuda_clang || l == language::cuda_clang_fused) // as NVRTC is told: there is nothing but devices
+    text = "#pragma clang force_cuda_host_device begin\n" + text + "\n#pragma clang force_cuda_host_device end\n";
+  return std::string(prelude(l)) + text;
+}
 
 } // namespace tern::hetero::detail

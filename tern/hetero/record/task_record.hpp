@@ -100,7 +100,12 @@ struct work_type {
   const char* (*name)(const task_record&) noexcept;
   /// What it launches on devices of the kind, if that is one kernel. Null: it never is.
   kernel_at (*kernel)(task_record&, device_kind) noexcept = nullptr;
+  /// Calls `f(of, code)` for all kernels that it launches on devices of the kind, until one says
+  /// no. \return whether none has. Null: `kernel` is all.
+  bool (*all_kernels)(task_record&, device_kind, bool (*f)(void* of, const kernel_code&), void* of) = nullptr;
 };
+/// Calls `f(code)`, as `all_kernels` does. `f` returns a bool.
+template <class F> bool all_kernels(task_record& t, device_kind kind, F&& f);
 constexpr std::size_t arguments_most = 48;
 
 struct alignas(64) task_record : tern::detail::tasklet {
@@ -218,6 +223,15 @@ inline std::int32_t task_record::links() const noexcept {
   std::int32_t n = link_count;
   for (const link_block* b = more_links; b; b = b->next) n += static_cast<std::int32_t>(b->used);
   return n;
+}
+
+template <class F> bool all_kernels(task_record& t, device_kind kind, F&& f) {
+  if (!t.work) return true;
+  if (t.work->all_kernels)
+    return t.work->all_kernels(
+        t, kind, [](void* of, const kernel_code& code) -> bool { return (*static_cast<F*>(of))(code); }, &f);
+  const kernel_at only = t.work->kernel ? t.work->kernel(t, kind) : kernel_at();
+  return !only.code || f(*only.code);
 }
 
 inline use& task_record::use_at(std::size_t i) noexcept {

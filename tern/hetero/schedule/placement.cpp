@@ -27,10 +27,13 @@ void task_placement::add_devices(bool host_runs) {
   loads_.reserve(devices_.count());
   tasks_of_.resize(devices_.count());
   device_kinds kinds = 0;
+  std::uint64_t selective = 0;
   for (std::size_t d = 1; d < devices_.count(); ++d) {
     loads_.push_back({.info = &devices_.info(d), .free_slots = devices_.queue(d)->of().streams() * 2});
     kinds |= kinds_of(devices_.info(d).kind);
+    if (devices_.queue(d)->of().is_selective()) selective |= std::uint64_t{1} << d;
   }
+  selective_.store(selective, std::memory_order_relaxed);
   host_runs_.store(host_runs, std::memory_order_relaxed);
   kinds_beside_host_.store(kinds, std::memory_order_relaxed);
 }
@@ -39,11 +42,36 @@ bool task_placement::allowed(const task_record& t, int device) const noexcept {
   const auto d = static_cast<std::size_t>(device);
   return (t.kinds & kinds_of(devices_.info(d).kind)) != 0 && (t.device_mask >> d & 1) != 0 &&
          (d != 0 || host_runs_.load(std::memory_order_relaxed) ||
-          (t.kinds & kinds_beside_host_.load(std::memory_order_relaxed)) == 0); // functions may run nowhere else
+          (t.kinds & kinds_beside_host_.load(std::memory_order_relaxed)) == 0) && // functions may run nowhere else
+         ((selective_.load(std::memory_order_relaxed) >> d & 1) == 0 || runs_on(const_cast<task_record&>(t), d));
+}
+
+// The task's kernels are only looked at.
+bool task_placement::runs_on(task_record& t, std::size_t device) const noexcept {
+  const hetero::detail::device& d = devices_.queue(device)->of();
+  return all_kernels(t, d.info().kind, [&d](const kernel_code& code) { return d.runs(code); });
+}
+
+std::string task_placement::what_is_missing(task_record& t) const {
+  std::string all;
+  for (std::size_t n = 1; n < devices_.count(); ++n) {
+    const hetero::detail::device& d = devices_.queue(n)->of();
+    if ((t.kinds & kinds_of(d.info().kind)) == 0 || (t.device_mask >> n & 1) == 0) continue;
+    all_kernels(t, d.info().kind, [&](const kernel_code& code) {
+      if (d.runs(code)) return true;
+      all += (all.empty() ? "" : "; ") + d.info().id + " cannot run '" + code.name + "': " + d.why_not(code);
+      return false;
+    });
+  }
+  return all;
 }
 
 void task_placement::place(std::span<task_record* const> tasks) noexcept {
   sampler_of(*tasks.front()).models().load(); // a policy that asks for times must not read a file under the lock
+  if (const std::uint64_t selective = selective_.load(std::memory_order_relaxed)) [[unlikely]] // nor where it can run
+    for (std::size_t d = 1; d < devices_.count(); ++d)
+      for (task_record* const t : tasks)
+        if (selective >> d & 1 && (t->kinds & kinds_of(devices_.info(d).kind)) != 0) runs_on(*t, d);
   {
     const std::lock_guard hold(lock_);
     for (task_record* const t : tasks) policy_->push(ready_task(t), loads_);
@@ -137,10 +165,14 @@ void task_placement::fail_unplaceable(task_record* t) noexcept {
   for (unsigned k = 0; k < device_kinds_most; ++k)
     if (t->kinds >> k & 1) wanted += (wanted.empty() ? "" : ", ") + std::string(name_of(static_cast<device_kind>(k)));
   t->flags &= static_cast<std::uint16_t>(~task_record::placed);
-  fail(t, std::make_exception_ptr(
-              error(errc::not_found,
-                    std::string("task '") + t->text_name() + "' can run on " + wanted + ", and there is no such device",
-                    "there are: " + there + "; see the options hetero-devices and hetero-simulated, and `on`")));
+  if (const std::string missing = what_is_missing(*t); !missing.empty())
+    fail(t, std::make_exception_ptr(error(errc::unsupported, std::string("task '") + t->text_name() +
+                                                                 "' has no place to run: " + missing)));
+  else
+    fail(t, std::make_exception_ptr(error(
+                errc::not_found,
+                std::string("task '") + t->text_name() + "' can run on " + wanted + ", and there is no such device",
+                "there are: " + there + "; see the options hetero-devices and hetero-simulated, and `on`")));
   host_->arrive(t);
 }
 

@@ -52,6 +52,8 @@ public:
            ((t.flags & task_record::extended) && (t.priority != 0 || t.device_mask != -1));
   }
   bool allowed(const task_record& t, int device) const noexcept;
+  /// Can the device run all kernels of the task, apart from where it is allowed?
+  bool runs_on(task_record& t, std::size_t device) const noexcept;
   void place(task_record* t) noexcept { place({&t, 1}); }
   /// Several at once: the policy is asked when it knows them all.
   void place(std::span<task_record* const> tasks) noexcept;
@@ -73,12 +75,15 @@ public:
 private:
   void dispatch() noexcept;
   void fail_unplaceable(task_record* t) noexcept;
+  /// What devices miss on which it might run otherwise.
+  std::string what_is_missing(task_record& t) const;
 
   const device_table& devices_;
   host_queue* host_ = nullptr;
   std::atomic<bool> host_runs_{true};
   std::atomic<device_kinds> kinds_beside_host_{0};
-  mutable tern::detail::spin_lock lock_; // of all that follows
+  std::atomic<std::uint64_t> selective_{0}; // devices that do not run all kernels, a bit for each
+  mutable tern::detail::spin_lock lock_;    // of all that follows
   std::unique_ptr<policy> policy_;
   std::vector<device_load> loads_;
   std::vector<std::uint64_t> tasks_of_; // that each device has run; of the host, of those that the policy placed

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/hetero/support/cuda.hpp"
 
+#include <cstdlib>
 #include <stdexcept>
 
 #include <dlfcn.h>
@@ -45,10 +46,20 @@ void mock_cuda::forget_misuse() { find<void()>("tern_mock_cuda_forget_misuse")()
 
 #endif
 
+#ifndef TERN_TEST_ON_GPU
+namespace {
+bool without_nvrtc() {
+  const char* const given = std::getenv("TERN_TEST_WITHOUT_NVRTC");
+  return given && *given;
+}
+} // namespace
+#endif
+
 options cuda_options(const std::string& memory, const std::string& without) {
   options opts;
 #ifndef TERN_TEST_ON_GPU
-  opts.set(detail::cuda_libraries, TERN_MOCK_CUDA ":" TERN_MOCK_NVRTC);
+  opts.set(detail::cuda_libraries,
+           without_nvrtc() ? TERN_MOCK_CUDA ":/there/is/no/nvrtc.so" : TERN_MOCK_CUDA ":" TERN_MOCK_NVRTC);
   opts.set(hetero_cache, TERN_MOCK_CACHE);
 #endif
   opts.set(hetero_memory, memory);

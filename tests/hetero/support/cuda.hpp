@@ -26,7 +26,8 @@ public:
   static void forget_misuse();
 };
 
-/// With the mock libraries; what was compiled is kept from test to test.
+/// With the mock libraries; what was compiled is kept from test to test. With TERN_TEST_WITHOUT_NVRTC
+/// in the environment there is only what has been kept.
 options cuda_options(const std::string& memory = {}, const std::string& without = {});
 
 } // namespace tern::hetero

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prints a block of a file's kernels as `opencl` or `cuda` compilers get it, the latter also as
-// `cuda_fused`; what clang needs before CUDA's (`clang_cuda`); what checks accesses on the host
-// (`checked`); or the names of its kernels.
+// Prints a block of a file's kernels as compilers of OpenCL get it (`opencl`), as clang gets it for
+// CUDA (`cuda`, `cuda_fused`), as the host's where accesses are checked (`checked`); or the names of
+// its kernels.
 #include <cstdio>
 #include <exception>
 #include <string>
@@ -17,9 +17,8 @@ using namespace tern::hetero;
 std::string printed(const std::string& wanted, const block_in_file& block) {
   if (wanted == "opencl") return detail::device_source(block.as_source(), detail::language::opencl);
   if (wanted == "checked") return detail::checked_source(block.as_source(), detail::checked_form::parts);
-  if (wanted == "clang_cuda") return std::string(detail::clang_cuda());
-  if (wanted == "cuda") return detail::device_source(block.as_source(), detail::language::cuda);
-  if (wanted == "cuda_fused") return detail::device_source(block.as_source(), detail::language::cuda_fused);
+  if (wanted == "cuda") return detail::device_source(block.as_source(), detail::language::cuda_clang);
+  if (wanted == "cuda_fused") return detail::device_source(block.as_source(), detail::language::cuda_clang_fused);
   std::string names;
   for (const std::string& kernel : block.kernels) names += kernel + "\n";
   return names;
@@ -29,9 +28,8 @@ std::string printed(const std::string& wanted, const block_in_file& block) {
 
 int main(int argc, char** argv) {
   const std::string wanted = argc == 4 ? argv[1] : "";
-  if (wanted != "opencl" && wanted != "cuda" && wanted != "cuda_fused" && wanted != "clang_cuda" &&
-      wanted != "checked" && wanted != "kernels") {
-    std::fputs("usage: hetero_print_source opencl|cuda|cuda_fused|clang_cuda|checked|kernels FILE BLOCK\n", stderr);
+  if (wanted != "opencl" && wanted != "cuda" && wanted != "cuda_fused" && wanted != "checked" && wanted != "kernels") {
+    std::fputs("usage: hetero_print_source opencl|cuda|cuda_fused|checked|kernels FILE BLOCK\n", stderr);
     return 2;
   }
   try {

@@ -11,7 +11,7 @@
 #define __CUDACC__ 1
 #define __CUDACC_RTC__ 1
 #define __NVCC_DIAG_PRAGMA_SUPPORT__ 1
-#define __device__
+#define __device__ __attribute__((visibility("default"))) // so cuModuleGetGlobal finds variables
 #define __host__
 #define __constant__
 #define __forceinline__ inline __attribute__((always_inline))

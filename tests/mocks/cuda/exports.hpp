@@ -53,6 +53,7 @@ DECLARE(Memcpy3DPeerAsync);
 DECLARE(ModuleLoadDataEx);
 DECLARE(ModuleUnload);
 DECLARE(ModuleGetFunction);
+DECLARE_2(ModuleGetGlobal);
 DECLARE(FuncGetAttribute);
 DECLARE(FuncSetAttribute);
 DECLARE(FuncGetParamInfo);

@@ -6,6 +6,7 @@
 /// PTX has the same in hexadecimal.
 
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <optional>
 #include <string>
@@ -18,6 +19,15 @@ struct image {
   int architecture = 0;
   int ptx_version = 0; ///< CUDA's that made it, 13000; 0: machine code
 };
+
+/// What a kernel may have of a group's memory without asking, and what ptxas says of one that has
+/// more of its own.
+constexpr std::size_t usual_shared = 48 * 1024;
+inline std::string too_much_shared(const std::string& kernel, std::size_t bytes) {
+  char numbers[64];
+  std::snprintf(numbers, sizeof numbers, "(0x%zx bytes, 0x%zx max)", bytes, usual_shared);
+  return "Entry function '" + kernel + "' uses too much shared data " + numbers;
+}
 
 constexpr std::string_view ptx_mark = "// mock PTX of CUDA ";
 constexpr std::size_t ident = 9, head = 64, most_bytes = (1 << 24) - 1;

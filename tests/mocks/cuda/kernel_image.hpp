@@ -15,6 +15,7 @@ struct tern_mock_items {
   tern_mock_index item, group, items, groups;
   unsigned linear;           ///< number of the item in its group
   unsigned count;            ///< items of a group
+  unsigned dynamic;          ///< bytes of its dynamic memory
   unsigned long long* slots; ///< one for each item of the group, to hand values to each other
   void (*meet)(int warp);    ///< returns when all items of the group, or of the warp, have called it or ended
   void (*trap)();            ///< does not return
@@ -45,5 +46,5 @@ struct tern_mock_image {
 };
 }
 
-constexpr int tern_mock_image_version = 1;
+constexpr int tern_mock_image_version = 2;
 constexpr unsigned long tern_mock_dynamic_bytes = 228 * 1024;

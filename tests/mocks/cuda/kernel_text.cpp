@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <string_view>
 
 namespace mock {
 namespace {
@@ -141,13 +142,21 @@ private:
     }
   }
 
-  // `trap` is the only instruction that there is.
+  // There are the instruction `trap`, and how much dynamic memory there is.
   void assembler(const std::string& word) {
     std::string tail = "";
     std::string token = next();
     if (token == "volatile" || token == "__volatile__") tail = " " + token, token = next();
     if (token == "(") {
       std::size_t at = at_;
+      constexpr std::string_view size_of_dynamic = "\"mov.u32 %0, %%dynamic_smem_size;\" : \"=r\"(";
+      if (in_.compare(at, size_of_dynamic.size(), size_of_dynamic) == 0) {
+        at += size_of_dynamic.size();
+        const std::size_t end = in_.find("))", at);
+        out_ += in_.substr(at, end - at) + " = tern_mock_now->dynamic";
+        at_ = end + 2;
+        return;
+      }
       while (at < in_.size() && in_[at] != ')' && in_[at] != '\n') ++at;
       const std::string inside = in_.substr(at_, at - at_);
       if (inside.find("\"trap;\"") != inside.npos || inside.find("\"trap\"") != inside.npos) {

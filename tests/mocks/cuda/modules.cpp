@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include <dlfcn.h>
+#include <link.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -20,7 +21,6 @@ code::~code() {
 
 namespace {
 
-constexpr std::size_t usual_shared = 48 * 1024;
 constexpr int most_shared = 227 * 1024;
 
 // \return its handle, or null with what is wrong
@@ -86,6 +86,10 @@ std::shared_ptr<code> load(call& c, const char* bytes, std::string& why) {
     function f{++c.s.given, made.get(), k};
     for (const tern_mock_shared* v = made->image->shared; v != made->image->shared_end; ++v)
       if (v->kernel && std::strcmp(v->kernel, k->name) == 0) f.shared += v->bytes;
+    if (f.shared > usual_shared) {
+      c.failed = invalid_ptx;
+      return why = too_much_shared(k->name, f.shared), nullptr;
+    }
     made->functions.push_back(f);
   }
   c.failed = 0;
@@ -220,6 +224,22 @@ MOCK_EXPORT cu::result cuModuleGetFunction(cu::function* made, cu::module h, con
   for (const function& f : found->second->functions)
     if (std::strcmp(f.kernel->name, name) == 0) return *made = as_handle<cu::function>(f.number), 0;
   return cu::not_found;
+}
+
+MOCK_EXPORT cu::result cuModuleGetGlobal_v2(cu::pointer* at, std::size_t* bytes, cu::module h, const char* name) {
+  call c("cuModuleGetGlobal", needs::context);
+  if (c.failed) return c.failed;
+  const auto found = c.s.modules.find(number_of(h));
+  if (found == c.s.modules.end())
+    return c.misuse(invalid_handle, "the module " + hex(number_of(h)) + " is " + gone(c.s, number_of(h)));
+  void* const symbol = dlsym(found->second->library, name);
+  Dl_info info{};
+  void* entry = nullptr;
+  if (!symbol || dladdr1(symbol, &info, &entry, RTLD_DL_SYMENT) == 0 || !entry || info.dli_saddr != symbol)
+    return cu::not_found;
+  if (at) *at = address(symbol);
+  if (bytes) *bytes = static_cast<const ElfW(Sym)*>(entry)->st_size;
+  return 0;
 }
 
 MOCK_EXPORT cu::result cuFuncGetAttribute(int* to, int attribute, cu::function h) {

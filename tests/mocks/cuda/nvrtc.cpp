@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -20,6 +21,7 @@
 #include <tern/hetero/device/cuda/nvrtc.hpp>
 
 #include "image.hpp"
+#include "kernel_image.hpp"
 #include "kernel_text.hpp"
 
 #define MOCK_EXPORT extern "C" __attribute__((visibility("default")))
@@ -190,6 +192,24 @@ bool parse(int count, const char* const* given, options& to, std::string& log) {
   return true;
 }
 
+// As ptxas, which makes machine code. PTX is looked at when it is loaded.
+bool uses_too_much(const std::string& library, std::string& log) {
+  void* const opened = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!opened) return false;
+  bool any = false;
+  if (const auto* const table = static_cast<const tern_mock_image*>(dlsym(opened, "tern_mock_image_table")))
+    for (const tern_mock_kernel* k = table->kernels; k->name; ++k) {
+      std::size_t bytes = 0;
+      for (const tern_mock_shared* v = table->shared; v != table->shared_end; ++v)
+        if (v->kernel && std::strcmp(v->kernel, k->name) == 0) bytes += v->bytes;
+      if (bytes <= mock::usual_shared) continue;
+      log += "ptxas error   : " + mock::too_much_shared(k->name, bytes) + "\n";
+      any = true;
+    }
+  dlclose(opened);
+  return any;
+}
+
 nvrtc::result compile(program& p, const options& how) {
   const folder place;
   if (!place.there() || !write(place / "kernels.cu", how.macros + "# 1 \"" + p.name + "\"\n" + p.source + "\n")) {
@@ -249,6 +269,7 @@ nvrtc::result compile(program& p, const options& how) {
     p.log += "the library that was made has an unexpected form\n";
     return builtin_failure;
   }
+  if (how.machine_code && uses_too_much(place / "kernels.so", p.log)) return nvrtc::compilation;
   std::string entries;
   for (const std::string& k : text.kernels) entries += ".visible .entry " + k + "(\n";
   p.ptx = mock::make_ptx(library, how.architecture, version, entries) + '\0';

@@ -189,6 +189,7 @@ cu::result run_kernel(state& s, const kernel_work& what) {
   r.now.groups = what.groups;
   r.now.items = what.items;
   r.now.count = what.items.x * what.items.y * what.items.z;
+  r.now.dynamic = what.dynamic;
   r.now.slots = slots;
   r.now.meet = meet;
   r.now.trap = trap;

@@ -85,6 +85,7 @@ static_assert(sizeof(cu::copy_3d) == sizeof(CUDA_MEMCPY3D_PEER) &&
 CHECK(ModuleLoadDataEx);
 CHECK(ModuleUnload);
 CHECK(ModuleGetFunction);
+CHECK_2(ModuleGetGlobal);
 CHECK(FuncGetAttribute);
 CHECK(FuncSetAttribute);
 #if CUDA_VERSION >= 12040

@@ -63,7 +63,7 @@ public:
   void compile(const hetero::source_block& block) override {
     const work_folder folder;
     const auto source = folder.path / "source", said = folder.path / "said";
-    std::ofstream(source, std::ios::binary) << source_of(block);
+    std::ofstream(source, std::ios::binary) << device_source(block, language_);
     std::vector<std::string> words{path_, "-fno-color-diagnostics"};
     if (language_ == language::opencl)
       words.insert(words.end(), {"-x", "cl", "-cl-std=CL1.2", "-Xclang", "-finclude-default-header", "--target=spir64",
@@ -84,13 +84,6 @@ public:
   }
 
 private:
-  std::string source_of(const hetero::source_block& block) const {
-    if (language_ == language::opencl) return device_source(block, language_);
-    // As with NVRTC, what has no word of CUDA's is for devices.
-    return std::string(clang_cuda()) + std::string(prelude(language_)) +
-           "#pragma clang force_cuda_host_device begin\n" + text_of(block) +
-           "\n#pragma clang force_cuda_host_device end\n";
-  }
   const std::string path_;
   const language language_;
   std::string version_;
@@ -131,7 +124,7 @@ std::vector<compilers_of_kind> find_kernel_compilers(const options& opts) {
   if (auto nvrtc = nvrtc_api::open(nvrtc_libraries(opts), notes))
     kinds[1].all.push_back(std::make_unique<nvrtc_library>(std::move(*nvrtc)));
   else
-    use_clang(kinds[1], language::cuda, notes);
+    use_clang(kinds[1], language::cuda_clang, notes);
   return kinds;
 }
 

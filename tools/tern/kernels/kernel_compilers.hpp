@@ -11,7 +11,14 @@
 #include <tern/base/options.hpp>
 #include <tern/hetero/kernel.hpp>
 
+namespace CLI {
+class App;
+}
+
 namespace tern::tool {
+
+/// Adds `tern kernels ptx` (kernel_ptx.cpp).
+void add_kernels_ptx(CLI::App& kernels, int& code);
 
 /// A compiler for one kind of device. In one thread.
 class kernel_compiler {

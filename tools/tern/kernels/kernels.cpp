@@ -100,6 +100,7 @@ void add_kernels(CLI::App& app, int& code) {
   sub->footer("OpenCL: each driver that is here, else clang. CUDA: NVRTC, else clang. No GPU is needed.\n"
               "Exit code: 0; 1: a compiler refuses a kernel; 2: no such file, no kernels, nothing to check with.");
   sub->callback([o, &code] { code = check(*o); });
+  add_kernels_ptx(*kernels, code);
 }
 
 } // namespace tern::tool

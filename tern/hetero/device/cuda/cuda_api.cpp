@@ -66,6 +66,7 @@ std::optional<cuda_api> open_one(const std::string& name, std::string& why, std:
   TERN_FIND(ModuleLoadDataEx);
   TERN_FIND(ModuleUnload);
   TERN_FIND(ModuleGetFunction);
+  TERN_FIND_V2(ModuleGetGlobal);
   TERN_FIND(FuncGetAttribute);
   TERN_FIND(FuncSetAttribute);
   TERN_FIND(LaunchKernel);

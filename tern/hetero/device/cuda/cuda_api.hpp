@@ -144,6 +144,7 @@ struct cuda_api {
   cu::result (*ModuleLoadDataEx)(cu::module*, const void*, unsigned, int*, void**) = nullptr;
   cu::result (*ModuleUnload)(cu::module) = nullptr;
   cu::result (*ModuleGetFunction)(cu::function*, cu::module, const char*) = nullptr;
+  cu::result (*ModuleGetGlobal)(cu::pointer*, std::size_t*, cu::module, const char*) = nullptr;
   cu::result (*FuncGetAttribute)(int*, int, cu::function) = nullptr;
   cu::result (*FuncSetAttribute)(cu::function, int, int) = nullptr;
   cu::result (*FuncGetParamInfo)(cu::function, std::size_t, std::size_t*,

@@ -108,13 +108,14 @@ void cuda_target::enter() {
   check(api.CtxSetCurrent(context), "make its context the thread's");
 }
 
-cuda_device::cuda_device(std::unique_ptr<cuda_target> target, const nvrtc_api& nvrtc, const options& opts,
-                         std::shared_ptr<pinned_memory> host)
-    : target_(std::move(target)), switches_(switches_of(opts)), host_(std::move(host)),
+cuda_device::cuda_device(std::unique_ptr<cuda_target> target, const nvrtc_api& nvrtc, const std::string& why_none,
+                         const options& opts, std::shared_ptr<pinned_memory> host)
+    : target_(std::move(target)), switches_(switches_of(opts)),
+      ways_(nvrtc, why_none, kernel_cache(opts), target_->capability, opts[hetero_fma]), host_(std::move(host)),
       wanted_(bytes_in(opts[hetero_memory])),
       limit_(wanted_.value_or(static_cast<std::size_t>(target_->info.memory_bytes / 10 * 9))),
-      programs_(std::make_unique<cuda_programs>(*target_, nvrtc, kernel_cache(opts), opts[hetero_fma])),
-      graphs_(std::make_unique<cuda_graphs>(*target_)), stream_count_(2 + opts[hetero_queues]) {}
+      programs_(std::make_unique<cuda_programs>(*target_, ways_)), graphs_(std::make_unique<cuda_graphs>(*target_)),
+      stream_count_(2 + opts[hetero_queues]) {}
 
 void cuda_device::open() {
   cuda_target& t = *target_;
@@ -381,7 +382,7 @@ void cuda_device::check(const cuda_kernel& k, const launch_request& what) const 
   if (items > k.max_items)
     refuse("its groups are too large: here it can have " + std::to_string(k.max_items) + " items in each",
            "launch it with more and smaller groups");
-  const std::size_t shared = what.dynamic_bytes + static_cast<std::size_t>(k.shared_bytes);
+  const std::size_t shared = k.dynamic_for(what.dynamic_bytes) + static_cast<std::size_t>(k.shared_bytes);
   if (shared > static_cast<std::uint64_t>(i.local_memory_bytes))
     refuse("its groups need " + std::to_string(shared) + " bytes of shared and dynamic memory, the device has " +
            std::to_string(i.local_memory_bytes));
@@ -413,7 +414,7 @@ void cuda_device::call(queue& q, const launch_request& what) {
 }
 
 void cuda_device::allow_dynamic(cuda_kernel& k, const launch_request& what) {
-  if (const int dynamic = static_cast<int>(what.dynamic_bytes); dynamic > k.dynamic_bytes) {
+  if (const int dynamic = static_cast<int>(k.dynamic_for(what.dynamic_bytes)); dynamic > k.dynamic_bytes) {
     if (const cu::result r = target_->api.FuncSetAttribute(k.handle, cu::function_max_dynamic_shared, dynamic);
         r != cu::success)
       target_->fail(r, "give the kernel " + quoted(what.code->name) + " " + std::to_string(dynamic) +
@@ -440,7 +441,7 @@ void cuda_device::prepare(const launch_request& given, cuda_launch& l) {
     l.what.groups[d] = static_cast<unsigned>(what.shape.groups[d]);
     l.what.items[d] = static_cast<unsigned>(what.shape.items[d]);
   }
-  l.what.dynamic_bytes = static_cast<unsigned>(what.dynamic_bytes);
+  l.what.dynamic_bytes = static_cast<unsigned>(k.dynamic_for(what.dynamic_bytes));
   l.what.in = target_->context;
   for (const argument& a : what.arguments) {
     l.begins.push_back(static_cast<std::uint32_t>(l.words.size()));

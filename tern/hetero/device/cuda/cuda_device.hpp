@@ -33,6 +33,7 @@
 #include <tern/base/error.hpp>
 #include <tern/base/options.hpp>
 #include <tern/hetero/device/cuda/cuda_api.hpp>
+#include <tern/hetero/device/cuda/cuda_ways.hpp>
 #include <tern/hetero/device/cuda/nvrtc.hpp>
 #include <tern/hetero/device/device.hpp>
 #include <tern/hetero/device/kernel_cache.hpp>
@@ -115,21 +116,26 @@ struct cuda_kernel {
   int max_items = 0;              ///< of a group
   int shared_bytes = 0;           ///< that it has of its own
   int dynamic_bytes = 0;          ///< that it may be given; grows when it is asked for more
+  std::size_t large_bytes = 0;    ///< of TERN_SHARED, that lie at the end of dynamic memory
   bool knows_sizes = false;       ///< older drivers do not tell
   std::vector<std::size_t> sizes; ///< of its parameters
+  /// What a launch gives it, where its task wants so much.
+  std::size_t dynamic_for(std::size_t wanted) const noexcept {
+    return large_bytes == 0 ? wanted : (wanted + 15) / 16 * 16 + large_bytes;
+  }
 };
 
 /// The kernels of a device, compiled and loaded when they are needed first.
 class cuda_programs {
 public:
-  /// \param contract hetero_fma
-  cuda_programs(cuda_target& target, const nvrtc_api& nvrtc, kernel_cache cache, bool contract);
+  /// \param ways live as long.
+  cuda_programs(cuda_target& target, const cuda_ways& ways) : target_(target), ways_(ways) {}
   ~cuda_programs();
   cuda_programs(const cuda_programs&) = delete;
   cuda_programs& operator=(const cuda_programs&) = delete;
 
-  /// \pre the context is current. \throws error(invalid_data) with what the compiler says, and what
-  /// `compile_cuda` throws.
+  /// \pre the context is current. \throws error(invalid_data) with what the compiler says, what
+  /// `compile_cuda` throws, and error(unsupported) where there is no way to its code.
   cuda_kernel& get(const kernel_code& code) {
     const auto found = kernels_.find(&code);
     return found != kernels_.end() ? found->second : add(code);
@@ -141,17 +147,18 @@ public:
   bool can_fuse() const noexcept;
   int compiled() const noexcept { return compiled_; }
   int from_cache() const noexcept { return from_cache_; }
+  int from_program() const noexcept { return from_program_; } ///< as PTX that was made with it
 
 private:
   cuda_kernel& add(const kernel_code& code);
   cu::module load(const kernel_code& code, bool fused);
+  cu::module compile(const kernel_code& code, bool fused, cu::result& r, std::string& log);
+  cu::module find_compiled(const kernel_code& code, cu::result& r, std::string& log);
   cuda_kernel find(cu::module in, const kernel_code& code, const std::string& name);
   cu::module load_image(const std::string& image, cu::result& r, std::string& log) const;
 
   cuda_target& target_;
-  const nvrtc_api nvrtc_;
-  const kernel_cache cache_;
-  const bool contract_;
+  const cuda_ways& ways_;
   struct fused_kernel {
     bool there = false;
     cuda_kernel code;
@@ -159,7 +166,7 @@ private:
   std::unordered_map<const void*, cu::module> modules_, fused_modules_; // address: looked up only
   std::unordered_map<const kernel_code*, cuda_kernel> kernels_;         // address: looked up only
   std::unordered_map<const kernel_code*, fused_kernel> fused_;          // address: looked up only
-  int compiled_ = 0, from_cache_ = 0;
+  int compiled_ = 0, from_cache_ = 0, from_program_ = 0;
 };
 
 /// A kernel with its arguments, as it is launched.
@@ -209,10 +216,11 @@ private:
 /// Threads and errors: as `device`.
 class cuda_device final : public device, private slab_source, private launch_fuser {
 public:
+  /// \param nvrtc empty: there is none, and `why_none` says why.
   /// \param host memory that copies should be quick to and from; page-locked by `open`. May be
   /// null.
-  cuda_device(std::unique_ptr<cuda_target> target, const nvrtc_api& nvrtc, const options& opts,
-              std::shared_ptr<pinned_memory> host);
+  cuda_device(std::unique_ptr<cuda_target> target, const nvrtc_api& nvrtc, const std::string& why_none,
+              const options& opts, std::shared_ptr<pinned_memory> host);
   ~cuda_device() override;
 
   const device_info& info() const noexcept override { return target_->info; }
@@ -230,6 +238,9 @@ public:
   launch_fuser* fuser() noexcept override { return switches_.fuse && programs_->can_fuse() ? this : nullptr; }
   void order(int stream, ticket t) override;
   bool done(ticket t) override;
+  bool is_selective() const noexcept override { return !ways_.compiles(); }
+  bool runs(const kernel_code& code) const noexcept override { return ways_.runs(code); }
+  std::string why_not(const kernel_code& code) const override { return ways_.why_not(code); }
 
   const cuda_programs& programs() const noexcept { return *programs_; }
   const cuda_graphs& graphs() const noexcept { return *graphs_; }
@@ -280,6 +291,7 @@ private:
 
   std::unique_ptr<cuda_target> target_;
   const cuda_switches switches_;
+  const cuda_ways ways_;
   const std::shared_ptr<pinned_memory> host_;
   std::optional<std::size_t> wanted_; ///< bytes that objects may take
   std::size_t limit_ = 0, used_ = 0;  ///< used: without the pool
@@ -301,9 +313,10 @@ private:
 /// each.
 std::vector<std::unique_ptr<device>> open_cuda(const options& opts, const std::shared_ptr<pinned_memory>& host,
                                                std::vector<std::string>& notes);
-/// As `open_cuda`, with functions that need not be the driver's.
-std::vector<std::unique_ptr<device>> open_cuda(const cuda_api& api, const nvrtc_api& nvrtc, const options& opts,
-                                               const std::shared_ptr<pinned_memory>& host,
+/// As `open_cuda`, with functions that need not be the driver's. \param nvrtc, why_none as for a
+/// device.
+std::vector<std::unique_ptr<device>> open_cuda(const cuda_api& api, const nvrtc_api& nvrtc, const std::string& why_none,
+                                               const options& opts, const std::shared_ptr<pinned_memory>& host,
                                                std::vector<std::string>& notes);
 
 } // namespace tern::hetero::detail

@@ -82,11 +82,11 @@ TEST(cuda_discovery, tells_why_there_is_none) {
   EXPECT_THAT(notes_of("mode=prohibited"), AllOf(HasSubstr("none; the CUDA device cuda0 ("), HasSubstr("'prohibited'"),
                                                  HasSubstr("nvidia-smi -c DEFAULT")));
   EXPECT_THAT(notes_of("mode=exclusive"), AllOf(HasSubstr("found; "), HasSubstr("one process at a time")));
-  EXPECT_THAT(notes_of("capability=50"), AllOf(HasSubstr("none; "), HasSubstr("does not compile for so old devices"),
-                                               HasSubstr("1 CUDA device is not used")));
+  EXPECT_THAT(notes_of("capability=50"), AllOf(HasSubstr("found; "), HasSubstr("does not compile for so old devices"),
+                                               HasSubstr("without NVRTC CUDA devices run functions on their queues")));
   EXPECT_THAT(
       notes_of("driver=12040"), // of the mock's NVRTC, 13.0
-      AllOf(HasSubstr("none; "), HasSubstr("is of CUDA 13.0, whose code this driver, for CUDA 12.4, does not load")));
+      AllOf(HasSubstr("found; "), HasSubstr("is of CUDA 13.0, whose code this driver, for CUDA 12.4, does not load")));
   options opts = cuda_options();
   opts.set(cuda_libraries, "/no/such/libcuda.so.1");
   EXPECT_THAT(notes_of("", opts), AllOf(HasSubstr("NVIDIA's driver cannot be opened"), HasSubstr("nvidia-driver")));
@@ -94,7 +94,9 @@ TEST(cuda_discovery, tells_why_there_is_none) {
   EXPECT_THAT(notes_of("", opts), AllOf(HasSubstr("lacks cuInit, cuDriverGetVersion"), HasSubstr("cuMemAlloc_v2")));
   opts.set(cuda_libraries, std::string(TERN_MOCK_CUDA) + ":/no/such/libnvrtc.so");
   EXPECT_THAT(notes_of("", opts),
-              AllOf(HasSubstr("none; kernels cannot be compiled for CUDA"), HasSubstr("1 CUDA device is not used")));
+              AllOf(HasSubstr("found; kernels cannot be compiled for CUDA"), HasSubstr("cuda-nvrtc"),
+                    HasSubstr("without NVRTC CUDA devices run functions on their queues, PTX, cubins and fatbins"),
+                    HasSubstr("tern_device_code")));
 }
 
 TEST(cuda_discovery, switches_are_checked) {
@@ -446,7 +448,7 @@ TEST_F(cuda, an_event_that_cannot_be_asked_loses_the_device) {
     return fails ? captured_event : ask(e);
   };
   ASSERT_EQ(api.Init(0), cu::success);
-  auto all = open_cuda(api, nvrtc, cuda_options(), nullptr, notes);
+  auto all = open_cuda(api, nvrtc, "", cuda_options(), nullptr, notes);
   ASSERT_EQ(all.size(), 1u);
   device& d = *all.front();
   d.open();

@@ -48,6 +48,11 @@ const option<std::string> cuda_libraries{
     "empty: libcuda.so.1, and NVRTC where the loader, CUDA_HOME and /usr/local/cuda have it"};
 
 namespace {
+constexpr const char* ways_that_remain = "without NVRTC CUDA devices run functions on their queues, PTX, cubins and "
+                                         "fatbins; of the dialect's kernels and CUDA "
+                                         "C++ what earlier runs have compiled and kept, and of the dialect's what the "
+                                         "program has as PTX (tern_device_code in "
+                                         "CMake)";
 std::vector<std::string> library(const options& opts, std::size_t n, std::vector<std::string> usual) {
   const auto given = parts(opts[cuda_libraries], ':');
   return n < given.size() ? std::vector{given[n]} : std::move(usual);
@@ -97,17 +102,19 @@ std::vector<std::unique_ptr<device>> open_cuda(const options& opts, const std::s
         api->DeviceGetAttribute(&minor, cu::capability_minor, d) == cu::success)
       users.capabilities.push_back(10 * major + minor);
   }
-  const auto nvrtc = nvrtc_api::open(nvrtc_libraries(opts), notes, users);
-  if (!nvrtc) { // the note says what to install
-    notes.push_back(std::to_string(count) + (count == 1 ? " CUDA device is" : " CUDA devices are") +
-                    " not used, as no kernels can be compiled");
-    return {};
+  std::vector<std::string> said;
+  const auto nvrtc = nvrtc_api::open(nvrtc_libraries(opts), said, users);
+  std::string why_none;
+  for (const std::string& one : said) {
+    notes.push_back(one);
+    why_none += (why_none.empty() ? "" : "; ") + one.substr(0, one.rfind("; install")); // each error says what to do
   }
-  return open_cuda(*api, *nvrtc, opts, host, notes);
+  if (!nvrtc) notes.emplace_back(ways_that_remain);
+  return open_cuda(*api, nvrtc.value_or(nvrtc_api()), why_none, opts, host, notes);
 }
 
-std::vector<std::unique_ptr<device>> open_cuda(const cuda_api& api, const nvrtc_api& nvrtc, const options& opts,
-                                               const std::shared_ptr<pinned_memory>& host,
+std::vector<std::unique_ptr<device>> open_cuda(const cuda_api& api, const nvrtc_api& nvrtc, const std::string& why_none,
+                                               const options& opts, const std::shared_ptr<pinned_memory>& host,
                                                std::vector<std::string>& notes) {
   std::vector<std::unique_ptr<device>> all;
   int count = 0, version = 0;
@@ -161,16 +168,20 @@ std::vector<std::unique_ptr<device>> open_cuda(const cuda_api& api, const nvrtc_
       skip("its compute mode is 'prohibited'; nvidia-smi -c DEFAULT allows programs on it");
     else if (!unified)
       skip("its addresses are not unified with the host's");
-    else if (!nvrtc.architectures.empty() && nvrtc.architectures.front() > t->capability)
-      skip("NVRTC " + nvrtc.version() + " does not compile for its compute capability, " +
-           std::to_string(t->capability / 10) + "." + std::to_string(t->capability % 10) +
-           "; install an older CUDA, or its package cuda-nvrtc, and say in CUDA_HOME where it is");
     else {
+      std::string why_not = why_none;
+      if (nvrtc.is_there() && best_code(nvrtc, t->capability).compute_capability == 0) {
+        why_not = "NVRTC " + nvrtc.version() + " does not compile for the compute capability of " + i.id + ", " +
+                  std::to_string(t->capability / 10) + "." + std::to_string(t->capability % 10);
+        notes.push_back(why_not +
+                        "; install an older CUDA, or its package cuda-nvrtc, and say in CUDA_HOME where it is");
+        notes.emplace_back(ways_that_remain);
+      }
       if (mode == cu::compute_mode_exclusive)
         notes.push_back("the CUDA device " + i.id +
                         " is for one process at a time (its compute mode is 'exclusive "
                         "process'): several ranks cannot share it, unless by MPS");
-      all.push_back(std::make_unique<cuda_device>(std::move(t), nvrtc, opts, host));
+      all.push_back(std::make_unique<cuda_device>(std::move(t), nvrtc, why_not, opts, host));
     }
   }
   return all;

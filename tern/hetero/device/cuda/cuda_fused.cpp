@@ -80,7 +80,7 @@ ticket cuda_device::launch_fused(int stream, std::span<const launch_request> all
     l.what.groups[d] = static_cast<unsigned>(d == 2 ? static_cast<int>(all.size()) : first.shape.groups[d]);
     l.what.items[d] = static_cast<unsigned>(first.shape.items[d]);
   }
-  l.what.dynamic_bytes = static_cast<unsigned>(first.dynamic_bytes);
+  l.what.dynamic_bytes = static_cast<unsigned>(k.dynamic_for(first.dynamic_bytes));
   l.what.values = values.data();
   slot& s = reserve("run the kernel", first.code->name, first.task ? first.task->text_name() : nullptr);
   put(q, l, first.code->name);

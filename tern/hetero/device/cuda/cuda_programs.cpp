@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels are compiled for CUDA's devices, loaded, and kept.
 #include <algorithm>
-#include <sstream>
 #include <utility>
 
 #include <tern/base/log.hpp>
@@ -12,19 +11,6 @@
 
 namespace tern::hetero::detail {
 namespace {
-
-// A program that is a task's own text.
-cuda_text text_of_source(const kernel_code& code) {
-  return {std::string(code.text), std::string(code.name) + ".cu", "the CUDA source of '" + std::string(code.name) + "'",
-          "the lines named are those of the text that cuda_source was given"};
-}
-
-std::vector<std::string> words(const char* options) {
-  std::istringstream in(options);
-  std::vector<std::string> all;
-  for (std::string word; in >> word;) all.push_back(word);
-  return all;
-}
 
 std::string quoted(const kernel_code& code) { return "'" + std::string(code.name) + "'"; }
 
@@ -41,9 +27,6 @@ std::string called(const kernel_code& code) {
 }
 
 } // namespace
-
-cuda_programs::cuda_programs(cuda_target& target, const nvrtc_api& nvrtc, kernel_cache cache, bool contract)
-    : target_(target), nvrtc_(nvrtc), cache_(std::move(cache)), contract_(contract) {}
 
 cuda_programs::~cuda_programs() {
   for (const auto* all : {&modules_, &fused_modules_})
@@ -63,42 +46,61 @@ cu::module cuda_programs::load_image(const std::string& image, cu::result& r, st
 }
 
 cu::module cuda_programs::load(const kernel_code& code, bool fused) {
-  const std::string what = called(code);
   cu::result r = cu::success;
   std::string log;
-  const auto refuse = [&] {
-    std::string hint;
-    if (r == cu::unsupported_ptx_version) hint = "NVRTC is newer than the driver: install a newer driver, or its NVRTC";
-    if (r == cu::no_binary_for_gpu)
-      hint = "the module has no code for compute capability " + std::to_string(target_.capability / 10) + "." +
-             std::to_string(target_.capability % 10);
-    target_.fail(r, "load " + what + (log[0] ? " (" + shown_log(log) + ")" : ""), std::move(hint));
-  };
+  cu::module made = nullptr;
   if (code.form == code_form::cuda_module) {
-    const cu::module m = load_image(std::string(code.text), r, log);
-    if (!m) refuse();
-    return m;
+    made = load_image(std::string(code.text), r, log);
+  } else {
+    const trace::region bar(
+        trace::on() ? "compile " + std::string(code.form == code_form::dialect ? code.source().name : code.name)
+                    : std::string());
+    made = ways_.compiles() ? compile(code, fused, r, log) : find_compiled(code, r, log);
   }
-  const cuda_code target = best_code(nvrtc_, target_.capability);
-  if (target.compute_capability == 0)
-    throw error(errc::unsupported,
-                "NVRTC " + nvrtc_.version() + " does not compile for " + target_.title() +
-                    ", whose compute capability is " + std::to_string(target_.capability / 10) + "." +
-                    std::to_string(target_.capability % 10),
-                "install an older CUDA, or its package cuda-nvrtc, and say in CUDA_HOME where it is");
-  const bool dialect = code.form == code_form::dialect;
-  const trace::region bar(trace::on() ? "compile " + std::string(dialect ? code.source().name : code.name)
-                                      : std::string());
-  const cuda_text text = dialect ? text_for_cuda(code.source(), fused) : text_of_source(code);
-  std::vector<std::string> more = words(code.options);
-  if (dialect && !contract_) more.emplace_back("--fmad=false");
+  if (made) return made;
+  std::string hint;
+  if (r == cu::unsupported_ptx_version) hint = "NVRTC is newer than the driver: install a newer driver, or its NVRTC";
+  if (r == cu::no_binary_for_gpu)
+    hint = "the module has no code for compute capability " + std::to_string(target_.capability / 10) + "." +
+           std::to_string(target_.capability % 10);
+  target_.fail(r, "load " + called(code) + (log[0] ? " (" + shown_log(log) + ")" : ""), std::move(hint));
+}
+
+cu::module cuda_programs::compile(const kernel_code& code, bool fused, cu::result& r, std::string& log) {
+  const cuda_text text = cuda_ways::text_of(code, fused);
+  const std::vector<std::string> options = ways_.options_of(code);
   for (;;) {
-    const cuda_program program = compile_cuda(nvrtc_, text, target, cache_, more);
+    cuda_program program;
+    try {
+      program = ways_.compile(text, options);
+    } catch (const error& e) { // not the kernels' fault: NVRTC is not whole, say
+      const made_code* const made = e.code() == errc::device_failed && !fused ? ways_.made(code) : nullptr;
+      if (!made) throw;
+      log_warning(std::string(e.what()) + "; the PTX that the program was built with takes its place");
+      ++from_program_;
+      return load_image(std::string(made->image), r, log);
+    }
     ++(program.from_cache ? from_cache_ : compiled_);
     if (const cu::module m = load_image(program.code, r, log)) return m;
-    if (!program.from_cache) refuse();
-    cache_.remove(program.key); // the driver refuses it, and knows why: once more from the source
+    if (!program.from_cache) return nullptr;
+    ways_.cache().remove(program.key); // the driver refuses it, and knows why: once more from the source
   }
+}
+
+cu::module cuda_programs::find_compiled(const kernel_code& code, cu::result& r, std::string& log) {
+  if (const auto program = ways_.cached(cuda_ways::text_of(code, false), ways_.options_of(code))) {
+    if (const cu::module m = load_image(program->code, r, log)) {
+      ++from_cache_;
+      return m;
+    }
+    ways_.cache().remove(program->key);
+  }
+  if (const made_code* const made = ways_.made(code)) {
+    ++from_program_;
+    return load_image(std::string(made->image), r, log);
+  }
+  if (r != cu::success) return nullptr; // the driver refuses what is there
+  throw error(errc::unsupported, target_.title() + " cannot run '" + code.name + "': " + ways_.why_not(code));
 }
 
 cuda_kernel& cuda_programs::add(const kernel_code& code) {
@@ -121,6 +123,16 @@ cuda_kernel cuda_programs::find(cu::module in, const kernel_code& code, const st
       (r = api.FuncGetAttribute(&k.dynamic_bytes, cu::function_max_dynamic_shared, k.handle)) != cu::success)
     target_.fail(r, "say what the kernel " + name + " needs");
   k.max_items = std::min(k.max_items, target_.info.max_group_items);
+  if (code.form == code_form::dialect) {
+    const auto bytes_of = [&](const std::string& symbol) {
+      cu::pointer at = 0;
+      std::size_t bytes = 0;
+      return api.ModuleGetGlobal(&at, &bytes, in, symbol.c_str()) == cu::success ? bytes : 0;
+    };
+    std::size_t wanted = bytes_of(large_symbol(code));
+    if (wanted == 0) wanted = bytes_of(largest_symbol);
+    k.large_bytes = wanted == 0 ? 0 : (wanted - 1) * 16;
+  }
   if (api.FuncGetParamInfo) {
     k.knows_sizes = true;
     std::size_t offset = 0, size = 0;
@@ -134,7 +146,9 @@ cuda_kernel cuda_programs::find(cu::module in, const kernel_code& code, const st
 bool cuda_programs::can_fuse() const noexcept {
   // What the fused kernels need: parameters that can be indexed (__grid_constant__).
   constexpr int least = 70, major = 11, minor = 7;
-  return target_.capability >= least && std::pair(nvrtc_.major, nvrtc_.minor) >= std::pair(major, minor);
+  const nvrtc_api& nvrtc = ways_.nvrtc();
+  return ways_.compiles() && target_.capability >= least &&
+         std::pair(nvrtc.major, nvrtc.minor) >= std::pair(major, minor);
 }
 
 cuda_kernel* cuda_programs::fused(const kernel_code& code) {

@@ -58,6 +58,7 @@ struct nvrtc_api {
   int major = 0, minor = 0;
   std::vector<int> architectures; ///< compute capabilities, 75 is 7.5, rising; empty: it does not say
 
+  bool is_there() const noexcept { return CreateProgram != nullptr; } ///< else this is the place of none
   std::string version() const { return std::to_string(major) + "." + std::to_string(minor); }
 
   /// Opens the first of the libraries that is there, has what is needed, and compiles for all

@@ -36,6 +36,7 @@ driver open_driver() {
   FIND_2(MemcpyDtoHAsync), FIND_2(MemcpyDtoDAsync), FIND_2(Memcpy2DAsync), FIND_2(Memcpy3DAsync);
   FIND(DeviceCanAccessPeer), FIND(CtxEnablePeerAccess), FIND(MemcpyPeerAsync), FIND(Memcpy3DPeerAsync);
   FIND(ModuleLoadDataEx), FIND(ModuleUnload), FIND(ModuleGetFunction), FIND(FuncGetAttribute);
+  FIND_2(ModuleGetGlobal);
   FIND(FuncSetAttribute), FIND(FuncGetParamInfo), FIND(LaunchKernel), FIND(LaunchCooperativeKernel), FIND(StreamQuery),
       FIND(EventSynchronize);
   FIND_2(StreamBeginCapture), FIND(StreamEndCapture), FIND(GraphLaunch), FIND(GraphExecDestroy), FIND(GraphDestroy);
@@ -475,8 +476,33 @@ TEST_F(on_device, images_that_do_not_fit_are_refused) {
   refused(other, cu::no_binary_for_gpu, "sm_80");
   ASSERT_EQ(compile("extern \"C\" __global__ void k() {}", false, other, log, {}, "100"), 0);
   refused(other, 218, "sm_100");
+  // A kernel has at most 48 KiB of its own: ptxas says so of machine code, the driver of PTX.
+  const std::string large = "extern \"C\" __global__ void large(int* a) { __shared__ int b[12289]; b[1] = *a; }";
+  EXPECT_EQ(compile(large, true, other, log), nvrtc::compilation);
+  EXPECT_NE(log.find("ptxas error   : Entry function 'large' uses too much shared data (0xc004 bytes, 0xc000 max)"),
+            std::string::npos)
+      << log;
+  ASSERT_EQ(compile(large, false, other, log), 0);
+  refused(other, 218, "Entry function 'large' uses too much shared data (0xc004 bytes, 0xc000 max)");
   begin("driver=12040");
   refused(compiled(test_kernels, false), cu::unsupported_ptx_version, "13000");
+}
+
+TEST_F(on_device, variables_of_modules_have_their_sizes) {
+  const cu::function k = load("extern \"C\" { __device__ char five[5]; } extern \"C\" __global__ void k(int* n) { "
+                              "asm(\"mov.u32 %0, %%dynamic_smem_size;\" : \"=r\"(*n)); }",
+                              "k");
+  cu::pointer at = 0;
+  std::size_t bytes = 0;
+  EXPECT_EQ(gpu().ModuleGetGlobal(&at, &bytes, modules[0], "five"), 0);
+  EXPECT_EQ(bytes, 5u);
+  EXPECT_EQ(gpu().ModuleGetGlobal(&at, &bytes, modules[0], "six"), cu::not_found);
+  cu::pointer n = allocate(4);
+  int got = 0;
+  OK(launch(k, 1, 1, {&n}, 96));
+  OK(gpu().MemcpyDtoHAsync(&got, n, 4, stream));
+  OK(gpu().StreamSynchronize(stream));
+  EXPECT_EQ(got, 96);
 }
 
 // ---- threads
