@@ -351,17 +351,21 @@ bool device_worker::wait_or_finish() noexcept {
   }
   const std::int64_t poll_delay = device_->poll_delay();
   constexpr int yields = 64; // looks, before it sleeps between them
-  constexpr std::chrono::microseconds nap{20};
   if (poll_delay == 0 && ++idle_rounds_ < yields) {
+    if (idle_rounds_ == 1) idle_since_ = home_.core().now();
     yield();
     return false;
   }
+  // A nap ends late by half of it: as long as it is a part of what it has waited for already, a
+  // kernel's end is seen late by a part of the kernel's time.
+  constexpr std::int64_t part = 16, shortest = 2'000, longest = 20'000;
+  const std::int64_t nap = std::clamp((home_.core().now() - idle_since_) / part, shortest, longest);
   {
     const std::lock_guard hold(guard_);
     if (!tasks_in_.empty() || !transfers_in_.empty()) return false;
     sleeps_ = true;
   }
-  const auto time = poll_delay > 0 ? std::chrono::nanoseconds(poll_delay) : std::chrono::nanoseconds(nap);
+  const std::chrono::nanoseconds time(poll_delay > 0 ? poll_delay : nap);
   if (!wakeup_.try_acquire_for(time)) {
     const std::lock_guard hold(guard_);
     if (!std::exchange(sleeps_, false)) idle_rounds_ = 0; // it is being woken just now: the next nap is short

@@ -167,6 +167,7 @@ private:
   bool opened_ = false, lost_ = false;
   std::exception_ptr found_loss_;
   int idle_rounds_ = 0;
+  std::int64_t idle_since_ = 0; // when the first of them began
 
   worker_report report_;
   resident_instances resident_;
