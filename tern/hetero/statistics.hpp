@@ -22,6 +22,9 @@ struct statistics {
   std::uint64_t copies_to_devices = 0, bytes_to_devices = 0;
   std::uint64_t copies_from_devices = 0, bytes_from_devices = 0;
   std::uint64_t copies_between_devices = 0, bytes_between_devices = 0; ///< straight from one to another
+  /// Memory of objects on the host that a device's driver has page-locked; and that it was to lock,
+  /// and could not: copies from and to that are slow.
+  std::int64_t locked_bytes = 0, not_locked_bytes = 0;
   std::vector<of_device> devices;
 };
 

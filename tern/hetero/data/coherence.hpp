@@ -53,6 +53,7 @@ public:
 
   coherence_client& client() const noexcept { return client_; }
   host_memory& memory() noexcept { return memory_; }
+  const host_memory& memory() const noexcept { return memory_; }
   /// For the order in which instances were used.
   std::uint64_t tick() noexcept { return clock_.fetch_add(1, std::memory_order_relaxed); }
 

@@ -11,6 +11,7 @@
 #include <tern/base/options/option_table.hpp>
 #include <tern/hetero/device/device_kind.hpp>
 #include <tern/hetero/device/settings.hpp>
+#include <tern/hetero/memory/pinned_memory.hpp>
 
 namespace tern::hetero {
 namespace detail {
@@ -207,6 +208,14 @@ std::vector<device_info> devices(const options& opts, std::vector<device_note>* 
     } catch (const error& e) {
       said.push_back({f.infos[d].kind, e.message()});
     }
+  }
+  if (open && f.pinned) { // can it be locked? A slab is, when it is needed first
+    f.pinned->free(f.pinned->allocate(1));
+    if (f.pinned->bytes_not_locked() > 0)
+      for (const detail::device_kind_entry& k : detail::registered_kinds())
+        if (k.memory_to_pin &&
+            std::any_of(all.begin(), all.end(), [&](const device_info& i) { return i.kind == k.kind; }))
+          said.push_back({k.kind, std::string("the host's memory cannot be page-locked: ") + detail::pages_not_locked});
   }
   f.devices.clear(); // before the memory that they have locked
   return all;

@@ -10,6 +10,7 @@
 /// (docs/decisions/0036). What is kept here never changes once it is known and is never destroyed:
 /// a runtime may end, or the process, while others go on.
 
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -22,6 +23,13 @@ namespace tern::hetero::detail {
 /// runtimes' workers stand still meanwhile. Nothing that it protects may suspend the calling fiber.
 /// Not recursive.
 std::unique_lock<std::mutex> lock_discovery();
+
+/// Runs `f` to its end on the stack of a thread. Drivers and their compilers expect one: what they
+/// do when they begin, or compile, may take megabytes, and they look for its end. Where the caller
+/// runs on one already, as in a thread of the program's, `f` is called there. Else the worker waits
+/// for another thread, as it would for `f`. `f` must not need the fiber, nor wait as one. \throws
+/// what `f` throws.
+void on_thread_stack(const std::function<void()>& f);
 
 /// The functions of libraries, by the name that each was opened by. Make it a static object that is
 /// never destroyed. Thread-safe.

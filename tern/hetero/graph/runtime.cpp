@@ -12,6 +12,7 @@
 #include <tern/hetero/device/device_list.hpp>
 #include <tern/hetero/graph/task_arguments.hpp>
 #include <tern/hetero/hetero_task.hpp>
+#include <tern/hetero/memory/pinned_memory.hpp>
 #include <tern/hetero/policy.hpp>
 
 namespace tern::hetero {
@@ -135,6 +136,10 @@ statistics runtime::counts() const {
   }
   copies_.add_to(s);
   placement_.add_to(s);
+  if (const auto& pinned = copies_.memory().pinned()) {
+    s.locked_bytes = static_cast<std::int64_t>(pinned->bytes_locked());
+    s.not_locked_bytes = static_cast<std::int64_t>(pinned->bytes_not_locked());
+  }
   for (std::size_t i = 0; i < static_cast<std::size_t>(all.workers()); ++i)
     s.devices[0].tasks += all[i].on_host.load(std::memory_order_relaxed);
   return s;

@@ -18,6 +18,12 @@
 
 namespace tern::hetero::detail {
 
+/// What that means, and what to do, for users.
+constexpr const char* pages_not_locked =
+    "copies from and to that memory take about twice as long, and nothing goes on beside them; let programs lock "
+    "memory "
+    "(ulimit -l unlimited; for a container --ulimit memlock=-1), or lock less: --tern-hetero-pinned";
+
 /// How a driver locks pages. Called by whichever thread needs memory; must not call back.
 struct locker {
   bool (*lock)(void* owner, void* at, std::size_t bytes) noexcept = nullptr; ///< false: it could not

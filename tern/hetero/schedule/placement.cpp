@@ -20,12 +20,14 @@ void task_placement::start(host_queue& host, std::unique_ptr<policy> how, int wo
   policy_ = std::move(how);
   loads_.push_back({.info = &devices_.info(0), .free_slots = workers * tasks_per_worker});
   tasks_of_.resize(1);
+  losses_.resize(1);
 }
 
 void task_placement::add_devices(bool host_runs) {
   const std::lock_guard hold(lock_);
   loads_.reserve(devices_.count());
   tasks_of_.resize(devices_.count());
+  losses_.resize(devices_.count());
   device_kinds kinds = 0;
   std::uint64_t selective = 0;
   for (std::size_t d = 1; d < devices_.count(); ++d) {
@@ -108,10 +110,12 @@ void task_placement::begun_on_host() noexcept {
   dispatch();
 }
 
-void task_placement::on_device_lost(std::uint8_t d) noexcept {
+void task_placement::on_device_lost(std::uint8_t d, const std::string& why) noexcept {
   {
+    std::string kept = why; // not allocated under the lock
     const std::lock_guard hold(lock_);
     loads_[d].lost = true;
+    losses_[d].swap(kept);
   }
   dispatch();
 }
@@ -155,11 +159,13 @@ void task_placement::dispatch() noexcept {
 }
 
 void task_placement::fail_unplaceable(task_record* t) noexcept {
-  std::string there;
+  std::string there, losses;
   {
     const std::lock_guard hold(lock_);
-    for (std::size_t d = 0; d < loads_.size(); ++d)
+    for (std::size_t d = 0; d < loads_.size(); ++d) {
       there += (d == 0 ? "" : ", ") + devices_.info(d).id + (loads_[d].lost ? " (lost)" : "");
+      if (allowed(*t, static_cast<int>(d)) && loads_[d].lost) losses += "; " + losses_[d];
+    }
   }
   std::string wanted;
   for (unsigned k = 0; k < device_kinds_most; ++k)
@@ -169,10 +175,11 @@ void task_placement::fail_unplaceable(task_record* t) noexcept {
     fail(t, std::make_exception_ptr(error(errc::unsupported, std::string("task '") + t->text_name() +
                                                                  "' has no place to run: " + missing)));
   else
-    fail(t, std::make_exception_ptr(error(
-                errc::not_found,
-                std::string("task '") + t->text_name() + "' can run on " + wanted + ", and there is no such device",
-                "there are: " + there + "; see the options hetero-devices and hetero-simulated, and `on`")));
+    fail(t, std::make_exception_ptr(
+                error(errc::not_found,
+                      std::string("task '") + t->text_name() + "' can run on " + wanted +
+                          ", and there is no such device" + losses,
+                      "there are: " + there + "; see the options hetero-devices and hetero-simulated, and `on`")));
   host_->arrive(t);
 }
 

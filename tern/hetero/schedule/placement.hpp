@@ -63,7 +63,7 @@ public:
   void add_slots(std::uint8_t d, int tasks) noexcept;
   /// A placed task's body has begun on the host: it may wait for others that are placed there.
   void begun_on_host() noexcept;
-  void on_device_lost(std::uint8_t d) noexcept;
+  void on_device_lost(std::uint8_t d, const std::string& why) noexcept;
 
   /// Fills in the devices, with the tasks that each has run; of the host, those that a policy has
   /// placed there.
@@ -87,6 +87,7 @@ private:
   std::unique_ptr<policy> policy_;
   std::vector<device_load> loads_;
   std::vector<std::uint64_t> tasks_of_; // that each device has run; of the host, of those that the policy placed
+  std::vector<std::string> losses_;     // of each device, why it is lost; empty: it is not
   std::size_t waiting_ = 0;             // for a device that has a free slot
 };
 

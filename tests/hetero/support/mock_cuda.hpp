@@ -22,6 +22,9 @@
 ///   fail-context         no context can be had: out of memory (2)
 ///   no-init              cuInit says that there is no device (100)
 ///   no-peers             no device reaches another's memory
+///   memlock=1M           more of the host's memory cannot be registered: out of memory (2)
+///   most-items=512       of a group of kernels without launch bounds: they have so many registers (1024)
+///   sticky               what breaks a context breaks those that come later in the process, too
 ///   quiet                misuse is told only on request, and does not make the process fail
 ///   lenient              calls that can go on in spite of misuse do, and return success
 /// A driver that has no graphs is the library `mock_cuda_without_graphs`: the same, but it lacks
@@ -44,6 +47,7 @@ struct tern_mock_counters {
   std::uint64_t launches;        ///< cuLaunchKernel
   std::uint64_t event_queries, event_records, stream_waits, stream_queries;
   std::uint64_t synchronizes; ///< of streams and events
+  std::uint64_t on_fibers;    ///< cuInit, contexts and modules: calls that were not on a thread's own stack
   std::uint64_t modules_loaded, graph_launches, graph_updates;
   std::uint64_t kernels_done, operations_done; ///< performed so far; operations: kernels and copies, also of graphs
   std::uint64_t live_contexts, live_streams, live_events, live_modules, live_graphs, live_registrations;

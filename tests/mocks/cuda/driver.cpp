@@ -88,6 +88,7 @@ bool known(call& c, cu::device d) {
 
 MOCK_EXPORT cu::result cuInit(unsigned flags) {
   call c("cuInit", needs::nothing);
+  note_stack(c.s);
   if (flags != 0) return c.misuse(invalid_value, "flags");
   if (c.s.set.no_init || c.s.set.devices == 0) return cu::no_device;
   c.s.initialized = true;
@@ -154,6 +155,7 @@ MOCK_EXPORT cu::result cuDeviceTotalMem_v2(std::size_t* bytes, cu::device d) {
 
 MOCK_EXPORT cu::result cuDevicePrimaryCtxRetain(cu::context* made, cu::device d) {
   call c("cuDevicePrimaryCtxRetain", needs::init);
+  note_stack(c.s);
   if (c.failed || !known(c, d)) return c.failed;
   if (c.s.set.mode == cu::compute_mode_prohibited) return device_unavailable;
   if (c.s.set.fail_context) return cu::out_of_memory;

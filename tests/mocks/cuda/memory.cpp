@@ -97,6 +97,9 @@ MOCK_EXPORT cu::result cuMemHostRegister_v2(void* at, std::size_t bytes, unsigne
     return c.misuse(invalid_value, "the memory " + hex(begin) + " is a device's");
   for (const auto& [from, one] : c.s.registered)
     if (from < end && begin < from + one.bytes) return cu::already_registered;
+  std::size_t locked = bytes;
+  for (const auto& [from, one] : c.s.registered) locked += one.bytes;
+  if (locked > c.s.set.memlock) return cu::out_of_memory;
   c.s.registered.emplace(begin, registration{c.at, bytes, (flags & cu::host_register_portable) != 0});
   ++c.s.counted.registers;
   return 0;

@@ -117,13 +117,23 @@ std::string shape(const tern_mock_index& i) {
   return std::to_string(i.x) + " x " + std::to_string(i.y) + " x " + std::to_string(i.z);
 }
 
+/// Of a group: by its launch bounds, for which it is compiled, or by its registers.
+int most_items(const call& c, const function& f) {
+  return f.kernel->most_items > 0 ? std::min(f.kernel->most_items, 1024) : c.s.set.most_items;
+}
+
 cu::result check_shape(call& c, const function& f, const tern_mock_index& groups, const tern_mock_index& items,
                        unsigned dynamic) {
   const std::string what = "the kernel '" + std::string(f.kernel->name) + "' ";
   if (groups.x == 0 || groups.y == 0 || groups.z == 0 || groups.x > 2147483647u || groups.y > 65535 || groups.z > 65535)
     return c.misuse(invalid_value, what + "cannot have " + shape(groups) + " groups");
   const unsigned long n = std::uint64_t{items.x} * items.y * items.z;
-  const int most = f.kernel->most_items > 0 ? std::min(f.kernel->most_items, 1024) : 1024;
+  const int most = most_items(c, f);
+  if (n > static_cast<unsigned long>(most) && n <= 1024 && c.s.set.most_items < 1024) {
+    c.misuse(cu::launch_out_of_resources, what + "has too many registers for groups of " + shape(items) + " items, " +
+                                              std::to_string(most) + " at most");
+    return cu::launch_out_of_resources;
+  }
   if (items.x == 0 || items.y == 0 || items.z == 0 || items.x > 1024 || items.y > 1024 || items.z > 64 ||
       n > static_cast<unsigned long>(most))
     return c.misuse(invalid_value,
@@ -175,6 +185,7 @@ using namespace mock;
 MOCK_EXPORT cu::result cuModuleLoadDataEx(cu::module* made, const void* bytes, unsigned count, int* options,
                                           void** values) {
   call c("cuModuleLoadDataEx", needs::context);
+  note_stack(c.s);
   if (c.failed) return c.failed;
   if (!made || !bytes) return c.misuse(invalid_value, "no image, or nowhere to put the module");
   std::string why;
@@ -247,8 +258,7 @@ MOCK_EXPORT cu::result cuFuncGetAttribute(int* to, int attribute, cu::function h
   const function* const f = c.failed ? nullptr : find_function(c, h).second;
   if (!f) return c.failed;
   if (attribute < 0 || attribute > 16) return c.misuse(invalid_value, "attribute " + std::to_string(attribute));
-  *to = attribute == cu::function_max_threads
-            ? (f->kernel->most_items > 0 ? std::min(f->kernel->most_items, 1024) : 1024)
+  *to = attribute == cu::function_max_threads    ? most_items(c, *f)
         : attribute == cu::function_shared_bytes ? static_cast<int>(f->shared)
         : attribute == cu::function_max_dynamic_shared
             ? (f->dynamic > 0 ? f->dynamic : static_cast<int>(usual_shared - std::min(usual_shared, f->shared)))

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include <pthread.h>
 #include <unistd.h>
 
 #include "state.hpp"
@@ -17,9 +18,7 @@ constexpr std::size_t most_misuses = 200; // a loop that does it wrong each time
                "mock CUDA: cannot make sense of \"%s\" in its configuration (TERN_MOCK_CUDA); there are devices=2, "
                "memory=1G, seed=7, delay=20us, capability=90, driver=13000, mode=exclusive, mode=prohibited, "
                "fail-alloc=N, fail-copy=N, fail-launch=N, fail-graph=N, fault-kernel=N, lose=N, fail-context, no-init, "
-               "no-peers, "
-               "quiet, "
-               "lenient\n",
+               "no-peers, memlock=1M, most-items=512, sticky, quiet, lenient\n",
                word.c_str());
   std::abort();
 }
@@ -40,7 +39,7 @@ void parse_word(const std::string& word, settings& to) {
     return set = true;
   };
   if (flag("fail-context", to.fail_context) || flag("no-init", to.no_init) || flag("quiet", to.quiet) ||
-      flag("lenient", to.lenient))
+      flag("lenient", to.lenient) || flag("sticky", to.sticky))
     return;
   bool without = false;
   if (flag("no-peers", without)) {
@@ -57,10 +56,10 @@ void parse_word(const std::string& word, settings& to) {
   }
   std::string unit;
   const std::uint64_t n = number_in(word, value, unit);
-  if (name == "memory") {
+  if (name == "memory" || name == "memlock") {
     const int shift = unit.empty() ? 0 : unit == "k" ? 10 : unit == "M" ? 20 : unit == "G" ? 30 : -1;
     if (shift < 0) refuse(word);
-    to.memory = n << shift;
+    (name == "memory" ? to.memory : to.memlock) = n << shift;
     return;
   }
   if (name == "delay") {
@@ -82,10 +81,11 @@ void parse_word(const std::string& word, settings& to) {
   };
   constexpr std::uint64_t any = ~std::uint64_t{0};
   if (!(whole("devices", to.devices, 0, 64) || whole("seed", to.seed, 0, any) ||
-        whole("capability", to.capability, 10, 255) || whole("driver", to.driver, 1000, 99999) ||
-        whole("fail-alloc", to.fail_alloc, 1, any) || whole("fail-copy", to.fail_copy, 1, any) ||
-        whole("fail-launch", to.fail_launch, 1, any) || whole("fail-graph", to.fail_graph, 1, any) ||
-        whole("fault-kernel", to.fault_kernel, 1, any) || whole("lose", to.lose, 1, any)))
+        whole("most-items", to.most_items, 1, 1024) || whole("capability", to.capability, 10, 255) ||
+        whole("driver", to.driver, 1000, 99999) || whole("fail-alloc", to.fail_alloc, 1, any) ||
+        whole("fail-copy", to.fail_copy, 1, any) || whole("fail-launch", to.fail_launch, 1, any) ||
+        whole("fail-graph", to.fail_graph, 1, any) || whole("fault-kernel", to.fault_kernel, 1, any) ||
+        whole("lose", to.lose, 1, any)))
     refuse(word);
 }
 
@@ -196,7 +196,9 @@ void drop(state& s, int device) {
   // Of a lost one nothing can be given back.
   if (!left.empty() && d.lost == 0)
     s.misuse.push_back(name + ": its context ended with what was not given back: " + left);
+  const cu::result stays = s.set.sticky ? d.lost : cu::success;
   d = mock::device{};
+  d.lost = stays;
 }
 
 namespace {
@@ -225,6 +227,17 @@ __attribute__((destructor)) void at_exit() {
 } // namespace
 
 // ---- calls
+
+void note_stack(state& s) {
+  pthread_attr_t here;
+  void* low = nullptr;
+  std::size_t bytes = 0;
+  if (pthread_getattr_np(pthread_self(), &here) != 0) return;
+  pthread_attr_getstack(&here, &low, &bytes);
+  pthread_attr_destroy(&here);
+  const std::uintptr_t at = address(__builtin_frame_address(0)); // address: where the stack is
+  if (at < address(low) || at >= address(low) + bytes) ++s.counted.on_fibers;
+}
 
 handle& current_context(const state& s) {
   static thread_local std::uint64_t generation = 0;

@@ -45,6 +45,9 @@ struct settings {
                 lose = 0; ///< counted down
   bool fail_context = false, no_init = false, quiet = false, lenient = false;
   bool peers = true;
+  bool sticky = false;                   ///< what breaks a context breaks all later ones
+  std::size_t memlock = ~std::size_t{0}; ///< bytes of the host's memory that can be registered
+  int most_items = 1024;                 ///< of a group, by registers
 };
 settings parse(const char* text);
 
@@ -258,6 +261,8 @@ private:
 cu::result make_kernel(call& c, operation& op, cu::function h, tern_mock_index groups, tern_mock_index items,
                        unsigned dynamic, void** parameters, void** extra);
 
+/// Notes that a call runs on a fiber's stack, which the driver might find too small.
+void note_stack(state& s);
 /// The text behind "unknown stream" or the like.
 std::string gone(const state& s, handle number);
 /// What was set by cuCtxSetCurrent in this thread; 0: nothing.

@@ -2,9 +2,15 @@
 #include <tern/hetero/device/cuda/cuda_device.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <exception>
+#include <map>
+#include <mutex>
 #include <utility>
 
+#include <tern/base/log.hpp>
+#include <tern/hetero/device/discovery.hpp>
 #include <tern/hetero/device/settings.hpp>
 #include <tern/hetero/memory/pinned_memory.hpp>
 #include <tern/hetero/record/task_record.hpp>
@@ -45,6 +51,38 @@ bool is_for_good(cu::result r) noexcept {
   return std::find(std::begin(all), std::end(all), r) != std::end(all);
 }
 
+/// Devices whose contexts an error has broken, and which: the primary context is one for the
+/// process, so another scheduler of it meets the same one. Thread-safe.
+class broken_contexts {
+public:
+  static void note(cu::device d, const std::string& why) {
+    state& s = one();
+    const std::lock_guard hold(s.lock);
+    s.of.emplace(d, why); // the first is the cause
+  }
+  static void forget(cu::device d) {
+    state& s = one();
+    const std::lock_guard hold(s.lock);
+    s.of.erase(d);
+  }
+  static std::string why(cu::device d) {
+    state& s = one();
+    const std::lock_guard hold(s.lock);
+    const auto found = s.of.find(d);
+    return found == s.of.end() ? "by something outside of Tern" : found->second;
+  }
+
+private:
+  struct state {
+    std::mutex lock;
+    std::map<cu::device, std::string> of;
+  };
+  static state& one() {
+    static auto& s = *new state; // never destroyed: runtimes may end after static objects have
+    return s;
+  }
+};
+
 // In whichever thread needs memory.
 class visit { // the thread may belong to other code, with a context of its own
 public:
@@ -66,7 +104,18 @@ private:
 bool lock_pages(void* owner, void* at, std::size_t bytes) noexcept {
   const auto& target = *static_cast<const cuda_target*>(owner);
   const visit in(target);
-  return in && target.api.MemHostRegister(at, bytes, cu::host_register_portable) == cu::success;
+  if (!in) return false;
+  const cu::result r = target.api.MemHostRegister(at, bytes, cu::host_register_portable);
+  if (r == cu::success) return true;
+  static std::atomic_flag said;
+  if (!said.test_and_set(std::memory_order_relaxed)) { // once: a decision for all later slabs is likely the same
+    try {
+      log_warning(target.title() + " cannot page-lock " + std::to_string(bytes >> 20) +
+                  " MiB of the host's memory: " + target.api.text_of(r) + "; " + pages_not_locked);
+    } catch (const std::exception&) { // no memory for the text
+    }
+  }
+  return false;
 }
 void unlock_pages(void* owner, void* at) noexcept {
   const auto& target = *static_cast<const cuda_target*>(owner);
@@ -94,6 +143,7 @@ void cuda_target::fail(cu::result r, const std::string& operation, std::string h
 
 void cuda_target::lose(cu::result r, const std::string& operation) {
   lost = title() + " cannot " + operation + ": " + api.text_of(r);
+  if (is_for_good(r)) broken_contexts::note(number, lost);
   tell_loss();
 }
 
@@ -123,16 +173,23 @@ void cuda_device::open() {
   if (t.context) return;
   const auto check = [&](cu::result r, const char* operation) {
     if (r == cu::success) return;
-    t.lost = t.title() + " cannot be opened: it cannot " + operation + ": " + t.api.text_of(r) +
-             (r == cu::out_of_memory   ? "; other programs have its memory (nvidia-smi)"
-              : r == cu::not_available ? "; another program may have it for itself (nvidia-smi)"
-                                       : "");
+    const std::string earlier = is_for_good(r) ? broken_contexts::why(t.number) : std::string();
+    t.lost =
+        t.title() + " cannot be opened: it cannot " + operation + ": " + t.api.text_of(r) +
+        (r == cu::out_of_memory   ? "; other programs have its memory (nvidia-smi)"
+         : r == cu::not_available ? "; another program may have it for itself (nvidia-smi)"
+         : !earlier.empty() ? "; its context is one for the whole process, and has been broken for good: " + earlier +
+                                  "; start the program again to use the device"
+                            : "");
     t.alive();
   };
-  check(t.api.DevicePrimaryCtxRetain(&t.context, t.number), "make a context");
+  cu::result made = cu::success;
+  on_thread_stack([&] { made = t.api.DevicePrimaryCtxRetain(&t.context, t.number); });
+  check(made, "make a context");
   check(t.api.CtxSetCurrent(t.context), "enter its context");
   std::size_t unused = 0, all = 0;
   check(t.api.MemGetInfo(&unused, &all), "tell its memory");
+  broken_contexts::forget(t.number); // it has recovered
   limit_ = std::min(wanted_.value_or(unused - unused / 10), all);
   constexpr std::size_t granule = std::size_t{2} << 20; // the driver gives no less
   const bool little = limit_ < 64 * granule;            // for tests

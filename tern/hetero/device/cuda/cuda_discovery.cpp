@@ -74,8 +74,9 @@ cuda_switches switches_of(const options& opts) {
   return s;
 }
 
-std::vector<std::unique_ptr<device>> open_cuda(const options& opts, const std::shared_ptr<pinned_memory>& host,
-                                               std::vector<std::string>& notes) {
+namespace {
+std::vector<std::unique_ptr<device>> open_all(const options& opts, const std::shared_ptr<pinned_memory>& host,
+                                              std::vector<std::string>& notes) {
   const auto hold = lock_discovery(); // the driver initialises itself at the first call
   const auto api = cuda_api::open(library(opts, 0, cuda_api::usual_libraries()), notes);
   if (!api) return {};
@@ -111,6 +112,14 @@ std::vector<std::unique_ptr<device>> open_cuda(const options& opts, const std::s
   }
   if (!nvrtc) notes.emplace_back(ways_that_remain);
   return open_cuda(*api, nvrtc.value_or(nvrtc_api()), why_none, opts, host, notes);
+}
+} // namespace
+
+std::vector<std::unique_ptr<device>> open_cuda(const options& opts, const std::shared_ptr<pinned_memory>& host,
+                                               std::vector<std::string>& notes) {
+  std::vector<std::unique_ptr<device>> all;
+  on_thread_stack([&] { all = open_all(opts, host, notes); });
+  return all;
 }
 
 std::vector<std::unique_ptr<device>> open_cuda(const cuda_api& api, const nvrtc_api& nvrtc, const std::string& why_none,
@@ -201,9 +210,12 @@ std::shared_ptr<pinned_memory> new_pinned_memory(const options& opts) {
 
 // The driver initialises itself at the first call, and not when its library is opened.
 std::shared_ptr<pinned_memory> memory_to_pin(const options& opts) {
-  std::vector<std::string> unwanted; // notes: `find` says the same again
-  if (!cuda_api::open(library(opts, 0, cuda_api::usual_libraries()), unwanted)) return nullptr;
-  return new_pinned_memory(opts);
+  bool there = false;
+  on_thread_stack([&] {
+    std::vector<std::string> unwanted; // notes: `find` says the same again
+    there = cuda_api::open(library(opts, 0, cuda_api::usual_libraries()), unwanted).has_value();
+  });
+  return there ? new_pinned_memory(opts) : nullptr;
 }
 
 std::vector<std::unique_ptr<device>> find(device_search& s) {

@@ -5,6 +5,7 @@
 
 #include <tern/base/log.hpp>
 #include <tern/hetero/device/cuda/cuda_device.hpp>
+#include <tern/hetero/device/discovery.hpp>
 #include <tern/hetero/kernel/compiler_log.hpp>
 #include <tern/hetero/kernel/prelude.hpp>
 #include <tern/trace/trace.hpp>
@@ -50,12 +51,18 @@ cu::module cuda_programs::load(const kernel_code& code, bool fused) {
   std::string log;
   cu::module made = nullptr;
   if (code.form == code_form::cuda_module) {
-    made = load_image(std::string(code.text), r, log);
-  } else {
+    on_thread_stack([&] {
+      target_.enter();
+      made = load_image(std::string(code.text), r, log);
+    });
+  } else { // whose compiler needs a thread's stack
     const trace::region bar(
         trace::on() ? "compile " + std::string(code.form == code_form::dialect ? code.source().name : code.name)
                     : std::string());
-    made = ways_.compiles() ? compile(code, fused, r, log) : find_compiled(code, r, log);
+    on_thread_stack([&] {
+      target_.enter();
+      made = ways_.compiles() ? compile(code, fused, r, log) : find_compiled(code, r, log);
+    });
   }
   if (made) return made;
   std::string hint;

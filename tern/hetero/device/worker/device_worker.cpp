@@ -249,7 +249,7 @@ void device_worker::handle_loss(std::exception_ptr why) noexcept {
   }
   log_error(home_.devices().info(number_).id + " is lost (" + text +
             "): what ran there fails, the rest goes on without it");
-  home_.placement().on_device_lost(number_);
+  home_.placement().on_device_lost(number_, text);
   home_.copies().on_device_lost(number_);
   for (transfer* x : std::exchange(moving_, {})) finish(x, why);
   for (launched& l : std::exchange(running_, {})) end(std::move(l), why);
