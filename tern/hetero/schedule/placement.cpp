@@ -175,11 +175,10 @@ void task_placement::fail_unplaceable(task_record* t) noexcept {
     fail(t, std::make_exception_ptr(error(errc::unsupported, std::string("task '") + t->text_name() +
                                                                  "' has no place to run: " + missing)));
   else
-    fail(t, std::make_exception_ptr(
-                error(errc::not_found,
-                      std::string("task '") + t->text_name() + "' can run on " + wanted +
-                          ", and there is no such device" + losses,
-                      "there are: " + there + "; see the options hetero-devices and hetero-simulated, and `on`")));
+    fail(t, std::make_exception_ptr(error(
+                errc::not_found,
+                std::string("task '") + t->text_name() + "' can run on " + wanted + ", and there is no such device",
+                "there are: " + there + losses + "; see the options hetero-devices and hetero-simulated, and `on`")));
   host_->arrive(t);
 }
 

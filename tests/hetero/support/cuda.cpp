@@ -19,6 +19,8 @@ mock_cuda::~mock_cuda() = default;
 tern_mock_counters mock_cuda::counters() { return {}; }
 std::string mock_cuda::misuse() { return {}; }
 void mock_cuda::forget_misuse() {}
+std::uint64_t mock_cuda::calls(const char*) { return 0; }
+std::int64_t mock_cuda::clock() { return 0; }
 
 #else
 
@@ -43,6 +45,10 @@ tern_mock_counters mock_cuda::counters() {
 }
 std::string mock_cuda::misuse() { return find<const char*()>("tern_mock_cuda_misuse")(); }
 void mock_cuda::forget_misuse() { find<void()>("tern_mock_cuda_forget_misuse")(); }
+std::uint64_t mock_cuda::calls(const char* name) {
+  return find<std::uint64_t(const char*)>("tern_mock_cuda_calls")(name);
+}
+std::int64_t mock_cuda::clock() { return find<std::int64_t()>("tern_mock_cuda_clock")(); }
 
 #endif
 

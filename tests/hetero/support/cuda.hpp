@@ -24,6 +24,8 @@ public:
   static tern_mock_counters counters();
   static std::string misuse();
   static void forget_misuse();
+  static std::uint64_t calls(const char* name); ///< of a function: "cuLaunchKernel"
+  static std::int64_t clock();                  ///< virtual, in nanoseconds
 };
 
 /// With the mock libraries; what was compiled is kept from test to test. With TERN_TEST_WITHOUT_NVRTC

@@ -22,11 +22,17 @@
 ///   fail-context         no context can be had: out of memory (2)
 ///   no-init              cuInit says that there is no device (100)
 ///   no-peers             no device reaches another's memory
+///   call=1us, start=5us, kernel=10us, bandwidth=16G   a virtual clock: what each call of the driver takes, a launch or
+///                        copy until it begins, a kernel, and bytes a second of a copy. Then the host sees an end only
+///                        when its own clock, which goes on with each call, has come there (0: there is no clock)
 ///   memlock=1M           more of the host's memory cannot be registered: out of memory (2)
 ///   most-items=512       of a group of kernels without launch bounds: they have so many registers (1024)
 ///   sticky               what breaks a context breaks those that come later in the process, too
 ///   quiet                misuse is told only on request, and does not make the process fail
 ///   lenient              calls that can go on in spite of misuse do, and return success
+/// Memory of devices cannot be accessed but by copies and kernels: a device's address that the host
+/// uses ends the process with a line that says so, as does a kernel that goes beyond a block; a
+/// host's address as a kernel's parameter is refused.
 /// A driver that has no graphs is the library `mock_cuda_without_graphs`: the same, but it lacks
 /// their functions. Any other word ends the process with a message.
 
@@ -63,6 +69,10 @@ void tern_mock_cuda_counters(tern_mock_counters* to);
 /// next call of it.
 const char* tern_mock_cuda_misuse(void);
 void tern_mock_cuda_forget_misuse(void);
+/// How often the function was called, "cuLaunchKernel".
+std::uint64_t tern_mock_cuda_calls(const char* name);
+/// The virtual clock of the host, in nanoseconds; 0 if there is none.
+std::int64_t tern_mock_cuda_clock(void);
 /// The module, by its handle, is a library's, which keeps it until the context goes: it is no leak.
 void tern_mock_cuda_keep(std::uint64_t module);
 }

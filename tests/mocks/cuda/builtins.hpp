@@ -347,13 +347,16 @@ TERN_MOCK_VECTORS(double, double, 16, 16)
 template <int... I> struct tern_mock_list {};
 template <int N, int... I> struct tern_mock_count : tern_mock_count<N - 1, N - 1, I...> {};
 template <int... I> struct tern_mock_count<0, I...> { typedef tern_mock_list<I...> type; };
+template <class T> constexpr unsigned char tern_mock_is_pointer = 0;
+template <class T> constexpr unsigned char tern_mock_is_pointer<T*> = 1;
 template <class F> struct tern_mock_shape;
 template <class... P> struct tern_mock_shape<void(P...)> {
   struct table {
     unsigned long offsets[sizeof...(P) + 1], sizes[sizeof...(P) + 1];
+    unsigned char pointers[sizeof...(P) + 1];
   };
   static constexpr table make() {
-    table t{{}, {sizeof(P)..., 0}};
+    table t{{}, {sizeof(P)..., 0}, {tern_mock_is_pointer<P>..., 0}};
     const unsigned long aligned[] = {alignof(P)..., 1};
     unsigned long at = 0;
     for (unsigned long i = 0; i < sizeof...(P); ++i) {

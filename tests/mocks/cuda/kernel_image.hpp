@@ -26,7 +26,8 @@ struct tern_mock_kernel {
   void (*run)(void** parameters);
   unsigned long parameters;
   const unsigned long *offsets, *sizes;
-  int most_items; ///< of a group: its launch bounds; 0 is any
+  const unsigned char* pointers; ///< which of them are
+  int most_items;                ///< of a group: its launch bounds; 0 is any
 };
 
 /// A variable in a group's memory. Aligned so that they lie one after the other.
@@ -46,5 +47,5 @@ struct tern_mock_image {
 };
 }
 
-constexpr int tern_mock_image_version = 2;
+constexpr int tern_mock_image_version = 3;
 constexpr unsigned long tern_mock_dynamic_bytes = 228 * 1024;

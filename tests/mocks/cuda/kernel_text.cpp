@@ -182,8 +182,8 @@ private:
     for (const kernel& k : kernels_)
       t += "{\"" + k.name + "\", &tern_mock_shape<decltype(" + k.name + ")>::run<&" + k.name +
            ">, tern_mock_shape<decltype(" + k.name + ")>::count, tern_mock_shape<decltype(" + k.name +
-           ")>::values.offsets, tern_mock_shape<decltype(" + k.name + ")>::values.sizes, (int)(" +
-           (k.bounds.empty() ? "0" : k.bounds) + ")},\n";
+           ")>::values.offsets, tern_mock_shape<decltype(" + k.name + ")>::values.sizes, tern_mock_shape<decltype(" +
+           k.name + ")>::values.pointers, (int)(" + (k.bounds.empty() ? "0" : k.bounds) + ")},\n";
     t += "{}};\nextern \"C\" __attribute__((visibility(\"default\"))) const tern_mock_image "
          "tern_mock_image_table = {tern_mock_image_version, tern_mock_kernels, &tern_mock_now, ";
     t += dynamic_.empty() ? "nullptr" : "tern_mock_dynamic";

@@ -53,9 +53,8 @@ MOCK_EXPORT cu::result cuMemAlloc_v2(cu::pointer* made, std::size_t bytes) {
   c.go_on();
   if (c.s.set.fail_alloc > 0 && --c.s.set.fail_alloc == 0) return cu::out_of_memory;
   if (bytes > c.s.set.memory - c.here().used) return cu::out_of_memory;
-  void* at = nullptr;
-  if (posix_memalign(&at, 256, bytes) != 0) return cu::out_of_memory;
-  std::memset(at, 0xa5, bytes);
+  char* const at = map_memory(c.s, bytes);
+  if (!at) return cu::out_of_memory;
   c.here().used += bytes;
   forget_freed(c.s, {address(at), address(at) + bytes});
   c.s.memory.emplace(address(at), allocation{c.at, bytes, ++c.s.allocated});
@@ -83,7 +82,7 @@ MOCK_EXPORT cu::result cuMemFree_v2(cu::pointer p) {
   c.s.memory.erase(p);
   c.s.freed[p] = what.bytes;
   ++c.s.counted.frees;
-  std::free(bytes_at(p));
+  unmap_memory(p, what.bytes);
   return c.failed ? c.failed : c.status();
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 
 #include <dlfcn.h>
 #include <link.h>
@@ -164,12 +165,14 @@ cu::result take_parameters(call& c, const function& f, void** given, operation& 
         op.uses.push_back({found->first, found->first + found->second.bytes});
         if (k.sizes[i] == 8) op.kernel.points.push_back(at);
       } else if (k.sizes[i] == 8) {
-        auto gone_at = c.s.freed.upper_bound(at);
-        if (gone_at == c.s.freed.begin()) continue;
-        --gone_at;
-        if (at < gone_at->first + gone_at->second)
+        const auto gone_at = c.s.freed.upper_bound(at);
+        if (gone_at != c.s.freed.begin() && at < std::prev(gone_at)->first + std::prev(gone_at)->second)
           return c.misuse(invalid_value,
                           what + "has memory as parameter " + std::to_string(i) + " that has been freed: " + hex(at));
+        // Nothing may lie where a block ends; null is no memory, which is the kernel's affair.
+        if (k.pointers[i] && at != 0 && find_memory(c.s, at - 1) == c.s.memory.end())
+          return c.misuse(invalid_value, what + "has an address as parameter " + std::to_string(i) +
+                                             " that is no device's: " + hex(at) + "; is it the host's?");
       }
     }
     op.kernel.values.push_back(std::move(value));

@@ -196,6 +196,7 @@ cu::result run_kernel(state& s, const kernel_work& what) {
   r.backwards = s.random() % 2 != 0;
   r.idle = pool();
   running = &r;
+  s.runs = k.name;
   *image.now = &r.now;
   const std::size_t watched =
       image.dynamic ? std::min<std::size_t>(tern_mock_dynamic_bytes, what.dynamic + watched_bytes) : 0;
@@ -217,6 +218,7 @@ cu::result run_kernel(state& s, const kernel_work& what) {
                        " bytes of dynamic memory");
   *image.now = nullptr;
   running = nullptr;
+  s.runs = nullptr;
   if (!r.trapped) return 0;
   for (fiber* const f : pool()) prepare(*f); // some stand in the middle of it
   return launch_failed;

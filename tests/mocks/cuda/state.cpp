@@ -14,12 +14,13 @@ namespace {
 constexpr std::size_t most_misuses = 200; // a loop that does it wrong each time need not fill the screen
 
 [[noreturn]] void refuse(const std::string& word) {
-  std::fprintf(stderr,
-               "mock CUDA: cannot make sense of \"%s\" in its configuration (TERN_MOCK_CUDA); there are devices=2, "
-               "memory=1G, seed=7, delay=20us, capability=90, driver=13000, mode=exclusive, mode=prohibited, "
-               "fail-alloc=N, fail-copy=N, fail-launch=N, fail-graph=N, fault-kernel=N, lose=N, fail-context, no-init, "
-               "no-peers, memlock=1M, most-items=512, sticky, quiet, lenient\n",
-               word.c_str());
+  std::fprintf(
+      stderr,
+      "mock CUDA: cannot make sense of \"%s\" in its configuration (TERN_MOCK_CUDA); there are devices=2, "
+      "memory=1G, seed=7, delay=20us, capability=90, driver=13000, mode=exclusive, mode=prohibited, "
+      "fail-alloc=N, fail-copy=N, fail-launch=N, fail-graph=N, fault-kernel=N, lose=N, fail-context, no-init, "
+      "call=1us, start=5us, kernel=10us, bandwidth=16G, no-peers, memlock=1M, most-items=512, sticky, quiet, lenient\n",
+      word.c_str());
   std::abort();
 }
 
@@ -56,20 +57,25 @@ void parse_word(const std::string& word, settings& to) {
   }
   std::string unit;
   const std::uint64_t n = number_in(word, value, unit);
-  if (name == "memory" || name == "memlock") {
+  if (name == "memory" || name == "memlock" || name == "bandwidth") {
     const int shift = unit.empty() ? 0 : unit == "k" ? 10 : unit == "M" ? 20 : unit == "G" ? 30 : -1;
     if (shift < 0) refuse(word);
-    (name == "memory" ? to.memory : to.memlock) = n << shift;
+    (name == "memory" ? to.memory : name == "memlock" ? to.memlock : to.bandwidth) = n << shift;
     return;
   }
-  if (name == "delay") {
+  std::int64_t* const time = name == "delay"    ? &to.delay
+                             : name == "call"   ? &to.call_time
+                             : name == "start"  ? &to.start_time
+                             : name == "kernel" ? &to.kernel_time
+                                                : nullptr;
+  if (time) {
     const std::int64_t scale = unit == "ns" || n == 0 ? 1
                                : unit == "us"         ? 1000
                                : unit == "ms"         ? 1000000
                                : unit == "s"          ? 1000000000
                                                       : 0;
     if (scale == 0) refuse(word);
-    to.delay = static_cast<std::int64_t>(n) * scale;
+    *time = static_cast<std::int64_t>(n) * scale;
     return;
   }
   if (!unit.empty()) refuse(word);
@@ -137,7 +143,7 @@ state& global() {
 }
 
 void reset(const char* text) {
-  for (const auto& [at, one] : global().memory) std::free(bytes_at(at));
+  for (const auto& [at, one] : global().memory) unmap_memory(at, one.bytes);
   begin(text);
 }
 
@@ -177,7 +183,7 @@ void drop(state& s, int device) {
     bytes += one->second.bytes;
     if (first.empty())
       first = "allocation " + std::to_string(one->second.serial) + " of " + std::to_string(one->second.bytes);
-    std::free(bytes_at(one->first));
+    unmap_memory(one->first, one->second.bytes);
     one = s.memory.erase(one);
   }
   if (allocations > 0)
@@ -248,6 +254,8 @@ handle& current_context(const state& s) {
 
 call::call(const char* name, needs what) : s((lock_ = std::unique_lock(global_mutex()), global())), name_(name) {
   ++s.counted.calls;
+  ++s.calls.try_emplace(name).first->second;
+  s.clock += s.set.call_time;
   if (what == needs::nothing) return;
   if (!s.initialized) {
     failed = misuse(not_initialized, "cuInit has not succeeded");
@@ -267,6 +275,8 @@ call::call(const char* name, needs what) : s((lock_ = std::unique_lock(global_mu
   }
   if (what == needs::context) failed = status();
 }
+
+call::~call() { close_memory(s); }
 
 cu::result call::status() {
   if (at < 0) return 0;
@@ -362,6 +372,18 @@ MOCK_EXPORT const char* tern_mock_cuda_misuse(void) {
   text.clear();
   for (const std::string& one : mock::global().misuse) text += (text.empty() ? "" : "\n") + one;
   return text.c_str();
+}
+
+MOCK_EXPORT std::uint64_t tern_mock_cuda_calls(const char* name) {
+  const std::unique_lock lock(mock::global_mutex());
+  const auto& all = mock::global().calls;
+  const auto found = all.find(name);
+  return found == all.end() ? 0 : found->second;
+}
+
+MOCK_EXPORT std::int64_t tern_mock_cuda_clock(void) {
+  const std::unique_lock lock(mock::global_mutex());
+  return mock::global().clock;
 }
 
 MOCK_EXPORT void tern_mock_cuda_keep(std::uint64_t module) {

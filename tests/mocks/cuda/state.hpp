@@ -48,13 +48,22 @@ struct settings {
   bool sticky = false;                   ///< what breaks a context breaks all later ones
   std::size_t memlock = ~std::size_t{0}; ///< bytes of the host's memory that can be registered
   int most_items = 1024;                 ///< of a group, by registers
+  // The virtual clock, if one of them is set: what a call takes, a launch or copy until it begins, a
+  // kernel, and a copy of a byte, in nanoseconds.
+  std::int64_t call_time = 0, start_time = 0, kernel_time = 0;
+  std::size_t bandwidth = 0; ///< bytes a second
+  bool has_clock() const { return call_time > 0 || start_time > 0 || kernel_time > 0 || bandwidth > 0; }
 };
 settings parse(const char* text);
 
 /// A handle: counted up, never given twice, so what is gone is known. It points to nothing.
 using handle = std::uint64_t;
-/// A place in a stream: has everything before it been done?
-using point = std::shared_ptr<bool>;
+/// A place in a stream: has everything before it been done, and when, by the virtual clock?
+struct moment {
+  bool done = false;
+  std::int64_t end = 0; ///< nanoseconds
+};
+using point = std::shared_ptr<moment>;
 
 struct range {
   std::uintptr_t begin, end;
@@ -112,6 +121,7 @@ struct operation {
   std::vector<point> after; ///< must be there first, besides what the stream has before
   point at;                 ///< becomes true when it is done
   std::int64_t ready = 0;   ///< not before
+  std::int64_t given = 0;   ///< when, by the virtual clock
 };
 std::string describe(const operation& op);
 
@@ -140,6 +150,7 @@ struct stream {
   handle number = 0;
   int device = 0;
   bool destroyed = false; ///< what is in it is done yet
+  std::int64_t end = 0;   ///< of what is done, by the virtual clock
   std::deque<operation> pending;
   std::shared_ptr<capture> capturing;
   std::vector<std::size_t> last; ///< nodes that the next one comes after
@@ -175,6 +186,10 @@ struct state {
   std::uint64_t generation = 0;
   bool initialized = false;
   tern_mock_counters counted{};
+  std::map<std::string, std::uint64_t, std::less<>> calls; ///< by their names
+  std::int64_t clock = 0;                                  ///< the host's, virtual
+  bool opened = false;                                     ///< devices' memory can be accessed
+  const char* runs = nullptr;                              ///< the kernel that does
   std::vector<std::string> misuse;
   std::mt19937_64 random;
   std::vector<device> devices;
@@ -219,7 +234,7 @@ class call {
 
 public:
   call(const char* name, needs what);
-  ~call() = default;
+  ~call();
   call(const call&) = delete;
   call& operator=(const call&) = delete;
 
@@ -276,6 +291,17 @@ std::int64_t poll_delay(const state& s);
 void lose(state& s, int device, cu::result r);
 /// The allocation that has all of it; the memory's end if there is none.
 std::map<std::uintptr_t, allocation>::const_iterator find_memory(const state& s, std::uintptr_t at);
+
+/// Has it been done, as far as the host can see? By the virtual clock, that may be later.
+bool is_over(const state& s, const point& p);
+
+// guarded.cpp
+/// \return null: there is none.
+char* map_memory(const state& s, std::size_t bytes);
+void unmap_memory(std::uintptr_t at, std::size_t bytes);
+/// All of it can be accessed, until `close_memory`, which the end of a call does.
+void open_memory(state& s);
+void close_memory(state& s);
 
 void run_copy(const copy_work& what);
 /// \return success, launch_failed

@@ -21,12 +21,27 @@ std::size_t by_chance(state& s, std::size_t below) { return static_cast<std::siz
 bool is_ready(const state& s, const stream& of, std::int64_t time) {
   if (of.pending.empty() || s.devices[static_cast<std::size_t>(of.device)].lost != 0) return false;
   const operation& op = of.pending.front();
-  return op.ready <= time && std::all_of(op.after.begin(), op.after.end(), [](const point& p) { return *p; });
+  return op.ready <= time && std::all_of(op.after.begin(), op.after.end(), [](const point& p) { return p->done; });
+}
+
+// When it has ended, by the virtual clock: after what its stream and its events say, and no sooner
+// than it can be begun.
+std::int64_t end_of(const state& s, const stream& of, const operation& op) {
+  if (!s.set.has_clock()) return 0;
+  std::int64_t begin = of.end;
+  for (const point& p : op.after) begin = std::max(begin, p->end);
+  if (op.is == work::record || op.is == work::wait) return begin;
+  begin = std::max(begin, op.given + s.set.start_time);
+  if (op.is == work::kernel) return begin + s.set.kernel_time;
+  if (op.is == work::graph) return begin + s.set.kernel_time * static_cast<std::int64_t>(op.graph.what->nodes.size());
+  const std::size_t bytes = op.copy.row_bytes * op.copy.rows * op.copy.slices;
+  return begin + (s.set.bandwidth > 0 ? static_cast<std::int64_t>(bytes * 1'000'000'000 / s.set.bandwidth) : 0);
 }
 
 // A kernel or a copy. \return whether the device still lives
 bool perform(state& s, int device, const operation& op) {
   cu::result r = 0;
+  open_memory(s);
   if (s.set.lose > 0 && --s.set.lose == 0) r = ecc_uncorrectable;
   if (r == 0 && op.is == work::kernel) {
     if (s.set.fault_kernel > 0 && --s.set.fault_kernel == 0)
@@ -69,7 +84,9 @@ void step(state& s, stream& of) {
     const operation mine = op;
     if (!perform(s, of.device, mine)) return; // the stream has been emptied
   }
-  *of.pending.front().at = true;
+  operation& over = of.pending.front();
+  of.end = end_of(s, of, over);
+  *over.at = {true, of.end};
   of.pending.pop_front();
 }
 
@@ -137,7 +154,7 @@ void lose(state& s, int device, cu::result r) {
   s.devices[static_cast<std::size_t>(device)].lost = r;
   for (const auto& [number, one] : s.streams) {
     if (one->device != device) continue;
-    for (const operation& op : one->pending) *op.at = true; // so no wait for it lasts for ever
+    for (const operation& op : one->pending) op.at->done = true; // so no wait for it lasts for ever
     one->pending.clear();
   }
 }
@@ -145,7 +162,7 @@ void lose(state& s, int device, cu::result r) {
 void call::go_on() { advance(s, static_cast<int>(by_chance(s, 4))); }
 
 void call::finish(const point& until, int device) {
-  while (until && !*until && s.devices[static_cast<std::size_t>(device)].lost == 0) {
+  while (until && !until->done && s.devices[static_cast<std::size_t>(device)].lost == 0) {
     if (advance(s, 1) > 0) continue;
     const std::int64_t wait = poll_delay(s);
     if (wait < 0) {
@@ -153,12 +170,16 @@ void call::finish(const point& until, int device) {
       return;
     }
     const std::uint64_t generation = s.generation;
+    close_memory(s);
     lock_.unlock();
     std::this_thread::sleep_for(std::chrono::nanoseconds(std::min<std::int64_t>(wait, 100000)));
     lock_.lock();
     if (s.generation != generation) return;
   }
+  if (until) s.clock = std::max(s.clock, until->end);
 }
+
+bool is_over(const state& s, const point& p) { return !p || (p->done && p->end <= s.clock); }
 
 point call::put(stream& to, operation&& op) {
   if (to.capturing) {
@@ -168,7 +189,8 @@ point call::put(stream& to, operation&& op) {
     return nullptr;
   }
   check_order(to, op);
-  op.at = std::make_shared<bool>(false);
+  op.at = std::make_shared<moment>();
+  op.given = s.clock;
   if (s.set.delay > 0) op.ready = now() + s.set.delay;
   to.pending.push_back(std::move(op));
   return to.pending.back().at;
@@ -234,6 +256,7 @@ MOCK_EXPORT cu::result cuStreamSynchronize(cu::stream h) {
     return c.misuse(capture_unsupported, "operations of the stream are captured");
   }
   if (!one->pending.empty()) c.finish(point(one->pending.back().at), c.at);
+  c.s.clock = std::max(c.s.clock, one->end);
   return c.status();
 }
 
@@ -249,7 +272,7 @@ MOCK_EXPORT cu::result cuStreamQuery(cu::stream h) {
   }
   c.go_on();
   if (const cu::result r = c.status()) return r;
-  return one->pending.empty() ? cu::success : cu::not_ready;
+  return one->pending.empty() && one->end <= c.s.clock ? cu::success : cu::not_ready;
 }
 
 MOCK_EXPORT cu::result cuStreamWaitEvent(cu::stream h, cu::event e, unsigned) {
@@ -325,7 +348,7 @@ MOCK_EXPORT cu::result cuEventQuery(cu::event e) {
   c.go_on();
   device& d = c.s.devices[static_cast<std::size_t>(what->device)];
   if (d.lost) return d.told = true, d.lost;
-  return !what->last || *what->last ? cu::success : cu::not_ready;
+  return is_over(c.s, what->last) ? cu::success : cu::not_ready;
 }
 
 MOCK_EXPORT cu::result cuEventSynchronize(cu::event e) {

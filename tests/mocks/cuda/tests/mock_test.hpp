@@ -28,6 +28,8 @@ struct driver : cuda_api, more_api {
   decltype(&tern_mock_cuda_counters) counters = nullptr;
   decltype(&tern_mock_cuda_misuse) misuse = nullptr;
   decltype(&tern_mock_cuda_forget_misuse) forget_misuse = nullptr;
+  decltype(&tern_mock_cuda_calls) calls = nullptr;
+  decltype(&tern_mock_cuda_clock) clock = nullptr;
 };
 const driver& gpu();
 const nvrtc_api& compiler();
