@@ -15,7 +15,7 @@
 namespace mock {
 namespace {
 
-constexpr std::size_t page = 4096, alignment = 256;
+constexpr std::size_t page = 4096, alignment = 256, most_filled = 128 * 1024;
 
 // A block ends where a page ends, as far as its alignment allows, and the page behind it is never
 // open.
@@ -68,15 +68,15 @@ void listen() {
 
 } // namespace
 
-char* map_memory(const state& s, std::size_t bytes) {
+char* map_memory(std::size_t bytes) {
   listen();
   void* const got =
       mmap(nullptr, pages_of(bytes) + page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (got == MAP_FAILED) return nullptr;
   char* const at = static_cast<char*>(got) + (pages_of(bytes) - bytes) / alignment * alignment;
   protect(address(at), bytes, PROT_READ | PROT_WRITE);
-  std::memset(at, 0xa5, bytes);
-  if (!s.opened) protect(address(at), bytes, PROT_NONE);
+  std::memset(at, 0xa5, std::min(bytes, most_filled)); // pages that are never touched cost nothing
+  protect(address(at), bytes, PROT_NONE);
   return at;
 }
 
@@ -85,14 +85,20 @@ void unmap_memory(std::uintptr_t at, std::size_t bytes) {
   munmap(reinterpret_cast<void*>(first_page(at)), pages_of(bytes) + page);
 }
 
-void open_memory(state& s) {
-  if (std::exchange(s.opened, true)) return;
-  for (const auto& [at, one] : s.memory) protect(at, one.bytes, PROT_READ | PROT_WRITE);
+void open_memory(state& s, const std::vector<range>& uses) {
+  for (const range& r : uses) {
+    const auto found = find_memory(s, r.begin);
+    if (found == s.memory.end() || std::find(s.opened.begin(), s.opened.end(), found->first) != s.opened.end())
+      continue;
+    s.opened.push_back(found->first);
+    protect(found->first, found->second.bytes, PROT_READ | PROT_WRITE);
+  }
 }
 
 void close_memory(state& s) {
-  if (!std::exchange(s.opened, false)) return;
-  for (const auto& [at, one] : s.memory) protect(at, one.bytes, PROT_NONE);
+  for (const std::uintptr_t at : s.opened)
+    if (const auto found = s.memory.find(at); found != s.memory.end()) protect(at, found->second.bytes, PROT_NONE);
+  s.opened.clear();
 }
 
 } // namespace mock

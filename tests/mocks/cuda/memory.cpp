@@ -53,7 +53,7 @@ MOCK_EXPORT cu::result cuMemAlloc_v2(cu::pointer* made, std::size_t bytes) {
   c.go_on();
   if (c.s.set.fail_alloc > 0 && --c.s.set.fail_alloc == 0) return cu::out_of_memory;
   if (bytes > c.s.set.memory - c.here().used) return cu::out_of_memory;
-  char* const at = map_memory(c.s, bytes);
+  char* const at = map_memory(bytes);
   if (!at) return cu::out_of_memory;
   c.here().used += bytes;
   forget_freed(c.s, {address(at), address(at) + bytes});

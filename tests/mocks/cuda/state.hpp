@@ -188,7 +188,7 @@ struct state {
   tern_mock_counters counted{};
   std::map<std::string, std::uint64_t, std::less<>> calls; ///< by their names
   std::int64_t clock = 0;                                  ///< the host's, virtual
-  bool opened = false;                                     ///< devices' memory can be accessed
+  std::vector<std::uintptr_t> opened;                      ///< devices' memory that can be accessed
   const char* runs = nullptr;                              ///< the kernel that does
   std::vector<std::string> misuse;
   std::mt19937_64 random;
@@ -297,10 +297,11 @@ bool is_over(const state& s, const point& p);
 
 // guarded.cpp
 /// \return null: there is none.
-char* map_memory(const state& s, std::size_t bytes);
+char* map_memory(std::size_t bytes);
 void unmap_memory(std::uintptr_t at, std::size_t bytes);
-/// All of it can be accessed, until `close_memory`, which the end of a call does.
-void open_memory(state& s);
+/// Blocks of which a part is used can be accessed, until `close_memory`, which the end of a call
+/// does.
+void open_memory(state& s, const std::vector<range>& uses);
 void close_memory(state& s);
 
 void run_copy(const copy_work& what);

@@ -41,7 +41,7 @@ std::int64_t end_of(const state& s, const stream& of, const operation& op) {
 // A kernel or a copy. \return whether the device still lives
 bool perform(state& s, int device, const operation& op) {
   cu::result r = 0;
-  open_memory(s);
+  open_memory(s, op.uses);
   if (s.set.lose > 0 && --s.set.lose == 0) r = ecc_uncorrectable;
   if (r == 0 && op.is == work::kernel) {
     if (s.set.fault_kernel > 0 && --s.set.fault_kernel == 0)

@@ -532,13 +532,13 @@ TEST_F(on_device, memory_is_found_where_it_is_not_allowed) {
   EXPECT_DEATH(
       {
         cu::pointer q = 0;
-        int far = 2000;
+        int far = 500;
         gpu().MemAlloc(&q, 1024);
         std::vector<void*> given;
         given.push_back(&q);
         given.push_back(&far);
         given.push_back(&by);
-        launch(add, 2, 1000, given);
+        launch(add, 1, 1000, given);
         gpu().StreamSynchronize(stream);
       },
       "the kernel 'add' touches 0x[0-9a-f]+, beyond the end of allocation 2 of device 0, which has 1024 bytes");
