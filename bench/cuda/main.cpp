@@ -36,6 +36,8 @@ using contest::runners;
 
 const char* const other_libraries = std::getenv("BENCH_CUDA_LIBRARIES");
 
+const std::string by_ptx = "tern by the PTX of clang";
+
 /// Names of ours begin with "tern"; what follows it says what is switched off, or which devices
 /// there are.
 const contest::contestant& contestant_named(const std::string& name) {
@@ -51,6 +53,10 @@ const contest::contestant& contestant_named(const std::string& name) {
   if (const char* const maths = std::getenv("BENCH_CUDA_MATHS"))
     for (const std::string variable : {"TERN_EXAMPLE_CUBLAS=", "TERN_EXAMPLE_CUSOLVER="}) set(variable + maths);
   if (other_libraries) set("TERN_MOCK_CUDA=devices=2");
+  if (name == by_ptx) { // which the program has; nothing that NVRTC has made is found
+    set("TERN_CUDA_LIBRARIES=libcuda.so.1:/there/is/no/nvrtc.so");
+    set("TERN_HETERO_CACHE=off");
+  }
   const std::string without = "tern without ", with = "tern with ";
   if (name.starts_with(without)) set("TERN_CUDA=" + name.substr(without.size()));
   if (name.starts_with(with)) set("TERN_HETERO_DEVICES=" + name.substr(with.size()));
@@ -173,6 +179,13 @@ std::vector<metric> metrics(runners& running, const scale& of) {
 
   // Tiles wherever there is time.
   l.hybrid("cuda.hybrid", 1.0, 8192, 32);
+
+  // Kernels by PTX that clang made with the program, against NVRTC's. The mock cannot load it.
+  if (!other_libraries) {
+    l.add("cuda.ptx.stencil", 1.10, "smooth", 512, 12, "tern", {}, 0, by_ptx);
+    l.add("cuda.ptx.reduction", 1.10, "add", numbers, 4096, "tern", {}, 0, by_ptx);
+    l.add("cuda.ptx.nbody", 1.10, "attract", 65536, 512, "tern", {}, 0, by_ptx);
+  }
 
   // What needs no GPU.
   if (!other_libraries) {

@@ -393,6 +393,7 @@ template <class F> auto or_not_here(F&& f) {
     return f();
   } catch (const tern::error& e) {
     if (e.code() == tern::errc::out_of_memory) throw not_here(e.message());
+    if (e.code() == tern::errc::unsupported) throw not_here("NVRTC, or clang when this was built: " + e.message());
     throw;
   } catch (const std::bad_alloc&) {
     throw not_here("so much memory");

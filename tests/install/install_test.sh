@@ -143,6 +143,19 @@ for compiler in "${compilers[@]}"; do
   done
   echo "ok   tern_check_kernels, $compiler"
 done
+# PTX is made when a program is built, by clang; what only NVRTC has is told.
+if command -v clang-19 >/dev/null || command -v clang >/dev/null; then
+  dir=$tmp/build-g++-kernels
+  "$cmake" --build "$dir" --target with_ptx >"$tmp/ptx" 2>&1 || { cat -- "$tmp/ptx" >&2; fail 'tern_device_code: the build fails'; }
+  grep -qF "the kernels 'only_nvrtc' have no PTX in the program, as they call erf, which only NVRTC has" "$tmp/ptx" ||
+    { cat -- "$tmp/ptx" >&2; fail 'tern_device_code: a function that is missing is not told'; }
+  grep -qa '.visible .entry tern_kernel_twice' "$dir/with_ptx" || fail 'tern_device_code: the program has no PTX'
+  "$cmake" --build "$dir" --target with_ptx | grep -q 'no work to do' || fail 'PTX of kernels that have not changed is made again'
+  [[ $(timeout 60 "$dir/with_ptx" 2>"$tmp/stderr") == 8 ]] || fail 'tern_device_code: the program fails'
+  echo 'ok   tern_device_code'
+else
+  echo 'skip tern_device_code: clang is not here'
+fi
 
 export PKG_CONFIG_PATH=$libdir/pkgconfig
 # Quoting would make one argument of many.

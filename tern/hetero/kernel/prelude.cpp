@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tern/hetero/kernel/prelude.hpp>
 
-#include <tern/hetero/kernel/device_math.hpp>
+#include <tern/hetero/kernel/device_math_float.hpp>
 #include <tern/hetero/kernel/kernel_blocks.hpp>
 
 namespace tern::hetero::detail {
@@ -162,10 +162,11 @@ extern __shared__ __align__(16) char tern_dynamic[];
 }
 #define TERN_DYNAMIC(T, name) T* const name = (T*)tern_dynamic
 
-// A kernel has at most 48 KiB of its own. TERN_SHARED beyond that lies at the end of dynamic memory,
-// whose size is known when the kernel runs. Each kernel, and each TERN_SHARED in it, takes a place in
-// one row, the next that is free, and says there what is taken so far. (NVRTC has no __COUNTER__;
-// what has been said in the row is found as a friend. Tags make each search one of its own.)
+// A kernel has at most 48 KiB of its own. TERN_SHARED beyond that lies at the end of dynamic
+// memory, whose size is known when the kernel runs. Each kernel, and each TERN_SHARED in it, takes
+// a place in one row, the next that is free, and says there what is taken so far. (NVRTC has no
+// __COUNTER__; what has been said in the row is found as a friend. Tags make each search one of
+// its own.)
 template <int Kernel, int Fixed, int Large> struct tern_taken {
   enum { kernel = Kernel, fixed = Fixed, large = Large };
 };
@@ -346,7 +347,8 @@ std::string_view prelude(language l) {
   static const std::string of_opencl = std::string(opencl) + std::string(common);
   static const std::string of_cuda = std::string(cuda) + std::string(common);
   static const std::string of_fused = std::string(fused) + of_cuda;
-  static const std::string functions = text_of(tern_math::tern_source()) + std::string(clang_cuda_functions());
+  static const std::string functions =
+      text_of(tern_math::tern_source()) + text_of(tern_math_float::tern_source()) + std::string(clang_cuda_functions());
   static const std::string of_clang = std::string(clang_cuda()) + of_cuda + functions;
   static const std::string of_clang_fused = std::string(clang_cuda()) + of_fused + functions;
   switch (l) {

@@ -27,10 +27,10 @@ std::string device_source(const source_block& block, language l);
 std::string_view clang_cuda();
 std::string_view clang_cuda_functions();
 
-/// A kernel of CUDA's has at most 48 KiB of a group's memory of its own. What its blocks take beyond
-/// that, it is to be given at the end of its dynamic memory: 16 bytes for each byte of this symbol
-/// of its module but one. Kernels that macros make have no such symbol: they get what the largest of
-/// the module needs.
+/// A kernel of CUDA's has at most 48 KiB of a group's memory of its own. What its blocks take
+/// beyond that, it is to be given at the end of its dynamic memory: 16 bytes for each byte of this
+/// symbol of its module but one. Kernels that macros make have no such symbol: they get what the
+/// largest of the module needs.
 std::string large_symbol(const kernel_code& code);
 constexpr const char* largest_symbol = "tern_large_blocks";
 

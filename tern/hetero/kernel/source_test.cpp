@@ -60,7 +60,9 @@ TEST(source, comes_after_the_dialects_definitions) {
     const std::string all = detail::device_source(test_kernels::axpy.source(), l);
     EXPECT_THAT(all, StartsWith(std::string(detail::prelude(l))));
     EXPECT_THAT(all, HasSubstr(text_of(test_kernels::axpy.source())));
-    if (l == detail::language::opencl) EXPECT_THAT(all, testing::EndsWith(text_of(test_kernels::axpy.source())));
+    if (l == detail::language::opencl) {
+      EXPECT_THAT(all, testing::EndsWith(text_of(test_kernels::axpy.source())));
+    }
     for (const char* word : {"TERN_KERNEL(", "TERN_KERNEL_FIXED(", "TERN_REGION ", "TERN_REGION_IN(", "TERN_SHARED(",
                              "TERN_DYNAMIC(", "TERN_PRIVATE(", "TERN_MY(", "TERN_FN ", "TERN_GROUP_REDUCE("})
       EXPECT_THAT(all, HasSubstr(std::string("#define ") + word));

@@ -28,8 +28,8 @@ public:
   static std::int64_t clock();                  ///< virtual, in nanoseconds
 };
 
-/// With the mock libraries; what was compiled is kept from test to test. With TERN_TEST_WITHOUT_NVRTC
-/// in the environment there is only what has been kept.
+/// With the mock libraries; what was compiled is kept from test to test. With
+/// TERN_TEST_WITHOUT_NVRTC in the environment there is only what has been kept.
 options cuda_options(const std::string& memory = {}, const std::string& without = {});
 
 } // namespace tern::hetero

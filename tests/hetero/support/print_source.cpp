@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Prints a block of a file's kernels as compilers of OpenCL get it (`opencl`), as clang gets it for
-// CUDA (`cuda`, `cuda_fused`), as the host's where accesses are checked (`checked`); or the names of
-// its kernels.
+// CUDA (`cuda`, `cuda_fused`), as the host's where accesses are checked (`checked`); or the names
+// of its kernels.
 #include <cstdio>
 #include <exception>
 #include <string>

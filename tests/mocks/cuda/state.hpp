@@ -48,8 +48,8 @@ struct settings {
   bool sticky = false;                   ///< what breaks a context breaks all later ones
   std::size_t memlock = ~std::size_t{0}; ///< bytes of the host's memory that can be registered
   int most_items = 1024;                 ///< of a group, by registers
-  // The virtual clock, if one of them is set: what a call takes, a launch or copy until it begins, a
-  // kernel, and a copy of a byte, in nanoseconds.
+  // The virtual clock, if one of them is set: what a call takes, a launch or copy until it begins,
+  // and a kernel, in nanoseconds.
   std::int64_t call_time = 0, start_time = 0, kernel_time = 0;
   std::size_t bandwidth = 0; ///< bytes a second
   bool has_clock() const { return call_time > 0 || start_time > 0 || kernel_time > 0 || bandwidth > 0; }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// `tern kernels ptx`: kernels of source files become PTX when a program is built, by clang and with
-/// nothing of NVIDIA's.
+/// `tern kernels ptx`: kernels of source files become PTX when a program is built, by clang and
+/// with nothing of NVIDIA's.
 #include "tools/tern/commands.hpp"
 #include "tools/tern/kernels/kernel_compilers.hpp"
 #include "tools/tern/launch/process.hpp"

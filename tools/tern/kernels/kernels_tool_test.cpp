@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// `tern kernels check` from outside: what it says of files, and its exit codes.
+/// `tern kernels check` and `tern kernels ptx` from outside: what they say of files, and their exit
+/// codes.
 #include "child.hpp"
 #include "tools/tern/launch/process.hpp"
 
+#include <fstream>
+#include <iterator>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -165,6 +168,67 @@ TEST(kernels_check_tool, files_without_kernels_and_no_files) {
   f = check({});
   EXPECT_EQ(f.code, 2);
   EXPECT_THAT(f.err, Not(HasSubstr("terminate")));
+}
+
+// PTX -----------------------------------------------------------------------------------------------------------------
+
+finished ptx(strings arguments, const variables& environment = {}) {
+  arguments.insert(arguments.begin(), {TERN_TOOL_PATH, "kernels", "ptx"});
+  return tern::test::run(arguments, 50, {.environment = environment});
+}
+
+class kernels_ptx : public kernels_check {
+protected:
+  std::string written(const std::string& file) const {
+    std::ifstream in(file);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+};
+
+TEST_F(kernels_ptx, each_block_is_compiled_twice_and_registered) {
+  const std::string file = here.write("good.cpp", good), to = here.write("made.cpp", "");
+  const finished f = ptx({"-o", to, file});
+  EXPECT_EQ(f.code, 0) << f.err;
+  const std::string made = written(to);
+  EXPECT_THAT(made, AllOf(HasSubstr("#include <tern/hetero/kernel/device_code.hpp>"), HasSubstr(".target sm_70"),
+                          HasSubstr(".version 6.0"), HasSubstr(".visible .entry tern_kernel_turn("),
+                          HasSubstr("made_4({\"second\", {0x"), Not(HasSubstr("made_5"))));
+}
+
+TEST_F(kernels_ptx, what_only_nvrtc_has_is_told_and_left_out) {
+  const std::string file = here.write("erf.cpp", "TERN_KERNELS_BEGIN(fifth)\n"
+                                                 "TERN_KERNEL(error, TERN_GLOBAL double* y) {\n"
+                                                 "  TERN_REGION { y[item.x] = erf(y[item.x]) + sin(y[item.x]); };\n"
+                                                 "}\n"
+                                                 "TERN_KERNELS_END(fifth)\n"),
+                    to = here.write("made.cpp", "");
+  const finished f = ptx({"-o", to, file});
+  EXPECT_EQ(f.code, 0) << f.err;
+  EXPECT_THAT(f.err,
+              HasSubstr(file + ":1: the kernels 'fifth' have no PTX in the program, as they call erf, which only "
+                               "NVRTC has"));
+  EXPECT_THAT(written(to), Not(HasSubstr(".version")));
+}
+
+TEST_F(kernels_ptx, errors_name_the_line_and_the_clang) {
+  const std::string file = here.write("wrong.cpp", wrong_everywhere), to = here.write("made.cpp", "");
+  const finished wrong = ptx({"-o", to, file});
+  EXPECT_EQ(wrong.code, 1);
+  EXPECT_THAT(wrong.err, AllOf(HasSubstr("the kernels 'fourth' (" + file + ") do not compile for CUDA (clang "),
+                               HasSubstr(file + ":3:"), HasSubstr("no_such_word")));
+  const std::string right = here.write("good.cpp", good);
+  const finished none = ptx({"-o", to, "--clang", "/no/such/clang", right});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.err, HasSubstr("there is no /no/such/clang"));
+  const finished other = ptx({"-o", to, "--clang", "/bin/true", right});
+  EXPECT_EQ(other.code, 2);
+  EXPECT_THAT(other.err, HasSubstr("/bin/true is no clang 14 or later"));
+  const variables nowhere{{"PATH", "/no/such/folder"}};
+  EXPECT_EQ(ptx({"-o", to, right}, nowhere).code, 2);
+  const finished without = ptx({"-o", to, "--if-possible", right}, nowhere);
+  EXPECT_EQ(without.code, 0) << without.err;
+  EXPECT_THAT(without.err, HasSubstr("kernels get no PTX: there is no clang 14 or later; install clang"));
+  EXPECT_THAT(written(to), Not(HasSubstr(".version")));
 }
 
 } // namespace

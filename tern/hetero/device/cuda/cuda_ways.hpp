@@ -60,8 +60,7 @@ private:
   const bool contract_;
   const cuda_code target_;
   mutable std::mutex lock_;
-  mutable std::unordered_map<const void*, bool>
-      known_; // address: looked up only; of blocks, and of kernels by themselves
+  mutable std::unordered_map<const void*, bool> known_; // address: looked up only; blocks, and kernels by themselves
 };
 
 } // namespace tern::hetero::detail

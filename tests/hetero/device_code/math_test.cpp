@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The dialect's own functions of mathematics (kernel/device_math.hpp), on the host, on OpenCL and on
-// the mock of CUDA, against the C library's for long double.
+// The dialect's own functions of mathematics (kernel/device_math.hpp), on the host, on OpenCL and
+// on the mock of CUDA, against the C library's for long double.
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -14,14 +14,17 @@
 #include "tests/hetero/support/cuda_device.hpp"
 #include "tests/hetero/support/kernels.hpp"
 #include "tests/hetero/support/tasks.hpp"
-#include <tern/hetero/kernel/device_math.hpp>
+#include <tern/hetero/kernel/device_math_float.hpp>
 #include <tern/hetero/kernel/prelude.hpp>
 #include <tern/hetero/variants.hpp>
 
 namespace tern::hetero {
 namespace {
 
-namespace m = detail::tern_math;
+namespace m {
+using namespace ::tern::hetero::detail::tern_math;
+using namespace ::tern::hetero::detail::tern_math_float;
+} // namespace m
 constexpr double most_ulp = 2.0;
 
 struct of_one {
@@ -194,7 +197,8 @@ std::string body(const char* number, const std::string& read) {
 }
 const std::string& opencl_text() {
   static const std::string text =
-      std::string(detail::prelude(detail::language::opencl)) + text_of(m::tern_source()) +
+      std::string(detail::prelude(detail::language::opencl)) + text_of(detail::tern_math::tern_source()) +
+      text_of(detail::tern_math_float::tern_source()) +
       "kernel void wide(int n, global const double* x, global double* y) {\n  const int i = get_global_id(0);\n" +
       body("double", "x") +
       "kernel void narrow(int n, global const float* x, global float* y) {\n  const int i = get_global_id(0);\n" +
@@ -202,8 +206,9 @@ const std::string& opencl_text() {
   return text;
 }
 const std::string& cuda_text() {
-  static const std::string text = std::string(detail::prelude(detail::language::cuda)) + text_of(m::tern_source()) +
-                                  "#undef item\n#undef group\n" +
+  static const std::string text = std::string(detail::prelude(detail::language::cuda)) +
+                                  text_of(detail::tern_math::tern_source()) +
+                                  text_of(detail::tern_math_float::tern_source()) + "#undef item\n#undef group\n" +
                                   "extern \"C\" __global__ void wide(int n, const double* x, double* y) {\n  const int "
                                   "i = blockIdx.x * blockDim.x + "
                                   "threadIdx.x;\n" +
