@@ -22,6 +22,8 @@ struct statistics {
   std::uint64_t copies_to_devices = 0, bytes_to_devices = 0;
   std::uint64_t copies_from_devices = 0, bytes_from_devices = 0;
   std::uint64_t copies_between_devices = 0, bytes_between_devices = 0; ///< straight from one to another
+  /// Tasks that were launched on a device before what they follow there had ended (hetero-ahead).
+  std::uint64_t launched_behind = 0;
   std::vector<of_device> devices;
 };
 

@@ -330,6 +330,7 @@ private:
   int told_ = 0;
 };
 
+const int depths[] = {64, 0, 8, 1};
 const char* const policies[] = {"locality", "eager", "round-robin", "random", "dmda"};
 
 options options_of(std::uint64_t seed, const std::string& devices, options opts = {}) {
@@ -337,7 +338,9 @@ options options_of(std::uint64_t seed, const std::string& devices, options opts 
   if (devices.find("simulated") != std::string::npos)
     opts.set(hetero_simulated, std::to_string(1 + seed % 3) + ":bandwidth=0,latency=" + std::to_string(seed % 5) +
                                    "us,launch=" + std::to_string(seed / 5 % 4) + "us" +
-                                   (seed % 3 == 0 ? ",memory=6k" : "") + (seed % 2 == 0 ? ",fuse=8" : ""));
+                                   (seed % 3 == 0 ? ",memory=6k" : "") + (seed % 2 == 0 ? ",fuse=8" : "") +
+                                   (seed / 2 % 3 == 0 ? "" : ",notice=20us,waits=1us"));
+  opts.set(hetero_ahead, depths[seed / 3 % std::size(depths)]);
   opts.set(hetero_models, "read:none"); // nothing is stored
   opts.set(hetero_policy, policies[seed % std::size(policies)]);
   return opts;
