@@ -201,6 +201,18 @@ std::vector<metric> metrics(runners& running, const scale& of) {
   placed(by_time + "32", 1.15, many, "least possible", "tern, dmda", "placed_cholesky_bound");
   placed(by_time + "32.locality", 0.80, many, "locality", "tern, locality", "placed_cholesky");
   placed(by_time + "32.eager", 0.45, many, "eager", "tern, eager", "placed_cholesky");
+  // Launches behind what has not ended, in virtual time.
+  const auto queued = [&](const std::string& name, double target, const std::string& benchmark, std::size_t size,
+                          const std::string& rival, const std::string& rivals_benchmark) {
+    list.push_back({.name = name,
+                    .unit = "s",
+                    .target = target,
+                    .rival_name = rival,
+                    .ours = measured(name, "tern", benchmark, size),
+                    .rival = measured(name, "tern", rivals_benchmark, size)});
+  };
+  queued("hetero.ahead.chain", 1.02, "ahead_chain", n(10'000, 200), "kernels and launches", "ahead_chain_least");
+  queued("hetero.ahead.cholesky", 0.65, "ahead_cholesky", n(8, 4), "ahead 0", "ahead_cholesky_0");
   return list;
 }
 
