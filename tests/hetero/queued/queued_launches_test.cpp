@@ -147,24 +147,49 @@ TEST(queued_launches, wait_for_copies_of_what_is_missing) {
   });
 }
 
-// What would have to be copied on the device is written by a task that has not ended.
-TEST(queued_launches, do_not_copy_what_is_not_written_yet) {
+TEST(queued_launches, find_what_is_only_written_where_it_is_written) {
   simulate(machine_with(64), [] {
     const object x = made();
-    const auto half = x.rows(0, rows / 2);
-    const auto add_to = [&](const auto& part, int n) {
-      submit(graph_kernels::add, tern::items(columns, n), columns, n, 1u, pitch(part), read_write(part));
-    };
-    for (int i = 0; i < 5; ++i) {
-      add_to(half, rows / 2); // has a copy of its own
-      add_to(x, rows);
-    }
+    filling(x, 3).submit();
+    adding(x).submit();
     wait_all();
-    const auto seen = x.host(access_mode::read).get();
-    EXPECT_EQ(seen(0, 0), 10u);
-    EXPECT_EQ(seen(rows / 2 - 1, 1), 10u * (2 + 3 * (rows / 2 - 1)));
-    EXPECT_EQ(seen(rows / 2, 0), 5u * (1 + 3 * (rows / 2)));
+    EXPECT_EQ(behind(), 1u);
+    EXPECT_EQ(first_of(x), graph_kernels::stir(3, 0) + 1);
   });
+}
+
+// Parts that overlap have copies of their own, also on one device. What would have to be copied from
+// the one to the other is written by a task that has not ended, or still read by one.
+TEST(queued_launches, do_not_copy_what_is_not_written_yet) {
+  for (std::ptrdiff_t wide = 4; wide < rows; ++wide)
+    simulate(machine_with(64, "1" + std::string(slow_to_tell) + ",launch=1us@0"), [wide] {
+      const object x = made(), y = made();
+      const auto upper = x.rows(0, wide), lower = x.rows(rows - wide, rows), other = y.rows(0, wide);
+      const int n = static_cast<int>(wide);
+      std::vector<unsigned> expected(rows, 0), mixed(static_cast<std::size_t>(wide), 0); // the first column
+      const auto add_to = [&](const auto& part, std::ptrdiff_t first) {
+        submit(graph_kernels::add, tern::items(columns, n), columns, n, 1u, pitch(part), read_write(part));
+        for (std::size_t r = 0; r < mixed.size(); ++r)
+          expected[static_cast<std::size_t>(first) + r] += 1 + 3 * static_cast<unsigned>(r);
+      };
+      const auto mix_from = [&](const auto& part, std::ptrdiff_t first) {
+        submit(graph_kernels::mix, tern::items(columns, n), columns, n, 1u, pitch(part), read(part), pitch(other),
+               read_write(other));
+        for (std::size_t r = 0; r < mixed.size(); ++r)
+          mixed[r] = graph_kernels::stir(mixed[r], expected[static_cast<std::size_t>(first) + r] + 1);
+      };
+      for (int i = 0; i < 6; ++i) {
+        add_to(upper, 0);
+        mix_from(upper, 0);
+        add_to(lower, rows - wide);
+        mix_from(lower, rows - wide);
+      }
+      wait_all();
+      const auto seen = x.host(access_mode::read).get(), also = y.host(access_mode::read).get();
+      for (int r = 0; r < rows; ++r) EXPECT_EQ(seen(r, 0), expected[static_cast<std::size_t>(r)]) << wide << ' ' << r;
+      for (int r = 0; r < n; ++r) EXPECT_EQ(also(r, 0), mixed[static_cast<std::size_t>(r)]) << wide << ' ' << r;
+      EXPECT_GT(behind(), 0u);
+    });
 }
 
 TEST(queued_launches, are_not_for_tasks_that_commute_or_reduce) {
@@ -278,7 +303,10 @@ TEST(queued_launches, that_are_lost_name_the_first_that_was) {
 TEST(queued_launches, are_launched_again_if_they_only_came_later) {
   simulate(machine_with(64, "1" + std::string(slow_to_tell) + ",fail-kernel=2"), [] {
     const object x = made(), y = made();
-    hetero_task first = adding(x), bad = adding(x), over = filling(x, 7), last = adding(x), reads = mixing(x, y, 0);
+    const auto row = x.rows(0, 1); // a shorter task
+    hetero_task first = adding(x), bad = adding(x), over = filling(x, 7),
+                last(graph_kernels::add, tern::items(columns), columns, 1, 1u, pitch(row), read_write(row)),
+                reads = mixing(x, y, 0);
     for (hetero_task* t : {&first, &bad, &over, &last, &reads}) t->submit();
     first.wait();
     EXPECT_THAT(text_of_error([&] { bad.wait(); }), HasSubstr("it was to: fail-kernel"));
@@ -289,6 +317,21 @@ TEST(queued_launches, are_launched_again_if_they_only_came_later) {
     const unsigned value = graph_kernels::stir(7, 0) + 1;
     EXPECT_EQ(first_of(x), value);
     EXPECT_EQ(first_of(y), graph_kernels::stir(0, value));
+  });
+}
+
+// Of two in one stream, the first is not done, and the second is: what follows both must know.
+TEST(queued_launches, are_not_launched_on_what_was_not_done) {
+  options opts = machine_with(64, "1" + std::string(slow_to_tell) + ",fail-kernel=1");
+  opts.set(hetero_queues, 1);
+  simulate(opts, [] {
+    const object x = made(), y = made();
+    hetero_task bad = adding(x), over = filling(x, 7), beside = adding(y), reads = mixing(x, y, 0);
+    for (hetero_task* t : {&bad, &over, &beside, &reads}) t->submit();
+    EXPECT_THAT(text_of_error([&] { bad.wait(); }), HasSubstr("it was to: fail-kernel"));
+    reads.wait();
+    EXPECT_GE(behind(), 2u);
+    EXPECT_EQ(first_of(y), graph_kernels::stir(1, graph_kernels::stir(7, 0)));
   });
 }
 

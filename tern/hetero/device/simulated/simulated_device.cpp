@@ -261,6 +261,7 @@ ticket simulated_device::put(operation&& op, double duration) {
 
 // One that is forgotten is done, and the host knows what has become of it.
 void simulated_device::come_after(operation& op, std::span<const ticket> all) {
+  std::vector<int> streams; // in which there is one to wait for
   for (const ticket t : all) {
     if (device_of(t) != number_ || t > named(number_, given_))
       throw error(errc::invalid_argument, describe(op) + " is to come after something that is no operation of it");
@@ -271,6 +272,8 @@ void simulated_device::come_after(operation& op, std::span<const ticket> all) {
     op.skipped = op.skipped || before.failure || before.skipped;
     if (before.stream == op.stream || before.finished) continue;
     op.begin = std::max(op.begin, before.end);
+    if (std::find(streams.begin(), streams.end(), before.stream) != streams.end()) continue;
+    streams.push_back(before.stream);
     op.delay += std::llround(settings_.waits);
   }
 }

@@ -26,12 +26,7 @@ void followers::given(task_record* t, const place& at) {
 void followers::tell(task_record* to, const place& at) {
   const auto [found, fresh] = successors_.try_emplace(to);
   successor& s = found->second;
-  ++s.given;
-  const auto same = std::find_if(s.after.begin(), s.after.end(), [&](const place& p) { return p.stream == at.stream; });
-  if (same == s.after.end())
-    s.after.push_back(at);
-  else if (same->number < at.number)
-    *same = at;
+  s.after.push_back(at);
   if (fresh || s.is == state::watched) fresh_.push_back(to);
 }
 
@@ -54,8 +49,9 @@ void followers::ended(task_record* t) noexcept {
     const auto at = successors_.find(to);
     if (at == successors_.end()) return;
     successor& s = at->second;
-    std::erase_if(s.after, [&](const place& p) { return p.number == found->at.number; });
-    if (--s.given == 0) successors_.erase(at);
+    s.after.erase(
+        std::find_if(s.after.begin(), s.after.end(), [&](const place& p) { return p.number == found->at.number; }));
+    if (s.after.empty()) successors_.erase(at);
   });
   given_.erase(found);
 }
@@ -69,7 +65,7 @@ followers::successor* followers::known(task_record* t, state in) noexcept {
 // time, in turn.
 void followers::find_offered() {
   const auto look_at = [this](task_record* t, successor& s) {
-    if (waits_for(*t) != s.given) return false;
+    if (waits_for(*t) != s.given()) return false;
     s.is = state::offered;
     offered_.push_back(t);
     return true;

@@ -43,10 +43,12 @@ public:
     decided   ///< has been launched, or goes the way of others when it is ready
   };
   struct successor {
-    int given = 0; ///< of its predecessors: that are in streams here
     state is = state::watched;
-    bool listed = false;      ///< among those that are watched
-    std::vector<place> after; ///< in each stream the last of these
+    bool listed = false; ///< among those that are watched
+    /// Of its predecessors those that are in streams here, once for each edge. All of them, not the
+    /// last of each stream: one of the others may not have been done after all.
+    std::vector<place> after;
+    std::size_t given() const noexcept { return after.size(); }
   };
 
   void given(task_record* t, const place& at);
@@ -78,7 +80,7 @@ public:
       task_record* const t = prepared_[i];
       successor* const s = known(t, state::prepared);
       if (!s) continue;
-      if (waits_for(*t) == s->given) f(t, *s);
+      if (waits_for(*t) == s->given()) f(t, *s);
       if (s->is == state::prepared) prepared_[kept++] = t;
     }
     prepared_.resize(kept);
@@ -94,9 +96,9 @@ private:
   };
   static constexpr std::size_t looked_at = 16; ///< of those that follow others, in each round
 
-  static int waits_for(const task_record& t) noexcept {
+  static std::size_t waits_for(const task_record& t) noexcept {
     // acquire: once nothing but what is given is left, the task is the worker's
-    return t.pending.load(std::memory_order_acquire);
+    return static_cast<std::size_t>(t.pending.load(std::memory_order_acquire));
   }
   successor* known(task_record* t, state in) noexcept;
   void tell(task_record* to, const place& at);

@@ -94,7 +94,7 @@ followers::state device_worker::offer(task_record* t, const followers::successor
   }
   ++preparing_;
   // acquire: copies that were waited for
-  if (t->pending.load(std::memory_order_acquire) != s.given) return state::prepared;
+  if (static_cast<std::size_t>(t->pending.load(std::memory_order_acquire)) != s.given()) return state::prepared;
   launch_behind(t, s);
   return state::decided;
 }
