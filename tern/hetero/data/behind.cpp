@@ -9,21 +9,15 @@
 namespace tern::hetero::detail {
 
 // Transfers have no order with what is in streams. So none may begin that would read what a task is
-// still to write, or write where one still reads: such an instance has other users.
-bool coherence::can_come_behind(task_record& t, use& u) const {
-  if (!reads(u.how)) return true;
-  object_state& o = *u.object;
-  int own = 0;
-  for (std::size_t i = 0; i < t.use_count; ++i) {
-    const use& other = t.use_at(i);
-    own += other.object == &o && other.instance == u.instance ? 1 : 0;
-  }
-  const bool used_by_others = o.instances[u.instance].users > own;
+// still to write. Nor is a fragment that is not valid in an instance read there by a task that has
+// not ended: it was valid for that task, so another one writes it after that, and has not ended
+// either.
+bool coherence::can_come_behind(const use& u) {
   bool can = true;
-  o.each(u.part, [&](const fragment& f) {
-    if (f.valid & bit(u.instance)) return;
-    can = can && f.valid != 0 && f.writing == 0 && !used_by_others;
-  });
+  if (reads(u.how))
+    u.object->each(u.part, [&](const fragment& f) {
+      can = can && (f.valid & bit(u.instance) || (f.valid != 0 && f.writing == 0));
+    });
   return can;
 }
 
@@ -40,7 +34,7 @@ coherence::acquired coherence::acquire_behind(task_record* t, std::uint8_t d) no
     for (std::size_t i = 0; i < got && can; ++i) {
       use& u = t->use_at(i);
       const std::lock_guard hold(u.object->lock);
-      can = can_come_behind(*t, u);
+      can = can_come_behind(u);
     }
   } catch (...) { // the device is lost, or the host has no memory: that is said when its turn comes
     can = false;

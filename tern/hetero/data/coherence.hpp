@@ -120,7 +120,7 @@ private:
   transfer* new_transfer(object_state& o, const box& part, std::uint8_t from, std::uint8_t to);
   bool fetch(task_record* t, object_state& o, use& u, transfer_chain& begun);
   void bring_data(task_record* t);
-  bool can_come_behind(task_record& t, use& u) const;
+  static bool can_come_behind(const use& u);
   /// Under the object's lock. \return whether it is gone, or is being saved. \throws why it cannot
   /// be saved.
   bool save_or_forget(object_state& o, std::size_t i, bool may_save, transfer_chain& begun);
