@@ -63,6 +63,7 @@ const contest::contestant& contestant_named(const std::string& name) {
       {"tern, host", BENCH_HETERO_TERN, "", "TERN_HETERO_DEVICES=host"},
       {"tern, fused launches", BENCH_HETERO_TERN, "", SMALL_KERNELS ",fuse=64"},
       {"tern, launches apart", BENCH_HETERO_TERN, "", SMALL_KERNELS},
+      {"tern, PoCL pthread", BENCH_HETERO_TERN, "", "TERN_HETERO_DEVICES=opencl\nTERN_HETERO_OPENCL_POCL=pthread"},
       {"tern, dmda", BENCH_HETERO_TERN, "", UNLIKE "dmda"},
       {"tern, locality", BENCH_HETERO_TERN, "", UNLIKE "locality"},
       {"tern, eager", BENCH_HETERO_TERN, "", UNLIKE "eager"},
@@ -213,6 +214,13 @@ std::vector<metric> metrics(runners& running, const scale& of) {
   };
   queued("hetero.ahead.chain", 1.02, "ahead_chain", n(10'000, 200), "kernels and launches", "ahead_chain_least");
   queued("hetero.ahead.cholesky", 0.65, "ahead_cholesky", n(8, 4), "ahead 0", "ahead_cholesky_0");
+  // A chain of small kernels in threads of PoCL's own, by hand in one queue.
+  list.push_back({.name = "hetero.ahead.pocl",
+                  .unit = "s",
+                  .target = 1.15,
+                  .rival_name = "PoCL pthread",
+                  .ours = measured("hetero.ahead.pocl", "tern, PoCL pthread", "opencl_chain", n(10'000, 200)),
+                  .rival = measured("hetero.ahead.pocl", "PoCL pthread", "chain", n(10'000, 200))});
   return list;
 }
 

@@ -15,6 +15,7 @@
 
 #include "tests/hetero/support/graph_kernels.hpp"
 #include "tests/hetero/support/tasks.hpp"
+#include <tern/hetero/device/opencl/opencl_device.hpp>
 #include <tern/hetero/graph/runtime.hpp>
 #include <tern/hetero/recorded.hpp>
 #include <tern/task/fiber.hpp>
@@ -389,6 +390,34 @@ TEST(queued_launches, follow_each_other_on_two_devices) {
           EXPECT_GT(behind(), 10u);
         },
         seed);
+}
+
+TEST(queued_launches, go_to_opencl_where_kernels_run_in_threads_of_the_drivers) {
+  if (!there_is_opencl()) GTEST_SKIP() << "no OpenCL device";
+  options opts;
+  opts.set(hetero_devices, "opencl");
+  opts.set(detail::hetero_opencl_pocl, "pthread");
+  opts.set(hetero_models, "read:none");
+  scheduler s({.workers = 2, .opts = &opts});
+  EXPECT_EQ(s.run([] {
+    {
+      const object x = made(), y = made();
+      unsigned a = 0, b = 0;
+      for (int i = 0; i < 200; ++i) {
+        adding(x).submit();
+        ++a;
+        mixing(x, y).submit();
+        b = graph_kernels::stir(b, a + 1);
+      }
+      wait_all();
+      EXPECT_EQ(first_of(x), a);
+      EXPECT_EQ(first_of(y), b);
+      const bool can = detail::runtime::here("the test").devices().queue(1)->of().launches_behind();
+      EXPECT_EQ(behind() > 0, can); // what the driver has read from the environment before stays
+    }
+    expect_nothing_left();
+  }),
+            0u);
 }
 
 class stands_back final : public policy {
