@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// "empty": `size` times clEnqueueNDRangeKernel with nothing to do, and clFinish. "chain": small
-/// kernels in one queue, and one clFinish. On the first platform's default device, as the environment has it. And kernels (opencl_kernels.cpp).
+/// kernels in one queue, and one clFinish. On the first platform's default device, as the
+/// environment has it. And kernels (opencl_kernels.cpp).
 
 #include "bench/hetero/opencl.hpp"
 

@@ -420,8 +420,9 @@ TEST(graph, of_tasks_is_as_in_order_on_cuda) {
     opts.set(hetero_devices, seed % 3 == 0 ? "cuda" : "host,cuda");
     opts.set(hetero_policy, policies[seed % std::size(policies)]);
     opts.set(hetero_threads, seed / 2 % 2 == 1);
+    opts.set(hetero_ahead, depths[seed / 3 % std::size(depths)]);
     scheduler s({.workers = 1 + static_cast<int>(seed % 3), .opts = &opts});
-    run_graph(seed, s);
+    run_graph(seed, s, {.kernels = seed % 3 == 0});
   }
 }
 

@@ -159,8 +159,8 @@ TEST(queued_launches, find_what_is_only_written_where_it_is_written) {
   });
 }
 
-// Parts that overlap have copies of their own, also on one device. What would have to be copied from
-// the one to the other is written by a task that has not ended, or still read by one.
+// Parts that overlap have copies of their own, also on one device. What would have to be copied
+// from the one to the other is written by a task that has not ended.
 TEST(queued_launches, do_not_copy_what_is_not_written_yet) {
   for (std::ptrdiff_t wide = 4; wide < rows; ++wide)
     simulate(machine_with(64, "1" + std::string(slow_to_tell) + ",launch=1us@0"), [wide] {

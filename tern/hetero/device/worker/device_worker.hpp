@@ -111,6 +111,7 @@ private:
   followers::state offer(task_record* t, const followers::successor& s) noexcept;
   void launch_behind(task_record* t, const followers::successor& s) noexcept;
   bool takes_more_behind() const noexcept;
+  bool has_equals(task_record* t) const noexcept;
   void gave(launched& l) noexcept;
   void launch_again(launched&& l) noexcept;
   static constexpr int streams_most = 2 + 64; ///< of a device that launches behind

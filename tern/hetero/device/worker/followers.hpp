@@ -3,6 +3,7 @@
 /// \file
 /// Which tasks wait for nothing but what is in a device's streams. Internal.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <unordered_map>
@@ -71,6 +72,15 @@ public:
       if (s->is == state::prepared) prepared_.push_back(offered_[n]);
     }
     offered_.erase(offered_.begin(), offered_.begin() + static_cast<std::ptrdiff_t>(n));
+  }
+  /// Is `f(task)` true for one of the first that are offered, or have just been?
+  template <class F> bool any_offered(F&& f) const {
+    constexpr std::ptrdiff_t some = 32;
+    const auto last = offered_.begin() + std::min(some, static_cast<std::ptrdiff_t>(offered_.size()));
+    return std::any_of(offered_.begin(), last, [&](task_record* t) {
+      const auto found = successors_.find(t);
+      return found != successors_.end() && found->second.is != state::watched && f(t);
+    });
   }
   /// Calls `f(task, successor&)` for each that was prepared, and has nothing left to wait for but
   /// what is in streams here; `f` sets `is`.

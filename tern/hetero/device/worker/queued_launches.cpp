@@ -67,6 +67,24 @@ bool device_worker::takes_more_behind() const noexcept {
   return behind < ahead_ && seconds < enough_seconds;
 }
 
+// Is it offered beside others that could be in one launch with it?
+bool device_worker::has_equals(task_record* t) const noexcept {
+  const device_kind kind = home_.devices().info(number_).kind;
+  const auto kernel = [kind](task_record* x) {
+    return x->work && x->work->kernel ? x->work->kernel(*x, kind) : kernel_at{};
+  };
+  const kernel_at mine = kernel(t);
+  if (!mine.code) return false;
+  launch_request what;
+  what.code = mine.code;
+  what.shape = *mine.shape;
+  return fuser_->fuses(what) > 1 && followers_.any_offered([&](task_record* x) {
+    const kernel_at other = x == t ? kernel_at{} : kernel(x);
+    return other.code == mine.code && other.shape->groups == mine.shape->groups &&
+           other.shape->items == mine.shape->items;
+  });
+}
+
 // \pre the task is this worker's alone.
 followers::state device_worker::offer(task_record* t, const followers::successor& s) noexcept {
   using state = followers::state;
@@ -75,13 +93,7 @@ followers::state device_worker::offer(task_record* t, const followers::successor
   if (!(t->flags & task_record::placed) || (t->flags & other_way) || !t->sound() || !t->work || !t->work->describe)
     return state::decided;
   if (!takes_more_behind()) return state::offered;
-  if (fuser_ && t->work->kernel) // small equal ones that become ready together are one launch
-    if (const kernel_at k = t->work->kernel(*t, home_.devices().info(number_).kind); k.code) {
-      launch_request what;
-      what.code = k.code;
-      what.shape = *k.shape;
-      if (fuser_->fuses(what) > 1) return state::decided;
-    }
+  if (fuser_ && has_equals(t)) return state::decided; // when they are ready they may be one launch
   if (!home_.placement().follow(t, number_)) return state::decided;
   t->device = number_;
   t->flags |= task_record::acquired | task_record::behind;
