@@ -238,7 +238,8 @@ int ablation(runners& running) {
                               {"100 kernels recorded, 100 times", "graph", 100, 3},
                               {"10,000 small equal tasks", "small", 10'000, 200},
                               {"16 MiB to the next GPU and back, 50 times", "peers", 16 * mebi, 4096}};
-  const std::vector<std::string> each{"no-pinned", "no-pool", "one-stream", "no-graphs", "no-peers", "no-fuse"};
+  const std::vector<std::string> each{"no-pinned", "no-pool", "one-stream", "no-graphs",
+                                      "no-peers",  "no-fuse", "no-ahead"};
   std::vector<std::string> without{""};
   std::string all;
   for (const std::string& one : each) {

@@ -63,6 +63,7 @@ const contest::contestant& contestant_named(const std::string& name) {
       {"tern, host", BENCH_HETERO_TERN, "", "TERN_HETERO_DEVICES=host"},
       {"tern, fused launches", BENCH_HETERO_TERN, "", SMALL_KERNELS ",fuse=64"},
       {"tern, launches apart", BENCH_HETERO_TERN, "", SMALL_KERNELS},
+      {"tern, PoCL pthread", BENCH_HETERO_TERN, "", "TERN_HETERO_DEVICES=opencl\nTERN_HETERO_OPENCL_POCL=pthread"},
       {"tern, dmda", BENCH_HETERO_TERN, "", UNLIKE "dmda"},
       {"tern, locality", BENCH_HETERO_TERN, "", UNLIKE "locality"},
       {"tern, eager", BENCH_HETERO_TERN, "", UNLIKE "eager"},
@@ -138,8 +139,9 @@ std::vector<metric> metrics(runners& running, const scale& of) {
   // Simulated devices. What is copied, in rows of objects, for graphs drawn by lot: the same each
   // time.
   const auto measured = [&](const std::string& name, const std::string& contestant, const std::string& benchmark,
-                            std::size_t size) {
-    return [&running, name, q = contest::request{contestant, benchmark, 2, size}] { return running.run(name, q); };
+                            std::size_t size, int workers = 2) {
+    return
+        [&running, name, q = contest::request{contestant, benchmark, workers, size}] { return running.run(name, q); };
   };
   for (const std::string which : {"copies", "copies_views"}) {
     const std::string name = which == "copies" ? "hetero.copies" : "hetero.copies.views",
@@ -201,6 +203,25 @@ std::vector<metric> metrics(runners& running, const scale& of) {
   placed(by_time + "32", 1.15, many, "least possible", "tern, dmda", "placed_cholesky_bound");
   placed(by_time + "32.locality", 0.80, many, "locality", "tern, locality", "placed_cholesky");
   placed(by_time + "32.eager", 0.45, many, "eager", "tern, eager", "placed_cholesky");
+  // Launches behind what has not ended, in virtual time.
+  const auto queued = [&](const std::string& name, double target, const std::string& benchmark, std::size_t size,
+                          const std::string& rival, const std::string& rivals_benchmark) {
+    list.push_back({.name = name,
+                    .unit = "s",
+                    .target = target,
+                    .rival_name = rival,
+                    .ours = measured(name, "tern", benchmark, size),
+                    .rival = measured(name, "tern", rivals_benchmark, size)});
+  };
+  queued("hetero.ahead.chain", 1.02, "ahead_chain", n(10'000, 200), "kernels and launches", "ahead_chain_least");
+  queued("hetero.ahead.cholesky", 0.65, "ahead_cholesky", n(8, 4), "ahead 0", "ahead_cholesky_0");
+  // A chain of small kernels in a thread of PoCL's own, beside one worker; by hand in one queue.
+  list.push_back({.name = "hetero.ahead.pocl",
+                  .unit = "s",
+                  .target = 1.15,
+                  .rival_name = "PoCL pthread",
+                  .ours = measured("hetero.ahead.pocl", "tern, PoCL pthread", "opencl_chain", n(10'000, 200), 1),
+                  .rival = measured("hetero.ahead.pocl", "PoCL pthread", "chain", n(10'000, 200))});
   return list;
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// "empty": `size` times clEnqueueNDRangeKernel with nothing to do, and clFinish. On the first
-/// platform's default device, as the environment has it. And kernels (opencl_kernels.cpp).
+/// "empty": `size` times clEnqueueNDRangeKernel with nothing to do, and clFinish. "chain": small
+/// kernels in one queue, and one clFinish. On the first platform's default device, as the
+/// environment has it. And kernels (opencl_kernels.cpp).
 
 #include "bench/hetero/opencl.hpp"
 
@@ -57,8 +58,31 @@ measurement launch_nothing(const job& j) {
   };
 }
 
+/// All in one queue, in order, and one wait for all.
+measurement launch_chain(const job& j) {
+  const opened cl = first_device();
+  cl_kernel kernel = compile(cl,
+                             "kernel void stir(global uint* data) { uint v = data[get_global_id(0)];"
+                             " for (int i = 0; i < 4000; ++i) v = v * 1664525u + 1013904223u;"
+                             " data[get_global_id(0)] = v; }",
+                             "", "stir");
+  cl_int code = 0;
+  static constexpr std::size_t items = 1;
+  cl_mem data = clCreateBuffer(cl.context, CL_MEM_READ_WRITE, items * sizeof(cl_uint), nullptr, &code);
+  must(code, "clCreateBuffer");
+  must(clSetKernelArg(kernel, 0, sizeof data, &data), "clSetKernelArg");
+  const auto run = [cl, kernel](std::size_t times) {
+    for (std::size_t i = 0; i < times; ++i)
+      must(clEnqueueNDRangeKernel(cl.queue, kernel, 1, nullptr, &items, &items, 0, nullptr, nullptr), "launch");
+    must(clFinish(cl.queue), "clFinish");
+  };
+  run(10);
+  return [run, times = j.size] { return seconds([&] { run(times); }); };
+}
+
 measurement make(const job& j) {
   if (j.benchmark == "empty") return launch_nothing(j);
+  if (j.benchmark == "chain") return launch_chain(j);
   if (auto kernels = hand_written_kernels(j)) return kernels;
   unknown(j);
 }

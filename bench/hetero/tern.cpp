@@ -25,6 +25,14 @@ TERN_KERNEL(nothing) {}
 TERN_KERNEL(add_one, TERN_GLOBAL int* data) {
   TERN_REGION { data[item.x] += 1; };
 }
+// Some microseconds, for one item: no compiler makes vectors of it.
+TERN_KERNEL(stir, TERN_GLOBAL uint* data) {
+  TERN_REGION {
+    uint v = data[item.x];
+    for (int i = 0; i < 4000; ++i) v = v * 1664525u + 1013904223u;
+    data[item.x] = v;
+  };
+}
 TERN_KERNELS_END(bench_launches)
 
 const char* tern::bench::hetero::opencl_device() {
@@ -179,14 +187,29 @@ measurement launch_nothing(const job& j) {
   };
 }
 
+/// Each follows the one before.
+measurement launch_chain(const job& j) {
+  const char* const device = opencl_device();
+  auto data = std::make_shared<hetero_object<std::uint32_t>>(tern::extents<1>{1}, 1u);
+  const auto run = [device, data](std::size_t times) {
+    for (std::size_t i = 0; i < times; ++i)
+      tern::hetero_task(bench_launches::stir, tern::items(1).group(1), tern::read_write(*data)).on(device).submit();
+    tern::wait_all();
+  };
+  run(10);
+  return [run, times = j.size] { return seconds([&] { run(times); }); };
+}
+
 measurement make(const job& j) {
   if (auto kernel = kernels(j)) return kernel;
   if (auto simulated = simulated_devices(j)) return simulated;
   if (auto placed = placed_cholesky(j)) return placed;
   if (auto together = batches(j)) return together;
+  if (auto queued = queued_launches(j)) return queued;
   if (counting::is_meant(j.benchmark)) return count(j);
   if (j.benchmark == "roundtrip") return go_round(j);
   if (j.benchmark == "opencl_empty") return launch_nothing(j);
+  if (j.benchmark == "opencl_chain") return launch_chain(j);
 #ifdef BENCH_HETERO_BLAS
   openblas_set_num_threads(1); // tasks are what runs in parallel
   if (j.benchmark == "dgemm") return dgemm(j);

@@ -16,6 +16,8 @@ measurement simulated_devices(const job& j);
 measurement batches(const job& j);
 /// A factorization on workers and simulated devices (placed_cholesky.cpp). \return as the others.
 measurement placed_cholesky(const job& j);
+/// Tasks behind others on a simulated device (queued_launches.cpp). \return as the others.
+measurement queued_launches(const job& j);
 /// The device's id. \throws not_here
 const char* opencl_device();
 

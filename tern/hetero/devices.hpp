@@ -57,6 +57,7 @@ extern const option<std::string> hetero_devices;
 extern const option<std::string> hetero_memory;
 /// Queues for kernels of each device, beside one for copies in either direction.
 extern const option<int> hetero_queues;
+extern const option<int> hetero_ahead; ///< `--tern-hetero-ahead`
 /// Whether a thread of its own drives each device, rather than a fiber of the workers. Not in
 /// simulations.
 extern const option<bool> hetero_threads;

@@ -2,7 +2,8 @@
 #pragma once
 /// \file
 /// Where tasks run that could run on several devices: a policy decides when nothing is left that
-/// they wait for. Chosen by the option `hetero-policy`; a program registers its own under a name.
+/// they wait for, or (`follow`) when all of that is on one device. Chosen by the option
+/// `hetero-policy`; a program registers its own under a name.
 ///
 /// A policy is a small class without locks: the runtime calls it from one context at a time. It may
 /// go by how long tasks and copies are expected to take, as far as performance models know.
@@ -151,6 +152,12 @@ public:
   /// What to start now, and where; nothing if no device has a free slot for what there is. A task
   /// that may run on none that is left must be given back with device -1.
   virtual std::optional<placement> pop(std::span<const device_load> devices) = 0;
+  /// All that the task waits for runs on the device, or is in its streams: is it to be launched
+  /// there behind that, before it is ready? Then it will not be pushed, and ends as if `pop` had
+  /// given it to the device, but has no slot. Else it is pushed when it is ready. By default yes if
+  /// none of its data are missing there, and it would not keep a device waiting that has nothing to
+  /// do; and where it could run on no other.
+  virtual bool follow(ready_task t, int device, std::span<const device_load> devices);
   /// A task that `pop` has given to the device has ended there, or has left a device that was lost,
   /// and is pushed again. Of the task only what says "For policies that plan" may be asked, and
   /// whether it is the same.

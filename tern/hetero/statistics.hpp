@@ -25,6 +25,8 @@ struct statistics {
   /// Memory of objects on the host that a device's driver has page-locked; and that it was to lock,
   /// and could not: copies from and to that are slow.
   std::int64_t locked_bytes = 0, not_locked_bytes = 0;
+  /// Tasks that were launched on a device before what they follow there had ended (hetero-ahead).
+  std::uint64_t launched_behind = 0;
   std::vector<of_device> devices;
 };
 

@@ -168,6 +168,43 @@ TEST_F(opencl_faults, what_is_not_done_is_waited_for_in_the_stream) {
   wait(*d, two);
 }
 
+TEST_F(opencl_faults, what_is_launched_behind_others_waits_for_them_and_fails_with_them) {
+  api.GetEventInfo = [](cl::event e, cl::uint what, std::size_t n, void* to, std::size_t* needs) -> cl::status {
+    if (status == cl::success) return real.GetEventInfo(e, what, n, to, needs);
+    return std::memcpy(to, &status, sizeof status), cl::success;
+  };
+  api.EnqueueNDRangeKernel = [](cl::queue q, cl::kernel kernel, cl::uint dimensions, const std::size_t* offset,
+                                const std::size_t* items, const std::size_t* local, cl::uint n, const cl::event* e,
+                                cl::event* made) -> cl::status {
+    calls = static_cast<int>(n);
+    return real.EnqueueNDRangeKernel(q, kernel, dimensions, offset, items, local, n, e, made);
+  };
+  const auto d = first_device(options_for("auto"), &api);
+  const kernel_code& nothing = code_of<k::nothing>();
+  const auto behind = [&](const std::vector<ticket>& all) {
+    launch_request what{.code = &nothing};
+    what.after = all;
+    return d->launch(3, what);
+  };
+  const ticket one = launch<k::nothing>(*d, {}, {}), two = launch<k::nothing>(*d, {}, {});
+  EXPECT_EQ(calls, 0);
+  status = cl::queued;
+  const ticket waits = behind({one, two});
+  EXPECT_EQ(calls, 2);
+  status = -9999; // it is known already that one before it has failed
+  const ticket late = behind({one});
+  status = cl::failed_before;
+  EXPECT_THROW(d->done(waits), predecessor_failed);
+  status = cl::success;
+  wait(*d, one);
+  wait(*d, two);
+  EXPECT_THROW(wait(*d, late), predecessor_failed);
+  calls = -1;
+  wait(*d, behind({one, two, waits, late})); // they are over
+  EXPECT_EQ(calls, 0);
+  EXPECT_EQ(d->open_tickets(), 0u);
+}
+
 TEST_F(opencl_faults, a_lost_device_says_so_from_then_on) {
   api.GetEventInfo = [](cl::event e, cl::uint what, std::size_t n, void* to, std::size_t* needs) -> cl::status {
     if (status == cl::success) return real.GetEventInfo(e, what, n, to, needs);

@@ -57,6 +57,7 @@ RIGHT = [
     ("mobile", "-DMESSAGES=1 -DACTORS=6"),
     ("mobile", "-DMESSAGES=1 -DMOVES=3"),
     ("mobile", "-DMESSAGES=1 -DDESTROYER=1"),
+    ("followers", ""),
 ]
 # What must be found out: each of these breaks the model.
 BROKEN = [
@@ -80,6 +81,7 @@ BROKEN = [
     ("mobile", "-DCLOSES=1", "KEEPS_NOTHING FORGETS_EARLY"),
     ("mobile", "-DMESSAGES=1 -DMOVES=3", "LANDS_AT_ONCE"),
     ("mobile", "-DMESSAGES=1 -DDESTROYER=1", "GONE_DROPPED"),
+    ("followers", "", "ANY_GIVEN SEEN_AGAIN KEEP_COUNT READY_TOO END_EARLY ENDED_LAST FREE_BIAS"),
 ]
 
 

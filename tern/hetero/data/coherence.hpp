@@ -42,8 +42,10 @@ std::exception_ptr not_written_error(const task_record& t, const object_state& o
 ///
 /// A task that is about to run gets an instance for each of its uses in the memory of its device,
 /// and a transfer for what is not valid there. While it runs, its instances stay. When it has
-/// ended, what it wrote is valid in its instance alone. Only tasks that have nothing left to follow
-/// come here, so no other task writes what they read.
+/// ended, what it wrote is valid in its instance alone; where it has been given to a stream behind
+/// which others may come, that step is made already then. Only tasks come here that have nothing
+/// left to follow but what is in streams of their own device: so no other task writes what they
+/// read, and what is valid here is what will be when those are over.
 ///
 /// Requires: a task's uses are ordered by the runtime. Threads: as each function says; objects are
 /// locked for moments. Source: MSI, as in StarPU, for fragments instead of whole objects.
@@ -64,6 +66,14 @@ public:
   /// another one. By the worker of `d`; for memory of the host, any thread. `failed`: the task has
   /// been marked so. `lost`: the device is, and the task may run elsewhere.
   acquired acquire(task_record* t, std::uint8_t d) noexcept;
+  /// The same for a task whose predecessors have ended, or are in streams of `d`. Nothing is
+  /// evicted for it, and no transfer begins that would have to wait for one of these: `no_memory`
+  /// then, also where another reason stands against it. By the worker of `d`, which has the task
+  /// for itself.
+  acquired acquire_behind(task_record* t, std::uint8_t d) noexcept;
+  /// The task has been put into a stream of its device: what it writes is valid there, and nowhere
+  /// else, for those that come after it. If it fails, nothing reads that before it is written anew.
+  void written_when_given(task_record* t) noexcept;
   /// The task has ended: what it wrote is valid where it ran, and nowhere else. Any thread.
   void release_uses(task_record* t) noexcept;
   void start(transfer* x) noexcept { devices_.queue(x->device)->arrive(x); }
@@ -110,6 +120,8 @@ private:
   void drop_use(use& u) noexcept;
   transfer* new_transfer(object_state& o, const box& part, std::uint8_t from, std::uint8_t to);
   bool fetch(task_record* t, object_state& o, use& u, transfer_chain& begun);
+  void bring_data(task_record* t);
+  static bool can_come_behind(const use& u);
   /// Under the object's lock. \return whether it is gone, or is being saved. \throws why it cannot
   /// be saved.
   bool save_or_forget(object_state& o, std::size_t i, bool may_save, transfer_chain& begun);

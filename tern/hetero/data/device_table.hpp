@@ -36,6 +36,8 @@ public:
   virtual void arrive(task_record* t) noexcept = 0;
   virtual void arrive(transfer* x) noexcept = 0;
   virtual void free_later(memory_handle memory, std::size_t bytes) noexcept = 0;
+  /// A task has been submitted that follows one which is in a stream here.
+  virtual void look_for_successors() noexcept = 0;
   /// An object has, or no longer has, an instance here. Under the object's lock.
   virtual void holds(object_state& o, std::size_t instance) = 0;
   virtual void held_no_more(object_state& o, std::size_t instance) noexcept = 0;

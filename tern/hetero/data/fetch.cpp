@@ -160,6 +160,12 @@ coherence::acquired coherence::acquire(task_record* t, std::uint8_t d) noexcept 
     fail(t, std::current_exception());
     return acquired::failed;
   }
+  bring_data(t);
+  return t->has_failed() ? acquired::failed : acquired::ready;
+}
+
+// \pre it has instances.
+void coherence::bring_data(task_record* t) {
   transfer_chain begun;
   // A task that writes waits for all that is on its way from there or to there: copies that free
   // memory have no order. From now on what it writes is not saved elsewhere: so what it reads as
@@ -182,7 +188,6 @@ coherence::acquired coherence::acquire(task_record* t, std::uint8_t d) noexcept 
     u.object->each(u.part, [](fragment& f) { ++f.writing; });
   }
   begun.take_each([this](transfer* x) { start(x); });
-  return t->has_failed() ? acquired::failed : acquired::ready;
 }
 
 copy_request coherence::describe(const transfer& x) {
@@ -283,7 +288,7 @@ void coherence::release_uses(task_record* t) noexcept {
     if (u.writing) o.each(u.part, [](fragment& f) { --f.writing; });
     u.writing = false;
     if (t->flags & task_record::pins && wrote) x.pinned = 1;
-    if (!wrote || !writes(u.how)) continue;
+    if (!wrote || !writes(u.how) || (t->flags & task_record::given)) continue;
     o.each(u.part, [&](fragment& f) {
       o.set_valid(f, x.exists ? bit(u.instance) : 0);
       f.lost = !x.exists; // its device went meanwhile

@@ -8,6 +8,10 @@
 /// has a ticket, which can be asked whether it is done, and after which an operation of another
 /// stream can be ordered. Nothing here waits.
 ///
+/// A device that `launches_behind` takes a launch while what it is to come after is still under way
+/// (`launch_request::after`): the device, not the host, sees to the order. Such an operation waits
+/// for nothing but what is in streams already, so no order of giving can end in a deadlock.
+///
 /// Threads: a device has one owner at a time, the fiber that drives it, which alone may call all
 /// but `info`. (OpenCL queues that threads share deadlock in PoCL's `basic` device.) The owner may
 /// change its thread between calls, never within one.
@@ -19,6 +23,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <span>
 #include <string>
@@ -41,6 +46,12 @@ using memory_handle = void*;
 
 /// An operation that was put into a stream. 0: it was done at once.
 using ticket = std::uint64_t;
+
+/// Thrown by `device::done`: the launch was not done, as one that it comes after has failed, or was
+/// not done either.
+struct predecessor_failed final : std::exception {
+  const char* what() const noexcept override { return "an operation before it on the device failed"; }
+};
 
 class device;
 
@@ -122,6 +133,10 @@ struct launch_request {
   task_record* task = nullptr;
   /// Not null: several launches in the place of one.
   launch_sequence* sequence = nullptr;
+  /// Launches of this device, in whatever streams, which may be under way: it begins when they are
+  /// over. If one of them fails or is not done, this one is not done either, and `device::done`
+  /// throws predecessor_failed. Empty unless the device `launches_behind`.
+  std::span<const ticket> after;
 };
 
 /// The launches of a sequence of tasks, in the order of submission.
@@ -191,6 +206,9 @@ public:
   virtual bool takes_sequences() const noexcept { return false; }
   /// Null: it puts no launches together.
   virtual launch_fuser* fuser() noexcept { return nullptr; }
+  /// Does it take launches behind others that are under way? Then a launch that has such is never
+  /// done at once.
+  virtual bool launches_behind() const noexcept { return false; }
   /// What is put into the stream from now on begins after `t`, an operation of this device.
   virtual void order(int stream, ticket t) = 0;
   /// Is it done? Asked again and again, until it has been: then the ticket is forgotten. \throws

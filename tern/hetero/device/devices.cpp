@@ -44,6 +44,11 @@ const option<int> hetero_queues{"hetero-queues", 5,
                                 "how many kernels each device is given at a time; copies in either direction go on "
                                 "beside them",
                                 between<int>(1, 64)};
+const option<int> hetero_ahead{
+    "hetero-ahead", 64,
+    "how many tasks each device is given before those that they follow there have ended, where it can see to their "
+    "order itself; 0: each task is launched when the host has seen its predecessors end",
+    between<int>(0, 4096)};
 const option<bool> hetero_threads{
     "hetero-threads", false,
     "whether each device is driven by a thread of its own, so that busy workers do not keep it waiting, rather than by "

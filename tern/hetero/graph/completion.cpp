@@ -88,6 +88,7 @@ void task_execution::give_up(task_record* t) noexcept {
   const bool mine = parts_.is_mine(w);
   t->state.store(task_record::waiting, std::memory_order_relaxed);
   t->flags |= task_record::hidden;
+  t->device = 0;
   outstanding_tasks::count_submitted(parts_.here(), mine);
   submitted_after(t, t->links()); // and when those that it was to follow are done, it completes
 }

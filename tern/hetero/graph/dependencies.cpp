@@ -37,8 +37,13 @@ bool dependencies::follow(task_record* t, task_record* before, std::uintptr_t ki
       l->next = first_link(head);
       // release: the link. A head that comes back is no harm: links are only ever pushed, then all
       // taken at once.
-      if (before->successors.compare_exchange_weak(head, word_of(l), std::memory_order_acq_rel,
+      const std::uintptr_t watched = head & watched_list;
+      if (before->successors.compare_exchange_weak(head, word_of(l) | watched, std::memory_order_acq_rel,
                                                    std::memory_order_acquire)) {
+        if (watched) {
+          t->flags |= task_record::wakes;
+          t->device = before->device;
+        }
         if (t->link_count < task_record::inline_uses)
           ++t->link_count;
         else
@@ -57,7 +62,7 @@ bool dependencies::hook(task_record* t, completion_hook& h) noexcept {
   std::uintptr_t head = t->successors.load(std::memory_order_acquire);
   while (head != closed_list) {
     h.edge.next = first_link(head);
-    if (t->successors.compare_exchange_weak(head, word_of(&h.edge), std::memory_order_acq_rel,
+    if (t->successors.compare_exchange_weak(head, word_of(&h.edge) | (head & watched_list), std::memory_order_acq_rel,
                                             std::memory_order_acquire))
       return true;
   }

@@ -13,7 +13,7 @@ namespace tern::hetero::detail {
 /// What a list of successors begins with, as links are put there.
 inline link* first_link(std::uintptr_t list) noexcept {
   // address: the list's head, as it was put there
-  return reinterpret_cast<link*>(list);
+  return reinterpret_cast<link*>(list & ~watched_list);
 }
 
 /// Edges between tasks: those that a program asks for, and those that follow from the objects that

@@ -111,6 +111,7 @@ std::unique_lock<mutex> reductions::settle(task_record* t) {
     auto* const how = static_cast<reduce_block*>(std::exchange(u.address, nullptr));
     object_state* const part = part_of(*u.object, u.part, {how->combine, how->identity});
     home_.records().free_block(how);
+    t->flags |= task_record::reduces;
     u = {part,
          part->all,
          access_mode::read_write,

@@ -191,11 +191,16 @@ bool runtime::give_place(task_record* t, bool& wide) {
     task_record* const g = gates;
     gates = std::exchange(g->next, nullptr);
     g->state.store(task_record::waiting, std::memory_order_relaxed);
+    g->device = 0;
     outstanding_tasks::count_submitted(all.here(), mine);
     execution_.submitted_after(g, g->links());
   }
   if (const std::int32_t links = t->links(); links != 0) {
+    device_queue* const wakes =
+        t->flags & task_record::wakes ? devices_.queue(std::exchange(t->device, std::uint8_t{0})) : nullptr;
     execution_.submitted_after(t, links);
+    if (wakes) [[unlikely]]
+      wakes->look_for_successors();
     return false;
   }
   t->pending.store(0, std::memory_order_relaxed); // no other thread knows it

@@ -16,6 +16,10 @@
 ///   and closes by one exchange: so a task that is to follow is in the list in time, or finds it
 ///   closed and sees what the task did. A link is part of the record of the successor, which cannot
 ///   run, and so cannot be freed, before that link has been followed.
+/// - A task may be put behind its predecessors on a device before these have ended: when those that
+///   `pending` still counts are all in streams of one device. They can then end in no other place
+///   than its worker, which has the task for itself from that moment on: nothing but that worker
+///   brings `pending` to zero (device/worker/followers.hpp).
 /// - `references`: one of the task itself until it has completed, one for each list of an object
 ///   that it stands in, one for each handle of the user's. The last one gives the record back.
 ///
@@ -121,7 +125,11 @@ struct alignas(64) task_record : tern::detail::tasklet {
     handled = 128,       ///< the user has a handle: it may be cancelled
     of_reduction = 1024, ///< it adds the parts
     pins = 512,          ///< the instance that it has got stays
-    order_only = 256     ///< what it uses is for its order: no data are brought to it
+    given = 2048,        ///< it is in a stream of its device, and what it writes counts as written there
+    behind = 4096,       ///< it has gone to its device before its predecessors had ended
+    reduces = 8192,      ///< it adds to a part of a reduction
+    wakes = 16384,   ///< it follows a task whose device looks for such: `device` is that one's, until it is submitted
+    order_only = 256 ///< what it uses is for its order: no data are brought to it
   };
   /// `failed`: one thread has taken it upon itself to write the reason; `failure_set`: it has;
   /// `failure_seen`: the program learns of it by other means than wait_all; `inherited`: because
@@ -175,8 +183,8 @@ struct alignas(64) task_record : tern::detail::tasklet {
   /// How many links it has in others' lists of successors. By the submitter.
   std::int32_t links() const noexcept;
   const char* text_name() const noexcept {
-    const char* const given = name.load(std::memory_order_acquire);
-    return given ? given : work && work->name ? work->name(*this) : "task";
+    const char* const users = name.load(std::memory_order_acquire);
+    return users ? users : work && work->name ? work->name(*this) : "task";
   }
   bool sound() const noexcept { return (marks.load(std::memory_order_relaxed) & failed) == 0; }
   bool is_done() const noexcept { return state.load(std::memory_order_acquire) == done; }
@@ -184,7 +192,8 @@ struct alignas(64) task_record : tern::detail::tasklet {
 };
 static_assert(sizeof(task_record) == 512);
 
-constexpr std::uintptr_t closed_list = 1;
+/// A list of successors that has been closed; in the head of one that a device's worker looks at.
+constexpr std::uintptr_t closed_list = 1, watched_list = 2;
 
 /// What further uses lie in: 512 bytes of the same pool.
 struct alignas(64) use_block {

@@ -94,6 +94,7 @@ waiting_for find_waiting(const task_record& first, task_set& named) {
     // put them there
     std::uintptr_t list = t->successors.load(std::memory_order_acquire);
     if (list == closed_list) list = 0;
+    list &= ~watched_list;
     for (auto* l = reinterpret_cast<const link*>(list); l && seen.size() < followed; l = l->next) {
       if ((l->target & edge_bits) == hook_edge) continue;
       const auto* const next = reinterpret_cast<const task_record*>(l->target & ~edge_bits);

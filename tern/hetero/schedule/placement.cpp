@@ -87,11 +87,25 @@ void task_placement::task_left(task_record* t) noexcept {
   {
     const std::lock_guard hold(lock_);
     --loads_[d].tasks;
-    if (d != 0) ++loads_[d].free_slots;
+    if (d != 0 && !(t->flags & task_record::behind)) ++loads_[d].free_slots;
     ++tasks_of_[d];
     policy_->ended(ready_task(t), d, loads_);
   }
   dispatch();
+}
+
+bool task_placement::follow(task_record* t, std::uint8_t d) noexcept {
+  sampler_of(*t).models().load(); // as in `place`
+  const std::lock_guard hold(lock_);
+  if (loads_[d].lost || !allowed(*t, d) || !policy_->follow(ready_task(t), d, loads_)) return false;
+  ++loads_[d].tasks;
+  return true;
+}
+
+void task_placement::does_not_follow(task_record* t, std::uint8_t d) noexcept {
+  const std::lock_guard hold(lock_);
+  --loads_[d].tasks;
+  policy_->ended(ready_task(t), d, loads_);
 }
 
 void task_placement::add_slots(std::uint8_t d, int tasks) noexcept {
@@ -183,6 +197,7 @@ void task_placement::fail_unplaceable(task_record* t) noexcept {
 }
 
 void task_placement::add_to(statistics& s) const {
+  s.launched_behind = behind_.load(std::memory_order_relaxed);
   const std::lock_guard hold(lock_);
   for (std::size_t d = 0; d < loads_.size(); ++d) {
     const device_queue* const q = devices_.queue(d);

@@ -57,6 +57,13 @@ public:
   void place(task_record* t) noexcept { place({&t, 1}); }
   /// Several at once: the policy is asked when it knows them all.
   void place(std::span<task_record* const> tasks) noexcept;
+  /// Asks the policy whether the task is to go to device `d` behind its predecessors, which are
+  /// there; then it is at the device, and has no slot.
+  bool follow(task_record* t, std::uint8_t d) noexcept;
+  /// That was so, but it cannot: it is as if it had never been asked for.
+  void does_not_follow(task_record* t, std::uint8_t d) noexcept;
+  /// One that follows has been launched before its predecessors had ended.
+  void launched_behind() noexcept { behind_.fetch_add(1, std::memory_order_relaxed); }
   /// A placed task is not at its device any more. What it runs, or ran, may be gone.
   void task_left(task_record* t) noexcept;
   /// It can be given so many tasks more, or fewer, than it has ended.
@@ -89,6 +96,7 @@ private:
   std::vector<std::uint64_t> tasks_of_; // that each device has run; of the host, of those that the policy placed
   std::vector<std::string> losses_;     // of each device, why it is lost; empty: it is not
   std::size_t waiting_ = 0;             // for a device that has a free slot
+  std::atomic<std::uint64_t> behind_{0};
 };
 
 /// Of the runtime that the task belongs to; defined where that is known.

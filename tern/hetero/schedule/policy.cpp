@@ -103,6 +103,19 @@ double ready_task::now() const { return static_cast<double>(tern::detail::clock_
 float ready_task::note() const noexcept { return task_->note; }
 void ready_task::set_note(float n) noexcept { task_->note = n; }
 
+bool policy::follow(ready_task t, int device, std::span<const device_load> devices) {
+  constexpr int enough = 8; // tasks at a device, while another one has none
+  bool elsewhere = false, waits = false;
+  for (std::size_t d = 0; d < devices.size(); ++d) {
+    if (static_cast<int>(d) == device || devices[d].lost || !t.may_run_on(static_cast<int>(d))) continue;
+    elsewhere = true;
+    waits = waits || devices[d].tasks == 0;
+  }
+  if (!elsewhere) return true;
+  if (waits && devices[static_cast<std::size_t>(device)].tasks >= enough) return false;
+  return t.bytes_missing(device) == 0;
+}
+
 void ready_queue::push(ready_task t) {
   detail::task_record* const x = t.inside();
   const auto [at, fresh] = lines_.try_emplace(x->priority);

@@ -365,7 +365,10 @@ bool cuda_device::done(ticket t) {
 
 void cuda_device::order(int stream, ticket t) {
   target_->enter();
-  const queue& q = at(stream);
+  come_after(at(stream), t);
+}
+
+void cuda_device::come_after(const queue& q, ticket t) {
   const slot* const s = find(t);
   if (!s || s->come || &queues_[s->queue] == &q) return;
   target_->check(target_->api.StreamWaitEvent(q.handle, s->event, 0), "let one stream wait for another");
@@ -536,6 +539,7 @@ void cuda_device::put(queue& q, const cuda_launch& l, const char* kernel) {
 ticket cuda_device::launch(int stream, const launch_request& what) {
   target_->enter();
   queue& q = at(stream);
+  for (const ticket before : what.after) come_after(q, before);
   if (what.sequence) return launch_all(q, *what.sequence, what.task ? what.task->text_name() : nullptr);
   if (what.call) {
     slot& s = reserve("run what a function has put into its stream", nullptr, what.task->text_name());

@@ -44,7 +44,7 @@ namespace tern::hetero::detail {
 class pinned_memory;
 
 /// What makes CUDA fast, to be turned off one by one, for comparisons: a list of no-pinned,
-/// no-pool, one-stream, no-graphs, no-peers, no-fuse.
+/// no-pool, one-stream, no-graphs, no-peers, no-fuse, no-ahead.
 extern const option<std::string> cuda_without;
 /// Libraries to open in the place of the usual ones, separated by a colon: the driver's, NVRTC.
 extern const option<std::string> cuda_libraries;
@@ -58,6 +58,7 @@ struct cuda_switches {
   bool graphs = true;  ///< of recorded tasks
   bool peers = true;   ///< copies go straight from device to device where they can
   bool fuse = true;    ///< small equal kernels are one launch where that measures faster
+  bool ahead = true;   ///< tasks are launched behind others that are under way
 };
 /// \pre the option's check has passed.
 cuda_switches switches_of(const options& opts);
@@ -235,6 +236,8 @@ public:
   bool takes_sequences() const noexcept override { return true; }
   bool reaches(const device& from) const noexcept override;
   ticket launch(int stream, const launch_request& what) override;
+  /// What fails on the device loses it, so nothing is done after a failure.
+  bool launches_behind() const noexcept override { return switches_.ahead; }
   launch_fuser* fuser() noexcept override { return switches_.fuse && programs_->can_fuse() ? this : nullptr; }
   void order(int stream, ticket t) override;
   bool done(ticket t) override;
@@ -265,6 +268,7 @@ private:
     std::uint32_t put_off = 0;         ///< questions for others than the first
   };
 
+  void come_after(const queue& q, ticket t); ///< what is put there from now on
   queue& at(int stream);
   slot& reserve(const char* operation, const char* kernel, const char* task = nullptr);
   ticket begin(queue& q, slot& s);

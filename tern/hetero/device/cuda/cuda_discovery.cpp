@@ -28,7 +28,7 @@ bool are_switches(const std::string& list) {
   const auto all = parts(list, ',');
   return std::all_of(all.begin(), all.end(), [](const std::string& word) {
     return word == "no-pinned" || word == "no-pool" || word == "one-stream" || word == "no-graphs" ||
-           word == "no-peers" || word == "no-fuse";
+           word == "no-peers" || word == "no-fuse" || word == "no-ahead";
   });
 }
 
@@ -40,8 +40,9 @@ const option<std::string> cuda_without{
     "what to do without on CUDA devices, for comparisons: a list of no-pinned (the host's memory is not page-locked), "
     "no-pool (memory of the device is allocated and freed each time), one-stream (nothing overlaps), no-graphs "
     "(recorded tasks are launched one by one), no-peers (copies from device to device go through the host), "
-    "no-fuse (small equal tasks are launched one by one)",
-    {&are_switches, "a list of no-pinned, no-pool, one-stream, no-graphs, no-peers, no-fuse, or nothing"}};
+    "no-fuse (small equal tasks are launched one by one), no-ahead (no task is launched before all that it follows has "
+    "ended)",
+    {&are_switches, "a list of no-pinned, no-pool, one-stream, no-graphs, no-peers, no-fuse, no-ahead, or nothing"}};
 const option<std::string> cuda_libraries{
     "cuda-libraries", "",
     "files to open in the place of CUDA's usual libraries, separated by a colon: that of the driver, that of NVRTC; "
@@ -70,6 +71,7 @@ cuda_switches switches_of(const options& opts) {
     if (word == "no-graphs") s.graphs = false;
     if (word == "no-peers") s.peers = false;
     if (word == "no-fuse") s.fuse = false;
+    if (word == "no-ahead") s.ahead = false;
   }
   return s;
 }

@@ -37,8 +37,8 @@ struct buffer_region {
 // Statuses that mean more than "it failed".
 constexpr status success = 0, device_not_found = -1, device_not_available = -2, mem_object_allocation_failure = -4,
                  out_of_resources = -5, out_of_host_memory = -6, build_program_failure = -11,
-                 misaligned_sub_buffer_offset = -13, invalid_command_queue = -36, invalid_kernel_name = -46,
-                 invalid_buffer_size = -61, platform_not_found = -1001;
+                 misaligned_sub_buffer_offset = -13, failed_before = -14, invalid_command_queue = -36,
+                 invalid_kernel_name = -46, invalid_buffer_size = -61, platform_not_found = -1001;
 constexpr status complete = 0, queued = 3;
 
 constexpr uint platform_version = 0x0901, platform_name = 0x0902;

@@ -118,6 +118,7 @@ opencl_device::slot* opencl_device::find(ticket t) {
 void opencl_device::forget(slot& s) noexcept {
   target_->api.ReleaseEvent(std::exchange(s.event, nullptr));
   ++s.uses;
+  s.skipped = false;
   unused_.push_back(static_cast<std::uint32_t>(&s - slots_.data()));
 }
 
@@ -134,8 +135,10 @@ bool opencl_device::done(ticket t) {
   const cl::status asked =
       target_->api.GetEventInfo(s->event, cl::event_command_execution_status, sizeof now, &now, nullptr);
   if (asked == cl::success && now > cl::complete) return false;
+  const bool skipped = s->skipped;
   forget(*s);
   if (asked != cl::success) target_->fail(asked, "say whether it is done with: " + named(operation, kernel));
+  if (skipped || now == cl::failed_before) throw predecessor_failed();
   if (now < 0) target_->fail(now, named(operation, kernel), true);
   return true;
 }
@@ -159,6 +162,22 @@ ticket opencl_device::marker(cl::queue q, const char* operation, const char* ker
   if (const cl::status s = target_->api.EnqueueMarkerWithWaitList(q, 0, nullptr, &event); s != cl::success)
     target_->fail(s, named(operation, kernel));
   return begin(q, event, operation, kernel);
+}
+
+bool opencl_device::events_of(std::span<const ticket> all, std::vector<cl::event>& into) {
+  into.clear();
+  for (const ticket t : all) {
+    const slot* const s = find(t);
+    if (!s) continue; // it is over
+    if (s->skipped) return false;
+    cl::status now = cl::queued;
+    const cl::status said =
+        target_->api.GetEventInfo(s->event, cl::event_command_execution_status, sizeof now, &now, nullptr);
+    if (said != cl::success) target_->fail(said, "wait for: " + named(s->operation, s->kernel));
+    if (now < 0) return false;
+    if (now > cl::complete) into.push_back(s->event);
+  }
+  return true;
 }
 
 // Memory --------------------------------------------------------------------------------------------------------------
@@ -405,6 +424,11 @@ ticket opencl_device::call(cl::queue q, const launch_request& what) {
       a.offset = 0;
       over_host.buffers.push_back(a);
     }
+  if (!after_.empty()) // in this queue, for all that is put there
+    if (const cl::status s =
+            api.EnqueueBarrierWithWaitList(q, static_cast<cl::uint>(after_.size()), after_.data(), nullptr);
+        s != cl::success)
+      target_->fail(s, operation);
   const native_queue here{device_kind::opencl, target_->info.id.c_str(), q, target_->context, target_->device};
   const signal_guard keep; // it may compile
   try {
@@ -425,6 +449,11 @@ ticket opencl_device::call(cl::queue q, const launch_request& what) {
 
 ticket opencl_device::launch(int stream, const launch_request& given) {
   const cl::queue q = queue(stream);
+  if (!events_of(given.after, after_)) {
+    const ticket t = marker(q, "run the kernel", given.code ? given.code->name : nullptr);
+    find(t)->skipped = true;
+    return t;
+  }
   if (given.call) return call(q, given);
   const opencl_kernel& k = programs_.get(*given.code);
   launch_request what = given;
@@ -458,7 +487,8 @@ ticket opencl_device::launch(int stream, const launch_request& given) {
     if (trace::on()) first.emplace("first launch of " + std::string(what.code->name));
   }
   const cl::status s = target_->api.EnqueueNDRangeKernel(q, k.handle, dimensions, nullptr, items.data(), local.data(),
-                                                         0, nullptr, &event);
+                                                         static_cast<cl::uint>(after_.size()),
+                                                         after_.empty() ? nullptr : after_.data(), &event);
   if (s != cl::success) [[unlikely]]
     target_->fail(s, "launch the kernel " + quoted(what.code->name), false,
                   s == cl::out_of_resources ? "smaller groups need less of what it has" : "");

@@ -44,6 +44,7 @@ struct opencl_target {
   std::string lost;                   ///< why; empty: it works
   std::int64_t patience_ns = 0;
   bool keeps_programs = false; ///< its driver has a cache of its own
+  bool runs_at_once = false;   ///< kernels run in the thread that launches them
   bool takes_spirv = false;
 
   opencl_target() = default;
@@ -140,6 +141,8 @@ public:
   /// Compiles a block of kernels, to see whether that works. \throws as `prepare`.
   void check(const source_block& block) { programs_.check(block); }
   ticket launch(int stream, const launch_request& what) override;
+  /// What runs in the thread that launches it is over by then.
+  bool launches_behind() const noexcept override { return !target_->runs_at_once; }
   void order(int stream, ticket t) override;
   bool done(ticket t) override;
   std::int64_t poll_delay() noexcept override { return target_->patience_ns; }
@@ -155,6 +158,7 @@ private:
     std::uint32_t uses = 0;
     const char* operation = nullptr;
     const char* kernel = nullptr; // null: none
+    bool skipped = false;         // one before it had failed when it was to be launched
   };
   struct side { // of a copy
     std::size_t offset = 0, pitch = 0, slice = 0;
@@ -167,6 +171,8 @@ private:
   /// Begins what was put into the queue. \return the ticket of `event`, which is then the slot's.
   ticket begin(cl::queue q, cl::event event, const char* operation, const char* kernel);
   ticket marker(cl::queue q, const char* operation, const char* kernel);
+  /// Events of those that are under way. \return false: one has failed.
+  bool events_of(std::span<const ticket> all, std::vector<cl::event>& into);
   slot* find(ticket t);
   void forget(slot& s) noexcept;
   cl::event enqueue(cl::queue q, const copy_request& what, const side& a, const side& b, const extent& e);
@@ -182,6 +188,7 @@ private:
   std::vector<slot> slots_;
   std::vector<std::uint32_t> unused_;
   std::vector<cl::event> pieces_; // of a copy; empty between calls
+  std::vector<cl::event> after_;  // of a launch
   std::vector<cl::memory> parts_; // of buffers, given to the kernel that is being launched
   std::size_t limit_ = 0, used_ = 0;
 };

@@ -167,7 +167,8 @@ std::unique_ptr<opencl_target> describe(const opencl_api& api, cl::platform_id p
   // size.
   t->keeps_programs = is_pocl;
   // A thread of the driver's that computes wants the CPU that we ask from.
-  if (is_cpu && !i.name.starts_with("basic") && !i.name.starts_with("cpu-minimal")) t->patience_ns = 20000;
+  t->runs_at_once = is_cpu && (i.name.starts_with("basic") || i.name.starts_with("cpu-minimal"));
+  if (is_cpu && !t->runs_at_once) t->patience_ns = 20000;
   t->key = "OpenCL, Tern " TERN_VERSION "\n" + text_of_platform(api, platform, cl::platform_version) + "\n" + i.driver +
            "\n" + i.name + "\n" + text_of_device(api, device, cl::device_version) + "\n";
   return t;

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int most_devices = 64;
 
-enum class kind { size, rate, time, factor, whole, fault };
+enum class kind { size, rate, time, factor, whole, fault, choice };
 
 struct word {
   std::string_view name;
@@ -30,6 +30,8 @@ constexpr word words[] = {
     {"memory", kind::size, [](simulated_settings& s, double v) { s.memory = static_cast<std::size_t>(v); }},
     {"launch", kind::time, [](simulated_settings& s, double v) { s.launch = v; }},
     {"item", kind::time, [](simulated_settings& s, double v) { s.item = v; }},
+    {"notice", kind::time, [](simulated_settings& s, double v) { s.notice = v; }},
+    {"waits", kind::time, [](simulated_settings& s, double v) { s.waits = v; }},
     {"speed", kind::factor, [](simulated_settings& s, double v) { s.speed = v; }},
     {"units", kind::whole, [](simulated_settings& s, double v) { s.units = static_cast<int>(v); }},
     {"fuse", kind::whole, [](simulated_settings& s, double v) { s.fuse = static_cast<int>(v); }},
@@ -39,6 +41,7 @@ constexpr word words[] = {
     {"fail-copy", kind::fault, [](simulated_settings& s, double v) { s.faults.copy = static_cast<std::int64_t>(v); }},
     {"fail-kernel", kind::fault,
      [](simulated_settings& s, double v) { s.faults.kernel = static_cast<std::int64_t>(v); }},
+    {"skip", kind::choice, [](simulated_settings& s, double v) { s.skip = v != 0; }},
     {"lose", kind::fault, [](simulated_settings& s, double v) { s.faults.lose = static_cast<std::int64_t>(v); }},
 };
 
@@ -69,6 +72,8 @@ constexpr rule rule_of(kind is) {
     return {1e-6, 1e6, "a number from 0.000001 to 1000000"};
   case kind::whole:
     return {1, 1e6, "a whole number from 1 to 1000000"};
+  case kind::choice:
+    return {0, 1, "true or false"};
   case kind::fault:
     break;
   }
@@ -92,6 +97,8 @@ template <std::size_t N> std::optional<double> parse_with_unit(std::string_view 
 }
 
 std::optional<double> parse_value(kind is, std::string_view text) {
+  if (is == kind::choice)
+    return text == "true" ? std::optional(1.0) : text == "false" ? std::optional(0.0) : std::nullopt;
   const auto value = is == kind::time                       ? parse_with_unit(text, times)
                      : is == kind::size || is == kind::rate ? parse_with_unit(text, sizes)
                                                             : parse_with_unit(text, plain);

@@ -249,13 +249,40 @@ ticket simulated_device::put(operation&& op, double duration) {
   op.loses = strikes(settings_.faults.lose);
   op.number = named(number_, ++given_);
   std::int64_t& free_at = free_at_[static_cast<std::size_t>(op.stream)];
-  op.begin = std::max(free_at, settings_.now());
+  op.begin = std::max({free_at, settings_.now(), op.begin}) + op.delay;
   free_at = op.begin + std::llround(std::min(duration, longest));
   op.end = free_at;
   const ticket t = op.number;
   pending_.emplace(op.end, t);
+  asked_.emplace(seen_at(op), t);
   operations_.emplace(t, std::move(op));
   return t;
+}
+
+// One that is forgotten is done, and the host knows what has become of it.
+void simulated_device::come_after(operation& op, std::span<const ticket> all) {
+  std::vector<int> streams; // in which there is one to wait for
+  for (const ticket t : all) {
+    if (device_of(t) != number_ || t > named(number_, given_))
+      throw error(errc::invalid_argument, describe(op) + " is to come after something that is no operation of it");
+    const auto found = operations_.find(t);
+    if (found == operations_.end()) continue;
+    const operation& before = found->second;
+    op.after.push_back(t);
+    op.skipped = op.skipped || before.failure || before.skipped;
+    if (before.stream == op.stream || before.finished) continue;
+    op.begin = std::max(op.begin, before.end);
+    if (std::find(streams.begin(), streams.end(), before.stream) != streams.end()) continue;
+    streams.push_back(before.stream);
+    op.delay += std::llround(settings_.waits);
+  }
+}
+
+void simulated_device::skip_what_follows(const operation& op) noexcept {
+  for (const auto& [end, t] : pending_)
+    if (operation& later = operations_.at(t);
+        std::find(later.after.begin(), later.after.end(), op.number) != later.after.end())
+      later.skipped = true;
 }
 
 ticket simulated_device::copy(int stream, const copy_request& what) {
@@ -298,6 +325,7 @@ simulated_device::operation simulated_device::kernel(int stream, const launch_re
     if (!what.arguments[i].memory) std::memcpy(&op.values[op.at[i]], what.arguments[i].value, what.arguments[i].bytes);
   op.dynamic.resize((what.dynamic_bytes + sizeof(line) - 1) / sizeof(line));
   if (!op.dynamic.empty()) std::memset(op.dynamic.data(), static_cast<int>(poison), op.dynamic.size() * sizeof(line));
+  come_after(op, what.after);
   op.fails = strikes(settings_.faults.kernel);
   return op;
 }
@@ -344,7 +372,8 @@ void simulated_device::order(int stream, ticket t) {
   // One that is forgotten is done.
   if (const auto found = operations_.find(t); found != operations_.end()) {
     std::int64_t& free_at = free_at_[static_cast<std::size_t>(op.stream)];
-    free_at = std::max(free_at, found->second.end);
+    if (found->second.end > settings_.now())
+      free_at = std::max(free_at, found->second.end) + std::llround(settings_.waits);
   }
 }
 
@@ -385,7 +414,9 @@ void simulated_device::perform(operation& op) {
   op.finished = true;
   const bool there = memory_is_there(op) && std::all_of(op.others.begin(), op.others.end(),
                                                         [this](const operation& o) { return memory_is_there(o); });
-  if (!there) {
+  if (op.skipped) {
+    // nothing is done
+  } else if (!there) {
     op.failure.emplace(errc::invalid_argument, describe(op) + " was not done yet when its memory was freed");
   } else if (op.fails) {
     op.failure.emplace(errc::device_failed, describe(op) + " failed",
@@ -396,6 +427,7 @@ void simulated_device::perform(operation& op) {
   } else if (!is_empty(op.copy)) {
     move(op);
   }
+  if (op.code && (op.failure || op.skipped)) skip_what_follows(op);
   op.values.clear();
   op.dynamic.clear();
   op.others.clear();
@@ -405,7 +437,7 @@ void simulated_device::progress() {
   const std::int64_t now = settings_.now();
   while (!pending_.empty() && pending_.begin()->first <= now) {
     operation& op = operations_.at(pending_.begin()->second);
-    if (op.loses) return lose();
+    if (op.loses || (op.fails && op.code && !settings_.skip)) return lose();
     pending_.erase(pending_.begin());
     perform(op);
   }
@@ -414,6 +446,7 @@ void simulated_device::progress() {
 void simulated_device::forget(ticket t) noexcept {
   if (const auto found = operations_.find(t); found != operations_.end()) {
     pending_.erase({found->second.end, t});
+    asked_.erase({seen_at(found->second), t});
     operations_.erase(found);
   }
 }
@@ -429,21 +462,30 @@ bool simulated_device::done(ticket t) {
   if (found == operations_.end())
     throw error(errc::invalid_argument,
                 info_.id + ": was asked for an operation that is not its own, or that is forgotten");
-  if (!found->second.finished) return false;
+  if (!found->second.finished || seen_at(found->second) > settings_.now()) return false;
   took_ = found->second.end - found->second.begin;
   const std::optional<error> failure = std::move(found->second.failure);
+  const bool skipped = found->second.skipped;
   forget(t);
   if (failure) throw *failure;
+  if (skipped) throw predecessor_failed();
   return true;
 }
 
+// What could be seen before, and has not been asked for, need not be soon.
 std::int64_t simulated_device::poll_delay() noexcept {
-  return pending_.empty() ? 0 : std::max<std::int64_t>(0, pending_.begin()->first - settings_.now());
+  const std::int64_t now = settings_.now();
+  for (const auto& [seen, t] : asked_) {
+    if (seen > now) return seen - now;
+    if (!std::exchange(operations_.at(t).told_of, true)) return 0;
+  }
+  return 0;
 }
 
 void simulated_device::lose() noexcept {
   lost_ = true;
   pending_.clear();
+  asked_.clear();
 }
 
 simulated_counters simulated_device::counters() const noexcept {

@@ -21,14 +21,19 @@
 ///   together;
 /// - `speed` how many times as fast kernels do their work;
 /// - `fuse` so many small equal kernels can be one launch; 1: none (fusion.hpp);
+/// - `notice` time from an operation's end until the host can see it; `waits` time that a launch
+///   takes more for each other stream that it has to wait for;
 /// - `units` compute units, which are only reported; `unit-memory` bytes of a group's local memory;
 /// - `fail-allocation`, `fail-copy`, `fail-kernel` =N: the Nth of them fails; `lose=N`: the device
-///   is lost when the Nth operation, a copy or a kernel, would have ended.
+///   is lost when the Nth operation, a copy or a kernel, would have ended;
+/// - `skip=false`: a kernel that fails loses the device, as on CUDA. Otherwise what was launched
+///   behind it is not done.
 ///
 /// `VALUE@D` behind any word is for device D alone: `2:speed=1,speed=4@1`.
 ///
 /// Sizes may have k, M, G or T behind them, powers of 1024; times have ns, us, ms or s.
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -36,6 +41,7 @@
 #include <new>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -56,6 +62,8 @@ struct simulated_settings {
   double bandwidth = 16.0 * (1 << 30); ///< bytes a second; 0: no limit
   double latency = 5000;               ///< nanoseconds, as the other times
   double launch = 5000, item = 1;
+  double notice = 0, waits = 0;
+  bool skip = true; ///< what is behind a kernel that fails; else the device is lost
   double speed = 1;
   std::size_t memory = std::size_t{1} << 30;
   std::size_t unit_memory = std::size_t{64} << 10;
@@ -109,6 +117,7 @@ public:
   ticket launch_fused(int stream, std::span<const launch_request> all) override;
   void order(int stream, ticket t) override;
   bool done(ticket t) override;
+  bool launches_behind() const noexcept override { return true; }
   bool measures() const noexcept override { return true; }
   std::int64_t took() const noexcept override { return took_; }
   std::int64_t poll_delay() noexcept override;
@@ -140,14 +149,18 @@ private:
     ticket number = 0;
     int stream = 0;
     std::int64_t begin = 0, end = 0;
-    copy_request copy; // if there is no code
+    std::int64_t delay = 0; // for what it waits for in other streams
+    copy_request copy;      // if there is no code
     const kernel_code* code = nullptr;
     grid shape;
     std::vector<line> values, dynamic; // `at[i]`: where the value of parameter i begins
     std::vector<std::size_t> at;
     std::vector<reference> references;
     std::vector<operation> others; // in the same launch
+    std::vector<ticket> after;
     bool fails = false, loses = false, finished = false;
+    bool skipped = false; // one before it has failed, or was skipped
+    bool told_of = false; // `poll_delay` has said that its end can be seen
     std::optional<error> failure;
   };
 
@@ -158,6 +171,8 @@ private:
   operation kernel(int stream, const launch_request& what);
   double work(const operation& op) const noexcept;
   ticket put(operation&& op, double duration);
+  void come_after(operation& op, std::span<const ticket> all);
+  void skip_what_follows(const operation& op) noexcept;
   bool memory_is_there(const operation& op) const;
   std::byte* find(memory_handle memory) const noexcept;
   std::string stale(memory_handle memory) const;
@@ -170,6 +185,7 @@ private:
   static bool strikes(std::int64_t& fault) noexcept;
   void progress();
   void forget(ticket t) noexcept;
+  std::int64_t seen_at(const operation& op) const noexcept { return op.end + std::llround(settings_.notice); }
 
   const int number_;
   simulated_settings settings_;
@@ -180,6 +196,7 @@ private:
   std::vector<std::int64_t> free_at_;                 // of each stream: when what is put into it may begin
   std::map<ticket, operation> operations_;            // not forgotten
   std::set<std::pair<std::int64_t, ticket>> pending_; // by the time at which they end
+  std::set<std::pair<std::int64_t, ticket>> asked_;   // not forgotten, by the time at which the host can see their end
   simulated_counters counted_;
   std::int64_t took_ = 0;       // of the last that was found to be done
   std::optional<error> misuse_; // of `free`

@@ -14,7 +14,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/hetero/support/kernels.hpp"
-#include <tern/hetero/kernel/host_groups.hpp>
+#include "tests/hetero/support/simulated_device.hpp"
 #include <tern/task/fiber.hpp>
 #include <tern/task/scheduler.hpp>
 #include <tern/task/sim.hpp>
@@ -23,33 +23,6 @@ namespace tern::hetero::detail {
 namespace {
 
 using testing::HasSubstr;
-
-// A kernel as the device takes it.
-template <class Group, class... Params, std::size_t... I>
-void call(const kernel<Group, Params...>& k, const grid& g, std::int64_t first, std::int64_t last, char* dynamic,
-          [[maybe_unused]] const void* const* values, std::index_sequence<I...>) {
-  run_groups<Group, Params...>(k, g, first, last, dynamic, *static_cast<const Params*>(values[I])...);
-}
-template <class Group, class... Params>
-void thunk(const void* k, const grid& g, std::int64_t first, std::int64_t last, char* dynamic,
-           const void* const* values) {
-  call(*static_cast<const kernel<Group, Params...>*>(k), g, first, last, dynamic, values,
-       std::index_sequence_for<Params...>());
-}
-template <class Group, class... Params> kernel_code code_of(const kernel<Group, Params...>& k) {
-  return {k.name, k.source, k.fixed_size, &thunk<Group, Params...>, &k};
-}
-
-std::int64_t moment = 0; // what the test's clock says
-std::int64_t test_clock() { return moment; }
-
-simulated_settings still() { // takes no time, has little memory
-  simulated_settings s;
-  s.bandwidth = s.latency = s.launch = s.item = 0;
-  s.memory = 1 << 20;
-  s.now = &test_clock;
-  return s;
-}
 
 template <class T> argument value(const T& v) { return {&v, sizeof v}; }
 argument memory(memory_handle m, std::size_t offset = 0) { return {nullptr, 0, m, offset}; }
@@ -73,23 +46,6 @@ copy_request within(memory_handle to, memory_handle from, std::size_t bytes) {
   r.from = from;
   r.row_bytes = bytes;
   return r;
-}
-
-template <class F> std::string refusal(errc code, F&& f) {
-  try {
-    f();
-  } catch (const error& e) {
-    EXPECT_EQ(e.code(), code) << e.what();
-    return e.message() + (e.hint().empty() ? "" : "; " + e.hint());
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return {};
-}
-
-void expect_nothing_left(const simulated_device& d) {
-  EXPECT_EQ(d.counters().allocations, 0u);
-  EXPECT_EQ(d.counters().bytes, 0u);
-  EXPECT_EQ(d.counters().tickets, 0u);
 }
 
 TEST(fake_device, says_what_it_is) {
@@ -515,9 +471,9 @@ TEST(fake_device, options_describe_devices) {
   EXPECT_TRUE(parse_simulated("").empty());
   EXPECT_TRUE(parse_simulated("0").empty());
   EXPECT_EQ(parse_simulated("3").size(), 3u);
-  const auto two =
-      parse_simulated("2:bandwidth=4G,latency=10us,memory=512M,launch=5ms,speed=2,item=0.5ns,units=3,"
-                      "unit-memory=1k,fail-allocation=4,fail-copy=5,fail-kernel=6@0,fail-kernel=7@1,lose=8@1");
+  const auto two = parse_simulated("2:bandwidth=4G,latency=10us,memory=512M,launch=5ms,speed=2,item=0.5ns,units=3,"
+                                   "unit-memory=1k,notice=20us,waits=1us,skip=false,fail-allocation=4,fail-copy=5,fail-"
+                                   "kernel=6@0,fail-kernel=7@1,lose=8@1");
   ASSERT_EQ(two.size(), 2u);
   for (const simulated_settings& s : two) {
     EXPECT_EQ(s.bandwidth, 4.0 * 1024 * 1024 * 1024);
@@ -528,6 +484,9 @@ TEST(fake_device, options_describe_devices) {
     EXPECT_EQ(s.item, 0.5);
     EXPECT_EQ(s.units, 3);
     EXPECT_EQ(s.unit_memory, 1024u);
+    EXPECT_EQ(s.notice, 2e4);
+    EXPECT_EQ(s.waits, 1e3);
+    EXPECT_FALSE(s.skip);
     EXPECT_EQ(s.faults.allocation, 4);
     EXPECT_EQ(s.faults.copy, 5);
   }
@@ -558,7 +517,8 @@ TEST(fake_device, options_that_are_wrong_are_refused) {
   EXPECT_EQ(
       wrong("2:bandwith=4G"),
       "there is no word \"bandwith\"; did you mean bandwidth? there are: bandwidth, "
-      "latency, memory, launch, item, speed, units, fuse, unit-memory, fail-allocation, fail-copy, fail-kernel, lose");
+      "latency, memory, launch, item, notice, waits, speed, units, fuse, unit-memory, fail-allocation, fail-copy, "
+      "fail-kernel, skip, lose");
   EXPECT_EQ(wrong("2:speed"), "speed has no value; allowed: a number from 0.000001 to 1000000");
   EXPECT_EQ(wrong("2:latency=10"), "latency cannot be \"10\"; allowed: a time from 0ns "
                                    "to 1000s, with ns, us, ms or s behind the number: 10us");
@@ -568,6 +528,7 @@ TEST(fake_device, options_that_are_wrong_are_refused) {
   EXPECT_THAT(wrong("2:memory=1e9"), HasSubstr("memory cannot be \"1e9\""));
   EXPECT_THAT(wrong("2:memory=9999999T"), HasSubstr("memory cannot be"));
   EXPECT_THAT(wrong("2:bandwidth=4GB"), HasSubstr("bandwidth cannot be \"4GB\"; allowed: bytes a second"));
+  EXPECT_EQ(wrong("2:skip=1"), "skip cannot be \"1\"; allowed: true or false");
   EXPECT_THAT(wrong("2:units=1.5"), HasSubstr("units cannot be \"1.5\""));
   EXPECT_THAT(wrong("2:units=2,units=2"), HasSubstr("units is given twice; leave one out"));
   EXPECT_THAT(wrong("2:lose=2@1,lose=3@1"), HasSubstr("lose@1 is given twice"));

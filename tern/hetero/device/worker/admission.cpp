@@ -70,7 +70,7 @@ bool device_worker::admit() noexcept {
 }
 
 void device_worker::claim(task_record* t) noexcept {
-  if (!(t->flags & task_record::handled)) return;
+  if (!(t->flags & task_record::handled) || (t->flags & task_record::given)) return; // given: it has been claimed
   std::uint8_t expected = task_record::waiting;
   if (!t->state.compare_exchange_strong(expected, task_record::begun, std::memory_order_acq_rel))
     wait_until_failure_set(*t); // it has been cancelled

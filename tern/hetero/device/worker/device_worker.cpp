@@ -28,8 +28,11 @@ std::unique_ptr<device_queue> make_device_worker(runtime& r, std::uint8_t number
 }
 
 device_worker::device_worker(runtime& r, std::uint8_t number, std::unique_ptr<device> d, bool own_thread)
-    : home_(r), number_(number), device_(std::move(d)), fuser_(device_->fuser()), own_thread_(own_thread),
-      tracks_(r.core().cfg.trace_rank, number, device_->info().id, device_->streams()) {}
+    : home_(r), number_(number), device_(std::move(d)), fuser_(device_->fuser()),
+      ahead_(device_->launches_behind() && device_->streams() <= streams_most
+                 ? static_cast<std::size_t>(r.opts()[hetero_ahead])
+                 : 0),
+      own_thread_(own_thread), tracks_(r.core().cfg.trace_rank, number, device_->info().id, device_->streams()) {}
 device_worker::~device_worker() {
   end_thread();
   if (!lost_) // objects that went last
@@ -85,6 +88,7 @@ void device_worker::wake() noexcept {
 bool device_worker::take_arrivals() noexcept {
   {
     const std::lock_guard hold(guard_);
+    has_new_successors_ = false;
     tasks_now_.swap(tasks_in_);
     transfers_now_.swap(transfers_in_);
     frees_now_.swap(frees_in_);
@@ -112,6 +116,7 @@ bool device_worker::take_arrivals() noexcept {
 // Tasks ---------------------------------------------------------------------------------------------------------------
 
 void device_worker::finish(task_record* t) noexcept {
+  if (t->flags & task_record::given) followers_.ended(t);
   if (!steps_.empty()) [[unlikely]]
     end_steps(t);
   tracks_.ends(t, !t->sound());
@@ -206,22 +211,31 @@ bool device_worker::poll() noexcept {
     finish(x, why);
     did = true;
   }
+  std::uint64_t waiting_streams = 0; // bits: of which the first operation has not ended
   for (std::size_t i = 0; i < running_.size() && !loss;) {
     task_record* const t = running_[i].task;
     std::exception_ptr why;
+    bool again = false;
     try {
-      if (!device_->done(t->running)) {
+      const bool asked = is_asked(running_[i], waiting_streams);
+      if (!asked || !device_->done(t->running)) {
+        if (asked && ahead_ > 0) waiting_streams |= bit_of(running_[i].stream);
         ++i;
         continue;
       }
       if (sampled_kernel* const s = running_[i].sampled) home_.sampler().ran(*s, device_->took());
+    } catch (const predecessor_failed&) {
+      again = t->sound(); // else it has failed with that
     } catch (...) {
       why = std::current_exception();
       if (is_loss(why)) loss = why;
     }
     launched over = std::move(running_[i]);
     running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(i));
-    end(std::move(over), why);
+    if (again)
+      launch_again(std::move(over));
+    else
+      end(std::move(over), why);
     did = true;
   }
   if (loss) handle_loss(loss);
@@ -252,7 +266,15 @@ void device_worker::handle_loss(std::exception_ptr why) noexcept {
   home_.placement().on_device_lost(number_, text);
   home_.copies().on_device_lost(number_);
   for (transfer* x : std::exchange(moving_, {})) finish(x, why);
-  for (launched& l : std::exchange(running_, {})) end(std::move(l), why);
+  std::vector<launched> behind; // what is to be launched again first: those are asked for when that is over
+  for (launched& l : std::exchange(running_, {})) {
+    // relaxed: it is brought down here
+    if (l.task->pending.load(std::memory_order_relaxed) > 0)
+      behind.push_back(std::move(l));
+    else
+      end(std::move(l), why);
+  }
+  running_ = std::move(behind);
 }
 
 // The fiber -----------------------------------------------------------------------------------------------------------
@@ -271,6 +293,7 @@ void device_worker::work() noexcept {
     bool did = take_arrivals();
     did = admit() || did;
     did = launch_ready() || did;
+    did = launch_followers() || did;
     did = poll() || did;
     report_.note(did, {running_.size(), moving_.size(), waiting_.size() + gathered_.size()},
                  did ? 0 : device_->poll_delay(), [this] { return snapshot(); });
@@ -362,7 +385,7 @@ bool device_worker::wait_or_finish() noexcept {
   const std::int64_t nap = std::clamp((home_.core().now() - idle_since_) / part, shortest, longest);
   {
     const std::lock_guard hold(guard_);
-    if (!tasks_in_.empty() || !transfers_in_.empty()) return false;
+    if (!tasks_in_.empty() || !transfers_in_.empty() || has_new_successors_) return false;
     sleeps_ = true;
   }
   const std::chrono::nanoseconds time(poll_delay > 0 ? poll_delay : nap);

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -15,6 +16,7 @@
 
 #include <tern/hetero/device/device.hpp>
 #include <tern/hetero/device/worker/device_trace.hpp>
+#include <tern/hetero/device/worker/followers.hpp>
 #include <tern/hetero/device/worker/fusion.hpp>
 #include <tern/hetero/device/worker/resident_instances.hpp>
 #include <tern/hetero/device/worker/worker_report.hpp>
@@ -32,6 +34,10 @@ namespace tern::hetero::detail {
 /// Transfers from and to the device begin as they arrive. The device is asked (`done`) what has
 /// ended; while nothing has, other fibers run.
 ///
+/// A device that `launches_behind` gets tasks whose predecessors are in its streams, before these
+/// have ended: up to `hetero-ahead` of them (queued_launches.cpp). Of a stream only the first
+/// operation is asked for, and a task not before its predecessors have been completed.
+///
 /// With `hetero-threads` a thread does all that in the fiber's place, which only waits for it: so
 /// the scheduler does not end meanwhile. Threads: as device_queue says.
 class device_worker final : public device_queue {
@@ -42,6 +48,7 @@ public:
   void arrive(task_record* t) noexcept override;
   void arrive(transfer* x) noexcept override;
   void free_later(memory_handle memory, std::size_t bytes) noexcept override;
+  void look_for_successors() noexcept override;
   void holds(object_state& o, std::size_t instance) override { resident_.add(o, instance); }
   void held_no_more(object_state& o, std::size_t instance) noexcept override { resident_.remove(o, instance); }
   bool holds_any() const noexcept override { return !resident_.empty(); }
@@ -80,6 +87,8 @@ private:
     fused_kind* kind;                  ///< null: of no kind that is measured
     std::vector<task_record*> rest;    ///< in the same launch
     sampled_kernel* sampled = nullptr; ///< null: its time is not to be taken
+    int stream = 0;
+    double expected = 0; ///< seconds; 0: not known
   };
   struct described {
     task_record* task;
@@ -97,10 +106,22 @@ private:
   bool describe(task_record* t, launch_request& what, argument* arguments) noexcept;
   void launch(task_record* t, const launch_request& what, fused_kind* kind) noexcept;
   void end(launched&& l, const std::exception_ptr& why) noexcept;
+  // queued_launches.cpp
+  bool launch_followers() noexcept;
+  followers::state offer(task_record* t, const followers::successor& s) noexcept;
+  void launch_behind(task_record* t, const followers::successor& s) noexcept;
+  bool takes_more_behind() const noexcept;
+  bool has_equals(task_record* t) const noexcept;
+  void gave(launched& l) noexcept;
+  void launch_again(launched&& l) noexcept;
+  static constexpr int streams_most = 2 + 64; ///< of a device that launches behind
+  static constexpr std::uint64_t bit_of(int stream) noexcept { return std::uint64_t{1} << (stream - 2); }
+  bool is_asked(const launched& l, std::uint64_t waiting_streams) const noexcept;
   static std::exception_ptr with_name(const task_record& t, const std::exception_ptr& why) noexcept;
   int next_stream() noexcept;
+  int stream_behind(const followers::successor& s) noexcept;
   ticket put(task_record* t, int stream, const launch_request& what);
-  ticket put_each(task_record* t, int stream, const launch_sequence& all);
+  ticket put_each(task_record* t, int stream, const launch_sequence& all, std::span<const ticket> after);
   void end_steps(task_record* t) noexcept;
   void begin(transfer* x) noexcept;
   void finish(task_record* t) noexcept;
@@ -122,6 +143,7 @@ private:
   const std::unique_ptr<device> device_;
   launch_fuser* const fuser_; // the device's; null: it has none
 
+  const std::size_t ahead_; // tasks that it may get before their predecessors have ended; 0: none
   const bool own_thread_;
   std::thread thread_;                                 // once it has been needed; by the fiber
   std::atomic<std::thread::id> thread_id_;             // while there is one; others look at it at any time
@@ -135,6 +157,7 @@ private:
   std::vector<block> frees_in_;
   bool active_ = false; // there is a fiber
   bool sleeps_ = false; // and it waits for `wakeup_`
+  bool has_new_successors_ = false;
   semaphore wakeup_{0};
 
   // The fiber's.
@@ -146,7 +169,11 @@ private:
   std::size_t preparing_ = 0;                   // have memory, and wait for transfers
   std::vector<task_record*> ready_, launching_; // have all that they need
   std::vector<task_record*> gathered_;          // to be launched together, and claimed
-  std::vector<launched> running_;
+  std::vector<launched> running_;               // none before what it follows
+  followers followers_;
+  std::uint64_t given_ = 0;               // operations
+  std::vector<std::uint64_t> last_given_; // in each stream: the number of the last one
+  std::vector<ticket> after_;             // for its memory
   fusion fusion_;
   std::vector<described> described_; // for their memory, with the next two
   std::vector<argument> arguments_;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Launches tasks when their data have come: one by one, several as one, or one as several.
+#include <algorithm>
 #include <array>
 #include <exception>
 #include <string>
@@ -35,7 +36,11 @@ bool device_worker::launch_ready() noexcept {
 }
 
 bool device_worker::saturated(std::size_t launches) const noexcept {
-  return running_.size() >= launches * static_cast<std::size_t>(device_->streams() - 2);
+  const std::size_t kernels = launches * static_cast<std::size_t>(device_->streams() - 2);
+  if (ahead_ == 0 || running_.size() < kernels) return running_.size() >= kernels;
+  // relaxed: it is brought down here
+  const auto first = [](const launched& l) { return l.task->pending.load(std::memory_order_relaxed) == 0; };
+  return static_cast<std::size_t>(std::count_if(running_.begin(), running_.end(), first)) >= kernels;
 }
 
 // What does not run after all is completed here. \pre it has been claimed.
@@ -57,9 +62,18 @@ bool device_worker::describe(task_record* t, launch_request& what, argument* arg
   return false;
 }
 
+// The next one; where there is more than one task in a stream, that with the fewest.
 int device_worker::next_stream() noexcept {
   const auto kernels = static_cast<unsigned>(device_->streams() - 2);
-  return 2 + static_cast<int>(next_stream_++ % kernels);
+  unsigned next = next_stream_ % kernels;
+  if (ahead_ > 0) {
+    std::array<unsigned, 64> tasks{};
+    for (const launched& l : running_) ++tasks[static_cast<std::size_t>(l.stream - 2)];
+    for (unsigned i = 0; i < kernels; ++i)
+      if (const unsigned other = (next_stream_ + i) % kernels; tasks[other] < tasks[next]) next = other;
+  }
+  next_stream_ = next + 1;
+  return 2 + static_cast<int>(next);
 }
 
 void device_worker::launch(task_record* t, const launch_request& what, fused_kind* kind) noexcept {
@@ -67,13 +81,14 @@ void device_worker::launch(task_record* t, const launch_request& what, fused_kin
   if (device_->measures() && what.code && !what.call && !what.sequence)
     l.sampled = home_.sampler().to_sample(*t, *what.code, what.shape);
   try {
-    const int stream = next_stream();
+    l.stream = next_stream();
     if (trace::on() && what.code) [[unlikely]]
       device_->prepare(*what.code);
-    tracks_.begins(stream, *t, 1);
-    t->running = put(t, stream, what);
+    tracks_.begins(l.stream, *t, 1);
+    t->running = put(t, l.stream, what);
     if (t->running == 0) return end(std::move(l), nullptr);
     running_.push_back(std::move(l));
+    gave(running_.back());
   } catch (...) {
     const std::exception_ptr why = std::current_exception();
     end(std::move(l), why);
@@ -167,10 +182,11 @@ bool device_worker::launch_equal(fused_kind& kind) noexcept {
       kind.never();
       return false;
     }
-    const int stream = next_stream();
-    tracks_.begins(stream, *l.task, equal_.size());
-    l.task->running = fuser_->launch_fused(stream, equal_);
+    l.stream = next_stream();
+    tracks_.begins(l.stream, *l.task, equal_.size());
+    l.task->running = fuser_->launch_fused(l.stream, equal_);
     running_.push_back(std::move(l));
+    gave(running_.back());
   } catch (...) {
     const std::exception_ptr why = std::current_exception();
     end(std::move(l), why);
@@ -185,7 +201,7 @@ ticket device_worker::put(task_record* t, int stream, const launch_request& what
   if (!what.sequence && !what.call) [[likely]]
     return device_->launch(stream, what);
   const tern::detail::leave_watch watch;
-  const ticket last = what.sequence && !device_->takes_sequences() ? put_each(t, stream, *what.sequence)
+  const ticket last = what.sequence && !device_->takes_sequences() ? put_each(t, stream, *what.sequence, what.after)
                                                                    : device_->launch(stream, what);
   if (watch.left()) // what is in the queue goes on; then the task ends
     fail(t, std::make_exception_ptr(error(errc::invalid_state,
@@ -196,11 +212,13 @@ ticket device_worker::put(task_record* t, int stream, const launch_request& what
 }
 
 // The last is done when all are, as they are in one stream.
-ticket device_worker::put_each(task_record* t, int stream, const launch_sequence& all) {
+ticket device_worker::put_each(task_record* t, int stream, const launch_sequence& all, std::span<const ticket> after) {
   std::vector<ticket> tickets;
   try {
-    for (const launch_request& one : all.launches)
+    for (launch_request one : all.launches) {
+      one.after = after;
       if (const ticket made = device_->launch(stream, one)) tickets.push_back(made);
+    }
   } catch (...) {
     if (tickets.empty()) throw;
     fail(t, std::current_exception()); // when what has been begun is over
@@ -220,6 +238,7 @@ void device_worker::end_steps(task_record* t) noexcept {
   for (const ticket one : tickets) {
     try {
       device_->done(one);
+    } catch (const predecessor_failed&) { // as the last one
     } catch (...) {
       fail(t, std::current_exception());
     }

@@ -47,6 +47,7 @@ public:
   const char* name() const noexcept override { return "dmda"; }
   void push(ready_task t, std::span<const device_load> devices) override;
   std::optional<placement> pop(std::span<const device_load> devices) override;
+  bool follow(ready_task t, int device, std::span<const device_load> devices) override;
   void ended(ready_task t, int device, std::span<const device_load>) override {
     devices_[static_cast<std::size_t>(device)].load.end(t, t.now());
     std::erase_if(tries_, [&](const attempt& a) { return a.task == t; });
@@ -248,6 +249,25 @@ std::optional<ready_task> dmda::take_unknown(std::size_t d, std::span<const devi
               devices_[v].tasks.take([&](const ready_task& x) { return x.note() < 0 && usable(x, devices, d); }))
         return take_out(*t, v);
   return std::nullopt;
+}
+
+// If it would be chosen for the device now, of which all times must be known.
+bool dmda::follow(ready_task t, int device, std::span<const device_load> devices) {
+  know(devices);
+  if (t.bytes_missing(device) > 0) return false;
+  candidates_.clear();
+  for (std::size_t d = 0; d < devices.size(); ++d) {
+    if (!usable(t, devices, d)) continue;
+    const auto seconds = t.expected_time(static_cast<int>(d));
+    if (!seconds) return false;
+    candidates_.push_back({d, *seconds, 0, 0, 0});
+  }
+  if (candidates_.empty()) return false;
+  const candidate& best = best_of(t, t.now());
+  if (best.device != static_cast<std::size_t>(device)) return false;
+  t.set_note(static_cast<float>(best.seconds));
+  devices_[best.device].load.give(t, best.seconds, t.now());
+  return true;
 }
 
 std::optional<placement> dmda::pop(std::span<const device_load> devices) {

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// Launches behind others, ends that are seen late, and what comes after a failure.
+#include <tern/hetero/device/simulated/simulated_device.hpp>
+
+#include <cstdint>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/hetero/support/kernels.hpp"
+#include "tests/hetero/support/simulated_device.hpp"
+
+namespace tern::hetero::detail {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(fake_device, shows_ends_later_than_they_are) {
+  moment = 0;
+  simulated_settings s = still();
+  s.launch = 10;
+  s.notice = 25;
+  simulated_device d(0, s, 1);
+  const kernel_code nothing = code_of(test_kernels::nothing);
+  const ticket one = d.launch(2, {&nothing, {}, 0, {}}), two = d.launch(2, {&nothing, {}, 0, {}});
+  EXPECT_EQ(d.poll_delay(), 35);
+  moment = 34;
+  EXPECT_FALSE(d.done(one));
+  EXPECT_EQ(d.poll_delay(), 1);
+  moment = 35;
+  EXPECT_EQ(d.poll_delay(), 0);
+  EXPECT_EQ(d.poll_delay(), 10); // it has been said once
+  EXPECT_TRUE(d.done(one));
+  EXPECT_EQ(d.took(), 10);
+  EXPECT_FALSE(d.done(two));
+  moment = 45;
+  EXPECT_TRUE(d.done(two));
+  EXPECT_EQ(d.took(), 10);
+  expect_nothing_left(d);
+}
+
+TEST(fake_device, launches_behind_what_is_under_way) {
+  moment = 0;
+  simulated_settings s = still();
+  s.launch = 10;
+  s.waits = 3;
+  simulated_device d(0, s, 2);
+  ASSERT_TRUE(d.launches_behind());
+  const kernel_code nothing = code_of(test_kernels::nothing);
+  const auto launch = [&](int stream, std::vector<ticket> after) {
+    launch_request what{&nothing, {}, 0, {}};
+    what.after = after;
+    return d.launch(stream, what);
+  };
+  const ticket a = launch(2, {}), b = launch(3, {}), same = launch(2, {a}), other = launch(3, {same}),
+               both = launch(2, {same, other});
+  const auto expect_end = [&](ticket t, std::int64_t end, std::int64_t took) {
+    moment = end - 1;
+    EXPECT_FALSE(d.done(t)) << end;
+    moment = end;
+    EXPECT_TRUE(d.done(t)) << end;
+    EXPECT_EQ(d.took(), took);
+  };
+  expect_end(a, 10, 10);
+  EXPECT_TRUE(d.done(b));
+  expect_end(same, 20, 10);
+  expect_end(other, 33, 10); // an order of 3
+  expect_end(both, 46, 10);
+  EXPECT_THAT(refusal(errc::invalid_argument, [&] { launch(2, {both + 1}); }), HasSubstr("no operation of it"));
+  expect_end(launch(3, {a, both}), 56, 10); // those are over: no order
+  expect_nothing_left(d);
+}
+
+TEST(fake_device, skips_what_is_behind_a_failure) {
+  moment = 0;
+  simulated_settings s = still();
+  s.launch = 10;
+  s.faults.kernel = 1;
+  simulated_device d(0, s, 2);
+  const kernel_code nothing = code_of(test_kernels::nothing);
+  const auto launch = [&](int stream, std::vector<ticket> after) {
+    launch_request what{&nothing, {}, 0, {}};
+    what.after = after;
+    return d.launch(stream, what);
+  };
+  const ticket bad = launch(2, {}), beside = launch(2, {}), behind = launch(3, {bad}), later = launch(3, {behind});
+  moment = 40;
+  EXPECT_NE(refusal(errc::device_failed, [&] { d.done(bad); }), "");
+  EXPECT_TRUE(d.done(beside)); // in its stream, but not behind it
+  EXPECT_THROW(d.done(behind), predecessor_failed);
+  const ticket behind_known = launch(2, {later}); // known to be skipped, and not asked for
+  EXPECT_THROW(d.done(later), predecessor_failed);
+  moment = 60;
+  EXPECT_THROW(d.done(behind_known), predecessor_failed);
+  expect_nothing_left(d);
+
+  s.skip = false;
+  simulated_device strict(1, s, 1);
+  const ticket t = strict.launch(2, {&nothing, {}, 0, {}});
+  moment = 100;
+  EXPECT_NE(refusal(errc::device_lost, [&] { strict.done(t); }), "");
+  EXPECT_TRUE(strict.lost());
+  expect_nothing_left(strict);
+}
+
+} // namespace
+} // namespace tern::hetero::detail
