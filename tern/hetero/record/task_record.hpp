@@ -116,6 +116,7 @@ struct alignas(64) task_record : tern::detail::tasklet {
     handled = 128,       ///< the user has a handle: it may be cancelled
     of_reduction = 1024, ///< it adds the parts
     pins = 512,          ///< the instance that it has got stays
+    noted = 32768,       ///< what it uses is foreseen (upcoming_uses)
     order_only = 256     ///< what it uses is for its order: no data are brought to it
   };
   /// `failed`: one thread has taken it upon itself to write the reason; `failure_set`: it has;
