@@ -7,6 +7,7 @@
 #include "bench/harness/runner.hpp"
 
 #include <csignal>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -63,6 +64,7 @@ const contest::contestant& contestant_named(const std::string& name) {
       {"tern, host", BENCH_HETERO_TERN, "", "TERN_HETERO_DEVICES=host"},
       {"tern, fused launches", BENCH_HETERO_TERN, "", SMALL_KERNELS ",fuse=64"},
       {"tern, launches apart", BENCH_HETERO_TERN, "", SMALL_KERNELS},
+      {"tern, simulated memory", BENCH_HETERO_TERN, "", "TERN_HETERO_DEVICES=host"},
       {"tern, dmda", BENCH_HETERO_TERN, "", UNLIKE "dmda"},
       {"tern, locality", BENCH_HETERO_TERN, "", UNLIKE "locality"},
       {"tern, eager", BENCH_HETERO_TERN, "", UNLIKE "eager"},
@@ -201,6 +203,26 @@ std::vector<metric> metrics(runners& running, const scale& of) {
   placed(by_time + "32", 1.15, many, "least possible", "tern, dmda", "placed_cholesky_bound");
   placed(by_time + "32.locality", 0.80, many, "locality", "tern, locality", "placed_cholesky");
   placed(by_time + "32.eager", 0.45, many, "eager", "tern, eager", "placed_cholesky");
+  // What a device with too little memory copies, and how long that takes. Simulated: the same each
+  // time.
+  const auto bounded = [&](const std::string& name, std::optional<double> target, const char* unit,
+                           const std::string& rival, const std::string& ours, const std::string& theirs) {
+    const std::size_t tiles = n(20, 6);
+    list.push_back({.name = name,
+                    .unit = unit,
+                    .target = target,
+                    .rival_name = rival,
+                    .ours = measured(name, "tern, simulated memory", ours, tiles),
+                    .rival = measured(name, "tern, simulated memory", theirs, tiles),
+                    .once = true});
+  };
+  for (const std::string which : {"lu", "product"}) {
+    bounded("hetero.memory." + which, 1.10, "tiles", "Belady, same order", "memory_" + which,
+            "memory_" + which + "_belady");
+    bounded("hetero.memory." + which + ".lru", {}, "tiles", "LRU, same order", "memory_" + which,
+            "memory_" + which + "_lru");
+  }
+  bounded("hetero.memory.time", 1.25, "s", "unlimited", "memory_lu_time", "memory_lu_unlimited");
   return list;
 }
 

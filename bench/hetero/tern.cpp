@@ -184,6 +184,7 @@ measurement make(const job& j) {
   if (auto simulated = simulated_devices(j)) return simulated;
   if (auto placed = placed_cholesky(j)) return placed;
   if (auto together = batches(j)) return together;
+  if (auto bounded = bounded_memory(j)) return bounded;
   if (counting::is_meant(j.benchmark)) return count(j);
   if (j.benchmark == "roundtrip") return go_round(j);
   if (j.benchmark == "opencl_empty") return launch_nothing(j);

@@ -16,6 +16,8 @@ measurement simulated_devices(const job& j);
 measurement batches(const job& j);
 /// A factorization on workers and simulated devices (placed_cholesky.cpp). \return as the others.
 measurement placed_cholesky(const job& j);
+/// On a simulated device with little memory (memory/bounded_memory.cpp). \return as the others.
+measurement bounded_memory(const job& j);
 /// The device's id. \throws not_here
 const char* opencl_device();
 
