@@ -7,6 +7,7 @@
 #include "bench/harness/runner.hpp"
 
 #include <csignal>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -64,6 +65,7 @@ const contest::contestant& contestant_named(const std::string& name) {
       {"tern, fused launches", BENCH_HETERO_TERN, "", SMALL_KERNELS ",fuse=64"},
       {"tern, launches apart", BENCH_HETERO_TERN, "", SMALL_KERNELS},
       {"tern, PoCL pthread", BENCH_HETERO_TERN, "", "TERN_HETERO_DEVICES=opencl\nTERN_HETERO_OPENCL_POCL=pthread"},
+      {"tern, simulated memory", BENCH_HETERO_TERN, "", "TERN_HETERO_DEVICES=host"},
       {"tern, dmda", BENCH_HETERO_TERN, "", UNLIKE "dmda"},
       {"tern, locality", BENCH_HETERO_TERN, "", UNLIKE "locality"},
       {"tern, eager", BENCH_HETERO_TERN, "", UNLIKE "eager"},
@@ -222,6 +224,26 @@ std::vector<metric> metrics(runners& running, const scale& of) {
                   .rival_name = "PoCL pthread",
                   .ours = measured("hetero.ahead.pocl", "tern, PoCL pthread", "opencl_chain", n(10'000, 200), 1),
                   .rival = measured("hetero.ahead.pocl", "PoCL pthread", "chain", n(10'000, 200))});
+  // What a device with too little memory copies, and how long that takes. Simulated: the same each
+  // time.
+  const auto bounded = [&](const std::string& name, std::optional<double> target, const char* unit,
+                           const std::string& rival, const std::string& ours, const std::string& theirs) {
+    const std::size_t tiles = n(20, 6);
+    list.push_back({.name = name,
+                    .unit = unit,
+                    .target = target,
+                    .rival_name = rival,
+                    .ours = measured(name, "tern, simulated memory", ours, tiles),
+                    .rival = measured(name, "tern, simulated memory", theirs, tiles),
+                    .once = true});
+  };
+  for (const std::string which : {"lu", "product"}) {
+    bounded("hetero.memory." + which, 1.10, "tiles", "Belady, same order", "memory_" + which,
+            "memory_" + which + "_belady");
+    bounded("hetero.memory." + which + ".lru", {}, "tiles", "LRU, same order", "memory_" + which,
+            "memory_" + which + "_lru");
+  }
+  bounded("hetero.memory.time", 1.25, "s", "unlimited", "memory_lu_time", "memory_lu_unlimited");
   return list;
 }
 

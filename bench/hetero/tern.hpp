@@ -18,6 +18,8 @@ measurement batches(const job& j);
 measurement placed_cholesky(const job& j);
 /// Tasks behind others on a simulated device (queued_launches.cpp). \return as the others.
 measurement queued_launches(const job& j);
+/// On a simulated device with little memory (memory/bounded_memory.cpp). \return as the others.
+measurement bounded_memory(const job& j);
 /// The device's id. \throws not_here
 const char* opencl_device();
 

@@ -46,7 +46,8 @@ void check_halo(const object_state& o, const box& of, std::int64_t width);
 void cut_tiles(object_state& o, const std::array<std::int32_t, 3>& size);
 void prefetch(object_state* o, const box& part, std::string_view device, bool pinned);
 void unpin(object_state* o, const box& part, std::string_view device);
-void drop(object_state* o, const box& part, std::string_view device);
+void drop(object_state* o, const box& part, std::string_view device); ///< "": everywhere
+void wont_use(object_state* o, const box& part);
 void set_name(object_state& o, std::string_view text);
 std::string text_of(const object_state& o, const box& part);
 void release_access(task_record* t) noexcept;

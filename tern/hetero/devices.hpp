@@ -55,6 +55,9 @@ extern const option<std::string> hetero_devices;
 /// Bytes that objects may take on each device that has its own memory, as a size ("2G"); "": what
 /// it has, less a tenth.
 extern const option<std::string> hetero_memory;
+/// Between how many ranks or programs the memory of each device is divided, where `hetero_memory`
+/// says nothing; 0: between as many ranks as the MPI launcher has started on this machine.
+extern const option<int> hetero_share;
 /// Queues for kernels of each device, beside one for copies in either direction.
 extern const option<int> hetero_queues;
 extern const option<int> hetero_ahead; ///< `--tern-hetero-ahead`

@@ -163,6 +163,12 @@ public:
   /// What only the device has comes home, then its memory for this is given back; not what a task
   /// there is still reading. In the order of submission.
   void drop(std::string_view device) const { hetero::detail::drop(inside(), part_, device); }
+  /// The same on all devices.
+  void drop() const { hetero::detail::drop(inside(), part_, {}); }
+  /// A hint: no task that is submitted next uses it. Copies on devices stay, but are the first to
+  /// go where memory is short, and what only a device has is copied home then before that is
+  /// needed. In the order of submission; a task that does use it takes the hint back.
+  void wont_use() const { hetero::detail::wont_use(inside(), part_); }
 
   /// For errors and reports.
   void name(std::string_view text) const { hetero::detail::set_name(*inside(), text); }

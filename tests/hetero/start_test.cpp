@@ -237,7 +237,7 @@ TEST(device_reports, say_what_devices_are_at) {
                             "      kernel of task 'long'\n"
                             "      for it waits host access \\(read\\) at [^ ]*device_troubles.cpp:"));
   EXPECT_THAT(text, HasSubstr("      task 'next' waits for memory: it uses 4096 bytes there, of 4096, where there is "
-                              "hetero_object<int> of 1024 (in use)\n"));
+                              "hetero_object<int> of 1024 (used by task 'long')\n"));
 }
 
 } // namespace

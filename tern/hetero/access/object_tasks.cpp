@@ -112,33 +112,52 @@ void unpin(object_state* o, const box& part, std::string_view device) {
 
 void drop(object_state* o, const box& part, std::string_view device) {
   runtime& r = o->home;
-  const std::uint8_t space = r.devices().space_of(r.device_named(device));
-  if (space == 0) return; // what lies in the host's memory stays
+  constexpr std::uint8_t everywhere = 0;
+  const std::uint8_t space = device.empty() ? everywhere : r.devices().space_of(r.device_named(device));
+  if (space == 0 && !device.empty()) return; // what lies in the host's memory stays
+  if (r.devices().count() == 1) return;
   struct dropping {
     std::uint8_t space;
   };
-  static const work_type type{kinds_of(device_kind::host),
-                              [](task_record& t) {
-                                const use& u = t.use_at(0);
-                                object_state& x = *u.object;
-                                const std::uint8_t where = t.work_as<dropping>().space;
-                                const std::lock_guard hold(x.lock); // all of the part is valid on the host
-                                for (std::size_t i = 1; i < x.instances.size(); ++i) {
-                                  const instance& y = x.instances[i];
-                                  if (!y.exists || y.space != where || y.users > 0 || !y.where.meets(u.part)) continue;
-                                  bool alone = false;
-                                  x.each(y.where,
-                                         [&](fragment& f) { alone = alone || f.valid == std::uint64_t{1} << i; });
-                                  if (!alone) x.copies.forget(x, i);
-                                }
-                              },
-                              nullptr, nullptr, [](const task_record&) noexcept -> const char* { return "drop"; }};
+  static const work_type type{
+      kinds_of(device_kind::host),
+      [](task_record& t) {
+        const use& u = t.use_at(0);
+        object_state& x = *u.object;
+        const std::uint8_t where = t.work_as<dropping>().space;
+        const std::lock_guard hold(x.lock); // all of the part is valid on the host
+        for (std::size_t i = 1; i < x.instances.size(); ++i) {
+          const instance& y = x.instances[i];
+          if (!y.exists || (where != everywhere && y.space != where) || y.users > 0 || !y.where.meets(u.part)) continue;
+          bool alone = false;
+          x.each(y.where, [&](fragment& f) { alone = alone || f.valid == std::uint64_t{1} << i; });
+          if (!alone) x.copies.forget(x, i);
+        }
+      },
+      nullptr, nullptr, [](const task_record&) noexcept -> const char* { return "drop"; }};
   task_record* const t = r.records().allocate();
   ::new (static_cast<void*>(t->closure)) dropping{space};
   t->home = &r;
   t->work = &type;
   t->flags = task_record::hidden;
   r.records().add_use(t) = use_of(o, part, access_mode::read);
+  r.request(t);
+}
+
+void wont_use(object_state* o, const box& part) {
+  runtime& r = o->home;
+  static const work_type type{kinds_of(device_kind::host),
+                              [](task_record& t) {
+                                const use& u = t.use_at(0);
+                                u.object->copies.let_go(*u.object, u.part);
+                              },
+                              nullptr, nullptr, [](const task_record&) noexcept -> const char* { return "wont_use"; }};
+  if (r.devices().count() == 1) return; // all is the host's
+  task_record* const t = r.records().allocate();
+  t->home = &r;
+  t->work = &type;
+  t->flags = task_record::hidden | task_record::order_only;
+  r.records().add_use(t) = use_of(o, part, access_mode::read_write); // after all that use it
   r.request(t);
 }
 

@@ -15,6 +15,8 @@
 #include <tern/hetero/data/host_memory.hpp>
 #include <tern/hetero/data/object_state.hpp>
 #include <tern/hetero/data/transfer.hpp>
+#include <tern/hetero/eviction/memory_reserve.hpp>
+#include <tern/hetero/eviction/upcoming_uses.hpp>
 #include <tern/hetero/statistics.hpp>
 
 namespace tern::hetero::detail {
@@ -27,6 +29,8 @@ public:
   /// A copy that frees memory of a device has begun, or has ended: wait_all waits for it.
   virtual void save_began() noexcept = 0;
   virtual void save_ended() noexcept = 0;
+  /// How many tasks have been submitted and have not ended.
+  virtual std::uint64_t tasks_left() const noexcept = 0;
   /// The runtime lives as long as it has references: one for each object.
   virtual void add_reference() noexcept = 0;
   virtual void release() noexcept = 0;
@@ -92,6 +96,10 @@ public:
   void add_to(statistics& s) const noexcept;
   transfer_pool& transfers() noexcept { return transfers_; }
 
+  /// By the worker of a transfer that is not settled: it gets memory on this device, or goes home.
+  /// \return false: it is no longer this worker's.
+  bool settle(transfer* x, bool lost) noexcept;
+
   // Instances (instances.cpp) -----------------------------------------------------------------------------------------
   /// Under its lock: the instance goes.
   void forget(object_state& o, std::size_t instance) noexcept;
@@ -104,10 +112,33 @@ public:
     bool in_use = false;    ///< others have something that is in the way, and will drop it
     std::exception_ptr why; ///< something in the way could not be saved
   };
-  /// Frees instances on device `d` that no task needs, least recently used first, until `bytes` are
-  /// free; starts copies of those that must be saved first. By its worker, for a task that holds
-  /// its first `got` uses.
-  eviction evict(std::uint8_t d, task_record& t, std::size_t got, std::size_t bytes, bool may_save) noexcept;
+  /// Bytes for which a task that holds its first `got` uses has no instance on device `d`. By its
+  /// worker.
+  std::size_t bytes_lacking(task_record& t, std::size_t got, std::uint8_t d);
+  /// Frees instances on device `d` that no task needs, in the order of eviction_rank, until `bytes`
+  /// are free, or a batch; starts copies of those that must be saved first, and of those that would
+  /// go next. By its worker, for a task that holds its first `got` uses.
+  eviction evict(std::uint8_t d, task_record& t, std::size_t got, std::size_t bytes,
+                 const memory_reserve& reserve) noexcept;
+  /// Starts copies of what would have to be saved soon, if objects are larger than the memory. By
+  /// the worker of `d`.
+  void save_ahead(std::uint8_t d, const memory_reserve& reserve) noexcept;
+  /// What devices have of the part is the first to go, and is copied home if they have little
+  /// memory. By a task that follows all others that use it.
+  void let_go(object_state& o, const box& part);
+  /// By the submitter of a task that a policy places: what it uses is foreseen, if objects are
+  /// larger than a device's memory.
+  void note_uses(task_record& t) noexcept {
+    if (upcoming_.on() || object_bytes_.load(std::memory_order_relaxed) > least_memory_.load(std::memory_order_relaxed))
+        [[unlikely]] {
+      foresee();
+      upcoming_.note(t);
+    }
+  }
+  upcoming_uses& upcoming() noexcept { return upcoming_; }
+  /// There are devices, of which the one with the least memory of its own has so much.
+  void set_least_memory(std::int64_t bytes) noexcept { least_memory_.store(bytes, std::memory_order_relaxed); }
+  void count_object(std::int64_t bytes) noexcept { object_bytes_.fetch_add(bytes, std::memory_order_relaxed); }
   /// The same for one instance of an object that has as many as it may.
   eviction evict_one_of(object_state& o, task_record& t, std::size_t got) noexcept;
   /// By its worker: the device is lost, and with it what only its instances held.
@@ -117,14 +148,25 @@ private:
   /// Under an object's lock: `found(object, fragment, part of it that the task reads)`.
   template <class F> void look_for_missing(task_record* t, std::uint8_t d, F&& found);
   bool find_instance(object_state& o, use& u, std::uint8_t space);
+  /// \return 0: there is no memory, or the object has as many as it may.
+  std::size_t add_instance(object_state& o, const box& where, std::uint8_t space);
   void drop_use(use& u) noexcept;
   transfer* new_transfer(object_state& o, const box& part, std::uint8_t from, std::uint8_t to);
   bool fetch(task_record* t, object_state& o, use& u, transfer_chain& begun);
   void bring_data(task_record* t);
   static bool can_come_behind(const use& u);
-  /// Under the object's lock. \return whether it is gone, or is being saved. \throws why it cannot
-  /// be saved.
-  bool save_or_forget(object_state& o, std::size_t i, bool may_save, transfer_chain& begun);
+  /// Under the object's lock: starts copies of what only the instance has, home or to another
+  /// device that has room and is nearer. \throws why it cannot be saved.
+  void save(object_state& o, std::size_t i, bool home_only, transfer_chain& begun);
+  /// A device near that of an instance, with a quarter of its memory free; 0: there is none.
+  std::uint8_t keeper_near(const instance& x) const noexcept;
+  bool has_quarter_free(std::uint8_t d, std::size_t beside) const noexcept;
+  void foresee() noexcept {
+    if (!upcoming_.on()) upcoming_.start(client_.tasks_left());
+  }
+  /// Goes through what device `d` holds, for a task or (null) ahead of need.
+  eviction make_room(std::uint8_t d, task_record* t, std::size_t got, std::size_t bytes, std::size_t batch,
+                     std::size_t ahead) noexcept;
 
   coherence_client& client_;
   const device_table& devices_;
@@ -135,6 +177,9 @@ private:
     std::atomic<std::uint64_t> times{0}, bytes{0};
   };
   std::array<copied, 4> copies_; ///< by direction
+  upcoming_uses upcoming_;
+  alignas(64) std::atomic<std::int64_t> object_bytes_{0}; ///< of all objects
+  std::atomic<std::int64_t> least_memory_{INT64_MAX};
 };
 
 } // namespace tern::hetero::detail

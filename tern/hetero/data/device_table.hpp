@@ -15,6 +15,7 @@
 
 #include <tern/hetero/device/device.hpp>
 #include <tern/hetero/devices.hpp>
+#include <tern/hetero/eviction/eviction_rank.hpp>
 
 namespace tern::hetero::detail {
 
@@ -58,10 +59,11 @@ public:
   // Its worker only ---------------------------------------------------------------------------------------------------
   /// \return null: there is not so much left. \throws error(device_lost).
   virtual memory_handle allocate(std::size_t bytes) = 0;
-  /// Calls `f(object, instance)` under the object's lock, the longest unused first; not for objects
-  /// that another thread has locked just now, or has dropped. `f` may forget the instance. \return
-  /// whether there are such.
-  virtual bool each_held(const std::function<void(object_state& o, std::size_t instance)>& f) = 0;
+  /// Calls `f(object, instance)` under the object's lock, in the order of `rank(object, instance)`,
+  /// until it says no; not for objects that another thread has locked just now, or has dropped. `f`
+  /// may forget the instance. \return whether there are such.
+  virtual bool each_held(const std::function<eviction_rank(object_state& o, std::size_t instance)>& rank,
+                         const std::function<bool(object_state& o, std::size_t instance)>& f) = 0;
   /// A task has got no instance for its use number `got`, but holds those before it: memory is
   /// freed for it.
   virtual void evict_for(task_record& t, std::size_t got) noexcept = 0;

@@ -62,9 +62,11 @@ transfer* coherence::new_transfer(object_state& o, const box& part, std::uint8_t
   x->part = part;
   x->from = from;
   x->to = to;
-  x->device = to != 0 ? o.instances[to].space : o.instances[from].space;
   ++o.instances[from].users;
-  ++o.instances[to].users;
+  if (to != transfer::unsettled) {
+    x->device = to != 0 ? o.instances[to].space : o.instances[from].space;
+    ++o.instances[to].users;
+  }
   o.each(part, [&](fragment& f) { f.coming.push_back(x); });
   return x;
 }
@@ -248,8 +250,14 @@ void coherence::transfer_done(transfer* x, std::exception_ptr failed) noexcept {
     });
     --o.instances[x->from].users;
     --o.instances[x->to].users;
+    if (x->save) --o.instances[x->from].saves;
     if (o.instances[x->to].exists) o.instances[x->to].last_used = tick();
-    if (x->save && failed) o.instances[x->from].cannot_save = failed; // else it would be tried for ever
+    if (x->save && failed) { // else it would be tried for ever
+      if (x->to == 0)
+        o.instances[x->from].cannot_save = failed;
+      else
+        o.instances[x->from].home_only = true;
+    }
     for (transfer* y : x->after)
       if (--y->waits == 0) next.push(y);
     if (x->save && --o.saving == 0) saved = std::move(o.saved);

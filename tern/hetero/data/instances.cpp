@@ -7,6 +7,29 @@
 
 namespace tern::hetero::detail {
 
+std::size_t coherence::add_instance(object_state& o, const box& where, std::uint8_t space) {
+  std::size_t n = 1;
+  while (n < o.instances.size() && (o.instances[n].exists || o.instances[n].users > 0)) ++n;
+  if (n == instances_most) { // very many views
+    devices_.queue(space)->set_over_limit(o);
+    return 0;
+  }
+  if (n == o.instances.size()) o.instances.emplace_back();
+  instance fresh;
+  fresh.where = where;
+  fresh.how = layout::packed(fresh.where, o.element);
+  fresh.bytes = static_cast<std::size_t>(fresh.where.size()) * o.element;
+  fresh.space = space;
+  fresh.memory = devices_.queue(space)->allocate(fresh.bytes);
+  if (!fresh.memory) return 0;
+  fresh.exists = true;
+  o.instances[n] = fresh;
+  ++o.elsewhere;
+  o.update_on_host();
+  devices_.queue(space)->holds(o, n);
+  return n;
+}
+
 bool coherence::find_instance(object_state& o, use& u, std::uint8_t space) {
   if (space == 0) {
     o.host_memory();
@@ -26,29 +49,10 @@ bool coherence::find_instance(object_state& o, use& u, std::uint8_t space) {
         (!(valid & bit(best)) && x.bytes < o.instances[best].bytes))
       best = i;
   }
-  if (best == 0) {
-    best = 1;
-    while (best < o.instances.size() && (o.instances[best].exists || o.instances[best].users > 0)) ++best;
-    if (best == instances_most) { // very many views
-      devices_.queue(space)->set_over_limit(o);
-      return false;
-    }
-    if (best == o.instances.size()) o.instances.emplace_back();
-    instance fresh;
-    fresh.where = u.whole ? o.all : u.part;
-    fresh.how = layout::packed(fresh.where, o.element);
-    fresh.bytes = static_cast<std::size_t>(fresh.where.size()) * o.element;
-    fresh.space = space;
-    fresh.memory = devices_.queue(space)->allocate(fresh.bytes);
-    if (!fresh.memory) return false;
-    fresh.exists = true;
-    o.instances[best] = fresh;
-    ++o.elsewhere;
-    o.update_on_host();
-    devices_.queue(space)->holds(o, best);
-  }
+  if (best == 0 && (best = add_instance(o, u.whole ? o.all : u.part, space)) == 0) return false;
   instance& x = o.instances[best];
   ++x.users;
+  x.unwanted = x.leaving = false;
   x.last_used = tick();
   u.instance = static_cast<std::uint8_t>(best);
   u.pitch = static_cast<std::int32_t>(x.how.pitch / o.element);

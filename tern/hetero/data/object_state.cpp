@@ -35,6 +35,7 @@ object_state::object_state(runtime& owner, coherence& of, const box& whole, std:
   instances[0].how = host_layout;
   instances[0].bytes = static_cast<std::size_t>(whole.size()) * element;
   copies.client().add_reference();
+  copies.count_object(static_cast<std::int64_t>(instances[0].bytes));
 }
 
 object_state::~object_state() {
@@ -42,6 +43,7 @@ object_state::~object_state() {
   // Lists name tasks of the runtime, which may go with the last object.
   first = fragment();
   many.clear();
+  copies.count_object(-static_cast<std::int64_t>(instances[0].bytes));
   copies.client().release();
 }
 

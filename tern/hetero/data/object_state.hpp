@@ -64,7 +64,11 @@ struct instance {
   std::size_t bytes = 0;
   int users = 0;  ///< tasks and transfers that need it now
   int pinned = 0; ///< by the user
+  int saves = 0;  ///< of `users`: copies home that free memory
   bool exists = false;
+  bool unwanted = false;  ///< it is the first to go, unless a task uses it again
+  bool leaving = false;   ///< it was saved as one of the next to go, and no task has used it since
+  bool home_only = false; ///< what it has could not be saved on another device
   std::uint64_t last_used = 0;
   std::exception_ptr cannot_save; ///< it could not be copied home, and nothing has been written there since
 };

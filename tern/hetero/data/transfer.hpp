@@ -26,9 +26,11 @@ struct transfer {
   object_state* object = nullptr;
   box part;
   std::uint8_t from = 0, to = 0; ///< instances
-  std::uint8_t device = 0;       ///< its worker carries the transfer out
-  int waits = 0;                 ///< for so many others, which bring the box to `from`
-  transfer* next = nullptr;      ///< in queues
+  /// As `to`: the worker that carries it out finds room for it first (coherence::settle).
+  static constexpr std::uint8_t unsettled = 255;
+  std::uint8_t device = 0;  ///< its worker carries the transfer out
+  int waits = 0;            ///< for so many others, which bring the box to `from`
+  transfer* next = nullptr; ///< in queues
   struct waiter {
     task_record* task;
     bool needs; ///< what it brings

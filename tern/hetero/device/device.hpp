@@ -235,6 +235,8 @@ public:
 
   /// Can it copy straight from that device's memory to its own? Any thread.
   virtual bool reaches(const device&) const noexcept { return false; }
+  /// That, and at least as fast as a copy between that device and the host? Any thread.
+  virtual bool is_near(const device& from) const noexcept { return reaches(from); }
 };
 
 } // namespace tern::hetero::detail

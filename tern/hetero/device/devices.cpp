@@ -3,6 +3,8 @@
 
 #include <cctype>
 #include <charconv>
+#include <cstdlib>
+#include <cstring>
 #include <system_error>
 
 #include <tern/hetero/device/settings.hpp>
@@ -25,6 +27,23 @@ std::optional<std::uint64_t> bytes_in(std::string_view text) noexcept {
   return n << shift;
 }
 
+namespace {
+int ranks_of_launcher() noexcept {
+  for (const char* const name : {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"}) // Open MPI; MPICH
+    if (const char* const text = std::getenv(name)) {
+      int n = 0;
+      const char* const end = text + std::strlen(text);
+      if (const auto [rest, bad] = std::from_chars(text, end, n); bad == std::errc() && rest == end && n > 0) return n;
+    }
+  return 1;
+}
+} // namespace
+
+std::size_t share_of_memory(std::size_t bytes, const options& opts) noexcept {
+  const int sharing = opts[hetero_share];
+  return (bytes - bytes / 10) / static_cast<std::size_t>(sharing > 0 ? sharing : ranks_of_launcher());
+}
+
 } // namespace detail
 
 const option<std::string> hetero_devices{"hetero-devices",
@@ -37,9 +56,14 @@ const option<std::string> hetero_memory{
     "hetero-memory",
     "",
     "how many bytes of objects each device that has its own memory keeps there (512M, 2G); empty: what it has, less a "
-    "tenth",
+    "tenth, or its share of that (hetero-share)",
     {[](const std::string& text) { return text.empty() || detail::bytes_in(text).has_value(); },
      "a number of bytes, such as 4096, 512M or 16G, or nothing"}};
+const option<int> hetero_share{
+    "hetero-share", 0,
+    "between how many ranks or programs the memory of each device is divided, where hetero-memory says nothing; 0: "
+    "between the ranks that the MPI launcher has started on this machine",
+    between<int>(0, 1024)};
 const option<int> hetero_queues{"hetero-queues", 5,
                                 "how many kernels each device is given at a time; copies in either direction go on "
                                 "beside them",

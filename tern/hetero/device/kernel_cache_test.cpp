@@ -222,5 +222,43 @@ TEST(settings, bytes_have_units) {
   opts.set(hetero_memory, "2G");
 }
 
+class environment {
+public:
+  environment(const char* name, const char* value) : name_(name) {
+    if (const char* const before = std::getenv(name)) before_ = before;
+    value ? ::setenv(name, value, 1) : ::unsetenv(name);
+  }
+  ~environment() { before_ ? ::setenv(name_, before_->c_str(), 1) : ::unsetenv(name_); }
+  environment(const environment&) = delete;
+  environment& operator=(const environment&) = delete;
+
+private:
+  const char* const name_;
+  std::optional<std::string> before_;
+};
+
+TEST(settings, memory_is_divided_between_those_that_share_it) {
+  const environment open_mpi("OMPI_COMM_WORLD_LOCAL_SIZE", nullptr), mpich("MPI_LOCALNRANKS", nullptr);
+  options opts;
+  EXPECT_EQ(share_of_memory(1000, opts), 900u);
+  opts.set(hetero_share, 3);
+  EXPECT_EQ(share_of_memory(1000, opts), 300u);
+  {
+    const environment launched("OMPI_COMM_WORLD_LOCAL_SIZE", "9");
+    EXPECT_EQ(share_of_memory(1000, opts), 300u) << "what is said counts";
+    opts.set(hetero_share, 0);
+    EXPECT_EQ(share_of_memory(1000, opts), 100u);
+  }
+  {
+    const environment launched("MPI_LOCALNRANKS", "2");
+    EXPECT_EQ(share_of_memory(1000, opts), 450u);
+  }
+  for (const char* const wrong : {"", "0", "-2", "two", "2 "}) {
+    const environment launched("OMPI_COMM_WORLD_LOCAL_SIZE", wrong);
+    EXPECT_EQ(share_of_memory(1000, opts), 900u) << wrong;
+  }
+  EXPECT_ANY_THROW(opts.set(hetero_share, -1));
+}
+
 } // namespace
 } // namespace tern::hetero::detail

@@ -3,6 +3,7 @@
 /// \file
 /// What options of this layer mean. Internal.
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -15,6 +16,10 @@ namespace tern::hetero::detail {
 /// A number of bytes: "4096", "512K", "2G"; with K, M, G or T, of 1024 each. \return nothing: it is
 /// no such number.
 std::optional<std::uint64_t> bytes_in(std::string_view text) noexcept;
+
+/// Of a device's memory, what this rank's objects may take there: what there is less a tenth,
+/// divided by those that share it.
+std::size_t share_of_memory(std::size_t bytes, const options& opts) noexcept;
 
 /// Of the option hetero-devices, before a job starts. Names of devices must look like some; that
 /// those of OpenCL and CUDA are there is only asked where they are named, as their drivers must be

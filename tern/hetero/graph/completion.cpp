@@ -25,6 +25,7 @@ const work_type last_task{kinds_of(device_kind::host),
                           [](const task_record&) noexcept -> const char* { return "end of an object"; }};
 
 void task_execution::finish_slowly(task_record* t) noexcept {
+  if (t->flags & (task_record::noted | task_record::placed) && copies_.upcoming().on()) copies_.upcoming().ended(*t);
   if (t->flags & task_record::acquired) copies_.release_uses(t);
   if (t->flags & task_record::commutes)
     for (task_record* x = commuting_.unlock(t); x;) {
@@ -46,7 +47,8 @@ void task_execution::destroy_work(task_record* t) noexcept {
 
 task_record* task_execution::complete(task_record* t, bool may_run_here) noexcept {
   destroy_work(t);
-  if (t->flags & (task_record::acquired | task_record::commutes | task_record::placed)) [[unlikely]]
+  if (t->flags & (task_record::acquired | task_record::commutes | task_record::placed | task_record::noted))
+      [[unlikely]]
     finish_slowly(t);
   const bool bad = t->has_failed();
   tern::detail::causal_context* const caused = t->flags & task_record::on_account ? t->causal : nullptr;

@@ -62,7 +62,12 @@ std::shared_ptr<pinned_memory> runtime::find_all_devices() {
     if (f.devices[d])
       queues[d] = make_device_worker(*this, static_cast<std::uint8_t>(d), std::move(f.devices[d]),
                                      opts_[hetero_threads] && !of.executor);
+  std::int64_t least = INT64_MAX;
+  for (const auto& q : queues)
+    if (q && !q->of().info().shares_host_memory)
+      least = std::min(least, static_cast<std::int64_t>(q->of().memory_limit()));
   devices_.add(std::move(f.infos), std::move(queues));
+  copies_.set_least_memory(least);
   placement_.add_devices(f.host_runs);
   devices_found_.store(true, std::memory_order_release); // pairs with `look_for_devices`
   return std::move(f.pinned);
@@ -182,7 +187,9 @@ bool runtime::give_place(task_record* t, bool& wide) {
   }
   if (!(t->flags & task_record::hidden) && placement_.chooses_for(*t))
     t->flags |= task_record::placed | task_record::extended;
-  wide = wide || large || (t->flags & task_record::placed) != 0;
+  const bool placed = (t->flags & task_record::placed) != 0;
+  if (placed) copies_.note_uses(*t);
+  wide = wide || large || placed;
   outstanding_tasks::count_submitted(all[static_cast<std::size_t>(mine ? w->index : all.workers())], mine);
 
   task_record* gates = order_.enter(t);

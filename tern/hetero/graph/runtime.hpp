@@ -64,6 +64,7 @@ public:
   void release_dependency(task_record* t) noexcept override { execution_.release_dependency(t); }
   void save_began() noexcept override { outstanding_tasks::count_submitted(records_.parts().here(), false); }
   void save_ended() noexcept override { outstanding_.count_completed(); }
+  std::uint64_t tasks_left() const noexcept override { return outstanding_.count(); }
   void add_reference() noexcept override { references_.fetch_add(1, std::memory_order_relaxed); }
   void release() noexcept override;
 

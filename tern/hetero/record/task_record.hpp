@@ -125,6 +125,7 @@ struct alignas(64) task_record : tern::detail::tasklet {
     handled = 128,       ///< the user has a handle: it may be cancelled
     of_reduction = 1024, ///< it adds the parts
     pins = 512,          ///< the instance that it has got stays
+    noted = 32768,       ///< what it uses is foreseen (upcoming_uses)
     given = 2048,        ///< it is in a stream of its device, and what it writes counts as written there
     behind = 4096,       ///< it has gone to its device before its predecessors had ended
     reduces = 8192,      ///< it adds to a part of a reduction

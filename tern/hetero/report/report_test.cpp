@@ -99,7 +99,7 @@ TEST(report, says_what_a_device_is_at) {
                               "ended there since [0-9.]+ s\n      kernel of task 'long'\n"
                               "      for it waits host access \\(read\\) at"));
     EXPECT_THAT(text, HasSubstr("      task 'next' waits for memory: it uses 64 bytes there, of 64, where there is "
-                                "hetero_object<unsigned int> of 4 x 4 (in use)"));
+                                "hetero_object<unsigned int> of 4 x 4 (used by task 'long')"));
     wanted.get();
     wait_all();
     EXPECT_EQ(devices_at_work(), 0);

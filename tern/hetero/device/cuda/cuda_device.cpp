@@ -163,9 +163,9 @@ cuda_device::cuda_device(std::unique_ptr<cuda_target> target, const nvrtc_api& n
     : target_(std::move(target)), switches_(switches_of(opts)),
       ways_(nvrtc, why_none, kernel_cache(opts), target_->capability, opts[hetero_fma]), host_(std::move(host)),
       wanted_(bytes_in(opts[hetero_memory])),
-      limit_(wanted_.value_or(static_cast<std::size_t>(target_->info.memory_bytes / 10 * 9))),
-      programs_(std::make_unique<cuda_programs>(*target_, ways_)), graphs_(std::make_unique<cuda_graphs>(*target_)),
-      stream_count_(2 + opts[hetero_queues]) {}
+      share_(share_of_memory(static_cast<std::size_t>(target_->info.memory_bytes), opts)),
+      limit_(wanted_.value_or(share_)), programs_(std::make_unique<cuda_programs>(*target_, ways_)),
+      graphs_(std::make_unique<cuda_graphs>(*target_)), stream_count_(2 + opts[hetero_queues]) {}
 
 void cuda_device::open() {
   cuda_target& t = *target_;
@@ -190,7 +190,7 @@ void cuda_device::open() {
   std::size_t unused = 0, all = 0;
   check(t.api.MemGetInfo(&unused, &all), "tell its memory");
   broken_contexts::forget(t.number); // it has recovered
-  limit_ = std::min(wanted_.value_or(unused - unused / 10), all);
+  limit_ = std::min(wanted_.value_or(std::min(unused - unused / 10, share_)), all);
   constexpr std::size_t granule = std::size_t{2} << 20; // the driver gives no less
   const bool little = limit_ < 64 * granule;            // for tests
   constexpr std::size_t least = 8 * granule;

@@ -20,6 +20,7 @@
 /// is lost, and the error names all kernels that were on it, as CUDA does not say which it was.
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -298,7 +299,9 @@ private:
   const cuda_ways ways_;
   const std::shared_ptr<pinned_memory> host_;
   std::optional<std::size_t> wanted_; ///< bytes that objects may take
-  std::size_t limit_ = 0, used_ = 0;  ///< used: without the pool
+  const std::size_t share_;           ///< of its memory, less a tenth, if others have it, too
+  std::atomic<std::size_t> limit_{0}; ///< others ask for it while it is opened
+  std::size_t used_ = 0;              ///< without the pool
   std::unique_ptr<block_pool> pool_;
   std::unique_ptr<cuda_programs> programs_;
   std::unique_ptr<cuda_graphs> graphs_;

@@ -50,7 +50,7 @@ opencl_device::opencl_device(std::unique_ptr<opencl_target> target, const option
     : target_(std::move(target)), programs_(*target_, kernel_cache(opts), opts[hetero_fma]) {
   if (!target_->info.shares_host_memory) {
     const auto has = static_cast<std::size_t>(target_->info.memory_bytes);
-    const std::size_t wanted = bytes_in(opts[hetero_memory]).value_or(has - has / 10);
+    const std::size_t wanted = bytes_in(opts[hetero_memory]).value_or(share_of_memory(has, opts));
     limit_ = std::min(wanted, has);
   }
   const int count = 2 + opts[hetero_queues];

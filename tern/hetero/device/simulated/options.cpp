@@ -26,6 +26,7 @@ struct word {
 };
 constexpr word words[] = {
     {"bandwidth", kind::rate, [](simulated_settings& s, double v) { s.bandwidth = v; }},
+    {"peer-bandwidth", kind::rate, [](simulated_settings& s, double v) { s.peer_bandwidth = v; }},
     {"latency", kind::time, [](simulated_settings& s, double v) { s.latency = v; }},
     {"memory", kind::size, [](simulated_settings& s, double v) { s.memory = static_cast<std::size_t>(v); }},
     {"launch", kind::time, [](simulated_settings& s, double v) { s.launch = v; }},

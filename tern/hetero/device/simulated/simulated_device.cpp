@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <mutex>
 #include <string>
 
 namespace tern::hetero::detail {
@@ -85,8 +86,11 @@ constexpr double longest = 1e15; // nanoseconds, of one operation
 
 std::vector<std::unique_ptr<device>> open_simulated(const options& opts) {
   std::vector<std::unique_ptr<device>> all;
-  for (const simulated_settings& each : parse_simulated(opts[hetero_simulated]))
+  for (simulated_settings& each : parse_simulated(opts[hetero_simulated])) {
+    if (const int sharing = opts[hetero_share]; sharing > 0)
+      each.memory = std::max<std::size_t>(1, each.memory / static_cast<std::size_t>(sharing));
     all.push_back(std::make_unique<simulated_device>(static_cast<int>(all.size()), each, opts[hetero_queues]));
+  }
   return all;
 }
 
@@ -119,6 +123,7 @@ std::string simulated_device::describe(const operation& op) const {
     what = "the copy of " + std::to_string(bytes_of(op.copy)) + " bytes " +
            (op.copy.way == direction::to_device     ? "to the device"
             : op.copy.way == direction::from_device ? "from the device"
+            : op.copy.way == direction::between     ? "from another device"
                                                     : "within the device");
   return info_.id + ": " + what + " in stream " + std::to_string(op.stream);
 }
@@ -148,12 +153,14 @@ std::string simulated_device::stale(memory_handle memory) const {
 }
 
 std::byte* simulated_device::find(memory_handle memory) const noexcept {
+  const std::lock_guard hold(blocks_lock_);
   const auto found = blocks_.find(address_of(memory));
   return found == blocks_.end() ? nullptr : found->second.data.get();
 }
 
 void simulated_device::check_memory(const operation& op, const char* which, memory_handle memory,
                                     std::optional<std::size_t> end) const {
+  const std::lock_guard hold(blocks_lock_);
   const auto found = blocks_.find(address_of(memory));
   if (found == blocks_.end()) refuse(op, "has " + std::string(which) + " " + stale(memory));
   if (!end || *end > found->second.bytes)
@@ -163,18 +170,23 @@ void simulated_device::check_memory(const operation& op, const char* which, memo
 
 void simulated_device::check_copy(const operation& op) const {
   const copy_request& what = op.copy;
-  if (what.way == direction::between) refuse(op, "comes from another device, which this one does not reach");
+  const bool between = what.way == direction::between;
+  if (between && (!what.source || !reaches(*what.source)))
+    refuse(op, "comes from another device, which this one does not reach");
   const bool within = what.way == direction::within;
-  const int needed = what.way == direction::to_device ? 0 : what.way == direction::from_device ? 1 : 2;
+  const int needed = what.way == direction::to_device || between ? 0 : what.way == direction::from_device ? 1 : 2;
   if (within ? op.stream < needed : op.stream != needed)
     refuse(op, "belongs into stream " + std::to_string(needed) + (within ? " or a later one" : ""));
-  if (!rows_apart(what, device_side(what)) || !rows_apart(what, within ? from_side(what) : host_side(what)))
+  if (!rows_apart(what, device_side(what)) || !rows_apart(what, within || between ? from_side(what) : host_side(what)))
     refuse(op, "has rows of " + std::to_string(what.row_bytes) + " bytes that overlap");
-  check_memory(op, within ? "a destination" : "memory", what.device, end_of(what, device_side(what)));
+  check_memory(op, within || between ? "a destination" : "memory", what.device, end_of(what, device_side(what)));
   if (within) {
     check_memory(op, "a source", what.from, end_of(what, from_side(what)));
     if (what.from == what.device && overlap(what, device_side(what), from_side(what)))
       refuse(op, "has a source and a destination that overlap");
+  } else if (between) {
+    static_cast<const simulated_device*>(what.source)
+        ->check_memory(op, "a source", what.from, end_of(what, from_side(what)));
   } else if (!what.host && !is_empty(what))
     refuse(op, "has no memory of the host");
 }
@@ -215,7 +227,10 @@ memory_handle simulated_device::allocate(std::size_t bytes) {
   if (!b.data) return nullptr;
   std::memset(b.data.get(), static_cast<int>(poison), bytes); // what is read before it is written is seen
   const std::uint64_t name = handle_mark | named(number_, ++given_);
-  blocks_.emplace(name, std::move(b));
+  {
+    const std::lock_guard hold(blocks_lock_);
+    blocks_.emplace(name, std::move(b));
+  }
   bytes_ += bytes;
   return reinterpret_cast<memory_handle>(name); // NOLINT(performance-no-int-to-ptr): it points to nothing
 }
@@ -231,6 +246,7 @@ void simulated_device::free(memory_handle memory, std::size_t bytes) noexcept {
   }
   if (found == blocks_.end()) return;
   bytes_ -= found->second.bytes;
+  const std::lock_guard hold(blocks_lock_);
   blocks_.erase(found); // an operation that still needs it will not find it
 }
 
@@ -294,11 +310,13 @@ ticket simulated_device::copy(int stream, const copy_request& what) {
   const auto bytes = static_cast<double>(bytes_of(what));
   simulated_counters::copies& count = what.way == direction::to_device     ? counted_.to_device
                                       : what.way == direction::from_device ? counted_.from_device
+                                      : what.way == direction::between     ? counted_.between
                                                                            : counted_.within;
   ++count.count;
   count.bytes += bytes_of(what);
-  const bool limited = what.way != direction::within && settings_.bandwidth > 0;
-  return put(std::move(op), settings_.latency + (limited ? bytes / settings_.bandwidth * 1e9 : 0));
+  const double bandwidth = what.way == direction::between ? settings_.peer_bandwidth : settings_.bandwidth;
+  const bool limited = what.way != direction::within && bandwidth > 0;
+  return put(std::move(op), settings_.latency + (limited ? bytes / bandwidth * 1e9 : 0));
 }
 
 simulated_device::operation simulated_device::kernel(int stream, const launch_request& what) {
@@ -377,12 +395,20 @@ void simulated_device::order(int stream, ticket t) {
   }
 }
 
+const simulated_device& simulated_device::source_of(const copy_request& what) const noexcept {
+  return what.way == direction::between ? *static_cast<const simulated_device*>(what.source) : *this;
+}
+
+bool simulated_device::reaches(const device& from) const noexcept {
+  return settings_.peer_bandwidth > 0 && &from != this && from.info().kind == device_kind::simulated;
+}
+
 void simulated_device::move(const operation& op) const {
   const copy_request& what = op.copy;
   std::byte* const memory = find(what.device);
-  const bool within = what.way == direction::within;
-  const side here = device_side(what), there = within ? from_side(what) : host_side(what);
-  std::byte* const other = within ? find(what.from) : what.host;
+  const bool on_host = is_of_host(what.way);
+  const side here = device_side(what), there = on_host ? host_side(what) : from_side(what);
+  std::byte* const other = on_host ? what.host : source_of(what).find(what.from);
   for (std::size_t n = 0; n < what.rows * what.slices; ++n) {
     std::byte *const a = memory + here.row(what, n), *const b = other + there.row(what, n);
     if (what.way == direction::from_device)
@@ -407,7 +433,7 @@ bool simulated_device::memory_is_there(const operation& op) const {
   const auto there = [this](memory_handle m) { return find(m) != nullptr; };
   if (op.code)
     return std::all_of(op.references.begin(), op.references.end(), [&](const reference& r) { return there(r.memory); });
-  return there(op.copy.device) && (op.copy.way != direction::within || there(op.copy.from));
+  return there(op.copy.device) && (is_of_host(op.copy.way) || source_of(op.copy).find(op.copy.from));
 }
 
 void simulated_device::perform(operation& op) {
@@ -418,6 +444,8 @@ void simulated_device::perform(operation& op) {
     // nothing is done
   } else if (!there) {
     op.failure.emplace(errc::invalid_argument, describe(op) + " was not done yet when its memory was freed");
+  } else if (!op.code && source_of(op.copy).lost()) {
+    op.failure.emplace(errc::device_failed, describe(op) + " failed, as " + source_of(op.copy).info_.id + " was lost");
   } else if (op.fails) {
     op.failure.emplace(errc::device_failed, describe(op) + " failed",
                        std::string("it was to: ") + (op.code ? "fail-kernel" : "fail-copy"));

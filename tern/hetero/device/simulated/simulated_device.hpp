@@ -15,6 +15,7 @@
 /// The option `hetero-simulated` is `COUNT[:WORD=VALUE,…]`, say
 /// `2:bandwidth=4G,latency=10us,memory=1G,launch=5us,speed=2`:
 /// - `bandwidth` bytes a second of copies, in each direction for itself; 0: no limit;
+/// - `peer-bandwidth` of copies from other simulated devices; 0: these go through the host;
 /// - `latency` of each copy; one within the device takes no more than that;
 /// - `memory` bytes;
 /// - `launch` time of each kernel beside its work; `item` time of each of its items, all units
@@ -33,6 +34,7 @@
 ///
 /// Sizes may have k, M, G or T behind them, powers of 1024; times have ns, us, ms or s.
 
+#include <atomic>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -60,6 +62,7 @@ struct simulated_faults {
 
 struct simulated_settings {
   double bandwidth = 16.0 * (1 << 30); ///< bytes a second; 0: no limit
+  double peer_bandwidth = 0;           ///< of copies from other simulated devices; 0: through the host only
   double latency = 5000;               ///< nanoseconds, as the other times
   double launch = 5000, item = 1;
   double notice = 0, waits = 0;
@@ -85,10 +88,10 @@ struct simulated_counters {
   struct copies {
     std::uint64_t count = 0, bytes = 0;
   };
-  std::size_t allocations = 0, bytes = 0; ///< not freed
-  std::size_t tickets = 0;                ///< not forgotten
-  copies to_device, from_device, within;  ///< that were put into streams
-  std::uint64_t launches = 0;             ///< the same; several that were one are one
+  std::size_t allocations = 0, bytes = 0;         ///< not freed
+  std::size_t tickets = 0;                        ///< not forgotten
+  copies to_device, from_device, within, between; ///< that were put into streams
+  std::uint64_t launches = 0;                     ///< the same; several that were one are one
 };
 
 /// Handles and tickets are numbers that no other simulated device has and that are never given
@@ -121,13 +124,17 @@ public:
   bool measures() const noexcept override { return true; }
   std::int64_t took() const noexcept override { return took_; }
   std::int64_t poll_delay() noexcept override;
+  bool reaches(const device& from) const noexcept override;
+  bool is_near(const device& from) const noexcept override {
+    return reaches(from) && settings_.peer_bandwidth > settings_.bandwidth;
+  }
 
   simulated_counters counters() const noexcept;
   /// What fails from now on: 1 is the next.
   void set_faults(const simulated_faults& faults) noexcept { settings_.faults = faults; }
   /// It is lost now: nothing that is pending is done.
   void lose() noexcept;
-  bool lost() const noexcept { return lost_; }
+  bool lost() const noexcept { return lost_.load(std::memory_order_relaxed); }
 
 private:
   struct give_back {
@@ -181,6 +188,7 @@ private:
   void check_shape(const operation& op, std::size_t dynamic_bytes) const;
   void perform(operation& op);
   void move(const operation& op) const;
+  const simulated_device& source_of(const copy_request& what) const noexcept;
   void compute(operation& op) const;
   static bool strikes(std::int64_t& fault) noexcept;
   void progress();
@@ -190,8 +198,9 @@ private:
   const int number_;
   simulated_settings settings_;
   device_info info_;
-  std::map<std::uintptr_t, block> blocks_; // address: handles are numbers that count up, and point to nothing
-  std::uint64_t given_ = 0;                // handles and tickets
+  mutable tern::detail::spin_lock blocks_lock_; // other devices copy from here
+  std::map<std::uintptr_t, block> blocks_;      // address: handles are numbers that count up, and point to nothing
+  std::uint64_t given_ = 0;                     // handles and tickets
   std::size_t bytes_ = 0;
   std::vector<std::int64_t> free_at_;                 // of each stream: when what is put into it may begin
   std::map<ticket, operation> operations_;            // not forgotten
@@ -200,7 +209,7 @@ private:
   simulated_counters counted_;
   std::int64_t took_ = 0;       // of the last that was found to be done
   std::optional<error> misuse_; // of `free`
-  bool lost_ = false;
+  std::atomic<bool> lost_{false};
 };
 
 } // namespace tern::hetero::detail

@@ -495,6 +495,8 @@ TEST(fake_device, options_describe_devices) {
   EXPECT_EQ(two[0].faults.lose, 0);
   EXPECT_EQ(two[1].faults.lose, 8);
   EXPECT_EQ(parse_simulated("1:bandwidth=0,latency=1s,memory=1.5k")[0].memory, 1536u);
+  EXPECT_EQ(parse_simulated("1")[0].peer_bandwidth, 0);
+  EXPECT_EQ(parse_simulated("1:peer-bandwidth=2k")[0].peer_bandwidth, 2048);
 
   options opts;
   opts.set(hetero_simulated, "2:memory=2G");
@@ -503,6 +505,8 @@ TEST(fake_device, options_describe_devices) {
   EXPECT_EQ(devices[1]->info().id, "simulated1");
   EXPECT_EQ(devices[1]->info().memory_bytes, std::int64_t{2} << 30);
   EXPECT_EQ(devices[1]->streams(), 2 + opts[hetero_queues]);
+  opts.set(hetero_share, 4);
+  EXPECT_EQ(open_simulated(opts)[0]->memory_limit(), std::size_t{512} << 20);
 }
 
 TEST(fake_device, options_that_are_wrong_are_refused) {
@@ -516,7 +520,7 @@ TEST(fake_device, options_that_are_wrong_are_refused) {
                          "2:bandwidth=4G,latency=10us");
   EXPECT_EQ(
       wrong("2:bandwith=4G"),
-      "there is no word \"bandwith\"; did you mean bandwidth? there are: bandwidth, "
+      "there is no word \"bandwith\"; did you mean bandwidth? there are: bandwidth, peer-bandwidth, "
       "latency, memory, launch, item, notice, waits, speed, units, fuse, unit-memory, fail-allocation, fail-copy, "
       "fail-kernel, skip, lose");
   EXPECT_EQ(wrong("2:speed"), "speed has no value; allowed: a number from 0.000001 to 1000000");

@@ -12,9 +12,15 @@
 
 namespace tern::hetero::detail {
 
+// A look for memory goes through all that is there: while the device is busy, there is one when
+// something has happened here, and seldom one for what others may have freed.
+constexpr std::int64_t nanoseconds_between_looks = 1'000'000;
+
 bool device_worker::admit() noexcept {
   bool did = false;
   starved_ = false; // unless it turns out again
+  if (!progress_ && home_.core().now() < look_again_at_) return false;
+  look_again_at_ = 0;
   std::size_t n = 0;
   for (; n < waiting_.size(); ++n) {
     task_record* const t = waiting_[n];
@@ -45,6 +51,9 @@ bool device_worker::admit() noexcept {
       // worker carries out.
       if (eviction_.possible && (eviction_.made || busy || has_arrivals() || (starved_ = eviction_.in_use))) {
         did = did || eviction_.made;
+        if (busy) look_again_at_ = home_.core().now() + nanoseconds_between_looks;
+        if (ready_.empty() && gathered_.empty() && running_.empty() && !std::exchange(stalled_, true))
+          reserve_.stalled();
         break; // then again
       }
       fail(t, std::make_exception_ptr(no_memory(*t)));
@@ -54,6 +63,7 @@ bool device_worker::admit() noexcept {
       continue;
     }
     did = true;
+    stalled_ = false;
     if (!(t->flags & task_record::acquired)) { // failed before it got anything
       claim(t);
       finish(t);
@@ -66,6 +76,10 @@ bool device_worker::admit() noexcept {
     }
   }
   waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(n));
+  if (allocated_ > reserve_.mark(device_->memory_limit()) / 2) { // as often as that can matter
+    allocated_ = 0;
+    if (!lost_) home_.copies().save_ahead(number_, reserve_);
+  }
   return did;
 }
 
@@ -94,9 +108,10 @@ void device_worker::evict_for(task_record& t, std::size_t got) noexcept {
   eviction_ = {};
   eviction_.possible = bytes_of_uses(t, 0) <= device_->memory_limit();
   if (!eviction_.possible) return;
-  const bool may_save = moving_.empty(); // else what is under way may do
-  const coherence::eviction r = over_limit_ ? home_.copies().evict_one_of(*over_limit_, t, got)
-                                            : home_.copies().evict(number_, t, got, bytes_of_uses(t, got), may_save);
+  coherence& copies = home_.copies();
+  const coherence::eviction r = over_limit_
+                                    ? copies.evict_one_of(*over_limit_, t, got)
+                                    : copies.evict(number_, t, got, copies.bytes_lacking(t, got, number_), reserve_);
   eviction_.made = r.made;
   eviction_.in_use = r.in_use;
   eviction_.why = r.why;
@@ -110,7 +125,7 @@ void device_worker::evict_for(task_record& t, std::size_t got) noexcept {
 // It fits, but what it has got so far are parts of larger copies: without those it gets copies of
 // the parts alone.
 void device_worker::evict_larger_copies(task_record& t) noexcept {
-  const coherence::eviction r = home_.copies().evict(number_, t, 0, bytes_of_uses(t, 0), moving_.empty());
+  const coherence::eviction r = home_.copies().evict(number_, t, 0, bytes_of_uses(t, 0), reserve_);
   eviction_.made = r.made;
   eviction_.in_use = r.in_use;
   eviction_.why = r.why;

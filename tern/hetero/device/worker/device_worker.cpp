@@ -156,6 +156,7 @@ std::exception_ptr device_worker::with_object(const transfer& x, const std::exce
 // Transfers -----------------------------------------------------------------------------------------------------------
 
 void device_worker::begin(transfer* x) noexcept {
+  if (x->to == transfer::unsettled && !home_.copies().settle(x, lost_)) return;
   try {
     if (lost_)
       throw error(errc::device_lost, "a copy of " + x->object->text(x->part) + " would have come from or gone to " +
@@ -291,10 +292,12 @@ void device_worker::work() noexcept {
   }
   for (;;) {
     bool did = take_arrivals();
+    progress_ = progress_ || did;
     did = admit() || did;
     did = launch_ready() || did;
     did = launch_followers() || did;
     did = poll() || did;
+    progress_ = did;
     report_.note(did, {running_.size(), moving_.size(), waiting_.size() + gathered_.size()},
                  did ? 0 : device_->poll_delay(), [this] { return snapshot(); });
     if (did) {
@@ -408,11 +411,31 @@ memory_handle device_worker::allocate(std::size_t bytes) {
     throw;
   }
   if (memory) bytes_.fetch_add(static_cast<std::int64_t>(bytes), std::memory_order_relaxed);
+  if (memory) allocated_ += bytes;
   if (memory) tracks_.holds(bytes_held());
   return memory;
 }
 
 // For reports ---------------------------------------------------------------------------------------------------------
+
+// What has an instance, as far as this worker knows.
+std::string device_worker::holder_of(const object_state& o, std::size_t instance) const {
+  for (const transfer* x : moving_)
+    if (x->object == &o && (x->from == instance || x->to == instance))
+      return x->save ? " (being saved)" : x->to == instance ? " (being copied to it)" : " (being copied from it)";
+  const task_record* by = nullptr;
+  const auto look = [&](task_record* t) {
+    for (std::size_t k = 0; k < t->use_count && !by; ++k)
+      if (const use& u = t->use_at(k); u.object == &o && u.instance == instance) by = t;
+  };
+  for (const launched& l : running_) {
+    look(l.task);
+    for (task_record* t : l.rest) look(t);
+  }
+  for (task_record* t : gathered_) look(t);
+  for (task_record* t : ready_) look(t);
+  return by ? " (used by " + called(*by) + ")" : " (in use)";
+}
 
 // In the worker: only it ends what is here.
 std::string device_worker::snapshot() noexcept {
@@ -442,7 +465,7 @@ std::string device_worker::snapshot() noexcept {
     std::vector<std::string> in_the_way;
     resident_.each([&](object_state& o, std::size_t i) {
       if (const instance& x = o.instances[i]; x.users > 0 || x.pinned > 0)
-        in_the_way.push_back(o.text(x.where) + (x.pinned > 0 ? " (pinned)" : " (in use)"));
+        in_the_way.push_back(o.text(x.where) + (x.users > 0 ? holder_of(o, i) : " (pinned)"));
     });
     text += "      " + called(t) + " waits for memory: it uses " + std::to_string(bytes) + " bytes there, of " +
             std::to_string(device_->memory_limit()) +

@@ -60,8 +60,9 @@ public:
   void end_thread() noexcept override;
 
   memory_handle allocate(std::size_t bytes) override;
-  bool each_held(const std::function<void(object_state& o, std::size_t instance)>& f) override {
-    return resident_.each(f);
+  bool each_held(const std::function<eviction_rank(object_state& o, std::size_t instance)>& rank,
+                 const std::function<bool(object_state& o, std::size_t instance)>& f) override {
+    return resident_.each(rank, f);
   }
   void evict_for(task_record& t, std::size_t got) noexcept override;
   void set_over_limit(object_state& o) noexcept override { over_limit_ = &o; }
@@ -132,6 +133,7 @@ private:
   bool has_arrivals() const noexcept;
   /// What only the worker may look at, for reports: lines.
   std::string snapshot() noexcept;
+  std::string holder_of(const object_state& o, std::size_t instance) const;
   /// From now on it cannot be cancelled. \pre it has not begun.
   static void claim(task_record* t) noexcept;
   void evict_larger_copies(task_record& t) noexcept;
@@ -190,6 +192,11 @@ private:
     std::exception_ptr why; // something could not be saved
   } eviction_;              // for the task that is being admitted
   bool starved_ = false;    // others have what is in the way
+  bool progress_ = true;    // something has happened since the last look for memory
+  std::int64_t look_again_at_ = 0;
+  memory_reserve reserve_;
+  bool stalled_ = false;      // `reserve_` knows of it
+  std::size_t allocated_ = 0; // bytes, since a look at what should be saved ahead
   unsigned next_stream_ = 0;
   bool opened_ = false, lost_ = false;
   std::exception_ptr found_loss_;

@@ -21,30 +21,44 @@ bool resident_instances::empty() const noexcept {
   return all_.empty();
 }
 
-bool resident_instances::each(const std::function<void(object_state& o, std::size_t instance)>& f) {
+bool resident_instances::each(const std::function<eviction_rank(object_state& o, std::size_t instance)>& rank,
+                              const std::function<bool(object_state& o, std::size_t instance)>& f) {
   bool skipped = false;
-  for (const held& h : by_age(skipped)) {
+  for (const held& h : in_order(rank, skipped)) {
     object_state* const o = lock(h, skipped);
     if (!o) continue;
     const std::unique_lock hold(o->lock, std::adopt_lock);
-    if (o->instances[h.instance].exists) f(*o, h.instance);
+    if (o->instances[h.instance].exists && !f(*o, h.instance)) break;
   }
   return skipped;
 }
 
-std::vector<resident_instances::held> resident_instances::by_age(bool& skipped) noexcept {
+bool resident_instances::each(const std::function<void(object_state& o, std::size_t instance)>& f) {
+  return each([](object_state&, std::size_t) { return eviction_rank(); },
+              [&](object_state& o, std::size_t instance) {
+                f(o, instance);
+                return true;
+              });
+}
+
+std::vector<resident_instances::held>
+resident_instances::in_order(const std::function<eviction_rank(object_state& o, std::size_t instance)>& rank,
+                             bool& skipped) noexcept {
   std::vector<held> all;
   {
     const std::lock_guard hold(guard_);
     for (const auto& [key, o] : all_)
       if (o->lock.try_lock()) {
-        all.push_back({o, o->number, key.second, o->instances[key.second].last_used});
+        all.push_back({o, o->number, key.second, rank(*o, key.second)});
         o->lock.unlock();
       } else {
         skipped = true;
       }
   }
-  std::sort(all.begin(), all.end(), [](const held& a, const held& b) { return a.last_used < b.last_used; });
+  std::sort(all.begin(), all.end(), [](const held& a, const held& b) { // those of a rank in the order of the list
+    if (a.rank != b.rank) return a.rank < b.rank;
+    return a.number != b.number ? a.number < b.number : a.instance < b.instance;
+  });
   return all;
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <tern/hetero/data/object_state.hpp>
+#include <tern/hetero/eviction/eviction_rank.hpp>
 
 namespace tern::hetero::detail {
 
@@ -24,6 +25,9 @@ public:
   void remove(object_state& o, std::size_t instance) noexcept;
   bool empty() const noexcept;
   /// As device_queue::each_held.
+  bool each(const std::function<eviction_rank(object_state& o, std::size_t instance)>& rank,
+            const std::function<bool(object_state& o, std::size_t instance)>& f);
+  /// The same for all, in the order of objects.
   bool each(const std::function<void(object_state& o, std::size_t instance)>& f);
 
 private:
@@ -31,9 +35,10 @@ private:
     object_state* object;
     std::uint64_t number; ///< the object's
     std::size_t instance;
-    std::uint64_t last_used;
+    eviction_rank rank;
   };
-  std::vector<held> by_age(bool& skipped) noexcept;
+  std::vector<held> in_order(const std::function<eviction_rank(object_state& o, std::size_t instance)>& rank,
+                             bool& skipped) noexcept;
   object_state* lock(const held& h, bool& skipped) noexcept;
 
   mutable tern::detail::spin_lock guard_;

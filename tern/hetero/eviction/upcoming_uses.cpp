@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tern/hetero/eviction/upcoming_uses.hpp>
+
+#include <algorithm>
+#include <mutex>
+#include <new>
+
+namespace tern::hetero::detail {
+
+void upcoming_uses::start(std::uint64_t before) noexcept {
+  const std::lock_guard hold(lock_);
+  if (on()) return;
+  unknown_ = before;
+  on_.store(true, std::memory_order_relaxed);
+}
+
+void upcoming_uses::note(task_record& t) noexcept {
+  const std::lock_guard hold(lock_);
+  if (tasks_ == most_tasks) return;
+  std::size_t put = 0;
+  try {
+    use_order order{level_now_, ++number_};
+    for (std::size_t i = 0; i < t.use_count; ++i) {
+      const use& u = t.use_at(i);
+      const auto found = objects_.find(u.object);
+      if (found == objects_.end()) continue;
+      order.level = std::max(order.level, (writes(u.how) ? found->second.used : found->second.written) + 1);
+    }
+    const std::int64_t devices = t.flags & task_record::extended ? t.device_mask : -1;
+    for (; put < t.use_count; ++put) {
+      const use& u = t.use_at(put);
+      uses_of_object& o = objects_[u.object];
+      o.all.push_back({&t, order, u.part, devices});
+      ++o.left;
+      o.used = std::max(o.used, order.level);
+      if (writes(u.how)) o.written = std::max(o.written, order.level);
+    }
+  } catch (const std::bad_alloc&) { // no forecast for it
+    while (put-- > 0) {
+      uses_of_object& o = objects_.find(t.use_at(put).object)->second;
+      o.all.pop_back();
+      --o.left;
+    }
+    return;
+  }
+  ++tasks_;
+  t.flags |= task_record::noted;
+}
+
+void upcoming_uses::ended(task_record& t) noexcept {
+  const std::lock_guard hold(lock_);
+  if (unknown_ > 0) --unknown_;
+  if (!(t.flags & task_record::noted)) return;
+  --tasks_;
+  for (std::size_t i = 0; i < t.use_count; ++i) {
+    const auto found = objects_.find(t.use_at(i).object);
+    if (found == objects_.end()) continue; // by several uses of one object
+    uses_of_object& o = found->second;
+    std::size_t k = std::max(o.ended, o.first);
+    for (std::size_t n = o.first; n < o.all.size(); ++n, ++k) {
+      if (k >= o.all.size()) k = o.first;
+      if (o.all[k].task != &t) continue;
+      o.all[k].task = nullptr;
+      level_now_ = std::max(level_now_, o.all[k].order.level);
+      --o.left;
+      o.ended = k + 1;
+      break;
+    }
+    if (o.left == 0) {
+      objects_.erase(found);
+      continue;
+    }
+    while (!o.all[o.first].task) ++o.first;
+    if (o.first > o.all.size() / 2) { // so that each is moved once or so
+      o.all.erase(o.all.begin(), o.all.begin() + static_cast<std::ptrdiff_t>(o.first));
+      o.ended = 0;
+      o.first = 0;
+    }
+  }
+}
+
+bool upcoming_uses::complete() const noexcept {
+  const std::lock_guard hold(lock_);
+  return on() && unknown_ == 0;
+}
+
+std::optional<use_order> upcoming_uses::next(const object_state& object, const box& part,
+                                             std::uint8_t d) const noexcept {
+  const std::lock_guard hold(lock_);
+  const auto found = objects_.find(&object);
+  if (found == objects_.end()) return std::nullopt;
+  std::optional<use_order> soonest;
+  std::size_t looked_at = 0;
+  for (std::size_t k = found->second.first; k < found->second.all.size(); ++k) {
+    const upcoming& u = found->second.all[k];
+    if (!u.task || (u.devices >> d & 1) == 0 || !u.part.meets(part)) continue;
+    if (!soonest || u.order < *soonest) soonest = u.order;
+    if (++looked_at == most_looked_at) break;
+  }
+  return soonest;
+}
+
+std::size_t upcoming_uses::tasks() const noexcept {
+  const std::lock_guard hold(lock_);
+  return tasks_;
+}
+
+} // namespace tern::hetero::detail
