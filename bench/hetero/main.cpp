@@ -182,6 +182,23 @@ std::vector<metric> metrics(runners& running, const scale& of) {
   placed(by_time + "32", 1.15, many, "least possible", "tern, dmda", "placed_cholesky_bound");
   placed(by_time + "32.locality", 0.80, many, "locality", "tern, locality", "placed_cholesky");
   placed(by_time + "32.eager", 0.45, many, "eager", "tern, eager", "placed_cholesky");
+  // The same in virtual time, which is not a matter of the machine.
+  const auto virtually = [&](const std::string& name, const char* unit, double target, const std::string& ours,
+                             const std::string& rival_name, const std::string& rival, int workers, std::size_t size) {
+    const auto one = [&](const std::string& benchmark) {
+      return [&running, name, q = contest::request{"tern", benchmark, workers, size}] { return running.run(name, q); };
+    };
+    list.push_back({.name = name,
+                    .unit = unit,
+                    .target = target,
+                    .rival_name = rival_name,
+                    .ours = one(ours),
+                    .rival = one(rival)});
+  };
+  virtually("hetero.steal.skewed", "s", 1.05, "virtual_stolen", "total / 4", "virtual_quarter", 1, n(1000, 20));
+  virtually("hetero.energy.mixed", "J", 0.82, "virtual_joules_energy", "dmda", "virtual_joules_dmda", 1, n(2000, 50));
+  virtually("hetero.energy.mixed.makespan", "s", 1.10, "virtual_makespan_energy", "dmda", "virtual_makespan_dmda", 1,
+            n(2000, 50));
   return list;
 }
 

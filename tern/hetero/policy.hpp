@@ -57,6 +57,8 @@ public:
   /// What running for so long takes there beyond idling, in joules. Nothing where the device's
   /// power is not known.
   std::optional<double> expected_joules(int device, double seconds) const;
+  /// What the device takes while it is idle, in watts. Nothing where its power is not known.
+  std::optional<double> idle_watts(int device) const;
   /// Equal for tasks that teach, and go by, the same model on this device: one kernel, equal sizes.
   /// 0: its time is not measured there, so it will never be known.
   std::uint64_t size_class(int device) const;
@@ -83,6 +85,7 @@ struct device_load {
   int tasks = 0;      ///< that run there, or are about to: their data are on their way
   int free_slots = 0; ///< how many tasks more it makes sense to give it now
   bool lost = false;
+  int model = 0; ///< equal for like devices: tasks are taken to last equally long on them
 };
 
 struct placement {
@@ -154,8 +157,9 @@ using policy_maker_with_parameters = std::unique_ptr<policy> (*)(std::uint64_t s
 /// Makes a policy known by a name. Before the runtime starts; a static object. There are:
 /// `locality` (the default: where most of the bytes are; a device without work takes from one that
 /// has too much), `eager` (first come, first served, by the device with the fewest tasks),
-/// `round-robin`, `random`, and `dmda` (where a task is expected to end first, by performance
-/// models; docs/concepts/devices.md).
+/// `round-robin`, `random`, and by performance models (docs/concepts/devices.md) `dmda` (where a
+/// task is expected to end first), `steal` (devices of one model take from each other) and `energy`
+/// (where it costs the fewest joules without making the whole much longer).
 class policy_registration {
 public:
   policy_registration(std::string_view name, policy_maker make);

@@ -330,7 +330,7 @@ private:
   int told_ = 0;
 };
 
-const char* const policies[] = {"locality", "eager", "round-robin", "random", "dmda"};
+const char* const policies[] = {"locality", "eager", "round-robin", "random", "dmda", "steal", "energy"};
 
 options options_of(std::uint64_t seed, const std::string& devices, options opts = {}) {
   opts.set(hetero_devices, devices);

@@ -20,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -43,6 +44,11 @@ using memory_handle = void*;
 using ticket = std::uint64_t;
 
 class device;
+
+/// Watts while a device computes, and while it does nothing.
+struct device_power {
+  double busy = 0, idle = 0;
+};
 
 /// The grid, in smaller groups if the runtime chooses their size, and the device or the kernel does
 /// not take such large ones. There may be more items then, at the ends.
@@ -200,6 +206,8 @@ public:
   /// `done` has found to be done: nanoseconds from when it could begin in its stream.
   virtual bool measures() const noexcept { return false; }
   virtual std::int64_t took() const noexcept { return 0; }
+  /// What it takes, if that is known beforehand. Any thread.
+  virtual std::optional<device_power> power() const { return std::nullopt; }
   /// Nanoseconds until it makes sense to ask again; 0: at once.
   virtual std::int64_t poll_delay() noexcept { return 0; }
 

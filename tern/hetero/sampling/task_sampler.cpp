@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <tern/hetero/data/object_state.hpp>
+#include <tern/hetero/device/settings.hpp>
 
 namespace tern::hetero::detail {
 namespace {
@@ -25,10 +26,17 @@ std::uint64_t hash_of(task_record& t, const grid& shape, std::uint64_t number) n
 } // namespace
 
 task_sampler::task_sampler(const options& opts, bool simulated, const device_table& devices)
-    : simulated_(opts[hetero_simulated]), devices_(devices), models_(opts, simulated) {}
+    : simulated_(opts[hetero_simulated]), host_power_(watts_in(opts[hetero_host_power])), devices_(devices),
+      models_(opts, simulated) {}
 
-std::string task_sampler::model_of_device(std::size_t device) const {
-  return device_model(devices_.info(device), simulated_);
+void task_sampler::add_devices() {
+  for (; devices_known_ < devices_.count(); ++devices_known_) {
+    const std::size_t d = devices_known_;
+    device_models_[d] = device_model(devices_.info(d), simulated_);
+    const device_queue* const q = devices_.queue(d);
+    if (const auto watts = q ? q->of().power() : host_power_)
+      models_.set_power(model_of_device(d), watts->busy, watts->idle);
+  }
 }
 
 sampled_kernel* task_sampler::known(const sampled_kernel::key& which, task_record& t, const grid& shape) noexcept {
@@ -85,7 +93,7 @@ void task_sampler::copied(std::size_t device, direction way, std::uint64_t bytes
                           bool both_ways) noexcept {
   if (!on() || !is_of_host(way)) return;
   try {
-    const std::string host = model_of_device(0), other = model_of_device(device);
+    const std::string &host = model_of_device(0), &other = model_of_device(device);
     const bool to = way == direction::to_device;
     models_.record_copy(to ? host : other, to ? other : host, bytes, static_cast<double>(nanoseconds), both_ways);
   } catch (const std::exception&) { // no memory: it does not count
@@ -127,7 +135,7 @@ std::uint64_t task_sampler::size_class_of(task_record& t, std::size_t device) no
 
 // A way that nothing has gone yet is taken to be as the way back.
 std::optional<double> task_sampler::link(std::size_t from, std::size_t to, std::uint64_t bytes) {
-  const std::string a = model_of_device(from), b = model_of_device(to);
+  const std::string &a = model_of_device(from), &b = model_of_device(to);
   auto nanoseconds = models_.predict_copy(a, b, bytes);
   if (!nanoseconds) nanoseconds = models_.predict_copy(b, a, bytes);
   return nanoseconds ? std::optional(*nanoseconds * 1e-9) : std::nullopt;
@@ -154,11 +162,13 @@ std::optional<double> task_sampler::expected_copy(std::size_t from, std::size_t 
 
 std::optional<double> task_sampler::expected_joules(std::size_t device, double seconds) noexcept {
   if (!on()) return std::nullopt;
-  try {
-    return models_.joules(model_of_device(device), seconds * 1e9);
-  } catch (const std::exception&) {
-    return std::nullopt;
-  }
+  const auto joules = models_.joules(model_of_device(device), seconds * 1e9);
+  // The host is busy when all of its workers are; a task takes one.
+  return joules && device == 0 ? std::optional(*joules / devices_.info(0).compute_units) : joules;
+}
+
+std::optional<double> task_sampler::idle_watts(std::size_t device) noexcept {
+  return on() ? models_.idle_watts(model_of_device(device)) : std::nullopt;
 }
 
 } // namespace tern::hetero::detail

@@ -22,13 +22,17 @@ void task_placement::start(host_queue& host, std::unique_ptr<policy> how, int wo
   tasks_of_.resize(1);
 }
 
-void task_placement::add_devices(bool host_runs) {
+void task_placement::add_devices(bool host_runs, const task_sampler& sampler) {
   const std::lock_guard hold(lock_);
   loads_.reserve(devices_.count());
   tasks_of_.resize(devices_.count());
   device_kinds kinds = 0;
   for (std::size_t d = 1; d < devices_.count(); ++d) {
-    loads_.push_back({.info = &devices_.info(d), .free_slots = devices_.queue(d)->of().streams() * 2});
+    std::size_t like = 0; // the first of its model
+    while (like < d && sampler.model_of_device(like) != sampler.model_of_device(d)) ++like;
+    loads_.push_back({.info = &devices_.info(d),
+                      .free_slots = devices_.queue(d)->of().streams() * 2,
+                      .model = static_cast<int>(like)});
     kinds |= kinds_of(devices_.info(d).kind);
   }
   host_runs_.store(host_runs, std::memory_order_relaxed);

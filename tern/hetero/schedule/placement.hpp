@@ -38,9 +38,9 @@ public:
   explicit task_placement(const device_table& devices) noexcept : devices_(devices) {}
   /// Once, before any task. Of the devices, the host is there.
   void start(host_queue& host, std::unique_ptr<policy> how, int workers);
-  /// Once, when the other devices have been added to the table. \param host_runs kernels run on the
+  /// Once, when the other devices have been added to the table, and to `sampler`. \param host_runs kernels run on the
   /// host, too; true if tasks were submitted before.
-  void add_devices(bool host_runs);
+  void add_devices(bool host_runs, const task_sampler& sampler);
 
   /// Does a policy choose where it runs? Else the host does, at once.
   bool chooses_for(const task_record& t) const noexcept {

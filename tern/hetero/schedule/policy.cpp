@@ -68,8 +68,8 @@ void add_maker(std::string_view name, const maker& how) {
 const option<std::string> hetero_policy{
     "hetero-policy",
     "locality",
-    "where tasks run that could run on several devices: locality, dmda, eager, round-robin, random, or one of the "
-    "program's; NAME:PARAMETER=VALUE,… sets parameters",
+    "where tasks run that could run on several devices: locality, dmda, steal, energy, eager, round-robin, random, or "
+    "one of the program's; NAME:PARAMETER=VALUE,… sets parameters",
     {.verify = [](const std::string& text, const options&) { check_policy(text); }}};
 
 const char* ready_task::name() const noexcept { return task_->text_name(); }
@@ -94,6 +94,9 @@ std::optional<double> ready_task::expected_copy(int from, int to, std::int64_t b
 }
 std::optional<double> ready_task::expected_joules(int device, double seconds) const {
   return detail::sampler_of(*task_).expected_joules(static_cast<std::size_t>(device), seconds);
+}
+std::optional<double> ready_task::idle_watts(int device) const {
+  return detail::sampler_of(*task_).idle_watts(static_cast<std::size_t>(device));
 }
 std::uint64_t ready_task::size_class(int device) const {
   return detail::sampler_of(*task_).size_class_of(*task_, static_cast<std::size_t>(device));

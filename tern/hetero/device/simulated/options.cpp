@@ -17,7 +17,7 @@ namespace {
 
 constexpr int most_devices = 64;
 
-enum class kind { size, rate, time, factor, whole, fault };
+enum class kind { size, rate, time, factor, watts, whole, fault };
 
 struct word {
   std::string_view name;
@@ -33,6 +33,8 @@ constexpr word words[] = {
     {"speed", kind::factor, [](simulated_settings& s, double v) { s.speed = v; }},
     {"units", kind::whole, [](simulated_settings& s, double v) { s.units = static_cast<int>(v); }},
     {"fuse", kind::whole, [](simulated_settings& s, double v) { s.fuse = static_cast<int>(v); }},
+    {"power", kind::watts, [](simulated_settings& s, double v) { s.power = v; }},
+    {"idle-power", kind::watts, [](simulated_settings& s, double v) { s.idle_power = v; }},
     {"unit-memory", kind::size, [](simulated_settings& s, double v) { s.unit_memory = static_cast<std::size_t>(v); }},
     {"fail-allocation", kind::fault,
      [](simulated_settings& s, double v) { s.faults.allocation = static_cast<std::int64_t>(v); }},
@@ -67,6 +69,8 @@ constexpr rule rule_of(kind is) {
     return {0, 1e12, "a time from 0ns to 1000s, with ns, us, ms or s behind the number: 10us"};
   case kind::factor:
     return {1e-6, 1e6, "a number from 0.000001 to 1000000"};
+  case kind::watts:
+    return {0, 1e6, "watts, a number from 0 to 1000000"};
   case kind::whole:
     return {1, 1e6, "a whole number from 1 to 1000000"};
   case kind::fault:
@@ -97,7 +101,8 @@ std::optional<double> parse_value(kind is, std::string_view text) {
                                                             : parse_with_unit(text, plain);
   const rule r = rule_of(is);
   if (!value || !(*value >= r.least && *value <= r.most)) return std::nullopt;
-  if (is != kind::time && is != kind::rate && is != kind::factor && *value != std::floor(*value)) return std::nullopt;
+  if (is != kind::time && is != kind::rate && is != kind::factor && is != kind::watts && *value != std::floor(*value))
+    return std::nullopt;
   return value;
 }
 

@@ -21,6 +21,8 @@
 ///   together;
 /// - `speed` how many times as fast kernels do their work;
 /// - `fuse` so many small equal kernels can be one launch; 1: none (fusion.hpp);
+/// - `power` watts while it computes, `idle-power` watts while it does not: what the policy `energy`
+///   goes by;
 /// - `units` compute units, which are only reported; `unit-memory` bytes of a group's local memory;
 /// - `fail-allocation`, `fail-copy`, `fail-kernel` =N: the Nth of them fails; `lose=N`: the device
 ///   is lost when the Nth operation, a copy or a kernel, would have ended.
@@ -60,7 +62,8 @@ struct simulated_settings {
   std::size_t memory = std::size_t{1} << 30;
   std::size_t unit_memory = std::size_t{64} << 10;
   int units = 8;
-  int fuse = 1; ///< launches that can be one
+  int fuse = 1;                      ///< launches that can be one
+  double power = -1, idle_power = 0; ///< watts; below 0: not known
   simulated_faults faults;
   std::int64_t (*now)() = &tern::detail::clock_now; ///< nanoseconds; goes on while a fiber waits
 };
@@ -111,6 +114,9 @@ public:
   bool done(ticket t) override;
   bool measures() const noexcept override { return true; }
   std::int64_t took() const noexcept override { return took_; }
+  std::optional<device_power> power() const override {
+    return settings_.power < 0 ? std::nullopt : std::optional(device_power{settings_.power, settings_.idle_power});
+  }
   std::int64_t poll_delay() noexcept override;
 
   simulated_counters counters() const noexcept;

@@ -535,6 +535,10 @@ TEST(fake_device, options_describe_devices) {
   EXPECT_EQ(two[1].faults.kernel, 7);
   EXPECT_EQ(two[0].faults.lose, 0);
   EXPECT_EQ(two[1].faults.lose, 8);
+  const auto powered = parse_simulated("2:power=300@1,idle-power=30.5@1");
+  EXPECT_LT(powered[0].power, 0) << "not known";
+  EXPECT_EQ(powered[1].power, 300);
+  EXPECT_EQ(powered[1].idle_power, 30.5);
   EXPECT_EQ(parse_simulated("1:bandwidth=0,latency=1s,memory=1.5k")[0].memory, 1536u);
 
   options opts;
@@ -555,10 +559,9 @@ TEST(fake_device, options_that_are_wrong_are_refused) {
   EXPECT_THAT(wrong("bandwidth=4G"), HasSubstr("number of devices cannot be \"bandwidth=4G\""));
   EXPECT_EQ(wrong("2:"), "a word is missing; write WORD=VALUE between commas: "
                          "2:bandwidth=4G,latency=10us");
-  EXPECT_EQ(
-      wrong("2:bandwith=4G"),
-      "there is no word \"bandwith\"; did you mean bandwidth? there are: bandwidth, "
-      "latency, memory, launch, item, speed, units, fuse, unit-memory, fail-allocation, fail-copy, fail-kernel, lose");
+  EXPECT_EQ(wrong("2:bandwith=4G"), "there is no word \"bandwith\"; did you mean bandwidth? there are: bandwidth, "
+                                    "latency, memory, launch, item, speed, units, fuse, power, idle-power, "
+                                    "unit-memory, fail-allocation, fail-copy, fail-kernel, lose");
   EXPECT_EQ(wrong("2:speed"), "speed has no value; allowed: a number from 0.000001 to 1000000");
   EXPECT_EQ(wrong("2:latency=10"), "latency cannot be \"10\"; allowed: a time from 0ns "
                                    "to 1000s, with ns, us, ms or s behind the number: 10us");

@@ -91,15 +91,26 @@ double load_estimate::when_given_are_over(double now) {
   return ends_.front();
 }
 
-double load_estimate::free_at(int priority, double now) {
+double load_estimate::running_until(double now) {
   if (changed_) free_ = when_given_are_over(now);
   changed_ = false;
+  return std::max(free_, now);
+}
+
+double load_estimate::queued() const noexcept {
+  double all = 0;
+  for (const auto& [p, l] : queued_) all += l.seconds;
+  return std::max(all, 0.0);
+}
+
+double load_estimate::free_at(int priority, double now) {
+  const double given = running_until(now);
   double queued = 0;
   for (const auto& [p, l] : queued_) {
     if (p < priority) break;
     queued += l.seconds;
   }
-  return std::max(free_, now) + std::max(queued, 0.0) / units_;
+  return given + std::max(queued, 0.0) / units_;
 }
 
 } // namespace tern::hetero::detail

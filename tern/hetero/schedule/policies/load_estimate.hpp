@@ -42,6 +42,10 @@ public:
 
   /// When a task of the priority could begin, if its data were there.
   double free_at(int priority, double now);
+  /// When what it has been given is over, without what is queued.
+  double running_until(double now);
+  /// What all queued tasks take, one after the other, as far as that is known.
+  double queued() const noexcept;
   int units() const noexcept { return units_; }
   std::size_t given() const noexcept { return given_.size(); }
 
