@@ -182,6 +182,18 @@ std::vector<metric> metrics(runners& running, const scale& of) {
   placed(by_time + "32", 1.15, many, "least possible", "tern, dmda", "placed_cholesky_bound");
   placed(by_time + "32.locality", 0.80, many, "locality", "tern, locality", "placed_cholesky");
   placed(by_time + "32.eager", 0.45, many, "eager", "tern, eager", "placed_cholesky");
+  // Second and later rounds of a plan.
+  const auto planned = [&](const std::string& name, double target, const std::string& rival,
+                           const std::string& benchmark) {
+    list.push_back({.name = name,
+                    .unit = "s",
+                    .target = target,
+                    .rival_name = rival,
+                    .ours = measured(name, "tern, dmda", "placed_cholesky_planned", many),
+                    .rival = measured(name, "tern, dmda", benchmark, many)});
+  };
+  planned("hetero.heft.cholesky", 1.12, "least possible", "placed_cholesky_bound");
+  planned("hetero.heft.cholesky.dmda", 1.00, "tern, dmda", "placed_cholesky");
   // The same in virtual time, which is not a matter of the machine.
   const auto virtually = [&](const std::string& name, const char* unit, double target, const std::string& ours,
                              const std::string& rival_name, const std::string& rival, int workers, std::size_t size) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// What policies make of tasks whose times are fixed, in a simulation: devices take what their words
-/// say. Each measurement is of another seed; the machine's load does not matter.
+/// What policies make of tasks whose times are fixed, in a simulation: devices take what their
+/// words say. Each measurement is of another seed; the machine's load does not matter.
 
 #include "bench/hetero/tern.hpp"
 
@@ -111,8 +111,8 @@ double quarter_of_all(std::size_t n) {
   return sum / 4;
 }
 
-// Equal tasks for a processor of 100 W and one of 300 W that is 20 times as fast. Both are simulated:
-// a simulation has no thread that would drive a device while all workers compute.
+// Equal tasks for a processor of 100 W and one of 300 W that is 20 times as fast. Both are
+// simulated: a simulation has no thread that would drive a device while all workers compute.
 measurement frugal(const job& j) {
   const bool joules = j.benchmark.starts_with("virtual_joules");
   const std::string policy = j.benchmark.ends_with("_energy") ? "energy:slack=0.1" : "dmda";

@@ -116,7 +116,8 @@ struct alignas(64) task_record : tern::detail::tasklet {
     handled = 128,       ///< the user has a handle: it may be cancelled
     of_reduction = 1024, ///< it adds the parts
     pins = 512,          ///< the instance that it has got stays
-    order_only = 256     ///< what it uses is for its order: no data are brought to it
+    order_only = 256,    ///< what it uses is for its order: no data are brought to it
+    planned = 1 << 15    ///< `device_mask` is a plan's: if that device is lost, it runs elsewhere
   };
   /// `failed`: one thread has taken it upon itself to write the reason; `failure_set`: it has;
   /// `failure_seen`: the program learns of it by other means than wait_all; `inherited`: because

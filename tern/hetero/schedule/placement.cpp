@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tern/hetero/schedule/placement.hpp>
 
+#include <bit>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -41,9 +42,15 @@ void task_placement::add_devices(bool host_runs, const task_sampler& sampler) {
 
 bool task_placement::allowed(const task_record& t, int device) const noexcept {
   const auto d = static_cast<std::size_t>(device);
-  return (t.kinds & kinds_of(devices_.info(d).kind)) != 0 && (t.device_mask >> d & 1) != 0 &&
+  return (t.kinds & kinds_of(devices_.info(d).kind)) != 0 && ((t.device_mask >> d & 1) != 0 || free_of_plan(t)) &&
          (d != 0 || host_runs_.load(std::memory_order_relaxed) ||
           (t.kinds & kinds_beside_host_.load(std::memory_order_relaxed)) == 0); // functions may run nowhere else
+}
+
+bool task_placement::free_of_plan(const task_record& t) const noexcept {
+  return (t.flags & task_record::planned) != 0 &&
+         lost_[static_cast<std::size_t>(std::countr_zero(static_cast<std::uint64_t>(t.device_mask)))].load(
+             std::memory_order_relaxed); // a task that comes too late for it is placed again
 }
 
 void task_placement::place(task_record* t) noexcept {
@@ -88,6 +95,7 @@ void task_placement::on_device_lost(std::uint8_t d) noexcept {
   {
     const std::lock_guard hold(lock_);
     loads_[d].lost = true;
+    lost_[d].store(true, std::memory_order_relaxed);
   }
   dispatch();
 }

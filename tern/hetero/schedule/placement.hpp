@@ -3,6 +3,7 @@
 /// \file
 /// Tasks that several devices could run, between being ready and arriving at one. Internal.
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -38,8 +39,8 @@ public:
   explicit task_placement(const device_table& devices) noexcept : devices_(devices) {}
   /// Once, before any task. Of the devices, the host is there.
   void start(host_queue& host, std::unique_ptr<policy> how, int workers);
-  /// Once, when the other devices have been added to the table, and to `sampler`. \param host_runs kernels run on the
-  /// host, too; true if tasks were submitted before.
+  /// Once, when the other devices have been added to the table, and to `sampler`. \param host_runs
+  /// kernels run on the host, too; true if tasks were submitted before.
   void add_devices(bool host_runs, const task_sampler& sampler);
 
   /// Does a policy choose where it runs? Else the host does, at once.
@@ -69,13 +70,16 @@ public:
 
 private:
   void dispatch() noexcept;
+  /// It is planned, for a device that is lost.
+  bool free_of_plan(const task_record& t) const noexcept;
   void fail_unplaceable(task_record* t) noexcept;
 
   const device_table& devices_;
   host_queue* host_ = nullptr;
   std::atomic<bool> host_runs_{true};
   std::atomic<device_kinds> kinds_beside_host_{0};
-  mutable tern::detail::spin_lock lock_; // of all that follows
+  mutable tern::detail::spin_lock lock_;     // of all that follows
+  std::array<std::atomic<bool>, 64> lost_{}; // by device; read without the lock
   std::unique_ptr<policy> policy_;
   std::vector<device_load> loads_;
   std::vector<std::uint64_t> tasks_of_; // that each device has run; of the host, of those that the policy placed

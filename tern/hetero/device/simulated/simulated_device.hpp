@@ -21,8 +21,8 @@
 ///   together;
 /// - `speed` how many times as fast kernels do their work;
 /// - `fuse` so many small equal kernels can be one launch; 1: none (fusion.hpp);
-/// - `power` watts while it computes, `idle-power` watts while it does not: what the policy `energy`
-///   goes by;
+/// - `power` watts while it computes, `idle-power` watts while it does not: what the policy
+///   `energy` goes by;
 /// - `units` compute units, which are only reported; `unit-memory` bytes of a group's local memory;
 /// - `fail-allocation`, `fail-copy`, `fail-kernel` =N: the Nth of them fails; `lose=N`: the device
 ///   is lost when the Nth operation, a copy or a kernel, would have ended.
