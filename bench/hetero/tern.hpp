@@ -14,8 +14,8 @@ measurement kernels(const job& j);
 measurement simulated_devices(const job& j);
 /// A factorization on workers and simulated devices (placed_cholesky.cpp). \return as the others.
 measurement placed_cholesky(const job& j);
-/// What policies make of tasks of fixed times, in virtual time (virtual_time.cpp). Called outside of
-/// a scheduler: each measurement makes one that is simulated.
+/// What policies make of tasks of fixed times, in virtual time (virtual_time.cpp). Called outside
+/// of a scheduler: each measurement makes one that is simulated.
 measurement virtual_time(const job& j);
 /// The device's id. \throws not_here
 const char* opencl_device();

@@ -5,17 +5,22 @@
 
 #include "bench/hetero/tern.hpp"
 
+#include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
+#include <random>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <tern/base/options.hpp>
 #include <tern/hetero/dialect.hpp>
 #include <tern/hetero/hetero_task.hpp>
+#include <tern/hetero/models/estimate/sample_history.hpp>
 #include <tern/hetero/policy.hpp>
 #include <tern/hetero/statistics.hpp>
 #include <tern/task/fiber.hpp>
@@ -135,9 +140,95 @@ measurement frugal(const job& j) {
   };
 }
 
+// Models --------------------------------------------------------------------------------------------------------------
+
+/// Times of a kernel: noise of 5 %, one in a hundred a hundred times as long, the first 50 times;
+/// all twice as long from a moment on.
+class noisy_times {
+public:
+  explicit noisy_times(std::uint64_t seed) : dice_(seed) {}
+  double next() {
+    const double noise = std::normal_distribution<>(1, 0.05)(dice_);
+    const bool outlier = std::uniform_real_distribution<>(0, 1)(dice_) < 0.01;
+    return truth_ * std::max(noise, 0.1) * (outlier ? 100 : 1) * (std::exchange(first_, false) ? 50 : 1);
+  }
+  void double_them() { truth_ *= 2; }
+  double truth() const { return truth_; }
+
+private:
+  std::mt19937_64 dice_;
+  double truth_ = 1e5;
+  bool first_ = true;
+};
+
+/// A model as StarPU's: the mean; times that differ by more than half do not count, and once they
+/// are as many as those that do, all is forgotten (perfmodel_history.c of 1.3).
+class mean_with_gate {
+public:
+  void add(double x) {
+    if (count_ > 0 && (x > 1.5 * mean() || mean() > 1.5 * x)) {
+      if (++errors_ >= count_) sum_ = count_ = errors_ = 0;
+      return;
+    }
+    sum_ += x;
+    ++count_;
+  }
+  double mean() const { return count_ > 0 ? sum_ / count_ : 0; }
+
+private:
+  double sum_ = 0, count_ = 0, errors_ = 0;
+};
+
+constexpr int sequences = 2000;
+
+/// \return how wrong the estimate is after 20 samples, of 99 in a hundred sequences.
+double error_after_20() {
+  std::vector<double> errors;
+  for (std::uint64_t seed = 1; seed <= sequences; ++seed) {
+    noisy_times times(seed);
+    tern::hetero::detail::sample_history model;
+    times.next(); // the first does not count (performance_models)
+    for (int i = 0; i < 20; ++i) model.add(times.next());
+    errors.push_back(std::abs(model.median() / times.truth() - 1));
+  }
+  std::sort(errors.begin(), errors.end());
+  return errors[errors.size() * 99 / 100];
+}
+
+/// \return samples until an estimate follows when all times have doubled, in the median.
+template <class Model, class Estimate> double samples_to_follow(bool skips_first, Estimate&& estimate) {
+  std::vector<double> needed;
+  for (std::uint64_t seed = 1; seed <= sequences / 10; ++seed) {
+    noisy_times times(seed);
+    Model model;
+    if (skips_first) times.next();
+    for (int i = 0; i < 200; ++i) model.add(times.next());
+    times.double_them();
+    int n = 0;
+    while (n < 10'000 && std::abs(estimate(model) / times.truth() - 1) > 0.1) {
+      model.add(times.next());
+      ++n;
+    }
+    needed.push_back(n);
+  }
+  std::sort(needed.begin(), needed.end());
+  return needed[needed.size() / 2];
+}
+
+measurement models(const job& j) {
+  using tern::hetero::detail::sample_history;
+  if (j.benchmark == "virtual_error") return [] { return error_after_20() * 100; };
+  if (j.benchmark == "virtual_follow")
+    return [] { return samples_to_follow<sample_history>(true, [](const sample_history& m) { return m.median(); }); };
+  if (j.benchmark == "virtual_follow_starpu")
+    return [] { return samples_to_follow<mean_with_gate>(false, [](const mean_with_gate& m) { return m.mean(); }); };
+  return {};
+}
+
 } // namespace
 
 measurement virtual_time(const job& j) {
+  if (auto m = models(j)) return m;
   if (j.benchmark == "virtual_stolen") return stolen(j);
   if (j.benchmark == "virtual_quarter") return [n = j.size] { return quarter_of_all(n); };
   if (j.benchmark.starts_with("virtual_joules") || j.benchmark.starts_with("virtual_makespan")) return frugal(j);

@@ -80,7 +80,7 @@ extern const option<std::string> hetero_cache;
 extern const option<std::string> hetero_models;
 
 /// What the host's CPUs take, for the policy `energy`: "BUSY" or "BUSY,IDLE", watts when all
-/// workers compute and when none does; "": as powercap's counters tell, where the program may read them.
+/// workers compute and when none does; "": not known.
 extern const option<std::string> hetero_host_power;
 
 /// Whether kernels of the dialect run on the host with every access checked

@@ -203,7 +203,8 @@ public:
   /// what went wrong with it, once; then it is forgotten too.
   virtual bool done(ticket t) = 0;
   /// Does it know how long operations took? Then `took` tells that of the last operation which
-  /// `done` has found to be done: nanoseconds from when it could begin in its stream.
+  /// `done` has found to be done: nanoseconds from when it could begin in its stream; 0: of this
+  /// one it does not know.
   virtual bool measures() const noexcept { return false; }
   virtual std::int64_t took() const noexcept { return 0; }
   /// What it takes, if that is known beforehand. Any thread.

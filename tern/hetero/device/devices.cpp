@@ -76,7 +76,7 @@ const option<std::string> hetero_host_power{
     "hetero-host-power",
     "",
     "how many watts the CPUs take when all workers compute, and when none does (100 or 100,20), for the policy energy; "
-    "empty: as powercap's counters tell, where the program may read them",
+    "empty: not known",
     {[](const std::string& text) { return text.empty() || detail::watts_in(text).has_value(); },
      "BUSY or BUSY,IDLE, watts, IDLE not above BUSY, or nothing"}};
 const option<std::string> hetero_cache{

@@ -106,8 +106,8 @@ void round_times::ended(std::uint64_t shape, way how, double begun, double now) 
 planned_collector::planned_collector(runtime& home, std::shared_ptr<plan_memo> memo)
     : collector(home, "planned::submit", memo->name), memo_(std::move(memo)) {}
 
-std::optional<task_plan> planned_collector::make_plan(const heft_problem& graph) const {
-  heft_problem p = graph;
+std::optional<task_plan> planned_collector::make_plan() const {
+  heft_problem p = graph_of_tasks(tasks_);
   if (const std::int64_t unknown = add_expected(home_, tasks_, p); unknown >= 0) {
     task_record& t = *tasks_[static_cast<std::size_t>(unknown)];
     bool will_be = false;
@@ -139,17 +139,17 @@ void planned_collector::submit() {
   for (task_record* t : tasks_) t->home = &home_; // what is expected of them is asked before they are submitted
   const std::uint64_t shape = shape_of_round(tasks_);
   if (shape != m.shape) {
+    m.last = last_tasks(graph_of_tasks(tasks_));
     m.shape = shape;
     m.plan.reset();
     m.times.restart(shape);
   }
-  const heft_problem graph = graph_of_tasks(tasks_);
   round_times::way how = m.times.next();
   if (how == round_times::by_plan && (!m.plan || m.times.stale())) {
-    m.plan = make_plan(graph);
+    m.plan = make_plan();
     if (!m.plan) how = round_times::by_policy;
   }
-  const std::vector<std::uint32_t> last = last_tasks(graph);
+  const std::vector<std::uint32_t>& last = m.last;
   auto* const round = new round_under_way(memo_, how, last.size());
   std::size_t watched = 0;
   try {

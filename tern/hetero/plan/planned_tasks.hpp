@@ -55,6 +55,7 @@ struct plan_memo {
   const char* name;
   std::uint64_t shape = 0;
   std::optional<task_plan> plan;
+  std::vector<std::uint32_t> last; ///< tasks of such a round that no other follows
   round_times times;
   bool said = false; ///< that there is no plan
 };
@@ -66,7 +67,7 @@ public:
 
 private:
   /// \return nothing if the time of a task is known nowhere.
-  std::optional<task_plan> make_plan(const heft_problem& p) const;
+  std::optional<task_plan> make_plan() const;
   void follow_plan(task_record& t, std::uint8_t device, int priority) const noexcept;
   const std::shared_ptr<plan_memo> memo_;
 };

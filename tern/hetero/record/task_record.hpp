@@ -117,6 +117,7 @@ struct alignas(64) task_record : tern::detail::tasklet {
     of_reduction = 1024, ///< it adds the parts
     pins = 512,          ///< the instance that it has got stays
     order_only = 256,    ///< what it uses is for its order: no data are brought to it
+    unsampled = 1 << 14, ///< its time on the host is not to be taken: known, brief, and not its turn
     planned = 1 << 15    ///< `device_mask` is a plan's: if that device is lost, it runs elsewhere
   };
   /// `failed`: one thread has taken it upon itself to write the reason; `failure_set`: it has;

@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include <tern/base/options.hpp>
 #include <tern/hetero/data/device_table.hpp>
@@ -81,6 +82,8 @@ public:
 
   // What policies ask (policy.hpp), of tasks that have not begun; in seconds. -----------------------------------------
   std::optional<double> expected_time(task_record& t, std::size_t device) noexcept;
+  /// The same of all devices; below 0: not known.
+  void expected_times(task_record& t, std::vector<double>& into) noexcept;
   std::optional<double> expected_copy(std::size_t from, std::size_t to, std::uint64_t bytes) noexcept;
   std::optional<double> expected_joules(std::size_t device, double seconds) noexcept;
   /// In watts.
@@ -97,6 +100,12 @@ private:
   /// \return null: there is none.
   sampled_kernel* known(const sampled_kernel::key& which, task_record& t, const grid& shape) noexcept;
   sampled_kernel* find(const sampled_kernel::key& which, task_record& t, const grid& shape);
+  static bool is_turn_of(sampled_kernel& k) noexcept;
+  /// Decides whether the task's time is taken if it runs on the host, so that no look-up is needed
+  /// then.
+  static void count_host_task(task_record& t, sampled_kernel& k) noexcept;
+  /// \return 0: not known.
+  double nanoseconds_of(sampled_kernel& k) noexcept;
   /// Its kernel there, if its times are measured.
   kernel_at measured(task_record& t, std::size_t device) const noexcept;
   std::optional<double> link(std::size_t from, std::size_t to, std::uint64_t bytes);

@@ -53,72 +53,16 @@ bool task_placement::free_of_plan(const task_record& t) const noexcept {
              std::memory_order_relaxed); // a task that comes too late for it is placed again
 }
 
-void task_placement::place(task_record* t) noexcept {
-  sampler_of(*t).models().load(); // a policy that asks for times must not read a file under the lock
-  {
-    const std::lock_guard hold(lock_);
-    policy_->push(ready_task(t), loads_);
-    ++waiting_;
-  }
-  dispatch();
-}
-
-void task_placement::task_left(task_record* t) noexcept {
-  const std::uint8_t d = t->device;
-  {
-    const std::lock_guard hold(lock_);
-    --loads_[d].tasks;
-    if (d != 0) ++loads_[d].free_slots;
-    ++tasks_of_[d];
-    policy_->ended(ready_task(t), d, loads_);
-  }
-  dispatch();
-}
-
-void task_placement::add_slots(std::uint8_t d, int tasks) noexcept {
-  {
-    const std::lock_guard hold(lock_);
-    loads_[d].free_slots += tasks;
-  }
-  if (tasks > 0) dispatch();
-}
-
-void task_placement::begun_on_host() noexcept {
-  {
-    const std::lock_guard hold(lock_);
-    ++loads_[0].free_slots;
-  }
-  dispatch();
-}
-
-void task_placement::on_device_lost(std::uint8_t d) noexcept {
-  {
-    const std::lock_guard hold(lock_);
-    loads_[d].lost = true;
-    lost_[d].store(true, std::memory_order_relaxed);
-  }
-  dispatch();
-}
-
-void task_placement::dispatch() noexcept {
-  for (;;) {
+template <class F> void task_placement::dispatch_after(F&& change) noexcept {
+  for (bool changed = false;; changed = true) {
     std::optional<placement> next;
     {
       const std::lock_guard hold(lock_);
+      if (!changed) change();
       next = policy_->pop(loads_);
       if (!next) return;
       --waiting_;
-      if (next->device >= static_cast<int>(loads_.size()) ||
-          (next->device >= 0 && (loads_[static_cast<std::size_t>(next->device)].lost ||
-                                 !allowed(*next->task.inside(), next->device)))) [[unlikely]] {
-        fail(next->task.inside(),
-             std::make_exception_ptr(error(
-                 errc::invalid_state,
-                 std::string("the policy '") + policy_->name() + "' gave task '" + next->task.inside()->text_name() +
-                     "' to device " + std::to_string(next->device) + ", where it cannot run or which is not there",
-                 "ready_task::may_run_on says where it can")));
-        next->device = -1;
-      }
+      check(*next);
       if (next->device >= 0) {
         device_load& l = loads_[static_cast<std::size_t>(next->device)];
         ++l.tasks;
@@ -136,6 +80,56 @@ void task_placement::dispatch() noexcept {
     else
       host_->arrive(t);
   }
+}
+
+// Under the lock.
+void task_placement::check(placement& next) const noexcept {
+  if (next.device < 0 ||
+      (next.device < static_cast<int>(loads_.size()) && !loads_[static_cast<std::size_t>(next.device)].lost &&
+       allowed(*next.task.inside(), next.device)))
+    return;
+  fail(next.task.inside(),
+       std::make_exception_ptr(error(errc::invalid_state,
+                                     std::string("the policy '") + policy_->name() + "' gave task '" +
+                                         next.task.inside()->text_name() + "' to device " +
+                                         std::to_string(next.device) + ", where it cannot run or which is not there",
+                                     "ready_task::may_run_on says where it can")));
+  next.device = -1;
+}
+
+void task_placement::place(task_record* t) noexcept {
+  sampler_of(*t).models().load(); // a policy that asks for times must not read a file under the lock
+  dispatch_after([&] {
+    policy_->push(ready_task(t), loads_);
+    ++waiting_;
+  });
+}
+
+void task_placement::task_left(task_record* t) noexcept {
+  const std::uint8_t d = t->device;
+  dispatch_after([&] {
+    --loads_[d].tasks;
+    if (d != 0) ++loads_[d].free_slots;
+    ++tasks_of_[d];
+    policy_->ended(ready_task(t), d, loads_);
+  });
+}
+
+void task_placement::add_slots(std::uint8_t d, int tasks) noexcept {
+  if (tasks > 0) return dispatch_after([&] { loads_[d].free_slots += tasks; });
+  const std::lock_guard hold(lock_);
+  loads_[d].free_slots += tasks;
+}
+
+void task_placement::begun_on_host() noexcept {
+  dispatch_after([&] { ++loads_[0].free_slots; });
+}
+
+void task_placement::on_device_lost(std::uint8_t d) noexcept {
+  dispatch_after([&] {
+    loads_[d].lost = true;
+    lost_[d].store(true, std::memory_order_relaxed);
+  });
 }
 
 void task_placement::fail_unplaceable(task_record* t) noexcept {

@@ -69,7 +69,10 @@ public:
   std::string describe(std::chrono::milliseconds limit) const;
 
 private:
-  void dispatch() noexcept;
+  /// Calls `change` and asks the policy under one hold of the lock, then goes on asking.
+  template <class F> void dispatch_after(F&& change) noexcept;
+  /// A task that the policy has given to where it cannot run fails.
+  void check(placement& next) const noexcept;
   /// It is planned, for a device that is lost.
   bool free_of_plan(const task_record& t) const noexcept;
   void fail_unplaceable(task_record* t) noexcept;

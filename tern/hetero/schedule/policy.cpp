@@ -80,10 +80,22 @@ std::int64_t ready_task::bytes_missing(int device) const {
 }
 void ready_task::find_missing(int device, std::vector<missing_data>& into) const {
   into.clear();
-  detail::copies_of(*task_).each_missing(task_, static_cast<std::uint8_t>(device),
-                                         [&](std::uint64_t piece, std::int64_t bytes, std::uint8_t from) {
-                                           into.push_back({piece, bytes, from});
-                                         });
+  std::vector<read_data> all;
+  find_data(all);
+  for (const read_data& one : all)
+    if (is_missing(one, device)) into.push_back(one.as_missing);
+}
+void ready_task::find_data(std::vector<read_data>& into) const {
+  into.clear();
+  detail::copies_of(*task_).each_piece(task_, [&](const detail::coherence::data_piece& p) {
+    into.push_back({{p.number, p.bytes, p.from}, p.spaces});
+  });
+}
+bool ready_task::is_missing(const read_data& piece, int device) const noexcept {
+  return (piece.memories >> detail::copies_of(*task_).devices().space_of(static_cast<std::size_t>(device)) & 1) == 0;
+}
+void ready_task::expected_times(std::vector<double>& into) const {
+  detail::sampler_of(*task_).expected_times(*task_, into);
 }
 std::optional<double> ready_task::expected_time(int device) const {
   return detail::sampler_of(*task_).expected_time(*task_, static_cast<std::size_t>(device));

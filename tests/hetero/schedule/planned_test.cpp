@@ -112,9 +112,10 @@ TEST(planned, functions_have_no_times_so_it_goes_by_the_policy) {
   simulate(devices(1, "", "dmda"), [] {
     object x({rows, columns}, 0u);
     planned p("with a function");
-    for (int round = 0; round < 12; ++round)
+    for (int round = 0; round < 12; ++round) {
       p.submit([&] { tern::submit([](unsigned* v) { ++v[0]; }, read_write(x)); });
-    wait_all();
+      wait_all();
+    }
     EXPECT_EQ(x.host(access_mode::read).get()(0, 0), 12u);
   });
   EXPECT_THAT(

@@ -21,6 +21,9 @@
 ///   together;
 /// - `speed` how many times as fast kernels do their work;
 /// - `fuse` so many small equal kernels can be one launch; 1: none (fusion.hpp);
+/// - `noise` standard deviation of kernels' times, as a part of them; `outlier=0.01x100` one in a
+///   hundred takes a hundred times as long; `slow-first` times as long the first launch of each
+///   kernel takes; `drift=2@0.5s` all take twice as long from half a second on;
 /// - `power` watts while it computes, `idle-power` watts while it does not: what the policy
 ///   `energy` goes by;
 /// - `units` compute units, which are only reported; `unit-memory` bytes of a group's local memory;
@@ -37,9 +40,11 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <random>
 #include <set>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -54,6 +59,14 @@ struct simulated_faults {
   std::int64_t allocation = 0, copy = 0, kernel = 0, lose = 0;
 };
 
+/// How times of kernels differ from what the words say.
+struct unsteady_times {
+  double noise = 0;                             ///< standard deviation, of the time
+  double outlier_share = 0, outlier_factor = 1; ///< how many take how many times as long
+  double first_factor = 1;                      ///< that the first launch of each kernel takes
+  double drift_factor = 1, drift_at = 0;        ///< from so many nanoseconds after the device was made on
+};
+
 struct simulated_settings {
   double bandwidth = 16.0 * (1 << 30); ///< bytes a second; 0: no limit
   double latency = 5000;               ///< nanoseconds, as the other times
@@ -64,6 +77,7 @@ struct simulated_settings {
   int units = 8;
   int fuse = 1;                      ///< launches that can be one
   double power = -1, idle_power = 0; ///< watts; below 0: not known
+  unsteady_times unsteady;
   simulated_faults faults;
   std::int64_t (*now)() = &tern::detail::clock_now; ///< nanoseconds; goes on while a fiber waits
 };
@@ -163,6 +177,8 @@ private:
   operation make(int stream, const char* what) const;
   operation kernel(int stream, const launch_request& what);
   double work(const operation& op) const noexcept;
+  /// What a launch of the kernel takes that should take so long.
+  double unsteady(const kernel_code* code, double duration);
   ticket put(operation&& op, double duration);
   bool memory_is_there(const operation& op) const;
   std::byte* find(memory_handle memory) const noexcept;
@@ -187,8 +203,11 @@ private:
   std::map<ticket, operation> operations_;            // not forgotten
   std::set<std::pair<std::int64_t, ticket>> pending_; // by the time at which they end
   simulated_counters counted_;
-  std::int64_t took_ = 0;       // of the last that was found to be done
-  std::optional<error> misuse_; // of `free`
+  const std::int64_t made_;
+  std::mt19937_64 dice_;                        // the same in each run
+  std::unordered_set<const kernel_code*> warm_; // address: looked up only; launched before
+  std::int64_t took_ = 0;                       // of the last that was found to be done
+  std::optional<error> misuse_;                 // of `free`
   bool lost_ = false;
 };
 

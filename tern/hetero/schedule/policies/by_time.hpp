@@ -23,6 +23,9 @@ namespace tern::hetero::detail {
 /// In a queue higher priorities come first. Of equal ones, of the first 16, that with the fewest
 /// missing bytes does: what has been copied is used before it has to go.
 ///
+/// Expectations may have been wrong. A device that has nothing to do takes the first task of
+/// another one's queue, if by what is known now it ends earlier there.
+///
 /// A device on which the task's time is not known is tried: by one task of a size class at a time,
 /// and by at most a tenth of the tasks that the device could run. The others go by the times that
 /// are known. Where none is, or one never will be (a function of the program's; a device that does
@@ -57,8 +60,17 @@ protected:
   /// Device `d` has a free slot and nothing in its queue: tasks may be moved into it.
   virtual void fill(std::size_t /*d*/, std::span<const device_load> /*devices*/) {}
 
-  /// What copies of the task's data to the device take, in seconds, as far as no other task has had
-  /// them begun; and when all are there.
+  /// Finds the task's data, for what follows.
+  void look_at_data(const ready_task& t) { t.find_data(data_); }
+  /// Would the task better go to `d`, which has nothing to do, than stay in the queue of `from`, as it
+  /// ends earlier there by what is known now?
+  virtual bool moves(const ready_task&, std::size_t /*from*/, double /*seconds_there*/, std::size_t /*d*/,
+                     double /*seconds*/) {
+    return true;
+  }
+
+  /// What copies of the data to the device take, in seconds, as far as no other task has had them
+  /// begun; and when all are there. \pre look_at_data, as for the next.
   candidate look_at_copies(const ready_task& t, std::size_t device, double seconds, double now);
   /// Others that need the same data there need not wait for copies of their own.
   void promise_data(const ready_task& t, const candidate& c, double now);
@@ -82,21 +94,38 @@ private:
   static constexpr std::size_t looked_at = 16; ///< in a queue, for the one with the fewest missing bytes
   static constexpr std::size_t tried_of = 10;  ///< one in so many tasks may be a try
 
-  void know(std::span<const device_load> devices);
+  /// There is one device, the host, so far: nothing is to be chosen, and nothing need be expected.
+  bool is_alone() const noexcept { return devices_.size() == 1; }
+  void know(std::span<const device_load> devices) {
+    if (devices_.size() < devices.size()) add_devices(devices);
+  }
+  void add_devices(std::span<const device_load> devices);
+  void place_again(std::size_t lost, std::span<const device_load> devices);
+  std::optional<placement> pop_of_others(std::span<const device_load> devices);
+  placement give(ready_task t, std::size_t d);
   std::size_t by_bytes(const ready_task& t, std::span<const device_load> devices) const;
   bool takes_more(const device_load& l, std::size_t d) const noexcept;
   std::optional<ready_task> take(std::size_t d);
+  std::optional<ready_task> take_over(std::size_t d, std::span<const device_load> devices);
   std::optional<ready_task> take_unknown(std::size_t d, std::span<const device_load> devices);
   static std::uint64_t promised(std::uint64_t piece, std::size_t d) noexcept { return piece * 257 + d; }
 
   std::size_t queued_ = 0; // tasks, in all queues of devices
+  // What the clock has said last, if that was when the last task came or ended: reading it costs as
+  // much as the rest of giving a task to a device.
+  static constexpr float brief = 20e-6F;
+  static constexpr int brief_most = 4;
+  int brief_ends_ = 0; // since it was read
+  double now_ = 0;
+  bool now_is_new_ = false;
   ready_queue unplaceable_;
   std::vector<attempt> tries_; // that have not ended
   std::unordered_map<std::uint64_t, promise> promises_;
   // For their memory.
   std::vector<candidate> candidates_;
   std::vector<attempt> untried_;
-  std::vector<missing_data> missing_;
+  std::vector<read_data> data_;
+  std::vector<double> times_;
   std::vector<std::size_t> order_;
 };
 

@@ -43,6 +43,11 @@ protected:
     return *best;
   }
 
+  bool moves(const ready_task& t, std::size_t from, double seconds_there, std::size_t d, double seconds) override {
+    return gamma_ <= 0 || t.expected_joules(static_cast<int>(d), seconds).value_or(0) <=
+                              t.expected_joules(static_cast<int>(from), seconds_there).value_or(0);
+  }
+
 private:
   const double alpha_, beta_, gamma_;
 };

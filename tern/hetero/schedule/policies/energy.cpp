@@ -58,16 +58,21 @@ protected:
     return *best; // the first is among them
   }
 
+  bool moves(const ready_task& t, std::size_t from, double seconds_there, std::size_t d, double seconds) override {
+    const auto here = t.expected_joules(static_cast<int>(d), seconds),
+               there = t.expected_joules(static_cast<int>(from), seconds_there);
+    return !here || !there || *here <= *there;
+  }
+
 private:
   void say_unknown(const device_load& of) {
     if (said_) return;
     said_ = true;
     const sim::outside_world here; // a log blocks no more than for a moment
-    log_warning("policy energy: what power " + of.info->id +
-                " takes is not known, so tasks that could run there go where they end first; " +
-                (of.info->kind == device_kind::host
-                     ? "give it by --tern-hetero-host-power, or let the program read powercap's energy_uj"
-                     : "its driver does not tell"));
+    log_warning(
+        "policy energy: what power " + of.info->id +
+        " takes is not known, so tasks that could run there go where they end first; " +
+        (of.info->kind == device_kind::host ? "give it by --tern-hetero-host-power" : "its driver does not tell"));
   }
 
   const double slack_;

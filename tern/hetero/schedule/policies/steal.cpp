@@ -93,6 +93,7 @@ private:
         continue;
       }
       const double start = from.load.running_until(now) + (before - moved) / from.load.units();
+      look_at_data(t);
       const candidate here = look_at_copies(t, d, seconds, now), there = look_at_copies(t, victim, seconds, now);
       const double earlier = start - to.load.free_at(t.priority(), now);
       if (earlier <= here.copies - there.copies) {
