@@ -144,8 +144,8 @@ TEST_P(each_policy_by_time, is_right_and_not_much_later_where_models_are_wrong) 
           seed);
       return taken;
     };
-    // `energy` may leave all to the slower of two devices, if it takes the other one to need ten times
-    // as much: nothing runs there that would teach it better.
+    // `energy` may leave all to the slower of two devices, if it takes the other one to need ten
+    // times as much: nothing runs there that would teach it better.
     const double factor = std::string(GetParam()).starts_with("energy") ? 3 : 2;
     EXPECT_LE(makespan(GetParam()), factor * makespan("locality"));
   }

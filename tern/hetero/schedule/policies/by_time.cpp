@@ -44,7 +44,7 @@ void by_time::push(ready_task t, std::span<const device_load> devices) {
   }
   if (possible == 0) return unplaceable_.push(t);
   if (possible == 1) // nothing is left to choose
-    return put(t, last, candidates_.empty() ? not_known : static_cast<float>(candidates_.front().seconds));
+    return put(t, last, candidates_.empty() ? never_moves : static_cast<float>(candidates_.front().seconds));
   if (!never_known)
     for (const attempt& a : untried_) {
       queue_of& q = devices_[a.device];
@@ -118,18 +118,14 @@ void by_time::promise_data(const ready_task& t, const candidate& c, double now) 
 void by_time::put(ready_task t, std::size_t d, float seconds) {
   t.set_note(seconds);
   devices_[d].tasks.push(t);
-  if (seconds < 0)
-    ++devices_[d].unknown;
-  else
-    devices_[d].load.queue(t.priority(), static_cast<double>(seconds));
+  if (seconds == not_known) ++devices_[d].unknown;
+  if (seconds >= 0) devices_[d].load.queue(t.priority(), static_cast<double>(seconds));
   ++queued_;
 }
 
 void by_time::taken_out(const ready_task& t, std::size_t d) noexcept {
-  if (t.note() < 0)
-    --devices_[d].unknown;
-  else
-    devices_[d].load.take_out(t.priority(), static_cast<double>(t.note()));
+  if (t.note() == not_known) --devices_[d].unknown;
+  if (t.note() >= 0) devices_[d].load.take_out(t.priority(), static_cast<double>(t.note()));
   --queued_;
 }
 
@@ -174,8 +170,8 @@ std::optional<ready_task> by_time::take_over(std::size_t d, std::span<const devi
 std::optional<ready_task> by_time::take_unknown(std::size_t d, std::span<const device_load> devices) {
   for (std::size_t v = 0; v < devices_.size(); ++v)
     if (v != d && devices[v].free_slots <= 0 && devices_[v].unknown > 0)
-      if (const auto t =
-              devices_[v].tasks.take([&](const ready_task& x) { return x.note() < 0 && usable(x, devices, d); })) {
+      if (const auto t = devices_[v].tasks.take(
+              [&](const ready_task& x) { return x.note() == not_known && usable(x, devices, d); })) {
         taken_out(*t, v);
         return t;
       }

@@ -51,7 +51,7 @@ protected:
     double link_free = 0;     ///< when copies to it can begin
     std::size_t possible = 0; ///< tasks that it could run, so far
     std::size_t tries = 0;    ///< of these
-    std::size_t unknown = 0;  ///< tasks in the queue of which the time is not known
+    std::size_t unknown = 0;  ///< tasks in the queue that could run elsewhere, of which the time is not known
   };
 
   /// One of `all`, which are in the order of devices and at least one. \param now seconds.
@@ -62,8 +62,8 @@ protected:
 
   /// Finds the task's data, for what follows.
   void look_at_data(const ready_task& t) { t.find_data(data_); }
-  /// Would the task better go to `d`, which has nothing to do, than stay in the queue of `from`, as it
-  /// ends earlier there by what is known now?
+  /// Would the task better go to `d`, which has nothing to do, than stay in the queue of `from`? It
+  /// ends earlier there by what is known now.
   virtual bool moves(const ready_task&, std::size_t /*from*/, double /*seconds_there*/, std::size_t /*d*/,
                      double /*seconds*/) {
     return true;
@@ -78,7 +78,9 @@ protected:
   /// \pre the task has been taken out of the device's queue.
   void taken_out(const ready_task& t, std::size_t d) noexcept;
 
-  static constexpr float not_known = -1; ///< as a task's note, which is its expected time
+  // As a task's note, which is its expected time:
+  static constexpr float not_known = -1;
+  static constexpr float never_moves = -2; ///< not known either, and it can run on this device only
   std::vector<queue_of> devices_;
 
 private:
