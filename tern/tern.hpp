@@ -12,6 +12,7 @@
 #include <tern/hetero/dialect.hpp>
 #include <tern/hetero/hetero_object.hpp>
 #include <tern/hetero/hetero_task.hpp>
+#include <tern/hetero/planned.hpp>
 #include <tern/hetero/policy.hpp>
 #include <tern/hetero/recorded.hpp>
 #include <tern/hetero/statistics.hpp>

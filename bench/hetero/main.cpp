@@ -36,6 +36,11 @@ using contest::runners;
   "TERN_HETERO_SIMULATED=2:launch=0us,item=2us,latency=5us,bandwidth=64M,speed=1,speed=2@0\n"                          \
   "TERN_HETERO_MODELS=read:/nowhere\nTERN_HETERO_POLICY="
 
+// Devices that take no time: what is left is what placing costs.
+#define QUICK                                                                                                          \
+  "TERN_HETERO_DEVICES=simulated\nTERN_HETERO_MODELS=read:/nowhere\nTERN_HETERO_POLICY=dmda\n"                         \
+  "TERN_HETERO_SIMULATED="
+
 const contest::contestant& contestant_named(const std::string& name) {
   static const std::vector<contest::contestant> all{
       {"tern", BENCH_HETERO_TERN, "", ""},
@@ -68,6 +73,18 @@ const contest::contestant& contestant_named(const std::string& name) {
       {"tern, simulated memory", BENCH_HETERO_TERN, "", "TERN_HETERO_DEVICES=host"},
       {"tern, dmda", BENCH_HETERO_TERN, "", UNLIKE "dmda"},
       {"tern, locality", BENCH_HETERO_TERN, "", UNLIKE "locality"},
+      {"tern, host, models and dmda", BENCH_HETERO_TERN, "",
+       "TERN_HETERO_DEVICES=host\nTERN_HETERO_MODELS=read:/nowhere\nTERN_HETERO_POLICY=dmda"},
+      {"tern, host, locality", BENCH_HETERO_TERN, "",
+       "TERN_HETERO_DEVICES=host\nTERN_HETERO_MODELS=off\nTERN_HETERO_POLICY=locality"},
+      {"tern, host beside a device", BENCH_HETERO_TERN, "",
+       "TERN_HETERO_DEVICES=host,simulated\nTERN_HETERO_SIMULATED=1\nTERN_HETERO_MODELS=read:/nowhere\n"
+       "TERN_HETERO_POLICY=dmda"},
+      {"tern, host beside a device, locality", BENCH_HETERO_TERN, "",
+       "TERN_HETERO_DEVICES=host,simulated\nTERN_HETERO_SIMULATED=1\nTERN_HETERO_MODELS=off\n"
+       "TERN_HETERO_POLICY=locality"},
+      {"tern, dmda on 8", BENCH_HETERO_TERN, "", QUICK "8:launch=0us,item=0ns,latency=0us,bandwidth=0"},
+      {"tern, dmda on 1", BENCH_HETERO_TERN, "", QUICK "1:launch=0us,item=0ns,latency=0us,bandwidth=0"},
       {"tern, eager", BENCH_HETERO_TERN, "", UNLIKE "eager"},
   };
   for (const contest::contestant& s : all)
@@ -244,6 +261,61 @@ std::vector<metric> metrics(runners& running, const scale& of) {
             "memory_" + which + "_lru");
   }
   bounded("hetero.memory.time", 1.25, "s", "unlimited", "memory_lu_time", "memory_lu_unlimited");
+  // Second and later rounds of a plan.
+  const auto planned = [&](const std::string& name, double target, const std::string& rival,
+                           const std::string& benchmark) {
+    list.push_back({.name = name,
+                    .unit = "s",
+                    .target = target,
+                    .rival_name = rival,
+                    .ours = measured(name, "tern, dmda", "placed_cholesky_planned", many),
+                    .rival = measured(name, "tern, dmda", benchmark, many)});
+  };
+  planned("hetero.heft.cholesky", 1.12, "least possible", "placed_cholesky_bound");
+  planned("hetero.heft.cholesky.dmda", 1.00, "tern, dmda", "placed_cholesky");
+  // What placing costs.
+  const auto costs = [&](const std::string& name, std::optional<double> target, std::size_t size,
+                         const std::string& benchmark, const std::string& ours, const std::string& rival) {
+    const auto nanoseconds = [&running, name, benchmark, size](const std::string& contestant) {
+      return
+          [&running, name, q = contest::request{contestant, benchmark, 2, size}] { return running.run(name, q) * 1e9; };
+    };
+    list.push_back({.name = name,
+                    .unit = "ns",
+                    .target = target,
+                    .rival_name = rival,
+                    .ours = nanoseconds(ours),
+                    .rival = nanoseconds(rival)});
+  };
+  costs("hetero.models.cost", 1.15, n(1024 * 200, 2048), "placed_host", "tern, host, models and dmda",
+        "tern, host, locality");
+  costs("hetero.models.cost.choice", {}, n(1024 * 200, 2048), "placed_host", "tern, host beside a device",
+        "tern, host beside a device, locality");
+  costs("hetero.dmda.lock", 1.3, n(1024 * 100, 2048), "placed_devices", "tern, dmda on 8", "tern, dmda on 1");
+  // The same in virtual time, which is not a matter of the machine.
+  const auto virtually = [&](const std::string& name, const char* unit, double target, const std::string& ours,
+                             const std::string& rival_name, const std::string& rival, int workers, std::size_t size) {
+    const auto one = [&](const std::string& benchmark) {
+      return [&running, name, q = contest::request{"tern", benchmark, workers, size}] { return running.run(name, q); };
+    };
+    list.push_back({.name = name,
+                    .unit = unit,
+                    .target = target,
+                    .rival_name = rival_name,
+                    .ours = one(ours),
+                    .rival = one(rival)});
+  };
+  list.push_back({.name = "hetero.models.error",
+                  .unit = "%",
+                  .target = 5.0,
+                  .ours = [&running, q = contest::request{"tern", "virtual_error", 1, 1}] {
+                    return running.run("hetero.models.error", q);
+                  }});
+  virtually("hetero.models.follow", "samples", 0.05, "virtual_follow", "StarPU's rule", "virtual_follow_starpu", 1, 1);
+  virtually("hetero.steal.skewed", "s", 1.05, "virtual_stolen", "total / 4", "virtual_quarter", 1, n(1000, 20));
+  virtually("hetero.energy.mixed", "J", 0.82, "virtual_joules_energy", "dmda", "virtual_joules_dmda", 1, n(2000, 50));
+  virtually("hetero.energy.mixed.makespan", "s", 1.10, "virtual_makespan_energy", "dmda", "virtual_makespan_dmda", 1,
+            n(2000, 50));
   return list;
 }
 

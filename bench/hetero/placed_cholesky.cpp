@@ -23,6 +23,7 @@
 
 #include <tern/hetero/dialect.hpp>
 #include <tern/hetero/hetero_task.hpp>
+#include <tern/hetero/planned.hpp>
 
 namespace tern::bench::hetero {
 
@@ -139,12 +140,15 @@ public:
     for (std::size_t i = 0; i < n * n; ++i)
       tiles_.push_back(hetero_object<number>::adopt(&memory_[i * tile_numbers], {tile_numbers}));
   }
-  /// \return seconds.
-  double factorize() {
+  /// \param planned the tasks are, as a round. \return seconds.
+  double factorize(bool planned = false) {
     for (std::size_t i = 0; i < tiles_.size(); ++i)
       tiles_[i].host(tern::access_mode::write).get()[0] = static_cast<number>(i);
     const double taken = hetero::seconds([&] {
-      each_step(n_, *this);
+      if (planned)
+        plan_.submit([&] { each_step(n_, *this); });
+      else
+        each_step(n_, *this);
       tern::wait_all();
     });
     check();
@@ -192,6 +196,7 @@ private:
   }
 
   std::size_t n_;
+  tern::planned plan_{"cholesky"};
   std::vector<number> memory_;
   std::vector<hetero_object<number>> tiles_;
 };
@@ -205,11 +210,13 @@ measurement placed_cholesky(const job& j) {
     each_step(j.size, b);
     return [least = b.seconds()] { return least; };
   }
-  if (j.benchmark != "placed_cholesky") return {};
+  const bool planned = j.benchmark == "placed_cholesky_planned";
+  if (j.benchmark != "placed_cholesky" && !planned) return {};
   if (j.size < 2) throw std::invalid_argument("placed_cholesky is of two by two tiles or more");
   auto m = std::make_shared<matrix>(j.size);
   m->warm();
-  return [m] { return m->factorize(); };
+  if (planned) m->factorize(true); // the first round goes by the policy
+  return [m, planned] { return m->factorize(planned); };
 }
 
 } // namespace tern::bench::hetero

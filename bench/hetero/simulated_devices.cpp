@@ -92,9 +92,38 @@ measurement independent(const job& j) {
   };
 }
 
+/// Small tasks that a policy places: all on the host ("placed_host"), or on the devices that there
+/// are. \return seconds a task.
+measurement placed(const job& j) {
+  constexpr std::size_t many = 1024;
+  const bool on_host = j.benchmark == "placed_host";
+  auto objects = std::make_shared<std::vector<object>>();
+  for (std::size_t i = 0; i < many; ++i) objects->emplace_back(tern::extents<2>{4, 4}, 0);
+  auto rounds = std::make_shared<int>(0);
+  const auto run = [=, n = j.size] {
+    for (std::size_t i = 0; i < n; ++i) {
+      const object& o = (*objects)[i % many];
+      hetero_task t(k::add, tern::items(4, 4), 4, 4, tern::pitch(o), tern::read_write(o));
+      if (on_host) t.on("host"); // and so by the policy
+      t.submit();
+    }
+    tern::wait_all();
+    *rounds += static_cast<int>(n / many);
+  };
+  run(); // what models and tries cost at first is not meant
+  return [=, n = j.size] {
+    const double taken = seconds(run);
+    for (std::size_t i = n % many; i < many; ++i) // those that all rounds have had
+      if ((*objects)[i].host(tern::access_mode::read).get()(3, 3) != *rounds)
+        throw std::runtime_error("a task has left no trace");
+    return taken / static_cast<double>(n);
+  };
+}
+
 } // namespace
 
 measurement simulated_devices(const job& j) {
+  if (j.benchmark == "placed_host" || j.benchmark == "placed_devices") return placed(j);
   if (j.benchmark.starts_with("copies")) return copies(j);
   if (j.benchmark == "independent") return independent(j);
   return {};

@@ -83,6 +83,10 @@ extern const option<std::string> hetero_cache;
 /// gathered, but not stored; "off": there are none.
 extern const option<std::string> hetero_models;
 
+/// What the host's CPUs take, for the policy `energy`: "BUSY" or "BUSY,IDLE", watts when all
+/// workers compute and when none does; "": not known.
+extern const option<std::string> hetero_host_power;
+
 /// Whether kernels of the dialect run on the host with every access checked
 /// (docs/concepts/kernels.md). Kernels then run on the host only, unless `hetero_devices` says
 /// otherwise; those on other devices are not checked.

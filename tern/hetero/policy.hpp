@@ -34,6 +34,11 @@ struct missing_data {
   std::int64_t bytes = 0;
   int from = 0; ///< the device that has it; 0: the host
 };
+/// A piece of what a task reads, and where it is.
+struct read_data {
+  missing_data as_missing;    ///< where it is not
+  std::uint64_t memories = 0; ///< those that have it: bit d is the memory of device d, bit 0 the host's
+};
 
 /// A task that is ready to run. A reference: cheap to copy, valid until `pop` has returned it.
 class ready_task {
@@ -47,17 +52,26 @@ public:
   std::int64_t bytes_missing(int device) const;
   /// The same by pieces, which take the place of what `into` holds.
   void find_missing(int device, std::vector<missing_data>& into) const;
+  /// All that it reads, for asking about several devices at the cost of one.
+  void find_data(std::vector<read_data>& into) const;
+  /// Is that not valid where tasks of the device work?
+  bool is_missing(const read_data& piece, int device) const noexcept;
 
   // What is expected of it, by performance models (docs/concepts/devices.md), in seconds ------------------------------
   /// How long it will run on the device, without copies and waiting. Nothing where the models know
   /// too little.
   std::optional<double> expected_time(int device) const;
+  /// The same of all devices at once, which costs less. \param into has an entry for each, which is
+  /// set: below 0 if it is not known.
+  void expected_times(std::vector<double>& into) const;
   /// How long a copy of so many bytes takes, by way of the host where it must. Nothing where the
   /// models know too little.
   std::optional<double> expected_copy(int from, int to, std::int64_t bytes) const;
   /// What running for so long takes there beyond idling, in joules. Nothing where the device's
   /// power is not known.
   std::optional<double> expected_joules(int device, double seconds) const;
+  /// What the device takes while it is idle, in watts. Nothing where its power is not known.
+  std::optional<double> idle_watts(int device) const;
   /// Equal for tasks that teach, and go by, the same model on this device: one kernel, equal sizes.
   /// 0: its time is not measured there, so it will never be known.
   std::uint64_t size_class(int device) const;
@@ -84,6 +98,7 @@ struct device_load {
   int tasks = 0;      ///< that run there, or are about to: their data are on their way
   int free_slots = 0; ///< how many tasks more it makes sense to give it now
   bool lost = false;
+  int model = 0; ///< equal for like devices: tasks are taken to last equally long on them
 };
 
 struct placement {
@@ -98,6 +113,12 @@ public:
   void push(ready_task t);
   bool empty() const noexcept { return count_ == 0; }
   std::size_t size() const noexcept { return count_; }
+  /// The one that came first of the highest priority; it stays. \pre not empty.
+  ready_task first() const noexcept {
+    auto at = lines_.begin();
+    while (!at->second.first) ++at;
+    return ready_task(at->second.first);
+  }
   /// The first that `wanted` accepts, taken out.
   template <class F> std::optional<ready_task> take(F&& wanted) {
     if (count_ > 0)
@@ -171,8 +192,9 @@ using policy_maker_with_parameters = std::unique_ptr<policy> (*)(std::uint64_t s
 /// Makes a policy known by a name. Before the runtime starts; a static object. There are:
 /// `locality` (the default: where most of the bytes are; a device without work takes from one that
 /// has too much), `eager` (first come, first served, by the device with the fewest tasks),
-/// `round-robin`, `random`, and `dmda` (where a task is expected to end first, by performance
-/// models; docs/concepts/devices.md).
+/// `round-robin`, `random`, and by performance models (docs/concepts/devices.md) `dmda` (where a
+/// task is expected to end first), `steal` (devices of one model take from each other) and `energy`
+/// (where it costs the fewest joules without making the whole much longer).
 class policy_registration {
 public:
   policy_registration(std::string_view name, policy_maker make);

@@ -29,7 +29,7 @@ namespace tern {
 
 namespace hetero::detail {
 struct sequence_memo;
-class collector;
+class sequence_collector;
 /// Between the two, `tern::submit` in this fiber gives its tasks to the collector.
 class collecting {
 public:
@@ -40,7 +40,7 @@ public:
   void submit();
 
 private:
-  std::unique_ptr<collector> made_;
+  std::unique_ptr<sequence_collector> made_;
 };
 } // namespace hetero::detail
 

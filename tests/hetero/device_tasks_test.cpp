@@ -160,7 +160,7 @@ TEST_P(device_tasks, leave_nothing_behind) {
 // Higher ones first, those of one in order; not before tasks that had been given to the device by
 // then.
 TEST(device_order, is_by_priority) {
-  for (const char* policy : {"locality", "eager", "round-robin", "random", "dmda"}) {
+  for (const char* policy : {"locality", "eager", "round-robin", "random", "dmda", "steal", "energy"}) {
     SCOPED_TRACE(policy);
     options opts;
     opts.set(hetero_devices, "simulated");

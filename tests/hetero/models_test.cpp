@@ -9,6 +9,7 @@
 #include "child.hpp"
 #include "tests/hetero/support/graph_kernels.hpp"
 #include "tests/hetero/support/tasks.hpp"
+#include <tern/hetero/device/opencl/opencl_device.hpp>
 #include <tern/hetero/graph/runtime.hpp>
 #include <tern/task/sim.hpp>
 
@@ -67,6 +68,22 @@ TEST(models, a_kernel_on_a_simulated_device_takes_what_its_words_say) {
   EXPECT_EQ(key.device, device);
 }
 
+// Noise, outliers, a slow first launch; and when all get slower, soon that.
+TEST(models, follow_times_that_are_not_steady) {
+  options opts = on_devices("");
+  opts.set(hetero_simulated,
+           "1:launch=50us,item=0ns,latency=0us,noise=0.05,outlier=0.01x100,slow-first=50,drift=2@20ms");
+  sim::simulation world;
+  scheduler s({.workers = 1, .simulation = &world, .opts = &opts});
+  EXPECT_EQ(s.run([&] {
+    EXPECT_NEAR(only_kernel(after_tasks("simulated0")).times.median(), 50'000, 50'000 * 0.05);
+    while (world.seconds() < 0.02) after_tasks("simulated0");
+    after_tasks("simulated0");
+    EXPECT_NEAR(only_kernel(after_tasks("simulated0")).times.median(), 100'000, 100'000 * 0.08);
+  }),
+            0u);
+}
+
 TEST(models, copies_teach_links) {
   const options opts = on_devices("");
   sim::simulation world;
@@ -109,6 +126,23 @@ TEST(models, a_kernel_that_a_policy_placed_on_the_host_is_measured) {
     EXPECT_GT(m.times.median(), 0);
     EXPECT_EQ(found.kernels.begin()->first.device, "host:2 workers");
     EXPECT_FALSE(std::filesystem::exists("none"));
+  }),
+            0u);
+}
+
+TEST(models, opencl_devices_tell_how_long_kernels_and_copies_took) {
+  if (!there_is_opencl()) GTEST_SKIP() << "no OpenCL device";
+  options opts = on_devices("read:none");
+  opts.set(hetero_devices, "host,opencl");
+  opts.set(detail::hetero_opencl_memory, "buffers"); // so that there are copies
+  scheduler s({.workers = 2, .opts = &opts});
+  EXPECT_EQ(s.run([&] {
+    const model_set found = after_tasks("opencl0");
+    const kernel_model& m = only_kernel(found);
+    EXPECT_GE(m.times.size(), 8u) << "19, but for what a change on the machine may leave";
+    EXPECT_GT(m.times.median(), 0);
+    EXPECT_LT(m.times.median(), 1e9);
+    EXPECT_FALSE(found.links.empty());
   }),
             0u);
 }

@@ -60,6 +60,7 @@ public:
   coherence_client& client() const noexcept { return client_; }
   host_memory& memory() noexcept { return memory_; }
   const host_memory& memory() const noexcept { return memory_; }
+  const device_table& devices() const noexcept { return devices_; }
   /// For the order in which instances were used.
   std::uint64_t tick() noexcept { return clock_.fetch_add(1, std::memory_order_relaxed); }
 
@@ -86,11 +87,15 @@ public:
   /// What the copies of a transfer look like to the device.
   copy_request describe(const transfer& x);
   std::int64_t bytes_missing(task_record* t, std::uint8_t d);
-  /// Calls `f(piece, bytes, from)` under an object's lock for each piece of what the task reads
-  /// that is not valid on device `d`. \param f gets a number that is equal for equal pieces, and
-  /// the number of a device that has it; 0: the host.
-  void each_missing(task_record* t, std::uint8_t d,
-                    const std::function<void(std::uint64_t piece, std::int64_t bytes, std::uint8_t from)>& f);
+  /// A piece of what a task reads.
+  struct data_piece {
+    std::uint64_t number; ///< equal for equal pieces
+    std::int64_t bytes;
+    std::uint8_t from;    ///< a memory that has it; 0: the host's, also if none has
+    std::uint64_t spaces; ///< the memories that have it, a bit for each
+  };
+  /// Calls `f` for each, under its object's lock.
+  void each_piece(task_record* t, const std::function<void(const data_piece&)>& f);
   void count_copy(direction way, std::size_t bytes) noexcept;
   /// Fills in the numbers of copies and bytes.
   void add_to(statistics& s) const noexcept;

@@ -312,6 +312,8 @@ template <class F> void coherence::look_for_missing(task_record* t, std::uint8_t
     const use& u = t->use_at(i);
     if (!reads(u.how)) continue;
     object_state& o = *u.object;
+    // acquire: as acquire_on_host
+    if (space == 0 && o.on_host.load(std::memory_order_acquire)) continue;
     const std::lock_guard hold(o.lock);
     std::uint64_t here = space == 0 ? 1 : 0;
     for (std::size_t k = 1; k < o.instances.size(); ++k)
@@ -330,18 +332,26 @@ std::int64_t coherence::bytes_missing(task_record* t, std::uint8_t d) {
   return bytes;
 }
 
-void coherence::each_missing(task_record* t, std::uint8_t d,
-                             const std::function<void(std::uint64_t, std::int64_t, std::uint8_t)>& f) {
-  look_for_missing(t, d, [&](const object_state& o, const fragment& x, const box& part) {
-    constexpr std::uint64_t prime = 0x100000001b3; // as in FNV
-    std::uint64_t piece = o.number;
-    for (std::size_t k = 0; k < 3; ++k)
-      piece =
-          (piece * prime + static_cast<std::uint64_t>(part.low[k])) * prime + static_cast<std::uint64_t>(part.high[k]);
-    std::size_t from = 0; // also if it is valid nowhere
-    if (x.valid != 0) from = static_cast<std::size_t>(std::countr_zero(x.valid));
-    f(piece, part.size() * static_cast<std::int64_t>(o.element), o.instances[from].space);
-  });
+void coherence::each_piece(task_record* t, const std::function<void(const data_piece&)>& f) {
+  for (std::size_t i = 0; i < t->use_count; ++i) {
+    const use& u = t->use_at(i);
+    if (!reads(u.how)) continue;
+    object_state& o = *u.object;
+    const std::lock_guard hold(o.lock);
+    o.each(u.part, [&](fragment& x) {
+      const box part = x.where.common(u.part);
+      constexpr std::uint64_t prime = 0x100000001b3; // as in FNV
+      data_piece p{o.number, part.size() * static_cast<std::int64_t>(o.element), 0, 0};
+      for (std::size_t k = 0; k < 3; ++k)
+        p.number = (p.number * prime + static_cast<std::uint64_t>(part.low[k])) * prime +
+                   static_cast<std::uint64_t>(part.high[k]);
+      // Also if it is valid nowhere, it comes from the host.
+      if (x.valid != 0) p.from = o.instances[static_cast<std::size_t>(std::countr_zero(x.valid))].space;
+      for (std::uint64_t left = x.valid; left != 0; left &= left - 1)
+        p.spaces |= bit(o.instances[static_cast<std::size_t>(std::countr_zero(left))].space);
+      f(p);
+    });
+  }
 }
 
 void coherence::count_copy(direction way, std::size_t bytes) noexcept {

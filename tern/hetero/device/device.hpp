@@ -25,6 +25,7 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -54,6 +55,11 @@ struct predecessor_failed final : std::exception {
 };
 
 class device;
+
+/// Watts while a device computes, and while it does nothing.
+struct device_power {
+  double busy = 0, idle = 0;
+};
 
 /// The grid, in smaller groups if the runtime chooses their size, and the device or the kernel does
 /// not take such large ones. There may be more items then, at the ends.
@@ -215,9 +221,12 @@ public:
   /// what went wrong with it, once; then it is forgotten too.
   virtual bool done(ticket t) = 0;
   /// Does it know how long operations took? Then `took` tells that of the last operation which
-  /// `done` has found to be done: nanoseconds from when it could begin in its stream.
+  /// `done` has found to be done: nanoseconds from when it could begin in its stream; 0: of this
+  /// one it does not know.
   virtual bool measures() const noexcept { return false; }
   virtual std::int64_t took() const noexcept { return 0; }
+  /// What it takes, if that is known beforehand. Any thread.
+  virtual std::optional<device_power> power() const { return std::nullopt; }
   /// Nanoseconds until it makes sense to ask again; 0: at once.
   virtual std::int64_t poll_delay() noexcept { return 0; }
 

@@ -44,6 +44,19 @@ std::size_t share_of_memory(std::size_t bytes, const options& opts) noexcept {
   return (bytes - bytes / 10) / static_cast<std::size_t>(sharing > 0 ? sharing : ranks_of_launcher());
 }
 
+std::optional<device_power> watts_in(std::string_view text) noexcept {
+  device_power watts;
+  const char* const end = text.data() + text.size();
+  const auto [rest, bad] = std::from_chars(text.data(), end, watts.busy);
+  constexpr double most = 1e6;
+  if (bad != std::errc() || !(watts.busy >= 0 && watts.busy <= most)) return {};
+  if (rest == end) return watts;
+  if (*rest != ',') return {};
+  const auto [last, bad_too] = std::from_chars(rest + 1, end, watts.idle);
+  if (bad_too != std::errc() || last != end || !(watts.idle >= 0 && watts.idle <= watts.busy)) return {};
+  return watts;
+}
+
 } // namespace detail
 
 const option<std::string> hetero_devices{"hetero-devices",
@@ -88,6 +101,13 @@ const option<bool> hetero_fma{
     "hetero-fma", true,
     "whether kernels on devices may compute a * b + c with one rounding; without, sums and products of floats are the "
     "same on all devices (on the host if it was compiled with -ffp-contract=off)"};
+const option<std::string> hetero_host_power{
+    "hetero-host-power",
+    "",
+    "how many watts the CPUs take when all workers compute, and when none does (100 or 100,20), for the policy energy; "
+    "empty: not known",
+    {[](const std::string& text) { return text.empty() || detail::watts_in(text).has_value(); },
+     "BUSY or BUSY,IDLE, watts, IDLE not above BUSY, or nothing"}};
 const option<std::string> hetero_cache{
     "hetero-cache", "",
     "the folder where kernels that were compiled for devices are kept from run to run; empty: $XDG_CACHE_HOME/tern or "

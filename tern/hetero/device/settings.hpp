@@ -10,12 +10,15 @@
 #include <string_view>
 
 #include <tern/base/options.hpp>
+#include <tern/hetero/device/device.hpp>
 
 namespace tern::hetero::detail {
 
 /// A number of bytes: "4096", "512K", "2G"; with K, M, G or T, of 1024 each. \return nothing: it is
 /// no such number.
 std::optional<std::uint64_t> bytes_in(std::string_view text) noexcept;
+/// Watts, as "100" or "100,20": busy, idle. \return nothing if it is something else.
+std::optional<device_power> watts_in(std::string_view text) noexcept;
 
 /// Of a device's memory, what this rank's objects may take there: what there is less a tenth,
 /// divided by those that share it.

@@ -284,31 +284,31 @@ std::shared_ptr<const sequence_plan> plan_of(sequence_shape shape, const std::ve
 
 // Collecting ----------------------------------------------------------------------------------------------------------
 
-collector::collector(runtime& home, std::shared_ptr<sequence_memo> memo)
-    : home_(home), memo_(std::move(memo)), place_(home.records().parts().here().collects),
+collector::collector(runtime& home, const char* what, const char* name)
+    : home_(home), what_(what), name_(name), place_(home.records().parts().here().collects),
       of_(static_cast<tern::detail::fiber*>(tern::detail::this_worker()->running)) {
   collector* other = nullptr;
   // No other fiber of this worker collects: none may wait meanwhile.
   if (!place_.compare_exchange_strong(other, this, std::memory_order_relaxed))
     throw error(errc::invalid_state,
-                std::string("recorded::submit of '") + memo_->name + "' was called within that of '" +
-                    other->memo_->name + "'",
-                "one after the other: all tasks of a sequence are one task");
+                std::string(what) + " of '" + name + "' was called within " +
+                    (std::string_view(what) == other->what_ ? "that" : other->what_) + " of '" + other->name_ + "'",
+                "one after the other: all tasks of one belong together");
 }
 
 collector::~collector() {
   collector* self = this;
   place_.compare_exchange_strong(self, nullptr, std::memory_order_relaxed);
-  for (task_record* t : tasks_) {
-    for (std::size_t i = 0; i < t->use_count; ++i) drop_handle(t->use_at(i).object);
-    unmake_task(t);
+  for (std::size_t n = next_; n < tasks_.size(); ++n) {
+    for (std::size_t i = 0; i < tasks_[n]->use_count; ++i) drop_handle(tasks_[n]->use_at(i).object);
+    unmake_task(tasks_[n]);
   }
 }
 
 bool collector::take(task_record* t) {
   if (tern::detail::this_worker()->running != of_) return false;
   const auto refuse = [&](errc code, const std::string& why, const char* hint) {
-    throw error(code, std::string("within recorded::submit of '") + memo_->name + "' " + why, hint);
+    throw error(code, std::string("within ") + what_ + " of '" + name_ + "' " + why, hint);
   };
   if (t->flags & task_record::hidden)
     refuse(errc::invalid_state, "an object was to be accessed, fetched or dropped", "do that before or after it");
@@ -322,6 +322,22 @@ bool collector::take(task_record* t) {
   tasks_.push_back(t);
   for (std::size_t i = 0; i < t->use_count; ++i) add_handle(*t->use_at(i).object); // until all have been submitted
   return true;
+}
+
+void collector::end() {
+  place_.store(nullptr, std::memory_order_relaxed);
+  if (watch_.left())
+    throw error(errc::invalid_state, std::string("the function given to ") + what_ + " of '" + name_ + "' has waited",
+                "it must only submit tasks");
+}
+
+void collector::submit_next() {
+  task_record* const t = tasks_[next_];
+  std::vector<object_state*> used;
+  for (std::size_t i = 0; i < t->use_count; ++i) used.push_back(t->use_at(i).object);
+  home_.submit(t); // if it throws, it is still ours
+  ++next_;
+  for (object_state* o : used) drop_handle(o);
 }
 
 bool runtime::taken_by(collector& c, task_record* t) { return c.take(t); }
@@ -338,7 +354,10 @@ bool begins_well(const object_state& o, const box& in, const box& part, std::siz
 }
 } // namespace
 
-bool collector::fit_together(device_kinds kinds) const noexcept {
+sequence_collector::sequence_collector(runtime& home, std::shared_ptr<sequence_memo> memo)
+    : collector(home, "recorded::submit", memo->name), memo_(std::move(memo)) {}
+
+bool sequence_collector::fit_together(device_kinds kinds) const noexcept {
   const sequence_plan& p = *memo_->plan;
   for (const together& x : p.uses)
     if (&x.object->home != &home_) return true; // and is refused
@@ -356,31 +375,9 @@ bool collector::fit_together(device_kinds kinds) const noexcept {
   return true;
 }
 
-// Each gets memory that suits what it uses then.
-void collector::submit_each(device_kinds kinds) {
-  std::reverse(tasks_.begin(), tasks_.end()); // the first is taken from the end
-  while (!tasks_.empty()) {
-    task_record* const t = tasks_.back();
-    t->kinds &= kinds;
-    if (!memo_->device.empty()) {
-      t->device_mask = std::int64_t{1} << home_.device_named(memo_->device);
-      t->flags |= task_record::extended;
-    }
-    std::vector<object_state*> used;
-    for (std::size_t i = 0; i < t->use_count; ++i) used.push_back(t->use_at(i).object);
-    home_.submit(t); // if it throws, it is still ours
-    tasks_.pop_back();
-    for (object_state* o : used) drop_handle(o);
-  }
-}
-
-void collector::submit() {
-  place_.store(nullptr, std::memory_order_relaxed);
+void sequence_collector::submit() {
   sequence_memo& m = *memo_;
-  if (watch_.left())
-    throw error(errc::invalid_state,
-                std::string("the function given to recorded::submit of '") + m.name + "' has waited",
-                "it must only submit tasks");
+  end();
   if (tasks_.empty()) return;
   sequence_shape shape = shape_of(tasks_);
   if (!m.plan || m.plan->shape != shape) m.plan = plan_of(std::move(shape), tasks_, m.name);
@@ -393,7 +390,13 @@ void collector::submit() {
                 "functions run on the host only; kernels on all devices");
 
   home_.look_for_devices(kinds); // they say what fits
-  if (!fit_together(kinds)) return submit_each(kinds);
+  if (!fit_together(kinds))      // each gets memory that suits what it uses then
+    return submit_each([&](task_record& t) {
+      t.kinds &= kinds;
+      if (m.device.empty()) return;
+      t.device_mask = std::int64_t{1} << home_.device_named(m.device);
+      t.flags |= task_record::extended;
+    });
   new_task all;
   (*all).name.store(m.name, std::memory_order_relaxed); // no other thread knows it
   (*all).flags |= task_record::extended;
@@ -424,7 +427,7 @@ void collector::submit() {
 // The user's side -----------------------------------------------------------------------------------------------------
 
 collecting::collecting(std::shared_ptr<sequence_memo> of)
-    : made_(std::make_unique<collector>(runtime::here("tern::recorded::submit"), std::move(of))) {}
+    : made_(std::make_unique<sequence_collector>(runtime::here("tern::recorded::submit"), std::move(of))) {}
 collecting::~collecting() = default;
 void collecting::submit() { made_->submit(); }
 

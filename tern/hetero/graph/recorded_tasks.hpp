@@ -65,13 +65,46 @@ struct sequence_memo {
 /// Takes tasks of one fiber in the place of the runtime. By that fiber.
 class collector {
 public:
-  collector(runtime& home, std::shared_ptr<sequence_memo> memo);
-  ~collector();
+  /// \param what takes them, for errors: "recorded::submit".
+  collector(runtime& home, const char* what, const char* name);
+  virtual ~collector();
   collector(const collector&) = delete;
   collector& operator=(const collector&) = delete;
   /// \return false: not of this fiber. \throws as `recorded::submit`; then `t` is still the
   /// caller's.
   bool take(task_record* t);
+
+protected:
+  /// No more are taken. \throws error(invalid_state) if the fiber has waited meanwhile.
+  void end();
+  /// All of them, one by one. \param prepare called with each before that.
+  template <class F> void submit_each(F&& prepare) {
+    while (next_ < tasks_.size()) {
+      prepare(*tasks_[next_]);
+      submit_next();
+    }
+  }
+  /// How many of `tasks_` have been submitted.
+  std::size_t submitted() const noexcept { return next_; }
+  /// The next of them; counted only if it does not throw.
+  void submit_next();
+
+  runtime& home_;
+  const char* const what_;
+  const char* const name_;
+  std::vector<task_record*> tasks_;
+
+private:
+  std::atomic<collector*>& place_; ///< where it is found by this worker
+  tern::detail::fiber* const of_;
+  const tern::detail::leave_watch watch_;
+  std::size_t next_ = 0; ///< of `tasks_`: those before it have been submitted
+};
+
+/// Makes one task of them.
+class sequence_collector final : public collector {
+public:
+  sequence_collector(runtime& home, std::shared_ptr<sequence_memo> memo);
   /// All together.
   void submit();
 
@@ -79,13 +112,7 @@ private:
   /// Can each task use its part in the memory that all have together, on all devices where they may
   /// run?
   bool fit_together(device_kinds kinds) const noexcept;
-  void submit_each(device_kinds kinds);
-  runtime& home_;
   const std::shared_ptr<sequence_memo> memo_;
-  std::atomic<collector*>& place_; ///< where it is found by this worker
-  tern::detail::fiber* const of_;
-  const tern::detail::leave_watch watch_;
-  std::vector<task_record*> tasks_;
 };
 
 } // namespace tern::hetero::detail

@@ -44,6 +44,7 @@ runtime::runtime(tern::detail::scheduler_core& core)
       window_(outstanding_, opts_[hetero_window], core.cfg.workers, core.executor != nullptr), copies_(*this, devices_),
       placement_(devices_), reductions_(*this), execution_(records_, outstanding_, copies_, devices_, placement_),
       devices_(host_info(core.cfg.workers)) {
+  sampler_.add_devices();
   placement_.start(execution_, make_policy(opts_[hetero_policy]), core.cfg.workers);
   const bool at_once = looks_at_once(opts_, core.executor != nullptr);
   copies_.memory().use(at_once ? find_all_devices() : memory_to_pin(opts_));
@@ -68,7 +69,8 @@ std::shared_ptr<pinned_memory> runtime::find_all_devices() {
       least = std::min(least, static_cast<std::int64_t>(q->of().memory_limit()));
   devices_.add(std::move(f.infos), std::move(queues));
   copies_.set_least_memory(least);
-  placement_.add_devices(f.host_runs);
+  sampler_.add_devices();
+  placement_.add_devices(f.host_runs, sampler_);
   devices_found_.store(true, std::memory_order_release); // pairs with `look_for_devices`
   return std::move(f.pinned);
 }

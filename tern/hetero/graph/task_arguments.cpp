@@ -149,7 +149,9 @@ void run_kernel(task_record& t, std::span<const source_of> sources, const kernel
     return checked->run(t, sources, code, shape, dynamic, values);
   // Where a policy has chosen the host, it may choose otherwise the next time.
   task_sampler& sampler = t.home->sampler();
-  sampled_kernel* const sampled = (t.flags & task_record::placed) ? sampler.to_sample(t, code, shape) : nullptr;
+  sampled_kernel* const sampled = (t.flags & task_record::placed) && !(t.marks.load(std::memory_order_relaxed) & task_record::unsampled)
+                                      ? sampler.to_sample(t, code, shape)
+                                      : nullptr;
   const std::int64_t begin = sampled ? t.home->core().now() : 0;
   const auto piece = [&](std::int64_t first, std::int64_t last) {
     if (dynamic == 0) return code.run(code.kernel, shape, first, last, nullptr, values);

@@ -114,7 +114,14 @@ void performance_models::set_power(const std::string& device, double busy, doubl
   models().power[device] = {busy, idle, true, date_()};
 }
 
-std::optional<double> performance_models::joules(const std::string& device, double nanoseconds) {
+std::optional<double> performance_models::idle_watts(const std::string& device) noexcept {
+  const std::lock_guard hold(guard_);
+  const auto& power = models().power;
+  const auto found = power.find(device);
+  return found == power.end() ? std::nullopt : std::optional(found->second.idle);
+}
+
+std::optional<double> performance_models::joules(const std::string& device, double nanoseconds) noexcept {
   const std::lock_guard hold(guard_);
   const auto& power = models().power;
   const auto found = power.find(device);

@@ -78,7 +78,9 @@ public:
   void set_power(const std::string& device, double busy, double idle);
   /// What work of so many nanoseconds takes beyond idling, in joules. \return nothing where the
   /// device's power is not known.
-  std::optional<double> joules(const std::string& device, double nanoseconds);
+  std::optional<double> joules(const std::string& device, double nanoseconds) noexcept;
+  /// In watts. \return nothing where the device's power is not known.
+  std::optional<double> idle_watts(const std::string& device) noexcept;
 
   // Storing -----------------------------------------------------------------------------------------------------------
   /// What is fresh goes to the file. Waits for other processes that store, which takes them

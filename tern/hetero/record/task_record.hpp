@@ -135,7 +135,14 @@ struct alignas(64) task_record : tern::detail::tasklet {
   /// `failed`: one thread has taken it upon itself to write the reason; `failure_set`: it has;
   /// `failure_seen`: the program learns of it by other means than wait_all; `inherited`: because
   /// another task failed.
-  enum mark : std::uint8_t { failed = 1, failure_set = 2, failure_seen = 4, inherited = 8 };
+  enum mark : std::uint8_t {
+    failed = 1,
+    failure_set = 2,
+    failure_seen = 4,
+    inherited = 8,
+    unsampled = 16, ///< its time on the host is not to be taken: known, brief, and not its turn
+    planned = 32    ///< `device_mask` is a plan's: if that device is lost, it runs elsewhere
+  };
 
   static constexpr std::int32_t not_submitted = 1 << 30;
   std::atomic<std::int32_t> pending{not_submitted}, references{1};

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <tern/hetero/data/object_state.hpp>
+#include <tern/hetero/device/settings.hpp>
 
 namespace tern::hetero::detail {
 namespace {
@@ -25,10 +26,17 @@ std::uint64_t hash_of(task_record& t, const grid& shape, std::uint64_t number) n
 } // namespace
 
 task_sampler::task_sampler(const options& opts, bool simulated, const device_table& devices)
-    : simulated_(opts[hetero_simulated]), devices_(devices), models_(opts, simulated) {}
+    : simulated_(opts[hetero_simulated]), host_power_(watts_in(opts[hetero_host_power])), devices_(devices),
+      models_(opts, simulated) {}
 
-std::string task_sampler::model_of_device(std::size_t device) const {
-  return device_model(devices_.info(device), simulated_);
+void task_sampler::add_devices() {
+  for (; devices_known_ < devices_.count(); ++devices_known_) {
+    const std::size_t d = devices_known_;
+    device_models_[d] = device_model(devices_.info(d), simulated_);
+    const device_queue* const q = devices_.queue(d);
+    if (const auto watts = q ? q->of().power() : host_power_)
+      models_.set_power(model_of_device(d), watts->busy, watts->idle);
+  }
 }
 
 sampled_kernel* task_sampler::known(const sampled_kernel::key& which, task_record& t, const grid& shape) noexcept {
@@ -48,11 +56,14 @@ sampled_kernel* task_sampler::known(const sampled_kernel::key& which, task_recor
 sampled_kernel* task_sampler::to_sample(task_record& t, const kernel_code& code, const grid& shape) noexcept {
   if (!on()) return nullptr;
   sampled_kernel* const k = known({&code, hash_of(t, shape, 0), t.device}, t, shape);
-  if (!k) return nullptr;
-  const std::uint32_t passed = k->passed_.load(std::memory_order_relaxed) + 1;
-  const bool now = passed >= k->every_.load(std::memory_order_relaxed);
-  k->passed_.store(now ? 0 : passed, std::memory_order_relaxed); // another thread's count may be lost
-  return now ? k : nullptr;
+  return k && is_turn_of(*k) ? k : nullptr;
+}
+
+bool task_sampler::is_turn_of(sampled_kernel& k) noexcept {
+  const std::uint32_t passed = k.passed_.load(std::memory_order_relaxed) + 1;
+  const bool now = passed >= k.every_.load(std::memory_order_relaxed);
+  k.passed_.store(now ? 0 : passed, std::memory_order_relaxed); // another thread's count may be lost
+  return now;
 }
 
 // \return null where each size is another one.
@@ -83,9 +94,9 @@ void task_sampler::ran(sampled_kernel& kernel, std::int64_t nanoseconds) noexcep
 
 void task_sampler::copied(std::size_t device, direction way, std::uint64_t bytes, std::int64_t nanoseconds,
                           bool both_ways) noexcept {
-  if (!on() || !is_of_host(way)) return;
+  if (!on() || !is_of_host(way) || nanoseconds <= 0) return;
   try {
-    const std::string host = model_of_device(0), other = model_of_device(device);
+    const std::string &host = model_of_device(0), &other = model_of_device(device);
     const bool to = way == direction::to_device;
     models_.record_copy(to ? host : other, to ? other : host, bytes, static_cast<double>(nanoseconds), both_ways);
   } catch (const std::exception&) { // no memory: it does not count
@@ -105,17 +116,47 @@ std::optional<double> task_sampler::expected_time(task_record& t, std::size_t de
   const kernel_at at = measured(t, device);
   if (!at.code) return std::nullopt;
   sampled_kernel* const k = known({at.code, hash_of(t, *at.shape, 0), static_cast<std::uint8_t>(device)}, t, *at.shape);
-  if (!k) return std::nullopt;
-  if (!k->by_itself_.load(std::memory_order_relaxed) &&
-      k->asked_.fetch_add(1, std::memory_order_relaxed) % ask_again == 0) {
+  const double nanoseconds = k ? nanoseconds_of(*k) : 0;
+  return nanoseconds > 0 ? std::optional(nanoseconds * 1e-9) : std::nullopt;
+}
+
+// Devices of a kind have the same kernel, so the hash of its uses is the same.
+void task_sampler::expected_times(task_record& t, std::vector<double>& into) noexcept {
+  kernel_at last;
+  std::uint64_t size = 0;
+  for (std::size_t d = 0; d < into.size(); ++d) {
+    into[d] = -1;
+    const kernel_at at = measured(t, d);
+    if (!at.code) continue;
+    if (at.shape != last.shape) size = hash_of(t, *at.shape, 0);
+    last = at;
+    sampled_kernel* const k = known({at.code, size, static_cast<std::uint8_t>(d)}, t, *at.shape);
+    if (const double nanoseconds = k ? nanoseconds_of(*k) : 0; nanoseconds > 0) into[d] = nanoseconds * 1e-9;
+    if (d == 0 && k && k->every_.load(std::memory_order_relaxed) > 1) count_host_task(t, *k);
+  }
+}
+
+// If its turn has come, but it runs elsewhere, the next one has it.
+void task_sampler::count_host_task(task_record& t, sampled_kernel& k) noexcept {
+  const std::uint32_t passed = k.passed_.load(std::memory_order_relaxed);
+  if (passed + 1 >= k.every_.load(std::memory_order_relaxed)) {
+    t.marks.fetch_and(static_cast<std::uint8_t>(~task_record::unsampled), std::memory_order_relaxed);
+    return;
+  }
+  k.passed_.store(passed + 1, std::memory_order_relaxed);
+  t.marks.fetch_or(task_record::unsampled, std::memory_order_relaxed);
+}
+
+double task_sampler::nanoseconds_of(sampled_kernel& k) noexcept {
+  if (!k.by_itself_.load(std::memory_order_relaxed) &&
+      k.asked_.fetch_add(1, std::memory_order_relaxed) % ask_again == 0) {
     try {
-      if (const std::optional<prediction> p = models_.predict(k->named_, k->bytes_))
-        k->expected_.store(p->nanoseconds, std::memory_order_relaxed);
+      if (const std::optional<prediction> p = models_.predict(k.named_, k.bytes_))
+        k.expected_.store(p->nanoseconds, std::memory_order_relaxed);
     } catch (const std::exception&) { // no memory: it is not known
     }
   }
-  const double nanoseconds = k->expected_.load(std::memory_order_relaxed);
-  return nanoseconds > 0 ? std::optional(nanoseconds * 1e-9) : std::nullopt;
+  return k.expected_.load(std::memory_order_relaxed);
 }
 
 std::uint64_t task_sampler::size_class_of(task_record& t, std::size_t device) noexcept {
@@ -127,7 +168,7 @@ std::uint64_t task_sampler::size_class_of(task_record& t, std::size_t device) no
 
 // A way that nothing has gone yet is taken to be as the way back.
 std::optional<double> task_sampler::link(std::size_t from, std::size_t to, std::uint64_t bytes) {
-  const std::string a = model_of_device(from), b = model_of_device(to);
+  const std::string &a = model_of_device(from), &b = model_of_device(to);
   auto nanoseconds = models_.predict_copy(a, b, bytes);
   if (!nanoseconds) nanoseconds = models_.predict_copy(b, a, bytes);
   return nanoseconds ? std::optional(*nanoseconds * 1e-9) : std::nullopt;
@@ -154,11 +195,13 @@ std::optional<double> task_sampler::expected_copy(std::size_t from, std::size_t 
 
 std::optional<double> task_sampler::expected_joules(std::size_t device, double seconds) noexcept {
   if (!on()) return std::nullopt;
-  try {
-    return models_.joules(model_of_device(device), seconds * 1e9);
-  } catch (const std::exception&) {
-    return std::nullopt;
-  }
+  const auto joules = models_.joules(model_of_device(device), seconds * 1e9);
+  // The host is busy when all of its workers are; a task takes one.
+  return joules && device == 0 ? std::optional(*joules / devices_.info(0).compute_units) : joules;
+}
+
+std::optional<double> task_sampler::idle_watts(std::size_t device) noexcept {
+  return on() ? models_.idle_watts(model_of_device(device)) : std::nullopt;
 }
 
 } // namespace tern::hetero::detail

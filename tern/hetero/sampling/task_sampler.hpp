@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include <tern/base/options.hpp>
 #include <tern/hetero/data/device_table.hpp>
@@ -59,6 +60,12 @@ public:
   task_sampler(const task_sampler&) = delete;
   task_sampler& operator=(const task_sampler&) = delete;
 
+  /// When devices have been added to the table, the host among them, before any task runs on one.
+  /// What is known of their power goes to the models.
+  void add_devices();
+  /// Equal for devices whose times are taken to be the same.
+  const std::string& model_of_device(std::size_t device) const noexcept { return device_models_[device]; }
+
   bool on() const noexcept { return models_.on(); }
   performance_models& models() noexcept { return models_; }
 
@@ -75,8 +82,12 @@ public:
 
   // What policies ask (policy.hpp), of tasks that have not begun; in seconds. -----------------------------------------
   std::optional<double> expected_time(task_record& t, std::size_t device) noexcept;
+  /// The same of all devices; below 0: not known.
+  void expected_times(task_record& t, std::vector<double>& into) noexcept;
   std::optional<double> expected_copy(std::size_t from, std::size_t to, std::uint64_t bytes) noexcept;
   std::optional<double> expected_joules(std::size_t device, double seconds) noexcept;
+  /// In watts.
+  std::optional<double> idle_watts(std::size_t device) noexcept;
   /// \return 0: the task has no model there.
   std::uint64_t size_class_of(task_record& t, std::size_t device) noexcept;
 
@@ -89,14 +100,22 @@ private:
   /// \return null: there is none.
   sampled_kernel* known(const sampled_kernel::key& which, task_record& t, const grid& shape) noexcept;
   sampled_kernel* find(const sampled_kernel::key& which, task_record& t, const grid& shape);
+  static bool is_turn_of(sampled_kernel& k) noexcept;
+  /// Decides whether the task's time is taken if it runs on the host, so that no look-up is needed
+  /// then.
+  static void count_host_task(task_record& t, sampled_kernel& k) noexcept;
+  /// \return 0: not known.
+  double nanoseconds_of(sampled_kernel& k) noexcept;
   /// Its kernel there, if its times are measured.
   kernel_at measured(task_record& t, std::size_t device) const noexcept;
   std::optional<double> link(std::size_t from, std::size_t to, std::uint64_t bytes);
-  std::string model_of_device(std::size_t device) const;
 
   const std::string simulated_; // the words of simulated devices
+  const std::optional<device_power> host_power_;
   const device_table& devices_;
   performance_models models_;
+  std::array<std::string, 64> device_models_; // of those that have been added
+  std::size_t devices_known_ = 0;
   std::array<std::atomic<sampled_kernel*>, 1024> recent_{};             // by hash; of `known_`, whose objects stay
   std::mutex guard_;                                                    // of the next; before that of the models
   std::unordered_map<sampled_kernel::key, sampled_kernel, hash> known_; // address: looked up only

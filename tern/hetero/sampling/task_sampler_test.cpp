@@ -11,6 +11,7 @@ namespace {
 
 class task_sampler_test : public testing::Test {
 protected:
+  task_sampler_test() { sampler.add_devices(); }
   static options in_memory() {
     options opts;
     opts.set(hetero_models, "read:none");
@@ -61,6 +62,7 @@ TEST_F(task_sampler_test, off_is_off) {
   opts.set(hetero_models, "off");
   task_sampler none(opts, false, devices);
   EXPECT_EQ(none.to_sample(task, brief, grid{}), nullptr);
+  none.add_devices();
   none.copied(0, direction::to_device, 1, 1, false);
   EXPECT_TRUE(none.models().all().empty());
 }

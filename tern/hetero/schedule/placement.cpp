@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tern/hetero/schedule/placement.hpp>
 
+#include <bit>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -23,7 +24,7 @@ void task_placement::start(host_queue& host, std::unique_ptr<policy> how, int wo
   losses_.resize(1);
 }
 
-void task_placement::add_devices(bool host_runs) {
+void task_placement::add_devices(bool host_runs, const task_sampler& sampler) {
   const std::lock_guard hold(lock_);
   loads_.reserve(devices_.count());
   tasks_of_.resize(devices_.count());
@@ -31,7 +32,11 @@ void task_placement::add_devices(bool host_runs) {
   device_kinds kinds = 0;
   std::uint64_t selective = 0;
   for (std::size_t d = 1; d < devices_.count(); ++d) {
-    loads_.push_back({.info = &devices_.info(d), .free_slots = devices_.queue(d)->of().streams() * 2});
+    std::size_t like = 0; // the first of its model
+    while (like < d && sampler.model_of_device(like) != sampler.model_of_device(d)) ++like;
+    loads_.push_back({.info = &devices_.info(d),
+                      .free_slots = devices_.queue(d)->of().streams() * 2,
+                      .model = static_cast<int>(like)});
     kinds |= kinds_of(devices_.info(d).kind);
     if (devices_.queue(d)->of().is_selective()) selective |= std::uint64_t{1} << d;
   }
@@ -42,10 +47,60 @@ void task_placement::add_devices(bool host_runs) {
 
 bool task_placement::allowed(const task_record& t, int device) const noexcept {
   const auto d = static_cast<std::size_t>(device);
-  return (t.kinds & kinds_of(devices_.info(d).kind)) != 0 && (t.device_mask >> d & 1) != 0 &&
+  return (t.kinds & kinds_of(devices_.info(d).kind)) != 0 && ((t.device_mask >> d & 1) != 0 || free_of_plan(t)) &&
          (d != 0 || host_runs_.load(std::memory_order_relaxed) ||
           (t.kinds & kinds_beside_host_.load(std::memory_order_relaxed)) == 0) && // functions may run nowhere else
          ((selective_.load(std::memory_order_relaxed) >> d & 1) == 0 || runs_on(const_cast<task_record&>(t), d));
+}
+
+bool task_placement::free_of_plan(const task_record& t) const noexcept {
+  return (t.marks.load(std::memory_order_relaxed) & task_record::planned) != 0 &&
+         lost_[static_cast<std::size_t>(std::countr_zero(static_cast<std::uint64_t>(t.device_mask)))].load(
+             std::memory_order_relaxed); // a task that comes too late for it is placed again
+}
+
+template <class F> void task_placement::dispatch_after(F&& change) noexcept {
+  for (bool changed = false;; changed = true) {
+    std::optional<placement> next;
+    {
+      const std::lock_guard hold(lock_);
+      if (!changed) change();
+      next = policy_->pop(loads_);
+      if (!next) return;
+      --waiting_;
+      check(*next);
+      if (next->device >= 0) {
+        device_load& l = loads_[static_cast<std::size_t>(next->device)];
+        ++l.tasks;
+        --l.free_slots;
+      }
+    }
+    task_record* const t = next->task.inside();
+    if (next->device < 0) {
+      fail_unplaceable(t);
+      continue;
+    }
+    t->device = static_cast<std::uint8_t>(next->device);
+    if (device_queue* const d = devices_.queue(t->device))
+      d->arrive(t);
+    else
+      host_->arrive(t);
+  }
+}
+
+// Under the lock.
+void task_placement::check(placement& next) const noexcept {
+  if (next.device < 0 ||
+      (next.device < static_cast<int>(loads_.size()) && !loads_[static_cast<std::size_t>(next.device)].lost &&
+       allowed(*next.task.inside(), next.device)))
+    return;
+  fail(next.task.inside(),
+       std::make_exception_ptr(error(errc::invalid_state,
+                                     std::string("the policy '") + policy_->name() + "' gave task '" +
+                                         next.task.inside()->text_name() + "' to device " +
+                                         std::to_string(next.device) + ", where it cannot run or which is not there",
+                                     "ready_task::may_run_on says where it can")));
+  next.device = -1;
 }
 
 // The task's kernels are only looked at.
@@ -74,24 +129,20 @@ void task_placement::place(std::span<task_record* const> tasks) noexcept {
     for (std::size_t d = 1; d < devices_.count(); ++d)
       for (task_record* const t : tasks)
         if (selective >> d & 1 && (t->kinds & kinds_of(devices_.info(d).kind)) != 0) runs_on(*t, d);
-  {
-    const std::lock_guard hold(lock_);
+  dispatch_after([&] {
     for (task_record* const t : tasks) policy_->push(ready_task(t), loads_);
     waiting_ += tasks.size();
-  }
-  dispatch();
+  });
 }
 
 void task_placement::task_left(task_record* t) noexcept {
   const std::uint8_t d = t->device;
-  {
-    const std::lock_guard hold(lock_);
+  dispatch_after([&] {
     --loads_[d].tasks;
     if (d != 0 && !(t->flags & task_record::behind)) ++loads_[d].free_slots;
     ++tasks_of_[d];
     policy_->ended(ready_task(t), d, loads_);
-  }
-  dispatch();
+  });
 }
 
 bool task_placement::follow(task_record* t, std::uint8_t d) noexcept {
@@ -109,67 +160,22 @@ void task_placement::does_not_follow(task_record* t, std::uint8_t d) noexcept {
 }
 
 void task_placement::add_slots(std::uint8_t d, int tasks) noexcept {
-  {
-    const std::lock_guard hold(lock_);
-    loads_[d].free_slots += tasks;
-  }
-  if (tasks > 0) dispatch();
+  if (tasks > 0) return dispatch_after([&] { loads_[d].free_slots += tasks; });
+  const std::lock_guard hold(lock_);
+  loads_[d].free_slots += tasks;
 }
 
 void task_placement::begun_on_host() noexcept {
-  {
-    const std::lock_guard hold(lock_);
-    ++loads_[0].free_slots;
-  }
-  dispatch();
+  dispatch_after([&] { ++loads_[0].free_slots; });
 }
 
 void task_placement::on_device_lost(std::uint8_t d, const std::string& why) noexcept {
-  {
-    std::string kept = why; // not allocated under the lock
-    const std::lock_guard hold(lock_);
+  std::string kept = why; // not allocated under the lock
+  dispatch_after([&] {
     loads_[d].lost = true;
     losses_[d].swap(kept);
-  }
-  dispatch();
-}
-
-void task_placement::dispatch() noexcept {
-  for (;;) {
-    std::optional<placement> next;
-    {
-      const std::lock_guard hold(lock_);
-      next = policy_->pop(loads_);
-      if (!next) return;
-      --waiting_;
-      if (next->device >= static_cast<int>(loads_.size()) ||
-          (next->device >= 0 && (loads_[static_cast<std::size_t>(next->device)].lost ||
-                                 !allowed(*next->task.inside(), next->device)))) [[unlikely]] {
-        fail(next->task.inside(),
-             std::make_exception_ptr(error(
-                 errc::invalid_state,
-                 std::string("the policy '") + policy_->name() + "' gave task '" + next->task.inside()->text_name() +
-                     "' to device " + std::to_string(next->device) + ", where it cannot run or which is not there",
-                 "ready_task::may_run_on says where it can")));
-        next->device = -1;
-      }
-      if (next->device >= 0) {
-        device_load& l = loads_[static_cast<std::size_t>(next->device)];
-        ++l.tasks;
-        --l.free_slots;
-      }
-    }
-    task_record* const t = next->task.inside();
-    if (next->device < 0) {
-      fail_unplaceable(t);
-      continue;
-    }
-    t->device = static_cast<std::uint8_t>(next->device);
-    if (device_queue* const d = devices_.queue(t->device))
-      d->arrive(t);
-    else
-      host_->arrive(t);
-  }
+    lost_[d].store(true, std::memory_order_relaxed);
+  });
 }
 
 void task_placement::fail_unplaceable(task_record* t) noexcept {

@@ -3,6 +3,7 @@
 /// \file
 /// Tasks that several devices could run, between being ready and arriving at one. Internal.
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -39,9 +40,9 @@ public:
   explicit task_placement(const device_table& devices) noexcept : devices_(devices) {}
   /// Once, before any task. Of the devices, the host is there.
   void start(host_queue& host, std::unique_ptr<policy> how, int workers);
-  /// Once, when the other devices have been added to the table. \param host_runs kernels run on the
-  /// host, too; true if tasks were submitted before.
-  void add_devices(bool host_runs);
+  /// Once, when the other devices have been added to the table, and to `sampler`. \param host_runs
+  /// kernels run on the host, too; true if tasks were submitted before.
+  void add_devices(bool host_runs, const task_sampler& sampler);
 
   /// Does a policy choose where it runs? Else the host does, at once.
   bool chooses_for(const task_record& t) const noexcept {
@@ -80,7 +81,12 @@ public:
   std::string describe(std::chrono::milliseconds limit) const;
 
 private:
-  void dispatch() noexcept;
+  /// Calls `change` and asks the policy under one hold of the lock, then goes on asking.
+  template <class F> void dispatch_after(F&& change) noexcept;
+  /// A task that the policy has given to where it cannot run fails.
+  void check(placement& next) const noexcept;
+  /// It is planned, for a device that is lost.
+  bool free_of_plan(const task_record& t) const noexcept;
   void fail_unplaceable(task_record* t) noexcept;
   /// What devices miss on which it might run otherwise.
   std::string what_is_missing(task_record& t) const;
@@ -90,7 +96,8 @@ private:
   std::atomic<bool> host_runs_{true};
   std::atomic<device_kinds> kinds_beside_host_{0};
   std::atomic<std::uint64_t> selective_{0}; // devices that do not run all kernels, a bit for each
-  mutable tern::detail::spin_lock lock_;    // of all that follows
+  mutable tern::detail::spin_lock lock_;     // of all that follows
+  std::array<std::atomic<bool>, 64> lost_{}; // by device; read without the lock
   std::unique_ptr<policy> policy_;
   std::vector<device_load> loads_;
   std::vector<std::uint64_t> tasks_of_; // that each device has run; of the host, of those that the policy placed

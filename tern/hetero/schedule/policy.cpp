@@ -69,8 +69,8 @@ void add_maker(std::string_view name, const maker& how) {
 const option<std::string> hetero_policy{
     "hetero-policy",
     "locality",
-    "where tasks run that could run on several devices: locality, dmda, eager, round-robin, random, or one of the "
-    "program's; NAME:PARAMETER=VALUE,… sets parameters",
+    "where tasks run that could run on several devices: locality, dmda, steal, energy, eager, round-robin, random, or "
+    "one of the program's; NAME:PARAMETER=VALUE,… sets parameters",
     {.verify = [](const std::string& text, const options&) { check_policy(text); }}};
 
 const char* ready_task::name() const noexcept { return task_->text_name(); }
@@ -81,10 +81,22 @@ std::int64_t ready_task::bytes_missing(int device) const {
 }
 void ready_task::find_missing(int device, std::vector<missing_data>& into) const {
   into.clear();
-  detail::copies_of(*task_).each_missing(task_, static_cast<std::uint8_t>(device),
-                                         [&](std::uint64_t piece, std::int64_t bytes, std::uint8_t from) {
-                                           into.push_back({piece, bytes, from});
-                                         });
+  std::vector<read_data> all;
+  find_data(all);
+  for (const read_data& one : all)
+    if (is_missing(one, device)) into.push_back(one.as_missing);
+}
+void ready_task::find_data(std::vector<read_data>& into) const {
+  into.clear();
+  detail::copies_of(*task_).each_piece(task_, [&](const detail::coherence::data_piece& p) {
+    into.push_back({{p.number, p.bytes, p.from}, p.spaces});
+  });
+}
+bool ready_task::is_missing(const read_data& piece, int device) const noexcept {
+  return (piece.memories >> detail::copies_of(*task_).devices().space_of(static_cast<std::size_t>(device)) & 1) == 0;
+}
+void ready_task::expected_times(std::vector<double>& into) const {
+  detail::sampler_of(*task_).expected_times(*task_, into);
 }
 std::optional<double> ready_task::expected_time(int device) const {
   return detail::sampler_of(*task_).expected_time(*task_, static_cast<std::size_t>(device));
@@ -95,6 +107,9 @@ std::optional<double> ready_task::expected_copy(int from, int to, std::int64_t b
 }
 std::optional<double> ready_task::expected_joules(int device, double seconds) const {
   return detail::sampler_of(*task_).expected_joules(static_cast<std::size_t>(device), seconds);
+}
+std::optional<double> ready_task::idle_watts(int device) const {
+  return detail::sampler_of(*task_).idle_watts(static_cast<std::size_t>(device));
 }
 std::uint64_t ready_task::size_class(int device) const {
   return detail::sampler_of(*task_).size_class_of(*task_, static_cast<std::size_t>(device));

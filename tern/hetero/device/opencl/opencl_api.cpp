@@ -111,6 +111,7 @@ std::optional<opencl_api> open_one(const char* name, std::string& why, std::stri
   TERN_FIND(GetEventInfo);
   TERN_FIND(ReleaseEvent);
 #undef TERN_FIND
+  library.find(api.GetEventProfilingInfo, "clGetEventProfilingInfo", false);
   missing = library.missing();
   if (!missing.empty()) return {}; // no driver has been asked for anything
   library.find(api.SetKernelArgSVMPointer, "clSetKernelArgSVMPointer", false);

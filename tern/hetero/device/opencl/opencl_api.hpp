@@ -55,6 +55,8 @@ constexpr uint mem_size = 0x1102, buffer_create_type_region = 0x1220;
 constexpr uint program_binary_sizes = 0x1165, program_binaries = 0x1166, program_build_log = 0x1183;
 constexpr uint kernel_num_args = 0x1191, kernel_work_group_size = 0x11b0, kernel_local_mem_size = 0x11b2;
 constexpr uint event_command_execution_status = 0x11d3;
+constexpr uint profiling_command_start = 0x1282, profiling_command_end = 0x1283;
+constexpr bits queue_profiling_enable = 2;
 
 /// "CL_INVALID_VALUE (-30)"; "CL error -7777" for a number that has no name.
 std::string text_of(status s);
@@ -120,6 +122,7 @@ struct opencl_api {
   cl::status (*Flush)(cl::queue) = nullptr;
   cl::status (*Finish)(cl::queue) = nullptr;
   cl::status (*GetEventInfo)(cl::event, cl::uint, std::size_t, void*, std::size_t*) = nullptr;
+  cl::status (*GetEventProfilingInfo)(cl::event, cl::uint, std::size_t, void*, std::size_t*) = nullptr; ///< may be null
   cl::status (*ReleaseEvent)(cl::event) = nullptr;
 
   /// Opens the ICD loader, the library of the first of the names that is there. It stays open until

@@ -55,9 +55,15 @@ opencl_device::opencl_device(std::unique_ptr<opencl_target> target, const option
   }
   const int count = 2 + opts[hetero_queues];
   queues_.reserve(static_cast<std::size_t>(count));
+  measures_ = target_->api.GetEventProfilingInfo != nullptr;
   for (int n = 0; n < count; ++n) {
     cl::status s = cl::success;
-    const cl::queue q = target_->api.CreateCommandQueue(target_->context, target_->device, 0, &s);
+    cl::queue q = target_->api.CreateCommandQueue(target_->context, target_->device,
+                                                  measures_ ? cl::queue_profiling_enable : 0, &s);
+    if (s != cl::success && n == 0 && measures_) { // it need not be able to
+      measures_ = false;
+      q = target_->api.CreateCommandQueue(target_->context, target_->device, 0, &s);
+    }
     if (s != cl::success) {
       for (const cl::queue made : queues_) target_->api.ReleaseCommandQueue(made);
       target_->fail(s, "make a queue");
@@ -74,6 +80,7 @@ opencl_device::~opencl_device() {
     for (const cl::queue q : queues_) api.Finish(q);
   for (const slot& s : slots_)
     if (s.event) api.ReleaseEvent(s.event);
+  if (last_) api.ReleaseEvent(last_);
   for (const cl::queue q : queues_) api.ReleaseCommandQueue(q);
 }
 
@@ -116,7 +123,7 @@ opencl_device::slot* opencl_device::find(ticket t) {
 }
 
 void opencl_device::forget(slot& s) noexcept {
-  target_->api.ReleaseEvent(std::exchange(s.event, nullptr));
+  if (s.event) target_->api.ReleaseEvent(std::exchange(s.event, nullptr));
   ++s.uses;
   s.skipped = false;
   unused_.push_back(static_cast<std::uint32_t>(&s - slots_.data()));
@@ -135,12 +142,22 @@ bool opencl_device::done(ticket t) {
   const cl::status asked =
       target_->api.GetEventInfo(s->event, cl::event_command_execution_status, sizeof now, &now, nullptr);
   if (asked == cl::success && now > cl::complete) return false;
+  if (measures_) std::swap(last_, s->event); // for `took`
   const bool skipped = s->skipped;
   forget(*s);
   if (asked != cl::success) target_->fail(asked, "say whether it is done with: " + named(operation, kernel));
   if (skipped || now == cl::failed_before) throw predecessor_failed();
   if (now < 0) target_->fail(now, named(operation, kernel), true);
   return true;
+}
+
+std::int64_t opencl_device::took() const noexcept {
+  std::uint64_t start = 0, end = 0;
+  const auto ask = [this](cl::uint what, std::uint64_t& into) {
+    return target_->api.GetEventProfilingInfo(last_, what, sizeof into, &into, nullptr) == cl::success;
+  };
+  const bool told = last_ && ask(cl::profiling_command_start, start) && ask(cl::profiling_command_end, end);
+  return told && end > start ? static_cast<std::int64_t>(end - start) : 0;
 }
 
 void opencl_device::order(int stream, ticket t) {

@@ -145,6 +145,8 @@ public:
   bool launches_behind() const noexcept override { return !target_->runs_at_once; }
   void order(int stream, ticket t) override;
   bool done(ticket t) override;
+  bool measures() const noexcept override { return measures_; }
+  std::int64_t took() const noexcept override;
   std::int64_t poll_delay() noexcept override { return target_->patience_ns; }
 
   const opencl_programs& programs() const noexcept { return programs_; }
@@ -184,6 +186,8 @@ private:
 
   std::unique_ptr<opencl_target> target_; // first: the others are released before it
   opencl_programs programs_;
+  bool measures_ = false;    ///< queues keep times
+  cl::event last_ = nullptr; ///< that was found to be done; null: none, or it keeps none
   std::vector<cl::queue> queues_;
   std::vector<slot> slots_;
   std::vector<std::uint32_t> unused_;

@@ -17,12 +17,13 @@ namespace {
 
 constexpr int most_devices = 64;
 
-enum class kind { size, rate, time, factor, whole, fault, choice };
+enum class kind { size, rate, time, factor, watts, share, slowdown, outlier, drift, whole, fault, choice };
 
 struct word {
   std::string_view name;
   kind is;
   void (*set)(simulated_settings& s, double value);
+  void (*set_second)(simulated_settings& s, double value) = nullptr; ///< of two, as in 0.01x100
 };
 constexpr word words[] = {
     {"bandwidth", kind::rate, [](simulated_settings& s, double v) { s.bandwidth = v; }},
@@ -36,6 +37,14 @@ constexpr word words[] = {
     {"speed", kind::factor, [](simulated_settings& s, double v) { s.speed = v; }},
     {"units", kind::whole, [](simulated_settings& s, double v) { s.units = static_cast<int>(v); }},
     {"fuse", kind::whole, [](simulated_settings& s, double v) { s.fuse = static_cast<int>(v); }},
+    {"power", kind::watts, [](simulated_settings& s, double v) { s.power = v; }},
+    {"idle-power", kind::watts, [](simulated_settings& s, double v) { s.idle_power = v; }},
+    {"noise", kind::share, [](simulated_settings& s, double v) { s.unsteady.noise = v; }},
+    {"outlier", kind::outlier, [](simulated_settings& s, double v) { s.unsteady.outlier_share = v; },
+     [](simulated_settings& s, double v) { s.unsteady.outlier_factor = v; }},
+    {"slow-first", kind::slowdown, [](simulated_settings& s, double v) { s.unsteady.first_factor = v; }},
+    {"drift", kind::drift, [](simulated_settings& s, double v) { s.unsteady.drift_factor = v; },
+     [](simulated_settings& s, double v) { s.unsteady.drift_at = v; }},
     {"unit-memory", kind::size, [](simulated_settings& s, double v) { s.unit_memory = static_cast<std::size_t>(v); }},
     {"fail-allocation", kind::fault,
      [](simulated_settings& s, double v) { s.faults.allocation = static_cast<std::int64_t>(v); }},
@@ -71,6 +80,16 @@ constexpr rule rule_of(kind is) {
     return {0, 1e12, "a time from 0ns to 1000s, with ns, us, ms or s behind the number: 10us"};
   case kind::factor:
     return {1e-6, 1e6, "a number from 0.000001 to 1000000"};
+  case kind::share:
+    return {0, 1, "a number from 0 to 1"};
+  case kind::slowdown:
+    return {1, 1e6, "a number from 1 to 1000000"};
+  case kind::outlier:
+    return {0, 1, "a share from 0 to 1 and how many times as long: 0.01x100"};
+  case kind::drift:
+    return {1e-6, 1e6, "how many times as long, and from when: 2@0.5s"};
+  case kind::watts:
+    return {0, 1e6, "watts, a number from 0 to 1000000"};
   case kind::whole:
     return {1, 1e6, "a whole number from 1 to 1000000"};
   case kind::choice:
@@ -105,7 +124,9 @@ std::optional<double> parse_value(kind is, std::string_view text) {
                                                             : parse_with_unit(text, plain);
   const rule r = rule_of(is);
   if (!value || !(*value >= r.least && *value <= r.most)) return std::nullopt;
-  if (is != kind::time && is != kind::rate && is != kind::factor && *value != std::floor(*value)) return std::nullopt;
+  if (is != kind::time && is != kind::rate && is != kind::factor && is != kind::watts && is != kind::share &&
+      is != kind::slowdown && *value != std::floor(*value))
+    return std::nullopt;
   return value;
 }
 
@@ -138,14 +159,30 @@ void parse_item(std::string_view item, std::vector<simulated_settings>& all, std
     refuse(std::string(name) + " cannot be " + quoted(text), "allowed: " + std::string(r.allowed));
   };
   // It may be given once for each device, and once for all of them before that.
-  const std::size_t at = text.find('@');
+  std::size_t at = text.find('@');
+  if (found->is == kind::drift && at != text.npos) at = text.find('@', at + 1); // the first is its own
   const std::string once = std::string(name) + std::string(text.substr(std::min(at, text.size())));
   if (std::find(seen.begin(), seen.end(), once) != seen.end()) refuse(once + " is given twice", "leave one out");
   seen.push_back(once);
-  const auto value = parse_value(found->is, text.substr(0, at));
+  std::string_view first = text.substr(0, at), second;
+  std::optional<double> value, other;
+  if (found->set_second) {
+    const std::size_t between = std::min(first.find(found->is == kind::drift ? '@' : 'x'), first.size());
+    second = first.substr(std::min(between + 1, first.size()));
+    first = first.substr(0, between);
+    value = parse_value(found->is == kind::drift ? kind::factor : kind::share, first);
+    other = parse_value(found->is == kind::drift ? kind::time : kind::factor, second);
+    if (!other) refuse_value();
+  } else {
+    value = parse_value(found->is, first);
+  }
   if (!value) refuse_value();
+  const auto set = [&](simulated_settings& s) {
+    found->set(s, *value);
+    if (other) found->set_second(s, *other);
+  };
   if (at == text.npos) {
-    for (simulated_settings& each : all) found->set(each, *value);
+    for (simulated_settings& each : all) set(each);
     return;
   }
   const auto which = parse_number(text.substr(at + 1));
@@ -154,7 +191,7 @@ void parse_item(std::string_view item, std::vector<simulated_settings>& all, std
     refuse(std::string(name) + " is for device " + std::string(text.substr(at + 1, 20)) + " of " +
                std::to_string(all.size()),
            "devices are counted from 0");
-  found->set(all[static_cast<std::size_t>(*which)], *value);
+  set(all[static_cast<std::size_t>(*which)]);
 }
 
 } // namespace

@@ -103,7 +103,8 @@ constinit const device_kind_entry simulated_kind{.name = "simulated",
                                                  .find = [](device_search& s) { return open_simulated(s.opts); }};
 
 simulated_device::simulated_device(int number, const simulated_settings& settings, int queues)
-    : number_(number), settings_(settings), free_at_(static_cast<std::size_t>(2 + std::max(queues, 1))) {
+    : number_(number), settings_(settings), free_at_(static_cast<std::size_t>(2 + std::max(queues, 1))),
+      made_(settings.now()), dice_(static_cast<std::uint64_t>(number) + 1) {
   info_.kind = device_kind::simulated;
   info_.id = "simulated" + std::to_string(number);
   info_.name = "simulated device";
@@ -354,11 +355,21 @@ double simulated_device::work(const operation& op) const noexcept {
   return items * settings_.item / settings_.speed;
 }
 
+double simulated_device::unsteady(const kernel_code* code, double duration) {
+  const unsteady_times& u = settings_.unsteady;
+  if (u.noise > 0) duration *= std::max(0.1, std::normal_distribution<>(1, u.noise)(dice_));
+  if (u.outlier_share > 0 && std::uniform_real_distribution<>(0, 1)(dice_) < u.outlier_share)
+    duration *= u.outlier_factor;
+  if (u.first_factor != 1 && warm_.insert(code).second) duration *= u.first_factor;
+  if (u.drift_factor != 1 && static_cast<double>(settings_.now() - made_) >= u.drift_at) duration *= u.drift_factor;
+  return duration;
+}
+
 ticket simulated_device::launch(int stream, const launch_request& what) {
   check_usable();
   operation op = kernel(stream, what);
   ++counted_.launches;
-  const double duration = settings_.launch + work(op);
+  const double duration = unsteady(what.code, settings_.launch + work(op));
   return put(std::move(op), duration);
 }
 
@@ -377,7 +388,7 @@ ticket simulated_device::launch_fused(int stream, std::span<const launch_request
     op.fails = op.fails || op.others.back().fails;
   }
   ++counted_.launches;
-  return put(std::move(op), duration);
+  return put(std::move(op), unsteady(all.front().code, duration));
 }
 
 void simulated_device::order(int stream, ticket t) {

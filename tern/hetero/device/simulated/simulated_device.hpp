@@ -24,6 +24,11 @@
 /// - `fuse` so many small equal kernels can be one launch; 1: none (fusion.hpp);
 /// - `notice` time from an operation's end until the host can see it; `waits` time that a launch
 ///   takes more for each other stream that it has to wait for;
+/// - `noise` standard deviation of kernels' times, as a part of them; `outlier=0.01x100` one in a
+///   hundred takes a hundred times as long; `slow-first` times as long the first launch of each
+///   kernel takes; `drift=2@0.5s` all take twice as long from half a second on;
+/// - `power` watts while it computes, `idle-power` watts while it does not: what the policy
+///   `energy` goes by;
 /// - `units` compute units, which are only reported; `unit-memory` bytes of a group's local memory;
 /// - `fail-allocation`, `fail-copy`, `fail-kernel` =N: the Nth of them fails; `lose=N`: the device
 ///   is lost when the Nth operation, a copy or a kernel, would have ended;
@@ -42,10 +47,12 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <random>
 #include <set>
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -60,6 +67,14 @@ struct simulated_faults {
   std::int64_t allocation = 0, copy = 0, kernel = 0, lose = 0;
 };
 
+/// How times of kernels differ from what the words say.
+struct unsteady_times {
+  double noise = 0;                             ///< standard deviation, of the time
+  double outlier_share = 0, outlier_factor = 1; ///< how many take how many times as long
+  double first_factor = 1;                      ///< that the first launch of each kernel takes
+  double drift_factor = 1, drift_at = 0;        ///< from so many nanoseconds after the device was made on
+};
+
 struct simulated_settings {
   double bandwidth = 16.0 * (1 << 30); ///< bytes a second; 0: no limit
   double peer_bandwidth = 0;           ///< of copies from other simulated devices; 0: through the host only
@@ -71,7 +86,9 @@ struct simulated_settings {
   std::size_t memory = std::size_t{1} << 30;
   std::size_t unit_memory = std::size_t{64} << 10;
   int units = 8;
-  int fuse = 1; ///< launches that can be one
+  int fuse = 1;                      ///< launches that can be one
+  double power = -1, idle_power = 0; ///< watts; below 0: not known
+  unsteady_times unsteady;
   simulated_faults faults;
   std::int64_t (*now)() = &tern::detail::clock_now; ///< nanoseconds; goes on while a fiber waits
 };
@@ -123,6 +140,9 @@ public:
   bool launches_behind() const noexcept override { return true; }
   bool measures() const noexcept override { return true; }
   std::int64_t took() const noexcept override { return took_; }
+  std::optional<device_power> power() const override {
+    return settings_.power < 0 ? std::nullopt : std::optional(device_power{settings_.power, settings_.idle_power});
+  }
   std::int64_t poll_delay() noexcept override;
   bool reaches(const device& from) const noexcept override;
   bool is_near(const device& from) const noexcept override {
@@ -177,6 +197,8 @@ private:
   operation make(int stream, const char* what) const;
   operation kernel(int stream, const launch_request& what);
   double work(const operation& op) const noexcept;
+  /// What a launch of the kernel takes that should take so long.
+  double unsteady(const kernel_code* code, double duration);
   ticket put(operation&& op, double duration);
   void come_after(operation& op, std::span<const ticket> all);
   void skip_what_follows(const operation& op) noexcept;
@@ -207,8 +229,11 @@ private:
   std::set<std::pair<std::int64_t, ticket>> pending_; // by the time at which they end
   std::set<std::pair<std::int64_t, ticket>> asked_;   // not forgotten, by the time at which the host can see their end
   simulated_counters counted_;
-  std::int64_t took_ = 0;       // of the last that was found to be done
-  std::optional<error> misuse_; // of `free`
+  const std::int64_t made_;
+  std::mt19937_64 dice_;                        // the same in each run
+  std::unordered_set<const kernel_code*> warm_; // address: looked up only; launched before
+  std::int64_t took_ = 0;                       // of the last that was found to be done
+  std::optional<error> misuse_;                 // of `free`
   std::atomic<bool> lost_{false};
 };
 

@@ -494,6 +494,19 @@ TEST(fake_device, options_describe_devices) {
   EXPECT_EQ(two[1].faults.kernel, 7);
   EXPECT_EQ(two[0].faults.lose, 0);
   EXPECT_EQ(two[1].faults.lose, 8);
+  const auto powered = parse_simulated("2:power=300@1,idle-power=30.5@1");
+  EXPECT_LT(powered[0].power, 0) << "not known";
+  EXPECT_EQ(powered[1].power, 300);
+  EXPECT_EQ(powered[1].idle_power, 30.5);
+  const auto unsteady = parse_simulated("2:noise=0.05,outlier=0.01x100,slow-first=50,drift=2@0.5s,drift=3@1ms@1");
+  EXPECT_EQ(unsteady[0].unsteady.noise, 0.05);
+  EXPECT_EQ(unsteady[0].unsteady.outlier_share, 0.01);
+  EXPECT_EQ(unsteady[0].unsteady.outlier_factor, 100);
+  EXPECT_EQ(unsteady[0].unsteady.first_factor, 50);
+  EXPECT_EQ(unsteady[0].unsteady.drift_factor, 2);
+  EXPECT_EQ(unsteady[0].unsteady.drift_at, 5e8);
+  EXPECT_EQ(unsteady[1].unsteady.drift_factor, 3);
+  EXPECT_EQ(unsteady[1].unsteady.drift_at, 1e6);
   EXPECT_EQ(parse_simulated("1:bandwidth=0,latency=1s,memory=1.5k")[0].memory, 1536u);
   EXPECT_EQ(parse_simulated("1")[0].peer_bandwidth, 0);
   EXPECT_EQ(parse_simulated("1:peer-bandwidth=2k")[0].peer_bandwidth, 2048);
@@ -521,8 +534,8 @@ TEST(fake_device, options_that_are_wrong_are_refused) {
   EXPECT_EQ(
       wrong("2:bandwith=4G"),
       "there is no word \"bandwith\"; did you mean bandwidth? there are: bandwidth, peer-bandwidth, "
-      "latency, memory, launch, item, notice, waits, speed, units, fuse, unit-memory, fail-allocation, fail-copy, "
-      "fail-kernel, skip, lose");
+      "latency, memory, launch, item, notice, waits, speed, units, fuse, power, idle-power, noise, outlier, "
+      "slow-first, drift, unit-memory, fail-allocation, fail-copy, fail-kernel, skip, lose");
   EXPECT_EQ(wrong("2:speed"), "speed has no value; allowed: a number from 0.000001 to 1000000");
   EXPECT_EQ(wrong("2:latency=10"), "latency cannot be \"10\"; allowed: a time from 0ns "
                                    "to 1000s, with ns, us, ms or s behind the number: 10us");
@@ -533,6 +546,13 @@ TEST(fake_device, options_that_are_wrong_are_refused) {
   EXPECT_THAT(wrong("2:memory=9999999T"), HasSubstr("memory cannot be"));
   EXPECT_THAT(wrong("2:bandwidth=4GB"), HasSubstr("bandwidth cannot be \"4GB\"; allowed: bytes a second"));
   EXPECT_EQ(wrong("2:skip=1"), "skip cannot be \"1\"; allowed: true or false");
+  EXPECT_EQ(wrong("2:outlier=0.01"), "outlier cannot be \"0.01\"; allowed: a share from 0 to 1 and how many times as "
+                                     "long: 0.01x100");
+  EXPECT_THAT(wrong("2:outlier=2x100"), HasSubstr("outlier cannot be \"2x100\""));
+  EXPECT_EQ(wrong("2:drift=2"), "drift cannot be \"2\"; allowed: how many times as long, and from when: 2@0.5s");
+  EXPECT_THAT(wrong("2:drift=2@1s@2"), HasSubstr("drift is for device 2 of 2"));
+  EXPECT_THAT(wrong("2:noise=1.5"), HasSubstr("noise cannot be \"1.5\"; allowed: a number from 0 to 1"));
+  EXPECT_THAT(wrong("2:slow-first=0.5"), HasSubstr("slow-first cannot be \"0.5\"; allowed: a number from 1 to"));
   EXPECT_THAT(wrong("2:units=1.5"), HasSubstr("units cannot be \"1.5\""));
   EXPECT_THAT(wrong("2:units=2,units=2"), HasSubstr("units is given twice; leave one out"));
   EXPECT_THAT(wrong("2:lose=2@1,lose=3@1"), HasSubstr("lose@1 is given twice"));

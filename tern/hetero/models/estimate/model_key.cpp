@@ -13,6 +13,17 @@ std::uint64_t mix_hash(std::uint64_t seed, const void* data, std::size_t bytes) 
   return XXH3_64bits_withSeed(data, bytes, seed);
 }
 
+// Two words to one, of which each bit depends on all of theirs (as wyhash: the halves of a
+// product). Each placed task needs the hash of its uses: XXH3's start and end would cost too much.
+__extension__ using wide = unsigned __int128;
+constexpr std::uint64_t fold(std::uint64_t a, std::uint64_t b) noexcept {
+  const wide product = static_cast<wide>(a ^ 0x9e3779b97f4a7c15) * (b ^ 0xe7037ed1a0b428db);
+  return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
+}
+constexpr std::uint64_t low_and_high(int low, int high) noexcept {
+  return static_cast<std::uint64_t>(static_cast<std::uint32_t>(high)) << 32 | static_cast<std::uint32_t>(low);
+}
+
 std::string dimensions(std::span<const int> of, std::span<const int> times) {
   std::string text;
   std::size_t last = of.size();
@@ -38,16 +49,16 @@ const char* letter(access_mode how) noexcept {
 } // namespace
 
 void size_hash::add(const sized_use& u) noexcept {
-  const std::array<std::uint64_t, 5> all{u.element, static_cast<std::uint64_t>(u.extents[0]),
-                                         static_cast<std::uint64_t>(u.extents[1]),
-                                         static_cast<std::uint64_t>(u.extents[2]), static_cast<std::uint64_t>(u.how)};
-  so_far_ = mix_hash(so_far_, all.data(), sizeof all);
+  const std::uint64_t first = fold(static_cast<std::uint64_t>(u.extents[0]), static_cast<std::uint64_t>(u.extents[1]));
+  const std::uint64_t rest =
+      fold(static_cast<std::uint64_t>(u.extents[2]), u.element << 8 | static_cast<std::uint64_t>(u.how));
+  so_far_ = fold(so_far_ + 1, first ^ (rest << 1 | rest >> 63));
 }
 
 std::uint64_t size_hash::of(const grid& shape) const noexcept {
-  const std::array<int, 6> all{shape.groups[0], shape.groups[1], shape.groups[2],
-                               shape.items[0],  shape.items[1],  shape.items[2]};
-  return mix_hash(so_far_, all.data(), sizeof all);
+  const std::uint64_t groups =
+      fold(low_and_high(shape.groups[0], shape.groups[1]), low_and_high(shape.groups[2], shape.items[0]));
+  return fold(so_far_ + 2, fold(groups, low_and_high(shape.items[1], shape.items[2])));
 }
 
 std::uint64_t hash_of_size(std::span<const sized_use> uses, const grid& shape, std::uint64_t number) noexcept {

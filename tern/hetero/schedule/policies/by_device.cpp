@@ -34,13 +34,19 @@ void by_device::push(ready_task t, std::span<const device_load> devices) {
 }
 
 std::optional<placement> by_device::pop(std::span<const device_load> devices) {
-  queues_.resize(std::max(queues_.size(), devices.size()));
-  for (std::size_t d = 0; d < devices.size(); ++d) // those of a lost device are chosen for again
-    while (devices[d].lost && !queues_[d].empty()) push(*take(d), devices);
+  if (queues_.size() < devices.size()) queues_.resize(devices.size());
+  std::size_t best = devices.size();
+  bool could_take = false;
+  for (std::size_t d = 0; d < devices.size(); ++d) {
+    while (devices[d].lost && !queues_[d].empty()) push(*take(d), devices); // they are chosen for again
+    if (devices[d].lost || devices[d].free_slots <= 0) continue;
+    could_take = true;
+    if (!queues_[d].empty() && (best == devices.size() || devices[d].tasks < devices[best].tasks)) best = d;
+  }
   if (const auto t = unplaceable_.take([](const ready_task&) { return true; })) return placement{*t, -1};
+  if (best < devices.size()) return placement{*take(best), static_cast<int>(best)};
+  if (!could_take) return std::nullopt;
   by_load(devices, order_);
-  for (const std::size_t d : order_)
-    if (const auto t = take(d)) return placement{*t, static_cast<int>(d)};
   for (const std::size_t d : order_)
     if (const auto t = steal(d, devices)) return placement{*t, static_cast<int>(d)};
   return std::nullopt;

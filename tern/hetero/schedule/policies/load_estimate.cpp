@@ -9,18 +9,23 @@ namespace tern::hetero::detail {
 load_estimate::load_estimate(int units, int most)
     : units_(std::clamp(units, 1, std::max(most, 1))), most_(std::max(most, 1)) {}
 
+std::vector<load_estimate::line>::iterator load_estimate::line_of(int priority) noexcept {
+  return std::find_if(queued_.begin(), queued_.end(), [priority](const line& l) { return l.priority <= priority; });
+}
+
 void load_estimate::queue(int priority, double seconds) {
-  line& l = queued_[priority];
-  l.seconds += std::max(seconds, 0.0);
-  ++l.tasks;
+  auto at = line_of(priority);
+  if (at == queued_.end() || at->priority != priority) at = queued_.insert(at, {priority, 0, 0});
+  at->seconds += std::max(seconds, 0.0);
+  ++at->tasks;
 }
 
 void load_estimate::take_out(int priority, double seconds) noexcept {
-  const auto at = queued_.find(priority);
-  if (at == queued_.end()) return;
-  at->second.seconds -= std::max(seconds, 0.0);
-  if (--at->second.tasks > 0) return;
-  at->second.seconds = 0;          // and not what rounding has left
+  const auto at = line_of(priority);
+  if (at == queued_.end() || at->priority != priority) return;
+  at->seconds -= std::max(seconds, 0.0);
+  if (--at->tasks > 0) return;
+  at->seconds = 0;                 // and not what rounding has left
   constexpr std::size_t kept = 16; // lines without tasks: priorities come again
   if (queued_.size() > kept) queued_.erase(at);
 }
@@ -91,15 +96,26 @@ double load_estimate::when_given_are_over(double now) {
   return ends_.front();
 }
 
-double load_estimate::free_at(int priority, double now) {
+double load_estimate::running_until(double now) {
   if (changed_) free_ = when_given_are_over(now);
   changed_ = false;
+  return std::max(free_, now);
+}
+
+double load_estimate::queued() const noexcept {
+  double all = 0;
+  for (const line& l : queued_) all += l.seconds;
+  return std::max(all, 0.0);
+}
+
+double load_estimate::free_at(int priority, double now) {
+  const double given = running_until(now);
   double queued = 0;
-  for (const auto& [p, l] : queued_) {
-    if (p < priority) break;
+  for (const line& l : queued_) {
+    if (l.priority < priority) break;
     queued += l.seconds;
   }
-  return std::max(free_, now) + std::max(queued, 0.0) / units_;
+  return given + std::max(queued, 0.0) / units_;
 }
 
 } // namespace tern::hetero::detail

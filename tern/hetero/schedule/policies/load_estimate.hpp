@@ -4,8 +4,6 @@
 /// When a device will have time for one more task. Internal.
 
 #include <cstddef>
-#include <functional>
-#include <map>
 #include <vector>
 
 #include <tern/hetero/policy.hpp>
@@ -42,6 +40,10 @@ public:
 
   /// When a task of the priority could begin, if its data were there.
   double free_at(int priority, double now);
+  /// When what it has been given is over, without what is queued.
+  double running_until(double now);
+  /// What all queued tasks take, one after the other, as far as that is known.
+  double queued() const noexcept;
   int units() const noexcept { return units_; }
   std::size_t given() const noexcept { return given_.size(); }
 
@@ -52,9 +54,11 @@ private:
     double begin; ///< below 0: it waits
   };
   struct line { // of one priority
-    double seconds = 0;
-    std::size_t tasks = 0;
+    int priority;
+    double seconds;
+    std::size_t tasks;
   };
+  std::vector<line>::iterator line_of(int priority) noexcept;
   static bool waits(const entry& e) noexcept { return e.begin < 0; }
   void begin_waiting(double now) noexcept;
   void measure(double seconds, double now) noexcept;
@@ -65,7 +69,7 @@ private:
   int units_;
   const int most_;
   std::vector<entry> given_; // in this order
-  std::map<int, line, std::greater<>> queued_;
+  std::vector<line> queued_; // higher priorities first
   std::vector<double> ends_; // for its memory
   double free_ = 0;          // of `when_given_are_over`, unless `changed_`
   bool changed_ = true;

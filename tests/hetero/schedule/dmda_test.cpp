@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The policy that goes by performance models: where tasks run, by what is known of their times.
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -9,74 +8,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/hetero/support/graph_kernels.hpp"
-#include "tests/hetero/support/tasks.hpp"
+#include "tests/hetero/support/placed.hpp"
 #include <tern/hetero/graph/runtime.hpp>
-#include <tern/task/fiber.hpp>
-#include <tern/task/sim.hpp>
 
 namespace tern::hetero {
 namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
-using object = hetero_object<unsigned, 2>;
-
-constexpr int rows = 8, columns = 32;
-constexpr double kernel_seconds = rows * columns * 1e-6; // at speed 1
+using namespace placed;
 
 /// Two devices: only their speed differs, as the words say.
 options unlike(const std::string& words, const std::string& policy = "dmda", const std::string& bandwidth = "0") {
-  options opts;
-  opts.set(hetero_devices, "simulated");
-  opts.set(hetero_simulated, "2:latency=1us,launch=0us,item=1us,bandwidth=" + bandwidth + words);
-  opts.set(hetero_queues, 1);
-  opts.set(hetero_policy, policy);
-  return opts;
-}
-
-hetero_task adding(const object& o) {
-  return hetero_task(graph_kernels::add, tern::items(columns, rows), columns, rows, 1u, pitch(o), read_write(o));
-}
-
-void warm(const std::string& device) {
-  object x({rows, columns}, 0u);
-  for (int i = 0; i < 5; ++i) {
-    hetero_task t = adding(x);
-    t.on(device).submit();
-  }
-  wait_all();
-}
-
-std::vector<std::uint64_t> tasks_of_devices() {
-  std::vector<std::uint64_t> all;
-  for (const auto& d : count().devices) all.push_back(d.tasks);
-  return all;
-}
-
-/// Runs `f` in a simulation. \return its hash.
-std::uint64_t simulate(const options& opts, const std::function<void()>& f, std::uint64_t seed = 1) {
-  sim::simulation world({.seed = seed});
-  scheduler s({.workers = 2, .simulation = &world, .opts = &opts});
-  EXPECT_EQ(s.run(f), 0u);
-  return world.trace_hash();
-}
-
-double now() { return std::chrono::duration<double>(fiber_clock::now().time_since_epoch()).count(); }
-
-/// \return how long so many tasks took that have nothing to do with each other.
-double independent(int n) {
-  std::vector<object> all;
-  for (int i = 0; i < n; ++i) all.emplace_back(extents<2>{rows, columns}, 0u);
-  const double begin = now();
-  for (const object& o : all) {
-    hetero_task t = adding(o);
-    t.submit();
-  }
-  wait_all();
-  const double taken = now() - begin;
-  for (const object& o : all) EXPECT_EQ(o.host(access_mode::read).get()(0, 0), 1u);
-  return taken;
+  return devices(2, words, policy, bandwidth);
 }
 
 TEST(dmda, shares_tasks_by_what_they_take) {
