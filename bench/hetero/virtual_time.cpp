@@ -66,7 +66,7 @@ public:
   }
   /// Each size and each copy a few times there.
   void warm(const char* device, const std::vector<int>& sizes) {
-    hetero_object<unsigned char> x({bytes}, static_cast<unsigned char>(0));
+    hetero_object<unsigned char> x(tern::extents<1>{bytes}, static_cast<unsigned char>(0));
     for (const int items : sizes)
       for (int i = 0; i < 5; ++i) {
         static_cast<void>(x.host(tern::access_mode::read_write).get());

@@ -12,12 +12,11 @@ public:
 
 protected:
   int choose(const ready_task& t, std::span<const device_load> devices) override {
-    int best = -1, possible = 0;
+    int best = -1;
     std::int64_t missing = 0;
     std::size_t tasks = 0;
     for (std::size_t d = 0; d < devices.size(); ++d) {
       if (!usable(t, devices, d)) continue;
-      ++possible;
       const std::int64_t m = t.bytes_missing(static_cast<int>(d));
       const std::size_t n = static_cast<std::size_t>(devices[d].tasks) + queues_[d].size();
       if (best >= 0 && (m > missing || (m == missing && n >= tasks))) continue;
@@ -25,8 +24,6 @@ protected:
       missing = m;
       tasks = n;
     }
-    movable_.resize(devices.size());
-    if (possible > 1 || (possible == 1 && devices.size() == 1)) ++movable_[static_cast<std::size_t>(best)];
     return best;
   }
   std::optional<ready_task> steal(std::size_t d, std::span<const device_load> devices) override {
@@ -35,11 +32,6 @@ protected:
         if (auto t = queues_[v].take_for(static_cast<int>(d))) return t;
     return std::nullopt;
   }
-
-private:
-  // Long queues of what can run on one device only are not looked through each time.
-  std::vector<std::uint64_t> movable_;   // tasks that could run elsewhere, ever put into each queue
-  std::vector<std::uint64_t> looked_at_; // of those, when device d has last found none in the queue of v
 };
 
 } // namespace
