@@ -496,7 +496,8 @@ TEST_F(on_device, variables_of_modules_have_their_sizes) {
   cu::pointer at = 0;
   std::size_t bytes = 0;
   EXPECT_EQ(gpu().ModuleGetGlobal(&at, &bytes, modules[0], "five"), 0);
-  EXPECT_EQ(bytes, 5u);
+  EXPECT_GE(bytes, 5u); // the address sanitizer adds some
+  EXPECT_LE(bytes, 64u);
   EXPECT_EQ(gpu().ModuleGetGlobal(&at, &bytes, modules[0], "six"), cu::not_found);
   cu::pointer n = allocate(4);
   int got = 0;
