@@ -105,4 +105,9 @@ std::size_t upcoming_uses::tasks() const noexcept {
   return tasks_;
 }
 
+std::size_t upcoming_uses::objects() const noexcept {
+  const std::lock_guard hold(lock_);
+  return objects_.size();
+}
+
 } // namespace tern::hetero::detail

@@ -54,7 +54,8 @@ public:
   bool complete() const noexcept;
   /// The next use of the part on device `d`. Nothing: there is none in sight.
   std::optional<use_order> next(const object_state& object, const box& part, std::uint8_t d) const noexcept;
-  std::size_t tasks() const noexcept; ///< that are noted
+  std::size_t tasks() const noexcept;   ///< that are noted
+  std::size_t objects() const noexcept; ///< that these use
 
 private:
   struct upcoming {

@@ -161,6 +161,7 @@ TEST_F(upcoming_uses_test, that_have_ended_are_found_among_many) {
         EXPECT_EQ(next(0).has_value(), left > 0);
       }
   EXPECT_EQ(objects_by_next_use(), numbers{});
+  EXPECT_EQ(upcoming.objects(), 0u);
 }
 
 TEST_F(upcoming_uses_test, are_bounded) {
@@ -172,6 +173,7 @@ TEST_F(upcoming_uses_test, are_bounded) {
   for (task_record& t : tasks)
     if (t.flags & task_record::noted) upcoming.ended(t); // in order, as memory goes by halves
   EXPECT_EQ(objects_by_next_use(), numbers{});
+  EXPECT_EQ(upcoming.objects(), 0u);
 }
 
 TEST(eviction_rank, is_by_what_is_known) {

@@ -45,7 +45,7 @@ struct world_of {
   int queues = 2;
   std::string policy = "eager";
 };
-template <class F> void simulate(const world_of& w, F&& f) {
+template <class F> void simulate(const world_of& w, const F& f) {
   options opts;
   opts.set(hetero_devices, "simulated");
   opts.set(hetero_simulated, w.simulated);
@@ -53,7 +53,11 @@ template <class F> void simulate(const world_of& w, F&& f) {
   opts.set(hetero_queues, w.queues);
   sim::simulation world({.seed = w.seed});
   scheduler s({.workers = w.workers, .simulation = &world, .opts = &opts});
-  EXPECT_EQ(s.run(std::forward<F>(f)), 0u);
+  EXPECT_EQ(s.run([&] {
+    f();
+    expect_nothing_left();
+  }),
+            0u);
 }
 
 std::vector<object> rows(std::size_t n) {

@@ -43,14 +43,19 @@ std::string devices(std::size_t first_holds, std::size_t second_holds, const std
   return "2:bandwidth=100M,peer-bandwidth=1G,memory=" + std::to_string(first_holds * object_bytes) +
          ",memory=" + std::to_string(second_holds * object_bytes) + "@1" + more;
 }
-template <class F> void simulate_near(const std::string& simulated, F&& f, std::uint64_t seed = 1, int workers = 2) {
+template <class F>
+void simulate_near(const std::string& simulated, const F& f, std::uint64_t seed = 1, int workers = 2) {
   options opts;
   opts.set(hetero_devices, "simulated");
   opts.set(hetero_simulated, simulated);
   opts.set(hetero_policy, "random");
   sim::simulation world({.seed = seed});
   scheduler s({.workers = workers, .simulation = &world, .opts = &opts});
-  EXPECT_EQ(s.run(std::forward<F>(f)), 0u);
+  EXPECT_EQ(s.run([&] {
+    f();
+    expect_nothing_left();
+  }),
+            0u);
 }
 
 constexpr std::size_t objects = 12;
@@ -140,35 +145,53 @@ TEST(near_devices, that_are_lost_lose_what_they_kept_alone) {
   EXPECT_GT(lost, 0u);
 }
 
+std::vector<unsigned> graph_by_lot(std::uint64_t seed) {
+  const auto all = objects_of_a_row(objects);
+  std::mt19937 dice(static_cast<unsigned>(seed));
+  for (int i = 0; i < 150; ++i) {
+    const object &x = all[dice() % objects], &y = all[dice() % objects];
+    if (&x == &y)
+      x.wont_use();
+    else
+      hetero_task(graph_kernels::mix, one_row(), columns, 1, 1u, pitch(x), read(x), pitch(y), read_write(y)).submit();
+  }
+  wait_all();
+  std::vector<unsigned> sums;
+  for (const object& o : all) sums.push_back(sum_of(o));
+  return sums;
+}
+std::vector<unsigned> graph_on_host(std::uint64_t seed) {
+  std::vector<unsigned> sums;
+  on({.workers = 1}, [&] { sums = graph_by_lot(seed); });
+  return sums;
+}
+
 // As tasks run anywhere, each device keeps for the other, and both have little.
 TEST(near_devices, graphs_by_lot_give_the_same) {
-  const auto graph = [](const std::vector<object>& all, std::uint64_t seed) {
-    std::mt19937 dice(static_cast<unsigned>(seed));
-    for (int i = 0; i < 150; ++i) {
-      const object &x = all[dice() % objects], &y = all[dice() % objects];
-      if (&x == &y)
-        x.wont_use();
-      else
-        hetero_task(graph_kernels::mix, one_row(), columns, 1, 1u, pitch(x), read(x), pitch(y), read_write(y)).submit();
-    }
-    wait_all();
-    std::vector<unsigned> sums;
-    for (const object& o : all) sums.push_back(sum_of(o));
-    return sums;
-  };
   std::uint64_t between = 0;
   for (std::uint64_t seed = 0; seed < 100 && !HasFailure(); ++seed) {
-    std::vector<unsigned> expected;
-    on({.workers = 1}, [&] { expected = graph(objects_of_a_row(objects), seed); });
+    const auto expected = graph_on_host(seed);
     simulate_near(
         devices(3 + seed % 3, 6 + seed % 7),
         [&] {
-          EXPECT_EQ(graph(objects_of_a_row(objects), seed), expected) << seed;
+          EXPECT_EQ(graph_by_lot(seed), expected) << seed;
           between += count().copies_between_devices;
         },
         seed, 1 + static_cast<int>(seed % 3));
   }
   EXPECT_GT(between, 0u);
+}
+
+TEST(near_devices, graphs_by_lot_give_the_same_in_real_time) {
+  for (std::uint64_t seed = 0; seed < 20 && !HasFailure(); ++seed) {
+    const auto expected = graph_on_host(seed);
+    on({.workers = 3,
+        .devices = "simulated",
+        .simulated = devices(3 + seed % 3, 6 + seed % 7),
+        .policy = "random",
+        .threads = seed % 2 == 0},
+       [&] { EXPECT_EQ(graph_by_lot(seed), expected) << seed; });
+  }
 }
 
 } // namespace

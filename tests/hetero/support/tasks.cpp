@@ -7,6 +7,7 @@
 
 #include "tests/hetero/support/cuda.hpp"
 #include <tern/hetero/device/opencl/opencl_device.hpp>
+#include <tern/hetero/graph/runtime.hpp>
 
 namespace tern::hetero {
 
@@ -23,6 +24,8 @@ void expect_nothing_left() {
   } catch (...) { // the test has seen what it wanted to
   }
   for (const auto& d : count().devices) EXPECT_EQ(d.memory_bytes, 0) << "is left on " << d.id;
+  const detail::upcoming_uses& foreseen = detail::runtime::here("the test").copies().upcoming();
+  EXPECT_EQ(foreseen.tasks() + foreseen.objects(), 0u);
 }
 
 void on(const machine& m, const std::function<void()>& f) {
