@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// Data of tasks that are put behind others on a device, before these have ended.
+#include <algorithm>
 #include <cstdint>
 #include <mutex>
 
@@ -11,12 +12,15 @@ namespace tern::hetero::detail {
 // Transfers have no order with what is in streams. So none may begin that would read what a task is
 // still to write. Nor is a fragment that is not valid in an instance read there by a task that has
 // not ended: it was valid for that task, so another one writes it after that, and has not ended
-// either.
+// either. What is just coming to another instance need not be fetched a second time: soon it will be
+// there.
 bool coherence::can_come_behind(const use& u) {
   bool can = true;
   if (reads(u.how))
     u.object->each(u.part, [&](const fragment& f) {
-      can = can && (f.valid & bit(u.instance) || (f.valid != 0 && f.writing == 0));
+      if (f.valid & bit(u.instance)) return;
+      can = can && f.valid != 0 && f.writing == 0 &&
+            std::all_of(f.coming.begin(), f.coming.end(), [&](const transfer* x) { return x->to == u.instance; });
     });
   return can;
 }

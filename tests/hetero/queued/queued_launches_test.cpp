@@ -106,6 +106,29 @@ TEST(queued_launches, are_as_many_as_the_option_says) {
   EXPECT_LT(seconds(8), 1.1 * seconds(64));
 }
 
+// Known to take 2 ms: what is queued could still go elsewhere.
+TEST(queued_launches, are_no_more_than_a_millisecond_where_times_are_known) {
+  simulate(machine_with(64, "1:latency=0us,bandwidth=0,launch=2ms,item=0ns,notice=20us"), [] {
+    chain(6);
+    const std::uint64_t before = behind();
+    chain(20);
+    EXPECT_EQ(behind(), before);
+  });
+}
+
+TEST(queued_launches, begin_while_the_worker_sleeps_for_what_runs) {
+  simulate(machine_with(64, "1:latency=0us,bandwidth=0,launch=10ms,item=0ns"), [] {
+    const object x = made();
+    adding(x).submit();
+    this_fiber::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_EQ(behind(), 0u);
+    adding(x).submit();
+    this_fiber::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_EQ(behind(), 1u);
+    EXPECT_EQ(first_of(x), 2u);
+  });
+}
+
 TEST(queued_launches, refuse_an_option_that_makes_no_sense) {
   options opts;
   EXPECT_THAT(text_of_error([&] { opts.set(hetero_ahead, -1); }), HasSubstr("hetero-ahead"));
