@@ -12,8 +12,8 @@ namespace tern::hetero::detail {
 // Transfers have no order with what is in streams. So none may begin that would read what a task is
 // still to write. Nor is a fragment that is not valid in an instance read there by a task that has
 // not ended: it was valid for that task, so another one writes it after that, and has not ended
-// either. What is just coming to another instance need not be fetched a second time: soon it will be
-// there.
+// either. What is just coming to another instance need not be fetched a second time: soon it will
+// be there.
 bool coherence::can_come_behind(const use& u) {
   bool can = true;
   if (reads(u.how))

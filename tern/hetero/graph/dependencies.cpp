@@ -40,10 +40,7 @@ bool dependencies::follow(task_record* t, task_record* before, std::uintptr_t ki
       const std::uintptr_t watched = head & watched_list;
       if (before->successors.compare_exchange_weak(head, word_of(l) | watched, std::memory_order_acq_rel,
                                                    std::memory_order_acquire)) {
-        if (watched) {
-          t->flags |= task_record::wakes;
-          t->device = before->device;
-        }
+        if (watched) t->device = before->device;
         if (t->link_count < task_record::inline_uses)
           ++t->link_count;
         else

@@ -205,11 +205,10 @@ bool runtime::give_place(task_record* t, bool& wide) {
     execution_.submitted_after(g, g->links());
   }
   if (const std::int32_t links = t->links(); links != 0) {
-    device_queue* const wakes =
-        t->flags & task_record::wakes ? devices_.queue(std::exchange(t->device, std::uint8_t{0})) : nullptr;
+    const std::uint8_t before = std::exchange(t->device, std::uint8_t{0});
     execution_.submitted_after(t, links);
-    if (wakes) [[unlikely]]
-      wakes->look_for_successors();
+    if (before != 0) [[unlikely]]
+      devices_.queue(before)->look_for_successors();
     return false;
   }
   t->pending.store(0, std::memory_order_relaxed); // no other thread knows it

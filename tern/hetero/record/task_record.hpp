@@ -129,8 +129,7 @@ struct alignas(64) task_record : tern::detail::tasklet {
     given = 2048,        ///< it is in a stream of its device, and what it writes counts as written there
     behind = 4096,       ///< it has gone to its device before its predecessors had ended
     reduces = 8192,      ///< it adds to a part of a reduction
-    wakes = 16384,   ///< it follows a task whose device looks for such: `device` is that one's, until it is submitted
-    order_only = 256 ///< what it uses is for its order: no data are brought to it
+    order_only = 256     ///< what it uses is for its order: no data are brought to it
   };
   /// `failed`: one thread has taken it upon itself to write the reason; `failure_set`: it has;
   /// `failure_seen`: the program learns of it by other means than wait_all; `inherited`: because
@@ -156,7 +155,9 @@ struct alignas(64) task_record : tern::detail::tasklet {
   std::uint16_t flags = 0;
   device_kinds kinds = 0;
   std::uint8_t use_count = 0, link_count = 0;
-  std::uint8_t device = 0; ///< where it runs
+  /// Where it runs. Until it is submitted: where one of those runs that it follows and of which the
+  /// device looks for such tasks; 0: there is none.
+  std::uint8_t device = 0;
 
   static constexpr std::size_t inline_uses = 4, closure_bytes = 128;
   struct slot {
