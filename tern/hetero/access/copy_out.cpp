@@ -128,7 +128,7 @@ void copy_out(object_state* o, const box& part, std::byte* to, copy_out_request*
   t->work = &copy_out_work;
   t->kinds = copy_out_work.kinds;
   t->flags = task_record::hidden | task_record::waits_release | task_record::order_only;
-  r.records().add_use(t) = {o, part, access_mode::read, 0, part == o->all, true, false, 0, nullptr};
+  r.records().add_use(t) = {o, part, access_mode::read, 0, part == o->all, true, false, false, 0, nullptr};
   r.request(t);
 }
 

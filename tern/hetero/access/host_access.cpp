@@ -66,9 +66,10 @@ void request_access(object_state* o, const box& part, access_mode how, access_re
   t->work = &host_access_work;
   t->kinds = host_access_work.kinds;
   t->flags = task_record::hidden | task_record::waits_release;
-  r.records().add_use(t) = {
-      o,      part, how, 0, part == o->all, true, false, static_cast<std::int32_t>(o->host_layout.pitch / o->element),
-      nullptr};
+  r.records().add_use(t) = {o,      part,           how,
+                            0,      part == o->all, true,
+                            false,  false,          static_cast<std::int32_t>(o->host_layout.pitch / o->element),
+                            nullptr};
   watch(r.records().parts(), note);
   r.request(t);
 }

@@ -61,9 +61,8 @@ const work_type nothing{any_device, nullptr, nullptr, nullptr,
                         [](const task_record&) noexcept -> const char* { return "prefetch"; }};
 
 use use_of(object_state* o, const box& part, access_mode how) noexcept {
-  return {
-      o,      part, how, 0, part == o->all, true, false, static_cast<std::int32_t>(o->host_layout.pitch / o->element),
-      nullptr};
+  const auto pitch = static_cast<std::int32_t>(o->host_layout.pitch / o->element);
+  return {o, part, how, 0, part == o->all, true, false, false, pitch, nullptr};
 }
 
 } // namespace

@@ -16,7 +16,7 @@ void upcoming_uses::start(std::uint64_t before) noexcept {
 
 void upcoming_uses::note(task_record& t) noexcept {
   const std::lock_guard hold(lock_);
-  if (tasks_ == most_tasks) return;
+  if (tasks_ == most_tasks || t.use_count == 0) return;
   std::size_t put = 0;
   try {
     use_order order{level_now_, ++number_};
@@ -44,15 +44,18 @@ void upcoming_uses::note(task_record& t) noexcept {
     return;
   }
   ++tasks_;
-  t.flags |= task_record::noted;
+  for (std::size_t i = 0; i < t.use_count; ++i) t.use_at(i).noted = true;
 }
+
+bool upcoming_uses::are_noted(task_record& t) noexcept { return t.use_count > 0 && t.use_at(0).noted; }
 
 void upcoming_uses::ended(task_record& t) noexcept {
   const std::lock_guard hold(lock_);
   if (unknown_ > 0) --unknown_;
-  if (!(t.flags & task_record::noted)) return;
+  if (!are_noted(t)) return;
   --tasks_;
   for (std::size_t i = 0; i < t.use_count; ++i) {
+    t.use_at(i).noted = false;
     const auto found = objects_.find(t.use_at(i).object);
     if (found == objects_.end()) continue; // by several uses of one object
     uses_of_object& o = found->second;

@@ -45,10 +45,14 @@ public:
   /// ended, what has no use in sight may have one.
   void start(std::uint64_t before) noexcept;
   bool on() const noexcept { return on_.load(std::memory_order_relaxed); }
-  /// By its submitter, before it may run. Sets `task_record::noted` if it has been.
+  /// By its submitter, before it may run. Sets `use::noted` of its uses, if they have been.
   void note(task_record& t) noexcept;
-  /// \pre it is on; the task's objects are still there. The task may not have been noted.
+  /// \pre it is on; the task's objects are still there. The task may not have been noted, or
+  /// not any more.
   void ended(task_record& t) noexcept;
+
+  /// Does it know of the task's uses?
+  static bool are_noted(task_record& t) noexcept;
 
   /// Are all uses known but those that are far away?
   bool complete() const noexcept;

@@ -37,6 +37,7 @@ protected:
       x.object = const_cast<object_state*>(&object(u.object));
       x.part = u.part;
       x.how = u.how;
+      x.noted = false;
     }
     upcoming.note(t);
     return t;
@@ -99,7 +100,7 @@ TEST_F(upcoming_uses_test, of_new_tasks_come_after_what_has_run) {
   EXPECT_EQ(next(1)->level, next(2)->level);
   upcoming.ended(writer);
   const task_record& late = submit({{3, changing}});
-  EXPECT_TRUE(late.flags & task_record::noted);
+  EXPECT_TRUE(late.slots[0].of.noted);
   EXPECT_EQ(objects_by_next_use(), (numbers{3, 0, 1, 2})) << "it is ready at once";
 }
 
@@ -113,6 +114,7 @@ TEST_F(upcoming_uses_test, of_other_parts_and_devices_do_not_count) {
   elsewhere.slots[0].of.object = const_cast<object_state*>(&object(1));
   elsewhere.slots[0].of.part = all_of_it;
   elsewhere.slots[0].of.how = reading;
+  elsewhere.slots[0].of.noted = false;
   upcoming.note(elsewhere);
   EXPECT_TRUE(next(0, some(49, 60)));
   EXPECT_FALSE(next(0, some(50, 60)));
@@ -168,10 +170,10 @@ TEST_F(upcoming_uses_test, are_bounded) {
   upcoming.start(0);
   for (std::size_t i = 0; i < upcoming_uses::most_tasks; ++i) submit({{i % 8, changing}});
   const task_record& one_more = submit({{0, changing}});
-  EXPECT_FALSE(one_more.flags & task_record::noted);
+  EXPECT_FALSE(one_more.slots[0].of.noted);
   EXPECT_EQ(upcoming.tasks(), upcoming_uses::most_tasks);
   for (task_record& t : tasks)
-    if (t.flags & task_record::noted) upcoming.ended(t); // in order, as memory goes by halves
+    if (upcoming_uses::are_noted(t)) upcoming.ended(t); // in order, as memory goes by halves
   EXPECT_EQ(objects_by_next_use(), numbers{});
   EXPECT_EQ(upcoming.objects(), 0u);
 }

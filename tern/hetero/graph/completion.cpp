@@ -25,7 +25,7 @@ const work_type last_task{kinds_of(device_kind::host),
                           [](const task_record&) noexcept -> const char* { return "end of an object"; }};
 
 void task_execution::finish_slowly(task_record* t) noexcept {
-  if (t->flags & (task_record::noted | task_record::placed) && copies_.upcoming().on()) copies_.upcoming().ended(*t);
+  if (t->flags & task_record::placed && copies_.upcoming().on()) copies_.upcoming().ended(*t);
   if (t->flags & task_record::acquired) copies_.release_uses(t);
   if (t->flags & task_record::commutes)
     for (task_record* x = commuting_.unlock(t); x;) {
@@ -47,12 +47,14 @@ void task_execution::destroy_work(task_record* t) noexcept {
 
 task_record* task_execution::complete(task_record* t, bool may_run_here) noexcept {
   destroy_work(t);
-  if (t->flags & (task_record::acquired | task_record::commutes | task_record::placed | task_record::noted))
-      [[unlikely]]
+  if (t->flags & (task_record::acquired | task_record::commutes | task_record::placed)) [[unlikely]]
     finish_slowly(t);
   const bool bad = t->has_failed();
   tern::detail::causal_context* const caused = t->flags & task_record::on_account ? t->causal : nullptr;
-  if (bad) outstanding_.note_failure(t);
+  if (bad) {
+    outstanding_.note_failure(t);
+    if (upcoming_uses::are_noted(*t)) copies_.upcoming().ended(*t); // it had no place any more
+  }
   t->state.store(task_record::done, std::memory_order_release);
   // acq_rel: successors see what it did; we see their links.
   const std::uintptr_t list = t->successors.exchange(closed_list, std::memory_order_acq_rel);

@@ -39,6 +39,8 @@ task_record* task_execution::make_ready(task_record* t, bool may_run_here) noexc
     }
     if (!acquire_on_host(t)) return nullptr;
   } else {
+    if (upcoming_uses::are_noted(*t)) [[unlikely]]
+      copies_.upcoming().ended(*t);
     t->flags &= static_cast<std::uint16_t>(~task_record::placed); // it is at no device
   }
   if (may_run_here) return t;

@@ -92,9 +92,10 @@ object_state* reductions::part_of(object_state& o, const box& part, const reduce
     ::new (static_cast<void*>(t->closure)) std::vector<std::byte>(how.identity, how.identity + o.element);
     t->work = &fill_with_identity;
     t->flags = task_record::hidden;
-    home_.records().add_use(t) = {
-        fresh,  fresh->all, access_mode::write, 0, true, true, false, static_cast<std::int32_t>(fresh->all.extent(2)),
-        nullptr};
+    home_.records().add_use(t) = {fresh,  fresh->all, access_mode::write,
+                                  0,      true,       true,
+                                  false,  false,      static_cast<std::int32_t>(fresh->all.extent(2)),
+                                  nullptr};
     home_.submit(t);
   }
   return result;
@@ -112,14 +113,9 @@ std::unique_lock<mutex> reductions::settle(task_record* t) {
     object_state* const part = part_of(*u.object, u.part, {how->combine, how->identity});
     home_.records().free_block(how);
     t->flags |= task_record::reduces;
-    u = {part,
-         part->all,
-         access_mode::read_write,
-         0,
-         true,
-         true,
-         false,
-         static_cast<std::int32_t>(part->all.extent(2)),
+    u = {part,   part->all, access_mode::read_write,
+         0,      true,      true,
+         false,  false,     static_cast<std::int32_t>(part->all.extent(2)),
          nullptr};
   }
   return hold;
@@ -155,12 +151,14 @@ void reductions::end_now(object_state& o) {
                                 r->part == o.all,
                                 true,
                                 false,
+                                false,
                                 static_cast<std::int32_t>(o.host_layout.pitch / o.element),
                                 nullptr};
   for (object_state* part : r->parts)
-    home_.records().add_use(t) = {
-        part,   part->all, access_mode::read, 0, true, true, false, static_cast<std::int32_t>(part->all.extent(2)),
-        nullptr};
+    home_.records().add_use(t) = {part,   part->all, access_mode::read,
+                                  0,      true,      true,
+                                  false,  false,     static_cast<std::int32_t>(part->all.extent(2)),
+                                  nullptr};
   home_.submit(t);
   o.reducing.store(false, std::memory_order_release);
   for (object_state* part : r->parts) home_.abandon(part);

@@ -274,7 +274,7 @@ void runtime::abandon(object_state* o) noexcept {
   task_record* const t = records_.allocate();
   t->work = &last_task;
   t->flags = task_record::hidden | task_record::order_only;
-  records_.add_use(t) = {o, o->all, access_mode::write, 0, true, true, false, 0, nullptr};
+  records_.add_use(t) = {o, o->all, access_mode::write, 0, true, true, false, false, 0, nullptr};
   submit(t);
 }
 

@@ -54,7 +54,7 @@ void add_use(task_record& t, object_state* o, const box& part, access_mode how) 
   u.instance = 0;
   u.whole = part == o->all;
   u.ordered = t.home->implicit();
-  u.writing = false;
+  u.writing = u.noted = false;
   u.pitch = static_cast<std::int32_t>(o->host_layout.pitch / o->element);
 }
 
@@ -149,7 +149,7 @@ void run_kernel(task_record& t, std::span<const source_of> sources, const kernel
     return checked->run(t, sources, code, shape, dynamic, values);
   // Where a policy has chosen the host, it may choose otherwise the next time.
   task_sampler& sampler = t.home->sampler();
-  sampled_kernel* const sampled = (t.flags & task_record::placed) && !(t.marks.load(std::memory_order_relaxed) & task_record::unsampled)
+  sampled_kernel* const sampled = (t.flags & (task_record::placed | task_record::unsampled)) == task_record::placed
                                       ? sampler.to_sample(t, code, shape)
                                       : nullptr;
   const std::int64_t begin = sampled ? t.home->core().now() : 0;

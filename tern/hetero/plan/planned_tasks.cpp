@@ -181,8 +181,7 @@ void planned_collector::follow_plan(task_record& t, std::uint8_t device, int pri
   if (!home_.placement().allowed(t, device)) return; // the policy places it
   t.device_mask = std::int64_t{1} << device;
   t.priority = priority;
-  t.flags |= task_record::extended;
-  t.marks.fetch_or(task_record::planned, std::memory_order_relaxed);
+  t.flags |= task_record::planned | task_record::extended;
 }
 
 // The user's side -----------------------------------------------------------------------------------------------------

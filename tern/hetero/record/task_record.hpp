@@ -80,6 +80,7 @@ struct use {
   bool whole;            ///< all of the object
   bool ordered : 1;      ///< by the order of submission
   bool writing : 1;      ///< it is counted in its fragments' `writing`
+  bool noted : 1;        ///< in upcoming_uses
   std::int32_t pitch;    ///< elements from row to row, once acquired
   void* address;         ///< of the part's first element, once acquired: the host's, or a memory_handle
 };
@@ -125,23 +126,17 @@ struct alignas(64) task_record : tern::detail::tasklet {
     handled = 128,       ///< the user has a handle: it may be cancelled
     of_reduction = 1024, ///< it adds the parts
     pins = 512,          ///< the instance that it has got stays
-    noted = 32768,       ///< what it uses is foreseen (upcoming_uses)
     given = 2048,        ///< it is in a stream of its device, and what it writes counts as written there
     behind = 4096,       ///< it has gone to its device before its predecessors had ended
     reduces = 8192,      ///< it adds to a part of a reduction
+    unsampled = 1 << 14, ///< its time on the host is not to be taken: known, brief, and not its turn
+    planned = 1 << 15,   ///< `device_mask` is a plan's: if that device is lost, it runs elsewhere
     order_only = 256     ///< what it uses is for its order: no data are brought to it
   };
   /// `failed`: one thread has taken it upon itself to write the reason; `failure_set`: it has;
   /// `failure_seen`: the program learns of it by other means than wait_all; `inherited`: because
   /// another task failed.
-  enum mark : std::uint8_t {
-    failed = 1,
-    failure_set = 2,
-    failure_seen = 4,
-    inherited = 8,
-    unsampled = 16, ///< its time on the host is not to be taken: known, brief, and not its turn
-    planned = 32    ///< `device_mask` is a plan's: if that device is lost, it runs elsewhere
-  };
+  enum mark : std::uint8_t { failed = 1, failure_set = 2, failure_seen = 4, inherited = 8 };
 
   static constexpr std::int32_t not_submitted = 1 << 30;
   std::atomic<std::int32_t> pending{not_submitted}, references{1};

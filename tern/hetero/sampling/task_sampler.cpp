@@ -140,11 +140,11 @@ void task_sampler::expected_times(task_record& t, std::vector<double>& into) noe
 void task_sampler::count_host_task(task_record& t, sampled_kernel& k) noexcept {
   const std::uint32_t passed = k.passed_.load(std::memory_order_relaxed);
   if (passed + 1 >= k.every_.load(std::memory_order_relaxed)) {
-    t.marks.fetch_and(static_cast<std::uint8_t>(~task_record::unsampled), std::memory_order_relaxed);
+    t.flags &= static_cast<std::uint16_t>(~task_record::unsampled);
     return;
   }
   k.passed_.store(passed + 1, std::memory_order_relaxed);
-  t.marks.fetch_or(task_record::unsampled, std::memory_order_relaxed);
+  t.flags |= task_record::unsampled;
 }
 
 double task_sampler::nanoseconds_of(sampled_kernel& k) noexcept {

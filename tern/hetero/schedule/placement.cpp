@@ -54,7 +54,7 @@ bool task_placement::allowed(const task_record& t, int device) const noexcept {
 }
 
 bool task_placement::free_of_plan(const task_record& t) const noexcept {
-  return (t.marks.load(std::memory_order_relaxed) & task_record::planned) != 0 &&
+  return (t.flags & task_record::planned) != 0 &&
          lost_[static_cast<std::size_t>(std::countr_zero(static_cast<std::uint64_t>(t.device_mask)))].load(
              std::memory_order_relaxed); // a task that comes too late for it is placed again
 }

@@ -95,7 +95,7 @@ private:
   host_queue* host_ = nullptr;
   std::atomic<bool> host_runs_{true};
   std::atomic<device_kinds> kinds_beside_host_{0};
-  std::atomic<std::uint64_t> selective_{0}; // devices that do not run all kernels, a bit for each
+  std::atomic<std::uint64_t> selective_{0};  // devices that do not run all kernels, a bit for each
   mutable tern::detail::spin_lock lock_;     // of all that follows
   std::array<std::atomic<bool>, 64> lost_{}; // by device; read without the lock
   std::unique_ptr<policy> policy_;

@@ -202,6 +202,20 @@ TEST(memory, faults_in_copies_are_told_and_nothing_is_wrong) {
   EXPECT_GT(failed, 0);
 }
 
+// What waits has no place any more, and is foreseen no longer.
+TEST(memory, a_device_that_is_lost_leaves_nothing) {
+  int failed = 0;
+  for (int nth = 1; nth < 60; nth += 3)
+    simulate({.simulated = device_of(4, ",lose=" + std::to_string(nth)), .seed = static_cast<std::uint64_t>(nth)}, [&] {
+      const auto all = rows(12);
+      at_random(all, 1, 60);
+      const std::string why = text_of_error([] { wait_all(); });
+      EXPECT_THAT(why, AnyOf(HasSubstr("lost"), HasSubstr("nothing was thrown")));
+      failed += why.find("lost") != std::string::npos ? 1 : 0;
+    });
+  EXPECT_GT(failed, 0);
+}
+
 /// Rows copied to and from devices.
 std::uint64_t rows_copied() {
   const statistics s = count();

@@ -15,7 +15,6 @@
 namespace tern::hetero {
 namespace {
 
-using testing::AnyOf;
 using testing::HasSubstr;
 using object = hetero_object<unsigned, 2>;
 

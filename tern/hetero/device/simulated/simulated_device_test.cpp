@@ -531,11 +531,10 @@ TEST(fake_device, options_that_are_wrong_are_refused) {
   EXPECT_THAT(wrong("bandwidth=4G"), HasSubstr("number of devices cannot be \"bandwidth=4G\""));
   EXPECT_EQ(wrong("2:"), "a word is missing; write WORD=VALUE between commas: "
                          "2:bandwidth=4G,latency=10us");
-  EXPECT_EQ(
-      wrong("2:bandwith=4G"),
-      "there is no word \"bandwith\"; did you mean bandwidth? there are: bandwidth, peer-bandwidth, "
-      "latency, memory, launch, item, notice, waits, speed, units, fuse, power, idle-power, noise, outlier, "
-      "slow-first, drift, unit-memory, fail-allocation, fail-copy, fail-kernel, skip, lose");
+  EXPECT_EQ(wrong("2:bandwith=4G"),
+            "there is no word \"bandwith\"; did you mean bandwidth? there are: bandwidth, peer-bandwidth, "
+            "latency, memory, launch, item, notice, waits, speed, units, fuse, power, idle-power, noise, outlier, "
+            "slow-first, drift, unit-memory, fail-allocation, fail-copy, fail-kernel, skip, lose");
   EXPECT_EQ(wrong("2:speed"), "speed has no value; allowed: a number from 0.000001 to 1000000");
   EXPECT_EQ(wrong("2:latency=10"), "latency cannot be \"10\"; allowed: a time from 0ns "
                                    "to 1000s, with ns, us, ms or s behind the number: 10us");
