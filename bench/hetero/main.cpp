@@ -30,7 +30,7 @@ using contest::runners;
 #define SMALL_KERNELS                                                                                                  \
   "TERN_HETERO_DEVICES=simulated\nTERN_HETERO_QUEUES=1\nTERN_HETERO_SIMULATED=1:launch=5us,item=1us,latency=1us,"      \
   "bandwidth=0"
-// Two unlike devices, which threads of their own drive (placed_cholesky.cpp).
+// Two unlike devices, which threads of their own drive (simulated/placed_cholesky.cpp).
 #define UNLIKE                                                                                                         \
   "TERN_HETERO_DEVICES=host,simulated\nTERN_HETERO_QUEUES=1\nTERN_HETERO_THREADS=true\n"                               \
   "TERN_HETERO_SIMULATED=2:launch=0us,item=2us,latency=5us,bandwidth=64M,speed=1,speed=2@0\n"                          \

@@ -2,7 +2,7 @@
 /// \file
 /// On simulated devices: how much is copied, and whether several share the work.
 
-#include "bench/hetero/random_graph.hpp"
+#include "bench/hetero/simulated/random_graph.hpp"
 #include "bench/hetero/tern.hpp"
 
 #include <cstdint>
