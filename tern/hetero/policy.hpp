@@ -127,14 +127,22 @@ public:
           if (wanted(ready_task(t))) return unlink(all, before, t);
     return std::nullopt;
   }
-  /// The first that may run on the device, taken out. Where there is none, it looks again only when
-  /// one has come.
-  std::optional<ready_task> take_for(int device) {
+  /// The first that may run on the device and that `wanted` accepts, taken out. Where none may run
+  /// there, it looks again only when one has come.
+  template <class F> std::optional<ready_task> take_for(int device, F&& wanted) {
     const std::uint64_t bit = std::uint64_t{1} << device;
     if (none_for_ & bit) return std::nullopt;
-    auto found = take([device](const ready_task& t) { return t.may_run_on(device); });
-    if (!found) none_for_ |= bit;
+    bool some = false;
+    auto found = take([&](const ready_task& t) {
+      if (!t.may_run_on(device)) return false;
+      some = true;
+      return wanted(t);
+    });
+    if (!some) none_for_ |= bit;
     return found;
+  }
+  std::optional<ready_task> take_for(int device) {
+    return take_for(device, [](const ready_task&) { return true; });
   }
   /// Of the first `most` of the highest priority, the one for which `cost`, a number not below 0,
   /// is least, taken out; the first of several.

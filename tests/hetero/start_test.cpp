@@ -165,7 +165,7 @@ TEST(wrong_options, of_devices_are_refused_before_the_start) {
   expect_refused(
       {"--tern-hetero-simulated=2:bandwith=4G"},
       "hetero-simulated cannot be \"2:bandwith=4G\" (on the command line): there is no word \"bandwith\"; did you "
-      "mean bandwidth? there are: bandwidth, latency, ");
+      "mean bandwidth? there are: bandwidth, peer-bandwidth, ");
   expect_refused({"--tern-hetero-policy=egaer"},
                  "hetero-policy cannot be \"egaer\" (on the command line): there is no policy 'egaer'; did you mean "
                  "eager? there are: dmda, eager, energy, locality, own-policy, ");

@@ -194,10 +194,11 @@ std::optional<ready_task> by_time::take_over(std::size_t d, std::span<const devi
 
 // As `locality` steals.
 std::optional<ready_task> by_time::take_unknown(std::size_t d, std::span<const device_load> devices) {
+  if (devices[d].lost) return std::nullopt;
   for (std::size_t v = 0; v < devices_.size(); ++v)
     if (v != d && devices[v].free_slots <= 0 && devices_[v].unknown > 0)
-      if (const auto t = devices_[v].tasks.take(
-              [&](const ready_task& x) { return x.note() == not_known && usable(x, devices, d); })) {
+      if (const auto t = devices_[v].tasks.take_for(static_cast<int>(d),
+                                                    [](const ready_task& x) { return x.note() == not_known; })) {
         taken_out(*t, v);
         return t;
       }
