@@ -16,6 +16,8 @@
 ///
 /// Source: HEFT (Topcuoglu, Hariri, Wu 2002).
 
+#include <tern/base/language/compiler.hpp>
+
 #include <memory>
 #include <utility>
 
