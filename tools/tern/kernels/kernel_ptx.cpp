@@ -153,7 +153,9 @@ int make(const ptx_options& o) {
       throw failure(e.message() + (e.hint().empty() ? "" : "; " + e.hint()), e.code() == errc::io ? 2 : 1);
     }
   }
-  std::string text = "// By tern kernels ptx.\n#include <tern/hetero/kernel/device_code.hpp>\nnamespace {\n";
+  // PTX is longer than the strings that a compiler must support, and than those some warn of.
+  std::string text = "// By tern kernels ptx.\n#pragma GCC diagnostic ignored \"-Woverlength-strings\"\n"
+                     "#include <tern/hetero/kernel/device_code.hpp>\nnamespace {\n";
   const auto clang = blocks.empty() ? std::nullopt : find_ptx_clang(o.clang);
   if (!blocks.empty() && !clang) {
     const std::string why = "kernels get no PTX: there is no clang 14 or later; install clang";
