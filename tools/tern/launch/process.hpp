@@ -85,6 +85,8 @@ struct job {
   /// Signals go to the process alone, which passes them on to its ranks (an MPI launcher), or to
   /// its whole group.
   bool signal_leader_only = false;
+  /// A write to a pipe that is closed is an error for it, and does not end it by SIGPIPE.
+  bool survives_closed_pipes = false;
   output_filter* standard_output = nullptr; ///< null: passed through untouched
   output_filter* standard_error = nullptr;
   /// Asked after each output: true once it is clear that the job has failed, which must end it

@@ -109,7 +109,7 @@ private:
     if (err_[1] >= 0) dup2(err_[1], STDERR_FILENO);
     for (const auto& [name, value] : job_.environment)
       value ? setenv(name.c_str(), value->c_str(), 1) : unsetenv(name.c_str());
-    std::signal(SIGPIPE, SIG_DFL);
+    std::signal(SIGPIPE, job_.survives_closed_pipes ? SIG_IGN : SIG_DFL);
     std::signal(SIGINT, SIG_DFL);
     sigprocmask(SIG_SETMASK, &old_mask_, nullptr);
     std::vector<char*> raw;
