@@ -217,8 +217,8 @@ int run_mpi(const run_options& options, const started_program& program, const pl
   }
   what.argv.insert(what.argv.end(), program.argv.begin(), program.argv.end());
   what.signal_leader_only = true;
-  // Hydra writes to its proxy, which has ended if all ranks end at once: one run of /bin/echo in 25.
-  // Ranks inherit that.
+  // Hydra writes to its proxy, which has ended if all ranks end at once: so do 4 % of runs of
+  // /bin/echo. Ranks inherit that.
   what.survives_closed_pipes = mpi.name == "mpich";
   what.standard_output = &out;
   what.standard_error = &err;
