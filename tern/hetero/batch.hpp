@@ -14,7 +14,6 @@
 
 #include <array>
 #include <cstddef>
-#include <exception>
 #include <tuple>
 #include <utility>
 

@@ -93,17 +93,7 @@ TEST(steal, among_unlike_devices_it_goes_by_expected_ends) {
 }
 
 TEST(steal, a_lost_device_leaves_its_tasks_to_others) {
-  simulate(devices(2, ",lose=60@1", "steal"), [] {
-    warm_all(2);
-    std::vector<object> all;
-    for (int i = 0; i < 100; ++i) all.emplace_back(extents<2>{rows, columns}, 0u);
-    for (const object& o : all) {
-      hetero_task t = adding(o);
-      t.submit();
-    }
-    EXPECT_THAT(text_of_error([] { wait_all(); }), HasSubstr("lost"));
-    EXPECT_GT(tasks_of_devices()[1], 60u);
-  });
+  lose_the_second_of_two(devices(2, ",lose=60@1", "steal"), [] { warm_all(2); });
 }
 
 TEST(steal, a_seed_gives_one_simulation) {

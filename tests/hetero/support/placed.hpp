@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/hetero/support/graph_kernels.hpp"
@@ -81,6 +82,22 @@ inline double independent(int n, const std::string& at = "") {
   const double taken = now() - begin;
   for (const object& o : all) EXPECT_EQ(o.host(access_mode::read).get()(0, 0), 1u);
   return taken;
+}
+
+/// 100 tasks on two devices, of which the second one is lost after 40 tasks or more: the failure is
+/// told, and its other tasks run on the first. \param warm_up makes times known.
+template <class F> void lose_the_second_of_two(const options& opts, F&& warm_up) {
+  simulate(opts, [&] {
+    warm_up();
+    std::vector<object> all;
+    for (int i = 0; i < 100; ++i) all.emplace_back(extents<2>{rows, columns}, 0u);
+    for (const object& o : all) {
+      hetero_task t = adding(o);
+      t.submit();
+    }
+    EXPECT_THAT(text_of_error([] { wait_all(); }), testing::HasSubstr("lost"));
+    EXPECT_GT(tasks_of_devices()[1], 60u);
+  });
 }
 
 } // namespace tern::hetero::placed
