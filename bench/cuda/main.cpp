@@ -39,7 +39,7 @@ const char* const other_libraries = std::getenv("BENCH_CUDA_LIBRARIES");
 const std::string by_ptx = "tern by the PTX of clang";
 
 /// Names of ours begin with "tern"; what follows it says what is switched off, or which devices
-/// there are.
+/// there are, or how much of their memory.
 const contest::contestant& contestant_named(const std::string& name) {
   static std::map<std::string, contest::contestant> all;
   if (const auto found = all.find(name); found != all.end()) return found->second;
@@ -57,9 +57,11 @@ const contest::contestant& contestant_named(const std::string& name) {
     set("TERN_CUDA_LIBRARIES=libcuda.so.1:/there/is/no/nvrtc.so");
     set("TERN_HETERO_CACHE=off");
   }
-  const std::string without = "tern without ", with = "tern with ";
+  const std::string without = "tern without ", with = "tern with ", placing = "tern placing on ", in = "tern in ";
   if (name.starts_with(without)) set("TERN_CUDA=" + name.substr(without.size()));
   if (name.starts_with(with)) set("TERN_HETERO_DEVICES=" + name.substr(with.size()));
+  if (name.starts_with(placing)) set("TERN_HETERO_POLICY=dmda\nTERN_HETERO_DEVICES=" + name.substr(placing.size()));
+  if (name.starts_with(in)) set("TERN_HETERO_MEMORY=" + name.substr(in.size()));
   return all.emplace(name, std::move(s)).first->second;
 }
 
@@ -159,6 +161,9 @@ std::vector<metric> metrics(runners& running, const scale& of) {
   l.add("cuda.empty", 1.5, "empty", 10'000, 20, "raw");
   l.add("cuda.empty.many", 1.5, "many", 100'000, 100, "raw");
   l.add("cuda.graph", 1.10, "graph", 100, 3, "raw");
+  // Kernels of 5 microseconds, each behind the one before; and two chains that follow each other.
+  l.add("cuda.chain", 1.10, "chain", 10'000, 20, "raw");
+  l.add("cuda.chain.pairs", 1.15, "pairs", 10'000, 20, "raw");
 
   // Copies.
   for (const std::string way : {"to", "from", "both"})
@@ -177,8 +182,13 @@ std::vector<metric> metrics(runners& running, const scale& of) {
   l.add("cuda.cublas", 1.031, "cublas", 16384, 32, "raw");
   l.add("cuda.cholesky", 1.111, "cholesky", 32768, 48, "raw");
 
+  // Three matrices of 8 GiB, in a quarter of that.
+  l.add("cuda.memory", 1.25, "tiles", 32768, 64, "tern", {}, 0, other_libraries ? "tern in 24K" : "tern in 6G");
+  // By models, on the host as well.
+  l.add("cuda.mixed", 1.0, "mixed", 32768, 48, "tern placing on cuda0", {}, 0, "tern placing on host,cuda0");
+
   // Tiles wherever there is time.
-  l.hybrid("cuda.hybrid", 1.0, 8192, 32);
+  l.hybrid("cuda.hybrid", 1.0, 2048, 32);
 
   // Kernels by PTX that clang made with the program, against NVRTC's. The mock cannot load it.
   if (!other_libraries) {

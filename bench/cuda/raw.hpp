@@ -70,6 +70,7 @@ extern const char* const naive_text;
 measurement launches(const job& j);
 measurement copies(const job& j);
 measurement products(const job& j);
+measurement chains(const job& j);
 /// Kernels, written by hand.
 measurement kernels(const job& j);
 /// cuBLAS and cuSOLVER. \throws not_here

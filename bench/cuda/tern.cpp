@@ -240,7 +240,7 @@ measurement products(const job& j) {
 measurement hybrid(const job& j) {
   const char* const named = std::getenv("TERN_HETERO_DEVICES");
   if (!named || std::string(named) != "host") device();
-  const std::size_t tile = j.size >= 1024 ? 1024 : 16, count = j.size / tile;
+  const std::size_t tile = j.size >= 1024 ? 256 : 16, count = j.size / tile;
   struct state {
     explicit state(std::size_t n) : whole(n) {}
     hetero::multiplication whole;
@@ -372,6 +372,7 @@ measurement calls(const job& j) {
 }
 
 measurement make(const job& j) {
+  if (auto made = chains(j)) return made;
   if (auto made = kernels(j)) return made;
   if (auto made = libraries(j)) return made;
   if (j.benchmark == "empty") return one_by_one(j);

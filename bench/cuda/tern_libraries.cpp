@@ -2,41 +2,18 @@
 /// \file
 /// Tasks of cuBLAS and cuSOLVER, with data that lie on the device.
 
-#include "bench/cuda/factors.hpp"
 #include "bench/cuda/problems.hpp"
 #include "bench/cuda/tern.hpp"
-#include "examples/cuda_libraries.hpp"
+#include "bench/cuda/tern_factors.hpp"
 
 #include <cstring>
 #include <memory>
+#include <utility>
 #include <vector>
-
-#include <tern/hetero/dialect.hpp>
-#include <tern/hetero/hetero_task.hpp>
-#include <tern/hetero/variants.hpp>
-
-TERN_KERNELS_BEGIN(cuda_bench_factors)
-// Rows from i and columns from j on, of n.
-TERN_KERNEL(fill, int n, int rows, int columns, int i, int j, TERN_GLOBAL double* a) {
-  TERN_REGION_IN(columns, rows, 1) {
-    const int y = i + item.y, x = j + item.x;
-    a[item.y * columns + item.x] = 1.0 / (1 + (y > x ? y - x : x - y)) + (y == x ? n : 0);
-  };
-}
-TERN_KERNELS_END(cuda_bench_factors)
 
 namespace tern::bench::cuda {
 
 namespace {
-
-using matrix = tern::hetero_object<double, 2>;
-using there = tern::device_view<double, 2>;
-using input = tern::device_view<const double, 2>;
-using tern::native_queue;
-namespace lib = cuda_libraries;
-
-template <class F> auto on_gpu(F f) { return tern::variants(tern::on_queue(tern::hetero::device_kind::cuda, f)); }
-int rows(std::int64_t pitch) { return static_cast<int>(pitch); }
 
 measurement product(const job& j) {
   auto p = std::make_shared<hetero::multiplication>(j.size);
@@ -48,11 +25,11 @@ measurement product(const job& j) {
   };
   const auto a = object(p->a), b = object(p->b), c = matrix({n, n});
   const auto run = [=] {
-    tern::submit(on_gpu([n](const native_queue& q, input x, input y, there z) {
+    tern::submit(tern::variants(on_gpu([n](const native_queue& q, input x, input y, there z) {
                    const auto m = static_cast<int>(n);
                    lib::blas::here(q).gemm(lib::plain, lib::plain, m, m, m, 1, y.address(), rows(y.pitch), x.address(),
                                            rows(x.pitch), 0, z.address(), rows(z.pitch));
-                 }),
+                 })),
                  tern::read(a), tern::read(b), tern::write(c));
     tern::wait_all();
   };
@@ -66,64 +43,75 @@ measurement product(const job& j) {
   };
 }
 
-measurement cholesky(const job& j) {
-  want_host_memory(2 * j.size * j.size * sizeof(double)); // with the tiles
-  auto p = std::make_shared<factored>(j.size);
-  const std::size_t tile = j.size >= 4096 ? 4096 : 16, count = j.size / tile;
-  const auto n = static_cast<std::int64_t>(tile);
-  auto tiles = std::make_shared<std::vector<matrix>>();
-  for (std::size_t i = 0; i < count * (count + 1) / 2; ++i) tiles->push_back(matrix({n, n}));
-  const auto at = [tiles](std::size_t i, std::size_t k) -> const matrix& { return (*tiles)[i * (i + 1) / 2 + k]; };
-  const tern::hetero_object<double> work(n * n);
-  const tern::hetero_object<int> info(1);
-  const auto m = static_cast<int>(tile);
-  const auto factor =
-      on_gpu([m](const native_queue& q, there t, tern::device_view<double, 1> w, tern::device_view<int, 1> says) {
-        const auto& s = lib::solver::here(q);
-        const int room = s.potrf_room(m, t.address(), rows(t.pitch));
-        if (room > w.size[0]) throw std::runtime_error("cuSOLVER wants more room than a tile has");
-        s.potrf(m, t.address(), rows(t.pitch), w.address(), room, says.address());
-      });
-  const auto solve = on_gpu([m](const native_queue& q, input l, there t) {
-    lib::blas::here(q).trsm(m, m, l.address(), rows(l.pitch), t.address(), rows(t.pitch));
-  });
-  const auto update = on_gpu([m](const native_queue& q, input a, input b, there c) {
-    lib::blas::here(q).gemm(lib::transposed, lib::plain, m, m, m, -1, b.address(), rows(b.pitch), a.address(),
-                            rows(a.pitch), 1, c.address(), rows(c.pitch));
-  });
-  const auto update_diagonal = on_gpu([m](const native_queue& q, input a, there c) {
-    lib::blas::here(q).syrk(m, m, -1, a.address(), rows(a.pitch), 1, c.address(), rows(c.pitch));
-  });
-  const auto run = [=] {
-    for (std::size_t k = 0; k < count; ++k) {
-      tern::submit(factor, tern::read_write(at(k, k)), tern::write(work), tern::write(info));
-      for (std::size_t i = k + 1; i < count; ++i) tern::submit(solve, tern::read(at(k, k)), tern::read_write(at(i, k)));
-      for (std::size_t i = k + 1; i < count; ++i) {
-        tern::submit(update_diagonal, tern::read(at(i, k)), tern::read_write(at(i, i)));
-        for (std::size_t l = k + 1; l < i; ++l)
-          tern::submit(update, tern::read(at(i, k)), tern::read(at(l, k)), tern::read_write(at(i, l)));
-      }
-    }
-    tern::wait_all();
+/// Are some elements of c = a b right? Of the tiles' elements is known how they were filled.
+void check_product(const std::vector<matrix>& c, std::size_t count, std::size_t tile) {
+  const auto element = [](std::size_t y, std::size_t x) {
+    return 1.0 / (1 + (y > x ? static_cast<double>(y - x) : static_cast<double>(x - y))) + (y == x ? 1 : 0);
   };
-  return [=, on = device()] {
-    for (std::size_t i = 0; i < count; ++i)
-      for (std::size_t k = 0; k <= i; ++k) {
-        tern::hetero_task t(cuda_bench_factors::fill, tern::items(n, n), static_cast<int>(p->n), m, m,
-                            static_cast<int>(i * tile), static_cast<int>(k * tile), tern::write(at(i, k)));
-        t.on(on).submit();
-      }
-    tern::wait_all();
-    const double taken = seconds(run);
-    for (std::size_t i = 0; i < count; ++i)
-      for (std::size_t k = 0; k <= i; ++k) {
-        const auto host = at(i, k).host(tern::access_mode::read).get();
-        for (std::size_t r = 0; r < tile; ++r)
-          std::memcpy(&p->l[(i * tile + r) * p->n + k * tile], host.data() + r * tile, tile * sizeof(double));
-      }
-    p->check();
+  for (const std::size_t at : {std::size_t{0}, c.size() / 2, c.size() - 1}) {
+    const auto found = c[at].host(tern::access_mode::read).get();
+    for (const auto& [row, column] : {std::pair<std::size_t, std::size_t>{0, tile - 1}, {tile / 2, tile / 3}}) {
+      double right = 0;
+      for (std::size_t i = 0; i < count; ++i)
+        for (std::size_t k = 0; k < tile; ++k)
+          right += element(row, at / count * count + i + k) * element(tile + k, i * count + at % count + column);
+      hetero::near(found(static_cast<std::int64_t>(row), static_cast<std::int64_t>(column)), right, 1e-9 * right,
+                   "an element of tile", at);
+    }
+  }
+}
+
+/// The product in tiles, of which the device's memory may hold a part only.
+measurement tiled(const job& j) {
+  const std::size_t tile = j.size >= 4096 ? 4096 : 16, count = j.size / tile;
+  want_host_memory(3 * j.size * j.size * sizeof(double));
+  const auto n = static_cast<std::int64_t>(tile);
+  struct matrices {
+    std::vector<matrix> a, b, c;
+  };
+  auto all = std::make_shared<matrices>();
+  for (auto* const one : {&all->a, &all->b, &all->c})
+    for (std::size_t i = 0; i < count * count; ++i) one->push_back(matrix({n, n}));
+  const auto m = static_cast<int>(tile);
+  // The first product of a tile of c writes it, the others add to it.
+  const auto gemm = [m](double beta, const native_queue& q, input x, input y, there z) {
+    lib::blas::here(q).gemm(lib::plain, lib::plain, m, m, m, 1, y.address(), rows(y.pitch), x.address(), rows(x.pitch),
+                            beta, z.address(), rows(z.pitch));
+  };
+  const auto make =
+      tern::variants(on_gpu([=](const native_queue& q, input x, input y, there z) { gemm(0, q, x, y, z); }));
+  const auto add =
+      tern::variants(on_gpu([=](const native_queue& q, input x, input y, there z) { gemm(1, q, x, y, z); }));
+  const char* const on = device();
+  for (std::size_t i = 0; i < count * count; ++i) {
+    const auto filled = [&](const matrix& o, int from) {
+      tern::hetero_task t(cuda_bench_factors::fill, tern::items(n, n), 1, m, m, from, static_cast<int>(i),
+                          tern::write(o));
+      t.on(on).submit();
+    };
+    filled(all->a[i], 0);
+    filled(all->b[i], m);
+  }
+  tern::wait_all();
+  return [=] {
+    const double taken = seconds([&] {
+      for (std::size_t y = 0; y < count; ++y)
+        for (std::size_t x = 0; x < count; ++x) {
+          tern::submit(make, tern::read(all->a[y * count]), tern::read(all->b[x]), tern::write(all->c[y * count + x]));
+          for (std::size_t i = 1; i < count; ++i)
+            tern::submit(add, tern::read(all->a[y * count + i]), tern::read(all->b[i * count + x]),
+                         tern::read_write(all->c[y * count + x]));
+        }
+      tern::wait_all();
+    });
+    check_product(all->c, count, tile);
     return taken;
   };
+}
+
+measurement cholesky(const job& j) {
+  const std::size_t tile = j.size >= 4096 ? 4096 : 16;
+  return factorization(j, tile, steps_on_gpu(static_cast<int>(tile)));
 }
 
 } // namespace
@@ -131,11 +119,17 @@ measurement cholesky(const job& j) {
 const tern::hetero::source_block& kernels_of_libraries() { return cuda_bench_factors::fill.source(); }
 
 measurement libraries(const job& j) {
-  const bool meant = j.benchmark == "cublas" || j.benchmark == "cholesky";
+  const auto meant = [&]() -> measurement (*)(const job&) {
+    if (j.benchmark == "cublas") return product;
+    if (j.benchmark == "tiles") return tiled;
+    if (j.benchmark == "cholesky") return cholesky;
+    if (j.benchmark == "mixed") return mixed_cholesky;
+    return nullptr;
+  }();
   if (!meant) return {};
   device();
   try {
-    return j.benchmark == "cublas" ? product(j) : cholesky(j);
+    return meant(j);
   } catch (const tern::error& e) {
     if (e.code() == tern::errc::not_found) throw not_here(e.message());
     throw;

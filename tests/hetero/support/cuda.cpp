@@ -52,18 +52,21 @@ std::int64_t mock_cuda::clock() { return find<std::int64_t()>("tern_mock_cuda_cl
 
 #endif
 
-#ifndef TERN_TEST_ON_GPU
 namespace {
 bool without_nvrtc() {
   const char* const given = std::getenv("TERN_TEST_WITHOUT_NVRTC");
   return given && *given;
 }
 } // namespace
-#endif
 
 options cuda_options(const std::string& memory, const std::string& without) {
   options opts;
-#ifndef TERN_TEST_ON_GPU
+#ifdef TERN_TEST_ON_GPU
+  if (without_nvrtc()) {
+    opts.set(detail::cuda_libraries, "libcuda.so.1:/there/is/no/nvrtc.so");
+    opts.set(hetero_cache, "off"); // nothing that NVRTC has made is found
+  }
+#else
   opts.set(detail::cuda_libraries,
            without_nvrtc() ? TERN_MOCK_CUDA ":/there/is/no/nvrtc.so" : TERN_MOCK_CUDA ":" TERN_MOCK_NVRTC);
   opts.set(hetero_cache, TERN_MOCK_CACHE);

@@ -65,24 +65,12 @@ std::optional<ptx_clang> find_ptx_clang(const std::string& wanted) {
 }
 
 std::vector<std::string> words_for(const ptx_clang& clang, bool contracted, const std::string& to) {
-  std::vector<std::string> words{clang.path,
-                                 "-fno-color-diagnostics",
-                                 "-x",
-                                 "cuda",
-                                 "--cuda-device-only",
-                                 "--cuda-gpu-arch=sm_" + std::to_string(oldest),
-                                 "-nocudainc",
-                                 "-nocudalib",
-                                 "-std=c++17",
-                                 "-O3",
-                                 contracted ? "-ffp-contract=fast" : "-ffp-contract=off",
-                                 "-Wno-unknown-cuda-version",
-                                 "-include",
-                                 "__clang_cuda_builtin_vars.h",
-                                 "-S",
-                                 "-o",
-                                 to,
-                                 "-"};
+  std::vector<std::string> words{
+      clang.path, "-fno-color-diagnostics", "-x", "cuda", "--cuda-device-only",
+      "--cuda-gpu-arch=sm_" + std::to_string(oldest), "-nocudainc", "-nocudalib", "-std=c++17", "-O3",
+      // As far as NVRTC goes: eight turns of a short loop. Clang's own limit is two.
+      "-mllvm", "-unroll-partial-threshold=300", contracted ? "-ffp-contract=fast" : "-ffp-contract=off",
+      "-Wno-unknown-cuda-version", "-include", "__clang_cuda_builtin_vars.h", "-S", "-o", to, "-"};
   constexpr int says_isa = 17; // from then on it writes the latest that it knows, unless it is told
   if (clang.version >= says_isa) words.insert(words.begin() + 1, "--cuda-feature=+ptx60");
   return words;
