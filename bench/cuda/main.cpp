@@ -37,6 +37,8 @@ using contest::runners;
 const char* const other_libraries = std::getenv("BENCH_CUDA_LIBRARIES");
 
 const std::string by_ptx = "tern by the PTX of clang";
+const std::string mock = "tern on the mock driver";
+const std::string busy_mock = "tern on a mock driver that goes on by itself";
 
 /// Names of ours begin with "tern"; what follows it says what is switched off, or which devices
 /// there are, or how much of their memory.
@@ -44,11 +46,12 @@ const contest::contestant& contestant_named(const std::string& name) {
   static std::map<std::string, contest::contestant> all;
   if (const auto found = all.find(name); found != all.end()) return found->second;
   contest::contestant s{name, name == "raw" ? BENCH_CUDA_RAW : BENCH_CUDA_TERN, "", ""};
-  const std::string libraries = name == "tern on the mock driver" ? BENCH_CUDA_MOCK
+  const std::string libraries = name == mock || name == busy_mock ? BENCH_CUDA_MOCK
                                 : other_libraries                 ? other_libraries
                                                                   : "";
-  if (name == "tern on the mock driver" && libraries.empty()) s.path.clear(), s.needs = "googletest, for tests";
+  if ((name == mock || name == busy_mock) && libraries.empty()) s.path.clear(), s.needs = "googletest, for tests";
   const auto set = [&](const std::string& variable) { s.setting += (s.setting.empty() ? "" : "\n") + variable; };
+  if (name == busy_mock) set("TERN_MOCK_CUDA=by-itself");
   if (!libraries.empty()) set("TERN_CUDA_LIBRARIES=" + libraries);
   if (const char* const maths = std::getenv("BENCH_CUDA_MATHS"))
     for (const std::string variable : {"TERN_EXAMPLE_CUBLAS=", "TERN_EXAMPLE_CUSOLVER="}) set(variable + maths);
@@ -106,17 +109,18 @@ public:
     }
     made.push_back(std::move(whole));
   }
-  /// A number that has no rival: `factor` times what is answered.
+  /// A number that has no rival: `factor` times what is answered, over `of`.
   void number(const std::string& name, const std::string& unit, std::optional<double> most,
-              const std::string& benchmark, std::size_t size, const std::string& contestant, double factor = 1) {
+              const std::string& benchmark, std::size_t size, const std::string& contestant, double factor = 1,
+              double of = 1, const std::string& of_what = "1") {
     made.push_back(
         {.name = name,
          .unit = unit,
          .target = most,
-         .rival_name = "1",
+         .rival_name = of_what,
          .ours = [&running = running_, name, factor,
                   q = request{contestant, benchmark, workers, size}] { return running.run(name, q) * factor; },
-         .rival = budget(1)});
+         .rival = budget(of)});
   }
   /// Several devices against the better of them by itself.
   void hybrid(const std::string& name, double target, std::size_t size, std::size_t small) {
@@ -203,12 +207,16 @@ std::vector<metric> metrics(runners& running, const scale& of) {
       for (const std::string how : {"cold", "cached"})
         l.number("cuda.compile." + block + "." + how, "ms", std::nullopt, "compile_" + how + " " + block, 1, "tern",
                  1e3);
-    const std::string mock = "tern on the mock driver";
     for (const std::string kind : {"chain", "spread", "fresh"}) {
       const auto most = kind == "fresh" ? std::nullopt : std::optional(4.0);
       l.number("cuda.calls." + kind, "calls", most, "calls_" + kind, of(1000, 100), mock);
       l.number("cuda.queries." + kind, "questions", std::nullopt, "queries_" + kind, of(1000, 100), mock);
     }
+    // Measured when there was an event after each launch: 3 calls, and 1 question, as each was over
+    // when it was asked for.
+    const std::string each = "an event for each launch";
+    l.number("cuda.ahead.calls", "calls", 0.5, "others_chain", of(10'000, 100), busy_mock, 1, 3, each);
+    l.number("cuda.ahead.questions", "questions", 0.15, "queries_chain", of(10'000, 100), busy_mock, 1, 1, each);
   }
   return l.made;
 }

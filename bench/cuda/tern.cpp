@@ -323,9 +323,9 @@ measurement compile(const job& j) {
   };
 }
 
-/// Calls of the driver for each task, once all that is made once is there; or ("queries_…") those
-/// of them that ask whether an event has come, most of which are made while there is nothing else
-/// to do. Counted by the mock driver; not seconds.
+/// Calls of the driver for each task, once all that is made once is there; or those of them that
+/// ask whether something is over ("queries_…"), most of which are made while there is nothing else
+/// to do; or the others ("others_…"). Counted by the mock driver; not seconds.
 measurement calls(const job& j) {
   const char* const on = device();
   const std::string given = std::getenv("TERN_CUDA_LIBRARIES") ? std::getenv("TERN_CUDA_LIBRARIES") : "";
@@ -333,7 +333,8 @@ measurement calls(const job& j) {
   const auto counters =
       library ? reinterpret_cast<void (*)(tern_mock_counters*)>(dlsym(library, "tern_mock_cuda_counters")) : nullptr;
   if (!counters) throw not_here("the mock driver, which counts calls");
-  const bool questions = j.benchmark.starts_with("queries"), fresh = j.benchmark.ends_with("fresh");
+  const bool questions = j.benchmark.starts_with("queries"), others = j.benchmark.starts_with("others"),
+             fresh = j.benchmark.ends_with("fresh");
   constexpr auto n = static_cast<std::int64_t>(sequence::elements);
   std::vector<hetero_object<int>> data;
   for (int i = 0; i < (j.benchmark.ends_with("chain") ? 1 : 100); ++i) data.emplace_back(n, 0);
@@ -366,8 +367,9 @@ measurement calls(const job& j) {
     counters(&before);
     run();
     counters(&after);
-    const auto asked = after.event_queries - before.event_queries;
-    return static_cast<double>(questions ? asked : after.calls - before.calls) / static_cast<double>(times);
+    const auto asked = after.event_queries + after.stream_queries - before.event_queries - before.stream_queries;
+    const auto all = after.calls - before.calls;
+    return static_cast<double>(questions ? asked : others ? all - asked : all) / static_cast<double>(times);
   };
 }
 
@@ -382,7 +384,8 @@ measurement make(const job& j) {
   if (j.benchmark == "hybrid") return hybrid(j);
   if (j.benchmark.starts_with("copy_")) return copy(j);
   if (j.benchmark.starts_with("compile")) return compile(j);
-  if (j.benchmark.starts_with("calls_") || j.benchmark.starts_with("queries_")) return calls(j);
+  for (const char* const counted : {"calls_", "queries_", "others_"})
+    if (j.benchmark.starts_with(counted)) return calls(j);
   if (j.benchmark == "small") return small(j);
   if (j.benchmark == "peers") return peers(j);
   unknown(j);

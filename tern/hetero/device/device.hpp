@@ -217,6 +217,14 @@ public:
   virtual bool launches_behind() const noexcept { return false; }
   /// What is put into the stream from now on begins after `t`, an operation of this device.
   virtual void order(int stream, ticket t) = 0;
+  /// The end of what the stream has so far is asked for by itself: whatever comes behind it there
+  /// should not delay the answer. A hint.
+  virtual void mark(int) {}
+  /// Its owner goes on after other code may have run in its thread, or in another thread. An owner
+  /// that says so once says so each time, at the latest before the next call.
+  /// \param new_round it has been through all that it has to do since it said so last; what it asks
+  /// for in a round it asks for again in the next.
+  virtual void resume([[maybe_unused]] bool new_round) noexcept {}
   /// Is it done? Asked again and again, until it has been: then the ticket is forgotten. \throws
   /// what went wrong with it, once; then it is forgotten too.
   virtual bool done(ticket t) = 0;

@@ -28,6 +28,8 @@
 ///   memlock=1M           more of the host's memory cannot be registered: out of memory (2)
 ///   most-items=512       of a group of kernels without launch bounds: they have so many registers (1024)
 ///   sticky               what breaks a context breaks those that come later in the process, too
+///   by-itself            operations go on with every call, not only with questions, as a device's do while the host
+///                        has other things to do
 ///   quiet                misuse is told only on request, and does not make the process fail
 ///   lenient              calls that can go on in spite of misuse do, and return success
 /// Memory of devices cannot be accessed but by copies and kernels: a device's address that the host

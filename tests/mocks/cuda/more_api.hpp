@@ -22,7 +22,6 @@ constexpr int update_topology_changed = 2, update_kind_changed = 3, update_param
 
 /// By their names without `cu`.
 struct more_api {
-  cu::result (*StreamQuery)(cu::stream) = nullptr;
   cu::result (*EventSynchronize)(cu::event) = nullptr;
   cu::result (*StreamBeginCapture)(cu::stream, int mode) = nullptr;
   cu::result (*StreamEndCapture)(cu::stream, graph_plan*) = nullptr;

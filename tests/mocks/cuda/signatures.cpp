@@ -59,6 +59,7 @@ CHECK(CtxGetCurrent);
 CHECK(StreamCreateWithPriority);
 CHECK_2(StreamDestroy);
 CHECK(StreamSynchronize);
+CHECK(StreamQuery);
 CHECK(StreamWaitEvent);
 CHECK(EventCreate);
 CHECK(EventRecord);
@@ -109,7 +110,6 @@ static_assert(sizeof(cu::kernel_node) == sizeof(CUDA_KERNEL_NODE_PARAMS) &&
               offsetof(cu::kernel_node, extra) == offsetof(CUDA_KERNEL_NODE_PARAMS, extra) &&
               offsetof(cu::kernel_node, in) == offsetof(CUDA_KERNEL_NODE_PARAMS, ctx));
 #endif
-CHECK_MORE(StreamQuery, "cuStreamQuery");
 CHECK_MORE(EventSynchronize, "cuEventSynchronize");
 CHECK_MORE(StreamBeginCapture, "cuStreamBeginCapture_v2");
 CHECK_MORE(StreamEndCapture, "cuStreamEndCapture");

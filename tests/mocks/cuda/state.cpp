@@ -19,7 +19,8 @@ constexpr std::size_t most_misuses = 200; // a loop that does it wrong each time
       "mock CUDA: cannot make sense of \"%s\" in its configuration (TERN_MOCK_CUDA); there are devices=2, "
       "memory=1G, seed=7, delay=20us, capability=90, driver=13000, mode=exclusive, mode=prohibited, "
       "fail-alloc=N, fail-copy=N, fail-launch=N, fail-graph=N, fault-kernel=N, lose=N, fail-context, no-init, "
-      "call=1us, start=5us, kernel=10us, bandwidth=16G, no-peers, memlock=1M, most-items=512, sticky, quiet, lenient\n",
+      "call=1us, start=5us, kernel=10us, bandwidth=16G, no-peers, memlock=1M, most-items=512, sticky, by-itself, "
+      "quiet, lenient\n",
       word.c_str());
   std::abort();
 }
@@ -40,7 +41,7 @@ void parse_word(const std::string& word, settings& to) {
     return set = true;
   };
   if (flag("fail-context", to.fail_context) || flag("no-init", to.no_init) || flag("quiet", to.quiet) ||
-      flag("lenient", to.lenient) || flag("sticky", to.sticky))
+      flag("lenient", to.lenient) || flag("sticky", to.sticky) || flag("by-itself", to.by_itself))
     return;
   bool without = false;
   if (flag("no-peers", without)) {
@@ -276,7 +277,10 @@ call::call(const char* name, needs what) : s((lock_ = std::unique_lock(global_mu
   if (what == needs::context) failed = status();
 }
 
-call::~call() { close_memory(s); }
+call::~call() {
+  if (s.set.by_itself && s.initialized) go_on();
+  close_memory(s);
+}
 
 cu::result call::status() {
   if (at < 0) return 0;

@@ -45,6 +45,7 @@ struct settings {
                 lose = 0; ///< counted down
   bool fail_context = false, no_init = false, quiet = false, lenient = false;
   bool peers = true;
+  bool by_itself = false;                ///< operations go on with every call, not with questions alone
   bool sticky = false;                   ///< what breaks a context breaks all later ones
   std::size_t memlock = ~std::size_t{0}; ///< bytes of the host's memory that can be registered
   int most_items = 1024;                 ///< of a group, by registers

@@ -44,6 +44,7 @@ std::optional<cuda_api> open_one(const std::string& name, std::string& why, std:
   TERN_FIND(StreamCreateWithPriority);
   TERN_FIND_V2(StreamDestroy);
   TERN_FIND(StreamSynchronize);
+  TERN_FIND(StreamQuery);
   TERN_FIND(StreamWaitEvent);
   TERN_FIND(EventCreate);
   TERN_FIND(EventRecord);

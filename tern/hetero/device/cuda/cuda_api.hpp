@@ -122,6 +122,7 @@ struct cuda_api {
   cu::result (*StreamCreateWithPriority)(cu::stream*, unsigned, int) = nullptr;
   cu::result (*StreamDestroy)(cu::stream) = nullptr;
   cu::result (*StreamSynchronize)(cu::stream) = nullptr;
+  cu::result (*StreamQuery)(cu::stream) = nullptr;
   cu::result (*StreamWaitEvent)(cu::stream, cu::event, unsigned) = nullptr;
   cu::result (*EventCreate)(cu::event*, unsigned) = nullptr;
   cu::result (*EventRecord)(cu::event, cu::stream) = nullptr;

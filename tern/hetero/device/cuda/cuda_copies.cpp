@@ -144,9 +144,9 @@ ticket cuda_device::copy(int stream, const copy_request& what) {
       throw error(errc::invalid_argument, target_->title() + " cannot " + operation + ": it cannot reach that one");
     allow_access_to(*static_cast<const cuda_device*>(what.source)->target_);
   }
-  slot& s = reserve(operation, nullptr);
+  cuda_streams::slot& s = queues_.reserve(operation, nullptr);
   if (what.row_bytes > 0 && what.rows > 0 && what.slices > 0) copy_rows(q.handle, what);
-  return begin(q, s);
+  return queues_.put(q, s, true);
 }
 
 } // namespace tern::hetero::detail

@@ -17,16 +17,7 @@
 #include <tern/hetero/variants.hpp>
 
 namespace tern::hetero::detail {
-namespace {
 
-std::string quoted(const char* name) { return "'" + std::string(name) + "'"; }
-
-std::string named(const char* operation, const char* kernel) {
-  return kernel ? std::string(operation) + " " + quoted(kernel) : operation;
-}
-
-// After these the context does nothing more: what went wrong in a kernel, or in the device. The
-// others are about one call.
 bool is_for_good(cu::result r) noexcept {
   constexpr cu::result all[] = {4 /*deinitialized*/,
                                 201 /*invalid context*/,
@@ -50,6 +41,10 @@ bool is_for_good(cu::result r) noexcept {
                                 999 /*unknown*/};
   return std::find(std::begin(all), std::end(all), r) != std::end(all);
 }
+
+namespace {
+
+std::string quoted(const char* name) { return "'" + std::string(name) + "'"; }
 
 /// Devices whose contexts an error has broken, and which: the primary context is one for the
 /// process, so another scheduler of it meets the same one. Thread-safe.
@@ -151,7 +146,12 @@ void cuda_target::tell_loss() const {
   throw error(errc::device_lost, lost, "what it alone had is gone; run without it: --tern-hetero-devices");
 }
 
-void cuda_target::enter() {
+void cuda_target::enter_anew() {
+  enter_elsewhere();
+  is_current = tells_resumption;
+}
+
+void cuda_target::enter_elsewhere() {
   alive();
   if (!context) [[unlikely]]
     throw error(errc::invalid_state, title() + " has not been opened");
@@ -165,7 +165,7 @@ cuda_device::cuda_device(std::unique_ptr<cuda_target> target, const nvrtc_api& n
       wanted_(bytes_in(opts[hetero_memory])),
       share_(share_of_memory(static_cast<std::size_t>(target_->info.memory_bytes), opts)),
       limit_(wanted_.value_or(share_)), programs_(std::make_unique<cuda_programs>(*target_, ways_)),
-      graphs_(std::make_unique<cuda_graphs>(*target_)), stream_count_(2 + opts[hetero_queues]) {}
+      graphs_(std::make_unique<cuda_graphs>(*target_)), stream_count_(2 + opts[hetero_queues]), queues_(*target_) {}
 
 void cuda_device::open() {
   cuda_target& t = *target_;
@@ -212,9 +212,9 @@ void cuda_device::open() {
     pool_->trim();
     return any;
   };
-  queues_.resize(switches_.streams ? static_cast<std::size_t>(stream_count_) : 1);
-  for (queue& q : queues_)
-    check(t.api.StreamCreateWithPriority(&q.handle, cu::stream_non_blocking, 0), "make a stream");
+  queues_.open(switches_.streams ? static_cast<std::size_t>(stream_count_) : 1);
+  for (std::size_t n = 0; n < queues_.size(); ++n)
+    check(t.api.StreamCreateWithPriority(&queues_[n].handle, cu::stream_non_blocking, 0), "make a stream");
   if (host_ && switches_.pinned) host_->lock_with({&lock_pages, &unlock_pages, target_.get()});
 }
 
@@ -222,22 +222,12 @@ cuda_device::~cuda_device() {
   const cuda_api& api = target_->api;
   if (!target_->context) return;
   api.CtxSetCurrent(target_->context);
-  wait_for_all(); // copies write into memory of the host, which is not ours
+  queues_.wait_for_all(); // copies write into memory of the host, which is not ours
   if (host_) host_->stop_locking(target_.get());
   graphs_.reset();
-  for (const slot& s : slots_)
-    if (s.event) api.EventDestroy(s.event);
-  for (const queue& q : queues_)
-    if (q.handle) api.StreamDestroy(q.handle);
   programs_.reset();
   pool_.reset();
-  // The context goes with the target.
-}
-
-void cuda_device::wait_for_all() const noexcept {
-  if (!target_->lost.empty()) return; // it does nothing more
-  for (const queue& q : queues_)
-    if (q.handle) target_->api.StreamSynchronize(q.handle);
+  // Then the streams, and with the target the context.
 }
 
 std::size_t cuda_device::stack_needed() const noexcept { return std::size_t{16} << 20; } // NVRTC's
@@ -249,129 +239,20 @@ cuda_device::queue& cuda_device::at(int stream) {
   return queues_[switches_.streams ? static_cast<std::size_t>(stream) : 0];
 }
 
-// Tickets -------------------------------------------------------------------------------------------------------------
-
-// What may fail comes before the operation.
-cuda_device::slot& cuda_device::reserve(const char* operation, const char* kernel, const char* task) {
-  if (unused_.empty()) {
-    unused_.reserve(slots_.size() + 1); // `forget` cannot fail
-    slots_.emplace_back();
-    unused_.push_back(static_cast<std::uint32_t>(slots_.size() - 1));
-  }
-  slot& s = slots_[unused_.back()];
-  if (!s.event) target_->check(target_->api.EventCreate(&s.event, cu::event_disable_timing), "make an event");
-  s.operation = operation;
-  s.kernel = kernel;
-  s.task = task ? task : kernel;
-  return s;
-}
-
-ticket cuda_device::begin(queue& q, slot& s) {
-  const cu::result r = target_->api.EventRecord(s.event, q.handle);
-  if (r != cu::success) [[unlikely]] {
-    // What was begun goes on, and works on memory that the caller gives away.
-    if (!is_for_good(r)) target_->api.StreamSynchronize(q.handle);
-    target_->fail(r, named(s.operation, s.kernel));
-  }
-  const std::uint32_t number = unused_.back() + 1;
-  unused_.pop_back();
-  s.used = true;
-  s.come = false;
-  s.next = 0;
-  s.queue = static_cast<std::uint8_t>(&q - queues_.data());
-  if (q.last)
-    slots_[q.last - 1].next = number;
-  else
-    q.first = number;
-  q.last = number;
-  return std::uint64_t{s.uses} << 32 | number;
-}
-
-cuda_device::slot* cuda_device::find(ticket t) {
-  const auto number = static_cast<std::uint32_t>(t);
-  if (number == 0) return nullptr;
-  if (number > slots_.size())
-    throw error(errc::invalid_argument, target_->title() + " has given out no ticket " + std::to_string(t));
-  slot& s = slots_[number - 1];
-  return s.used && s.uses == t >> 32 ? &s : nullptr;
-}
-
-void cuda_device::forget(slot& s) noexcept {
-  s.used = false;
-  ++s.uses;
-  unused_.push_back(static_cast<std::uint32_t>(&s - slots_.data()));
-}
-
-// CUDA does not say which kernel broke the context: it is one of those that were there. "'add'
-// (task 'astray')"
-std::string cuda_device::under_way() const {
-  std::string all;
-  int count = 0;
-  for (const slot& s : slots_) {
-    if (!s.used || s.come || !s.task) continue;
-    constexpr int shown = 8;
-    if (++count <= shown) {
-      all += count > 1 ? ", " : "";
-      const bool same = s.kernel && std::strcmp(s.kernel, s.task) == 0;
-      all += same ? quoted(s.kernel)
-                  : (s.kernel ? quoted(s.kernel) + " of " : "what was put there by ") + "task " + quoted(s.task);
-    }
-    if (count == shown + 1) all += ", …";
-  }
-  return all;
-}
-
-void cuda_device::advance(queue& q) {
-  while (q.first) {
-    slot& s = slots_[q.first - 1];
-    const cu::result r = target_->api.EventQuery(s.event);
-    if (r == cu::not_ready) return;
-    if (r != cu::success) [[unlikely]] { // an event that cannot be asked is never known to come: whatever the reason
-      const std::string kernels = under_way();
-      if (!is_for_good(r)) wait_for_all(); // else what was begun would go on in memory that is given away now
-      target_->lose(r, named(s.operation, s.kernel) + (kernels.empty() ? "" : " (on it were: " + kernels + ")"));
-    }
-    s.come = true;
-    q.first = s.next;
-    if (!q.first) q.last = 0;
-  }
-}
-
-bool cuda_device::done(ticket t) {
-  slot* const s = find(t);
-  if (!s) return true;
-  if (!target_->lost.empty()) [[unlikely]] {
-    forget(*s);
-    target_->alive();
-  }
-  if (!s->come) {
-    queue& q = queues_[s->queue];
-    // Not before what was put there before it, which is asked for, too; a wait for this one alone
-    // gets on as well.
-    constexpr std::uint32_t patient = 64;
-    if (q.first != static_cast<std::uint32_t>(t) && ++q.put_off < patient) return false;
-    q.put_off = 0;
-    try {
-      advance(q);
-    } catch (...) {
-      forget(*s);
-      throw;
-    }
-    if (!s->come) return false;
-  }
-  forget(*s);
-  return true;
-}
-
 void cuda_device::order(int stream, ticket t) {
   target_->enter();
-  come_after(at(stream), t);
+  queues_.come_after(at(stream), t);
 }
 
-void cuda_device::come_after(const queue& q, ticket t) {
-  const slot* const s = find(t);
-  if (!s || s->come || &queues_[s->queue] == &q) return;
-  target_->check(target_->api.StreamWaitEvent(q.handle, s->event, 0), "let one stream wait for another");
+void cuda_device::mark(int stream) {
+  target_->enter();
+  queues_.mark(at(stream));
+}
+
+void cuda_device::resume(bool new_round) noexcept {
+  target_->tells_resumption = true;
+  target_->is_current = false;
+  if (new_round) queues_.next_round();
 }
 
 // Memory --------------------------------------------------------------------------------------------------------------
@@ -466,11 +347,11 @@ void cuda_device::call(queue& q, const launch_request& what) {
   try {
     what.call(*what.task, here, what.arguments.data());
   } catch (...) {
-    target_->enter();
+    target_->enter_anew();
     target_->api.StreamSynchronize(q.handle); // what has been begun works on memory that is given away now
     throw;
   }
-  target_->enter(); // it may have entered another
+  target_->enter_anew(); // it may have entered another
 }
 
 void cuda_device::allow_dynamic(cuda_kernel& k, const launch_request& what) {
@@ -526,7 +407,7 @@ void cuda_device::put(queue& q, const cuda_launch& l, const char* kernel) {
   });
   if (r == cu::success) [[likely]]
     return;
-  const std::string kernels = under_way(); // it may be one of these that failed
+  const std::string kernels = queues_.under_way(); // it may be one of these that failed
   target_->fail(r,
                 "launch the kernel " + quoted(kernel) +
                     (is_for_good(r) && !kernels.empty() ? " (on it were: " + kernels + ")" : ""),
@@ -539,18 +420,20 @@ void cuda_device::put(queue& q, const cuda_launch& l, const char* kernel) {
 ticket cuda_device::launch(int stream, const launch_request& what) {
   target_->enter();
   queue& q = at(stream);
-  for (const ticket before : what.after) come_after(q, before);
+  for (const ticket before : what.after) queues_.come_after(q, before);
   if (what.sequence) return launch_all(q, *what.sequence, what.task ? what.task->text_name() : nullptr);
   if (what.call) {
-    slot& s = reserve("run what a function has put into its stream", nullptr, what.task->text_name());
+    cuda_streams::slot& s =
+        queues_.reserve("run what a function has put into its stream", nullptr, what.task->text_name());
     call(q, what);
-    return begin(q, s);
+    return queues_.put(q, s, true);
   }
   prepare(what, one_);
   if (what.shape.count() == 0) return 0;
-  slot& s = reserve("run the kernel", what.code->name, what.task ? what.task->text_name() : nullptr);
+  cuda_streams::slot& s =
+      queues_.reserve("run the kernel", what.code->name, what.task ? what.task->text_name() : nullptr);
   put(q, one_, what.code->name);
-  return begin(q, s);
+  return queues_.put(q, s, false);
 }
 
 ticket cuda_device::launch_all(queue& q, const launch_sequence& all, const char* task) {
@@ -564,8 +447,8 @@ ticket cuda_device::launch_all(queue& q, const launch_sequence& all, const char*
     prepare(one, launches.back());
   }
   const char* const some = all.launches.front().code ? all.launches.front().code->name : nullptr;
-  slot& s = reserve("run the recorded tasks that begin with the kernel", some, task);
-  if (!plain && graphs_->launch(q.handle, all.number, launches, all.before, all.begins)) return begin(q, s);
+  cuda_streams::slot& s = queues_.reserve("run the recorded tasks that begin with the kernel", some, task);
+  if (!plain && graphs_->launch(q.handle, all.number, launches, all.before, all.begins)) return queues_.put(q, s, true);
   try {
     for (std::size_t i = 0; i < launches.size(); ++i) {
       const launch_request& one = all.launches[i];
@@ -578,7 +461,7 @@ ticket cuda_device::launch_all(queue& q, const launch_sequence& all, const char*
     if (target_->lost.empty()) target_->api.StreamSynchronize(q.handle); // what has been begun goes on
     throw;
   }
-  return begin(q, s);
+  return queues_.put(q, s, true);
 }
 
 } // namespace tern::hetero::detail

@@ -8,9 +8,8 @@
 /// by every call that needs one (fibers change threads). It stays current: code that uses CUDA in a
 /// worker sets its own.
 ///
-/// A stream takes copies to the device, one copies from it, and some kernels; each operation is
-/// followed by an event of a pool, and only the first event of a stream that has not come is asked
-/// for: the others come after it.
+/// A stream takes copies to the device, one copies from it, and some kernels. Of what is over the
+/// device learns by few events (cuda_streams.hpp).
 ///
 /// Memory comes from a pool (block_pool.hpp), as cuMemAlloc and cuMemFree wait for the device;
 /// copies are asynchronous because the host's memory, too, is from a pool that is page-locked when
@@ -34,6 +33,7 @@
 #include <tern/base/error.hpp>
 #include <tern/base/options.hpp>
 #include <tern/hetero/device/cuda/cuda_api.hpp>
+#include <tern/hetero/device/cuda/cuda_streams.hpp>
 #include <tern/hetero/device/cuda/cuda_ways.hpp>
 #include <tern/hetero/device/cuda/nvrtc.hpp>
 #include <tern/hetero/device/device.hpp>
@@ -64,6 +64,10 @@ struct cuda_switches {
 /// \pre the option's check has passed.
 cuda_switches switches_of(const options& opts);
 
+/// Does the context do nothing more after this? It says what went wrong in a kernel, or in the
+/// device; other results are about one call.
+bool is_for_good(cu::result r) noexcept;
+
 /// A device as its driver knows it, and what has become of it. Threads: as `device`.
 struct cuda_target {
   cuda_api api;
@@ -77,6 +81,9 @@ struct cuda_target {
   /// Gives unused memory back to the driver. \return whether there was any.
   std::function<bool()> evict;
   std::string lost; ///< why; empty: it works
+  /// Its context is this thread's, and nothing but this device's owner has run there since.
+  bool is_current = false;
+  bool tells_resumption = false; ///< the owner says when that may have changed
 
   cuda_target() = default;
   ~cuda_target();
@@ -107,7 +114,11 @@ struct cuda_target {
       tell_loss();
   }
   /// Makes its context this thread's. \pre it is open. \throws as the others.
-  void enter();
+  void enter() {
+    if (!is_current || !lost.empty()) enter_anew();
+  }
+  void enter_anew();
+  void enter_elsewhere(); ///< the same in a thread that works for the owner, and ends
 };
 
 inline cu::pointer address_of(memory_handle m) { return reinterpret_cast<cu::pointer>(m); }
@@ -241,47 +252,25 @@ public:
   bool launches_behind() const noexcept override { return switches_.ahead; }
   launch_fuser* fuser() noexcept override { return switches_.fuse && programs_->can_fuse() ? this : nullptr; }
   void order(int stream, ticket t) override;
-  bool done(ticket t) override;
+  void mark(int stream) override;
+  bool done(ticket t) override { return queues_.done(t); }
+  void resume(bool new_round) noexcept override;
   bool is_selective() const noexcept override { return !ways_.compiles(); }
   bool runs(const kernel_code& code) const noexcept override { return ways_.runs(code); }
   std::string why_not(const kernel_code& code) const override { return ways_.why_not(code); }
 
   const cuda_programs& programs() const noexcept { return *programs_; }
   const cuda_graphs& graphs() const noexcept { return *graphs_; }
-  std::size_t open_tickets() const noexcept { return slots_.size() - unused_.size(); }
+  std::size_t open_tickets() const noexcept { return queues_.open_tickets(); }
 
 private:
-  // A ticket is the number of a slot, and how often it was used: one that was forgotten is
-  // recognised.
-  struct slot {
-    cu::event event = nullptr; ///< made once, used again
-    bool used = false, come = false;
-    std::uint8_t queue = 0;
-    std::uint32_t uses = 0;
-    std::uint32_t next = 0; ///< in its queue: number + 1; 0: it is the last
-    const char* operation = nullptr;
-    const char* kernel = nullptr; ///< null: none
-    const char* task = nullptr;   ///< null: it is of none
-  };
-  struct queue {
-    cu::stream handle = nullptr;
-    std::uint32_t first = 0, last = 0; ///< of what has not come: number + 1
-    std::uint32_t put_off = 0;         ///< questions for others than the first
-  };
+  using queue = cuda_streams::stream;
 
-  void come_after(const queue& q, ticket t); ///< what is put there from now on
   queue& at(int stream);
-  slot& reserve(const char* operation, const char* kernel, const char* task = nullptr);
-  ticket begin(queue& q, slot& s);
-  slot* find(ticket t);
-  void forget(slot& s) noexcept;
-  void advance(queue& q);
-  std::string under_way() const;
   void copy_rows(cu::stream s, const copy_request& what);
   void allow_access_to(const cuda_target& other);
   void check(const cuda_kernel& k, const launch_request& what) const;
   void prepare(const launch_request& what, cuda_launch& l);
-  void wait_for_all() const noexcept;
   void allow_dynamic(cuda_kernel& k, const launch_request& what);
   void put(queue& q, const cuda_launch& l, const char* kernel);
   void call(queue& q, const launch_request& what); ///< a function
@@ -306,9 +295,7 @@ private:
   std::unique_ptr<cuda_programs> programs_;
   std::unique_ptr<cuda_graphs> graphs_;
   const int stream_count_;
-  std::vector<queue> queues_; // one, or one for each stream
-  std::vector<slot> slots_;
-  std::vector<std::uint32_t> unused_;
+  cuda_streams queues_;             // one, or one for each stream
   std::vector<cu::device> reached_; // their memory may be accessed
   cuda_launch one_;                 // for its memory
 };

@@ -433,34 +433,42 @@ TEST_F(cuda, a_kernel_that_goes_astray_takes_the_device_with_it) {
   wait(*all[1], launch<k::nothing>(*all[1], {}, {})); // the other goes on
 }
 
-// An event that cannot be asked is never known to come, whatever the reason.
-TEST_F(cuda, an_event_that_cannot_be_asked_loses_the_device) {
+// What cannot be asked is never known to be over, whatever the reason.
+TEST_F(cuda, an_event_or_a_stream_that_cannot_be_asked_loses_the_device) {
   mock_ = std::make_unique<mock_cuda>("delay=1ms");
   std::vector<std::string> notes;
   auto api = cuda_api::open(std::vector<std::string>{TERN_MOCK_CUDA}, notes).value();
   const auto nvrtc = nvrtc_api::open(std::vector<std::string>{TERN_MOCK_NVRTC}, notes).value();
-  static cu::result (*ask)(cu::event) = nullptr;
+  static auto ask = api.EventQuery;
+  static auto ask_stream = api.StreamQuery;
   static bool fails = false;
-  ask = api.EventQuery;
-  fails = false;
   api.EventQuery = [](cu::event e) {
     constexpr cu::result captured_event = 907; // a function has left the stream recording
     return fails ? captured_event : ask(e);
   };
+  api.StreamQuery = [](cu::stream s) {
+    constexpr cu::result captured_stream = 900;
+    return fails ? captured_stream : ask_stream(s);
+  };
   ASSERT_EQ(api.Init(0), cu::success);
-  auto all = open_cuda(api, nvrtc, "", cuda_options(), nullptr, notes);
-  ASSERT_EQ(all.size(), 1u);
-  device& d = *all.front();
-  d.open();
-  const ticket first = launch<k::nothing>(d, {}, {}), second = launch<k::nothing>(d, {}, {});
-  wait(d, first);
-  wait(d, second);
-  const ticket third = launch<k::nothing>(d, {}, {}), fourth = launch<k::nothing>(d, {}, {});
-  fails = true;
-  EXPECT_THAT(message_of(errc::device_lost, [&] { d.done(third); }),
-              AllOf(HasSubstr("cuda0"), HasSubstr("run the kernel 'nothing'"), HasSubstr("(907)")));
-  EXPECT_THAT(message_of(errc::device_lost, [&] { d.done(fourth); }), HasSubstr("(907)"));
-  EXPECT_THAT(message_of(errc::device_lost, [&] { launch<k::nothing>(d, {}, {}); }), HasSubstr("(907)"));
+  for (const bool by_event : {true, false}) {
+    fails = false;
+    auto all = open_cuda(api, nvrtc, "", cuda_options(), nullptr, notes);
+    ASSERT_EQ(all.size(), 1u);
+    device& d = *all.front();
+    d.open();
+    const ticket first = launch<k::nothing>(d, {}, {}), second = launch<k::nothing>(d, {}, {});
+    wait(d, first);
+    wait(d, second);
+    const ticket third = launch<k::nothing>(d, {}, {}), fourth = launch<k::nothing>(d, {}, {});
+    if (by_event) d.mark(2);
+    fails = true;
+    const char* const why = by_event ? "(907)" : "(900)";
+    EXPECT_THAT(message_of(errc::device_lost, [&] { d.done(third); }),
+                AllOf(HasSubstr("cuda0"), HasSubstr("run the kernel 'nothing'"), HasSubstr(why)));
+    EXPECT_THAT(message_of(errc::device_lost, [&] { d.done(fourth); }), HasSubstr(why));
+    EXPECT_THAT(message_of(errc::device_lost, [&] { launch<k::nothing>(d, {}, {}); }), HasSubstr(why));
+  }
 }
 
 TEST_F(cuda, what_fails_alone_leaves_the_device_alone) {

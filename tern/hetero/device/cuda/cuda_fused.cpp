@@ -82,9 +82,10 @@ ticket cuda_device::launch_fused(int stream, std::span<const launch_request> all
   }
   l.what.dynamic_bytes = static_cast<unsigned>(k.dynamic_for(first.dynamic_bytes));
   l.what.values = values.data();
-  slot& s = reserve("run the kernel", first.code->name, first.task ? first.task->text_name() : nullptr);
+  cuda_streams::slot& s =
+      queues_.reserve("run the kernel", first.code->name, first.task ? first.task->text_name() : nullptr);
   put(q, l, first.code->name);
-  return begin(q, s);
+  return queues_.put(q, s, false);
 }
 
 } // namespace tern::hetero::detail

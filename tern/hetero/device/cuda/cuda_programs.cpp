@@ -52,7 +52,7 @@ cu::module cuda_programs::load(const kernel_code& code, bool fused) {
   cu::module made = nullptr;
   if (code.form == code_form::cuda_module) {
     on_thread_stack([&] {
-      target_.enter();
+      target_.enter_elsewhere();
       made = load_image(std::string(code.text), r, log);
     });
   } else { // whose compiler needs a thread's stack
@@ -60,7 +60,7 @@ cu::module cuda_programs::load(const kernel_code& code, bool fused) {
         trace::on() ? "compile " + std::string(code.form == code_form::dialect ? code.source().name : code.name)
                     : std::string());
     on_thread_stack([&] {
-      target_.enter();
+      target_.enter_elsewhere();
       made = ways_.compiles() ? compile(code, fused, r, log) : find_compiled(code, r, log);
     });
   }

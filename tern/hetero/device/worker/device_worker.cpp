@@ -121,6 +121,7 @@ void device_worker::finish(task_record* t) noexcept {
     end_steps(t);
   tracks_.ends(t, !t->sound());
   home_.execution().complete(t, false);
+  device_->resume(false); // what follows it may have run here
 }
 
 void device_worker::finish(transfer* x, std::exception_ptr failed) noexcept {
@@ -134,6 +135,7 @@ void device_worker::finish(transfer* x, std::exception_ptr failed) noexcept {
     }
   }
   home_.copies().transfer_done(x, failed);
+  device_->resume(false);
 }
 
 // A device does not know the object that it copies: the name is added here.
@@ -283,6 +285,7 @@ void device_worker::handle_loss(std::exception_ptr why) noexcept {
 void device_worker::work() noexcept {
   if (tern::detail::worker* const w = tern::detail::this_worker())
     runs_in_.store(static_cast<tern::detail::fiber*>(w->running), std::memory_order_relaxed);
+  device_->resume(true);
   if (!std::exchange(opened_, true)) {
     try {
       device_->open();
@@ -291,6 +294,7 @@ void device_worker::work() noexcept {
     }
   }
   for (;;) {
+    device_->resume(true);
     bool did = take_arrivals();
     progress_ = progress_ || did;
     did = admit() || did;

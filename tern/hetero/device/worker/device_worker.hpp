@@ -120,6 +120,7 @@ private:
   bool is_asked(const launched& l, std::uint64_t waiting_streams) const noexcept;
   static std::exception_ptr with_name(const task_record& t, const std::exception_ptr& why) noexcept;
   int next_stream() noexcept;
+  void mark_last(int stream, const task_record* next);
   int stream_behind(const followers::successor& s) noexcept;
   ticket put(task_record* t, int stream, const launch_request& what);
   ticket put_each(task_record* t, int stream, const launch_sequence& all, std::span<const ticket> after);

@@ -58,6 +58,9 @@ public:
   /// Looks for new successors. \return whether there are any.
   bool look();
   bool empty() const noexcept { return given_.empty(); }
+  /// Has the task, which has not ended, a successor besides `but`, as far as is known by now? Any
+  /// thread that alone can complete it.
+  static bool has_successor_but(const task_record& t, const task_record* but) noexcept;
 
   /// Calls `f(task, successor&)` for each that is offered, the first to be found first, until one
   /// stays so: `f` sets `is`.

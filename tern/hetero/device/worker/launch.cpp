@@ -76,12 +76,23 @@ int device_worker::next_stream() noexcept {
   return 2 + static_cast<int>(next);
 }
 
+// `next` goes into a stream that has something: if anything else follows what is last there, that
+// one's end is to be known by itself.
+void device_worker::mark_last(int stream, const task_record* next) {
+  const auto last =
+      std::find_if(running_.rbegin(), running_.rend(), [stream](const launched& l) { return l.stream == stream; });
+  if (last == running_.rend()) return;
+  const auto others = [next](const task_record* t) { return followers::has_successor_but(*t, next); };
+  if (others(last->task) || std::any_of(last->rest.begin(), last->rest.end(), others)) device_->mark(stream);
+}
+
 void device_worker::launch(task_record* t, const launch_request& what, fused_kind* kind) noexcept {
   launched l{t, kind, {}};
   if (device_->measures() && what.code && !what.call && !what.sequence)
     l.sampled = home_.sampler().to_sample(*t, *what.code, what.shape);
   try {
     l.stream = next_stream();
+    mark_last(l.stream, t);
     if (trace::on() && what.code) [[unlikely]]
       device_->prepare(*what.code);
     tracks_.begins(l.stream, *t, 1);
@@ -183,6 +194,7 @@ bool device_worker::launch_equal(fused_kind& kind) noexcept {
       return false;
     }
     l.stream = next_stream();
+    mark_last(l.stream, nullptr);
     tracks_.begins(l.stream, *l.task, equal_.size());
     l.task->running = fuser_->launch_fused(l.stream, equal_);
     running_.push_back(std::move(l));

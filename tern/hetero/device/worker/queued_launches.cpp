@@ -129,6 +129,7 @@ void device_worker::launch_behind(task_record* t, const followers::successor& s)
     if (device_->measures() && what.code && !what.call && !what.sequence)
       l.sampled = home_.sampler().to_sample(*t, *what.code, what.shape);
     l.stream = stream_behind(s);
+    mark_last(l.stream, t);
     tracks_.begins(l.stream, *t, 1);
     begun = true;
     t->running = put(t, l.stream, what);

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// A CUDA device's streams, and what of that which was put into them is over. Internal.
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <tern/hetero/device/cuda/cuda_api.hpp>
+#include <tern/hetero/device/device.hpp>
+
+namespace tern::hetero::detail {
+
+struct cuda_target;
+
+/// Operations in streams, their tickets, and events by need.
+///
+/// Operations of a stream end in their order. So one event says of all before it that they are
+/// over, and it is recorded only
+/// - after an operation whose end has to be known by itself (`apart`, `mark`);
+/// - after every eighth, or after each where they take long;
+/// - when another stream is to wait for an operation after which there is none. It is later than
+///   needed then, and right.
+/// Questions are for the oldest event of a stream. Where none is recorded the stream itself is
+/// asked: has it anything left to do?
+///
+/// Requires: the context is current where something is put into a stream. Errors: as `device`.
+/// Threads: the device's owner's.
+class cuda_streams {
+public:
+  struct stream {
+    cu::stream handle = nullptr;
+
+  private:
+    friend class cuda_streams;
+    using clock = std::chrono::steady_clock;
+    std::uint32_t first = 0, last = 0;             // of what is not known to be over: slot + 1
+    std::uint64_t put = 0, recorded = 0, over = 0; // places of the last ones
+    std::vector<std::uint64_t> waits_for;          // of each stream: the place that it comes after
+    std::uint32_t put_off = 0;                     // questions for others than the first
+    std::uint64_t seen = 0;                        // `put`, a round ago
+    std::uint64_t asked_in = 0;
+    std::uint32_t busy_rounds = 0; // without a question
+    clock::time_point since{};     // when it got something to do, or some of that was found to be over
+    unsigned slow = 0;             // how often in a row its operations took long
+  };
+  /// An operation that is about to be put into a stream.
+  struct slot {
+    const char* operation = nullptr;
+    const char* kernel = nullptr; ///< null: none
+    const char* task = nullptr;   ///< null: it is of none
+
+  private:
+    friend class cuda_streams;
+    cu::event event = nullptr; // recorded after it; null: none
+    bool used = false, come = false;
+    std::uint8_t queue = 0;
+    std::uint32_t uses = 0;
+    std::uint32_t next = 0; // in its stream: slot + 1; 0: it is the last
+    std::uint64_t place = 0;
+  };
+
+  explicit cuda_streams(cuda_target& target) : target_(target) {}
+  ~cuda_streams();
+  cuda_streams(const cuda_streams&) = delete;
+  cuda_streams& operator=(const cuda_streams&) = delete;
+
+  void open(std::size_t count);
+  std::size_t size() const noexcept { return all_.size(); }
+  stream& operator[](std::size_t n) noexcept { return all_[n]; }
+
+  /// What may fail comes before the operation.
+  slot& reserve(const char* operation, const char* kernel, const char* task = nullptr);
+  /// The operation of the slot that was reserved last has been put there. \param apart its end is
+  /// to be known by itself.
+  ticket put(stream& to, slot& s, bool apart);
+  /// The end of what was put there last is to be known by itself.
+  void mark(stream& s);
+  /// What is put there from now on comes after `t`.
+  void come_after(stream& s, ticket t);
+  bool done(ticket t);
+  /// Another round of the owner's: in one, no stream is asked twice.
+  void next_round() noexcept { ++round_; }
+
+  void wait_for_all() const noexcept;
+  /// CUDA does not say which kernel broke the context: it is one of those that were there. "'add'
+  /// (task 'astray')"
+  std::string under_way() const;
+  std::size_t open_tickets() const noexcept { return slots_.size() - unused_.size(); }
+
+private:
+  // A ticket is the number of a slot, and how often it was used: one that was forgotten is
+  // recognised.
+  slot* find(ticket t);
+  void forget(slot& s) noexcept;
+  void have_event();
+  void record(stream& s, slot& after);
+  void advance(stream& s);
+  void over_until(stream& s, std::uint64_t place) noexcept;
+  bool is_worth_a_question(stream& s) noexcept;
+  [[noreturn]] void fail(const stream& s, cu::result r);
+
+  cuda_target& target_;
+  std::vector<stream> all_;
+  std::vector<slot> slots_;
+  std::vector<std::uint32_t> unused_; // slots
+  std::vector<cu::event> events_;     // that are not recorded
+  std::uint64_t round_ = 0;
+};
+
+} // namespace tern::hetero::detail
