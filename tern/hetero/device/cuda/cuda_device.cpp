@@ -165,7 +165,8 @@ cuda_device::cuda_device(std::unique_ptr<cuda_target> target, const nvrtc_api& n
       wanted_(bytes_in(opts[hetero_memory])),
       share_(share_of_memory(static_cast<std::size_t>(target_->info.memory_bytes), opts)),
       limit_(wanted_.value_or(share_)), programs_(std::make_unique<cuda_programs>(*target_, ways_)),
-      graphs_(std::make_unique<cuda_graphs>(*target_)), stream_count_(2 + opts[hetero_queues]) {}
+      graphs_(std::make_unique<cuda_graphs>(*target_)), timer_(std::make_unique<cuda_timer>(*target_)),
+      stream_count_(2 + opts[hetero_queues]) {}
 
 void cuda_device::open() {
   cuda_target& t = *target_;
@@ -225,6 +226,7 @@ cuda_device::~cuda_device() {
   wait_for_all(); // copies write into memory of the host, which is not ours
   if (host_) host_->stop_locking(target_.get());
   graphs_.reset();
+  timer_.reset();
   for (const slot& s : slots_)
     if (s.event) api.EventDestroy(s.event);
   for (const queue& q : queues_)
@@ -260,6 +262,7 @@ cuda_device::slot& cuda_device::reserve(const char* operation, const char* kerne
   }
   slot& s = slots_[unused_.back()];
   if (!s.event) target_->check(target_->api.EventCreate(&s.event, cu::event_disable_timing), "make an event");
+  timer_->forget(std::exchange(s.timed, 0)); // where its operation could not be put
   s.operation = operation;
   s.kernel = kernel;
   s.task = task ? task : kernel;
@@ -298,6 +301,7 @@ cuda_device::slot* cuda_device::find(ticket t) {
 
 void cuda_device::forget(slot& s) noexcept {
   s.used = false;
+  timer_->forget(std::exchange(s.timed, 0));
   ++s.uses;
   unused_.push_back(static_cast<std::uint32_t>(&s - slots_.data()));
 }
@@ -359,6 +363,7 @@ bool cuda_device::done(ticket t) {
     }
     if (!s->come) return false;
   }
+  took_ = timer_->take(std::exchange(s->timed, 0));
   forget(*s);
   return true;
 }
@@ -549,7 +554,9 @@ ticket cuda_device::launch(int stream, const launch_request& what) {
   prepare(what, one_);
   if (what.shape.count() == 0) return 0;
   slot& s = reserve("run the kernel", what.code->name, what.task ? what.task->text_name() : nullptr);
+  cuda_timer::span time(*timer_, q.handle, what.timed);
   put(q, one_, what.code->name);
+  s.timed = time.end();
   return begin(q, s);
 }
 

@@ -34,6 +34,7 @@
 #include <tern/base/error.hpp>
 #include <tern/base/options.hpp>
 #include <tern/hetero/device/cuda/cuda_api.hpp>
+#include <tern/hetero/device/cuda/cuda_timer.hpp>
 #include <tern/hetero/device/cuda/cuda_ways.hpp>
 #include <tern/hetero/device/cuda/nvrtc.hpp>
 #include <tern/hetero/device/device.hpp>
@@ -242,6 +243,10 @@ public:
   launch_fuser* fuser() noexcept override { return switches_.fuse && programs_->can_fuse() ? this : nullptr; }
   void order(int stream, ticket t) override;
   bool done(ticket t) override;
+  bool measures() const noexcept override { return timer_->works(); }
+  bool measures_on_request() const noexcept override { return true; }
+  bool streams_compete() const noexcept override { return true; }
+  std::int64_t took() const noexcept override { return took_; }
   bool is_selective() const noexcept override { return !ways_.compiles(); }
   bool runs(const kernel_code& code) const noexcept override { return ways_.runs(code); }
   std::string why_not(const kernel_code& code) const override { return ways_.why_not(code); }
@@ -258,7 +263,8 @@ private:
     bool used = false, come = false;
     std::uint8_t queue = 0;
     std::uint32_t uses = 0;
-    std::uint32_t next = 0; ///< in its queue: number + 1; 0: it is the last
+    std::uint32_t next = 0;  ///< in its queue: number + 1; 0: it is the last
+    std::uint32_t timed = 0; ///< the timer's pair around it; 0: none
     const char* operation = nullptr;
     const char* kernel = nullptr; ///< null: none
     const char* task = nullptr;   ///< null: it is of none
@@ -305,6 +311,8 @@ private:
   std::unique_ptr<block_pool> pool_;
   std::unique_ptr<cuda_programs> programs_;
   std::unique_ptr<cuda_graphs> graphs_;
+  std::unique_ptr<cuda_timer> timer_;
+  std::int64_t took_ = 0; ///< nanoseconds, what was found to be done last; 0: not known
   const int stream_count_;
   std::vector<queue> queues_; // one, or one for each stream
   std::vector<slot> slots_;

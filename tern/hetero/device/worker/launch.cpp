@@ -76,10 +76,21 @@ int device_worker::next_stream() noexcept {
   return 2 + static_cast<int>(next);
 }
 
-void device_worker::launch(task_record* t, const launch_request& what, fused_kind* kind) noexcept {
+// It is in a stream. What is over there is not known yet: kernels of two streams that follow each
+// other closely count as being there together.
+void device_worker::has_begun(launched&& l) {
+  if (device_->streams_compete())
+    for (launched& other : running_)
+      if (other.stream != l.stream) l.beside = other.beside = true;
+  running_.push_back(std::move(l));
+  gave(running_.back());
+}
+
+void device_worker::launch(task_record* t, launch_request what, fused_kind* kind) noexcept {
   launched l{t, kind, {}};
   if (device_->measures() && what.code && !what.call && !what.sequence)
     l.sampled = home_.sampler().to_sample(*t, *what.code, what.shape);
+  what.timed = l.sampled != nullptr;
   try {
     l.stream = next_stream();
     if (trace::on() && what.code) [[unlikely]]
@@ -87,8 +98,7 @@ void device_worker::launch(task_record* t, const launch_request& what, fused_kin
     tracks_.begins(l.stream, *t, 1);
     t->running = put(t, l.stream, what);
     if (t->running == 0) return end(std::move(l), nullptr);
-    running_.push_back(std::move(l));
-    gave(running_.back());
+    has_begun(std::move(l));
   } catch (...) {
     const std::exception_ptr why = std::current_exception();
     end(std::move(l), why);
@@ -185,8 +195,7 @@ bool device_worker::launch_equal(fused_kind& kind) noexcept {
     l.stream = next_stream();
     tracks_.begins(l.stream, *l.task, equal_.size());
     l.task->running = fuser_->launch_fused(l.stream, equal_);
-    running_.push_back(std::move(l));
-    gave(running_.back());
+    has_begun(std::move(l));
   } catch (...) {
     const std::exception_ptr why = std::current_exception();
     end(std::move(l), why);
