@@ -16,6 +16,7 @@
 #include "tests/hetero/support/graph_kernels.hpp"
 #include "tests/hetero/support/kernels.hpp"
 #include "tests/hetero/support/tasks.hpp"
+#include <tern/hetero/graph/runtime.hpp>
 #include <tern/hetero/recorded.hpp>
 #include <tern/hetero/variants.hpp>
 #include <tern/task/fiber.hpp>
@@ -105,6 +106,29 @@ TEST(cuda_tasks, cost_few_calls_of_the_driver) {
     const cost apart = of(false);
     EXPECT_LE(apart.calls, 3.0);
     EXPECT_LE(apart.events, 0.5);
+  });
+}
+
+TEST(cuda_tasks, teach_models_what_kernels_and_copies_take) {
+  const mock_cuda driver("call=100ns,start=1us,kernel=10us,bandwidth=1G");
+  on({.devices = "host,cuda", .cuda = true, .without = "no-fuse"}, [] {
+    hetero_object<unsigned, 2> o({50, 100}, 0u);
+    for (int i = 0; i < 200; ++i) {
+      add_to(o, "cuda0");
+      if (i % 20 == 0) o.host(access_mode::read_write).get()(0, 0) += 1;
+    }
+    wait_all();
+    const detail::model_set found = detail::runtime::here("the test").sampler().models().all();
+    ASSERT_EQ(found.kernels.size(), 1u);
+    const auto& [key, model] = *found.kernels.begin();
+    EXPECT_EQ(key.kernel.name, "add");
+    EXPECT_EQ(key.device.substr(0, 10), "Mock GPU 0");
+    EXPECT_NEAR(model.times.median(), 10'000, 500);
+    EXPECT_GE(model.times.size(), 8u);
+    EXPECT_LE(model.times.size(), 64u) << "each of the first, as many as are launched at a time, then few";
+    EXPECT_EQ(found.links.size(), 2u);
+    for (const auto& [ends, link] : found.links)
+      EXPECT_NEAR(link.link.at(20'000).value_or(0), 20'000 * 1e9 / (1 << 30), 400);
   });
 }
 

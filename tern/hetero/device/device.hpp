@@ -139,6 +139,8 @@ struct launch_request {
   task_record* task = nullptr;
   /// Not null: several launches in the place of one.
   launch_sequence* sequence = nullptr;
+  /// Its time is wanted: a device that `measures_on_request` tells it.
+  bool timed = false;
   /// Launches of this device, in whatever streams, which may be under way: it begins when they are
   /// over. If one of them fails or is not done, this one is not done either, and `device::done`
   /// throws predecessor_failed. Empty unless the device `launches_behind`.
@@ -233,6 +235,12 @@ public:
   /// one it does not know.
   virtual bool measures() const noexcept { return false; }
   virtual std::int64_t took() const noexcept { return 0; }
+  /// Do kernels have times only where launches ask for them (`launch_request::timed`)? Then it
+  /// costs something, and few should. Any thread.
+  virtual bool measures_on_request() const noexcept { return false; }
+  /// Do kernels of several streams share what the device has, so that each takes longer than it
+  /// does alone?
+  virtual bool streams_compete() const noexcept { return false; }
   /// What it takes, if that is known beforehand. Any thread.
   virtual std::optional<device_power> power() const { return std::nullopt; }
   /// Nanoseconds until it makes sense to ask again; 0: at once.

@@ -77,14 +77,22 @@ sampled_kernel* task_sampler::find(const sampled_kernel::key& which, task_record
   for (std::size_t i = 0; i < t.use_count; ++i) uses.push_back(size_of(t.use_at(i)));
   const size_class size = detail::size_class_of(uses, shape);
   made.bytes_ = size.bytes;
+  const device_queue* const q = devices_.queue(which.device);
+  made.costly_ = q && q->of().measures_on_request();
   made.named_ = {identity_of(*which.code), model_of_device(which.device), which.size};
   made.model_ = models_.model_of(made.named_, size);
   return &made;
 }
 
-void task_sampler::ran(sampled_kernel& kernel, std::int64_t nanoseconds) noexcept {
+void task_sampler::ran(sampled_kernel& kernel, std::int64_t nanoseconds, bool beside) noexcept {
+  if (!beside) {
+    kernel.alone_.store(true, std::memory_order_relaxed);
+  } else if (kernel.alone_.load(std::memory_order_relaxed)) {
+    return;
+  }
   const std::size_t samples = models_.record(*kernel.model_, static_cast<double>(nanoseconds));
-  const bool seldom = samples == sample_history::capacity && nanoseconds < brief;
+  const bool seldom =
+      kernel.costly_ ? samples >= costly_first : samples == sample_history::capacity && nanoseconds < brief;
   kernel.every_.store(seldom ? brief_every : 1, std::memory_order_relaxed);
   const double median = models_.median_of(*kernel.model_);
   if (median <= 0) return;

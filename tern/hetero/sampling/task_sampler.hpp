@@ -40,20 +40,24 @@ private:
   kernel_model* model_ = nullptr; ///< null: there is none
   model_key named_;
   std::uint64_t bytes_ = 0; ///< of its size class
+  bool costly_ = false;     ///< the device measures on request
   // Relaxed: they decide only which samples are taken, and how old an expectation is.
   std::atomic<std::uint32_t> every_{1}, passed_{0}, asked_{0};
   std::atomic<double> expected_{0};    ///< nanoseconds; 0: not known
   std::atomic<bool> by_itself_{false}; ///< from its own samples
+  std::atomic<bool> alone_{false};     ///< its time was taken when nothing else ran
 };
 
 /// While a kernel is well known and brief, only one in `brief_every` of its times is taken: two
-/// readings of the clock and a sample cost as much as a small kernel.
+/// readings of the clock and a sample cost as much as a small kernel. Where measuring costs the
+/// device something, that is so for each kernel that has `costly_first` samples.
 ///
 /// Threads: any.
 class task_sampler {
 public:
   static constexpr std::int64_t brief = 20'000; ///< nanoseconds
   static constexpr std::uint32_t brief_every = 16;
+  static constexpr std::size_t costly_first = 8;
 
   /// \param simulated as `performance_models`.
   task_sampler(const options& opts, bool simulated, const device_table& devices);
@@ -73,8 +77,9 @@ public:
   /// time is to be taken now. Costs a hash of its uses and a look-up without a lock. \return null:
   /// it is not.
   sampled_kernel* to_sample(task_record& t, const kernel_code& code, const grid& shape) noexcept;
-  /// The kernel has run, and not failed.
-  void ran(sampled_kernel& kernel, std::int64_t nanoseconds) noexcept;
+  /// The kernel has run, and not failed. \param beside others of the device were under way, which
+  /// made it slower: it counts until the kernel has run alone.
+  void ran(sampled_kernel& kernel, std::int64_t nanoseconds, bool beside = false) noexcept;
   /// A copy between the host and a device is over, and has not failed. \param way to or from the
   /// device; others are not taken. \param both_ways a copy went the other way meanwhile.
   void copied(std::size_t device, direction way, std::uint64_t bytes, std::int64_t nanoseconds,

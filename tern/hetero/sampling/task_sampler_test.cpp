@@ -50,6 +50,18 @@ TEST_F(task_sampler_test, after_a_change_each_time_counts_again) {
   EXPECT_EQ(take(brief, 16, 2000), 1);
 }
 
+TEST_F(task_sampler_test, times_beside_others_count_until_there_are_others) {
+  sampled_kernel* const k = sampler.to_sample(task, longer, grid{});
+  ASSERT_NE(k, nullptr);
+  const auto samples = [this] { return sampler.models().all().kernels.begin()->second.times.size(); };
+  for (int i = 0; i < 5; ++i) sampler.ran(*k, 2000, true);
+  EXPECT_EQ(samples(), 4u);
+  sampler.ran(*k, 1000);
+  EXPECT_EQ(samples(), 5u);
+  for (int i = 0; i < 5; ++i) sampler.ran(*k, 2000, true);
+  EXPECT_EQ(samples(), 5u) << "it has been alone";
+}
+
 TEST_F(task_sampler_test, sizes_and_devices_are_apart) {
   sampled_kernel* const one = sampler.to_sample(task, brief, grid{});
   EXPECT_EQ(sampler.to_sample(task, brief, grid{}), one);

@@ -37,6 +37,7 @@ DECLARE(EventCreate);
 DECLARE(EventRecord);
 DECLARE(EventQuery);
 DECLARE_2(EventDestroy);
+DECLARE(EventElapsedTime);
 DECLARE_2(MemGetInfo);
 DECLARE_2(MemAlloc);
 DECLARE_2(MemFree);

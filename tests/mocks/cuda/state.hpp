@@ -62,7 +62,8 @@ using handle = std::uint64_t;
 /// A place in a stream: has everything before it been done, and when, by the virtual clock?
 struct moment {
   bool done = false;
-  std::int64_t end = 0; ///< nanoseconds
+  std::int64_t end = 0;  ///< nanoseconds
+  std::int64_t seen = 0; ///< when it was done, by the machine's clock, in nanoseconds
 };
 using point = std::shared_ptr<moment>;
 
@@ -123,6 +124,7 @@ struct operation {
   point at;                 ///< becomes true when it is done
   std::int64_t ready = 0;   ///< not before
   std::int64_t given = 0;   ///< when, by the virtual clock
+  bool timed = false;       ///< a record of an event that keeps its time
 };
 std::string describe(const operation& op);
 
@@ -158,7 +160,8 @@ struct stream {
 };
 struct event {
   int device = 0;
-  point last; ///< null: never recorded
+  bool timed = true; ///< keeps its time
+  point last;        ///< null: never recorded
   std::shared_ptr<capture> captured;
   std::vector<std::size_t> captured_after;
 };

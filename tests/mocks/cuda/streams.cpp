@@ -30,8 +30,9 @@ std::int64_t end_of(const state& s, const stream& of, const operation& op) {
   if (!s.set.has_clock()) return 0;
   std::int64_t begin = of.end;
   for (const point& p : op.after) begin = std::max(begin, p->end);
-  if (op.is == work::record || op.is == work::wait) return begin;
+  if (op.is == work::wait || (op.is == work::record && !op.timed)) return begin;
   begin = std::max(begin, op.given + s.set.start_time);
+  if (op.is == work::record) return begin;
   if (op.is == work::kernel) return begin + s.set.kernel_time;
   if (op.is == work::graph) return begin + s.set.kernel_time * static_cast<std::int64_t>(op.graph.what->nodes.size());
   const std::size_t bytes = op.copy.row_bytes * op.copy.rows * op.copy.slices;
@@ -86,7 +87,7 @@ void step(state& s, stream& of) {
   }
   operation& over = of.pending.front();
   of.end = end_of(s, of, over);
-  *over.at = {true, of.end};
+  *over.at = {true, of.end, over.timed ? now() : 0};
   of.pending.pop_front();
 }
 
@@ -319,6 +320,7 @@ MOCK_EXPORT cu::result cuEventCreate(cu::event* made, unsigned flags) {
   if (!made || flags > 7) return c.misuse(invalid_value, "wrong flags, or nowhere to put the event");
   const auto one = std::make_shared<event>();
   one->device = c.at;
+  one->timed = (flags & cu::event_disable_timing) == 0;
   c.s.events.emplace(++c.s.given, one);
   *made = as_handle<cu::event>(c.s.given);
   return 0;
@@ -334,7 +336,9 @@ MOCK_EXPORT cu::result cuEventRecord(cu::event e, cu::stream h) {
   what->captured = one->capturing;
   what->captured_after = one->last;
   what->last = nullptr;
-  if (!one->capturing) what->last = c.put(*one, operation{});
+  operation op;
+  op.timed = what->timed;
+  if (!one->capturing) what->last = c.put(*one, std::move(op));
   return 0;
 }
 
@@ -373,4 +377,21 @@ MOCK_EXPORT cu::result cuEventDestroy_v2(cu::event e) {
   device& d = c.s.devices[static_cast<std::size_t>(what->device)];
   if (d.lost) d.told = true;
   return d.lost;
+}
+
+MOCK_EXPORT cu::result cuEventElapsedTime(float* milliseconds, cu::event from, cu::event to) {
+  call c("cuEventElapsedTime", needs::context);
+  if (c.failed) return c.failed;
+  const auto begin = c.find_event(from, true), end = begin ? c.find_event(to, true) : nullptr;
+  if (!end) return c.failed;
+  for (const auto& one : {begin, end}) {
+    if (!one->timed) return c.misuse(invalid_handle, "an event that keeps no time is asked for it");
+    if (one->captured) return c.misuse(captured_event, "the event was recorded in what is captured");
+    if (!one->last) return c.misuse(invalid_handle, "an event that was never recorded is asked for its time");
+  }
+  if (!is_over(c.s, begin->last) || !is_over(c.s, end->last)) return cu::not_ready;
+  const std::int64_t took =
+      c.s.set.has_clock() ? end->last->end - begin->last->end : end->last->seen - begin->last->seen;
+  *milliseconds = static_cast<float>(static_cast<double>(took) * 1e-6);
+  return 0;
 }

@@ -128,6 +128,8 @@ struct cuda_api {
   cu::result (*EventRecord)(cu::event, cu::stream) = nullptr;
   cu::result (*EventQuery)(cu::event) = nullptr;
   cu::result (*EventDestroy)(cu::event) = nullptr;
+  /// In milliseconds.
+  cu::result (*EventElapsedTime)(float*, cu::event begin, cu::event end) = nullptr; ///< may be null
   cu::result (*MemGetInfo)(std::size_t*, std::size_t*) = nullptr;
   cu::result (*MemAlloc)(cu::pointer*, std::size_t) = nullptr;
   cu::result (*MemFree)(cu::pointer) = nullptr;

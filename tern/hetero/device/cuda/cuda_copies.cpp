@@ -145,7 +145,11 @@ ticket cuda_device::copy(int stream, const copy_request& what) {
     allow_access_to(*static_cast<const cuda_device*>(what.source)->target_);
   }
   cuda_streams::slot& s = queues_.reserve(operation, nullptr);
-  if (what.row_bytes > 0 && what.rows > 0 && what.slices > 0) copy_rows(q.handle, what);
+  if (const std::size_t bytes = what.row_bytes * what.rows * what.slices; bytes > 0) {
+    cuda_timer::span time(*timer_, q.handle, timer_->is_turn_of_copy(what.way, bytes));
+    copy_rows(q.handle, what);
+    s.timed = time.end();
+  }
   return queues_.put(q, s, true);
 }
 

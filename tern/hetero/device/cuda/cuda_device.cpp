@@ -165,7 +165,8 @@ cuda_device::cuda_device(std::unique_ptr<cuda_target> target, const nvrtc_api& n
       wanted_(bytes_in(opts[hetero_memory])),
       share_(share_of_memory(static_cast<std::size_t>(target_->info.memory_bytes), opts)),
       limit_(wanted_.value_or(share_)), programs_(std::make_unique<cuda_programs>(*target_, ways_)),
-      graphs_(std::make_unique<cuda_graphs>(*target_)), stream_count_(2 + opts[hetero_queues]), queues_(*target_) {}
+      graphs_(std::make_unique<cuda_graphs>(*target_)), timer_(std::make_unique<cuda_timer>(*target_)),
+      stream_count_(2 + opts[hetero_queues]), queues_(*target_, *timer_) {}
 
 void cuda_device::open() {
   cuda_target& t = *target_;
@@ -225,6 +226,7 @@ cuda_device::~cuda_device() {
   queues_.wait_for_all(); // copies write into memory of the host, which is not ours
   if (host_) host_->stop_locking(target_.get());
   graphs_.reset();
+  timer_.reset();
   programs_.reset();
   pool_.reset();
   // Then the streams, and with the target the context.
@@ -432,7 +434,9 @@ ticket cuda_device::launch(int stream, const launch_request& what) {
   if (what.shape.count() == 0) return 0;
   cuda_streams::slot& s =
       queues_.reserve("run the kernel", what.code->name, what.task ? what.task->text_name() : nullptr);
+  cuda_timer::span time(*timer_, q.handle, what.timed);
   put(q, one_, what.code->name);
+  s.timed = time.end();
   return queues_.put(q, s, false);
 }
 

@@ -34,6 +34,7 @@
 #include <tern/base/options.hpp>
 #include <tern/hetero/device/cuda/cuda_api.hpp>
 #include <tern/hetero/device/cuda/cuda_streams.hpp>
+#include <tern/hetero/device/cuda/cuda_timer.hpp>
 #include <tern/hetero/device/cuda/cuda_ways.hpp>
 #include <tern/hetero/device/cuda/nvrtc.hpp>
 #include <tern/hetero/device/device.hpp>
@@ -255,6 +256,10 @@ public:
   void mark(int stream) override;
   bool done(ticket t) override { return queues_.done(t); }
   void resume(bool new_round) noexcept override;
+  bool measures() const noexcept override { return timer_->works(); }
+  bool measures_on_request() const noexcept override { return true; }
+  bool streams_compete() const noexcept override { return true; }
+  std::int64_t took() const noexcept override { return queues_.took(); }
   bool is_selective() const noexcept override { return !ways_.compiles(); }
   bool runs(const kernel_code& code) const noexcept override { return ways_.runs(code); }
   std::string why_not(const kernel_code& code) const override { return ways_.why_not(code); }
@@ -294,6 +299,7 @@ private:
   std::unique_ptr<block_pool> pool_;
   std::unique_ptr<cuda_programs> programs_;
   std::unique_ptr<cuda_graphs> graphs_;
+  std::unique_ptr<cuda_timer> timer_;
   const int stream_count_;
   cuda_streams queues_;             // one, or one for each stream
   std::vector<cu::device> reached_; // their memory may be accessed

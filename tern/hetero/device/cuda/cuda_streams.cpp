@@ -44,6 +44,7 @@ cuda_streams::slot& cuda_streams::reserve(const char* operation, const char* ker
   }
   have_event();
   slot& s = slots_[unused_.back()];
+  timer_.forget(std::exchange(s.timed, 0)); // where its operation could not be put
   s.operation = operation;
   s.kernel = kernel;
   s.task = task ? task : kernel;
@@ -109,6 +110,7 @@ cuda_streams::slot* cuda_streams::find(ticket t) {
 
 void cuda_streams::forget(slot& s) noexcept {
   s.used = false;
+  timer_.forget(std::exchange(s.timed, 0));
   ++s.uses;
   unused_.push_back(static_cast<std::uint32_t>(&s - slots_.data()));
 }
@@ -212,6 +214,7 @@ bool cuda_streams::done(ticket t) {
     }
     if (!s->come) return false;
   }
+  took_ = timer_.take(std::exchange(s->timed, 0));
   forget(*s);
   return true;
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <tern/hetero/device/cuda/cuda_api.hpp>
+#include <tern/hetero/device/cuda/cuda_timer.hpp>
 #include <tern/hetero/device/device.hpp>
 
 namespace tern::hetero::detail {
@@ -52,6 +53,7 @@ public:
     const char* operation = nullptr;
     const char* kernel = nullptr; ///< null: none
     const char* task = nullptr;   ///< null: it is of none
+    std::uint32_t timed = 0;      ///< the timer's pair around it; 0: none
 
   private:
     friend class cuda_streams;
@@ -63,7 +65,7 @@ public:
     std::uint64_t place = 0;
   };
 
-  explicit cuda_streams(cuda_target& target) : target_(target) {}
+  cuda_streams(cuda_target& target, cuda_timer& timer) : target_(target), timer_(timer) {}
   ~cuda_streams();
   cuda_streams(const cuda_streams&) = delete;
   cuda_streams& operator=(const cuda_streams&) = delete;
@@ -82,6 +84,8 @@ public:
   /// What is put there from now on comes after `t`.
   void come_after(stream& s, ticket t);
   bool done(ticket t);
+  /// Nanoseconds, of what was found to be done last; 0: not known.
+  std::int64_t took() const noexcept { return took_; }
   /// Another round of the owner's: in one, no stream is asked twice.
   void next_round() noexcept { ++round_; }
 
@@ -104,6 +108,8 @@ private:
   [[noreturn]] void fail(const stream& s, cu::result r);
 
   cuda_target& target_;
+  cuda_timer& timer_;
+  std::int64_t took_ = 0;
   std::vector<stream> all_;
   std::vector<slot> slots_;
   std::vector<std::uint32_t> unused_; // slots

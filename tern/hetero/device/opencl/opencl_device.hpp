@@ -146,6 +146,7 @@ public:
   void order(int stream, ticket t) override;
   bool done(ticket t) override;
   bool measures() const noexcept override { return measures_; }
+  bool streams_compete() const noexcept override { return true; }
   std::int64_t took() const noexcept override;
   std::int64_t poll_delay() noexcept override { return target_->patience_ns; }
 

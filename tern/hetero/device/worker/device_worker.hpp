@@ -90,6 +90,7 @@ private:
     sampled_kernel* sampled = nullptr; ///< null: its time is not to be taken
     int stream = 0;
     double expected = 0; ///< seconds; 0: not known
+    bool beside = false; ///< others were in other streams meanwhile
   };
   struct described {
     task_record* task;
@@ -105,7 +106,8 @@ private:
   /// How many tasks more a policy may give the device while it runs so many in one launch.
   static int slots_of_fused(std::size_t tasks) noexcept;
   bool describe(task_record* t, launch_request& what, argument* arguments) noexcept;
-  void launch(task_record* t, const launch_request& what, fused_kind* kind) noexcept;
+  void launch(task_record* t, launch_request what, fused_kind* kind) noexcept;
+  void has_begun(launched&& l);
   void end(launched&& l, const std::exception_ptr& why) noexcept;
   // queued_launches.cpp
   bool launch_followers() noexcept;

@@ -86,10 +86,21 @@ void device_worker::mark_last(int stream, const task_record* next) {
   if (others(last->task) || std::any_of(last->rest.begin(), last->rest.end(), others)) device_->mark(stream);
 }
 
-void device_worker::launch(task_record* t, const launch_request& what, fused_kind* kind) noexcept {
+// It is in a stream. What is over there is not known yet: kernels of two streams that follow each
+// other closely count as being there together.
+void device_worker::has_begun(launched&& l) {
+  if (device_->streams_compete())
+    for (launched& other : running_)
+      if (other.stream != l.stream) l.beside = other.beside = true;
+  running_.push_back(std::move(l));
+  gave(running_.back());
+}
+
+void device_worker::launch(task_record* t, launch_request what, fused_kind* kind) noexcept {
   launched l{t, kind, {}};
   if (device_->measures() && what.code && !what.call && !what.sequence)
     l.sampled = home_.sampler().to_sample(*t, *what.code, what.shape);
+  what.timed = l.sampled != nullptr;
   try {
     l.stream = next_stream();
     mark_last(l.stream, t);
@@ -98,8 +109,7 @@ void device_worker::launch(task_record* t, const launch_request& what, fused_kin
     tracks_.begins(l.stream, *t, 1);
     t->running = put(t, l.stream, what);
     if (t->running == 0) return end(std::move(l), nullptr);
-    running_.push_back(std::move(l));
-    gave(running_.back());
+    has_begun(std::move(l));
   } catch (...) {
     const std::exception_ptr why = std::current_exception();
     end(std::move(l), why);
@@ -197,8 +207,7 @@ bool device_worker::launch_equal(fused_kind& kind) noexcept {
     mark_last(l.stream, nullptr);
     tracks_.begins(l.stream, *l.task, equal_.size());
     l.task->running = fuser_->launch_fused(l.stream, equal_);
-    running_.push_back(std::move(l));
-    gave(running_.back());
+    has_begun(std::move(l));
   } catch (...) {
     const std::exception_ptr why = std::current_exception();
     end(std::move(l), why);

@@ -128,6 +128,7 @@ void device_worker::launch_behind(task_record* t, const followers::successor& s)
     what.after = after_;
     if (device_->measures() && what.code && !what.call && !what.sequence)
       l.sampled = home_.sampler().to_sample(*t, *what.code, what.shape);
+    what.timed = l.sampled != nullptr;
     l.stream = stream_behind(s);
     mark_last(l.stream, t);
     tracks_.begins(l.stream, *t, 1);
@@ -142,8 +143,7 @@ void device_worker::launch_behind(task_record* t, const followers::successor& s)
   }
   --preparing_;
   home_.placement().launched_behind();
-  running_.push_back(std::move(l));
-  gave(running_.back());
+  has_begun(std::move(l));
 }
 
 // It is in a stream: others may come behind it. \pre its ticket is in its `running`.

@@ -141,6 +141,26 @@ TEST_F(on_device, each_misuse_is_told) {
   OK(gpu().CtxSetCurrent(context));
 }
 
+TEST_F(on_device, times_of_events_that_have_none_are_refused) {
+  begin("call=100ns,start=1us");
+  cu::event timed = nullptr, plain = nullptr;
+  float took = -1;
+  OK(gpu().EventCreate(&timed, 0));
+  OK(gpu().EventCreate(&plain, cu::event_disable_timing));
+  OK(gpu().EventRecord(plain, stream));
+  EXPECT_NE(gpu().EventElapsedTime(&took, timed, timed), 0);
+  EXPECT_NE(misuse().find("was never recorded is asked for its time"), std::string::npos);
+  OK(gpu().EventRecord(timed, stream));
+  EXPECT_EQ(gpu().EventElapsedTime(&took, timed, timed), cu::not_ready);
+  OK(gpu().EventSynchronize(timed));
+  EXPECT_NE(gpu().EventElapsedTime(&took, plain, timed), 0);
+  EXPECT_NE(misuse().find("keeps no time is asked for it"), std::string::npos);
+  OK(gpu().EventElapsedTime(&took, timed, timed));
+  EXPECT_EQ(took, 0);
+  OK(gpu().EventDestroy(timed));
+  OK(gpu().EventDestroy(plain));
+}
+
 TEST_F(on_device, streams_of_another_device_are_refused) {
   begin("devices=2");
   cu::context other = nullptr;

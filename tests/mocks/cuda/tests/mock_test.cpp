@@ -31,7 +31,8 @@ driver open_driver() {
   FIND(DeviceGet), FIND(DeviceGetName), FIND(DeviceGetAttribute), FIND_2(DeviceTotalMem);
   FIND(DevicePrimaryCtxRetain), FIND_2(DevicePrimaryCtxRelease), FIND(CtxSetCurrent), FIND(CtxGetCurrent);
   FIND(StreamCreateWithPriority), FIND_2(StreamDestroy), FIND(StreamSynchronize), FIND(StreamWaitEvent);
-  FIND(EventCreate), FIND(EventRecord), FIND(EventQuery), FIND_2(EventDestroy), FIND_2(MemGetInfo);
+  FIND(EventCreate), FIND(EventRecord), FIND(EventQuery), FIND_2(EventDestroy), FIND(EventElapsedTime);
+  FIND_2(MemGetInfo);
   FIND_2(MemAlloc), FIND_2(MemFree), FIND_2(MemHostRegister), FIND(MemHostUnregister), FIND_2(MemcpyHtoDAsync);
   FIND_2(MemcpyDtoHAsync), FIND_2(MemcpyDtoDAsync), FIND_2(Memcpy2DAsync), FIND_2(Memcpy3DAsync);
   FIND(DeviceCanAccessPeer), FIND(CtxEnablePeerAccess), FIND(MemcpyPeerAsync), FIND(Memcpy3DPeerAsync);
