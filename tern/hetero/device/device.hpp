@@ -225,6 +225,8 @@ public:
   /// one it does not know.
   virtual bool measures() const noexcept { return false; }
   virtual std::int64_t took() const noexcept { return 0; }
+  /// And that of what functions have put into its queue? Any thread.
+  virtual bool measures_functions() const noexcept { return false; }
   /// What it takes, if that is known beforehand. Any thread.
   virtual std::optional<device_power> power() const { return std::nullopt; }
   /// Nanoseconds until it makes sense to ask again; 0: at once.
