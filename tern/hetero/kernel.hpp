@@ -46,7 +46,8 @@ enum class code_form : std::uint8_t {
   opencl_c,
   spirv,
   cuda_cpp,
-  cuda_module ///< PTX, or machine code of NVIDIA's
+  cuda_module, ///< PTX, or machine code of NVIDIA's
+  function     ///< it stands for a function of the program's (record/function_code.hpp)
 };
 
 /// A kernel, whatever its parameters are.

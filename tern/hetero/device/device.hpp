@@ -241,6 +241,8 @@ public:
   /// Do kernels of several streams share what the device has, so that each takes longer than it
   /// does alone?
   virtual bool streams_compete() const noexcept { return false; }
+  /// And that of what functions have put into its queue? Any thread.
+  virtual bool measures_functions() const noexcept { return false; }
   /// What it takes, if that is known beforehand. Any thread.
   virtual std::optional<device_power> power() const { return std::nullopt; }
   /// Nanoseconds until it makes sense to ask again; 0: at once.

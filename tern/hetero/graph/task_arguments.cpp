@@ -143,16 +143,21 @@ void two_for_a_queue(device_kind kind) {
 
 // Kernels on the host -------------------------------------------------------------------------------------------------
 
+host_time::host_time(task_record& t, const kernel_at& what) noexcept
+    : task_(t), sampled_(what.code && (t.flags & (task_record::placed | task_record::unsampled)) == task_record::placed
+                             ? t.home->sampler().to_sample(t, *what.code, *what.shape)
+                             : nullptr),
+      begin_(sampled_ ? t.home->core().now() : 0) {}
+
+void host_time::over() noexcept {
+  if (sampled_) task_.home->sampler().ran(*sampled_, task_.home->core().now() - begin_);
+}
+
 void run_kernel(task_record& t, std::span<const source_of> sources, const kernel_code& code, const grid& shape,
                 std::size_t dynamic, const void* const* values) {
   if (checked_kernels* const checked = t.home->checked()) [[unlikely]]
     return checked->run(t, sources, code, shape, dynamic, values);
-  // Where a policy has chosen the host, it may choose otherwise the next time.
-  task_sampler& sampler = t.home->sampler();
-  sampled_kernel* const sampled = (t.flags & (task_record::placed | task_record::unsampled)) == task_record::placed
-                                      ? sampler.to_sample(t, code, shape)
-                                      : nullptr;
-  const std::int64_t begin = sampled ? t.home->core().now() : 0;
+  host_time time(t, {&code, &shape});
   const auto piece = [&](std::int64_t first, std::int64_t last) {
     if (dynamic == 0) return code.run(code.kernel, shape, first, last, nullptr, values);
     constexpr std::size_t line = 64;
@@ -166,7 +171,7 @@ void run_kernel(task_record& t, std::span<const source_of> sources, const kernel
     piece(0, 1);
   else
     parallel_for(std::int64_t{0}, n, [&](const range<std::int64_t>& groups) { piece(groups.first(), groups.last()); });
-  if (sampled) sampler.ran(*sampled, t.home->core().now() - begin);
+  time.over();
 }
 
 } // namespace tern::hetero::detail

@@ -187,6 +187,21 @@ int resolve_number(task_record& t, std::uint8_t which, asked what);
 /// An object's memory on the device that the task has been acquired for.
 argument device_argument(const use& u) noexcept;
 
+class sampled_kernel;
+/// The time of what a task runs on the host, if a policy has chosen it: it may choose otherwise the
+/// next time. What throws has none.
+class host_time {
+public:
+  /// \param what null: its time is not taken.
+  host_time(task_record& t, const kernel_at& what) noexcept;
+  void over() noexcept;
+
+private:
+  task_record& task_;
+  sampled_kernel* const sampled_;
+  const std::int64_t begin_; // nanoseconds
+};
+
 /// Runs all groups on the host, spread over the workers. \param sources where each of the
 /// parameters comes from.
 void run_kernel(task_record& t, std::span<const source_of> sources, const kernel_code& code, const grid& shape,
@@ -381,6 +396,7 @@ template <class T, int N> struct stored<used_list<T, N>> { using type = list_arg
 template <class T, int N> struct stored<number_of<T, N>> { using type = number_argument; };
 
 template <class F, class... Stored> struct function_work {
+  using function = F;
   [[no_unique_address]] F f;
   [[no_unique_address]] std::tuple<Stored...> arguments;
   void call(task_record& t) {

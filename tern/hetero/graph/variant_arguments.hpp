@@ -10,6 +10,7 @@
 #include <utility>
 
 #include <tern/hetero/graph/task_arguments.hpp>
+#include <tern/hetero/record/function_code.hpp>
 #include <tern/hetero/variants.hpp>
 
 namespace tern::hetero::detail {
@@ -157,6 +158,7 @@ template <class T, int N, class Op> struct queued<reduced<T, N, Op>> { using typ
 template <class T, int N> struct queued<number_of<T, N>> { using type = queued_number; };
 
 template <class F, class... Queued> struct queue_work {
+  using function = F;
   [[no_unique_address]] F f;
   [[no_unique_address]] std::tuple<Queued...> arguments;
   void call(task_record& t, const native_queue& q, const argument* memory) {
@@ -224,14 +226,23 @@ template <class Variants, class KernelWork, class FunctionWork, class... QueueWo
   const kernel_code *opencl, *cuda; ///< null: none
 };
 
+/// What the times of a function are kept by.
+template <class F> kernel_at timed_as() noexcept {
+  static constexpr grid once;
+  const kernel_code* const code = code_of_function<F>();
+  return {code, code ? &once : nullptr};
+}
+
 template <class Work> struct variants_type {
   static constexpr bool has_kernel = is_there<decltype(Work::kernel)>,
                         has_function = is_there<decltype(Work::function)>,
                         on_host = has_function || Work::of::has_dialect;
   static void run(task_record& t) {
-    if constexpr (has_function)
+    if constexpr (has_function) {
+      host_time time(t, timed_as<typename decltype(Work::function)::function>());
       t.work_as<Work>().function.call(t);
-    else if constexpr (Work::of::has_dialect)
+      time.over();
+    } else if constexpr (Work::of::has_dialect)
       t.work_as<Work>().kernel.run(t);
   }
   static void call(task_record& t, const native_queue& q, const argument* memory) {
@@ -273,7 +284,19 @@ template <class Work> struct variants_type {
       return {};
     }
   }
-  static constexpr work_type type{any_device, on_host ? &run : nullptr, &destroy, &describe, &name, &kernel};
+  static kernel_at function(task_record& t, device_kind kind) noexcept {
+    if constexpr (has_function)
+      if (kind == device_kind::host) return timed_as<typename decltype(Work::function)::function>();
+    kernel_at found;
+    std::apply(
+        [&]<class... Q>(const Q&... one) {
+          ((one.kind == kind ? void(found = timed_as<typename decltype(Q::work)::function>()) : void()), ...);
+        },
+        t.work_as<Work>().queued);
+    return found;
+  }
+  static constexpr work_type type{any_device, on_host ? &run : nullptr, &destroy, &describe, &name, &kernel, nullptr,
+                                  &function};
 };
 
 /// \param shape, dynamic meant if there is a kernel.

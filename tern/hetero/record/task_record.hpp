@@ -108,6 +108,9 @@ struct work_type {
   /// Calls `f(of, code)` for all kernels that it launches on devices of the kind, until one says
   /// no. \return whether none has. Null: `kernel` is all.
   bool (*all_kernels)(task_record&, device_kind, bool (*f)(void* of, const kernel_code&), void* of) = nullptr;
+  /// What its times are kept by where it runs a function on devices of the kind; null: they are
+  /// not kept. Null: it never runs one.
+  kernel_at (*function)(task_record&, device_kind) noexcept = nullptr;
 };
 /// Calls `f(code)`, as `all_kernels` does. `f` returns a bool.
 template <class F> bool all_kernels(task_record& t, device_kind kind, F&& f);

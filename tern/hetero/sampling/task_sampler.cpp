@@ -114,10 +114,13 @@ void task_sampler::copied(std::size_t device, direction way, std::uint64_t bytes
 // What policies ask ---------------------------------------------------------------------------------------------------
 
 kernel_at task_sampler::measured(task_record& t, std::size_t device) const noexcept {
-  if (!on() || !t.work || !t.work->kernel) return {};
+  if (!on() || !t.work) return {};
   const device_queue* const q = devices_.queue(device);
   if (q && !q->of().measures()) return {};
-  return t.work->kernel(t, devices_.info(device).kind);
+  const device_kind kind = devices_.info(device).kind;
+  if (t.work->kernel)
+    if (const kernel_at at = t.work->kernel(t, kind); at.code) return at;
+  return t.work->function && (!q || q->of().measures_functions()) ? t.work->function(t, kind) : kernel_at();
 }
 
 std::optional<double> task_sampler::expected_time(task_record& t, std::size_t device) noexcept {

@@ -107,7 +107,32 @@ TEST(dmda, joules_count_if_they_are_asked_for) {
   EXPECT_EQ(on_frugal("dmda:gamma=1000"), 20u);
 }
 
-TEST(dmda, functions_have_no_models_and_go_as_under_locality) {
+// A kernel, or on the host a function that takes `times` as long.
+TEST(dmda, functions_go_by_their_times_too) {
+  const auto on_the_host = [](auto times) {
+    std::uint64_t tasks = 0;
+    options opts = devices(1, "", "dmda");
+    opts.set(hetero_devices, "host,simulated");
+    simulate(opts, [&] {
+      const auto either = variants(graph_kernels::add, [](int, int, unsigned by, int, host_view<unsigned, 2> x) {
+        sim::charge(decltype(times)::value * 1e-3 * kernel_seconds);
+        x(0, 0) += by;
+      });
+      object x({rows, columns}, 0u);
+      for (int i = 0; i < 100; ++i) {
+        hetero_task t(either, tern::items(columns, rows), columns, rows, 1u, pitch(x), read_write(x));
+        t.submit().wait();
+      }
+      EXPECT_EQ(x.host(access_mode::read).get()(0, 0), 100u);
+      tasks = tasks_of_devices()[0];
+    });
+    return tasks;
+  };
+  EXPECT_LE(on_the_host(std::integral_constant<int, 20'000>()), 10u) << "a tenth at most are tries";
+  EXPECT_GE(on_the_host(std::integral_constant<int, 50>()), 90u);
+}
+
+TEST(dmda, tasks_that_can_run_in_one_place_go_there) {
   options opts = unlike("");
   opts.set(hetero_devices, "host,simulated");
   simulate(opts, [] {

@@ -427,7 +427,9 @@ ticket cuda_device::launch(int stream, const launch_request& what) {
   if (what.call) {
     cuda_streams::slot& s =
         queues_.reserve("run what a function has put into its stream", nullptr, what.task->text_name());
+    cuda_timer::span time(*timer_, q.handle, what.timed);
     call(q, what);
+    s.timed = time.end();
     return queues_.put(q, s, true);
   }
   prepare(what, one_);

@@ -257,6 +257,7 @@ public:
   bool done(ticket t) override { return queues_.done(t); }
   void resume(bool new_round) noexcept override;
   bool measures() const noexcept override { return timer_->works(); }
+  bool measures_functions() const noexcept override { return timer_->works(); }
   bool measures_on_request() const noexcept override { return true; }
   bool streams_compete() const noexcept override { return true; }
   std::int64_t took() const noexcept override { return queues_.took(); }

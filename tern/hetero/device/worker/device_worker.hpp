@@ -106,6 +106,8 @@ private:
   /// How many tasks more a policy may give the device while it runs so many in one launch.
   static int slots_of_fused(std::size_t tasks) noexcept;
   bool describe(task_record* t, launch_request& what, argument* arguments) noexcept;
+  /// What the launch's time is to be kept by; null: it is not to be taken.
+  sampled_kernel* to_sample(task_record& t, const launch_request& what) noexcept;
   void launch(task_record* t, launch_request what, fused_kind* kind) noexcept;
   void has_begun(launched&& l);
   void end(launched&& l, const std::exception_ptr& why) noexcept;

@@ -96,10 +96,17 @@ void device_worker::has_begun(launched&& l) {
   gave(running_.back());
 }
 
+sampled_kernel* device_worker::to_sample(task_record& t, const launch_request& what) noexcept {
+  if (!device_->measures() || what.sequence) return nullptr;
+  kernel_at timed{what.code, &what.shape};
+  if (what.call)
+    timed = device_->measures_functions() && t.work->function ? t.work->function(t, kind_of_device(t)) : kernel_at();
+  return timed.code ? home_.sampler().to_sample(t, *timed.code, *timed.shape) : nullptr;
+}
+
 void device_worker::launch(task_record* t, launch_request what, fused_kind* kind) noexcept {
   launched l{t, kind, {}};
-  if (device_->measures() && what.code && !what.call && !what.sequence)
-    l.sampled = home_.sampler().to_sample(*t, *what.code, what.shape);
+  l.sampled = to_sample(*t, what);
   what.timed = l.sampled != nullptr;
   try {
     l.stream = next_stream();

@@ -126,8 +126,7 @@ void device_worker::launch_behind(task_record* t, const followers::successor& s)
     after_.clear();
     for (const followers::place& p : s.after) after_.push_back(p.end);
     what.after = after_;
-    if (device_->measures() && what.code && !what.call && !what.sequence)
-      l.sampled = home_.sampler().to_sample(*t, *what.code, what.shape);
+    l.sampled = to_sample(*t, what);
     what.timed = l.sampled != nullptr;
     l.stream = stream_behind(s);
     mark_last(l.stream, t);

@@ -97,10 +97,6 @@ kernel_identity identity_of(const kernel_code& code) {
   return {code.name, h};
 }
 
-kernel_identity identity_of(std::string_view name, std::string_view way) {
-  return {std::string(name), mix_hash(0, way.data(), way.size())};
-}
-
 std::string device_model(const device_info& info, std::string_view simulated) {
   if (info.kind == device_kind::host) return "host:" + std::to_string(info.compute_units) + " workers";
   std::string text = info.name + " / " + info.driver;

@@ -53,15 +53,12 @@ size_class size_class_of(std::span<const sized_use> uses, const grid& shape, std
 /// A kernel that is written otherwise is another one.
 struct kernel_identity {
   std::string name;
-  std::uint64_t text = 0; ///< a hash of its source, its module, or its way where it has no text
+  std::uint64_t text = 0; ///< a hash of its source, its module, or its function's type
 
   auto operator<=>(const kernel_identity&) const = default;
 };
 /// Reads the source if it is not in the program. \throws as `text_of`.
 kernel_identity identity_of(const kernel_code& code);
-/// Of a task that is a function of the program's. \param way how it runs: "function", "queue",
-/// "sequence".
-kernel_identity identity_of(std::string_view name, std::string_view way);
 
 /// By which times of one device are taken to be those of another: name and driver; of the host the
 /// number of its workers. \param simulated the words that simulated devices were made of.
