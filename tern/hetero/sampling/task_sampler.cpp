@@ -85,15 +85,19 @@ sampled_kernel* task_sampler::find(const sampled_kernel::key& which, task_record
 }
 
 void task_sampler::ran(sampled_kernel& kernel, std::int64_t nanoseconds, bool beside) noexcept {
+  const std::uint32_t taken = kernel.taken_.load(std::memory_order_relaxed) + 1;
+  kernel.taken_.store(taken, std::memory_order_relaxed); // another thread's may be lost
+  if (kernel.costly_ && taken >= costly_first) kernel.every_.store(brief_every, std::memory_order_relaxed);
   if (!beside) {
     kernel.alone_.store(true, std::memory_order_relaxed);
   } else if (kernel.alone_.load(std::memory_order_relaxed)) {
     return;
   }
   const std::size_t samples = models_.record(*kernel.model_, static_cast<double>(nanoseconds));
-  const bool seldom =
-      kernel.costly_ ? samples >= costly_first : samples == sample_history::capacity && nanoseconds < brief;
-  kernel.every_.store(seldom ? brief_every : 1, std::memory_order_relaxed);
+  if (!kernel.costly_) {
+    const bool seldom = samples == sample_history::capacity && nanoseconds < brief;
+    kernel.every_.store(seldom ? brief_every : 1, std::memory_order_relaxed);
+  }
   const double median = models_.median_of(*kernel.model_);
   if (median <= 0) return;
   kernel.expected_.store(median, std::memory_order_relaxed);

@@ -42,7 +42,7 @@ private:
   std::uint64_t bytes_ = 0; ///< of its size class
   bool costly_ = false;     ///< the device measures on request
   // Relaxed: they decide only which samples are taken, and how old an expectation is.
-  std::atomic<std::uint32_t> every_{1}, passed_{0}, asked_{0};
+  std::atomic<std::uint32_t> every_{1}, passed_{0}, asked_{0}, taken_{0};
   std::atomic<double> expected_{0};    ///< nanoseconds; 0: not known
   std::atomic<bool> by_itself_{false}; ///< from its own samples
   std::atomic<bool> alone_{false};     ///< its time was taken when nothing else ran
@@ -50,7 +50,8 @@ private:
 
 /// While a kernel is well known and brief, only one in `brief_every` of its times is taken: two
 /// readings of the clock and a sample cost as much as a small kernel. Where measuring costs the
-/// device something, that is so for each kernel that has `costly_first` samples.
+/// device something, that is so for each kernel of which `costly_first` times were taken, whether
+/// they counted or not.
 ///
 /// Threads: any.
 class task_sampler {

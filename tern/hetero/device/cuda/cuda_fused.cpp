@@ -85,7 +85,7 @@ ticket cuda_device::launch_fused(int stream, std::span<const launch_request> all
   cuda_streams::slot& s =
       queues_.reserve("run the kernel", first.code->name, first.task ? first.task->text_name() : nullptr);
   put(q, l, first.code->name);
-  return queues_.put(q, s, false);
+  return queues_.put(q, s, true);
 }
 
 } // namespace tern::hetero::detail

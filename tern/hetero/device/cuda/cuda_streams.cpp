@@ -65,6 +65,7 @@ ticket cuda_streams::put(stream& to, slot& s, bool apart) {
   unused_.pop_back();
   s.used = true;
   s.come = false;
+  s.prompt = apart;
   s.next = 0;
   s.queue = static_cast<std::uint8_t>(&to - all_.data());
   s.place = ++to.put;
@@ -165,8 +166,9 @@ void cuda_streams::over_until(stream& s, std::uint64_t place) noexcept {
 bool cuda_streams::is_worth_a_question(stream& s) noexcept {
   if (round_ == 0) return true;
   if (s.asked_in == round_) return false;
+  const bool prompt = slots_[s.first - 1].prompt;
   constexpr std::uint32_t patient = 8; // rounds
-  if (std::exchange(s.seen, s.put) != s.put && ++s.busy_rounds < patient) return false;
+  if (std::exchange(s.seen, s.put) != s.put && !prompt && ++s.busy_rounds < patient) return false;
   s.busy_rounds = 0;
   s.asked_in = round_;
   return true;

@@ -59,6 +59,7 @@ public:
     friend class cuda_streams;
     cu::event event = nullptr; // recorded after it; null: none
     bool used = false, come = false;
+    bool prompt = false; // it was put there `apart`
     std::uint8_t queue = 0;
     std::uint32_t uses = 0;
     std::uint32_t next = 0; // in its stream: slot + 1; 0: it is the last

@@ -100,7 +100,8 @@ sampled_kernel* device_worker::to_sample(task_record& t, const launch_request& w
   if (!device_->measures() || what.sequence) return nullptr;
   kernel_at timed{what.code, &what.shape};
   if (what.call)
-    timed = device_->measures_functions() && t.work->function ? t.work->function(t, kind_of_device(t)) : kernel_at();
+    timed = device_->measures_functions() && t.work->function ? t.work->function(t, home_.devices().info(number_).kind)
+                                                              : kernel_at();
   return timed.code ? home_.sampler().to_sample(t, *timed.code, *timed.shape) : nullptr;
 }
 
