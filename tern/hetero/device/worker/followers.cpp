@@ -17,13 +17,8 @@ template <class F> void each_task(link* from, const link* to, F&& f) {
 }
 } // namespace
 
-bool followers::has_successor_but(const task_record& t, const task_record* but) noexcept {
-  // acquire: the links
-  for (const link* l = first_link(t.successors.load(std::memory_order_acquire)); l; l = l->next)
-    // address: of what the link was made for
-    if ((l->target & edge_bits) == hook_edge || reinterpret_cast<task_record*>(l->target & ~edge_bits) != but)
-      return true;
-  return false;
+const link* followers::first(const task_record& t) noexcept {
+  return first_link(t.successors.load(std::memory_order_acquire)); // acquire: the links
 }
 
 void followers::given(task_record* t, const place& at) {

@@ -58,9 +58,24 @@ public:
   /// Looks for new successors. \return whether there are any.
   bool look();
   bool empty() const noexcept { return given_.empty(); }
-  /// Has the task, which has not ended, a successor besides `but`, as far as is known by now? Any
-  /// thread that alone can complete it.
-  static bool has_successor_but(const task_record& t, const task_record* but) noexcept;
+  /// Is the end of the task, which was given, wanted before that of `next`, which comes behind it
+  /// in its stream? So it is if it has a successor, as far as is known by now, that waits for it
+  /// alone, or for it and others that were given; or one for which `f(task)` says that it cannot be
+  /// given.
+  template <class F> bool is_end_wanted(const task_record& t, const task_record* next, F&& f) const {
+    for (const link* l = first(t); l; l = l->next) {
+      if ((l->target & edge_bits) == hook_edge) return true;
+      // address: of what the link was made for
+      const auto* const to = reinterpret_cast<task_record*>(l->target & ~edge_bits);
+      // acquire: what was made of it until it was submitted
+      const std::int32_t waits = to == next ? 0 : to->pending.load(std::memory_order_acquire);
+      if (waits == 0 || waits >= task_record::not_submitted / 2) continue;
+      if (waits == 1 || !f(*to)) return true;
+      const auto found = successors_.find(const_cast<task_record*>(to));
+      if (found != successors_.end() && static_cast<std::size_t>(waits) == found->second.given()) return true;
+    }
+    return false;
+  }
 
   /// Calls `f(task, successor&)` for each that is offered, the first to be found first, until one
   /// stays so: `f` sets `is`.
@@ -113,6 +128,7 @@ private:
     // acquire: once nothing but what is given is left, the task is the worker's
     return static_cast<std::size_t>(t.pending.load(std::memory_order_acquire));
   }
+  static const link* first(const task_record& t) noexcept;
   successor* known(task_record* t, state in) noexcept;
   void tell(task_record* to, const place& at);
   void find_offered();

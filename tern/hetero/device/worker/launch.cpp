@@ -76,14 +76,18 @@ int device_worker::next_stream() noexcept {
   return 2 + static_cast<int>(next);
 }
 
-// `next` goes into a stream that has something: if anything else follows what is last there, that
-// one's end is to be known by itself.
+// `next` goes into a stream. What is last there may have its end waited for: on the host, or in
+// another stream.
 void device_worker::mark_last(int stream, const task_record* next) {
   const auto last =
       std::find_if(running_.rbegin(), running_.rend(), [stream](const launched& l) { return l.stream == stream; });
   if (last == running_.rend()) return;
-  const auto others = [next](const task_record* t) { return followers::has_successor_but(*t, next); };
-  if (others(last->task) || std::any_of(last->rest.begin(), last->rest.end(), others)) device_->mark(stream);
+  const auto may_run_here = [this, kind = home_.devices().info(number_).kind](const task_record& t) {
+    const std::int64_t devices = t.flags & task_record::extended ? t.device_mask : -1;
+    return (t.flags & task_record::placed) && (t.kinds & kinds_of(kind)) && (devices >> number_ & 1);
+  };
+  const auto wanted = [&](const task_record* t) { return followers_.is_end_wanted(*t, next, may_run_here); };
+  if (wanted(last->task) || std::any_of(last->rest.begin(), last->rest.end(), wanted)) device_->mark(stream);
 }
 
 // It is in a stream. What is over there is not known yet: kernels of two streams that follow each

@@ -17,6 +17,8 @@ namespace tern::hetero::detail {
 namespace {
 /// More than this is not queued, as far as times are known: the tasks could still go elsewhere.
 constexpr double enough_seconds = 1e-3;
+/// So many equal ones are not kept back, to become one launch.
+constexpr std::size_t few_launches = 4;
 } // namespace
 
 void device_worker::look_for_successors() noexcept {
@@ -67,7 +69,8 @@ bool device_worker::takes_more_behind() const noexcept {
   return behind < ahead_ && seconds < enough_seconds;
 }
 
-// Is it offered beside others that could be in one launch with it?
+// Is it offered beside some that could be in one launch with it? To be launched when the ends of
+// all before have been seen costs more than to launch a few one by one.
 bool device_worker::has_equals(task_record* t) const noexcept {
   const device_kind kind = home_.devices().info(number_).kind;
   const auto kernel = [kind](task_record* x) {
@@ -78,10 +81,12 @@ bool device_worker::has_equals(task_record* t) const noexcept {
   launch_request what;
   what.code = mine.code;
   what.shape = *mine.shape;
-  return fuser_->fuses(what) > 1 && followers_.any_offered([&](task_record* x) {
-    const kernel_at other = x == t ? kernel_at{} : kernel(x);
+  if (fuser_->fuses(what) <= few_launches) return false;
+  std::size_t equal = 0; // with itself
+  return followers_.any_offered([&](task_record* x) {
+    const kernel_at other = kernel(x);
     return other.code == mine.code && other.shape->groups == mine.shape->groups &&
-           other.shape->items == mine.shape->items;
+           other.shape->items == mine.shape->items && ++equal > few_launches;
   });
 }
 
