@@ -187,6 +187,9 @@ public:
   /// none of its data are missing there, and it would not keep a device waiting that has nothing to
   /// do; and where it could run on no other.
   virtual bool follow(ready_task t, int device, std::span<const device_load> devices);
+  /// Does it ask what tasks take in joules? Then power is measured, where there are counters. Asked
+  /// once, before all else.
+  virtual bool weighs_energy() const noexcept { return false; }
   /// A task that `pop` has given to the device has ended there, or has left a device that was lost,
   /// and is pushed again. Of the task only what says "For policies that plan" may be asked, and
   /// whether it is the same.
