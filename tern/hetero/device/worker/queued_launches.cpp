@@ -130,7 +130,7 @@ void device_worker::launch_behind(task_record* t, const followers::successor& s)
       l.sampled = home_.sampler().to_sample(*t, *what.code, what.shape);
     what.timed = l.sampled != nullptr;
     l.stream = stream_behind(s);
-    tracks_.begins(l.stream, *t, 1);
+    tracks_.begins(l.stream, *t, 1, [&] { return home_.sampler().expected_time(*t, number_); });
     begun = true;
     t->running = put(t, l.stream, what);
   } catch (...) {
