@@ -201,11 +201,12 @@ using policy_maker = std::unique_ptr<policy> (*)(std::uint64_t seed);
 /// The same for one with parameters, for which it asks `given`.
 using policy_maker_with_parameters = std::unique_ptr<policy> (*)(std::uint64_t seed, policy_parameters& given);
 /// Makes a policy known by a name. Before the runtime starts; a static object. There are:
-/// `locality` (the default: where most of the bytes are; a device without work takes from one that
-/// has too much), `eager` (first come, first served, by the device with the fewest tasks),
-/// `round-robin`, `random`, and by performance models (docs/concepts/devices.md) `dmda` (where a
-/// task is expected to end first), `steal` (devices of one model take from each other) and `energy`
-/// (where it costs the fewest joules without making the whole much longer).
+/// `auto` (the default: `locality`, and `dmda` when it knows enough), `locality` (where most of the
+/// bytes are; a device without work takes from one that has too much), `eager` (first come, first
+/// served, by the device with the fewest tasks), `round-robin`, `random`, and by performance models
+/// (docs/concepts/devices.md) `dmda` (where a task is expected to end first), `steal` (devices of
+/// one model take from each other) and `energy` (where it costs the fewest joules without making
+/// the whole much longer).
 class policy_registration {
 public:
   policy_registration(std::string_view name, policy_maker make);
