@@ -16,9 +16,7 @@ extern "C" {
 // Hidden: a library that links tern::tern has its own.
 [[gnu::visibility("hidden")]] extern const void* const tern_every_layer[];
 const void* const tern_every_layer[] = {
-    &tern::balance::balance_option,
-    &tern::mobile::memory_option,
-    &tern::hetero::hetero_devices,
-    &tern::hetero::hetero_policy,
+    &tern::balance::balance_option, &tern::mobile::memory_option,   &tern::hetero::hetero_devices,
+    &tern::hetero::hetero_policy,   &tern::hetero::hetero_powercap,
 };
 }

@@ -46,6 +46,9 @@ struct device_info {
   std::array<int, 3> max_group{1024, 1024, 1024}; ///< in x, y, z
   bool shares_host_memory = false;                ///< its kernels work in the host's memory: nothing is copied for them
   bool doubles = true;
+  /// What tells how much power it takes, or why nothing does: "NVML: 71 W now, at most 700 W". Set
+  /// by `devices` where it opens them; empty: nothing is looked for.
+  std::string energy = {};
 };
 
 /// Which devices a program uses: `all`, or a list of ids and kinds: "host,opencl0",
@@ -84,8 +87,10 @@ extern const option<std::string> hetero_cache;
 extern const option<std::string> hetero_models;
 
 /// What the host's CPUs take, for the policy `energy`: "BUSY" or "BUSY,IDLE", watts when all
-/// workers compute and when none does; "": not known.
+/// workers compute and when none does; "": it is measured, where `hetero_powercap` has counters.
 extern const option<std::string> hetero_host_power;
+/// The folder of the kernel's counters of energy: "/sys/class/powercap".
+extern const option<std::string> hetero_powercap;
 
 /// Whether kernels of the dialect run on the host with every access checked
 /// (docs/concepts/kernels.md). Kernels then run on the host only, unless `hetero_devices` says

@@ -187,6 +187,9 @@ public:
   /// none of its data are missing there, and it would not keep a device waiting that has nothing to
   /// do; and where it could run on no other.
   virtual bool follow(ready_task t, int device, std::span<const device_load> devices);
+  /// Does it ask what tasks take in joules? Then power is measured, where there are counters. Asked
+  /// once, before all else.
+  virtual bool weighs_energy() const noexcept { return false; }
   /// A task that `pop` has given to the device has ended there, or has left a device that was lost,
   /// and is pushed again. Of the task only what says "For policies that plan" may be asked, and
   /// whether it is the same.
@@ -198,11 +201,12 @@ using policy_maker = std::unique_ptr<policy> (*)(std::uint64_t seed);
 /// The same for one with parameters, for which it asks `given`.
 using policy_maker_with_parameters = std::unique_ptr<policy> (*)(std::uint64_t seed, policy_parameters& given);
 /// Makes a policy known by a name. Before the runtime starts; a static object. There are:
-/// `locality` (the default: where most of the bytes are; a device without work takes from one that
-/// has too much), `eager` (first come, first served, by the device with the fewest tasks),
-/// `round-robin`, `random`, and by performance models (docs/concepts/devices.md) `dmda` (where a
-/// task is expected to end first), `steal` (devices of one model take from each other) and `energy`
-/// (where it costs the fewest joules without making the whole much longer).
+/// `auto` (the default: `locality`, and `dmda` when it knows enough), `locality` (where most of the
+/// bytes are; a device without work takes from one that has too much), `eager` (first come, first
+/// served, by the device with the fewest tasks), `round-robin`, `random`, and by performance models
+/// (docs/concepts/devices.md) `dmda` (where a task is expected to end first), `steal` (devices of
+/// one model take from each other) and `energy` (where it costs the fewest joules without making
+/// the whole much longer).
 class policy_registration {
 public:
   policy_registration(std::string_view name, policy_maker make);

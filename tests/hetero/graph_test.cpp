@@ -333,7 +333,7 @@ private:
 };
 
 const int depths[] = {64, 0, 8, 1};
-const char* const policies[] = {"locality", "eager", "round-robin", "random", "dmda", "steal", "energy"};
+const char* const policies[] = {"locality", "eager", "round-robin", "random", "dmda", "steal", "energy", "auto"};
 
 options options_of(std::uint64_t seed, const std::string& devices, options opts = {}) {
   opts.set(hetero_devices, devices);

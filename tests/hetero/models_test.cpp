@@ -27,6 +27,7 @@ options on_devices(const std::string& models) {
   opts.set(hetero_devices, "host,simulated");
   opts.set(hetero_simulated, "1:launch=50us,item=10ns,latency=20us,bandwidth=1G");
   opts.set(hetero_models, models);
+  opts.set(hetero_policy, "locality"); // others ask for models where nothing has run
   return opts;
 }
 

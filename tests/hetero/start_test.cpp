@@ -168,7 +168,7 @@ TEST(wrong_options, of_devices_are_refused_before_the_start) {
       "mean bandwidth? there are: bandwidth, peer-bandwidth, ");
   expect_refused({"--tern-hetero-policy=egaer"},
                  "hetero-policy cannot be \"egaer\" (on the command line): there is no policy 'egaer'; did you mean "
-                 "eager? there are: dmda, eager, energy, locality, own-policy, ");
+                 "eager? there are: auto, dmda, eager, energy, locality, own-policy, ");
 }
 
 TEST(wrong_options, name_also_devices_that_nobody_asked_for) {

@@ -136,6 +136,27 @@ std::size_t failures(const std::vector<span>& all) {
   return those(all, [](const span& s) { return s.failed; }).size();
 }
 
+TEST(device_tracks, kernels_have_the_time_that_was_expected_of_them) {
+  simulated t;
+  simulated::run("1:launch=50us,item=1us,latency=1us", [] {
+    object x({10, 10}, 0u);
+    for (int i = 0; i < 8; ++i) {
+      add_to(x, "simulated0");
+      wait_all();
+    }
+  });
+  EXPECT_EQ(t.spans().size(), 9u); // a copy, too
+  const auto kernels = trace::test::lines_with(t.text, {"\"cat\":\"kernel\""});
+  ASSERT_EQ(kernels.size(), 8u);
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
+    const double predicted = number(kernels[i], "predicted");
+    if (i < 4) // the first is no sample, three are enough
+      EXPECT_EQ(predicted, -1) << kernels[i];
+    else
+      EXPECT_NEAR(predicted, number(kernels[i], "dur"), 0.1) << kernels[i];
+  }
+}
+
 std::string two_devices() {
   simulated t;
   statistics done;

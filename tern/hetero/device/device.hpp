@@ -32,6 +32,7 @@
 
 #include <tern/hetero/devices.hpp>
 #include <tern/hetero/kernel.hpp>
+#include <tern/hetero/power/energy_source.hpp>
 
 namespace tern {
 struct native_queue;
@@ -55,11 +56,6 @@ struct predecessor_failed final : std::exception {
 };
 
 class device;
-
-/// Watts while a device computes, and while it does nothing.
-struct device_power {
-  double busy = 0, idle = 0;
-};
 
 /// The grid, in smaller groups if the runtime chooses their size, and the device or the kernel does
 /// not take such large ones. There may be more items then, at the ends.
@@ -245,6 +241,9 @@ public:
   virtual bool measures_functions() const noexcept { return false; }
   /// What it takes, if that is known beforehand. Any thread.
   virtual std::optional<device_power> power() const { return std::nullopt; }
+  /// Looks for a counter of what it takes, which may open a library and take some milliseconds. Any
+  /// thread. \param why gets what is missing. \return null: that.
+  virtual std::shared_ptr<energy_source> energy(std::string& /*why*/) const { return nullptr; }
   /// Nanoseconds until it makes sense to ask again; 0: at once.
   virtual std::int64_t poll_delay() noexcept { return 0; }
 

@@ -2,6 +2,7 @@
 #include <tern/hetero/device/device_list.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@
 #include <tern/hetero/device/device_kind.hpp>
 #include <tern/hetero/device/settings.hpp>
 #include <tern/hetero/memory/pinned_memory.hpp>
+#include <tern/hetero/power/powercap.hpp>
 
 namespace tern::hetero {
 namespace detail {
@@ -196,6 +198,20 @@ void verify_devices(const std::string& list, const options& all) {
 
 } // namespace detail
 
+namespace {
+
+/// Of `device_info::energy`.
+std::string text_of(const std::shared_ptr<detail::energy_source>& source, const std::string& why) {
+  if (!source) return why.empty() ? "" : "not known: " + why;
+  const auto watts = [](double w) { return std::to_string(std::lround(w)) + " W"; };
+  const auto now = source->before_measuring();
+  return source->name() + (now && now->idle > 0 ? ": " + watts(now->idle) + " now, at most " + watts(now->busy)
+                           : now                ? ": at most " + watts(now->busy)
+                                                : "");
+}
+
+} // namespace
+
 std::vector<device_info> devices(const options& opts, std::vector<device_note>* notes, bool open) {
   std::vector<device_note> unwanted;
   std::vector<device_note>& said = notes ? *notes : unwanted;
@@ -205,6 +221,10 @@ std::vector<device_info> devices(const options& opts, std::vector<device_note>* 
     try {
       if (open && f.devices[d]) f.devices[d]->open();
       all.push_back(f.infos[d]);
+      std::string why;
+      if (open)
+        all.back().energy = text_of(
+            f.devices[d] ? f.devices[d]->energy(why) : detail::open_powercap_energy(opts[hetero_powercap], why), why);
     } catch (const error& e) {
       said.push_back({f.infos[d].kind, e.message()});
     }

@@ -105,9 +105,12 @@ const option<std::string> hetero_host_power{
     "hetero-host-power",
     "",
     "how many watts the CPUs take when all workers compute, and when none does (100 or 100,20), for the policy energy; "
-    "empty: not known",
+    "empty: measured where hetero-powercap has counters, else not known",
     {[](const std::string& text) { return text.empty() || detail::watts_in(text).has_value(); },
      "BUSY or BUSY,IDLE, watts, IDLE not above BUSY, or nothing"}};
+const option<std::string> hetero_powercap{
+    "hetero-powercap", "/sys/class/powercap",
+    "the folder with counters of the energy that CPUs take, for policies that weigh energy"};
 const option<std::string> hetero_cache{
     "hetero-cache", "",
     "the folder where kernels that were compiled for devices are kept from run to run; empty: $XDG_CACHE_HOME/tern or "

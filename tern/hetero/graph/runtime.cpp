@@ -44,8 +44,10 @@ runtime::runtime(tern::detail::scheduler_core& core)
       window_(outstanding_, opts_[hetero_window], core.cfg.workers, core.executor != nullptr), copies_(*this, devices_),
       placement_(devices_), reductions_(*this), execution_(records_, outstanding_, copies_, devices_, placement_),
       devices_(host_info(core.cfg.workers)) {
+  std::unique_ptr<policy> how = make_policy(opts_[hetero_policy]);
+  if (how->weighs_energy()) sampler_.measure_power(opts_[hetero_powercap]);
   sampler_.add_devices();
-  placement_.start(execution_, make_policy(opts_[hetero_policy]), core.cfg.workers);
+  placement_.start(execution_, std::move(how), core.cfg.workers);
   const bool at_once = looks_at_once(opts_, core.executor != nullptr);
   copies_.memory().use(at_once ? find_all_devices() : memory_to_pin(opts_));
   runners_ = static_cast<std::size_t>(core.cfg.workers) + (at_once ? devices_.count() - 1 : 1);

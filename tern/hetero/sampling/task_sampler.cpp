@@ -7,8 +7,10 @@
 #include <string_view>
 #include <vector>
 
+#include <tern/base/log.hpp>
 #include <tern/hetero/data/object_state.hpp>
 #include <tern/hetero/device/settings.hpp>
+#include <tern/hetero/power/powercap.hpp>
 
 namespace tern::hetero::detail {
 namespace {
@@ -26,8 +28,8 @@ std::uint64_t hash_of(task_record& t, const grid& shape, std::uint64_t number) n
 } // namespace
 
 task_sampler::task_sampler(const options& opts, bool simulated, const device_table& devices)
-    : simulated_(opts[hetero_simulated]), host_power_(watts_in(opts[hetero_host_power])), devices_(devices),
-      models_(opts, simulated) {}
+    : simulated_(opts[hetero_simulated]), is_simulation_(simulated), host_power_(watts_in(opts[hetero_host_power])),
+      devices_(devices), models_(opts, simulated) {}
 
 void task_sampler::add_devices() {
   for (; devices_known_ < devices_.count(); ++devices_known_) {
@@ -36,7 +38,41 @@ void task_sampler::add_devices() {
     const device_queue* const q = devices_.queue(d);
     if (const auto watts = q ? q->of().power() : host_power_)
       models_.set_power(model_of_device(d), watts->busy, watts->idle);
+    else if (powercap_)
+      add_meter(d);
   }
+}
+
+void task_sampler::add_meter(std::size_t device) {
+  const device_queue* const q = devices_.queue(device);
+  std::string why;
+  std::shared_ptr<energy_source> source = q ? q->of().energy(why) : open_powercap_energy(*powercap_, why);
+  if (!source) {
+    if (!why.empty()) log_info("the power of " + devices_.info(device).id + " is not measured: " + why);
+    return;
+  }
+  const std::string& model = model_of_device(device);
+  device_power first = source->before_measuring().value_or(device_power());
+  constexpr double second = 1e9; // nanoseconds
+  if (const auto idle = models_.idle_watts(model), more = models_.joules(model, second); idle && more)
+    first = {*idle + *more, *idle}; // measured by an earlier run
+  else if (first.busy > 0)
+    models_.set_power(model, first.busy, first.idle);
+  meters_[device] = std::make_unique<power_meter>(std::move(source), first);
+}
+
+void task_sampler::look_at(std::size_t device, std::int64_t now, double busy) noexcept {
+  const std::optional<device_power> found = meters_[device]->look(now, busy);
+  try {
+    if (found) models_.set_power(model_of_device(device), found->busy, found->idle);
+  } catch (const std::exception&) { // no memory: what was known stays
+  }
+}
+
+void task_sampler::meter(std::size_t device, std::int64_t now, double busy) noexcept {
+  if (meters_[device]) look_at(device, now, busy);
+  if (!meters_[0]) return;
+  if (const std::unique_lock hold(host_meter_guard_, std::try_to_lock); hold) look_at(0, now, 0);
 }
 
 sampled_kernel* task_sampler::known(const sampled_kernel::key& which, task_record& t, const grid& shape) noexcept {

@@ -3,10 +3,12 @@
 /// \file
 /// The models of what tasks do, found and fed while they run. Internal.
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -17,6 +19,7 @@
 #include <tern/base/options.hpp>
 #include <tern/hetero/data/device_table.hpp>
 #include <tern/hetero/models/performance_models.hpp>
+#include <tern/hetero/power/power_meter.hpp>
 #include <tern/hetero/record/task_record.hpp>
 
 namespace tern::hetero::detail {
@@ -65,6 +68,11 @@ public:
   task_sampler(const task_sampler&) = delete;
   task_sampler& operator=(const task_sampler&) = delete;
 
+  /// A policy weighs energy: counters are looked for when devices are added, unless this is a
+  /// simulation. \param powercap the folder of the host's.
+  void measure_power(const std::string& powercap) {
+    if (on() && !is_simulation_) powercap_ = powercap;
+  }
   /// When devices have been added to the table, the host among them, before any task runs on one.
   /// What is known of their power goes to the models.
   void add_devices();
@@ -86,6 +94,14 @@ public:
   void copied(std::size_t device, direction way, std::uint64_t bytes, std::int64_t nanoseconds,
               bool both_ways) noexcept;
 
+  /// Has some device a counter?
+  bool measures_power() const noexcept {
+    return std::any_of(meters_.begin(), meters_.end(), [](const auto& m) { return m != nullptr; });
+  }
+  /// The device's counter, and the host's, are looked at if there are, and if it is time to. The
+  /// device's worker. \param now nanoseconds. \param busy see `power_meter::look`.
+  void meter(std::size_t device, std::int64_t now, double busy) noexcept;
+
   // What policies ask (policy.hpp), of tasks that have not begun; in seconds. -----------------------------------------
   std::optional<double> expected_time(task_record& t, std::size_t device) noexcept;
   /// The same of all devices; below 0: not known.
@@ -103,6 +119,8 @@ private:
   struct hash {
     std::size_t operator()(const sampled_kernel::key& k) const noexcept { return k.size ^ k.device; }
   };
+  void add_meter(std::size_t device);
+  void look_at(std::size_t device, std::int64_t now, double busy) noexcept;
   /// \return null: there is none.
   sampled_kernel* known(const sampled_kernel::key& which, task_record& t, const grid& shape) noexcept;
   sampled_kernel* find(const sampled_kernel::key& which, task_record& t, const grid& shape);
@@ -117,13 +135,17 @@ private:
   std::optional<double> link(std::size_t from, std::size_t to, std::uint64_t bytes);
 
   const std::string simulated_; // the words of simulated devices
+  const bool is_simulation_;
   const std::optional<device_power> host_power_;
   const device_table& devices_;
   performance_models models_;
   std::array<std::string, 64> device_models_; // of those that have been added
   std::size_t devices_known_ = 0;
-  std::array<std::atomic<sampled_kernel*>, 1024> recent_{};             // by hash; of `known_`, whose objects stay
-  std::mutex guard_;                                                    // of the next; before that of the models
+  std::optional<std::string> powercap_;                     // nothing: power is not measured
+  std::array<std::unique_ptr<power_meter>, 64> meters_;     // by device; null: it has none
+  std::mutex host_meter_guard_;                             // of that of the host; before that of the models
+  std::array<std::atomic<sampled_kernel*>, 1024> recent_{}; // by hash; of `known_`, whose objects stay
+  std::mutex guard_;                                        // of the next; before that of the models
   std::unordered_map<sampled_kernel::key, sampled_kernel, hash> known_; // address: looked up only
   struct copy_time {                                                    // of copies between two memories
     std::uint64_t bytes = 0;

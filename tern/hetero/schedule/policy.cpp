@@ -68,8 +68,9 @@ void add_maker(std::string_view name, const maker& how) {
 
 const option<std::string> hetero_policy{
     "hetero-policy",
-    "locality",
-    "where tasks run that could run on several devices: locality, dmda, steal, energy, eager, round-robin, random, or "
+    "auto",
+    "where tasks run that could run on several devices: auto (locality, and dmda once most of the time is in kernels "
+    "whose times are known), locality, dmda, steal, energy, eager, round-robin, random, or "
     "one of the program's; NAME:PARAMETER=VALUE,… sets parameters",
     {.verify = [](const std::string& text, const options&) { check_policy(text); }}};
 

@@ -260,7 +260,7 @@ TEST(devices, do_one_thing_after_the_other_on_a_track) {
           make(event::fiber_enters, 1100, a, work, 1, 1), make(event::device_ends, 2000, d, 0, 1),
           make(event::copy_begins, 2000, d, copy, 4096, of), make(event::counts, 2500, d, bytes, 0x4010000000000000)});
   p.ring(1, 0,
-         {make(event::kernel_begins, 4000, d, work), make(event::kernel_begins, 5000, d, work),
+         {make(event::kernel_begins, 4000, d, work), make(event::kernel_begins, 5000, d, work, 1500),
           make(event::device_ends, 7000, d), make(event::device_ends, 7100, d), // of nothing
           make(event::copy_begins, 8000, d, copy, 1), make(event::fiber_ends, 9000, a, 0, 1)});
   p.save(in, "a");
@@ -275,8 +275,8 @@ TEST(devices, do_one_thing_after_the_other_on_a_track) {
   EXPECT_TRUE(has(slices[0], "\"dur\":1,\"name\":\"work\",\"cat\":\"kernel\",\"args\":{\"failed\":true}")) << text;
   EXPECT_TRUE(has(slices[1], "\"dur\":2,\"name\":\"copy to device\",\"cat\":\"copy\"")) << text;
   EXPECT_TRUE(has(slices[1], "\"args\":{\"bytes\":4096,\"of\":\"grid\"}")) << text;
-  EXPECT_TRUE(has(slices[2], "\"dur\":1,")) << text;
-  EXPECT_TRUE(has(slices[3], "\"dur\":2,")) << text;
+  EXPECT_TRUE(has(slices[2], "\"dur\":1,\"name\":\"work\",\"cat\":\"kernel\"}")) << text;
+  EXPECT_TRUE(has(slices[3], "\"dur\":2,\"name\":\"work\",\"cat\":\"kernel\",\"args\":{\"predicted\":1.5")) << text;
   EXPECT_TRUE(has(slices[4], "\"bytes\":1,\"cut off\":")) << text;
   EXPECT_EQ(lines_with(text, {"\"ph\":\"C\"", "\"pid\":1", "fake0 bytes", "{\"value\":4}"}).size(), 1u) << text;
 }

@@ -109,6 +109,12 @@ void painter::append_object(std::uint32_t type, std::uint64_t object) {
 }
 
 void painter::begin_arguments(slice& s, bool& any) {
+  if (s.what == event::kernel_begins && s.predicted > 0) {
+    line_ << ",\"args\":{\"predicted\":";
+    line_.time(s.predicted);
+    any = true;
+    return;
+  }
   if (s.what == event::copy_begins) {
     line_ << ",\"args\":{\"bytes\":" << s.bytes;
     if (s.of != 0) line_ << ",\"of\":" << name(s.of);
@@ -431,6 +437,7 @@ bool painter::paint(const record& r, std::int64_t ns) {
   case event::copy_begins: {
     end_on_device(t, ts, false); // the record of that was lost
     slice s{what, r.a, 0, ts};
+    if (what == event::kernel_begins) s.predicted = static_cast<std::int64_t>(r.b);
     if (what == event::copy_begins) {
       s.bytes = r.b;
       s.of = static_cast<std::uint32_t>(r.c & name_mask);

@@ -56,10 +56,11 @@ private:
     std::uint64_t fiber = 0; // of a handler: the rank that sent its message
     std::int64_t begin = 0;
     bool written = false;
-    std::uint64_t bytes = 0;  // of a copy
-    std::uint32_t of = 0;     // a name, or 0
-    std::uint32_t type = 0;   // of `object`: its class's name
-    std::uint64_t object = 0; // that it works on; 0: none
+    std::uint64_t bytes = 0;    // of a copy
+    std::int64_t predicted = 0; // of a kernel, nanoseconds; 0: not known
+    std::uint32_t of = 0;       // a name, or 0
+    std::uint32_t type = 0;     // of `object`: its class's name
+    std::uint64_t object = 0;   // that it works on; 0: none
     bool object_told = false;
   };
   struct track {

@@ -113,7 +113,7 @@ enum class event : std::uint8_t {
   happens,        ///< a name
   fault,          ///< a text: what a simulation injected
   crash,          ///< a text: a rank is no more
-  kernel_begins,  ///< on a device's track: a name
+  kernel_begins,  ///< on a device's track: a name, b how long it is expected to take, nanoseconds, or 0
   copy_begins,    ///< likewise: a name, b bytes, c the name of what is copied, or 0
   device_ends,    ///< what began there is over; b 1 if it failed
   on_object,      ///< a class's name, b object: what the fiber's or the handler's slice works on

@@ -75,7 +75,8 @@ void name_object(std::uint64_t object, std::string_view name) noexcept;
 /// What a device does. It has no thread of its own here, so the thread that notices says on which
 /// of its tracks: any thread, but for one track one after the other. On a track things do not
 /// overlap: what begins there ends what has not ended. Does nothing for `no_track`.
-void kernel_begins(std::uint32_t track, std::uint32_t name) noexcept;
+/// \param predicted how long it is expected to take, in nanoseconds; 0: that is not known.
+void kernel_begins(std::uint32_t track, std::uint32_t name, std::uint64_t predicted = 0) noexcept;
 /// \param of the name of what is copied; 0: it has none.
 void copy_begins(std::uint32_t track, std::uint32_t name, std::uint64_t bytes, std::uint32_t of) noexcept;
 void device_ends(std::uint32_t track, bool failed) noexcept;

@@ -300,7 +300,9 @@ void name_object(std::uint64_t object, std::string_view name) noexcept {
   }
 }
 
-void kernel_begins(std::uint32_t track, std::uint32_t name) noexcept { write_on(track, event::kernel_begins, name, 0); }
+void kernel_begins(std::uint32_t track, std::uint32_t name, std::uint64_t predicted) noexcept {
+  write_on(track, event::kernel_begins, name, predicted);
+}
 void copy_begins(std::uint32_t track, std::uint32_t name, std::uint64_t bytes, std::uint32_t of) noexcept {
   write_on(track, event::copy_begins, name, bytes, of);
 }

@@ -164,7 +164,7 @@ TEST(energy, where_power_is_not_known_it_says_so_and_goes_by_ends) {
   });
   const std::string said = testing::internal::GetCapturedStderr();
   const std::string text = "policy energy: what power simulated0 takes is not known, so tasks that could run there go "
-                           "where they end first; its driver does not tell";
+                           "where they end first; its driver does not tell (tern info)";
   EXPECT_THAT(said, HasSubstr(text));
   EXPECT_EQ(said.find(text), said.rfind(text)) << "once";
 }

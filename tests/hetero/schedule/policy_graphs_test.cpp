@@ -69,7 +69,8 @@ options unlike_devices(std::uint64_t seed, const std::string& policy) {
 
 class each_policy : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(policies, each_policy,
-                         testing::Values("locality", "eager", "round-robin", "random", "dmda", "steal", "energy"),
+                         testing::Values("locality", "eager", "round-robin", "random", "dmda", "steal", "energy",
+                                         "auto"),
                          [](const auto& one) {
                            std::string name = one.param;
                            std::replace(name.begin(), name.end(), '-', '_');

@@ -135,6 +135,13 @@ MOCK_EXPORT cu::result cuDeviceGetName(char* to, int bytes, cu::device d) {
   return 0;
 }
 
+MOCK_EXPORT cu::result cuDeviceGetPCIBusId(char* to, int bytes, cu::device d) {
+  call c("cuDeviceGetPCIBusId", needs::init);
+  if (c.failed || !known(c, d)) return c.failed;
+  std::snprintf(to, static_cast<std::size_t>(bytes), "0000:%02x:00.0", d + 1);
+  return 0;
+}
+
 MOCK_EXPORT cu::result cuDeviceGetAttribute(int* to, int attribute, cu::device d) {
   call c("cuDeviceGetAttribute", needs::init);
   if (c.failed || !known(c, d)) return c.failed;

@@ -23,6 +23,7 @@ DECLARE(DeviceGetCount);
 DECLARE(DeviceGet);
 DECLARE(DeviceGetName);
 DECLARE(DeviceGetAttribute);
+DECLARE(DeviceGetPCIBusId);
 DECLARE_2(DeviceTotalMem);
 DECLARE(DevicePrimaryCtxRetain);
 DECLARE_2(DevicePrimaryCtxRelease);

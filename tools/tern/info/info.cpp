@@ -114,6 +114,7 @@ json describe_devices() {
                         {"compute_units", d.compute_units},
                         {"memory_bytes", d.memory_bytes},
                         {"shares_host_memory", d.shares_host_memory}});
+          if (!d.energy.empty()) one["energy"] = d.energy;
           list.push_back(one);
         }
         for (const auto kind : {hetero::device_kind::opencl, hetero::device_kind::cuda}) {
@@ -219,6 +220,7 @@ void print(const json& all) {
     else if (d.contains("model"))
       what += ": " + text(d["model"]) + ", " + text(d["driver"]) +
               (d["shares_host_memory"].get<bool>() ? ", in the host's memory" : "");
+    if (d.contains("energy")) what += "; energy: " + text(d["energy"]);
     line(title, what);
     title = "";
   }

@@ -75,6 +75,7 @@ std::optional<cuda_api> open_one(const std::string& name, std::string& why, std:
 #undef TERN_FIND
 #undef TERN_FIND_V2
   library.find(api.FuncGetParamInfo, "cuFuncGetParamInfo", false);
+  library.find(api.DeviceGetPCIBusId, "cuDeviceGetPCIBusId", false);
   library.find(api.EventElapsedTime, "cuEventElapsedTime", false);
   missing = library.missing();
   if (!missing.empty()) return {}; // nothing has been asked of it

@@ -114,6 +114,7 @@ struct cuda_api {
   cu::result (*DeviceGet)(cu::device*, int) = nullptr;
   cu::result (*DeviceGetName)(char*, int, cu::device) = nullptr;
   cu::result (*DeviceGetAttribute)(int*, int, cu::device) = nullptr;
+  cu::result (*DeviceGetPCIBusId)(char*, int, cu::device) = nullptr; ///< may be null
   cu::result (*DeviceTotalMem)(std::size_t*, cu::device) = nullptr;
   cu::result (*DevicePrimaryCtxRetain)(cu::context*, cu::device) = nullptr;
   cu::result (*DevicePrimaryCtxRelease)(cu::device) = nullptr;

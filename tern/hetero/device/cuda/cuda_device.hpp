@@ -48,8 +48,11 @@ class pinned_memory;
 /// What makes CUDA fast, to be turned off one by one, for comparisons: a list of no-pinned,
 /// no-pool, one-stream, no-graphs, no-peers, no-fuse, no-ahead.
 extern const option<std::string> cuda_without;
-/// Libraries to open in the place of the usual ones, separated by a colon: the driver's, NVRTC.
+/// Libraries to open in the place of the usual ones, separated by a colon: the driver's, NVRTC,
+/// NVML.
 extern const option<std::string> cuda_libraries;
+/// Names of the library of NVML, as that option and the machine have them.
+std::vector<std::string> nvml_libraries(const options& opts);
 /// Names of NVRTC's library, as that option and the machine have them.
 std::vector<std::string> nvrtc_libraries(const options& opts);
 
@@ -261,6 +264,7 @@ public:
   bool measures_on_request() const noexcept override { return true; }
   bool streams_compete() const noexcept override { return true; }
   std::int64_t took() const noexcept override { return queues_.took(); }
+  std::shared_ptr<energy_source> energy(std::string& why) const override;
   bool is_selective() const noexcept override { return !ways_.compiles(); }
   bool runs(const kernel_code& code) const noexcept override { return ways_.runs(code); }
   std::string why_not(const kernel_code& code) const override { return ways_.why_not(code); }
@@ -292,6 +296,7 @@ private:
   std::unique_ptr<cuda_target> target_;
   const cuda_switches switches_;
   const cuda_ways ways_;
+  const std::vector<std::string> nvml_; ///< names of its library
   const std::shared_ptr<pinned_memory> host_;
   std::optional<std::size_t> wanted_; ///< bytes that objects may take
   const std::size_t share_;           ///< of its memory, less a tenth, if others have it, too

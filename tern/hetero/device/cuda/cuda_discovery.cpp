@@ -10,6 +10,7 @@
 #include <tern/hetero/device/cuda/cuda_device.hpp>
 #include <tern/hetero/device/device_kind.hpp>
 #include <tern/hetero/device/discovery.hpp>
+#include <tern/hetero/device/nvml/nvml.hpp>
 #include <tern/hetero/device/settings.hpp>
 #include <tern/hetero/memory/pinned_memory.hpp>
 
@@ -45,8 +46,9 @@ const option<std::string> cuda_without{
     {&are_switches, "a list of no-pinned, no-pool, one-stream, no-graphs, no-peers, no-fuse, no-ahead, or nothing"}};
 const option<std::string> cuda_libraries{
     "cuda-libraries", "",
-    "files to open in the place of CUDA's usual libraries, separated by a colon: that of the driver, that of NVRTC; "
-    "empty: libcuda.so.1, and NVRTC where the loader, CUDA_HOME and /usr/local/cuda have it"};
+    "files to open in the place of CUDA's usual libraries, separated by a colon: that of the driver, that of NVRTC, "
+    "that of NVML; "
+    "empty: libcuda.so.1, NVRTC where the loader, CUDA_HOME and /usr/local/cuda have it, and libnvidia-ml.so.1"};
 
 namespace {
 constexpr const char* ways_that_remain = "without NVRTC CUDA devices run functions on their queues, PTX, cubins and "
@@ -61,6 +63,18 @@ std::vector<std::string> library(const options& opts, std::size_t n, std::vector
 } // namespace
 
 std::vector<std::string> nvrtc_libraries(const options& opts) { return library(opts, 1, nvrtc_api::usual_libraries()); }
+
+std::vector<std::string> nvml_libraries(const options& opts) { return library(opts, 2, {"libnvidia-ml.so.1"}); }
+
+std::shared_ptr<energy_source> cuda_device::energy(std::string& why) const {
+  const cuda_target& t = *target_;
+  std::array<char, 32> at{};
+  if (t.api.DeviceGetPCIBusId &&
+      t.api.DeviceGetPCIBusId(at.data(), static_cast<int>(at.size()), t.number) == cu::success)
+    return open_nvml_energy(nvml_, at.data(), why);
+  why = "its driver does not tell where on the bus it is";
+  return nullptr;
+}
 
 cuda_switches switches_of(const options& opts) {
   cuda_switches s;

@@ -2,6 +2,7 @@
 #include <tern/hetero/device/worker/device_trace.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <exception>
 #include <mutex>
 
@@ -64,9 +65,11 @@ std::uint32_t device_tracks::track_of(std::size_t which) noexcept {
   return s.track;
 }
 
-void device_tracks::begin_kernel(int stream, const task_record& t, std::size_t count) noexcept {
+void device_tracks::begin_kernel(int stream, const task_record& t, std::size_t count,
+                                 std::optional<double> predicted) noexcept {
   follow_recording();
   entry e;
+  e.predicted = static_cast<std::uint64_t>(std::llround(predicted.value_or(0) * 1e9));
   e.what = &t;
   e.name = trace::detail::name_number(t.text_name()); // now: the name may go with the task's closure
   try {
@@ -112,7 +115,7 @@ void device_tracks::show(std::size_t which) noexcept {
   if (e.copies)
     trace::detail::copy_begins(track_of(which), e.name, e.bytes, e.of);
   else
-    trace::detail::kernel_begins(track_of(which), e.name);
+    trace::detail::kernel_begins(track_of(which), e.name, e.predicted);
 }
 
 // The device worker asks for one after the other, and may see the end of what came later first:

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,10 +31,11 @@ public:
   device_tracks(int rank, std::size_t number, const std::string& id, int streams);
 
   /// Call these before the device gets it, which may then do it at once. \param count of tasks in
-  /// the same launch.
-  void begins(int stream, const task_record& t, std::size_t count) noexcept {
+  /// the same launch. \param predicted gives how many seconds it is expected to take, if that is
+  /// known; called while a trace is recorded.
+  template <class F> void begins(int stream, const task_record& t, std::size_t count, F&& predicted) noexcept {
     if (trace::on()) [[unlikely]]
-      begin_kernel(stream, t, count);
+      begin_kernel(stream, t, count, predicted());
   }
   void begins(int stream, const transfer& x, const copy_request& what) noexcept {
     if (trace::on()) [[unlikely]]
@@ -53,7 +55,7 @@ private:
   struct entry {
     const void* what = nullptr; // told apart by it, never followed; null: over
     std::uint32_t name = 0, of = 0;
-    std::uint64_t bytes = 0;
+    std::uint64_t bytes = 0, predicted = 0; // nanoseconds
     bool copies = false, failed = false;
   };
   struct lane { // of a stream
@@ -62,7 +64,7 @@ private:
     std::vector<entry> under_way; // of which the first is what the stream is at
   };
 
-  void begin_kernel(int stream, const task_record& t, std::size_t count) noexcept;
+  void begin_kernel(int stream, const task_record& t, std::size_t count, std::optional<double> predicted) noexcept;
   void begin_copy(int stream, const transfer& x, const copy_request& what) noexcept;
   void end(const void* what, bool failed) noexcept;
   void count(std::int64_t bytes) noexcept;

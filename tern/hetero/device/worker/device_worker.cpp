@@ -280,6 +280,15 @@ void device_worker::handle_loss(std::exception_ptr why) noexcept {
   running_ = std::move(behind);
 }
 
+// As long as kernels are in its streams, the device is busy.
+void device_worker::measure_power() noexcept {
+  const std::int64_t now = home_.core().now();
+  if (was_busy_) busy_seconds_ += static_cast<double>(now - looked_at_) * 1e-9;
+  was_busy_ = !running_.empty();
+  looked_at_ = now;
+  home_.sampler().meter(number_, now, busy_seconds_);
+}
+
 // The fiber -----------------------------------------------------------------------------------------------------------
 
 void device_worker::work() noexcept {
@@ -292,6 +301,7 @@ void device_worker::work() noexcept {
     } catch (...) {
       handle_loss(std::current_exception());
     }
+    measures_power_ = home_.sampler().measures_power();
   }
   for (;;) {
     device_->resume(true);
@@ -302,6 +312,7 @@ void device_worker::work() noexcept {
     did = launch_followers() || did;
     did = poll() || did;
     progress_ = did;
+    if (measures_power_) measure_power();
     report_.note(did, {running_.size(), moving_.size(), waiting_.size() + gathered_.size()},
                  did ? 0 : device_->poll_delay(), [this] { return snapshot(); });
     if (did) {

@@ -134,6 +134,7 @@ private:
   void finish(transfer* x, std::exception_ptr failed) noexcept;
   void handle_loss(std::exception_ptr why) noexcept;
   bool is_loss(const std::exception_ptr& why) const noexcept;
+  void measure_power() noexcept;
   bool wait_or_finish() noexcept;
   bool has_arrivals() const noexcept;
   /// What only the worker may look at, for reports: lines.
@@ -204,6 +205,9 @@ private:
   std::size_t allocated_ = 0; // bytes, since a look at what should be saved ahead
   unsigned next_stream_ = 0;
   bool opened_ = false, lost_ = false;
+  bool measures_power_ = false, was_busy_ = false; // at the last look
+  std::int64_t looked_at_ = 0;                     // when that was
+  double busy_seconds_ = 0;
   std::exception_ptr found_loss_;
   int idle_rounds_ = 0;
   std::int64_t idle_since_ = 0; // when the first of them began

@@ -118,7 +118,7 @@ void device_worker::launch(task_record* t, launch_request what, fused_kind* kind
     mark_last(l.stream, t);
     if (trace::on() && what.code) [[unlikely]]
       device_->prepare(*what.code);
-    tracks_.begins(l.stream, *t, 1);
+    tracks_.begins(l.stream, *t, 1, [&] { return home_.sampler().expected_time(*t, number_); });
     t->running = put(t, l.stream, what);
     if (t->running == 0) return end(std::move(l), nullptr);
     has_begun(std::move(l));
@@ -217,7 +217,7 @@ bool device_worker::launch_equal(fused_kind& kind) noexcept {
     }
     l.stream = next_stream();
     mark_last(l.stream, nullptr);
-    tracks_.begins(l.stream, *l.task, equal_.size());
+    tracks_.begins(l.stream, *l.task, equal_.size(), [] { return std::optional<double>(); });
     l.task->running = fuser_->launch_fused(l.stream, equal_);
     has_begun(std::move(l));
   } catch (...) {

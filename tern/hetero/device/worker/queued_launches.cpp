@@ -135,7 +135,7 @@ void device_worker::launch_behind(task_record* t, const followers::successor& s)
     what.timed = l.sampled != nullptr;
     l.stream = stream_behind(s);
     mark_last(l.stream, t);
-    tracks_.begins(l.stream, *t, 1);
+    tracks_.begins(l.stream, *t, 1, [&] { return home_.sampler().expected_time(*t, number_); });
     begun = true;
     t->running = put(t, l.stream, what);
   } catch (...) {

@@ -37,6 +37,11 @@ public:
   std::optional<placement> pop(std::span<const device_load> devices) final;
   bool follow(ready_task t, int device, std::span<const device_load> devices) final;
   void ended(ready_task t, int device, std::span<const device_load> devices) final;
+  /// What there is is learned of when the first task comes; or before, so that nothing is at the
+  /// devices then.
+  void know(std::span<const device_load> devices) {
+    if (devices_.size() < devices.size()) add_devices(devices);
+  }
 
 protected:
   struct candidate {
@@ -99,9 +104,6 @@ private:
 
   /// There is one device, the host, so far: nothing is to be chosen, and nothing need be expected.
   bool is_alone() const noexcept { return devices_.size() == 1; }
-  void know(std::span<const device_load> devices) {
-    if (devices_.size() < devices.size()) add_devices(devices);
-  }
   void add_devices(std::span<const device_load> devices);
   void place_again(std::size_t lost, std::span<const device_load> devices);
   std::optional<placement> pop_of_others(std::span<const device_load> devices);

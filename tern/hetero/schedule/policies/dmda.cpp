@@ -25,6 +25,7 @@ public:
       : alpha_(p.number("alpha", 1, 0, 1e9)), beta_(p.number("beta", 1, 0, 1e9)), gamma_(p.number("gamma", 0, 0, 1e9)) {
   }
   const char* name() const noexcept override { return "dmda"; }
+  bool weighs_energy() const noexcept override { return gamma_ > 0; }
 
 protected:
   const candidate& choose(const ready_task& t, std::span<const candidate> all, std::span<const device_load>,

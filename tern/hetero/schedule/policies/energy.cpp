@@ -28,6 +28,7 @@ class energy final : public by_time {
 public:
   explicit energy(policy_parameters& p) : slack_(p.number("slack", 0.1, 0, 100)) {}
   const char* name() const noexcept override { return "energy"; }
+  bool weighs_energy() const noexcept override { return true; }
 
 protected:
   const candidate& choose(const ready_task& t, std::span<const candidate> all, std::span<const device_load> devices,
@@ -69,10 +70,10 @@ private:
     if (said_) return;
     said_ = true;
     const sim::outside_world here; // a log blocks no more than for a moment
-    log_warning(
-        "policy energy: what power " + of.info->id +
-        " takes is not known, so tasks that could run there go where they end first; " +
-        (of.info->kind == device_kind::host ? "give it by --tern-hetero-host-power" : "its driver does not tell"));
+    log_warning("policy energy: what power " + of.info->id +
+                " takes is not known, so tasks that could run there go where they end first; " +
+                (of.info->kind == device_kind::host ? "give it by --tern-hetero-host-power"
+                                                    : "its driver does not tell (tern info)"));
   }
 
   const double slack_;
