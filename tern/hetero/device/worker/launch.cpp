@@ -85,8 +85,8 @@ void device_worker::launch(task_record* t, const launch_request& what, fused_kin
     if (trace::on() && what.code) [[unlikely]]
       device_->prepare(*what.code);
     tracks_.begins(l.stream, *t, 1);
-    t->running = put(t, l.stream, what);
-    if (t->running == 0) return end(std::move(l), nullptr);
+    l.running = put(t, l.stream, what);
+    if (l.running == 0) return end(std::move(l), nullptr);
     running_.push_back(std::move(l));
     gave(running_.back());
   } catch (...) {
@@ -184,7 +184,7 @@ bool device_worker::launch_equal(fused_kind& kind) noexcept {
     }
     l.stream = next_stream();
     tracks_.begins(l.stream, *l.task, equal_.size());
-    l.task->running = fuser_->launch_fused(l.stream, equal_);
+    l.running = fuser_->launch_fused(l.stream, equal_);
     running_.push_back(std::move(l));
     gave(running_.back());
   } catch (...) {
