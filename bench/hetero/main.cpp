@@ -316,6 +316,10 @@ std::vector<metric> metrics(runners& running, const scale& of) {
   virtually("hetero.energy.mixed", "J", 0.82, "virtual_joules_energy", "dmda", "virtual_joules_dmda", 1, n(2000, 50));
   virtually("hetero.energy.mixed.makespan", "s", 1.10, "virtual_makespan_energy", "dmda", "virtual_makespan_dmda", 1,
             n(2000, 50));
+  virtually("hetero.affinity.objects", "bytes", 1.05, "virtual_keys_bytes", "each once", "virtual_keys_bytes_least", 1,
+            n(100, 10));
+  virtually("hetero.affinity.objects.busiest", "s", 1.10, "virtual_keys_time", "all / 4", "virtual_keys_time_least", 1,
+            n(100, 20));
   return list;
 }
 

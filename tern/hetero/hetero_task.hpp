@@ -175,6 +175,10 @@ public:
   hetero_task& on(std::string_view device);
   /// Higher ones first, where several are ready for one device. 0 if not given.
   hetero_task& priority(int p);
+  /// What has the same key runs on the same device, as far as policies think that it pays
+  /// (affinity.hpp). In the place of that of the scope in which it is submitted. Any number is a
+  /// key.
+  hetero_task& affinity(std::uint64_t key);
   /// Not before the other one is done, which may have been submitted or not; fails if that fails.
   hetero_task& after(const hetero_task& other);
   /// false: it is not ordered by what it uses, as its kernel uses atomics, or `after` says all.

@@ -46,6 +46,8 @@ public:
   explicit ready_task(detail::task_record* t) noexcept : task_(t) {}
   const char* name() const noexcept;
   int priority() const noexcept; ///< higher ones first
+  /// Tasks of one key belong on one device (affinity.hpp).
+  std::optional<std::uint64_t> affinity() const noexcept;
   /// Whether it has a variant for the device, and the user allows it.
   bool may_run_on(int device) const noexcept;
   /// What would have to be copied to the device first, in bytes.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Invocations that wait for their own object.
+#include <cstdint>
 #include <string>
 
 #include <tern/mobile/hold.hpp>
@@ -7,6 +8,7 @@
 #include <tern/net/collectives.hpp>
 #include <tern/net/runtime.hpp>
 #include <tern/task/fiber.hpp>
+#include <tern/task/fiber/causal_context.hpp>
 
 #include "rank_test.hpp"
 
@@ -42,6 +44,8 @@ public:
   int visit_another(mobile_ptr<hermit> other) { return call<&hermit::visit>(other).get(); }
   void visit_without_waiting() { tern::send<&hermit::visit>(me()); }
 
+  std::uint64_t key() const { return tern::detail::work_frame::key_here().value_or(0); }
+
 private:
   static mobile_ptr<hermit> me() { return tern::self<hermit>(); }
   int visits_ = 0;
@@ -54,6 +58,14 @@ int visits_at_least(mobile_ptr<hermit> h, int n) {
   int seen = 0;
   while ((seen = call<&hermit::visits>(h).get()) < n) tern::this_fiber::yield();
   return seen;
+}
+
+TERN_RANK_TEST(an_invocation_gives_its_object_as_key_where_a_layer_above_asks_for_it) {
+  tern::mobile::detail::running_invocation::frames.key = &tern::mobile::detail::running_invocation::key_of;
+  tern::barrier(); // other ranks run invocations of these objects
+  for (const auto h : {tern::create<hermit>(), somewhere_else()})
+    TERN_EXPECT_EQ(call<&hermit::key>(h).get(), h.id().bits);
+  TERN_EXPECT_EQ(tern::detail::work_frame::key_here().has_value(), false);
 }
 
 TERN_RANK_TEST(who_waits_for_its_own_object_alone_is_told) {

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include <tern/base/options.hpp>
+#include <tern/hetero/affinity.hpp>
 #include <tern/hetero/dialect.hpp>
 #include <tern/hetero/hetero_task.hpp>
 #include <tern/hetero/models/estimate/sample_history.hpp>
@@ -140,6 +141,71 @@ measurement frugal(const job& j) {
   };
 }
 
+// Keys, each with an object of its own and tasks of its own length, on four like devices.
+class keyed_objects {
+public:
+  keyed_objects(std::size_t keys, int steps) : steps_(steps) {
+    for (std::size_t i = 0; i < keys; ++i) objects_.push_back(made());
+  }
+  /// Bytes copied between the host and the devices, either way; or seconds. By Tern, or at least.
+  double run(bool copied, bool at_least) {
+    if (at_least) return copied ? static_cast<double>(objects_.size() * large_bytes) : quarter();
+    for (const char* d : {"simulated0", "simulated1", "simulated2", "simulated3"}) warm(d);
+    const auto copies = [] {
+      const auto s = tern::hetero::count();
+      return static_cast<double>(s.bytes_to_devices + s.bytes_from_devices);
+    };
+    const double before = copies(), begin = virtual_seconds();
+    for (int step = 0; step < steps_; ++step) {
+      for (std::size_t k = 0; k < objects_.size(); ++k) {
+        const tern::affinity_scope in(k);
+        submit(objects_[k], lengths[k % lengths.size()]);
+      }
+      tern::wait_all();
+    }
+    const double result = copied ? copies() - before : virtual_seconds() - begin;
+    for (auto& o : objects_)
+      if (o.host(tern::access_mode::read).get()[0] != steps_) throw std::runtime_error("a task has left no trace");
+    return result;
+  }
+
+private:
+  static constexpr std::size_t large_bytes = 256 * 1024;
+  static hetero_object<unsigned char> made() {
+    return hetero_object<unsigned char>(tern::extents<1>{large_bytes}, static_cast<unsigned char>(0));
+  }
+  static void submit(const hetero_object<unsigned char>& o, int items) {
+    tern::submit(add_one_kernel, tern::items(items).group(items), tern::read_write(o));
+  }
+  static void warm(const char* device) {
+    const hetero_object<unsigned char> x = made();
+    for (const int items : lengths)
+      for (int i = 0; i < 5; ++i) {
+        static_cast<void>(x.host(tern::access_mode::read_write).get());
+        hetero_task t(add_one_kernel, tern::items(items).group(items), tern::read_write(x));
+        t.on(device).submit();
+        tern::wait_all();
+      }
+  }
+  double quarter() const {
+    double sum = 0;
+    for (std::size_t k = 0; k < objects_.size(); ++k) sum += lengths[k % lengths.size()] * item_seconds;
+    return steps_ * sum / 4;
+  }
+  std::vector<hetero_object<unsigned char>> objects_;
+  const int steps_;
+};
+
+measurement keyed(const job& j) {
+  const bool copied = j.benchmark.starts_with("virtual_keys_bytes"), at_least = j.benchmark.ends_with("_least");
+  return [n = j.size, copied, at_least] {
+    return in_simulation(1, "simulated", "4:launch=0us,item=2us,latency=5us,bandwidth=8G,noise=0.05", "dmda", [=] {
+      constexpr int steps = 50;
+      return keyed_objects(n, steps).run(copied, at_least);
+    });
+  };
+}
+
 // Models --------------------------------------------------------------------------------------------------------------
 
 /// Times of a kernel: noise of 5 %, one in a hundred a hundred times as long, the first 50 times;
@@ -230,6 +296,7 @@ measurement models(const job& j) {
 measurement virtual_time(const job& j) {
   if (auto m = models(j)) return m;
   if (j.benchmark == "virtual_stolen") return stolen(j);
+  if (j.benchmark.starts_with("virtual_keys")) return keyed(j);
   if (j.benchmark == "virtual_quarter") return [n = j.size] { return quarter_of_all(n); };
   if (j.benchmark.starts_with("virtual_joules") || j.benchmark.starts_with("virtual_makespan")) return frugal(j);
   unknown(j);

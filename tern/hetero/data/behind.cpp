@@ -33,7 +33,7 @@ coherence::acquired coherence::acquire_behind(task_record* t, std::uint8_t d) no
     for (; got < t->use_count && can; got += can ? 1 : 0) {
       use& u = t->use_at(got);
       const std::lock_guard hold(u.object->lock);
-      can = find_instance(*u.object, u, space);
+      can = find_instance(*u.object, u, *t, space);
     }
     for (std::size_t i = 0; i < got && can; ++i) {
       use& u = t->use_at(i);

@@ -152,7 +152,7 @@ public:
 private:
   /// Under an object's lock: `found(object, fragment, part of it that the task reads)`.
   template <class F> void look_for_missing(task_record* t, std::uint8_t d, F&& found);
-  bool find_instance(object_state& o, use& u, std::uint8_t space);
+  bool find_instance(object_state& o, use& u, const task_record& t, std::uint8_t space);
   /// \return 0: there is no memory, or the object has as many as it may.
   std::size_t add_instance(object_state& o, const box& where, std::uint8_t space);
   void drop_use(use& u) noexcept;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include <tern/base/error.hpp>
@@ -133,7 +134,9 @@ coherence::eviction coherence::make_room(std::uint8_t d, task_record* t, std::si
   eviction r;
   transfer_chain begun;
   const bool foreseen = upcoming_.complete();
-  std::size_t seen = 0; // bytes that have gone, or are saved, or can go at once
+  std::size_t seen = 0;             // bytes that have gone, or are saved, or can go at once
+  std::optional<std::uint64_t> key; // of the last that has gone, or is saved: the rest of that does, too
+  bool gone = false;                // it has
   const auto rank = [&](object_state& o, std::size_t i) {
     const instance& x = o.instances[i];
     if (upcoming_.on())
@@ -145,17 +148,24 @@ coherence::eviction coherence::make_room(std::uint8_t d, task_record* t, std::si
   const bool skipped = devices_.queue(d)->each_held(rank, [&](object_state& o, std::size_t i) {
     instance& x = o.instances[i];
     const std::size_t size = x.bytes;
+    const std::optional<std::uint64_t> its_key = x.keyed ? std::optional(x.key) : std::nullopt;
+    const bool goes_too = its_key && its_key == key;
+    if (seen >= ahead && !goes_too) return false;
     if (t) r.in_use = r.in_use || x.saves > 0 || wanted_by_others(o, i, *t, got);
     if (x.pinned > 0 || x.users > x.saves) return true;
     if (x.saves == 0) {
       if (!holds_alone(o, i)) {
-        if (seen < batch) {
+        if (seen < batch || (goes_too && gone)) {
           forget(o, i);
+          key = its_key;
+          gone = true;
           r.made = true;
         }
       } else {
         try {
           save(o, i, false, begun);
+          gone = goes_too && gone;
+          key = its_key;
           r.made = true;
         } catch (...) { // then it stays where it is
           if (seen < bytes) r.why = std::current_exception();
@@ -164,7 +174,7 @@ coherence::eviction coherence::make_room(std::uint8_t d, task_record* t, std::si
       }
     }
     seen += size;
-    return seen < ahead;
+    return seen < ahead || its_key;
   });
   r.made = r.made || (skipped && t);
   begun.take_each([this](transfer* x) { start(x); });

@@ -148,7 +148,7 @@ coherence::acquired coherence::acquire(task_record* t, std::uint8_t d) noexcept 
     for (; got < t->use_count; ++got) {
       use& u = t->use_at(got);
       const std::lock_guard hold(u.object->lock);
-      if (!find_instance(*u.object, u, space)) break;
+      if (!find_instance(*u.object, u, *t, space)) break;
     }
     if (got < t->use_count) {
       devices_.queue(d)->evict_for(*t, got); // while what it has got stays

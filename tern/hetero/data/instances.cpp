@@ -30,7 +30,7 @@ std::size_t coherence::add_instance(object_state& o, const box& where, std::uint
   return n;
 }
 
-bool coherence::find_instance(object_state& o, use& u, std::uint8_t space) {
+bool coherence::find_instance(object_state& o, use& u, const task_record& t, std::uint8_t space) {
   if (space == 0) {
     o.host_memory();
     ++o.instances[0].users;
@@ -54,6 +54,8 @@ bool coherence::find_instance(object_state& o, use& u, std::uint8_t space) {
   ++x.users;
   x.unwanted = x.leaving = false;
   x.last_used = tick();
+  x.keyed = t.has_key();
+  x.key = t.key;
   u.instance = static_cast<std::uint8_t>(best);
   u.pitch = static_cast<std::int32_t>(x.how.pitch / o.element);
   return true;

@@ -69,6 +69,8 @@ struct instance {
   bool unwanted = false;  ///< it is the first to go, unless a task uses it again
   bool leaving = false;   ///< it was saved as one of the next to go, and no task has used it since
   bool home_only = false; ///< what it has could not be saved on another device
+  bool keyed = false;     ///< the last task that used it has a key
+  std::uint64_t key = 0;  ///< that one
   std::uint64_t last_used = 0;
   std::exception_ptr cannot_save; ///< it could not be copied home, and nothing has been written there since
 };

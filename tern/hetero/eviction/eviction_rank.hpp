@@ -13,7 +13,8 @@ namespace tern::hetero::detail {
 
 /// The smaller goes first: what is never used again and need not be saved; what is never used
 /// again; what has been saved to go, so that this was not for nothing; what is used again, the
-/// latest first; then that of which the future is not known, the longest unused first.
+/// latest first; then that of which the future is not known, the longest unused first. What tasks
+/// of one key use (affinity.hpp) goes together, as late as the last of it would.
 struct eviction_rank {
   enum kind : std::uint8_t { idle_clean, idle, leaving, used_later, unknown };
   kind what = unknown;

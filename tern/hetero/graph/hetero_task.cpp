@@ -150,6 +150,10 @@ hetero_task& hetero_task::priority(int p) {
   t.priority = p;
   return *this;
 }
+hetero_task& hetero_task::affinity(std::uint64_t key) {
+  changed("affinity").set_key(key);
+  return *this;
+}
 hetero_task& hetero_task::after(const hetero_task& other) {
   task_record& t = changed("after");
   task_record& before = other.known("after");

@@ -13,6 +13,7 @@
 #include <tern/hetero/graph/runtime.hpp>
 #include <tern/hetero/graph/task_arguments.hpp>
 #include <tern/hetero/recorded.hpp>
+#include <tern/hetero/submission/task_key.hpp>
 #include <tern/task/scheduler/scheduler_core.hpp>
 #include <tern/task/task_graph.hpp>
 
@@ -319,6 +320,7 @@ bool collector::take(task_record* t) {
     if (t->use_at(i).how == reducing_access)
       refuse(errc::unsupported, std::string("task '") + t->text_name() + "' takes part in a reduction",
              "submit it by itself");
+  set_key_of_scope(*t);
   tasks_.push_back(t);
   for (std::size_t i = 0; i < t->use_count; ++i) add_handle(*t->use_at(i).object); // until all have been submitted
   return true;

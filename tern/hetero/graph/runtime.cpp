@@ -14,6 +14,7 @@
 #include <tern/hetero/hetero_task.hpp>
 #include <tern/hetero/memory/pinned_memory.hpp>
 #include <tern/hetero/policy.hpp>
+#include <tern/hetero/submission/task_key.hpp>
 
 namespace tern::hetero {
 
@@ -192,7 +193,10 @@ bool runtime::give_place(task_record* t, bool& wide) {
   if (!(t->flags & task_record::hidden) && placement_.chooses_for(*t))
     t->flags |= task_record::placed | task_record::extended;
   const bool placed = (t->flags & task_record::placed) != 0;
-  if (placed) copies_.note_uses(*t);
+  if (placed) {
+    if (!t->has_key()) set_key_of_scope(*t);
+    copies_.note_uses(*t);
+  }
   wide = wide || large || placed;
   outstanding_tasks::count_submitted(all[static_cast<std::size_t>(mine ? w->index : all.workers())], mine);
 

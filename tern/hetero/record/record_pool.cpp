@@ -72,7 +72,6 @@ void record_pool::free(task_record* t) noexcept {
     t->causal = nullptr;
     t->name.store(nullptr, std::memory_order_relaxed);
     t->device_mask = -1;
-    t->running = 0;
     t->priority = 0;
     t->note = 0;
   }

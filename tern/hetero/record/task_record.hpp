@@ -138,8 +138,8 @@ struct alignas(64) task_record : tern::detail::tasklet {
   };
   /// `failed`: one thread has taken it upon itself to write the reason; `failure_set`: it has;
   /// `failure_seen`: the program learns of it by other means than wait_all; `inherited`: because
-  /// another task failed.
-  enum mark : std::uint8_t { failed = 1, failure_set = 2, failure_seen = 4, inherited = 8 };
+  /// another task failed. `keyed`: it has a key; set before it is submitted.
+  enum mark : std::uint8_t { failed = 1, failure_set = 2, failure_seen = 4, inherited = 8, keyed = 16 };
 
   static constexpr std::int32_t not_submitted = 1 << 30;
   std::atomic<std::int32_t> pending{not_submitted}, references{1};
@@ -172,7 +172,7 @@ struct alignas(64) task_record : tern::detail::tasklet {
   use_block* more_uses = nullptr;
   link_block* more_links = nullptr;
   std::int64_t device_mask = -1; ///< devices that it may run on, by number
-  ticket running = 0;
+  std::uint64_t key = 0;         ///< of its affinity, if it is `keyed`
   int priority = 0;
   float note = 0; ///< the policy's
 
@@ -194,6 +194,11 @@ struct alignas(64) task_record : tern::detail::tasklet {
     return users ? users : work && work->name ? work->name(*this) : "task";
   }
   bool sound() const noexcept { return (marks.load(std::memory_order_relaxed) & failed) == 0; }
+  void set_key(std::uint64_t k) noexcept {
+    key = k;
+    marks.fetch_or(keyed, std::memory_order_relaxed); // others may mark it as failed at the same time
+  }
+  bool has_key() const noexcept { return (marks.load(std::memory_order_relaxed) & keyed) != 0; }
   bool is_done() const noexcept { return state.load(std::memory_order_acquire) == done; }
   bool has_failed() const noexcept { return (marks.load(std::memory_order_acquire) & failed) != 0; }
 };

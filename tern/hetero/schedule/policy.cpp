@@ -76,6 +76,9 @@ const option<std::string> hetero_policy{
 
 const char* ready_task::name() const noexcept { return task_->text_name(); }
 int ready_task::priority() const noexcept { return task_->priority; }
+std::optional<std::uint64_t> ready_task::affinity() const noexcept {
+  return task_->has_key() ? std::optional(task_->key) : std::nullopt;
+}
 bool ready_task::may_run_on(int device) const noexcept { return detail::placement_of(*task_).allowed(*task_, device); }
 std::int64_t ready_task::bytes_missing(int device) const {
   return detail::copies_of(*task_).bytes_missing(task_, static_cast<std::uint8_t>(device));

@@ -14,6 +14,10 @@ running_invocation& running_invocation::required(const char* what) {
               "use it in the fiber that runs the invocation");
 }
 
+std::uint64_t running_invocation::key_of(const tern::detail::work_frame& f) noexcept {
+  return static_cast<const running_invocation&>(f).id().bits;
+}
+
 void running_invocation::release() {
   if (released_++ == 0) admission_.release(entry_, how_);
 }

@@ -3,6 +3,7 @@
 /// \file
 /// What runs on an object in the calling fiber. Internal.
 
+#include <cstdint>
 #include <source_location>
 #include <string>
 
@@ -16,7 +17,8 @@ class admission;
 /// On the stack of the fiber that runs an invocation.
 class running_invocation final : public tern::detail::work_frame {
 public:
-  running_invocation(admission& a, entry& e, action how) noexcept : admission_(a), entry_(e), how_(how) {}
+  running_invocation(admission& a, entry& e, action how) noexcept
+      : work_frame(frames), admission_(a), entry_(e), how_(how) {}
 
   object_id id() const noexcept { return entry_.id; }
   const type_record& type() const noexcept { return *entry_.type; }
@@ -35,8 +37,11 @@ public:
 
   /// The calling fiber's; null: it runs none.
   static running_invocation* here() noexcept {
-    return static_cast<running_invocation*>(tern::detail::work_frame::here()); // there is no other kind
+    return static_cast<running_invocation*>(tern::detail::work_frame::here(frames));
   }
+  /// A layer above may set their key to `key_of`: what an invocation submits belongs to its object.
+  inline static tern::detail::frame_kind frames;
+  static std::uint64_t key_of(const tern::detail::work_frame& f) noexcept;
   /// \throws error(invalid_state) outside an invocation, naming `what` was wanted.
   static running_invocation& required(const char* what);
   /// Does the calling fiber run an invocation that what is done to the object waits for?

@@ -18,7 +18,9 @@ causal_context* set_causal_context(causal_context* c) noexcept {
   return std::exchange(w->causal, c);
 }
 
-work_frame::work_frame() noexcept : of_(running_fiber()), outer_(of_ ? static_cast<work_frame*>(of_->frame) : nullptr) {
+work_frame::work_frame(const frame_kind& kind) noexcept
+    : of_(running_fiber()), outer_(of_ ? static_cast<work_frame*>(of_->frame) : nullptr), kind_(kind),
+      task_(of_ ? of_->task : nullptr) {
   if (of_) of_->frame = this;
 }
 
@@ -26,9 +28,19 @@ work_frame::~work_frame() {
   if (of_) of_->frame = outer_; // the same stack, perhaps on another worker
 }
 
-work_frame* work_frame::here() noexcept {
-  fiber* const f = running_fiber();
-  return f ? static_cast<work_frame*>(f->frame) : nullptr;
+work_frame* work_frame::here(const frame_kind& kind) noexcept {
+  fiber* const of = running_fiber();
+  auto* f = of ? static_cast<work_frame*>(of->frame) : nullptr;
+  while (f && &f->kind_ != &kind) f = f->outer_;
+  return f;
+}
+
+std::optional<std::uint64_t> work_frame::key_here() noexcept {
+  fiber* const of = running_fiber();
+  if (!of) return std::nullopt;
+  for (const auto* f = static_cast<const work_frame*>(of->frame); f && f->task_ == of->task; f = f->outer_)
+    if (const frame_kind::key_of key = f->kind_.key.load(std::memory_order_relaxed)) return key(*f);
+  return std::nullopt;
 }
 
 run_timer::run_timer() noexcept : of_(running_fiber()), began_(ticks()) {

@@ -4,7 +4,9 @@
 /// Causal contexts: what the layers above count as caused by something, directly or
 /// indirectly; and what they note of the running fiber. Internal to Tern's layers.
 
+#include <atomic>
 #include <cstdint>
+#include <optional>
 
 #include <tern/task/fiber/worker_head.hpp>
 
@@ -46,15 +48,32 @@ private:
   causal_context* const before_;
 };
 
+class work_frame;
+
+/// What the frames of one kind have in common: an object for each kind, which lives as long as the
+/// program.
+struct frame_kind {
+  using key_of = std::uint64_t (*)(const work_frame&) noexcept;
+  /// Under which key what is submitted in such a frame belongs together (work_frame::key_here);
+  /// null: these frames have none. Set by the layer that owns the kind, or by one above it.
+  /// relaxed: what it calls is there for as long as the program.
+  std::atomic<key_of> key{nullptr};
+};
+
 /// What a layer above does in the calling fiber, and can find again from there: it lives on the
-/// fiber's stack, between its constructor and destructor. Nested ones hide those outside.
+/// fiber's stack, between its constructor and destructor. Nested ones hide those of their kind
+/// outside.
 class work_frame {
 public:
-  work_frame() noexcept;
+  explicit work_frame(const frame_kind& kind) noexcept;
   work_frame(const work_frame&) = delete;
   work_frame& operator=(const work_frame&) = delete;
-  /// The calling fiber's; null if there is none, and outside fibers.
-  static work_frame* here() noexcept;
+  /// The calling fiber's innermost of the kind; null if there is none, and outside fibers. Looks at
+  /// those within it.
+  static work_frame* here(const frame_kind& kind) noexcept;
+  /// The key of the calling fiber's innermost frame that has one. Nothing in the function of a task
+  /// that runs on the stack of a fiber which waits in such a frame: it has nothing to do with that.
+  static std::optional<std::uint64_t> key_here() noexcept;
 
 protected:
   ~work_frame();
@@ -62,6 +81,8 @@ protected:
 private:
   fiber* const of_;
   work_frame* const outer_;
+  const frame_kind& kind_;
+  const void* const task_; // of_->task: whose function it is in
 };
 
 /// How long the calling fiber runs: without the time that it waits, or that it is ready and others

@@ -4,8 +4,11 @@
 #include <tern/task/fiber/causal_context.hpp>
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -13,6 +16,7 @@
 #include "tests/task/support/executors.hpp"
 #include <tern/task/coro.hpp>
 #include <tern/task/fiber.hpp>
+#include <tern/task/fiber/fiber_state.hpp>
 #include <tern/task/future.hpp>
 #include <tern/task/parallel.hpp>
 #include <tern/task/task_graph.hpp>
@@ -46,6 +50,56 @@ public:
 private:
   std::atomic<int> held_{0};
 };
+
+struct frame final : detail::work_frame {
+  frame(const detail::frame_kind& kind, std::uint64_t k) noexcept : work_frame(kind), key(k) {}
+  const std::uint64_t key;
+  static std::uint64_t key_of(const work_frame& f) noexcept { return static_cast<const frame&>(f).key; }
+};
+
+TEST(frames, are_found_by_their_kind) {
+  const detail::frame_kind one, other;
+  everywhere([&] {
+    EXPECT_EQ(detail::work_frame::here(one), nullptr);
+    {
+      const frame outer(one, 1);
+      EXPECT_EQ(detail::work_frame::here(one), &outer);
+      const frame between(other, 2);
+      EXPECT_EQ(detail::work_frame::here(one), &outer);
+      {
+        const frame inner(one, 3);
+        this_fiber::yield();
+        EXPECT_EQ(detail::work_frame::here(one), &inner);
+        EXPECT_EQ(detail::work_frame::here(other), &between);
+      }
+      EXPECT_EQ(detail::work_frame::here(one), &outer);
+      async([&] { EXPECT_EQ(detail::work_frame::here(one), nullptr); }).get();
+    }
+    EXPECT_EQ(detail::work_frame::here(other), nullptr);
+  });
+}
+
+TEST(frames, the_innermost_that_has_one_gives_a_key) {
+  const detail::frame_kind without, with{&frame::key_of};
+  everywhere([&] {
+    EXPECT_FALSE(detail::work_frame::key_here());
+    const frame outer(with, 7), inner(without, 8);
+    EXPECT_EQ(detail::work_frame::key_here(), std::optional<std::uint64_t>(7));
+    async([&] { EXPECT_FALSE(detail::work_frame::key_here()); }).get();
+    // The function of a task, on the stack of a fiber that waits within the frame.
+    const int task = 0;
+    detail::fiber& here = *detail::running_fiber();
+    const void* const before = std::exchange(here.task, &task);
+    EXPECT_FALSE(detail::work_frame::key_here());
+    {
+      const frame its_own(with, ~std::uint64_t{0});
+      EXPECT_EQ(detail::work_frame::key_here(), std::optional(~std::uint64_t{0}));
+    }
+    here.task = before;
+    EXPECT_EQ(detail::work_frame::key_here(), std::optional<std::uint64_t>(7));
+  });
+  EXPECT_FALSE(detail::work_frame::key_here()) << "on a thread that is no worker";
+}
 
 TEST(cause, fibers_inherit_it_and_are_counted_until_their_end) {
   everywhere([] {

@@ -3,6 +3,7 @@
 // also where models are wrong, and then not much later than under a policy without models.
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -21,19 +22,21 @@ using namespace placed;
 /// Tasks that add one of two objects to the other, or a number to one, drawn by lot.
 class random_tasks {
 public:
-  random_tasks(std::uint64_t seed, std::size_t most) {
+  /// \param keys of tasks; 0: none has one.
+  random_tasks(std::uint64_t seed, std::size_t most, std::size_t keys = 0) {
     std::mt19937_64 dice(seed);
     const std::size_t n = 2 + dice() % 6;
     for (std::size_t i = 0; i < n; ++i) objects_.emplace_back(extents<2>{rows, columns}, 0u);
     expected_.assign(n, 0);
     for (std::size_t k = 1 + dice() % most; k > 0; --k)
-      all_.push_back(
-          {dice() % n, static_cast<unsigned>(1 + dice() % 9), static_cast<int>(dice() % 3) - 1, dice() % 8 == 0});
+      all_.push_back({dice() % n, static_cast<unsigned>(1 + dice() % 9), static_cast<int>(dice() % 3) - 1,
+                      dice() % 8 == 0, keys > 0 && dice() % 4 != 0 ? std::optional(dice() % keys) : std::nullopt});
   }
   void submit() {
     for (const one& t : all_) {
       hetero_task task(graph_kernels::add, tern::items(columns, rows), columns, rows, t.by, pitch(objects_[t.to]),
                        read_write(objects_[t.to]));
+      if (t.key) task.affinity(*t.key);
       task.priority(t.priority).submit();
       expected_[t.to] += t.by;
       if (t.looks) {
@@ -52,6 +55,7 @@ private:
     unsigned by;
     int priority;
     bool looks; ///< on the host, before others come
+    std::optional<std::uint64_t> key;
   };
   std::vector<object> objects_;
   std::vector<one> all_;
@@ -90,6 +94,33 @@ TEST_P(each_policy, does_random_graphs_right_and_repeatably) {
             tasks.submit();
             wait_all();
             tasks.check();
+          },
+          seed);
+    };
+    const std::uint64_t first = once();
+    if (seed % 10 == 0) {
+      EXPECT_EQ(first, once());
+    }
+  }
+}
+
+TEST_P(each_policy, does_random_graphs_with_keys_right_and_repeatably) {
+  const std::uint64_t seeds = std::min<std::uint64_t>(test_support::seeds(), 1000);
+  for (std::uint64_t seed = 1; seed <= seeds && !HasFailure(); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    options opts = unlike_devices(seed, GetParam());
+    if (seed % 3 == 0) opts.set(hetero_simulated, opts[hetero_simulated] + ",memory=4k"); // four objects
+    const auto once = [&] {
+      return simulate(
+          opts,
+          [seed] {
+            {
+              random_tasks tasks(seed, 40, 1 + seed % 4);
+              tasks.submit();
+              wait_all();
+              tasks.check();
+            }
+            expect_nothing_left();
           },
           seed);
     };

@@ -221,7 +221,7 @@ bool device_worker::poll() noexcept {
     bool again = false;
     try {
       const bool asked = is_asked(running_[i], waiting_streams);
-      if (!asked || !device_->done(t->running)) {
+      if (!asked || !device_->done(running_[i].running)) {
         if (asked && ahead_ > 0) waiting_streams |= bit_of(running_[i].stream);
         ++i;
         continue;

@@ -84,9 +84,10 @@ private:
   bool admit() noexcept;
   // launch.cpp
   struct launched {
-    task_record* task;                 ///< its `running` is the ticket
+    task_record* task;
     fused_kind* kind;                  ///< null: of no kind that is measured
     std::vector<task_record*> rest;    ///< in the same launch
+    ticket running = 0;                ///< its end
     sampled_kernel* sampled = nullptr; ///< null: its time is not to be taken
     int stream = 0;
     double expected = 0; ///< seconds; 0: not known

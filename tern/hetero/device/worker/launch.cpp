@@ -119,8 +119,8 @@ void device_worker::launch(task_record* t, launch_request what, fused_kind* kind
     if (trace::on() && what.code) [[unlikely]]
       device_->prepare(*what.code);
     tracks_.begins(l.stream, *t, 1, [&] { return home_.sampler().expected_time(*t, number_); });
-    t->running = put(t, l.stream, what);
-    if (t->running == 0) return end(std::move(l), nullptr);
+    l.running = put(t, l.stream, what);
+    if (l.running == 0) return end(std::move(l), nullptr);
     has_begun(std::move(l));
   } catch (...) {
     const std::exception_ptr why = std::current_exception();
@@ -218,7 +218,7 @@ bool device_worker::launch_equal(fused_kind& kind) noexcept {
     l.stream = next_stream();
     mark_last(l.stream, nullptr);
     tracks_.begins(l.stream, *l.task, equal_.size(), [] { return std::optional<double>(); });
-    l.task->running = fuser_->launch_fused(l.stream, equal_);
+    l.running = fuser_->launch_fused(l.stream, equal_);
     has_begun(std::move(l));
   } catch (...) {
     const std::exception_ptr why = std::current_exception();

@@ -137,7 +137,7 @@ void device_worker::launch_behind(task_record* t, const followers::successor& s)
     mark_last(l.stream, t);
     tracks_.begins(l.stream, *t, 1, [&] { return home_.sampler().expected_time(*t, number_); });
     begun = true;
-    t->running = put(t, l.stream, what);
+    l.running = put(t, l.stream, what);
   } catch (...) {
     const std::exception_ptr why = std::current_exception();
     fail(t, with_name(*t, why));
@@ -150,7 +150,7 @@ void device_worker::launch_behind(task_record* t, const followers::successor& s)
   has_begun(std::move(l));
 }
 
-// It is in a stream: others may come behind it. \pre its ticket is in its `running`.
+// It is in a stream: others may come behind it. \pre its ticket is known.
 void device_worker::gave(launched& l) noexcept {
   if (ahead_ == 0) return;
   ++given_;
@@ -161,7 +161,7 @@ void device_worker::gave(launched& l) noexcept {
     t->flags |= task_record::given;
     if (!t->sound()) return; // what comes after it would not be done
     if (first) home_.copies().written_when_given(t);
-    followers_.given(t, {l.stream, given_, l.task->running});
+    followers_.given(t, {l.stream, given_, l.running});
   };
   one(l.task);
   for (task_record* t : l.rest) one(t);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <unordered_map>
 
 namespace tern::hetero::detail {
 
@@ -45,21 +46,38 @@ std::vector<resident_instances::held>
 resident_instances::in_order(const std::function<eviction_rank(object_state& o, std::size_t instance)>& rank,
                              bool& skipped) noexcept {
   std::vector<held> all;
+  bool some_keyed = false;
   {
     const std::lock_guard hold(guard_);
     for (const auto& [key, o] : all_)
       if (o->lock.try_lock()) {
-        all.push_back({o, o->number, key.second, rank(*o, key.second)});
+        const instance& x = o->instances[key.second];
+        const eviction_rank r = rank(*o, key.second);
+        all.push_back({o, o->number, key.second, r, x.keyed && !x.unwanted, x.key});
+        some_keyed = some_keyed || all.back().keyed;
         o->lock.unlock();
       } else {
         skipped = true;
       }
   }
+  if (some_keyed) rank_by_keys(all);
   std::sort(all.begin(), all.end(), [](const held& a, const held& b) { // those of a rank in the order of the list
     if (a.rank != b.rank) return a.rank < b.rank;
+    if (a.keyed != b.keyed) return a.keyed < b.keyed;
+    if (a.keyed && a.key != b.key) return a.key < b.key;
     return a.number != b.number ? a.number < b.number : a.instance < b.instance;
   });
   return all;
+}
+
+// What a key uses is needed for as long as the piece of it that goes last.
+void resident_instances::rank_by_keys(std::vector<held>& all) {
+  std::unordered_map<std::uint64_t, eviction_rank> last; // looked up only
+  for (const held& h : all)
+    if (h.keyed)
+      if (const auto [at, fresh] = last.try_emplace(h.key, h.rank); !fresh) at->second = std::max(at->second, h.rank);
+  for (held& h : all)
+    if (h.keyed) h.rank = last.find(h.key)->second;
 }
 
 object_state* resident_instances::lock(const held& h, bool& skipped) noexcept {

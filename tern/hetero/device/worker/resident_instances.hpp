@@ -36,7 +36,10 @@ private:
     std::uint64_t number; ///< the object's
     std::size_t instance;
     eviction_rank rank;
+    bool keyed; ///< goes with others of its key
+    std::uint64_t key;
   };
+  static void rank_by_keys(std::vector<held>& all);
   std::vector<held> in_order(const std::function<eviction_rank(object_state& o, std::size_t instance)>& rank,
                              bool& skipped) noexcept;
   object_state* lock(const held& h, bool& skipped) noexcept;

@@ -44,11 +44,11 @@ std::optional<placement> by_device::pop(std::span<const device_load> devices) {
     if (!queues_[d].empty() && (best == devices.size() || devices[d].tasks < devices[best].tasks)) best = d;
   }
   if (const auto t = unplaceable_.take([](const ready_task&) { return true; })) return placement{*t, -1};
-  if (best < devices.size()) return placement{*take(best), static_cast<int>(best)};
+  if (best < devices.size()) return give(*take(best), best);
   if (!could_take) return std::nullopt;
   by_load(devices, order_);
   for (const std::size_t d : order_)
-    if (const auto t = steal(d, devices)) return placement{*t, static_cast<int>(d)};
+    if (const auto t = steal(d, devices)) return give(*t, d);
   return std::nullopt;
 }
 

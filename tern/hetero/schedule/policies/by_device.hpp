@@ -32,10 +32,16 @@ protected:
   virtual int choose(const ready_task& t, std::span<const device_load> devices) = 0;
   /// For device `d`, which has a free slot and nothing of its own.
   virtual std::optional<ready_task> steal(std::size_t, std::span<const device_load>) { return std::nullopt; }
+  /// It is given to that device.
+  virtual void given(const ready_task&, std::size_t /*d*/) {}
   std::vector<ready_queue> queues_;
 
 private:
   std::optional<ready_task> take(std::size_t d);
+  placement give(const ready_task& t, std::size_t d) {
+    given(t, d);
+    return {t, static_cast<int>(d)};
+  }
   ready_queue unplaceable_;
   std::vector<std::size_t> order_;
 };

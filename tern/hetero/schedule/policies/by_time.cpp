@@ -7,11 +7,6 @@
 
 namespace tern::hetero::detail {
 
-namespace {
-// Of a link that no copy has shown yet: seconds, bytes a second.
-constexpr double guessed_latency = 1e-5, guessed_bandwidth = 8e9;
-} // namespace
-
 void by_time::add_devices(std::span<const device_load> devices) {
   for (std::size_t d = devices_.size(); d < devices.size(); ++d) {
     const int slots = devices[d].free_slots + devices[d].tasks;
@@ -43,6 +38,7 @@ void by_time::push(ready_task t, std::span<const device_load> devices) {
       never_known = true;
   }
   if (possible == 0) return unplaceable_.push(t);
+  if (const auto key = t.affinity(); key && push_with_key(t, *key, devices)) return;
   if (possible == 1) // nothing is left to choose
     return put(t, last, candidates_.empty() ? never_moves : static_cast<float>(candidates_.front().seconds));
   if (!never_known)
@@ -64,12 +60,16 @@ void by_time::push(ready_task t, std::span<const device_load> devices) {
   put(t, best.device, static_cast<float>(best.seconds));
 }
 
-const by_time::candidate& by_time::best_of(const ready_task& t, std::span<const device_load> devices, double now) {
+void by_time::expect_ends(const ready_task& t, double now) {
   look_at_data(t);
   for (candidate& c : candidates_) {
     c = look_at_copies(t, c.device, c.seconds, now);
     c.end = std::max(devices_[c.device].load.free_at(t.priority(), now), c.arrival) + c.seconds;
   }
+}
+
+const by_time::candidate& by_time::best_of(const ready_task& t, std::span<const device_load> devices, double now) {
+  expect_ends(t, now);
   return choose(t, candidates_, devices, now);
 }
 
@@ -77,15 +77,20 @@ const by_time::candidate& by_time::best_of(const ready_task& t, std::span<const 
 bool by_time::follow(ready_task t, int device, std::span<const device_load> devices) {
   know(devices);
   if (is_alone() || t.bytes_missing(device) > 0) return false;
+  bool all_known = true;
   candidates_.clear();
   times_.resize(devices.size());
   t.expected_times(times_);
   for (std::size_t d = 0; d < devices.size(); ++d) {
     if (!usable(t, devices, d)) continue;
-    if (times_[d] < 0) return false;
-    candidates_.push_back({d, times_[d], 0, 0, 0});
+    if (times_[d] >= 0)
+      candidates_.push_back({d, times_[d], 0, 0, 0});
+    else
+      all_known = false;
   }
-  if (candidates_.empty()) return false;
+  if (const auto key = t.affinity())
+    if (const auto home = home_of(t, *key, devices)) return follow_home(t, *key, *home, device);
+  if (!all_known || candidates_.empty()) return false;
   now_ = t.now();
   now_is_new_ = true;
   const candidate& best = best_of(t, devices, now_);
@@ -94,6 +99,78 @@ bool by_time::follow(ready_task t, int device, std::span<const device_load> devi
   devices_[best.device].load.give(t, best.seconds, now_);
   return true;
 }
+
+// Tasks with keys ------------------------------------------------------------------------------------------------------
+
+// Where the task's key is at home, from now on if it is a new one. \pre `times_`. \return nothing
+// if the task cannot run there.
+std::optional<std::size_t> by_time::home_of(const ready_task& t, std::uint64_t key,
+                                            std::span<const device_load> devices) {
+  auto home = keys_.home(key, devices);
+  if (!home) {
+    choices_.clear();
+    for (std::size_t d = 0; d < devices.size(); ++d)
+      if (usable(t, devices, d))
+        choices_.push_back({d, times_[d], t.bytes_missing(static_cast<int>(d)), devices_[d].load.units()});
+    home = keys_.settle(key, choices_);
+  }
+  return usable(t, devices, *home) ? home : std::nullopt;
+}
+
+// \pre `candidates_`, home among them if its time is known.
+const by_time::candidate* by_time::at_home_or_elsewhere(const ready_task& t, std::uint64_t key, std::size_t home) {
+  const candidate *there = nullptr, *best = nullptr;
+  if (times_[home] >= 0) {
+    now_ = t.now();
+    now_is_new_ = true;
+    expect_ends(t, now_);
+    for (const candidate& c : candidates_)
+      if (c.device == home)
+        there = &c;
+      else if (!best || c.end < best->end)
+        best = &c;
+    if (!best || !may_leave(t, *there, *best, now_)) best = there;
+  } else {
+    look_at_data(t);
+  }
+  keys_.came(key, times_[home], data_);
+  return best;
+}
+
+// \return false if it cannot run where its key is at home.
+bool by_time::push_with_key(const ready_task& t, std::uint64_t key, std::span<const device_load> devices) {
+  const auto home = home_of(t, key, devices);
+  if (!home) return false;
+  if (const candidate* const c = at_home_or_elsewhere(t, key, *home)) {
+    promise_data(t, *c, now_);
+    put(t, c->device, static_cast<float>(c->seconds));
+  } else {
+    put(t, *home, never_moves);
+  }
+  return true;
+}
+
+bool by_time::follow_home(ready_task t, std::uint64_t key, std::size_t home, int device) {
+  if (home != static_cast<std::size_t>(device)) return false;
+  const candidate* const c = at_home_or_elsewhere(t, key, home);
+  if (c && c->device != home) return false;
+  keys_.went(key, home);
+  if (!c) now_ = t.now();
+  now_is_new_ = true;
+  t.set_note(c ? static_cast<float>(c->seconds) : never_moves);
+  devices_[home].load.give(t, static_cast<double>(t.note()), now_);
+  return true;
+}
+
+bool by_time::may_leave(const ready_task& t, const candidate& there, const candidate& here, double now) {
+  const auto key = t.affinity();
+  if (!key || keys_.home(*key) != there.device) return true;
+  return keys_.may_leave(t, *key, {there.device, there.end, there.seconds}, {here.device, here.end, here.seconds},
+                         now) &&
+         moves(t, there.device, there.seconds, here.device, here.seconds);
+}
+
+// Of queues ------------------------------------------------------------------------------------------------------------
 
 // As `locality` chooses.
 std::size_t by_time::by_bytes(const ready_task& t, std::span<const device_load> devices) const {
@@ -122,8 +199,7 @@ by_time::candidate by_time::look_at_copies(const ready_task& t, std::size_t devi
       c.arrival = std::max(c.arrival, found->second.arrival);
       continue;
     }
-    c.copies += t.expected_copy(m.from, static_cast<int>(device), m.bytes)
-                    .value_or(guessed_latency + static_cast<double>(m.bytes) / guessed_bandwidth);
+    c.copies += seconds_of_copy(t, static_cast<std::size_t>(m.from), device, m.bytes);
   }
   if (c.copies > 0) c.arrival = std::max({c.arrival, now + c.copies, devices_[device].link_free + c.copies});
   return c;
@@ -181,7 +257,8 @@ std::optional<ready_task> by_time::take_over(std::size_t d, std::span<const devi
     look_at_data(t);
     candidate c = look_at_copies(t, d, *here, now);
     c.end = std::max(now, c.arrival) + *here;
-    if (c.end >= from.load.running_until(now) + *there || !moves(t, v, *there, d, *here)) continue;
+    const candidate stays{v, *there, 0, 0, from.load.running_until(now) + *there};
+    if (c.end >= stays.end || !moves(t, v, *there, d, *here) || !may_leave(t, stays, c, now)) continue;
     from.tasks.take([](const ready_task&) { return true; });
     taken_out(t, v);
     promise_data(t, c, now);
@@ -249,6 +326,8 @@ std::optional<placement> by_time::pop_of_others(std::span<const device_load> dev
 
 placement by_time::give(ready_task t, std::size_t d) {
   if (is_alone()) return {t, static_cast<int>(d)}; // its end will be that of a task which is not known
+  if (const auto key = t.affinity())
+    if (const auto home = keys_.home(*key); home && t.may_run_on(static_cast<int>(*home))) keys_.went(*key, d);
   if (!now_is_new_) now_ = t.now();
   now_is_new_ = true;
   devices_[d].load.give(t, static_cast<double>(t.note()), now_);
@@ -257,6 +336,7 @@ placement by_time::give(ready_task t, std::size_t d) {
 
 void by_time::ended(ready_task t, int device, std::span<const device_load>) {
   if (is_alone()) return;
+  if (const auto key = t.affinity()) keys_.ended(*key);
   // Of tasks that take microseconds some at a time are taken to end at one moment.
   if (t.note() < 0 || t.note() >= brief || ++brief_ends_ >= brief_most) {
     now_ = t.now();

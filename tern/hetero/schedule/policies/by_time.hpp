@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <tern/hetero/policy.hpp>
+#include <tern/hetero/schedule/policies/affinity_table.hpp>
 #include <tern/hetero/schedule/policies/load_estimate.hpp>
 
 namespace tern::hetero::detail {
@@ -31,6 +32,8 @@ namespace tern::hetero::detail {
 /// are known. Where none is, or one never will be (a function of the program's; a device that does
 /// not measure), the task goes where the fewest bytes are missing, and a device without work takes
 /// it from one that has too much, as under `locality`.
+///
+/// A task with a key goes to its key's home, and leaves it as affinity_table says. It is no try.
 class by_time : public policy {
 public:
   void push(ready_task t, std::span<const device_load> devices) final;
@@ -75,6 +78,8 @@ protected:
     return true;
   }
 
+  /// May the task leave `there`, if that is the home of its key? Else it may.
+  bool may_leave(const ready_task& t, const candidate& there, const candidate& here, double now);
   /// What copies of the data to the device take, in seconds, as far as no other task has had them
   /// begun; and when all are there. \pre look_at_data, as for the next.
   candidate look_at_copies(const ready_task& t, std::size_t device, double seconds, double now);
@@ -108,9 +113,16 @@ private:
   void place_again(std::size_t lost, std::span<const device_load> devices);
   std::optional<placement> pop_of_others(std::span<const device_load> devices);
   placement give(ready_task t, std::size_t d);
-  /// Completes `candidates_`, of which the devices and seconds are known, and chooses.
+  /// Completes `candidates_`, of which the devices and seconds are known.
+  void expect_ends(const ready_task& t, double now);
+  /// The same, and chooses.
   const candidate& best_of(const ready_task& t, std::span<const device_load> devices, double now);
   std::size_t by_bytes(const ready_task& t, std::span<const device_load> devices) const;
+  std::optional<std::size_t> home_of(const ready_task& t, std::uint64_t key, std::span<const device_load> devices);
+  /// Null: at home, where its time is not known.
+  const candidate* at_home_or_elsewhere(const ready_task& t, std::uint64_t key, std::size_t home);
+  bool push_with_key(const ready_task& t, std::uint64_t key, std::span<const device_load> devices);
+  bool follow_home(ready_task t, std::uint64_t key, std::size_t home, int device);
   bool takes_more(const device_load& l, std::size_t d) const noexcept;
   std::optional<ready_task> take(std::size_t d);
   std::optional<ready_task> take_over(std::size_t d, std::span<const device_load> devices);
@@ -126,10 +138,12 @@ private:
   double now_ = 0;
   bool now_is_new_ = false;
   ready_queue unplaceable_;
+  affinity_table keys_;
   std::vector<attempt> tries_; // that have not ended
   std::unordered_map<std::uint64_t, promise> promises_;
   // For their memory.
   std::vector<candidate> candidates_;
+  std::vector<affinity_table::choice> choices_;
   std::vector<attempt> untried_;
   std::vector<read_data> data_;
   std::vector<double> times_;

@@ -94,16 +94,17 @@ private:
       }
       const double start = from.load.running_until(now) + (before - moved) / from.load.units();
       look_at_data(t);
-      const candidate here = look_at_copies(t, d, seconds, now), there = look_at_copies(t, victim, seconds, now);
+      candidate here = look_at_copies(t, d, seconds, now), there = look_at_copies(t, victim, seconds, now);
+      here.end = std::max(to.load.free_at(t.priority(), now), here.arrival) + seconds;
+      there.end = std::max(start, there.arrival) + seconds;
       const double earlier = start - to.load.free_at(t.priority(), now);
-      if (earlier <= here.copies - there.copies) {
+      if (earlier <= here.copies - there.copies || !may_leave(t, there, here, now)) {
         from.tasks.push(t);
         continue;
       }
       taken_out(t, victim);
-      candidate c = here;
-      c.end = std::max(to.load.free_at(t.priority(), now), c.arrival) + seconds;
-      promise_data(t, c, now);
+      here.end = std::max(to.load.free_at(t.priority(), now), here.arrival) + seconds;
+      promise_data(t, here, now);
       put(t, d, t.note());
       moved += seconds;
     }
