@@ -27,6 +27,7 @@ object_state* new_object(const box& all, std::size_t element, const char* type, 
   auto* const o = new object_state(r, r.copies(), all, element, type);
   if (adopted) {
     o->adopted = true;
+    o->paged.reset(); // it is not ours to move
     o->host.store(static_cast<std::byte*>(adopted), std::memory_order_relaxed);
     o->set_valid(o->first, 1);
     o->update_on_host();

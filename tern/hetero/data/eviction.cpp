@@ -46,7 +46,7 @@ void coherence::save(object_state& o, std::size_t i, bool home_only, transfer_ch
                 "keep a handle until its tasks have ended");
   if (x.cannot_save) std::rethrow_exception(x.cannot_save);
   const std::uint8_t keeper = home_only || x.home_only ? std::uint8_t{0} : keeper_near(x);
-  if (keeper == 0) o.host_memory();
+  if (keeper == 0 && !o.paged) o.host_memory();
   o.each(x.where, [&](fragment& f) {
     if (!only_in(f, i)) return;
     transfer* const away =
@@ -92,7 +92,7 @@ bool coherence::settle(transfer* x, bool lost) noexcept {
         if (!o.instances[x->from].exists)
           throw error(errc::device_lost,
                       "a copy of " + o.text(x->part) + " would have come from a device that was lost");
-        o.host_memory();
+        if (!o.paged) o.host_memory();
         x->device = o.instances[x->from].space;
       } catch (...) {
         failed = std::current_exception();

@@ -208,7 +208,7 @@ void directory::end_object(entry& e, int origin, std::uint64_t reply) {
   e.type->destroy(object);
   invocation_list late;
   std::vector<int> knows;
-  std::optional<detail::stored> copy;
+  std::optional<tern::detail::stored> copy;
   bool was_ready = false;
   {
     detail::shard& s = objects_.shard_of(id);

@@ -12,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include <tern/mobile/disk/stored.hpp>
 #include <tern/mobile/entry/long_rhythm.hpp>
 #include <tern/mobile/entry/recent_times.hpp>
 #include <tern/mobile/message/control.hpp>
@@ -22,6 +21,7 @@
 #include <tern/net/buffer.hpp>
 #include <tern/net/handler.hpp>
 #include <tern/task/fiber/causal_context.hpp>
+#include <tern/task/store/stored.hpp>
 #include <tern/task/wait/waiting.hpp>
 
 namespace tern::mobile {
@@ -78,15 +78,15 @@ struct travel_state {
 
 /// What only objects have that are counted, weighed, or may go to disk.
 struct extra_state {
-  std::uint64_t credit = 0;           ///< what counted references have; 0: it is not counted
-  std::uint64_t bytes = 0;            ///< that it takes in memory, if memory is limited
-  std::optional<detail::stored> disk; ///< as it was when it was last there
-  double load = 0;                    ///< see load.hpp
-  double each = 0;                    ///< of it, for one more invocation
-  detail::recent_times times;         ///< that its invocations ran
-  detail::long_rhythm rhythm;         ///< of its quick and its long ones, if a balancer wants to know
-  float seconds = 0;                  ///< an invocation takes, typically; 0: not known
-  float device = 0;                   ///< of it, of a device's time
+  std::uint64_t credit = 0;                 ///< what counted references have; 0: it is not counted
+  std::uint64_t bytes = 0;                  ///< that it takes in memory, if memory is limited
+  std::optional<tern::detail::stored> disk; ///< as it was when it was last there
+  double load = 0;                          ///< see load.hpp
+  double each = 0;                          ///< of it, for one more invocation
+  detail::recent_times times;               ///< that its invocations ran
+  detail::long_rhythm rhythm;               ///< of its quick and its long ones, if a balancer wants to know
+  float seconds = 0;                        ///< an invocation takes, typically; 0: not known
+  float device = 0;                         ///< of it, of a device's time
 };
 
 /// Protected by its shard's lock.

@@ -114,7 +114,7 @@ public:
   }
   /// Under its shard's lock: the object is on this rank no more. \return its copy on disk, which
   /// the caller drops.
-  [[nodiscard]] std::optional<stored> discount(entry& e) noexcept {
+  [[nodiscard]] std::optional<tern::detail::stored> discount(entry& e) noexcept {
     if (!e.extras) return {};
     bytes_in_memory_ -= static_cast<std::int64_t>(std::exchange(e.extras->bytes, 0));
     return std::exchange(e.extras->disk, {});

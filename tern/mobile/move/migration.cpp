@@ -106,7 +106,7 @@ void migration::depart(entry& e, std::unique_ptr<invocation> request) {
   }
   const type_record& type = *e.type;
   void* old = nullptr;
-  std::optional<stored> copy;
+  std::optional<tern::detail::stored> copy;
   {
     const std::lock_guard hold(objects_.shard_of(e.id).lock); // reports look at it
     old = std::exchange(e.object, nullptr);

@@ -67,9 +67,16 @@ std::string directory_for(const options& opts) {
   return usual && *usual ? usual : "/var/tmp";
 }
 
-detail::object_store::settings store_of(net::node& here) {
-  detail::object_store::settings s{
-      directory_for(here.opts()), *bytes_in(here.opts()[disk_option]), here.simulated(), here.simulated(), 2, {}};
+tern::detail::object_store::settings store_of(net::node& here) {
+  tern::detail::object_store::settings s{.directory = directory_for(here.opts()),
+                                         .most_bytes = *bytes_in(here.opts()[disk_option]),
+                                         .inline_io = here.simulated(),
+                                         .in_memory = here.simulated(),
+                                         .usable = "give --tern-mobile-directory a directory that exists and may be "
+                                                   "written to",
+                                         .other_disk = "give --tern-mobile-directory another disk",
+                                         .more_room = "give --tern-mobile-directory a directory with more room, or "
+                                                      "raise --tern-mobile-memory"};
   if (here.simulated()) return s;
   // Where any of the rank's workers may run, and not only the first that writes.
   for (const auto& worker : net::resolve(here.opts(), here.wire()).cpus)
@@ -311,7 +318,7 @@ void pager::swap_out(entry& e) {
   objects_.perform(then);
 }
 
-stored pager::write(std::span<const std::byte> bytes) {
+tern::detail::stored pager::write(std::span<const std::byte> bytes) {
   try {
     return store_.write(bytes);
   } catch (const error& e) {
@@ -326,7 +333,7 @@ bool pager::drop_copies() {
   bool any = false;
   for (std::size_t n = 0; n < shard_count; ++n) {
     shard& s = objects_.shards()[n];
-    std::vector<stored> copies;
+    std::vector<tern::detail::stored> copies;
     {
       const std::lock_guard hold(s.lock);
       for (std::size_t i = 0; i < s.entries.capacity(); ++i)

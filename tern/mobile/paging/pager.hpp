@@ -13,10 +13,10 @@
 #include <span>
 #include <string>
 
-#include <tern/mobile/disk/store.hpp>
 #include <tern/mobile/paging/options.hpp>
 #include <tern/mobile/routes/router.hpp>
 #include <tern/task/fiber.hpp>
+#include <tern/task/store/store.hpp>
 #include <tern/task/sync.hpp>
 #include <tern/task/wait/waiting.hpp>
 
@@ -36,7 +36,7 @@ public:
   pager(rank_objects& objects, object_loads& loads, admission& access, router& routes);
 
   bool limits() const noexcept { return limit_ > 0; }
-  void forget(const std::optional<stored>& copy) noexcept {
+  void forget(const std::optional<tern::detail::stored>& copy) noexcept {
     if (copy) store_.drop(*copy);
   }
   /// It is at `loading` now: brings it back. Not under a lock.
@@ -58,7 +58,7 @@ private:
   void bring_back(entry& e);
   void take_time() const;
   bool is_full() const noexcept;
-  stored write(std::span<const std::byte> bytes);
+  tern::detail::stored write(std::span<const std::byte> bytes);
   bool drop_copies();
   void cannot_write(const std::exception& e);
 
@@ -69,7 +69,7 @@ private:
   admission& admission_;
   router& router_;
   const std::uint64_t limit_; // 0: none
-  object_store store_;
+  tern::detail::object_store store_;
   std::atomic<std::int64_t>& in_memory_;        // bytes, with those that are being read
   std::atomic<bool> stuck_{false};              // no object could go at the last look
   std::atomic<std::uint64_t> news_{0};          // how often something has happened since that may change it

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Objects that are on disk: which threads do the transfers, and how.
-#include <tern/mobile/disk/store.hpp>
+/// Bytes that are on disk: which threads do the transfers, and how.
+#include <tern/task/store/store.hpp>
 
 #include <algorithm>
 #include <cerrno>
@@ -28,10 +28,11 @@
 #include <tern/task/future.hpp>
 #include <tern/task/scheduler/scheduler_core.hpp>
 
-namespace tern::mobile::detail {
+namespace tern::detail {
 namespace {
 
-constexpr std::uint64_t block = 4096;                 // what direct transfers are aligned to, on every disk we know of
+constexpr std::uint64_t block =
+    object_store::alignment;                          // what direct transfers are aligned to, on every disk we know of
 constexpr std::size_t piece = std::size_t{1} << 20;   // of a write: fits the cache between copying, hashing and writing
 constexpr std::size_t stretch = std::size_t{4} << 20; // of a read, which nothing copies
 constexpr std::uint64_t least_trim = std::uint64_t{16} << 20;
@@ -202,7 +203,7 @@ void object_store::open_file() {
   const int why = errno;
   if (fd < 0)
     throw error(errc::io, owner_ + " cannot make a file in \"" + settings_.directory + "\": " + reason(why),
-                "give --tern-mobile-directory a directory that exists and may be written to");
+                settings_.usable);
   const int flags = fcntl(fd, F_GETFL);
   direct_.store(!settings_.in_memory && flags >= 0 && fcntl(fd, F_SETFL, flags | O_DIRECT) == 0,
                 std::memory_order_relaxed);
@@ -231,6 +232,11 @@ bool object_store::is_same(const stored& there, std::span<const std::byte> bytes
   return all.value() == there.check;
 }
 
+void object_store::open() {
+  const std::lock_guard hold(lock_);
+  open_file();
+}
+
 stored object_store::write(std::span<const std::byte> bytes) {
   if (bytes.empty()) return {0, 0, hash().value()};
   const std::uint64_t length = whole_blocks(bytes.size());
@@ -255,40 +261,50 @@ stored object_store::write(std::span<const std::byte> bytes) {
   throw error(errc::io,
               owner_ + " cannot write " + count_of(bytes.size()) + " to its file in \"" + settings_.directory +
                   "\": " + reason(why),
-              "look at the system's log (dmesg), or give --tern-mobile-directory another disk");
+              "look at the system's log (dmesg), or " + settings_.other_disk);
 }
 
 void object_store::throw_full(std::uint64_t wanted, std::uint64_t held, const std::string& why) const {
   throw error(errc::io,
               owner_ + " cannot put " + count_of(wanted) + " on disk: " + why + " \"" + settings_.directory +
                   "\", where it has stored " + count_of(held),
-              "give --tern-mobile-directory a directory with more room, or raise --tern-mobile-memory");
+              settings_.more_room);
 }
 
 byte_buffer object_store::read(const stored& where) {
   if (where.bytes == 0) return {};
   const std::uint64_t length = whole_blocks(where.bytes);
+  // It is ours to align, so nothing needs to be copied.
+  byte_buffer result = byte_buffer::adopt(aligned(length).release(), where.bytes);
+  read(where, result.data(), length);
+  return result;
+}
+
+void object_store::read(const stored& where, std::byte* to, std::size_t room) {
+  if (where.bytes == 0) return;
+  const std::uint64_t length = whole_blocks(where.bytes);
   const auto place = [&] {
     return count_of(where.bytes) + " at offset " + std::to_string(where.offset) + " of its file in \"" +
            settings_.directory + '"';
   };
+  // address: of memory that direct transfers reach
+  if (room < length || reinterpret_cast<std::uintptr_t>(to) % block != 0)
+    throw error(errc::invalid_argument, owner_ + " cannot read " + place() + " to there",
+                "give it whole, aligned blocks of " + count_of(block));
   {
     const std::lock_guard hold(lock_);
     if (!extents_.taken(where.offset, length))
       throw error(errc::invalid_argument, owner_ + " has not stored " + place(), "read nothing after its drop");
   }
-  // It is ours to align, so nothing needs to be copied.
-  byte_buffer result = byte_buffer::adopt(aligned(length).release(), where.bytes);
-  job one({.to = result.data(), .size = where.bytes, .room = length, .offset = where.offset}, !settings_.inline_io);
+  job one({.to = to, .size = where.bytes, .room = length, .offset = where.offset}, !settings_.inline_io);
   perform(one);
   if (one.failure != 0)
     throw error(errc::io, owner_ + " cannot read back " + place() + ": " + reason(one.failure),
-                "look at the system's log (dmesg), or give --tern-mobile-directory another disk");
+                "look at the system's log (dmesg), or " + settings_.other_disk);
   if (one.cut || one.check != where.check)
     throw error(errc::invalid_data, owner_ + ": what was written to disk is not what came back: " + place(),
-                "the disk or its file system loses or changes data: look at the system's log (dmesg), and give "
-                "--tern-mobile-directory another disk");
-  return result;
+                "the disk or its file system loses or changes data: look at the system's log (dmesg), and " +
+                    settings_.other_disk);
 }
 
 void object_store::drop(const stored& where) noexcept {
@@ -326,13 +342,13 @@ void object_store::perform(job& one) {
   }
   work_.notify_one();
   if (!scheduler::in_fiber()) return done.get();
-  const tern::detail::scheduler_core::awaits_thread meanwhile;
+  const scheduler_core::awaits_thread meanwhile;
   done.get();
 }
 
 /// What its threads do.
 void object_store::serve(staging& memory) noexcept {
-  const tern::detail::own_thread listed;
+  const own_thread listed;
   sigset_t handled; // signals are for the program's threads, but for those that a thread causes itself
   sigfillset(&handled);
   for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS}) sigdelset(&handled, own);
@@ -393,4 +409,4 @@ void object_store::trim(std::unique_lock<std::mutex>& hold) noexcept {
   if (result != 0) can_punch_ = false;          // the room is used again by what is written next, and free at the end
 }
 
-} // namespace tern::mobile::detail
+} // namespace tern::detail

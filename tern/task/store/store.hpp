@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Where a rank keeps packed objects that are not in its memory: a file of its own without a name,
-/// read and written past the kernel's cache by a few threads, so that no worker waits for a disk.
+/// Where layers keep bytes that memory has no room for: a file without a name, read and written
+/// past the kernel's cache by a few threads, so that no worker waits for a disk. Internal.
 
 #include <atomic>
 #include <condition_variable>
@@ -15,13 +15,13 @@
 #include <vector>
 
 #include <tern/base/bytes.hpp>
-#include <tern/mobile/disk/extents.hpp>
-#include <tern/mobile/disk/stored.hpp>
+#include <tern/task/store/extents.hpp>
+#include <tern/task/store/stored.hpp>
 
-namespace tern::mobile::detail {
+namespace tern::detail {
 
-/// Thread-safe: any number of calls at a time. What one `write` has returned may be read by many,
-/// and is dropped when no call reads it any more.
+/// Records of bytes on disk. Thread-safe: any number of calls at a time. What one `write` has
+/// returned may be read by many, and is dropped when no call reads it any more.
 ///
 /// `write` and `read` return when the transfer is done. A fiber suspends meanwhile and its worker
 /// runs others; any other thread sleeps. What fails concerns that call only. Nothing is kept past
@@ -41,6 +41,11 @@ public:
     /// Where these threads may run; empty: wherever the thread may that is the first to write,
     /// which is one core if that is a bound worker.
     std::vector<int> cpus = {};
+    /// Hints of errors: what to do if no file can be made, about a disk that fails, and about one
+    /// that is full.
+    std::string usable = "give it a directory that exists and may be written to";
+    std::string other_disk = "give it a directory on another disk";
+    std::string more_room = "give it a directory with more room";
   };
   /// Opens nothing yet. \param owner of the store, for messages: "rank 3".
   object_store(settings s, std::string owner);
@@ -49,6 +54,8 @@ public:
   object_store(const object_store&) = delete;
   object_store& operator=(const object_store&) = delete;
 
+  /// Makes the file, if there is none yet. \throws error(io) naming the directory.
+  void open();
   /// Puts a copy of the bytes on disk; the first one makes the file and starts the threads. \throws
   /// error(io) naming the directory, if no file can be made there, it is full, `most_bytes` would
   /// be exceeded, or writing fails; and error(system) if there is no thread to do it,
@@ -58,6 +65,11 @@ public:
   /// directory, offset and size if they are not the same; error(io) if they cannot be read,
   /// error(out_of_memory); error(invalid_argument) for a place that holds nothing.
   byte_buffer read(const stored& where);
+  /// The same into the caller's memory, without a copy of the last blocks' rest: `to` is a multiple
+  /// of `alignment`, as is `room`, which is `where.bytes` or more. Nothing is allocated. After an
+  /// error the contents of `to` are not defined. \throws as `read`, but for error(out_of_memory).
+  void read(const stored& where, std::byte* to, std::size_t room);
+  static constexpr std::size_t alignment = 4096;
   /// Are these the bytes that are there? By size and checksum: two that differ are taken for the
   /// same once in 2^64.
   static bool is_same(const stored& there, std::span<const std::byte> bytes) noexcept;
@@ -91,7 +103,7 @@ private:
   // A few instructions at a time, but for opening the file and starting the threads.
   std::mutex lock_;
   std::condition_variable work_;
-  extents extents_;
+  file_extents extents_;
   std::uint64_t high_ = 0; // where the part of the file ends that may take room on the disk
   bool can_punch_ = true;  // the file system takes back what lies in the middle
   job* first_ = nullptr;   // that no thread has taken yet
@@ -100,4 +112,4 @@ private:
   std::vector<std::thread> threads_;
 };
 
-} // namespace tern::mobile::detail
+} // namespace tern::detail

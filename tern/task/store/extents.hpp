@@ -9,13 +9,13 @@
 #include <set>
 #include <utility>
 
-namespace tern::mobile::detail {
+namespace tern::detail {
 
 /// Extents of a file that begins empty and grows at its end: the smallest hole that is large enough
 /// is taken, the first of equals, so what is taken depends on nothing but the calls before.
 /// Neighbouring holes become one; a hole at the end is none, the file ends before it. Logarithmic
 /// in the number of extents. Not thread-safe.
-class extents {
+class file_extents {
 public:
   /// \return the offset. \pre length > 0 \throws std::bad_alloc, and then nothing has changed.
   std::uint64_t take(std::uint64_t length) {
@@ -86,4 +86,4 @@ private:
   std::uint64_t end_ = 0;
 };
 
-} // namespace tern::mobile::detail
+} // namespace tern::detail

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace tern::mobile::detail {
+namespace tern::detail {
 
 /// Where the bytes of one object are in a store. A value; its holder owns the place until `drop`.
 struct stored {
@@ -14,4 +14,4 @@ struct stored {
   std::uint64_t check = 0;  ///< XXH3, 64 bits, of the bytes
 };
 
-} // namespace tern::mobile::detail
+} // namespace tern::detail

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tern/mobile/disk/store.hpp>
+#include <tern/task/store/store.hpp>
 
 #include <algorithm>
 #include <cerrno>
@@ -29,7 +29,7 @@
 #include "tests/task/support/in_child.hpp"
 #include "tests/task/support/sync.hpp"
 
-namespace tern::mobile::detail {
+namespace tern::detail {
 
 struct store_peer {
   static int fd(const object_store& s) { return s.fd_; }
@@ -115,6 +115,32 @@ TEST(store, what_is_written_comes_back) {
   EXPECT_TRUE(nothing_in(here.path));
 }
 
+// Memory of the caller's that direct transfers reach: nothing is copied, and what lies behind the
+// whole blocks stays.
+TEST(store, is_read_into_the_callers_memory) {
+  const folder here;
+  for (const bool by_itself : {false, true}) {
+    object_store s({.directory = here.path, .inline_io = by_itself}, "rank 3");
+    const byte_buffer all = bytes_of(7, 2 * mebi + 5);
+    const stored where = s.write(all);
+    const std::size_t room = 2 * mebi + object_store::alignment;
+    std::vector<std::byte> memory(room + 2 * object_store::alignment, std::byte{9});
+    // address: the next whole block
+    const std::size_t skip =
+        object_store::alignment - reinterpret_cast<std::uintptr_t>(memory.data()) % object_store::alignment;
+    std::byte* const to = memory.data() + skip;
+    s.read(where, to, room);
+    EXPECT_TRUE(std::equal(all.data(), all.data() + all.size(), to));
+    EXPECT_EQ(to[room], std::byte{9});
+    for (const auto& [at, size] : {std::pair(to + 1, room), {to, room - 1}}) {
+      const error e = thrown_by([&] { s.read(where, at, size); });
+      EXPECT_EQ(e.message(),
+                "rank 3 cannot read 2097157 bytes at offset 0 of its file in \"" + here.path + "\" to there");
+      EXPECT_EQ(e.hint(), "give it whole, aligned blocks of 4096 bytes");
+    }
+  }
+}
+
 TEST(store, works_without_direct_transfers) {
   const folder here;
   for (const bool by_itself : {false, true}) {
@@ -183,7 +209,7 @@ TEST(store, is_what_a_map_is) {
 
 TEST(store, extents_do_not_overlap_and_holes_are_joined) {
   std::mt19937_64 random(5);
-  extents e;
+  file_extents e;
   std::map<std::uint64_t, std::uint64_t> taken;
   for (int step = 0; step < 20'000; ++step) {
     if (taken.size() < 3 || random() % 2 == 0) {
@@ -206,7 +232,7 @@ TEST(store, extents_do_not_overlap_and_holes_are_joined) {
     }
     ASSERT_EQ(e.end(), taken.empty() ? 0 : taken.rbegin()->first + taken.rbegin()->second);
   }
-  extents f; // 0..2 3..5 6..8 9..11; all but the last become one hole
+  file_extents f; // 0..2 3..5 6..8 9..11; all but the last become one hole
   for (std::uint64_t i = 0; i < 12; i += 3) ASSERT_EQ(f.take(3), i);
   for (const std::uint64_t i : {0, 6, 3}) ASSERT_TRUE(f.give(i, 3));
   EXPECT_EQ(f.take(9), 0u);
@@ -290,7 +316,7 @@ TEST(store, holds_no_more_than_it_may) {
     EXPECT_EQ(e.code(), errc::io);
     EXPECT_EQ(e.message(), "rank 3 cannot put 4097 bytes on disk: no more than 40960 bytes may be stored in \"" +
                                here.path + "\", where it has stored 36864 bytes");
-    EXPECT_EQ(e.hint(), "give --tern-mobile-directory a directory with more room, or raise --tern-mobile-memory");
+    EXPECT_EQ(e.hint(), "give it a directory with more room");
     EXPECT_THROW(s.write(bytes_of(3, 11 * 4096)), error);
     EXPECT_EQ(s.bytes(), 9u * 4096);
     EXPECT_EQ(s.read(a), bytes_of(1, 4 * 4096));
@@ -309,7 +335,7 @@ TEST(store, says_why_there_can_be_no_file) {
     object_store s({.directory = directory}, "rank 3");
     const error e = thrown_by([&] { s.write(bytes_of(1, 1)); });
     EXPECT_EQ(e.code(), errc::io);
-    EXPECT_THAT(e.hint(), HasSubstr("--tern-mobile-directory"));
+    EXPECT_THAT(e.hint(), HasSubstr("give it a directory that exists"));
     EXPECT_EQ(s.bytes(), 0u);
     EXPECT_EQ(s.write({}).bytes, 0u) << "needs no file";
     return e.message();
@@ -421,8 +447,7 @@ void fill(object_store& s, const std::string& reason) {
   }
   EXPECT_THAT(said, AllOf(HasSubstr("rank 3 cannot put 100000 bytes on disk: " + reason + " in \""),
                           HasSubstr("where it has stored " + std::to_string(held) + " bytes"),
-                          HasSubstr("give --tern-mobile-directory a directory with more room, or raise "
-                                    "--tern-mobile-memory")));
+                          HasSubstr("give it a directory with more room")));
   EXPECT_EQ(s.bytes(), held) << "the place is given back";
   ASSERT_GT(places.size(), 2u);
   for (std::size_t i = 0; i < places.size(); ++i) ASSERT_EQ(s.read(places[i]), bytes_of(i, 100'000));
@@ -487,4 +512,4 @@ TEST(store, leaves_nothing_when_it_is_killed) {
 }
 
 } // namespace
-} // namespace tern::mobile::detail
+} // namespace tern::detail
