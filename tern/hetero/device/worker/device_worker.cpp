@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tern/hetero/device/worker/device_worker.hpp>
+#include <tern/hetero/device/worker/link_probe.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -298,6 +299,12 @@ void device_worker::work() noexcept {
   if (!std::exchange(opened_, true)) {
     try {
       device_->open();
+      if (home_.sampler().knows_no_link(number_))
+        link_probe::run(
+            *device_, home_.copies().memory(), [this] { return home_.core().now(); },
+            [this](direction way, std::uint64_t bytes, std::int64_t nanoseconds) {
+              home_.sampler().copied(number_, way, bytes, nanoseconds, false);
+            });
     } catch (...) {
       handle_loss(std::current_exception());
     }
