@@ -25,10 +25,11 @@ using contest::rival;
 using contest::runners;
 
 // Kernels that take so long that what it costs to start them does not matter.
-#define SIMULATED "launch=4ms,latency=20us,bandwidth=1G"
+#define SIMULATED "launch=4ms,latency=20us,bandwidth=1G\nTERN_HETERO_POLICY=locality"
 // Kernels that take less than it costs to start them, one launch after the other.
 #define SMALL_KERNELS                                                                                                  \
-  "TERN_HETERO_DEVICES=simulated\nTERN_HETERO_QUEUES=1\nTERN_HETERO_SIMULATED=1:launch=5us,item=1us,latency=1us,"      \
+  "TERN_HETERO_DEVICES=simulated\nTERN_HETERO_POLICY=locality\nTERN_HETERO_QUEUES=1\nTERN_HETERO_SIMULATED=1:launch="  \
+  "5us,item=1us,latency=1us,"                                                                                          \
   "bandwidth=0"
 // Two unlike devices, which threads of their own drive (simulated/placed_cholesky.cpp).
 #define UNLIKE                                                                                                         \
@@ -61,15 +62,28 @@ const contest::contestant& contestant_named(const std::string& name) {
       {"tern, checked", BENCH_HETERO_TERN, "", "TERN_HETERO_DEVICES=host\nTERN_HETERO_CHECKED=true"},
       {"tern, unchecked", BENCH_HETERO_TERN, "", "TERN_HETERO_DEVICES=host"},
       {"tern, 3 simulated devices", BENCH_HETERO_TERN, "",
-       "TERN_HETERO_DEVICES=host,simulated\nTERN_HETERO_SIMULATED=3"},
+       "TERN_HETERO_DEVICES=host,simulated\nTERN_HETERO_SIMULATED=3\nTERN_HETERO_POLICY=locality"},
       {"tern, 4 simulated devices", BENCH_HETERO_TERN, "",
        "TERN_HETERO_DEVICES=simulated\nTERN_HETERO_SIMULATED=4:" SIMULATED},
+      {"tern, 2 simulated devices", BENCH_HETERO_TERN, "",
+       "TERN_HETERO_DEVICES=simulated\nTERN_HETERO_SIMULATED=2:" SIMULATED},
+      {"tern, 1 device, threads", BENCH_HETERO_TERN, "",
+       "TERN_HETERO_DEVICES=simulated\nTERN_HETERO_THREADS=true\nTERN_HETERO_SIMULATED=1:" SIMULATED},
+      {"tern, 2 devices, threads", BENCH_HETERO_TERN, "",
+       "TERN_HETERO_DEVICES=simulated\nTERN_HETERO_THREADS=true\nTERN_HETERO_SIMULATED=2:" SIMULATED},
+      {"tern, 4 devices, threads", BENCH_HETERO_TERN, "",
+       "TERN_HETERO_DEVICES=simulated\nTERN_HETERO_THREADS=true\nTERN_HETERO_SIMULATED=4:" SIMULATED},
+      // As simulated/simulated_devices.cpp expects: one launch after the other, each of 200 us.
+      {"tern, a thread for a device", BENCH_HETERO_TERN, "",
+       "TERN_HETERO_DEVICES=host,simulated\nTERN_HETERO_THREADS=true\nTERN_HETERO_QUEUES=1\nTERN_HETERO_AHEAD=0\n"
+       "TERN_HETERO_SIMULATED=1:launch=200us,item=0ns,latency=0us,bandwidth=0\nTERN_HETERO_POLICY=locality"},
       {"tern, 1 simulated device", BENCH_HETERO_TERN, "",
        "TERN_HETERO_DEVICES=simulated\nTERN_HETERO_SIMULATED=1:" SIMULATED},
       {"tern, host", BENCH_HETERO_TERN, "", "TERN_HETERO_DEVICES=host"},
       {"tern, fused launches", BENCH_HETERO_TERN, "", SMALL_KERNELS ",fuse=64"},
       {"tern, launches apart", BENCH_HETERO_TERN, "", SMALL_KERNELS},
-      {"tern, PoCL pthread", BENCH_HETERO_TERN, "", "TERN_HETERO_DEVICES=opencl\nTERN_HETERO_OPENCL_POCL=pthread"},
+      {"tern, PoCL pthread", BENCH_HETERO_TERN, "",
+       "TERN_HETERO_DEVICES=opencl\nTERN_HETERO_OPENCL_POCL=pthread\nTERN_HETERO_POLICY=locality"},
       {"tern, simulated memory", BENCH_HETERO_TERN, "", "TERN_HETERO_DEVICES=host"},
       {"tern, dmda", BENCH_HETERO_TERN, "", UNLIKE "dmda"},
       {"tern, locality", BENCH_HETERO_TERN, "", UNLIKE "locality"},
@@ -194,6 +208,23 @@ std::vector<metric> metrics(runners& running, const scale& of) {
                   .rival_name = "tern, 1 simulated device",
                   .ours = measured("hetero.four", "tern, 4 simulated devices", "independent", n(1000, 20)),
                   .rival = measured("hetero.four", "tern, 1 simulated device", "independent", n(1000, 20))});
+  // The same with two devices, and where each has a thread of its own.
+  const auto several = [&](const std::string& name, double target, const std::string& ours, const std::string& one) {
+    list.push_back({.name = name,
+                    .unit = "s",
+                    .target = target,
+                    .rival_name = one,
+                    .ours = measured(name, ours, "independent", n(1000, 20)),
+                    .rival = measured(name, one, "independent", n(1000, 20))});
+  };
+  several("hetero.drivers.two", 1 / 1.9, "tern, 2 simulated devices", "tern, 1 simulated device");
+  several("hetero.drivers.threads.two", 1 / 1.9, "tern, 2 devices, threads", "tern, 1 device, threads");
+  several("hetero.drivers.threads.four", 1 / 3.8, "tern, 4 devices, threads", "tern, 1 device, threads");
+  list.push_back(
+      {.name = "hetero.drivers.launch",
+       .unit = "ms",
+       .target = 1.0,
+       .ours = measured("hetero.drivers.launch", "tern, a thread for a device", "launches_while_busy", n(500, 20))});
   // Small tasks in one call.
   const auto batch = [&](const std::string& name, double target, const std::string& rival, const std::string& of_ours,
                          const std::string& of_rival, const std::string& benchmark) {

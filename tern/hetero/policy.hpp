@@ -50,6 +50,11 @@ public:
   std::optional<std::uint64_t> affinity() const noexcept;
   /// Whether it has a variant for the device, and the user allows it.
   bool may_run_on(int device) const noexcept;
+  /// A plan (planned.hpp) has chosen its device, so that it may run on that one only.
+  bool is_planned() const noexcept;
+  /// It goes to this device instead. \pre is_planned, the device is of the same model
+  /// (`device_load::model`), and it has not been given to one.
+  void plan_for(int device) noexcept;
   /// What would have to be copied to the device first, in bytes.
   std::int64_t bytes_missing(int device) const;
   /// The same by pieces, which take the place of what `into` holds.

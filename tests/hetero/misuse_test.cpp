@@ -241,6 +241,24 @@ TEST(misuse, lent_memory_may_be_given_back_by_a_thread_while_that_of_a_device_be
   });
 }
 
+// Its fiber would have to wait for a worker.
+TEST(device_threads, begin_at_once_while_all_workers_compute) {
+  on({.workers = 1, .devices = "host,simulated", .simulated = "1", .threads = true}, [] {
+    hetero_object<unsigned, 2> o({4, 4}, 0u);
+    for (int round = 0; round < 3; ++round) { // in the first the thread is made
+      hetero_task t(graph_kernels::add, tern::items(4, 4), 4, 4, 1u, pitch(o), read_write(o));
+      t.on("simulated0").submit();
+      const auto begin = std::chrono::steady_clock::now();
+      while (round > 0 && t.status() != task_status::done &&
+             std::chrono::steady_clock::now() - begin < std::chrono::seconds(20)) {
+      }
+      EXPECT_TRUE(round == 0 || t.status() == task_status::done);
+      wait_all();
+    }
+    EXPECT_EQ(o.host(access_mode::read).get()(0, 0), 3u);
+  });
+}
+
 TEST(misuse, an_access_may_outlive_its_scheduler) {
   std::optional<host_access<int, 1>> kept;
   scheduler s({.workers = 1});

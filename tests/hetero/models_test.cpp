@@ -114,7 +114,34 @@ TEST(models, what_a_run_has_learned_the_next_one_finds) {
   detail::model_file file(opts);
   const model_set stored = file.read(detail::date_now());
   EXPECT_EQ(only_kernel(stored).times.size(), 38u);
-  EXPECT_EQ(stored.links.size(), 1u) << "nothing came back";
+  EXPECT_EQ(stored.links.size(), 2u) << "from a look at the links when the device was opened";
+}
+
+TEST(models, links_are_measured_once_when_a_device_is_opened) {
+  const test::temporary folder;
+  const options opts = on_devices(folder.path.string());
+  std::size_t samples = 0;
+  for (int run = 0; run < 2; ++run) {
+    scheduler s({.workers = 2, .opts = &opts});
+    EXPECT_EQ(s.run([&] {
+      hetero_task t(graph_kernels::add, tern::items(1), 1, 1, 1u, 1, read_write(object({1, 1}, 0u)));
+      t.on("simulated0").submit().wait();
+      const model_set found = detail::runtime::here("the test").sampler().models().all();
+      ASSERT_EQ(found.links.size(), 2u);
+      std::size_t all = 0;
+      for (const auto& [ends, link] : found.links) {
+        EXPECT_NEAR(link.link.at(100'000).value_or(0), 20'000 + 1e9 / 1024 / 1024 / 1024 * 100'000, 8'000);
+        for (const auto& [k, range] : link.link.ranges()) all += range.times.size();
+      }
+      if (run == 0)
+        samples = all;
+      else
+        EXPECT_LT(all, samples + 8) << "but for what the task copied";
+      EXPECT_GE(all, 20u);
+      EXPECT_EQ(count().copies_to_devices, 1u) << "the program's own";
+    }),
+              0u);
+  }
 }
 
 TEST(models, a_kernel_that_a_policy_placed_on_the_host_is_measured) {

@@ -5,6 +5,7 @@
 #include "bench/hetero/simulated/random_graph.hpp"
 #include "bench/hetero/tern.hpp"
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <stdexcept>
@@ -120,12 +121,46 @@ measurement placed(const job& j) {
   };
 }
 
+/// A chain of kernels of 200 us, each launched when the one before it has ended, while all workers
+/// compute. \return what a launch takes beside its kernel, in milliseconds.
+measurement launches_while_busy(const job& j) {
+  constexpr double kernel = 200e-6; // as the device's words say (main.cpp)
+  auto data = std::make_shared<object>(tern::extents<2>{4, 4}, 0);
+  data->prefetch("simulated0");
+  tern::wait_all();
+  return [data, n = j.size, others = j.workers - 1] {
+    std::atomic<int> begun{0};
+    std::atomic<bool> over{false};
+    for (int i = 0; i < others; ++i)
+      tern::submit([&begun, &over] {
+        begun.fetch_add(1);
+        while (!over.load()) {
+        }
+      });
+    while (begun.load() < others) {
+    }
+    const double taken = seconds([&] {
+      for (std::size_t i = 1; i <= n; ++i) {
+        hetero_task t(k::add, tern::items(4, 4), 4, 4, tern::pitch(*data), tern::read_write(*data));
+        t.on("simulated0").submit();
+        if (i < n) continue;
+        while (t.status() != tern::task_status::done) { // this worker computes, too
+        }
+      }
+    });
+    over = true;
+    tern::wait_all();
+    return (taken / static_cast<double>(n) - kernel) * 1e3;
+  };
+}
+
 } // namespace
 
 measurement simulated_devices(const job& j) {
   if (j.benchmark == "placed_host" || j.benchmark == "placed_devices") return placed(j);
   if (j.benchmark.starts_with("copies")) return copies(j);
   if (j.benchmark == "independent") return independent(j);
+  if (j.benchmark == "launches_while_busy") return launches_while_busy(j);
   return {};
 }
 

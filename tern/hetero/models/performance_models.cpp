@@ -16,7 +16,8 @@ performance_models::performance_models(const options& opts, bool simulated, std:
 }
 
 performance_models::performance_models(model_file file, std::int64_t (*date)() noexcept)
-    : date_(date), on_(true), file_(std::move(file)), stored_at_(date()) {}
+    : date_(date), on_(true), stores_(file.how() == model_file::access::write), file_(std::move(file)),
+      stored_at_(date()) {}
 
 // \pre `guard_` is held. Nothing is stored before, as nothing is known.
 model_set& performance_models::models() noexcept {

@@ -49,6 +49,7 @@ public:
   performance_models& operator=(const performance_models&) = delete;
 
   bool on() const noexcept { return on_; }
+  bool stores() const noexcept { return on_ && stores_; } ///< what is measured, for later runs
   /// Reads the file, if that has not been done: for callers that are about to take a spin lock.
   void load() noexcept;
 
@@ -97,7 +98,7 @@ private:
   void store(bool wait) noexcept;
 
   std::int64_t (*const date_)() noexcept;
-  bool on_ = false;
+  bool on_ = false, stores_ = false;
   std::mutex storing_; // before `guard_`
   model_file file_;    // under `storing_`; before `loaded_`, under `guard_`
   std::atomic<std::int64_t> stored_at_;

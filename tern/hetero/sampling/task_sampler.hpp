@@ -102,6 +102,11 @@ public:
   /// device's worker. \param now nanoseconds. \param busy see `power_meter::look`.
   void meter(std::size_t device, std::int64_t now, double busy) noexcept;
 
+  /// Is it worth while to measure copies to and from the device before any are needed? It tells
+  /// times and has memory of its own, no earlier run has measured them, and later ones will find
+  /// them.
+  bool knows_no_link(std::size_t device) noexcept;
+
   // What policies ask (policy.hpp), of tasks that have not begun; in seconds. -----------------------------------------
   std::optional<double> expected_time(task_record& t, std::size_t device) noexcept;
   /// The same of all devices; below 0: not known.

@@ -80,6 +80,8 @@ std::optional<std::uint64_t> ready_task::affinity() const noexcept {
   return task_->has_key() ? std::optional(task_->key) : std::nullopt;
 }
 bool ready_task::may_run_on(int device) const noexcept { return detail::placement_of(*task_).allowed(*task_, device); }
+bool ready_task::is_planned() const noexcept { return (task_->flags & detail::task_record::planned) != 0; }
+void ready_task::plan_for(int device) noexcept { task_->device_mask = std::int64_t{1} << device; }
 std::int64_t ready_task::bytes_missing(int device) const {
   return detail::copies_of(*task_).bytes_missing(task_, static_cast<std::uint8_t>(device));
 }

@@ -181,6 +181,23 @@ TEST(dmda, a_lost_device_leaves_its_tasks_to_others) {
   });
 }
 
+// Nothing is to be chosen, so its time need not be known.
+TEST(dmda, a_task_that_can_run_nowhere_else_follows_its_predecessors) {
+  for (const char* const policy : {"dmda", "locality"}) {
+    options opts = unlike("", policy);
+    opts.set(hetero_models, "off");
+    simulate(opts, [&] {
+      object x({rows, columns}, 0u);
+      for (int i = 0; i < 10; ++i) {
+        hetero_task t = adding(x);
+        t.on("simulated0").submit();
+      }
+      wait_all();
+      EXPECT_EQ(count().launched_behind, 9u) << policy;
+    });
+  }
+}
+
 // Parameters ----------------------------------------------------------------------------------------------------------
 
 TEST(policy_parameters, are_named_where_they_are_wrong) {

@@ -253,5 +253,40 @@ TEST(planned, random_rounds_are_as_their_tasks_in_order) {
   }
 }
 
+// The plan does not know of it.
+TEST(planned_tasks, an_idle_device_takes_from_a_like_one_that_is_behind) {
+  simulate(devices(2, "", "dmda"), [] {
+    warm("simulated0");
+    warm("simulated1");
+    std::vector<object> all;
+    for (int i = 0; i < 40; ++i) all.emplace_back(extents<2>{rows, columns}, 0u);
+    planned p("wide");
+    const auto round = [&] {
+      p.submit([&] {
+        for (const object& o : all)
+          submit(graph_kernels::add, tern::items(columns, rows), columns, rows, 1u, pitch(o), read_write(o));
+      });
+    };
+    double plain = 0;
+    for (int i = 0; i < 4; ++i) { // the policy's round, then the plan's
+      const double begin = now();
+      round();
+      wait_all();
+      plain = now() - begin;
+    }
+    EXPECT_NEAR(plain, 20 * kernel_seconds, 2 * kernel_seconds);
+    constexpr int times = 20;
+    object large({times * rows, columns}, 0u);
+    const double begin = now();
+    hetero_task t(graph_kernels::add, tern::items(columns, times * rows), columns, times * rows, 1u, pitch(large),
+                  read_write(large));
+    t.on("simulated0").submit();
+    round();
+    wait_all();
+    EXPECT_LT(now() - begin, 36 * kernel_seconds) << "not 40";
+    for (const object& o : all) EXPECT_EQ(o.host(access_mode::read).get()(0, 0), 5u);
+  });
+}
+
 } // namespace
 } // namespace tern::hetero

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tern/hetero/device/worker/device_worker.hpp>
+#include <tern/hetero/device/worker/link_probe.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -81,7 +82,10 @@ void device_worker::wake() noexcept {
   if (wake) wakeup_.release();
   if (!start) return;
   const tern::detail::causal_scope no_cause(nullptr); // it works for all
-  home_.core().owner->spawn([this] { own_thread_ ? work_in_thread() : work(); },
+  // A thread that is there begins at once: it may be long until a worker has time for the fiber.
+  const bool begun = thread_is_there_.load(std::memory_order_acquire); // what its maker did is seen
+  if (begun) begin_.release();
+  home_.core().owner->spawn([this, begun] { own_thread_ ? work_in_thread(begun) : work(); },
                             {.name = home_.devices().info(number_).id, .stack_bytes = device_->stack_needed()});
 }
 
@@ -298,6 +302,12 @@ void device_worker::work() noexcept {
   if (!std::exchange(opened_, true)) {
     try {
       device_->open();
+      if (home_.sampler().knows_no_link(number_))
+        link_probe::run(
+            *device_, home_.copies().memory(), [this] { return home_.core().now(); },
+            [this](direction way, std::uint64_t bytes, std::int64_t nanoseconds) {
+              home_.sampler().copied(number_, way, bytes, nanoseconds, false);
+            });
     } catch (...) {
       handle_loss(std::current_exception());
     }
@@ -324,10 +334,10 @@ void device_worker::work() noexcept {
   }
 }
 
-// A fiber that waits here has left `active_`'s period to the thread; its successor begins when that
-// is over.
-void device_worker::work_in_thread() noexcept {
-  if (!thread_.joinable()) {
+// A fiber that waits here has left `active_`'s period to the thread, which may have begun it, or
+// more, before: each has a fiber, so that the scheduler does not end meanwhile.
+void device_worker::work_in_thread(bool begun) noexcept {
+  if (!begun && !thread_.joinable()) {
     try {
       thread_ = std::thread([this] { thread_body(); });
     } catch (const std::system_error& e) {
@@ -340,7 +350,10 @@ void device_worker::work_in_thread() noexcept {
   }
   std::atomic<int>& working = home_.core().parking.working_outside;
   working.fetch_add(1, std::memory_order_seq_cst);
-  begin_.release();
+  if (!begun) {
+    thread_is_there_.store(true, std::memory_order_release);
+    begin_.release();
+  }
   idle_.acquire();
   working.fetch_sub(1, std::memory_order_seq_cst);
 }

@@ -75,7 +75,7 @@ private:
   };
   void wake() noexcept;
   void work() noexcept;
-  void work_in_thread() noexcept; ///< of the fiber
+  void work_in_thread(bool begun) noexcept; ///< of the fiber
   void thread_body() noexcept;
   void yield() const noexcept;
   bool take_arrivals() noexcept;
@@ -157,6 +157,7 @@ private:
   std::thread thread_;                                 // once it has been needed; by the fiber
   std::atomic<std::thread::id> thread_id_;             // while there is one; others look at it at any time
   std::atomic<tern::detail::fiber*> runs_in_{nullptr}; // or in its thread
+  std::atomic<bool> thread_is_there_{false};           // once it has been needed
   semaphore begin_{0}, idle_{0};
   bool stop_ = false; // before `begin_`
 

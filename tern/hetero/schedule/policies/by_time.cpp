@@ -38,6 +38,7 @@ void by_time::push(ready_task t, std::span<const device_load> devices) {
       never_known = true;
   }
   if (possible == 0) return unplaceable_.push(t);
+  plans_ = plans_ || t.is_planned();
   if (const auto key = t.affinity(); key && push_with_key(t, *key, devices)) return;
   if (possible == 1) // nothing is left to choose
     return put(t, last, candidates_.empty() ? never_moves : static_cast<float>(candidates_.front().seconds));
@@ -73,10 +74,22 @@ const by_time::candidate& by_time::best_of(const ready_task& t, std::span<const 
   return choose(t, candidates_, devices, now);
 }
 
-// If it would be chosen for the device now, of which all times must be known.
+// If it would be chosen for the device now, of which all times must be known; and if it could run
+// on no other.
 bool by_time::follow(ready_task t, int device, std::span<const device_load> devices) {
   know(devices);
-  if (is_alone() || t.bytes_missing(device) > 0) return false;
+  if (is_alone()) return false;
+  bool elsewhere = t.affinity().has_value();
+  for (std::size_t d = 0; d < devices.size() && !elsewhere; ++d)
+    elsewhere = static_cast<int>(d) != device && usable(t, devices, d);
+  if (!elsewhere) {
+    now_ = t.now();
+    now_is_new_ = true;
+    t.set_note(static_cast<float>(t.expected_time(device).value_or(never_moves)));
+    devices_[static_cast<std::size_t>(device)].load.give(t, static_cast<double>(t.note()), now_);
+    return true;
+  }
+  if (t.bytes_missing(device) > 0) return false;
   bool all_known = true;
   candidates_.clear();
   times_.resize(devices.size());
@@ -220,6 +233,7 @@ void by_time::promise_data(const ready_task& t, const candidate& c, double now) 
 void by_time::put(ready_task t, std::size_t d, float seconds) {
   t.set_note(seconds);
   devices_[d].tasks.push(t);
+  devices_[d].helps = false;
   if (seconds == not_known) ++devices_[d].unknown;
   if (seconds >= 0) devices_[d].load.queue(t.priority(), static_cast<double>(seconds));
   ++queued_;
@@ -253,18 +267,37 @@ std::optional<ready_task> by_time::take_over(std::size_t d, std::span<const devi
     if (t.note() < 0 || !usable(t, devices, d)) continue;
     const auto here = t.expected_time(static_cast<int>(d)), there = t.expected_time(static_cast<int>(v));
     if (!here || !there) continue;
-    const double now = t.now();
-    look_at_data(t);
-    candidate c = look_at_copies(t, d, *here, now);
-    c.end = std::max(now, c.arrival) + *here;
-    const candidate stays{v, *there, 0, 0, from.load.running_until(now) + *there};
-    if (c.end >= stays.end || !moves(t, v, *there, d, *here) || !may_leave(t, stays, c, now)) continue;
-    from.tasks.take([](const ready_task&) { return true; });
-    taken_out(t, v);
-    promise_data(t, c, now);
-    ready_task moved = t;
-    moved.set_note(static_cast<float>(*here));
-    return moved;
+    if (moves(t, v, *there, d, *here) && take_from(v, t, *there, d, *here, t.now())) return t;
+  }
+  return std::nullopt;
+}
+
+bool by_time::take_from(std::size_t v, const ready_task& t, double there, std::size_t d, double here, double now) {
+  look_at_data(t);
+  candidate c = look_at_copies(t, d, here, now);
+  c.end = std::max(now, c.arrival) + here;
+  const candidate stays{v, there, 0, 0, devices_[v].load.running_until(now) + there};
+  if (c.end >= stays.end || !may_leave(t, stays, c, now)) return false;
+  devices_[v].tasks.take([](const ready_task&) { return true; });
+  taken_out(t, v);
+  promise_data(t, c, now);
+  ready_task moved = t;
+  moved.set_note(static_cast<float>(here));
+  return true;
+}
+
+std::optional<ready_task> by_time::take_planned(std::size_t d, std::span<const device_load> devices) {
+  constexpr double patience = 0.1; // of the task's time
+  if (!plans_ || d == 0 || devices[d].tasks > 0) return std::nullopt;
+  for (std::size_t v = 1; v < devices_.size(); ++v) {
+    if (v == d || devices[v].model != devices[d].model || devices_[v].tasks.empty()) continue;
+    ready_task t = devices_[v].tasks.first();
+    const double seconds = t.note(), now = t.now();
+    const bool waited = devices_[d].helps || now - devices_[d].idle_since > patience * seconds;
+    if (!t.is_planned() || seconds < 0 || !waited || !take_from(v, t, seconds, d, seconds, now)) continue;
+    devices_[d].helps = true;
+    t.plan_for(static_cast<int>(d));
+    return t;
   }
   return std::nullopt;
 }
@@ -320,6 +353,7 @@ std::optional<placement> by_time::pop_of_others(std::span<const device_load> dev
     if (const auto t = take(d)) return give(*t, d);
     if (const auto t = take_unknown(d, devices)) return give(*t, d);
     if (const auto t = take_over(d, devices)) return give(*t, d);
+    if (const auto t = take_planned(d, devices)) return give(*t, d);
   }
   return std::nullopt;
 }
@@ -343,7 +377,9 @@ void by_time::ended(ready_task t, int device, std::span<const device_load>) {
     brief_ends_ = 0;
   }
   now_is_new_ = true;
-  devices_[static_cast<std::size_t>(device)].load.end(t, now_);
+  queue_of& q = devices_[static_cast<std::size_t>(device)];
+  q.load.end(t, now_);
+  if (q.load.given() == 0) q.idle_since = now_;
   if (!tries_.empty()) std::erase_if(tries_, [&](const attempt& a) { return a.task == t; });
 }
 

@@ -27,6 +27,10 @@ namespace tern::hetero::detail {
 /// Expectations may have been wrong. A device that has nothing to do takes the first task of
 /// another one's queue, if by what is known now it ends earlier there.
 ///
+/// Of a plan's tasks, which may run on one device only, a device takes one from another of its
+/// model if it has had nothing to do for more than a tenth of what the task takes: the plan was
+/// wrong about when that one has time.
+///
 /// A device on which the task's time is not known is tried: by one task of a size class at a time,
 /// and by at most a tenth of the tasks that the device could run. The others go by the times that
 /// are known. Where none is, or one never will be (a function of the program's; a device that does
@@ -60,6 +64,8 @@ protected:
     double link_free = 0;     ///< when copies to it can begin
     std::size_t possible = 0; ///< tasks that it could run, so far
     std::size_t tries = 0;    ///< of these
+    double idle_since = 0;    ///< when it has ended what it had
+    bool helps = false;       ///< what it had last was from another one's plan
     std::size_t unknown = 0;  ///< tasks in the queue that could run elsewhere, of which the time is not known
   };
 
@@ -126,10 +132,15 @@ private:
   bool takes_more(const device_load& l, std::size_t d) const noexcept;
   std::optional<ready_task> take(std::size_t d);
   std::optional<ready_task> take_over(std::size_t d, std::span<const device_load> devices);
+  std::optional<ready_task> take_planned(std::size_t d, std::span<const device_load> devices);
+  /// If `t`, which would be expected to take `there` seconds where it is queued, ends earlier on
+  /// `d`, it is taken out of the queue.
+  bool take_from(std::size_t v, const ready_task& t, double there, std::size_t d, double here, double now);
   std::optional<ready_task> take_unknown(std::size_t d, std::span<const device_load> devices);
   static std::uint64_t promised(std::uint64_t piece, std::size_t d) noexcept { return piece * 257 + d; }
 
   std::size_t queued_ = 0; // tasks, in all queues of devices
+  bool plans_ = false;     // there has been a task of one
   // What the clock has said last, if that was when the last task came or ended: reading it costs as
   // much as the rest of giving a task to a device.
   static constexpr float brief = 20e-6F;
