@@ -69,6 +69,7 @@ ticket cuda_streams::put(stream& to, slot& s, bool apart) {
   s.next = 0;
   s.queue = static_cast<std::uint8_t>(&to - all_.data());
   s.place = ++to.put;
+  has_put_ = true;
   if (s.event) to.recorded = s.place;
   if (to.last) {
     slots_[to.last - 1].next = index + 1;
@@ -162,14 +163,17 @@ void cuda_streams::over_until(stream& s, std::uint64_t place) noexcept {
   if (!s.first) s.last = 0;
 }
 
+void cuda_streams::next_round() noexcept {
+  ++round_;
+  busy_rounds_ = std::exchange(has_put_, false) ? busy_rounds_ + 1 : 0;
+}
+
 // While its owner has other things to do, seldom. Owners that do not tell of their rounds always.
 bool cuda_streams::is_worth_a_question(stream& s) noexcept {
   if (round_ == 0) return true;
   if (s.asked_in == round_) return false;
-  const bool prompt = slots_[s.first - 1].prompt;
   constexpr std::uint32_t patient = 8; // rounds
-  if (std::exchange(s.seen, s.put) != s.put && !prompt && ++s.busy_rounds < patient) return false;
-  s.busy_rounds = 0;
+  if (busy_rounds_ % patient != 0 && !slots_[s.first - 1].prompt) return false;
   s.asked_in = round_;
   return true;
 }

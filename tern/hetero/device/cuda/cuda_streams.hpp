@@ -42,11 +42,9 @@ public:
     std::uint64_t put = 0, recorded = 0, over = 0; // places of the last ones
     std::vector<std::uint64_t> waits_for;          // of each stream: the place that it comes after
     std::uint32_t put_off = 0;                     // questions for others than the first
-    std::uint64_t seen = 0;                        // `put`, a round ago
     std::uint64_t asked_in = 0;
-    std::uint32_t busy_rounds = 0; // without a question
-    clock::time_point since{};     // when it got something to do, or some of that was found to be over
-    unsigned slow = 0;             // how often in a row its operations took long
+    clock::time_point since{}; // when it got something to do, or some of that was found to be over
+    unsigned slow = 0;         // how often in a row its operations took long
   };
   /// An operation that is about to be put into a stream.
   struct slot {
@@ -88,7 +86,7 @@ public:
   /// Nanoseconds, of what was found to be done last; 0: not known.
   std::int64_t took() const noexcept { return took_; }
   /// Another round of the owner's: in one, no stream is asked twice.
-  void next_round() noexcept { ++round_; }
+  void next_round() noexcept;
 
   void wait_for_all() const noexcept;
   /// CUDA does not say which kernel broke the context: it is one of those that were there. "'add'
@@ -116,6 +114,8 @@ private:
   std::vector<std::uint32_t> unused_; // slots
   std::vector<cu::event> events_;     // that are not recorded
   std::uint64_t round_ = 0;
+  bool has_put_ = false;          // in this round
+  std::uint32_t busy_rounds_ = 0; // one after the other: in each something was put into a stream
 };
 
 } // namespace tern::hetero::detail
