@@ -28,6 +28,7 @@ void link_probe::run(device& d, host_memory& host, const clock& now, const sink&
     while (t != 0 && !d.done(t)) {
       constexpr std::int64_t shortest = 2'000;
       static_cast<void>(never.try_acquire_for(std::chrono::nanoseconds(std::max(shortest, d.poll_delay()))));
+      d.resume(true); // the fiber may have changed threads; and in one round nothing is asked for twice
     }
     found(way, bytes, d.took());
   };
