@@ -29,7 +29,7 @@ int main(int argc, char** argv) {
               sum(0) = 0;
               for (const double v : x) sum(0) += v;
             },
-            tern::read(matrix[b]), tern::write(sums.part(b, b + 1)));
+            tern::read(matrix[b]), tern::write(sums.rows(b, b + 1)));
       }
     tern::wait_all();
 

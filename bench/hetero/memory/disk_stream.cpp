@@ -60,7 +60,8 @@ void run_tasks(std::size_t blocks, outcome& of) {
   for (std::size_t i = 0; i < blocks; ++i)
     tern::submit([i](tern::host_view<number, 1> v) { std::fill(v.begin(), v.end(), i); }, tern::write(all[i]));
   const auto n = static_cast<std::int64_t>(blocks);
-  for (int pass = 0; pass < passes; ++pass)
+  for (int pass = 0; pass < passes; ++pass) {
+    tern::wait_all(); // or a block would be summed as soon as it has been written
     for (std::int64_t i = 0; i < n; ++i)
       tern::submit(
           [](tern::host_view<const number, 1> v, tern::host_view<number, 1> to) {
@@ -68,7 +69,8 @@ void run_tasks(std::size_t blocks, outcome& of) {
             for (const number x : v) sum += x;
             to(0) += sum;
           },
-          tern::read(all[static_cast<std::size_t>(i)]), tern::read_write(sums.part(i, i + 1)));
+          tern::read(all[static_cast<std::size_t>(i)]), tern::read_write(sums.rows(i, i + 1)));
+  }
   tern::wait_all();
   of.seconds = seconds_since(begin);
   const auto host = sums.host(tern::access_mode::read).get();

@@ -152,7 +152,7 @@ void wont_use(object_state* o, const box& part) {
                                 u.object->copies.let_go(*u.object, u.part);
                               },
                               nullptr, nullptr, [](const task_record&) noexcept -> const char* { return "wont_use"; }};
-  if (r.devices().count() == 1) return; // all is the host's
+  if (r.devices().count() == 1 && !o->paged) return; // all is the host's, and stays
   task_record* const t = r.records().allocate();
   t->home = &r;
   t->work = &type;

@@ -227,6 +227,7 @@ void coherence::let_go(object_state& o, const box& part) {
   transfer_chain begun;
   {
     const std::lock_guard hold(o.lock);
+    if (o.paged && part == o.all) o.instances[0].unwanted = true;
     for (std::size_t i = 1; i < o.instances.size(); ++i) {
       instance& x = o.instances[i];
       if (!x.exists || !part.contains(x.where)) continue;

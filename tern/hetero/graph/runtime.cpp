@@ -50,7 +50,7 @@ runtime::runtime(tern::detail::scheduler_core& core)
   if (how->weighs_energy()) sampler_.measure_power(opts_[hetero_powercap]);
   if (const auto limit = host_limit_of(opts_, core.executor != nullptr)) {
     pager_ = std::make_unique<host_pager>(copies_, core, *limit);
-    copies_.limit_host(*pager_);
+    copies_.limit_host(*pager_, limit->limit);
   }
   sampler_.add_devices();
   placement_.start(execution_, std::move(how), core.cfg.workers);

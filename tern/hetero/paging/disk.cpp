@@ -32,6 +32,9 @@ std::exception_ptr with_object(const object_state& o, const std::exception_ptr& 
   }
 }
 
+/// Without the lock, under which the list of instances may grow.
+std::size_t bytes_of(const object_state& o) noexcept { return static_cast<std::size_t>(o.all.size()) * o.element; }
+
 bool is_orphan(object_state& o) noexcept {
   if (!o.orphan || std::any_of(o.instances.begin(), o.instances.end(), [](const instance& i) { return i.users > 0; }))
     return false;
@@ -76,9 +79,9 @@ void host_pager::save(object_state& o) noexcept {
   std::optional<tern::detail::stored> where;
   std::string why;
   try {
-    where = store_.write({o.host.load(std::memory_order_relaxed), o.instances[0].bytes});
+    where = store_.write({o.host.load(std::memory_order_relaxed), bytes_of(o)});
     saved_.times.fetch_add(1, std::memory_order_relaxed);
-    saved_.bytes.fetch_add(o.instances[0].bytes, std::memory_order_relaxed);
+    saved_.bytes.fetch_add(bytes_of(o), std::memory_order_relaxed);
   } catch (const error& e) {
     why = e.what();
   } catch (const std::exception& e) {
@@ -109,7 +112,7 @@ void host_pager::start_load(const loading& l) noexcept {
 void host_pager::load(const loading& l) noexcept {
   take_time();
   object_state& o = *l.object;
-  const std::size_t bytes = o.instances[0].bytes;
+  const std::size_t bytes = bytes_of(o);
   std::exception_ptr why;
   try {
     constexpr std::size_t block = tern::detail::object_store::alignment;

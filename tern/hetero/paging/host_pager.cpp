@@ -350,6 +350,7 @@ void host_pager::reserve(request& r) noexcept {
   const auto hold_one = [&](object_state& o, bool open) {
     const std::lock_guard hold(o.lock);
     --o.paged->parked;
+    o.instances[0].unwanted = o.instances[0].leaving = false;
     if (open) ++o.paged->open;
     if (r.failed || o.paged->at != host_block::absent) return;
     try {

@@ -312,6 +312,23 @@ TEST(host_disk, accesses_stay_where_they_are) {
   });
 }
 
+// What will not be used soon goes before what was used longer ago.
+TEST(host_disk, what_is_not_wanted_goes_first) {
+  const folder here;
+  on({.workers = 1, .host_memory = limit, .disk = here.path}, [&] {
+    const auto all = objects_of(fit);
+    for (const object& o : all) sum_of(o); // the first is the longest unused
+    all[2].wont_use();
+    wait_all();
+    const object more(elements, 1u);
+    const auto read_before = count().copies_from_disk;
+    for (const std::size_t i : {0, 1, 3}) EXPECT_EQ(sum_of(all[i]), (i + 1) * elements);
+    EXPECT_EQ(count().copies_from_disk, read_before) << "they have stayed";
+    EXPECT_EQ(sum_of(all[2]), 3u * elements);
+    EXPECT_EQ(count().copies_from_disk, read_before + 1);
+  });
+}
+
 TEST(host_disk, lent_memory_neither_goes_nor_counts) {
   const folder here;
   on({.workers = 2, .host_memory = limit, .disk = here.path}, [&] {
