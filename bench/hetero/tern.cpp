@@ -207,6 +207,7 @@ measurement make(const job& j) {
   if (auto together = batches(j)) return together;
   if (auto queued = queued_launches(j)) return queued;
   if (auto bounded = bounded_memory(j)) return bounded;
+  if (auto streamed = disk_stream(j)) return streamed;
   if (counting::is_meant(j.benchmark)) return count(j);
   if (j.benchmark == "roundtrip") return go_round(j);
   if (j.benchmark == "opencl_empty") return launch_nothing(j);

@@ -20,6 +20,9 @@ measurement placed_cholesky(const job& j);
 measurement queued_launches(const job& j);
 /// On a simulated device with little memory (memory/bounded_memory.cpp). \return as the others.
 measurement bounded_memory(const job& j);
+/// Over four times the host's limit, by way of a disk (memory/disk_stream.cpp). \return as the
+/// others.
+measurement disk_stream(const job& j);
 /// What policies make of tasks of fixed times, in virtual time (virtual_time.cpp). Called outside
 /// of a scheduler: each measurement makes one that is simulated.
 measurement virtual_time(const job& j);

@@ -39,6 +39,8 @@ void drop_handle(object_state* o) noexcept;
 const box& all_of(const object_state& o) noexcept;
 /// Host memory of a new object, which from now on is valid.
 std::byte* fill_memory(object_state& o);
+/// That has been done.
+void filled(object_state& o) noexcept;
 void check_extent(const char* type, int dimension, std::int64_t extent);
 void check_part(const object_state& o, const box& of, int dimension, std::int64_t low, std::int64_t high,
                 std::int64_t extent);

@@ -55,6 +55,12 @@ extern const option<std::string> hetero_devices;
 /// Bytes that objects may take on each device that has its own memory, as a size ("2G"); "": what
 /// it has, less a tenth.
 extern const option<std::string> hetero_memory;
+/// Bytes of the host's memory that objects may take, as a size ("8G"); "": no limit, or with
+/// `hetero_disk` three quarters of the machine's memory. Lent memory does not count.
+extern const option<std::string> hetero_host_memory;
+/// Where objects go that the host's memory has no room for: "DIR" or "DIR:SIZE"; "": with
+/// `hetero_host_memory` $TMPDIR or /var/tmp.
+extern const option<std::string> hetero_disk;
 /// Between how many ranks or programs the memory of each device is divided, where `hetero_memory`
 /// says nothing; 0: between as many ranks as the MPI launcher has started on this machine.
 extern const option<int> hetero_share;
@@ -101,6 +107,11 @@ struct device_note {
   device_kind kind;
   std::string text;
 };
+
+/// What the options say of the host's memory for objects, and how much there is for them on disk:
+/// "objects take up to 8.0 GiB of memory, then go to \"/var/tmp\", which has 71.2 GiB free"; "": no
+/// limit.
+std::string describe_host_limit(const options& opts);
 
 /// All devices of this machine that the options allow, the host first. Opens the libraries that
 /// drive them, which may take a second. \throws error(invalid_option) for a device that is not

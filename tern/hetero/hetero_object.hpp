@@ -253,6 +253,7 @@ public:
   hetero_object(const extents<N>& size, const T& value) : hetero_object(size) {
     T* const p = reinterpret_cast<T*>(hetero::detail::fill_memory(*this->inside()));
     std::fill(p, p + this->count(), value);
+    hetero::detail::filled(*this->inside());
   }
   hetero_object(std::int64_t size, const T& value) requires(N == 1) : hetero_object(extents<1>{size}, value) {}
   /// The user's own memory, packed, is the host's copy; nothing is copied. What is in it is valid.

@@ -27,6 +27,10 @@ struct statistics {
   std::int64_t locked_bytes = 0, not_locked_bytes = 0;
   /// Tasks that were launched on a device before what they follow there had ended (hetero-ahead).
   std::uint64_t launched_behind = 0;
+  /// Of the host's memory, if it is limited (hetero-host-memory): the limit, what objects take
+  /// there, and what they take on disk now. Lent memory does not count.
+  std::int64_t host_limit = 0, host_bytes = 0, disk_bytes = 0;
+  std::uint64_t copies_to_disk = 0, bytes_to_disk = 0, copies_from_disk = 0, bytes_from_disk = 0;
   std::vector<of_device> devices;
 };
 

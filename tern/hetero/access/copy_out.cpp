@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstring>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -44,6 +45,32 @@ void copied_out(task_record* t, std::exception_ptr failed) noexcept {
   request->over(why);
 }
 
+/// Holds the object's block in the host's memory, if that is limited and anything of the part is
+/// valid there.
+class host_hold {
+public:
+  host_hold(object_state& o, const box& part) : of_(o) {
+    if (!o.paged) return;
+    bool any = false;
+    {
+      const std::lock_guard hold(o.lock);
+      o.each(part, [&](const fragment& f) { any = any || (f.valid & 1) != 0; });
+    }
+    if (!any) return;
+    o.copies.paging()->hold(o);
+    holds_ = true;
+  }
+  ~host_hold() {
+    if (holds_) of_.copies.paging()->let_go(of_);
+  }
+  host_hold(const host_hold&) = delete;
+  host_hold& operator=(const host_hold&) = delete;
+
+private:
+  object_state& of_;
+  bool holds_ = false;
+};
+
 /// Begins to copy what a task reads to the user's memory; whichever copy is the last to end
 /// completes the task.
 void begin_copies(task_record* t) noexcept {
@@ -53,7 +80,9 @@ void begin_copies(task_record* t) noexcept {
   std::vector<box> here;
   std::vector<transfer*> begun;
   std::exception_ptr failed;
+  std::optional<host_hold> in_memory; // until what is there has been copied
   try {
+    in_memory.emplace(o, part);
     const std::lock_guard hold(o.lock);
     bool there = true, lost = false;
     std::int64_t elements = 0;
@@ -96,11 +125,13 @@ void begin_copies(task_record* t) noexcept {
   }
   if (failed) {
     for (transfer* x : begun) o.copies.transfers().free(x);
+    in_memory.reset();
     return copied_out(t, failed);
   }
   c.left.fetch_add(static_cast<int>(begun.size()), std::memory_order_relaxed);
   for (transfer* x : begun) o.copies.start(x);
   for (const box& b : here) copy_box(o, part, b, c.to);
+  in_memory.reset(); // the object may end with the task
   copied_out(t, nullptr);
 }
 

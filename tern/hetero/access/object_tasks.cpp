@@ -27,6 +27,7 @@ object_state* new_object(const box& all, std::size_t element, const char* type, 
   auto* const o = new object_state(r, r.copies(), all, element, type);
   if (adopted) {
     o->adopted = true;
+    o->paged.reset(); // it is not ours to move
     o->host.store(static_cast<std::byte*>(adopted), std::memory_order_relaxed);
     o->set_valid(o->first, 1);
     o->update_on_host();
@@ -151,7 +152,7 @@ void wont_use(object_state* o, const box& part) {
                                 u.object->copies.let_go(*u.object, u.part);
                               },
                               nullptr, nullptr, [](const task_record&) noexcept -> const char* { return "wont_use"; }};
-  if (r.devices().count() == 1) return; // all is the host's
+  if (r.devices().count() == 1 && !o->paged) return; // all is the host's, and stays
   task_record* const t = r.records().allocate();
   t->home = &r;
   t->work = &type;

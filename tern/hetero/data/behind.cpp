@@ -33,7 +33,8 @@ coherence::acquired coherence::acquire_behind(task_record* t, std::uint8_t d) no
     for (; got < t->use_count && can; got += can ? 1 : 0) {
       use& u = t->use_at(got);
       const std::lock_guard hold(u.object->lock);
-      can = find_instance(*u.object, u, space);
+      // What the host's memory has no room for is waited for when its turn comes.
+      can = (space != 0 || !u.object->paged) && find_instance(*u.object, u, space);
     }
     for (std::size_t i = 0; i < got && can; ++i) {
       use& u = t->use_at(i);

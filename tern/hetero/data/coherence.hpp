@@ -13,6 +13,7 @@
 
 #include <tern/hetero/data/device_table.hpp>
 #include <tern/hetero/data/host_memory.hpp>
+#include <tern/hetero/data/host_paging.hpp>
 #include <tern/hetero/data/object_state.hpp>
 #include <tern/hetero/data/transfer.hpp>
 #include <tern/hetero/eviction/memory_reserve.hpp>
@@ -29,6 +30,9 @@ public:
   /// A copy that frees memory of a device has begun, or has ended: wait_all waits for it.
   virtual void save_began() noexcept = 0;
   virtual void save_ended() noexcept = 0;
+  /// Is the calling code a device's worker, which others may wait for, or a function that must only
+  /// submit?
+  virtual bool must_not_wait() const noexcept = 0;
   /// How many tasks have been submitted and have not ended.
   virtual std::uint64_t tasks_left() const noexcept = 0;
   /// The runtime lives as long as it has references: one for each object.
@@ -61,6 +65,12 @@ public:
   host_memory& memory() noexcept { return memory_; }
   const host_memory& memory() const noexcept { return memory_; }
   const device_table& devices() const noexcept { return devices_; }
+  /// The host's memory is limited. Before the first object.
+  void limit_host(host_paging& by) noexcept {
+    paging_ = &by;
+    upcoming_.start(0);
+  }
+  host_paging* paging() const noexcept { return paging_; } ///< null: it is not
   /// For the order in which instances were used.
   std::uint64_t tick() noexcept { return clock_.fetch_add(1, std::memory_order_relaxed); }
 
@@ -81,7 +91,14 @@ public:
   void written_when_given(task_record* t) noexcept;
   /// The task has ended: what it wrote is valid where it ran, and nowhere else. Any thread.
   void release_uses(task_record* t) noexcept;
-  void start(transfer* x) noexcept { devices_.queue(x->device)->arrive(x); }
+  /// The task's uses hold their blocks in the host's memory, or it has failed: its transfers begin.
+  void admitted(task_record* t) noexcept {
+    bring_data(t);
+    client_.release_dependency(t);
+  }
+  void start(transfer* x) noexcept {
+    if (!paging_ || holds_host_block(*x)) devices_.queue(x->device)->arrive(x);
+  }
   /// By a device's worker: it is over, or failed.
   void transfer_done(transfer* x, std::exception_ptr failed) noexcept;
   /// What the copies of a transfer look like to the device.
@@ -160,6 +177,8 @@ private:
   bool fetch(task_record* t, object_state& o, use& u, transfer_chain& begun);
   void bring_data(task_record* t);
   static bool can_come_behind(const use& u);
+  bool holds_host_block(transfer& x) noexcept;
+  bool holds_host_blocks(task_record& t) noexcept;
   /// Under the object's lock: starts copies of what only the instance has, home or to another
   /// device that has room and is nearer. \throws why it cannot be saved.
   void save(object_state& o, std::size_t i, bool home_only, transfer_chain& begun);
@@ -176,6 +195,7 @@ private:
   coherence_client& client_;
   const device_table& devices_;
   host_memory memory_;
+  host_paging* paging_ = nullptr;
   transfer_pool transfers_;
   std::atomic<std::uint64_t> clock_{1};
   struct copied {

@@ -45,7 +45,7 @@ void coherence::save(object_state& o, std::size_t i, bool home_only, transfer_ch
                 "keep a handle until its tasks have ended");
   if (x.cannot_save) std::rethrow_exception(x.cannot_save);
   const std::uint8_t keeper = home_only || x.home_only ? std::uint8_t{0} : keeper_near(x);
-  if (keeper == 0) o.host_memory();
+  if (keeper == 0 && !o.paged) o.host_memory();
   o.each(x.where, [&](fragment& f) {
     if (!only_in(f, i)) return;
     transfer* const away =
@@ -91,7 +91,7 @@ bool coherence::settle(transfer* x, bool lost) noexcept {
         if (!o.instances[x->from].exists)
           throw error(errc::device_lost,
                       "a copy of " + o.text(x->part) + " would have come from a device that was lost");
-        o.host_memory();
+        if (!o.paged) o.host_memory();
         x->device = o.instances[x->from].space;
       } catch (...) {
         failed = std::current_exception();
@@ -217,6 +217,7 @@ void coherence::let_go(object_state& o, const box& part) {
   transfer_chain begun;
   {
     const std::lock_guard hold(o.lock);
+    if (o.paged && part == o.all) o.instances[0].unwanted = true;
     for (std::size_t i = 1; i < o.instances.size(); ++i) {
       instance& x = o.instances[i];
       if (!x.exists || !part.contains(x.where)) continue;

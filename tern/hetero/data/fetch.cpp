@@ -125,7 +125,7 @@ bool coherence::fetch(task_record* t, object_state& o, use& u, transfer_chain& b
       await(t, x, true);
       begun.push(x);
     } else { // through the host
-      o.host_memory();
+      if (!o.paged) o.host_memory();
       transfer* first = coming_to(*m.of, 0);
       if (!first) {
         first = new_transfer(o, part, m.from, 0);
@@ -133,6 +133,7 @@ bool coherence::fetch(task_record* t, object_state& o, use& u, transfer_chain& b
       }
       transfer* const second = new_transfer(o, part, 0, to);
       second->waits = 1;
+      if (o.paged) ++o.paged->parked; // until the first has ended, which may have to wait for the block
       first->after.push_back(second);
       await(t, second, true);
     }
@@ -161,6 +162,11 @@ coherence::acquired coherence::acquire(task_record* t, std::uint8_t d) noexcept 
     if (const device_queue* const at = devices_.queue(d); at && at->has_found_loss()) return acquired::lost;
     fail(t, std::current_exception());
     return acquired::failed;
+  }
+  if (space == 0 && paging_ && !holds_host_blocks(*t)) {
+    t->pending.fetch_add(1, std::memory_order_relaxed); // until it is admitted
+    paging_->arrive(t);
+    return acquired::ready;
   }
   bring_data(t);
   return t->has_failed() ? acquired::failed : acquired::ready;
@@ -259,7 +265,10 @@ void coherence::transfer_done(transfer* x, std::exception_ptr failed) noexcept {
         o.instances[x->from].home_only = true;
     }
     for (transfer* y : x->after)
-      if (--y->waits == 0) next.push(y);
+      if (--y->waits == 0) {
+        next.push(y);
+        if (o.paged) --o.paged->parked;
+      }
     if (x->save && --o.saving == 0) saved = std::move(o.saved);
     o.update_on_host();
     if (o.orphan &&
@@ -278,6 +287,7 @@ void coherence::transfer_done(transfer* x, std::exception_ptr failed) noexcept {
     if (failed && w.needs) fail(w.task, failed);
     client_.release_dependency(w.task);
   }
+  if (paging_) paging_->look_again();
   if (x->save) client_.save_ended();
   if (saved) saved->set_value();
   transfers_.free(x);
@@ -293,6 +303,7 @@ void coherence::release_uses(task_record* t) noexcept {
     instance& x = o.instances[u.instance];
     --x.users;
     x.last_used = tick();
+    if (o.paged && u.instance == 0 && (t->flags & task_record::waits_release)) --o.paged->open;
     if (u.writing) o.each(u.part, [](fragment& f) { --f.writing; });
     u.writing = false;
     if (t->flags & task_record::pins && wrote) x.pinned = 1;
@@ -304,6 +315,7 @@ void coherence::release_uses(task_record* t) noexcept {
     x.cannot_save = nullptr; // perhaps what is there now can be
     o.update_on_host();
   }
+  if (paging_) paging_->look_again();
 }
 
 template <class F> void coherence::look_for_missing(task_record* t, std::uint8_t d, F&& found) {

@@ -20,11 +20,16 @@ void moved_from() {
 const box& all_of(const object_state& o) noexcept { return o.all; }
 
 std::byte* fill_memory(object_state& o) {
+  std::byte* const paged = o.paged ? o.copies.paging()->hold(o) : nullptr;
   const std::lock_guard hold(o.lock);
-  std::byte* const p = o.host_memory();
+  std::byte* const p = paged ? paged : o.host_memory();
   o.set_valid(o.first, 1);
   o.update_on_host();
   return p;
+}
+
+void filled(object_state& o) noexcept {
+  if (o.paged) o.copies.paging()->let_go(o);
 }
 
 void check_extent(const char* type, int dimension, std::int64_t extent) {

@@ -32,7 +32,10 @@ std::size_t coherence::add_instance(object_state& o, const box& where, std::uint
 
 bool coherence::find_instance(object_state& o, use& u, std::uint8_t space) {
   if (space == 0) {
-    o.host_memory();
+    if (!o.paged)
+      o.host_memory();
+    else
+      o.instances[0].unwanted = o.instances[0].leaving = false;
     ++o.instances[0].users;
     u.instance = 0;
     u.pitch = static_cast<std::int32_t>(o.host_layout.pitch / o.element);
@@ -78,6 +81,47 @@ void coherence::forget(object_state& o, std::size_t i) noexcept {
   o.update_on_host();
 }
 
+// A transfer from or to the host: its block is in memory and stays there, or the pager has it now.
+// What others may wait for that hold blocks never waits for a block that is there.
+bool coherence::holds_host_block(transfer& x) noexcept {
+  if (x.out_of || (x.from != 0 && x.to != 0) || !x.object->paged) return true;
+  object_state& o = *x.object;
+  {
+    const std::lock_guard hold(o.lock);
+    if (o.paged->at == host_block::here) {
+      if (x.to == 0) paging_->changes(o);
+      return true;
+    }
+    ++o.paged->parked;
+  }
+  paging_->arrive(&x);
+  return false;
+}
+
+// The same for all that a task uses. What it uses is counted: so what is in memory stays there.
+bool coherence::holds_host_blocks(task_record& t) noexcept {
+  bool all = paging_->may_pass();
+  for (std::size_t i = 0; i < t.use_count && all; ++i) {
+    object_state& o = *t.use_at(i).object;
+    if (!o.paged) continue;
+    const std::lock_guard hold(o.lock);
+    all = o.paged->at == host_block::here;
+  }
+  for (std::size_t i = 0; i < t.use_count; ++i) {
+    const use& u = t.use_at(i);
+    object_state& o = *u.object;
+    if (!o.paged) continue;
+    const std::lock_guard hold(o.lock);
+    if (!all) {
+      ++o.paged->parked;
+      continue;
+    }
+    if (t.flags & task_record::waits_release) ++o.paged->open;
+    if (writes(u.how)) paging_->changes(o);
+  }
+  return all;
+}
+
 void coherence::destroy(object_state* o) noexcept {
   {
     const std::lock_guard hold(o->lock);
@@ -85,6 +129,7 @@ void coherence::destroy(object_state* o) noexcept {
     if (o->orphan) return; // a copy that frees memory is under way: its end comes back here
     for (std::size_t i = 1; i < o->instances.size(); ++i)
       if (o->instances[i].exists) forget(*o, i);
+    if (o->paged) paging_->forget(*o);
   }
   delete o;
 }

@@ -34,6 +34,7 @@ object_state::object_state(runtime& owner, coherence& of, const box& whole, std:
   instances[0].where = whole;
   instances[0].how = host_layout;
   instances[0].bytes = static_cast<std::size_t>(whole.size()) * element;
+  if (copies.paging()) paged = std::make_unique<host_block>();
   copies.client().add_reference();
   copies.count_object(static_cast<std::int64_t>(instances[0].bytes));
 }

@@ -25,6 +25,7 @@
 #include <vector>
 
 #include <tern/hetero/access.hpp>
+#include <tern/hetero/data/host_paging.hpp>
 #include <tern/hetero/data/task_list.hpp>
 #include <tern/hetero/record/task_record.hpp>
 #include <tern/task/future.hpp>
@@ -95,9 +96,9 @@ struct object_state {
   object_state& operator=(const object_state&) = delete;
 
   // What running tasks look at; apart from what submitting ones write.
-  /// All of it is valid on the host, and no other instance has been made: host tasks need not look
-  /// further. Changes under the lock by a task that may write, or that is ordered before the
-  /// reader.
+  /// All of it is valid in the host's memory and stays there, and no other instance has been made:
+  /// host tasks need not look further. Changes under the lock by a task that may write, or that is
+  /// ordered before the reader.
   std::atomic<bool> on_host{false};
   std::atomic<bool> reducing{false};
   bool adopted = false;                  ///< the host's memory is the user's own
@@ -112,6 +113,9 @@ struct object_state {
   const char* const type; ///< "double"
   std::string name;
   coherence& copies;
+  /// Where the host's copy is, if its memory is limited; null: in memory. Does not change once the
+  /// object is used.
+  std::unique_ptr<host_block> paged;
   std::shared_ptr<const other_layouts> other; ///< changes before it is used first
   /// Null: as on the host.
   const other_layout* other_layout_on(device_kind kind) const noexcept {
@@ -179,7 +183,9 @@ struct object_state {
   }
   /// Host memory, if there is none yet. \throws error(out_of_memory).
   std::byte* host_memory();
-  void update_on_host() noexcept { on_host.store(not_on_host == 0 && elsewhere == 0, std::memory_order_release); }
+  void update_on_host() noexcept {
+    on_host.store(not_on_host == 0 && elsewhere == 0 && !paged, std::memory_order_release);
+  }
   /// A piece of `of`, which follows and is followed by the same tasks.
   std::unique_ptr<fragment> piece(const fragment& of, const box& where);
 

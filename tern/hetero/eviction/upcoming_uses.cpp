@@ -96,7 +96,7 @@ std::optional<use_order> upcoming_uses::next(const object_state& object, const b
   std::size_t looked_at = 0;
   for (std::size_t k = found->second.first; k < found->second.all.size(); ++k) {
     const upcoming& u = found->second.all[k];
-    if (!u.task || (u.devices >> d & 1) == 0 || !u.part.meets(part)) continue;
+    if (!u.task || (d != any_device && (u.devices >> d & 1) == 0) || !u.part.meets(part)) continue;
     if (!soonest || u.order < *soonest) soonest = u.order;
     if (++looked_at == most_looked_at) break;
   }

@@ -56,6 +56,7 @@ public:
 
   /// Are all uses known but those that are far away?
   bool complete() const noexcept;
+  static constexpr std::uint8_t any_device = 255; ///< to `next`
   /// The next use of the part on device `d`. Nothing: there is none in sight.
   std::optional<use_order> next(const object_state& object, const box& part, std::uint8_t d) const noexcept;
   std::size_t tasks() const noexcept;   ///< that are noted

@@ -13,6 +13,7 @@
 #include <tern/hetero/graph/task_arguments.hpp>
 #include <tern/hetero/hetero_task.hpp>
 #include <tern/hetero/memory/pinned_memory.hpp>
+#include <tern/hetero/paging/host_limit.hpp>
 #include <tern/hetero/policy.hpp>
 
 namespace tern::hetero {
@@ -44,6 +45,10 @@ runtime::runtime(tern::detail::scheduler_core& core)
       window_(outstanding_, opts_[hetero_window], core.cfg.workers, core.executor != nullptr), copies_(*this, devices_),
       placement_(devices_), reductions_(*this), execution_(records_, outstanding_, copies_, devices_, placement_),
       devices_(host_info(core.cfg.workers)) {
+  if (const auto limit = host_limit_of(opts_, core.executor != nullptr)) {
+    pager_ = std::make_unique<host_pager>(copies_, core, *limit);
+    copies_.limit_host(*pager_);
+  }
   sampler_.add_devices();
   placement_.start(execution_, make_policy(opts_[hetero_policy]), core.cfg.workers);
   const bool at_once = looks_at_once(opts_, core.executor != nullptr);
@@ -143,6 +148,7 @@ statistics runtime::counts() const {
   }
   copies_.add_to(s);
   placement_.add_to(s);
+  if (pager_) pager_->add_to(s);
   if (const auto& pinned = copies_.memory().pinned()) {
     s.locked_bytes = static_cast<std::int64_t>(pinned->bytes_locked());
     s.not_locked_bytes = static_cast<std::int64_t>(pinned->bytes_not_locked());
@@ -159,6 +165,15 @@ void runtime::submit(task_record* t) {
   if (give_place(t, wide)) execution_.make_ready(t, false);
   window_after(1, wide);
 }
+
+namespace {
+/// To disk, if the host's memory is limited.
+bool uses_what_goes(task_record& t) noexcept {
+  for (std::size_t i = 0; i < t.use_count; ++i)
+    if (t.use_at(i).object->paged) return true;
+  return false;
+}
+} // namespace
 
 bool runtime::give_place(task_record* t, bool& wide) {
   look_for_devices(t->kinds);
@@ -190,7 +205,7 @@ bool runtime::give_place(task_record* t, bool& wide) {
   if (!(t->flags & task_record::hidden) && placement_.chooses_for(*t))
     t->flags |= task_record::placed | task_record::extended;
   const bool placed = (t->flags & task_record::placed) != 0;
-  if (placed) copies_.note_uses(*t);
+  if (placed || (pager_ && uses_what_goes(*t))) copies_.note_uses(*t);
   wide = wide || large || placed;
   outstanding_tasks::count_submitted(all[static_cast<std::size_t>(mine ? w->index : all.workers())], mine);
 

@@ -15,6 +15,7 @@
 #include <tern/hetero/graph/dependencies.hpp>
 #include <tern/hetero/graph/execution.hpp>
 #include <tern/hetero/graph/reduction.hpp>
+#include <tern/hetero/paging/host_pager.hpp>
 #include <tern/hetero/record/record_pool.hpp>
 #include <tern/hetero/sampling/task_sampler.hpp>
 #include <tern/hetero/schedule/placement.hpp>
@@ -64,6 +65,9 @@ public:
   void release_dependency(task_record* t) noexcept override { execution_.release_dependency(t); }
   void save_began() noexcept override { outstanding_tasks::count_submitted(records_.parts().here(), false); }
   void save_ended() noexcept override { outstanding_.count_completed(); }
+  bool must_not_wait() const noexcept override {
+    return records_.parts().here().collects.load(std::memory_order_relaxed) != nullptr || in_device_worker();
+  }
   std::uint64_t tasks_left() const noexcept override { return outstanding_.count(); }
   void add_reference() noexcept override { references_.fetch_add(1, std::memory_order_relaxed); }
   void release() noexcept override;
@@ -123,6 +127,7 @@ public:
   task_placement& placement() noexcept { return placement_; }
   const task_placement& placement() const noexcept { return placement_; }
   coherence& copies() noexcept { return copies_; }
+  const host_pager* pager() const noexcept { return pager_.get(); } ///< null: the host's memory is not limited
   reductions& reducing() noexcept { return reductions_; }
   const device_table& devices() const noexcept { return devices_; }
   task_sampler& sampler() noexcept { return sampler_; }
@@ -158,6 +163,7 @@ private:
   outstanding_tasks outstanding_;
   submission_window window_;
   coherence copies_;
+  std::unique_ptr<host_pager> pager_;
   task_placement placement_;
   reductions reductions_;
   task_execution execution_;

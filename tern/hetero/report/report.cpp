@@ -94,6 +94,7 @@ std::string describe_tasks(runtime& r, std::chrono::milliseconds limit) {
     text += "    and " + std::to_string(waiting_count - report_lines) + " more that wait\n";
   r.devices().each_queue([&](device_queue& q) { text += q.describe(limit); });
   text += r.placement().describe(limit);
+  if (r.pager()) text += r.pager()->describe();
   return text;
 }
 

@@ -2,6 +2,7 @@
 #include "tests/hetero/support/tasks.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include <gtest/gtest.h>
 
@@ -26,6 +27,8 @@ void expect_nothing_left() {
   for (const auto& d : count().devices) EXPECT_EQ(d.memory_bytes, 0) << "is left on " << d.id;
   const detail::upcoming_uses& foreseen = detail::runtime::here("the test").copies().upcoming();
   EXPECT_EQ(foreseen.tasks() + foreseen.objects(), 0u);
+  EXPECT_EQ(count().host_bytes, 0) << "is left in the host's memory";
+  EXPECT_EQ(count().disk_bytes, 0) << "is left on disk";
 }
 
 void on(const machine& m, const std::function<void()>& f) {
@@ -38,6 +41,9 @@ void on(const machine& m, const std::function<void()>& f) {
   if (!m.cuda) opts.set(hetero_cache, "off");
   opts.set(detail::hetero_opencl_memory, m.opencl_memory);
   opts.set(hetero_threads, m.threads);
+  const char* const limit = std::getenv("TERN_TEST_HOST_MEMORY");
+  opts.set(hetero_host_memory, m.host_memory.empty() && limit ? std::string(limit) : m.host_memory);
+  opts.set(hetero_disk, m.disk);
   scheduler s({.workers = m.workers, .opts = &opts});
   EXPECT_EQ(s.run([&] {
     f();

@@ -114,6 +114,8 @@ json describe_devices() {
                         {"compute_units", d.compute_units},
                         {"memory_bytes", d.memory_bytes},
                         {"shares_host_memory", d.shares_host_memory}});
+          else if (const std::string limit = hetero::describe_host_limit(opts); !limit.empty())
+            one["note"] = limit;
           list.push_back(one);
         }
         for (const auto kind : {hetero::device_kind::opencl, hetero::device_kind::cuda}) {

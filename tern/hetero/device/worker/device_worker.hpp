@@ -18,9 +18,9 @@
 #include <tern/hetero/device/worker/device_trace.hpp>
 #include <tern/hetero/device/worker/followers.hpp>
 #include <tern/hetero/device/worker/fusion.hpp>
-#include <tern/hetero/device/worker/resident_instances.hpp>
 #include <tern/hetero/device/worker/worker_report.hpp>
 #include <tern/hetero/graph/runtime.hpp>
+#include <tern/hetero/paging/resident_instances.hpp>
 #include <tern/task/semaphore.hpp>
 
 namespace tern::hetero::detail {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tern/hetero/device/worker/resident_instances.hpp>
+#include <tern/hetero/paging/resident_instances.hpp>
 
 #include <algorithm>
 #include <mutex>
