@@ -86,6 +86,10 @@ const contest::contestant& contestant_named(const std::string& name) {
       {"tern, dmda on 8", BENCH_HETERO_TERN, "", QUICK "8:launch=0us,item=0ns,latency=0us,bandwidth=0"},
       {"tern, dmda on 1", BENCH_HETERO_TERN, "", QUICK "1:launch=0us,item=0ns,latency=0us,bandwidth=0"},
       {"tern, eager", BENCH_HETERO_TERN, "", UNLIKE "eager"},
+      // A quarter of the lower tiles of a matrix of 4096.
+      {"tern, 17 MiB", BENCH_HETERO_TERN, "",
+       "TERN_HETERO_DEVICES=host\nTERN_HETERO_HOST_MEMORY=17M\nTERN_HETERO_DISK=/var/tmp"},
+      {"StarPU lws, 17 MiB", BENCH_HETERO_STARPU, "libstarpu-dev", "STARPU_SCHED=lws\nSTARPU_LIMIT_CPU_MEM=17"},
   };
   for (const contest::contestant& s : all)
     if (s.name == name) return s;
@@ -268,6 +272,13 @@ std::vector<metric> metrics(runners& running, const scale& of) {
                   .rival_name = "raw transfers",
                   .ours = measured("hetero.disk.stream", "tern, host", "disk_stream", n(64, 2)),
                   .rival = measured("hetero.disk.stream", "tern, host", "disk_stream_raw", n(64, 2))});
+  list.push_back(
+      {.name = "hetero.memory.starpu.disk",
+       .unit = "s",
+       .target = 0.8,
+       .rival_name = "StarPU lws, unistd_o_direct",
+       .ours = measured("hetero.memory.starpu.disk", "tern, 17 MiB", "cholesky256_disk", n(4096, 512)),
+       .rival = measured("hetero.memory.starpu.disk", "StarPU lws, 17 MiB", "cholesky256_disk", n(4096, 512))});
   // Second and later rounds of a plan.
   const auto planned = [&](const std::string& name, double target, const std::string& rival,
                            const std::string& benchmark) {

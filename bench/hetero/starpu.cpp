@@ -5,10 +5,14 @@
 
 #include "bench/hetero/contestant.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <initializer_list>
 
+extern "C" { // which it does not say itself
+#include <starpu_disk.h>
+}
 #include <starpu.h>
 #include <starpu_opencl.h>
 #ifdef BENCH_HETERO_BLAS
@@ -103,6 +107,23 @@ public:
       starpu_matrix_data_register(&all_[i], STARPU_MAIN_RAM, reinterpret_cast<std::uintptr_t>(base_ + i * each_), n, n,
                                   n, sizeof(double));
   }
+  /// Of data that StarPU has its own memory for, and so may put on disk.
+  struct own {};
+  handles(const tiles& m, own) : base_(m.at(0, 0)), each_(m.tile * m.tile), all_(m.count * m.count) {
+    const auto n = static_cast<std::uint32_t>(m.tile);
+    for (starpu_data_handle_t& h : all_) starpu_matrix_data_register(&h, -1, 0, n, n, n, sizeof(double));
+  }
+  void load(const double* tile) const {
+    must(starpu_data_acquire(of(tile), STARPU_W), "starpu_data_acquire");
+    std::copy(tile, tile + each_, reinterpret_cast<double*>(starpu_matrix_get_local_ptr(of(tile))));
+    starpu_data_release(of(tile));
+  }
+  void store(double* tile) const {
+    must(starpu_data_acquire(of(tile), STARPU_R), "starpu_data_acquire");
+    const auto* const from = reinterpret_cast<const double*>(starpu_matrix_get_local_ptr(of(tile)));
+    std::copy(from, from + each_, tile);
+    starpu_data_release(of(tile));
+  }
   starpu_data_handle_t of(const double* tile) const { return all_[static_cast<std::size_t>(tile - base_) / each_]; }
 
 private:
@@ -138,7 +159,15 @@ measurement dgemm(const job& j) {
 }
 
 measurement cholesky(const job& j) {
+  const bool owns = j.benchmark.ends_with("_disk"); // STARPU_LIMIT_CPU_MEM says beyond what
+  if (owns) starpu_malloc_set_align(4096);          // for transfers past the kernel's cache
   start(j.workers, 0);
+  if (owns) {
+    static char folder[] = "/var/tmp";
+    constexpr starpu_ssize_t room = starpu_ssize_t{4} << 30;
+    if (starpu_disk_register(&starpu_disk_unistd_o_direct_ops, folder, room) < 0)
+      throw std::runtime_error("StarPU cannot use /var/tmp");
+  }
   struct steps {
     const handles& all;
     void potrf(double* a) const {
@@ -166,17 +195,19 @@ measurement cholesky(const job& j) {
     }
   };
   struct state {
-    explicit state(const job& j) : problem(j), all(problem.a) {}
+    state(const job& j, bool owns) : problem(j), all(owns ? handles(problem.a, handles::own()) : handles(problem.a)) {}
     cholesky_problem problem;
     handles all;
   };
-  auto s = std::make_shared<state>(j);
-  return [s] {
+  auto s = std::make_shared<state>(j, owns);
+  return [s, owns] {
     s->problem.prepare();
+    if (owns) s->problem.each_tile([&](double* tile) { s->all.load(tile); });
     const double taken = seconds([&] {
       s->problem.submit(steps{s->all});
       wait();
     });
+    if (owns) s->problem.each_tile([&](double* tile) { s->all.store(tile); });
     s->problem.check();
     return taken;
   };

@@ -75,8 +75,21 @@ public:
     for (std::size_t i = 0; i < m.count * m.count; ++i)
       all_.push_back(hetero_object<double>::adopt(m.at(0, 0) + i * each_, {static_cast<std::int64_t>(each_)}));
   }
+  /// Of objects that have their own memory, and so may go to disk.
+  struct own {};
+  handles(const tiles& m, own) : base_(m.at(0, 0)), each_(m.tile * m.tile) {
+    for (std::size_t i = 0; i < m.count * m.count; ++i) all_.emplace_back(static_cast<std::int64_t>(each_));
+  }
   const hetero_object<double>& of(const double* tile) const {
     return all_[static_cast<std::size_t>(tile - base_) / each_];
+  }
+  void load(const double* tile) const {
+    const auto host = of(tile).host(tern::access_mode::write).get();
+    std::copy(tile, tile + each_, host.data());
+  }
+  void store(double* tile) const {
+    const auto host = of(tile).host(tern::access_mode::read).get();
+    std::copy(host.data(), host.data() + each_, tile);
   }
 
 private:
@@ -128,17 +141,21 @@ measurement cholesky(const job& j) {
     }
   };
   struct state {
-    explicit state(const job& job) : problem(job), all(problem.a) {}
+    state(const job& job, bool owns)
+        : problem(job), all(owns ? handles(problem.a, handles::own()) : handles(problem.a)) {}
     cholesky_problem problem;
     handles all;
   };
-  auto s = std::make_shared<state>(j);
-  return [s] {
+  const bool owns = j.benchmark.ends_with("_disk");
+  auto s = std::make_shared<state>(j, owns);
+  return [s, owns] {
     s->problem.prepare();
+    if (owns) s->problem.each_tile([&](double* tile) { s->all.load(tile); });
     const double taken = seconds([&] {
       s->problem.submit(steps{s->all, s->problem.a.tile});
       tern::wait_all();
     });
+    if (owns) s->problem.each_tile([&](double* tile) { s->all.store(tile); });
     s->problem.check();
     return taken;
   };

@@ -49,7 +49,7 @@ public:
   tiles a, b, c;
 };
 
-/// "cholesky256", "cholesky64": of a positive definite matrix of `size`, in tiles of so many; its
+/// "cholesky256", "cholesky64", "cholesky256_disk": of a positive definite matrix of `size`, in tiles of so many; its
 /// upper tiles are not touched.
 class cholesky_problem {
 public:
@@ -68,6 +68,11 @@ public:
         steps.syrk(a.at(i, k), a.at(i, i));
       }
     }
+  }
+  /// Calls `f` for each that is used.
+  template <class F> void each_tile(F f) const {
+    for (std::size_t i = 0; i < a.count; ++i)
+      for (std::size_t j = 0; j <= i; ++j) f(a.at(i, j));
   }
   tiles a;
 };
