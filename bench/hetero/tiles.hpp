@@ -49,8 +49,8 @@ public:
   tiles a, b, c;
 };
 
-/// "cholesky256", "cholesky64", "cholesky256_disk": of a positive definite matrix of `size`, in tiles of so many; its
-/// upper tiles are not touched.
+/// "cholesky256", "cholesky64", "cholesky256_disk": of a positive definite matrix of `size`, in
+/// tiles of so many; its upper tiles are not touched.
 class cholesky_problem {
 public:
   static bool is_meant(const std::string& benchmark) { return benchmark.starts_with("cholesky"); }

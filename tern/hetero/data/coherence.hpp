@@ -4,6 +4,7 @@
 /// Which copies of objects are valid, and how others become so: MSI for each fragment of an object.
 /// Internal.
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -66,9 +67,9 @@ public:
   const host_memory& memory() const noexcept { return memory_; }
   const device_table& devices() const noexcept { return devices_; }
   /// The host's memory is limited. Before the first object.
-  void limit_host(host_paging& by) noexcept {
+  void limit_host(host_paging& by, std::size_t bytes) noexcept {
     paging_ = &by;
-    upcoming_.start(0);
+    set_least_memory(static_cast<std::int64_t>(bytes));
   }
   host_paging* paging() const noexcept { return paging_; } ///< null: it is not
   /// For the order in which instances were used.
@@ -158,8 +159,13 @@ public:
     }
   }
   upcoming_uses& upcoming() noexcept { return upcoming_; }
-  /// There are devices, of which the one with the least memory of its own has so much.
-  void set_least_memory(std::int64_t bytes) noexcept { least_memory_.store(bytes, std::memory_order_relaxed); }
+  void foresee() noexcept {
+    if (!upcoming_.on()) upcoming_.start(client_.tasks_left());
+  }
+  /// A memory has so much: if objects take more than the least one has, their uses are noted.
+  void set_least_memory(std::int64_t bytes) noexcept {
+    least_memory_.store(std::min(bytes, least_memory_.load(std::memory_order_relaxed)), std::memory_order_relaxed);
+  }
   void count_object(std::int64_t bytes) noexcept { object_bytes_.fetch_add(bytes, std::memory_order_relaxed); }
   /// The same for one instance of an object that has as many as it may.
   eviction evict_one_of(object_state& o, task_record& t, std::size_t got) noexcept;
@@ -178,16 +184,14 @@ private:
   void bring_data(task_record* t);
   static bool can_come_behind(const use& u);
   bool holds_host_block(transfer& x) noexcept;
-  bool holds_host_blocks(task_record& t) noexcept;
+  bool holds_host_block(const task_record& t, const use& u) noexcept;
+  void park(task_record& t) noexcept;
   /// Under the object's lock: starts copies of what only the instance has, home or to another
   /// device that has room and is nearer. \throws why it cannot be saved.
   void save(object_state& o, std::size_t i, bool home_only, transfer_chain& begun);
   /// A device near that of an instance, with a quarter of its memory free; 0: there is none.
   std::uint8_t keeper_near(const instance& x) const noexcept;
   bool has_quarter_free(std::uint8_t d, std::size_t beside) const noexcept;
-  void foresee() noexcept {
-    if (!upcoming_.on()) upcoming_.start(client_.tasks_left());
-  }
   /// Goes through what device `d` holds, for a task or (null) ahead of need.
   eviction make_room(std::uint8_t d, task_record* t, std::size_t got, std::size_t bytes, std::size_t batch,
                      std::size_t ahead) noexcept;

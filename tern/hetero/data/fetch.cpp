@@ -145,11 +145,13 @@ bool coherence::fetch(task_record* t, object_state& o, use& u, transfer_chain& b
 coherence::acquired coherence::acquire(task_record* t, std::uint8_t d) noexcept {
   const std::uint8_t space = devices_.space_of(d);
   std::size_t got = 0;
+  bool in_memory = space != 0 || !paging_ || paging_->may_pass();
   try {
     for (; got < t->use_count; ++got) {
       use& u = t->use_at(got);
       const std::lock_guard hold(u.object->lock);
       if (!find_instance(*u.object, u, space)) break;
+      if (space == 0 && u.object->paged) in_memory = in_memory && holds_host_block(*t, u);
     }
     if (got < t->use_count) {
       devices_.queue(d)->evict_for(*t, got); // while what it has got stays
@@ -163,9 +165,8 @@ coherence::acquired coherence::acquire(task_record* t, std::uint8_t d) noexcept 
     fail(t, std::current_exception());
     return acquired::failed;
   }
-  if (space == 0 && paging_ && !holds_host_blocks(*t)) {
-    t->pending.fetch_add(1, std::memory_order_relaxed); // until it is admitted
-    paging_->arrive(t);
+  if (!in_memory) {
+    park(*t);
     return acquired::ready;
   }
   bring_data(t);

@@ -98,28 +98,26 @@ bool coherence::holds_host_block(transfer& x) noexcept {
   return false;
 }
 
-// The same for all that a task uses. What it uses is counted: so what is in memory stays there.
-bool coherence::holds_host_blocks(task_record& t) noexcept {
-  bool all = paging_->may_pass();
-  for (std::size_t i = 0; i < t.use_count && all; ++i) {
+// The same for what a task uses, under the object's lock. What it uses is counted: so what is in
+// memory stays there.
+bool coherence::holds_host_block(const task_record& t, const use& u) noexcept {
+  host_block& b = *u.object->paged;
+  if (b.at != host_block::here) return false;
+  if (t.flags & task_record::waits_release) ++b.open;
+  if (writes(u.how)) paging_->changes(*u.object);
+  return true;
+}
+
+// Not all is in memory. (What waits for its release has one use, which does not count as open yet.)
+void coherence::park(task_record& t) noexcept {
+  for (std::size_t i = 0; i < t.use_count; ++i) {
     object_state& o = *t.use_at(i).object;
     if (!o.paged) continue;
     const std::lock_guard hold(o.lock);
-    all = o.paged->at == host_block::here;
+    ++o.paged->parked;
   }
-  for (std::size_t i = 0; i < t.use_count; ++i) {
-    const use& u = t.use_at(i);
-    object_state& o = *u.object;
-    if (!o.paged) continue;
-    const std::lock_guard hold(o.lock);
-    if (!all) {
-      ++o.paged->parked;
-      continue;
-    }
-    if (t.flags & task_record::waits_release) ++o.paged->open;
-    if (writes(u.how)) paging_->changes(o);
-  }
-  return all;
+  t.pending.fetch_add(1, std::memory_order_relaxed); // until it is admitted
+  paging_->arrive(&t);
 }
 
 void coherence::destroy(object_state* o) noexcept {

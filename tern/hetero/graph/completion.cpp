@@ -25,8 +25,7 @@ const work_type last_task{kinds_of(device_kind::host),
                           [](const task_record&) noexcept -> const char* { return "end of an object"; }};
 
 void task_execution::finish_slowly(task_record* t) noexcept {
-  if ((t->flags & task_record::placed || upcoming_uses::are_noted(*t)) && copies_.upcoming().on())
-    copies_.upcoming().ended(*t);
+  if ((t->flags & task_record::placed || copies_.paging()) && copies_.upcoming().on()) copies_.upcoming().ended(*t);
   if (t->flags & task_record::acquired) copies_.release_uses(t);
   if (t->flags & task_record::commutes)
     for (task_record* x = commuting_.unlock(t); x;) {

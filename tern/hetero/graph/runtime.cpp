@@ -47,7 +47,7 @@ runtime::runtime(tern::detail::scheduler_core& core)
       devices_(host_info(core.cfg.workers)) {
   if (const auto limit = host_limit_of(opts_, core.executor != nullptr)) {
     pager_ = std::make_unique<host_pager>(copies_, core, *limit);
-    copies_.limit_host(*pager_);
+    copies_.limit_host(*pager_, limit->limit);
   }
   sampler_.add_devices();
   placement_.start(execution_, make_policy(opts_[hetero_policy]), core.cfg.workers);

@@ -39,6 +39,7 @@ bool host_pager::make_room(std::size_t bytes) noexcept {
   const std::uint64_t ended = io_ended_.load(std::memory_order_acquire); // before the look
   // Blocks that come next are written while there is time: 1/16 of the memory.
   const std::size_t at_once = std::max(bytes, limit_ / 64), ahead = bytes + limit_ / 16;
+  copies_.foresee();
   const bool foreseen = copies_.upcoming().complete();
   std::size_t coming = 0; // bytes that are free, or will be when they have been written
   bool later = false;
