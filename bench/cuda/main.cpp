@@ -164,10 +164,6 @@ std::vector<metric> metrics(runners& running, const scale& of) {
   l.add("cuda.empty.many", 1.5, "many", 100'000, 100, "raw");
   l.add("cuda.graph", 1.10, "graph", 100, 3, "raw");
 
-  // Tasks that follow each other, of some 5 us: in one stream, or in two that wait for each other.
-  l.add("cuda.ahead.chain", 1.10, "chain", 10'000, 20, "raw");
-  l.add("cuda.ahead.ladder", 1.15, "ladder", 5'000, 20, "raw");
-
   // Copies.
   for (const std::string way : {"to", "from", "both"})
     l.add("cuda.copy." + way, 1.031, "copy_" + way, 256 * mebi, 4096, "raw");

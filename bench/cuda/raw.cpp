@@ -107,7 +107,7 @@ const char* const naive_text = R"(extern "C" __global__ void multiply(int n, con
 namespace {
 
 measurement make(const job& j) {
-  for (const auto part : {&launches, &chains, &copies, &products, &kernels, &libraries})
+  for (const auto part : {&launches, &copies, &products, &kernels, &libraries})
     if (auto made = part(j)) return made;
   unknown(j);
 }

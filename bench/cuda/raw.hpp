@@ -68,7 +68,6 @@ extern const char* const naive_text;
 
 /// Benchmarks of copies and launches. \return none if that is not what is meant.
 measurement launches(const job& j);
-measurement chains(const job& j);
 measurement copies(const job& j);
 measurement products(const job& j);
 /// Kernels, written by hand.

@@ -376,7 +376,6 @@ measurement calls(const job& j) {
 measurement make(const job& j) {
   if (auto made = kernels(j)) return made;
   if (auto made = libraries(j)) return made;
-  if (auto made = chains(j)) return made;
   if (j.benchmark == "empty") return one_by_one(j);
   if (j.benchmark == "many") return many(j);
   if (j.benchmark == "graph") return graph(j);

@@ -15,8 +15,6 @@ using namespace contest;
 const char* device();
 /// The dialect's kernels (bench/hetero/kernels.hpp). \return none if that is not what is meant.
 measurement kernels(const job& j);
-/// Tasks that follow each other. \return none if that is not what is meant.
-measurement chains(const job& j);
 /// Tasks of cuBLAS and cuSOLVER, where these are. \return none if that is not what is meant.
 /// \throws not_here
 measurement libraries(const job& j);
