@@ -102,6 +102,50 @@ TEST(followers, that_are_not_submitted_yet_are_found_later) {
   EXPECT_THAT(offered(f), ElementsAre(b));
 }
 
+// For these an event is recorded before `next` comes behind the task in its stream.
+TEST(followers, want_an_end_before_that_of_what_comes_next) {
+  graph g;
+  followers f;
+  task_record *const a = g.task(), *const b = g.task(), *const next = g.task(), *const both = g.task(),
+                     *const other = g.task();
+  const auto can_be_given = [&](const task_record& t) { return &t != other; };
+  const auto wanted = [&] {
+    f.look();
+    return f.is_end_wanted(*a, next, can_be_given);
+  };
+  f.given(a, {2, 1, 11});
+  EXPECT_FALSE(wanted());
+  g.edge(a, next);
+  EXPECT_FALSE(wanted()); // it is being submitted
+  g.submit(next);
+  EXPECT_FALSE(wanted());
+  EXPECT_TRUE(f.is_end_wanted(*a, b, can_be_given)); // another stands behind it
+  for (task_record* before : {a, b, next}) g.edge(before, both);
+  g.submit(both);
+  EXPECT_FALSE(wanted()); // as it waits for `next`, too
+  --both->pending;        // which was not so
+  EXPECT_FALSE(wanted()); // b has not been given
+  f.given(b, {3, 2, 12});
+  EXPECT_TRUE(wanted());
+  both->pending = 3;
+  EXPECT_FALSE(wanted());
+  for (task_record* before : {a, b}) g.edge(before, other);
+  other->pending = 3;
+  EXPECT_TRUE(wanted()); // on the host, or elsewhere
+}
+
+TEST(followers, want_an_end_for_a_hook) {
+  graph g;
+  followers f;
+  task_record *const a = g.task(), *const next = g.task(), *const hook = g.task();
+  f.given(a, {2, 1, 11});
+  g.edge(a, next);
+  g.submit(next);
+  EXPECT_FALSE(f.is_end_wanted(*a, next, [](const task_record&) { return true; }));
+  g.edge(a, hook, hook_edge);
+  EXPECT_TRUE(f.is_end_wanted(*a, next, [](const task_record&) { return true; }));
+}
+
 // Also behind several in one stream: each of them may fail, or not be done.
 TEST(followers, come_behind_all_that_have_not_ended) {
   graph g;
