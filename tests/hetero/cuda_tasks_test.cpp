@@ -12,6 +12,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "child.hpp"
 #include "tests/hetero/support/cuda_device.hpp"
 #include "tests/hetero/support/graph_kernels.hpp"
 #include "tests/hetero/support/kernels.hpp"
@@ -130,6 +131,24 @@ TEST(cuda_tasks, teach_models_what_kernels_and_copies_take) {
     for (const auto& [ends, link] : found.links)
       EXPECT_NEAR(link.link.at(20'000).value_or(0), 20'000 * 1e9 / (1 << 30), 400);
   });
+}
+
+TEST(cuda_tasks, find_that_the_links_of_a_new_device_have_been_measured) {
+  const mock_cuda driver("call=100ns,bandwidth=1G");
+  const test::temporary folder;
+  options opts = cuda_options();
+  opts.set(hetero_devices, "host,cuda");
+  opts.set(hetero_models, folder.path.string());
+  scheduler s({.workers = 2, .opts = &opts});
+  EXPECT_EQ(s.run([] {
+    hetero_task(k::nothing, tern::items(1)).on("cuda0").submit();
+    wait_all();
+    const detail::model_set found = detail::runtime::here("the test").sampler().models().all();
+    EXPECT_EQ(found.links.size(), 2u);
+    for (const auto& [ends, link] : found.links)
+      EXPECT_NEAR(link.link.at(100'000).value_or(0), 100'000 * 1e9 / (1 << 30), 2'000);
+  }),
+            0u);
 }
 
 TEST(cuda_tasks, are_launched_behind_others) {

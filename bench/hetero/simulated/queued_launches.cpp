@@ -17,6 +17,7 @@
 
 #include <tern/hetero/dialect.hpp>
 #include <tern/hetero/hetero_task.hpp>
+#include <tern/hetero/policy.hpp>
 #include <tern/task/fiber.hpp>
 #include <tern/task/sim.hpp>
 
@@ -55,6 +56,7 @@ double simulated(int ahead, const std::function<double()>& f) {
       opts.set(tern::hetero::hetero_simulated, words);
       opts.set(tern::hetero::hetero_models, "read:/nowhere");
       opts.set(tern::hetero::hetero_ahead, ahead);
+      opts.set(tern::hetero::hetero_policy, "locality");
       tern::sim::simulation world;
       tern::scheduler s({.workers = 2, .simulation = &world, .opts = &opts});
       s.run([&] { result = f(); });

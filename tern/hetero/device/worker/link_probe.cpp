@@ -37,7 +37,7 @@ void link_probe::run(device& d, host_memory& host, const clock& now, const sink&
     for (int i = 0; i < times; ++i)
       for (const direction way : {direction::to_device, direction::from_device}) copy(way, bytes);
     const std::int64_t until = now(); // the next ones take `growth` times as long at most
-    if (until + static_cast<std::int64_t>(growth) * (until - since) > begin + budget) return;
+    if (bytes > least && until + static_cast<std::int64_t>(growth) * (until - since) > begin + budget) return;
   }
 }
 

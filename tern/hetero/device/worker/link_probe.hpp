@@ -12,7 +12,8 @@
 
 namespace tern::hetero::detail {
 
-/// Copies of growing sizes, in either direction and one after the other, as far as 20 ms go.
+/// Copies of growing sizes, in either direction and one after the other, as far as 20 ms go;
+/// of two sizes at least, which an estimate needs.
 ///
 /// Requires that the device is open, measures, has memory of its own, and nothing in its streams.
 /// The caller is a fiber or a thread, and waits. Where there is too little memory, nothing is

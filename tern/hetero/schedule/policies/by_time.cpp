@@ -75,14 +75,15 @@ const by_time::candidate& by_time::best_of(const ready_task& t, std::span<const 
 }
 
 // If it would be chosen for the device now, of which all times must be known; and if it could run
-// on no other.
+// on no other, unless that is a plan's choice: its data are to be there then, so that what the plan
+// has before it goes first.
 bool by_time::follow(ready_task t, int device, std::span<const device_load> devices) {
   know(devices);
   if (is_alone()) return false;
   bool elsewhere = t.affinity().has_value();
   for (std::size_t d = 0; d < devices.size() && !elsewhere; ++d)
     elsewhere = static_cast<int>(d) != device && usable(t, devices, d);
-  if (!elsewhere) {
+  if (!elsewhere && !t.is_planned()) {
     now_ = t.now();
     now_is_new_ = true;
     t.set_note(static_cast<float>(t.expected_time(device).value_or(never_moves)));
