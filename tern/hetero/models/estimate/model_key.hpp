@@ -57,8 +57,9 @@ struct kernel_identity {
 
   auto operator<=>(const kernel_identity&) const = default;
 };
-/// Reads the source if it is not in the program. \throws as `text_of`.
-kernel_identity identity_of(const kernel_code& code);
+/// Reads the source if it is not in the program. \param number as of size_hash: sizes of tasks with
+/// another number say nothing of those with this one. \throws as `text_of`.
+kernel_identity identity_of(const kernel_code& code, std::uint64_t number = 0);
 /// Of a task that is a function of the program's. \param way how it runs: "function", "queue",
 /// "sequence".
 kernel_identity identity_of(std::string_view name, std::string_view way);
