@@ -77,6 +77,7 @@ struct cuda_target {
   /// Gives unused memory back to the driver. \return whether there was any.
   std::function<bool()> evict;
   std::string lost; ///< why; empty: it works
+  bool own = false; ///< no other rank of this machine uses it
 
   cuda_target() = default;
   ~cuda_target();
