@@ -2,11 +2,16 @@
 /// \file
 /// Tasks on devices and kernels against StarPU, OpenMP, OpenBLAS and OpenCL (docs/decisions/0030).
 /// Each contestant is a child process of its own; what is compared is what those report.
+/// `--ablation` tells what each step from the simplest scheduler to the last brings.
 
 #include "bench/harness/harness.hpp"
 #include "bench/harness/runner.hpp"
 
+#include <algorithm>
 #include <csignal>
+#include <cstddef>
+#include <cstdio>
+#include <exception>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -104,6 +109,9 @@ const contest::contestant& contestant_named(const std::string& name) {
       {"tern, 17 MiB", BENCH_HETERO_TERN, "",
        "TERN_HETERO_DEVICES=host\nTERN_HETERO_HOST_MEMORY=17M\nTERN_HETERO_DISK=/var/tmp"},
       {"StarPU lws, 17 MiB", BENCH_HETERO_STARPU, "libstarpu-dev", "STARPU_SCHED=lws\nSTARPU_LIMIT_CPU_MEM=17"},
+      {"tern, eager, not ahead", BENCH_HETERO_TERN, "", UNLIKE "eager\nTERN_HETERO_AHEAD=0"},
+      {"tern, locality, not ahead", BENCH_HETERO_TERN, "", UNLIKE "locality\nTERN_HETERO_AHEAD=0"},
+      {"tern, dmda, not ahead", BENCH_HETERO_TERN, "", UNLIKE "dmda\nTERN_HETERO_AHEAD=0"},
   };
   for (const contest::contestant& s : all)
     if (s.name == name) return s;
@@ -372,10 +380,54 @@ std::vector<metric> metrics(runners& running, const scale& of) {
   return list;
 }
 
+/// A factorization on two workers and two unlike devices, each line with one thing more than the
+/// one above, at six sizes: its time over the least possible (the longest chain, or all work evenly
+/// spread).
+int ablation(runners& running) {
+  struct rung {
+    const char *what, *contestant, *benchmark;
+  };
+  const rung ladder[] = {{"first come, first served (eager)", "tern, eager, not ahead", "placed_cholesky"},
+                         {"+ where data are (locality)", "tern, locality, not ahead", "placed_cholesky"},
+                         {"+ expected times (dmda)", "tern, dmda, not ahead", "placed_cholesky"},
+                         {"+ launches behind others (ahead)", "tern, dmda", "placed_cholesky"},
+                         {"+ placed as a whole (planned)", "tern, dmda", "placed_cholesky_planned"}};
+  const std::size_t sizes[] = {4, 8, 12, 16, 24, 32};
+  constexpr int times = 3; // of which the median counts
+  const auto seconds = [&running](const char* contestant, const char* benchmark, std::size_t tiles) {
+    std::vector<double> all;
+    for (int i = 0; i < times; ++i)
+      all.push_back(running.run("--ablation", contest::request{contestant, benchmark, 2, tiles}));
+    std::nth_element(all.begin(), all.begin() + times / 2, all.end());
+    return all[times / 2];
+  };
+  std::printf("Cholesky of n x n tiles on two workers and two simulated devices, over the least possible time\n\n%-34s",
+              "n");
+  for (const std::size_t n : sizes) std::printf("%8zu", n);
+  std::printf("\n");
+  int code = 0;
+  for (const rung& r : ladder) {
+    std::printf("%-34s", r.what);
+    for (const std::size_t n : sizes) {
+      try {
+        std::printf("%8.2f", seconds(r.contestant, r.benchmark, n) / seconds("tern, dmda", "placed_cholesky_bound", n));
+      } catch (const std::exception& e) {
+        std::fprintf(stderr, "bench_hetero --ablation: %s, %zu tiles: %s\n", r.what, n, e.what());
+        code = 1;
+      }
+      std::fflush(stdout);
+    }
+    std::printf("\n");
+  }
+  return code;
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN); // a contestant that has died is reported, not died of
   runners running(contestant_named);
-  return run(argc, argv, [&](const scale& of) { return metrics(running, of); });
+  return run(argc, argv, [&](const scale& of) { return metrics(running, of); },
+             {{"--ablation", "What each step from the simplest scheduler to the last brings",
+               [&] { return ablation(running); }}});
 }

@@ -67,6 +67,10 @@ extern const option<std::string> hetero_disk;
 /// Between how many ranks or programs the memory of each device is divided, where `hetero_memory`
 /// says nothing; 0: between as many ranks as the MPI launcher has started on this machine.
 extern const option<int> hetero_share;
+/// Whether ranks of one machine divide devices of a kind (CUDA, simulated) rather than share each:
+/// "": they share; "auto": by the number that the MPI launcher has given the rank on this machine;
+/// "R/N": this is rank R of N. Where there are fewer devices than ranks, they share.
+extern const option<std::string> hetero_own;
 /// Queues for kernels of each device, beside one for copies in either direction.
 extern const option<int> hetero_queues;
 extern const option<int> hetero_ahead; ///< `--tern-hetero-ahead`

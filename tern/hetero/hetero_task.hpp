@@ -179,6 +179,10 @@ public:
   /// (affinity.hpp). In the place of that of the scope in which it is submitted. Any number is a
   /// key.
   hetero_task& affinity(std::uint64_t key);
+  /// What the time of its kernel depends on beside sizes, such as a number of iterations: tasks
+  /// with different numbers have performance models of their own, and do not tell of each other. 0,
+  /// as if not given: on nothing.
+  hetero_task& size_class(std::uint64_t number);
   /// Not before the other one is done, which may have been submitted or not; fails if that fails.
   hetero_task& after(const hetero_task& other);
   /// false: it is not ordered by what it uses, as its kernel uses atomics, or `after` says all.

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tasks that run teach the performance models of their runtime, which the next run finds.
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
+#include <set>
+#include <span>
 #include <string>
+#include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "child.hpp"
@@ -67,6 +72,83 @@ TEST(models, a_kernel_on_a_simulated_device_takes_what_its_words_say) {
   const auto& key = found.kernels.begin()->first;
   EXPECT_EQ(key.kernel.name, "add");
   EXPECT_EQ(key.device, device);
+}
+
+// What decides beside sizes is in the key, and in what `tern models` shows.
+TEST(models, a_number_of_the_users_makes_models_of_its_own) {
+  const options opts = on_devices("");
+  sim::simulation world;
+  scheduler s({.workers = 2, .simulation = &world, .opts = &opts});
+  model_set found;
+  EXPECT_EQ(s.run([&] {
+    const object x({8, 32}, 0u);
+    for (int round = 0; round < 8; ++round)
+      for (const std::uint64_t number : {0, 7, 8}) {
+        hetero_task t = adding(x);
+        if (number != 0 || round % 2 == 0) t.size_class(number);
+        t.on("simulated0").submit();
+      }
+    wait_all();
+    EXPECT_EQ(x.host(access_mode::read).get()(0, 0), 24u);
+    found = detail::runtime::here("the test").sampler().models().all();
+  }),
+            0u);
+  EXPECT_EQ(found.kernels.size(), 3u);
+  std::multiset<std::string> ends;
+  for (const auto& [key, m] : found.kernels) {
+    EXPECT_EQ(m.times.size(), 7u);
+    EXPECT_EQ(key.kernel.name, "add");
+    ends.insert(m.size.text.substr(m.size.text.size() - 3));
+  }
+  EXPECT_EQ(ends.count("; 7") + ends.count("; 8"), 2u);
+}
+
+TEST(models, sizes_of_one_number_say_nothing_of_another) {
+  const options opts = on_devices("");
+  sim::simulation world;
+  scheduler s({.workers = 2, .simulation = &world, .opts = &opts});
+  EXPECT_EQ(s.run([&] {
+    for (const std::int64_t rows : {4, 8, 32}) {
+      const object x({rows, 32}, 0u);
+      for (int i = 0; i < 5; ++i) {
+        hetero_task t = adding(x);
+        t.size_class(7).on("simulated0").submit();
+      }
+      wait_all();
+    }
+    const object x({16, 32}, 0u);
+    const auto known = [&](std::uint64_t number) {
+      hetero_task t = adding(x);
+      t.size_class(number).on("simulated0");
+      const auto seconds = ready_task(t.inside()).expected_time(1);
+      t.submit().wait();
+      return seconds.has_value();
+    };
+    EXPECT_TRUE(known(7)) << "between two sizes that are known";
+    EXPECT_FALSE(known(8));
+    EXPECT_FALSE(known(0));
+  }),
+            0u);
+}
+
+TEST(models, a_number_of_a_task_that_uses_many_objects) {
+  on({}, [] {
+    std::vector<object> from;
+    for (int i = 0; i < 20; ++i) from.emplace_back(extents<2>{1, 4}, 1u);
+    const object sum({1, 4}, 0u);
+    hetero_task t(
+        [](std::span<const host_view<const unsigned, 2>> all, unsigned* to) {
+          for (const auto& v : all) to[0] += v(0, 0);
+        },
+        reads(from), read_write(sum));
+    t.size_class(~std::uint64_t{0}).submit();
+    EXPECT_THAT(text_of_error([&] { t.size_class(1); }), testing::HasSubstr("hetero_task::size_class"));
+    t.wait();
+    EXPECT_EQ(sum.host(access_mode::read).get()(0, 0), 20u);
+    hetero_task next = adding(sum);
+    EXPECT_EQ(next.inside()->size_number(), 0u);
+    next.submit().wait();
+  });
 }
 
 // Noise, outliers, a slow first launch; and when all get slower, soon that.

@@ -40,9 +40,11 @@ bool wanted_by_others(const object_state& o, std::size_t i, task_record& t, std:
 void coherence::save(object_state& o, std::size_t i, bool home_only, transfer_chain& begun) {
   instance& x = o.instances[i];
   // Memory that was lent may go when the last handle has gone and the tasks have ended, which know
-  // nothing of this copy.
-  if (o.adopted && o.handles.load(std::memory_order_acquire) == 0)
-    throw error(errc::out_of_memory, o.text() + " cannot go home to the memory that was lent, as no handle is left",
+  // nothing of this copy. No handle comes back: what is saved goes to memory of our own.
+  if (o.adopted && !o.left_lent && o.handles.load(std::memory_order_acquire) == 0 && !o.leave_lent_memory())
+    throw error(errc::out_of_memory,
+                o.text() + " cannot go home to the memory that was lent, as no handle is left and a part of it is "
+                           "only there, or in use",
                 "keep a handle until its tasks have ended");
   if (x.cannot_save) std::rethrow_exception(x.cannot_save);
   const std::uint8_t keeper = home_only || x.home_only ? std::uint8_t{0} : keeper_near(x);

@@ -40,7 +40,7 @@ object_state::object_state(runtime& owner, coherence& of, const box& whole, std:
 }
 
 object_state::~object_state() {
-  if (std::byte* const p = host.load(std::memory_order_relaxed); p && !adopted) copies.memory().free(p);
+  if (std::byte* const p = host.load(std::memory_order_relaxed); p && (!adopted || left_lent)) copies.memory().free(p);
   // Lists name tasks of the runtime, which may go with the last object.
   first = fragment();
   many.clear();
@@ -60,6 +60,25 @@ std::byte* object_state::host_memory() {
                     " bytes of the host's memory, which has not so many",
                 "use smaller objects, or fewer at a time");
   }
+}
+
+bool object_state::leave_lent_memory() {
+  bool possible = instances[0].users == 0;
+  each(all, [&](const fragment& f) { possible = possible && f.valid != bit(0); });
+  if (!possible) return false;
+  std::byte* const lent = host.exchange(nullptr, std::memory_order_relaxed);
+  try {
+    host_memory();
+  } catch (...) {
+    host.store(lent, std::memory_order_relaxed);
+    throw;
+  }
+  left_lent = true;
+  each(all, [&](fragment& f) {
+    if (f.valid & bit(0)) set_valid(f, f.valid & ~bit(0));
+  });
+  update_on_host();
+  return true;
 }
 
 std::string object_state::text() const { return text(all); }

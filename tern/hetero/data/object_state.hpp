@@ -103,7 +103,7 @@ struct object_state {
   /// ordered before the reader.
   std::atomic<bool> on_host{false};
   std::atomic<bool> reducing{false};
-  bool adopted = false;                  ///< the host's memory is the user's own
+  bool adopted = false;                  ///< the host's memory is the user's own, unless `left_lent`
   bool orphan = false;                   ///< no handle or task has it any more, but a transfer is under way
   const bool large;                      ///< it has `large_bytes` or more
   runtime& home;                         ///< for those that know it
@@ -136,6 +136,7 @@ struct object_state {
   std::size_t not_on_host = 1;          ///< fragments
   std::size_t elsewhere = 0;            ///< instances beside the host's
   std::vector<instance> instances;      ///< [0]: the host's
+  bool left_lent = false;               ///< it was adopted, but no handle is left, and it has memory of ours
   int saving = 0;                       ///< copies that free memory, on their way to the host's memory
   std::unique_ptr<promise<void>> saved; ///< the last handle of an object in lent memory waits for it
   std::unique_ptr<reduction> reduced;
@@ -185,6 +186,10 @@ struct object_state {
   }
   /// Host memory, if there is none yet. \throws error(out_of_memory).
   std::byte* host_memory();
+  /// From now on the host's memory is the runtime's own, in which nothing is valid. \pre it is
+  /// adopted, and no handle is left. \return false: that cannot be now, as something is valid there
+  /// alone, or a task or transfer uses it. \throws as host_memory.
+  bool leave_lent_memory();
   void update_on_host() noexcept {
     on_host.store(not_on_host == 0 && elsewhere == 0 && !paged, std::memory_order_release);
   }

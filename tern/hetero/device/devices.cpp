@@ -28,19 +28,43 @@ std::optional<std::uint64_t> bytes_in(std::string_view text) noexcept {
 }
 
 namespace {
+std::optional<int> number_in(std::string_view text) noexcept {
+  int n = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, bad] = std::from_chars(text.data(), end, n);
+  return bad == std::errc() && rest == end ? std::optional(n) : std::nullopt;
+}
+// Of Open MPI, or MPICH.
+std::optional<int> number_of_launcher(const char* open_mpi, const char* mpich, int least) noexcept {
+  for (const char* const name : {open_mpi, mpich})
+    if (const char* const text = std::getenv(name))
+      if (const auto n = number_in(text); n && *n >= least) return n;
+  return {};
+}
 int ranks_of_launcher() noexcept {
-  for (const char* const name : {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"}) // Open MPI; MPICH
-    if (const char* const text = std::getenv(name)) {
-      int n = 0;
-      const char* const end = text + std::strlen(text);
-      if (const auto [rest, bad] = std::from_chars(text, end, n); bad == std::errc() && rest == end && n > 0) return n;
-    }
-  return 1;
+  return number_of_launcher("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", 1).value_or(1);
+}
+/// "R/N", R below N.
+std::optional<local_rank> rank_in(std::string_view text) noexcept {
+  const std::size_t slash = text.find('/');
+  if (slash == text.npos) return {};
+  const auto number = number_in(text.substr(0, slash)), of = number_in(text.substr(slash + 1));
+  if (!number || !of || *number < 0 || *number >= *of) return {};
+  return local_rank{*number, *of};
 }
 } // namespace
 
-std::size_t share_of_memory(std::size_t bytes, const options& opts) noexcept {
-  const int sharing = opts[hetero_share];
+local_rank rank_on_machine(const options& opts) noexcept {
+  const std::string how = opts[hetero_own];
+  if (how.empty()) return {};
+  if (const auto given = rank_in(how)) return *given;
+  const int of = ranks_of_launcher();
+  const auto number = number_of_launcher("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", 0);
+  return number && *number < of ? local_rank{*number, of} : local_rank{};
+}
+
+std::size_t share_of_memory(std::size_t bytes, const options& opts, bool own) noexcept {
+  const int sharing = own ? 1 : opts[hetero_share];
   return (bytes - bytes / 10) / static_cast<std::size_t>(sharing > 0 ? sharing : ranks_of_launcher());
 }
 
@@ -77,6 +101,14 @@ const option<int> hetero_share{
     "between how many ranks or programs the memory of each device is divided, where hetero-memory says nothing; 0: "
     "between the ranks that the MPI launcher has started on this machine",
     between<int>(0, 1024)};
+const option<std::string> hetero_own{
+    "hetero-own",
+    "",
+    "whether ranks on one machine divide its CUDA and simulated devices, where there are as many devices as ranks or "
+    "more, in the place of sharing each: auto, by the numbers that the MPI launcher gives them; R/N, this is rank R of "
+    "N; empty: they share",
+    {[](const std::string& text) { return text.empty() || text == "auto" || detail::rank_in(text).has_value(); },
+     "auto, R/N with R from 0 to N - 1, such as 0/4, or nothing"}};
 const option<int> hetero_queues{"hetero-queues", 5,
                                 "how many kernels each device is given at a time; copies in either direction go on "
                                 "beside them",

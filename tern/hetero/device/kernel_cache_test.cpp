@@ -258,6 +258,45 @@ TEST(settings, memory_is_divided_between_those_that_share_it) {
     EXPECT_EQ(share_of_memory(1000, opts), 900u) << wrong;
   }
   EXPECT_ANY_THROW(opts.set(hetero_share, -1));
+  opts.set(hetero_share, 3);
+  EXPECT_EQ(share_of_memory(1000, opts, true), 900u) << "no other rank uses it";
+}
+
+TEST(devices_of_ranks, are_divided_if_there_are_enough) {
+  const environment size("OMPI_COMM_WORLD_LOCAL_SIZE", nullptr), number("OMPI_COMM_WORLD_LOCAL_RANK", nullptr),
+      mpich_size("MPI_LOCALNRANKS", nullptr), mpich_number("MPI_LOCALRANKID", nullptr);
+  options opts;
+  const auto uses = [&](int devices) {
+    std::string all;
+    const local_rank here = rank_on_machine(opts);
+    for (int n = 0; n < devices; ++n)
+      if (here.uses(n, devices)) all += std::to_string(n);
+    return all + (here.divides(devices) ? "" : " shared");
+  };
+  EXPECT_EQ(uses(3), "012 shared");
+  opts.set(hetero_own, "1/2");
+  EXPECT_EQ(uses(1), "0 shared");
+  EXPECT_EQ(uses(2), "1");
+  EXPECT_EQ(uses(5), "13");
+  opts.set(hetero_own, "0/2");
+  EXPECT_EQ(uses(5), "024");
+  opts.set(hetero_own, "auto");
+  EXPECT_EQ(uses(2), "01 shared") << "no launcher";
+  {
+    const environment open_mpi("OMPI_COMM_WORLD_LOCAL_SIZE", "4"), its("OMPI_COMM_WORLD_LOCAL_RANK", "3");
+    EXPECT_EQ(uses(4), "3");
+    EXPECT_EQ(uses(3), "012 shared");
+  }
+  {
+    const environment mpich("MPI_LOCALNRANKS", "2"), its("MPI_LOCALRANKID", "0");
+    EXPECT_EQ(uses(2), "0");
+  }
+  {
+    const environment without_a_number("OMPI_COMM_WORLD_LOCAL_SIZE", "2");
+    EXPECT_EQ(uses(2), "01 shared");
+  }
+  for (const char* const wrong : {"own", "2/2", "-1/2", "1/", "/2", "1/2/3", "0/0"})
+    EXPECT_ANY_THROW(opts.set(hetero_own, wrong)) << wrong;
 }
 
 } // namespace

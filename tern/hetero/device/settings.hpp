@@ -21,8 +21,20 @@ std::optional<std::uint64_t> bytes_in(std::string_view text) noexcept;
 std::optional<device_power> watts_in(std::string_view text) noexcept;
 
 /// Of a device's memory, what this rank's objects may take there: what there is less a tenth,
-/// divided by those that share it.
-std::size_t share_of_memory(std::size_t bytes, const options& opts) noexcept;
+/// divided by those that share it. \param own no other rank uses the device.
+std::size_t share_of_memory(std::size_t bytes, const options& opts, bool own = false) noexcept;
+
+/// One of the ranks of a machine.
+struct local_rank {
+  int number = 0, of = 1;
+  /// Has it some of so many devices for itself? Else all ranks share them.
+  bool divides(int devices) const noexcept { return of > 1 && devices >= of; }
+  /// Does it use device `n`? Those that it has for itself are each `of`-th.
+  bool uses(int n, int devices) const noexcept { return !divides(devices) || n % of == number; }
+};
+/// Of the option hetero-own, or the launcher's environment. Of one rank where neither says
+/// anything.
+local_rank rank_on_machine(const options& opts) noexcept;
 
 /// Of the option hetero-devices, before a job starts. Names of devices must look like some; that
 /// those of OpenCL and CUDA are there is only asked where they are named, as their drivers must be

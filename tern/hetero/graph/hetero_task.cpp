@@ -154,6 +154,11 @@ hetero_task& hetero_task::affinity(std::uint64_t key) {
   changed("affinity").set_key(key);
   return *this;
 }
+hetero_task& hetero_task::size_class(std::uint64_t number) {
+  task_record& t = changed("size_class");
+  t.home->records().set_size_number(t, number);
+  return *this;
+}
 hetero_task& hetero_task::after(const hetero_task& other) {
   task_record& t = changed("after");
   task_record& before = other.known("after");

@@ -103,15 +103,25 @@ std::size_t record_pool::records_made() noexcept {
   return chunks_.size() * chunk;
 }
 
+use_block* record_pool::allocate_use_block(task_record* t) {
+  auto* const b = ::new (allocate_block()) use_block;
+  b->next = nullptr;
+  t->flags |= task_record::extended;
+  return b;
+}
+
+void record_pool::set_size_number(task_record& t, std::uint64_t number) {
+  if (!t.more_uses) t.more_uses = allocate_use_block(&t);
+  t.more_uses->size_number = number;
+  t.marks.fetch_or(task_record::sized, std::memory_order_relaxed); // as set_key
+}
+
 use& record_pool::add_use(task_record* t) {
   const std::size_t i = t->use_count;
   if (i >= task_record::inline_uses && (i - task_record::inline_uses) % use_block::capacity == 0) {
-    auto* const b = ::new (allocate_block()) use_block;
-    b->next = nullptr;
-    use_block** end = &t->more_uses;
-    while (*end) end = &(*end)->next;
-    *end = b;
-    t->flags |= task_record::extended;
+    use_block** block = &t->more_uses;
+    for (std::size_t n = (i - task_record::inline_uses) / use_block::capacity; n > 0; --n) block = &(*block)->next;
+    if (!*block) *block = allocate_use_block(t);
   }
   if (i == 255)
     throw error(errc::invalid_argument, std::string("task '") + t->text_name() + "' uses more than 255 objects",

@@ -91,9 +91,13 @@ public:
   /// Makes space for one more use. \pre the task is not submitted. \throws error(invalid_argument)
   /// for more than 255.
   use& add_use(task_record* t);
+  /// The time of the task depends on this number. \pre it is not submitted.
+  void set_size_number(task_record& t, std::uint64_t number);
   std::size_t records_made() noexcept; ///< memory, in records
 
 private:
+  use_block* allocate_use_block(task_record* t);
+
   worker_parts parts_;
   alignas(64) std::atomic<task_record*> shared_free_{nullptr};
   alignas(64) tern::detail::spin_lock foreign_; // protects the last part

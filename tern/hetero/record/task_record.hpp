@@ -138,8 +138,9 @@ struct alignas(64) task_record : tern::detail::tasklet {
   };
   /// `failed`: one thread has taken it upon itself to write the reason; `failure_set`: it has;
   /// `failure_seen`: the program learns of it by other means than wait_all; `inherited`: because
-  /// another task failed. `keyed`: it has a key; set before it is submitted.
-  enum mark : std::uint8_t { failed = 1, failure_set = 2, failure_seen = 4, inherited = 8, keyed = 16 };
+  /// another task failed. `keyed`: it has a key; `sized`: and a number of its size
+  /// class, in its first use_block. Both are set before it is submitted.
+  enum mark : std::uint8_t { failed = 1, failure_set = 2, failure_seen = 4, inherited = 8, keyed = 16, sized = 32 };
 
   static constexpr std::int32_t not_submitted = 1 << 30;
   std::atomic<std::int32_t> pending{not_submitted}, references{1};
@@ -199,6 +200,8 @@ struct alignas(64) task_record : tern::detail::tasklet {
     marks.fetch_or(keyed, std::memory_order_relaxed); // others may mark it as failed at the same time
   }
   bool has_key() const noexcept { return (marks.load(std::memory_order_relaxed) & keyed) != 0; }
+  /// What the user says that its time depends on; 0: nothing.
+  std::uint64_t size_number() const noexcept;
   bool is_done() const noexcept { return state.load(std::memory_order_acquire) == done; }
   bool has_failed() const noexcept { return (marks.load(std::memory_order_acquire) & failed) != 0; }
 };
@@ -212,6 +215,7 @@ struct alignas(64) use_block {
   use_block* next;
   static constexpr std::size_t capacity = 10;
   use uses[capacity];
+  std::uint64_t size_number; ///< of the task, if it is `sized`
 };
 /// How parts of a reduction are added to each other.
 struct reducer {
@@ -253,6 +257,10 @@ template <class F> bool all_kernels(task_record& t, device_kind kind, F&& f) {
         t, kind, [](void* of, const kernel_code& code) -> bool { return (*static_cast<F*>(of))(code); }, &f);
   const kernel_at only = t.work->kernel ? t.work->kernel(t, kind) : kernel_at();
   return !only.code || f(*only.code);
+}
+
+inline std::uint64_t task_record::size_number() const noexcept {
+  return (marks.load(std::memory_order_relaxed) & sized) != 0 ? more_uses->size_number : 0;
 }
 
 inline use& task_record::use_at(std::size_t i) noexcept {

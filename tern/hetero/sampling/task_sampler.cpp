@@ -19,8 +19,8 @@ sized_use size_of(const use& u) noexcept {
   return {u.object->element, {u.part.extent(0), u.part.extent(1), u.part.extent(2)}, u.how};
 }
 
-std::uint64_t hash_of(task_record& t, const grid& shape, std::uint64_t number) noexcept {
-  size_hash size(number);
+std::uint64_t hash_of(task_record& t, const grid& shape, std::uint64_t seed) noexcept {
+  size_hash size(seed + t.size_number());
   for (std::size_t i = 0; i < t.use_count; ++i) size.add(size_of(t.use_at(i)));
   return size.of(shape);
 }
@@ -111,11 +111,12 @@ sampled_kernel* task_sampler::find(const sampled_kernel::key& which, task_record
   sampled_kernel& made = known_.try_emplace(which, which).first->second;
   std::vector<sized_use> uses;
   for (std::size_t i = 0; i < t.use_count; ++i) uses.push_back(size_of(t.use_at(i)));
-  const size_class size = detail::size_class_of(uses, shape);
+  const std::uint64_t number = t.size_number();
+  const size_class size = detail::size_class_of(uses, shape, number);
   made.bytes_ = size.bytes;
   const device_queue* const q = devices_.queue(which.device);
   made.costly_ = q && q->of().measures_on_request();
-  made.named_ = {identity_of(*which.code), model_of_device(which.device), which.size};
+  made.named_ = {identity_of(*which.code, number), model_of_device(which.device), which.size};
   made.model_ = models_.model_of(made.named_, size);
   return &made;
 }

@@ -69,6 +69,21 @@ TEST_F(task_sampler_test, sizes_and_devices_are_apart) {
   EXPECT_NE(sampler.to_sample(task, brief, grid{{2, 1, 1}, {1, 1, 1}, false}), one);
 }
 
+TEST_F(task_sampler_test, numbers_of_the_users_are_apart) {
+  sampled_kernel* const one = sampler.to_sample(task, brief, grid{});
+  use_block block{};
+  task.more_uses = &block;
+  task.marks = task_record::sized;
+  EXPECT_EQ(sampler.to_sample(task, brief, grid{}), one) << "0 is none";
+  block.size_number = 5;
+  sampled_kernel* const other = sampler.to_sample(task, brief, grid{});
+  EXPECT_NE(other, one);
+  block.size_number = 6;
+  EXPECT_NE(sampler.to_sample(task, brief, grid{}), other);
+  block.size_number = 5;
+  EXPECT_EQ(sampler.to_sample(task, brief, grid{}), other);
+}
+
 TEST_F(task_sampler_test, off_is_off) {
   options opts;
   opts.set(hetero_models, "off");

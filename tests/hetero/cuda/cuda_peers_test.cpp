@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies straight from one CUDA device to another, with the mock driver.
 #include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -39,6 +40,40 @@ TEST(cuda_peers, copy_without_the_host) {
     EXPECT_EQ(o.host(access_mode::read).get()(2, 5), 1u + 9u * (5 + 3 * 2 + 1));
   });
   EXPECT_EQ(mock_cuda::counters().copies_between, 8u);
+}
+
+// As ranks of one machine would be: each has its own, with all of its memory.
+TEST(cuda_peers, ranks_have_devices_of_their_own) {
+  const mock_cuda driver("devices=3");
+  for (int rank = 0; rank < 2; ++rank) {
+    options opts = cuda_options();
+    opts.set(hetero_devices, "host,cuda");
+    opts.set(hetero_own, std::to_string(rank) + "/2");
+    std::vector<device_note> notes;
+    std::string ids, said;
+    for (const device_info& i : devices(opts, &notes)) ids += i.id + " ";
+    for (const device_note& n : notes) said += n.text + "\n";
+    EXPECT_EQ(ids, rank == 0 ? "host cuda0 cuda2 " : "host cuda1 ");
+    EXPECT_THAT(said, HasSubstr(rank == 0 ? "the CUDA device cuda1 is another rank's (hetero-own)\n"
+                                          : "the CUDA device cuda2 is another rank's (hetero-own)\n"));
+    scheduler s({.workers = 2, .opts = &opts});
+    EXPECT_EQ(s.run([&] {
+      hetero_object<unsigned, 2> o({30, 40}, 1u);
+      for (int i = 0; i < 4; ++i) add_to(o, rank == 0 ? (i % 2 ? "cuda2" : "cuda0") : "cuda1");
+      wait_all();
+      EXPECT_EQ(o.host(access_mode::read).get()(2, 5), 1u + 4u * (5 + 3 * 2 + 1));
+      EXPECT_THAT(text_of_error([&] { add_to(o, rank == 0 ? "cuda1" : "cuda0"); }), HasSubstr("cuda"));
+    }),
+              0u);
+  }
+  options opts = cuda_options();
+  opts.set(hetero_devices, "host,cuda");
+  opts.set(hetero_own, "1/4");
+  std::vector<device_note> notes;
+  EXPECT_EQ(devices(opts, &notes).size(), 4u) << "the host and all three";
+  std::string said;
+  for (const device_note& n : notes) said += n.text + "\n";
+  EXPECT_THAT(said, HasSubstr("hetero-own: 4 ranks share 3 CUDA devices, as there is not one for each\n"));
 }
 
 TEST(cuda_peers, where_they_cannot_the_host_helps) {

@@ -214,7 +214,7 @@ TEST(pressure, a_part_gets_a_copy_of_its_own_if_that_of_the_whole_has_no_room) {
   });
 }
 
-TEST(pressure, memory_that_was_lent_and_has_no_handle_is_told) {
+TEST(pressure, memory_that_was_lent_and_has_no_handle_is_left) {
   simulate("1:memory=10k", [] {
     std::vector<unsigned> mine(6 * 256);
     object b({6, 256}), gate({1, 1}, 0u);
@@ -227,8 +227,7 @@ TEST(pressure, memory_that_was_lent_and_has_no_handle_is_told) {
       later.submit();
     }
     const auto t = fill(b, "simulated0");
-    EXPECT_THAT(text_of_error([&] { t.wait(); }),
-                AllOf(HasSubstr("no handle is left"), HasSubstr("keep a handle until its tasks have ended")));
+    t.wait();
     held.release();
     later.wait();
     fill(b, "simulated0").wait();

@@ -163,7 +163,7 @@ cuda_device::cuda_device(std::unique_ptr<cuda_target> target, const nvrtc_api& n
     : target_(std::move(target)), switches_(switches_of(opts)),
       ways_(nvrtc, why_none, kernel_cache(opts), target_->capability, opts[hetero_fma]), nvml_(nvml_libraries(opts)),
       host_(std::move(host)), wanted_(bytes_in(opts[hetero_memory])),
-      share_(share_of_memory(static_cast<std::size_t>(target_->info.memory_bytes), opts)),
+      share_(share_of_memory(static_cast<std::size_t>(target_->info.memory_bytes), opts, target_->own)),
       limit_(wanted_.value_or(share_)), programs_(std::make_unique<cuda_programs>(*target_, ways_)),
       graphs_(std::make_unique<cuda_graphs>(*target_)), timer_(std::make_unique<cuda_timer>(*target_)),
       stream_count_(2 + opts[hetero_queues]), queues_(*target_, *timer_) {}

@@ -149,9 +149,18 @@ std::vector<std::unique_ptr<device>> open_cuda(const cuda_api& api, const nvrtc_
   }
   api.DriverGetVersion(&version); // else 0.0
   const std::string driver = "CUDA " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+  const local_rank here = rank_on_machine(opts);
+  if (here.of > 1 && !here.divides(count))
+    notes.push_back("hetero-own: " + std::to_string(here.of) + " ranks share " + std::to_string(count) +
+                    (count == 1 ? " CUDA device" : " CUDA devices") + ", as there is not one for each");
   for (int n = 0; n < count; ++n) {
+    if (!here.uses(n, count)) {
+      notes.push_back("the CUDA device cuda" + std::to_string(n) + " is another rank's (hetero-own)");
+      continue;
+    }
     auto t = std::make_unique<cuda_target>();
     t->api = api;
+    t->own = here.divides(count);
     device_info& i = t->info;
     cu::result r = api.DeviceGet(&t->number, n);
     std::array<char, 256> name{};

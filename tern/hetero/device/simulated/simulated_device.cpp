@@ -2,6 +2,7 @@
 #include <tern/hetero/device/simulated/simulated_device.hpp>
 
 #include <tern/hetero/device/device_kind.hpp>
+#include <tern/hetero/device/settings.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -86,10 +87,15 @@ constexpr double longest = 1e15; // nanoseconds, of one operation
 
 std::vector<std::unique_ptr<device>> open_simulated(const options& opts) {
   std::vector<std::unique_ptr<device>> all;
-  for (simulated_settings& each : parse_simulated(opts[hetero_simulated])) {
-    if (const int sharing = opts[hetero_share]; sharing > 0)
-      each.memory = std::max<std::size_t>(1, each.memory / static_cast<std::size_t>(sharing));
-    all.push_back(std::make_unique<simulated_device>(static_cast<int>(all.size()), each, opts[hetero_queues]));
+  auto settings = parse_simulated(opts[hetero_simulated]);
+  const local_rank here = rank_on_machine(opts);
+  const int count = static_cast<int>(settings.size());
+  for (int n = 0; n < count; ++n) {
+    if (!here.uses(n, count)) continue;
+    simulated_settings& one = settings[static_cast<std::size_t>(n)];
+    if (const int sharing = opts[hetero_share]; sharing > 0 && !here.divides(count))
+      one.memory = std::max<std::size_t>(1, one.memory / static_cast<std::size_t>(sharing));
+    all.push_back(std::make_unique<simulated_device>(n, one, opts[hetero_queues]));
   }
   return all;
 }

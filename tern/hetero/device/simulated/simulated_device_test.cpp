@@ -520,6 +520,13 @@ TEST(fake_device, options_describe_devices) {
   EXPECT_EQ(devices[1]->streams(), 2 + opts[hetero_queues]);
   opts.set(hetero_share, 4);
   EXPECT_EQ(open_simulated(opts)[0]->memory_limit(), std::size_t{512} << 20);
+  opts.set(hetero_own, "1/2");
+  const auto own = open_simulated(opts);
+  ASSERT_EQ(own.size(), 1u);
+  EXPECT_EQ(own[0]->info().id, "simulated1");
+  EXPECT_EQ(own[0]->memory_limit(), std::size_t{2} << 30) << "not shared";
+  opts.set(hetero_own, "1/3");
+  EXPECT_EQ(open_simulated(opts).size(), 2u) << "too few";
 }
 
 TEST(fake_device, options_that_are_wrong_are_refused) {

@@ -84,7 +84,7 @@ size_class size_class_of(std::span<const sized_use> uses, const grid& shape, std
   return c;
 }
 
-kernel_identity identity_of(const kernel_code& code) {
+kernel_identity identity_of(const kernel_code& code, std::uint64_t number) {
   std::uint64_t h =
       mix_hash(static_cast<std::uint64_t>(code.form), code.options, std::string_view(code.options).size());
   if (code.source) {
@@ -94,6 +94,7 @@ kernel_identity identity_of(const kernel_code& code) {
   } else {
     h = mix_hash(h, code.text.data(), code.text.size());
   }
+  if (number != 0) h = fold(h, number);
   return {code.name, h};
 }
 

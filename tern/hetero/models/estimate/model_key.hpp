@@ -57,8 +57,9 @@ struct kernel_identity {
 
   auto operator<=>(const kernel_identity&) const = default;
 };
-/// Reads the source if it is not in the program. \throws as `text_of`.
-kernel_identity identity_of(const kernel_code& code);
+/// Reads the source if it is not in the program. \param number as of size_hash: sizes of tasks with
+/// another number say nothing of those with this one. \throws as `text_of`.
+kernel_identity identity_of(const kernel_code& code, std::uint64_t number = 0);
 
 /// By which times of one device are taken to be those of another: name and driver; of the host the
 /// number of its workers. \param simulated the words that simulated devices were made of.
