@@ -88,7 +88,7 @@ struct cuda_target {
   /// Its context is this thread's, and nothing but this device's owner has run there since.
   bool is_current = false;
   bool tells_resumption = false; ///< the owner says when that may have changed
-  bool own = false; ///< no other rank of this machine uses it
+  bool own = false;              ///< no other rank of this machine uses it
 
   cuda_target() = default;
   ~cuda_target();

@@ -4,8 +4,9 @@
 ///
 /// It changes once, when tasks whose time was known on their device when they were given to it make
 /// 80 % of the time that tasks have had there, of 32 tasks that have ended or more, and there are
-/// two devices to choose from. Time counts half when 32 more tasks have ended. That is said once in the log. Tasks that wait then stay where they
-/// were put. Functions of the host that no policy places do not count.
+/// two devices to choose from. Time counts half when 32 more tasks have ended. The change is said
+/// once in the log. Tasks that wait then stay where they were put. Functions of the host that no
+/// policy places do not count.
 #include <algorithm>
 #include <memory>
 #include <optional>
