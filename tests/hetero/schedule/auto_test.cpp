@@ -86,6 +86,13 @@ TEST(auto_policy, stays_where_times_are_not_measured) {
   EXPECT_EQ(functions.find(said), std::string::npos) << functions;
 }
 
+TEST(auto_policy, a_slow_start_does_not_count_for_good) {
+  const std::string log = log_of(two(",slow-first=2000"), [] { // half a second, 2,000 tasks' time
+    for (int round = 0; round < 6; ++round) independent(100);
+  });
+  EXPECT_THAT(log, HasSubstr(said));
+}
+
 TEST(auto_policy, a_lost_device_is_left_out) {
   lose_the_second_of_two(two(",lose=40@1"), [] {});
 }

@@ -129,7 +129,7 @@ TEST(dmda, functions_go_by_their_times_too) {
     return tasks;
   };
   EXPECT_LE(on_the_host(std::integral_constant<int, 20'000>()), 10u) << "a tenth at most are tries";
-  EXPECT_GE(on_the_host(std::integral_constant<int, 50>()), 90u);
+  EXPECT_GE(on_the_host(std::integral_constant<int, 50>()), 60u) << "once three tries have told";
 }
 
 TEST(dmda, tasks_that_can_run_in_one_place_go_there) {

@@ -147,6 +147,7 @@ ticket cuda_device::copy(int stream, const copy_request& what) {
   cuda_streams::slot& s = queues_.reserve(operation, nullptr);
   if (const std::size_t bytes = what.row_bytes * what.rows * what.slices; bytes > 0) {
     cuda_timer::span time(*timer_, q.handle, timer_->is_turn_of_copy(what.way, bytes));
+    target_->check(timer_->trouble(), operation);
     copy_rows(q.handle, what);
     s.timed = time.end();
   }

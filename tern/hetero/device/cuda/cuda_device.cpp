@@ -401,6 +401,7 @@ void cuda_device::put(queue& q, const cuda_launch& l, const char* kernel) {
   const cu::kernel_node& w = l.what;
   const cuda_api& api = target_->api;
   const cu::result r = target_->with_free_memory([&] {
+    if (timer_->trouble() != cu::success) return timer_->trouble();
     if (l.cooperative)
       return api.LaunchCooperativeKernel(w.code, w.groups[0], w.groups[1], w.groups[2], w.items[0], w.items[1],
                                          w.items[2], w.dynamic_bytes, q.handle, w.values);
@@ -428,6 +429,7 @@ ticket cuda_device::launch(int stream, const launch_request& what) {
     cuda_streams::slot& s =
         queues_.reserve("run what a function has put into its stream", nullptr, what.task->text_name());
     cuda_timer::span time(*timer_, q.handle, what.timed);
+    target_->check(timer_->trouble(), "run a function of its queue");
     call(q, what);
     s.timed = time.end();
     return queues_.put(q, s, true);

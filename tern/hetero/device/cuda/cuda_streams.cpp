@@ -173,7 +173,7 @@ bool cuda_streams::is_worth_a_question(stream& s) noexcept {
   if (round_ == 0) return true;
   if (s.asked_in == round_) return false;
   constexpr std::uint32_t patient = 8; // rounds
-  if (busy_rounds_ % patient != 0 && !slots_[s.first - 1].prompt) return false;
+  if (has_put_ && (busy_rounds_ + 1) % patient != 0 && !slots_[s.first - 1].prompt) return false;
   s.asked_in = round_;
   return true;
 }

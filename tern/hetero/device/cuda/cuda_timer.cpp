@@ -26,7 +26,12 @@ bool cuda_timer::is_turn_of_copy(direction way, std::size_t bytes) noexcept {
   return ++n <= first_copies || n % every == 0;
 }
 
-// What the driver says to such a call it says again to the operation, if it concerns it.
+// What concerns the operation the driver says to it again.
+bool cuda_timer::went(cu::result r) noexcept {
+  if (r != cu::success && is_for_good(r)) trouble_ = r;
+  return r == cu::success;
+}
+
 std::uint32_t cuda_timer::begin(cu::stream in) noexcept {
   if (unused_.empty()) {
     try {
@@ -39,14 +44,14 @@ std::uint32_t cuda_timer::begin(cu::stream in) noexcept {
   }
   const std::uint32_t number = unused_.back();
   pair& p = pairs_[number - 1];
-  const auto made = [this](cu::event& e) { return e || target_.api.EventCreate(&e, 0) == cu::success; };
-  if (!made(p.begin) || !made(p.end) || target_.api.EventRecord(p.begin, in) != cu::success) return 0;
+  const auto made = [this](cu::event& e) { return e || went(target_.api.EventCreate(&e, 0)); };
+  if (!made(p.begin) || !made(p.end) || !went(target_.api.EventRecord(p.begin, in))) return 0;
   unused_.pop_back();
   return number;
 }
 
 std::uint32_t cuda_timer::span::end() noexcept {
-  if (pair_ && of_.target_.api.EventRecord(of_.pairs_[pair_ - 1].end, in_) != cu::success) return 0;
+  if (pair_ && !of_.went(of_.target_.api.EventRecord(of_.pairs_[pair_ - 1].end, in_))) return 0;
   return std::exchange(pair_, 0);
 }
 
@@ -55,8 +60,8 @@ std::int64_t cuda_timer::take(std::uint32_t number) noexcept {
   const pair& p = pairs_[number - 1];
   float milliseconds = 0;
   const cuda_api& api = target_.api;
-  const bool told = api.CtxSetCurrent(target_.context) == cu::success &&
-                    api.EventElapsedTime(&milliseconds, p.begin, p.end) == cu::success;
+  const bool told =
+      went(api.CtxSetCurrent(target_.context)) && went(api.EventElapsedTime(&milliseconds, p.begin, p.end));
   forget(number);
   if (!told || !(milliseconds >= 0)) return 0;
   return std::max<std::int64_t>(1, std::llround(double{milliseconds} * 1e6));

@@ -41,6 +41,9 @@ public:
   std::int64_t take(std::uint32_t pair) noexcept;
   /// It is not asked for; it may be under way. 0: nothing.
   void forget(std::uint32_t pair) noexcept;
+  /// What the driver has said about the context while something was timed, if that is broken for
+  /// good: nothing more is to be put there.
+  cu::result trouble() const noexcept { return trouble_; }
   std::size_t in_use() const noexcept { return pairs_.size() - unused_.size(); }
 
   /// What is put into a stream while it lives. \pre the context is current.
@@ -65,8 +68,10 @@ private:
     cu::event begin = nullptr, end = nullptr;
   };
   std::uint32_t begin(cu::stream in) noexcept;
+  bool went(cu::result r) noexcept;
 
   cuda_target& target_;
+  cu::result trouble_ = cu::success;
   std::vector<pair> pairs_; // by number - 1
   std::vector<std::uint32_t> unused_;
   std::array<std::array<std::uint32_t, 64>, 4> copies_{}; // by way and order of magnitude
