@@ -49,6 +49,7 @@ void by_time::push(ready_task t, std::span<const device_load> devices) {
         return other.size_class == a.size_class && other.device == a.device;
       });
       if (under_way || q.tries * tried_of >= q.possible) continue;
+      if (a.device == 0 && q.tried_seconds * static_cast<double>(tried_of) > seconds_elsewhere_) continue;
       ++q.tries;
       tries_.push_back(a);
       return put(t, a.device, not_known);
@@ -88,6 +89,7 @@ bool by_time::follow(ready_task t, int device, std::span<const device_load> devi
     now_is_new_ = true;
     t.set_note(static_cast<float>(t.expected_time(device).value_or(never_moves)));
     devices_[static_cast<std::size_t>(device)].load.give(t, static_cast<double>(t.note()), now_);
+    count_time_elsewhere(t, static_cast<std::size_t>(device));
     return true;
   }
   if (t.bytes_missing(device) > 0) return false;
@@ -111,6 +113,7 @@ bool by_time::follow(ready_task t, int device, std::span<const device_load> devi
   if (best.device != static_cast<std::size_t>(device)) return false;
   t.set_note(static_cast<float>(best.seconds));
   devices_[best.device].load.give(t, best.seconds, now_);
+  count_time_elsewhere(t, best.device);
   return true;
 }
 
@@ -366,6 +369,10 @@ placement by_time::give(ready_task t, std::size_t d) {
   if (!now_is_new_) now_ = t.now();
   now_is_new_ = true;
   devices_[d].load.give(t, static_cast<double>(t.note()), now_);
+  count_time_elsewhere(t, d);
+  if (d == 0)
+    for (attempt& a : tries_)
+      if (a.task == t) a.began = now_;
   return {t, static_cast<int>(d)};
 }
 
@@ -381,7 +388,15 @@ void by_time::ended(ready_task t, int device, std::span<const device_load>) {
   queue_of& q = devices_[static_cast<std::size_t>(device)];
   q.load.end(t, now_);
   if (q.load.given() == 0) q.idle_since = now_;
-  if (!tries_.empty()) std::erase_if(tries_, [&](const attempt& a) { return a.task == t; });
+  std::erase_if(tries_, [&](const attempt& a) {
+    if (a.task != t) return false;
+    if (device == 0 && a.began >= 0) q.tried_seconds += now_ - a.began;
+    return true;
+  });
+}
+
+void by_time::count_time_elsewhere(const ready_task& t, std::size_t d) noexcept {
+  if (d != 0 && t.note() > 0) seconds_elsewhere_ += static_cast<double>(t.note());
 }
 
 } // namespace tern::hetero::detail

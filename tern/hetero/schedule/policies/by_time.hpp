@@ -32,7 +32,9 @@ namespace tern::hetero::detail {
 /// wrong about when that one has time.
 ///
 /// A device on which the task's time is not known is tried: by one task of a size class at a time,
-/// and by at most a tenth of the tasks that the device could run. The others go by the times that
+/// and by at most a tenth of the tasks that the device could run; the host also not if its tries
+/// took more than a tenth of the time of the tasks elsewhere. (A GPU's first task of a kernel waits
+/// until that is compiled: its time says little.) The others go by the times that
 /// are known. Where none is, or one never will be (a function of the program's; a device that does
 /// not measure), the task goes where the fewest bytes are missing, and a device without work takes
 /// it from one that has too much, as under `locality`.
@@ -64,6 +66,7 @@ protected:
     double link_free = 0;     ///< when copies to it can begin
     std::size_t possible = 0; ///< tasks that it could run, so far
     std::size_t tries = 0;    ///< of these
+    double tried_seconds = 0; ///< that those took which have ended
     double idle_since = 0;    ///< when it has ended what it had
     bool helps = false;       ///< what it had last was from another one's plan
     std::size_t unknown = 0;  ///< tasks in the queue that could run elsewhere, of which the time is not known
@@ -105,6 +108,7 @@ private:
     ready_task task;
     std::uint64_t size_class;
     std::size_t device;
+    double began = -1; ///< when it was given to the device; below 0: it waits
   };
   struct promise { ///< a piece of data is on its way for another task, or will be
     double arrival;
@@ -119,6 +123,7 @@ private:
   void place_again(std::size_t lost, std::span<const device_load> devices);
   std::optional<placement> pop_of_others(std::span<const device_load> devices);
   placement give(ready_task t, std::size_t d);
+  void count_time_elsewhere(const ready_task& t, std::size_t d) noexcept;
   /// Completes `candidates_`, of which the devices and seconds are known.
   void expect_ends(const ready_task& t, double now);
   /// The same, and chooses.
@@ -150,7 +155,8 @@ private:
   bool now_is_new_ = false;
   ready_queue unplaceable_;
   affinity_table keys_;
-  std::vector<attempt> tries_; // that have not ended
+  std::vector<attempt> tries_;   // that have not ended
+  double seconds_elsewhere_ = 0; // of known tasks that were given to others than the host
   std::unordered_map<std::uint64_t, promise> promises_;
   // For their memory.
   std::vector<candidate> candidates_;
