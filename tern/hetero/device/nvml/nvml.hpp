@@ -14,7 +14,7 @@ namespace tern::hetero::detail {
 
 /// Functions of NVML, by their names without `nvml`. A result of 0 is success.
 struct nvml_api {
-  struct gpu;
+  using gpu = void; ///< its handles are pointers
   using result = int;
   result (*Init)() = nullptr;
   const char* (*ErrorString)(result) = nullptr;
