@@ -27,8 +27,8 @@ template <class F> std::string name_of(const F&) {
 TEST(function_code, has_the_name_of_its_type) {
   EXPECT_EQ(name_of(doubles_it()), "tern::hetero::detail::doubles_it");
   EXPECT_EQ(name_of(of_a_template<int>()), "tern::hetero::detail::of_a_template<int>");
-  EXPECT_THAT(name_of(lambda_with_a_number(1)), testing::AllOf(testing::HasSubstr("lambda_with_a_number::{lambda"),
-                                                               testing::Not(testing::HasSubstr("("))));
+  EXPECT_THAT(name_of(lambda_with_a_number(1)), // "{lambda#1}", or as clang calls it "$_0"
+              testing::AllOf(testing::HasSubstr("::lambda_with_a_number::"), testing::Not(testing::HasSubstr("("))));
 }
 
 TEST(function_code, tells_functions_apart) {
