@@ -30,7 +30,7 @@ eviction_rank host_pager::rank_of(object_state& o, bool foreseen) const {
   const instance& x = o.instances[0];
   if (const auto next = copies_.upcoming().next(o, o.all, upcoming_uses::any_device))
     return eviction_rank::of_next(*next, x.leaving && !is_needed_here(o));
-  // What is not wanted and is just being written goes when that is over, not what was written faster.
+  // What is not wanted and is being written goes when that is over, not what was written faster.
   const bool soon_clean = x.unwanted && o.paged->at == host_block::saving;
   if (foreseen || x.unwanted)
     return eviction_rank::of_idle(soon_clean || !is_needed_here(o), x.unwanted ? 0 : x.last_used);
