@@ -53,8 +53,8 @@ bool ended(pid_t pid) {
 
 } // namespace
 
-temporary::temporary() {
-  std::string name = (std::filesystem::temp_directory_path() / "tern-test-XXXXXX").string();
+temporary::temporary(const std::filesystem::path& in) {
+  std::string name = (in / "tern-test-XXXXXX").string();
   if (!mkdtemp(name.data())) throw std::runtime_error("no temporary folder");
   path = name;
 }

@@ -22,13 +22,19 @@ using variables = std::map<std::string, std::string>;
 /// A folder that goes with the test.
 struct temporary {
   std::filesystem::path path;
-  temporary();
+  explicit temporary(const std::filesystem::path& in = std::filesystem::temp_directory_path());
   ~temporary();
   temporary(const temporary&) = delete;
   temporary& operator=(const temporary&) = delete;
   std::string operator/(const std::string& name) const { return (path / name).string(); }
   /// \return the path of the new file.
   std::string write(const std::string& name, const std::string& text) const;
+};
+
+/// One on a disk, as a rule: the usual folder for temporary files may be memory itself.
+struct temporary_on_disk : temporary {
+  temporary_on_disk() : temporary("/var/tmp") {}
+  const std::string path = temporary::path.string();
 };
 
 /// What a child finds when it starts.

@@ -63,9 +63,13 @@ local_rank rank_on_machine(const options& opts) noexcept {
   return number && *number < of ? local_rank{*number, of} : local_rank{};
 }
 
+int sharing_ranks(const options& opts) noexcept {
+  const int given = opts[hetero_share];
+  return given > 0 ? given : ranks_of_launcher();
+}
+
 std::size_t share_of_memory(std::size_t bytes, const options& opts, bool own) noexcept {
-  const int sharing = own ? 1 : opts[hetero_share];
-  return (bytes - bytes / 10) / static_cast<std::size_t>(sharing > 0 ? sharing : ranks_of_launcher());
+  return (bytes - bytes / 10) / static_cast<std::size_t>(own ? 1 : sharing_ranks(opts));
 }
 
 std::optional<device_power> watts_in(std::string_view text) noexcept {
@@ -98,8 +102,9 @@ const option<std::string> hetero_memory{
      "a number of bytes, such as 4096, 512M or 16G, or nothing"}};
 const option<int> hetero_share{
     "hetero-share", 0,
-    "between how many ranks or programs the memory of each device is divided, where hetero-memory says nothing; 0: "
-    "between the ranks that the MPI launcher has started on this machine",
+    "between how many ranks or programs the memory of each device is divided, where hetero-memory says nothing, and "
+    "that of the host, where hetero-disk names a folder and hetero-host-memory says nothing; 0: between the ranks that "
+    "the MPI launcher has started on this machine",
     between<int>(0, 1024)};
 const option<std::string> hetero_own{
     "hetero-own",

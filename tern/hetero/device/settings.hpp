@@ -20,6 +20,9 @@ std::optional<std::uint64_t> bytes_in(std::string_view text) noexcept;
 /// Watts, as "100" or "100,20": busy, idle. \return nothing if it is something else.
 std::optional<device_power> watts_in(std::string_view text) noexcept;
 
+/// How many ranks or programs share what this machine has: of hetero-share, or as many as the MPI
+/// launcher has started here. At least 1.
+int sharing_ranks(const options& opts) noexcept;
 /// Of a device's memory, what this rank's objects may take there: what there is less a tenth,
 /// divided by those that share it. \param own no other rank uses the device.
 std::size_t share_of_memory(std::size_t bytes, const options& opts, bool own = false) noexcept;

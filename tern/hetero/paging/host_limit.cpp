@@ -22,11 +22,12 @@ namespace detail {
 
 namespace {
 
-/// Three quarters of what the machine, or the control group, has.
-std::size_t most_of_memory() {
+/// Three quarters of what the machine, or the control group, has, divided by those that share it.
+std::size_t most_of_memory(const options& opts) {
   const auto pages = static_cast<std::size_t>(std::max(0L, ::sysconf(_SC_PHYS_PAGES)));
   const std::size_t all = pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  return std::min<std::uint64_t>(all, cgroup_memory().value_or(all)) / 4 * 3;
+  return std::min<std::uint64_t>(all, cgroup_memory().value_or(all)) / 4 * 3 /
+         static_cast<std::size_t>(sharing_ranks(opts));
 }
 
 std::string usual_directory() {
@@ -75,7 +76,7 @@ std::optional<host_pager::settings> host_limit_of(const options& opts, bool simu
   const disk_place disk = disk_place_in(opts[hetero_disk]);
   if (!limit && disk.directory.empty()) return std::nullopt;
   host_pager::settings s;
-  s.limit = limit.value_or(most_of_memory());
+  s.limit = limit.value_or(most_of_memory(opts));
   s.disk.directory = disk.directory.empty() ? usual_directory() : disk.directory;
   s.disk.most_bytes = disk.most_bytes;
   s.disk.inline_io = s.disk.in_memory = simulated;

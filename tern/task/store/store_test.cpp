@@ -53,21 +53,7 @@ using testing::HasSubstr;
 
 constexpr std::uint64_t mebi = std::uint64_t{1} << 20;
 
-/// Where disks are; what is only memory may know no direct transfers.
-struct folder {
-  folder() {
-    std::string name = "/var/tmp/tern-test-XXXXXX";
-    if (!mkdtemp(name.data())) throw std::runtime_error("no temporary folder");
-    path = name;
-  }
-  ~folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path, ignored);
-  }
-  folder(const folder&) = delete;
-  folder& operator=(const folder&) = delete;
-  std::string path;
-};
+using folder = test::temporary_on_disk;
 
 /// Bytes that differ for each seed, and at each place.
 byte_buffer bytes_of(std::uint64_t seed, std::size_t size) {

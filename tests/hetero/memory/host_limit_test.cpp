@@ -18,29 +18,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "child.hpp"
 #include "tests/hetero/support/graph_kernels.hpp"
 #include "tests/hetero/support/tasks.hpp"
+#include "tests/hetero/support/tile_programs.hpp"
 
 namespace tern::hetero {
 namespace {
 
 using object = hetero_object<unsigned>;
 
-/// Where disks are: what is only memory is refused.
-struct folder {
-  folder() {
-    std::string name = "/var/tmp/tern-test-XXXXXX";
-    if (!mkdtemp(name.data())) throw std::runtime_error("no temporary folder");
-    path = name;
-  }
-  ~folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path, ignored);
-  }
-  folder(const folder&) = delete;
-  folder& operator=(const folder&) = delete;
-  std::string path;
-};
+using folder = test::temporary_on_disk;
 
 constexpr std::int64_t elements = 16 * 1024, bytes = elements * std::int64_t{sizeof(unsigned)}; // 64 KiB
 constexpr std::int64_t fit = 8;                                                                 // objects
@@ -73,30 +61,6 @@ std::vector<std::uint64_t> sums_of(const std::vector<object>& all) {
   std::vector<std::uint64_t> sums;
   for (const object& o : all) sums.push_back(sum_of(o));
   return sums;
-}
-
-/// As the steps of an LU factorization use n by n tiles.
-void factorize(const std::vector<object>& a, std::size_t n) {
-  for (std::size_t k = 0; k < n; ++k) {
-    add(a[k * n + k]);
-    for (std::size_t j = k + 1; j < n; ++j) mix(a[k * n + k], a[k * n + j]);
-    for (std::size_t i = k + 1; i < n; ++i) {
-      mix(a[k * n + k], a[i * n + k]);
-      for (std::size_t j = k + 1; j < n; ++j) {
-        mix(a[i * n + k], a[i * n + j]);
-        mix(a[k * n + j], a[i * n + j]);
-      }
-    }
-  }
-}
-/// A product of n by n tiles: the last n * n objects get it.
-void multiply(const std::vector<object>& a, std::size_t n) {
-  for (std::size_t i = 0; i < n; ++i)
-    for (std::size_t j = 0; j < n; ++j)
-      for (std::size_t k = 0; k < n; ++k) {
-        mix(a[i * n + k], a[2 * n * n + i * n + j]);
-        mix(a[n * n + k * n + j], a[2 * n * n + i * n + j]);
-      }
 }
 
 TEST(host_limit, sums_over_four_times_the_memory) {
@@ -176,10 +140,13 @@ protected:
 };
 
 TEST_P(host_limit_on, a_factorization_is_right) {
-  same(36, limit, [](const std::vector<object>& all) { factorize(all, 6); });
+  same(36, limit, [](const std::vector<object>& all) {
+    tile_programs::factorize(
+        all, 6, [](const object& o) { add(o); }, mix);
+  });
 }
 TEST_P(host_limit_on, a_product_is_right) {
-  same(48, limit, [](const std::vector<object>& all) { multiply(all, 4); });
+  same(48, limit, [](const std::vector<object>& all) { tile_programs::multiply(all, 4, mix); });
 }
 TEST_P(host_limit_on, random_graphs_are_right) {
   for (unsigned seed = 1; seed <= 12 && !HasFailure(); ++seed) {

@@ -10,6 +10,7 @@
 
 #include "tests/hetero/support/graph_kernels.hpp"
 #include "tests/hetero/support/tasks.hpp"
+#include "tests/hetero/support/tile_programs.hpp"
 #include <tern/task/fiber.hpp>
 #include <tern/task/sim.hpp>
 
@@ -85,20 +86,6 @@ std::vector<content> contents_of(const std::vector<object>& all) {
   return found;
 }
 
-/// As the steps of an LU factorization use n by n tiles.
-void factorize(const std::vector<object>& a, std::size_t n) {
-  for (std::size_t k = 0; k < n; ++k) {
-    add(a[k * n + k]);
-    for (std::size_t j = k + 1; j < n; ++j) mix(a[k * n + k], a[k * n + j]);
-    for (std::size_t i = k + 1; i < n; ++i) {
-      mix(a[k * n + k], a[i * n + k]);
-      for (std::size_t j = k + 1; j < n; ++j) {
-        mix(a[i * n + k], a[i * n + j]);
-        mix(a[k * n + j], a[i * n + j]);
-      }
-    }
-  }
-}
 /// As a five-point stencil uses n blocks in a row, again and again.
 void smooth(const std::vector<object>& a, std::size_t steps) {
   const std::size_t n = a.size() / 2;
@@ -162,7 +149,10 @@ template <class F> void expect_the_same_with_little_memory(std::size_t objects, 
 }
 
 TEST(memory, a_factorization_with_a_half_a_quarter_and_an_eighth_of_its_tiles) {
-  expect_the_same_with_little_memory(64, [](const std::vector<object>& a) { factorize(a, 8); });
+  expect_the_same_with_little_memory(64, [](const std::vector<object>& a) {
+    tile_programs::factorize(
+        a, 8, [](const object& o) { add(o); }, mix);
+  });
 }
 TEST(memory, a_stencil_with_a_half_a_quarter_and_an_eighth_of_its_blocks) {
   expect_the_same_with_little_memory(32, [](const std::vector<object>& a) { smooth(a, 6); });

@@ -43,15 +43,6 @@ std::vector<object> made(std::size_t n) {
 }
 unsigned first_of(const object& o) { return o.host(access_mode::read).get()(0, 0); }
 
-/// How many tasks each device has run in `f`.
-template <class F> std::vector<std::uint64_t> tasks_in(F&& f) {
-  const auto before = tasks_of_devices();
-  f();
-  auto after = tasks_of_devices();
-  for (std::size_t d = 0; d < after.size(); ++d) after[d] -= before[d];
-  return after;
-}
-
 // Which key a task has -------------------------------------------------------------------------------------------------
 
 TEST(affinity, a_task_has_the_key_of_the_innermost_scope_or_its_own) {

@@ -32,13 +32,6 @@ TEST(auto_policy, is_the_default) { EXPECT_EQ(options()[hetero_policy], "auto");
 TEST(auto_policy, goes_by_times_once_most_are_known) {
   std::vector<std::uint64_t> early, late;
   const std::string log = log_of(two(), [&] {
-    const auto tasks_in = [](auto&& f) {
-      const auto before = tasks_of_devices();
-      f();
-      auto all = tasks_of_devices();
-      for (std::size_t d = 0; d < all.size(); ++d) all[d] -= before[d];
-      return all;
-    };
     early = tasks_in([] { independent(20, "simulated0"); });
     for (int round = 0; round < 4; ++round) independent(100);
     late = tasks_in([] { independent(400); });

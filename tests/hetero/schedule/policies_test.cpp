@@ -32,15 +32,6 @@ void warm_all(int devices) {
   }
 }
 
-/// \return how many tasks each device has run in `f`.
-template <class F> std::vector<std::uint64_t> tasks_in(F&& f) {
-  const auto before = tasks_of_devices();
-  f();
-  auto after = tasks_of_devices();
-  for (std::size_t d = 0; d < after.size(); ++d) after[d] -= before[d];
-  return after;
-}
-
 // Stealing ------------------------------------------------------------------------------------------------------------
 
 TEST(steal, like_devices_share_what_lies_on_one) {

@@ -55,6 +55,15 @@ inline std::vector<std::uint64_t> tasks_of_devices() {
   return all;
 }
 
+/// \return how many tasks each device has run in `f`.
+template <class F> std::vector<std::uint64_t> tasks_in(F&& f) {
+  const auto before = tasks_of_devices();
+  f();
+  auto after = tasks_of_devices();
+  for (std::size_t d = 0; d < after.size(); ++d) after[d] -= before[d];
+  return after;
+}
+
 /// Runs `f` in a simulation. \return its hash.
 inline std::uint64_t simulate(const options& opts, const std::function<void()>& f, std::uint64_t seed = 1) {
   sim::simulation world({.seed = seed});
