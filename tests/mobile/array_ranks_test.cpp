@@ -135,7 +135,8 @@ TERN_RANK_TEST(reductions_have_the_same_bits_for_any_placement) {
     // In order, though it is not commutative.
     const grid g({.mapping = tern::cyclic_mapping}, {3, 4}, 1.0);
     for (int i = 0; i < 3; ++i)
-      for (int j = 0; j < 4; ++j) tern::send<&cell::append>(g(i, j), std::string(1, static_cast<char>('a' + 4 * i + j)));
+      for (int j = 0; j < 4; ++j)
+        tern::call<&cell::append>(g(i, j), std::string(1, static_cast<char>('a' + 4 * i + j))).get();
     TERN_EXPECT_EQ(tern::reduce<&cell::text>(g, std::plus<>()).get(), std::string("abcdefghijkl"));
     TERN_EXPECT_EQ(tern::reduce<&cell::text>(g.part({0, 1}, {3, 4}, {2, 2}), std::plus<>()).get(), std::string("bdjl"));
     tern::destroy(g).get();
@@ -159,10 +160,10 @@ TERN_RANK_TEST(misuse_is_told) {
                       "the extents of 'none' (array_test::cell) are 3 x 0");
     TERN_EXPECT_ERROR(grid({.name = "huge"}, {1 << 20, 1 << 20}, 1.0), errc::invalid_argument,
                       "more than 2^38 elements");
-    const auto beyond = [](const tern::indices<2>& at, const tern::extents<2>&, int ranks) {
+    const auto beyond = tern::map_by < [](const tern::indices<2>& at, const tern::extents<2>&, int ranks) {
       return at == tern::indices<2>{1, 2} ? ranks : 0;
-    };
-    TERN_EXPECT_ERROR(grid({.mapping = tern::map_by<+beyond>, .name = "odd"}, {2, 3}, 1.0), errc::invalid_argument,
+    } > ;
+    TERN_EXPECT_ERROR(grid({.mapping = beyond, .name = "odd"}, {2, 3}, 1.0), errc::invalid_argument,
                       "of 'odd' puts element (1, 2) on rank " + std::to_string(size()) + ", but the job has " +
                           std::to_string(size()));
     TERN_EXPECT_ERROR(grid({.mapping = tern::map_by<&scattered>, .name = "odd"}, {2, 3}, 1.0), errc::invalid_argument,

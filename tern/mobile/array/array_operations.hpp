@@ -191,15 +191,16 @@ partial_values<typename member_signature<decltype(G)>::result> reduce_part(const
   std::vector<std::pair<std::size_t, future<result>>> later;
   std::exception_ptr first;
   in_turn(*array, op, [&] {
-    directory& objects = directory::of(here);
+    [[maybe_unused]] directory& objects = directory::of(here);
     element_pace pace;
     array->for_each(op.box, [&](std::int64_t linear) {
       const object_id id = array->layout().id_of(linear);
       auto& place = all.values.emplace_back();
       place.first = linear;
       try {
-        if (sig::exclusive || !ask_at_once<G, T>(objects, id, place.value))
-          later.emplace_back(all.values.size() - 1, tern::call<G>(mobile_ptr<typename sig::object>(id)));
+        bool answered = false;
+        if constexpr (!sig::exclusive) answered = ask_at_once<G, T>(objects, id, place.value);
+        if (!answered) later.emplace_back(all.values.size() - 1, tern::call<G>(mobile_ptr<typename sig::object>(id)));
       } catch (...) {
         if (!first) first = std::current_exception();
       }
