@@ -305,7 +305,7 @@ template <auto F, mobile::detail::section S, class... A> void send(const S& to, 
     const auto& section = as_section(to);
     const auto message = pack_invocation<F>(priority::normal, std::forward<A>(args)...);
     const array_operation op = next_operation(section.id(), section.box());
-    tern::send<&broadcast_part>(op.tree.origin, op, message);
+    tern::send<&broadcast_part>(op.first(), op, message);
   }
 }
 
@@ -319,7 +319,7 @@ template <auto F, mobile::detail::section S, class... A> future<void> call(const
     const auto& section = as_section(to);
     const auto message = pack_invocation<F>(priority::normal, std::forward<A>(args)...);
     const array_operation op = next_operation(section.id(), section.box());
-    return tern::call<&call_part<F>>(op.tree.origin, op, message);
+    return tern::call<&call_part<F>>(op.first(), op, message);
   } else {
     return {};
   }
@@ -349,7 +349,7 @@ auto reduce(const S& of, Op) -> future<typename mobile::detail::member_signature
   if constexpr (check_invocation<G, typename S::element>()) {
     const auto& section = as_section(of);
     const array_operation op = next_operation(section.id(), section.box());
-    return tern::call<&reduce_all<G, typename S::element, Op>>(op.tree.origin, op);
+    return tern::call<&reduce_all<G, typename S::element, Op>>(op.first(), op);
   } else {
     return {};
   }
@@ -359,10 +359,7 @@ auto reduce(const S& of, Op) -> future<typename mobile::detail::member_signature
 /// future is set when all are gone. Its use by any rank is error(not_found) from then on; what
 /// other ranks send meanwhile ends the job.
 template <class T, int N> future<void> destroy(const mobile_array<T, N>& array) {
-  using namespace mobile::detail;
-  const auto section = array.all();
-  const array_operation op = next_operation(section.id(), section.box());
-  return tern::call<&destroy_part>(op.tree.origin, op);
+  return mobile::detail::end_array(*mobile::detail::array_table::here().need(array.id()));
 }
 
 /// Calls `f(indices, element&)` for each element of an array or section that is on the calling rank

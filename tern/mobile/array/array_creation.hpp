@@ -97,7 +97,7 @@ template <class T, int N, class... A> array_ref make_array(array_plan plan, cons
                                                                                               firsts, tree, args...)
         .get();
   } catch (...) {
-    tern::call<&destroy_part>(here.rank(), next_operation(plan.id, array_box::all_of(array->layout()))).get();
+    end_array(*array).get();
     throw;
   }
   return array;

@@ -4,6 +4,7 @@
 #include <tern/mobile/array/array_operations.hpp>
 
 #include <array>
+#include <numeric>
 #include <span>
 
 #include <tern/base/error.hpp>
@@ -15,21 +16,15 @@ namespace tern::mobile::detail {
 
 array_operation next_operation(std::uint64_t array, const array_box& box) {
   const array_ref mine = array_table::here().need(array);
-  static_cast<void>(mine->placed());
-  array_operation op;
-  op.array = array;
-  op.tree = rank_tree::all(net::node::here());
-  op.box = box;
-  op.number = mine->next_operation(); // the last thing that may throw is over
-  return op;
+  const auto homes = homes_of(box, mine->placed());
+  const int here = net::node::here().rank();
+  return {array, box, mine->next_route(here, homes)};
 }
 
 array_ref array_of(const array_operation& op) {
   array_ref array = array_table::here().need(op.array);
-  const int ranks = array->layout().ranks();
   op.box.check(array->layout());
-  if (op.tree.origin < 0 || op.tree.origin >= ranks || op.tree.first < 0 || op.tree.last > ranks)
-    throw error(errc::invalid_data, "an operation on " + array->layout().title() + " is for ranks that there are not");
+  op.route.check(array->layout().ranks());
   static_cast<void>(array->placed());
   return array;
 }
@@ -101,12 +96,11 @@ void broadcast_part(const array_operation& op, const shared_buffer<std::byte>& m
   net::node& here = net::node::here();
   const array_ref array = array_of(op);
   check_invocation_message(*array, message);
-  op.tree.for_each_child(here, [&](int child, const rank_tree& part) {
-    array_operation theirs = op;
-    theirs.tree = part;
-    tern::send<&broadcast_part>(child, theirs, message);
+  op.route.for_each_part([&](array_route part) {
+    const int child = part.first();
+    tern::send<&broadcast_part>(child, op.along(std::move(part)), message);
   });
-  array->queue().enter(op.tree.origin, op.number, here.hold_account(), [array, box = op.box, message, &here] {
+  array->queue().enter(op.route.origin(), op.route.number(), here.hold_account(), [array, box = op.box, message, &here] {
     or_fatal([&] {
       element_pace pace;
       array->for_each(box, [&](std::int64_t linear) {
@@ -178,14 +172,21 @@ void erase_element(std::uint64_t array, std::int64_t linear) {
   gone.get();
 }
 
-void destroy_part(const array_operation& op) {
+future<void> end_array(array_record& array) {
   net::node& here = net::node::here();
+  std::vector<std::int32_t> all(static_cast<std::size_t>(here.size()));
+  std::iota(all.begin(), all.end(), 0);
+  const array_layout& of = array.placed();
+  const array_operation op{of.plan().id, array_box::all_of(of), array.next_route(here.rank(), all)};
+  return tern::call<&destroy_part>(op.first(), op);
+}
+
+void destroy_part(const array_operation& op) {
   const array_ref array = array_of(op);
   std::vector<future<void>> open;
-  op.tree.for_each_child(here, [&](int child, const rank_tree& part) {
-    array_operation theirs = op;
-    theirs.tree = part;
-    open.push_back(tern::call<&destroy_part>(child, theirs));
+  op.route.for_each_part([&](array_route part) {
+    const int child = part.first();
+    open.push_back(tern::call<&destroy_part>(child, op.along(std::move(part))));
   });
   std::vector<future<void>> gone;
   in_turn(*array, op, [&] {

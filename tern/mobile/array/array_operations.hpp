@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include <tern/mobile/array/array_route.hpp>
 #include <tern/mobile/array/array_table.hpp>
 #include <tern/mobile/array/index_order.hpp>
 #include <tern/mobile/object.hpp>
@@ -26,7 +27,7 @@
 
 namespace tern::mobile::detail {
 
-/// A part of the tree of ranks below one: those from `first` to before `last`, counted cyclically
+/// A part of the tree of all ranks, below one: those from `first` to before `last`, counted cyclically
 /// from `origin`.
 struct rank_tree {
   std::int32_t origin = 0, first = 0, last = 0;
@@ -47,10 +48,12 @@ struct rank_tree {
 /// One operation on a section.
 struct array_operation {
   std::uint64_t array = 0;
-  std::uint64_t number = 0; ///< of those that rank `tree.origin` sends to the array
-  rank_tree tree;
-  std::uint32_t unused = 0;
   array_box box;
+  array_route route;
+  int first() const noexcept { return route.first(); }
+  /// The same for other ranks.
+  array_operation along(array_route part) const { return {array, box, std::move(part)}; }
+  template <class A> void serialize(A& ar) { ar(array, box, route); }
 };
 
 /// The calling rank's next one. \throws error(not_found) if the array has been destroyed.
@@ -63,7 +66,7 @@ array_ref array_of(const array_operation& op);
 template <class F> void in_turn(array_record& array, const array_operation& op, F&& what) {
   promise<void> ran;
   future<void> done = ran.get_future();
-  array.queue().enter(op.tree.origin, op.number, net::node::here().hold_account(),
+  array.queue().enter(op.route.origin(), op.route.number(), net::node::here().hold_account(),
                       [&what, ran = std::move(ran)]() mutable { // this fiber waits for it
                         try {
                           what();
@@ -118,10 +121,9 @@ template <auto F> void call_part(const array_operation& op, const shared_buffer<
   net::node& here = net::node::here();
   const array_ref array = array_of(op);
   std::vector<future<void>> below;
-  op.tree.for_each_child(here, [&](int child, const rank_tree& part) {
-    array_operation theirs = op;
-    theirs.tree = part;
-    below.push_back(tern::call<&call_part<F>>(child, theirs, message));
+  op.route.for_each_part([&](array_route part) {
+    const int child = part.first();
+    below.push_back(tern::call<&call_part<F>>(child, op.along(std::move(part)), message));
   });
   std::vector<future<result>> mine;
   in_turn(*array, op, [&] {
@@ -181,10 +183,9 @@ partial_values<typename member_signature<decltype(G)>::result> reduce_part(const
   net::node& here = net::node::here();
   const array_ref array = array_of(op);
   std::vector<future<partial_values<result>>> below;
-  op.tree.for_each_child(here, [&](int child, const rank_tree& part) {
-    array_operation theirs = op;
-    theirs.tree = part;
-    below.push_back(tern::call<&reduce_part<G, T, Op>>(child, theirs));
+  op.route.for_each_part([&](array_route part) {
+    const int child = part.first();
+    below.push_back(tern::call<&reduce_part<G, T, Op>>(child, op.along(std::move(part))));
   });
   partial_values<result> all;
   all.cover(array->layout(), here.rank());
@@ -230,7 +231,7 @@ partial_values<typename member_signature<decltype(G)>::result> reduce_part(const
 
 [[noreturn]] void nothing_to_reduce(const array_layout& of);
 
-/// On the rank that asks.
+/// On the first rank of the route.
 template <auto G, class T, class Op>
 typename member_signature<decltype(G)>::result reduce_all(const array_operation& op) {
   auto all = reduce_part<G, T, Op>(op);
@@ -248,6 +249,8 @@ typename member_signature<decltype(G)>::result reduce_all(const array_operation&
 std::vector<std::uint64_t> reserve_part(const array_plan& plan, const rank_tree& tree);
 /// All elements that are left end, and the array is forgotten.
 void destroy_part(const array_operation& op);
+/// The same on all ranks, also those where no element was born.
+future<void> end_array(array_record& array);
 void erase_element(std::uint64_t array, std::int64_t linear);
 
 /// Where a new element is made. \pre the array's ids are known.
@@ -256,4 +259,3 @@ array_ref array_for_element(std::uint64_t array, std::int64_t linear);
 } // namespace tern::mobile::detail
 
 template <> inline constexpr bool tern::is_bitwise<tern::mobile::detail::rank_tree> = true;
-template <> inline constexpr bool tern::is_bitwise<tern::mobile::detail::array_operation> = true;

@@ -3,6 +3,7 @@
 /// The arrays that a rank knows, and what their elements are called.
 #include <tern/mobile/array/array_table.hpp>
 
+#include <algorithm>
 #include <mutex>
 #include <utility>
 
@@ -35,6 +36,23 @@ void array_record::place_at(std::vector<std::uint64_t> firsts) {
 }
 
 void array_record::wait_until_placed() const { placing_.wait(); }
+
+array_route array_record::next_route(int here, std::span<const std::int32_t> homes) {
+  std::vector<rank_run> runs;
+  // From this rank on, so that it comes first if it is one of them.
+  const auto cut = static_cast<std::size_t>(std::lower_bound(homes.begin(), homes.end(), here) - homes.begin());
+  const std::lock_guard hold(sending_);
+  sent_.resize(static_cast<std::size_t>(layout_.ranks()));
+  for (std::size_t i = 0; i < homes.size(); ++i) {
+    const std::int32_t home = homes[(i + cut) % homes.size()];
+    const std::uint64_t number = sent_[static_cast<std::size_t>(home)]++;
+    if (!runs.empty() && runs.back().first + runs.back().count == home && runs.back().number == number)
+      ++runs.back().count;
+    else
+      runs.push_back({home, 1, number});
+  }
+  return {here, std::move(runs)};
+}
 
 std::size_t array_record::size() const {
   const std::lock_guard hold(lock_);

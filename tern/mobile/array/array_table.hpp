@@ -16,6 +16,7 @@
 
 #include <tern/mobile/array/array_box.hpp>
 #include <tern/mobile/array/array_layout.hpp>
+#include <tern/mobile/array/array_route.hpp>
 #include <tern/mobile/array/operation_queue.hpp>
 #include <tern/mobile/array/present_elements.hpp>
 #include <tern/mobile/directory.hpp>
@@ -42,8 +43,8 @@ public:
   /// Once.
   void place_at(std::vector<std::uint64_t> firsts);
 
-  /// The number of the next operation that this rank sends.
-  std::uint64_t next_operation() noexcept { return sent_.fetch_add(1, std::memory_order_relaxed); } // only differ
+  /// Numbers the next operation that this rank sends, for each of the homes, which ascend.
+  array_route next_route(int here, std::span<const std::int32_t> homes);
   operation_queue& queue() noexcept { return queue_; }
 
   // Elements that were born here
@@ -81,10 +82,11 @@ private:
   array_layout layout_;
   std::atomic<bool> is_placed_{false};
   mutable latch placing_{1};
-  std::atomic<std::uint64_t> sent_{0};
   operation_queue queue_;
   mutable tern::detail::spin_lock lock_; // a few instructions at a time
   present_elements present_;
+  mutex sending_;                   // of what follows
+  std::vector<std::uint64_t> sent_; // operations, by home; none before the first
 };
 using array_ref = std::shared_ptr<array_record>;
 
