@@ -177,6 +177,7 @@ public:
     plan.name = how.name;
     array_ = mobile::detail::make_array<T, N>(std::move(plan), args...);
     id_ = array_->layout().plan().id;
+    look_up();
   }
 
   /// The element at a place, which need not exist. At no message. \throws error(invalid_argument)
@@ -241,6 +242,7 @@ public:
   template <class A> void load(A& ar) {
     ar(id_);
     array_ = id_ ? mobile::detail::array_table::here().find(id_) : nullptr;
+    look_up();
   }
 
   /// For the functions below, and the runtime.
@@ -248,19 +250,24 @@ public:
     if (!id_) mobile::detail::null_array();
     return id_;
   }
-  explicit mobile_array(mobile::detail::array_ref array) : array_(std::move(array)), id_(array_->layout().plan().id) {}
+  explicit mobile_array(mobile::detail::array_ref array) : array_(std::move(array)), id_(array_->layout().plan().id) {
+    look_up();
+  }
 
 private:
   const mobile::detail::array_layout& layout() const {
-    if (!array_) [[unlikely]]
-      static_cast<void>(mobile::detail::array_table::here().need(id())); // it has been destroyed: throws
+    if (layout_) [[likely]]
+      return *layout_;
+    if (!array_) static_cast<void>(mobile::detail::array_table::here().need(id())); // it has been destroyed: throws
     return array_->placed();
   }
+  void look_up() noexcept { layout_ = array_ && array_->is_placed() ? &array_->layout() : nullptr; }
   const mobile::detail::array_ref& shared() const {
     static_cast<void>(layout());
     return array_;
   }
-  mobile::detail::array_ref array_; ///< null: none, or one that had been destroyed when the value came here
+  const mobile::detail::array_layout* layout_ = nullptr; ///< of `array_`; null: its ids were not known when it came
+  mobile::detail::array_ref array_;                      ///< null: none, or one that had been destroyed when the value came here
   std::uint64_t id_ = 0;
 };
 

@@ -45,7 +45,7 @@ const mapping_record& mapping_record::find(std::uint32_t id) {
 }
 
 array_layout::array_layout(array_plan plan, int ranks)
-    : plan_(std::move(plan)), ranks_(static_cast<std::uint64_t>(ranks)) {
+    : size_(plan.size), kind_(plan.mapping.what()), ranks_(static_cast<std::uint64_t>(ranks)), plan_(std::move(plan)) {
   const auto used = std::span(plan_.size).first(static_cast<std::size_t>(plan_.dimensions));
   const auto wrong = [&](const std::string& what, const char* hint) {
     return error(errc::invalid_argument, "the extents of " + title() + " (" + plan_.type + ") are " + size_text() + what,
@@ -69,6 +69,12 @@ array_layout::array_layout(array_plan plan, int ranks)
   larger_ = rest * (each + 1);
 }
 
+void array_layout::place_at(const std::vector<std::uint64_t>& firsts) {
+  first_ids_.clear();
+  for (std::size_t home = 0; home < firsts.size(); ++home)
+    first_ids_.emplace_back(static_cast<int>(home), firsts[home]);
+}
+
 std::array<std::int64_t, 3> array_layout::index_of(std::int64_t linear) const noexcept {
   std::array<std::int64_t, 3> at{};
   for (std::size_t d = static_cast<std::size_t>(plan_.dimensions); d-- > 0;) {
@@ -80,9 +86,9 @@ std::array<std::int64_t, 3> array_layout::index_of(std::int64_t linear) const no
 
 std::optional<std::int64_t> array_layout::linear_of(object_id id) const noexcept {
   const int home = id.home();
-  if (home >= ranks() || firsts_.empty()) return {};
-  const std::uint64_t number = id.number() - firsts_[static_cast<std::size_t>(home)];
-  if (id.number() < firsts_[static_cast<std::size_t>(home)] || number >= numbers_of(home)) return {};
+  if (static_cast<std::size_t>(home) >= first_ids_.size()) return {};
+  const std::uint64_t first = first_ids_[static_cast<std::size_t>(home)].bits, number = id.bits - first;
+  if (id.bits < first || number >= numbers_of(home)) return {};
   if (is_own()) return static_cast<std::int64_t>(number);
   const range r = range_of(home);
   return r.first + r.step * static_cast<std::int64_t>(number);

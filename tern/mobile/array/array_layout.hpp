@@ -75,8 +75,8 @@ public:
     bool inside = true;
     std::size_t d = 0;
     const auto step = [&](std::int64_t x) {
-      inside &= static_cast<std::uint64_t>(x) < static_cast<std::uint64_t>(plan_.size[d]);
-      at = at * plan_.size[d] + x;
+      inside &= static_cast<std::uint64_t>(x) < static_cast<std::uint64_t>(size_[d]);
+      at = at * size_[d] + x;
       ++d;
     };
     (step(static_cast<std::int64_t>(i)), ...);
@@ -94,12 +94,12 @@ public:
   /// \throws error(invalid_argument) if a mapping of the program's own gives no rank.
   place place_of(std::int64_t linear) const {
     const auto at = static_cast<std::uint64_t>(linear);
-    if (plan_.mapping.what() == array_mapping::kind::block) [[likely]] {
+    if (kind_ == array_mapping::kind::block) [[likely]] {
       const bool first = at < larger_; // of the homes, which have one more
       const auto [home, number] = first ? large_(at) : small_(at - larger_);
       return {static_cast<int>(home) + (first ? 0 : more_), number};
     }
-    if (plan_.mapping.what() == array_mapping::kind::cyclic) {
+    if (kind_ == array_mapping::kind::cyclic) {
       const auto [number, home] = ranks_(at);
       return {static_cast<int>(home), number};
     }
@@ -108,7 +108,7 @@ public:
   /// \pre `place_at`
   object_id id_of(std::int64_t linear) const {
     const place p = place_of(linear);
-    return {p.home, firsts_[static_cast<std::size_t>(p.home)] + p.number};
+    return object_id(first_ids_[static_cast<std::size_t>(p.home)].bits + p.number);
   }
   /// The element's linear index, if it is one of this array's. \pre `place_at`
   std::optional<std::int64_t> linear_of(object_id id) const noexcept;
@@ -121,8 +121,7 @@ public:
   };
   range range_of(int home) const noexcept;
   /// The first number on each rank.
-  void place_at(std::vector<std::uint64_t> firsts) noexcept { firsts_ = std::move(firsts); }
-  std::uint64_t first_of(int home) const noexcept { return firsts_[static_cast<std::size_t>(home)]; }
+  void place_at(const std::vector<std::uint64_t>& firsts);
 
   /// "'grid'", or "array 0:3" for one without a name.
   std::string title() const;
@@ -137,13 +136,16 @@ private:
   [[noreturn]] void outside(std::initializer_list<std::int64_t> index) const;
   int own_home(std::int64_t linear) const;
 
-  const array_plan plan_;
+  // What each use of an element needs, together.
+  std::array<std::int64_t, 3> size_;
+  array_mapping::kind kind_;
+  int more_ = 0;             // so many homes have one more
+  std::uint64_t larger_ = 0; // elements on those
+  divisor large_, small_;    // elements of such a home, and of another
+  std::vector<object_id> first_ids_;
   const divisor ranks_;
   std::int64_t total_ = 1;
-  std::uint64_t larger_ = 0; // elements on the homes that have one more
-  divisor large_, small_;    // elements of such a home, and of another
-  int more_ = 0;             // so many homes have one more
-  std::vector<std::uint64_t> firsts_;
+  const array_plan plan_;
 };
 
 } // namespace tern::mobile::detail

@@ -29,8 +29,8 @@ error no_array(std::uint64_t id) {
 array_record::array_record(array_plan plan, int rank, int ranks)
     : layout_(std::move(plan), ranks), present_(layout_, rank) {}
 
-void array_record::place_at(std::vector<std::uint64_t> firsts) {
-  layout_.place_at(std::move(firsts));
+void array_record::place_at(const std::vector<std::uint64_t>& firsts) {
+  layout_.place_at(firsts);
   is_placed_.store(true, std::memory_order_release); // a thread that sees it sees the table
   placing_.count_down();
 }

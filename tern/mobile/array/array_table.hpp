@@ -41,7 +41,7 @@ public:
   }
   bool is_placed() const noexcept { return is_placed_.load(std::memory_order_acquire); }
   /// Once.
-  void place_at(std::vector<std::uint64_t> firsts);
+  void place_at(const std::vector<std::uint64_t>& firsts);
 
   /// Numbers the next operation that this rank sends, for each of the homes, which ascend.
   array_route next_route(int here, std::span<const std::int32_t> homes);
