@@ -192,7 +192,7 @@ partial_values<typename member_signature<decltype(G)>::result> reduce_part(const
   std::vector<std::pair<std::size_t, future<result>>> later;
   std::exception_ptr first;
   in_turn(*array, op, [&] {
-    [[maybe_unused]] directory& objects = directory::of(here);
+    directory& objects = directory::of(here);
     element_pace pace;
     array->for_each(op.box, [&](std::int64_t linear) {
       const object_id id = array->layout().id_of(linear);
@@ -206,7 +206,7 @@ partial_values<typename member_signature<decltype(G)>::result> reduce_part(const
         if (!first) first = std::current_exception();
       }
       pace.step();
-    });
+    }, [&](std::int64_t linear) { objects.prefetch(array->layout().id_of(linear)); });
   });
   for (auto& [place, one] : later) {
     try {
