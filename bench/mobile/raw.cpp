@@ -58,7 +58,8 @@ struct summand {
 /// The objects lie where a program has them that asks each for its value: apart.
 double reduce(int rank, std::size_t objects, double most) {
   std::vector<std::unique_ptr<summand>> mine;
-  for (std::size_t i = 0; i < objects / 2; ++i) mine.push_back(std::make_unique<summand>(summand{static_cast<double>(i % 7)}));
+  for (std::size_t i = 0; i < objects / 2; ++i)
+    mine.push_back(std::make_unique<summand>(summand{static_cast<double>(i % 7)}));
   double sum = 0;
   const double each = measured(rank, most, tell, [&](long n) {
     return timed(n, [&](long) {

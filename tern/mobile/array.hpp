@@ -33,9 +33,9 @@
 #include <vector>
 
 #include <tern/base/extents.hpp>
-#include <tern/mobile/array/array_mapping.hpp>
 #include <tern/mobile/array/array_operations.hpp>
 #include <tern/mobile/hold.hpp>
+#include <tern/mobile/layout/array_mapping.hpp>
 #include <tern/mobile/object.hpp>
 #include <tern/net/multicast.hpp>
 
@@ -57,8 +57,9 @@ namespace mobile::detail {
 /// \throws as array_layout; error(invalid_argument) if a dense array's own mapping gives no rank.
 void check_plan(const array_plan& plan, int ranks);
 
-template <int N> std::array<std::int64_t, 3> in_three(const std::array<std::int64_t, static_cast<std::size_t>(N)>& of,
-                                                      std::int64_t rest) noexcept {
+template <int N>
+std::array<std::int64_t, 3> in_three(const std::array<std::int64_t, static_cast<std::size_t>(N)>& of,
+                                     std::int64_t rest) noexcept {
   std::array<std::int64_t, 3> all{rest, rest, rest};
   for (std::size_t d = 0; d < of.size(); ++d) all[d] = of[d];
   return all;
@@ -166,10 +167,12 @@ public:
   /// error(invalid_argument) for extents below 1, more than 2^38 elements, and a mapping that gives
   /// no rank, with array, element and rank; what a constructor throws, and then there is no array.
   template <class... A>
-  explicit mobile_array(const extents<N>& size, A&&... args) : mobile_array(array_options{}, size, std::forward<A>(args)...) {}
+  explicit mobile_array(const extents<N>& size, A&&... args)
+      : mobile_array(array_options{}, size, std::forward<A>(args)...) {}
   template <class... A> mobile_array(const array_options& how, const extents<N>& size, A&&... args) {
-    static_assert(mobile::detail::makes_elements<T, N, typename mobile::detail::constructor_argument<std::decay_t<A>>::type...>,
-                  "no constructor of the class takes these arguments, alone or behind an element's place");
+    static_assert(
+        mobile::detail::makes_elements<T, N, typename mobile::detail::constructor_argument<std::decay_t<A>>::type...>,
+        "no constructor of the class takes these arguments, alone or behind an element's place");
     mobile::detail::array_plan plan;
     plan.size = mobile::detail::in_three<N>(size, 1);
     plan.sparse = how.sparse;
@@ -183,7 +186,8 @@ public:
   /// The element at a place, which need not exist. At no message. \throws error(invalid_argument)
   /// for an index outside, naming array, index and extents; and for the mapping's mistakes.
   template <class... I>
-  requires(sizeof...(I) == N && (std::is_integral_v<I> && ...)) mobile_ptr<T> operator()(I... i) const {
+  requires(sizeof...(I) == N && (std::is_integral_v<I> && ...)) mobile_ptr<T>
+  operator()(I... i) const {
     const mobile::detail::array_layout& l = layout();
     return mobile_ptr<T>(l.id_of(l.linear(i...)));
   }
@@ -202,9 +206,7 @@ public:
   explicit operator bool() const noexcept { return id_ != 0; }
 
   /// All of it.
-  array_section<T, N> all() const {
-    return {shared(), mobile::detail::array_box::all_of(layout())};
-  }
+  array_section<T, N> all() const { return {shared(), mobile::detail::array_box::all_of(layout())}; }
   /// As array_section::part.
   array_section<T, N> part(const indices<N>& low, const indices<N>& high,
                            const indices<N>& step = array_section<T, N>::ones()) const {
@@ -267,7 +269,7 @@ private:
     return array_;
   }
   const mobile::detail::array_layout* layout_ = nullptr; ///< of `array_`; null: its ids were not known when it came
-  mobile::detail::array_ref array_;                      ///< null: none, or one that had been destroyed when the value came here
+  mobile::detail::array_ref array_; ///< null: none, or one that had been destroyed when the value came here
   std::uint64_t id_ = 0;
 };
 
@@ -379,8 +381,7 @@ template <mobile::detail::section S, class F> void for_each_here(const S& of, F&
   const array_ref array = array_table::here().need(section.id());
   const array_layout& layout = array->placed();
   for (const std::int64_t linear : elements_here(*array, section.box()))
-    if (auto mine = hold(mobile_ptr<element>(layout.id_of(linear))))
-      f(place_in<S::dimensions>(layout, linear), *mine);
+    if (auto mine = hold(mobile_ptr<element>(layout.id_of(linear)))) f(place_in<S::dimensions>(layout, linear), *mine);
 }
 
 /// Within an invocation of an array's element: its place. \throws error(invalid_state) outside an

@@ -120,7 +120,8 @@ void check_element(const tern::indices<2>& at) {
                    std::equal(got.begin(), got.end(), begin),
                "operations" + what + " were lost, or came twice");
     if (!e.there) continue;
-    if (!e.gone) TERN_HOLDS(begin + static_cast<std::ptrdiff_t>(got.size()) == expected.end(), "the last" + what + " is missing");
+    if (!e.gone)
+      TERN_HOLDS(begin + static_cast<std::ptrdiff_t>(got.size()) == expected.end(), "the last" + what + " is missing");
     const auto must = e.must_from.find(from);
     const std::size_t since = must == e.must_from.end() ? 0 : must->second;
     if (!e.gone || !got.empty())
@@ -143,7 +144,8 @@ TERN_PROPERTY(each_element_once_and_in_order,
     static const tern::array_mapping mappings[] = {tern::block_mapping, tern::cyclic_mapping, tern::map_by<&diagonal>};
     array = grid({.mapping = mappings[knob("mapping")], .sparse = sparse, .name = "grid"}, extent);
     afterwards([](const ending&) {
-      TERN_HOLDS(all->made == all->dropped, text(all->made) + " copies were made and " + text(all->dropped) + " destroyed");
+      TERN_HOLDS(all->made == all->dropped,
+                 text(all->made) + " copies were made and " + text(all->dropped) + " destroyed");
     });
   }
   array = tern::broadcast(array);
@@ -211,7 +213,8 @@ TERN_PROPERTY(each_element_once_and_in_order,
     }
   if (!names.empty() && rolls().chance(0.5)) {
     TERN_HOLDS(tern::reduce<&cell::name>(array, std::plus<>()).get() == names, "a reduction is not in order");
-    TERN_HOLDS(tern::reduce<&cell::counted>(array, std::plus<>()).get() == reached, "an element has lost what it counted");
+    TERN_HOLDS(tern::reduce<&cell::counted>(array, std::plus<>()).get() == reached,
+               "an element has lost what it counted");
   }
   tern::barrier();
   if (rank() == 0 && rolls().chance(0.5)) {

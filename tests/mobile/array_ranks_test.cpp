@@ -160,9 +160,9 @@ TERN_RANK_TEST(misuse_is_told) {
                       "the extents of 'none' (array_test::cell) are 3 x 0");
     TERN_EXPECT_ERROR(grid({.name = "huge"}, {1 << 20, 1 << 20}, 1.0), errc::invalid_argument,
                       "more than 2^38 elements");
-    const auto beyond = tern::map_by < [](const tern::indices<2>& at, const tern::extents<2>&, int ranks) {
+    const auto beyond = tern::map_by<[](const tern::indices<2>& at, const tern::extents<2>&, int ranks) {
       return at == tern::indices<2>{1, 2} ? ranks : 0;
-    } > ;
+    }>;
     TERN_EXPECT_ERROR(grid({.mapping = beyond, .name = "odd"}, {2, 3}, 1.0), errc::invalid_argument,
                       "of 'odd' puts element (1, 2) on rank " + std::to_string(size()) + ", but the job has " +
                           std::to_string(size()));
@@ -170,7 +170,8 @@ TERN_RANK_TEST(misuse_is_told) {
                       "is for 1 dimensions, and the array has 2");
     TERN_EXPECT_ERROR(tern::send<&cell::add>(grid(), 1.0), errc::invalid_argument, "names no array");
     TERN_EXPECT_ERROR(tern::array_index<2>(), errc::invalid_state, "array_index");
-    TERN_EXPECT_ERROR(tern::call<&cell::fail>(a, 1).get(), errc::io, "no paper (in 'array_test::cell::fail' of array_test::cell(1, ");
+    TERN_EXPECT_ERROR(tern::call<&cell::fail>(a, 1).get(), errc::io,
+                      "no paper (in 'array_test::cell::fail' of array_test::cell(1, ");
     TERN_EXPECT_ERROR(tern::call<&cell::fail>(a(2, 3), 2).get(), errc::io,
                       "'array_test::cell::fail' of array_test::cell(2, 3) of 'grid' (object ");
     TERN_EXPECT_ERROR(tern::reduce<&cell::refuse>(a, std::plus<>()).get(), errc::unsupported, "of 'grid'");
@@ -215,8 +216,9 @@ TERN_RANK_TEST(constructors_take_array_and_place) {
 TERN_RANK_TEST(sparse_arrays_grow_and_shrink) {
   const grid a = make_grid({.sparse = true, .name = "sparse"}, {1000, 1000});
   tern::barrier();
-  if (rank() == 0) TERN_EXPECT_ERROR(tern::reduce<&cell::value>(a, std::plus<>()).get(), errc::not_found,
-                                     "a reduction over a section of 'sparse' (array_test::cell) found no element");
+  if (rank() == 0)
+    TERN_EXPECT_ERROR(tern::reduce<&cell::value>(a, std::plus<>()).get(), errc::not_found,
+                      "a reduction over a section of 'sparse' (array_test::cell) found no element");
   tern::barrier();
   for (int i = 0; i < 5; ++i) {
     const auto made = a.insert({100 * i + rank(), 10 * i}, 0.0).get();

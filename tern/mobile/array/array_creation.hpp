@@ -94,7 +94,7 @@ template <class T, int N, class... A> array_ref make_array(array_plan plan, cons
   const array_ref array = all.need(plan.id);
   try {
     tern::call<&construct_part<T, N, typename constructor_argument<std::decay_t<A>>::type...>>(here.rank(), plan.id,
-                                                                                              firsts, tree, args...)
+                                                                                               firsts, tree, args...)
         .get();
   } catch (...) {
     end_array(*array).get();

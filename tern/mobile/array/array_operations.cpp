@@ -100,21 +100,25 @@ void broadcast_part(const array_operation& op, const shared_buffer<std::byte>& m
     const int child = part.first();
     tern::send<&broadcast_part>(child, op.along(std::move(part)), message);
   });
-  array->queue().enter(op.route.origin(), op.route.number(), here.hold_account(), [array, box = op.box, message, &here] {
-    or_fatal([&] {
-      const directory& objects = directory::of(here);
-      element_pace pace;
-      array->for_each(box, [&](std::int64_t linear) {
-        post_packed_invocation(here, array->layout().id_of(linear), message, 0);
-        pace.step();
-      }, [&](std::int64_t linear) { objects.prefetch(array->layout().id_of(linear)); });
-    });
-  });
+  array->queue().enter(op.route.origin(), op.route.number(), here.hold_account(),
+                       [array, box = op.box, message, &here] {
+                         or_fatal([&] {
+                           const directory& objects = directory::of(here);
+                           element_pace pace;
+                           array->for_each(
+                               box,
+                               [&](std::int64_t linear) {
+                                 post_packed_invocation(here, array->layout().id_of(linear), message, 0);
+                                 pace.step();
+                               },
+                               [&](std::int64_t linear) { objects.prefetch(array->layout().id_of(linear)); });
+                         });
+                       });
 }
 
 void rethrow_of(const std::string& function, object_id id, const std::string& type) {
-  const std::string where = " (in " + describe_invocation(function, id, type) + " on rank " +
-                            std::to_string(net::node::here().rank()) + ")";
+  const std::string where =
+      " (in " + describe_invocation(function, id, type) + " on rank " + std::to_string(net::node::here().rank()) + ")";
   try {
     throw;
   } catch (const error& e) {
@@ -125,8 +129,8 @@ void rethrow_of(const std::string& function, object_id id, const std::string& ty
 }
 
 void nothing_to_reduce(const array_layout& of) {
-  throw error(errc::not_found, "a reduction over a section of " + of.title() + " (" + of.plan().type +
-                                   ") found no element",
+  throw error(errc::not_found,
+              "a reduction over a section of " + of.title() + " (" + of.plan().type + ") found no element",
               "insert elements first");
 }
 

@@ -17,9 +17,9 @@
 #include <utility>
 #include <vector>
 
-#include <tern/mobile/array/array_route.hpp>
 #include <tern/mobile/array/array_table.hpp>
-#include <tern/mobile/array/index_order.hpp>
+#include <tern/mobile/layout/array_route.hpp>
+#include <tern/mobile/layout/index_order.hpp>
 #include <tern/mobile/object.hpp>
 #include <tern/net/buffer.hpp>
 #include <tern/net/packing/multicastable.hpp>
@@ -27,8 +27,8 @@
 
 namespace tern::mobile::detail {
 
-/// A part of the tree of all ranks, below one: those from `first` to before `last`, counted cyclically
-/// from `origin`.
+/// A part of the tree of all ranks, below one: those from `first` to before `last`, counted
+/// cyclically from `origin`.
 struct rank_tree {
   std::int32_t origin = 0, first = 0, last = 0;
 
@@ -130,9 +130,8 @@ template <auto F> void call_part(const array_operation& op, const shared_buffer<
     element_pace pace;
     array->for_each(op.box, [&](std::int64_t linear) {
       const object_id id = array->layout().id_of(linear);
-      mine.push_back(net::detail::post_call<result>(here, id.home(), [&](std::uint64_t reply) {
-        post_packed_invocation(here, id, message, reply);
-      }));
+      mine.push_back(net::detail::post_call<result>(
+          here, id.home(), [&](std::uint64_t reply) { post_packed_invocation(here, id, message, reply); }));
       pace.step();
     });
   });
@@ -194,19 +193,23 @@ partial_values<typename member_signature<decltype(G)>::result> reduce_part(const
   in_turn(*array, op, [&] {
     directory& objects = directory::of(here);
     element_pace pace;
-    array->for_each(op.box, [&](std::int64_t linear) {
-      const object_id id = array->layout().id_of(linear);
-      auto& place = all.values.emplace_back();
-      place.first = linear;
-      try {
-        bool answered = false;
-        if constexpr (!sig::exclusive) answered = ask_at_once<G, T>(objects, id, place.value);
-        if (!answered) later.emplace_back(all.values.size() - 1, tern::call<G>(mobile_ptr<typename sig::object>(id)));
-      } catch (...) {
-        if (!first) first = std::current_exception();
-      }
-      pace.step();
-    }, [&](std::int64_t linear) { objects.prefetch(array->layout().id_of(linear)); });
+    array->for_each(
+        op.box,
+        [&](std::int64_t linear) {
+          const object_id id = array->layout().id_of(linear);
+          auto& place = all.values.emplace_back();
+          place.first = linear;
+          try {
+            bool answered = false;
+            if constexpr (!sig::exclusive) answered = ask_at_once<G, T>(objects, id, place.value);
+            if (!answered)
+              later.emplace_back(all.values.size() - 1, tern::call<G>(mobile_ptr<typename sig::object>(id)));
+          } catch (...) {
+            if (!first) first = std::current_exception();
+          }
+          pace.step();
+        },
+        [&](std::int64_t linear) { objects.prefetch(array->layout().id_of(linear)); });
   });
   for (auto& [place, one] : later) {
     try {

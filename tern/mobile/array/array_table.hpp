@@ -14,12 +14,12 @@
 #include <utility>
 #include <vector>
 
-#include <tern/mobile/array/array_box.hpp>
-#include <tern/mobile/array/array_layout.hpp>
-#include <tern/mobile/array/array_route.hpp>
 #include <tern/mobile/array/operation_queue.hpp>
-#include <tern/mobile/array/present_elements.hpp>
 #include <tern/mobile/directory.hpp>
+#include <tern/mobile/layout/array_box.hpp>
+#include <tern/mobile/layout/array_layout.hpp>
+#include <tern/mobile/layout/array_route.hpp>
+#include <tern/mobile/layout/present_elements.hpp>
 #include <tern/task/sync.hpp>
 #include <tern/task/wait/waiting.hpp>
 

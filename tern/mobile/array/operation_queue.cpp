@@ -65,8 +65,8 @@ std::string operation_queue::describe() {
   std::string text;
   for (const auto& [sender, s] : senders_)
     if (!s.early.empty())
-      text += (text.empty() ? "" : ", ") + std::to_string(s.early.size()) + " operations of rank " +
-              std::to_string(sender) + " wait for its operation " + std::to_string(s.next);
+      text += std::string(text.empty() ? "" : ", ") + "of rank " + std::to_string(sender) + ", operation " +
+              std::to_string(s.next) + " is due, and " + std::to_string(s.early.size()) + " after it have come";
   return text;
 }
 

@@ -33,7 +33,8 @@ public:
 
   /// Runs those that have come since, in the calling fiber.
   void open();
-  /// The one of that number, from 0, of what rank `sender` sends. In a fiber. `what` does not throw.
+  /// The one of that number, from 0, of what rank `sender` sends. In a fiber. `what` does not
+  /// throw.
   void enter(int sender, std::uint64_t number, tern::detail::held_context on, operation what);
   /// One without a number.
   void enter(tern::detail::held_context on, operation what);

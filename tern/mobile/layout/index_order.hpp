@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include <tern/mobile/array/array_layout.hpp>
+#include <tern/mobile/layout/array_layout.hpp>
 
 namespace tern::mobile::detail {
 

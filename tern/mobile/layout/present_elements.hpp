@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include <tern/mobile/array/array_layout.hpp>
+#include <tern/mobile/layout/array_layout.hpp>
 
 namespace tern::mobile::detail {
 
@@ -32,7 +32,9 @@ public:
   void insert(std::int64_t linear) { listed_.insert(linear); }
   /// \return whether it was there
   bool erase(std::int64_t linear);
-  std::size_t size() const noexcept { return is_range_ ? static_cast<std::size_t>(range_.count - gone_count_) : listed_.size(); }
+  std::size_t size() const noexcept {
+    return is_range_ ? static_cast<std::size_t>(range_.count - gone_count_) : listed_.size();
+  }
   /// The next ones in order, as many as `room` has, from `from` on. \return how many.
   std::size_t list(std::int64_t from, std::span<std::int64_t> room) const;
 

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string>
 
-#include <tern/mobile/array/array_layout.hpp>
+#include <tern/mobile/layout/array_layout.hpp>
 
 namespace tern::mobile::detail {
 
@@ -24,7 +24,8 @@ struct array_box {
     return b;
   }
   bool is_all_of(const array_layout& of) const noexcept {
-    return low == std::array<std::int64_t, 3>{} && high == of.plan().size && step == std::array<std::int64_t, 3>{1, 1, 1};
+    return low == std::array<std::int64_t, 3>{} && high == of.plan().size &&
+           step == std::array<std::int64_t, 3>{1, 1, 1};
   }
   std::int64_t count(std::size_t d) const noexcept { return (high[d] - low[d] - 1) / step[d] + 1; }
   std::int64_t count() const noexcept { return count(0) * count(1) * count(2); }
@@ -47,8 +48,8 @@ struct array_box {
   }
   /// The part of this box that these name, counted within it. \throws error(invalid_argument) for
   /// an empty one, one that goes outside, and steps below 1.
-  array_box part(const array_layout& of, const std::array<std::int64_t, 3>& from,
-                 const std::array<std::int64_t, 3>& to, const std::array<std::int64_t, 3>& by) const;
+  array_box part(const array_layout& of, const std::array<std::int64_t, 3>& from, const std::array<std::int64_t, 3>& to,
+                 const std::array<std::int64_t, 3>& by) const;
   /// \throws error(invalid_data) for one that is none of this array.
   void check(const array_layout& of) const;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// Numbers and homes of an array's elements.
-#include <tern/mobile/array/array_layout.hpp>
+#include <tern/mobile/layout/array_layout.hpp>
 
 #include <algorithm>
 #include <span>
@@ -48,8 +48,8 @@ array_layout::array_layout(array_plan plan, int ranks)
     : size_(plan.size), kind_(plan.mapping.what()), ranks_(static_cast<std::uint64_t>(ranks)), plan_(std::move(plan)) {
   const auto used = std::span(plan_.size).first(static_cast<std::size_t>(plan_.dimensions));
   const auto wrong = [&](const std::string& what, const char* hint) {
-    return error(errc::invalid_argument, "the extents of " + title() + " (" + plan_.type + ") are " + size_text() + what,
-                 hint);
+    return error(errc::invalid_argument,
+                 "the extents of " + title() + " (" + plan_.type + ") are " + size_text() + what, hint);
   };
   for (const std::int64_t n : used)
     if (n < 1) throw wrong("", "an array has at least one element in each dimension");
@@ -58,9 +58,10 @@ array_layout::array_layout(array_plan plan, int ranks)
     total_ *= n;
   }
   if (is_own() && plan_.mapping.own().dimensions() != plan_.dimensions)
-    throw error(errc::invalid_argument, "the mapping '" + plan_.mapping.own().name() + "' of " + title() + " is for " +
-                                            std::to_string(plan_.mapping.own().dimensions()) +
-                                            " dimensions, and the array has " + std::to_string(plan_.dimensions),
+    throw error(errc::invalid_argument,
+                "the mapping '" + plan_.mapping.own().name() + "' of " + title() + " is for " +
+                    std::to_string(plan_.mapping.own().dimensions()) + " dimensions, and the array has " +
+                    std::to_string(plan_.dimensions),
                 "take indices and extents of the array's dimensions");
   const auto [each, rest] = ranks_(static_cast<std::uint64_t>(total_));
   more_ = static_cast<int>(rest);
@@ -100,8 +101,7 @@ std::uint64_t array_layout::numbers_of(int home) const noexcept {
 
 array_layout::range array_layout::range_of(int home) const noexcept {
   const auto h = static_cast<std::int64_t>(home), all = static_cast<std::int64_t>(ranks_.value());
-  if (plan_.mapping.what() == array_mapping::kind::cyclic)
-    return {h, all, h < total_ ? (total_ - 1 - h) / all + 1 : 0};
+  if (plan_.mapping.what() == array_mapping::kind::cyclic) return {h, all, h < total_ ? (total_ - 1 - h) / all + 1 : 0};
   const std::int64_t each = total_ / all;
   return {h * each + std::min<std::int64_t>(h, more_), 1, each + (home < more_ ? 1 : 0)};
 }
@@ -110,16 +110,17 @@ int array_layout::own_home(std::int64_t linear) const {
   const auto index = index_of(linear);
   const int home = plan_.mapping.own()(index.data(), plan_.size.data(), ranks());
   if (home < 0 || home >= ranks()) [[unlikely]]
-    throw error(errc::invalid_argument, "the mapping '" + plan_.mapping.own().name() + "' of " + title() +
-                                            " puts element " + text_of(linear) + " on rank " + std::to_string(home) +
-                                            ", but the job has " + std::to_string(ranks()),
+    throw error(errc::invalid_argument,
+                "the mapping '" + plan_.mapping.own().name() + "' of " + title() + " puts element " + text_of(linear) +
+                    " on rank " + std::to_string(home) + ", but the job has " + std::to_string(ranks()),
                 "a mapping gives a rank from 0 to the number of ranks - 1");
   return home;
 }
 
 void array_layout::outside(std::initializer_list<std::int64_t> index) const {
-  throw error(errc::invalid_argument, "index (" + joined({index.begin(), index.size()}, ", ") + ") is outside of " +
-                                          title() + " (" + plan_.type + "), whose extents are " + size_text(),
+  throw error(errc::invalid_argument,
+              "index (" + joined({index.begin(), index.size()}, ", ") + ") is outside of " + title() + " (" +
+                  plan_.type + "), whose extents are " + size_text(),
               "count from 0");
 }
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include <tern/base/archive.hpp>
-#include <tern/mobile/array/array_box.hpp>
-#include <tern/mobile/array/array_layout.hpp>
+#include <tern/mobile/layout/array_box.hpp>
+#include <tern/mobile/layout/array_layout.hpp>
 
 namespace tern::mobile::detail {
 

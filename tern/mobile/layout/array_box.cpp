@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// Parts of arrays.
-#include <tern/mobile/array/array_box.hpp>
+#include <tern/mobile/layout/array_box.hpp>
 
 #include <tern/base/error.hpp>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// Which elements of an array exist.
-#include <tern/mobile/array/present_elements.hpp>
+#include <tern/mobile/layout/present_elements.hpp>
 
 #include <algorithm>
 

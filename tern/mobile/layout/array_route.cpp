@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// To which ranks operations on arrays go.
-#include <tern/mobile/array/array_route.hpp>
+#include <tern/mobile/layout/array_route.hpp>
 
 #include <numeric>
 #include <utility>
@@ -17,7 +17,8 @@ array_route array_route::slice(std::int64_t begin, std::int64_t end) const {
   for (const rank_run& r : runs_) {
     const std::int64_t from = std::max(begin, at), to = std::min(end, at + r.count);
     if (from < to)
-      part.runs_.push_back({r.first + static_cast<std::int32_t>(from - at), static_cast<std::int32_t>(to - from), r.number});
+      part.runs_.push_back(
+          {r.first + static_cast<std::int32_t>(from - at), static_cast<std::int32_t>(to - from), r.number});
     at += r.count;
   }
   return part;

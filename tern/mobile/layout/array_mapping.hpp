@@ -74,8 +74,7 @@ public:
   /// Blocks.
   constexpr array_mapping() noexcept = default;
   constexpr explicit array_mapping(kind k) noexcept : kind_(k) {}
-  constexpr explicit array_mapping(const mobile::detail::mapping_record& own) noexcept
-      : kind_(kind::own), own_(&own) {}
+  constexpr explicit array_mapping(const mobile::detail::mapping_record& own) noexcept : kind_(kind::own), own_(&own) {}
   kind what() const noexcept { return kind_; }
   /// \pre what() == kind::own
   const mobile::detail::mapping_record& own() const noexcept { return *own_; }

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include <tern/mobile/array/array_mapping.hpp>
+#include <tern/mobile/layout/array_mapping.hpp>
 #include <tern/mobile/object_id.hpp>
 
 namespace tern::mobile::detail {
