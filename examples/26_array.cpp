@@ -26,10 +26,10 @@ int main(int argc, char** argv) {
     double all = 0;
     bool right = true;
     if (tern::rank() == 0) {
-      field = tern::mobile_array<plot, 2>({.name = "field"}, {20, 30});          // on all ranks
-      tern::send<&plot::rain>(field, 1.0);                                       // to all 600 plots
-      tern::send<&plot::rain>(field.part({0, 0}, {1, 30}), 5.0);                 // to the first row
-      for (int i = 0; i < 20; ++i) tern::migrate(field(i, i), tern::size() - 1); // they move while it rains
+      field = tern::mobile_array<plot, 2>({.name = "field"}, {20, 30});                // on all ranks
+      tern::send<&plot::rain>(field, 1.0);                                             // to all 600 plots
+      tern::send<&plot::rain>(field.part({0, 0}, {1, 30}), 5.0);                       // to the first row
+      for (int i = 0; i < 20; ++i) tern::migrate(field(i, i), tern::size() - 1).get(); // they move while it rains
       tern::send<&plot::rain>(field, 1.0);
       all = tern::reduce<&plot::water>(field, std::plus<>()).get(); // after what this rank has sent before
       right = tern::call<&plot::is_right>(field(7, 11)).get() && tern::call<&plot::water>(field(0, 3)).get() == 7;

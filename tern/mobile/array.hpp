@@ -80,6 +80,7 @@ template <class T, int N, class... A> void insert_element(std::uint64_t id, std:
 template <int N> indices<N> place_in(const array_layout& of, std::int64_t linear) noexcept;
 
 [[noreturn]] void null_array();
+void name_in_trace(const array_layout& of, std::int64_t linear) noexcept;
 /// The running invocation's object: its array and linear index. \throws error(invalid_state)
 /// outside an invocation, or if its object is no element of an array of `dimensions`.
 std::pair<array_ref, std::int64_t> running_element(int dimensions);

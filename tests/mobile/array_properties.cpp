@@ -133,7 +133,8 @@ void check_element(const tern::indices<2>& at) {
 
 TERN_PROPERTY(each_element_once_and_in_order,
               "ranks=1..10 workers=1..3 faults=delay:reorder:slow:pause network=any room=0..8 aggregate=0..2 "
-              "known=0..100 rows=1..5 columns=1..6 operations=1..30 moves=0..8 mapping=0..2 sparse=0..1") {
+              "known=0..100 rows=1..5 columns=1..6 operations=1..30 moves=0..8 mapping=0..2 sparse=0..1 "
+              "debug=0..3 memory=0..3") {
   const bool sparse = knob("sparse") > 0;
   const tern::extents<2> extent{knob("rows"), knob("columns")};
   grid array;

@@ -7,8 +7,10 @@
 
 #include <tern/mobile/array.hpp>
 #include <tern/net/collectives.hpp>
+#include <tern/net/report.hpp>
 #include <tern/net/runtime.hpp>
 #include <tern/task/fiber.hpp>
+#include <tern/task/semaphore.hpp>
 
 #include "rank_test.hpp"
 
@@ -180,6 +182,34 @@ TERN_RANK_TEST(misuse_is_told) {
     const auto alone = tern::create<cell>();
     TERN_EXPECT_ERROR(tern::call<&cell::place>(alone).get(), errc::invalid_state, "is no element of an array");
     tern::destroy(alone).get();
+  }
+  tern::barrier();
+}
+
+// Waits until it is let go.
+struct door {
+  explicit door(const tern::indices<2>&) {}
+  void wait() {
+    inside.release();
+    open.acquire();
+  }
+  static inline tern::semaphore inside{0}, open{0}; // of the ranks of one process
+};
+TERN_RANK_TEST(reports_name_elements) {
+  if (rank() == 0) {
+    const mobile_array<door, 2> doors({.name = "doors"}, {1, 3});
+    auto held = tern::call<&door::wait>(doors(0, 0)); // it was born here
+    door::inside.acquire();
+    auto waits = tern::call<&door::wait>(doors(0, 0));
+    tern::call<[](door&) {}>(doors(0, 1)).get();
+    const std::string report = tern::net::describe(tern::net::node::here(), false);
+    TERN_EXPECT(report.find(", array_test::door(0, 0) of 'doors' (array_test::door), an exclusive invocation runs") !=
+                std::string::npos);
+    door::open.release(2);
+    held.get();
+    waits.get();
+    door::inside.acquire();
+    tern::destroy(doors).get();
   }
   tern::barrier();
 }

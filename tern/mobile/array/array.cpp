@@ -6,11 +6,19 @@
 #include <algorithm>
 
 #include <tern/base/error.hpp>
+#include <tern/trace/record/events.hpp>
 
 namespace tern::mobile::detail {
 
 void null_array() {
   throw error(errc::invalid_argument, "a mobile_array that names no array was used", "make the array first");
+}
+
+void name_in_trace(const array_layout& of, std::int64_t linear) noexcept {
+  try {
+    trace::detail::name_object(of.id_of(linear).bits, of.describe(linear));
+  } catch (...) { // it is shown by its class and number
+  }
 }
 
 void check_plan(const array_plan& plan, int ranks) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <tern/mobile/array.hpp>
+#include <tern/trace/trace.hpp>
 
 namespace tern::mobile::detail {
 
@@ -35,6 +36,8 @@ template <class T, int N, class... A> void make_element(const array_ref& array, 
   const object_id id = of.id_of(linear);
   directory::here().add(type_of<T>(), made.get(), 0, id);
   static_cast<void>(made.release());
+  if (trace::built && trace::on()) [[unlikely]]
+    name_in_trace(of, linear);
 }
 
 /// On each rank: makes the elements that are born there. What a constructor throws goes to the
