@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <span>
 #include <utility>
 #include <vector>
@@ -50,11 +51,12 @@ template <class R> struct partial_values {
       else
         joined.push_back(c);
     covered = std::move(joined);
-    const auto mine = static_cast<std::ptrdiff_t>(values.size());
-    values.insert(values.end(), std::make_move_iterator(other.values.begin()),
-                  std::make_move_iterator(other.values.end()));
-    std::inplace_merge(values.begin(), values.begin() + mine, values.end(),
-                       [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::vector<partial_value<R>> both;
+    both.reserve(values.size() + other.values.size());
+    std::merge(std::make_move_iterator(values.begin()), std::make_move_iterator(values.end()),
+               std::make_move_iterator(other.values.begin()), std::make_move_iterator(other.values.end()),
+               std::back_inserter(both), [](const auto& a, const auto& b) { return a.first < b.first; });
+    values = std::move(both);
   }
   /// Combines what is known of an array of so many elements.
   template <class Op> void combine(Op& op, std::int64_t total) {
