@@ -137,8 +137,9 @@ TERN_PROPERTY(each_element_once_and_in_order,
               "debug=0..3 memory=0..3") {
   const bool sparse = knob("sparse") > 0;
   const tern::extents<2> extent{knob("rows"), knob("columns")};
+  const int maker = static_cast<int>(common().below(size()));
   grid array;
-  if (rank() == 0) {
+  if (rank() == maker) {
     all->columns = extent[1];
     all->elements.resize(static_cast<std::size_t>(extent[0] * extent[1]));
     for (element& e : all->elements) e.there = !sparse;
@@ -149,7 +150,7 @@ TERN_PROPERTY(each_element_once_and_in_order,
                  text(all->made) + " copies were made and " + text(all->dropped) + " destroyed");
     });
   }
-  array = tern::broadcast(array);
+  array = tern::broadcast(array, maker);
   const auto any_place = [&] { return tern::indices<2>{rolls().below(extent[0]), rolls().below(extent[1])}; };
   std::vector<tern::future<void>> open;
   const auto settle = [](tern::future<void>& f) {

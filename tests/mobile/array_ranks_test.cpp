@@ -45,13 +45,13 @@ private:
 };
 using grid = mobile_array<cell, 2>;
 
-// On rank 0, and told to the others.
-grid make_grid(const tern::array_options& how, const tern::extents<2>& size, double scale = 1) {
-  return tern::broadcast(rank() == 0 ? grid(how, size, scale) : grid());
+// On one rank, and told to the others.
+grid make_grid(const tern::array_options& how, const tern::extents<2>& size, double scale = 1, int by = 0) {
+  return tern::broadcast(rank() == by ? grid(how, size, scale) : grid(), by);
 }
 
 TERN_RANK_TEST(elements_are_named_at_no_message) {
-  const grid a = make_grid({.name = "grid"}, {4, 6});
+  const grid a = make_grid({.name = "grid"}, {4, 6}, 1, size() - 1);
   for (int i = 0; i < 4; ++i)
     for (int j = 0; j < 6; ++j) {
       TERN_EXPECT_EQ(tern::call<&cell::value>(a(i, j)).get(), 10.0 * i + j);
@@ -60,6 +60,8 @@ TERN_RANK_TEST(elements_are_named_at_no_message) {
     }
   TERN_EXPECT_EQ(a.name(), "grid");
   TERN_EXPECT_EQ(a.size()[1], 6);
+  TERN_EXPECT_EQ(a(0, 0).home(), 0);
+  TERN_EXPECT_EQ(a(3, 5).home(), std::min(size(), 24) - 1);
   tern::barrier();
   if (rank() == 0) tern::destroy(a).get();
   tern::barrier();

@@ -93,7 +93,7 @@ template <class T, int N, class... A> array_ref make_array(array_plan plan, cons
   plan.id = all.next_id();
   check_plan(plan, here.size());
   const rank_tree tree = rank_tree::all(here);
-  const std::vector<std::uint64_t> firsts = tern::call<&reserve_part>(here.rank(), plan, tree).get();
+  const std::vector<std::uint64_t> firsts = reserve_everywhere(plan, tree);
   const array_ref array = all.need(plan.id);
   try {
     tern::call<&construct_part<T, N, typename constructor_argument<std::decay_t<A>>::type...>>(here.rank(), plan.id,

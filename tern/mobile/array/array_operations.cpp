@@ -3,6 +3,7 @@
 /// What ranks do together with an array.
 #include <tern/mobile/array/array_operations.hpp>
 
+#include <algorithm>
 #include <array>
 #include <numeric>
 #include <span>
@@ -148,6 +149,12 @@ std::vector<std::uint64_t> reserve_part(const array_plan& plan, const rank_tree&
     const auto theirs = one.get();
     std::copy(theirs.begin(), theirs.end(), firsts.begin() + (child - tree.first + 1));
   }
+  return firsts;
+}
+
+std::vector<std::uint64_t> reserve_everywhere(const array_plan& plan, const rank_tree& all) {
+  auto firsts = tern::call<&reserve_part>(all.origin, plan, all).get();
+  std::rotate(firsts.begin(), firsts.end() - all.origin, firsts.end());
   return firsts;
 }
 

@@ -250,6 +250,8 @@ typename member_signature<decltype(G)>::result reduce_all(const array_operation&
 /// On each rank: enters the array. \return the first numbers of its elements, of the calling rank
 /// and those below.
 std::vector<std::uint64_t> reserve_part(const array_plan& plan, const rank_tree& tree);
+/// The same of all ranks, by rank.
+std::vector<std::uint64_t> reserve_everywhere(const array_plan& plan, const rank_tree& all);
 /// All elements that are left end, and the array is forgotten.
 void destroy_part(const array_operation& op);
 /// The same on all ranks, also those where no element was born.
