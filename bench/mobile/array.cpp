@@ -102,8 +102,8 @@ nlohmann::json array(std::size_t n, long rounds) {
   const auto mine = own(all);
   nlohmann::json found;
   // In turn, so that both see the same machine.
-  std::vector<double> broadcast, loop, reduction;
-  double sum = 0;
+  std::vector<double> broadcast, loop, reduction, held;
+  double sum = 0, held_sum = 0;
   for (int turn = 0; turn < 5; ++turn) {
     broadcast.push_back(rounds_of(n, rounds, [&] {
       if (rank() == 0) send<&sample::add>(all, 1.0);
@@ -121,12 +121,18 @@ nlohmann::json array(std::size_t n, long rounds) {
       if (rank() == 0) sum = reduce<&sample::value>(all, std::plus<>()).get();
       barrier();
     }));
+    held.push_back(rounds_of(n, rounds, [&] {
+      double part = 0;
+      for (const auto& one : mine) part += hold_shared(one)->value();
+      held_sum = allreduce(part, std::plus<>());
+    }));
   }
   double expected = 0;
   for (std::size_t i = 0; i < n; ++i) expected += static_cast<double>(i % 7);
-  check(rank() != 0 || sum == expected, "a reduction");
+  check(rank() != 0 || (sum == expected && held_sum == expected), "a reduction");
   end(all);
-  return {{"broadcast", middle(broadcast)}, {"loop", middle(loop)}, {"reduce", middle(reduction)}};
+  return {
+      {"broadcast", middle(broadcast)}, {"loop", middle(loop)}, {"reduce", middle(reduction)}, {"hold", middle(held)}};
 }
 
 nlohmann::json arrays(std::size_t n, long rounds) {

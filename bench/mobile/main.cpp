@@ -196,6 +196,12 @@ void add_arrays(metrics& all, const scale& of) {
                  .rival_name = "sums, MPI_Allreduce",
                  .ours = array["reduce"],
                  .rival = raw_reduce(mpi::open_mpi, of("0.3", "0.005"), many)["reduce"]});
+  all.push_back({.name = "array.reduce.held",
+                 .unit = "ns",
+                 .target = 2.0,
+                 .rival_name = "held, allreduce",
+                 .ours = array["reduce"],
+                 .rival = array["hold"]});
   const series large = ranks(mpi::open_mpi, {"arrays", of("1000000", "4000"), "1"}, usual),
                small = ranks(mpi::open_mpi, {"arrays", of("10000", "1000"), of("30", "2")}, usual);
   const auto add = [&](const std::string& name, const char* what, std::optional<double> target) {

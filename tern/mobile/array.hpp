@@ -342,7 +342,8 @@ template <auto F, mobile::detail::section S, class... A> future<void> call(const
 ///
 /// With `block_mapping`, the ranks combine what they have, and each message carries a few values;
 /// with others all values go to the calling rank. A `const` G runs in place on elements that are
-/// idle where they were born, one after the other: it must not wait for other elements' G.
+/// idle where they were born, one after the other: it must not wait for other elements' G, nor for
+/// another operation on the array.
 ///
 /// The future throws error(not_found) if there is no element, and what G has thrown, with the
 /// function's and the element's name. G takes no arguments; its result and `op` are what `reduce`

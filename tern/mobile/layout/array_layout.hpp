@@ -51,8 +51,8 @@ struct array_plan {
   template <class A> void serialize(A& ar) { ar(id, dimensions, size, sparse, mapping, name, type); }
 };
 
-/// Gives each place in an array its number in order (its *rank-independent* or linear index), its
-/// home and its object's id, at no message. Each home has reserved numbers that follow each other,
+/// Gives each place in an array its number in order (its *linear index*), its home and its object's
+/// id, at no message. Each home has reserved numbers that follow each other,
 /// one for each element that may be born there; with a mapping of the program's own, one for each
 /// element of the array.
 ///
