@@ -78,8 +78,6 @@ public:
   int last_known(object_id id) const { return router_.last_known(id); }
   /// Is it here at this moment?
   bool is_here(object_id id) const;
-  /// It will be invoked or held soon: a hint.
-  void prefetch(object_id id) const noexcept { objects_.shard_of(id).entries.prefetch(id); }
   /// Is it alive, as far as is known here? True on the rank where it was born until that learns of
   /// its end.
   bool lives(object_id id) const;

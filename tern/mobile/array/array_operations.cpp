@@ -104,15 +104,11 @@ void broadcast_part(const array_operation& op, const shared_buffer<std::byte>& m
   array->queue().enter(op.route.origin(), op.route.number(), here.hold_account(),
                        [array, box = op.box, message, &here] {
                          or_fatal([&] {
-                           const directory& objects = directory::of(here);
                            element_pace pace;
-                           array->for_each(
-                               box,
-                               [&](std::int64_t linear) {
-                                 post_packed_invocation(here, array->layout().id_of(linear), message, 0);
-                                 pace.step();
-                               },
-                               [&](std::int64_t linear) { objects.prefetch(array->layout().id_of(linear)); });
+                           array->for_each(box, [&](std::int64_t linear) {
+                             post_packed_invocation(here, array->layout().id_of(linear), message, 0);
+                             pace.step();
+                           });
                          });
                        });
 }

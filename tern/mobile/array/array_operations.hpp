@@ -4,6 +4,7 @@
 /// What ranks do together with an array: each operation goes down a binomial tree of all ranks to
 /// the homes of the elements. Internal; programs use array.hpp.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -188,28 +189,25 @@ partial_values<typename member_signature<decltype(G)>::result> reduce_part(const
   });
   partial_values<result> all;
   all.cover(array->layout(), here.rank());
+  all.values.reserve(std::min(static_cast<std::size_t>(op.box.count()), array->size()));
   std::vector<std::pair<std::size_t, future<result>>> later;
   std::exception_ptr first;
   in_turn(*array, op, [&] {
-    directory& objects = directory::of(here);
+    [[maybe_unused]] directory& objects = directory::of(here);
     element_pace pace;
-    array->for_each(
-        op.box,
-        [&](std::int64_t linear) {
-          const object_id id = array->layout().id_of(linear);
-          auto& place = all.values.emplace_back();
-          place.first = linear;
-          try {
-            bool answered = false;
-            if constexpr (!sig::exclusive) answered = ask_at_once<G, T>(objects, id, place.value);
-            if (!answered)
-              later.emplace_back(all.values.size() - 1, tern::call<G>(mobile_ptr<typename sig::object>(id)));
-          } catch (...) {
-            if (!first) first = std::current_exception();
-          }
-          pace.step();
-        },
-        [&](std::int64_t linear) { objects.prefetch(array->layout().id_of(linear)); });
+    array->for_each(op.box, [&](std::int64_t linear) {
+      const object_id id = array->layout().id_of(linear);
+      auto& place = all.values.emplace_back();
+      place.first = linear;
+      try {
+        bool answered = false;
+        if constexpr (!sig::exclusive) answered = ask_at_once<G, T>(objects, id, place.value);
+        if (!answered) later.emplace_back(all.values.size() - 1, tern::call<G>(mobile_ptr<typename sig::object>(id)));
+      } catch (...) {
+        if (!first) first = std::current_exception();
+      }
+      pace.step();
+    });
   });
   for (auto& [place, one] : later) {
     try {

@@ -56,10 +56,9 @@ public:
   void insert(std::int64_t linear);
   /// \throws error(not_found) if there is no such element.
   void erase(std::int64_t linear);
-  /// Calls `f(linear index)` for each of them in the box, in order, and `ahead` for most of them
-  /// some time before. Others may come and go meanwhile.
-  template <class F, class Ahead> void for_each(const array_box& box, F&& f, Ahead&& ahead) const {
-    constexpr std::size_t distance = 8;
+  /// Calls `f(linear index)` for each of them in the box, in order. Others may come and go
+  /// meanwhile.
+  template <class F> void for_each(const array_box& box, F&& f) const {
     std::array<std::int64_t, 64> some;
     if (const std::int64_t asked = box.count(); asked < static_cast<std::int64_t>(size())) {
       for (std::int64_t n = 0; n < asked; ++n)
@@ -69,16 +68,11 @@ public:
     const bool all = box.is_all_of(layout_);
     for (std::int64_t from = 0;;) {
       const std::size_t n = list(from, some);
-      for (std::size_t i = 0; i < n; ++i) {
-        if (i + distance < n) ahead(some[i + distance]);
+      for (std::size_t i = 0; i < n; ++i)
         if (all || box.contains(layout_.index_of(some[i]), layout_.plan().dimensions)) f(some[i]);
-      }
       if (n < some.size()) return;
       from = some.back() + 1;
     }
-  }
-  template <class F> void for_each(const array_box& box, F&& f) const {
-    for_each(box, std::forward<F>(f), [](std::int64_t) {});
   }
 
 private:

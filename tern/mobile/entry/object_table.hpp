@@ -99,16 +99,6 @@ public:
     return {};
   }
 
-  /// The entry will soon be looked for: brings it nearer to the calling thread, if it is there. Any
-  /// thread, at any time.
-  void prefetch(object_id id) const noexcept {
-    const array* const a = slots_.load(std::memory_order_acquire); // acquire: the array is read as it was made
-    const slot* const s = a ? a->find(id.bits) : nullptr;
-    if (!s) return;
-    const char* const at = reinterpret_cast<const char*>(entry_of(*s)); // address: never looked through
-    for (std::size_t i = 0; i < sizeof(Entry); i += 64) __builtin_prefetch(at + i, 1);
-  }
-
 private:
   struct slot {
     std::atomic<std::uint64_t> id{0};    ///< 0: free

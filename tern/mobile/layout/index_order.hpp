@@ -112,7 +112,8 @@ private:
   /// \pre all of the block is known, and there is a value
   template <class Op> static R value_of(Op& op, some all, block b) {
     if (all.size() == 1) return std::move(all.front().value);
-    const std::size_t n = before(all, b.middle());
+    // Single values of a block without gaps stand where they belong.
+    const std::size_t n = all.size() == std::size_t{1} << b.level ? all.size() / 2 : before(all, b.middle());
     if (n == 0) return value_of(op, all, b.right());
     if (n == all.size()) return value_of(op, all, b.left());
     R left = value_of(op, all.first(n), b.left());
