@@ -17,6 +17,7 @@
 #include <tern/hetero/policy.hpp>
 #include <tern/hetero/recorded.hpp>
 #include <tern/hetero/statistics.hpp>
+#include <tern/mobile/array.hpp>
 #include <tern/mobile/counted.hpp>
 #include <tern/mobile/hold.hpp>
 #include <tern/mobile/load.hpp>

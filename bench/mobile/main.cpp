@@ -44,6 +44,12 @@ series raw(mpi library, const std::string& seconds) {
         library, {library == mpi::open_mpi ? BENCH_MOBILE_MPI_OPENMPI : BENCH_MOBILE_MPI_MPICH, "rounds", seconds});
   });
 }
+series raw_reduce(mpi library, const std::string& seconds, const std::string& objects) {
+  return series([=] {
+    return run_rival_ranks(library, {library == mpi::open_mpi ? BENCH_MOBILE_MPI_OPENMPI : BENCH_MOBILE_MPI_MPICH,
+                                     "reduce", seconds, objects});
+  });
+}
 series hash_table(const words& arguments) {
   return series([=] {
     if (std::string(BENCH_MOBILE_TBB).empty()) throw absent("oneTBB: libtbb-dev");
@@ -167,6 +173,59 @@ void add_hops(metrics& all) {
   add("notes", "notes", 1, {});
 }
 
+/// On two ranks, as there are cores for.
+void add_arrays(metrics& all, const scale& of) {
+  const series elements = alone(1, {"element", of("1.2", "0.02")});
+  all.push_back({.name = "array.element",
+                 .unit = "ns",
+                 .target = 1.02,
+                 .rival_name = "a held pointer",
+                 .ours = elements["element"],
+                 .rival = elements["pointer"]});
+  const std::string many = of("100000", "1000");
+  const series array = ranks(mpi::open_mpi, {"array", many, of("5", "2")}, usual);
+  all.push_back({.name = "array.broadcast",
+                 .unit = "ns",
+                 .target = 1.3,
+                 .rival_name = "local invocations",
+                 .ours = array["broadcast"],
+                 .rival = array["loop"]});
+  all.push_back({.name = "array.reduce",
+                 .unit = "ns",
+                 .target = 2.0,
+                 .rival_name = "sums, MPI_Allreduce",
+                 .ours = array["reduce"],
+                 .rival = raw_reduce(mpi::open_mpi, of("0.3", "0.005"), many)["reduce"]});
+  all.push_back({.name = "array.reduce.held",
+                 .unit = "ns",
+                 .target = 2.0,
+                 .rival_name = "held, allreduce",
+                 .ours = array["reduce"],
+                 .rival = array["hold"]});
+  const series large = ranks(mpi::open_mpi, {"arrays", of("1000000", "4000"), "1"}, usual),
+               small = ranks(mpi::open_mpi, {"arrays", of("10000", "1000"), of("30", "2")}, usual);
+  const auto add = [&](const std::string& name, const char* what, std::optional<double> target) {
+    all.push_back({.name = "array.million" + name,
+                   .unit = "ns",
+                   .target = target,
+                   .rival_name = "ten thousand",
+                   .ours = large[what],
+                   .rival = small[what]});
+  };
+  add("", "all", 1.2);
+  add(".create", "create", {});
+  add(".broadcast", "broadcast", {});
+  add(".reduce", "reduce", {});
+  add(".destroy", "destroy", {});
+  all.push_back({.name = "array.memory",
+                 .unit = "B",
+                 .target = 1,
+                 .rival_name = "budget",
+                 .ours = alone(1, {"array_memory", of("1000000", "10000")})["bytes"],
+                 .rival = budget(300),
+                 .once = true});
+}
+
 void add_disk(metrics& all, const scale& of) {
   const char* const set = std::getenv("TMPDIR");
   const std::string where = set && *set ? set : "/var/tmp", objects = of("256", "12");
@@ -198,6 +257,7 @@ metrics all_metrics(const scale& of) {
   add_memory(all, of);
   add_many(all, of);
   add_hops(all);
+  add_arrays(all, of);
   add_disk(all, of);
   for (const way& w : {usual, spins}) add_rounds(all, mpi::mpich, "mobile.mpich", false, of, w);
   return all;

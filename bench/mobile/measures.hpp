@@ -23,4 +23,12 @@ nlohmann::json disk(std::size_t objects, long rounds);
 /// hops.cpp: not within a job.
 nlohmann::json hops(int most_stale);
 
+/// array.cpp. One rank: an invocation of an element by its place, and by a mobile_ptr.
+nlohmann::json element(double most);
+/// Two ranks: a broadcast, a loop of local invocations, and a reduction; the median of rounds.
+nlohmann::json array(std::size_t elements, long rounds);
+/// Two ranks: to make an array, to use it and to end it.
+nlohmann::json arrays(std::size_t elements, long rounds);
+nlohmann::json array_memory(std::size_t elements);
+
 } // namespace tern::bench::mobile

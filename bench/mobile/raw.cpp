@@ -5,6 +5,8 @@
 ///
 ///     bench_mobile_mpi_X rounds SECONDS      microseconds for half a round trip of a small message, and for the bytes
 ///                                            of a large object there and back
+///     bench_mobile_mpi_X reduce SECONDS N    nanoseconds for each of N objects of which each rank sums half, for
+///                                            MPI_Allreduce to add up
 ///
 /// SECONDS: for each. Rank 0 prints one JSON object.
 
@@ -14,6 +16,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -47,12 +50,35 @@ double there_and_back(int rank, std::size_t bytes, double most) {
   return each;
 }
 
+struct summand {
+  double value;
+  double get() const { return value; }
+};
+
+/// The objects lie where a program has them that asks each for its value: apart.
+double reduce(int rank, std::size_t objects, double most) {
+  std::vector<std::unique_ptr<summand>> mine;
+  for (std::size_t i = 0; i < objects / 2; ++i)
+    mine.push_back(std::make_unique<summand>(summand{static_cast<double>(i % 7)}));
+  double sum = 0;
+  const double each = measured(rank, most, tell, [&](long n) {
+    return timed(n, [&](long) {
+      double part = 0;
+      for (const auto& one : mine) part += one->get();
+      MPI_Allreduce(&part, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    });
+  });
+  check(sum > 0, "a sum");
+  return 1e3 * each / static_cast<double>(objects);
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
   try {
-    if (argc != 3 || std::string(argv[1]) != "rounds")
-      throw std::runtime_error("usage: bench_mobile_mpi_X rounds SECONDS");
+    const std::string kind = argc > 1 ? argv[1] : "";
+    if (!(argc == 3 && kind == "rounds") && !(argc == 4 && kind == "reduce"))
+      throw std::runtime_error("usage: bench_mobile_mpi_X rounds SECONDS | reduce SECONDS N");
     bind_to_core();
     int level = 0, rank = 0, size = 0;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_SINGLE, &level);
@@ -60,6 +86,12 @@ int main(int argc, char** argv) {
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (size != 2) throw std::runtime_error("start two processes");
     const double most = std::atof(argv[2]);
+    if (kind == "reduce") {
+      const double each = reduce(rank, static_cast<std::size_t>(std::atol(argv[3])), most);
+      if (rank == 0) std::printf("{\"reduce\":%.9g}\n", each);
+      MPI_Finalize();
+      return 0;
+    }
     const double message = there_and_back(rank, message_bytes, most) / 2;
     const double cargo = there_and_back(rank, cargo_bytes, most);
     if (rank == 0) std::printf("{\"remote\":%.9g,\"migration\":%.9g}\n", message, cargo);

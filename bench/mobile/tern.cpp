@@ -17,6 +17,14 @@
 ///
 ///     bench_mobile_tern disk OBJECTS ROUNDS        one rank of two workers, with --tern-mobile-memory
 ///
+///     bench_mobile_tern element SECONDS            one rank: nanoseconds for an invocation of an array's element
+///
+///     bench_mobile_tern array ELEMENTS ROUNDS      two ranks: nanoseconds for each element of a broadcast and of a
+///                                                  reduction
+///     bench_mobile_tern arrays ELEMENTS ROUNDS     two ranks: the same for an array to be made, used and destroyed
+///
+///     bench_mobile_tern array_memory ELEMENTS      one rank: bytes of each element beyond its data
+///
 ///     bench_mobile_tern hops MOST                  for senders that have missed 1 … MOST moves, the messages
 ///
 /// SECONDS: for each. Rank 0 prints one JSON object.
@@ -224,6 +232,10 @@ nlohmann::json measure(const std::string& what, const std::string& first, const 
   if (what == "memory") return need(1, 1), memory(objects);
   if (what == "disk") return need(1, 2), disk(objects, std::atol(second.c_str()));
   if (what == "moved") return need(2, 1), moved(objects);
+  if (what == "element") return need(1, 1), element(most);
+  if (what == "array") return need(2, 1), array(objects, std::atol(second.c_str()));
+  if (what == "arrays") return need(2, 1), arrays(objects, std::atol(second.c_str()));
+  if (what == "array_memory") return need(1, 1), array_memory(objects);
   throw std::runtime_error("no measurement is called " + what);
 }
 

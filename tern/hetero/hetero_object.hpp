@@ -29,6 +29,7 @@
 #include <utility>
 
 #include <tern/base/error.hpp>
+#include <tern/base/extents.hpp>
 #include <tern/hetero/access.hpp>
 #include <tern/hetero/devices.hpp>
 #include <tern/task/future.hpp>
@@ -41,9 +42,6 @@ template <class T, int N> class host_access;
 namespace hetero::detail {
 template <class T> const char* name_of_element();
 } // namespace hetero::detail
-
-/// How many elements in each dimension, the last of which runs fastest in memory.
-template <int N> using extents = std::array<std::int64_t, static_cast<std::size_t>(N)>;
 
 /// Elements in the host's memory, as a kernel or the holder of an access sees them: `v(i, j)`, or
 /// the address of the first one. Rows follow each other after `pitch()` elements, slices after

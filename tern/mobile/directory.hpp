@@ -67,8 +67,11 @@ public:
   static directory* current() noexcept;
 
   /// \param object of that type; owned by the directory. \param credit of its counted references;
-  /// 0: it has none.
-  object_id add(const type_record& type, void* object, std::uint64_t credit = 0);
+  /// 0: it has none. \param id one that `reserve` gave, for the first time; null: a new one.
+  object_id add(const type_record& type, void* object, std::uint64_t credit = 0, object_id id = {});
+  /// Numbers for objects that are born here, which follow each other. \return the first. \throws
+  /// error(unsupported) if there are not so many.
+  std::uint64_t reserve(std::uint64_t count) { return objects_.reserve(count); }
   /// Objects that are here.
   std::size_t size() const;
   /// The rank where it is, as far as is known here.

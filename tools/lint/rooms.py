@@ -27,6 +27,7 @@ README_LINES = 15
 FULL = {
     "docs/decisions": "a decision a file",
     "docs/design/figures": "a source and its picture",
+    "docs/tutorial": "a step a page",
     "examples": "a step of the tutorial a file",
     "tests/compile_fail": "a case a file",
     "tests/fuzz/corpus": "inputs of the fuzzer",

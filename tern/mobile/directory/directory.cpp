@@ -66,8 +66,8 @@ directory* directory::current() noexcept {
   return n && !n->is_over() ? &of(*n) : nullptr;
 }
 
-object_id directory::add(const type_record& type, void* object, std::uint64_t credit) {
-  const object_id id = objects_.next_id();
+object_id directory::add(const type_record& type, void* object, std::uint64_t credit, object_id id) {
+  if (!id) id = objects_.next_id();
   auto e = std::make_unique<entry>(id);
   e->type = &type;
   e->object = object;

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include <tern/mobile/object/element_name.hpp>
 #include <tern/net/report/reporter.hpp>
 
 namespace tern::mobile {
@@ -21,7 +22,7 @@ std::string first_of(const invocation_list& list, const char* who) {
 }
 
 // Empty if it is not waited for.
-std::string describe(const entry& e, detail::object_labels& labels) {
+std::string describe(const entry& e, net::node& here, detail::object_labels& labels) {
   std::string text;
   switch (e.at) {
   case entry::place::gone:
@@ -66,7 +67,9 @@ std::string describe(const entry& e, detail::object_labels& labels) {
     if (!t.after_close.empty()) text += first_of(t.after_close, " until it is known how to send them");
   }
   if (text.empty()) return {};
-  const std::string called = labels.describe(e.id);
+  std::string called = labels.describe(e.id);
+  if (const std::string element = detail::element_name(&here, e.id); !element.empty())
+    called += (called.empty() ? "" : ", ") + element;
   return "    object " + to_string(e.id) + (called.empty() ? "" : ", " + called) +
          (e.type ? " (" + e.type->name + ")" : "") +
          (e.at == entry::place::elsewhere ? ", on rank " + std::to_string(e.where) + " as far as known" : "") + text +
@@ -87,7 +90,7 @@ std::string directory::describe() {
       const entry* const e = table.at(i);
       if (!e) continue;
       all += e->is_present();
-      const std::string line = mobile::describe(*e, objects_.labels());
+      const std::string line = mobile::describe(*e, node_, objects_.labels());
       if (!line.empty() && ++busy <= listed) text += line;
     }
   }

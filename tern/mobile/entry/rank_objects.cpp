@@ -31,11 +31,11 @@ void rank_objects::clear() noexcept {
     }
 }
 
-object_id rank_objects::next_id() {
+std::uint64_t rank_objects::reserve(std::uint64_t count) {
   // relaxed: numbers need only differ
-  const std::uint64_t number = next_.fetch_add(1, std::memory_order_relaxed);
-  if (number >> 40) throw error(errc::unsupported, "a rank can make 2^40 objects, no more");
-  return {rank_, number};
+  const std::uint64_t number = next_.fetch_add(count, std::memory_order_relaxed);
+  if ((number + count - 1) >> 40) throw error(errc::unsupported, "a rank can make 2^40 objects, no more");
+  return number;
 }
 
 void rank_objects::bad_pointer(object_id id) const {

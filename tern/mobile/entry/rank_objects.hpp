@@ -81,7 +81,9 @@ public:
   object_labels& labels() noexcept { return labels_; }
 
   /// The id of a new object. \throws error(unsupported) for the 2^40th.
-  object_id next_id();
+  object_id next_id() { return {rank_, reserve(1)}; }
+  /// The numbers of so many objects, which follow each other. \return the first. Throws likewise.
+  std::uint64_t reserve(std::uint64_t count);
   /// Has an object of this id ever been created, as far as this rank can know?
   bool was_created(object_id id) const noexcept {
     return id.home() != rank_ || id.number() < next_.load(std::memory_order_relaxed);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <tern/base/error.hpp>
+#include <tern/mobile/object/element_name.hpp>
 #include <tern/mobile/object/type.hpp>
 #include <tern/net/message.hpp>
 #include <tern/net/node.hpp>
@@ -114,6 +115,8 @@ void bad_address(const address& to, int ranks) {
 }
 
 std::string describe_invocation(const std::string& function, object_id id, const std::string& type) {
+  if (const std::string element = element_name(net::node::current(), id); !element.empty())
+    return "'" + function + "' of " + element + " (object " + to_string(id) + ")";
   return "'" + function + "' of object " + to_string(id) + " (" + type + ")";
 }
 

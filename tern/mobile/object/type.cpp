@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include <tern/mobile/object/element_name.hpp>
 #include <tern/mobile/object_id.hpp>
 
 namespace tern::mobile {
@@ -22,6 +23,23 @@ bool derives_from(const type_record& type, const type_record& wanted) noexcept {
     if (derives_from(*base.type, wanted)) return true;
   return false;
 }
+
+namespace detail {
+namespace {
+
+element_namer names_elements = nullptr; // set before main
+
+} // namespace
+
+bool name_elements_by(element_namer f) noexcept {
+  names_elements = f;
+  return true;
+}
+std::string element_name(net::node* here, object_id id) {
+  return names_elements ? names_elements(here, id) : std::string();
+}
+
+} // namespace detail
 
 std::string to_string(object_id id) { return std::to_string(id.home()) + ":" + std::to_string(id.number()); }
 

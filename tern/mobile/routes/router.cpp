@@ -8,6 +8,7 @@
 #include <mutex>
 #include <utility>
 
+#include <tern/mobile/object/element_name.hpp>
 #include <tern/net/message.hpp>
 
 namespace tern::mobile::detail {
@@ -147,6 +148,8 @@ void router::undeliverable(std::unique_ptr<invocation> one) {
 }
 
 std::string router::missing(object_id id, const std::string& type) const {
+  if (const std::string element = element_name(&node_, id); !element.empty())
+    return element + " (object " + to_string(id) + ") does not exist: it was never inserted, or has been erased";
   return "object " + to_string(id) + (type.empty() ? "" : " (" + type + ")") +
          (objects_.was_created(id) ? " has been destroyed" : " was never created");
 }

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// The arrays that a rank knows, and what their elements are called.
+#include <tern/mobile/array/array_table.hpp>
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include <tern/base/error.hpp>
+#include <tern/mobile/object/element_name.hpp>
+#include <tern/net/report/reporter.hpp>
+#include <tern/net/runtime.hpp>
+
+namespace tern::mobile::detail {
+namespace {
+
+const rank_local<array_table> the_arrays;
+
+error no_array(std::uint64_t id) {
+  return error(errc::not_found, "array " + to_string(object_id(id)) + " does not exist: it has been destroyed",
+               "do not use arrays that have been destroyed");
+}
+
+} // namespace
+
+// One array ----------------------------------------------------------------------------------------------------------
+
+array_record::array_record(array_plan plan, int rank, int ranks)
+    : layout_(std::move(plan), ranks), present_(layout_, rank) {}
+
+void array_record::place_at(const std::vector<std::uint64_t>& firsts) {
+  layout_.place_at(firsts);
+  is_placed_.store(true, std::memory_order_release); // a thread that sees it sees the table
+  placing_.count_down();
+}
+
+void array_record::wait_until_placed() const { placing_.wait(); }
+
+array_route array_record::next_route(int here, std::span<const std::int32_t> homes) {
+  std::vector<rank_run> runs;
+  // From this rank on, so that it comes first if it is one of them.
+  const auto cut = static_cast<std::size_t>(std::lower_bound(homes.begin(), homes.end(), here) - homes.begin());
+  const std::lock_guard hold(sending_);
+  sent_.resize(static_cast<std::size_t>(layout_.ranks()));
+  for (std::size_t i = 0; i < homes.size(); ++i) {
+    const std::int32_t home = homes[(i + cut) % homes.size()];
+    const std::uint64_t number = sent_[static_cast<std::size_t>(home)]++;
+    if (!runs.empty() && runs.back().first + runs.back().count == home && runs.back().number == number)
+      ++runs.back().count;
+    else
+      runs.push_back({home, 1, number});
+  }
+  return {here, std::move(runs)};
+}
+
+std::size_t array_record::size() const {
+  const std::lock_guard hold(lock_);
+  return present_.size();
+}
+
+bool array_record::contains(std::int64_t linear) const {
+  const std::lock_guard hold(lock_);
+  return present_.contains(linear);
+}
+
+std::size_t array_record::list(std::int64_t from, std::span<std::int64_t> room) const {
+  const std::lock_guard hold(lock_);
+  return present_.list(from, room);
+}
+
+void array_record::reserve(std::int64_t linear) {
+  bool there = false;
+  {
+    const std::lock_guard hold(lock_);
+    if (!present_.was_used(linear)) return present_.reserve(linear);
+    there = present_.contains(linear);
+  }
+  throw error(errc::already_exists,
+              layout_.describe(linear) + (there ? " exists already" : " existed, or is being made by another caller"),
+              "an index has one element, and no second one after that has been erased");
+}
+
+void array_record::give_back(std::int64_t linear) noexcept {
+  const std::lock_guard hold(lock_);
+  present_.give_back(linear);
+}
+
+void array_record::insert(std::int64_t linear) {
+  const std::lock_guard hold(lock_);
+  present_.insert(linear);
+}
+
+void array_record::erase(std::int64_t linear) {
+  {
+    const std::lock_guard hold(lock_);
+    if (present_.erase(linear)) return;
+  }
+  throw error(errc::not_found, layout_.describe(linear) + " does not exist: it was never inserted, or has been erased");
+}
+
+// All of a rank's -----------------------------------------------------------------------------------------------------
+
+array_table::array_table() : node_(net::node::here()) { node_.report_on(*this); }
+array_table::~array_table() { node_.forget_part(*this); }
+array_table& array_table::here() { return *the_arrays; }
+
+std::uint64_t array_table::next_id() {
+  const std::lock_guard hold(lock_);
+  return object_id(node_.rank(), ++made_).bits;
+}
+
+std::uint64_t array_table::add(const array_plan& plan) {
+  const auto made = std::make_shared<array_record>(plan, node_.rank(), node_.size());
+  const std::uint64_t numbers = made->layout().numbers_of(node_.rank());
+  const std::uint64_t first = directory::of(node_).reserve(numbers);
+  const std::lock_guard hold(lock_);
+  if (!arrays_.emplace(plan.id, made).second)
+    throw error(errc::invalid_data, "array " + to_string(object_id(plan.id)) + " is made twice");
+  if (numbers > 0) by_first_.emplace(first, made.get());
+  return first;
+}
+
+array_ref array_table::find(std::uint64_t id) {
+  const std::lock_guard hold(lock_);
+  const auto at = arrays_.find(id);
+  return at == arrays_.end() ? nullptr : at->second;
+}
+
+array_ref array_table::need(std::uint64_t id) {
+  if (auto found = find(id)) return found;
+  throw no_array(id);
+}
+
+void array_table::remove(std::uint64_t id) noexcept {
+  array_ref last; // goes without the lock
+  const std::lock_guard hold(lock_);
+  const auto at = arrays_.find(id);
+  if (at == arrays_.end()) return;
+  std::erase_if(by_first_, [&](const auto& one) { return one.second == at->second.get(); });
+  last = std::move(at->second);
+  arrays_.erase(at);
+}
+
+template <class Lock>
+std::optional<std::pair<array_ref, std::int64_t>> array_table::look_for(object_id id, const Lock&) {
+  const auto look = [&](const array_ref& one) -> std::optional<std::int64_t> {
+    if (!one->is_placed()) return {};
+    return one->layout().linear_of(id);
+  };
+  if (id.home() == node_.rank()) {
+    auto at = by_first_.upper_bound(id.number());
+    if (at == by_first_.begin()) return {};
+    const auto found = arrays_.find((--at)->second->layout().plan().id);
+    if (found == arrays_.end()) return {};
+    if (const auto linear = look(found->second)) return {{found->second, *linear}};
+    return {};
+  }
+  for (const auto& [number, one] : arrays_)
+    if (const auto linear = look(one)) return {{one, *linear}};
+  return {};
+}
+
+std::optional<std::pair<array_ref, std::int64_t>> array_table::element_of(object_id id) {
+  const std::lock_guard hold(lock_);
+  return look_for(id, hold);
+}
+
+std::string array_table::name_of(net::node* here, object_id id) {
+  if (!here) return {};
+  array_table* const all = the_arrays.if_made(*here);
+  if (!all) return {};
+  const auto hold = net::try_for_a_while(all->lock_);
+  if (!hold) return {};
+  const auto found = all->look_for(id, hold);
+  return found ? found->first->layout().describe(found->second) : std::string();
+}
+
+std::string array_table::describe() {
+  const auto hold = net::try_for_a_while(lock_);
+  if (!hold) return "  (arrays of objects: another thread holds the lock on their table)\n";
+  std::string text;
+  for (const auto& [id, one] : arrays_)
+    if (const std::string waits = one->queue().describe(); !waits.empty())
+      text += (one->layout().plan().name.empty() ? "  " : "  array ") + one->layout().title() + ": " + waits + "\n";
+  return text;
+}
+
+const bool array_table::names_ = name_elements_by(&array_table::name_of);
+
+} // namespace tern::mobile::detail

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// The arrays that a rank knows. Internal.
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <tern/mobile/array/operation_queue.hpp>
+#include <tern/mobile/directory.hpp>
+#include <tern/mobile/layout/array_box.hpp>
+#include <tern/mobile/layout/array_layout.hpp>
+#include <tern/mobile/layout/array_route.hpp>
+#include <tern/mobile/layout/present_elements.hpp>
+#include <tern/task/sync.hpp>
+#include <tern/task/wait/waiting.hpp>
+
+namespace tern::mobile::detail {
+
+/// One rank's part of an array. Lives as long as the array or a value that names it on this rank.
+/// Thread-safe.
+class array_record {
+public:
+  /// \throws as array_layout, present_elements.
+  array_record(array_plan plan, int rank, int ranks);
+
+  const array_layout& layout() const noexcept { return layout_; }
+  /// Can ids be computed? Waits until they can.
+  const array_layout& placed() const {
+    if (!is_placed_.load(std::memory_order_acquire)) [[unlikely]] // acquire: the table was written before
+      wait_until_placed();
+    return layout_;
+  }
+  bool is_placed() const noexcept { return is_placed_.load(std::memory_order_acquire); }
+  /// Once.
+  void place_at(const std::vector<std::uint64_t>& firsts);
+
+  /// Numbers the next operation that this rank sends, for each of the homes, which ascend.
+  array_route next_route(int here, std::span<const std::int32_t> homes);
+  operation_queue& queue() noexcept { return queue_; }
+
+  // Elements that were born here
+  std::size_t size() const;
+  bool contains(std::int64_t linear) const;
+  /// \throws error(already_exists) if the index has, or had, an element.
+  void reserve(std::int64_t linear);
+  void give_back(std::int64_t linear) noexcept;
+  void insert(std::int64_t linear);
+  /// \throws error(not_found) if there is no such element.
+  void erase(std::int64_t linear);
+  /// Calls `f(linear index)` for each of them in the box, in order. Others may come and go
+  /// meanwhile.
+  template <class F> void for_each(const array_box& box, F&& f) const {
+    std::array<std::int64_t, 64> some;
+    if (const std::int64_t asked = box.count(); asked < static_cast<std::int64_t>(size())) {
+      for (std::int64_t n = 0; n < asked; ++n)
+        if (const std::int64_t at = box.linear(n, layout_); contains(at)) f(at);
+      return;
+    }
+    const bool all = box.is_all_of(layout_);
+    for (std::int64_t from = 0;;) {
+      const std::size_t n = list(from, some);
+      for (std::size_t i = 0; i < n; ++i)
+        if (all || box.contains(layout_.index_of(some[i]), layout_.plan().dimensions)) f(some[i]);
+      if (n < some.size()) return;
+      from = some.back() + 1;
+    }
+  }
+
+private:
+  void wait_until_placed() const;
+  std::size_t list(std::int64_t from, std::span<std::int64_t> room) const;
+
+  array_layout layout_;
+  std::atomic<bool> is_placed_{false};
+  mutable latch placing_{1};
+  operation_queue queue_;
+  mutable tern::detail::spin_lock lock_; // a few instructions at a time
+  present_elements present_;
+  mutex sending_;                   // of what follows
+  std::vector<std::uint64_t> sent_; // operations, by home; none before the first
+};
+using array_ref = std::shared_ptr<array_record>;
+
+/// The arrays of one rank. Thread-safe.
+class array_table final : net::reported_part {
+public:
+  array_table();
+  ~array_table();
+  array_table(const array_table&) = delete;
+  array_table& operator=(const array_table&) = delete;
+  static array_table& here();
+
+  /// Of an array that this rank makes.
+  std::uint64_t next_id();
+  /// \return the first number that was reserved here.
+  std::uint64_t add(const array_plan& plan);
+  /// Its part here; null: there is none.
+  array_ref find(std::uint64_t id);
+  /// \throws error(not_found) if the array has been destroyed.
+  array_ref need(std::uint64_t id);
+  void remove(std::uint64_t id) noexcept;
+
+  /// Of an element, its array and its linear index there. Any rank.
+  std::optional<std::pair<array_ref, std::int64_t>> element_of(object_id id);
+
+private:
+  std::string describe() override;
+  static std::string name_of(net::node* here, object_id id);
+  static const bool names_; // elements, in messages
+  template <class Lock> std::optional<std::pair<array_ref, std::int64_t>> look_for(object_id id, const Lock& held);
+
+  net::node& node_;
+  tern::detail::spin_lock lock_; // reports look, too
+  std::uint64_t made_ = 0;
+  std::map<std::uint64_t, array_ref> arrays_;
+  std::map<std::uint64_t, array_record*> by_first_; // first number here
+};
+
+} // namespace tern::mobile::detail
