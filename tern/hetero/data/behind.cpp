@@ -52,6 +52,57 @@ coherence::acquired coherence::acquire_behind(task_record* t, std::uint8_t d) no
   return t->has_failed() ? acquired::failed : acquired::ready;
 }
 
+// A copy home that comes behind all that the task follows may read what these are still to write:
+// what is valid in an instance is valid when they are over. What another device has no task writes.
+bool coherence::can_come_home_behind(const use& u, std::uint8_t space, bool& any) {
+  const object_state& o = *u.object;
+  bool can = true;
+  if (reads(u.how))
+    u.object->each(u.part, [&](const fragment& f) {
+      if (f.valid & 1) return;
+      any = true;
+      bool there = false; // where the copy has an order
+      for (std::size_t k = 1; k < o.instances.size(); ++k)
+        there = there || ((f.valid & bit(k)) && o.instances[k].exists && o.instances[k].space == space);
+      can = can && f.valid != 0 && (there || f.writing == 0) &&
+            std::all_of(f.coming.begin(), f.coming.end(), [](const transfer* x) { return x->to == 0; });
+    });
+  return can;
+}
+
+bool coherence::acquire_home_behind(task_record* t, std::uint8_t d, transfer_chain& behind) noexcept {
+  const std::uint8_t space = devices_.space_of(d);
+  if (space == 0) return false; // all is at home
+  std::size_t got = 0;
+  bool can = true, any = false;
+  try {
+    for (std::size_t i = 0; i < t->use_count && can; ++i) {
+      const use& u = t->use_at(i);
+      const std::lock_guard hold(u.object->lock);
+      can = !u.object->paged && can_come_home_behind(u, space, any);
+    }
+    if (!can || !any) return false;
+    for (; got < t->use_count; ++got) {
+      use& u = t->use_at(got);
+      const std::lock_guard hold(u.object->lock);
+      find_instance(*u.object, u, *t, 0);
+    }
+  } catch (...) { // the host has no memory: that is said when its turn comes
+    while (got-- > 0) drop_use(t->use_at(got));
+    return false;
+  }
+  t->flags |= task_record::acquired;
+  transfer_chain begun;
+  bring_data(t, begun);
+  begun.take_each([&](transfer* x) {
+    if (x->to == 0 && x->device == d)
+      behind.push(x);
+    else
+      start(x);
+  });
+  return true;
+}
+
 void coherence::written_when_given(task_record* t) noexcept {
   for (std::size_t i = 0; i < t->use_count; ++i) {
     const use& u = t->use_at(i);

@@ -95,6 +95,7 @@ followers::state device_worker::offer(task_record* t, const followers::successor
   using state = followers::state;
   constexpr unsigned other_way = task_record::commutes | task_record::order_only | task_record::pins |
                                  task_record::reduces | task_record::acquired | task_record::given;
+  if (!(t->flags & task_record::placed)) bring_home(t, s);
   if (!(t->flags & task_record::placed) || (t->flags & other_way) || !t->sound() || !t->work || !t->work->describe)
     return state::decided;
   if (!takes_more_behind()) return state::offered;
@@ -172,6 +173,7 @@ void device_worker::gave(launched& l) noexcept {
 void device_worker::launch_again(launched&& l) noexcept {
   const auto one = [&](task_record* t) {
     followers_.ended(t);
+    followed_again(t);
     tracks_.ends(t, true);
     if (!steps_.empty()) end_steps(t);
     ready_.push_back(t);
