@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// Tasks that are launched behind what they follow (hetero-ahead), on a simulated device of which
-/// the host sees ends 20 us late: a chain, and a tiled Cholesky factorization. In virtual time.
+/// the host sees ends 20 us late: a chain, one that the host looks at after each kernel, and a tiled
+/// Cholesky factorization. In virtual time.
 
 #include "bench/hetero/tern.hpp"
 
@@ -80,6 +81,23 @@ double chain(std::size_t n) {
   return taken;
 }
 
+/// A chain of kernels, after each of which a task of the host reads what it wrote.
+double reads(std::size_t n) {
+  const hetero_object<number> x(tern::extents<1>{tile_numbers}, number{0});
+  x.prefetch("simulated0");
+  tern::wait_all();
+  std::size_t seen = 0;
+  const double begin = now();
+  for (std::size_t i = 0; i < n; ++i) {
+    tern::submit(add_kernel, tern::items(1).group(1), tern::read_write(x));
+    tern::submit([&seen, i](tern::host_view<const number, 1> v) { seen += v[0] == i + 1 ? 1 : 0; }, tern::read(x));
+  }
+  tern::wait_all();
+  const double taken = now() - begin;
+  if (seen != n) throw std::runtime_error("the host has not seen what a kernel wrote");
+  return taken;
+}
+
 double cholesky(std::size_t n) {
   std::vector<hetero_object<number>> tiles;
   std::vector<number> expected;
@@ -125,6 +143,8 @@ measurement queued_launches(const job& j) {
   if (j.benchmark == "ahead_chain") return [n] { return simulated(64, [n] { return chain(n); }); };
   if (j.benchmark == "ahead_chain_least")
     return [n] { return static_cast<double>(n) * (kernel_seconds + launch_seconds); };
+  if (j.benchmark == "ahead_reads") return [n] { return simulated(64, [n] { return reads(n); }); };
+  if (j.benchmark == "ahead_reads_0") return [n] { return simulated(0, [n] { return reads(n); }); };
   if (j.benchmark == "ahead_cholesky") return [n] { return simulated(64, [n] { return cholesky(n); }); };
   if (j.benchmark == "ahead_cholesky_0") return [n] { return simulated(0, [n] { return cholesky(n); }); };
   return {};

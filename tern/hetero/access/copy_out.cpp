@@ -21,7 +21,7 @@ struct copying {
   copy_out_request* request; // null: it has been answered
   std::atomic<int> left{1};  // copies under way, and the thread that begins them
   std::atomic<bool> bad{false};
-  bool early = false;        // all copies were begun before its turn came, and are over by then
+  bool early = false;          // all copies were begun before its turn came, and are over by then
   std::exception_ptr failed{}; // by the thread that sets `bad`, before it counts `left` down
 };
 

@@ -87,8 +87,8 @@ public:
   /// then, also where another reason stands against it. By the worker of `d`, which has the task
   /// for itself.
   acquired acquire_behind(task_record* t, std::uint8_t d) noexcept;
-  /// The same for a task of the host, other than by a policy, whose predecessors that have not ended
-  /// are in streams of `d`: it gets instances, and `behind` those copies from `d` that are to begin
+  /// The same for a task of the host, not by a policy, whose predecessors that have not ended are
+  /// in streams of `d`: it gets instances, and `behind` those copies from `d` that are to begin
   /// behind these predecessors, each of which holds one of the task's `pending`. \return false:
   /// nothing has been done, as nothing is missing, or what is cannot come in that way.
   bool acquire_home_behind(task_record* t, std::uint8_t d, transfer_chain& behind) noexcept;

@@ -91,8 +91,8 @@ TEST(copies_home, of_parts_are_one_copy_or_several) {
   });
 }
 
-// The writer only comes later than what fails: it is launched again, and what was copied behind it is
-// not what it writes.
+// The writer only comes later than what fails: it is launched again, and what was copied behind it
+// is not what it writes.
 TEST(copies_home, are_made_again_where_what_they_follow_is_launched_again) {
   const std::vector<std::function<unsigned(const queued::object&)>> ways = {
       first_of,

@@ -475,7 +475,7 @@ memory_handle device_worker::allocate(std::size_t bytes) {
 // What has an instance, as far as this worker knows.
 std::string device_worker::holder_of(const object_state& o, std::size_t instance) const {
   for (const transfer* x : moving_)
-    if (x->object == &o && (x->from == instance || x->to == instance))
+    if (x->follows.empty() && x->object == &o && (x->from == instance || x->to == instance)) // else a task is at it
       return x->save ? " (being saved)" : x->to == instance ? " (being copied to it)" : " (being copied from it)";
   const task_record* by = nullptr;
   const auto look = [&](task_record* t) {
@@ -507,7 +507,8 @@ std::string device_worker::snapshot() noexcept {
     if (++n > report_lines) break;
     const std::unique_lock hold(x->object->lock, std::try_to_lock);
     text += "      copy " + std::string(x->to == 0 ? "from it, of " : "to it, of ") +
-            (hold ? x->object->text(x->part) : "an object that another thread has locked") + "\n";
+            (hold ? x->object->text(x->part) : "an object that another thread has locked") +
+            (x->follows.empty() ? "" : ", behind " + called(*x->follows.front())) + "\n";
   }
   if (!waiting_.empty()) {
     const task_record& t = *waiting_.front();
