@@ -40,6 +40,7 @@ struct area {
 struct conditions {
   bool errors = false;  ///< tasks fail on purpose, and are cancelled
   bool kernels = false; ///< most tasks, so that few wait for the host
+  int devices = 0;      ///< simulated ones, of which most tasks name one
   bool faults = false;  ///< of devices: what can be read is right, and errors say what it was
 };
 
@@ -131,6 +132,7 @@ private:
   static tern::items over(const area& r) { return tern::items(r.columns(), r.rows()).group(8, 4); }
   void send(hetero_task t) {
     if (pick(4) == 0) t.priority(pick(5));
+    if (met_.devices > 0 && pick(3) != 0) t.on("simulated" + std::to_string(pick(met_.devices)));
     t.submit();
   }
 
@@ -417,6 +419,28 @@ TEST(graph, of_queued_launches_is_as_in_order) {
   }
   EXPECT_GT(queued.launches, seeds * 4); // else little has been tested
   EXPECT_GT(queued.copies, seeds / 2);
+}
+
+// From one device to the other, by way of the host or straight.
+TEST(graph, of_tasks_that_name_devices_is_as_in_order) {
+  const std::uint64_t seeds = std::min<std::uint64_t>(test_support::seeds(), 2000);
+  queued_so_far queued;
+  for (std::uint64_t seed = 1; seed <= seeds && !HasFailure(); ++seed) {
+    options opts = options_of(seed, seed % 5 == 0 ? "host,simulated" : "simulated");
+    const std::string fault = seed % 4 == 0 ? ",fail-kernel=" + std::to_string(1 + seed / 4 % 20) : "";
+    const int devices = 2 + static_cast<int>(seed % 2);
+    opts.set(hetero_simulated, std::to_string(devices) + ":bandwidth=1G,latency=" + std::to_string(seed % 5) +
+                                   "us,launch=3us,item=10ns,notice=20us,waits=1us" +
+                                   (seed / 2 % 5 == 0 ? ",memory=8k" : "") + (seed % 7 == 0 ? ",fuse=8" : "") +
+                                   (seed % 3 == 0 ? ",peer-bandwidth=2G" : "") + fault);
+    opts.set(hetero_ahead, depths[seed / 5 % 4]);
+    opts.set(hetero_queues, 1 + static_cast<int>(seed / 3 % 4));
+    sim::simulation world({.seed = seed});
+    scheduler s({.workers = 1 + static_cast<int>(seed % 2), .simulation = &world, .opts = &opts});
+    run_graph(seed, s, {.kernels = true, .devices = devices, .faults = seed % 4 == 0}, &queued);
+  }
+  EXPECT_GT(queued.launches, seeds);
+  EXPECT_GT(queued.copies, seeds);
 }
 
 TEST(graph, of_tasks_is_as_in_order_on_cuda) {

@@ -92,6 +92,11 @@ public:
   /// behind these predecessors, each of which holds one of the task's `pending`. \return false:
   /// nothing has been done, as nothing is missing, or what is cannot come in that way.
   bool acquire_home_behind(task_record* t, std::uint8_t d, transfer_chain& behind) noexcept;
+  /// The same for a task that will run on another device, to which data go by way of the host: it
+  /// gets no instances, and `behind` the first half of their way, as far as that is to begin now.
+  /// The task waits for these copies, and does not need them. Nothing is done where they could go
+  /// straight.
+  void bring_home_behind(task_record* t, std::uint8_t d, transfer_chain& behind) noexcept;
   /// The task has been put into a stream of its device: what it writes is valid there, and nowhere
   /// else, for those that come after it. If it fails, nothing reads that before it is written anew.
   void written_when_given(task_record* t) noexcept;
@@ -190,6 +195,9 @@ private:
   bool fetch(task_record* t, object_state& o, use& u, transfer_chain& begun);
   void bring_data(task_record* t);
   void bring_data(task_record* t, transfer_chain& begun) noexcept;
+  /// Under the object's lock. \param needs what it brings: fails if that does; else it must only not
+  /// be under way any more. \pre the caller holds one of the task's `pending`.
+  static void await(task_record* t, transfer* x, bool needs);
   static bool can_come_behind(const use& u);
   static bool can_come_home_behind(const use& u, std::uint8_t space, bool& any);
   bool holds_host_block(transfer& x) noexcept;

@@ -35,9 +35,15 @@ struct missing_piece {
   std::uint8_t from;
 };
 
-/// \param needs what it brings: fails if that does; else it must only not be under way any more.
-/// \pre the caller holds one of the task's `pending`.
-void await(task_record* t, transfer* x, bool needs) {
+transfer* coming_to(const fragment& f, std::uint8_t to) noexcept {
+  for (transfer* x : f.coming)
+    if (x->to == to) return x;
+  return nullptr;
+}
+
+} // namespace
+
+void coherence::await(task_record* t, transfer* x, bool needs) {
   for (transfer::waiter& w : x->tasks)
     if (w.task == t) {
       w.needs = w.needs || needs;
@@ -46,14 +52,6 @@ void await(task_record* t, transfer* x, bool needs) {
   t->pending.fetch_add(1, std::memory_order_relaxed);
   x->tasks.push_back({t, needs});
 }
-
-transfer* coming_to(const fragment& f, std::uint8_t to) noexcept {
-  for (transfer* x : f.coming)
-    if (x->to == to) return x;
-  return nullptr;
-}
-
-} // namespace
 
 // Under the object's lock.
 transfer* coherence::new_transfer(object_state& o, const box& part, std::uint8_t from, std::uint8_t to) {

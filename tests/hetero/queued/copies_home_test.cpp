@@ -212,6 +212,63 @@ TEST(copies_home, wait_for_no_disk) { // the host's memory is limited: as if the
   });
 }
 
+// From device to device ------------------------------------------------------------------------------------------------
+
+/// Seconds of a kernel, on two devices in turn, with the way of its data to the next one.
+double seconds_to_and_fro(int ahead, const std::string& more, std::uint64_t& copied) {
+  constexpr unsigned n = 40;
+  double taken = 0;
+  simulate(machine_with(ahead, "2" + std::string(queued::slow_to_tell) + more), [&] {
+    const queued::object x = made();
+    adding(x).on("simulated1").submit();
+    wait_all();
+    const double begin = queued::now();
+    for (unsigned i = 0; i < n; ++i) adding(x).on(i % 2 == 0 ? "simulated0" : "simulated1").submit();
+    wait_all();
+    taken = queued::now() - begin;
+    copied = copied_behind();
+    EXPECT_EQ(count().copies_from_devices + count().copies_between_devices, n);
+    EXPECT_EQ(first_of(x), n + 1);
+  });
+  return taken / n;
+}
+
+TEST(copies_home, on_the_way_to_another_device_are_behind_kernels) {
+  std::uint64_t copied = 0;
+  EXPECT_LT(seconds_to_and_fro(64, "", copied), kernel_seconds + 2.1 * notice_seconds);
+  EXPECT_GE(copied, 39u); // all but the first
+  EXPECT_GT(seconds_to_and_fro(0, "", copied), kernel_seconds + 2.9 * notice_seconds);
+  EXPECT_EQ(copied, 0u);
+  seconds_to_and_fro(64, ",peer-bandwidth=1G", copied); // they go straight there
+  EXPECT_EQ(copied, 0u);
+}
+
+// The copy does not matter to the task: it is made again when its turn comes.
+TEST(copies_home, on_the_way_to_another_device_may_fail) {
+  simulate(machine_with(64, "2" + std::string(queued::slow_to_tell) + ",fail-copy=2@0"), [] {
+    const queued::object x = made();
+    adding(x).on("simulated0").submit();
+    adding(x).on("simulated1").submit();
+    wait_all();
+    EXPECT_EQ(copied_behind(), 1u);
+    EXPECT_EQ(count().copies_from_devices, 2u);
+    EXPECT_EQ(first_of(x), 2u);
+  });
+}
+
+TEST(copies_home, on_the_way_to_another_device_are_made_again) {
+  simulate(machine_with(64, "2" + std::string(queued::slow_to_tell) + ",fail-kernel=2@0"), [] {
+    const queued::object x = made();
+    hetero_task first = adding(x), bad = adding(x), over = filling(x, 7), next = adding(x);
+    for (hetero_task* t : {&first, &bad, &over}) t->on("simulated0").submit();
+    next.on("simulated1").submit();
+    EXPECT_THAT(text_of_error([&] { bad.wait(); }), HasSubstr("it was to: fail-kernel"));
+    next.wait();
+    EXPECT_EQ(copied_behind(), 1u);
+    EXPECT_EQ(first_of(x), graph_kernels::stir(7, 0) + 1);
+  });
+}
+
 /// A kernel, and a look at what it wrote, again and again.
 void look_after_each(int n) {
   const queued::object x = made(), y = made();

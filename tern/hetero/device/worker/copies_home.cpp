@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// What the host is to read is copied there behind the tasks of the device that the reader follows,
-/// before these have ended.
+/// before these have ended; so is what another device is to get by way of the host.
 ///
 /// Such a copy has an order with what is in streams, but it does not share its fate: behind a
 /// launch that failed, or was not done, it has copied what was there before. So it counts as over
@@ -15,16 +15,30 @@
 
 namespace tern::hetero::detail {
 
+// It will run elsewhere, and nowhere where its data could go straight.
+bool device_worker::goes_home_first(const task_record& t) const noexcept {
+  const task_placement& places = home_.placement();
+  if (places.allowed(t, number_)) return false;
+  const device_table& all = home_.devices();
+  for (std::size_t d = 1; d < all.count(); ++d)
+    if (d != number_ && all.queue(d)->reaches(*this) && places.allowed(t, static_cast<int>(d))) return false;
+  return true;
+}
+
 // \pre the task is this worker's alone.
 void device_worker::bring_home(task_record* t, const followers::successor& s) noexcept {
   constexpr unsigned other_way = task_record::commutes | task_record::order_only | task_record::reduces |
                                  task_record::of_reduction | task_record::acquired;
   if (device_->waiting_stream() < 0 || !t->sound() || t->use_count == 0) return;
   transfer_chain behind;
-  if (is_copy_out(*t))
+  if (is_copy_out(*t)) {
     copy_out_behind(*t, number_, behind);
-  else if (!(t->flags & other_way))
-    home_.copies().acquire_home_behind(t, number_, behind);
+  } else if (!(t->flags & other_way)) {
+    if (!(t->flags & task_record::placed))
+      home_.copies().acquire_home_behind(t, number_, behind);
+    else if (goes_home_first(*t))
+      home_.copies().bring_home_behind(t, number_, behind);
+  }
   behind.take_each([&](transfer* x) {
     after_.clear();
     for (const followers::place& p : s.after) {

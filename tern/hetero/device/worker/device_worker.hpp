@@ -121,6 +121,7 @@ private:
   void gave(launched& l) noexcept;
   void launch_again(launched&& l) noexcept;
   // copies_home.cpp
+  bool goes_home_first(const task_record& t) const noexcept;
   void bring_home(task_record* t, const followers::successor& s) noexcept;
   void followed_ended(const task_record* t) noexcept;
   void followed_again(const task_record* t) noexcept;
