@@ -19,6 +19,7 @@
 #include "tests/hetero/support/tasks.hpp"
 #include "tests/task/support/executors.hpp"
 #include <tern/hetero/device/opencl/opencl_device.hpp>
+#include <tern/hetero/graph/runtime.hpp>
 #include <tern/hetero/models/model_file.hpp>
 #include <tern/task/fiber.hpp>
 #include <tern/task/sim.hpp>
@@ -353,6 +354,7 @@ options options_of(std::uint64_t seed, const std::string& devices, options opts 
 /// Behind what had not ended.
 struct queued_so_far {
   std::uint64_t launches = 0, copies = 0;
+  bool possible = false; ///< the last device takes such
 };
 
 /// \return how many errors told of a device's fault
@@ -371,6 +373,8 @@ int run_graph(std::uint64_t seed, scheduler& s, conditions met = {}, queued_so_f
     if (queued) {
       queued->launches += count().launched_behind;
       queued->copies += count().copied_behind;
+      const detail::device_table& all = detail::runtime::here("the test").devices();
+      queued->possible = all.queue(all.count() - 1)->of().launches_behind();
     }
     expect_nothing_left();
   }),
@@ -550,6 +554,23 @@ TEST_P(graph_with_opencl, of_tasks_is_as_in_order) {
     scheduler s({.workers = 1 + static_cast<int>(seed % 3), .opts = &opts});
     run_graph(seed, s);
   }
+}
+
+// Where kernels run in threads of the driver's, there are launches and copies behind them.
+TEST(graph, of_tasks_is_as_in_order_on_opencl_with_threads) {
+  if (!there_is_opencl()) GTEST_SKIP() << "no OpenCL device";
+  const std::uint64_t seeds = std::min<std::uint64_t>(test_support::seeds() / 20, 60);
+  queued_so_far queued;
+  for (std::uint64_t seed = 1; seed <= seeds && !HasFailure(); ++seed) {
+    options opts = options_of(seed, seed % 3 == 0 ? "host,opencl" : "opencl");
+    opts.set(detail::hetero_opencl_pocl, "pthread");
+    opts.set(detail::hetero_opencl_memory, "buffers");
+    opts.set(hetero_threads, seed / 2 % 2 == 1);
+    scheduler s({.workers = 1 + static_cast<int>(seed % 3), .opts = &opts});
+    run_graph(seed, s, {.kernels = true}, &queued);
+  }
+  EXPECT_EQ(queued.launches > 0, queued.possible); // what the driver has read from the environment before stays
+  EXPECT_EQ(queued.copies > 0, queued.possible);
 }
 
 TEST(graph, of_tasks_is_as_in_order_on_the_host_alone) {

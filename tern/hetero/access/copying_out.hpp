@@ -13,8 +13,8 @@ namespace tern::hetero::detail {
 bool is_copy_out(const task_record& t) noexcept;
 
 /// Such a task's predecessors that have not ended are in streams of device `d`: if all that it
-/// reads is there alone, `behind` gets the copies, which are to begin behind these predecessors, and
-/// each of which holds one of the task's `pending`. When the task runs, all has been copied. By the
+/// reads is there alone, `behind` gets the copies, which are to begin behind these predecessors.
+/// Each of them holds one of the task's `pending`. When the task runs, all has been copied. By the
 /// worker of `d`, which has the task for itself. Source: as coherence::acquire_home_behind.
 void copy_out_behind(task_record& t, std::uint8_t d, transfer_chain& behind) noexcept;
 

@@ -195,8 +195,8 @@ private:
   bool fetch(task_record* t, object_state& o, use& u, transfer_chain& begun);
   void bring_data(task_record* t);
   void bring_data(task_record* t, transfer_chain& begun) noexcept;
-  /// Under the object's lock. \param needs what it brings: fails if that does; else it must only not
-  /// be under way any more. \pre the caller holds one of the task's `pending`.
+  /// Under the object's lock. \param needs what it brings: fails if that does; else it must only
+  /// not be under way any more. \pre the caller holds one of the task's `pending`.
   static void await(task_record* t, transfer* x, bool needs);
   static bool can_come_behind(const use& u);
   static bool can_come_home_behind(const use& u, std::uint8_t space, bool& any);
