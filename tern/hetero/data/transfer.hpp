@@ -65,6 +65,7 @@ public:
     (first_ ? last_->next : first_) = x;
     last_ = x;
   }
+  bool empty() const noexcept { return !first_; }
   /// Calls `f(x)` for each, in order; they are in no chain then.
   template <class F> void take_each(F&& f) {
     for (transfer* x = std::exchange(first_, nullptr); x;) {

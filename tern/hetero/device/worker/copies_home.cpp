@@ -39,13 +39,17 @@ void device_worker::bring_home(task_record* t, const followers::successor& s) no
     else if (goes_home_first(*t))
       home_.copies().bring_home_behind(t, number_, behind);
   }
+  if (behind.empty()) return;
+  after_.clear();
+  std::vector<task_record*>& all = followed_;
+  all.clear();
+  for (const followers::place& p : s.after) {
+    if (std::find(all.begin(), all.end(), p.task) == all.end()) all.push_back(p.task); // once, whatever its edges
+    const auto is_later = [&](const followers::place& q) { return q.stream == p.stream && q.number > p.number; };
+    if (std::none_of(s.after.begin(), s.after.end(), is_later)) after_.push_back(p.end); // streams keep their order
+  }
   behind.take_each([&](transfer* x) {
-    after_.clear();
-    for (const followers::place& p : s.after) {
-      if (std::find(x->follows.begin(), x->follows.end(), p.task) == x->follows.end()) x->follows.push_back(p.task);
-      const auto is_later = [&](const followers::place& q) { return q.stream == p.stream && q.number > p.number; };
-      if (std::none_of(s.after.begin(), s.after.end(), is_later)) after_.push_back(p.end); // streams keep their order
-    }
+    x->follows = all;
     begin(x, after_);
   });
 }

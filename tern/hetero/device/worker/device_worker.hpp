@@ -189,6 +189,7 @@ private:
   std::uint64_t given_ = 0;               // operations
   std::vector<std::uint64_t> last_given_; // in each stream: the number of the last one
   std::vector<ticket> after_;             // for its memory
+  std::vector<task_record*> followed_;    // as well
   fusion fusion_;
   std::vector<described> described_; // for their memory, with the next two
   std::vector<argument> arguments_;
