@@ -19,6 +19,7 @@
 #include "tests/hetero/support/tasks.hpp"
 #include "tests/task/support/executors.hpp"
 #include <tern/hetero/device/opencl/opencl_device.hpp>
+#include <tern/hetero/graph/runtime.hpp>
 #include <tern/hetero/models/model_file.hpp>
 #include <tern/task/fiber.hpp>
 #include <tern/task/sim.hpp>
@@ -40,6 +41,7 @@ struct area {
 struct conditions {
   bool errors = false;  ///< tasks fail on purpose, and are cancelled
   bool kernels = false; ///< most tasks, so that few wait for the host
+  int devices = 0;      ///< simulated ones, of which most tasks name one
   bool faults = false;  ///< of devices: what can be read is right, and errors say what it was
 };
 
@@ -131,6 +133,7 @@ private:
   static tern::items over(const area& r) { return tern::items(r.columns(), r.rows()).group(8, 4); }
   void send(hetero_task t) {
     if (pick(4) == 0) t.priority(pick(5));
+    if (met_.devices > 0 && pick(3) != 0) t.on("simulated" + std::to_string(pick(met_.devices)));
     t.submit();
   }
 
@@ -348,8 +351,14 @@ options options_of(std::uint64_t seed, const std::string& devices, options opts 
   return opts;
 }
 
+/// Behind what had not ended.
+struct queued_so_far {
+  std::uint64_t launches = 0, copies = 0;
+  bool possible = false; ///< the last device takes such
+};
+
 /// \return how many errors told of a device's fault
-int run_graph(std::uint64_t seed, scheduler& s, conditions met = {}, std::uint64_t* behind = nullptr) {
+int run_graph(std::uint64_t seed, scheduler& s, conditions met = {}, queued_so_far* queued = nullptr) {
   SCOPED_TRACE("seed " + std::to_string(seed));
   met.errors = seed % 2 == 1;
   int told = 0;
@@ -361,7 +370,12 @@ int run_graph(std::uint64_t seed, scheduler& s, conditions met = {}, std::uint64
       w.end();
       told = w.faults_told();
     }
-    if (behind) *behind += count().launched_behind;
+    if (queued) {
+      queued->launches += count().launched_behind;
+      queued->copies += count().copied_behind;
+      const detail::device_table& all = detail::runtime::here("the test").devices();
+      queued->possible = all.queue(all.count() - 1)->of().launches_behind();
+    }
     expect_nothing_left();
   }),
             0u);
@@ -393,7 +407,7 @@ TEST(graph, of_tasks_is_as_in_order_in_simulations) {
 // Nothing but devices that show ends late, so that many tasks are behind others.
 TEST(graph, of_queued_launches_is_as_in_order) {
   const std::uint64_t seeds = std::min<std::uint64_t>(test_support::seeds(), 2000);
-  std::uint64_t behind = 0;
+  queued_so_far queued;
   for (std::uint64_t seed = 1; seed <= seeds && !HasFailure(); ++seed) {
     options opts = options_of(seed, "simulated");
     const std::string fault =
@@ -405,9 +419,32 @@ TEST(graph, of_queued_launches_is_as_in_order) {
     opts.set(hetero_queues, 1 + static_cast<int>(seed % 4));
     sim::simulation world({.seed = seed});
     scheduler s({.workers = 1 + static_cast<int>(seed % 2), .simulation = &world, .opts = &opts});
-    run_graph(seed, s, {.kernels = true, .faults = seed % 4 == 0}, &behind);
+    run_graph(seed, s, {.kernels = true, .faults = seed % 4 == 0}, &queued);
   }
-  EXPECT_GT(behind, seeds * 4); // else little has been tested
+  EXPECT_GT(queued.launches, seeds * 4); // else little has been tested
+  EXPECT_GT(queued.copies, seeds / 2);
+}
+
+// From one device to the other, by way of the host or straight.
+TEST(graph, of_tasks_that_name_devices_is_as_in_order) {
+  const std::uint64_t seeds = std::min<std::uint64_t>(test_support::seeds(), 2000);
+  queued_so_far queued;
+  for (std::uint64_t seed = 1; seed <= seeds && !HasFailure(); ++seed) {
+    options opts = options_of(seed, seed % 5 == 0 ? "host,simulated" : "simulated");
+    const std::string fault = seed % 4 == 0 ? ",fail-kernel=" + std::to_string(1 + seed / 4 % 20) : "";
+    const int devices = 2 + static_cast<int>(seed % 2);
+    opts.set(hetero_simulated, std::to_string(devices) + ":bandwidth=1G,latency=" + std::to_string(seed % 5) +
+                                   "us,launch=3us,item=10ns,notice=20us,waits=1us" +
+                                   (seed / 2 % 5 == 0 ? ",memory=8k" : "") + (seed % 7 == 0 ? ",fuse=8" : "") +
+                                   (seed % 3 == 0 ? ",peer-bandwidth=2G" : "") + fault);
+    opts.set(hetero_ahead, depths[seed / 5 % 4]);
+    opts.set(hetero_queues, 1 + static_cast<int>(seed / 3 % 4));
+    sim::simulation world({.seed = seed});
+    scheduler s({.workers = 1 + static_cast<int>(seed % 2), .simulation = &world, .opts = &opts});
+    run_graph(seed, s, {.kernels = true, .devices = devices, .faults = seed % 4 == 0}, &queued);
+  }
+  EXPECT_GT(queued.launches, seeds);
+  EXPECT_GT(queued.copies, seeds);
 }
 
 TEST(graph, of_tasks_is_as_in_order_on_cuda) {
@@ -517,6 +554,23 @@ TEST_P(graph_with_opencl, of_tasks_is_as_in_order) {
     scheduler s({.workers = 1 + static_cast<int>(seed % 3), .opts = &opts});
     run_graph(seed, s);
   }
+}
+
+// Where kernels run in threads of the driver's, there are launches and copies behind them.
+TEST(graph, of_tasks_is_as_in_order_on_opencl_with_threads) {
+  if (!there_is_opencl()) GTEST_SKIP() << "no OpenCL device";
+  const std::uint64_t seeds = std::min<std::uint64_t>(test_support::seeds() / 20, 60);
+  queued_so_far queued;
+  for (std::uint64_t seed = 1; seed <= seeds && !HasFailure(); ++seed) {
+    options opts = options_of(seed, seed % 3 == 0 ? "host,opencl" : "opencl");
+    opts.set(detail::hetero_opencl_pocl, "pthread");
+    opts.set(detail::hetero_opencl_memory, "buffers");
+    opts.set(hetero_threads, seed / 2 % 2 == 1);
+    scheduler s({.workers = 1 + static_cast<int>(seed % 3), .opts = &opts});
+    run_graph(seed, s, {.kernels = true}, &queued);
+  }
+  EXPECT_EQ(queued.launches > 0, queued.possible); // what the driver has read from the environment before stays
+  EXPECT_EQ(queued.copies > 0, queued.possible);
 }
 
 TEST(graph, of_tasks_is_as_in_order_on_the_host_alone) {

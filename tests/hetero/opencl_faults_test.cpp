@@ -205,6 +205,41 @@ TEST_F(opencl_faults, what_is_launched_behind_others_waits_for_them_and_fails_wi
   EXPECT_EQ(d->open_tickets(), 0u);
 }
 
+TEST_F(opencl_faults, copies_home_wait_in_a_queue_of_their_own) {
+  api.GetEventInfo = [](cl::event e, cl::uint what, std::size_t n, void* to, std::size_t* needs) -> cl::status {
+    if (status == cl::success) return real.GetEventInfo(e, what, n, to, needs);
+    return std::memcpy(to, &status, sizeof status), cl::success;
+  };
+  api.EnqueueBarrierWithWaitList = [](cl::queue q, cl::uint n, const cl::event* e, cl::event* made) -> cl::status {
+    ++calls;
+    return real.EnqueueBarrierWithWaitList(q, n, e, made);
+  };
+  const auto d = first_device(options_for("buffers"), &api);
+  const memory_handle m = d->allocate(8);
+  std::uint64_t seen = 1;
+  copy_request home;
+  home.way = direction::from_device;
+  home.host = reinterpret_cast<std::byte*>(&seen);
+  home.device = m;
+  home.row_bytes = sizeof seen;
+  const int waiting = d->waiting_stream();
+  EXPECT_EQ(waiting, d->streams());
+  const ticket kernel = launch<k::nothing>(*d, {}, {});
+  status = cl::queued;
+  d->order(waiting, kernel);
+  EXPECT_EQ(calls, 1);
+  const ticket copy = d->copy(waiting, home);
+  EXPECT_FALSE(d->done(copy));
+  status = cl::failed_before; // as drivers may say, where the kernel has failed
+  EXPECT_THROW(d->done(copy), predecessor_failed);
+  status = cl::success;
+  wait(*d, kernel);
+  home.way = direction::to_device;
+  EXPECT_THAT(message_of(errc::invalid_argument, [&] { d->copy(waiting, home); }), HasSubstr("has the streams 0 to"));
+  d->free(m, 8);
+  EXPECT_EQ(d->open_tickets(), 0u);
+}
+
 TEST_F(opencl_faults, a_lost_device_says_so_from_then_on) {
   api.GetEventInfo = [](cl::event e, cl::uint what, std::size_t n, void* to, std::size_t* needs) -> cl::status {
     if (status == cl::success) return real.GetEventInfo(e, what, n, to, needs);

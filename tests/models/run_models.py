@@ -58,6 +58,7 @@ RIGHT = [
     ("mobile", "-DMESSAGES=1 -DMOVES=3"),
     ("mobile", "-DMESSAGES=1 -DDESTROYER=1"),
     ("followers", ""),
+    ("copies_home", ""),
 ]
 # What must be found out: each of these breaks the model.
 BROKEN = [
@@ -82,6 +83,7 @@ BROKEN = [
     ("mobile", "-DMESSAGES=1 -DMOVES=3", "LANDS_AT_ONCE"),
     ("mobile", "-DMESSAGES=1 -DDESTROYER=1", "GONE_DROPPED"),
     ("followers", "", "ANY_GIVEN SEEN_AGAIN KEEP_COUNT READY_TOO END_EARLY ENDED_LAST FREE_BIAS"),
+    ("copies_home", "", "NO_ORDER ENDS_EARLY NOT_AGAIN AGAIN_AT_ONCE TWO_AT_ONCE SKIPPED_DONE FREE_READER"),
 ]
 
 
@@ -148,7 +150,7 @@ def check(folder: pathlib.Path, model: str, switches: str, broken: bool, cycles:
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     verdict = "FAILED: " + problem if problem else "found out" if broken else "ends" if cycles else "right"
-    print(f"{model:9} {switches:42} {states:10} states {time.monotonic() - start:6.1f} s  {verdict}", flush=True)
+    print(f"{model:11} {switches:42} {states:10} states {time.monotonic() - start:6.1f} s  {verdict}", flush=True)
     if story:
         print(story, flush=True)
     return not problem

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// Tasks that are launched behind what they follow (hetero-ahead), on a simulated device of which
-/// the host sees ends 20 us late: a chain, and a tiled Cholesky factorization. In virtual time.
+/// the host sees ends 20 us late: a chain, one that the host looks at after each kernel, one that
+/// goes to and fro between two such devices, and a tiled Cholesky factorization. In virtual time.
 
 #include "bench/hetero/tern.hpp"
 
@@ -30,7 +31,7 @@ using tern::hetero::dialect::group_context;
 using number = std::uint32_t;
 
 constexpr double kernel_seconds = 10e-6, launch_seconds = 2e-6;
-constexpr const char* words = "1:launch=2us,item=10us,latency=5us,notice=20us,waits=1us"; // a kernel has one item
+constexpr const char* words = ":launch=2us,item=10us,latency=5us,notice=20us,waits=1us"; // a kernel has one item
 constexpr std::size_t tile_numbers = 64;
 
 void add_one(group_context, number* a) { a[0] += 1; }
@@ -46,14 +47,14 @@ constexpr tern::hetero::kernel gemm_kernel{"gemm", &update, nullptr, {0, 0, 0}};
 double now() { return std::chrono::duration<double>(tern::fiber_clock::now().time_since_epoch()).count(); }
 
 /// What `f` returns in a simulation, in a thread of its own.
-double simulated(int ahead, const std::function<double()>& f) {
+double simulated(int ahead, const std::function<double()>& f, int devices = 1) {
   double result = 0;
   std::exception_ptr failed;
   std::thread([&] {
     try {
       tern::options opts;
       opts.set(tern::hetero::hetero_devices, "simulated");
-      opts.set(tern::hetero::hetero_simulated, words);
+      opts.set(tern::hetero::hetero_simulated, std::to_string(devices) + words);
       opts.set(tern::hetero::hetero_models, "read:/nowhere");
       opts.set(tern::hetero::hetero_ahead, ahead);
       opts.set(tern::hetero::hetero_policy, "locality");
@@ -77,6 +78,39 @@ double chain(std::size_t n) {
   tern::wait_all();
   const double taken = now() - begin;
   if (x.host(tern::access_mode::read).get()[0] != n) throw std::runtime_error("a task has left no trace");
+  return taken;
+}
+
+/// A chain of kernels that goes to and fro between two devices.
+double to_and_fro(std::size_t n) {
+  const hetero_object<number> x(tern::extents<1>{tile_numbers}, number{0});
+  x.prefetch("simulated0");
+  tern::wait_all();
+  const double begin = now();
+  for (std::size_t i = 0; i < n; ++i) {
+    tern::hetero_task t(add_kernel, tern::items(1).group(1), tern::read_write(x));
+    t.on(i % 2 == 0 ? "simulated0" : "simulated1").submit();
+  }
+  tern::wait_all();
+  const double taken = now() - begin;
+  if (x.host(tern::access_mode::read).get()[0] != n) throw std::runtime_error("a task has left no trace");
+  return taken;
+}
+
+/// A chain of kernels, after each of which a task of the host reads what it wrote.
+double reads(std::size_t n) {
+  const hetero_object<number> x(tern::extents<1>{tile_numbers}, number{0});
+  x.prefetch("simulated0");
+  tern::wait_all();
+  std::size_t seen = 0;
+  const double begin = now();
+  for (std::size_t i = 0; i < n; ++i) {
+    tern::submit(add_kernel, tern::items(1).group(1), tern::read_write(x));
+    tern::submit([&seen, i](tern::host_view<const number, 1> v) { seen += v[0] == i + 1 ? 1 : 0; }, tern::read(x));
+  }
+  tern::wait_all();
+  const double taken = now() - begin;
+  if (seen != n) throw std::runtime_error("the host has not seen what a kernel wrote");
   return taken;
 }
 
@@ -125,6 +159,18 @@ measurement queued_launches(const job& j) {
   if (j.benchmark == "ahead_chain") return [n] { return simulated(64, [n] { return chain(n); }); };
   if (j.benchmark == "ahead_chain_least")
     return [n] { return static_cast<double>(n) * (kernel_seconds + launch_seconds); };
+  if (j.benchmark == "ahead_reads") return [n] { return simulated(64, [n] { return reads(n); }); };
+  if (j.benchmark == "ahead_reads_0") return [n] { return simulated(0, [n] { return reads(n); }); };
+  if (j.benchmark == "ahead_devices")
+    return [n] {
+      return simulated(
+          64, [n] { return to_and_fro(n); }, 2);
+    };
+  if (j.benchmark == "ahead_devices_0")
+    return [n] {
+      return simulated(
+          0, [n] { return to_and_fro(n); }, 2);
+    };
   if (j.benchmark == "ahead_cholesky") return [n] { return simulated(64, [n] { return cholesky(n); }); };
   if (j.benchmark == "ahead_cholesky_0") return [n] { return simulated(0, [n] { return cholesky(n); }); };
   return {};

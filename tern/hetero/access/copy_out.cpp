@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <tern/base/error.hpp>
+#include <tern/hetero/access/copying_out.hpp>
 #include <tern/hetero/graph/runtime.hpp>
 
 namespace tern::hetero::detail {
@@ -20,6 +21,7 @@ struct copying {
   copy_out_request* request; // null: it has been answered
   std::atomic<int> left{1};  // copies under way, and the thread that begins them
   std::atomic<bool> bad{false};
+  bool early = false;          // all copies were begun before its turn came, and are over by then
   std::exception_ptr failed{}; // by the thread that sets `bad`, before it counts `left` down
 };
 
@@ -43,6 +45,36 @@ void copied_out(task_record* t, std::exception_ptr failed) noexcept {
   const std::exception_ptr why = std::move(c.failed);
   t->home->execution().release_access(t);
   request->over(why);
+}
+
+/// Of those that the task waits for.
+void copied_early(task_record* t, std::exception_ptr failed) noexcept {
+  copying& c = t->work_as<copying>();
+  if (failed && !c.bad.exchange(true, std::memory_order_relaxed)) c.failed = std::move(failed);
+  t->home->copies().client().release_dependency(t);
+}
+
+transfer* piece_to_copy(task_record& t, const box& part, std::uint8_t from, decltype(transfer::copied) copied) {
+  object_state& o = *t.use_at(0).object;
+  transfer* const x = o.copies.transfers().make();
+  x->object = &o;
+  x->part = part;
+  x->from = from;
+  x->device = o.instances[from].space;
+  x->out_of = &t;
+  x->outside = t.work_as<copying>().to;
+  x->copied = copied;
+  return x;
+}
+
+/// Under the object's lock: one copy instead of many, if one instance has all.
+void join_pieces(std::vector<transfer*>& all, object_state& o, const box& part, std::int64_t elements) {
+  if (all.size() < 2 || elements != part.size()) return;
+  for (const transfer* x : all)
+    if (x->from != all.front()->from) return;
+  all.front()->part = part;
+  for (std::size_t i = 1; i < all.size(); ++i) o.copies.transfers().free(all[i]);
+  all.resize(1);
 }
 
 /// Holds the object's block in the host's memory, if that is limited and anything of the part is
@@ -75,6 +107,7 @@ private:
 /// completes the task.
 void begin_copies(task_record* t) noexcept {
   copying& c = t->work_as<copying>();
+  if (c.early) return copied_out(t, nullptr);
   object_state& o = *t->use_at(0).object;
   const box part = t->use_at(0).part; // the task is not to be looked at once it may be complete
   std::vector<box> here;
@@ -97,27 +130,12 @@ void begin_copies(task_record* t) noexcept {
       std::uint8_t from = 1;
       while (!(f.valid >> from & 1)) ++from;
       elements += f.where.size();
-      transfer* const x = o.copies.transfers().make();
-      begun.push_back(x);
-      x->object = &o;
-      x->part = f.where;
-      x->from = from;
-      x->device = o.instances[from].space;
-      x->out_of = t;
-      x->outside = c.to;
-      x->copied = copied_out;
+      begun.push_back(piece_to_copy(*t, f.where, from, copied_out));
     });
-    if (!there) {
+    if (there)
+      join_pieces(begun, o, part, elements);
+    else
       failed = not_written_error(*t, o, part, lost);
-    } else if (begun.size() > 1 && elements == part.size()) { // one copy instead of many, if one instance has all
-      bool same = true;
-      for (const transfer* x : begun) same = same && x->from == begun.front()->from;
-      if (same) {
-        begun.front()->part = part;
-        for (std::size_t i = 1; i < begun.size(); ++i) o.copies.transfers().free(begun[i]);
-        begun.erase(begun.begin() + 1, begun.end());
-      }
-    }
     if (!failed)
       for (const transfer* x : begun) ++o.instances[x->from].users;
   } catch (...) {
@@ -144,6 +162,45 @@ const work_type copy_out_work{kinds_of(device_kind::host), [](task_record& t) { 
                               nullptr, [](const task_record&) noexcept -> const char* { return "copy_to"; }};
 
 } // namespace
+
+bool is_copy_out(const task_record& t) noexcept { return t.work == &copy_out_work; }
+
+void copy_out_behind(task_record& t, std::uint8_t d, transfer_chain& behind) noexcept {
+  copying& c = t.work_as<copying>();
+  object_state& o = *t.use_at(0).object;
+  const box& part = t.use_at(0).part;
+  const std::uint8_t space = o.copies.devices().space_of(d);
+  if (c.early || o.paged || space == 0) return;
+  std::vector<transfer*> begun;
+  const std::lock_guard hold(o.lock);
+  std::int64_t elements = 0;
+  try {
+    bool there = true; // and nowhere else
+    o.each(part, [&](fragment& f) {
+      std::size_t from = 1;
+      while (from < o.instances.size() &&
+             !((f.valid & bit(from)) && o.instances[from].exists && o.instances[from].space == space))
+        ++from;
+      there = there && !(f.valid & 1) && from < o.instances.size();
+      if (!there) return;
+      elements += f.where.size();
+      begun.reserve(begun.size() + 1);
+      begun.push_back(piece_to_copy(t, f.where, static_cast<std::uint8_t>(from), copied_early));
+    });
+    c.early = there;
+  } catch (...) { // no memory: all is copied when its turn comes
+  }
+  if (!c.early) {
+    for (transfer* x : begun) o.copies.transfers().free(x);
+    return;
+  }
+  join_pieces(begun, o, part, elements);
+  for (transfer* x : begun) {
+    ++o.instances[x->from].users;
+    t.pending.fetch_add(1, std::memory_order_relaxed); // the caller holds others of them
+    behind.push(x);
+  }
+}
 
 void check_destination(const object_state& o, const box& part, const void* to) {
   if (!to)

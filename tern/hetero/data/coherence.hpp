@@ -87,6 +87,16 @@ public:
   /// then, also where another reason stands against it. By the worker of `d`, which has the task
   /// for itself.
   acquired acquire_behind(task_record* t, std::uint8_t d) noexcept;
+  /// The same for a task of the host, not by a policy, whose predecessors that have not ended are
+  /// in streams of `d`: it gets instances, and `behind` those copies from `d` that are to begin
+  /// behind these predecessors, each of which holds one of the task's `pending`. \return false:
+  /// nothing has been done, as nothing is missing, or what is cannot come in that way.
+  bool acquire_home_behind(task_record* t, std::uint8_t d, transfer_chain& behind) noexcept;
+  /// The same for a task that will run on another device, to which data go by way of the host: it
+  /// gets no instances, and `behind` the first half of their way, as far as that is to begin now.
+  /// The task waits for these copies, and does not need them. Nothing is done where they could go
+  /// straight.
+  void bring_home_behind(task_record* t, std::uint8_t d, transfer_chain& behind) noexcept;
   /// The task has been put into a stream of its device: what it writes is valid there, and nowhere
   /// else, for those that come after it. If it fails, nothing reads that before it is written anew.
   void written_when_given(task_record* t) noexcept;
@@ -115,6 +125,8 @@ public:
   /// Calls `f` for each, under its object's lock.
   void each_piece(task_record* t, const std::function<void(const data_piece&)>& f);
   void count_copy(direction way, std::size_t bytes) noexcept;
+  /// One of them comes behind tasks that have not ended.
+  void count_copy_behind() noexcept { behind_.fetch_add(1, std::memory_order_relaxed); }
   /// Fills in the numbers of copies and bytes.
   void add_to(statistics& s) const noexcept;
   transfer_pool& transfers() noexcept { return transfers_; }
@@ -182,7 +194,12 @@ private:
   transfer* new_transfer(object_state& o, const box& part, std::uint8_t from, std::uint8_t to);
   bool fetch(task_record* t, object_state& o, use& u, transfer_chain& begun);
   void bring_data(task_record* t);
+  void bring_data(task_record* t, transfer_chain& begun) noexcept;
+  /// Under the object's lock. \param needs what it brings: fails if that does; else it must only
+  /// not be under way any more. \pre the caller holds one of the task's `pending`.
+  static void await(task_record* t, transfer* x, bool needs);
   static bool can_come_behind(const use& u);
+  static bool can_come_home_behind(const use& u, std::uint8_t space, bool& any);
   bool holds_host_block(transfer& x) noexcept;
   bool holds_host_block(const task_record& t, const use& u) noexcept;
   void park(task_record& t) noexcept;
@@ -206,6 +223,7 @@ private:
     std::atomic<std::uint64_t> times{0}, bytes{0};
   };
   std::array<copied, 4> copies_; ///< by direction
+  std::atomic<std::uint64_t> behind_{0};
   upcoming_uses upcoming_;
   alignas(64) std::atomic<std::int64_t> object_bytes_{0}; ///< of all objects
   std::atomic<std::int64_t> least_memory_{INT64_MAX};

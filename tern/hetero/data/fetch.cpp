@@ -35,9 +35,15 @@ struct missing_piece {
   std::uint8_t from;
 };
 
-/// \param needs what it brings: fails if that does; else it must only not be under way any more.
-/// \pre the caller holds one of the task's `pending`.
-void await(task_record* t, transfer* x, bool needs) {
+transfer* coming_to(const fragment& f, std::uint8_t to) noexcept {
+  for (transfer* x : f.coming)
+    if (x->to == to) return x;
+  return nullptr;
+}
+
+} // namespace
+
+void coherence::await(task_record* t, transfer* x, bool needs) {
   for (transfer::waiter& w : x->tasks)
     if (w.task == t) {
       w.needs = w.needs || needs;
@@ -46,14 +52,6 @@ void await(task_record* t, transfer* x, bool needs) {
   t->pending.fetch_add(1, std::memory_order_relaxed);
   x->tasks.push_back({t, needs});
 }
-
-transfer* coming_to(const fragment& f, std::uint8_t to) noexcept {
-  for (transfer* x : f.coming)
-    if (x->to == to) return x;
-  return nullptr;
-}
-
-} // namespace
 
 // Under the object's lock.
 transfer* coherence::new_transfer(object_state& o, const box& part, std::uint8_t from, std::uint8_t to) {
@@ -176,6 +174,11 @@ coherence::acquired coherence::acquire(task_record* t, std::uint8_t d) noexcept 
 // \pre it has instances.
 void coherence::bring_data(task_record* t) {
   transfer_chain begun;
+  bring_data(t, begun);
+  begun.take_each([this](transfer* x) { start(x); });
+}
+
+void coherence::bring_data(task_record* t, transfer_chain& begun) noexcept {
   // A task that writes waits for all that is on its way from there or to there: copies that free
   // memory have no order. From now on what it writes is not saved elsewhere: so what it reads as
   // well must be on its way here by then.
@@ -196,7 +199,6 @@ void coherence::bring_data(task_record* t) {
     u.writing = true;
     u.object->each(u.part, [](fragment& f) { ++f.writing; });
   }
-  begun.take_each([this](transfer* x) { start(x); });
 }
 
 copy_request coherence::describe(const transfer& x) {
@@ -382,6 +384,7 @@ void coherence::add_to(statistics& s) const noexcept {
   tell(direction::to_device, s.copies_to_devices, s.bytes_to_devices);
   tell(direction::from_device, s.copies_from_devices, s.bytes_from_devices);
   tell(direction::between, s.copies_between_devices, s.bytes_between_devices);
+  s.copied_behind = behind_.load(std::memory_order_relaxed);
 }
 
 } // namespace tern::hetero::detail

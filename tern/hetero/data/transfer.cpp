@@ -24,6 +24,8 @@ transfer* transfer_pool::make() {
 void transfer_pool::free(transfer* x) noexcept {
   x->tasks.clear();
   x->after.clear();
+  x->follows.clear();
+  x->again = false;
   x->staged = {};
   x->object = nullptr;
   x->from = x->to = x->device = 0;

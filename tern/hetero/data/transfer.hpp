@@ -38,6 +38,9 @@ struct transfer {
   std::vector<waiter> tasks;    ///< wait for it, each with one of its `pending`
   std::vector<transfer*> after; ///< wait for it
   bool save = false;            ///< to free memory of a device
+  // Behind others on its device, by the worker (copies_home.cpp).
+  std::vector<task_record*> follows; ///< what it was put behind and has not ended: it is not over before
+  bool again = false;                ///< one of those was launched once more: what was copied is not what it wrote
   ticket running = 0;
   // For the model of the link, from when it was begun.
   direction way = direction::to_device;
@@ -62,6 +65,7 @@ public:
     (first_ ? last_->next : first_) = x;
     last_ = x;
   }
+  bool empty() const noexcept { return !first_; }
   /// Calls `f(x)` for each, in order; they are in no chain then.
   template <class F> void take_each(F&& f) {
     for (transfer* x = std::exchange(first_, nullptr); x;) {

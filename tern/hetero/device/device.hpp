@@ -49,8 +49,8 @@ using memory_handle = void*;
 /// An operation that was put into a stream. 0: it was done at once.
 using ticket = std::uint64_t;
 
-/// Thrown by `device::done`: the launch was not done, as one that it comes after has failed, or was
-/// not done either.
+/// Thrown by `device::done`: the operation was not done, as one that it comes after has failed, or
+/// was not done either.
 struct predecessor_failed final : std::exception {
   const char* what() const noexcept override { return "an operation before it on the device failed"; }
 };
@@ -199,6 +199,10 @@ public:
   // Streams: 0 takes copies to the device, also from others, 1 copies from it, those from 2 on
   // kernels and copies within it.
   virtual int streams() const noexcept = 0;
+  /// One more, for copies from it that come after launches (`order`): those that wait for nothing
+  /// are not behind them then. Below 0: there is none, and such copies are begun when the launches
+  /// are over.
+  virtual int waiting_stream() const noexcept { return -1; }
   virtual ticket copy(int stream, const copy_request& what) = 0;
   /// What `launch` would do first, if need be: compiles the kernel. For a trace, to tell the one
   /// from the other.
@@ -213,7 +217,9 @@ public:
   /// Does it take launches behind others that are under way? Then a launch that has such is never
   /// done at once.
   virtual bool launches_behind() const noexcept { return false; }
-  /// What is put into the stream from now on begins after `t`, an operation of this device.
+  /// What is put into the stream from now on begins after `t`, an operation of this device. If that
+  /// fails or is not done, what comes after it may be done all the same, or not: then `done` throws
+  /// predecessor_failed.
   virtual void order(int stream, ticket t) = 0;
   /// The end of what the stream has so far is asked for by itself: whatever comes behind it there
   /// should not delay the answer. A hint.

@@ -94,10 +94,11 @@ TEST(report, says_what_a_device_is_at) {
     auto wanted = o.host(access_mode::read);
     const std::string text = dump_with("waits for memory");
     EXPECT_GT(devices_at_work(), 0);
-    EXPECT_THAT(text,
-                ContainsRegex("    device simulated0: 1 kernel under way, 1 task waits for its memory, nothing has "
-                              "ended there since [0-9.]+ s\n      kernel of task 'long'\n"
-                              "      for it waits host access \\(read\\) at"));
+    EXPECT_THAT(
+        text, ContainsRegex("    device simulated0: 1 kernel under way, 1 copy under way, 1 task waits for its memory, "
+                            "nothing has ended there since [0-9.]+ s\n      kernel of task 'long'\n"
+                            "      for it waits host access \\(read\\) at"));
+    EXPECT_THAT(text, HasSubstr("      copy from it, of hetero_object<unsigned int> of 4 x 4, behind task 'long'\n"));
     EXPECT_THAT(text, HasSubstr("      task 'next' waits for memory: it uses 64 bytes there, of 64, where there is "
                                 "hetero_object<unsigned int> of 4 x 4 (used by task 'long')"));
     wanted.get();

@@ -213,7 +213,7 @@ void cuda_device::open() {
     pool_->trim();
     return any;
   };
-  queues_.open(switches_.streams ? static_cast<std::size_t>(stream_count_) : 1);
+  queues_.open(switches_.streams ? static_cast<std::size_t>(stream_count_) + 1 : 1);
   for (std::size_t n = 0; n < queues_.size(); ++n)
     check(t.api.StreamCreateWithPriority(&queues_[n].handle, cu::stream_non_blocking, 0), "make a stream");
   if (host_ && switches_.pinned) host_->lock_with({&lock_pages, &unlock_pages, target_.get()});
@@ -234,8 +234,8 @@ cuda_device::~cuda_device() {
 
 std::size_t cuda_device::stack_needed() const noexcept { return std::size_t{16} << 20; } // NVRTC's
 
-cuda_device::queue& cuda_device::at(int stream) {
-  if (stream < 0 || stream >= streams()) [[unlikely]]
+cuda_device::queue& cuda_device::at(int stream, bool waits) {
+  if (stream < 0 || stream >= streams() + (waits ? 1 : 0)) [[unlikely]]
     throw error(errc::invalid_argument, target_->title() + " has the streams 0 to " + std::to_string(streams() - 1) +
                                             ", but not " + std::to_string(stream));
   return queues_[switches_.streams ? static_cast<std::size_t>(stream) : 0];
@@ -243,7 +243,7 @@ cuda_device::queue& cuda_device::at(int stream) {
 
 void cuda_device::order(int stream, ticket t) {
   target_->enter();
-  queues_.come_after(at(stream), t);
+  queues_.come_after(at(stream, true), t);
 }
 
 void cuda_device::mark(int stream) {

@@ -248,6 +248,7 @@ public:
   std::size_t memory_limit() const noexcept override { return limit_; }
   std::size_t stack_needed() const noexcept override;
   int streams() const noexcept override { return stream_count_; }
+  int waiting_stream() const noexcept override { return stream_count_; }
   ticket copy(int stream, const copy_request& what) override;
   void prepare(const kernel_code& code) override;
   bool takes_sequences() const noexcept override { return true; }
@@ -277,7 +278,7 @@ public:
 private:
   using queue = cuda_streams::stream;
 
-  queue& at(int stream);
+  queue& at(int stream, bool waits = false); ///< waits: it may be the waiting one
   void copy_rows(cu::stream s, const copy_request& what);
   void allow_access_to(const cuda_target& other);
   void check(const cuda_kernel& k, const launch_request& what) const;

@@ -53,7 +53,7 @@ opencl_device::opencl_device(std::unique_ptr<opencl_target> target, const option
     const std::size_t wanted = bytes_in(opts[hetero_memory]).value_or(share_of_memory(has, opts));
     limit_ = std::min(wanted, has);
   }
-  const int count = 2 + opts[hetero_queues];
+  const int count = 2 + opts[hetero_queues] + 1; // the last: the waiting one
   queues_.reserve(static_cast<std::size_t>(count));
   measures_ = target_->api.GetEventProfilingInfo != nullptr;
   for (int n = 0; n < count; ++n) {
@@ -84,9 +84,9 @@ opencl_device::~opencl_device() {
   for (const cl::queue q : queues_) api.ReleaseCommandQueue(q);
 }
 
-cl::queue opencl_device::queue(int stream) const {
+cl::queue opencl_device::queue(int stream, bool waits) const {
   target_->alive();
-  if (stream < 0 || stream >= streams()) [[unlikely]]
+  if (stream < 0 || stream >= streams() + (waits ? 1 : 0)) [[unlikely]]
     throw error(errc::invalid_argument, target_->title() + " has the streams 0 to " + std::to_string(streams() - 1) +
                                             ", but not " + std::to_string(stream));
   return queues_[static_cast<std::size_t>(stream)];
@@ -161,7 +161,7 @@ std::int64_t opencl_device::took() const noexcept {
 }
 
 void opencl_device::order(int stream, ticket t) {
-  const cl::queue q = queue(stream);
+  const cl::queue q = queue(stream, true);
   const slot* const s = find(t);
   if (!s) return;
   cl::status now = cl::queued;
@@ -312,7 +312,7 @@ cl::event opencl_device::enqueue_pieces(cl::queue q, const copy_request& what, s
 }
 
 ticket opencl_device::copy(int stream, const copy_request& what) {
-  const cl::queue q = queue(stream);
+  const cl::queue q = queue(stream, what.way == direction::from_device);
   static constexpr const char* names[] = {"copy to the device", "copy from the device", "copy within the device",
                                           "copy from another device"};
   const char* const operation = names[static_cast<int>(what.way)];

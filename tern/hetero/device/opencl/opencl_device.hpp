@@ -135,7 +135,8 @@ public:
   void free(memory_handle memory, std::size_t bytes) noexcept override;
   std::size_t alignment() const noexcept override { return target_->alignment; }
   std::size_t memory_limit() const noexcept override { return limit_; }
-  int streams() const noexcept override { return static_cast<int>(queues_.size()); }
+  int streams() const noexcept override { return static_cast<int>(queues_.size()) - 1; }
+  int waiting_stream() const noexcept override { return streams(); }
   ticket copy(int stream, const copy_request& what) override;
   void prepare(const kernel_code& code) override { programs_.get(code); }
   /// Compiles a block of kernels, to see whether that works. \throws as `prepare`.
@@ -170,7 +171,7 @@ private:
     std::size_t row_bytes = 0, rows = 1, slices = 1;
   };
 
-  cl::queue queue(int stream) const;
+  cl::queue queue(int stream, bool waits = false) const; ///< waits: it may be the waiting one
   /// Begins what was put into the queue. \return the ticket of `event`, which is then the slot's.
   ticket begin(cl::queue q, cl::event event, const char* operation, const char* kernel);
   ticket marker(cl::queue q, const char* operation, const char* kernel);

@@ -72,6 +72,43 @@ TEST(fake_device, launches_behind_what_is_under_way) {
   expect_nothing_left(d);
 }
 
+TEST(fake_device, copies_from_it_behind_kernels_in_a_stream_of_their_own) {
+  moment = 0;
+  simulated_settings s = still();
+  s.launch = 10;
+  s.latency = 1;
+  simulated_device d(0, s, 1);
+  const int waiting = d.waiting_stream();
+  EXPECT_EQ(waiting, d.streams());
+  const kernel_code nothing = code_of(test_kernels::nothing);
+  const memory_handle m = d.allocate(8);
+  std::uint64_t host = 0;
+  copy_request home;
+  home.way = direction::from_device;
+  home.host = reinterpret_cast<std::byte*>(&host);
+  home.device = m;
+  home.row_bytes = sizeof host;
+  const ticket kernel = d.launch(2, {&nothing, {}, 0, {}});
+  d.order(waiting, kernel);
+  const ticket behind = d.copy(waiting, home), at_once = d.copy(1, home);
+  moment = 1;
+  EXPECT_TRUE(d.done(at_once));
+  moment = 10;
+  EXPECT_TRUE(d.done(kernel));
+  EXPECT_FALSE(d.done(behind));
+  moment = 11;
+  EXPECT_TRUE(d.done(behind));
+  home.way = direction::to_device;
+  EXPECT_THAT(refusal(errc::invalid_argument, [&] { d.copy(waiting, home); }), HasSubstr("there is no stream 3"));
+  EXPECT_THAT(refusal(errc::invalid_argument,
+                      [&] {
+                        d.launch(waiting, {&nothing, {}, 0, {}});
+                      }),
+              HasSubstr("there is no stream 3"));
+  d.free(m, 8);
+  expect_nothing_left(d);
+}
+
 TEST(fake_device, skips_what_is_behind_a_failure) {
   moment = 0;
   simulated_settings s = still();

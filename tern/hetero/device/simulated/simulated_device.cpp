@@ -109,7 +109,7 @@ constinit const device_kind_entry simulated_kind{.name = "simulated",
                                                  .find = [](device_search& s) { return open_simulated(s.opts); }};
 
 simulated_device::simulated_device(int number, const simulated_settings& settings, int queues)
-    : number_(number), settings_(settings), free_at_(static_cast<std::size_t>(2 + std::max(queues, 1))),
+    : number_(number), settings_(settings), free_at_(static_cast<std::size_t>(3 + std::max(queues, 1))),
       made_(settings.now()), dice_(static_cast<std::uint64_t>(number) + 1) {
   info_.kind = device_kind::simulated;
   info_.id = "simulated" + std::to_string(number);
@@ -182,7 +182,8 @@ void simulated_device::check_copy(const operation& op) const {
     refuse(op, "comes from another device, which this one does not reach");
   const bool within = what.way == direction::within;
   const int needed = what.way == direction::to_device || between ? 0 : what.way == direction::from_device ? 1 : 2;
-  if (within ? op.stream < needed : op.stream != needed)
+  const bool waits = what.way == direction::from_device && op.stream == waiting_stream();
+  if (!waits && (within ? op.stream < needed : op.stream != needed))
     refuse(op, "belongs into stream " + std::to_string(needed) + (within ? " or a later one" : ""));
   if (!rows_apart(what, device_side(what)) || !rows_apart(what, within || between ? from_side(what) : host_side(what)))
     refuse(op, "has rows of " + std::to_string(what.row_bytes) + " bytes that overlap");
@@ -259,8 +260,8 @@ void simulated_device::free(memory_handle memory, std::size_t bytes) noexcept {
 
 // ---- operations
 
-simulated_device::operation simulated_device::make(int stream, const char* what) const {
-  if (stream < 0 || stream >= streams())
+simulated_device::operation simulated_device::make(int stream, const char* what, bool waits) const {
+  if (stream < 0 || stream >= streams() + (waits ? 1 : 0))
     throw error(errc::invalid_argument, info_.id + ": there is no stream " + std::to_string(stream) + " for " + what +
                                             ", only 0 to " + std::to_string(streams() - 1));
   operation op;
@@ -310,7 +311,7 @@ void simulated_device::skip_what_follows(const operation& op) noexcept {
 
 ticket simulated_device::copy(int stream, const copy_request& what) {
   check_usable();
-  operation op = make(stream, "a copy");
+  operation op = make(stream, "a copy", what.way == direction::from_device);
   op.copy = what;
   check_copy(op);
   op.fails = strikes(settings_.faults.copy);
@@ -399,7 +400,7 @@ ticket simulated_device::launch_fused(int stream, std::span<const launch_request
 
 void simulated_device::order(int stream, ticket t) {
   check_usable();
-  const operation op = make(stream, "an order");
+  const operation op = make(stream, "an order", true);
   if (t == 0) return;
   if (device_of(t) != number_ || t > named(number_, given_))
     throw error(errc::invalid_argument, info_.id + ": stream " + std::to_string(stream) +

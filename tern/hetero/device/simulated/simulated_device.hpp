@@ -128,7 +128,8 @@ public:
   memory_handle allocate(std::size_t bytes) override;
   void free(memory_handle memory, std::size_t bytes) noexcept override;
   std::size_t memory_limit() const noexcept override { return settings_.memory; }
-  int streams() const noexcept override { return static_cast<int>(free_at_.size()); }
+  int streams() const noexcept override { return static_cast<int>(free_at_.size()) - 1; }
+  int waiting_stream() const noexcept override { return streams(); }
   ticket copy(int stream, const copy_request& what) override;
   ticket launch(int stream, const launch_request& what) override;
   launch_fuser* fuser() noexcept override { return settings_.fuse > 1 ? this : nullptr; }
@@ -194,7 +195,7 @@ private:
   std::string describe(const operation& op) const;
   [[noreturn]] void refuse(const operation& op, const std::string& what) const;
   void check_usable();
-  operation make(int stream, const char* what) const;
+  operation make(int stream, const char* what, bool waits = false) const; ///< waits: in the waiting one, too
   operation kernel(int stream, const launch_request& what);
   double work(const operation& op) const noexcept;
   /// What a launch of the kernel takes that should take so long.

@@ -17,11 +17,11 @@ namespace tern::hetero::detail {
 struct task_record;
 struct transfer;
 
-/// A track for each of a device's streams, and a curve of the memory held on it. A stream works off
-/// one thing after the other, so on its track things stand side by side: each from when it was put
-/// there, or, if that is later, from when what was before it in the stream had ended. Ends are when
-/// the worker noticed. Nothing here does anything but while a trace is recorded: a load and a
-/// branch. What was begun before the recording is not in it.
+/// A track for each of a device's streams, also the waiting one, and a curve of the memory held on
+/// it. A stream works off one thing after the other, so on its track things stand side by side:
+/// each from when it was put there, or, if that is later, from when what was before it in the
+/// stream had ended. Ends are when the worker noticed. Nothing here does anything but while a trace
+/// is recorded: a load and a branch. What was begun before the recording is not in it.
 ///
 /// Threads: the device worker's alone, as the device.
 class device_tracks {

@@ -120,7 +120,10 @@ bool device_worker::take_arrivals() noexcept {
 // Tasks ---------------------------------------------------------------------------------------------------------------
 
 void device_worker::finish(task_record* t) noexcept {
-  if (t->flags & task_record::given) followers_.ended(t);
+  if (t->flags & task_record::given) {
+    followers_.ended(t);
+    followed_ended(t);
+  }
   if (!steps_.empty()) [[unlikely]]
     end_steps(t);
   tracks_.ends(t, !t->sound());
@@ -161,7 +164,8 @@ std::exception_ptr device_worker::with_object(const transfer& x, const std::exce
 
 // Transfers -----------------------------------------------------------------------------------------------------------
 
-void device_worker::begin(transfer* x) noexcept {
+// \param after launches that it comes behind; those of `x->follows`.
+void device_worker::begin(transfer* x, std::span<const ticket> after) noexcept {
   if (x->to == transfer::unsettled && !home_.copies().settle(x, lost_)) return;
   try {
     if (lost_)
@@ -179,19 +183,31 @@ void device_worker::begin(transfer* x) noexcept {
       }
       what.host = x->staged.data();
     }
-    const int stream = what.way == direction::within ? 2 : what.way == direction::from_device ? 1 : 0;
+    const int stream = !x->follows.empty()                  ? device_->waiting_stream()
+                       : what.way == direction::within      ? 2
+                       : what.way == direction::from_device ? 1
+                                                            : 0;
+    for (const ticket t : after) device_->order(stream, t);
     tracks_.begins(stream, *x, what);
     x->way = what.way;
     x->bytes = what.row_bytes * what.rows * what.slices;
-    x->both_ways = std::any_of(moving_.begin(), moving_.end(), [x](const transfer* o) { return o->way != x->way; });
+    x->both_ways = std::any_of(moving_.begin(), moving_.end(),
+                               [x](const transfer* o) { return o->way != x->way && o->follows.empty(); });
     x->running = device_->copy(stream, what);
     home_.copies().count_copy(what.way, x->bytes);
-    if (x->running == 0) return finish(x, nullptr);
+    if (x->running == 0 && x->follows.empty()) return finish(x, nullptr);
     moving_.push_back(x);
+    if (x->follows.empty()) return;
+    ++behind_;
+    home_.copies().count_copy_behind();
   } catch (...) {
     const std::exception_ptr why = std::current_exception();
+    const bool among_followers = !x->follows.empty(); // whose lists are being gone through
     finish(x, why);
-    if (is_loss(why)) handle_loss(why);
+    if (is_loss(why) && among_followers)
+      found_loss_ = why;
+    else if (is_loss(why))
+      handle_loss(why);
   }
 }
 
@@ -204,18 +220,27 @@ bool device_worker::poll() noexcept {
   for (std::size_t i = 0; i < moving_.size() && !loss;) {
     transfer* const x = moving_[i];
     std::exception_ptr why;
+    bool again = x->again;
     try {
-      if (!device_->done(x->running)) {
+      if (!x->follows.empty() || !device_->done(x->running)) { // the end of what it follows is seen first
         ++i;
         continue;
       }
       if (device_->measures()) home_.sampler().copied(number_, x->way, x->bytes, device_->took(), x->both_ways);
+    } catch (const predecessor_failed&) {
+      again = true;
     } catch (...) {
       why = std::current_exception();
       if (is_loss(why)) loss = why;
     }
     moving_.erase(moving_.begin() + static_cast<std::ptrdiff_t>(i));
-    finish(x, why);
+    if (again && !why) {
+      tracks_.ends(x, true);
+      x->again = false;
+      begin(x);
+    } else {
+      finish(x, why);
+    }
     did = true;
   }
   std::uint64_t waiting_streams = 0; // bits: of which the first operation has not ended
@@ -272,6 +297,7 @@ void device_worker::handle_loss(std::exception_ptr why) noexcept {
             "): what ran there fails, the rest goes on without it");
   home_.placement().on_device_lost(number_, text);
   home_.copies().on_device_lost(number_);
+  behind_ = 0;
   for (transfer* x : std::exchange(moving_, {})) finish(x, why);
   std::vector<launched> behind; // what is to be launched again first: those are asked for when that is over
   for (launched& l : std::exchange(running_, {})) {
@@ -449,7 +475,7 @@ memory_handle device_worker::allocate(std::size_t bytes) {
 // What has an instance, as far as this worker knows.
 std::string device_worker::holder_of(const object_state& o, std::size_t instance) const {
   for (const transfer* x : moving_)
-    if (x->object == &o && (x->from == instance || x->to == instance))
+    if (x->follows.empty() && x->object == &o && (x->from == instance || x->to == instance)) // else a task is at it
       return x->save ? " (being saved)" : x->to == instance ? " (being copied to it)" : " (being copied from it)";
   const task_record* by = nullptr;
   const auto look = [&](task_record* t) {
@@ -481,7 +507,8 @@ std::string device_worker::snapshot() noexcept {
     if (++n > report_lines) break;
     const std::unique_lock hold(x->object->lock, std::try_to_lock);
     text += "      copy " + std::string(x->to == 0 ? "from it, of " : "to it, of ") +
-            (hold ? x->object->text(x->part) : "an object that another thread has locked") + "\n";
+            (hold ? x->object->text(x->part) : "an object that another thread has locked") +
+            (x->follows.empty() ? "" : ", behind " + called(*x->follows.front())) + "\n";
   }
   if (!waiting_.empty()) {
     const task_record& t = *waiting_.front();

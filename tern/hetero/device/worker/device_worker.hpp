@@ -120,6 +120,11 @@ private:
   bool has_equals(task_record* t) const noexcept;
   void gave(launched& l) noexcept;
   void launch_again(launched&& l) noexcept;
+  // copies_home.cpp
+  bool goes_home_first(const task_record& t) const noexcept;
+  void bring_home(task_record* t, const followers::successor& s) noexcept;
+  void followed_ended(const task_record* t) noexcept;
+  void followed_again(const task_record* t) noexcept;
   static constexpr int streams_most = 2 + 64; ///< of a device that launches behind
   static constexpr std::uint64_t bit_of(int stream) noexcept { return std::uint64_t{1} << (stream - 2); }
   bool is_asked(const launched& l, std::uint64_t waiting_streams) const noexcept;
@@ -130,7 +135,7 @@ private:
   ticket put(task_record* t, int stream, const launch_request& what);
   ticket put_each(task_record* t, int stream, const launch_sequence& all, std::span<const ticket> after);
   void end_steps(task_record* t) noexcept;
-  void begin(transfer* x) noexcept;
+  void begin(transfer* x, std::span<const ticket> after = {}) noexcept;
   void finish(task_record* t) noexcept;
   void finish(transfer* x, std::exception_ptr failed) noexcept;
   void handle_loss(std::exception_ptr why) noexcept;
@@ -184,11 +189,13 @@ private:
   std::uint64_t given_ = 0;               // operations
   std::vector<std::uint64_t> last_given_; // in each stream: the number of the last one
   std::vector<ticket> after_;             // for its memory
+  std::vector<task_record*> followed_;    // as well
   fusion fusion_;
   std::vector<described> described_; // for their memory, with the next two
   std::vector<argument> arguments_;
   std::vector<launch_request> equal_;
   std::vector<transfer*> moving_;
+  std::size_t behind_ = 0; // of them: those that follow tasks that have not ended
   // Of sequences, but for the last ones.
   std::unordered_map<task_record*, std::vector<ticket>> steps_; // address: looked up only
   object_state* over_limit_ = nullptr;                          // by the task that is being admitted

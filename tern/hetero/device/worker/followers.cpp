@@ -24,7 +24,7 @@ const link* followers::first(const task_record& t) noexcept {
 void followers::given(task_record* t, const place& at) {
   // release: with it goes the task's device, for `dependencies::follow`.
   t->successors.fetch_or(watched_list, std::memory_order_acq_rel);
-  given_.push_back({t, at, nullptr});
+  given_.push_back({t, {at.stream, at.number, at.end, t}, nullptr});
 }
 
 void followers::tell(task_record* to, const place& at) {

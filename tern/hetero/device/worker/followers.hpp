@@ -36,6 +36,7 @@ public:
     int stream;
     std::uint64_t number;
     ticket end;
+    task_record* task = nullptr; ///< once it has been told to `given`
   };
   enum class state : std::uint8_t {
     watched,  ///< it follows others, too, as far as is known

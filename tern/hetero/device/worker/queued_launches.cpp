@@ -95,8 +95,11 @@ followers::state device_worker::offer(task_record* t, const followers::successor
   using state = followers::state;
   constexpr unsigned other_way = task_record::commutes | task_record::order_only | task_record::pins |
                                  task_record::reduces | task_record::acquired | task_record::given;
-  if (!(t->flags & task_record::placed) || (t->flags & other_way) || !t->sound() || !t->work || !t->work->describe)
+  if (!(t->flags & task_record::placed) || !home_.placement().allowed(*t, number_)) {
+    bring_home(t, s);
     return state::decided;
+  }
+  if ((t->flags & other_way) || !t->sound() || !t->work || !t->work->describe) return state::decided;
   if (!takes_more_behind()) return state::offered;
   if (fuser_ && has_equals(t)) return state::decided; // when they are ready they may be one launch
   if (!home_.placement().follow(t, number_)) return state::decided;
@@ -172,6 +175,7 @@ void device_worker::gave(launched& l) noexcept {
 void device_worker::launch_again(launched&& l) noexcept {
   const auto one = [&](task_record* t) {
     followers_.ended(t);
+    followed_again(t);
     tracks_.ends(t, true);
     if (!steps_.empty()) end_steps(t);
     ready_.push_back(t);
