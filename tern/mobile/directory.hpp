@@ -98,6 +98,12 @@ public:
     if (objects_.attends() & detail::rank_objects::to_contacts) [[unlikely]]
       note_contact(d.to.object, bytes);
   }
+  /// Do messages to objects that are here go into their mailboxes? Then all messages to objects
+  /// are sent by `send`. Constant.
+  bool has_mailboxes() const noexcept { return has_mailboxes_; }
+  detail::mailboxes& mail() noexcept { return router_.mail(); }
+  /// As `router::send`. \param invokes it is an invocation, and the caller may wait here.
+  void send(object_id id, detail::outgoing_mail& message, bool invokes);
   /// It was not sent after all.
   void failed(const detail::destination& d) noexcept { router_.failed(d); }
   /// Credit of counted references goes back to the object. Ends the job if that cannot be sent
@@ -187,7 +193,8 @@ private:
   const std::unique_ptr<detail::pager> pager_;
   const std::unique_ptr<detail::migration> migration_;
   tern::detail::spin_lock guard_; ///< of what follows, and of `costs_.prepare`
-  bool loads_wanted_ = false;     ///< by the program, not only for balancing
+  const bool has_mailboxes_;
+  bool loads_wanted_ = false; ///< by the program, not only for balancing
 };
 
 } // namespace tern::mobile

@@ -215,8 +215,7 @@ template <auto F, class T, class... A> consteval bool check_invocation() {
 /// given.
 /// \param bytes that it has beside, if it is an invocation.
 template <class Post>
-void post_to_object(net::node& here, object_id id, Post&& post, std::optional<std::size_t> bytes = {}) {
-  directory& known = directory::of(here);
+void post_to_object(directory& known, object_id id, Post&& post, std::optional<std::size_t> bytes = {}) {
   const destination to = known.find_destination(id);
   try {
     post(to.where, to.to);
@@ -227,42 +226,82 @@ void post_to_object(net::node& here, object_id id, Post&& post, std::optional<st
   bytes ? known.sent(to, *bytes) : known.sent(to);
 }
 
+/// Sends values of plain types after the header and the object's name, on a rank with mailboxes.
+template <class... T>
+void mail_plain(directory& known, object_id id, const net::wire_header& h, bool invokes, const T&... x) {
+  outgoing_mail message(known.mail(), sizeof h + sizeof(address) + net::detail::plain_bytes<T...>);
+  std::byte* at = message.message().data();
+  std::memcpy(at, &h, sizeof h);
+  at += sizeof h + sizeof(address);
+  [[maybe_unused]] const auto put = [&](const auto& value) {
+    std::memcpy(at, &value, sizeof value);
+    at += sizeof value;
+  };
+  (put(x), ...);
+  known.send(id, message, invokes);
+}
+/// The same for the arguments of an invocation, as its parameters' own types.
+template <class Arguments, class... A>
+void mail_arguments(directory& known, object_id id, const net::wire_header& h, A&&... args) {
+  using net::detail::argument_name;
+  [&]<std::size_t... I>(std::index_sequence<I...>) {
+    mail_plain(known, id, h, true,
+               static_cast<const std::tuple_element_t<I, Arguments>&>(
+                   net::detail::as_stored<std::tuple_element_t<I, Arguments>>(std::forward<A>(args),
+                                                                              argument_name{h.handler, I + 1}))...);
+  }
+  (std::index_sequence_for<A...>{});
+}
+
 // Where a message to an object goes, asked when it is packed: packing may run code of the program,
 // which may itself send to objects.
 struct object_address {
+  net::node& from;
   directory& known;
   object_id id;
   destination next{};
   bool chosen = false;
-  std::size_t bytes = 0;
-  int choose(std::span<std::byte> message) {
+  template <class Message> void post(net::node_send& here, Message&& message, byte_buffer& body, net::posting how) {
+    const std::span<std::byte> bytes(message);
+    if (known.has_mailboxes()) {
+      outgoing_mail mine(known.mail(), bytes.size());
+      std::memcpy(mine.message().data(), bytes.data(), bytes.size());
+      mine.body() = std::move(body);
+      return known.send(id, mine, true);
+    }
+    const std::size_t size = bytes.size();
     next = known.find_destination(id);
     chosen = true;
-    bytes = message.size();
-    std::memcpy(message.data() + sizeof(net::wire_header), &next.to, sizeof next.to);
-    return next.where;
-  }
-  void posted() {
+    std::memcpy(bytes.data() + sizeof(net::wire_header), &next.to, sizeof next.to);
+    here.post(next.where, std::forward<Message>(message), body, how);
     chosen = false;
-    known.sent(next, bytes);
+    known.sent(next, size);
+  }
+  void throttle() {
+    if (!known.has_mailboxes()) from.throttle(next.where);
   }
 };
 
 template <auto F, class T, class... A>
 void post_invocation(net::node& here, mobile_ptr<T> object, std::uint64_t reply, priority level, A&&... args) {
   using arguments = typename member_signature<decltype(F)>::arguments;
-  int where = 0;
   if constexpr (net::detail::all_plain<arguments>) {
+    directory& known = directory::of(here);
+    if (known.has_mailboxes())
+      return mail_arguments<arguments>(known, object.id(), {member_handler<F>.id(), net::flag_of(level), reply},
+                                       std::forward<A>(args)...);
+    int where = 0;
     post_to_object(
-        here, object.id(),
+        known, object.id(),
         [&](int rank, const address& to) {
           where = rank;
           net::detail::post_arguments<arguments>(here, rank, {member_handler<F>.id(), net::flag_of(level), reply},
                                                  std::tuple<const address&>(to), std::forward<A>(args)...);
         },
         net::detail::all_plain_bytes<arguments>);
+    here.throttle(where);
   } else {
-    object_address to{directory::of(here), object.id()};
+    object_address to{here, directory::of(here), object.id()};
     to.known.check(to.id);
     try {
       net::detail::post_arguments_to<arguments>(here, to, {member_handler<F>.id(), net::flag_of(level), reply},
@@ -271,16 +310,17 @@ void post_invocation(net::node& here, mobile_ptr<T> object, std::uint64_t reply,
       if (to.chosen) to.known.failed(to.next);
       throw;
     }
-    where = to.next.where;
+    to.throttle();
   }
-  here.throttle(where);
 }
 
 /// One of the runtime's own messages to an object.
 template <class... A>
 void post_control(net::node& here, const net::handler_record& what, object_id id, std::uint64_t reply,
                   const A&... args) {
-  post_to_object(here, id, [&](int where, const address& to) {
+  directory& known = directory::of(here);
+  if (known.has_mailboxes()) return mail_plain(known, id, {what.id(), 0, reply}, false, args...);
+  post_to_object(known, id, [&](int where, const address& to) {
     net::detail::post_packed(here, where, {what.id(), 0, reply}, {}, to, args...);
   });
 }

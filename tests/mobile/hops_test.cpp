@@ -40,7 +40,7 @@ long messages_of_visit(mobile_ptr<vagrant> to, int expected) {
   arrivals = 0;
   net::node& here = net::node::here();
   auto visited = net::detail::post_call<int>(here, to.home(), [&](std::uint64_t reply) {
-    detail::post_to_object(here, to.id(), [&](int where, const address& a) {
+    detail::post_to_object(directory::of(here), to.id(), [&](int where, const address& a) {
       net::detail::post_packed(here, where, {probe.id(), 0, reply}, {}, a);
     });
   });

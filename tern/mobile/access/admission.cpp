@@ -7,6 +7,7 @@
 
 #include <tern/mobile/entry/object_trace.hpp>
 #include <tern/net/message.hpp>
+#include <tern/task/scheduler/scheduler_core.hpp>
 #include <tern/trace/trace.hpp>
 
 namespace tern::mobile::detail {
@@ -23,6 +24,15 @@ bool admission::is_expected_long(const entry& e, const net::wire_header& header)
   }
   const auto* const b = objects_.balancer();
   return costs_.waits(header.handler, *e.type, e.known().rhythm.place(), b && b->has_takers());
+}
+
+// Is what lies behind an invocation in its object's mailbox to be delivered while it runs? Others
+// that share run beside it. What waits is counted, if that is of interest.
+inline bool admission::lets_mail_in(const invocable& what, const net::wire_header& header) const noexcept {
+  if (what.what == action::share) return true;
+  const unsigned attended = objects_.attends();
+  return (attended & rank_objects::to_loads) != 0 &&
+         !((attended & rank_objects::to_balance) != 0 && costs_.expects(header.handler) == expected::quick);
 }
 
 // The frequent case in one go: the object is here, nothing waits for it, and what runs lets this
@@ -162,6 +172,7 @@ void admission::arrive(net::node& here, const invocable& what, int source, const
       }
       return start(*e, std::move(one));
     }
+    if (!node_.one_thread() && lets_mail_in(what, header)) tern::detail::activations::give_up();
     const bool watched = run(here, what, *e, object, to, header, message, false);
     return finished(*e, what.what != action::share, watched);
   }

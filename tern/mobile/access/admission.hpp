@@ -93,6 +93,7 @@ private:
   bool begins_later(const entry& e, const invocable& what, const net::wire_header& header) const noexcept {
     return defers(what) && is_expected_long(e, header);
   }
+  bool lets_mail_in(const invocable& what, const net::wire_header& header) const noexcept;
   bool is_expected_long(const entry& e, const net::wire_header& header) const noexcept;
   void enqueue(entry& e, std::unique_ptr<invocation> one, deferred_actions& then);
   void offer(entry& e, deferred_actions& then) noexcept;

@@ -48,7 +48,8 @@ directory::directory()
       admission_(objects_, loads_, costs_, debugging_of(node_.opts())),
       router_(objects_, loads_, admission_, static_cast<std::size_t>(node_.opts()[known_option])),
       pager_(std::make_unique<detail::pager>(objects_, loads_, admission_, router_)),
-      migration_(std::make_unique<detail::migration>(objects_, loads_, admission_, router_, *pager_)) {
+      migration_(std::make_unique<detail::migration>(objects_, loads_, admission_, router_, *pager_)),
+      has_mailboxes_(router_.mail().in_use()) {
   const debugging debug = debugging_of(node_.opts());
   if (debug == debugging::rotate || debug == debugging::random) objects_.attend(detail::rank_objects::to_debug_moves);
   node_.report_on(*this);
@@ -56,6 +57,7 @@ directory::directory()
 
 directory::~directory() {
   node_.forget_part(*this);
+  mail().clear();
   objects_.clear();
 }
 
@@ -113,6 +115,18 @@ bool directory::lives(object_id id) const {
   const std::lock_guard hold(s.lock);
   const entry* const e = s.entries.find(id);
   return e && e->at != entry::place::gone;
+}
+
+void directory::send(object_id id, detail::outgoing_mail& message, bool invokes) {
+  const std::size_t bytes = message.bytes();
+  const detail::destination to = router_.send(id, message);
+  if (!invokes) return;
+  if (objects_.attends() & detail::rank_objects::to_contacts) [[unlikely]]
+    note_contact(id, bytes);
+  if (to.is_mailed())
+    mail().throttle();
+  else
+    node_.throttle(to.where);
 }
 
 void directory::land(const type_record& type, int source, const net::wire_header& header, net::payload& message) {
@@ -214,6 +228,7 @@ void directory::end_object(entry& e, int origin, std::uint64_t reply) {
     detail::shard& s = objects_.shard_of(id);
     const std::lock_guard hold(s.lock);
     s.entries.erase(id);
+    detail::mailboxes::abandon(e);
     was_ready = std::exchange(e.offered, false);
     loads_.set(e, 0);
     s.add_runs(*e.type, e);

@@ -89,6 +89,10 @@ struct extra_state {
   float device = 0;                         ///< of it, of a device's time
 };
 
+namespace detail {
+struct mailbox;
+}
+
 /// Protected by its shard's lock.
 struct entry {
   enum class place : std::uint8_t {
@@ -109,9 +113,10 @@ struct entry {
   invocation_list waiting; ///< taken in, in order
   std::unique_ptr<travel_state> travel;
   std::unique_ptr<extra_state> extras;
-  std::uint64_t sent = 0;    ///< of the own stream: the next number
-  std::uint64_t runs = 0;    ///< invocations that were admitted since it has been here
-  std::uint32_t version = 0; ///< how often it has moved
+  detail::mailbox* box = nullptr; ///< of this rank's own messages to it; belongs to `mailboxes`
+  std::uint64_t sent = 0;         ///< of the own stream: the next number
+  std::uint64_t runs = 0;         ///< invocations that were admitted since it has been here
+  std::uint32_t version = 0;      ///< how often it has moved
   std::int32_t where = -1;
   std::uint32_t sharing = 0;
   std::uint32_t under_way = 0;  ///< messages that this rank has sent to itself for the object

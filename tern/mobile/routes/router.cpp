@@ -4,6 +4,7 @@
 #include <tern/mobile/routes/router.hpp>
 
 #include <algorithm>
+#include <cstring>
 #include <exception>
 #include <mutex>
 #include <utility>
@@ -30,14 +31,19 @@ destination router::find_destination(object_id id) {
   d.to = address(id, rank_);
   shard& s = objects_.shard_of(id);
   const std::lock_guard hold(s.lock);
-  entry* const e = s.entries.find(id);
+  choose(s, s.entries.find(id), d);
+  return d;
+}
+
+// Under the shard's lock.
+inline void router::choose(shard& s, entry* e, destination& d) {
   if (!e || e->at == entry::place::gone) {
-    d.where = id.home();
-    if (id.home() != rank_) {
+    d.where = d.to.object.home();
+    if (d.where != rank_) {
       d.as = destination::kind::home;
       ++s.posting;
     }
-  } else if (e->is_here() || e->under_way > 0 || e->own_closing) {
+  } else if (is_own(e)) {
     d.where = rank_;
     d.as = destination::kind::self;
     ++e->under_way;
@@ -48,6 +54,55 @@ destination router::find_destination(object_id id) {
     d.to.stream = rank_;
     d.to.number = e->sent++;
   }
+}
+
+inline destination router::deliver_or_find(object_id id, outgoing_mail& message) {
+  objects_.check(id);
+  destination d;
+  d.to = address(id, rank_);
+  std::byte* const at = message.message().data();
+  net::wire_header h;
+  std::memcpy(&h, at, sizeof h);
+  std::memcpy(at + sizeof h, &d.to, sizeof d.to);
+  const std::size_t bytes = message.bytes();
+  node_.hand_over(bytes); // before it can be done
+  mailboxes::started put;
+  try {
+    shard& s = objects_.shard_of(id);
+    const std::lock_guard hold(s.lock);
+    entry* const e = s.entries.find(id);
+    if (is_own(e)) [[likely]] {
+      put = mail_.put(*e, message);
+      ++e->under_way;
+      d.where = rank_;
+      d.as = destination::kind::mailed;
+    } else {
+      choose(s, e, d);
+    }
+  } catch (...) {
+    node_.take_back(bytes);
+    throw;
+  }
+  if (d.is_mailed()) [[likely]] {
+    mail_.start(put, h.reply != 0);
+  } else {
+    node_.take_back(bytes);
+    std::memcpy(at + sizeof h, &d.to, sizeof d.to);
+  }
+  return d;
+}
+
+destination router::send(object_id id, outgoing_mail& message) {
+  destination d = deliver_or_find(id, message);
+  if (d.is_mailed()) [[likely]]
+    return d;
+  try {
+    node_.post(d.where, byte_buffer::copy_of(message.message()), message.body(), {});
+  } catch (...) {
+    failed(d);
+    throw;
+  }
+  sent(d);
   return d;
 }
 
@@ -75,6 +130,7 @@ void router::failed(const destination& d) noexcept {
 void router::not_sent(const destination& d) {
   switch (d.as) {
   case destination::kind::nowhere:
+  case destination::kind::mailed:
     return;
   case destination::kind::home:
     return posted_to_home(d);
@@ -98,9 +154,17 @@ int router::last_known(object_id id) const {
 
 void router::return_credit(object_id id, std::uint64_t credit) noexcept {
   try {
+    const net::wire_header h{return_credit_handler.id(), 0, 0};
+    if (mail_.in_use()) {
+      outgoing_mail m(mail_, sizeof h + sizeof(address) + sizeof credit);
+      std::memcpy(m.message().data(), &h, sizeof h);
+      std::memcpy(m.message().data() + sizeof h + sizeof(address), &credit, sizeof credit);
+      send(id, m);
+      return;
+    }
     const destination d = find_destination(id);
     try {
-      net::detail::post_packed(node_, d.where, {return_credit_handler.id(), 0, 0}, {}, d.to, std::as_const(credit));
+      net::detail::post_packed(node_, d.where, h, {}, d.to, std::as_const(credit));
     } catch (...) {
       failed(d);
       throw;

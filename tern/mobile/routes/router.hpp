@@ -13,6 +13,7 @@
 #include <tern/mobile/access/admission.hpp>
 #include <tern/mobile/entry/rank_objects.hpp>
 #include <tern/mobile/load/object_loads.hpp>
+#include <tern/mobile/mail/mailboxes.hpp>
 #include <tern/mobile/message/control.hpp>
 
 namespace tern::mobile::detail {
@@ -23,10 +24,12 @@ class destination {
 public:
   int where = 0;
   address to;
+  /// It lies in a mailbox: nothing is to be sent.
+  bool is_mailed() const noexcept { return as == kind::mailed; }
 
 private:
   friend class router;
-  enum class kind : std::uint8_t { self, home, numbered, nowhere } as = kind::nowhere;
+  enum class kind : std::uint8_t { self, mailed, home, numbered, nowhere } as = kind::nowhere;
 };
 
 /// The streams of messages between one rank and objects, and what the rank knows of where objects
@@ -35,13 +38,18 @@ class router {
 public:
   /// \param most_remote entries of objects that are elsewhere and have another home, at most,
   /// about.
-  router(rank_objects& objects, object_loads& loads, admission& access, std::size_t most_remote) noexcept
+  router(rank_objects& objects, object_loads& loads, admission& access, std::size_t most_remote)
       : objects_(objects), node_(objects.node()), rank_(objects.rank()), most_remote_(most_remote / shard_count),
-        loads_(loads), admission_(access) {}
+        loads_(loads), admission_(access), mail_(objects) {}
 
   // Sending
   /// \throws error(invalid_argument) for a null pointer or one that cannot exist in this job.
   destination find_destination(object_id id);
+  /// Sends a message that begins with a header and space for an address. If the object is here, it
+  /// goes into its mailbox. \pre `mail().in_use()`. \throws as `find_destination`, and `post` of a
+  /// node.
+  destination send(object_id id, outgoing_mail& message);
+  mailboxes& mail() noexcept { return mail_; }
   void sent(const destination& d) {
     if (d.as == destination::kind::home) posted_to_home(d);
   }
@@ -84,6 +92,11 @@ public:
   void forget_closed(object_id id);
 
 private:
+  bool is_own(const entry* e) const noexcept {
+    return e && e->at != entry::place::gone && (e->is_here() || e->under_way > 0 || e->own_closing);
+  }
+  destination deliver_or_find(object_id id, outgoing_mail& message);
+  void choose(shard& s, entry* e, destination& d);
   void posted_to_home(const destination& d);
   void not_sent(const destination& d);
   void accept(entry& e, std::unique_ptr<invocation> one, deferred_actions& then);
@@ -105,6 +118,7 @@ private:
   const std::size_t most_remote_; // in a shard
   object_loads& loads_;
   admission& admission_;
+  mailboxes mail_;
 };
 
 } // namespace tern::mobile::detail

@@ -211,6 +211,7 @@ void router::forget_closed(object_id id) {
 }
 
 void router::forget(shard& s, entry& e, deferred_actions& then) const {
+  mailboxes::abandon(e);
   s.entries.erase(e.id);
   if (e.id.home() != rank_) --s.remote;
   then.forgotten.reset(&e);

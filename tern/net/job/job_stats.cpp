@@ -210,7 +210,7 @@ void job_stats::show() {
     if (stats_table t = part->statistics(); !t.columns.empty()) mine.tables.push_back(std::move(t));
   mine.values = {number(counters.sum(message_counters::sent) - again + collectives),
                  number(counters.sum(message_counters::sent_bytes)) / mib,
-                 number(here_.received_log().count()),
+                 number(here_.received_log().count() + counters.sum(message_counters::handed_over)),
                  number(counters.sum(message_counters::received_bytes)) / mib,
                  number(counters.sum(message_counters::handlers)),
                  number(counts.fibers),

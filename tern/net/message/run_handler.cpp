@@ -73,6 +73,35 @@ void handler_runner::run_handler(handler_entry body, int source, const wire_head
   run_now(header, source, name, [&] { body(here_, source, header, message); });
 }
 
+void handler_runner::hand_over(std::size_t bytes) {
+  for (;;) {
+    const int worker = worker_here();
+    counters_.add_sent(worker, message_counters::sent, bytes); // before it can be done
+    counters_.add(worker, message_counters::received);
+    counters_.add(worker, message_counters::received_bytes, bytes);
+    counters_.add(worker, message_counters::handed_over);
+    if (!shutdown_.refuses_sender()) [[likely]]
+      return;
+    take_back(bytes);
+    shutdown_.wait_until_open();
+  }
+}
+
+void handler_runner::take_back(std::size_t bytes) noexcept {
+  const int worker = worker_here();
+  counters_.add(worker, message_counters::handed_over, ~std::uint64_t{0});
+  counters_.add(worker, message_counters::received_bytes, ~std::uint64_t{bytes} + 1);
+  counters_.add(worker, message_counters::received, ~std::uint64_t{0});
+  counters_.add_sent(worker, message_counters::sent, ~std::uint64_t{bytes} + 1, ~std::uint64_t{0});
+}
+
+void handler_runner::handled(std::size_t messages) noexcept {
+  const int worker = worker_here();
+  counters_.add(worker, message_counters::handlers, messages);
+  counters_.add(worker, message_counters::done, messages);
+  shutdown_.notify_if_idle();
+}
+
 void handler_runner::run_service(unique_function<void()> body, int source, const wire_header& header,
                                  const std::string& name) {
   if (!has_server_) return run_handler(std::move(body), source, header, name);

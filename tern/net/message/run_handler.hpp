@@ -58,6 +58,16 @@ public:
   void message_done(const wire_header& header) noexcept {
     if ((header.flags & flag_uncounted) == 0) shutdown_.done();
   }
+  /// May messages to this rank be handed over by a layer above, without the transport? They do not
+  /// appear in traces. Constant.
+  bool may_hand_over() const noexcept { return !single_worker_ && !simulated_ && !recorded_; }
+  /// Counts a message of so many bytes that the caller hands over as sent and received. In a fiber,
+  /// waits while the ranks decide whether the job ends. \throws as `post`.
+  void hand_over(std::size_t bytes);
+  /// It was not handed over after all.
+  void take_back(std::size_t bytes) noexcept;
+  /// So many of those have been handled.
+  void handled(std::size_t messages) noexcept;
   /// For reports: how many handlers of each name wait for a fiber. \return none if another thread
   /// holds the lock.
   std::optional<std::map<std::string, std::size_t>> handlers_not_started();

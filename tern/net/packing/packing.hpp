@@ -226,8 +226,8 @@ requires(plain<T...>&& plain_bytes<T...> <=
   here.post(destination, std::span<std::byte>(space), none, how);
 }
 /// The same for a destination that is chosen when all is packed, which may run code of the program,
-/// and that may still write to the message: `int choose(std::span<std::byte> message)`, and `void
-/// posted()` as soon as it has gone.
+/// and that may still write to the message: `void post(node_send& here, message, byte_buffer& body,
+/// posting how)`, for a message of bytes in a std::span and in a byte_buffer.
 template <class Where, class... T>
 void post_packed_to(node_send& here, Where&& where, wire_header h, posting how, T&&... x) {
   std::optional<loan> owed; // outlives the body, which may come back if an argument throws
@@ -246,23 +246,22 @@ void post_packed_to(node_send& here, Where&& where, wire_header h, posting how, 
   if (bytes <= small_message - sizeof h) [[likely]] {
     std::memcpy(space.data(), &h, sizeof h);
     const std::span<std::byte> message = std::span(space).first(sizeof h + bytes);
-    here.post(where.choose(message), message, body, how);
+    where.post(here, message, body, how);
   } else {
     byte_buffer message = here.memory().take(sizeof h + bytes);
     if (pack_into(message.bytes().subspan(sizeof h), x...) != bytes) changed_while_packed();
     std::memcpy(message.data(), &h, sizeof h);
-    const int destination = where.choose(message.bytes());
-    here.post(destination, std::move(message), body, how);
+    where.post(here, std::move(message), body, how);
   }
-  where.posted();
   if (owed) here.wait_for(*owed);
 }
 
 /// A destination that is known from the beginning.
 struct known_rank {
   int rank;
-  int choose(std::span<std::byte>) const noexcept { return rank; }
-  void posted() const noexcept {}
+  template <class Message> void post(node_send& here, Message&& message, byte_buffer& body, posting how) const {
+    here.post(rank, std::forward<Message>(message), body, how);
+  }
 };
 template <class... T> void post_packed(node_send& here, int destination, wire_header h, posting how, T&&... x) {
   post_packed_to(here, known_rank{destination}, h, how, std::forward<T>(x)...);

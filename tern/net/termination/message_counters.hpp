@@ -30,9 +30,10 @@ public:
     marked_received,
     settled, ///< of those, the ones whose account has been settled: after all that this sent was counted
     handlers,
-    forwarded, ///< of those that are done, the ones that were sent on, as new messages
-    again,     ///< of those that were sent and are done, what is no message: one that is taken up once more, for one
-    waits,     ///< of the parts, what is no message but a fiber that waits for lent memory
+    handed_over, ///< of those that were received, the ones that no transport has carried
+    forwarded,   ///< of those that are done, the ones that were sent on, as new messages
+    again,       ///< of those that were sent and are done, what is no message: one that is taken up once more, for one
+    waits,       ///< of the parts, what is no message but a fiber that waits for lent memory
     sent_bytes,
     received_bytes,
     counters,

@@ -15,16 +15,16 @@ constexpr fiber_name at_rest = [] {
 } // namespace
 
 // To the trace one fiber ends here and another begins.
-void polling_fiber::leave_trace() noexcept {
+void handler_fiber::leave_trace() noexcept {
   if ((self_->leave_flags & leave_flags::inside) != 0)
     trace_leaves(*self_, true);
   else
     trace_forgets(*self_);
 }
 
-void polling_fiber::enter_trace() noexcept { trace_enters(*self_); }
+void handler_fiber::enter_trace() noexcept { trace_enters(*self_); }
 
-void polling_fiber::end() noexcept {
+void handler_fiber::end() noexcept {
   fiber& f = *self_;
   if (f.locals) destroy_locals(f);
   if ((f.leave_flags & leave_flags::traced) != 0) [[unlikely]]

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// What an event source does in the fiber that worker 0 keeps for it
-/// (`event_source::run_in_fiber`). Internal to Tern's layers.
+/// Handlers that run one after another in a pooled fiber: for the events of worker 0
+/// (`event_source::run_in_fiber`), and for activations. Internal to Tern's layers.
 
 #include <atomic>
 #include <cstring>
@@ -18,17 +18,12 @@ namespace tern::detail {
 /// `begin` to the next or to the end of this object, has its own id, name and `fiber_local`
 /// variables, in dumps and traces too. May be destroyed on another worker than it began on, if it
 /// waited.
-class polling_fiber {
+class handler_fiber {
 public:
-  /// \pre in `event_source::run_in_fiber`, and `may_continue()`.
-  polling_fiber() noexcept : self_(this_worker()->running) {}
-  ~polling_fiber() {
-    if (begun_) end();
-  }
-  polling_fiber(const polling_fiber&) = delete;
-  polling_fiber& operator=(const polling_fiber&) = delete;
+  handler_fiber(const handler_fiber&) = delete;
+  handler_fiber& operator=(const handler_fiber&) = delete;
   /// The next one.
-  /// \pre `end_piece()`.
+  /// \pre the last one's `end_piece()` was true.
   /// \param w the calling worker.
   void begin(worker& w, const fiber_name& name) noexcept {
     fiber& f = *self_;
@@ -45,20 +40,16 @@ public:
       leave_trace();
     take_number(w);
   }
+
+protected:
+  handler_fiber() noexcept : self_(this_worker()->running) {}
+  ~handler_fiber() {
+    if (begun_) end();
+  }
   /// Ends the `fiber_local`s of the last one, whose destructors may wait.
-  /// \return `may_continue()`.
-  bool end_piece() noexcept {
+  void end_locals() noexcept {
     if (self_->locals) [[unlikely]]
       destroy_locals(*self_);
-    return may_continue();
-  }
-
-  /// Does the calling context still work for worker 0's events? No longer after it has waited and
-  /// gone on elsewhere, or after another fiber has taken its place: then it returns from
-  /// `run_in_fiber`.
-  static bool may_continue() noexcept {
-    const worker* const w = this_worker();
-    return w && w->running && w->poll_runner == w->running;
   }
 
 private:
@@ -77,6 +68,39 @@ private:
   void enter_trace() noexcept;
   fiber* const self_;
   bool begun_ = false;
+};
+
+/// \pre in `event_source::run_in_fiber`, and `may_continue()`.
+class polling_fiber final : public handler_fiber {
+public:
+  /// \return `may_continue()`.
+  bool end_piece() noexcept {
+    end_locals();
+    return may_continue();
+  }
+  /// Does the calling context still work for worker 0's events? No longer after it has waited and
+  /// gone on elsewhere, or after another fiber has taken its place: then it returns from
+  /// `run_in_fiber`.
+  static bool may_continue() noexcept {
+    const worker* const w = this_worker();
+    return w && w->running && w->poll_runner == w->running;
+  }
+};
+
+/// \pre in `activation::run`, and `may_continue()`.
+class activation_fiber final : public handler_fiber {
+public:
+  /// \return `may_continue()`.
+  bool end_piece() noexcept {
+    end_locals();
+    return may_continue();
+  }
+  /// Does the calling fiber still have the activation that it was entered for? No longer after it
+  /// has waited, or given it up: then it touches that no more, and returns from `run`.
+  static bool may_continue() noexcept {
+    const worker* const w = this_worker();
+    return w && w->running && w->activation_runner == w->running;
+  }
 };
 
 } // namespace tern::detail

@@ -90,6 +90,8 @@ void runner_pool::runner_loop() {
     worker* w = this_worker();
     if (w->poll_runner == w->running)
       core_.cfg.events->run_in_fiber();
+    else if (w->activation_runner == w->running)
+      core_.activations.run_in_fiber(w);
     else
       run_batch(w, std::exchange(w->next_tasklet, nullptr));
     leave_to(nullptr, to_idle_runners, nullptr);

@@ -23,15 +23,15 @@ public:
   /// \return false if there is no stack for it.
   bool run_events(worker& w);
   fiber* idle(worker& w) noexcept; ///< null: none
+  /// An idle one, or a new one.
+  /// \return null if there is no stack for it just now.
+  fiber* any(worker& w);
 
   /// An idle runner that no worker keeps.
   void share(fiber* f) noexcept;
 
 private:
   fiber* make();
-  /// An idle one, or a new one.
-  /// \return null if there is no stack for it just now.
-  fiber* any(worker& w);
   [[noreturn]] void runner_loop(); // a runner's body
   void run_batch(worker* w, tasklet* t);
 

@@ -17,6 +17,7 @@
 #include <tern/task/boundary/extension.hpp>
 #include <tern/task/boundary/virtual_executor.hpp>
 #include <tern/task/scheduler.hpp>
+#include <tern/task/scheduler/activations.hpp>
 #include <tern/task/scheduler/fiber_supply.hpp>
 #include <tern/task/scheduler/parking.hpp>
 #include <tern/task/scheduler/quiescence.hpp>
@@ -106,6 +107,15 @@ struct scheduler_core {
   void begin_run(unique_function<void()> main, const std::source_location& made);
   std::size_t conclude();
 
+  /// Orders what was written before against what is read after, for the thread that passes
+  /// `barrier` between its own write and read: one of the two sees what the other has written.
+  void order_with_barrier() const noexcept {
+    if (barrier.usable())
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+    else
+      std::atomic_thread_fence(std::memory_order_seq_cst);
+  }
+
   std::int64_t now() const noexcept; ///< on `fiber_clock`
   /// Of a moment of `ticks`. Any thread.
   double seconds_since(std::int64_t moment) const noexcept;
@@ -135,6 +145,7 @@ struct scheduler_core {
   timer_queue timers{*this};
   worker_loop loop{*this};
   work_stealing stealing{*this};
+  detail::activations activations{*this};
   worker_parking parking{*this};
   quiescence_waiters quiescence{*this};
   alignas(64) outside_queue outside;

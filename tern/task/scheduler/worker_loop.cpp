@@ -138,6 +138,7 @@ bool worker_loop::take_turn(worker& w) {
   for (unsigned i = 0; i < kinds; ++i) {
     switch ((first + i) % kinds) {
     case 0:
+      if (core_.activations.run(w, lower)) return true;
       if (runnable* f = own_fiber(w, behind[first / kinds % std::size(behind)])) {
         core_.parking.found_work(w);
         run_fiber(w, f);
@@ -204,17 +205,21 @@ bool worker_loop::step(worker& w) {
     run_fiber(w, f);
     return true;
   }
+  // In turns: each may always be ready.
+  if (turn % 2 != 0 && core_.activations.run(w, run_queue::soon)) return true;
   if (runnable* f = own_fiber(w, run_queue::soon)) {
     core_.parking.found_work(w);
     run_fiber(w, f);
     return true;
   }
   if (resume_spawner(w)) return true;
+  if (turn % 4 != 0 && core_.activations.run(w, run_queue::soon)) return true;
   if (tasklet* t = w.pop()) {
     core_.parking.found_work(w);
     core_.runners.run(w, t);
     return true;
   }
+  if (core_.activations.run(w, run_queue::soon)) return true;
   if (take_outside(w)) return true;
   if (polls && poll(w)) return true;
   if (core_.cfg.source && core_.cfg.source->produce(w.index)) {
@@ -222,7 +227,8 @@ bool worker_loop::step(worker& w) {
     return true;
   }
   if (core_.timers.any() && core_.timers.fire_all()) return true;
-  if (core_.stealing.steal(w)) return true;
+  if (core_.stealing.steal(w) || core_.activations.steal(w)) return true;
+  if (core_.activations.run(w, run_queue::later)) return true;
   // Those that gave way come last, behind the events too: they may be waiting for just what these
   // bring.
   if (runnable* f = own_fiber(w, run_queue::later | run_queue::last)) {
@@ -239,7 +245,7 @@ bool worker_loop::spin_for_work(worker& w, unsigned call, int looks) {
   const bool polls = core_.has_events(w);
   for (int i = 0; i < looks; ++i) {
     if (core_.parking.notifications.load(std::memory_order_relaxed) != call || w.queue.has_bound(run_queue::all) ||
-        !core_.outside.empty())
+        w.activations.count() > 0 || !core_.outside.empty())
       return false;
     if (!polls)
       relax();

@@ -14,6 +14,7 @@
 #include <tern/task/wait/parking_spot.hpp>
 #include <tern/task/wait/timer_wheel.hpp>
 #include <tern/task/wait/wait_list.hpp>
+#include <tern/task/worker/activation_queue.hpp>
 #include <tern/task/worker/run_queue.hpp>
 
 namespace tern::detail {
@@ -65,7 +66,13 @@ struct worker : worker_base {
 
   fiber* poll_runner = nullptr;    // on worker 0: the fiber that runs `event_source::run_in_fiber`
   tasklet* next_tasklet = nullptr; // to the runner that is entered next
-  fiber* idle_runners = nullptr;   // stack of runners without work, through fiber::next
+  // The fiber that runs activations here, and the one that it is at, until it gives that up or the
+  // worker finds that it has waited. Both are this worker's alone.
+  fiber* activation_runner = nullptr;
+  struct activation* activation = nullptr;
+  std::int64_t rich_since = 0;   // when another worker was first seen to have activations; 0: not now
+  unsigned rich_turn = 0;        // that it was in
+  fiber* idle_runners = nullptr; // stack of runners without work, through fiber::next
   int idle_runner_count = 0;
   int full_tasklet_budget = 1; // tasklets between two looks at the clock
   double slice_began = 0;
@@ -88,13 +95,15 @@ struct worker : worker_base {
   event_counts counts;
 
   run_queue queue;
+  activation_queue activations;
   worker_timers timers;
   parking_spot spot;
 
   /// Is all empty that comes before fibers which have given way?
   bool nothing_else() const noexcept { return !fair && !polls && deque.size() == 0; }
-  bool has_ready() const noexcept { return has(run_queue::soon); }
-  bool has_fibers() const noexcept { return has(run_queue::all) || queue.has_spawner(); }
+  bool has_ready_fiber() const noexcept { return has(run_queue::soon); }
+  bool has_ready() const noexcept { return has_ready_fiber() || activations.any(run_queue::soon); }
+  bool has_fibers() const noexcept { return has(run_queue::all) || queue.has_spawner() || activations.count() > 0; }
 
 private:
   bool has(unsigned kinds) const noexcept {
