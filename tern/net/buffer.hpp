@@ -31,6 +31,9 @@ namespace tern {
 template <class T> class buffer;
 
 namespace net::detail {
+/// Uninitialised; many bytes lie where the other processes of the host can use them, if the job has
+/// such memory. \throws error(out_of_memory).
+byte_buffer memory_of_elements(std::size_t bytes);
 template <class T> class vector_lender final : public byte_lender {
 public:
   explicit vector_lender(std::vector<T>&& v) noexcept : vector_(std::move(v)) {}
@@ -55,7 +58,8 @@ public:
 
   buffer() noexcept = default;
   /// `size` uninitialised elements. \throws error(out_of_memory).
-  explicit buffer(std::size_t size) : memory_(bytes(size)), data_(reinterpret_cast<T*>(memory_.data())), size_(size) {}
+  explicit buffer(std::size_t size)
+      : memory_(net::detail::memory_of_elements(bytes(size))), data_(reinterpret_cast<T*>(memory_.data())), size_(size) {}
   /// Takes the vector's memory over.
   explicit buffer(std::vector<T>&& v) {
     if (v.empty()) return;
