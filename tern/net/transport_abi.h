@@ -64,7 +64,7 @@ struct tern_transport_arrival {
   void* body; /* what `land` gave, filled; null if the message has none, or if it lies in the source's segment */
   size_t body_size;
   uint64_t where; /* there; what `send` was told */
-  void* token; /* of a message that was sent: its body's memory is needed no more */
+  void* token;    /* of a message that was sent: its body's memory is needed no more */
 };
 
 struct tern_transport_plugin {

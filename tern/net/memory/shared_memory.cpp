@@ -174,19 +174,18 @@ void shared_pool::tidy() noexcept {
       }
     }
   }
+  free_ = {};
   for (unsigned order = 0; order + 1 < orders; ++order) {
     const auto mine = static_cast<std::uint8_t>(order | is_free);
-    for (list before = std::exchange(free_[order], {}); before.first != none;) {
-      const std::uint32_t place = pop(before), other = place ^ (std::uint32_t{1} << order);
-      if (blocks_[place] != mine) continue; // went with its neighbour
-      if (other < places_ && blocks_[other] == mine) {
-        blocks_[std::max(place, other)] = no_block;
-        put_free(std::min(place, other), order + 1);
-      } else {
-        push_back(free_[order], place);
+    const std::uint32_t n = std::uint32_t{1} << order;
+    for (std::uint32_t place = 0; place + 2 * n <= top_; place += 2 * n)
+      if (blocks_[place] == mine && blocks_[place + n] == mine) {
+        blocks_[place] = static_cast<std::uint8_t>(mine + 1);
+        blocks_[place + n] = no_block;
       }
-    }
   }
+  for (std::uint32_t place = top_; place-- > 0;)
+    if (blocks_[place] != no_block && (blocks_[place] & is_free)) put_free(place, blocks_[place] & ~unsigned{is_free});
 }
 
 std::uint32_t shared_pool::find(unsigned order, bool& fresh) noexcept {

@@ -125,7 +125,7 @@ public:
   /// Of the process's pool, if it is in use; else empty.
   static byte_buffer take_here(std::size_t size) noexcept {
     return size >= least && size <= most && users.load(std::memory_order_acquire) > 0 ? of_process().take(size)
-                                                                                     : byte_buffer();
+                                                                                      : byte_buffer();
   }
 
 private:

@@ -104,9 +104,7 @@ TEST(shared_pool, shares_are_read_only_and_count_each_message) {
     byte_buffer made = pool.take(2 * place);
     fill(made, 3);
     const auto owner = std::make_shared<byte_buffer>(std::move(made));
-    const auto lent = [&] {
-      return byte_buffer::borrow(owner->data(), owner->size(), *new share_lender(owner, true));
-    };
+    const auto lent = [&] { return byte_buffer::borrow(owner->data(), owner->size(), *new share_lender(owner, true)); };
     const foreign here = map_of(pool);
     ASSERT_TRUE(here);
     const byte_buffer one = lent(), two = lent();

@@ -70,15 +70,17 @@ bool endpoint::shares_with(peer& to, int destination) {
   ring_shared& told = *host_.ring(host_.rank(), host_.place_of(destination));
   if (!to.maps) [[unlikely]] {
     // release: the segment's first page was written before it is mapped.
-    if (!to.announced) told.segment.store(static_cast<std::uint32_t>(settings_.segment(settings_.context)) + 1,
-                                          std::memory_order_release);
+    if (!to.announced)
+      told.segment.store(static_cast<std::uint32_t>(settings_.segment(settings_.context)) + 1,
+                         std::memory_order_release);
     to.announced = true;
     to.maps = told.segment_mapped.load(std::memory_order_relaxed) != 0; // a flag and nothing behind it
     if (!to.maps) return false;
   }
   // Not far ahead of the receiver: memory that was used last is in the caches. Beyond, the body goes
   // one of the ways that make us wait.
-  if (to.shared_sent - to.shared_left >= most_bodies) to.shared_left = told.shared_taken.load(std::memory_order_relaxed);
+  if (to.shared_sent - to.shared_left >= most_bodies)
+    to.shared_left = told.shared_taken.load(std::memory_order_relaxed);
   return to.shared_sent - to.shared_left < most_bodies;
 }
 
@@ -163,15 +165,15 @@ void endpoint::try_to_map(inbound_ring& from) {
   const std::uint32_t file = told.segment.load(std::memory_order_acquire); // see `shares_with`
   if (file == 0) return;
   from.may_map = false;
-  from.mapped =
-      settings_.map(settings_.context, from.source, host_.process(place), static_cast<int>(file - 1)) != 0;
+  from.mapped = settings_.map(settings_.context, from.source, host_.process(place), static_cast<int>(file - 1)) != 0;
   if (from.mapped) told.segment_mapped.store(1, std::memory_order_relaxed);
 }
 
 /// A head has come whose body lies in the source's segment.
 void endpoint::take_shared(inbound_ring& from, const ring_trailer& end, incoming& message) {
   if (!from.mapped || end.body_size() > PTRDIFF_MAX)
-    throw broken(from.source, "word of a body of " + std::to_string(end.body_size()) + " bytes in memory that is not shared");
+    throw broken(from.source,
+                 "word of a body of " + std::to_string(end.body_size()) + " bytes in memory that is not shared");
   message.body_size = message.posted = end.body_size();
   message.where = end.where;
   host_.ring(host_.place_of(from.source), host_.rank())

@@ -79,8 +79,8 @@ private:
     std::size_t head_size;
     char* body;
     std::size_t body_size, fragment;
-    std::size_t posted; // bytes for which a receive was started
-    int under_way;      // receives that are not complete
+    std::size_t posted;      // bytes for which a receive was started
+    int under_way;           // receives that are not complete
     std::uint64_t where = 0; // in the source's segment
     bool complete() const { return posted == body_size && under_way == 0; }
   };
@@ -111,8 +111,8 @@ private:
     std::deque<lent_body> lent; // that it reads, in the order sent
     carrier_choice choice;      // for bodies that may go either way
     std::size_t bytes_lent = 0;
-    bool announced = false, maps = false;         // our segment; and it has mapped it
-    std::uint64_t shared_sent = 0, shared_left = 0; // bodies there, and those taken as far as we know
+    bool announced = false, maps = false;               // our segment; and it has mapped it
+    std::uint64_t shared_sent = 0, shared_left = 0;     // bodies there, and those taken as far as we know
     std::array<std::uint32_t, all_credits> sent_with{}; // `sent` after each head
     bool waiting() const { return in && !in->queue.empty(); }
   };

@@ -292,7 +292,8 @@ private:
     if (at < segments_.size() && segments_[at]) body = segments_[at]->take(where, size);
     if (body.empty())
       throw error(errc::transport, "rank " + std::to_string(source) + " sent word of a body of " +
-                                       std::to_string(size) + " bytes where it shares none; do all ranks run the same "
+                                       std::to_string(size) +
+                                       " bytes where it shares none; do all ranks run the same "
                                        "version of Tern?");
     return body;
   }
