@@ -79,7 +79,7 @@ TERN_RANK_TEST(buffers_that_are_moved_belong_to_whoever_has_them) {
     const auto salt = static_cast<std::uint64_t>(rank() * 10'000 + i);
     send<&keep_owned>(next_rank(), salt, filled(salt, elements / 4 + static_cast<std::size_t>(i * 61) % elements));
   }
-  tern::barrier();
+  tern::quiesce();
   TERN_EXPECT_EQ(call<&drop_owned>(next_rank()).get(), 0);
 }
 
@@ -90,9 +90,9 @@ TERN_RANK_TEST(shared_buffers_stay_as_they_are_while_any_rank_keeps_them) {
     for (int to = 0; to < size(); ++to) send<&keep_shared>(to, salt, one);
     if (i % 16 == 0) send<&keep_shared>(next_rank(), salt, shared_buffer(one));
   }
-  tern::barrier();
+  tern::quiesce();
   for (int to = 0; to < size(); ++to) TERN_EXPECT_EQ(call<&drop_shared>(to).get(), 0);
-  tern::barrier();
+  tern::quiesce();
 }
 
 void pass_on(std::uint64_t salt, int hops, buffer<double> b) {
@@ -106,7 +106,7 @@ TERN_RANK_TEST(buffers_go_from_rank_to_rank) {
   }
   tern::quiesce();
   TERN_EXPECT_EQ(drop_owned(), 0);
-  tern::barrier();
+  tern::quiesce();
 }
 
 std::int64_t look_at_span(std::uint64_t salt, std::span<const double> v) { return look<double>(salt, v); }
@@ -127,11 +127,11 @@ TERN_RANK_TEST(a_rank_that_keeps_everything_gets_everything) {
     const auto salt = static_cast<std::uint64_t>(i);
     if (rank() == 0) send<&keep_every>(size() - 1, salt, filled(salt, n));
   }
-  tern::barrier();
+  tern::quiesce();
   if (rank() == 0) TERN_EXPECT_EQ(call<&drop_owned>(size() - 1).get(), 0);
   for (int i = 0; i < 10; ++i)
     if (rank() == 0) send<&keep_every>(size() - 1, 1, filled(1, n));
-  tern::barrier();
+  tern::quiesce();
   if (rank() == 0) TERN_EXPECT_EQ(call<&drop_owned>(size() - 1).get(), 0);
 }
 
@@ -144,7 +144,7 @@ TERN_RANK_TEST(what_is_kept_at_the_end_keeps_no_rank) {
     send<&keep_every>(next_rank(), salt, filled(salt, elements));
     shared_ones->keep(one, salt, window);
   }
-  tern::barrier();
+  tern::quiesce();
   std::lock_guard hold(owned->lock);
   TERN_EXPECT_EQ(owned->all.size(), 5u);
 }

@@ -263,22 +263,16 @@ private:
 // Two senders' threads, two "processes" that each have a thread that receives and one that gives
 // back what was kept for a while. What a sender takes is nowhere in use.
 TEST(shared_pool, many_threads_and_two_mappings) {
-  constexpr std::size_t messages = 4000, window = 24;
+  constexpr std::size_t messages = 4000, window = 6; // so that a block of any size comes back
   shared_pool pool(256);
   static_cast<void>(pool.take(place)); // so that there is a file
   std::array<way, 2> ways;
-  std::atomic<std::size_t> without{0}, wrong{0};
+  std::atomic<std::size_t> wrong{0};
   const auto sender = [&](std::size_t first) {
     for (std::size_t n = first; n < messages; n += 2) {
       const std::size_t size = place + n * 977 % (7 * place);
       byte_buffer b = pool.take(size);
-      if (b.empty()) { // all are kept over there
-        ++without;
-        std::this_thread::yield();
-        b = byte_buffer();
-        ways[n / 2 % 2].send({0, 0, n});
-        continue;
-      }
+      for (; b.empty(); b = pool.take(size)) std::this_thread::yield(); // all are over there
       fill(b, n);
       ways[n / 2 % 2].send({pool.lend(b), size, n});
     }
@@ -305,7 +299,6 @@ TEST(shared_pool, many_threads_and_two_mappings) {
     });
     for (std::size_t i = 0; i < messages / 2; ++i) {
       const way::message m = ways[at].receive();
-      if (m.where == 0) continue;
       byte_buffer b = there->take(m.where, m.size);
       if (b.empty() || !is_filled(b, m.number)) {
         ++wrong;
@@ -330,9 +323,7 @@ TEST(shared_pool, many_threads_and_two_mappings) {
   }
   for (std::thread& t : all) t.join();
   EXPECT_EQ(wrong, 0u);
-  EXPECT_LT(without, messages / 2);
-  std::vector<byte_buffer> rest; // all has come back
-  byte_buffer whole;
+  byte_buffer whole; // all has come back
   for (int tries = 0; whole.empty() && tries < 200; ++tries) whole = pool.take(256 * place);
   EXPECT_EQ(whole.size(), 256 * place);
   EXPECT_EQ(pool.lent(), 0u);
