@@ -25,8 +25,8 @@
 ///    additions are read-modify-writes, so they break no release sequence.)
 ///
 /// So nothing waits: not the sender for the receiver, nor the end of a job for what is kept. What
-/// a receiver keeps for long is missing in the sender's segment, which has an end (`places`). Beyond
-/// it `take` gives nothing, the caller takes other memory, and the body is copied. A receiver that
+/// a receiver keeps for long is missing in the sender's segment, which has an end (`places`). Then
+/// `take` gives nothing, the caller takes other memory, and the body is copied. A receiver that
 /// dies gives nothing back: the same, until the sender ends.
 
 #include <array>
@@ -71,7 +71,7 @@ public:
   }
   /// Whether it is in a place, as a block's begin is.
   bool begins_place(const std::byte* data) const noexcept {
-    // addresses: it may be any memory of the process
+    // address: of any memory of the process; a body goes the same way in content, whatever it is
     const auto at = reinterpret_cast<std::uintptr_t>(data) - reinterpret_cast<std::uintptr_t>(memory_);
     return memory_ && at >= segment_layout::blocks_at && at < segment_layout::bytes &&
            (at - segment_layout::blocks_at) % segment_layout::place_bytes == 0;

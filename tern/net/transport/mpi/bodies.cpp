@@ -14,9 +14,9 @@
 /// tells the sender which of them are needed no more; the sender does nothing else. What follows
 /// from the same source stays in the ring meanwhile.
 ///
-/// A body that lies in the sender's segment (memory/shared_memory.hpp) may stay there: the head says
-/// where, and the message is whole. The core looks after who has it. Only `most_bodies` may be sent
-/// so that the receiver has not come to.
+/// A body that lies in the sender's segment (memory/shared_memory.hpp) may stay there: the head
+/// says where, and the message is whole. The core looks after who has it. Only `most_bodies` may be
+/// sent so that the receiver has not come to.
 ///
 /// Memory of devices that is mapped into the process, but that the system cannot pin, cannot be
 /// read so; that is an error of the receiver.
@@ -77,8 +77,8 @@ bool endpoint::shares_with(peer& to, int destination) {
     to.maps = told.segment_mapped.load(std::memory_order_relaxed) != 0; // a flag and nothing behind it
     if (!to.maps) return false;
   }
-  // Not far ahead of the receiver: memory that was used last is in the caches. Beyond, the body goes
-  // one of the ways that make us wait.
+  // Not far ahead of the receiver: memory that was used last is in the caches. Beyond, the body
+  // goes one of the ways that make us wait.
   if (to.shared_sent - to.shared_left >= most_bodies)
     to.shared_left = told.shared_taken.load(std::memory_order_relaxed);
   return to.shared_sent - to.shared_left < most_bodies;
