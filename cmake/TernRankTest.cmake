@@ -113,6 +113,7 @@ set(TERN_MODE_thread TERN_PROGRESS=thread)
 set(TERN_MODE_both TERN_AGGREGATE=on TERN_PROGRESS=thread)
 set(TERN_MODE_mpi_alone TERN_MPI_RINGS=off) # small messages too, as between hosts
 set(TERN_MODE_mpi_reads TERN_MPI_RINGS=reads) # bodies of middle size, as between cores that are far apart
+set(TERN_MODE_mpi_unshared TERN_MPI_RINGS=unshared) # where the system lets no process map another's memory
 
 # tern_add_sanitized_mpi_runs(NAME TARGET mode…): the ctest entries under sanitizers with MPICH, which is the one that they
 # have no complaint about: Open MPI's own threads and leaks would drown what is ours.
@@ -161,7 +162,7 @@ function(tern_add_mode_runs NAME TARGET)
   foreach(mpi openmpi mpich)
     tern_mpi_launcher(${mpi} launcher)
     if(launcher)
-      foreach(mode on off thread mpi_alone mpi_reads)
+      foreach(mode on off thread mpi_alone mpi_reads mpi_unshared)
         set(test ${NAME}.${mpi}.2ranks.2workers.${mode})
         add_test(NAME ${test} COMMAND ${launcher} -np 2 $<TARGET_FILE:${TARGET}>)
         set_tests_properties(${test} PROPERTIES TIMEOUT ${TERN_TEST_SECONDS} LABELS "ranks;${NAME};mpi" PROCESSORS 2

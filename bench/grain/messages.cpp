@@ -3,7 +3,6 @@
 /// Grids of tasks carried by messages: each rank has a block of columns. A handler takes an output
 /// of another rank in, and runs all tasks that can run then.
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -21,34 +20,10 @@
 namespace tern::bench::grain {
 namespace {
 
-using bytes = std::vector<std::byte>;
-
-/// The memory of large outputs, which is used again when no task and no message needs it any more.
-class output_pool {
-public:
-  std::shared_ptr<bytes> take(std::size_t size) {
-    for (std::size_t i = 0; i < all_.size(); ++i) {
-      at_ = (at_ + 1) % all_.size();
-      if (all_[at_].use_count() != 1 || all_[at_]->size() != size) continue;
-      std::atomic_thread_fence(std::memory_order_acquire); // after what another thread has read of it
-      return all_[at_];
-    }
-    return all_.emplace_back(std::make_shared<bytes>(size));
-  }
-
-private:
-  std::vector<std::shared_ptr<bytes>> all_;
-  std::size_t at_ = 0;
-};
-
 /// A large output: one of this rank, or one that has come.
 struct large {
-  std::shared_ptr<bytes> made;
-  buffer<std::byte> come;
+  shared_buffer<std::byte> data;
   int users = 0; // tasks of this rank that have not run
-  std::span<const std::byte> data() const {
-    return made ? std::span<const std::byte>(*made) : std::span(come.data(), come.size());
-  }
 };
 
 /// What a rank knows of the run. One fiber at a time runs tasks; where a send lets others run, they
@@ -93,9 +68,9 @@ public:
     deliver(step, targets(step, column));
     run_ready();
   }
-  void arrived(int step, int column, buffer<std::byte> data) {
+  void arrived(int step, int column, shared_buffer<std::byte> data) {
     large& one = large_[at(step, column)];
-    one.come = std::move(data);
+    one.data = std::move(data);
     const target_list& to = targets(step, column);
     one.users = static_cast<int>(to.here.size());
     deliver(step, to);
@@ -164,7 +139,6 @@ private:
   std::vector<std::uint16_t> missing_; // inputs of each task
   std::vector<block> small_;           // outputs
   std::vector<large> large_;
-  output_pool pool_;
   std::vector<task> ready_;
   std::size_t next_ = 0; // of `ready_`
   bool running_ = false;
@@ -182,7 +156,7 @@ void rank_has_finished() {
   if (--whole.ranks_left == 0) whole.done->set_value();
 }
 void take_small(std::int32_t step, std::int32_t column, const block& data) { local->arrived(step, column, data); }
-void take_large(std::int32_t step, std::int32_t column, buffer<std::byte> data) {
+void take_large(std::int32_t step, std::int32_t column, shared_buffer<std::byte> data) {
   local->arrived(step, column, std::move(data));
 }
 
@@ -219,16 +193,18 @@ void columns::run_small(task t, const target_list& to) {
 }
 
 void columns::run_large(task t, const target_list& to) {
-  auto mine = pool_.take(problem_->bytes);
-  inputs_ += static_cast<long>(run_task(*problem_, t.step, t.column, iterations_, *mine,
-                                        [&](int from) { return large_[at(t.step - 1, from)].data(); }));
+  buffer<std::byte> made(problem_->bytes);
+  inputs_ += static_cast<long>(
+      run_task(*problem_, t.step, t.column, iterations_, std::span(made.data(), made.size()),
+               [&](int from) { return std::span<const std::byte>(large_[at(t.step - 1, from)].data); }));
   for (const int from : plan().dependences(t.step, t.column))
     if (large& one = large_[at(t.step - 1, from)]; --one.users == 0) one = {};
   if (t.step + 1 == steps_) return;
-  for (const int rank : to.ranks) send<&take_large>(rank, t.step, t.column, lend(mine));
+  const shared_buffer mine(std::move(made));
+  for (const int rank : to.ranks) send<&take_large>(rank, t.step, t.column, mine);
   if (to.here.empty()) return;
   large& output = large_[at(t.step, t.column)];
-  output.made = std::move(mine);
+  output.data = mine;
   output.users = static_cast<int>(to.here.size());
 }
 

@@ -79,6 +79,7 @@ public:
   }
   /// Is its memory borrowed?
   bool borrowed() const noexcept { return lender_ != nullptr; }
+  bool borrowed_from(const byte_lender& lender) const noexcept { return lender_ == &lender; }
   bool writable() const noexcept { return !lender_ || !lender_->read_only(); }
   /// See byte_lender.
   std::shared_ptr<const void> share() const noexcept { return lender_ ? lender_->share() : nullptr; }

@@ -31,6 +31,9 @@ namespace tern {
 template <class T> class buffer;
 
 namespace net::detail {
+/// Uninitialised; many bytes lie where the other processes of the host can use them, if the job has
+/// such memory. \throws error(out_of_memory).
+byte_buffer memory_of_elements(std::size_t bytes);
 template <class T> class vector_lender final : public byte_lender {
 public:
   explicit vector_lender(std::vector<T>&& v) noexcept : vector_(std::move(v)) {}
@@ -55,7 +58,9 @@ public:
 
   buffer() noexcept = default;
   /// `size` uninitialised elements. \throws error(out_of_memory).
-  explicit buffer(std::size_t size) : memory_(bytes(size)), data_(reinterpret_cast<T*>(memory_.data())), size_(size) {}
+  explicit buffer(std::size_t size)
+      : memory_(net::detail::memory_of_elements(bytes(size))), data_(reinterpret_cast<T*>(memory_.data())),
+        size_(size) {}
   /// Takes the vector's memory over.
   explicit buffer(std::vector<T>&& v) {
     if (v.empty()) return;
@@ -114,8 +119,10 @@ private:
 ///
 /// Guarantees: `send` and `call` copy no elements on this side from 16 KiB on, however often the
 /// same memory is sent. A handler with a parameter of this type gets a share without a copy. On a
-/// rank of the sender's process, its own or another, it is a share of the sender's memory. In
-/// another process it is a share of what has arrived there, which each message brings anew.
+/// rank of the sender's process, its own or another, it is a share of the sender's memory; also
+/// in another process of the host, if the elements were made as a `buffer` of 16 KiB to 32 MiB and
+/// the system lets processes share memory. Else it is a share of what has arrived there, which each
+/// message brings anew.
 ///
 /// Limits: one range of a message travels so. Others, and less than 16 KiB, are copied into the
 /// message. An archive holds the elements: that of an object which migrates, of a result, of a

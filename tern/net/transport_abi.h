@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-enum { TERN_TRANSPORT_ABI = 7 };
+enum { TERN_TRANSPORT_ABI = 8 };
 
 struct tern_transport_info {
   int rank, size;           /* of this process in the job */
@@ -29,6 +29,7 @@ struct tern_transport_info {
   char threads[32];         /* the thread level in force: "single", "funneled", … */
   int rings;                /* small messages between the ranks of this host go through rings in shared memory */
   int reads;                /* and large ones are read out of the sender's memory */
+  int shares;               /* and those that lie in a segment are used where they are */
   void* notes; /* 56 bytes for each rank of this host, by host_rank: shared by them, zero at first, until the process
                   ends; aligned to 8 bytes; null: they share none */
   size_t notes_stride; /* bytes from one rank's to the next */
@@ -40,12 +41,17 @@ struct tern_transport_settings {
   int preallocate;   /* 0: no receives posted in advance, no pooled memory: to show what they are good for */
   int rings; /* what ranks of one host may send each other without the library, if there is preallocation: 0: nothing;
                 1: heads; 2: also bodies that fit through shared memory; 3: also others, which the receiver reads, and
-                those that cost less so; 4: the receiver reads all but small ones, whatever it costs */
+                those that cost less so; 4: the receiver reads all but small ones, whatever it costs; 5: as 3, but a
+                body in the sender's segment stays there, and the receiver uses it in place */
   size_t fragment; /* bodies above this many bytes travel in pieces; 0: the plug-in's choice */
   void* context;   /* handed to `land` */
   /** Memory for the body of a message of which the head has arrived; null means out of memory. Called within `receive`;
    *  must not call the plug-in. */
   void* (*land)(void* context, int source, const void* head, size_t head_size, size_t body_size);
+  /** The file of this process's segment, which others of its host may map; -1: there is none yet. Within `send`. */
+  int (*segment)(void* context);
+  /** Maps the segment of another rank: `file` of a process. \return whether it could. Within `receive`. */
+  int (*map)(void* context, int source, int process, int file);
 };
 
 /** What `receive` gives. */
@@ -55,9 +61,10 @@ struct tern_transport_arrival {
   void* head; /* the plug-in's memory, until `give_back(slot)`; aligned to 16 bytes */
   size_t head_size;
   void* slot; /* for `give_back`; the same address as `head`, even of an empty one */
-  void* body; /* what `land` gave, filled; null if the message has none */
+  void* body; /* what `land` gave, filled; null if the message has none, or if it lies in the source's segment */
   size_t body_size;
-  void* token; /* of a message that was sent: its body's memory is needed no more */
+  uint64_t where; /* there; what `send` was told */
+  void* token;    /* of a message that was sent: its body's memory is needed no more */
 };
 
 struct tern_transport_plugin {
@@ -71,10 +78,12 @@ struct tern_transport_plugin {
   /** Sends a message. `head` is copied before this returns; a `body` (null: none) stays valid and unchanged until
    *  `receive` gives `token` back. Messages to one destination arrive in the order of these calls. Never blocks on the
    *  receiver. `destination` is never the own rank. Rings the destination's doorbell if it sleeps on this host.
-   *  \return 1 if sent; 2 if also `body` is needed no more, so that no token comes; 0 if the receiver has no space for
+   *  `where`: the body is in the segment, and may stay there for the receiver; 0: not so.
+   *  \return 1 if sent; 2 if also `body` is needed no more, so that no token comes; 3: the same, and the receiver uses
+   *  it where it is; 0 if the receiver has no space for
    *  it (`urgent` may use the space kept for that); -1 for an error. */
   int (*send)(int destination, const void* head, size_t head_size, const void* body, size_t body_size, void* token,
-              int urgent);
+              uint64_t where, int urgent);
   /** Makes progress and gives one thing that has happened. Never blocks. \return a TERN_TRANSPORT_… or -1. */
   int (*receive)(struct tern_transport_arrival* into);
   /** May `receive` have a message to give? Looks, and takes nothing. \return 0 if there was none. */

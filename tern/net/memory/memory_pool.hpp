@@ -10,6 +10,7 @@
 #include <memory>
 
 #include <tern/base/bytes.hpp>
+#include <tern/net/memory/shared_memory.hpp>
 #include <tern/task/wait/waiting.hpp>
 
 namespace tern::net {
@@ -25,8 +26,10 @@ public:
   memory_pool(const memory_pool&) = delete;
   memory_pool& operator=(const memory_pool&) = delete;
 
-  /// `size` uninitialised bytes, aligned to a cache line. \throws error(out_of_memory).
+  /// `size` uninitialised bytes, aligned to a cache line; of what the host's processes share, if
+  /// they share such. \throws error(out_of_memory).
   byte_buffer take(std::size_t size) {
+    if (byte_buffer shared = detail::shared_pool::take_here(size); !shared.empty()) return shared;
     std::byte* const data = store_->take(size);
     return byte_buffer::borrow(data, size, *store_);
   }

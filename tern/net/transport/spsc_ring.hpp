@@ -72,9 +72,13 @@ struct ring_shared {
   alignas(128) std::atomic<std::uint32_t> starved;
   // What the ends count beside the ring: one the receiver, one the sender.
   std::atomic<std::uint64_t> receivers_count, senders_count;
+  std::atomic<std::uint64_t> shared_taken; // by the receiver: bodies that lay in the sender's segment
   // From the receiver: what copies have cost it, see carrier_choice.hpp. Hardly ever written.
   alignas(64) std::atomic<std::uint64_t> takes_cost;
   std::atomic<std::uint64_t> reads_cost;
+  // From the sender: the number of its segment's file, + 1 (memory/shared_memory.hpp); and from the
+  // receiver, whether it has mapped it.
+  std::atomic<std::uint32_t> segment, segment_mapped;
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free &&
               sizeof(ring_shared) % 128 == 0);

@@ -504,7 +504,8 @@ int main(int argc, char** argv) {
     }
     const std::string mode = argc > 1 ? argv[1] : "";
     if (mode == "alone") setenv("TERN_MPI_RINGS", "off", 1);
-    if (mode == "heads" || mode == "copies" || mode == "reads") setenv("TERN_MPI_RINGS", mode.c_str(), 1);
+    if (mode == "heads" || mode == "copies" || mode == "reads" || mode == "unshared")
+      setenv("TERN_MPI_RINGS", mode.c_str(), 1);
     if (mode == "hosts") setenv("MPIR_CVAR_ODD_EVEN_CLIQUES", "1", 1);
     const bool bound = mode == "bound" && bind_to_own_cpu();
     const auto net = tern::net::make_mpi(which, &argc, &argv, mode != "single", mode != "bare");

@@ -174,7 +174,7 @@ TEST(start, mpi_without_a_plug_in) {
 TEST_P(started_by_mpi, bad_variables_of_the_transport_say_what_is_allowed) {
   const std::vector<std::pair<variables, strings>> cases{
       {{{"TERN_MPI_RINGS", "maybe"}},
-       {"TERN_MPI_RINGS=maybe is none of on, reads, copies, heads and off", "use one of these"}},
+       {"TERN_MPI_RINGS=maybe is none of on, unshared, reads, copies, heads and off", "use one of these"}},
       {{{"TERN_MPI_THREADS", "many"}}, {"TERN_MPI_THREADS=many is no thread level", "use single or funneled"}},
       {{{"TERN_MPI_THREADS", "single"}, {"TERN_WORKERS", "2"}},
        {"TERN_MPI_THREADS=single, but a rank with several workers needs funneled", "one worker a rank"}},

@@ -14,6 +14,10 @@
 /// tells the sender which of them are needed no more; the sender does nothing else. What follows
 /// from the same source stays in the ring meanwhile.
 ///
+/// A body that lies in the sender's segment (memory/shared_memory.hpp) may stay there: the head
+/// says where, and the message is whole. The core looks after who has it. Only `most_bodies` may be
+/// sent so that the receiver has not come to.
+///
 /// Memory of devices that is mapped into the process, but that the system cannot pin, cannot be
 /// read so; that is an error of the receiver.
 #include "endpoint.hpp"
@@ -59,10 +63,32 @@ bool endpoint::reads_cheaper(peer& to, int destination, std::size_t body_size) {
                           told.reads_cost.load(std::memory_order_relaxed)) == carrier_choice::way::reading;
 }
 
+/// Whether a body in our segment may stay there for this receiver. Its segment is told with the
+/// first; the receiver maps it when that arrives, and answers.
+bool endpoint::shares_with(peer& to, int destination) {
+  if (!shares_) return false;
+  ring_shared& told = *host_.ring(host_.rank(), host_.place_of(destination));
+  if (!to.maps) [[unlikely]] {
+    // release: the segment's first page was written before it is mapped.
+    if (!to.announced)
+      told.segment.store(static_cast<std::uint32_t>(settings_.segment(settings_.context)) + 1,
+                         std::memory_order_release);
+    to.announced = true;
+    to.maps = told.segment_mapped.load(std::memory_order_relaxed) != 0; // a flag and nothing behind it
+    if (!to.maps) return false;
+  }
+  // Not far ahead of the receiver: memory that was used last is in the caches. Beyond, the body
+  // goes one of the ways that make us wait.
+  if (to.shared_sent - to.shared_left >= most_bodies)
+    to.shared_left = told.shared_taken.load(std::memory_order_relaxed);
+  return to.shared_sent - to.shared_left < most_bodies;
+}
+
 /// \return none: there is no space for now. What goes by the ring is not urgent: it must leave
 /// space for what is.
 endpoint::carrier endpoint::carrier_for(peer& to, int destination, std::size_t head_size, std::size_t body_size,
-                                        bool urgent) {
+                                        std::uint64_t where, bool urgent) {
+  if (where != 0 && shares_with(to, destination)) return carrier::shared;
   if (ring_bodies_ && body_size <= most_in_ring && !reads_cheaper(to, destination, body_size)) {
     // As if all went in records of one cell: that is what it comes to if what others keep lies
     // everywhere.
@@ -131,6 +157,28 @@ void endpoint::take_read() {
 }
 
 // ---- the receiver
+
+/// Maps the source's segment, if it has told of one: once, whether it can be mapped or not.
+void endpoint::try_to_map(inbound_ring& from) {
+  const int place = host_.place_of(from.source);
+  ring_shared& told = *host_.ring(place, host_.rank());
+  const std::uint32_t file = told.segment.load(std::memory_order_acquire); // see `shares_with`
+  if (file == 0) return;
+  from.may_map = false;
+  from.mapped = settings_.map(settings_.context, from.source, host_.process(place), static_cast<int>(file - 1)) != 0;
+  if (from.mapped) told.segment_mapped.store(1, std::memory_order_relaxed);
+}
+
+/// A head has come whose body lies in the source's segment.
+void endpoint::take_shared(inbound_ring& from, const ring_trailer& end, incoming& message) {
+  if (!from.mapped || end.body_size() > PTRDIFF_MAX)
+    throw broken(from.source,
+                 "word of a body of " + std::to_string(end.body_size()) + " bytes in memory that is not shared");
+  message.body_size = message.posted = end.body_size();
+  message.where = end.where;
+  host_.ring(host_.place_of(from.source), host_.rank())
+      ->shared_taken.store(++from.shared_taken, std::memory_order_relaxed); // a number and nothing behind it
+}
 
 /// A head has come that announces a body. \return whether the body is here; else `from` lacks it.
 bool endpoint::expects_body(inbound_ring& from, const ring_trailer& end, incoming& message) {

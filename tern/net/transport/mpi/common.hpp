@@ -58,6 +58,7 @@ struct ring_trailer {
   static constexpr std::uint64_t by_mpi = 0;     // `where`: the sender's fragment
   static constexpr std::uint64_t in_ring = 1;    // in the records that follow
   static constexpr std::uint64_t to_be_read = 2; // `where`: its address in the sender's memory
+  static constexpr std::uint64_t shared = 3;     // `where`: its place in the sender's segment
   static constexpr int shift = 62;
   static constexpr ring_trailer of(std::uint64_t how, std::uint64_t body_size, std::uint64_t where) {
     return {body_size | how << shift, where};

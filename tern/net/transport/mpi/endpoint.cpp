@@ -138,6 +138,7 @@ void endpoint::init(int* argc, char*** argv, const tern_transport_settings& sett
   }
   info.rings = rings_ ? 1 : 0;
   info.reads = reads_ ? 1 : 0;
+  info.shares = shares_ ? 1 : 0;
   info.rank = rank_;
   info.size = size_;
   info.host_rank = host_.rank();
@@ -202,7 +203,7 @@ inline void endpoint::send_head(peer& to, int destination, const void* data, std
 }
 
 int endpoint::send(int destination, const void* head, std::size_t head_size, const void* body, std::size_t body_size,
-                   void* token, bool urgent) {
+                   void* token, std::uint64_t where, bool urgent) {
   if (static_cast<unsigned>(destination) >= static_cast<unsigned>(size_) || destination == rank_) [[unlikely]]
     throw failure("no other rank has number " + std::to_string(destination));
   if (head_size > head_limit_) [[unlikely]]
@@ -211,7 +212,7 @@ int endpoint::send(int destination, const void* head, std::size_t head_size, con
   peer& to = peers_[static_cast<std::size_t>(destination)];
   if (to.ring) [[likely]] {
     if (body || head_size > ring_sender::small_head) [[unlikely]]
-      return send_by_ring(to, destination, head, head_size, body, body_size, token, urgent);
+      return send_by_ring(to, destination, head, head_size, body, body_size, token, where, urgent);
     if (!to.ring->send_small(static_cast<const std::byte*>(head), head_size, urgent, received_)) [[unlikely]]
       return refused(to, destination);
     announce(destination);

@@ -56,7 +56,7 @@ class endpoint {
 public:
   void init(int* argc, char*** argv, const tern_transport_settings& settings, tern_transport_info& info);
   int send(int destination, const void* head, std::size_t head_size, const void* body, std::size_t body_size,
-           void* token, bool urgent);
+           void* token, std::uint64_t where, bool urgent);
   int receive(tern_transport_arrival& into);
   bool may_have_input() const;
   void give_back(void* head);
@@ -79,11 +79,12 @@ private:
     std::size_t head_size;
     char* body;
     std::size_t body_size, fragment;
-    std::size_t posted; // bytes for which a receive was started
-    int under_way;      // receives that are not complete
+    std::size_t posted;      // bytes for which a receive was started
+    int under_way;           // receives that are not complete
+    std::uint64_t where = 0; // in the source's segment
     bool complete() const { return posted == body_size && under_way == 0; }
   };
-  enum class carrier : std::uint8_t { none, mpi, ring, reading }; // of a body
+  enum class carrier : std::uint8_t { none, mpi, ring, reading, shared }; // of a body
   struct inbound { // from one source, in the order sent; a deque, so that addresses stay
     std::deque<incoming> queue;
     std::size_t next = 0; // the first that lacks receives
@@ -110,6 +111,8 @@ private:
     std::deque<lent_body> lent; // that it reads, in the order sent
     carrier_choice choice;      // for bodies that may go either way
     std::size_t bytes_lent = 0;
+    bool announced = false, maps = false;               // our segment; and it has mapped it
+    std::uint64_t shared_sent = 0, shared_left = 0;     // bodies there, and those taken as far as we know
     std::array<std::uint32_t, all_credits> sent_with{}; // `sent` after each head
     bool waiting() const { return in && !in->queue.empty(); }
   };
@@ -144,6 +147,8 @@ private:
     std::uint64_t address = 0;  // over there, of a body that is read
     std::uint64_t taken_in = 0; // ticks, of a body that comes through the ring
     told_costs takes, reads;
+    bool mapped = false, may_map = true; // the source's segment; it has not been tried
+    std::uint64_t shared_taken = 0;
     bool unusual() const { return pieces != nullptr || filling != carrier::none; }
   };
   struct ring_area { // the rings to this rank; lives for ever, as heads may come back then
@@ -171,7 +176,7 @@ private:
   void announce(int destination);
   int refused(peer& to, int destination);
   int send_by_ring(peer& to, int destination, const void* head, std::size_t head_size, const void* body,
-                   std::size_t body_size, void* token, bool urgent);
+                   std::size_t body_size, void* token, std::uint64_t where, bool urgent);
   bool put_in_pieces(ring_sender& ring, const std::byte*& head, std::size_t& size, bool urgent);
   bool next_of_rings(tern_transport_arrival& into);
   bool take(inbound_ring& from, tern_transport_arrival& into);
@@ -187,7 +192,11 @@ private:
   void settle();
 
   // bodies.cpp
-  carrier carrier_for(peer& to, int destination, std::size_t head_size, std::size_t body_size, bool urgent);
+  carrier carrier_for(peer& to, int destination, std::size_t head_size, std::size_t body_size, std::uint64_t where,
+                      bool urgent);
+  bool shares_with(peer& to, int destination);
+  void try_to_map(inbound_ring& from);
+  void take_shared(inbound_ring& from, const ring_trailer& end, incoming& message);
   bool reads_cheaper(peer& to, int destination, std::size_t body_size);
   void put_body(peer& to, int destination, const std::byte* body, std::size_t size);
   void lend(peer& to, int destination, void* token, std::size_t bytes);
@@ -244,6 +253,7 @@ private:
   bool ring_bodies_ = false;            // bodies too may travel without MPI
   bool reads_ = false;                  // the ranks of this host may read each other's memory
   bool reads_all_ = false;              // and do so whatever it costs
+  bool shares_ = false;                 // and may map each other's segments
   int since_mpi_ = 0;                   // messages of rings since MPI was asked
   std::size_t head_limit_ = head_limit; // the job's
   std::uint64_t received_ = 0;          // messages of rings, see ring_sender::send_small

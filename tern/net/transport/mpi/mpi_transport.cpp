@@ -22,6 +22,7 @@
 #include <tern/base/options.hpp>
 #include <tern/net/failure/host_record.hpp>
 #include <tern/net/memory/memory_pool.hpp>
+#include <tern/net/memory/shared_memory.hpp>
 #include <tern/net/rank/exit_guard.hpp>
 #include <tern/net/transport_abi.h>
 
@@ -70,13 +71,14 @@ bool more_threads_from_environment(bool multithreaded) {
 int rings_from_environment() {
   const char* text = std::getenv("TERN_MPI_RINGS");
   const std::string_view word(text ? text : "");
-  if (word.empty() || word == "on") return 3;
+  if (word.empty() || word == "on") return 5;
+  if (word == "unshared") return 3;
   if (word == "reads") return 4;
   if (word == "copies") return 2;
   if (word == "heads") return 1;
   if (word == "off") return 0;
   throw error(errc::invalid_option,
-              "TERN_MPI_RINGS=" + std::string(word) + " is none of on, reads, copies, heads and off",
+              "TERN_MPI_RINGS=" + std::string(word) + " is none of on, unshared, reads, copies, heads and off",
               "use one of these, or leave it out");
 }
 
@@ -118,13 +120,26 @@ public:
       if (!memory) static_cast<mpi_transport*>(self)->not_landed_ = body_size;
       return memory;
     };
+    settings.segment = [](void*) { return detail::shared_pool::of_process().file(); };
+    settings.map = [](void* self, int source, int process, int file) {
+      auto& all = static_cast<mpi_transport*>(self)->segments_;
+      const auto at = static_cast<std::size_t>(source);
+      if (all.size() <= at) all.resize(at + 1);
+      all[at].reset(detail::foreign_segment::open(process, file));
+      return all[at] ? 1 : 0;
+    };
     if (plugin_.init(argc, argv, &settings, &info_) != 0)
       throw error(errc::transport, "cannot start " + std::string(plugin_.name) + ": " + plugin_.last_error());
+    if (info_.shares) detail::shared_pool::begin_use();
     if (settings.rings && preallocate && !info_.rings && info_.host_rank == 0 && info_.host_size > 1)
       log_warning(
           "small messages between the " + std::to_string(info_.host_size) +
           " ranks of this host go through MPI, which is slower: there are more than 128 of them, or /dev/shm has "
           "too little room for 128 KiB to 4 MiB each");
+  }
+
+  ~mpi_transport() override {
+    if (info_.shares) detail::shared_pool::end_use();
   }
 
   int rank() const noexcept override { return info_.rank; }
@@ -134,7 +149,7 @@ public:
   cpu_sharers sharers() const noexcept override { return {info_.sharer_rank, info_.sharers}; }
   std::string describe() const override {
     return std::string("mpi (") + info_.library + ", " + info_.threads + (info_.rings ? ", rings" : "") +
-           (info_.reads ? ", single copies)" : ")");
+           (info_.reads ? ", single copies" : "") + (info_.shares ? ", shared bodies)" : ")");
   }
   std::size_t head_limit() const noexcept override { return info_.head_limit; }
   bool any_thread_sends() const noexcept override { return false; }
@@ -159,7 +174,7 @@ public:
                   "there is no rank " + std::to_string(destination) + " in a job of " + std::to_string(info_.size));
     int sent = 0;
     if (body.empty()) {
-      sent = plugin_.send(destination, head.data(), head.size(), nullptr, 0, nullptr, urgent);
+      sent = plugin_.send(destination, head.data(), head.size(), nullptr, 0, nullptr, 0, urgent);
       if (sent > 0) body = byte_buffer();
     } else {
       sent = send_with_body(destination, head, body, urgent);
@@ -184,8 +199,9 @@ public:
     if (what == TERN_TRANSPORT_MESSAGE) {
       into.source = got.source;
       byte_buffer::borrow(static_cast<std::byte*>(got.head), got.head_size, lender_).swap(into.head);
-      if (got.body) [[unlikely]]
-        into.body = memory_.wrap(static_cast<std::byte*>(got.body), got.body_size);
+      if (got.body_size != 0) [[unlikely]]
+        into.body = got.body ? memory_.wrap(static_cast<std::byte*>(got.body), got.body_size)
+                             : shared_body(got.source, got.where, got.body_size);
       return true;
     }
     if (what == TERN_TRANSPORT_SENT) [[unlikely]] {
@@ -243,7 +259,7 @@ public:
 private:
   // Of messages to oneself, as for those of others.
   static constexpr std::size_t space_for_self = 64, urgent_space = 8;
-  static constexpr int sent_and_done = 2; // what the plug-in says
+  static constexpr int sent_and_done = 2, sent_shared = 3; // what the plug-in says
 
   bool on_owner() const noexcept { return std::this_thread::get_id() == owner_; }
 
@@ -255,9 +271,12 @@ private:
   int send_with_body(int destination, std::span<const std::byte> head, byte_buffer& body, bool urgent) {
     if (!idle_) idle_ = &holders_.emplace_back();
     holder* const mine = idle_;
-    const int sent = plugin_.send(destination, head.data(), head.size(), body.data(), body.size(), mine, urgent);
+    detail::shared_pool& pool = detail::shared_pool::of_process();
+    const std::uint64_t where = info_.shares ? pool.lend(body) : 0;
+    const int sent = plugin_.send(destination, head.data(), head.size(), body.data(), body.size(), mine, where, urgent);
+    if (where != 0 && sent != sent_shared) pool.unlend(where);
     if (sent == 0) return sent;
-    if (sent == sent_and_done) {
+    if (sent == sent_and_done || sent == sent_shared) {
       body = byte_buffer();
       return sent;
     }
@@ -265,6 +284,18 @@ private:
     mine->body = std::move(body);
     if (sent > 0) ++bodies_under_way_;
     return sent;
+  }
+
+  byte_buffer shared_body(int source, std::uint64_t where, std::size_t size) {
+    const auto at = static_cast<std::size_t>(source);
+    byte_buffer body;
+    if (at < segments_.size() && segments_[at]) body = segments_[at]->take(where, size);
+    if (body.empty())
+      throw error(errc::transport, "rank " + std::to_string(source) + " sent word of a body of " +
+                                       std::to_string(size) +
+                                       " bytes where it shares none; do all ranks run the same "
+                                       "version of Tern?");
+    return body;
   }
 
   bool receive_from_self(arrival& into) {
@@ -319,6 +350,10 @@ private:
   std::size_t bodies_under_way_ = 0; // sent, token not back
   memory_pool memory_;               // of bodies
   std::size_t not_landed_ = 0;       // bytes that there were not
+  struct close_segment {
+    void operator()(detail::foreign_segment* s) const noexcept { s->close(); }
+  };
+  std::vector<std::unique_ptr<detail::foreign_segment, close_segment>> segments_; // by rank, as far as mapped
   std::deque<arrival> to_self_;
   std::atomic<bool> abort_wanted_{false}, aborting_{false};
   std::atomic<int> abort_code_{1};

@@ -40,9 +40,9 @@ int plugin_init(int* argc, char*** argv, const tern_transport_settings* settings
 }
 const char* plugin_last_error() { return why; }
 int plugin_send(int destination, const void* head, size_t head_size, const void* body, size_t body_size, void* token,
-                int urgent) {
+                uint64_t where, int urgent) {
   try {
-    return self.send(destination, head, head_size, body, body_size, token, urgent != 0);
+    return self.send(destination, head, head_size, body, body_size, token, where, urgent != 0);
   } catch (const std::exception& e) {
     return remember(e);
   }

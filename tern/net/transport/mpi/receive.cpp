@@ -119,6 +119,7 @@ int endpoint::received(tern_transport_arrival& into, int source, const incoming&
   into.head_size = message.head_size;
   into.body = message.body;
   into.body_size = message.body_size;
+  into.where = message.where;
   into.token = nullptr;
   nap_ = first_nap;
   peer& from = peers_[static_cast<std::size_t>(source)];
@@ -239,7 +240,7 @@ void endpoint::start_receives(int source) {
   inbound& in = *peers_[static_cast<std::size_t>(source)].in;
   for (; in.next < in.queue.size(); ++in.next) {
     incoming& message = in.queue[in.next];
-    if (message.body_size != 0 && !message.body) {
+    if (message.posted != message.body_size && !message.body) {
       try {
         land(source, message);
       } catch (const failure&) { // the next call of `receive` tries again

@@ -35,7 +35,8 @@ void endpoint::open_rings() {
   heads_by_mpi_ = !rings_ || host_.size() < size_;
   ring_bodies_ = rings_ && settings_.rings > 1;
   reads_ = ring_bodies_ && host_.reads();
-  reads_all_ = reads_ && settings_.rings > 3;
+  reads_all_ = reads_ && settings_.rings == 4;
+  shares_ = reads_ && settings_.rings > 4;
   since_mpi_ = 0;
   received_ = 0;
   auto limit = static_cast<int>(head_limit), agreed = 0;
@@ -108,9 +109,9 @@ int endpoint::refused(peer& to, int destination) {
 }
 
 int endpoint::send_by_ring(peer& to, int destination, const void* head, std::size_t head_size, const void* body,
-                           std::size_t body_size, void* token, bool urgent) {
+                           std::size_t body_size, void* token, std::uint64_t where, bool urgent) {
   ring_sender& ring = *to.ring;
-  const carrier by = body ? carrier_for(to, destination, head_size, body_size, urgent) : carrier::none;
+  const carrier by = body ? carrier_for(to, destination, head_size, body_size, where, urgent) : carrier::none;
   if (body && by == carrier::none) return 0;
   urgent = urgent && by != carrier::ring;
   const auto* from = static_cast<const std::byte*>(head);
@@ -128,6 +129,7 @@ int endpoint::send_by_ring(peer& to, int destination, const void* head, std::siz
     if (by == carrier::reading)
       // address: the receiver reads there
       end = ring_trailer::of(ring_trailer::to_be_read, body_size, reinterpret_cast<std::uintptr_t>(body));
+    if (by == carrier::shared) end = ring_trailer::of(ring_trailer::shared, body_size, where);
     std::memcpy(ring.extra_place(cells), &end, sizeof end);
   }
   if (by == carrier::reading) lend(to, destination, token, body_size);
@@ -141,6 +143,10 @@ int endpoint::send_by_ring(peer& to, int destination, const void* head, std::siz
     send_body(destination, body, body_size, token);
   }
   announce(destination);
+  if (by == carrier::shared) {
+    ++to.shared_sent;
+    return 3;
+  }
   return by == carrier::ring ? 2 : 1;
 }
 
@@ -270,6 +276,8 @@ inline bool endpoint::take(inbound_ring& from, tern_transport_arrival& into) {
       ring_trailer end{};
       if (!take_head(from, r, message, end)) continue;
       if (end.word != 0) {
+        if (shares_ && from.may_map) [[unlikely]]
+          try_to_map(from);
         if (end.how() == ring_trailer::by_mpi) {
           if (!receive_large(source, {end.body_size(), end.where}, message)) {
             ++queued;
@@ -278,7 +286,10 @@ inline bool endpoint::take(inbound_ring& from, tern_transport_arrival& into) {
           received(into, source, message);
           return true;
         }
-        if (!expects_body(from, end, message)) continue;
+        if (end.how() == ring_trailer::shared)
+          take_shared(from, end, message);
+        else if (!expects_body(from, end, message))
+          continue;
       }
     }
     if (!peers_[static_cast<std::size_t>(source)].waiting()) {
