@@ -27,6 +27,8 @@ struct statistics {
   std::int64_t locked_bytes = 0, not_locked_bytes = 0;
   /// Tasks that were launched on a device before what they follow there had ended (hetero-ahead).
   std::uint64_t launched_behind = 0;
+  /// Tasks that were in one launch with others on a device.
+  std::uint64_t launched_together = 0;
   /// Of the host's memory, if it is limited (hetero-host-memory): the limit, what objects take
   /// there, and what they take on disk now. Lent memory does not count.
   std::int64_t host_limit = 0, host_bytes = 0, disk_bytes = 0;
