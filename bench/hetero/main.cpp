@@ -89,6 +89,17 @@ const contest::contestant& contestant_named(const std::string& name) {
       {"tern, launches apart", BENCH_HETERO_TERN, "", SMALL_KERNELS},
       {"tern, PoCL pthread", BENCH_HETERO_TERN, "",
        "TERN_HETERO_DEVICES=opencl\nTERN_HETERO_OPENCL_POCL=pthread\nTERN_HETERO_POLICY=locality"},
+      // Small kernels of PoCL's, in threads of its own beside one worker, and in the worker.
+      {"tern, PoCL pthread, fused", BENCH_HETERO_TERN, "",
+       "TERN_HETERO_DEVICES=opencl\nTERN_HETERO_OPENCL_POCL=pthread\nTERN_HETERO_POLICY=locality\n"
+       "TERN_HETERO_OPENCL_FUSE=on"},
+      {"tern, PoCL pthread, apart", BENCH_HETERO_TERN, "",
+       "TERN_HETERO_DEVICES=opencl\nTERN_HETERO_OPENCL_POCL=pthread\nTERN_HETERO_POLICY=locality\n"
+       "TERN_HETERO_OPENCL_FUSE=off"},
+      {"tern, PoCL basic, fused", BENCH_HETERO_TERN, "",
+       "TERN_HETERO_DEVICES=opencl\nTERN_HETERO_POLICY=locality\nTERN_HETERO_OPENCL_FUSE=on"},
+      {"tern, PoCL basic, apart", BENCH_HETERO_TERN, "",
+       "TERN_HETERO_DEVICES=opencl\nTERN_HETERO_POLICY=locality\nTERN_HETERO_OPENCL_FUSE=off"},
       {"tern, simulated memory", BENCH_HETERO_TERN, "", "TERN_HETERO_DEVICES=host"},
       {"tern, dmda", BENCH_HETERO_TERN, "", UNLIKE "dmda"},
       {"tern, locality", BENCH_HETERO_TERN, "", UNLIKE "locality"},
@@ -109,6 +120,11 @@ const contest::contestant& contestant_named(const std::string& name) {
       {"tern, 17 MiB", BENCH_HETERO_TERN, "",
        "TERN_HETERO_DEVICES=host\nTERN_HETERO_HOST_MEMORY=17M\nTERN_HETERO_DISK=/var/tmp"},
       {"StarPU lws, 17 MiB", BENCH_HETERO_STARPU, "libstarpu-dev", "STARPU_SCHED=lws\nSTARPU_LIMIT_CPU_MEM=17"},
+      // A quarter of the lower tiles of a matrix of 2048, in buffers.
+      {"tern, buffers of 4 MiB", BENCH_HETERO_TERN, "",
+       "TERN_HETERO_DEVICES=opencl\nTERN_HETERO_OPENCL_MEMORY=buffers\nTERN_HETERO_MEMORY=4M"},
+      {"StarPU lws, buffers of 4 MiB", BENCH_HETERO_STARPU, "libstarpu-dev",
+       "STARPU_SCHED=lws\nSTARPU_LIMIT_OPENCL_MEM=4\nPOCL_DEVICES=basic"},
       {"tern, eager, not ahead", BENCH_HETERO_TERN, "", UNLIKE "eager\nTERN_HETERO_AHEAD=0"},
       {"tern, locality, not ahead", BENCH_HETERO_TERN, "", UNLIKE "locality\nTERN_HETERO_AHEAD=0"},
       {"tern, dmda, not ahead", BENCH_HETERO_TERN, "", UNLIKE "dmda\nTERN_HETERO_AHEAD=0"},
@@ -249,6 +265,17 @@ std::vector<metric> metrics(runners& running, const scale& of) {
   };
   batch("hetero.batch.submit", 0.5, "one submit each", "tern, host", "tern, host", "batch_one_by_one");
   batch("hetero.batch.fused", 0.25, "launched apart", "tern, fused launches", "tern, launches apart", "batch");
+  const auto fused_pocl = [&](const std::string& name, std::optional<double> target, const std::string& where) {
+    const auto one = [&](const char* how) { return measured(name, where + how, "batch", n(10'000, 200), 1); };
+    list.push_back({.name = name,
+                    .unit = "s",
+                    .target = target,
+                    .rival_name = "launched apart",
+                    .ours = one(", fused"),
+                    .rival = one(", apart")});
+  };
+  fused_pocl("hetero.batch.fused.pocl", 0.5, "tern, PoCL pthread");
+  fused_pocl("hetero.batch.fused.pocl.basic", {}, "tern, PoCL basic");
   // How well tasks are placed, with what is known of their times.
   const auto placed = [&](const std::string& name, double target, std::size_t tiles, const std::string& rival,
                           const std::string& contestant, const std::string& benchmark) {
@@ -320,6 +347,14 @@ std::vector<metric> metrics(runners& running, const scale& of) {
        .rival_name = "StarPU lws, unistd_o_direct",
        .ours = measured("hetero.memory.starpu.disk", "tern, 17 MiB", "cholesky256_disk", n(4096, 512)),
        .rival = measured("hetero.memory.starpu.disk", "StarPU lws, 17 MiB", "cholesky256_disk", n(4096, 512))});
+  list.push_back(
+      {.name = "hetero.memory.starpu",
+       .unit = "s",
+       .target = 0.8,
+       .rival_name = "StarPU lws",
+       .ours = measured("hetero.memory.starpu", "tern, buffers of 4 MiB", "cholesky64_opencl", n(2048, 256), 1),
+       .rival =
+           measured("hetero.memory.starpu", "StarPU lws, buffers of 4 MiB", "cholesky64_opencl", n(2048, 256), 1)});
   // Second and later rounds of a plan.
   const auto planned = [&](const std::string& name, double target, const std::string& rival,
                            const std::string& benchmark) {

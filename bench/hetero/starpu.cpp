@@ -16,6 +16,7 @@ extern "C" { // which it does not say itself
 #include <starpu.h>
 #include <starpu_opencl.h>
 #ifdef BENCH_HETERO_BLAS
+#include "bench/hetero/opencl_tiles.hpp"
 #include "bench/hetero/tiles.hpp"
 
 #include <cblas.h>
@@ -268,12 +269,89 @@ measurement go_round(const job& j) {
   };
 }
 
+#ifdef BENCH_HETERO_BLAS
+
+/// A step on tiles, with the same number of buffers as its kernel has parameters.
+template <int step> void step_on_opencl(void** buffers, void*) {
+  constexpr const char* names[] = {"potrf", "trsm", "syrk", "gemm_minus"};
+  constexpr cl_uint counts[] = {1, 2, 2, 3};
+  static cl_kernel kernel = nullptr; // one worker alone comes here
+  cl_command_queue queue = nullptr;
+  const int device = starpu_worker_get_devid(starpu_worker_get_id_check());
+  if (!kernel && starpu_opencl_load_kernel(&kernel, &queue, &program, names[step], device) != CL_SUCCESS) std::abort();
+  starpu_opencl_get_queue(device, &queue);
+  for (cl_uint i = 0; i < counts[step]; ++i) {
+    cl_mem data = reinterpret_cast<cl_mem>(STARPU_MATRIX_GET_DEV_HANDLE(buffers[i]));
+    if (clSetKernelArg(kernel, i, sizeof data, &data) != CL_SUCCESS) std::abort();
+  }
+  constexpr auto edge = static_cast<std::size_t>(opencl_tiles::edge);
+  constexpr std::size_t items[] = {edge, opencl_tiles::blocks_of_columns}, in_group[] = {edge, 1};
+  constexpr bool square = step >= 2;
+  if (clEnqueueNDRangeKernel(queue, kernel, square ? 2 : 1, nullptr, items, in_group, 0, nullptr, nullptr) !=
+      CL_SUCCESS)
+    std::abort();
+}
+
+template <int step> starpu_codelet& codelet_on_opencl(std::initializer_list<starpu_data_access_mode> modes) {
+  static starpu_codelet c = [&] {
+    starpu_codelet made = codelet(nullptr, modes);
+    made.opencl_funcs[0] = step_on_opencl<step>;
+    made.opencl_flags[0] = STARPU_OPENCL_ASYNC;
+    return made;
+  }();
+  return c;
+}
+
+/// STARPU_LIMIT_OPENCL_MEM says how much the device has.
+measurement cholesky_on_opencl(const job& j) {
+  start(0, 1); // no task of the host's: its workers would only be in the way of the device's
+  if (starpu_opencl_worker_get_count() == 0) throw not_here("an OpenCL device that StarPU takes (pocl-opencl-icd)");
+  if (starpu_opencl_load_opencl_from_string(opencl_tiles::text, &program, nullptr) != 0)
+    throw std::runtime_error("StarPU cannot compile the kernels");
+  struct steps {
+    const handles& all;
+    void potrf(double* a) const { submit(codelet_on_opencl<0>({STARPU_RW}), {all.of(a)}); }
+    void trsm(const double* l, double* a) const {
+      submit(codelet_on_opencl<1>({STARPU_R, STARPU_RW}), {all.of(l), all.of(a)});
+    }
+    void syrk(const double* a, double* to) const {
+      submit(codelet_on_opencl<2>({STARPU_R, STARPU_RW}), {all.of(a), all.of(to)});
+    }
+    void gemm_minus(const double* a, const double* b, double* to) const {
+      submit(codelet_on_opencl<3>({STARPU_R, STARPU_R, STARPU_RW}), {all.of(a), all.of(b), all.of(to)});
+    }
+  };
+  struct state {
+    explicit state(const job& job) : problem(job), all(problem.a) {}
+    cholesky_problem problem;
+    handles all;
+  };
+  auto s = std::make_shared<state>(j);
+  return [s] {
+    s->problem.each_tile([&](double* tile) {
+      must(starpu_data_acquire(s->all.of(tile), STARPU_W), "starpu_data_acquire");
+      starpu_data_release(s->all.of(tile));
+    });
+    s->problem.prepare(); // what the device has is old
+    const double taken = seconds([&] {
+      s->problem.submit(steps{s->all});
+      wait();
+    });
+    s->problem.each_tile([&](double* tile) { fetch(s->all.of(tile)); });
+    s->problem.check();
+    return taken;
+  };
+}
+
+#endif
+
 measurement make(const job& j) {
   if (counting::is_meant(j.benchmark)) return count(j);
   if (j.benchmark == "roundtrip") return go_round(j);
 #ifdef BENCH_HETERO_BLAS
   openblas_set_num_threads(1); // tasks are what runs in parallel
   if (j.benchmark == "dgemm") return dgemm(j);
+  if (j.benchmark.ends_with("_opencl")) return cholesky_on_opencl(j);
   if (cholesky_problem::is_meant(j.benchmark)) return cholesky(j);
 #else
   if (j.benchmark == "dgemm" || j.benchmark.starts_with("cholesky")) throw not_here("OpenBLAS: libopenblas-dev");

@@ -5,6 +5,7 @@
 
 #include "bench/hetero/tern.hpp"
 #ifdef BENCH_HETERO_BLAS
+#include "bench/hetero/opencl_tiles.hpp"
 #include "bench/hetero/tiles.hpp"
 
 #include <cblas.h>
@@ -18,6 +19,7 @@
 #include <tern/hetero/dialect.hpp>
 #include <tern/hetero/hetero_task.hpp>
 #include <tern/hetero/statistics.hpp>
+#include <tern/hetero/variants.hpp>
 #include <tern/task/scheduler.hpp>
 
 TERN_KERNELS_BEGIN(bench_launches)
@@ -161,6 +163,49 @@ measurement cholesky(const job& j) {
   };
 }
 
+/// On an OpenCL device that has not the memory for all tiles.
+constexpr tern::opencl_source potrf_source("potrf", opencl_tiles::text), trsm_source("trsm", opencl_tiles::text),
+    syrk_source("syrk", opencl_tiles::text), gemm_source("gemm_minus", opencl_tiles::text);
+
+measurement cholesky_on_opencl(const job& j) {
+  opencl_device(); // there is one
+  struct steps {
+    const handles& all;
+    static tern::items row() { return tern::items(opencl_tiles::edge).group(opencl_tiles::edge); }
+    static tern::items square() {
+      return tern::items(opencl_tiles::edge, opencl_tiles::blocks_of_columns).group(opencl_tiles::edge, 1);
+    }
+    void potrf(double* a) const { tern::submit(tern::variants(potrf_source), row(), tern::read_write(all.of(a))); }
+    void trsm(const double* l, double* a) const {
+      tern::submit(tern::variants(trsm_source), row(), tern::read(all.of(l)), tern::read_write(all.of(a)));
+    }
+    void syrk(const double* a, double* to) const {
+      tern::submit(tern::variants(syrk_source), square(), tern::read(all.of(a)), tern::read_write(all.of(to)));
+    }
+    void gemm_minus(const double* a, const double* b, double* to) const {
+      tern::submit(tern::variants(gemm_source), square(), tern::read(all.of(a)), tern::read(all.of(b)),
+                   tern::read_write(all.of(to)));
+    }
+  };
+  struct state {
+    explicit state(const job& job) : problem(job), all(problem.a) {}
+    cholesky_problem problem;
+    handles all;
+  };
+  auto s = std::make_shared<state>(j);
+  return [s] {
+    s->problem.each_tile([&](double* tile) { s->all.of(tile).host(tern::access_mode::write).get(); });
+    s->problem.prepare(); // what the device has is old
+    const double taken = seconds([&] {
+      s->problem.submit(steps{s->all});
+      tern::wait_all();
+    });
+    s->problem.each_tile([&](double* tile) { s->all.of(tile).host(tern::access_mode::read).get(); });
+    s->problem.check();
+    return taken;
+  };
+}
+
 #endif
 
 measurement go_round(const job& j) {
@@ -232,6 +277,7 @@ measurement make(const job& j) {
 #ifdef BENCH_HETERO_BLAS
   openblas_set_num_threads(1); // tasks are what runs in parallel
   if (j.benchmark == "dgemm") return dgemm(j);
+  if (j.benchmark.ends_with("_opencl")) return cholesky_on_opencl(j);
   if (cholesky_problem::is_meant(j.benchmark)) return cholesky(j);
 #else
   if (j.benchmark == "dgemm" || j.benchmark.starts_with("cholesky")) throw not_here("OpenBLAS: libopenblas-dev");

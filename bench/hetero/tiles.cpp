@@ -42,7 +42,7 @@ double element(std::size_t n, std::size_t i, std::size_t j) {
 }
 
 std::size_t tile_of(const std::string& benchmark) {
-  if (benchmark == "cholesky64") return 64;
+  if (benchmark == "cholesky64" || benchmark == "cholesky64_opencl") return 64;
   if (benchmark == "cholesky256" || benchmark == "cholesky256_disk") return 256;
   throw std::invalid_argument("no tiles for " + benchmark);
 }

@@ -49,8 +49,9 @@ public:
   tiles a, b, c;
 };
 
-/// "cholesky256", "cholesky64", "cholesky256_disk": of a positive definite matrix of `size`, in
-/// tiles of so many; its upper tiles are not touched.
+/// "cholesky256", "cholesky64", "cholesky256_disk", "cholesky64_opencl": of a positive definite
+/// matrix of `size`, in tiles of so many; its upper tiles are not touched. The last one by
+/// opencl_tiles.hpp.
 class cholesky_problem {
 public:
   static bool is_meant(const std::string& benchmark) { return benchmark.starts_with("cholesky"); }

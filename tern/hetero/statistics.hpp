@@ -29,6 +29,8 @@ struct statistics {
   std::uint64_t launched_behind = 0;
   /// Copies from devices that were begun before the tasks there had ended that they follow.
   std::uint64_t copied_behind = 0;
+  /// Tasks that were in one launch with others on a device.
+  std::uint64_t launched_together = 0;
   /// Of the host's memory, if it is limited (hetero-host-memory): the limit, what objects take
   /// there, and what they take on disk now. Lent memory does not count.
   std::int64_t host_limit = 0, host_bytes = 0, disk_bytes = 0;

@@ -147,6 +147,9 @@ public:
     sim::simulation* simulation = nullptr;
     /// Of the layers above; must outlive the scheduler. Null: every option at its default.
     const options* opts = nullptr;
+    /// Schedulers that share this machine, this one counted in: ranks, say. Of the layers above,
+    /// which divide by it what each would else take for itself.
+    int sharers = 1;
     int trace_rank = 0; ///< under which its workers stand in a trace that is being recorded when it is made
   };
 

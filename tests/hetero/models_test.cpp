@@ -226,6 +226,40 @@ TEST(models, links_are_measured_once_when_a_device_is_opened) {
   }
 }
 
+// Without a copy, so that neither time passes nor a fault strikes: the same for each seed.
+TEST(models, links_are_known_in_simulations_when_a_device_is_opened) {
+  const auto simulate = [](std::uint64_t seed, const std::string& models, const std::string& words, double& seconds) {
+    options opts = on_devices(models);
+    opts.set(hetero_simulated, words);
+    sim::settings settings;
+    settings.seed = seed;
+    sim::simulation world(settings);
+    scheduler s({.workers = 2, .simulation = &world, .opts = &opts});
+    std::map<std::string, double> found; // of 1 MiB
+    EXPECT_EQ(s.run([&] {
+      hetero_task t(graph_kernels::add, tern::items(1), 1, 1, 1u, 1, read_write(object({1, 1}, 0u)));
+      t.on("simulated0").submit().wait();
+      EXPECT_EQ(count().copies_to_devices, 1u) << "the program's own";
+      seconds = world.seconds();
+      for (const auto& [ends, link] : detail::runtime::here("the test").sampler().models().all().links)
+        found[ends.first + " to " + ends.second] = link.link.at(1 << 20).value_or(0);
+    }),
+              0u);
+    return found;
+  };
+  const std::string words = "1:bandwidth=1G,latency=20us,launch=10us,noise=0.05,fail-copy=2";
+  double with = 0, without = 0, again = 0;
+  const auto found = simulate(7, "", words, with);
+  ASSERT_EQ(found.size(), 2u);
+  for (const auto& [ends, nanoseconds] : found) EXPECT_NEAR(nanoseconds, 20'000 + 1e9 / 1024, 1'000) << ends;
+  EXPECT_EQ(simulate(7, "", words, again), found);
+  EXPECT_EQ(again, with);
+  const auto of_the_task = simulate(7, "read:none", words, without);
+  EXPECT_EQ(without, with) << "no time has passed";
+  for (const auto& [ends, nanoseconds] : of_the_task) EXPECT_EQ(nanoseconds, 0) << "one copy tells nothing of " << ends;
+  EXPECT_EQ(simulate(8, "", words, again).size(), 2u);
+}
+
 TEST(models, a_kernel_that_a_policy_placed_on_the_host_is_measured) {
   const options opts = on_devices("read:none");
   scheduler s({.workers = 2, .opts = &opts});

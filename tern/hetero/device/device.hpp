@@ -237,6 +237,12 @@ public:
   /// one it does not know.
   virtual bool measures() const noexcept { return false; }
   virtual std::int64_t took() const noexcept { return 0; }
+  /// What a copy between the host and this device takes by itself, where that is computed and not
+  /// measured: nanoseconds. Any thread. \return nothing: it is to be tried.
+  virtual std::optional<std::int64_t> copy_takes([[maybe_unused]] direction way,
+                                                 [[maybe_unused]] std::size_t bytes) const noexcept {
+    return std::nullopt;
+  }
   /// Do kernels have times only where launches ask for them (`launch_request::timed`)? Then it
   /// costs something, and few should. Any thread.
   virtual bool measures_on_request() const noexcept { return false; }

@@ -55,8 +55,10 @@ std::vector<device_kind_entry> in_order() {
 /// A search for devices: of each kind at most once, as its drivers must be opened for that.
 class search {
 public:
-  search(const options& opts, int workers, std::vector<device_note>& notes, std::shared_ptr<pinned_memory> pinned)
-      : opts_(opts), workers_(workers), notes_(notes), wanted_(wanted_by(opts)), all_(is_all(wanted_)) {
+  search(const options& opts, int workers, std::vector<device_note>& notes, std::shared_ptr<pinned_memory> pinned,
+         int sharers)
+      : opts_(opts), shared_(with_sharers(opts, sharers)), workers_(workers), notes_(notes), wanted_(wanted_by(opts)),
+        all_(is_all(wanted_)) {
     found_.infos.push_back(host_info(workers));
     found_.devices.emplace_back();
     found_.host_runs = is_wanted(found_.infos.front());
@@ -100,7 +102,8 @@ private:
   }
   void look_for(const device_kind_entry& k) {
     std::vector<std::string> said;
-    device_search one{k.kind, opts_, workers_, all_, used_, said, k.memory_to_pin ? found_.pinned : nullptr};
+    device_search one{k.kind, k.in_simulations ? opts_ : shared_,       workers_, all_, used_,
+                      said,   k.memory_to_pin ? found_.pinned : nullptr};
     if (take(k.find(one)) > 0) {
       used_ |= kinds_of(k.kind);
       if (one.pinned) found_.pinned = one.pinned;
@@ -120,6 +123,7 @@ private:
   }
 
   const options& opts_;
+  const options shared_; // of devices that others use, too
   const int workers_;
   std::vector<device_note>& notes_;
   const std::vector<std::string> wanted_;
@@ -167,8 +171,8 @@ std::shared_ptr<pinned_memory> memory_to_pin(const options& opts) {
 }
 
 found_devices find_devices(const options& opts, int workers, bool simulated, std::vector<device_note>& notes,
-                           std::shared_ptr<pinned_memory> pinned) {
-  return search(opts, workers, notes, std::move(pinned)).run(simulated);
+                           std::shared_ptr<pinned_memory> pinned, int sharers) {
+  return search(opts, workers, notes, std::move(pinned), sharers).run(simulated);
 }
 
 void verify_devices(const std::string& list, const options& all) {

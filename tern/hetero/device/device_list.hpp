@@ -34,10 +34,11 @@ std::shared_ptr<pinned_memory> memory_to_pin(const options& opts);
 
 /// Those that the options allow, the host first; made anew for each caller. \param workers of the
 /// scheduler. \param simulated only what knows virtual time. \param notes gets what is to be known
-/// besides. \param pinned from `memory_to_pin`. Thread-safe.
+/// besides. \param pinned from `memory_to_pin`. \param sharers see `with_sharers`; simulated
+/// devices are not shared. Thread-safe.
 /// \throws error(invalid_option) for one that is not there, naming all that are, also those that
 /// are not allowed.
 found_devices find_devices(const options& opts, int workers, bool simulated, std::vector<device_note>& notes,
-                           std::shared_ptr<pinned_memory> pinned = nullptr);
+                           std::shared_ptr<pinned_memory> pinned = nullptr, int sharers = 1);
 
 } // namespace tern::hetero::detail

@@ -28,6 +28,8 @@ std::optional<std::uint64_t> bytes_in(std::string_view text) noexcept {
 }
 
 namespace {
+constexpr int most_sharing = 1024;
+
 std::optional<int> number_in(std::string_view text) noexcept {
   int n = 0;
   const char* const end = text.data() + text.size();
@@ -68,6 +70,12 @@ int sharing_ranks(const options& opts) noexcept {
   return given > 0 ? given : ranks_of_launcher();
 }
 
+options with_sharers(options opts, int schedulers) {
+  if (opts[hetero_share] == 0)
+    opts.set(hetero_share, std::min(std::max(schedulers, ranks_of_launcher()), most_sharing));
+  return opts;
+}
+
 std::size_t share_of_memory(std::size_t bytes, const options& opts, bool own) noexcept {
   return (bytes - bytes / 10) / static_cast<std::size_t>(own ? 1 : sharing_ranks(opts));
 }
@@ -104,8 +112,8 @@ const option<int> hetero_share{
     "hetero-share", 0,
     "between how many ranks or programs the memory of each device is divided, where hetero-memory says nothing, and "
     "that of the host, where hetero-disk names a folder and hetero-host-memory says nothing; 0: between the ranks that "
-    "the MPI launcher has started on this machine",
-    between<int>(0, 1024)};
+    "are on this machine, processes or threads of one",
+    between<int>(0, detail::most_sharing)};
 const option<std::string> hetero_own{
     "hetero-own",
     "",

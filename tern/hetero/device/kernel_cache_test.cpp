@@ -15,6 +15,8 @@
 
 #include <sys/stat.h>
 
+#include <tern/hetero/device/device_list.hpp>
+#include <tern/hetero/device/opencl/opencl_device.hpp>
 #include <tern/hetero/device/settings.hpp>
 #include <tern/hetero/devices.hpp>
 
@@ -260,6 +262,46 @@ TEST(settings, memory_is_divided_between_those_that_share_it) {
   EXPECT_ANY_THROW(opts.set(hetero_share, -1));
   opts.set(hetero_share, 3);
   EXPECT_EQ(share_of_memory(1000, opts, true), 900u) << "no other rank uses it";
+}
+
+TEST(settings, memory_is_divided_between_ranks_that_are_threads_of_a_process) {
+  const environment open_mpi("OMPI_COMM_WORLD_LOCAL_SIZE", nullptr), mpich("MPI_LOCALNRANKS", nullptr);
+  options opts;
+  EXPECT_EQ(share_of_memory(1000, with_sharers(opts, 1)), 900u);
+  EXPECT_EQ(share_of_memory(1000, with_sharers(opts, 3)), 300u);
+  EXPECT_EQ(sharing_ranks(with_sharers(opts, 1 << 20)), 1024) << "the most that can be said";
+  {
+    const environment launched("OMPI_COMM_WORLD_LOCAL_SIZE", "9");
+    EXPECT_EQ(sharing_ranks(with_sharers(opts, 3)), 9);
+  }
+  opts.set(hetero_share, 2);
+  EXPECT_EQ(sharing_ranks(with_sharers(opts, 3)), 2) << "what is said counts";
+}
+
+// What the layer above tells a scheduler reaches the devices that are found, but for simulated
+// ones, which each rank has for itself.
+TEST(settings, of_sharers_reach_devices) {
+  const environment open_mpi("OMPI_COMM_WORLD_LOCAL_SIZE", nullptr), mpich("MPI_LOCALNRANKS", nullptr);
+  const auto limits = [](int sharers, int given) {
+    options opts;
+    opts.set(hetero_cache, "off");
+    opts.set(hetero_share, given);
+    opts.set(hetero_simulated, "1:memory=1200");
+    opts.set(hetero_opencl_memory, "buffers");
+    std::vector<device_note> notes;
+    std::vector<std::pair<device_kind, std::size_t>> all;
+    for (const auto& d : find_devices(opts, 1, false, notes, nullptr, sharers).devices)
+      if (d) all.emplace_back(d->info().kind, d->memory_limit());
+    return all;
+  };
+  const auto alone = limits(1, 0), of_three = limits(3, 0), of_four = limits(3, 4);
+  ASSERT_EQ(of_three.size(), alone.size());
+  ASSERT_EQ(of_four.size(), alone.size());
+  for (std::size_t i = 0; i < alone.size(); ++i) {
+    const auto [kind, bytes] = alone[i];
+    EXPECT_EQ(of_three[i].second, kind == device_kind::simulated ? bytes : bytes / 3) << i;
+    EXPECT_EQ(of_four[i].second, bytes / 4) << i;
+  }
 }
 
 TEST(devices_of_ranks, are_divided_if_there_are_enough) {

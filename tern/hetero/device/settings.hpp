@@ -23,6 +23,10 @@ std::optional<device_power> watts_in(std::string_view text) noexcept;
 /// How many ranks or programs share what this machine has: of hetero-share, or as many as the MPI
 /// launcher has started here. At least 1.
 int sharing_ranks(const options& opts) noexcept;
+/// The same options with hetero-share as `sharing_ranks` has it, if that is not set: or with the
+/// number of schedulers that are known to share the machine, if there are more of these, as where
+/// ranks are threads of one process.
+options with_sharers(options opts, int schedulers);
 /// Of a device's memory, what this rank's objects may take there: what there is less a tenth,
 /// divided by those that share it. \param own no other rank uses the device.
 std::size_t share_of_memory(std::size_t bytes, const options& opts, bool own = false) noexcept;

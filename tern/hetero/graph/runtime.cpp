@@ -10,6 +10,7 @@
 #include <tern/base/log.hpp>
 #include <tern/hetero/checked/checked.hpp>
 #include <tern/hetero/device/device_list.hpp>
+#include <tern/hetero/device/settings.hpp>
 #include <tern/hetero/graph/task_arguments.hpp>
 #include <tern/hetero/hetero_task.hpp>
 #include <tern/hetero/memory/pinned_memory.hpp>
@@ -48,7 +49,7 @@ runtime::runtime(tern::detail::scheduler_core& core)
       devices_(host_info(core.cfg.workers)) {
   std::unique_ptr<policy> how = make_policy(opts_[hetero_policy]);
   if (how->weighs_energy()) sampler_.measure_power(opts_[hetero_powercap]);
-  if (const auto limit = host_limit_of(opts_, core.executor != nullptr)) {
+  if (const auto limit = host_limit_of(with_sharers(opts_, core.cfg.sharers), core.executor != nullptr)) {
     pager_ = std::make_unique<host_pager>(copies_, core, *limit);
     copies_.limit_host(*pager_, limit->limit);
   }
@@ -64,7 +65,8 @@ runtime::~runtime() = default;
 std::shared_ptr<pinned_memory> runtime::find_all_devices() {
   tern::detail::scheduler_core& of = core();
   std::vector<device_note> notes;
-  found_devices f = find_devices(opts_, of.cfg.workers, of.executor != nullptr, notes, copies_.memory().pinned());
+  found_devices f =
+      find_devices(opts_, of.cfg.workers, of.executor != nullptr, notes, copies_.memory().pinned(), of.cfg.sharers);
   for (const device_note& note : notes) log_debug(note.text);
   std::vector<std::unique_ptr<device_queue>> queues(f.infos.size());
   for (std::size_t d = 0; d < queues.size(); ++d)

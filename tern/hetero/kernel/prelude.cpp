@@ -55,6 +55,8 @@ constexpr std::string_view common = R"(
   }
 )";
 
+// With TERN_FUSED planes in z are launches, of one plane of groups each: what is 0 in z is
+// so for all.
 constexpr std::string_view opencl = R"(#ifdef cl_khr_fp64
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #endif
@@ -79,6 +81,9 @@ static inline int tern_local(void) {
 static inline tern_item_index tern_item(void) {
   tern_item_index i;
   i.x = (int)get_global_id(0); i.y = (int)get_global_id(1); i.z = (int)get_global_id(2);
+#ifdef TERN_FUSED
+  i.z = (int)get_local_id(2);
+#endif
   i.local_x = (int)get_local_id(0); i.local_y = (int)get_local_id(1); i.local_z = (int)get_local_id(2);
   i.local_linear = tern_local();
   return i;
@@ -89,6 +94,9 @@ static inline tern_group_context tern_group(void) {
   g.size_x = (int)get_local_size(0); g.size_y = (int)get_local_size(1); g.size_z = (int)get_local_size(2);
   g.size = g.size_x * g.size_y * g.size_z;
   g.count_x = (int)get_num_groups(0); g.count_y = (int)get_num_groups(1); g.count_z = (int)get_num_groups(2);
+#ifdef TERN_FUSED
+  g.z = 0; g.count_z = 1;
+#endif
   return g;
 }
 // PoCL (3.1) turns a loop that all items go through into steps that all of them take together,
@@ -351,9 +359,12 @@ std::string_view prelude(language l) {
       text_of(tern_math::tern_source()) + text_of(tern_math_float::tern_source()) + std::string(clang_cuda_functions());
   static const std::string of_clang = std::string(clang_cuda()) + of_cuda + functions;
   static const std::string of_clang_fused = std::string(clang_cuda()) + of_fused + functions;
+  static const std::string of_opencl_fused = "#define TERN_FUSED\n" + of_opencl;
   switch (l) {
   case language::opencl:
     return of_opencl;
+  case language::opencl_fused:
+    return of_opencl_fused;
   case language::cuda:
     return of_cuda;
   case language::cuda_fused:

@@ -12,13 +12,13 @@
 namespace tern::hetero::detail {
 
 /// `cuda` is for NVRTC, `cuda_clang` for clang, which reads CUDA as well. `fused`: kernels that are
-/// several at a time.
-enum class language { opencl, cuda, cuda_fused, cuda_clang, cuda_clang_fused };
+/// several at a time; in OpenCL the block is to be what `fused_text` makes of it.
+enum class language { opencl, opencl_fused, cuda, cuda_fused, cuda_clang, cuda_clang_fused };
 
 /// The definitions that come before every block: OpenCL C 1.2, or CUDA C++.
 std::string_view prelude(language l);
 
-/// A whole program: the definitions and the block.
+/// A whole program: the definitions and the block. Not for `opencl_fused`.
 std::string device_source(const source_block& block, language l);
 
 /// What NVRTC knows without being told, defined for clang; it comes before the definitions. So the
@@ -36,9 +36,9 @@ constexpr const char* largest_symbol = "tern_large_blocks";
 
 /// What the device's compiler calls the kernel.
 std::string entry_name(const kernel_code& code);
-/// The same of the one that is several at a time; its first parameter is a table of so many bytes,
-/// the second the bytes of it that each takes. There, an argument lies at a multiple of 16 if its
-/// size is one, else of 8.
+/// The same of the one that is several at a time. In CUDA its first parameter is a table of so many
+/// bytes, the second the bytes of it that each takes. There, an argument lies at a multiple of 16
+/// if its size is one, else of 8.
 std::string fused_name(const kernel_code& code);
 constexpr std::size_t fused_table_bytes = 2048;
 

@@ -16,37 +16,14 @@
 
 #include <gtest/gtest.h>
 
-#include <tern/task/fiber/sanitizer.hpp>
-
-namespace {
-
-// Counts what this thread allocates, and refuses it when it is told to. Sanitizers bring an
-// operator new of their own, which finds what a replaced one would hide: with them nothing is
-// counted.
-thread_local long allocations = 0;
-thread_local long allowed = -1; // so many more; negative: any number
-
-} // namespace
-
-#if !defined(TERN_ASAN) && !defined(TERN_TSAN)
-// Not inlined: g++ 12 would take the malloc of the one and the free of the other for a mistake.
-[[gnu::noinline]] void* operator new(std::size_t bytes) {
-  ++allocations;
-  if (allowed >= 0 && allowed-- == 0) {
-    allowed = 0;
-    throw std::bad_alloc();
-  }
-  if (void* const p = std::malloc(std::max<std::size_t>(bytes, 1))) return p;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
-[[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept { std::free(p); }
-#endif
+#include "tests/hetero/support/test_heap.hpp"
 
 namespace tern::hetero::detail {
 namespace {
 
-constexpr bool counts = !tern::detail::sanitized;
+constexpr bool counts = test_heap::replaced;
+using test_heap::allocations;
+using test_heap::allowed;
 constexpr std::size_t kib = 1024, mib = kib * 1024;
 
 // Addresses of no memory.

@@ -94,7 +94,7 @@ model_file::model_file(const options& opts) {
   if (given == "off") return;
   constexpr std::string_view read_only = "read";
   access how = access::write;
-  if (given == read_only || given.starts_with("read:")) {
+  if (only_reads(given)) {
     how = access::read;
     given.erase(0, read_only.size() + (given.size() > read_only.size() ? 1 : 0));
   }

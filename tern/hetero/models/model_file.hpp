@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include <tern/base/options.hpp>
 #include <tern/hetero/models/estimate/model_set.hpp>
@@ -42,6 +43,8 @@ public:
   /// as on batch nodes and in containers, that goes to the log at level debug.
   explicit model_file(const options& opts);
 
+  /// Does the option's value say so: "read", "read:FOLDER"?
+  static bool only_reads(std::string_view option) noexcept { return option == "read" || option.starts_with("read:"); }
   access how() const noexcept { return how_; }
   /// Empty if there is none.
   const std::filesystem::path& path() const noexcept { return path_; }

@@ -13,11 +13,12 @@ namespace tern::hetero::detail {
 performance_models::performance_models(const options& opts, bool simulated, std::int64_t (*date)() noexcept)
     : performance_models(simulated ? model_file() : model_file(opts), date) {
   on_ = opts[hetero_models] != "off";
+  if (simulated) probes_ = !model_file::only_reads(opts[hetero_models]);
 }
 
 performance_models::performance_models(model_file file, std::int64_t (*date)() noexcept)
-    : date_(date), on_(true), stores_(file.how() == model_file::access::write), file_(std::move(file)),
-      stored_at_(date()) {}
+    : date_(date), on_(true), stores_(file.how() == model_file::access::write), probes_(stores_),
+      file_(std::move(file)), stored_at_(date()) {}
 
 // \pre `guard_` is held. Nothing is stored before, as nothing is known.
 model_set& performance_models::models() noexcept {

@@ -50,6 +50,9 @@ public:
 
   bool on() const noexcept { return on_; }
   bool stores() const noexcept { return on_ && stores_; } ///< what is measured, for later runs
+  /// Are links to be looked at before any copy? Where that serves later runs, too; and in
+  /// simulations of such a program.
+  bool probes_links() const noexcept { return on_ && probes_; }
   /// Reads the file, if that has not been done: for callers that are about to take a spin lock.
   void load() noexcept;
 
@@ -98,7 +101,7 @@ private:
   void store(bool wait) noexcept;
 
   std::int64_t (*const date_)() noexcept;
-  bool on_ = false, stores_ = false;
+  bool on_ = false, stores_ = false, probes_ = false;
   std::mutex storing_; // before `guard_`
   model_file file_;    // under `storing_`; before `loaded_`, under `guard_`
   std::atomic<std::int64_t> stored_at_;

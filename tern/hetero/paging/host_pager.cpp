@@ -42,26 +42,58 @@ bool host_pager::may_pass() noexcept {
   return passed_.fetch_add(1, std::memory_order_relaxed) < most_passed;
 }
 
-void host_pager::push(std::unique_ptr<request> r) noexcept {
+void host_pager::push(requests&& one) noexcept {
   {
     const std::lock_guard hold(guard_);
-    r->number = arrived_++;
-    (r->copy ? copies_waiting_ : queue_).push_back(std::move(r));
+    requests& to = one.front().copy ? copies_waiting_ : queue_;
+    one.front().number = arrived_++;
+    to.splice(to.end(), one);
     waiting_.store(queue_.size() + copies_waiting_.size(), std::memory_order_relaxed);
   }
   wake();
 }
 
 void host_pager::arrive(task_record* t) noexcept {
-  auto r = std::make_unique<request>();
-  r->task = t;
-  push(std::move(r));
+  try {
+    requests one(1);
+    one.front().task = t;
+    push(std::move(one));
+  } catch (const std::bad_alloc&) {
+    request r;
+    r.task = t;
+    refuse(r);
+  }
 }
 
 void host_pager::arrive(transfer* x) noexcept {
-  auto r = std::make_unique<request>();
-  r->copy = x;
-  push(std::move(r));
+  try {
+    requests one(1);
+    one.front().copy = x;
+    push(std::move(one));
+  } catch (const std::bad_alloc&) {
+    request r;
+    r.copy = x;
+    refuse(r);
+  }
+}
+
+std::exception_ptr host_pager::no_memory(const request& r) const noexcept {
+  try {
+    const std::string what = r.task   ? std::string("task '") + r.task->text_name() + "'"
+                             : r.copy ? "a copy of " + r.copy->object->text()
+                                      : "an access to " + r.held->text();
+    return std::make_exception_ptr(error(errc::out_of_memory,
+                                         what + " cannot wait for the host's memory: the heap has none for that",
+                                         "lower --tern-hetero-host-memory, or submit fewer tasks at a time"));
+  } catch (const std::bad_alloc&) {
+    return std::current_exception();
+  }
+}
+
+void host_pager::refuse(request& r) noexcept {
+  r.failed = no_memory(r);
+  reserve(r); // which brings nothing
+  finish(r);
 }
 
 bool host_pager::must_not_wait() const noexcept { return !scheduler::in_fiber() || copies_.client().must_not_wait(); }
@@ -85,10 +117,20 @@ std::byte* host_pager::hold(object_state& o) {
     if (b.at == host_block::here && (at_once || may_pass())) return o.host.load(std::memory_order_relaxed);
     ++b.parked;
   }
-  auto r = std::make_unique<request>();
-  r->held = &o;
-  future<void> done = r->done.emplace().get_future();
-  push(std::move(r));
+  future<void> done;
+  try {
+    requests one(1);
+    one.front().held = &o;
+    done = one.front().done.emplace().get_future();
+    push(std::move(one));
+  } catch (const std::bad_alloc&) {
+    request r;
+    r.held = &o;
+    r.failed = no_memory(r);
+    reserve(r);
+    let_go(o);
+    std::rethrow_exception(r.failed);
+  }
   try {
     done.get();
   } catch (...) {
@@ -231,8 +273,9 @@ void host_pager::serve(bool impatient) noexcept {
   finish_those_here();
   bool waits = false;
   while (!waits && coming_.size() < most_coming) {
-    request* const r = first();
-    if (!r) break;
+    const auto at = first();
+    if (!at) break;
+    request* const r = &**at;
     const amounts a = amounts_of(*r);
     if (a.all > limit_) {
       r->failed = too_large(*r, a.all);
@@ -243,48 +286,54 @@ void host_pager::serve(bool impatient) noexcept {
       if (waits) break;
       impatient = false; // one
     }
-    take(*r);
+    take(*at);
     passed_.store(0, std::memory_order_relaxed);
     awaits_disk_ = 0; // that was for this one
-    reserve(*coming_.back());
+    reserve(coming_.back());
     finish_those_here();
   }
   pass_copies();
   if (!waits && over_limit()) make_room(0);
 }
 
-host_pager::request* host_pager::first() noexcept {
+std::optional<host_pager::requests::iterator> host_pager::first() noexcept {
   const std::lock_guard hold(guard_);
-  if (queue_.empty()) return copies_waiting_.empty() ? nullptr : copies_waiting_.front().get();
-  if (copies_waiting_.empty() || queue_.front()->number < copies_waiting_.front()->number) return queue_.front().get();
-  return copies_waiting_.front().get();
+  if (queue_.empty() && copies_waiting_.empty()) return std::nullopt;
+  if (copies_waiting_.empty() || (!queue_.empty() && queue_.front().number < copies_waiting_.front().number))
+    return queue_.begin();
+  return copies_waiting_.begin();
 }
 
 // It is among those that come then.
-void host_pager::take(const request& r) noexcept {
+host_pager::request& host_pager::take(requests::iterator r) noexcept {
   const std::lock_guard hold(guard_);
-  auto& from = r.copy ? copies_waiting_ : queue_;
-  const auto at = std::find_if(from.begin(), from.end(), [&](const auto& one) { return one.get() == &r; });
-  coming_.push_back(std::move(*at));
-  from.erase(at);
+  coming_.splice(coming_.end(), r->copy ? copies_waiting_ : queue_, r);
   waiting_.store(queue_.size() + copies_waiting_.size(), std::memory_order_relaxed);
+  return *r;
 }
 
 // A task that writes waits for transfers of what it writes, and holds it: so these go as soon as
-// their block is there, whatever waits before them.
+// their block is there, whatever waits before them. (Only this fiber takes any out.)
 void host_pager::pass_copies() noexcept {
-  std::vector<request*> all;
-  {
+  requests::iterator at, end;
+  const auto next = [&](bool from_begin) {
     const std::lock_guard hold(guard_);
-    for (const auto& r : copies_waiting_) all.push_back(r.get());
-  }
-  for (request* r : all) {
-    {
-      const std::lock_guard hold(r->copy->object->lock);
-      if (r->copy->object->paged->at != host_block::here) continue;
+    if (from_begin) {
+      at = copies_waiting_.begin();
+      end = copies_waiting_.end(); // which stays the end
+    } else {
+      ++at;
     }
-    take(*r);
-    reserve(*r); // only this fiber lets blocks go: it is still there
+    return at != end;
+  };
+  for (bool any = next(true); any;) {
+    const requests::iterator one = at;
+    any = next(false);
+    {
+      const std::lock_guard hold(one->copy->object->lock);
+      if (one->copy->object->paged->at != host_block::here) continue;
+    }
+    reserve(take(one)); // only this fiber lets blocks go: it is still there
   }
   finish_those_here();
 }
@@ -381,14 +430,12 @@ bool host_pager::is_here(request& r) const noexcept {
 }
 
 void host_pager::finish_those_here() noexcept {
-  for (std::size_t i = 0; i < coming_.size();) {
-    if (!is_here(*coming_[i])) {
-      ++i;
-      continue;
-    }
-    const std::unique_ptr<request> r = std::move(coming_[i]);
-    coming_.erase(coming_.begin() + static_cast<std::ptrdiff_t>(i));
-    finish(*r);
+  for (auto at = coming_.begin(); at != coming_.end();) {
+    const auto one = at++;
+    if (!is_here(*one)) continue;
+    requests over;
+    over.splice(over.end(), coming_, one);
+    finish(over.front());
   }
 }
 

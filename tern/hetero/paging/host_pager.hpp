@@ -7,8 +7,8 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <exception>
+#include <list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -40,7 +40,8 @@ namespace tern::hetero::detail {
 /// Guarantees: nothing is lost if the disk is full or fails, as what could not be written stays.
 /// Nothing waits for ever: if all that is in the way is held by accesses of the program, or cannot
 /// be written, or nothing has happened for `patience`, the first that waits gets its memory beyond
-/// the limit. Only what is larger than the limit by itself fails.
+/// the limit. Only what is larger than the limit by itself fails, and what has to wait when the
+/// heap has no memory even for a note of that.
 ///
 /// Threads: any. Locks an object before its own lock, never after.
 class host_pager final : public host_paging {
@@ -73,7 +74,8 @@ public:
 
 private:
   friend struct host_pager_peer; // of the tests
-  struct request {
+  /// On lines of its own: one thread fills it in, another looks at it again and again.
+  struct alignas(64) request {
     std::uint64_t number = 0; ///< in the order of arrival
     task_record* task = nullptr;
     transfer* copy = nullptr;
@@ -96,13 +98,18 @@ private:
   }
   bool must_not_wait() const noexcept;
   void wake() noexcept;
-  void push(std::unique_ptr<request> r) noexcept;
+  /// Lists whose entries go from one to another: only a new request takes memory.
+  using requests = std::list<request>;
+  void push(requests&& one) noexcept;
+  /// What cannot even wait, for want of memory, fails at once.
+  void refuse(request& r) noexcept;
+  std::exception_ptr no_memory(const request& r) const noexcept;
 
   // Of its fiber
   void work() noexcept;
   void serve(bool impatient) noexcept;
-  request* first() noexcept;
-  void take(const request& r) noexcept;
+  std::optional<requests::iterator> first() noexcept;
+  request& take(requests::iterator r) noexcept;
   void pass_copies() noexcept;
   static amounts amounts_of(const request& r) noexcept;
   std::exception_ptr too_large(const request& r, std::size_t bytes) const;
@@ -149,8 +156,8 @@ private:
     std::atomic<std::uint64_t> times{0}, bytes{0};
   } saved_, loaded_;
 
-  mutable tern::detail::spin_lock guard_;                       // of what follows
-  std::deque<std::unique_ptr<request>> queue_, copies_waiting_; // transfers are in the second one
+  mutable tern::detail::spin_lock guard_; // of what follows
+  requests queue_, copies_waiting_;       // transfers are in the second one
   std::uint64_t arrived_ = 0;
   std::multimap<std::size_t, std::byte*> spare_; // memory by bytes; with what is held, within the limit
   std::size_t spare_bytes_ = 0;
@@ -158,7 +165,7 @@ private:
   semaphore wakeup_{0};
 
   // The fiber's.
-  std::vector<std::unique_ptr<request>> coming_; // have their room, and wait until all is there
+  requests coming_; // have their room, and wait until all is there
   std::atomic<int> writing_{0};
   std::atomic<std::uint64_t> io_ended_{1};
   bool look_soon_ = false;

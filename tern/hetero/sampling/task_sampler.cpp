@@ -154,7 +154,7 @@ void task_sampler::copied(std::size_t device, direction way, std::uint64_t bytes
 
 bool task_sampler::knows_no_link(std::size_t device) noexcept {
   const hetero::detail::device& d = devices_.queue(device)->of();
-  if (!models_.stores() || !d.measures() || d.info().shares_host_memory) return false;
+  if (!models_.probes_links() || !d.measures() || d.info().shares_host_memory) return false;
   constexpr std::uint64_t bytes = 1 << 20;
   try {
     const std::string &host = model_of_device(0), &other = model_of_device(device);

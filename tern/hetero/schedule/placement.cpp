@@ -204,6 +204,7 @@ void task_placement::fail_unplaceable(task_record* t) noexcept {
 
 void task_placement::add_to(statistics& s) const {
   s.launched_behind = behind_.load(std::memory_order_relaxed);
+  s.launched_together = together_.load(std::memory_order_relaxed);
   const std::lock_guard hold(lock_);
   for (std::size_t d = 0; d < loads_.size(); ++d) {
     const device_queue* const q = devices_.queue(d);

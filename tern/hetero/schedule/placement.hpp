@@ -65,6 +65,8 @@ public:
   void does_not_follow(task_record* t, std::uint8_t d) noexcept;
   /// One that follows has been launched before its predecessors had ended.
   void launched_behind() noexcept { behind_.fetch_add(1, std::memory_order_relaxed); }
+  /// So many have been launched as one.
+  void launched_together(std::size_t tasks) noexcept { together_.fetch_add(tasks, std::memory_order_relaxed); }
   /// A placed task is not at its device any more. What it runs, or ran, may be gone.
   void task_left(task_record* t) noexcept;
   /// It can be given so many tasks more, or fewer, than it has ended.
@@ -104,6 +106,7 @@ private:
   std::vector<std::string> losses_;     // of each device, why it is lost; empty: it is not
   std::size_t waiting_ = 0;             // for a device that has a free slot
   std::atomic<std::uint64_t> behind_{0};
+  std::atomic<std::uint64_t> together_{0};
 };
 
 /// Of the runtime that the task belongs to; defined where that is known.

@@ -94,6 +94,7 @@ node_settings node_settings_of(const options& opts, const job_settings& s, std::
   fibers.poll_apart = s.poll_apart || apart;
   fibers.others_wait_for_events = s.workers > 1 || wire->size() > 1;
   fibers.trace_rank = wire->rank();
+  fibers.sharers = world ? 1 : wire->host_size();
   fibers.opts = &opts;
   if (wire->rank() == 0 && !world) tell_start(*wire, s); // thousands of jobs may be simulated one after the other
   n.rank.wire = std::move(wire);

@@ -44,10 +44,11 @@ constexpr status complete = 0, queued = 3;
 constexpr uint platform_version = 0x0901, platform_name = 0x0902;
 constexpr uint device_type = 0x1000, device_max_compute_units = 0x1002, device_max_work_group_size = 0x1004,
                device_max_work_item_sizes = 0x1005, device_address_bits = 0x100d, device_max_mem_alloc_size = 0x1010,
-               device_mem_base_addr_align = 0x1019, device_global_mem_size = 0x101f, device_local_mem_size = 0x1023,
-               device_endian_little = 0x1026, device_available = 0x1027, device_compiler_available = 0x1028,
-               device_name = 0x102b, driver_version = 0x102d, device_version = 0x102f, device_double_fp_config = 0x1032,
-               device_svm_capabilities = 0x1053, device_il_version = 0x105b;
+               device_max_parameter_size = 0x1017, device_mem_base_addr_align = 0x1019, device_global_mem_size = 0x101f,
+               device_local_mem_size = 0x1023, device_endian_little = 0x1026, device_available = 0x1027,
+               device_compiler_available = 0x1028, device_name = 0x102b, driver_version = 0x102d,
+               device_version = 0x102f, device_double_fp_config = 0x1032, device_svm_capabilities = 0x1053,
+               device_il_version = 0x105b;
 constexpr bits device_type_cpu = 1u << 1, device_type_all = 0xffffffff;
 constexpr bits svm_fine_grain_buffer = 1u << 1, svm_fine_grain_system = 1u << 2;
 constexpr bits mem_read_write = 1, mem_use_host_ptr = 1u << 3, map_read = 1;

@@ -388,16 +388,18 @@ cl::memory opencl_device::part_of(cl::memory whole, std::size_t offset, const st
   return part;
 }
 
-void opencl_device::set_arguments(const opencl_kernel& k, const launch_request& what) {
+void opencl_device::set_dynamic(const opencl_kernel& k, const launch_request& what) {
+  if (hidden_parameters(what) == 0) return;
+  const cl::uint at = what.code->form == code_form::dialect ? 0 : static_cast<cl::uint>(what.arguments.size());
+  if (const cl::status s = target_->api.SetKernelArg(k.handle, at, dynamic_memory(what), nullptr); s != cl::success)
+    target_->fail(s, "launch the kernel " + quoted(what.code->name) + ", for its dynamic memory");
+}
+
+void opencl_device::set_arguments(const opencl_kernel& k, const launch_request& what, cl::uint first) {
   const opencl_api& api = target_->api;
   const auto operation = [&] { return "launch the kernel " + quoted(what.code->name); };
-  const bool dialect = what.code->form == code_form::dialect;
   cl::status s = cl::success;
-  if (hidden_parameters(what))
-    s = api.SetKernelArg(k.handle, dialect ? 0 : static_cast<cl::uint>(what.arguments.size()), dynamic_memory(what),
-                         nullptr);
-  if (s != cl::success) target_->fail(s, operation() + ", for its dynamic memory");
-  cl::uint number = dialect ? 1 : 0;
+  cl::uint number = first;
   for (const argument& a : what.arguments) {
     if (a.value)
       s = api.SetKernelArg(k.handle, number, a.bytes, a.value);
@@ -411,7 +413,7 @@ void opencl_device::set_arguments(const opencl_kernel& k, const launch_request& 
     if (s != cl::success) [[unlikely]]
       target_->fail(
           s,
-          operation() + ", for its parameter " + std::to_string(number + (dialect ? 0 : 1)) +
+          operation() + ", for its parameter " + std::to_string(number - first + 1) +
               (a.value ? ", which was given " + std::to_string(a.bytes) + " bytes" : ", which was given an object"),
           false, target_->info.shares_host_memory && !a.value ? "try --tern-hetero-opencl-memory=buffers" : "");
     ++number;
@@ -479,16 +481,14 @@ ticket opencl_device::launch(int stream, const launch_request& given) {
   constexpr const char* operation = "run the kernel";
   if (what.shape.count() == 0) return marker(q, operation, what.code->name);
 
-  // The driver keeps what a kernel that was launched needs.
-  struct release_parts {
-    ~release_parts() {
-      for (const cl::memory m : device.parts_) device.target_->api.ReleaseMemObject(m);
-      device.parts_.clear();
-    }
-    opencl_device& device;
-  } release{*this};
-  set_arguments(k, what);
+  const release_parts release{target_->api, parts_};
+  set_dynamic(k, what);
+  set_arguments(k, what, what.code->form == code_form::dialect ? 1 : 0);
+  return enqueue(q, k, what);
+}
 
+ticket opencl_device::enqueue(cl::queue q, const opencl_kernel& k, const launch_request& what) {
+  constexpr const char* operation = "run the kernel";
   std::array<std::size_t, 3> items{}, local{};
   cl::uint dimensions = 1;
   for (cl::uint d = 0; d < 3; ++d) {

@@ -31,6 +31,9 @@ extern const option<std::string> hetero_opencl_memory;
 /// Which of PoCL's devices the CPU is, unless the environment says so by POCL_DEVICES: `basic`,
 /// `pthread`.
 extern const option<std::string> hetero_opencl_pocl;
+/// Whether small equal tasks may be one launch: `auto` (not where kernels run in the thread that
+/// launches them), `on`, `off`.
+extern const option<std::string> hetero_opencl_fuse;
 
 /// A device as its driver knows it, and what has become of it. Threads: as `device`.
 struct opencl_target {
@@ -41,11 +44,13 @@ struct opencl_target {
   std::string key;                    ///< which driver, in which version: compiled kernels are kept by it
   std::size_t largest_allocation = 0; ///< of one buffer
   std::size_t alignment = 1;          ///< of an address within a buffer that is given to a kernel
+  std::size_t parameter_bytes = 0;    ///< of a kernel, at most
   std::string lost;                   ///< why; empty: it works
   std::int64_t patience_ns = 0;
   bool keeps_programs = false; ///< its driver has a cache of its own
   bool runs_at_once = false;   ///< kernels run in the thread that launches them
   bool takes_spirv = false;
+  bool fuses = false; ///< puts launches together
 
   opencl_target() = default;
   ~opencl_target();
@@ -75,6 +80,13 @@ struct opencl_kernel {
   mutable bool launched = false;
 };
 
+/// A kernel that is several at a time.
+struct opencl_fused_kernel {
+  opencl_kernel code; ///< its handle is null: there is none
+  std::size_t tasks = 0;
+  std::size_t set = 0; ///< the parameters of so many may name memory; 0: none has been launched
+};
+
 /// The kernels of a device: compiled when they are needed first, taken from the cache where it has
 /// them, unless the driver has one itself.
 class opencl_programs {
@@ -92,6 +104,13 @@ public:
     const auto found = kernels_.find(&code);
     return found != kernels_.end() ? found->second : add(code);
   }
+  /// That which takes the arguments of so many launches; made when it is asked for first.
+  /// \return its handle is null if there is none, now and later, which the log tells.
+  /// \throws error(device_lost).
+  opencl_fused_kernel& fused(const kernel_code& code, std::size_t tasks) {
+    const auto found = fused_.find(&code);
+    return found != fused_.end() ? found->second : add_fused(code, tasks);
+  }
   /// Compiles a block, and forgets it. \throws as `get`.
   void check(const source_block& block);
   int compiled() const noexcept { return compiled_; } ///< from source
@@ -99,6 +118,8 @@ public:
 
 private:
   const opencl_kernel& add(const kernel_code& code);
+  opencl_fused_kernel& add_fused(const kernel_code& code, std::size_t tasks);
+  opencl_kernel find(cl::program in, const kernel_code& code, const std::string& called_there);
   struct text_to_build {
     code_form form;
     std::string what, source; ///< what it is, for errors
@@ -107,6 +128,7 @@ private:
   cl::program build(const kernel_code& code);
   cl::program build(const text_to_build& text);
   text_to_build text_of_block(const source_block& block) const;
+  text_to_build text_of_source(const source_block& block, const std::string& source) const;
   cl::program create(const text_to_build& text) const;
   cl::program from_binary(std::string_view key, const char* options);
   void keep(std::string_view key, cl::program program) const;
@@ -117,12 +139,14 @@ private:
   const bool contract_;
   // Both are only looked up, or released in any order.
   // Of blocks of the dialect, and of other kernels, each for itself.
-  std::unordered_map<const void*, cl::program> programs_;         // address: looked up
-  std::unordered_map<const kernel_code*, opencl_kernel> kernels_; // address: looked up
+  std::unordered_map<const void*, cl::program> programs_;             // address: looked up
+  std::unordered_map<const kernel_code*, opencl_kernel> kernels_;     // address: looked up
+  std::unordered_map<const kernel_code*, opencl_fused_kernel> fused_; // address: looked up
+  std::vector<cl::program> fused_programs_;
   int compiled_ = 0, from_cache_ = 0;
 };
 
-class opencl_device final : public device {
+class opencl_device final : public device, public launch_fuser {
 public:
   /// \throws error(device_failed) if its queues cannot be made.
   opencl_device(std::unique_ptr<opencl_target> target, const options& opts);
@@ -142,6 +166,11 @@ public:
   /// Compiles a block of kernels, to see whether that works. \throws as `prepare`.
   void check(const source_block& block) { programs_.check(block); }
   ticket launch(int stream, const launch_request& what) override;
+  launch_fuser* fuser() noexcept override { return target_->fuses ? this : nullptr; }
+  // opencl_fused.cpp
+  std::size_t fuses(const launch_request& what) const noexcept override;
+  bool prepare_fused(const launch_request& what) override;
+  ticket launch_fused(int stream, std::span<const launch_request> all) override;
   /// What runs in the thread that launches it is over by then.
   bool launches_behind() const noexcept override { return !target_->runs_at_once; }
   void order(int stream, ticket t) override;
@@ -171,6 +200,16 @@ private:
     std::size_t row_bytes = 0, rows = 1, slices = 1;
   };
 
+  /// The driver keeps what a kernel that was launched needs.
+  struct release_parts {
+    ~release_parts() {
+      for (const cl::memory m : parts) api.ReleaseMemObject(m);
+      parts.clear();
+    }
+    const opencl_api& api;
+    std::vector<cl::memory>& parts;
+  };
+
   cl::queue queue(int stream, bool waits = false) const; ///< waits: it may be the waiting one
   /// Begins what was put into the queue. \return the ticket of `event`, which is then the slot's.
   ticket begin(cl::queue q, cl::event event, const char* operation, const char* kernel);
@@ -182,7 +221,10 @@ private:
   cl::event enqueue(cl::queue q, const copy_request& what, const side& a, const side& b, const extent& e);
   cl::event enqueue_pieces(cl::queue q, const copy_request& what, side a, side b, const extent& e);
   void check(const opencl_kernel& k, const launch_request& what) const;
-  void set_arguments(const opencl_kernel& k, const launch_request& what);
+  /// Those that begin with the parameter `first`.
+  void set_arguments(const opencl_kernel& k, const launch_request& what, cl::uint first);
+  void set_dynamic(const opencl_kernel& k, const launch_request& what);
+  ticket enqueue(cl::queue q, const opencl_kernel& k, const launch_request& what);
   ticket call(cl::queue q, const launch_request& what); ///< a function
   cl::memory part_of(cl::memory whole, std::size_t offset, const std::string& operation);
 

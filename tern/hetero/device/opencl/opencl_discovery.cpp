@@ -29,6 +29,11 @@ const option<std::string> hetero_opencl_pocl{
     "so: in the worker that launches them, or in "
     "threads of its own, as many as there are CPUs without workers, one at least",
     one_of({"basic", "pthread"})};
+const option<std::string> hetero_opencl_fuse{
+    "hetero-opencl-fuse", "auto",
+    "whether small equal tasks that are ready together are put into one launch on OpenCL devices where that proves "
+    "faster; auto: but for those that run kernels in the worker that launches them, whose launches cost little",
+    one_of({"auto", "on", "off"})};
 
 namespace {
 
@@ -169,6 +174,8 @@ std::unique_ptr<opencl_target> describe(const opencl_api& api, cl::platform_id p
   // A thread of the driver's that computes wants the CPU that we ask from.
   t->runs_at_once = is_cpu && (i.name.starts_with("basic") || i.name.starts_with("cpu-minimal"));
   if (is_cpu && !t->runs_at_once) t->patience_ns = 20000;
+  t->parameter_bytes = ask<std::size_t>(api, device, cl::device_max_parameter_size);
+  t->fuses = opts[hetero_opencl_fuse] == "on" || (opts[hetero_opencl_fuse] == "auto" && !t->runs_at_once);
   t->key = "OpenCL, Tern " TERN_VERSION "\n" + text_of_platform(api, platform, cl::platform_version) + "\n" + i.driver +
            "\n" + i.name + "\n" + text_of_device(api, device, cl::device_version) + "\n";
   return t;

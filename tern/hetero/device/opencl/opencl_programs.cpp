@@ -45,6 +45,9 @@ std::string called(const kernel_code& code) {
 
 opencl_programs::~opencl_programs() {
   for (const auto& [code, k] : kernels_) target_.api.ReleaseKernel(k.handle);
+  for (const auto& [code, k] : fused_)
+    if (k.code.handle) target_.api.ReleaseKernel(k.code.handle);
+  for (const cl::program program : fused_programs_) target_.api.ReleaseProgram(program);
   for (const auto& [block, program] : programs_) target_.api.ReleaseProgram(program);
 }
 
@@ -53,12 +56,15 @@ const opencl_kernel& opencl_programs::add(const kernel_code& code) {
   const void* const where = code.form == code_form::dialect ? static_cast<const void*>(&code.source()) : &code;
   auto at = programs_.find(where);
   if (at == programs_.end()) at = programs_.emplace(where, build(code)).first;
+  return kernels_.emplace(&code, find(at->second, code, entry_name(code))).first->second;
+}
 
+opencl_kernel opencl_programs::find(cl::program in, const kernel_code& code, const std::string& called_there) {
   const std::string name = "'" + std::string(code.name) + "'";
   const opencl_api& api = target_.api;
   cl::status s = cl::success;
   opencl_kernel k;
-  k.handle = api.CreateKernel(at->second, entry_name(code).c_str(), &s);
+  k.handle = api.CreateKernel(in, called_there.c_str(), &s);
   if (s != cl::success)
     target_.fail(s, "find the kernel " + name + " in " + called(code), false,
                  code.form == code_form::dialect ? ""
@@ -75,7 +81,7 @@ const opencl_kernel& opencl_programs::add(const kernel_code& code) {
   }
   k.local_bytes = local;
   k.max_items = std::min(k.max_items, static_cast<std::size_t>(target_.info.max_group_items));
-  return kernels_.emplace(&code, k).first->second;
+  return k;
 }
 
 cl::program opencl_programs::build(const kernel_code& code) {
@@ -92,8 +98,12 @@ void opencl_programs::check(const source_block& block) {
 }
 
 opencl_programs::text_to_build opencl_programs::text_of_block(const source_block& block) const {
-  return {code_form::dialect, called(block),
-          (contract_ ? "" : "#pragma OPENCL FP_CONTRACT OFF\n") + device_source(block, language::opencl),
+  return text_of_source(block, device_source(block, language::opencl));
+}
+
+opencl_programs::text_to_build opencl_programs::text_of_source(const source_block& block,
+                                                               const std::string& source) const {
+  return {code_form::dialect, called(block), (contract_ ? "" : "#pragma OPENCL FP_CONTRACT OFF\n") + source,
           compiler_options};
 }
 

@@ -315,16 +315,19 @@ ticket simulated_device::copy(int stream, const copy_request& what) {
   op.copy = what;
   check_copy(op);
   op.fails = strikes(settings_.faults.copy);
-  const auto bytes = static_cast<double>(bytes_of(what));
   simulated_counters::copies& count = what.way == direction::to_device     ? counted_.to_device
                                       : what.way == direction::from_device ? counted_.from_device
                                       : what.way == direction::between     ? counted_.between
                                                                            : counted_.within;
   ++count.count;
   count.bytes += bytes_of(what);
-  const double bandwidth = what.way == direction::between ? settings_.peer_bandwidth : settings_.bandwidth;
-  const bool limited = what.way != direction::within && bandwidth > 0;
-  return put(std::move(op), settings_.latency + (limited ? bytes / bandwidth * 1e9 : 0));
+  return put(std::move(op), copy_nanoseconds(what.way, bytes_of(what)));
+}
+
+double simulated_device::copy_nanoseconds(direction way, std::size_t bytes) const noexcept {
+  const double bandwidth = way == direction::between ? settings_.peer_bandwidth : settings_.bandwidth;
+  const bool limited = way != direction::within && bandwidth > 0;
+  return settings_.latency + (limited ? static_cast<double>(bytes) / bandwidth * 1e9 : 0);
 }
 
 simulated_device::operation simulated_device::kernel(int stream, const launch_request& what) {

@@ -141,6 +141,9 @@ public:
   bool launches_behind() const noexcept override { return true; }
   bool measures() const noexcept override { return true; }
   std::int64_t took() const noexcept override { return took_; }
+  std::optional<std::int64_t> copy_takes(direction way, std::size_t bytes) const noexcept override {
+    return static_cast<std::int64_t>(copy_nanoseconds(way, bytes));
+  }
   std::optional<device_power> power() const override {
     return settings_.power < 0 ? std::nullopt : std::optional(device_power{settings_.power, settings_.idle_power});
   }
@@ -192,6 +195,7 @@ private:
     std::optional<error> failure;
   };
 
+  double copy_nanoseconds(direction way, std::size_t bytes) const noexcept;
   std::string describe(const operation& op) const;
   [[noreturn]] void refuse(const operation& op, const std::string& what) const;
   void check_usable();

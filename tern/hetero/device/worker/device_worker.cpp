@@ -328,12 +328,16 @@ void device_worker::work() noexcept {
   if (!std::exchange(opened_, true)) {
     try {
       device_->open();
-      if (home_.sampler().knows_no_link(number_))
-        link_probe::run(
-            *device_, home_.copies().memory(), [this] { return home_.core().now(); },
-            [this](direction way, std::uint64_t bytes, std::int64_t nanoseconds) {
-              home_.sampler().copied(number_, way, bytes, nanoseconds, false);
-            });
+      if (home_.sampler().knows_no_link(number_)) {
+        const link_probe::sink found = [this](direction way, std::uint64_t bytes, std::int64_t nanoseconds) {
+          home_.sampler().copied(number_, way, bytes, nanoseconds, false);
+        };
+        if (home_.core().executor)
+          link_probe::compute(*device_, found);
+        else
+          link_probe::run(
+              *device_, home_.copies().memory(), [this] { return home_.core().now(); }, found);
+      }
     } catch (...) {
       handle_loss(std::current_exception());
     }

@@ -6,14 +6,12 @@
 
 namespace tern::hetero::detail {
 
-std::int64_t fused_kind::measured::median() const noexcept {
-  std::array<std::int64_t, looks> sorted = last;
-  const auto n = static_cast<std::size_t>(std::min<std::uint64_t>(count, looks));
-  std::sort(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(n));
-  return n == 0 ? 0 : sorted[n / 2];
+std::int64_t fused_kind::measured::least() const noexcept {
+  const auto n = static_cast<std::ptrdiff_t>(std::min<std::uint64_t>(count, remembered));
+  return n == 0 ? 0 : *std::min_element(last.begin(), last.begin() + n);
 }
 
-std::int64_t fused_kind::cost(bool together) const noexcept { return modes_[together ? 1 : 0].median(); }
+std::int64_t fused_kind::cost(bool together) const noexcept { return modes_[together ? 1 : 0].least(); }
 
 void fused_kind::never() noexcept { together_ = false, never_ = true; }
 
@@ -41,26 +39,43 @@ void fused_kind::ended(std::int64_t now, std::size_t n) noexcept {
 
 // The worse way may cost many times as much as the better one: then it is tried the less often.
 bool fused_kind::look_at_other_way() noexcept {
-  const std::int64_t a = modes_[0].median(), b = modes_[1].median();
+  const std::int64_t a = modes_[0].least(), b = modes_[1].least();
   const auto [better, worse] = std::minmax(a, b);
-  if (++epochs_ <
-      every * static_cast<std::uint64_t>(std::max<std::int64_t>(1, worse / std::max<std::int64_t>(1, better))))
-    return false;
+  const std::int64_t times = std::max<std::int64_t>(1, worse / std::max<std::int64_t>(1, better));
+  if (++epochs_ < every * patience_ * static_cast<std::uint64_t>(times)) return false;
   epochs_ = 0;
+  patience_ = std::min(2 * patience_, rarest);
   return true;
+}
+
+// A first epoch together may have a compilation in it, so that it proves nothing against that.
+bool fused_kind::is_learning() const noexcept {
+  if (modes_[0].count > 0 && modes_[1].count > 0 && modes_[1].least() * evident < modes_[0].least()) return false;
+  return modes_[0].count < looks || modes_[1].count < looks;
+}
+
+bool fused_kind::better_together() const noexcept {
+  const std::int64_t apart = modes_[0].least(), together = modes_[1].least();
+  if (!knows_) return 8 * together < 9 * apart;
+  return kept_ ? 3 * together <= 4 * apart : together < apart;
 }
 
 void fused_kind::end_epoch() noexcept {
   measured& m = modes_[together_ ? 1 : 0];
-  m.last[m.count++ % looks] = std::max<std::int64_t>(1, busy_ / static_cast<std::int64_t>(done_));
+  m.last[m.count++ % remembered] = std::max<std::int64_t>(1, busy_ / static_cast<std::int64_t>(done_));
   done_ = 0;
   busy_ = 0;
   if (never_ || could_be_ < hot) return;
-  const bool was = together_, learning = modes_[0].count < looks || modes_[1].count < looks;
-  if (learning)
+  const bool was = together_;
+  if (!knows_ && is_learning()) {
     together_ = modes_[1].count < modes_[0].count;
-  else
-    together_ = look_at_other_way() != (modes_[1].median() < modes_[0].median());
+  } else {
+    const bool before = kept_;
+    kept_ = better_together();
+    if (knows_ && kept_ != before) patience_ = 1;
+    knows_ = true;
+    together_ = look_at_other_way() != kept_;
+  }
   if (together_ != was) old_ = at_device_;
 }
 

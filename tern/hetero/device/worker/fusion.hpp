@@ -7,7 +7,11 @@
 /// stream. What is better depends on the kernel, its size and the device, so it is measured: the
 /// device's time for each task of a kind, while there is any at it, over an epoch of tasks launched
 /// apart and over one of tasks launched together. The better way is kept, and the other one is
-/// tried again now and then.
+/// tried again now and then, the less often the more often it was worse.
+///
+/// What else the machine does only ever adds to such times. So the least of the last few epochs of
+/// each way counts, and what is kept changes only for a clear difference. Where both ways take
+/// about as long, tasks are launched together: that is fewer calls for the host.
 ///
 /// Threads: the device worker's alone. The clock is the caller's, so a simulation decides the same
 /// each time.
@@ -26,9 +30,13 @@ class fused_kind {
 public:
   static constexpr std::size_t epoch = 128; ///< tasks that are measured together
   static constexpr std::size_t hot = 64;    ///< tasks that could have been together, before it is tried
-  static constexpr int looks = 3;           ///< epochs that count, of which the median does
-  /// Epochs of the better way, then one of the other; so many times as many as that costs more.
-  static constexpr std::uint64_t every = 32;
+  static constexpr int looks = 3;           ///< epochs of each way, before one is chosen
+  static constexpr int remembered = 8;      ///< the last ones of each, of which the quickest counts
+  /// Epochs of the better way, then one of the other; so many times as many as that costs more, and
+  /// up to `rarest` times that if it has been worse again and again.
+  static constexpr std::uint64_t every = 32, rarest = 8;
+  /// Together from the first pair of epochs on if that is so many times as quick.
+  static constexpr std::int64_t evident = 4;
 
   /// Is the next batch to be launched together?
   bool together() const noexcept { return together_; }
@@ -43,19 +51,23 @@ public:
 
 private:
   struct measured {
-    std::array<std::int64_t, looks> last{};
+    std::array<std::int64_t, remembered> last{};
     std::uint64_t count = 0;
-    std::int64_t median() const noexcept;
+    std::int64_t least() const noexcept; ///< 0: none
   };
   void end_epoch() noexcept;
+  bool is_learning() const noexcept;
+  bool better_together() const noexcept;
   bool look_at_other_way() noexcept;
 
   bool together_ = false, never_ = false;
   std::size_t at_device_ = 0, old_ = 0; ///< old: launched before the way was changed
   std::size_t done_ = 0, could_be_ = 0;
   std::int64_t since_ = 0, busy_ = 0;
-  std::uint64_t epochs_ = 0;      // since the other way was tried
-  std::array<measured, 2> modes_; ///< apart, together
+  bool kept_ = false, knows_ = false; // the better way: together; it has been chosen
+  std::uint64_t epochs_ = 0;          // since the other way was tried
+  std::uint64_t patience_ = 1;        // how many times as many are to pass, for what was seen so far
+  std::array<measured, 2> modes_;     ///< apart, together
 };
 
 /// The kinds of a device's tasks.

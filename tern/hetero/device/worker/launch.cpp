@@ -219,6 +219,7 @@ bool device_worker::launch_equal(fused_kind& kind) noexcept {
     mark_last(l.stream, nullptr);
     tracks_.begins(l.stream, *l.task, equal_.size(), [] { return std::optional<double>(); });
     l.running = fuser_->launch_fused(l.stream, equal_);
+    home_.placement().launched_together(equal_.size());
     has_begun(std::move(l));
   } catch (...) {
     const std::exception_ptr why = std::current_exception();

@@ -41,4 +41,11 @@ void link_probe::run(device& d, host_memory& host, const clock& now, const sink&
   }
 }
 
+void link_probe::compute(const device& d, const sink& found) {
+  for (std::size_t bytes = least; bytes <= most; bytes *= growth)
+    for (const direction way : {direction::to_device, direction::from_device})
+      if (const auto takes = d.copy_takes(way, bytes))
+        for (int i = 0; i < times; ++i) found(way, bytes, *takes);
+}
+
 } // namespace tern::hetero::detail
