@@ -45,9 +45,10 @@ long send_probe(mobile_ptr<vagrant> to, bool really) {
   net::node& here = net::node::here();
   if (really)
     net::detail::post_call<void>(here, to.home(), [&](std::uint64_t reply) {
-      tern::mobile::detail::post_to_object(here, to.id(), [&](int where, const tern::mobile::address& a) {
-        net::detail::post_packed(here, where, {probe.id(), 0, reply}, {}, a);
-      });
+      tern::mobile::detail::post_to_object(tern::mobile::directory::of(here), to.id(),
+                                           [&](int where, const tern::mobile::address& a) {
+                                             net::detail::post_packed(here, where, {probe.id(), 0, reply}, {}, a);
+                                           });
     }).get();
   return arrivals;
 }
