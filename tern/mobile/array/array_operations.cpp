@@ -36,12 +36,18 @@ void element_pace::rest() { this_fiber::yield(); }
 
 void post_packed_invocation(net::node& here, object_id to, std::span<const std::byte> message, std::uint64_t reply) {
   directory& known = directory::of(here);
-  const destination next = known.find_destination(to);
   const std::size_t bytes = message.size();
+  net::wire_header h;
+  std::memcpy(&h, message.data(), sizeof h);
+  h.reply = reply;
+  if (known.has_mailboxes()) { // as all that this rank sends to the object
+    outgoing_mail mine(known.mail(), bytes);
+    std::memcpy(mine.message().data(), message.data(), bytes);
+    std::memcpy(mine.message().data(), &h, sizeof h);
+    return known.send(to, mine, true);
+  }
+  const destination next = known.find_destination(to);
   try {
-    net::wire_header h;
-    std::memcpy(&h, message.data(), sizeof h);
-    h.reply = reply;
     const auto write_to = [&](std::byte* at) {
       std::memcpy(at, &h, sizeof h);
       std::memcpy(at + sizeof h, &next.to, sizeof next.to);
