@@ -45,6 +45,20 @@ void unpoison([[maybe_unused]] std::byte* data, [[maybe_unused]] std::size_t siz
 #endif
 }
 
+// The owner takes a block that came back by the number of its first place, and may give out a part
+// of it with a number of its own. The thread sanitizer cannot see that the two are ordered: it knows
+// numbers by their address, which is another one in the owner's mapping.
+void tell_given_back([[maybe_unused]] void* segment) noexcept {
+#ifdef TERN_TSAN
+  __tsan_release(segment);
+#endif
+}
+void tell_taken([[maybe_unused]] void* segment) noexcept {
+#ifdef TERN_TSAN
+  __tsan_acquire(segment);
+#endif
+}
+
 std::byte* map(int file) noexcept {
   void* const at = mmap(nullptr, layout::bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
   return at == MAP_FAILED ? nullptr : static_cast<std::byte*>(at);
@@ -303,6 +317,7 @@ byte_buffer foreign_segment::take(std::uint64_t where, std::size_t size) {
   const auto first = static_cast<std::uint32_t>(place);
   // acquire: what was given back here comes before, too.
   if (segment_.holders(first).load(std::memory_order_acquire) == 0) return {};
+  tell_taken(this);
   std::byte* const data = segment_.block(first);
   touch(first, size);
   users_.fetch_add(1, std::memory_order_relaxed);
@@ -318,6 +333,7 @@ byte_buffer foreign_segment::take(std::uint64_t where, std::size_t size) {
 
 void foreign_segment::take_back(std::byte* data) noexcept {
   const std::uint32_t place = segment_.place(data);
+  tell_given_back(this);
   segment_.holders(place).fetch_sub(1, std::memory_order_release);
   forget();
 }
