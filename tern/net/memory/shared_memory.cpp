@@ -46,8 +46,8 @@ void unpoison([[maybe_unused]] std::byte* data, [[maybe_unused]] std::size_t siz
 }
 
 // The owner takes a block that came back by the number of its first place, and may give out a part
-// of it with a number of its own. The thread sanitizer cannot see that the two are ordered: it knows
-// numbers by their address, which is another one in the owner's mapping.
+// of it with a number of its own. The thread sanitizer cannot see that the two are ordered: it
+// knows numbers by their address, which is another one in the owner's mapping.
 void tell_given_back([[maybe_unused]] void* segment) noexcept {
 #ifdef TERN_TSAN
   __tsan_release(segment);
