@@ -9,9 +9,9 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/task/support/busy_worker.hpp"
 #include <tern/hetero/hetero_object.hpp>
 #include <tern/hetero/hetero_task.hpp>
-#include <tern/task/fiber.hpp>
 #include <tern/task/scheduler.hpp>
 #include <tern/task/worker/worker.hpp>
 
@@ -30,15 +30,8 @@ constexpr std::ptrdiff_t others = 8;
 // `split` makes `along` and the others ready, then `along` and `next` run in a row on its worker.
 // While `along` runs, the other worker comes and asks.
 attempt run_chain() {
-  const int other = 1 - tern::detail::this_worker()->index;
-  std::atomic<bool> busy{false}, let_go{false}, looked{false}, came{false}, in_order{true};
-  fiber keeps_it_busy(
-      [&] {
-        busy = true;
-        while (!let_go) std::this_thread::yield();
-      },
-      {.worker = other});
-  while (!busy) std::this_thread::yield();
+  std::atomic<bool> looked{false}, came{false}, in_order{true};
+  tern::test_support::busy_worker other;
   bool shared = false;
   std::atomic<int> ran{0};
   hetero_object<int> x(others + 1, 0);
@@ -47,15 +40,15 @@ attempt run_chain() {
   for (std::ptrdiff_t i = 1; i <= others; ++i)
     submit(
         [&](host_view<const int, 1>) {
-          if (!let_go) in_order = false; // the other worker is still kept busy: to wait here would be for ever
-          came = true;                   // with something left for the next, if it does not ask
+          if (!other.is_free()) in_order = false; // the other worker is still kept busy: to wait here would be for ever
+          came = true;                            // with something left for the next, if it does not ask
           while (in_order && !looked) std::this_thread::yield();
           ++ran;
         },
         read(x.part({i}, {i + 1})));
   submit( // along: the last that follows is the first to go on
       [&](host_view<int, 1>) {
-        let_go = true;
+        other.let_go();
         while (!came && !tern::detail::this_worker()->deque.wanted()) std::this_thread::yield();
       },
       read_write(first));
@@ -66,7 +59,7 @@ attempt run_chain() {
       },
       read_write(first));
   wait_all();
-  keeps_it_busy.join();
+  other.join();
   return {.in_order = in_order, .shared = shared, .ran = ran};
 }
 

@@ -53,29 +53,20 @@ void host_pager::push(requests&& one) noexcept {
   wake();
 }
 
-void host_pager::arrive(task_record* t) noexcept {
+template <class T> void host_pager::enter(T* request::*as, T* what) noexcept {
   try {
     requests one(1);
-    one.front().task = t;
+    one.front().*as = what;
     push(std::move(one));
   } catch (const std::bad_alloc&) {
     request r;
-    r.task = t;
+    r.*as = what;
     refuse(r);
   }
 }
 
-void host_pager::arrive(transfer* x) noexcept {
-  try {
-    requests one(1);
-    one.front().copy = x;
-    push(std::move(one));
-  } catch (const std::bad_alloc&) {
-    request r;
-    r.copy = x;
-    refuse(r);
-  }
-}
+void host_pager::arrive(task_record* t) noexcept { enter(&request::task, t); }
+void host_pager::arrive(transfer* x) noexcept { enter(&request::copy, x); }
 
 std::exception_ptr host_pager::no_memory(const request& r) const noexcept {
   try {

@@ -100,6 +100,7 @@ private:
   void wake() noexcept;
   /// Lists whose entries go from one to another: only a new request takes memory.
   using requests = std::list<request>;
+  template <class T> void enter(T* request::*as, T* what) noexcept; ///< without memory for it: refuses it
   void push(requests&& one) noexcept;
   /// What cannot even wait, for want of memory, fails at once.
   void refuse(request& r) noexcept;

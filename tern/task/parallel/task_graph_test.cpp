@@ -12,6 +12,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/task/support/busy_worker.hpp"
 #include "tests/task/support/sync.hpp"
 #include <tern/base/error.hpp>
 #include <tern/task/fiber.hpp>
@@ -184,20 +185,13 @@ TEST(task_graph, names_are_quoted_in_pictures) {
 TEST(task_graph, a_chain_answers_thieves) {
   scheduler s({.workers = 2, .spin = std::chrono::milliseconds(100)}); // it asks, and does not insist soon
   s.run([] {
-    const int other = 1 - detail::this_worker()->index;
-    std::atomic<bool> busy{false}, let_go{false}, looked{false}, came{false};
-    fiber keeps_it_busy(
-        [&] {
-          busy = true;
-          while (!let_go) std::this_thread::yield();
-        },
-        {.worker = other});
-    while (!busy) std::this_thread::yield();
+    std::atomic<bool> looked{false}, came{false};
+    test_support::busy_worker other;
     bool shared = false;
     std::atomic<int> ran{0};
     task_graph g;
     const auto split = g.add([] {}), along = g.add([&] {
-      let_go = true;
+      other.let_go();
       while (!came && !detail::this_worker()->deque.wanted()) std::this_thread::yield();
     });
     const auto next = g.add([&] {
@@ -215,7 +209,7 @@ TEST(task_graph, a_chain_answers_thieves) {
     g.run();
     EXPECT_TRUE(shared);
     EXPECT_EQ(ran, 8);
-    keeps_it_busy.join();
+    other.join();
   });
 }
 

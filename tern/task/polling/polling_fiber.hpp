@@ -70,37 +70,27 @@ private:
   bool begun_ = false;
 };
 
-/// \pre in `event_source::run_in_fiber`, and `may_continue()`.
-class polling_fiber final : public handler_fiber {
+/// A handler's fiber that works for what one member of its worker says.
+template <fiber* worker::*Runner> class handler_fiber_of : public handler_fiber {
 public:
   /// \return `may_continue()`.
   bool end_piece() noexcept {
     end_locals();
     return may_continue();
   }
-  /// Does the calling context still work for worker 0's events? No longer after it has waited and
-  /// gone on elsewhere, or after another fiber has taken its place: then it returns from
-  /// `run_in_fiber`.
+  /// Does the calling fiber still have what it was entered for? No longer after it has waited and
+  /// gone on elsewhere, or after another fiber has taken its place: then it touches that no more,
+  /// and returns.
   static bool may_continue() noexcept {
     const worker* const w = this_worker();
-    return w && w->running && w->poll_runner == w->running;
+    return w && w->running && w->*Runner == w->running;
   }
 };
 
-/// \pre in `activation::run`, and `may_continue()`.
-class activation_fiber final : public handler_fiber {
-public:
-  /// \return `may_continue()`.
-  bool end_piece() noexcept {
-    end_locals();
-    return may_continue();
-  }
-  /// Does the calling fiber still have the activation that it was entered for? No longer after it
-  /// has waited, or given it up: then it touches that no more, and returns from `run`.
-  static bool may_continue() noexcept {
-    const worker* const w = this_worker();
-    return w && w->running && w->activation_runner == w->running;
-  }
-};
+/// For worker 0's events. \pre in `event_source::run_in_fiber`, and `may_continue()`.
+class polling_fiber final : public handler_fiber_of<&worker::poll_runner> {};
+
+/// For an activation. \pre in `activation::run`, and `may_continue()`.
+class activation_fiber final : public handler_fiber_of<&worker::activation_runner> {};
 
 } // namespace tern::detail
