@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/nbody/force/group_force.hpp"
+
+#include <cmath>
+
+namespace nbody {
+
+void group_force::add(const cell& c) {
+  const auto m = static_cast<float>(c.mass / how_.mass);
+  if (!how_.quadrupole || c.count == 1) return bodies_.add(at(c.x, 0), at(c.y, 1), at(c.z, 2), m);
+  cells_.add(at(c.x, 0), at(c.y, 1), at(c.z, 2), m);
+  const double unit = 1 / (how_.mass * how_.length * how_.length);
+  std::vector<float>* const to[6] = {&cells_.xx, &cells_.xy, &cells_.xz, &cells_.yy, &cells_.yz, &cells_.zz};
+  for (std::size_t k = 0; k < 6; ++k) to[k]->push_back(static_cast<float>(c.moment[k] * unit));
+}
+
+void group_force::add(const octree& of, std::uint32_t first, std::uint32_t count) {
+  for (std::uint32_t i = first; i < first + count; ++i)
+    bodies_.add(at(of.x[i], 0), at(of.y[i], 1), at(of.z[i], 2), static_cast<float>(of.mass[i] / how_.mass));
+}
+
+std::uint64_t group_force::attract(const forest& all, const std::vector<tree_ref>& whole, const octree& own,
+                                   const body_group& group, accelerations& to) {
+  cells_.clear();
+  bodies_.clear();
+  for (std::size_t d = 0; d < 3; ++d) middle_[d] = group.around.middle(d);
+  all.walk(
+      group.around, whole, [&](const cell& c) { add(c); },
+      [&](const octree& tree, std::uint32_t first, std::uint32_t count) { add(tree, first, count); });
+  const std::uint64_t acting = cells_.size() + bodies_.size();
+  cells_.pad(true);
+  bodies_.pad(false);
+  x_.resize(group.count);
+  y_.resize(group.count);
+  z_.resize(group.count);
+  for (std::uint32_t i = 0; i < group.count; ++i) {
+    x_[i] = at(own.x[group.first + i], 0);
+    y_[i] = at(own.y[group.first + i], 1);
+    z_[i] = at(own.z[group.first + i], 2);
+  }
+  felt_.assign(group.count, {});
+  const double softening = how_.softening / how_.length;
+  const auto softening2 = static_cast<float>(softening * softening);
+  kernel_.bodies(bodies_.view(), x_.data(), y_.data(), z_.data(), group.count, softening2, felt_.data());
+  kernel_.cells(cells_.view(), x_.data(), y_.data(), z_.data(), group.count, softening2, felt_.data());
+  const double potential = how_.gravity * how_.mass / how_.length, pull = potential / how_.length;
+  // A body is among its own sources: at a distance of 0 it pulls nothing, but has a potential.
+  const double own_potential = softening2 > 0 ? 1 / std::sqrt(static_cast<double>(softening2)) / how_.mass : 0;
+  for (std::uint32_t i = 0; i < group.count; ++i) {
+    const std::uint32_t b = group.first + i;
+    to.x[b] = pull * felt_[i].x;
+    to.y[b] = pull * felt_[i].y;
+    to.z[b] = pull * felt_[i].z;
+    to.potential[b] = potential * (felt_[i].potential + own_potential * own.mass[b]);
+  }
+  return acting * group.count;
+}
+
+} // namespace nbody

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// Forces on the bodies of one group: a walk, lists of what acts, and the loops over them.
+
+#include "apps/nbody/bodies/bodies.hpp"
+#include "apps/nbody/force/kernel.hpp"
+#include "apps/nbody/tree/forest.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace nbody {
+
+struct force_settings {
+  double softening = 0;   ///< Plummer's length
+  double gravity = 1;     ///< Newton's constant
+  bool quadrupole = true; ///< else cells act as points
+  /// Powers of two near the size and mass of all, by which single precision cannot overflow.
+  double length = 1, mass = 1;
+  template <class A> void serialize(A& ar) { ar(softening, gravity, quadrupole, length, mass); }
+};
+
+/// Space for one group after the other. One thread at a time.
+class group_force {
+public:
+  explicit group_force(const force_settings& how, const kernel& by = best_kernel()) : how_(how), kernel_(by) {}
+
+  /// Sets the accelerations of the group's bodies. \param whole by piece; those that
+  /// `all.opened_by` names for the group's box must be there. \return interactions: the group's
+  /// bodies times what acts on each. The same bits for the same trees.
+  std::uint64_t attract(const forest& all, const std::vector<tree_ref>& whole, const octree& own,
+                        const body_group& group, accelerations& to);
+
+private:
+  void add(const cell& c);
+  void add(const octree& of, std::uint32_t first, std::uint32_t count);
+  float at(double x, int d) const { return static_cast<float>((x - middle_[d]) / how_.length); }
+
+  force_settings how_;
+  kernel kernel_;
+  double middle_[3] = {};
+  source_list cells_, bodies_;
+  std::vector<float> x_, y_, z_;
+  std::vector<feeling> felt_;
+};
+
+} // namespace nbody
