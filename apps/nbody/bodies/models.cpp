@@ -70,21 +70,48 @@ void add_plummer(bodies& to, std::size_t n, double mass, double scale, std::uint
   }
 }
 
-/// An exponential disc, thin and warm, that turns in its own and its halo's field.
-void add_disc(bodies& to, std::size_t n, double mass, double length, double halo, double scale, std::uint8_t of,
-              const frame& where, random_numbers& random) {
+/// An exponential disc in a Plummer halo: what its stars' motions need.
+class disc_galaxy {
+public:
+  double disc = 0.1, length = 0.2, halo = 0.9, scale = 0.4; ///< masses, and lengths of their profiles
+  double toomre = 1.3;                                      ///< stability: above 1 no clumps grow
+
+  double circular2(double r) const {
+    return (plummer_mass(halo, scale, r) + disc_mass(disc, length, r)) / r;
+  }
+  /// Deviations of velocities, and the mean one around (Hernquist 1993).
+  struct motion {
+    double radial, around, mean;
+  };
+  motion at(double r) const {
+    const double turn2 = circular2(r) / (r * r), step = 1e-4 * r, far = r + step, near = r - step;
+    const double slope = (circular2(far) / (far * far) - circular2(near) / (near * near)) / (2 * step);
+    const double epicycle2 = std::max(4 * turn2 + r * slope, turn2);
+    const double surface = disc / (2 * pi * length * length) * std::exp(-r / length);
+    const double most = 0.6 * std::sqrt(circular2(r));
+    const double radial = std::min(toomre * 3.36 * surface / std::sqrt(epicycle2), most);
+    const double ratio2 = epicycle2 / (4 * turn2); // of the deviations' squares
+    const double mean2 = circular2(r) + radial * radial * (1 - ratio2 - 2 * r / length);
+    return {radial, radial * std::sqrt(ratio2), std::sqrt(std::max(mean2, 0.0))};
+  }
+};
+
+/// Its disc.
+void add_disc(bodies& to, std::size_t n, const disc_galaxy& of, std::uint8_t label, const frame& where,
+              random_numbers& random) {
+  const double height = 0.1 * of.length;
   for (std::size_t i = 0; i < n; ++i) {
     double r = 0;
-    do r = -length * std::log(random.uniform() * random.uniform()); // density r exp(-r / length)
-    while (r > 6 * length);
+    do r = -of.length * std::log(random.uniform() * random.uniform()); // density r exp(-r / length)
+    while (r > 6 * of.length);
     const double phi = random.uniform(0, 2 * pi);
-    const double circular = std::sqrt((plummer_mass(halo, scale, r) + disc_mass(mass, length, r)) / r);
-    const double radial = 0.12 * circular * random.normal(), around = circular * (1 + 0.08 * random.normal());
-    double x[3] = {r * std::cos(phi), r * std::sin(phi), 0.08 * length * random.normal()};
+    const auto [sigma, sigma_around, mean] = of.at(r);
+    const double radial = sigma * random.normal(), around = mean + sigma_around * random.normal();
+    double x[3] = {r * std::cos(phi), r * std::sin(phi), height * random.normal()};
     double v[3] = {radial * std::cos(phi) - around * std::sin(phi), radial * std::sin(phi) + around * std::cos(phi),
-                   0.06 * circular * random.normal()};
+                   0.5 * sigma * random.normal()};
     where.place(x, v);
-    to.push(static_cast<std::uint32_t>(to.size()), of, mass / static_cast<double>(n), x, v);
+    to.push(static_cast<std::uint32_t>(to.size()), label, of.disc / static_cast<double>(n), x, v);
   }
 }
 
@@ -102,22 +129,24 @@ void parabola(double masses, double apart, double closest, frame& a, frame& b) {
 }
 
 initial collision(std::size_t n, random_numbers& random) {
-  constexpr double disc = 0.2, halo = 0.8, length = 0.25, scale = 0.6;
+  const disc_galaxy galaxy;
   frame one, other;
-  parabola(2 * (disc + halo), 4.0, 0.7, one, other);
+  parabola(2 * (galaxy.disc + galaxy.halo), 3.0, 0.4, one, other);
   one.inclination = -0.2; // both turn much as they pass: long tails
   other.inclination = 1.0;
   other.node = 0.6;
   initial result;
   result.all.reserve(n);
-  const std::size_t half = n / 2, in_disc = half / 2;
-  add_disc(result.all, in_disc, disc, length, halo, scale, first_disc, one, random);
-  add_plummer(result.all, half - in_disc, halo, scale, first_halo, one, random, disc, length);
-  const std::size_t rest = n - half, in_other = rest / 2;
-  add_disc(result.all, in_other, disc, length, halo, scale, second_disc, other, random);
-  add_plummer(result.all, rest - in_other, halo, scale, second_halo, other, random, disc, length);
+  const auto add = [&](std::size_t count, const frame& where, std::uint8_t stars, std::uint8_t dark) {
+    const std::size_t in_disc = (count + 1) / 2;
+    add_disc(result.all, in_disc, galaxy, stars, where, random);
+    add_plummer(result.all, count - in_disc, galaxy.halo, galaxy.scale, dark, where, random, galaxy.disc,
+                galaxy.length);
+  };
+  add(n / 2, one, first_disc, first_halo);
+  add(n - n / 2, other, second_disc, second_halo);
   result.softening = 0.02;
-  result.step = 0.02;
+  result.step = 0.01;
   return result;
 }
 

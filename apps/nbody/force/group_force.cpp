@@ -6,17 +6,23 @@
 namespace nbody {
 
 void group_force::add(const cell& c) {
-  const auto m = static_cast<float>(c.mass / how_.mass);
-  if (!how_.quadrupole || c.count == 1) return bodies_.add(at(c.x, 0), at(c.y, 1), at(c.z, 2), m);
-  cells_.add(at(c.x, 0), at(c.y, 1), at(c.z, 2), m);
-  const double unit = 1 / (how_.mass * how_.length * how_.length);
-  std::vector<float>* const to[6] = {&cells_.xx, &cells_.xy, &cells_.xz, &cells_.yy, &cells_.yz, &cells_.zz};
-  for (std::size_t k = 0; k < 6; ++k) to[k]->push_back(static_cast<float>(c.moment[k] * unit));
+  const bool as_point = !how_.quadrupole || c.count == 1;
+  const auto to = (as_point ? bodies_ : cells_).grow(1);
+  *to[0] = at(c.x, 0);
+  *to[1] = at(c.y, 1);
+  *to[2] = at(c.z, 2);
+  *to[3] = static_cast<float>(c.mass * per_mass_);
+  if (as_point) return;
+  const double unit = per_mass_ * per_length_ * per_length_;
+  for (std::size_t k = 0; k < 6; ++k) *to[4 + k] = static_cast<float>(c.moment[k] * unit);
 }
 
 void group_force::add(const octree& of, std::uint32_t first, std::uint32_t count) {
-  for (std::uint32_t i = first; i < first + count; ++i)
-    bodies_.add(at(of.x[i], 0), at(of.y[i], 1), at(of.z[i], 2), static_cast<float>(of.mass[i] / how_.mass));
+  const auto to = bodies_.grow(count);
+  const double* const from[3] = {of.x.data() + first, of.y.data() + first, of.z.data() + first};
+  for (int d = 0; d < 3; ++d)
+    for (std::uint32_t i = 0; i < count; ++i) to[static_cast<std::size_t>(d)][i] = at(from[d][i], d);
+  for (std::uint32_t i = 0; i < count; ++i) to[3][i] = static_cast<float>(of.mass[first + i] * per_mass_);
 }
 
 std::uint64_t group_force::attract(const forest& all, const std::vector<tree_ref>& whole, const octree& own,
@@ -28,8 +34,6 @@ std::uint64_t group_force::attract(const forest& all, const std::vector<tree_ref
       group.around, whole, [&](const cell& c) { add(c); },
       [&](const octree& tree, std::uint32_t first, std::uint32_t count) { add(tree, first, count); });
   const std::uint64_t acting = cells_.size() + bodies_.size();
-  cells_.pad(true);
-  bodies_.pad(false);
   x_.resize(group.count);
   y_.resize(group.count);
   z_.resize(group.count);

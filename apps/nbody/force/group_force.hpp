@@ -24,7 +24,8 @@ struct force_settings {
 /// Space for one group after the other. One thread at a time.
 class group_force {
 public:
-  explicit group_force(const force_settings& how, const kernel& by = best_kernel()) : how_(how), kernel_(by) {}
+  explicit group_force(const force_settings& how, const kernel& by = best_kernel())
+      : how_(how), kernel_(by), per_length_(1 / how.length), per_mass_(1 / how.mass) {}
 
   /// Sets the accelerations of the group's bodies. \param whole by piece; those that
   /// `all.opened_by` names for the group's box must be there. \return interactions: the group's
@@ -35,12 +36,13 @@ public:
 private:
   void add(const cell& c);
   void add(const octree& of, std::uint32_t first, std::uint32_t count);
-  float at(double x, int d) const { return static_cast<float>((x - middle_[d]) / how_.length); }
+  float at(double x, int d) const noexcept { return static_cast<float>((x - middle_[d]) * per_length_); }
 
   force_settings how_;
   kernel kernel_;
+  double per_length_, per_mass_; // powers of two: as good as a division
   double middle_[3] = {};
-  source_list cells_, bodies_;
+  source_list cells_{true}, bodies_{false};
   std::vector<float> x_, y_, z_;
   std::vector<feeling> felt_;
 };

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/nbody/force/kernel_lanes.hpp"
 
+#include <algorithm>
+#include <utility>
+
 namespace nbody {
 
 #ifdef NBODY_X86
@@ -8,26 +11,30 @@ kernel kernel_avx512(); // kernel_avx512.cpp
 kernel kernel_avx2();   // kernel_avx2.cpp
 #endif
 
-void source_list::clear() noexcept {
-  for (auto* a : {&x, &y, &z, &mass, &xx, &xy, &xz, &yy, &yz, &zz}) a->clear();
+std::array<float*, 10> source_list::grow(std::size_t count) {
+  const std::size_t wanted = size_ + count + lanes;
+  if (wanted > room_) {
+    const std::size_t room = (2 * wanted + lanes - 1) / lanes * lanes;
+    std::vector<float> larger(arrays_ * room);
+    for (std::size_t a = 0; a < arrays_; ++a)
+      std::copy_n(space_.data() + a * room_, size_, larger.data() + a * room);
+    space_ = std::move(larger);
+    room_ = room;
+  }
+  std::array<float*, 10> to{};
+  for (std::size_t a = 0; a < arrays_; ++a) to[a] = space_.data() + a * room_ + size_;
+  size_ += count;
+  return to;
 }
 
-void source_list::add(float px, float py, float pz, float m) {
-  x.push_back(px);
-  y.push_back(py);
-  z.push_back(pz);
-  mass.push_back(m);
-}
-
-void source_list::pad(bool with_moments) {
-  while (size() % lanes) add(0, 0, 0, 0);
-  if (with_moments)
-    for (auto* a : {&xx, &xy, &xz, &yy, &yz, &zz}) a->resize(size());
-}
-
-source_view source_list::view() const noexcept {
-  return {x.data(),  y.data(),  z.data(),  mass.data(), xx.data(), xy.data(),
-          xz.data(), yy.data(), yz.data(), zz.data(),   size()};
+source_view source_list::view() {
+  const std::size_t size = size_;
+  const std::size_t padding = (lanes - size % lanes) % lanes;
+  const auto rest = grow(padding);
+  for (std::size_t a = 0; a < arrays_; ++a) std::fill_n(rest[a], padding, 0.0F);
+  size_ = size;
+  const auto at = [&](std::size_t a) { return a < arrays_ ? space_.data() + a * room_ : nullptr; };
+  return {at(0), at(1), at(2), at(3), at(4), at(5), at(6), at(7), at(8), at(9), size + padding};
 }
 
 std::vector<kernel> usable_kernels() {

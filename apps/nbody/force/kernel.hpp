@@ -3,6 +3,7 @@
 /// \file
 /// The innermost loops: gravity of lists of sources on the bodies of a group.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -20,16 +21,20 @@ struct source_view {
   std::size_t size;                         ///< whole lanes
 };
 
-/// Sources in single precision, about the group's middle, in units of `scales`. Padded with sources
-/// without mass to whole lanes.
-struct source_list {
-  std::vector<float> x, y, z, mass;
-  std::vector<float> xx, xy, xz, yy, yz, zz; ///< moments; empty for bodies
-  void clear() noexcept;
-  void add(float px, float py, float pz, float m);
-  void pad(bool with_moments);
-  std::size_t size() const noexcept { return mass.size(); }
-  source_view view() const noexcept;
+/// Sources in single precision, about the group's middle, in units that the caller chooses.
+class source_list {
+public:
+  explicit source_list(bool with_moments) : arrays_(with_moments ? 10 : 4) {}
+  void clear() noexcept { size_ = 0; }
+  std::size_t size() const noexcept { return size_; }
+  /// Space for so many more; the arrays in the order of `source_view`, from the first new one on.
+  std::array<float*, 10> grow(std::size_t count);
+  /// Padded with sources without mass to whole lanes; the list keeps its size. Until it changes.
+  source_view view();
+
+private:
+  std::size_t arrays_, size_ = 0, room_ = 0;
+  std::vector<float> space_; ///< the arrays, `room_` each
 };
 
 /// What a body feels: acceleration and potential. Each list is summed in single precision over

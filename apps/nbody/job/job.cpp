@@ -22,8 +22,10 @@ namespace {
 constexpr const char* usual_policy = "steal";
 constexpr std::uint64_t samples_a_piece = 64;
 
-/// Calls F on each piece, from rank 0, and waits for all that this causes. Collective.
+/// Calls F on each piece, from rank 0, and waits for all that this causes. Collective. The barrier:
+/// each rank has what it was given before (a plan, crowns) when F runs there.
 template <auto F, class... A> void on_each_piece(const char* name, A... arguments) {
+  tern::barrier();
   tern::finish(
       tern::communicator::world(),
       [&] {
@@ -59,6 +61,7 @@ void distribute(const bodies& all, std::uint32_t pieces) {
     plan = plan_pieces(everything, pieces);
   }
   agree_on_plan(std::move(plan));
+  tern::barrier();
   tern::finish(
       tern::communicator::world(),
       [&] {

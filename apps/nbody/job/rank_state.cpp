@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/nbody/job/rank_state.hpp"
 
-#include <mutex>
 #include <utility>
 
 namespace nbody {

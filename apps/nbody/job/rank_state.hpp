@@ -11,11 +11,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include <tern/mobile/array.hpp>
 #include <tern/net/rank_local.hpp>
-#include <tern/task/sync.hpp>
 
 namespace nbody {
 
@@ -44,7 +44,7 @@ struct rank_state {
   void drop_spaces();
 
 private:
-  tern::mutex lock_;
+  std::mutex lock_; // for a few instructions
   double busy_ = 0;
   std::vector<std::unique_ptr<group_force>> spaces_;
 };

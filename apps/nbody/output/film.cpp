@@ -20,6 +20,7 @@ void film::add(std::uint64_t number, double time, const std::vector<float>& x, c
   const bool first = !seen_;
   if (first) {
     seen_ = camera_for(x, y, z, label, pixels_);
+    seen_->side *= 1.5;
     if (apps::animations_are_built()) moving_.emplace(pixels_, pixels_, milliseconds);
   }
   sky above(*seen_);

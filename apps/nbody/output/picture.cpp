@@ -119,7 +119,9 @@ void sky::add(const std::vector<float>& x, const std::vector<float>& y, const st
               const std::vector<std::uint8_t>& label) {
   const int n = seen_.pixels;
   const double scale = n / seen_.side, cosine = std::cos(seen_.tilt), sine = std::sin(seen_.tilt);
-  constexpr int reach = 2;
+  const double spread = std::max(0.7, n / 1000.0);
+  const int reach = static_cast<int>(std::ceil(2.5 * spread));
+  const double narrow = 1 / (2 * spread * spread);
   for (std::size_t i = 0; i < x.size(); ++i) {
     const double dx = x[i] - seen_.middle[0], dy = y[i] - seen_.middle[1], dz = z[i] - seen_.middle[2];
     const double u = n / 2.0 + scale * dx, v = n / 2.0 - scale * (cosine * dy - sine * dz);
@@ -129,7 +131,7 @@ void sky::add(const std::vector<float>& x, const std::vector<float>& y, const st
     for (int r = std::max(0, row - reach); r <= std::min(n - 1, row + reach); ++r)
       for (int c = std::max(0, column - reach); c <= std::min(n - 1, column + reach); ++c) {
         const double du = c + 0.5 - u, dv = r + 0.5 - v;
-        const auto spot = static_cast<float>(std::exp(-(du * du + dv * dv) / (2 * 0.7 * 0.7)));
+        const auto spot = static_cast<float>(std::exp(-(du * du + dv * dv) * narrow));
         float* const at =
             &light_[3 * (static_cast<std::size_t>(r) * static_cast<std::size_t>(n) + static_cast<std::size_t>(c))];
         at[0] += spot * colour.red;
