@@ -38,8 +38,8 @@ bool animations_are_built() noexcept { return true; }
 animation::animation(int width, int height, int milliseconds_each, float quality)
     : encoder_(std::make_unique<encoder>(width, height, milliseconds_each)) {
   if (width < 1 || height < 1 || width > WEBP_MAX_DIMENSION || height > WEBP_MAX_DIMENSION)
-    throw tern::error(tern::errc::invalid_argument, "WebP has no pictures of " + std::to_string(width) + " x " +
-                                                        std::to_string(height) + " pixels");
+    throw tern::error(tern::errc::invalid_argument,
+                      "WebP has no pictures of " + std::to_string(width) + " x " + std::to_string(height) + " pixels");
   WebPAnimEncoderOptions options;
   check(WebPAnimEncoderOptionsInit(&options) != 0, "another version of the library is installed");
   check(WebPConfigPreset(&encoder_->how, WEBP_PRESET_PICTURE, quality) != 0, "settings");

@@ -23,8 +23,8 @@ public:
   animation(const animation&) = delete;
   animation& operator=(const animation&) = delete;
   ~animation();
-  /// \param pixels 0xffRRGGBB, rows without gaps from the top. \throws tern::error(system) with what
-  /// the encoder says.
+  /// \param pixels 0xffRRGGBB, rows without gaps from the top. \throws tern::error(system) with
+  /// what the encoder says.
   void add(const std::uint32_t* pixels);
   std::size_t frames() const noexcept;
   /// \throws tern::error(io) that names the file; error(system); error(invalid_state) without a

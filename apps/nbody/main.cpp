@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// Gravity among many bodies by a tree code (Barnes and Hut 1986), on many ranks. Space is cut into
-/// pieces, which are elements of a mobile array and move to where workers have time (job/piece.hpp).
+/// pieces, which are elements of a mobile array and move to where workers have time
+/// (job/piece.hpp).
 
 #include "apps/common/text_file.hpp"
 #include "apps/nbody/bodies/csv.hpp"

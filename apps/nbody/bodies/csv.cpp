@@ -94,8 +94,7 @@ bodies read_csv(const std::string& path) {
   for (std::string text; std::getline(in, text);) lines.line(text);
   if (in.bad()) refuse(std::strerror(errno));
   if (lines.all.empty())
-    throw tern::error(tern::errc::invalid_data, path + " has no bodies",
-                      std::string("a line for each: ") + columns);
+    throw tern::error(tern::errc::invalid_data, path + " has no bodies", std::string("a line for each: ") + columns);
   return std::move(lines.all);
 }
 

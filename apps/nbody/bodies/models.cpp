@@ -76,9 +76,7 @@ public:
   double disc = 0.1, length = 0.2, halo = 0.9, scale = 0.4; ///< masses, and lengths of their profiles
   double toomre = 1.3;                                      ///< stability: above 1 no clumps grow
 
-  double circular2(double r) const {
-    return (plummer_mass(halo, scale, r) + disc_mass(disc, length, r)) / r;
-  }
+  double circular2(double r) const { return (plummer_mass(halo, scale, r) + disc_mass(disc, length, r)) / r; }
   /// Deviations of velocities, and the mean one around (Hernquist 1993).
   struct motion {
     double radial, around, mean;
@@ -162,6 +160,23 @@ initial spheres(std::size_t n, random_numbers& random) {
   return result;
 }
 
+// A cluster, and as many stars in a thin stream: what equal numbers of bodies cost differs much.
+initial stream(std::size_t n, random_numbers& random) {
+  constexpr double radius = 10, width = 0.02, cluster = 1, in_stream = 0.05;
+  initial result;
+  result.all.reserve(n);
+  add_plummer(result.all, n - n / 2, cluster, 0.5, first_disc, {}, random);
+  const double speed = std::sqrt(cluster / radius);
+  for (std::size_t i = 0; i < n / 2; ++i) {
+    const double phi = random.uniform(-pi / 3, pi / 3), r = radius + width * random.normal();
+    result.all.push(static_cast<std::uint32_t>(result.all.size()), second_disc, in_stream / static_cast<double>(n / 2),
+                    {r * std::cos(phi), r * std::sin(phi), width * random.normal()},
+                    {-speed * std::sin(phi), speed * std::cos(phi), 0});
+  }
+  result.softening = 0.02;
+  return result;
+}
+
 initial two() {
   constexpr double e = 0.5; // masses 1/2, semi-major axis 1, period 2 pi; begins where they are farthest
   const double x = (1 + e) / 2, v = std::sqrt((1 - e) / (1 + e)) / 2;
@@ -185,7 +200,7 @@ void centre(bodies& all) {
 
 } // namespace
 
-const char* const model_names = "collision|spheres|plummer|cube|two";
+const char* const model_names = "collision|spheres|stream|plummer|cube|two";
 
 initial make(const model& of) {
   constexpr std::size_t most = std::size_t{1} << 31;
@@ -199,6 +214,8 @@ initial make(const model& of) {
     result = collision(of.bodies, random);
   } else if (of.name == "spheres") {
     result = spheres(of.bodies, random);
+  } else if (of.name == "stream") {
+    result = stream(of.bodies, random);
   } else if (of.name == "plummer") {
     add_plummer(result.all, of.bodies, 1, 3 * pi / 16, first_disc, {}, random); // standard units: energy -1/4
     result.softening = 0.02;

@@ -15,13 +15,14 @@ enum label : std::uint8_t { first_disc = 0, second_disc = 1, first_halo = 2, sec
 
 struct model {
   /// `collision`: two exponential discs in Plummer haloes that meet (Toomre and Toomre 1972);
-  /// `spheres`: two Plummer spheres that meet; `plummer`: one in equilibrium (Aarseth, Hénon,
+  /// `spheres`: two Plummer spheres that meet; `stream`: a cluster and a thin stream of stars;
+  /// `plummer`: one in equilibrium (Aarseth, Hénon,
   /// Wielen 1974); `cube`: a cold cube that collapses; `two`: two bodies on ellipses.
   std::string name = "collision";
   std::size_t bodies = 20000;
   std::uint64_t seed = 1;
 };
-/// "collision|spheres|plummer|cube|two".
+/// "collision|spheres|stream|plummer|cube|two".
 extern const char* const model_names;
 
 struct initial {

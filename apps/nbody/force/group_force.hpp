@@ -34,14 +34,20 @@ public:
                         const body_group& group, accelerations& to);
 
 private:
-  void add(const cell& c);
-  void add(const octree& of, std::uint32_t first, std::uint32_t count);
+  struct run_of_bodies {
+    const octree* of;
+    std::uint32_t first, count;
+  };
+  void list_cells();
+  void list_points();
   float at(double x, int d) const noexcept { return static_cast<float>((x - middle_[d]) * per_length_); }
 
   force_settings how_;
   kernel kernel_;
   double per_length_, per_mass_; // powers of two: as good as a division
   double middle_[3] = {};
+  std::vector<const cell*> far_, points_; ///< that act as a whole; as a point each
+  std::vector<run_of_bodies> near_;
   source_list cells_{true}, bodies_{false};
   std::vector<float> x_, y_, z_;
   std::vector<feeling> felt_;

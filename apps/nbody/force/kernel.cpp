@@ -16,8 +16,7 @@ std::array<float*, 10> source_list::grow(std::size_t count) {
   if (wanted > room_) {
     const std::size_t room = (2 * wanted + lanes - 1) / lanes * lanes;
     std::vector<float> larger(arrays_ * room);
-    for (std::size_t a = 0; a < arrays_; ++a)
-      std::copy_n(space_.data() + a * room_, size_, larger.data() + a * room);
+    for (std::size_t a = 0; a < arrays_; ++a) std::copy_n(space_.data() + a * room_, size_, larger.data() + a * room);
     space_ = std::move(larger);
     room_ = room;
   }

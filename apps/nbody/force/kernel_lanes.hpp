@@ -27,7 +27,8 @@ inline lane_floats load_lanes(const float* from) {
 inline lane_floats inverse_root(lane_floats x) {
   lane_floats y;
 #if defined(__AVX512F__)
-  y = (lane_floats)_mm512_maskz_rsqrt14_ps(0xffff, (__m512)x); // the form without a mask: gcc 12 warns of its own header
+  y = (lane_floats)_mm512_maskz_rsqrt14_ps(0xffff,
+                                           (__m512)x); // the form without a mask: gcc 12 warns of its own header
 #elif defined(__AVX__)
   __m256 half[2];
   __builtin_memcpy(half, &x, sizeof x);
@@ -83,8 +84,8 @@ struct body_sources {
 };
 
 // With d from the target to the centre of mass, rho^2 = d^2 + softening^2 and the second moments M:
-// potential = -m / rho - (3 d.M.d / rho^5 - tr M / rho^3) / 2, which is the second order of Plummer's
-// potential itself; the acceleration is its gradient.
+// potential = -m / rho - (3 d.M.d / rho^5 - tr M / rho^3) / 2, which is the second order of
+// Plummer's potential itself; the acceleration is its gradient.
 struct cell_sources : body_sources {
   lane_floats xx, xy, xz, yy, yz, zz;
   cell_sources(const source_view& from, std::size_t j)

@@ -3,6 +3,7 @@
 
 #include "apps/common/progress.hpp"
 #include "apps/nbody/job/rank_state.hpp"
+#include "apps/nbody/job/step.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -14,25 +15,11 @@
 #include <tern/base/error.hpp>
 #include <tern/net/collectives.hpp>
 #include <tern/net/communicator.hpp>
-#include <tern/net/epoch.hpp>
 
 namespace nbody {
 namespace {
 
 constexpr const char* usual_policy = "steal";
-constexpr std::uint64_t samples_a_piece = 64;
-
-/// Calls F on each piece, from rank 0, and waits for all that this causes. Collective. The barrier:
-/// each rank has what it was given before (a plan, crowns) when F runs there.
-template <auto F, class... A> void on_each_piece(const char* name, A... arguments) {
-  tern::barrier();
-  tern::finish(
-      tern::communicator::world(),
-      [&] {
-        if (tern::rank() == 0) tern::send<F>(here().pieces, arguments...);
-      },
-      name);
-}
 
 /// The answers of all pieces, piece by piece, two at a time: one travels while the other is looked
 /// at.
@@ -45,41 +32,6 @@ template <auto F, class Use> void ask_each_piece(const tern::mobile_array<piece>
     use(coming.front().get());
     coming.pop_front();
   }
-}
-
-void agree_on_plan(piece_plan plan) {
-  here().plan = tern::broadcast(std::move(plan));
-  here().drop_spaces();
-}
-
-/// Gives rank 0's bodies to the pieces.
-void distribute(const bodies& all, std::uint32_t pieces) {
-  piece_plan plan;
-  if (tern::rank() == 0) {
-    sample everything;
-    everything.add(all, 1);
-    plan = plan_pieces(everything, pieces);
-  }
-  agree_on_plan(std::move(plan));
-  tern::barrier();
-  tern::finish(
-      tern::communicator::world(),
-      [&] {
-        const piece_plan& to = here().plan;
-        std::vector<bodies> parts(tern::rank() == 0 ? pieces : 0);
-        for (std::size_t i = 0; i < all.size(); ++i)
-          parts[to.piece_of(morton_key(to.space, all.x[i], all.y[i], all.z[i]))].push(all, i);
-        for (std::uint32_t p = 0; p < parts.size(); ++p) tern::send<&piece::take>(here().pieces(p), parts[p]);
-      },
-      "bodies to their pieces");
-}
-
-/// Trees, forces, and a kick of `dt`.
-void find_forces(double dt) {
-  rank_state& mine = here();
-  on_each_piece<&piece::settle>("trees");
-  mine.trees.exchange(static_cast<std::uint32_t>(mine.pieces.size()[0]), mine.fixed.tree.theta);
-  on_each_piece<&piece::attract>("forces", dt);
 }
 
 void check_finite(const totals& sum, std::uint64_t step) {
@@ -139,22 +91,7 @@ snapshot whole_snapshot() {
 struct loop_numbers {
   std::uint64_t steps = 0;
   double dt = 0;
-  std::uint64_t pieces = 0;
 };
-
-constants constants_of(const settings& wanted, const initial& start, double softening, std::uint32_t pieces) {
-  constants fixed;
-  fixed.tree = wanted.tree;
-  fixed.force.softening = softening;
-  fixed.force.gravity = wanted.gravity;
-  fixed.force.quadrupole = wanted.order == 2;
-  double mass = 0;
-  for (const double m : start.all.mass) mass += m;
-  fixed.force.mass = power_of_two(mass);
-  fixed.stride = static_cast<std::uint32_t>(
-      std::max<std::uint64_t>(1, start.all.size() / (samples_a_piece * pieces)));
-  return fixed;
-}
 
 } // namespace
 
@@ -168,24 +105,17 @@ finished_run run_job(const initial& start, const settings& wanted_here, const fr
   if (tern::rank() == 0 && tern::run_options().source(tern::balance::balance_option.name()) == "default")
     tern::balance::use(usual_policy).get();
   tern::barrier();
-  rank_state& mine = here();
   finished_run run;
   loop_numbers about;
-  constants fixed;
   if (tern::rank() == 0) {
     run.softening = wanted_here.softening.value_or(start.softening);
-    about = {wanted_here.steps, wanted_here.step.value_or(start.step), wanted_here.pieces_for(start.all.size())};
-    fixed = constants_of(wanted_here, start, run.softening, wanted_here.pieces_for(start.all.size()));
-    mine.pieces = tern::mobile_array<piece>({.name = "pieces"}, {static_cast<std::int64_t>(about.pieces)});
+    about = {wanted_here.steps, wanted_here.step.value_or(start.step)};
   }
   about = tern::broadcast(about);
-  mine.fixed = tern::broadcast(fixed);
-  mine.pieces = tern::broadcast(mine.pieces);
-  run.pieces = mine.pieces;
+  make_pieces(start, wanted_here);
+  run.pieces = here().pieces;
   run.step = about.dt;
-  run.piece_count = static_cast<std::uint32_t>(about.pieces);
-  const std::uint32_t pieces = run.piece_count;
-  distribute(start.all, pieces);
+  run.piece_count = static_cast<std::uint32_t>(run.pieces.size()[0]);
   apps::progress_begin({"attracting", "steps"}, about.steps, wanted_here.quiet);
   const tern::stopwatch clock;
   recorder records(run, about.dt);
@@ -194,16 +124,15 @@ finished_run run_job(const initial& start, const settings& wanted_here, const fr
     if (tern::rank() != 0 || !frame_is_due(wanted_here, step, frame)) return;
     on_frame(frame++, static_cast<double>(step) * about.dt, whole_snapshot());
   };
-  find_forces(0);
+  make_trees();
+  attract_all(0);
   records.add(0);
   film(0);
   for (std::uint64_t step = 1; step <= about.steps; ++step) {
-    piece_plan plan;
-    if (tern::rank() == 0)
-      plan = plan_pieces(tern::reduce<&piece::sample>(mine.pieces, join_samples()).get(), pieces);
-    agree_on_plan(std::move(plan));
-    on_each_piece<&piece::advance>("drift", about.dt);
-    find_forces(about.dt / 2);
+    plan_again();
+    advance_all(about.dt);
+    make_trees();
+    attract_all(about.dt / 2);
     records.add(step);
     tern::balance::phase();
     if (tern::rank() == 0) apps::progress_one();
@@ -213,7 +142,7 @@ finished_run run_job(const initial& start, const settings& wanted_here, const fr
   apps::progress_end();
   run.policy = tern::balance::in_use();
   run.moved = tern::allreduce(tern::balance::count().arrived, std::plus<>());
-  run.fetched_trees = tern::allreduce(mine.trees.fetched_trees(), std::plus<>());
+  run.fetched_trees = tern::allreduce(here().trees.fetched_trees(), std::plus<>());
   return run;
 }
 

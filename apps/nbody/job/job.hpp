@@ -30,7 +30,7 @@ struct finished_run {
   std::vector<step_record> steps; ///< on rank 0; the first is the beginning
   double softening = 0, step = 0; ///< that were used
   std::uint32_t piece_count = 0;
-  std::vector<double> busy;       ///< by rank, on rank 0: seconds of forces
+  std::vector<double> busy;                   ///< by rank, on rank 0: seconds of forces
   std::uint64_t moved = 0, fetched_trees = 0; ///< moves by the policy; trees that ranks had others send
   std::string policy;
   double seconds = 0; ///< of the steps, with forces before the first

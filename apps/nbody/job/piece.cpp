@@ -74,7 +74,8 @@ void piece::settle() {
   };
   std::vector<place> places(n);
   for (std::size_t i = 0; i < n; ++i)
-    places[i] = {morton_key(mine.plan.space, all_.x[i], all_.y[i], all_.z[i]), all_.id[i], static_cast<std::uint32_t>(i)};
+    places[i] = {morton_key(mine.plan.space, all_.x[i], all_.y[i], all_.z[i]), all_.id[i],
+                 static_cast<std::uint32_t>(i)};
   std::sort(places.begin(), places.end());
   std::vector<std::uint64_t> keys(n);
   std::vector<std::uint32_t> order(n);
@@ -115,7 +116,8 @@ nbody::totals piece::totals() const {
   sum.interactions = interactions_;
   sum.hash = hash_of(all_);
   for (std::size_t i = 0; i < all_.size(); ++i) {
-    const double m = all_.mass[i], x[3] = {all_.x[i], all_.y[i], all_.z[i]}, v[3] = {all_.vx[i], all_.vy[i], all_.vz[i]};
+    const double m = all_.mass[i], x[3] = {all_.x[i], all_.y[i], all_.z[i]},
+                 v[3] = {all_.vx[i], all_.vy[i], all_.vz[i]};
     const double v2 = v[0] * v[0] + v[1] * v[1] + v[2] * v[2];
     sum.mass += m;
     sum.kinetic += m * v2 / 2;

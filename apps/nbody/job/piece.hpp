@@ -66,9 +66,7 @@ public:
   nbody::snapshot snapshot() const;
   nbody::extract extract() const;
 
-  template <class A> void serialize(A& ar) {
-    ar(number_, all_, arrived_, pull_, groups_, around_, interactions_);
-  }
+  template <class A> void serialize(A& ar) { ar(number_, all_, arrived_, pull_, groups_, around_, interactions_); }
 
 private:
   void kick(double dt);
@@ -83,4 +81,3 @@ private:
 };
 
 } // namespace nbody
-

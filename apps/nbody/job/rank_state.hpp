@@ -22,7 +22,7 @@ namespace nbody {
 /// The same on all ranks through the run.
 struct constants {
   tree_settings tree;
-  force_settings force; ///< but for `length`, which the plan has
+  force_settings force;     ///< but for `length`, which the plan has
   std::uint32_t stride = 1; ///< of samples
   template <class A> void serialize(A& ar) { ar(tree, force, stride); }
 };

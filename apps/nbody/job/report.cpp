@@ -58,11 +58,13 @@ void print_table(const finished_run& run, const settings& wanted, std::optional<
   const double forces = static_cast<double>(run.steps.size()) * static_cast<double>(last.bodies);
   line("interactions", fmt::format("{:.4g}, {:.0f} a body and step", static_cast<double>(run.interactions),
                                    static_cast<double>(run.interactions) / forces));
-  if (force_error) line("force error", fmt::format("{:.2e} (root mean square, against direct summation)", *force_error));
+  if (force_error)
+    line("force error", fmt::format("{:.2e} (root mean square, against direct summation)", *force_error));
   line("time", fmt::format("{:.2f} s; {:.3g} million interactions a second", run.seconds,
                            static_cast<double>(run.interactions) / run.seconds / 1e6));
   line("imbalance", fmt::format("{:.3f} (most busy rank over mean)", run.imbalance()));
-  line("balancing", run.policy == "none" ? "none" : fmt::format("{}: pieces have moved {} times", run.policy, run.moved));
+  line("balancing",
+       run.policy == "none" ? "none" : fmt::format("{}: pieces have moved {} times", run.policy, run.moved));
   line("trees fetched", fmt::format("{}", run.fetched_trees));
   line("hash", fmt::format("{:016x}", last.hash));
   fmt::print("\n  {:>4} {:>12}\n", "rank", "forces s");
@@ -104,18 +106,18 @@ std::string summary_json(const finished_run& run, const settings& wanted, std::o
 }
 
 std::string energies_csv(const finished_run& run) {
-  std::string text = "step,time,kinetic,potential,energy,momentum_x,momentum_y,momentum_z,angular_x,angular_y,angular_z,"
-                     "interactions,seconds,imbalance\n";
+  std::string text =
+      "step,time,kinetic,potential,energy,momentum_x,momentum_y,momentum_z,angular_x,angular_y,angular_z,"
+      "interactions,seconds,imbalance\n";
   for (const step_record& r : run.steps)
-    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{:.4f},{:.4f}\n", r.step, r.time, r.sum.kinetic,
-                        r.sum.potential, r.sum.energy(), r.sum.momentum[0], r.sum.momentum[1], r.sum.momentum[2],
-                        r.sum.angular[0], r.sum.angular[1], r.sum.angular[2], r.sum.interactions, r.seconds,
-                        r.imbalance);
+    text +=
+        fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{:.4f},{:.4f}\n", r.step, r.time, r.sum.kinetic,
+                    r.sum.potential, r.sum.energy(), r.sum.momentum[0], r.sum.momentum[1], r.sum.momentum[2],
+                    r.sum.angular[0], r.sum.angular[1], r.sum.angular[2], r.sum.interactions, r.seconds, r.imbalance);
   return text;
 }
 
-double error_of_forces(const bodies& all, const accelerations& pull, const finished_run& run,
-                       const settings& wanted) {
+double error_of_forces(const bodies& all, const accelerations& pull, const finished_run& run, const settings& wanted) {
   constexpr std::size_t targets = 500;
   std::vector<std::uint32_t> some;
   const std::size_t n = all.size(), step = std::max<std::size_t>(1, n / targets);

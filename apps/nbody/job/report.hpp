@@ -27,7 +27,6 @@ std::string summary_json(const finished_run& run, const settings& wanted, std::o
 std::string energies_csv(const finished_run& run);
 
 /// The error of the last forces of 500 bodies, evenly chosen, against direct summation.
-double error_of_forces(const bodies& all, const accelerations& pull, const finished_run& run,
-                       const settings& wanted);
+double error_of_forces(const bodies& all, const accelerations& pull, const finished_run& run, const settings& wanted);
 
 } // namespace nbody

@@ -48,7 +48,7 @@ command_line parse_command_line(int argc, const char* const* argv) {
   CLI::App app("Gravity among many bodies by a tree code (Barnes and Hut), in parallel.");
   app.footer("Example: tern run -n 2 -- nbody --model collision --n 100000 --steps 400 --frames 100 --out galaxies");
   app.add_option("--model", s.start.name, std::string("bodies to begin with: ") + model_names)
-      ->check(CLI::IsMember({"collision", "spheres", "plummer", "cube", "two"}))
+      ->check(CLI::IsMember({"collision", "spheres", "stream", "plummer", "cube", "two"}))
       ->capture_default_str();
   app.add_option("--input", s.input, "bodies from a CSV file: mass,x,y,z,vx,vy,vz on each line");
   app.add_option("--n", s.start.bodies, "number of bodies of the model")->capture_default_str();

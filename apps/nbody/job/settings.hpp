@@ -16,7 +16,7 @@ struct settings {
   model start;
   std::string input; ///< CSV; empty: the model
   tree_settings tree;
-  int order = 2; ///< 1: monopoles, 2: quadrupoles
+  int order = 2;                         ///< 1: monopoles, 2: quadrupoles
   std::optional<double> softening, step; ///< none: what suits the model
   double gravity = 1;
   std::uint64_t steps = 100;

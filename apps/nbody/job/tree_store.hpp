@@ -42,10 +42,10 @@ private:
   friend std::shared_ptr<octree> whole_tree(std::uint32_t piece);
 
   tern::mutex lock_;
-  std::vector<publication> published_;         ///< since the last exchange
-  std::vector<std::shared_ptr<octree>> own_;   ///< by piece: published here, and not yet elsewhere
-  std::vector<int> where_;                     ///< by piece
-  std::vector<arrival> fetched_trees_;         ///< by piece
+  std::vector<publication> published_;       ///< since the last exchange
+  std::vector<std::shared_ptr<octree>> own_; ///< by piece: published here, and not yet elsewhere
+  std::vector<int> where_;                   ///< by piece
+  std::vector<arrival> fetched_trees_;       ///< by piece
   forest all_;
   std::uint64_t fetched_ = 0, bytes_ = 0;
 };

@@ -56,15 +56,16 @@ struct cell {
     leaf,     ///< bodies `first` … `first + count - 1` of the tree
     elsewhere ///< whoever opens it needs the tree of piece `first`
   };
-  double x = 0, y = 0, z = 0; ///< centre of mass
+  // What a walk reads stands first.
+  double x = 0, y = 0, z = 0;           ///< centre of mass
+  double open2 = 0;                     ///< it may be taken as a whole from farther than the root of this
+  std::uint32_t kind = inner, next = 0; ///< `next`: the first cell behind it that is not in it
+  std::uint32_t first = 0, count = 0;   ///< bodies
   double mass = 0;
-  double open2 = 0; ///< it may be taken as a whole from farther than the root of this
   /// Second moments of mass about the centre of mass: xx, xy, xz, yy, yz, zz. With the trace kept,
   /// they give the quadrupole of softened gravity, too.
   std::array<double, 6> moment{};
   box around;
-  std::uint32_t kind = inner, next = 0; ///< `next`: the first cell behind it that is not in it
-  std::uint32_t first = 0, count = 0;   ///< bodies
 };
 
 /// Sums up masses, or cells, in the order in which they are added.

@@ -66,8 +66,8 @@ std::vector<std::uint32_t> forest::opened_by(const box& targets) const {
 }
 
 void forest::missing(const cell& c) {
-  throw tern::error(tern::errc::internal, "a walk opens a cell of piece " + std::to_string(c.first) +
-                                              ", whose tree has not been fetched");
+  throw tern::error(tern::errc::internal,
+                    "a walk opens a cell of piece " + std::to_string(c.first) + ", whose tree has not been fetched");
 }
 
 } // namespace nbody

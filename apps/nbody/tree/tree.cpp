@@ -10,7 +10,8 @@ constexpr int crown_levels = 2;
 
 class builder {
 public:
-  builder(octree& to, std::span<const std::uint64_t> keys, const tree_settings& how) : to_(to), keys_(keys), how_(how) {}
+  builder(octree& to, std::span<const std::uint64_t> keys, const tree_settings& how)
+      : to_(to), keys_(keys), how_(how) {}
 
   /// The cell of bodies [begin, end), whose keys agree in the digits above `level`.
   void add(std::uint32_t begin, std::uint32_t end, int level) {

@@ -13,9 +13,9 @@
 namespace nbody {
 
 struct tree_settings {
-  double theta = 0.5;       ///< opening angle; 0: direct summation
-  std::uint32_t leaf = 16;  ///< most bodies of a cell without children
-  std::uint32_t group = 64; ///< most bodies that share a walk
+  double theta = 0.5;        ///< opening angle; 0: direct summation
+  std::uint32_t leaf = 32;   ///< most bodies of a cell without children
+  std::uint32_t group = 256; ///< most bodies that share a walk
   template <class A> void serialize(A& ar) { ar(theta, leaf, group); }
 };
 
@@ -27,8 +27,8 @@ struct body_group {
 
 /// The cells and what forces need of the bodies; or, as a *crown*, the uppermost cells alone.
 struct octree {
-  std::vector<cell> cells;            ///< in the order of a walk; none: no bodies
-  std::vector<double> mass, x, y, z;  ///< of the bodies, in the order of their keys; a crown has none
+  std::vector<cell> cells;           ///< in the order of a walk; none: no bodies
+  std::vector<double> mass, x, y, z; ///< of the bodies, in the order of their keys; a crown has none
   bool whole() const noexcept { return cells.empty() || !x.empty(); }
   template <class A> void serialize(A& ar) { ar(cells, mass, x, y, z); }
 };
