@@ -13,12 +13,16 @@
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <sstream>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <unistd.h>
+
+#include <tern/balance/model.hpp>
+#include <tern/balance/recording.hpp>
+#include <tern/balance/workload.hpp>
 
 #ifndef BENCH_NBODY_PATH
 #error "define BENCH_NBODY_PATH and BENCH_TERN_PATH as the paths of nbody and tern"
@@ -89,35 +93,32 @@ public:
     return tern::bench::run_for_json(line, report);
   }
 
-  /// Work over ranks and time, in the model, with what pieces took in a recorded run; by the best
-  /// of some policies.
+  /// Work over ranks and time in the model of a machine, with what pieces took in a recorded run,
+  /// each in its quickest step: what others do on the machine is no work. The first step, which
+  /// begins with equally many pieces on each rank, is left out: a run has hundreds. By the best of
+  /// some policies.
   double efficiency(int ranks) {
-    record();
-    const strings line{BENCH_TERN_PATH, "replay", recording(), "-n",         "1," + std::to_string(ranks),
-                       "--workers",     "1",      "--json",    "--policies", "greedy,refine,diffusion,hierarchical"};
-    const std::string answer = tern::bench::run_command(line).output;
-    double work = 0, makespan = 0;
-    std::istringstream lines(answer);
-    for (std::string text; std::getline(lines, text);) {
-      const auto one = nlohmann::json::parse(text, nullptr, false);
-      if (!one.is_object() || !one.contains("makespan")) continue;
-      const double took = one["makespan"].get<double>();
-      if (one["ranks"] == 1)
-        work = one["bound"].get<double>(); // one worker does all of it
-      else
-        makespan = makespan > 0 ? std::min(makespan, took) : took;
+    using namespace tern::balance;
+    if (recorded_.objects.empty()) record();
+    const workload w = dealt(recorded_, ranks, 1);
+    double work = 0, best = 0;
+    for (const workload::object& piece : w.objects) work += piece.seconds.front();
+    for (const char* policy : {"greedy", "refine", "hierarchical"}) {
+      const model_result r = run_model(w, {.policy = policy});
+      if (!r.error.empty()) throw std::runtime_error(std::string(policy) + " failed: " + r.error);
+      const double taken = (r.phase_ends.back() - r.phase_ends.front()) / static_cast<double>(w.phases() - 1);
+      best = std::max(best, work / (ranks * taken));
     }
-    if (work <= 0 || makespan <= 0) throw std::runtime_error("tern replay gave no times: " + answer.substr(0, 200));
-    return work / (ranks * makespan);
+    return best;
   }
 
 private:
   static strings job(int ranks) {
     return {BENCH_TERN_PATH, "run", "-n", std::to_string(ranks), "--workers", "1", "--", BENCH_NBODY_PATH, "--quiet"};
   }
-  static std::string recording() { return folder() / "run.rec"; }
   void record() {
-    if (recorded_) return;
+    using namespace tern::balance;
+    const std::string file = folder() / "run.rec";
     strings line = job(1);
     const strings about{"--model",
                         "plummer",
@@ -126,14 +127,21 @@ private:
                         "--pieces",
                         of_(std::string("16384"), std::string("600")),
                         "--steps",
-                        "3",
-                        "--tern-record=" + recording()};
+                        "4",
+                        "--tern-balance=none",
+                        "--tern-record=" + file};
     line.insert(line.end(), about.begin(), about.end());
     tern::bench::run_command(line);
-    recorded_ = true;
+    workload w = to_workload(read_recording(file));
+    if (w.objects.empty() || w.phases() < 2) throw std::runtime_error("the recording has no steps");
+    for (workload::object& piece : w.objects) {
+      const double least = *std::min_element(piece.seconds.begin(), piece.seconds.end());
+      piece.seconds.assign(piece.seconds.size(), least);
+    }
+    recorded_ = std::move(w);
   }
   scale of_;
-  bool recorded_ = false;
+  tern::balance::workload recorded_;
 };
 
 std::vector<metric> metrics(runners& running, const scale& of) {

@@ -51,20 +51,30 @@ command_line parse_command_line(int argc, const char* const* argv) {
       ->check(CLI::IsMember({"collision", "spheres", "stream", "plummer", "cube", "two"}))
       ->capture_default_str();
   app.add_option("--input", s.input, "bodies from a CSV file: mass,x,y,z,vx,vy,vz on each line");
-  app.add_option("--n", s.start.bodies, "number of bodies of the model")->capture_default_str();
-  app.add_option("--seed", s.start.seed, "of the model's random numbers")->capture_default_str();
-  app.add_option("--steps", s.steps, "number of steps")->capture_default_str();
+  app.add_option("--n", s.start.bodies, "number of bodies of the model")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--seed", s.start.seed, "of the model's random numbers")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--steps", s.steps, "number of steps")->check(CLI::NonNegativeNumber)->capture_default_str();
   auto* const dt = app.add_option("--dt", step, "length of a step (default: what suits the model; 0.01 for a file)");
   auto* const soft = app.add_option("--softening", softening, "Plummer's length (default: what suits the model)");
   app.add_option("--theta", s.tree.theta, "opening angle of the tree; 0: direct summation")->capture_default_str();
   app.add_option("--order", s.order, "1: monopoles, 2: quadrupoles")->check(CLI::Range(1, 2))->capture_default_str();
   app.add_option("--gravity", s.gravity, "Newton's constant in the units of the bodies")->capture_default_str();
-  app.add_option("--leaf", s.tree.leaf, "most bodies of an undivided cell")->capture_default_str();
-  app.add_option("--group", s.tree.group, "most bodies that share a walk")->capture_default_str();
+  app.add_option("--leaf", s.tree.leaf, "most bodies of an undivided cell")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--group", s.tree.group, "most bodies that share a walk")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   app.add_option("--pieces", s.pieces, "parts of space that ranks share out; 0: one for 4096 bodies, 16 at least")
       ->capture_default_str();
   app.add_option("--out", s.out, "folder for pictures, bodies, energies and summary.json");
-  app.add_option("--frames", s.frames, "pictures of a film, evenly through the run")->capture_default_str();
+  app.add_option("--frames", s.frames, "pictures of a film, evenly through the run")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   app.add_option("--json", s.json, "file for the summary");
   app.add_flag("--no-pictures", no_pictures, "write no PNG and no film");
   app.add_flag("--no-vtu", no_vtu, "write no VTU file");

@@ -62,7 +62,7 @@ TEST(bits, more_ranks_than_bodies) {
 TEST(forces, match_direct_summation) {
   double before = 1;
   for (const char* theta : {"1", "0.6", "0.3", "0"}) {
-    const auto j = summary_of("inproc", 2, small + strings{"--steps", "0", "--verify", "--theta", theta});
+    const auto j = summary_of("inproc", 2, {"--n", "3000", "--steps", "0", "--quiet", "--verify", "--theta", theta});
     const double error = j.value("force_error", 1.0);
     EXPECT_LT(error, before) << theta;
     before = error;
