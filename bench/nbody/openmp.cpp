@@ -48,6 +48,7 @@ public:
         its.push_back(keys[i].first);
       }
       trees_.push_back(std::make_shared<octree>(build_tree(part, its, how_)));
+      whole_.add(static_cast<std::uint32_t>(p), trees_.back());
       crowns.push_back(crown_of(*trees_.back(), static_cast<std::uint32_t>(p)));
       for (const body_group& g : groups_of(*trees_.back(), how_)) groups_.push_back({p, g});
       pull_.emplace_back().resize(part.size());
@@ -64,7 +65,7 @@ public:
 #pragma omp for schedule(dynamic, 4)
         for (std::size_t g = 0; g < groups_.size(); ++g) {
           const auto& [piece, group] = groups_[g];
-          done[g] = space.attract(all_, trees_, *trees_[piece], group, pull_[piece]);
+          done[g] = space.attract(all_, whole_, *trees_[piece], group, pull_[piece]);
         }
       }
     });
@@ -84,6 +85,7 @@ private:
   tree_settings how_;
   force_settings force_;
   std::vector<tree_ref> trees_;
+  opened_trees whole_;
   std::vector<piece_group> groups_;
   std::vector<accelerations> pull_;
   forest all_;

@@ -69,8 +69,8 @@ found tree_forces(const bodies& all, std::uint32_t pieces, const tree_settings& 
   for (std::uint32_t p = 0; p < pieces; ++p) {
     if (c.parts[p].empty()) continue;
     const auto opened = c.all.opened_by(c.trees[p]->cells.front().around);
-    std::vector<tree_ref> whole(pieces);
-    for (const auto o : opened) whole[o] = c.trees[o];
+    opened_trees whole;
+    for (const auto o : opened) whole.add(o, c.trees[o]);
     accelerations pull;
     pull.resize(c.parts[p].size());
     group_force space(by, loops);

@@ -38,7 +38,7 @@ void group_force::list_points() {
   }
 }
 
-std::uint64_t group_force::attract(const forest& all, const std::vector<tree_ref>& whole, const octree& own,
+std::uint64_t group_force::attract(const forest& all, const opened_trees& whole, const octree& own,
                                    const body_group& group, accelerations& to) {
   far_.clear();
   points_.clear();

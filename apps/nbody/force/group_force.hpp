@@ -27,11 +27,11 @@ public:
   explicit group_force(const force_settings& how, const kernel& by = best_kernel())
       : how_(how), kernel_(by), per_length_(1 / how.length), per_mass_(1 / how.mass) {}
 
-  /// Sets the accelerations of the group's bodies. \param whole by piece; those that
-  /// `all.opened_by` names for the group's box must be there. \return interactions: the group's
+  /// Sets the accelerations of the group's bodies. \param whole has those that
+  /// `all.opened_by` names for the group's box. \return interactions: the group's
   /// bodies times what acts on each. The same bits for the same trees.
-  std::uint64_t attract(const forest& all, const std::vector<tree_ref>& whole, const octree& own,
-                        const body_group& group, accelerations& to);
+  std::uint64_t attract(const forest& all, const opened_trees& whole, const octree& own, const body_group& group,
+                        accelerations& to);
 
 private:
   struct run_of_bodies {

@@ -97,7 +97,7 @@ void piece::attract(double dt) {
   if (all_.empty()) return;
   const forest& all = mine.trees.all();
   const auto whole = mine.trees.get(all.opened_by(around_)); // its own is among them
-  const octree& own = *whole[number_];
+  const octree& own = *whole.find(number_);
   std::vector<std::uint64_t> done(groups_.size());
   tern::parallel_for(std::size_t{0}, groups_.size(), [&](tern::range<std::size_t> some) {
     const tern::stopwatch clock;

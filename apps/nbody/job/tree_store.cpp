@@ -44,24 +44,29 @@ void tree_store::exchange(std::uint32_t pieces, double theta) {
   all_ = forest(std::move(crowns), theta);
 }
 
-std::vector<tree_ref> tree_store::get(const std::vector<std::uint32_t>& pieces) {
-  std::vector<tree_ref> whole(all_.pieces());
-  std::vector<std::pair<std::uint32_t, arrival>> coming;
+opened_trees tree_store::get(const std::vector<std::uint32_t>& pieces) {
+  struct wanted {
+    tree_ref here;
+    arrival coming;
+  };
+  std::vector<wanted> all;
+  all.reserve(pieces.size());
   {
     const std::lock_guard hold(lock_);
     for (const std::uint32_t p : pieces) {
       if (own_[p]) {
-        whole[p] = own_[p];
+        all.push_back({own_[p], {}});
         continue;
       }
       if (!fetched_trees_[p].valid()) {
         fetched_trees_[p] = tern::call<&whole_tree>(where_[p], p).share();
         ++fetched_;
       }
-      coming.emplace_back(p, fetched_trees_[p]);
+      all.push_back({nullptr, fetched_trees_[p]});
     }
   }
-  for (auto& [p, tree] : coming) whole[p] = tree.get();
+  opened_trees whole;
+  for (std::size_t i = 0; i < pieces.size(); ++i) whole.add(pieces[i], all[i].here ? all[i].here : all[i].coming.get());
   return whole;
 }
 

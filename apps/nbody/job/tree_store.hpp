@@ -25,12 +25,10 @@ public:
   void exchange(std::uint32_t pieces, double theta);
 
   const forest& all() const noexcept { return all_; }
-  /// The whole trees of these pieces, by piece; null for others. Asks for all that are not here
-  /// before it waits.
-  std::vector<tree_ref> get(const std::vector<std::uint32_t>& pieces);
+  /// The whole trees of these pieces, which ascend. Asks for all that are not here before it waits.
+  opened_trees get(const std::vector<std::uint32_t>& pieces);
 
   std::uint64_t fetched_trees() const noexcept { return fetched_; }
-  std::uint64_t fetched_bytes() const noexcept { return bytes_; }
 
 private:
   struct publication {
@@ -47,7 +45,7 @@ private:
   std::vector<int> where_;                   ///< by piece
   std::vector<arrival> fetched_trees_;       ///< by piece
   forest all_;
-  std::uint64_t fetched_ = 0, bytes_ = 0;
+  std::uint64_t fetched_ = 0;
 };
 
 } // namespace nbody

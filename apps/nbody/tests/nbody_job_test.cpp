@@ -50,6 +50,22 @@ INSTANTIATE_TEST_SUITE_P(all, same_bits, testing::Combine(testing::ValuesIn(tran
                            return std::get<0>(test.param) + "_" + std::to_string(std::get<1>(test.param)) + "ranks";
                          });
 
+// Simulated ranks, whose messages come late and overtake each other.
+TEST(bits, whatever_messages_do) {
+  const strings few{"--model", "collision", "--n", "600", "--steps", "4", "--quiet"};
+  const std::string alone = hash_of(summary_of("", 1, few));
+  for (int seed = 1; seed <= 10; ++seed) {
+    const temporary folder;
+    const strings line{TERN_TOOL_PATH,       "sim", "-n",      "5", "--faults", "delay:reorder", "--seed",
+                       std::to_string(seed), "--",  NBODY_PATH};
+    const auto done =
+        run(line + few +
+            strings{"--json", folder / "s.json", seed % 2 ? "--tern-debug-migrate=random" : "--tern-balance=greedy"});
+    EXPECT_EQ(done.code, 0) << done.err;
+    EXPECT_EQ(hash_of(read_json(folder / "s.json")), alone) << "seed " << seed;
+  }
+}
+
 TEST(bits, depend_on_the_bodies) {
   EXPECT_NE(hash_of(summary_of("", 1, small)), hash_of(summary_of("", 1, small + strings{"--seed", "2"})));
 }

@@ -13,6 +13,16 @@ constexpr std::size_t children = 8;
 
 } // namespace
 
+void opened_trees::add(std::uint32_t piece, tree_ref tree) {
+  pieces_.push_back(piece);
+  trees_.push_back(std::move(tree));
+}
+
+const octree* opened_trees::find(std::uint32_t piece) const noexcept {
+  const auto at = std::lower_bound(pieces_.begin(), pieces_.end(), piece);
+  return at != pieces_.end() && *at == piece ? trees_[static_cast<std::size_t>(at - pieces_.begin())].get() : nullptr;
+}
+
 forest::forest(std::vector<octree> crowns, double theta) : crowns_(std::move(crowns)) {
   if (!crowns_.empty()) add_top(0, crowns_.size(), theta);
 }

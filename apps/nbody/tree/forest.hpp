@@ -13,6 +13,19 @@ namespace nbody {
 
 using tree_ref = std::shared_ptr<const octree>;
 
+/// The whole trees that a walk may open.
+class opened_trees {
+public:
+  /// \pre pieces come in ascending order.
+  void add(std::uint32_t piece, tree_ref tree);
+  /// Null for others. A pointer that lives as long as this.
+  const octree* find(std::uint32_t piece) const noexcept;
+
+private:
+  std::vector<std::uint32_t> pieces_;
+  std::vector<tree_ref> trees_;
+};
+
 /// Every rank has one. Of each piece it knows the crown; a walk that opens more needs the whole
 /// tree. What a walk finds does not depend on which whole trees are there: crowns have the same
 /// cells. Reading is thread-safe.
@@ -28,11 +41,11 @@ public:
 
   /// Calls `take_cell(cell)` for each cell that bodies in the box take as a whole, and
   /// `take_bodies(tree, first, count)` for those of opened leaves, in the order of pieces and keys.
-  /// \param whole by piece: trees; those that `opened_by` names must be there.
+  /// \param whole has those that `opened_by` names.
   template <class C, class B>
-  void walk(const box& targets, const std::vector<tree_ref>& whole, C&& take_cell, B&& take_bodies) const {
+  void walk(const box& targets, const opened_trees& whole, C&& take_cell, B&& take_bodies) const {
     walk_cells(top_, targets, take_cell, [&](const cell& root) {
-      const octree* const tree = whole[root.first].get();
+      const octree* const tree = whole.find(root.first);
       if (tree)
         walk_cells(tree->cells, targets, take_cell,
                    [&](const cell& leaf) { take_bodies(*tree, leaf.first, leaf.count); });
