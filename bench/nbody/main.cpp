@@ -127,7 +127,7 @@ private:
                         "--pieces",
                         of_(std::string("16384"), std::string("600")),
                         "--steps",
-                        "4",
+                        "8",
                         "--tern-balance=none",
                         "--tern-record=" + file};
     line.insert(line.end(), about.begin(), about.end());

@@ -69,6 +69,7 @@ TEST(morton, visits_cells_one_after_the_other) {
   EXPECT_EQ(morton_key(unit, 0.1, 0.1, 0.75) >> 60, 1u);
   EXPECT_EQ(morton_key(unit, 5, 5, 5), (std::uint64_t{1} << 63) - 1);
   EXPECT_EQ(morton_key(unit, -5, -5, -5), 0u);
+  EXPECT_EQ(morton_key(unit, std::nan(""), 0, 0), 0u);
   for (int bit = 0; bit < morton_levels; ++bit)
     EXPECT_EQ(spread_bits(std::uint64_t{1} << bit), std::uint64_t{1} << (3 * bit));
 }

@@ -31,7 +31,7 @@ inline std::uint64_t morton_key(const cube& in, double x, double y, double z) no
   constexpr double cells = 1 << morton_levels;
   const auto along = [&](double at, int d) {
     const double place = (at - in.low[d]) / in.side * cells;
-    return static_cast<std::uint64_t>(std::clamp(place, 0.0, cells - 1));
+    return place > 0 ? static_cast<std::uint64_t>(std::min(place, cells - 1)) : 0; // what is no number: the lowest
   };
   return spread_bits(along(x, 0)) << 2 | spread_bits(along(y, 1)) << 1 | spread_bits(along(z, 2));
 }
