@@ -135,7 +135,7 @@ std::unique_ptr<invocation> kept(const invocable& what, int source, const net::w
 // \return whether its load was watched.
 bool admission::run(net::node& here, const invocable& what, entry& e, void* object, const address& to,
                     const net::wire_header& header, net::payload& message, bool deferred) {
-  const running_invocation frame(*this, e, what.what);
+  const running_invocation frame(*this, e, what.what, to.origin());
   if (trace::built && (header.flags & net::flag_traced) != 0) [[unlikely]]
     trace_object(e.id, *e.type);
   if (!objects_.watches()) [[likely]] {

@@ -134,7 +134,7 @@ public:
     return admit_anew(to, header);
   }
   /// Of the object that it runs on.
-  running_invocation frame() const noexcept { return {admission_, *of_, what_.what}; }
+  running_invocation frame(const address& to) const noexcept { return {admission_, *of_, what_.what, to.origin()}; }
   const type_record& type() const noexcept { return *of_->type; }
   /// Others may have the object.
   void end();

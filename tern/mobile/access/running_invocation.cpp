@@ -18,6 +18,10 @@ std::uint64_t running_invocation::key_of(const tern::detail::work_frame& f) noex
   return static_cast<const running_invocation&>(f).id().bits;
 }
 
+int running_invocation::origin_of(const tern::detail::work_frame& f) noexcept {
+  return static_cast<const running_invocation&>(f).origin_;
+}
+
 void running_invocation::release() {
   if (released_++ == 0) admission_.release(entry_, how_);
 }

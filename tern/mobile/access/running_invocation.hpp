@@ -16,9 +16,12 @@ class admission;
 
 /// On the stack of the fiber that runs an invocation.
 class running_invocation final : public tern::detail::work_frame {
+  static int origin_of(const tern::detail::work_frame& f) noexcept;
+
 public:
-  running_invocation(admission& a, entry& e, action how) noexcept
-      : work_frame(frames), admission_(a), entry_(e), how_(how) {}
+  /// \param origin the rank that has sent it.
+  running_invocation(admission& a, entry& e, action how, int origin) noexcept
+      : work_frame(frames), admission_(a), entry_(e), how_(how), origin_(origin) {}
 
   object_id id() const noexcept { return entry_.id; }
   const type_record& type() const noexcept { return *entry_.type; }
@@ -40,7 +43,7 @@ public:
     return static_cast<running_invocation*>(tern::detail::work_frame::here(frames));
   }
   /// A layer above may set their key to `key_of`: what an invocation submits belongs to its object.
-  inline static tern::detail::frame_kind frames;
+  inline static constinit tern::detail::frame_kind frames{.key = nullptr, .origin = &origin_of};
   static std::uint64_t key_of(const tern::detail::work_frame& f) noexcept;
   /// \throws error(invalid_state) outside an invocation, naming `what` was wanted.
   static running_invocation& required(const char* what);
@@ -59,6 +62,7 @@ private:
   admission& admission_;
   entry& entry_;
   const action how_;
+  const int origin_;
   int released_ = 0;
   double device_ = 0;
 };
