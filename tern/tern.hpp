@@ -19,6 +19,7 @@
 #include <tern/hetero/statistics.hpp>
 #include <tern/mobile/array.hpp>
 #include <tern/mobile/counted.hpp>
+#include <tern/mobile/event.hpp>
 #include <tern/mobile/hold.hpp>
 #include <tern/mobile/load.hpp>
 #include <tern/mobile/names.hpp>

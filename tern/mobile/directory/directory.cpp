@@ -45,10 +45,10 @@ const option<std::string> debug_option{
 
 directory::directory()
     : node_(net::node::here()), objects_(node_, *this), loads_(objects_),
-      admission_(objects_, loads_, costs_, debugging_of(node_.opts())),
-      router_(objects_, loads_, admission_, static_cast<std::size_t>(node_.opts()[known_option])),
+      admission_(objects_, loads_, costs_, debugging_of(node_.opts())), events_(objects_, admission_),
+      router_(objects_, loads_, admission_, events_, static_cast<std::size_t>(node_.opts()[known_option])),
       pager_(std::make_unique<detail::pager>(objects_, loads_, admission_, router_)),
-      migration_(std::make_unique<detail::migration>(objects_, loads_, admission_, router_, *pager_)),
+      migration_(std::make_unique<detail::migration>(objects_, loads_, admission_, events_, router_, *pager_)),
       has_mailboxes_(router_.mail().in_use()) {
   const debugging debug = debugging_of(node_.opts());
   if (debug == debugging::rotate || debug == debugging::random) objects_.attend(detail::rank_objects::to_debug_moves);
@@ -170,6 +170,7 @@ void directory::perform(detail::deferred_actions& then) {
     here.message_done(one->header);
   }
   while (!then.refusals.empty()) router_.refuse_late(then.refusals.pop());
+  if (const auto events = std::exchange(then.events, nullptr)) events_.perform(*events);
   if (then.request) {
     auto* const e = then.of;
     const net::wire_header header = then.request->header;
@@ -224,6 +225,7 @@ void directory::end_object(entry& e, int origin, std::uint64_t reply) {
   std::vector<int> knows;
   std::optional<tern::detail::stored> copy;
   bool was_ready = false;
+  detail::deferred_actions then;
   {
     detail::shard& s = objects_.shard_of(id);
     const std::lock_guard hold(s.lock);
@@ -235,6 +237,7 @@ void directory::end_object(entry& e, int origin, std::uint64_t reply) {
     ++s.of(*e.type).destroyed;
     copy = objects_.discount(e);
     late = std::move(e.waiting);
+    events_.drop(e, then);
     if (e.travel) {
       travel_state& t = *e.travel;
       late.append(std::move(t.held));
@@ -261,6 +264,7 @@ void directory::end_object(entry& e, int origin, std::uint64_t reply) {
     const tern::detail::causal_scope in(on.get());
     router_.refuse(*one);
   }
+  objects_.perform(then);
   if (reply) net::detail::post_answer(here, origin, reply);
 }
 

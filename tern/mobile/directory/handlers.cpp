@@ -37,8 +37,18 @@ struct open_tag {};
 struct close_tag {};
 struct skip_tag {};
 struct note_tag {};
+struct signal_tag {};
+struct rearm_tag {};
 
 } // namespace
+
+const invocable signal_message{action::signal, nullptr, []() -> const std::string& { return signal_handler.name(); },
+                               nullptr};
+const invocable rearm_message{action::rearm, nullptr, []() -> const std::string& { return rearm_handler.name(); },
+                              nullptr};
+const net::handler_record signal_handler{typeid(signal_tag), "tern::signal", __FILE__, &take_control<signal_message>,
+                                         true};
+const net::handler_record rearm_handler{typeid(rearm_tag), "tern::rearm", __FILE__, &take_control<rearm_message>, true};
 
 const net::handler_record destroy_handler{
     typeid(destroy_tag), "destroy", __FILE__, &take_control<destroy_message>, false, &take_destroy_here};

@@ -4,13 +4,35 @@
 /// What is decided under a shard's lock and done without it. Internal.
 
 #include <cstdint>
+#include <exception>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include <tern/mobile/entry/entry.hpp>
 
 namespace tern::mobile::detail {
+
+/// What follows from events and signals (access/event_signals.hpp).
+struct event_actions {
+  struct answer {
+    int to;
+    std::uint64_t reply;
+    std::uint32_t number; ///< 0: that it is done
+    tern::detail::held_context on;
+  };
+  struct failure {
+    int to;
+    std::uint64_t reply;
+    std::exception_ptr why;
+    std::string name;
+  };
+  std::vector<answer> answers;
+  std::vector<failure> failures;
+  std::vector<tern::detail::held_context> released; ///< of signals that count no longer
+  unsigned done = 0;                                ///< messages
+};
 
 /// A list of things to do. It is filled under the lock of one shard; `directory_services::perform`
 /// does them in order when the lock has been released.
@@ -39,6 +61,7 @@ struct deferred_actions {
   object_id changed; ///< its load
   object_id closed;  ///< the last messages that waited for the end of its stream have been sent on
   std::unique_ptr<entry> forgotten;
+  std::unique_ptr<event_actions> events; ///< null: none
 };
 
 /// What the lower rooms ask of the directory, away from the fast paths.

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <tern/mobile/entry/event_set.hpp>
 #include <tern/mobile/entry/long_rhythm.hpp>
 #include <tern/mobile/entry/recent_times.hpp>
 #include <tern/mobile/message/control.hpp>
@@ -42,6 +43,8 @@ struct travel_note {
   std::uint16_t since;    ///< likewise
   float seconds;          ///< as in the entry, as is the next
   std::uint64_t credit;
+  std::uint32_t events; ///< the number of its next event; 0: it has had none
+  std::uint32_t unused;
 };
 
 /// An object that has arrived in a message and is to be unpacked.
@@ -76,17 +79,18 @@ struct travel_state {
   }
 };
 
-/// What only objects have that are counted, weighed, or may go to disk.
+/// What only objects have that are counted, weighed, may go to disk, or have events.
 struct extra_state {
-  std::uint64_t credit = 0;                 ///< what counted references have; 0: it is not counted
-  std::uint64_t bytes = 0;                  ///< that it takes in memory, if memory is limited
-  std::optional<tern::detail::stored> disk; ///< as it was when it was last there
-  double load = 0;                          ///< see load.hpp
-  double each = 0;                          ///< of it, for one more invocation
-  detail::recent_times times;               ///< that its invocations ran
-  detail::long_rhythm rhythm;               ///< of its quick and its long ones, if a balancer wants to know
-  float seconds = 0;                        ///< an invocation takes, typically; 0: not known
-  float device = 0;                         ///< of it, of a device's time
+  std::uint64_t credit = 0;                  ///< what counted references have; 0: it is not counted
+  std::uint64_t bytes = 0;                   ///< that it takes in memory, if memory is limited
+  std::optional<tern::detail::stored> disk;  ///< as it was when it was last there
+  double load = 0;                           ///< see load.hpp
+  double each = 0;                           ///< of it, for one more invocation
+  detail::recent_times times;                ///< that its invocations ran
+  detail::long_rhythm rhythm;                ///< of its quick and its long ones, if a balancer wants to know
+  float seconds = 0;                         ///< an invocation takes, typically; 0: not known
+  float device = 0;                          ///< of it, of a device's time
+  std::unique_ptr<detail::event_set> events; ///< null: it has had none
 };
 
 namespace detail {

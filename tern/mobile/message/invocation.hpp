@@ -56,7 +56,10 @@ enum class action : std::uint8_t {
   return_credit, ///< likewise
   open,          ///< begins the sender's stream
   close,
-  skip ///< nothing; a number that was given and not used
+  skip,   ///< nothing; a number that was given and not used
+  arm,    ///< makes an event (entry/event_set.hpp)
+  signal, ///< of one
+  rearm   ///< of one
 };
 
 /// One for each function that may be invoked, and for each of the runtime's own messages to
@@ -82,6 +85,7 @@ struct invocation {
   priority level() const noexcept { return net::priority_of(header.flags); }
   bool moves() const noexcept { return what->what == action::migrate || what->what == action::swap_out; }
   bool ends() const noexcept { return what->what == action::destroy; }
+  bool of_event() const noexcept { return what->what >= action::arm; }
 };
 
 /// First in, first out; owns what is in it.

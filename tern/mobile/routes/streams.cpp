@@ -104,6 +104,10 @@ void router::accept(entry& e, std::unique_ptr<invocation> one, deferred_actions&
   case action::skip:
     then.done.push(std::move(one));
     return;
+  case action::arm:
+  case action::signal:
+  case action::rearm:
+    return events_.accept(e, std::move(one), then);
   }
 }
 
