@@ -73,7 +73,7 @@ std::unique_ptr<invocation> event_signals::invocation_of(entry& e, event_firing&
   one->what = f.kind->fired;
   one->source = objects_.rank();
   one->header = {f.kind->fires->id(), 0, 0};
-  one->to = address(e.id, f.last);
+  one->to = address(e.id, f.with.last);
   const firing_note note{f.number, f.round};
   one->message.bytes = f.kind->takes_signals ? pack(one->header, one->to, note, fired_signals(f.with))
                                              : pack(one->header, one->to, note);

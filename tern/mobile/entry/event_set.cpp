@@ -20,20 +20,23 @@ std::string signal_of(std::uint32_t index, const std::string& event) {
   return "signal " + std::to_string(index) + " of " + event;
 }
 
-// "4, 7 and 12", "0 to 3 and 7".
+// "4, 7 and 12", "0 to 3 and 7". \param runs from a first number to a last one.
 std::string numbers(const std::vector<std::pair<std::uint32_t, std::uint32_t>>& runs, std::size_t count) {
-  std::string text;
+  std::vector<std::string> items;
   std::size_t named = 0;
-  const std::size_t listed = std::min(runs.size(), most_named);
-  for (std::size_t i = 0; i < listed; ++i) {
-    const auto [first, last] = runs[i];
-    const bool final = i + 1 == runs.size();
-    if (i > 0) text += final ? " and " : ", ";
-    text += std::to_string(first);
-    if (last > first) text += (last > first + 1 ? " to " : ", ") + std::to_string(last);
+  for (const auto& [first, last] : runs) {
+    if (items.size() >= most_named) break;
+    items.push_back(std::to_string(first));
+    if (last == first + 1)
+      items.push_back(std::to_string(last));
+    else if (last > first)
+      items.back() += " to " + std::to_string(last);
     named += last - first + 1;
   }
-  return named < count ? text + " and " + std::to_string(count - named) + " more" : text;
+  if (named < count) items.push_back(std::to_string(count - named) + " more");
+  std::string text = items[0];
+  for (std::size_t i = 1; i < items.size(); ++i) text += (i + 1 == items.size() ? " and " : ", ") + items[i];
+  return text;
 }
 
 } // namespace
@@ -99,8 +102,9 @@ bool event_set::rearm(std::uint32_t number, std::uint32_t round) {
 
 std::optional<event_firing> event_set::fire(event_state& e) {
   if (e.spent || e.now.given < e.size) return {};
-  event_firing f{e.kind, e.number, e.round, {}, -1};
+  event_firing f{e.kind, e.number, e.round, {}};
   f.with.given = e.now.given;
+  f.with.last = e.now.last;
   f.with.contents = std::move(e.now.contents);
   e.now.contents.clear();
   if (e.kind->takes_signals) f.with.places = e.now.places;

@@ -59,6 +59,7 @@ struct signal_content {
 /// The signals of one round.
 struct event_round {
   std::uint32_t given = 0;
+  int last = -1; ///< the rank of the last one that has come
   std::vector<signal_place> places; ///< by number; empty as long as none has come
   std::vector<signal_content> contents;
 };
@@ -98,8 +99,7 @@ struct event_state {
 struct event_firing {
   const event_kind* kind;
   std::uint32_t number, round;
-  event_round with; ///< its places are moved from if the function does not want them
-  int last;         ///< the rank of the last signal
+  event_round with; ///< without places if the function does not want to see them
 };
 
 /// Threads: none but the one that has the shard's lock.
@@ -152,6 +152,7 @@ private:
   static void take(event_round& r, const event_note& s, int rank, signal_content& content) {
     r.places[s.index] = {s.from, rank, 0};
     ++r.given;
+    r.last = rank;
     if (s.type != 0 || content.on.get()) r.contents.push_back(std::move(content));
   }
   error refuse(const event_note& s, int rank, const std::string& called) const;

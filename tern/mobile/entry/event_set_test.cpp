@@ -62,7 +62,7 @@ TEST(event_set, keeps_early_signals_until_it_is_rearmed) {
   const std::uint32_t e = all.add(plain, 2);
   EXPECT_EQ(give(all, e, 0, 0, 1), "");
   EXPECT_EQ(give(all, e, 0, 4, 1), "signal 0 of event 1 of it was given twice in round 1: by rank 0 and by rank 4");
-  EXPECT_EQ(describe_missing(*all.find(e)), "waits for signals 0, 1");
+  EXPECT_EQ(describe_missing(*all.find(e)), "waits for signals 0 and 1");
   EXPECT_EQ(give(all, e, 0), "");
   EXPECT_EQ(give(all, e, 1), "");
   EXPECT_TRUE(fires(all, e));
@@ -146,8 +146,10 @@ TEST(event_set, travels) {
 TEST(event_set, names_runs_of_missing_numbers) {
   event_set all;
   const std::uint32_t e = all.add(plain, 30);
-  for (std::uint32_t i = 0; i < 30; ++i)
-    if (i != 4 && i != 7 && i != 12) EXPECT_EQ(give(all, e, i), "");
+  for (std::uint32_t i = 0; i < 30; ++i) {
+    if (i == 4 || i == 7 || i == 12) continue;
+    EXPECT_EQ(give(all, e, i), "");
+  }
   EXPECT_EQ(describe_missing(*all.find(e)), "waits for signals 4, 7 and 12");
   const std::uint32_t many = all.add(plain, 100);
   for (std::uint32_t i = 0; i < 100; i += 5) EXPECT_EQ(give(all, many, i), "");

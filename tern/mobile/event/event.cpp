@@ -54,7 +54,7 @@ event_note event_access::note_of(const event& e, std::int64_t i, const signal_va
   check_not_null(e, "signalled");
   if (i < 0 || i >= e.size_)
     throw error(errc::invalid_argument,
-                "signal " + std::to_string(i) + " of an event of " + std::to_string(e.size_) + " was given (event " +
+                "signal " + std::to_string(i) + " of an event of " + std::to_string(e.size_) + " signals was given (event " +
                     std::to_string(e.number_) + " of object " + to_string(e.object_) + ")",
                 "signals have the numbers 0 to " + std::to_string(e.size_ - 1));
   const auto* const running = running_invocation::here();
