@@ -10,7 +10,7 @@
 ///     void block::go(const tern::signals& in) {                      // after the last, once
 ///       for (std::size_t i = 0; i < in.size(); ++i)                  // in the order of the numbers
 ///         if (in.has_value(i)) use(in.get<std::vector<double>>(i));
-///       ready = tern::rearm(ready);                                  // another round
+///       tern::rearm(in.of());                                        // another round
 ///     }
 
 #include <compare>
@@ -111,6 +111,8 @@ event rearm(const event& e);
 /// What an event's function gets: the signals of one round, by number. Threads: as a std::vector.
 class signals {
 public:
+  /// The event, in the round that has fired: what `rearm` wants.
+  const event& of() const noexcept { return of_; }
   std::size_t size() const noexcept { return what_.slots.size(); }
   /// The rank that has given number `i`. \pre i < size(), as below.
   int rank(std::size_t i) const { return what_.slots.at(i).rank; }
@@ -131,6 +133,8 @@ public:
   template <class A> void serialize(A& ar) { ar(what_); }
 
 private:
+  friend struct mobile::detail::event_access;
+  event of_;
   mobile::detail::fired_signals what_;
 };
 

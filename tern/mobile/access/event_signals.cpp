@@ -173,6 +173,7 @@ void event_signals::take_out(entry& e, invocation_list& into) {
         one->source = objects_.rank();
         one->header = {signal_handler.id(), 0, 0};
         one->to = address(e.id, from.rank);
+        one->to.stream = address::moved;
         const event_note s{from.from, state->number, number, c.index, state->size, c.type, 0};
         one->message.bytes = c.type == 0
                                  ? pack(one->header, one->to, s)
@@ -193,6 +194,7 @@ void event_signals::take_out(entry& e, invocation_list& into) {
     one->source = objects_.rank();
     one->header = {state->kind->arms->id(), 0, 0};
     one->to = address(e.id, objects_.rank());
+    one->to.stream = address::moved;
     one->message.bytes = pack(one->header, one->to, p);
     if (!state->counted) node_.parked(one->header);
     into.push(std::move(one));

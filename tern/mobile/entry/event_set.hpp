@@ -59,7 +59,7 @@ struct signal_content {
 /// The signals of one round.
 struct event_round {
   std::uint32_t given = 0;
-  int last = -1; ///< the rank of the last one that has come
+  int last = -1;                    ///< the rank of the last one that has come
   std::vector<signal_place> places; ///< by number; empty as long as none has come
   std::vector<signal_content> contents;
 };

@@ -54,8 +54,9 @@ event_note event_access::note_of(const event& e, std::int64_t i, const signal_va
   check_not_null(e, "signalled");
   if (i < 0 || i >= e.size_)
     throw error(errc::invalid_argument,
-                "signal " + std::to_string(i) + " of an event of " + std::to_string(e.size_) + " signals was given (event " +
-                    std::to_string(e.number_) + " of object " + to_string(e.object_) + ")",
+                "signal " + std::to_string(i) + " of an event of " + std::to_string(e.size_) +
+                    " signals was given (event " + std::to_string(e.number_) + " of object " + to_string(e.object_) +
+                    ")",
                 "signals have the numbers 0 to " + std::to_string(e.size_ - 1));
   const auto* const running = running_invocation::here();
   return {running ? running->id() : object_id(),
@@ -109,6 +110,13 @@ event event_access::rearm(const event& e) {
   }
   post_control(here, rearm_handler, e.object_, 0, firing_note{e.number_, e.round_});
   return e.next_round();
+}
+
+void event_access::tell(signals& in, object_id target, const firing_note& f) {
+  in.of_.object_ = target;
+  in.of_.number_ = f.number;
+  in.of_.size_ = static_cast<std::uint32_t>(in.size());
+  in.of_.round_ = f.round;
 }
 
 } // namespace mobile::detail

@@ -88,6 +88,19 @@ template <auto F>
 inline const net::handler_record fired_handler{
     typeid(fired_tag<F>), net::detail::signature_of<F>(), TERN_THIS_FILE, &take_fired<F>, false, &take_fired_here<F>};
 
+/// What event.hpp's functions do.
+struct event_access {
+  static event make(object_id target, const event_kind& kind, std::int64_t n);
+  static void give(const event& e, std::int64_t i, signal_value value);
+  static future<void> call(const event& e, std::int64_t i, signal_value value);
+  static event rearm(const event& e);
+  /// Tells an event's function which one has fired.
+  static void tell(signals& in, object_id target, const firing_note& f);
+
+private:
+  static event_note note_of(const event& e, std::int64_t i, const signal_value& value);
+};
+
 template <auto F>
 void run_fired(net::node& here, void* target, const address& to, const net::wire_header& header,
                net::payload& message) {
@@ -102,10 +115,12 @@ void run_fired(net::node& here, void* target, const address& to, const net::wire
         auto args = net::detail::unpack_call<arguments>(message, sizeof(address));
         if (!message.in_place) message = {};
         note = std::get<0>(args);
-        if constexpr (wants_signals<F>)
+        if constexpr (wants_signals<F>) {
+          event_access::tell(std::get<1>(args), to.object, note);
           static_cast<void>(std::invoke(F, *static_cast<object*>(target), std::as_const(std::get<1>(args))));
-        else
+        } else {
           static_cast<void>(std::invoke(F, *static_cast<object*>(target)));
+        }
       });
   directory::of(here).events().ended(to.object, note);
 }
@@ -132,17 +147,6 @@ template <auto F>
 void take_fired_here(net::node& here, int source, const net::wire_header& header, net::payload& message) {
   directory::of(here).arrive(here, fired<F>, source, header, message, true);
 }
-
-/// What event.hpp's functions do.
-struct event_access {
-  static event make(object_id target, const event_kind& kind, std::int64_t n);
-  static void give(const event& e, std::int64_t i, signal_value value);
-  static future<void> call(const event& e, std::int64_t i, signal_value value);
-  static event rearm(const event& e);
-
-private:
-  static event_note note_of(const event& e, std::int64_t i, const signal_value& value);
-};
 
 } // namespace mobile::detail
 } // namespace tern
