@@ -226,6 +226,16 @@ void add_arrays(metrics& all, const scale& of) {
                  .once = true});
 }
 
+void add_events(metrics& all, const scale& of) {
+  const series both = alone(1, {"events", of("1.2", "0.02")});
+  all.push_back({.name = "event.local",
+                 .unit = "ns",
+                 .target = 1.3,
+                 .rival_name = "a local invocation",
+                 .ours = both["signal"],
+                 .rival = both["invocation"]});
+}
+
 void add_disk(metrics& all, const scale& of) {
   const char* const set = std::getenv("TMPDIR");
   const std::string where = set && *set ? set : "/var/tmp", objects = of("256", "12");
@@ -258,6 +268,7 @@ metrics all_metrics(const scale& of) {
   add_many(all, of);
   add_hops(all);
   add_arrays(all, of);
+  add_events(all, of);
   add_disk(all, of);
   for (const way& w : {usual, spins}) add_rounds(all, mpi::mpich, "mobile.mpich", false, of, w);
   return all;

@@ -25,6 +25,9 @@
 ///
 ///     bench_mobile_tern array_memory ELEMENTS      one rank: bytes of each element beyond its data
 ///
+///     bench_mobile_tern events SECONDS             one rank: nanoseconds for each signal of an event, and for an
+///                                                  invocation
+///
 ///     bench_mobile_tern hops MOST                  for senders that have missed 1 … MOST moves, the messages
 ///
 /// SECONDS: for each. Rank 0 prints one JSON object.
@@ -236,6 +239,7 @@ nlohmann::json measure(const std::string& what, const std::string& first, const 
   if (what == "array") return need(2, 1), array(objects, std::atol(second.c_str()));
   if (what == "arrays") return need(2, 1), arrays(objects, std::atol(second.c_str()));
   if (what == "array_memory") return need(1, 1), array_memory(objects);
+  if (what == "events") return need(1, 1), events(most);
   throw std::runtime_error("no measurement is called " + what);
 }
 
