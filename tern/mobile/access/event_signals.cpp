@@ -222,8 +222,26 @@ std::uint32_t event_signals::arm_here(object_id id, const event_kind& kind, std:
   return e ? events_of(*e).add(kind, size) : 0;
 }
 
+// The frequent case: neither the first nor the last of its round. A message that counts stands for
+// the others, so that the job does not end meanwhile.
+inline bool event_signals::add_at_once(object_id id, const event_note& note, signal_content& content) {
+  shard& s = objects_.shard_of(id);
+  const std::lock_guard hold(s.lock);
+  entry* const e = find_here(s, id);
+  if (!e || !e->extras || !e->extras->events) return false;
+  event_state* const of = e->extras->events->find(note.number);
+  if (!of || !of->counted || of->spent || note.round != of->round || note.index >= of->size ||
+      of->now.given + 1 >= of->size || of->now.given == 0 || of->now.places[note.index].rank >= 0)
+    return false;
+  content.on = node_.hold_account();
+  event_set::take(of->now, note, objects_.rank(), content);
+  return true;
+}
+
 event_signals::result event_signals::signal_here(object_id id, const event_note& note, signal_content& content) {
   objects_.check(id);
+  if (add_at_once(id, note, content)) [[likely]]
+    return result::done;
   const net::shutdown_guard until_counted(node_.shutdown());
   deferred_actions then;
   std::optional<error> wrong;
@@ -235,10 +253,7 @@ event_signals::result event_signals::signal_here(object_id id, const event_note&
     content.on = node_.hold_account();
     event_set& all = events_of(*e);
     wrong = all.signal(note, objects_.rank(), content, [&] { return called(*e); });
-    if (!wrong) {
-      event_state& of = *all.find(note.number);
-      if (of.now.given == of.size || !of.counted) settle(*e, of, 0, then);
-    }
+    if (!wrong) settle(*e, *all.find(note.number), 0, then);
   }
   content.on.reset();
   if (wrong) throw std::move(*wrong);

@@ -64,6 +64,7 @@ public:
 
 private:
   entry* find_here(shard& s, object_id id) const;
+  bool add_at_once(object_id id, const event_note& note, signal_content& content);
   void settle(entry& e, event_state& of, unsigned messages, deferred_actions& then);
   std::unique_ptr<invocation> invocation_of(entry& e, event_firing& f, event_actions& more) const;
 

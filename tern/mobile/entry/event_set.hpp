@@ -137,6 +137,13 @@ public:
     }
     return refuse(s, rank, called());
   }
+  /// The same for a number of a round, known to be missing. \pre the round has its places.
+  static void take(event_round& r, const event_note& s, int rank, signal_content& content) {
+    r.places[s.index] = {s.from, rank, 0};
+    ++r.given;
+    r.last = rank;
+    if (s.type != 0 || content.on.get()) r.contents.push_back(std::move(content));
+  }
   /// The round after `round` may fire. \return false: the event is over, or was never made.
   bool rearm(std::uint32_t number, std::uint32_t round);
   error refuse_rearm(std::uint32_t number, const std::string& called) const;
@@ -149,12 +156,6 @@ public:
   std::vector<std::unique_ptr<event_state>> take() noexcept { return std::exchange(all_, {}); }
 
 private:
-  static void take(event_round& r, const event_note& s, int rank, signal_content& content) {
-    r.places[s.index] = {s.from, rank, 0};
-    ++r.given;
-    r.last = rank;
-    if (s.type != 0 || content.on.get()) r.contents.push_back(std::move(content));
-  }
   error refuse(const event_note& s, int rank, const std::string& called) const;
 
   std::uint32_t next_;
