@@ -31,7 +31,8 @@ nlohmann::json array(std::size_t elements, long rounds);
 nlohmann::json arrays(std::size_t elements, long rounds);
 nlohmann::json array_memory(std::size_t elements);
 
-/// event.cpp. One rank: a signal of an event of 26, with its part of what that runs; and an invocation.
+/// event.cpp. One rank: a signal of an event of 26, with its part of what that runs; and an
+/// invocation.
 nlohmann::json events(double most);
 
 } // namespace tern::bench::mobile

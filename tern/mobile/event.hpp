@@ -31,8 +31,8 @@
 
 namespace tern {
 
-/// Names one round of an event of a mobile object, or nothing. A value: copy, compare, send, keep in
-/// objects. The event belongs to its target, moves with it, and ends with it.
+/// Names one round of an event of a mobile object, or nothing. A value: copy, compare, send, keep
+/// in objects. The event belongs to its target, moves with it, and ends with it.
 class event {
 public:
   constexpr event() noexcept = default;

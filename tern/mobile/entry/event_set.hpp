@@ -25,7 +25,8 @@ namespace tern::mobile::detail {
 
 inline constexpr std::uint32_t most_signals = 1u << 24; ///< of an event
 
-/// What an event runs: one for each function. As an invocable, it is the message that arms an event.
+/// What an event runs: one for each function. As an invocable, it is the message that makes an
+/// event.
 struct event_kind : invocable {
   const net::handler_record* arms;  ///< the handler that takes that message
   const net::handler_record* fires; ///< and the one of the invocation that fires

@@ -11,7 +11,8 @@
 
 namespace tern::net::detail {
 
-/// An error that says itself what it has happened in, for a caller that knows nothing of the handler.
+/// An error that says itself what it has happened in, for a caller that knows nothing of the
+/// handler.
 class error_within final : public error {
 public:
   error_within(error problem, std::string context) : error(std::move(problem)), context_(std::move(context)) {}
