@@ -12,6 +12,17 @@
 
 namespace tern::mobile::detail {
 
+/// What the claimer of an object is told.
+struct claim_grant {
+  /// Why the object cannot move.
+  enum class bond : std::uint8_t { none, pinned, of_class };
+  std::int32_t rank = -1;         ///< where it is
+  bond bound = bond::none;
+  std::uint8_t shared = 0;        ///< others may have it too
+  std::uint8_t unfinished = 0;    ///< an invocation has released its access
+  std::uint8_t unused = 0;
+};
+
 /// A list of things to do. It is filled under the lock of one shard; `directory_services::perform`
 /// does them in order when the lock has been released.
 struct deferred_actions {
@@ -29,6 +40,11 @@ struct deferred_actions {
   tern::detail::waiter_list wake;              ///< fibers that have their access back
   std::vector<object_id> opens;                ///< streams to be opened by way of the home
   std::vector<std::pair<int, address>> closes; ///< streams to be closed
+  struct granted {
+    std::unique_ptr<invocation> claim;
+    claim_grant with;
+  };
+  std::vector<granted> grants; ///< claims whose callers are to be told
   invocation_list done;                        ///< only to be counted, and answered if their callers wait
   invocation_list refusals;                    ///< arrived behind the object's end
   std::vector<entry*> loads;                   ///< at `loading`
@@ -59,3 +75,5 @@ protected:
 };
 
 } // namespace tern::mobile::detail
+
+template <> inline constexpr bool tern::is_bitwise<tern::mobile::detail::claim_grant> = true;

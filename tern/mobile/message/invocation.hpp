@@ -47,6 +47,7 @@ static_assert(sizeof(address) == 24);
 enum class action : std::uint8_t {
   share,   ///< runs beside others that share
   exclude, ///< runs alone
+  seize,   ///< alone, when no invocation has released its access: so that the object can move
   destroy, ///< alone, and nothing afterwards
   migrate,
   swap_out, ///< to disk
@@ -82,6 +83,8 @@ struct invocation {
   priority level() const noexcept { return net::priority_of(header.flags); }
   bool moves() const noexcept { return what->what == action::migrate || what->what == action::swap_out; }
   bool ends() const noexcept { return what->what == action::destroy; }
+  /// Does it claim the object for a function over several? It runs nothing, and lasts.
+  bool claims() const noexcept { return !what->run && what->what <= action::seize; }
 };
 
 /// First in, first out; owns what is in it.

@@ -56,6 +56,7 @@ void router::accept(entry& e, std::unique_ptr<invocation> one, deferred_actions&
   switch (one->what->what) {
   case action::share:
   case action::exclude:
+  case action::seize:
   case action::destroy:
     return admission_.accept(e, std::move(one), then);
   case action::migrate:
