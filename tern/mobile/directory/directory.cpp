@@ -209,7 +209,7 @@ void directory::perform(detail::deferred_actions& then) {
         admission_.admit_waiting(e, more);
     }
     then = std::move(more);
-    if (then.request || !then.wake.empty() || then.ready) return perform(then);
+    if (then.request || !then.wake.empty() || then.ready || !then.grants.empty()) return perform(then);
   }
 }
 

@@ -85,7 +85,7 @@ template <class Stored, class A> typename kept_argument<Stored>::type keep_argum
     return std::forward<A>(a);
   } else if constexpr (net::detail::range_of<Stored>::is) {
     using element = typename net::detail::range_of<Stored>::element;
-    if constexpr (std::is_same_v<std::remove_cvref_t<A>, lent<element>>) {
+    if constexpr (std::is_same_v<std::remove_cvref_t<A>, net::detail::lent<element>>) {
       return kept(std::vector<element>(a.elements.begin(), a.elements.end()));
     } else {
       net::detail::check_elements<element>(a, where);
