@@ -219,6 +219,7 @@ void admission::admit_waiting(entry& e, deferred_actions& then) {
       e.admit(static_cast<action>(w->data));
       then.wake.push(*w);
     }
+  if (e.travel && e.unfinished == 0) then.done.append(std::move(e.travel->settling));
   if (e.travel && e.travel->carry) {
     if (!e.confirmed) return;
     e.at = entry::place::leaving;

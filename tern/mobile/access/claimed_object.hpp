@@ -27,14 +27,14 @@ struct claimed_object {
   bool shared;             ///< as the function wants it
   // How it is claimed.
   bool own = false;       ///< the caller is an invocation of it
-  bool must_move = false; ///< it is to be had so that it can
+  bool must_move = false; ///< it is to be had alone, so that it can
   bool granted = false;
   claim_grant with{};
   // Where it is, while it is here.
   entry* of = nullptr;
   void* object = nullptr; ///< as a `type`
 
-  action how() const noexcept { return must_move ? action::seize : shared ? action::share : action::exclude; }
+  action how() const noexcept { return shared && !must_move ? action::share : action::exclude; }
 };
 
 /// What runs when all are here.

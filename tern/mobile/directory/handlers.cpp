@@ -50,7 +50,7 @@ void take_let_go(net::node& here, int, const net::wire_header& header, net::payl
 
 struct claim_tag {};
 struct claim_shared_tag {};
-struct seize_tag {};
+struct settle_tag {};
 struct carry_tag {};
 struct let_go_tag {};
 struct destroy_tag {};
@@ -91,8 +91,8 @@ const net::handler_record note_handler{typeid(note_tag), "tern directory note", 
 const net::handler_record claim_handler{typeid(claim_tag), "claim", __FILE__, &take_control<claim_message>, true};
 const net::handler_record claim_shared_handler{typeid(claim_shared_tag), "shared claim", __FILE__,
                                                &take_control<claim_shared_message>, true};
-const net::handler_record seize_handler{typeid(seize_tag), "claim of what has to move", __FILE__,
-                                        &take_control<seize_message>, true};
+const net::handler_record settle_handler{typeid(settle_tag), "wait for released access", __FILE__,
+                                         &take_control<settle_message>, true};
 const net::handler_record carry_handler{typeid(carry_tag), "move of what is claimed", __FILE__, &take_carry, true};
 const net::handler_record let_go_handler{typeid(let_go_tag), "end of a claim", __FILE__, &take_let_go, true};
 

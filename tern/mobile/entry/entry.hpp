@@ -65,6 +65,7 @@ struct travel_state {
   tern::detail::waiter_list resuming; ///< invocations that have released their access and want it back; data: how
   invocation_list moves;              ///< requests to migrate
   std::unique_ptr<invocation> carry;  ///< the request of the claimer that has the object
+  invocation_list settling;           ///< answered when no invocation has released its access
   std::vector<int> notified;          ///< ranks that know that the object is here
   /// With their sources, until it is known that the object has left.
   std::vector<std::pair<int, directory_note>> notes;
@@ -164,7 +165,7 @@ struct entry {
   bool admits(action a) const noexcept {
     if (at != place::here || coming > 0 || may_leave()) return false;
     if (travel && !travel->resuming.empty()) return false;
-    return compatible(a) && ((a != action::destroy && a != action::seize) || unfinished == 0);
+    return compatible(a) && (a != action::destroy || unfinished == 0);
   }
   void admit(action a) noexcept {
     if (a == action::share)

@@ -35,7 +35,7 @@ const invocable close_message = message_for<action::close, close_handler>;
 const invocable skip_message = message_for<action::skip, skip_handler>;
 const invocable claim_message = message_for<action::exclude, claim_handler>;
 const invocable claim_shared_message = message_for<action::share, claim_shared_handler>;
-const invocable seize_message = message_for<action::seize, seize_handler>;
+const invocable settle_message = message_for<action::settle, settle_handler>;
 const invocable carry_message = message_for<action::migrate, carry_handler>;
 
 void make_destroy(invocation& one) noexcept {

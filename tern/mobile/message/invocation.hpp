@@ -47,7 +47,6 @@ static_assert(sizeof(address) == 24);
 enum class action : std::uint8_t {
   share,   ///< runs beside others that share
   exclude, ///< runs alone
-  seize,   ///< alone, when no invocation has released its access: so that the object can move
   destroy, ///< alone, and nothing afterwards
   migrate,
   swap_out, ///< to disk
@@ -57,7 +56,8 @@ enum class action : std::uint8_t {
   return_credit, ///< likewise
   open,          ///< begins the sender's stream
   close,
-  skip ///< nothing; a number that was given and not used
+  skip,  ///< nothing; a number that was given and not used
+  settle ///< nothing; answered when no invocation has released its access
 };
 
 /// One for each function that may be invoked, and for each of the runtime's own messages to
@@ -84,7 +84,7 @@ struct invocation {
   bool moves() const noexcept { return what->what == action::migrate || what->what == action::swap_out; }
   bool ends() const noexcept { return what->what == action::destroy; }
   /// Does it claim the object for a function over several? It runs nothing, and lasts.
-  bool claims() const noexcept { return !what->run && what->what <= action::seize; }
+  bool claims() const noexcept { return !what->run && what->what <= action::exclude; }
 };
 
 /// First in, first out; owns what is in it.

@@ -9,6 +9,7 @@
 
 #include <tern/base/error.hpp>
 #include <tern/mobile/message/control.hpp>
+#include <tern/mobile/object.hpp>
 #include <tern/mobile/together/claim_table.hpp>
 #include <tern/net/call/remote_exception.hpp>
 #include <tern/net/message.hpp>
@@ -17,7 +18,7 @@ namespace tern::mobile::detail {
 namespace {
 
 const net::handler_record& handler_for(action how) {
-  return how == action::seize ? seize_handler : how == action::share ? claim_shared_handler : claim_handler;
+  return how == action::share ? claim_shared_handler : claim_handler;
 }
 
 std::string unmoved(const claimed_object& c) {
@@ -117,6 +118,12 @@ bool claimer::must_claim_anew(int where) {
   return again;
 }
 
+// With nothing claimed: what an unfinished invocation waits for may need one of the others.
+void claimer::wait_until_settled() {
+  for (const claimed_object& c : objects_)
+    if (c.must_move && c.with.unfinished) ask(settle_handler, c.id).get();
+}
+
 // Moving --------------------------------------------------------------------------------------------------------------
 
 future<void> claimer::carry(const claimed_object& one, int where) {
@@ -165,6 +172,7 @@ void claimer::run() noexcept {
     where = choose();
     while (must_claim_anew(where)) {
       let_go();
+      wait_until_settled();
       claim_all();
       where = choose();
     }

@@ -40,6 +40,7 @@ private:
   void ask_next();
   void claim_all();
   bool must_claim_anew(int where);
+  void wait_until_settled();
   int choose() const;
   void bring_to(int where);
   future<void> carry(const claimed_object& one, int where);
