@@ -286,9 +286,25 @@ void admission::release(entry& e, action how) {
       --e.sharing;
     else
       e.exclusive = false;
+    if (invocation* const end = e.waiting.first_end()) refuse_behind(e, *end, then);
     admit_waiting(e, then);
   }
   objects_.perform(then);
+}
+
+// The object's end waits now for one that has released its access. What is behind the end must not
+// wait for that: it may be a claim whose other objects that invocation needs.
+void admission::refuse_behind(entry& e, invocation& end, deferred_actions& then) noexcept {
+  invocation_list late = e.waiting.take_behind(&end);
+  while (!late.empty()) {
+    auto one = late.pop();
+    if (one->ends())
+      e.waiting.push(std::move(one));
+    else if (end.header.reply != 0) // as in `enqueue`
+      then.refusals.push(std::move(one));
+    else
+      e.waiting.insert(end.before, std::move(one));
+  }
 }
 
 void admission::regain(entry& e, action how) noexcept {

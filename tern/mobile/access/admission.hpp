@@ -113,6 +113,7 @@ private:
   bool is_expected_long(const entry& e, const net::wire_header& header) const noexcept;
   void enqueue(entry& e, std::unique_ptr<invocation> one, deferred_actions& then);
   void offer(entry& e, deferred_actions& then) noexcept;
+  static void refuse_behind(entry& e, invocation& end, deferred_actions& then) noexcept;
   claim_grant claim(entry& e, action how) noexcept;
   void grant(entry& e, std::unique_ptr<invocation> one, deferred_actions& then);
   void call_claimed(const claimed_object& main, std::span<void* const> objects, claimed_body& body,
