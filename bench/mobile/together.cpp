@@ -22,7 +22,7 @@
 namespace tern::bench::mobile {
 namespace {
 
-constexpr long calls_at_once = 64; // until the caller lets others run
+constexpr long at_once = 64; // until the caller lets others run
 
 class neighbour {
 public:
@@ -61,31 +61,37 @@ std::uint64_t messages_of(std::size_t k, int times) {
 
 } // namespace
 
+// Each set is free when its turn comes.
 nlohmann::json together(std::size_t k, double most) {
-  const neighbours all = make_neighbours(k);
-  const auto others = std::span(all).subspan(1);
-  const auto stream = [&](double limit, auto one) {
-    return 1e9 * per_item(limit, 1e-3, calls_at_once, [&](long n) {
+  std::vector<neighbours> sets;
+  for (long i = 0; i < at_once; ++i) sets.push_back(make_neighbours(k));
+  const auto stream = [&](double limit, long burst, auto one) {
+    return 1e9 * per_item(limit, 1e-3, at_once, [&](long n) {
              return timed(1, [&](long) {
                for (long i = 0; i < n; ++i) {
-                 one();
-                 if (i % calls_at_once == calls_at_once - 1) this_fiber::yield();
+                 one(sets[static_cast<std::size_t>(i % at_once)]);
+                 if (i % burst == burst - 1) this_fiber::yield();
                }
-               call_together<&meet>(all[0], others).get();
+               for (const neighbours& all : sets) call<&neighbour::met>(all[0]).get();
              });
            });
   };
   std::vector<double> ours, loop;
   const int turns = 10;
+  const long fewer = std::max<long>(1, at_once / (3 * static_cast<long>(k))); // as many invocations for each yield
   for (int i = 0; i < turns; ++i) {
-    loop.push_back(stream(most / turns / 2, [&] {
+    loop.push_back(stream(most / turns / 2, fewer, [](const neighbours& all) {
       for (int part = 0; part < 3; ++part)
         for (const auto& p : all) send<&neighbour::nothing>(p);
     }));
-    ours.push_back(stream(most / turns / 2, [&] { static_cast<void>(call_together<&meet>(all[0], others)); }));
+    ours.push_back(stream(most / turns / 2, at_once, [](const neighbours& all) {
+      static_cast<void>(call_together<&meet>(all[0], std::span(all).subspan(1)));
+    }));
   }
-  check(call<&neighbour::met>(all[0]).get() > 0, "functions over several objects");
-  for (const auto& p : all) destroy(p).get();
+  for (const neighbours& all : sets) {
+    check(call<&neighbour::met>(all[0]).get() > 0, "functions over several objects");
+    for (const auto& p : all) destroy(p).get();
+  }
   return {{"together", middle_of(ours)}, {"loop", middle_of(loop)}};
 }
 

@@ -22,9 +22,9 @@ struct claim_name {
 /// One object of those that are claimed together, as the claimer sees it.
 struct claimed_object {
   object_id id;
-  const type_record* type; ///< that it must be of
-  std::uint32_t place;     ///< among the function's objects; 0: the main one
-  bool shared;             ///< as the function wants it
+  const type_record* type = nullptr; ///< that it must be of
+  std::uint32_t place = 0;           ///< among the function's objects; 0: the main one
+  bool shared = false;               ///< as the function wants it
   // How it is claimed.
   bool own = false;       ///< the caller is an invocation of it
   bool must_move = false; ///< it is to be had alone, so that it can

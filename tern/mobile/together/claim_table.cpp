@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// The claimers of one rank that wait.
+/// The calls of one rank that wait for their objects.
 #include <tern/mobile/together/claim_table.hpp>
 
 #include <mutex>
 #include <utility>
 
-#include <tern/mobile/together/claimer.hpp>
+#include <tern/mobile/together/together_call.hpp>
 #include <tern/net/report/reporter.hpp>
 #include <tern/net/runtime.hpp>
 
@@ -22,13 +22,13 @@ claim_table::claim_table() : node_(net::node::here()) { node_.report_on(*this); 
 claim_table::~claim_table() { node_.forget_part(*this); }
 claim_table& claim_table::of(net::node& here) { return the_claims.of(here); }
 
-void claim_table::add(claimer& one) noexcept {
+void claim_table::add(together_call& one) noexcept {
   const std::lock_guard hold(lock_);
   one.after_ = std::exchange(first_, &one);
   if (one.after_) one.after_->before_ = &one;
 }
 
-void claim_table::remove(claimer& one) noexcept {
+void claim_table::remove(together_call& one) noexcept {
   const std::lock_guard hold(lock_);
   (one.before_ ? one.before_->after_ : first_) = one.after_;
   if (one.after_) one.after_->before_ = one.before_;
@@ -39,8 +39,8 @@ std::string claim_table::describe() {
   if (!hold) return "  (functions over several objects: another thread holds the lock on their list)\n";
   std::string text;
   std::size_t n = 0;
-  for (const claimer* c = first_; c; c = c->after_)
-    if (++n <= listed_claims) text += c->describe();
+  for (const together_call* c = first_; c; c = c->after_)
+    if (++n <= listed_claims) text += c->report();
   if (n == 0) return {};
   if (n > listed_claims) text += "    and " + std::to_string(n - listed_claims) + " more\n";
   return "  " + std::to_string(n) + (n == 1 ? " function waits" : " functions wait") + " for several objects:\n" + text;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// The claimers of one rank that wait, for reports. Internal.
+/// The calls of one rank that wait for their objects, for reports. Internal.
 
 #include <string>
 
@@ -10,9 +10,9 @@
 
 namespace tern::mobile::detail {
 
-class claimer;
+class together_call;
 
-/// Thread-safe. A claimer enters itself before it first waits.
+/// Thread-safe. A call is entered before it first waits.
 class claim_table final : net::reported_part {
 public:
   claim_table();
@@ -21,9 +21,9 @@ public:
   claim_table& operator=(const claim_table&) = delete;
   static claim_table& of(net::node& here);
 
-  void add(claimer& one) noexcept;
-  void remove(claimer& one) noexcept;
-  /// Of what reports see of a claimer: a few instructions at a time.
+  void add(together_call& one) noexcept;
+  void remove(together_call& one) noexcept;
+  /// Of what reports see of a call: a few instructions at a time.
   tern::detail::spin_lock& lock() noexcept { return lock_; }
 
 private:
@@ -31,7 +31,7 @@ private:
 
   net::node& node_;
   tern::detail::spin_lock lock_;
-  claimer* first_ = nullptr;
+  together_call* first_ = nullptr;
 };
 
 } // namespace tern::mobile::detail

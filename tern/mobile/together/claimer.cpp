@@ -29,35 +29,33 @@ std::string unmoved(const claimed_object& c) {
 
 } // namespace
 
-claimer::claimer(net::node& here, std::unique_ptr<together_call> call)
-    : node_(here), all_(directory::of(here)), call_(std::move(call)), objects_(call_->objects_) {
+claimer::claimer(together_call& call) noexcept
+    : call_(call), node_(call.node_), all_(directory::of(node_)), objects_(call.first_, call.count_) {}
+
+void claimer::prepare() {
   std::sort(objects_.begin(), objects_.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
   for (std::size_t i = 1; i < objects_.size(); ++i)
     if (objects_[i].id == objects_[i - 1].id)
       throw error(errc::invalid_argument,
-                  "object " + to_string(objects_[i].id) + " is claimed together with itself, for '" + call_->name() + "'",
+                  "object " + to_string(objects_[i].id) + " is claimed together with itself, for '" + call_.name() + "'",
                   "name each object once: the function has access to it anyway");
-  const int main_at = all_.last_known(call_->main().id);
   const auto* const frame = running_invocation::here();
   for (claimed_object& c : objects_) {
     c.own = frame && frame->is_of(c.id);
     // It will probably have to move.
-    c.must_move = c.shared && !c.own && c.place != 0 && all_.last_known(c.id) != main_at;
+    c.must_move = c.shared && !c.own && c.place != 0 && all_.last_known(c.id) != all_.last_known(call_.main().id);
   }
-}
-
-claimer::~claimer() {
-  if (entered_) claim_table::of(node_).remove(*this);
 }
 
 // Claiming ------------------------------------------------------------------------------------------------------------
 
 bool claimer::claim_free() {
-  while (next_ < objects_.size() && all_.access().try_claim(objects_[next_])) ++next_;
-  return next_ == objects_.size();
+  while (call_.next_ < objects_.size() && all_.access().try_claim(objects_[call_.next_])) ++call_.next_;
+  return call_.next_ == objects_.size();
 }
 
 void claimer::begin() {
+  prepare();
   if (claim_free()) return;
   try {
     ask_next();
@@ -69,20 +67,20 @@ void claimer::begin() {
 
 // After what this rank has sent to the object before.
 void claimer::ask_next() {
-  const claimed_object& c = objects_[next_];
+  const claimed_object& c = objects_[call_.next_];
   const net::handler_record& handler = handler_for(c.how());
-  asked_ = net::detail::post_call<claim_grant>(node_, c.id.home(), [&](std::uint64_t reply) {
+  call_.asked_ = net::detail::post_call<claim_grant>(node_, c.id.home(), [&](std::uint64_t reply) {
     post_control(node_, handler, c.id, reply);
   });
 }
 
 void claimer::claim_all() {
-  while (asked_.valid() || !claim_free()) {
-    if (!asked_.valid()) ask_next();
-    if (!std::exchange(entered_, true)) claim_table::of(node_).add(*this);
-    const claim_grant with = asked_.get();
+  while (call_.asked_.valid() || !claim_free()) {
+    if (!call_.asked_.valid()) ask_next();
+    if (!std::exchange(call_.entered_, true)) claim_table::of(node_).add(call_);
+    const claim_grant with = call_.asked_.get();
     const std::lock_guard hold(claim_table::of(node_).lock());
-    claimed_object& c = objects_[next_++];
+    claimed_object& c = objects_[call_.next_++];
     c.with = with;
     c.granted = true;
   }
@@ -91,7 +89,7 @@ void claimer::claim_all() {
 // The rank where the function runs.
 int claimer::choose() const {
   const claimed_object* bound = nullptr;
-  int where = call_->main().with.rank;
+  int where = call_.main().with.rank;
   for (const claimed_object& c : objects_) {
     if (c.with.bound == claim_grant::bond::none) continue;
     if (bound && bound->with.rank != c.with.rank)
@@ -142,7 +140,7 @@ void claimer::bring_to(int where) {
   std::exception_ptr first;
   {
     const std::lock_guard hold(claim_table::of(node_).lock());
-    at_ = stage::moving;
+    call_.at_ = stage::moving;
   }
   try {
     for (claimed_object& c : objects_)
@@ -180,16 +178,16 @@ void claimer::run() noexcept {
       bring_to(where);
   } catch (...) {
     net::detail::failure f = net::detail::describe(std::current_exception());
-    f.message = call_->describe() + " did not run: " + f.message;
+    f.message = call_.describe() + " did not run: " + f.message;
     let_go();
-    call_->failed(std::make_exception_ptr(f.as_error()));
-    return call_->publish();
+    call_.failed(std::make_exception_ptr(f.as_error()));
+    return call_.publish();
   }
   if (where == node_.rank())
     run_here();
   else
     run_on(where);
-  call_->publish();
+  call_.publish();
 }
 
 void claimer::run_here() {
@@ -197,13 +195,13 @@ void claimer::run_here() {
     explicit function(together_call& c) noexcept : call(c) {}
     void run(std::span<void* const> objects) override { call.run(objects); }
     together_call& call;
-  } body(*call_);
+  } body(call_);
   try {
     all_.access().run_claimed(objects_, body);
   } catch (...) {
     net::detail::failure f = net::detail::describe(std::current_exception());
-    f.message += " (in " + call_->describe() + " on rank " + std::to_string(node_.rank()) + ")";
-    call_->failed(std::make_exception_ptr(f.as_error()));
+    f.message += " (in " + call_.describe() + " on rank " + std::to_string(node_.rank()) + ")";
+    call_.failed(std::make_exception_ptr(f.as_error()));
   }
   let_go();
 }
@@ -212,20 +210,20 @@ void claimer::run_on(int where) {
   std::vector<claim_name> names;
   for (const claimed_object& c : objects_) names.push_back({c.id, c.place, c.with.shared});
   try {
-    call_->post_to(where, names);
+    call_.post_to(where, names);
   } catch (...) {
-    call_->failed(std::current_exception());
+    call_.failed(std::current_exception());
     return let_go();
   }
   {
     const std::lock_guard hold(claim_table::of(node_).lock());
-    at_ = stage::running;
+    call_.at_ = stage::running;
     for (claimed_object& c : objects_) c.granted = false; // they are let go there
   }
   try {
-    call_->wait();
+    call_.wait();
   } catch (...) {
-    call_->failed(std::current_exception());
+    call_.failed(std::current_exception());
   }
 }
 
@@ -235,9 +233,9 @@ void claimer::let_go() noexcept {
   try {
     for (auto c = objects_.rbegin(); c != objects_.rend(); ++c)
       if (std::exchange(c->granted, false)) let_go(*c);
-    if (entered_) claim_table::of(node_).lock().lock();
-    next_ = 0;
-    if (entered_) claim_table::of(node_).lock().unlock();
+    if (call_.entered_) claim_table::of(node_).lock().lock();
+    call_.next_ = 0;
+    if (call_.entered_) claim_table::of(node_).lock().unlock();
   } catch (const error& e) {
     if (e.code() != errc::invalid_state) node_.fatal(e.what()); // but for the job's end
   } catch (const std::exception& e) {
@@ -260,14 +258,14 @@ void claimer::let_go(claimed_object& one) {
 }
 
 // Under the table's lock.
-std::string claimer::describe() const {
+std::string together_call::report() const {
   std::string has;
-  for (std::size_t i = 0; i < next_; ++i) has += (has.empty() ? "" : ", ") + to_string(objects_[i].id);
-  std::string text = "    " + call_->describe();
-  if (at_ == stage::running) return text + " runs on rank " + std::to_string(call_->main().with.rank) + "\n";
-  if (!has.empty()) text += " has " + has + (next_ < objects_.size() ? " and" : "");
+  for (std::size_t i = 0; i < next_; ++i) has += (has.empty() ? "" : ", ") + to_string(first_[i].id);
+  std::string text = "    " + describe();
+  if (at_ == stage::running) return text + " runs on rank " + std::to_string(main().with.rank) + "\n";
+  if (!has.empty()) text += " has " + has + (next_ < count_ ? " and" : "");
   if (at_ == stage::moving) return text + ", which come together\n";
-  return text + (next_ < objects_.size() ? " waits for " + to_string(objects_[next_].id) : "") + "\n";
+  return text + (next_ < count_ ? " waits for " + to_string(first_[next_].id) : "") + "\n";
 }
 
 } // namespace tern::mobile::detail

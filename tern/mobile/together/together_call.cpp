@@ -9,6 +9,7 @@
 #include <tern/base/archive.hpp>
 #include <tern/base/error.hpp>
 #include <tern/mobile/directory.hpp>
+#include <tern/mobile/together/claim_table.hpp>
 #include <tern/mobile/together/claimer.hpp>
 #include <tern/net/message.hpp>
 #include <tern/task/fiber/causal_context.hpp>
@@ -40,30 +41,39 @@ std::string describe_together(const std::string& function, const type_record& ty
 
 } // namespace
 
-together_call::together_call(net::node& here, std::size_t objects) : open_(here.shutdown()), node_(here) {
-  objects_.reserve(objects);
+together_call::together_call(net::node& here, std::size_t objects) : node_(here), first_(near_.data()) {
+  open_.emplace(here.shutdown());
+  if (objects <= near_.size()) return;
+  more_.resize(objects);
+  first_ = more_.data();
 }
 together_call::~together_call() = default;
 
+void together_call::end() noexcept {
+  if (entered_) claim_table::of(node_).remove(*this);
+  open_.reset();
+  drop();
+}
+
 void together_call::add(object_id id, const type_record& type, bool shared) {
   directory::of(node_).check(id);
-  objects_.push_back({id, &type, static_cast<std::uint32_t>(objects_.size()), shared});
+  first_[count_] = {id, &type, static_cast<std::uint32_t>(count_), shared};
+  ++count_;
 }
 
 const claimed_object& together_call::main() const noexcept {
-  const claimed_object* one = objects_.data();
+  const claimed_object* one = first_;
   while (one->place != 0) ++one;
   return *one;
 }
 
-std::string together_call::describe() const { return describe_together(name(), *main().type, objects_); }
+std::string together_call::describe() const { return describe_together(name(), *main().type, objects()); }
 
-void start_together(std::unique_ptr<together_call> call) {
+void start_together(together_ref call) {
   net::node& here = net::node::here();
   const std::string& name = call->name();
-  auto one = std::make_unique<claimer>(here, std::move(call));
-  one->begin();
-  here.fibers().spawn([one = std::move(one)] { one->run(); }, {.name = name});
+  claimer(*call).begin();
+  here.fibers().spawn([call = std::move(call)] { claimer(*call).run(); }, {.name = name});
 }
 
 arrived_claims::arrived_claims(net::node& here, const net::payload& message) : node_(here) {

@@ -4,9 +4,12 @@
 /// One function over several objects, of whatever type: what is claimed, and what then runs.
 /// Internal; docs/design/claims.md describes the protocol. Events use this too.
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <source_location>
 #include <span>
 #include <string>
@@ -14,6 +17,7 @@
 
 #include <tern/mobile/access/claimed_object.hpp>
 #include <tern/net/node.hpp>
+#include <tern/task/future.hpp>
 
 namespace tern::mobile::detail {
 
@@ -22,12 +26,12 @@ namespace tern::mobile::detail {
 ///  - `run`, if all objects are here; or `post_to`, and then `wait`, if they are on another rank,
 ///    whose handler has an `arrived_claims`;
 ///  - `failed`, if F did not run;
-///  - `publish`, last of all, when all objects have been let go.
+///  - `publish`, when all objects have been let go; and last of all `drop`.
 /// Threads: one at a time.
 class together_call {
 public:
+  /// \param objects so many will be added. \throws error(invalid_state) if the job has ended.
   together_call(net::node& here, std::size_t objects);
-  virtual ~together_call();
   together_call(const together_call&) = delete;
   together_call& operator=(const together_call&) = delete;
 
@@ -35,8 +39,7 @@ public:
   void add(object_id id, const type_record& type, bool shared);
   /// In the order of their ids once started, else as added; `claimed_object::place` is where each
   /// was added.
-  std::vector<claimed_object>& objects() noexcept { return objects_; }
-  const std::vector<claimed_object>& objects() const noexcept { return objects_; }
+  std::span<const claimed_object> objects() const noexcept { return {first_, count_}; }
   const claimed_object& main() const noexcept;
   /// "'exchange' of object 0:1 (block) together with object 0:2"
   std::string describe() const;
@@ -52,19 +55,43 @@ public:
   virtual void wait() = 0;
   virtual void failed(std::exception_ptr why) noexcept = 0;
   virtual void publish() noexcept = 0;
+  /// It will not be used any more.
+  virtual void drop() noexcept = 0;
+  struct goes {
+    void operator()(together_call* c) const noexcept { c->end(); }
+  };
+
+protected:
+  virtual ~together_call();
 
 private:
   friend class claimer;
-  net::shutdown_guard open_; // the job's end, and quiesce, wait for it
+  friend class claim_table;
+  enum class stage : std::uint8_t { claiming, moving, running };
+  void end() noexcept;
+  std::string report() const;
+
+  std::optional<net::shutdown_guard> open_; // the job's end, and quiesce, wait for it
   net::node& node_;
-  std::vector<claimed_object> objects_;
+  std::array<claimed_object, 4> near_;
+  std::vector<claimed_object> more_;
+  claimed_object* first_; // near, or more
+  std::size_t count_ = 0;
+  // How far the claimer is.
+  future<claim_grant> asked_; // for the one at `next_`
+  // Reports look at what follows, under the table's lock once it is entered there.
+  std::size_t next_ = 0; // all before it are claimed
+  stage at_ = stage::claiming;
+  bool entered_ = false;
+  together_call *after_ = nullptr, *before_ = nullptr; // in the table
 };
+using together_ref = std::unique_ptr<together_call, together_call::goes>;
 
 /// Claims the objects, in order, runs the function where they all are, and lets them go. Goes on at
 /// once: those that are free here have been claimed when this returns, up to the first that is not.
 /// What is then caused counts for the caller's epochs. \throws error(invalid_argument) for an object
 /// that was added twice.
-void start_together(std::unique_ptr<together_call> call);
+void start_together(together_ref call);
 
 /// On the rank that has all objects, in the handler of what `post_to` has sent: lets them go at the
 /// end of its life.

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <source_location>
 #include <span>
 #include <tuple>
@@ -156,7 +157,7 @@ void take_together(net::node& here, int source, const net::wire_header& header, 
 }
 
 /// The result's state. Asks before a fiber waits that runs an invocation of one of the objects.
-template <class R> class together_state final : public tern::detail::future_state<R> {
+template <class R> class together_state : public tern::detail::future_state<R> {
 public:
   explicit together_state(const std::source_location& made) : tern::detail::future_state<R>(2, made) {}
   void expect(std::vector<object_id> objects, const std::string& name) {
@@ -171,31 +172,26 @@ private:
   const std::string* name_ = nullptr; // of a handler
 };
 
-template <auto F> class typed_call final : public together_call {
+/// It is the result's state, too: so both take memory once.
+template <auto F> class typed_call final : public together_call, public together_state<together_result<F>> {
 public:
   using sig = together_of<F>;
   using result = typename sig::result;
 
   template <class... A>
   typed_call(net::node& here, std::size_t objects, A&&... args)
-      : together_call(here, objects), here_(here),
-        arguments_(keep(std::index_sequence_for<A...>{}, std::forward<A>(args)...)),
-        state_(new together_state<result>(std::source_location::current())) {}
-  ~typed_call() override {
-    state_->abandon();
-    state_->release();
-  }
+      : together_call(here, objects), together_state<result>(std::source_location::current()), here_(here),
+        arguments_(keep(std::index_sequence_for<A...>{}, std::forward<A>(args)...)) {}
   /// Once.
-  future<result> get_future() { return tern::detail::future_access::make<result>(state_); }
-  together_state<result>& state() noexcept { return *state_; }
+  future<result> get_future() { return tern::detail::future_access::make<result>(this); }
 
   const std::string& name() const override { return together_handler<F>.name(); }
   void run(std::span<void* const> objects) override {
     if constexpr (std::is_void_v<result>) {
-      call_with_objects<F>(objects, std::move(arguments_));
-      state_->store();
+      call_with_objects<F>(objects, std::move(*arguments_));
+      this->store();
     } else {
-      state_->store(call_with_objects<F>(objects, std::move(arguments_)));
+      this->store(call_with_objects<F>(objects, std::move(*arguments_)));
     }
   }
   void post_to(int where, std::span<const claim_name> claims) override {
@@ -207,19 +203,26 @@ public:
                                                                  std::tuple<const std::vector<claim_name>&>(names),
                                                                  std::move(a)...);
           },
-          arguments_);
+          *arguments_);
     });
   }
   void wait() override {
     if constexpr (std::is_void_v<result>) {
       remote_.get();
-      state_->store();
+      this->store();
     } else {
-      state_->store(remote_.get());
+      this->store(remote_.get());
     }
   }
-  void failed(std::exception_ptr why) noexcept override { state_->store_exception(std::move(why)); }
-  void publish() noexcept override { state_->publish(); }
+  void failed(std::exception_ptr why) noexcept override { this->store_exception(std::move(why)); }
+  void publish() noexcept override {
+    arguments_.reset(); // before the caller hears of it: they may refer to something
+    tern::detail::future_state_base::publish();
+  }
+  void drop() noexcept override {
+    this->abandon();
+    this->release(); // as its future does
+  }
 
 private:
   template <std::size_t... I, class... A> static auto keep(std::index_sequence<I...>, A&&... args) {
@@ -229,8 +232,7 @@ private:
   }
 
   net::node& here_;
-  typename kept_arguments<typename sig::arguments>::type arguments_;
-  together_state<result>* const state_;
+  std::optional<typename kept_arguments<typename sig::arguments>::type> arguments_;
   future<result> remote_;
 };
 
@@ -238,8 +240,8 @@ template <auto F, class Others, class... A>
 future<together_result<F>> start_typed(mobile_ptr<together_main<F>> main, const Others& others, A&&... args) {
   using sig = together_of<F>;
   net::node& here = net::node::here();
-  auto call = std::make_unique<typed_call<F>>(here, 1 + others.size(), std::forward<A>(args)...);
-  auto& state = call->state();
+  auto* const call = new typed_call<F>(here, 1 + others.size(), std::forward<A>(args)...);
+  together_ref owned(call);
   auto result = call->get_future();
   call->add(main.id(), type_of<typename sig::main>(), sig::shares_main);
   for (const auto& one : others) call->add(one.id(), type_of<typename sig::other>(), sig::shares_others);
@@ -248,10 +250,10 @@ future<together_result<F>> start_typed(mobile_ptr<together_main<F>> main, const 
       if (frame->is_of(c.id)) {
         std::vector<object_id> ids;
         for (const claimed_object& one : call->objects()) ids.push_back(one.id);
-        state.expect(std::move(ids), call->name());
+        call->expect(std::move(ids), call->name());
         break;
       }
-  start_together(std::move(call));
+  start_together(std::move(owned));
   return result;
 }
 
