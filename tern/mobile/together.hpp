@@ -35,17 +35,17 @@ namespace tern {
 /// admitted as any other. From then on the object admits nothing else (if the claim is shared,
 /// shared invocations and claims) until F has ended, and is not moved by others: migrations wait,
 /// and balancers see it as not movable. When all are granted, those that are elsewhere move to
-/// `main`'s rank, and F runs there. An object that is pinned, or of a class that cannot move, stays:
-/// then F runs on its rank, to which `main` moves too. A shared claim of an object that has to move
-/// becomes exclusive. Objects on disk come back.
+/// `main`'s rank, and F runs there. An object that is pinned, or of a class that cannot move,
+/// stays: then F runs on its rank, to which `main` moves too. A shared claim of an object that has
+/// to move becomes exclusive. Objects on disk come back.
 ///
 /// If all objects are on the calling rank and free, no message is sent.
 ///
 /// Within F, `self` names `main`, a `release_access` gives up all objects meanwhile, and an
 /// invocation of any of them that F waits for is error(deadlock).
 ///
-/// \throws error(invalid_argument) for a null pointer, for an object that is named twice, and for an
-/// argument that does not fit; error(invalid_state) outside a running job.
+/// \throws error(invalid_argument) for a null pointer, for an object that is named twice, and for
+/// an argument that does not fit; error(invalid_state) outside a running job.
 ///
 /// The future throws, with function and objects in the message:
 /// - error(deadlock) when it is waited for in an invocation of one of the objects that keeps its
@@ -75,7 +75,8 @@ template <auto F, class... A>
 auto call_together(mobile_ptr<mobile::detail::together_main<F>> main,
                    std::initializer_list<mobile_ptr<mobile::detail::together_other<F>>> others, A&&... args)
     -> future<mobile::detail::together_result<F>> {
-  return call_together<F>(main, std::span<const mobile_ptr<mobile::detail::together_other<F>>>(others.begin(), others.size()),
+  return call_together<F>(main,
+                          std::span<const mobile_ptr<mobile::detail::together_other<F>>>(others.begin(), others.size()),
                           std::forward<A>(args)...);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What functions over several objects promise, against a plain sequential model: each runs once with
-// access to all of its objects, or not at all and says why, whatever else is claimed, moves, ends or
-// cannot be packed meanwhile; and all of them come to an end.
+// What functions over several objects promise, against a plain sequential model: each runs once
+// with access to all of its objects, or not at all and says why, whatever else is claimed, moves,
+// ends or cannot be packed meanwhile; and all of them come to an end.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -62,7 +62,8 @@ public:
     ar(number_, value_, next_);
   }
   template <class A> void load(A& ar) {
-    if (!truth->disks && rolls().chance(truth->failures)) throw tern::error(tern::errc::io, "unpacking fails by chance");
+    if (!truth->disks && rolls().chance(truth->failures))
+      throw tern::error(tern::errc::io, "unpacking fails by chance");
     ar(number_, value_, next_);
     take_time();
   }
@@ -83,7 +84,8 @@ public:
 
   void enter(bool alone) const {
     account& a = mine();
-    TERN_HOLDS(a.writers == 0 && (!alone || a.readers == 0), "a function has object " + text(number_) + " beside another");
+    TERN_HOLDS(a.writers == 0 && (!alone || a.readers == 0),
+               "a function has object " + text(number_) + " beside another");
     TERN_HOLDS(a.value == value_, "object " + text(number_) + " has " + text(value_) + ", not " + text(a.value));
     ++(alone ? a.writers : a.readers);
     inside_ = true;
@@ -121,8 +123,8 @@ void check_order(const vault& v, std::int64_t from, std::int64_t sent) {
 }
 
 /// From each of the others to the main one.
-std::int64_t gather(vault& main, std::span<vault* const> others, std::int64_t from, const std::vector<std::int64_t>& sent,
-                    std::int64_t number) {
+std::int64_t gather(vault& main, std::span<vault* const> others, std::int64_t from,
+                    const std::vector<std::int64_t>& sent, std::int64_t number) {
   TERN_HOLDS(++truth->ran[number] == 1, "function " + text(number) + " ran twice");
   check_order(main, from, sent[0]);
   for (std::size_t i = 0; i < others.size(); ++i) check_order(*others[i], from, sent[i + 1]);
@@ -210,7 +212,8 @@ void settle(open_function& one) {
     }
     TERN_HOLDS(truth->ran[one.number] == 0, "function " + text(one.number) + " ran and failed: " + why);
     const auto any = [&](auto what) {
-      return std::any_of(one.objects.begin(), one.objects.end(), [&](std::size_t i) { return what(truth->accounts[i]); });
+      return std::any_of(one.objects.begin(), one.objects.end(),
+                         [&](std::size_t i) { return what(truth->accounts[i]); });
     };
     const bool chance = truth->failures > 0 && why.find("fails by chance") != why.npos;
     const bool gone = e.code() == tern::errc::not_found && any([](const account& a) { return a.dying; });
@@ -239,8 +242,7 @@ TERN_PROPERTY(all_or_none,
     truth->accounts.resize(static_cast<std::size_t>(knob("objects")));
     truth->failures = debug ? 0 : 0.05 * static_cast<double>(knob("failures"));
     truth->disks = knob("memory") > 0;
-    for (std::int64_t i = 0; i < knob("objects"); ++i)
-      objects.push_back(tern::create_on<vault>(any_rank(), i).get());
+    for (std::int64_t i = 0; i < knob("objects"); ++i) objects.push_back(tern::create_on<vault>(any_rank(), i).get());
     afterwards([](const ending&) {
       TERN_HOLDS(truth->made == truth->dropped,
                  text(truth->made) + " copies were made and " + text(truth->dropped) + " destroyed");
@@ -287,8 +289,9 @@ TERN_PROPERTY(all_or_none,
       }
       const std::int64_t number = truth->next++;
       if (knob("ends") == 0 && rolls().chance(0.1 * static_cast<double>(knob("pauses")))) {
-        // From an invocation, which may not fail: its order is not that of this fiber. An object whose invocation
-        // waits does not move. So it waits for those before it only: else two could wait for each other.
+        // From an invocation, which may not fail: its order is not that of this fiber. An object
+        // whose invocation waits does not move. So it waits for those before it only: else two
+        // could wait for each other.
         std::erase_if(rest, [&](pointer p) {
           return std::find(objects.begin(), objects.begin() + static_cast<std::ptrdiff_t>(chosen[0]), p) ==
                  objects.begin() + static_cast<std::ptrdiff_t>(chosen[0]);
@@ -321,13 +324,13 @@ TERN_PROPERTY(all_or_none,
 }
 
 // What a function over several objects causes within an epoch is over at its end.
-TERN_PROPERTY(epochs_follow_functions, "ranks=1..8 workers=1..3 faults=delay:reorder:slow:pause network=any objects=2..5 "
-                                       "functions=1..8 moves=0..5") {
+TERN_PROPERTY(epochs_follow_functions,
+              "ranks=1..8 workers=1..3 faults=delay:reorder:slow:pause network=any objects=2..5 "
+              "functions=1..8 moves=0..5") {
   std::vector<pointer> objects;
   if (rank() == 0) {
     truth->accounts.resize(static_cast<std::size_t>(knob("objects")));
-    for (std::int64_t i = 0; i < knob("objects"); ++i)
-      objects.push_back(tern::create_on<vault>(any_rank(), i).get());
+    for (std::int64_t i = 0; i < knob("objects"); ++i) objects.push_back(tern::create_on<vault>(any_rank(), i).get());
   }
   objects = tern::broadcast(objects);
   const auto n = static_cast<std::int64_t>(objects.size());

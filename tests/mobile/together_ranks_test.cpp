@@ -89,8 +89,8 @@ void fail(purse& main, std::span<purse* const>, const std::string& why) {
   main.note("failed");
   throw std::runtime_error(why);
 }
-long with_arguments(purse& main, std::span<purse* const> others, const std::string& text, std::span<const double> values,
-                    const std::vector<int>& more) {
+long with_arguments(purse& main, std::span<purse* const> others, const std::string& text,
+                    std::span<const double> values, const std::vector<int>& more) {
   main.note(text);
   double all = static_cast<double>(others.size());
   for (const double x : values) all += x;
@@ -120,7 +120,9 @@ void end(const std::vector<mobile_ptr<purse>>& all) {
   TERN_EXPECT_EQ(tern::mobile::directory::here().size(), 0u);
   tern::barrier();
 }
-std::vector<mobile_ptr<purse>> but_first(const std::vector<mobile_ptr<purse>>& all) { return {all.begin() + 1, all.end()}; }
+std::vector<mobile_ptr<purse>> but_first(const std::vector<mobile_ptr<purse>>& all) {
+  return {all.begin() + 1, all.end()};
+}
 int place_of(mobile_ptr<purse> p) { return tern::call<&purse::place>(p).get(); }
 
 TERN_RANK_TEST(they_come_to_the_main_objects_rank) {
@@ -148,9 +150,9 @@ TERN_RANK_TEST(members_lambdas_arguments_and_results) {
     const long n = static_cast<long>(others.size());
     TERN_EXPECT_EQ(tern::call_together<&purse::gather>(all[0], others, 2L).get(), 2 * n);
     TERN_EXPECT_EQ((tern::call_together<[](purse& p, std::span<purse* const> o, long x) {
-                     p.add(x);
-                     return static_cast<long>(o.size());
-                   }>(all[0], others, 5)
+                      p.add(x);
+                      return static_cast<long>(o.size());
+                    }>(all[0], others, 5)
                         .get()),
                    n);
     TERN_EXPECT_EQ(tern::call<&purse::money>(all[0]).get(), 2 * n + 5);
@@ -158,7 +160,8 @@ TERN_RANK_TEST(members_lambdas_arguments_and_results) {
     // On another rank, so that arguments travel, and here.
     const std::vector<mobile_ptr<purse>> mains{all.back(), all.front()};
     for (const auto& main : mains)
-      TERN_EXPECT_EQ(tern::call_together<&with_arguments>(main, {}, "text", values, std::vector<int>{10, 20}).get(), 36);
+      TERN_EXPECT_EQ(tern::call_together<&with_arguments>(main, {}, "text", values, std::vector<int>{10, 20}).get(),
+                     36);
     TERN_EXPECT_EQ(tern::call<&purse::log>(all.back()).get(), std::string(size() > 1 ? "text" : "texttext"));
     const std::array<mobile_ptr<purse>, 1> none_else{all.back()};
     if (size() > 1) TERN_EXPECT_EQ(tern::call_together<&where_all_are>(all[0], none_else).get(), 0);
@@ -198,7 +201,8 @@ TERN_RANK_TEST(it_comes_after_what_was_sent_before) {
     for (int round = 0; round < 20; ++round) {
       for (const auto& p : all) tern::send<&purse::note>(p, "a");
       auto f = tern::call_together<&where_all_are>(all[static_cast<std::size_t>(round) % all.size()],
-                                                   round % all.size() == 0 ? but_first(all) : std::vector<mobile_ptr<purse>>{});
+                                                   round % all.size() == 0 ? but_first(all)
+                                                                           : std::vector<mobile_ptr<purse>>{});
       static_cast<void>(f.get());
       for (const auto& p : all) tern::send<&purse::note>(p, "b");
     }
@@ -234,8 +238,7 @@ TERN_RANK_TEST(overlapping_sets_do_not_wait_for_ever) {
   long money = 0;
   for (const auto& p : all) money += tern::call<&purse::money>(p).get();
   TERN_EXPECT_EQ(money, 3L * 10 * size() * (size() - 1) / 2);
-  if (rank() == 0)
-    TERN_EXPECT_EQ(tern::call_together<&sum>(all[0], but_first(all)).get(), money);
+  if (rank() == 0) TERN_EXPECT_EQ(tern::call_together<&sum>(all[0], but_first(all)).get(), money);
   end(all);
 }
 
@@ -279,7 +282,9 @@ TERN_RANK_TEST(an_invocation_that_waits_for_itself_is_told) {
   tern::barrier();
   if (rank() == 0) {
     const auto other = all[static_cast<std::size_t>(size())];
-    const auto has = [](const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; };
+    const auto has = [](const std::string& text, const std::string& part) {
+      return text.find(part) != std::string::npos;
+    };
     const std::string told = tern::call<&ask_for_itself>(all[0], other, false, false).get();
     TERN_EXPECT(has(told, "runs an exclusive invocation of object " + to_string(all[0].id()) + " ("));
     TERN_EXPECT(has(told, "purse) and waits for '"));
@@ -323,8 +328,8 @@ TERN_RANK_TEST(within_the_function_all_are_had) {
     TERN_EXPECT_EQ(tern::call_together<&ask_within>(all[0], {other}, other, true).get(), std::string());
     TERN_EXPECT_EQ(tern::call_together<&ask_within>(all[0], {other}, all[0], true).get(), std::string());
     TERN_EXPECT((tern::call_together<[](purse&, std::span<purse* const>, mobile_ptr<purse> me) {
-                  return tern::self<purse>() == me;
-                }>(all[0], {other}, all[0])
+                   return tern::self<purse>() == me;
+                 }>(all[0], {other}, all[0])
                      .get()));
   }
   tern::barrier();
@@ -337,7 +342,8 @@ TERN_RANK_TEST(misuse_is_told_before_anything_is_sent) {
   const std::string id = to_string(all[0].id());
   TERN_EXPECT_ERROR((tern::call_together<&where_all_are>(all[0], {all[0]})), errc::invalid_argument,
                     "object " + id + " is claimed together with itself, for '");
-  TERN_EXPECT_ERROR((tern::call_together<&where_all_are>(all[0], {mobile_ptr<purse>()})), errc::invalid_argument, "null");
+  TERN_EXPECT_ERROR((tern::call_together<&where_all_are>(all[0], {mobile_ptr<purse>()})), errc::invalid_argument,
+                    "null");
   TERN_EXPECT_ERROR((tern::call_together<&where_all_are>(mobile_ptr<purse>(), {})), errc::invalid_argument, "null");
   end(all);
 }
@@ -409,8 +415,7 @@ TERN_RANK_TEST(one_that_cannot_be_packed_lets_the_others_go) {
       const std::string text = pack ? "the purse is stuck" : "the purse is torn";
       TERN_EXPECT_ERROR(tern::call_together<&where_all_are>(all[0], but_first(all)).get(), errc::io, text);
       TERN_EXPECT_ERROR(
-          (tern::call<&purse::spoil>(all[1], pack).get(),
-           tern::call_together<&where_all_are>(all[0], {all[1]}).get()),
+          (tern::call<&purse::spoil>(all[1], pack).get(), tern::call_together<&where_all_are>(all[0], {all[1]}).get()),
           errc::io, "object " + to_string(all[1].id()));
       for (const auto& p : all) TERN_EXPECT_EQ(tern::call<&purse::log>(p).get(), std::string());
       TERN_EXPECT_EQ(place_of(all[1]), 1);
@@ -452,8 +457,8 @@ TERN_RANK_TEST(another_class_is_told) {
       TERN_EXPECT_ERROR(tern::call_together<&on_stone>(all[0], {other}).get(), errc::not_found, "purse, not a ");
     // As a base.
     TERN_EXPECT_EQ((tern::call_together<[](const base& b, std::span<const base* const> o) {
-                     return b.weight() + static_cast<long>(o.size());
-                   }>(all.back(), {})
+                      return b.weight() + static_cast<long>(o.size());
+                    }>(all.back(), {})
                         .get()),
                    10L * (size() - 1));
   }
@@ -511,10 +516,10 @@ TERN_RANK_TEST(epochs_and_quiesce_follow) {
   const auto all = purses();
   tern::barrier();
   for (int i = 0; i < 5; ++i) {
-    tern::finish([&] {
-      static_cast<void>(tern::call_together<&where_all_are>(all[static_cast<std::size_t>(rank())], {}));
-    });
-    TERN_EXPECT_EQ(tern::call<&purse::log>(all[static_cast<std::size_t>(rank())]).get().size(), static_cast<std::size_t>(i + 1));
+    tern::finish(
+        [&] { static_cast<void>(tern::call_together<&where_all_are>(all[static_cast<std::size_t>(rank())], {})); });
+    TERN_EXPECT_EQ(tern::call<&purse::log>(all[static_cast<std::size_t>(rank())]).get().size(),
+                   static_cast<std::size_t>(i + 1));
   }
   tern::barrier();
   if (rank() == 0) static_cast<void>(tern::call_together<&where_all_are>(all[0], but_first(all)));

@@ -58,7 +58,8 @@ public:
   // Claims (docs/design/claims.md). One counts as an invocation that runs until `end_claim`.
   /// If the object is here and an invocation that came now could run: claims it.
   bool try_claim(claimed_object& one);
-  /// Looks up one that was granted, and is here. \throws error(not_found) if it is of another class.
+  /// Looks up one that was granted, and is here. \throws error(not_found) if it is of another
+  /// class.
   void find_claimed(claimed_object& one);
   /// Moves a claimed object, as `request` says. \throws error(invalid_data) if it is not here and
   /// claimed.

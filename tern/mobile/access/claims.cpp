@@ -18,8 +18,11 @@ claim_grant admission::claim(entry& e, action how) noexcept {
   e.admit(how);
   ++e.claims;
   ++e.runs;
-  return {rank_, e.pins > 0 ? bond::pinned : e.type->pack ? bond::none : bond::of_class, how == action::share,
-          e.unfinished > 0, 0};
+  return {rank_,
+          e.pins > 0     ? bond::pinned
+          : e.type->pack ? bond::none
+                         : bond::of_class,
+          how == action::share, e.unfinished > 0, 0};
 }
 
 void admission::grant(entry& e, std::unique_ptr<invocation> one, deferred_actions& then) {

@@ -40,8 +40,7 @@ void running_invocation::release() {
 void running_invocation::regain() noexcept {
   if (--released_ != 0) return;
   if (!together_) return admission_.regain(entry_, how_);
-  for (const claimed_object& c : static_cast<const together_frame*>(this)->all_)
-    admission_.regain(*c.of, access_of(c));
+  for (const claimed_object& c : static_cast<const together_frame*>(this)->all_) admission_.regain(*c.of, access_of(c));
 }
 
 void running_invocation::expect_admission(object_id id, action what, const std::string& name,

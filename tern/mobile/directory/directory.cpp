@@ -306,8 +306,8 @@ std::vector<object_load> directory::loads() const {
       const entry* const e = s.entries.at(i);
       if (!e || !e->is_present()) continue;
       const extra_state& x = e->known();
-      all.push_back({e->id, &e->type->name, x.load, e->pending(), x.seconds, e->type->pack && e->pins == 0 && e->claims == 0,
-                     e->could_leave(), x.device});
+      all.push_back({e->id, &e->type->name, x.load, e->pending(), x.seconds,
+                     e->type->pack && e->pins == 0 && e->claims == 0, e->could_leave(), x.device});
     }
   }
   return all;

@@ -16,10 +16,10 @@ namespace tern::mobile::detail {
 struct claim_grant {
   /// Why the object cannot move.
   enum class bond : std::uint8_t { none, pinned, of_class };
-  std::int32_t rank = -1;         ///< where it is
+  std::int32_t rank = -1; ///< where it is
   bond bound = bond::none;
-  std::uint8_t shared = 0;        ///< others may have it too
-  std::uint8_t unfinished = 0;    ///< an invocation has released its access
+  std::uint8_t shared = 0;     ///< others may have it too
+  std::uint8_t unfinished = 0; ///< an invocation has released its access
   std::uint8_t unused = 0;
 };
 
@@ -45,10 +45,10 @@ struct deferred_actions {
     claim_grant with;
   };
   std::vector<granted> grants; ///< claims whose callers are to be told
-  invocation_list done;                        ///< only to be counted, and answered if their callers wait
-  invocation_list refusals;                    ///< arrived behind the object's end
-  std::vector<entry*> loads;                   ///< at `loading`
-  object_id ready;                             ///< its next invocation may begin when a worker is idle
+  invocation_list done;        ///< only to be counted, and answered if their callers wait
+  invocation_list refusals;    ///< arrived behind the object's end
+  std::vector<entry*> loads;   ///< at `loading`
+  object_id ready;             ///< its next invocation may begin when a worker is idle
   double ready_load = 0;
   priority ready_level = priority::normal;
   bool ready_again = false;

@@ -35,13 +35,13 @@ struct stream_state {
 
 /// What goes with an object's bytes.
 struct travel_note {
-  std::uint32_t version;  ///< once it has arrived
-  std::uint32_t coming;   ///< invocations that follow
+  std::uint32_t version;      ///< once it has arrived
+  std::uint32_t coming;       ///< invocations that follow
   std::uint8_t confirmed : 1; ///< there is its home
   std::uint8_t claimed : 1;   ///< alone, by the claimer that moves it
   std::uint8_t gap;           ///< of its rhythm
-  std::uint16_t since;    ///< likewise
-  float seconds;          ///< as in the entry, as is the next
+  std::uint16_t since;        ///< likewise
+  float seconds;              ///< as in the entry, as is the next
   std::uint64_t credit;
 };
 

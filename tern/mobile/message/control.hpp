@@ -39,8 +39,8 @@ extern const invocable destroy_message, migrate_message, swap_out_message, pin_m
     claim_shared_message, settle_message, carry_message;
 /// The handlers that take them, and the one that takes notes.
 extern const net::handler_record destroy_handler, migrate_handler, swap_out_handler, pin_handler, unpin_handler,
-    add_credit_handler, return_credit_handler, open_handler, close_handler, skip_handler, note_handler,
-    claim_handler, claim_shared_handler, settle_handler, carry_handler, let_go_handler;
+    add_credit_handler, return_credit_handler, open_handler, close_handler, skip_handler, note_handler, claim_handler,
+    claim_shared_handler, settle_handler, carry_handler, let_go_handler;
 
 void post_note(net::node& here, int to, const directory_note& n);
 /// Opens the calling rank's stream to the object, by way of the object's home.

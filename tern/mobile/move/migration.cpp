@@ -73,7 +73,7 @@ void migration::depart(entry& e, std::unique_ptr<invocation> request) {
     following.append(std::move(t.moves)); // the next ones move it on from there
     streams = t.streams;
     const extra_state& x = e.known();
-    with = {e.version + 1,    following.size(), e.id.home() == to, e.claims > 0,
+    with = {e.version + 1,  following.size(), e.id.home() == to, e.claims > 0,
             x.rhythm.gap(), x.rhythm.since(), x.seconds,         x.credit};
     loads_.set(e, 0);
     e.at = entry::place::left;

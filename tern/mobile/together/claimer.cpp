@@ -37,7 +37,8 @@ void claimer::prepare() {
   for (std::size_t i = 1; i < objects_.size(); ++i)
     if (objects_[i].id == objects_[i - 1].id)
       throw error(errc::invalid_argument,
-                  "object " + to_string(objects_[i].id) + " is claimed together with itself, for '" + call_.name() + "'",
+                  "object " + to_string(objects_[i].id) + " is claimed together with itself, for '" + call_.name() +
+                      "'",
                   "name each object once: the function has access to it anyway");
   const auto* const frame = running_invocation::here();
   for (claimed_object& c : objects_) {
@@ -69,9 +70,8 @@ void claimer::begin() {
 void claimer::ask_next() {
   const claimed_object& c = objects_[call_.next_];
   const net::handler_record& handler = handler_for(c.how());
-  call_.asked_ = net::detail::post_call<claim_grant>(node_, c.id.home(), [&](std::uint64_t reply) {
-    post_control(node_, handler, c.id, reply);
-  });
+  call_.asked_ = net::detail::post_call<claim_grant>(
+      node_, c.id.home(), [&](std::uint64_t reply) { post_control(node_, handler, c.id, reply); });
 }
 
 void claimer::claim_all() {
@@ -109,7 +109,8 @@ bool claimer::must_claim_anew(int where) {
     if (c.own && c.with.unfinished)
       throw error(errc::deadlock,
                   "object " + to_string(c.id) + " would have to move from rank " + std::to_string(c.with.rank) +
-                      " to rank " + std::to_string(where) + ", but the invocation of it that waits for this has not ended",
+                      " to rank " + std::to_string(where) +
+                      ", but the invocation of it that waits for this has not ended",
                   "make it the main object, or call from outside its invocations");
     again = c.must_move = true;
   }

@@ -13,9 +13,9 @@
 
 namespace tern::mobile::detail {
 
-/// Sees one call through. `begin` claims and asks; `run`, in a fiber, does all the rest. Guarantees:
-/// what it has claimed it lets go, also if it fails. Threads: one at a time; what it changes and
-/// reports look at, it changes under the table's lock.
+/// Sees one call through. `begin` claims and asks; `run`, in a fiber, does all the rest.
+/// Guarantees: what it has claimed it lets go, also if it fails. Threads: one at a time; what it
+/// changes and reports look at, it changes under the table's lock.
 class claimer {
 public:
   explicit claimer(together_call& call) noexcept;

@@ -89,8 +89,8 @@ using together_ref = std::unique_ptr<together_call, together_call::goes>;
 
 /// Claims the objects, in order, runs the function where they all are, and lets them go. Goes on at
 /// once: those that are free here have been claimed when this returns, up to the first that is not.
-/// What is then caused counts for the caller's epochs. \throws error(invalid_argument) for an object
-/// that was added twice.
+/// What is then caused counts for the caller's epochs. \throws error(invalid_argument) for an
+/// object that was added twice.
 void start_together(together_ref call);
 
 /// On the rank that has all objects, in the handler of what `post_to` has sent: lets them go at the
@@ -121,8 +121,8 @@ private:
   std::vector<claimed_object> objects_;
 };
 
-/// Why the calling fiber must not wait for the end of a function over these objects, if it must not.
-/// \throws error(deadlock) in an invocation of one of them that has not released its access.
+/// Why the calling fiber must not wait for the end of a function over these objects, if it must
+/// not. \throws error(deadlock) in an invocation of one of them that has not released its access.
 void expect_claims(std::span<const object_id> objects, const std::string& name, const std::source_location& made);
 
 } // namespace tern::mobile::detail

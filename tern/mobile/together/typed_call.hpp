@@ -65,7 +65,8 @@ template <auto F, class... A> consteval bool check_together() {
   static_assert(!sig::fits || sig::travels_well, "its parameters travel by value: use values or const references, "
                                                  "no pointers and no non-const references");
   static_assert(!sig::has_futures, "a future cannot travel: wait for it and send its value");
-  static_assert(!sig::fits || sizeof...(A) == sig::arity, "the number of arguments differs from the function's parameters");
+  static_assert(!sig::fits || sizeof...(A) == sig::arity,
+                "the number of arguments differs from the function's parameters");
   if constexpr (sig::fits && sig::travels_well && !sig::has_futures && sizeof...(A) == sig::arity)
     return net::detail::accept_arguments<typename sig::arguments, A...>();
   else
@@ -101,7 +102,8 @@ template <class Stored, class A> typename kept_argument<Stored>::type keep_argum
   }
 }
 
-template <auto F> void take_together(net::node& here, int source, const net::wire_header& header, net::payload& message);
+template <auto F>
+void take_together(net::node& here, int source, const net::wire_header& header, net::payload& message);
 template <auto F>
 inline const net::handler_record together_handler{typeid(std::pair<net::detail::handler_tag<F>, claim_name>),
                                                   net::detail::signature_of<F>(), TERN_THIS_FILE, &take_together<F>};
@@ -126,7 +128,8 @@ together_result<F> call_with_objects(std::span<void* const> objects, Arguments&&
       std::forward<Arguments>(args));
 }
 
-template <auto F> void run_together(net::node& here, int source, const net::wire_header& header, net::payload& message) {
+template <auto F>
+void run_together(net::node& here, int source, const net::wire_header& header, net::payload& message) {
   using sig = together_of<F>;
   using result = typename sig::result;
   std::string what = "'" + together_handler<F>.name() + "'";
@@ -144,9 +147,9 @@ template <auto F> void run_together(net::node& here, int source, const net::wire
                      [&](std::span<void* const> objects) { call_with_objects<F>(objects, std::move(args)); });
         } else {
           std::optional<result> value;
-          claims.run(type_of<typename sig::main>(), type_of<typename sig::other>(), [&](std::span<void* const> objects) {
-            value.emplace(call_with_objects<F>(objects, std::move(args)));
-          });
+          claims.run(
+              type_of<typename sig::main>(), type_of<typename sig::other>(),
+              [&](std::span<void* const> objects) { value.emplace(call_with_objects<F>(objects, std::move(args))); });
           return std::move(*value);
         }
       });
