@@ -51,8 +51,15 @@ void claimer::prepare() {
 // Claiming ------------------------------------------------------------------------------------------------------------
 
 bool claimer::claim_free() {
-  while (call_.next_ < objects_.size() && all_.access().try_claim(objects_[call_.next_])) ++call_.next_;
-  return call_.next_ == objects_.size();
+  std::size_t next = call_.next_;
+  while (next < objects_.size() && all_.access().try_claim(objects_[next])) ++next;
+  if (call_.entered_ && next != call_.next_) {
+    const std::lock_guard hold(claim_table::of(node_).lock());
+    call_.next_ = next;
+  } else {
+    call_.next_ = next;
+  }
+  return next == objects_.size();
 }
 
 void claimer::begin() {
