@@ -160,6 +160,13 @@ void directory::perform(detail::deferred_actions& then) {
   for (const object_id id : then.opens) detail::post_open(here, id);
   for (const auto& [where, to] : then.closes) detail::post_close(here, where, to);
   for (const auto& [rank, n] : then.notes) detail::post_note(here, rank, n);
+  for (auto& [one, with] : then.grants) {
+    const tern::detail::causal_scope in(one->on.get());
+    net::detail::post_answer(here, one->to.origin(), one->header.reply, with);
+    one->on.reset();
+    here.message_done(one->header);
+  }
+  then.grants.clear();
   while (!then.done.empty()) {
     const auto one = then.done.pop();
     if (one->header.reply) {
@@ -203,7 +210,7 @@ void directory::perform(detail::deferred_actions& then) {
         admission_.admit_waiting(e, more);
     }
     then = std::move(more);
-    if (then.request || !then.wake.empty() || then.ready) return perform(then);
+    if (then.request || !then.wake.empty() || then.ready || !then.grants.empty()) return perform(then);
   }
 }
 
@@ -303,8 +310,8 @@ std::vector<object_load> directory::loads() const {
       const entry* const e = s.entries.at(i);
       if (!e || !e->is_present()) continue;
       const extra_state& x = e->known();
-      all.push_back({e->id, &e->type->name, x.load, e->pending(), x.seconds, e->type->pack && e->pins == 0,
-                     e->could_leave(), x.device});
+      all.push_back({e->id, &e->type->name, x.load, e->pending(), x.seconds,
+                     e->type->pack && e->pins == 0 && e->claims == 0, e->could_leave(), x.device});
     }
   }
   return all;

@@ -44,8 +44,15 @@ std::string describe(const entry& e, net::node& here, detail::object_labels& lab
   case entry::place::here:
     break;
   }
-  if (e.exclusive) text += ", an exclusive invocation runs";
-  if (e.sharing > 0) text += ", " + times(e.sharing, "shared invocation runs", "shared invocations run");
+  const std::uint32_t running = e.sharing + e.exclusive;
+  const bool released = e.claims > running; // by a function over several objects
+  if (e.claims > 0)
+    text += e.exclusive && !released
+                ? ", claimed for a function over several objects"
+                : ", claimed for " + times(e.claims, "function", "functions") + " over several objects";
+  if (e.exclusive && e.claims == 0) text += ", an exclusive invocation runs";
+  if (!released && e.sharing > e.claims)
+    text += ", " + times(e.sharing - e.claims, "shared invocation runs", "shared invocations run");
   if (e.unfinished > 0)
     text += ", " + times(e.unfinished, "invocation has", "invocations have") + " released the access";
   if (!e.waiting.empty()) text += first_of(e.waiting, "");

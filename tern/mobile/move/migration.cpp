@@ -77,6 +77,7 @@ void migration::depart(entry& e, std::unique_ptr<invocation> request) {
     with = {e.version + 1,
             following.size(),
             e.id.home() == to,
+            e.claims > 0,
             x.rhythm.gap(),
             x.rhythm.since(),
             x.seconds,
@@ -140,6 +141,8 @@ void migration::depart(entry& e, std::unique_ptr<invocation> request) {
     ++s.of(type).left;
     s.of(type).bytes += bytes;
     e.at = entry::place::elsewhere;
+    e.exclusive = false; // its claim has gone with it
+    e.claims = 0;
     e.type = nullptr;
     e.extras.reset();
     e.where = to;
@@ -211,6 +214,8 @@ void migration::begin_landing(shard& s, entry& e, landing& one, deferred_actions
   e.version = one.with.version;
   e.coming = one.with.coming;
   e.confirmed = one.with.confirmed != 0;
+  e.exclusive = one.with.claimed != 0; // before anything is admitted here
+  e.claims = one.with.claimed;
   if (one.with.seconds > 0 || one.with.credit > 0) {
     e.extra().each = e.extra().seconds = one.with.seconds;
     e.extras->credit = one.with.credit;
@@ -290,6 +295,8 @@ void migration::send_back(entry& e, int source, std::uint64_t reply, const std::
     back.append(std::move(e.travel->moves));
     if (back.empty()) {
       e.at = entry::place::elsewhere;
+      e.exclusive = false;
+      e.claims = 0;
       --e.version;
       e.coming = 0;
       loads_.set(e, 0);
