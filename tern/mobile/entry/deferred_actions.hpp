@@ -32,6 +32,8 @@ struct event_actions {
   std::vector<failure> failures;
   std::vector<tern::detail::held_context> released; ///< of signals that count no longer
   unsigned done = 0;                                ///< messages
+};
+
 /// What the claimer of an object is told.
 struct claim_grant {
   /// Why the object cannot move.
