@@ -31,4 +31,16 @@ nlohmann::json array(std::size_t elements, long rounds);
 nlohmann::json arrays(std::size_t elements, long rounds);
 nlohmann::json array_memory(std::size_t elements);
 
+/// event.cpp. One rank: a signal of an event of 26, with its part of what that runs; and an
+/// invocation.
+nlohmann::json events(double most);
+/// together.cpp. One rank: nanoseconds for a function over `objects` objects, and for three
+/// invocations of each of them.
+nlohmann::json together(std::size_t objects, double most);
+/// Not within a job: messages for one such function.
+nlohmann::json together_messages(std::size_t objects);
+/// Two ranks: microseconds for a function over two objects of which one is elsewhere, and for two
+/// calls and a migration.
+nlohmann::json together_remote(long rounds);
+
 } // namespace tern::bench::mobile

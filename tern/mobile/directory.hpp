@@ -13,6 +13,7 @@
 
 #include <tern/base/options.hpp>
 #include <tern/mobile/access/admission.hpp>
+#include <tern/mobile/access/event_signals.hpp>
 #include <tern/mobile/access/running_invocation.hpp>
 #include <tern/mobile/balancer.hpp>
 #include <tern/mobile/entry/rank_objects.hpp>
@@ -127,6 +128,8 @@ public:
   void take(int source, const directory_note& n) { router_.take(source, n); }
   /// For invocations that are delivered one after the other.
   detail::admission& access() noexcept { return admission_; }
+  /// Of the objects that are here.
+  detail::event_signals& events() noexcept { return events_; }
 
   // Access without a message ------------------------------------------------------------------------------------------
 
@@ -189,6 +192,7 @@ private:
   detail::handler_costs costs_;
   detail::contact_counter contacts_;
   detail::admission admission_;
+  detail::event_signals events_;
   detail::router router_;
   const std::unique_ptr<detail::pager> pager_;
   const std::unique_ptr<detail::migration> migration_;

@@ -174,7 +174,7 @@ template <auto F> void take_members(net::message_run& messages) {
     }
     typename sig::arguments args;
     net::detail::read_plain(whole.data() + sizeof(net::wire_header) + sizeof to, args);
-    const auto frame = run.frame();
+    const auto frame = run.frame(to);
     try {
       static_cast<void>(std::apply(
           [&](auto&&... a) { return std::invoke(F, *static_cast<object*>(target), std::forward<decltype(a)>(a)...); },

@@ -61,6 +61,8 @@ RIGHT = [
     ("mobile", "-DMESSAGES=1 -DDESTROYER=1"),
     ("followers", ""),
     ("copies_home", ""),
+    ("claims", "-DCLAIMERS=2"),
+    ("claims", "-DPAIRS -DMOVES=0 -DPAUSES=0"),
 ]
 # What must be found out: each of these breaks the model.
 BROKEN = [
@@ -87,6 +89,7 @@ BROKEN = [
     ("mobile", "-DMESSAGES=1 -DDESTROYER=1", "GONE_DROPPED"),
     ("followers", "", "ANY_GIVEN SEEN_AGAIN KEEP_COUNT READY_TOO END_EARLY ENDED_LAST FREE_BIAS"),
     ("copies_home", "", "NO_ORDER ENDS_EARLY NOT_AGAIN AGAIN_AT_ONCE TWO_AT_ONCE SKIPPED_DONE FREE_READER"),
+    ("claims", "-DCLAIMERS=2", "UNORDERED ALL_AT_ONCE LOST MOVES_EARLY REGAINS_ANYHOW MOVED_BY_OTHERS WAITS_WITH_ALL"),
 ]
 
 

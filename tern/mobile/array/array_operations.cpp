@@ -10,6 +10,7 @@
 
 #include <tern/base/error.hpp>
 #include <tern/base/language/type_name.hpp>
+#include <tern/net/call/remote_exception.hpp>
 #include <tern/net/node.hpp>
 #include <tern/task/fiber.hpp>
 
@@ -132,9 +133,11 @@ void rethrow_of(const std::string& function, object_id id, const std::string& ty
 }
 
 void nothing_to_reduce(const array_layout& of) {
-  throw error(errc::not_found,
-              "a reduction over a section of " + of.title() + " (" + of.plan().type + ") found no element",
-              "insert elements first");
+  throw net::detail::error_within(
+      error(errc::not_found,
+            "a reduction over a section of " + of.title() + " (" + of.plan().type + ") found no element",
+            "insert elements first"),
+      std::string("tern::reduce over ") + (of.plan().name.empty() ? "" : "array ") + of.title());
 }
 
 // Making and ending ---------------------------------------------------------------------------------------------------

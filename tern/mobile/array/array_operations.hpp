@@ -165,7 +165,7 @@ template <auto G, class T, class R> bool ask_at_once(directory& all, object_id i
     const held_access& held;
     ~letting_go() { all.end_hold(held, action::share); }
   } const at_end{all, held};
-  const running_invocation frame(all.access(), *held.of, action::share);
+  const running_invocation frame(all.access(), *held.of, action::share, id.home());
   try {
     result = std::invoke(G, *static_cast<const T*>(held.object));
   } catch (...) {

@@ -45,10 +45,10 @@ const option<std::string> debug_option{
 
 directory::directory()
     : node_(net::node::here()), objects_(node_, *this), loads_(objects_),
-      admission_(objects_, loads_, costs_, debugging_of(node_.opts())),
-      router_(objects_, loads_, admission_, static_cast<std::size_t>(node_.opts()[known_option])),
+      admission_(objects_, loads_, costs_, debugging_of(node_.opts())), events_(objects_, admission_),
+      router_(objects_, loads_, admission_, events_, static_cast<std::size_t>(node_.opts()[known_option])),
       pager_(std::make_unique<detail::pager>(objects_, loads_, admission_, router_)),
-      migration_(std::make_unique<detail::migration>(objects_, loads_, admission_, router_, *pager_)),
+      migration_(std::make_unique<detail::migration>(objects_, loads_, admission_, events_, router_, *pager_)),
       has_mailboxes_(router_.mail().in_use()) {
   const debugging debug = debugging_of(node_.opts());
   if (debug == debugging::rotate || debug == debugging::random) objects_.attend(detail::rank_objects::to_debug_moves);
@@ -160,6 +160,13 @@ void directory::perform(detail::deferred_actions& then) {
   for (const object_id id : then.opens) detail::post_open(here, id);
   for (const auto& [where, to] : then.closes) detail::post_close(here, where, to);
   for (const auto& [rank, n] : then.notes) detail::post_note(here, rank, n);
+  for (auto& [one, with] : then.grants) {
+    const tern::detail::causal_scope in(one->on.get());
+    net::detail::post_answer(here, one->to.origin(), one->header.reply, with);
+    one->on.reset();
+    here.message_done(one->header);
+  }
+  then.grants.clear();
   while (!then.done.empty()) {
     const auto one = then.done.pop();
     if (one->header.reply) {
@@ -170,6 +177,7 @@ void directory::perform(detail::deferred_actions& then) {
     here.message_done(one->header);
   }
   while (!then.refusals.empty()) router_.refuse_late(then.refusals.pop());
+  if (const auto events = std::exchange(then.events, nullptr)) events_.perform(*events);
   if (then.request) {
     auto* const e = then.of;
     const net::wire_header header = then.request->header;
@@ -202,7 +210,7 @@ void directory::perform(detail::deferred_actions& then) {
         admission_.admit_waiting(e, more);
     }
     then = std::move(more);
-    if (then.request || !then.wake.empty() || then.ready) return perform(then);
+    if (then.request || !then.wake.empty() || then.ready || !then.grants.empty()) return perform(then);
   }
 }
 
@@ -224,6 +232,7 @@ void directory::end_object(entry& e, int origin, std::uint64_t reply) {
   std::vector<int> knows;
   std::optional<tern::detail::stored> copy;
   bool was_ready = false;
+  detail::deferred_actions then;
   {
     detail::shard& s = objects_.shard_of(id);
     const std::lock_guard hold(s.lock);
@@ -235,6 +244,7 @@ void directory::end_object(entry& e, int origin, std::uint64_t reply) {
     ++s.of(*e.type).destroyed;
     copy = objects_.discount(e);
     late = std::move(e.waiting);
+    events_.drop(e, then);
     if (e.travel) {
       travel_state& t = *e.travel;
       late.append(std::move(t.held));
@@ -261,6 +271,7 @@ void directory::end_object(entry& e, int origin, std::uint64_t reply) {
     const tern::detail::causal_scope in(on.get());
     router_.refuse(*one);
   }
+  objects_.perform(then);
   if (reply) net::detail::post_answer(here, origin, reply);
 }
 
@@ -299,8 +310,8 @@ std::vector<object_load> directory::loads() const {
       const entry* const e = s.entries.at(i);
       if (!e || !e->is_present()) continue;
       const extra_state& x = e->known();
-      all.push_back({e->id, &e->type->name, x.load, e->pending(), x.seconds, e->type->pack && e->pins == 0,
-                     e->could_leave(), x.device});
+      all.push_back({e->id, &e->type->name, x.load, e->pending(), x.seconds,
+                     e->type->pack && e->pins == 0 && e->claims == 0, e->could_leave(), x.device});
     }
   }
   return all;

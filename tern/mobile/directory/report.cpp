@@ -44,8 +44,15 @@ std::string describe(const entry& e, net::node& here, detail::object_labels& lab
   case entry::place::here:
     break;
   }
-  if (e.exclusive) text += ", an exclusive invocation runs";
-  if (e.sharing > 0) text += ", " + times(e.sharing, "shared invocation runs", "shared invocations run");
+  const std::uint32_t running = e.sharing + e.exclusive;
+  const bool released = e.claims > running; // by a function over several objects
+  if (e.claims > 0)
+    text += e.exclusive && !released
+                ? ", claimed for a function over several objects"
+                : ", claimed for " + times(e.claims, "function", "functions") + " over several objects";
+  if (e.exclusive && e.claims == 0) text += ", an exclusive invocation runs";
+  if (!released && e.sharing > e.claims)
+    text += ", " + times(e.sharing - e.claims, "shared invocation runs", "shared invocations run");
   if (e.unfinished > 0)
     text += ", " + times(e.unfinished, "invocation has", "invocations have") + " released the access";
   if (!e.waiting.empty()) text += first_of(e.waiting, "");
@@ -76,11 +83,24 @@ std::string describe(const entry& e, net::node& here, detail::object_labels& lab
          "\n";
 }
 
+// What its events wait for.
+void describe_events(const entry& e, std::string& text, std::size_t& waiting, std::size_t& untouched) {
+  if (!e.extras || !e.extras->events || !e.type) return;
+  for (const auto& one : e.extras->events->all()) {
+    const std::string missing = detail::describe_missing(*one);
+    if (missing.empty()) {
+      untouched += !one->spent;
+    } else if (++waiting <= listed) {
+      text += "    " + detail::describe_event(one->number, detail::event_signals::called(e)) + " " + missing + "\n";
+    }
+  }
+}
+
 } // namespace
 
 std::string directory::describe() {
-  std::string text;
-  std::size_t busy = 0, all = 0;
+  std::string text, events;
+  std::size_t busy = 0, all = 0, waiting = 0, untouched = 0;
   for (const detail::shard& s : objects_.shards()) {
     tern::detail::owner_lock::visitor lock(s.lock);
     const auto hold = net::try_for_a_while(lock);
@@ -92,10 +112,18 @@ std::string directory::describe() {
       all += e->is_present();
       const std::string line = mobile::describe(*e, node_, objects_.labels());
       if (!line.empty() && ++busy <= listed) text += line;
+      describe_events(*e, events, waiting, untouched);
     }
   }
-  if (busy == 0) return {};
-  return "  " + times(all, "mobile object", "mobile objects") + ", of which " + std::to_string(busy) +
+  if (waiting > 0)
+    events = "  " + times(waiting, "event", "events") + " of mobile objects " +
+             (waiting == 1 ? "waits:\n" : "wait:\n") + events +
+             (waiting > listed ? "    and " + std::to_string(waiting - listed) + " more\n" : "");
+  if (untouched > 0)
+    events += "  " + times(untouched, "event", "events") + " of mobile objects " + (untouched == 1 ? "has" : "have") +
+              " had no signal\n";
+  if (busy == 0) return events;
+  return events + "  " + times(all, "mobile object", "mobile objects") + ", of which " + std::to_string(busy) +
          (busy == 1 ? " is waited for:\n" : " are waited for:\n") + text +
          (busy > listed ? "    and " + std::to_string(busy - listed) + " more\n" : "");
 }

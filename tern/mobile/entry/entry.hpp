@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <tern/mobile/entry/event_set.hpp>
 #include <tern/mobile/entry/long_rhythm.hpp>
 #include <tern/mobile/entry/recent_times.hpp>
 #include <tern/mobile/message/control.hpp>
@@ -35,13 +36,16 @@ struct stream_state {
 
 /// What goes with an object's bytes.
 struct travel_note {
-  std::uint32_t version;  ///< once it has arrived
-  std::uint32_t coming;   ///< invocations that follow
-  std::uint8_t confirmed; ///< there is its home
-  std::uint8_t gap;       ///< of its rhythm
-  std::uint16_t since;    ///< likewise
-  float seconds;          ///< as in the entry, as is the next
+  std::uint32_t version;      ///< once it has arrived
+  std::uint32_t coming;       ///< invocations that follow
+  std::uint8_t confirmed : 1; ///< there is its home
+  std::uint8_t claimed : 1;   ///< alone, by the claimer that moves it
+  std::uint8_t gap;           ///< of its rhythm
+  std::uint16_t since;        ///< likewise
+  float seconds;              ///< as in the entry, as is the next
   std::uint64_t credit;
+  std::uint32_t events; ///< the number of its next event; 0: it has had none
+  std::uint32_t unused;
 };
 
 /// An object that has arrived in a message and is to be unpacked.
@@ -63,6 +67,8 @@ struct travel_state {
   invocation_list after_close;        ///< own ones, until the own stream is closed
   tern::detail::waiter_list resuming; ///< invocations that have released their access and want it back; data: how
   invocation_list moves;              ///< requests to migrate
+  std::unique_ptr<invocation> carry;  ///< the request of the claimer that has the object
+  invocation_list settling;           ///< answered when no invocation has released its access
   std::vector<int> notified;          ///< ranks that know that the object is here
   /// With their sources, until it is known that the object has left.
   std::vector<std::pair<int, directory_note>> notes;
@@ -76,17 +82,18 @@ struct travel_state {
   }
 };
 
-/// What only objects have that are counted, weighed, or may go to disk.
+/// What only objects have that are counted, weighed, may go to disk, or have events.
 struct extra_state {
-  std::uint64_t credit = 0;                 ///< what counted references have; 0: it is not counted
-  std::uint64_t bytes = 0;                  ///< that it takes in memory, if memory is limited
-  std::optional<tern::detail::stored> disk; ///< as it was when it was last there
-  double load = 0;                          ///< see load.hpp
-  double each = 0;                          ///< of it, for one more invocation
-  detail::recent_times times;               ///< that its invocations ran
-  detail::long_rhythm rhythm;               ///< of its quick and its long ones, if a balancer wants to know
-  float seconds = 0;                        ///< an invocation takes, typically; 0: not known
-  float device = 0;                         ///< of it, of a device's time
+  std::uint64_t credit = 0;                  ///< what counted references have; 0: it is not counted
+  std::uint64_t bytes = 0;                   ///< that it takes in memory, if memory is limited
+  std::optional<tern::detail::stored> disk;  ///< as it was when it was last there
+  double load = 0;                           ///< see load.hpp
+  double each = 0;                           ///< of it, for one more invocation
+  detail::recent_times times;                ///< that its invocations ran
+  detail::long_rhythm rhythm;                ///< of its quick and its long ones, if a balancer wants to know
+  float seconds = 0;                         ///< an invocation takes, typically; 0: not known
+  float device = 0;                          ///< of it, of a device's time
+  std::unique_ptr<detail::event_set> events; ///< null: it has had none
 };
 
 namespace detail {
@@ -123,6 +130,7 @@ struct entry {
   std::uint32_t unfinished = 0; ///< invocations that have begun and released their access
   std::uint32_t pins = 0;
   std::uint32_t not_begun = 0; ///< invocations that have been admitted and have fibers to come
+  std::uint32_t claims = 0;    ///< that were granted: they count as invocations that run
   std::uint32_t coming = 0;    ///< of those that follow the object from where it was
   place at = place::here;
   priority level = priority::normal; ///< of those that have not begun, the least urgent

@@ -35,10 +35,12 @@ namespace detail {
 
 /// What each of these messages does to its object.
 extern const invocable destroy_message, migrate_message, swap_out_message, pin_message, unpin_message,
-    add_credit_message, return_credit_message, open_message, close_message, skip_message;
+    add_credit_message, return_credit_message, open_message, close_message, skip_message, claim_message,
+    claim_shared_message, settle_message, carry_message;
 /// The handlers that take them, and the one that takes notes.
 extern const net::handler_record destroy_handler, migrate_handler, swap_out_handler, pin_handler, unpin_handler,
-    add_credit_handler, return_credit_handler, open_handler, close_handler, skip_handler, note_handler;
+    add_credit_handler, return_credit_handler, open_handler, close_handler, skip_handler, note_handler, claim_handler,
+    claim_shared_handler, settle_handler, carry_handler, let_go_handler;
 
 void post_note(net::node& here, int to, const directory_note& n);
 /// Opens the calling rank's stream to the object, by way of the object's home.
@@ -52,6 +54,8 @@ void forward(net::node& here, int where, std::unique_ptr<invocation> one);
 /// A request to migrate as if one had arrived. \param reply number of the call that waits for it;
 /// 0: none does.
 std::unique_ptr<invocation> migrate_request(net::node& here, object_id id, int to, std::uint64_t reply = 0);
+/// The same from the claimer of an object.
+std::unique_ptr<invocation> carry_request(net::node& here, object_id id, int to, std::uint64_t reply);
 /// Turns the return of an object's last credit into the request to destroy it.
 void make_destroy(invocation& one) noexcept;
 /// The credit that it carries. \throws error(invalid_data) if there is none in the message.

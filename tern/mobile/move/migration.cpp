@@ -69,11 +69,21 @@ void migration::depart(entry& e, std::unique_ptr<invocation> request) {
       e.sent = 0;
       t.streams.push_back({rank_, 0, 0});
     }
-    following = std::move(e.waiting);
+    events_.take_out(e, following); // they fire behind what waits already
+    following.append(std::move(e.waiting));
     following.append(std::move(t.moves)); // the next ones move it on from there
     streams = t.streams;
     const extra_state& x = e.known();
-    with = {e.version + 1, following.size(), e.id.home() == to, x.rhythm.gap(), x.rhythm.since(), x.seconds, x.credit};
+    with = {e.version + 1,
+            following.size(),
+            e.id.home() == to,
+            e.claims > 0,
+            x.rhythm.gap(),
+            x.rhythm.since(),
+            x.seconds,
+            x.credit,
+            x.events ? x.events->next() : 0,
+            0};
     loads_.set(e, 0);
     e.at = entry::place::left;
     was_ready = std::exchange(e.offered, false);
@@ -94,13 +104,18 @@ void migration::depart(entry& e, std::unique_ptr<invocation> request) {
     send_after(here, to, following);
     landed.get();
   } catch (...) {
+    deferred_actions undone(&e);
     if (!sent) {
       const std::lock_guard hold(objects_.shard_of(e.id).lock);
       while (!following.empty()) {
         auto one = following.pop();
-        (one->moves() ? e.travel->moves : e.waiting).push(std::move(one));
+        if (one->of_event())
+          events_.accept(e, std::move(one), undone);
+        else
+          (one->moves() ? e.travel->moves : e.waiting).push(std::move(one));
       }
     }
+    objects_.perform(undone);
     here.reply_error(origin, reply, std::current_exception(), context());
     return router_.cancel_move(e, sent ? number : 0);
   }
@@ -126,6 +141,8 @@ void migration::depart(entry& e, std::unique_ptr<invocation> request) {
     ++s.of(type).left;
     s.of(type).bytes += bytes;
     e.at = entry::place::elsewhere;
+    e.exclusive = false; // its claim has gone with it
+    e.claims = 0;
     e.type = nullptr;
     e.extras.reset();
     e.where = to;
@@ -197,10 +214,13 @@ void migration::begin_landing(shard& s, entry& e, landing& one, deferred_actions
   e.version = one.with.version;
   e.coming = one.with.coming;
   e.confirmed = one.with.confirmed != 0;
+  e.exclusive = one.with.claimed != 0; // before anything is admitted here
+  e.claims = one.with.claimed;
   if (one.with.seconds > 0 || one.with.credit > 0) {
     e.extra().each = e.extra().seconds = one.with.seconds;
     e.extras->credit = one.with.credit;
   }
+  if (one.with.events > 0) e.extra().events = std::make_unique<event_set>(one.with.events);
   if (one.with.gap != long_rhythm::no_gap || e.extras) e.extra().rhythm = {one.with.gap, one.with.since};
   if (std::exchange(e.own_closed, false)) e.own_closing = false;
   e.travels().streams = std::move(one.streams);
@@ -269,10 +289,14 @@ void migration::send_back(entry& e, int source, std::uint64_t reply, const std::
   deferred_actions then(&e);
   for (;;) {
     std::unique_lock hold(s.lock);
-    invocation_list back = std::move(e.waiting);
+    invocation_list back;
+    events_.take_out(e, back);
+    back.append(std::move(e.waiting));
     back.append(std::move(e.travel->moves));
     if (back.empty()) {
       e.at = entry::place::elsewhere;
+      e.exclusive = false;
+      e.claims = 0;
       --e.version;
       e.coming = 0;
       loads_.set(e, 0);

@@ -101,9 +101,17 @@ void router::accept(entry& e, std::unique_ptr<invocation> one, deferred_actions&
     then.done.push(std::move(one));
     return;
   }
+  case action::settle:
+    if (e.unfinished > 0) return e.travels().settling.push(std::move(one));
+    then.done.push(std::move(one));
+    return;
   case action::skip:
     then.done.push(std::move(one));
     return;
+  case action::arm:
+  case action::signal:
+  case action::rearm:
+    return events_.accept(e, std::move(one), then);
   }
 }
 
