@@ -81,7 +81,12 @@ public:
   /// Is it alive, as far as is known here? True on the rank where it was born until that learns of
   /// its end.
   bool lives(object_id id) const;
-  /// Names of the objects that were born here, for reports.
+  /// The rank of the object's home: that is told wherever it goes.
+  int home_of(object_id id) const noexcept { return objects_.home_of(id); }
+  /// The same on the calling rank; outside of a job, the number of the home.
+  static int home_of_here(object_id id) noexcept;
+  const detail::home_table& homes() const noexcept { return objects_.homes(); }
+  /// Names of the objects whose home is here, for reports.
   detail::object_labels& labels() noexcept { return objects_.labels(); }
 
   // Sending -----------------------------------------------------------------------------------------------------------

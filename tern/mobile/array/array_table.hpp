@@ -29,8 +29,13 @@ namespace tern::mobile::detail {
 /// Thread-safe.
 class array_record {
 public:
-  /// \throws as array_layout, present_elements.
+  /// A new one of a job of so many ranks, as rank `rank` sees it. \throws as array_layout,
+  /// present_elements.
   array_record(array_plan plan, int rank, int ranks);
+  /// One that was made in another job. \param firsts its first ids, by the ranks of that job.
+  /// \param present those of its elements whose homes are here, by home.
+  array_record(array_plan plan, const std::vector<std::uint64_t>& firsts,
+               std::vector<std::pair<int, present_elements>> present);
 
   const array_layout& layout() const noexcept { return layout_; }
   /// Can ids be computed? Waits until they can.
@@ -43,11 +48,11 @@ public:
   /// Once.
   void place_at(const std::vector<std::uint64_t>& firsts);
 
-  /// Numbers the next operation that this rank sends, for each of the homes, which ascend.
-  array_route next_route(int here, std::span<const std::int32_t> homes);
+  /// Numbers the next operation that this rank sends, for each of the ranks, which ascend.
+  array_route next_route(int here, std::span<const std::int32_t> ranks);
   operation_queue& queue() noexcept { return queue_; }
 
-  // Elements that were born here
+  // Elements whose home is here
   std::size_t size() const;
   bool contains(std::int64_t linear) const;
   /// \throws error(already_exists) if the index has, or had, an element.
@@ -56,6 +61,11 @@ public:
   void insert(std::int64_t linear);
   /// \throws error(not_found) if there is no such element.
   void erase(std::int64_t linear);
+  /// The homes of elements that are here, ascending.
+  std::vector<int> homes() const;
+  bool has_all_homes() const noexcept { return present_.size() == static_cast<std::size_t>(layout_.ranks()); }
+  /// Which of those with that home there are. \pre it is one of `homes`
+  present_elements present(int home) const;
   /// Calls `f(linear index)` for each of them in the box, in order. Others may come and go
   /// meanwhile.
   template <class F> void for_each(const array_box& box, F&& f) const {
@@ -77,6 +87,8 @@ public:
 
 private:
   void wait_until_placed() const;
+  present_elements* home_of(std::int64_t linear);
+  const present_elements* home_of(std::int64_t linear) const;
   std::size_t list(std::int64_t from, std::span<std::int64_t> room) const;
 
   array_layout layout_;
@@ -84,9 +96,9 @@ private:
   mutable latch placing_{1};
   operation_queue queue_;
   mutable tern::detail::spin_lock lock_; // a few instructions at a time
-  present_elements present_;
-  mutex sending_;                   // of what follows
-  std::vector<std::uint64_t> sent_; // operations, by home; none before the first
+  std::vector<std::pair<int, present_elements>> present_; // by home, ascending
+  mutex sending_;                                         // of what follows
+  std::vector<std::uint64_t> sent_; // operations, by rank; none before the first
 };
 using array_ref = std::shared_ptr<array_record>;
 

@@ -13,7 +13,7 @@
 namespace tern::mobile::detail {
 
 rank_objects::rank_objects(net::node& here, directory_services& services)
-    : node_(here), rank_(here.rank()), services_(services) {
+    : node_(here), rank_(here.rank()), services_(services), homes_(here.size()) {
   if (node_.size() > 1 << address::origin_bits)
     throw error(errc::unsupported, "mobile objects know 2^24 ranks, no more");
   if (!node_.one_thread()) return;

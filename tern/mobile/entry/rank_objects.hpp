@@ -14,6 +14,7 @@
 #include <tern/mobile/balancer.hpp>
 #include <tern/mobile/entry/deferred_actions.hpp>
 #include <tern/mobile/entry/entry.hpp>
+#include <tern/mobile/entry/homes.hpp>
 #include <tern/mobile/entry/object_labels.hpp>
 #include <tern/mobile/entry/object_table.hpp>
 #include <tern/mobile/object_id.hpp>
@@ -77,8 +78,13 @@ public:
   const shard& shard_of(object_id id) const noexcept { return shards_[id.number() % shard_count]; }
   std::array<shard, shard_count>& shards() noexcept { return shards_; }
   const std::array<shard, shard_count>& shards() const noexcept { return shards_; }
-  /// Names of objects that were born here.
+  /// Names of objects whose home is here.
   object_labels& labels() noexcept { return labels_; }
+  home_table& homes() noexcept { return homes_; }
+  const home_table& homes() const noexcept { return homes_; }
+  /// The rank of the object's home.
+  int home_of(object_id id) const noexcept { return homes_.rank_of(id); }
+  bool is_home(object_id id) const noexcept { return homes_.rank_of(id) == rank_; }
 
   /// The id of a new object. \throws error(unsupported) for the 2^40th.
   object_id next_id() { return {rank_, reserve(1)}; }
@@ -90,7 +96,7 @@ public:
   }
   /// \throws error(invalid_argument) for a null pointer or one that cannot exist in this job.
   void check(object_id id) const {
-    if (!id || id.home() >= node_.size()) [[unlikely]]
+    if (!id || id.home() >= homes_.count()) [[unlikely]]
       bad_pointer(id);
   }
 
@@ -135,6 +141,7 @@ private:
   net::node& node_;
   const int rank_;
   directory_services& services_;
+  home_table homes_;
   std::atomic<unsigned> attention_{0};
   std::atomic<mobile::balancer*> balancer_{nullptr}; ///< release when set, acquire when used: it has been made
   std::atomic<std::uint64_t> next_{1}, splits_{0};

@@ -73,7 +73,7 @@ void migration::depart(entry& e, std::unique_ptr<invocation> request) {
     following.append(std::move(t.moves)); // the next ones move it on from there
     streams = t.streams;
     const extra_state& x = e.known();
-    with = {e.version + 1, following.size(), e.id.home() == to, x.rhythm.gap(), x.rhythm.since(), x.seconds, x.credit};
+    with = {e.version + 1, following.size(), objects_.home_of(e.id) == to, x.rhythm.gap(), x.rhythm.since(), x.seconds, x.credit};
     loads_.set(e, 0);
     e.at = entry::place::left;
     was_ready = std::exchange(e.offered, false);
@@ -155,7 +155,7 @@ void migration::land(const type_record& type, int source, const net::wire_header
   address to;
   std::tie(to, one->with, one->streams, one->state) =
       net::detail::unpack_call<std::tuple<address, travel_note, std::vector<stream_state>, buffer<std::byte>>>(message);
-  check_address(to, here.size());
+  check_address(to, here.size(), objects_.homes().count());
   for (const stream_state& st : one->streams)
     if (st.rank < 0 || st.rank >= here.size()) bad_rank(to.object, st.rank, here.size());
   one->type = &type;
@@ -191,7 +191,7 @@ void migration::land(const type_record& type, int source, const net::wire_header
 }
 
 void migration::begin_landing(shard& s, entry& e, landing& one, deferred_actions& then) {
-  if (e.id.home() != rank_) --s.remote;
+  if (!objects_.is_home(e.id)) --s.remote;
   e.at = entry::place::arriving;
   e.where = one.source;
   e.version = one.with.version;
@@ -253,7 +253,7 @@ void migration::unpack(entry& e, std::unique_ptr<landing> one) {
       admission_.admit_waiting(e, then);
     }
     if (!e.confirmed)
-      then.notes.emplace_back(e.id.home(), directory_note{e.id, directory_note::kind::moved, rank_, e.version, 0});
+      then.notes.emplace_back(objects_.home_of(e.id), directory_note{e.id, directory_note::kind::moved, rank_, e.version, 0});
   }
   objects_.perform(then);
   net::detail::post_answer(here, source, reply);
