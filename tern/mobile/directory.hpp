@@ -174,6 +174,19 @@ public:
   /// What was counted since the last call, ordered by the ids.
   std::vector<object_contact> take_contacts() { return contacts_.take(); }
 
+  // Checkpoints (checkpoint.hpp) --------------------------------------------------------------------------------------
+
+  detail::rank_objects& objects() noexcept { return objects_; }
+  /// What an object on disk was packed to. \throws as `object_store::read`.
+  byte_buffer copy_on_disk(const entry& e);
+  /// An object of an earlier job, which is here from now on. \pre nothing is sent to it meanwhile
+  void restore(const type_record& type, void* object, object_id id, const travel_note& with, std::uint32_t pins,
+               std::size_t bytes);
+  /// One that has its home here, and is on another rank from now on.
+  void restore_elsewhere(object_id id, int where);
+  /// Homes of an earlier job.
+  void set_homes(std::vector<std::int32_t> ranks) { objects_.homes().assign(std::move(ranks)); }
+
 private:
   // net::reported_part
   std::string describe() override;

@@ -195,7 +195,11 @@ template <class T> struct arrival_tag {};
 template <class T>
 inline const net::handler_record object_handler{
     typeid(arrival_tag<T>), "migration of " + tern::detail::type_name(typeid(T)), TERN_THIS_FILE, &take_object<T>};
-template <class T> const net::handler_record* arrival_of() { return &object_handler<T>; }
+template <class T> inline const movable_class the_movable_class{object_handler<T>, &record_of<T>};
+template <class T> const net::handler_record* arrival_of() {
+  the_movable_class<T>.used();
+  return &object_handler<T>;
+}
 
 // Says in one line what is wrong; the caller compiles nothing further then.
 template <auto F, class T, class... A> consteval bool check_invocation() {
@@ -346,7 +350,8 @@ private:
 template <class R, class Post>
 future<R> post_object_call(net::node& here, object_id id, action what, const std::string& name, Post&& post) {
   if (running_invocation::is_of_own(id, what)) [[unlikely]]
-    return net::detail::post_call_as<awaited_from_itself<R>>(here, directory::of(here).home_of(id), std::forward<Post>(post), id, what, name);
+    return net::detail::post_call_as<awaited_from_itself<R>>(here, directory::of(here).home_of(id),
+                                                             std::forward<Post>(post), id, what, name);
   return net::detail::post_call<R>(here, directory::of(here).home_of(id), std::forward<Post>(post));
 }
 
@@ -449,8 +454,7 @@ auto call(const invocation_options& how, mobile_ptr<T> to, A&&... args)
     net::node& here = net::node::here();
     return net::detail::post_call<typename mobile::detail::member_signature<decltype(F)>::result>(
         here, {.timeout = how.timeout, .stop = how.stop}, mobile::detail::member_handler<F>.name(),
-        mobile::directory::of(here).home_of(to.id()),
-        [&](std::uint64_t number) {
+        mobile::directory::of(here).home_of(to.id()), [&](std::uint64_t number) {
           mobile::detail::post_invocation<F>(here, to, number, how.priority, std::forward<A>(args)...);
         });
   } else {

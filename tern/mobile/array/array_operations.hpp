@@ -131,8 +131,9 @@ template <auto F> void call_part(const array_operation& op, const shared_buffer<
     element_pace pace;
     array->for_each(op.box, [&](std::int64_t linear) {
       const object_id id = array->layout().id_of(linear);
-      mine.push_back(net::detail::post_call<result>(
-          here, directory::of(here).home_of(id), [&](std::uint64_t reply) { post_packed_invocation(here, id, message, reply); }));
+      mine.push_back(net::detail::post_call<result>(here, directory::of(here).home_of(id), [&](std::uint64_t reply) {
+        post_packed_invocation(here, id, message, reply);
+      }));
       pace.step();
     });
   });

@@ -95,12 +95,28 @@ private:
   std::atomic<bool> is_placed_{false};
   mutable latch placing_{1};
   operation_queue queue_;
-  mutable tern::detail::spin_lock lock_; // a few instructions at a time
+  mutable tern::detail::spin_lock lock_;                  // a few instructions at a time
   std::vector<std::pair<int, present_elements>> present_; // by home, ascending
   mutex sending_;                                         // of what follows
-  std::vector<std::uint64_t> sent_; // operations, by rank; none before the first
+  std::vector<std::uint64_t> sent_;                       // operations, by rank; none before the first
 };
 using array_ref = std::shared_ptr<array_record>;
+
+/// What a rank's file of a checkpoint says of an array.
+struct saved_array {
+  std::uint64_t id = 0;
+  std::int32_t dimensions = 1;
+  std::array<std::int64_t, 3> size{1, 1, 1};
+  bool sparse = false;
+  std::uint8_t mapping = 0; ///< an array_mapping::kind
+  std::uint32_t own = 0;    ///< the number of the program's own mapping
+  std::string name, type;
+  std::vector<std::uint64_t> firsts; ///< its first numbers, by the ranks of the job that made it
+  std::vector<std::pair<std::int32_t, present_elements::saved>> present; ///< by home
+  template <class A> void serialize(A& ar) {
+    ar(id, dimensions, size, sparse, mapping, own, name, type, firsts, present);
+  }
+};
 
 /// The arrays of one rank. Thread-safe.
 class array_table final : net::reported_part {
@@ -121,6 +137,15 @@ public:
   array_ref need(std::uint64_t id);
   void remove(std::uint64_t id) noexcept;
 
+  // For checkpoints, when nothing is under way
+  /// All that are known here. \param made how many ids this rank has given.
+  std::vector<saved_array> save(std::uint64_t& made) const;
+  /// One of an earlier job. \param all what the files of all its ranks say of it. \throws
+  /// error(invalid_data).
+  void restore(const std::vector<saved_array>& all);
+  /// Ids go on from there.
+  void go_on_from(std::uint64_t made) noexcept;
+
   /// Of an element, its array and its linear index there. Any rank.
   std::optional<std::pair<array_ref, std::int64_t>> element_of(object_id id);
 
@@ -131,7 +156,7 @@ private:
   template <class Lock> std::optional<std::pair<array_ref, std::int64_t>> look_for(object_id id, const Lock& held);
 
   net::node& node_;
-  tern::detail::spin_lock lock_; // reports look, too
+  mutable tern::detail::spin_lock lock_; // reports look, too
   std::uint64_t made_ = 0;
   std::map<std::uint64_t, array_ref> arrays_;
   std::map<std::uint64_t, array_record*> by_first_; // first number here

@@ -32,7 +32,8 @@ public:
   int count() const noexcept { return count_.load(std::memory_order_relaxed); }
   /// Of a home, or the number itself if there is no such home.
   int rank_of(int home) const noexcept {
-    const std::vector<std::int32_t>* const moved = moved_.load(std::memory_order_acquire); // acquire: it was filled before
+    const std::vector<std::int32_t>* const moved =
+        moved_.load(std::memory_order_acquire); // acquire: it was filled before
     if (!moved || static_cast<std::size_t>(home) >= moved->size()) [[likely]]
       return home;
     return (*moved)[static_cast<std::size_t>(home)];

@@ -38,6 +38,21 @@ std::uint64_t rank_objects::reserve(std::uint64_t count) {
   return number;
 }
 
+bool rank_objects::keep_credit(object_id id, std::uint64_t credit) {
+  if (!restoring_.load(std::memory_order_acquire)) [[likely]]
+    return false;
+  const std::lock_guard hold(keeping_);
+  if (!restoring_.load(std::memory_order_relaxed)) return false;
+  kept_credit_.emplace_back(id, credit);
+  return true;
+}
+
+std::vector<std::pair<object_id, std::uint64_t>> rank_objects::end_restoring() {
+  const std::lock_guard hold(keeping_);
+  restoring_.store(false, std::memory_order_release);
+  return std::exchange(kept_credit_, {});
+}
+
 void rank_objects::bad_pointer(object_id id) const {
   if (!id) throw error(errc::invalid_argument, "a null mobile_ptr was invoked", "create the object first");
   throw error(errc::invalid_argument,

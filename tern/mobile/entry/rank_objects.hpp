@@ -132,6 +132,22 @@ public:
   void note_split() noexcept { splits_.fetch_add(1, std::memory_order_relaxed); }
   std::uint64_t splits() const noexcept { return splits_.load(std::memory_order_relaxed); }
 
+  /// While they are frozen, no balancer moves objects.
+  void freeze(bool on) noexcept { frozen_.store(on, std::memory_order_seq_cst); }
+  bool frozen() const noexcept { return frozen_.load(std::memory_order_seq_cst); }
+  /// From now on, until `end_restoring`, credit that objects give back is kept: those that it
+  /// belongs to may not be there yet.
+  void begin_restoring() noexcept { restoring_.store(true, std::memory_order_release); }
+  /// \return whether it is kept
+  bool keep_credit(object_id id, std::uint64_t credit);
+  std::vector<std::pair<object_id, std::uint64_t>> end_restoring();
+  /// The first number that was not given. \pre nothing is created meanwhile
+  std::uint64_t next_number() const noexcept { return next_.load(std::memory_order_relaxed); }
+  /// Numbers go on from there, if that is more.
+  void go_on_from(std::uint64_t number) noexcept {
+    if (number > next_.load(std::memory_order_relaxed)) next_.store(number, std::memory_order_relaxed);
+  }
+
   void perform(deferred_actions& then) { services_.perform(then); }
   directory_services& services() noexcept { return services_; }
 
@@ -146,6 +162,9 @@ private:
   std::atomic<mobile::balancer*> balancer_{nullptr}; ///< release when set, acquire when used: it has been made
   std::atomic<std::uint64_t> next_{1}, splits_{0};
   std::atomic<std::int64_t> bytes_in_memory_{0};
+  std::atomic<bool> frozen_{false}, restoring_{false};
+  tern::detail::spin_lock keeping_; ///< of the next
+  std::vector<std::pair<object_id, std::uint64_t>> kept_credit_;
   object_labels labels_;
   std::array<shard, shard_count> shards_;
 };

@@ -72,8 +72,10 @@ void migration::depart(entry& e, std::unique_ptr<invocation> request) {
     following = std::move(e.waiting);
     following.append(std::move(t.moves)); // the next ones move it on from there
     streams = t.streams;
-    const extra_state& x = e.known();
-    with = {e.version + 1, following.size(), objects_.home_of(e.id) == to, x.rhythm.gap(), x.rhythm.since(), x.seconds, x.credit};
+    with = e.note();
+    ++with.version;
+    with.coming = following.size();
+    with.confirmed = objects_.home_of(e.id) == to;
     loads_.set(e, 0);
     e.at = entry::place::left;
     was_ready = std::exchange(e.offered, false);
@@ -197,11 +199,7 @@ void migration::begin_landing(shard& s, entry& e, landing& one, deferred_actions
   e.version = one.with.version;
   e.coming = one.with.coming;
   e.confirmed = one.with.confirmed != 0;
-  if (one.with.seconds > 0 || one.with.credit > 0) {
-    e.extra().each = e.extra().seconds = one.with.seconds;
-    e.extras->credit = one.with.credit;
-  }
-  if (one.with.gap != long_rhythm::no_gap || e.extras) e.extra().rhythm = {one.with.gap, one.with.since};
+  e.take_over(one.with);
   if (std::exchange(e.own_closed, false)) e.own_closing = false;
   e.travels().streams = std::move(one.streams);
   if (!e.own_open) router_.open_own_stream(s, e, then);
@@ -253,7 +251,8 @@ void migration::unpack(entry& e, std::unique_ptr<landing> one) {
       admission_.admit_waiting(e, then);
     }
     if (!e.confirmed)
-      then.notes.emplace_back(objects_.home_of(e.id), directory_note{e.id, directory_note::kind::moved, rank_, e.version, 0});
+      then.notes.emplace_back(objects_.home_of(e.id),
+                              directory_note{e.id, directory_note::kind::moved, rank_, e.version, 0});
   }
   objects_.perform(then);
   net::detail::post_answer(here, source, reply);
@@ -300,7 +299,7 @@ bool migration::send_away(object_id id, int to, net::reply_ref reply_to, const s
   {
     shard& s = objects_.shard_of(id);
     const std::lock_guard hold(s.lock);
-    if (entry* const e = s.entries.find(id); e && to != rank_ && e->could_leave()) {
+    if (entry* const e = s.entries.find(id); e && to != rank_ && !objects_.frozen() && e->could_leave()) {
       then.of = e;
       then.request = migrate_request(node_, id, to, reply);
       then.request->header.flags |= net::flag_high;

@@ -199,6 +199,33 @@ void name_table::find(const std::string& name, search one) {
   }
 }
 
+std::vector<detail::saved_name> name_table::save() const {
+  const std::lock_guard hold(lock_);
+  std::vector<detail::saved_name> all;
+  for (const auto& [name, one] : names_) all.push_back({name, one.object, one.types, one.rank});
+  return all;
+}
+
+void name_table::restore(const std::vector<detail::saved_name>& all) {
+  directory& objects = directory::of(node_);
+  for (const detail::saved_name& one : all) {
+    if (one.name.empty() || one.types.empty()) continue;
+    if (objects.home_of(one.object) == node_.rank()) objects.labels().add(one.object, one.name);
+    if (detail::keeper_of(node_, one.name) != node_.rank()) continue;
+    const std::lock_guard hold(lock_);
+    names_.try_emplace(one.name, published{one.object, one.types, one.rank, ++serial_});
+  }
+}
+
+std::string name_table::first_search() const {
+  const auto now = fiber_clock::now();
+  const std::lock_guard hold(lock_);
+  for (const auto& [name, all] : waiting_)
+    for (const search& s : all)
+      if (s.over > now) return "'" + name + "', by rank " + std::to_string(s.rank);
+  return {};
+}
+
 void name_table::drop_expired(std::vector<search>& all) const {
   const auto now = fiber_clock::now();
   std::erase_if(all, [&](const search& s) { return s.over <= now; });

@@ -154,6 +154,7 @@ int router::last_known(object_id id) const {
 
 void router::return_credit(object_id id, std::uint64_t credit) noexcept {
   try {
+    if (objects_.keep_credit(id, credit)) return;
     const net::wire_header h{return_credit_handler.id(), 0, 0};
     if (mail_.in_use()) {
       outgoing_mail m(mail_, sizeof h + sizeof(address) + sizeof credit);
