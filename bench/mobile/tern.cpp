@@ -25,6 +25,9 @@
 ///
 ///     bench_mobile_tern array_memory ELEMENTS      one rank: bytes of each element beyond its data
 ///
+///     bench_mobile_tern save MIB FOLDER            two ranks: MiB/s of a checkpoint
+///     bench_mobile_tern go_on MIB                  two ranks with --tern-restart: the same of reading it
+///
 ///     bench_mobile_tern hops MOST                  for senders that have missed 1 … MOST moves, the messages
 ///
 /// SECONDS: for each. Rank 0 prints one JSON object.
@@ -231,6 +234,8 @@ nlohmann::json measure(const std::string& what, const std::string& first, const 
   if (what == "table") return need(1, threads), table(objects, most_after);
   if (what == "memory") return need(1, 1), memory(objects);
   if (what == "disk") return need(1, 2), disk(objects, std::atol(second.c_str()));
+  if (what == "save") return need(2, 1), save(objects, second);
+  if (what == "go_on") return need(2, 1), go_on(objects);
   if (what == "moved") return need(2, 1), moved(objects);
   if (what == "element") return need(1, 1), element(most);
   if (what == "array") return need(2, 1), array(objects, std::atol(second.c_str()));
