@@ -18,6 +18,7 @@
 #include <tern/hetero/recorded.hpp>
 #include <tern/hetero/statistics.hpp>
 #include <tern/mobile/array.hpp>
+#include <tern/mobile/checkpoint.hpp>
 #include <tern/mobile/counted.hpp>
 #include <tern/mobile/event.hpp>
 #include <tern/mobile/hold.hpp>

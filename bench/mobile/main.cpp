@@ -286,6 +286,27 @@ void add_disk(metrics& all, const scale& of) {
   add("read");
 }
 
+void add_checkpoint(metrics& all, const scale& of) {
+  const char* const set = std::getenv("TMPDIR");
+  const std::string where = set && *set ? set : "/var/tmp", mib = of("1024", "16");
+  const series both([=] { // ours and the rival beside each other
+    nlohmann::json found = run_for_json({BENCH_MOBILE_CHECKPOINT, BENCH_MOBILE_TERN, where, mib});
+    if (found.contains("absent")) throw absent(found["absent"].get<std::string>());
+    return found;
+  });
+  const auto add = [&](const char* what, const char* ours, const char* rival, const char* rival_name) {
+    all.push_back({.name = std::string("checkpoint.") + what,
+                   .unit = "MiB/s",
+                   .better = direction::higher,
+                   .target = 0.7,
+                   .rival_name = rival_name,
+                   .ours = both[ours],
+                   .rival = both[rival]});
+  };
+  add("write", "write", "dd_write", "dd, fsync");
+  add("restart", "restart", "dd_read", "dd, direct");
+}
+
 metrics all_metrics(const scale& of) {
   metrics all;
   add_local(all, of);
@@ -298,6 +319,7 @@ metrics all_metrics(const scale& of) {
   add_events(all, of);
   add_together(all, of);
   add_disk(all, of);
+  add_checkpoint(all, of);
   for (const way& w : {usual, spins}) add_rounds(all, mpi::mpich, "mobile.mpich", false, of, w);
   return all;
 }

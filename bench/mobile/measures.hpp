@@ -4,6 +4,7 @@
 /// What Tern's contestant of `bench_mobile` measures, in the files of the same names.
 
 #include <cstddef>
+#include <string>
 
 #include <nlohmann/json.hpp>
 
@@ -19,6 +20,10 @@ nlohmann::json moved(std::size_t objects);
 
 /// disk.cpp: one rank, with a limit of memory; MiB/s at which large objects are read, and changed.
 nlohmann::json disk(std::size_t objects, long rounds);
+
+/// checkpoint.cpp: two ranks; MiB/s at which objects of a MiB each are saved, and read back.
+nlohmann::json save(std::size_t mib, const std::string& folder);
+nlohmann::json go_on(std::size_t mib);
 
 /// hops.cpp: not within a job.
 nlohmann::json hops(int most_stale);

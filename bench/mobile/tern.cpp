@@ -31,6 +31,8 @@
 ///                                                  here, and for three invocations of each
 ///     bench_mobile_tern together_remote ROUNDS     two ranks: microseconds for one over two objects
 ///     bench_mobile_tern together_messages OBJECTS  messages for one on a rank alone
+///     bench_mobile_tern save MIB FOLDER            two ranks: MiB/s of a checkpoint
+///     bench_mobile_tern go_on MIB                  two ranks with --tern-restart: the same of reading it
 ///
 ///     bench_mobile_tern hops MOST                  for senders that have missed 1 … MOST moves, the messages
 ///
@@ -238,6 +240,8 @@ nlohmann::json measure(const std::string& what, const std::string& first, const 
   if (what == "table") return need(1, threads), table(objects, most_after);
   if (what == "memory") return need(1, 1), memory(objects);
   if (what == "disk") return need(1, 2), disk(objects, std::atol(second.c_str()));
+  if (what == "save") return need(2, 1), save(objects, second);
+  if (what == "go_on") return need(2, 1), go_on(objects);
   if (what == "moved") return need(2, 1), moved(objects);
   if (what == "element") return need(1, 1), element(most);
   if (what == "array") return need(2, 1), array(objects, std::atol(second.c_str()));

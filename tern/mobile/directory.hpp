@@ -82,7 +82,12 @@ public:
   /// Is it alive, as far as is known here? True on the rank where it was born until that learns of
   /// its end.
   bool lives(object_id id) const;
-  /// Names of the objects that were born here, for reports.
+  /// The rank of the object's home: that is told wherever it goes.
+  int home_of(object_id id) const noexcept { return objects_.home_of(id); }
+  /// The same on the calling rank; outside of a job, the number of the home.
+  static int home_of_here(object_id id) noexcept;
+  const detail::home_table& homes() const noexcept { return objects_.homes(); }
+  /// Names of the objects whose home is here, for reports.
   detail::object_labels& labels() noexcept { return objects_.labels(); }
 
   // Sending -----------------------------------------------------------------------------------------------------------
@@ -171,6 +176,19 @@ public:
   void count_contacts(bool on) noexcept;
   /// What was counted since the last call, ordered by the ids.
   std::vector<object_contact> take_contacts() { return contacts_.take(); }
+
+  // Checkpoints (checkpoint.hpp) --------------------------------------------------------------------------------------
+
+  detail::rank_objects& objects() noexcept { return objects_; }
+  /// What an object on disk was packed to. \throws as `object_store::read`.
+  byte_buffer copy_on_disk(const entry& e);
+  /// An object of an earlier job, which is here from now on. \pre nothing is sent to it meanwhile
+  void restore(const type_record& type, void* object, object_id id, const travel_note& with, std::uint32_t pins,
+               std::size_t bytes);
+  /// One that has its home here, and is on another rank from now on.
+  void restore_elsewhere(object_id id, int where);
+  /// Homes of an earlier job.
+  void set_homes(std::vector<std::int32_t> ranks) { objects_.homes().assign(std::move(ranks)); }
 
 private:
   // net::reported_part

@@ -101,7 +101,7 @@ inline bool admission::finish_at_once(entry& e, bool exclusive) noexcept {
 
 void* invocation_series::admit_anew(const address& to, const net::wire_header& header) {
   end();
-  check_address(to, admission_.node_.size());
+  check_address(to, admission_.node_.size(), admission_.objects_.homes().count());
   if (admission_.debug_ == debugging::none && admission_.takes_series(header))
     object_ = admission_.admit_at_once(what_, header, to, source_, of_);
   if (!object_) of_ = nullptr;
@@ -157,7 +157,7 @@ bool admission::run(net::node& here, const invocable& what, entry& e, void* obje
 void admission::arrive(net::node& here, const invocable& what, int source, const net::wire_header& header,
                        net::payload& message, bool runs_here) {
   const address to = read_address(message.bytes);
-  check_address(to, here.size());
+  check_address(to, here.size(), objects_.homes().count());
   entry* e = nullptr;
   const bool at_once = what.run ? debug_ != debugging::reserialize && !always_begins_later(what, header)
                                 : runs_here && what.what == action::destroy;

@@ -63,6 +63,10 @@ directory::~directory() {
 
 directory& directory::here() { return of(net::node::here()); }
 directory& directory::of(net::node& here) { return the_directory.of(here); }
+int directory::home_of_here(object_id id) noexcept {
+  directory* const here = current();
+  return here ? here->home_of(id) : id.home();
+}
 directory* directory::current() noexcept {
   net::node* const n = net::node::current();
   return n && !n->is_over() ? &of(*n) : nullptr;
@@ -157,7 +161,7 @@ void directory::perform(detail::deferred_actions& then) {
     objects_.balancer()->ready(id, then.ready_load, then.ready_level, then.ready_again);
   if (const object_id id = std::exchange(then.changed, {}))
     if (auto* const b = objects_.balancer()) b->changed(id);
-  for (const object_id id : then.opens) detail::post_open(here, id);
+  for (const object_id id : then.opens) detail::post_open(here, objects_.home_of(id), id);
   for (const auto& [where, to] : then.closes) detail::post_close(here, where, to);
   for (const auto& [rank, n] : then.notes) detail::post_note(here, rank, n);
   for (auto& [one, with] : then.grants) {
@@ -263,8 +267,8 @@ void directory::end_object(entry& e, int origin, std::uint64_t reply) {
   pager_->forget(copy);
   for (const int rank : knows)
     if (rank != objects_.rank()) detail::post_note(here, rank, {id, directory_note::kind::gone, objects_.rank(), 0, 0});
-  if (id.home() != objects_.rank())
-    detail::post_note(here, id.home(), {id, directory_note::kind::gone, objects_.rank(), 0, 0});
+  if (const int home = objects_.home_of(id); home != objects_.rank())
+    detail::post_note(here, home, {id, directory_note::kind::gone, objects_.rank(), 0, 0});
   while (!late.empty()) {
     auto one = late.pop();
     const tern::detail::held_context on = std::move(one->on);

@@ -22,7 +22,7 @@ std::string first_of(const invocation_list& list, const char* who) {
 }
 
 // Empty if it is not waited for.
-std::string describe(const entry& e, net::node& here, detail::object_labels& labels) {
+std::string describe(const entry& e, net::node& here, const detail::home_table& homes, detail::object_labels& labels) {
   std::string text;
   switch (e.at) {
   case entry::place::gone:
@@ -61,7 +61,7 @@ std::string describe(const entry& e, net::node& here, detail::object_labels& lab
     const travel_state& t = *e.travel;
     if (!t.moves.empty())
       text += ", " + times(t.moves.size(), "migration waits", "migrations wait") +
-              (e.confirmed ? "" : " until rank " + std::to_string(e.id.home()) + " knows that it is here");
+              (e.confirmed ? "" : " until rank " + std::to_string(homes.rank_of(e.id)) + " knows that it is here");
     if (!t.held.empty()) text += first_of(t.held, " until it is here");
     if (!t.early.empty()) {
       const invocation& one = *t.early.begin()->second;
@@ -110,7 +110,7 @@ std::string directory::describe() {
       const entry* const e = table.at(i);
       if (!e) continue;
       all += e->is_present();
-      const std::string line = mobile::describe(*e, node_, objects_.labels());
+      const std::string line = mobile::describe(*e, node_, objects_.homes(), objects_.labels());
       if (!line.empty() && ++busy <= listed) text += line;
       describe_events(*e, events, waiting, untouched);
     }

@@ -84,15 +84,17 @@ struct travel_state {
 
 /// What only objects have that are counted, weighed, may go to disk, or have events.
 struct extra_state {
-  std::uint64_t credit = 0;                  ///< what counted references have; 0: it is not counted
-  std::uint64_t bytes = 0;                   ///< that it takes in memory, if memory is limited
-  std::optional<tern::detail::stored> disk;  ///< as it was when it was last there
-  double load = 0;                           ///< see load.hpp
-  double each = 0;                           ///< of it, for one more invocation
-  detail::recent_times times;                ///< that its invocations ran
-  detail::long_rhythm rhythm;                ///< of its quick and its long ones, if a balancer wants to know
-  float seconds = 0;                         ///< an invocation takes, typically; 0: not known
-  float device = 0;                          ///< of it, of a device's time
+  std::uint64_t credit = 0;                 ///< what counted references have; 0: it is not counted
+  std::uint64_t bytes = 0;                  ///< that it takes in memory, if memory is limited
+  std::optional<tern::detail::stored> disk; ///< as it was when it was last there
+  /// Of objects that it refers to, what its copy on disk has of their credit; null: nothing.
+  std::unique_ptr<std::vector<std::pair<object_id, std::uint64_t>>> credit_on_disk;
+  double load = 0;            ///< see load.hpp
+  double each = 0;            ///< of it, for one more invocation
+  detail::recent_times times; ///< that its invocations ran
+  detail::long_rhythm rhythm; ///< of its quick and its long ones, if a balancer wants to know
+  float seconds = 0;          ///< an invocation takes, typically; 0: not known
+  float device = 0;           ///< of it, of a device's time
   std::unique_ptr<detail::event_set> events; ///< null: it has had none
 };
 
@@ -196,6 +198,21 @@ struct entry {
   const extra_state& known() const noexcept {
     static const extra_state none;
     return extras ? *extras : none;
+  }
+  /// What goes with its bytes, to another rank or to a file.
+  travel_note note() const noexcept {
+    const extra_state& x = known();
+    return {version, 0,         0,        0, x.rhythm.gap(), x.rhythm.since(),
+            x.seconds, x.credit, x.events ? x.events->next() : 0, 0};
+  }
+  /// It has come with that.
+  void take_over(const travel_note& with) {
+    if (with.seconds > 0 || with.credit > 0) {
+      extra().each = extra().seconds = with.seconds;
+      extras->credit = with.credit;
+    }
+    if (with.events > 0) extra().events = std::make_unique<detail::event_set>(with.events);
+    if (with.gap != detail::long_rhythm::no_gap || extras) extra().rhythm = {with.gap, with.since};
   }
   travel_state& travels() {
     if (!travel) travel = std::make_unique<travel_state>();

@@ -51,8 +51,8 @@ void post_note(net::node& here, int to, const directory_note& n) {
   net::detail::post_packed(here, to, {note_handler.id(), 0, 0}, {}, n);
 }
 
-void post_open(net::node& here, object_id id) {
-  net::detail::post_packed(here, id.home(), {open_handler.id(), 0, 0}, {}, address(id, here.rank()));
+void post_open(net::node& here, int home, object_id id) {
+  net::detail::post_packed(here, home, {open_handler.id(), 0, 0}, {}, address(id, here.rank()));
 }
 
 void post_close(net::node& here, int where, const address& to) {
@@ -123,9 +123,9 @@ void bad_rank(object_id object, int rank, int ranks) {
                                       std::to_string(rank) + ", but there are " + std::to_string(ranks));
 }
 
-void bad_address(const address& to, int ranks) {
+void bad_address(const address& to, int ranks, int homes) {
   if (!to.object) throw error(errc::invalid_data, "a message to no object has come");
-  if (to.object.home() >= ranks) bad_rank(to.object, to.object.home(), ranks);
+  if (to.object.home() >= homes) bad_rank(to.object, to.object.home(), homes);
   if (to.origin() >= ranks) bad_rank(to.object, to.origin(), ranks);
   bad_rank(to.object, to.stream, ranks);
 }

@@ -43,8 +43,9 @@ extern const net::handler_record destroy_handler, migrate_handler, swap_out_hand
     claim_shared_handler, settle_handler, carry_handler, let_go_handler;
 
 void post_note(net::node& here, int to, const directory_note& n);
-/// Opens the calling rank's stream to the object, by way of the object's home.
-void post_open(net::node& here, object_id id);
+/// Opens the calling rank's stream to the object, by way of the object's home, which is on rank
+/// `home`.
+void post_open(net::node& here, int home, object_id id);
 void post_close(net::node& here, int where, const address& to);
 /// Sends a number that was assigned to a message which could not be sent.
 void post_skip(net::node& here, int where, const address& to);
@@ -62,7 +63,7 @@ void make_destroy(invocation& one) noexcept;
 std::uint64_t credit_in(invocation& one);
 
 [[noreturn]] void no_address(std::size_t bytes);
-[[noreturn]] void bad_address(const address& to, int ranks);
+[[noreturn]] void bad_address(const address& to, int ranks, int homes);
 [[noreturn]] void bad_rank(object_id object, int rank, int ranks);
 /// \throws error(invalid_data) if the message is too short.
 inline address read_address(const byte_buffer& message) {
@@ -73,10 +74,10 @@ inline address read_address(const byte_buffer& message) {
   return to;
 }
 /// \throws error(invalid_data) for what no rank of this program would send.
-inline void check_address(const address& to, int ranks) {
-  if (!to.object || to.object.home() >= ranks || to.origin() >= ranks || to.stream < address::moved ||
+inline void check_address(const address& to, int ranks, int homes) {
+  if (!to.object || to.object.home() >= homes || to.origin() >= ranks || to.stream < address::moved ||
       to.stream >= ranks) [[unlikely]]
-    bad_address(to, ranks);
+    bad_address(to, ranks, homes);
 }
 /// "'counter::add' of object 1:1 (counter)"
 std::string describe_invocation(const std::string& function, object_id id, const std::string& type);

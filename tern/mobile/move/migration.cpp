@@ -73,17 +73,11 @@ void migration::depart(entry& e, std::unique_ptr<invocation> request) {
     following.append(std::move(e.waiting));
     following.append(std::move(t.moves)); // the next ones move it on from there
     streams = t.streams;
-    const extra_state& x = e.known();
-    with = {e.version + 1,
-            following.size(),
-            e.id.home() == to,
-            e.claims > 0,
-            x.rhythm.gap(),
-            x.rhythm.since(),
-            x.seconds,
-            x.credit,
-            x.events ? x.events->next() : 0,
-            0};
+    with = e.note();
+    ++with.version;
+    with.coming = following.size();
+    with.confirmed = objects_.home_of(e.id) == to;
+    with.claimed = e.claims > 0;
     loads_.set(e, 0);
     e.at = entry::place::left;
     was_ready = std::exchange(e.offered, false);
@@ -172,7 +166,7 @@ void migration::land(const type_record& type, int source, const net::wire_header
   address to;
   std::tie(to, one->with, one->streams, one->state) =
       net::detail::unpack_call<std::tuple<address, travel_note, std::vector<stream_state>, buffer<std::byte>>>(message);
-  check_address(to, here.size());
+  check_address(to, here.size(), objects_.homes().count());
   for (const stream_state& st : one->streams)
     if (st.rank < 0 || st.rank >= here.size()) bad_rank(to.object, st.rank, here.size());
   one->type = &type;
@@ -208,7 +202,7 @@ void migration::land(const type_record& type, int source, const net::wire_header
 }
 
 void migration::begin_landing(shard& s, entry& e, landing& one, deferred_actions& then) {
-  if (e.id.home() != rank_) --s.remote;
+  if (!objects_.is_home(e.id)) --s.remote;
   e.at = entry::place::arriving;
   e.where = one.source;
   e.version = one.with.version;
@@ -216,12 +210,7 @@ void migration::begin_landing(shard& s, entry& e, landing& one, deferred_actions
   e.confirmed = one.with.confirmed != 0;
   e.exclusive = one.with.claimed != 0; // before anything is admitted here
   e.claims = one.with.claimed;
-  if (one.with.seconds > 0 || one.with.credit > 0) {
-    e.extra().each = e.extra().seconds = one.with.seconds;
-    e.extras->credit = one.with.credit;
-  }
-  if (one.with.events > 0) e.extra().events = std::make_unique<event_set>(one.with.events);
-  if (one.with.gap != long_rhythm::no_gap || e.extras) e.extra().rhythm = {one.with.gap, one.with.since};
+  e.take_over(one.with);
   if (std::exchange(e.own_closed, false)) e.own_closing = false;
   e.travels().streams = std::move(one.streams);
   if (!e.own_open) router_.open_own_stream(s, e, then);
@@ -273,7 +262,8 @@ void migration::unpack(entry& e, std::unique_ptr<landing> one) {
       admission_.admit_waiting(e, then);
     }
     if (!e.confirmed)
-      then.notes.emplace_back(e.id.home(), directory_note{e.id, directory_note::kind::moved, rank_, e.version, 0});
+      then.notes.emplace_back(objects_.home_of(e.id),
+                              directory_note{e.id, directory_note::kind::moved, rank_, e.version, 0});
   }
   objects_.perform(then);
   net::detail::post_answer(here, source, reply);
@@ -324,7 +314,7 @@ bool migration::send_away(object_id id, int to, net::reply_ref reply_to, const s
   {
     shard& s = objects_.shard_of(id);
     const std::lock_guard hold(s.lock);
-    if (entry* const e = s.entries.find(id); e && to != rank_ && e->could_leave()) {
+    if (entry* const e = s.entries.find(id); e && to != rank_ && !objects_.frozen() && e->could_leave()) {
       then.of = e;
       then.request = migrate_request(node_, id, to, reply);
       then.request->header.flags |= net::flag_high;
