@@ -63,6 +63,7 @@ RIGHT = [
     ("copies_home", ""),
     ("claims", "-DCLAIMERS=2"),
     ("claims", "-DPAIRS -DMOVES=0 -DPAUSES=0"),
+    ("across", ""),
 ]
 # What must be found out: each of these breaks the model.
 BROKEN = [
@@ -90,6 +91,7 @@ BROKEN = [
     ("followers", "", "ANY_GIVEN SEEN_AGAIN KEEP_COUNT READY_TOO END_EARLY ENDED_LAST FREE_BIAS"),
     ("copies_home", "", "NO_ORDER ENDS_EARLY NOT_AGAIN AGAIN_AT_ONCE TWO_AT_ONCE SKIPPED_DONE FREE_READER"),
     ("claims", "-DCLAIMERS=2", "UNORDERED ALL_AT_ONCE LOST MOVES_EARLY REGAINS_ANYHOW MOVED_BY_OTHERS WAITS_WITH_ALL"),
+    ("across", "", "NO_EVENT NO_COPY_ORDER COPY_ANYWAY NOT_AGAIN ENDS_EARLY S_AT_ONCE Q_ANYWAY NO_HOLD"),
 ]
 
 
