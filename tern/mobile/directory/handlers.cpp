@@ -33,7 +33,7 @@ void take_carry(net::node& here, int source, const net::wire_header& header, net
   one->source = source;
   one->header = header;
   one->to = read_address(message.bytes);
-  check_address(one->to, here.size());
+  check_address(one->to, here.size(), directory::of(here).objects().homes().count());
   message.settle();
   one->message = std::move(message);
   one->on = here.hold_account();
@@ -42,7 +42,7 @@ void take_carry(net::node& here, int source, const net::wire_header& header, net
 
 void take_let_go(net::node& here, int, const net::wire_header& header, net::payload& message) {
   const auto [to, shared] = tern::unpack<std::pair<address, std::uint32_t>>(net::detail::body_of(message.bytes));
-  check_address(to, here.size());
+  check_address(to, here.size(), directory::of(here).objects().homes().count());
   directory::of(here).access().end_claim(to.object, shared != 0);
   here.message_done(header);
 }
