@@ -61,6 +61,7 @@ RIGHT = [
     ("mobile", "-DMESSAGES=1 -DDESTROYER=1"),
     ("followers", ""),
     ("copies_home", ""),
+    ("across", ""),
 ]
 # What must be found out: each of these breaks the model.
 BROKEN = [
@@ -87,6 +88,7 @@ BROKEN = [
     ("mobile", "-DMESSAGES=1 -DDESTROYER=1", "GONE_DROPPED"),
     ("followers", "", "ANY_GIVEN SEEN_AGAIN KEEP_COUNT READY_TOO END_EARLY ENDED_LAST FREE_BIAS"),
     ("copies_home", "", "NO_ORDER ENDS_EARLY NOT_AGAIN AGAIN_AT_ONCE TWO_AT_ONCE SKIPPED_DONE FREE_READER"),
+    ("across", "", "NO_EVENT NO_COPY_ORDER COPY_ANYWAY NOT_AGAIN ENDS_EARLY S_AT_ONCE Q_ANYWAY NO_HOLD"),
 ]
 
 
