@@ -384,7 +384,7 @@ int run_graph(std::uint64_t seed, scheduler& s, conditions met = {}, queued_so_f
 }
 
 TEST(graph, of_tasks_is_as_in_order_on_threads) {
-  const std::uint64_t seeds = std::min<std::uint64_t>(test_support::seeds(), 1000);
+  const auto seeds = std::min<std::uint64_t>(std::max(test_support::seeds(), test_support::seeds_of_devices()), 1000);
   for (std::uint64_t seed = 1; seed <= seeds && !HasFailure(); ++seed) {
     options opts = options_of(seed, seed % 3 == 0 ? "simulated" : "host,simulated");
     opts.set(hetero_threads, seed / 2 % 2 == 1);
@@ -500,7 +500,7 @@ TEST(graph, of_tasks_is_as_in_order_where_models_are_wrong) {
 // On devices that fail at some moment.
 
 TEST(graph_faults, leave_what_is_right_or_an_error_on_threads_and_in_simulations) {
-  const std::uint64_t seeds = std::min<std::uint64_t>(test_support::seeds(), 1000);
+  const auto seeds = std::min<std::uint64_t>(std::max(test_support::seeds(), test_support::seeds_of_devices()), 1000);
   const char* const words[] = {"fail-kernel=", "fail-copy=", "fail-allocation=", "lose="};
   int failed = 0;
   for (std::uint64_t seed = 1; seed <= seeds && !HasFailure(); ++seed) {
@@ -552,7 +552,7 @@ INSTANTIATE_TEST_SUITE_P(on, graph_with_opencl,
 
 TEST_P(graph_with_opencl, of_tasks_is_as_in_order) {
   if (!there_is_opencl()) GTEST_SKIP() << "no OpenCL device";
-  const std::uint64_t seeds = std::min<std::uint64_t>(test_support::seeds() / 20, 60);
+  const std::uint64_t seeds = std::clamp<std::uint64_t>(test_support::seeds() / 20, 4, 60);
   for (std::uint64_t seed = 1; seed <= seeds && !HasFailure(); ++seed) {
     const mock_cuda driver("seed=" + std::to_string(seed));
     options opts = options_of(seed, GetParam().devices, cuda_options());
@@ -566,7 +566,7 @@ TEST_P(graph_with_opencl, of_tasks_is_as_in_order) {
 // Where kernels run in threads of the driver's, there are launches and copies behind them.
 TEST(graph, of_tasks_is_as_in_order_on_opencl_with_threads) {
   if (!there_is_opencl()) GTEST_SKIP() << "no OpenCL device";
-  const std::uint64_t seeds = std::min<std::uint64_t>(test_support::seeds() / 20, 60);
+  const std::uint64_t seeds = std::clamp<std::uint64_t>(test_support::seeds() / 20, 4, 60);
   queued_so_far queued;
   for (std::uint64_t seed = 1; seed <= seeds && !HasFailure(); ++seed) {
     options opts = options_of(seed, seed % 3 == 0 ? "host,opencl" : "opencl");
