@@ -34,7 +34,7 @@ void admission::grant(entry& e, std::unique_ptr<invocation> one, deferred_action
 
 namespace {
 
-// A claim of it ends. While it is being packed its claimer does not know yet where it will be.
+// A claim of it ends: not while its claimer moves it.
 void check_claimed(const entry* e, object_id id) {
   if (!e || e->at != entry::place::here || e->claims == 0) [[unlikely]]
     throw error(errc::invalid_data, "a claim of object " + to_string(id) + " ends, which is not here and claimed");
