@@ -12,10 +12,10 @@
 
 namespace apps {
 
-void check_writable(const std::string& folder) {
+void check_writable(const std::string& folder, const std::string& what, const std::string& option) {
   const auto refuse = [&](const std::string& why) {
-    throw tern::error(tern::errc::io, "cannot write to the output folder '" + folder + "': " + why,
-                      "choose another with --out, or make it writable");
+    throw tern::error(tern::errc::io, "cannot write to the " + what + " '" + folder + "': " + why,
+                      "choose another with " + option + ", or make it writable");
   };
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);

@@ -8,9 +8,10 @@
 
 namespace apps {
 
-/// Makes the folder if need be and tries to write there. \throws tern::error(io) that names it and
-/// says why.
-void check_writable(const std::string& folder);
+/// Makes the folder if need be and tries to write there. \param what it is, and the option that names
+/// it, for the error. \throws tern::error(io) that names it and says why.
+void check_writable(const std::string& folder, const std::string& what = "output folder",
+                    const std::string& option = "--out");
 /// Opens the file for writing, leaving what is in it; a file that was not there is not left.
 /// \throws tern::error(io).
 void check_file_writable(const std::string& path);

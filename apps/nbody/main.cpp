@@ -6,6 +6,7 @@
 
 #include "apps/common/text_file.hpp"
 #include "apps/nbody/bodies/csv.hpp"
+#include "apps/nbody/job/course.hpp"
 #include "apps/nbody/job/job.hpp"
 #include "apps/nbody/job/report.hpp"
 #include "apps/nbody/job/settings.hpp"
@@ -16,7 +17,9 @@
 #include <cstdio>
 #include <filesystem>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/core.h>
 
@@ -35,7 +38,7 @@ struct preparation {
 
 // Rank 0 only. \return an exit code if there is nothing to do, else -1.
 int prepare(int argc, char** argv, preparation& p) {
-  const auto line = nbody::parse_command_line(argc, argv);
+  const auto line = nbody::parse_command_line(argc, argv, !nbody::restart_folder().empty());
   if (line.stop) {
     std::fputs(line.text.c_str(), line.code == 0 ? stdout : stderr);
     return line.code;
@@ -43,11 +46,23 @@ int prepare(int argc, char** argv, preparation& p) {
   p.wanted = line.wanted;
   if (!p.wanted.out.empty()) apps::check_writable(p.wanted.out);
   if (!p.wanted.json.empty()) apps::check_file_writable(p.wanted.json);
+  if (!p.wanted.checkpoint.empty())
+    apps::check_writable(p.wanted.checkpoint, "folder for checkpoints", "--checkpoint");
+  if (!nbody::restart_folder().empty()) return -1; // its bodies are there
   if (p.wanted.input.empty())
     p.start = nbody::make(p.wanted.start);
   else
     p.start.all = nbody::read_csv(p.wanted.input);
   return -1;
+}
+
+// Rank 0: the film goes on with the pictures that are made.
+void go_on_filming(nbody::film& moving, const nbody::course& from, bool filmed, const nbody::settings& s) {
+  const auto missing = moving.go_on(from.view, filmed ? from.frame : 0);
+  if (missing > 0)
+    std::fprintf(stderr, "nbody: of the %llu pictures made before step %llu, %llu are not in %s: the film lacks them\n",
+                 static_cast<unsigned long long>(from.frame), static_cast<unsigned long long>(from.step),
+                 static_cast<unsigned long long>(missing), s.out.c_str());
 }
 
 std::string in(const nbody::settings& s, const char* name) { return (std::filesystem::path(s.out) / name).string(); }
@@ -96,24 +111,45 @@ void tell(const tern::error& e) {
   std::fprintf(stderr, "nbody: %s%s%s\n", e.message().c_str(), e.hint().empty() ? "" : "\n  ", e.hint().c_str());
 }
 
-int work(int argc, char** argv) {
-  preparation p;
+// On rank 0; all get the exit code, or -1.
+template <class F> int agree(F what) {
   int code = -1;
   if (tern::rank() == 0) {
     try {
-      code = prepare(argc, argv, p);
+      code = what();
     } catch (const tern::error& e) {
       tell(e);
       code = 2;
     }
   }
-  code = tern::broadcast(code);
+  return tern::broadcast(code);
+}
+
+int work(int argc, char** argv) {
+  preparation p;
+  int code = agree([&] { return prepare(argc, argv, p); });
+  if (code >= 0) return code;
+  nbody::course from;
+  bool goes_on = false;
+  try {
+    goes_on = nbody::find_course(from);
+  } catch (const tern::error& e) { // on all ranks
+    if (tern::rank() == 0) tell(e);
+    return 2;
+  }
+  code = agree([&] {
+    if (goes_on) nbody::go_on_as_begun(p.wanted, from, nbody::restart_folder());
+    return -1;
+  });
   if (code >= 0) return code;
   nbody::film moving(p.wanted.out, frame_pixels);
   const bool filmed = p.wanted.frames > 0 && p.wanted.pictures && !p.wanted.out.empty();
-  const auto run = nbody::run_job(p.start, p.wanted, [&](std::uint64_t frame, double time, const nbody::snapshot& s) {
+  if (goes_on && tern::rank() == 0) go_on_filming(moving, from, filmed, p.wanted);
+  const auto on_frame = [&](std::uint64_t frame, double time, const nbody::snapshot& s) {
     if (filmed) moving.add(frame, time, s.x, s.y, s.z, s.label);
-  });
+    return moving.view();
+  };
+  const auto run = nbody::run_job(p.start, p.wanted, on_frame, goes_on ? &from : nullptr);
   if (tern::rank() != 0) return 0;
   try {
     if (filmed && !moving.finish()) std::puts("nbody: no film.webp, only its pictures: built without libwebp");
@@ -128,4 +164,13 @@ int work(int argc, char** argv) {
 
 } // namespace
 
-int main(int argc, char** argv) { return tern::run(argc, argv, work); }
+int main(int argc, char** argv) {
+  // --restart FOLDER is what Tern calls --tern-restart.
+  std::vector<std::string> words(argv, argv + argc);
+  for (std::string& word : words)
+    if (word == "--restart" || word.starts_with("--restart=")) word.insert(2, "tern-");
+  std::vector<char*> line;
+  for (std::string& word : words) line.push_back(word.data());
+  line.push_back(nullptr);
+  return tern::run(argc, line.data(), work);
+}

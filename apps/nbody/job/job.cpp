@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <deque>
 #include <numeric>
 
@@ -62,6 +63,8 @@ public:
     to_.steps.push_back(r);
     check_finite(r.sum, step);
   }
+  /// The next step begins now.
+  void begin_step() { clock_.restart(); }
 
 private:
   finished_run& to_;
@@ -88,10 +91,27 @@ snapshot whole_snapshot() {
 }
 
 /// Rank 0's, for all.
-struct loop_numbers {
+struct loop_settings {
   std::uint64_t steps = 0;
   double dt = 0;
+  std::string checkpoint; // folder
+  std::uint64_t every = 1;
+  template <class A> void serialize(A& ar) { ar(steps, dt, checkpoint, every); }
+  bool is_saved(std::uint64_t step) const {
+    return !checkpoint.empty() && (step % every == 0 || step == steps);
+  }
 };
+
+/// What to save after a step. On rank 0; others give nothing.
+course course_of(const finished_run& run, const settings& wanted) {
+  course now;
+  now.begun = wanted;
+  now.begun.softening = run.softening;
+  now.begun.step = run.step;
+  now.fixed = here().fixed;
+  now.records = run.steps;
+  return now;
+}
 
 } // namespace
 
@@ -100,35 +120,48 @@ double finished_run::imbalance() const {
   return sum > 0 ? *std::max_element(busy.begin(), busy.end()) * static_cast<double>(busy.size()) / sum : 1;
 }
 
-finished_run run_job(const initial& start, const settings& wanted_here, const frame_function& on_frame) {
+finished_run run_job(const initial& start, const settings& wanted_here, const frame_function& on_frame,
+                     const course* from) {
   // Unless the user wants another policy, or none.
   if (tern::rank() == 0 && tern::run_options().source(tern::balance::balance_option.name()) == "default")
     tern::balance::use(usual_policy).get();
   tern::barrier();
   finished_run run;
-  loop_numbers about;
+  loop_settings about;
   if (tern::rank() == 0) {
     run.softening = wanted_here.softening.value_or(start.softening);
-    about = {wanted_here.steps, wanted_here.step.value_or(start.step)};
+    about = {wanted_here.steps, wanted_here.step.value_or(start.step), wanted_here.checkpoint, wanted_here.every};
   }
   about = tern::broadcast(about);
-  make_pieces(start, wanted_here);
+  if (!from) make_pieces(start, wanted_here);
   run.pieces = here().pieces;
   run.step = about.dt;
   run.piece_count = static_cast<std::uint32_t>(run.pieces.size()[0]);
-  apps::progress_begin({"attracting", "steps"}, about.steps, wanted_here.quiet);
+  const std::uint64_t done = from ? from->step : 0;
+  apps::progress_begin({"attracting", "steps"}, about.steps - done, wanted_here.quiet);
   const tern::stopwatch clock;
+  const double seconds_before = from ? from->seconds : 0;
   recorder records(run, about.dt);
   std::uint64_t frame = 0;
+  std::vector<double> view;
   const auto film = [&](std::uint64_t step) {
     if (tern::rank() != 0 || !frame_is_due(wanted_here, step, frame)) return;
-    on_frame(frame++, static_cast<double>(step) * about.dt, whole_snapshot());
+    view = on_frame(frame++, static_cast<double>(step) * about.dt, whole_snapshot());
   };
-  make_trees();
-  attract_all(0);
-  records.add(0);
-  film(0);
-  for (std::uint64_t step = 1; step <= about.steps; ++step) {
+  if (from) {
+    run.gone_on_after = done;
+    run.busy.resize(static_cast<std::size_t>(tern::size()));
+    run.steps = from->records;
+    for (const step_record& r : run.steps) run.interactions += r.sum.interactions;
+    frame = from->frame;
+    view = from->view;
+  } else {
+    make_trees();
+    attract_all(0);
+    records.add(0);
+    film(0);
+  }
+  for (std::uint64_t step = done + 1; step <= about.steps; ++step) {
     plan_again();
     advance_all(about.dt);
     make_trees();
@@ -137,8 +170,22 @@ finished_run run_job(const initial& start, const settings& wanted_here, const fr
     tern::balance::phase();
     if (tern::rank() == 0) apps::progress_one();
     film(step);
+    if (!about.is_saved(step)) continue;
+    course now;
+    if (tern::rank() == 0) {
+      now = course_of(run, wanted_here);
+      now.step = step;
+      now.frame = frame;
+      now.view = view;
+      now.seconds = seconds_before + clock.seconds();
+    }
+    save_course(about.checkpoint, now);
+    if (tern::rank() == 0 && !wanted_here.quiet)
+      std::fprintf(stderr, "nbody: step %llu of %llu is saved in %s\n", static_cast<unsigned long long>(step),
+                   static_cast<unsigned long long>(about.steps), about.checkpoint.c_str());
+    records.begin_step();
   }
-  run.seconds = clock.seconds();
+  run.seconds = seconds_before + clock.seconds();
   apps::progress_end();
   run.policy = tern::balance::in_use();
   run.moved = tern::allreduce(tern::balance::count().arrived, std::plus<>());

@@ -4,11 +4,13 @@
 /// A run, from bodies to sums. Every function here is called by the main fibers of all ranks
 /// together.
 
+#include "apps/nbody/job/course.hpp"
 #include "apps/nbody/job/piece.hpp"
 #include "apps/nbody/job/settings.hpp"
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,18 +18,12 @@
 
 namespace nbody {
 
-/// After so many steps.
-struct step_record {
-  std::uint64_t step = 0;
-  double time = 0;
-  nbody::totals sum;
-  double seconds = 0;   ///< of wall time, for the step
-  double imbalance = 1; ///< of the ranks' times for forces: largest over mean
-};
-
 struct finished_run {
   tern::mobile_array<piece> pieces;
   std::vector<step_record> steps; ///< on rank 0; the first is the beginning
+  /// The step that a checkpoint was of. Then `busy`, `moved` and `fetched_trees` are of this job,
+  /// and the rest of the whole run.
+  std::optional<std::uint64_t> gone_on_after;
   double softening = 0, step = 0; ///< that were used
   std::uint32_t piece_count = 0;
   std::vector<double> busy;                   ///< by rank, on rank 0: seconds of forces
@@ -38,12 +34,16 @@ struct finished_run {
   double imbalance() const; ///< of `busy`
 };
 
-/// Called on rank 0 with the number of the picture, at the beginning and then evenly.
-using frame_function = std::function<void(std::uint64_t frame, double time, const snapshot& bodies)>;
+/// Called on rank 0 with the number of the picture, at the beginning and then evenly. \return what
+/// later pictures need to be seen alike: checkpoints keep it.
+using frame_function = std::function<std::vector<double>(std::uint64_t frame, double time, const snapshot& bodies)>;
 
-/// \param start on rank 0 only. \throws tern::error(invalid_data) on rank 0 if a body's place is no
-/// longer a finite number.
-finished_run run_job(const initial& start, const settings& wanted, const frame_function& on_frame);
+/// \param start on rank 0 only; not looked at by a run that goes on. \param from on all ranks; of
+/// `find_course`: the run goes on from there, and rank 0's `wanted` is of `go_on_as_begun`. Null: it
+/// begins. \throws tern::error(invalid_data) on rank 0 if a body's place is no longer a finite
+/// number; what tern::checkpoint throws.
+finished_run run_job(const initial& start, const settings& wanted, const frame_function& on_frame,
+                     const course* from = nullptr);
 
 /// All bodies, piece by piece, on rank 0, which alone calls it.
 std::vector<extract> gather_bodies(const finished_run& run);

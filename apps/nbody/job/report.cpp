@@ -47,7 +47,8 @@ void print_table(const finished_run& run, const settings& wanted, std::optional<
   const auto line = [](const char* name, const std::string& value) { fmt::print("  {:<18} {}\n", name, value); };
   fmt::print("\n");
   line("bodies", fmt::format("{} in {} pieces, from {}", last.bodies, run.piece_count, source_of(wanted)));
-  line("steps", fmt::format("{} of {:g}, to time {:g}", run.steps.back().step, run.step, run.steps.back().time));
+  line("steps", fmt::format("{} of {:g}, to time {:g}{}", run.steps.back().step, run.step, run.steps.back().time,
+                            run.gone_on_after ? fmt::format("; gone on after step {}", *run.gone_on_after) : ""));
   line("tree", fmt::format("opening angle {:g}, {}, softening {:g}", wanted.tree.theta,
                            wanted.order == 2 ? "quadrupoles" : "monopoles", run.softening));
   line("energy", fmt::format("{:.8g} at first, {:.8g} at last; drift {:.2e} at most", first.energy(), last.energy(),
@@ -83,6 +84,7 @@ std::string summary_json(const finished_run& run, const settings& wanted, std::o
   j["bodies"] = last.bodies;
   j["pieces"] = run.piece_count;
   j["steps"] = run.steps.back().step;
+  if (run.gone_on_after) j["gone_on_after"] = *run.gone_on_after;
   j["dt"] = run.step;
   j["theta"] = wanted.tree.theta;
   j["order"] = wanted.order;

@@ -19,7 +19,7 @@ void need(bool fine, const char* option, double value, const char* what) {
                     std::string("change ") + option);
 }
 
-void check(const settings& s) {
+void check(const settings& s, bool goes_on) {
   need(std::isfinite(s.tree.theta) && s.tree.theta >= 0 && s.tree.theta <= 2, "--theta", s.tree.theta,
        "an opening angle from 0 (direct summation) to 2");
   if (s.step) need(std::isfinite(*s.step) && *s.step > 0, "--dt", *s.step, "a positive time");
@@ -29,10 +29,15 @@ void check(const settings& s) {
   need(s.tree.leaf >= 1 && s.tree.leaf <= 1024, "--leaf", s.tree.leaf, "a number of bodies from 1 to 1024");
   need(s.tree.group >= 1 && s.tree.group <= 4096, "--group", s.tree.group, "a number of bodies from 1 to 4096");
   need(s.pieces <= 1'000'000, "--pieces", s.pieces, "at most 1000000");
-  need(s.frames <= s.steps + 1, "--frames", static_cast<double>(s.frames), "at most one more than --steps");
+  need((goes_on && !s.is_given("--steps")) || s.frames <= s.steps + 1, "--frames", static_cast<double>(s.frames), "at most one more than --steps");
   if (s.frames > 0 && s.out.empty())
     throw tern::error(tern::errc::invalid_argument,
                       fmt::format("--frames is {}, and there is no folder for pictures", s.frames), "add --out FOLDER");
+  need(s.every >= 1, "--every", static_cast<double>(s.every), "a number of steps, at least 1");
+  if (s.is_given("--every") && s.checkpoint.empty())
+    throw tern::error(tern::errc::invalid_argument,
+                      fmt::format("--every is {}, and there is no folder for checkpoints", s.every),
+                      "add --checkpoint FOLDER");
 }
 
 } // namespace
@@ -42,7 +47,11 @@ std::uint32_t settings::pieces_for(std::size_t bodies) const noexcept {
   return static_cast<std::uint32_t>(std::clamp<std::size_t>(wanted, 1, bodies));
 }
 
-command_line parse_command_line(int argc, const char* const* argv) {
+bool settings::is_given(const std::string& option) const {
+  return std::find(given.begin(), given.end(), option) != given.end();
+}
+
+command_line parse_command_line(int argc, const char* const* argv, bool goes_on) {
   command_line line;
   settings& s = line.wanted;
   std::string bodies;
@@ -84,6 +93,14 @@ command_line parse_command_line(int argc, const char* const* argv) {
   app.add_flag("--no-csv", no_csv, "write no file of bodies");
   app.add_flag("--verify", s.verify, "compare the last forces with direct summation, of 500 bodies");
   app.add_flag("--quiet", s.quiet, "no progress bar");
+  app.add_option("--checkpoint", s.checkpoint, "folder in which the run is saved now and then");
+  app.add_option("--every", s.every, "steps between two checkpoints; the last step is saved, too")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  std::string restart; // main() has made Tern's option of it
+  app.add_option("--restart", restart,
+                 "folder of checkpoints to go on from, on any number of ranks; bodies, options of the method, --steps "
+                 "and --frames are as they were");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
@@ -93,12 +110,14 @@ command_line parse_command_line(int argc, const char* const* argv) {
     line.text = out.str() + (err.str().empty() ? "" : "nbody: " + err.str());
     return line;
   }
+  for (const CLI::Option* o : app.get_options())
+    if (o->count() > 0) s.given.push_back(o->get_name());
   if (*dt) s.step = step;
   if (*soft) s.softening = softening;
   s.pictures = !no_pictures;
   s.vtu = !no_vtu;
   s.csv = !no_csv;
-  check(s);
+  check(s, goes_on);
   return line;
 }
 

@@ -21,10 +21,18 @@ public:
   /// tern::error(io).
   void add(std::uint64_t number, double time, const std::vector<float>& x, const std::vector<float>& y,
            const std::vector<float>& z, const std::vector<std::uint8_t>& label);
+  /// Where the camera stands, and what is bright, as numbers; none before the first picture.
+  std::vector<double> view() const;
+  /// Goes on with a film of which so many pictures are made. Those in the folder come into film.webp
+  /// again, if it can be made. \return how many were not there, or are of another size.
+  std::uint64_t go_on(const std::vector<double>& view, std::uint64_t pictures);
   /// Writes film.webp, if there were pictures and the encoder is there. \return whether it has.
   bool finish();
 
 private:
+  std::string path_of(std::uint64_t number) const;
+  void append(const std::vector<std::uint32_t>& pixels); // to film.webp
+
   std::string folder_;
   int pixels_;
   std::optional<camera> seen_;

@@ -9,6 +9,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <cstring>
 #include <memory>
 
 #include <fmt/core.h>
@@ -207,6 +208,24 @@ void write_png(const std::string& path, std::vector<std::uint32_t> pixels, const
   if (status != CAIRO_STATUS_SUCCESS)
     throw tern::error(tern::errc::io, "cannot write " + path + ": " + cairo_status_to_string(status),
                       "check that the folder exists, may be written and has space left");
+}
+
+std::vector<std::uint32_t> read_png(const std::string& path, int pixels) {
+  const std::unique_ptr<cairo_surface_t, release_cairo> surface(cairo_image_surface_create_from_png(path.c_str()));
+  cairo_surface_t* const s = surface.get();
+  if (cairo_surface_status(s) != CAIRO_STATUS_SUCCESS || cairo_image_surface_get_width(s) != pixels ||
+      cairo_image_surface_get_height(s) != pixels)
+    return {};
+  const auto format = cairo_image_surface_get_format(s);
+  if (format != CAIRO_FORMAT_RGB24 && format != CAIRO_FORMAT_ARGB32) return {};
+  const auto side = static_cast<std::size_t>(pixels);
+  std::vector<std::uint32_t> all(side * side);
+  for (std::size_t row = 0; row < side; ++row)
+    std::memcpy(&all[row * side],
+                cairo_image_surface_get_data(s) + row * static_cast<std::size_t>(cairo_image_surface_get_stride(s)),
+                side * sizeof(std::uint32_t));
+  for (std::uint32_t& value : all) value |= 0xff000000U; // a picture without transparency has no such byte
+  return all;
 }
 
 } // namespace nbody

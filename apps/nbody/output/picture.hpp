@@ -42,6 +42,8 @@ private:
 /// tern::error(io) that names the file.
 void write_png(const std::string& path, std::vector<std::uint32_t> pixels, const camera& seen,
                const std::string& title);
+/// A square picture as `develop` gives it; empty if there is none, or not of that size.
+std::vector<std::uint32_t> read_png(const std::string& path, int pixels);
 /// The same marks, on the pixels themselves.
 void write_marks(std::vector<std::uint32_t>& pixels, const camera& seen, const std::string& title);
 
