@@ -8,8 +8,8 @@
 
 namespace apps {
 
-/// Makes the folder if need be and tries to write there. \param what it is, and the option that names
-/// it, for the error. \throws tern::error(io) that names it and says why.
+/// Makes the folder if need be and tries to write there. \param what it is, and the option that
+/// names it, for the error. \throws tern::error(io) that names it and says why.
 void check_writable(const std::string& folder, const std::string& what = "output folder",
                     const std::string& option = "--out");
 /// Opens the file for writing, leaving what is in it; a file that was not there is not left.

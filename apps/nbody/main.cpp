@@ -46,8 +46,7 @@ int prepare(int argc, char** argv, preparation& p) {
   p.wanted = line.wanted;
   if (!p.wanted.out.empty()) apps::check_writable(p.wanted.out);
   if (!p.wanted.json.empty()) apps::check_file_writable(p.wanted.json);
-  if (!p.wanted.checkpoint.empty())
-    apps::check_writable(p.wanted.checkpoint, "folder for checkpoints", "--checkpoint");
+  if (!p.wanted.checkpoint.empty()) apps::check_writable(p.wanted.checkpoint, "folder for checkpoints", "--checkpoint");
   if (!nbody::restart_folder().empty()) return -1; // its bodies are there
   if (p.wanted.input.empty())
     p.start = nbody::make(p.wanted.start);

@@ -33,8 +33,8 @@ struct course {
   template <class A> void serialize(A& ar) { ar(begun, fixed, step, frame, view, records, seconds); }
 };
 
-/// If the job was started with `--restart FOLDER`: pieces are there on all ranks when it returns, and
-/// `to` says how far they have come. Collective; before the first object is made. \throws what
+/// If the job was started with `--restart FOLDER`: pieces are there on all ranks when it returns,
+/// and `to` says how far they have come. Collective; before the first object is made. \throws what
 /// tern::restored throws.
 bool find_course(course& to);
 /// Collective. \param now on rank 0. \throws what tern::checkpoint throws.

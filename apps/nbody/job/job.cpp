@@ -97,9 +97,7 @@ struct loop_settings {
   std::string checkpoint; // folder
   std::uint64_t every = 1;
   template <class A> void serialize(A& ar) { ar(steps, dt, checkpoint, every); }
-  bool is_saved(std::uint64_t step) const {
-    return !checkpoint.empty() && (step % every == 0 || step == steps);
-  }
+  bool is_saved(std::uint64_t step) const { return !checkpoint.empty() && (step % every == 0 || step == steps); }
 };
 
 /// What to save after a step. On rank 0; others give nothing.

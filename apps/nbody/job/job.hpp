@@ -39,8 +39,8 @@ struct finished_run {
 using frame_function = std::function<std::vector<double>(std::uint64_t frame, double time, const snapshot& bodies)>;
 
 /// \param start on rank 0 only; not looked at by a run that goes on. \param from on all ranks; of
-/// `find_course`: the run goes on from there, and rank 0's `wanted` is of `go_on_as_begun`. Null: it
-/// begins. \throws tern::error(invalid_data) on rank 0 if a body's place is no longer a finite
+/// `find_course`: the run goes on from there, and rank 0's `wanted` is of `go_on_as_begun`. Null:
+/// it begins. \throws tern::error(invalid_data) on rank 0 if a body's place is no longer a finite
 /// number; what tern::checkpoint throws.
 finished_run run_job(const initial& start, const settings& wanted, const frame_function& on_frame,
                      const course* from = nullptr);

@@ -29,7 +29,8 @@ void check(const settings& s, bool goes_on) {
   need(s.tree.leaf >= 1 && s.tree.leaf <= 1024, "--leaf", s.tree.leaf, "a number of bodies from 1 to 1024");
   need(s.tree.group >= 1 && s.tree.group <= 4096, "--group", s.tree.group, "a number of bodies from 1 to 4096");
   need(s.pieces <= 1'000'000, "--pieces", s.pieces, "at most 1000000");
-  need((goes_on && !s.is_given("--steps")) || s.frames <= s.steps + 1, "--frames", static_cast<double>(s.frames), "at most one more than --steps");
+  need((goes_on && !s.is_given("--steps")) || s.frames <= s.steps + 1, "--frames", static_cast<double>(s.frames),
+       "at most one more than --steps");
   if (s.frames > 0 && s.out.empty())
     throw tern::error(tern::errc::invalid_argument,
                       fmt::format("--frames is {}, and there is no folder for pictures", s.frames), "add --out FOLDER");

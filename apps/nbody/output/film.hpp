@@ -23,8 +23,8 @@ public:
            const std::vector<float>& z, const std::vector<std::uint8_t>& label);
   /// Where the camera stands, and what is bright, as numbers; none before the first picture.
   std::vector<double> view() const;
-  /// Goes on with a film of which so many pictures are made. Those in the folder come into film.webp
-  /// again, if it can be made. \return how many were not there, or are of another size.
+  /// Goes on with a film of which so many pictures are made. Those in the folder come into
+  /// film.webp again, if it can be made. \return how many were not there, or are of another size.
   std::uint64_t go_on(const std::vector<double>& view, std::uint64_t pictures);
   /// Writes film.webp, if there were pictures and the encoder is there. \return whether it has.
   bool finish();

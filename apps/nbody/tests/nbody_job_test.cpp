@@ -12,26 +12,6 @@
 
 using namespace nbody_test;
 
-namespace {
-
-const strings small{"--model", "collision", "--n", "3000", "--steps", "6", "--quiet"};
-
-/// Runs a job that must succeed, and gives its summary.
-nlohmann::json summary_of(const std::string& where, int ranks, const strings& arguments, int workers = 0) {
-  const temporary folder;
-  const auto done = run(job(where, ranks, arguments + strings{"--json", folder / "s.json"}, workers));
-  EXPECT_EQ(done.code, 0) << done.err;
-  auto j = read_json(folder / "s.json");
-  EXPECT_TRUE(j.is_object()) << done.err;
-  if (!j.is_object()) return nlohmann::json::object();
-  EXPECT_EQ(j.value("ranks", 0), ranks);
-  return j;
-}
-
-std::string hash_of(const nlohmann::json& summary) { return summary.value("hash", std::string("none")); }
-
-} // namespace
-
 class same_bits : public testing::TestWithParam<std::tuple<std::string, int>> {};
 
 TEST_P(same_bits, whatever_ranks_workers_and_policy) {

@@ -6,15 +6,21 @@
 
 #include "child.hpp"
 
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <system_error>
 #include <vector>
 
+#include <sys/types.h>
+
+#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 namespace nbody_test {
 
+using tern::test::child;
 using tern::test::finished;
 using tern::test::has;
 using tern::test::run;
@@ -56,6 +62,35 @@ inline nlohmann::json read_json(const std::string& path) {
 inline std::string read_text(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
+}
+
+inline const strings small{"--model", "collision", "--n", "3000", "--steps", "6", "--quiet"};
+
+/// Runs a job that must succeed, and gives its summary.
+inline nlohmann::json summary_of(const std::string& where, int ranks, const strings& arguments, int workers = 0) {
+  const temporary folder;
+  const auto done = run(job(where, ranks, arguments + strings{"--json", folder / "s.json"}, workers));
+  EXPECT_EQ(done.code, 0) << done.err;
+  auto j = read_json(folder / "s.json");
+  EXPECT_TRUE(j.is_object()) << done.err;
+  if (!j.is_object()) return nlohmann::json::object();
+  EXPECT_EQ(j.value("ranks", 0), ranks);
+  return j;
+}
+
+inline std::string hash_of(const nlohmann::json& summary) { return summary.value("hash", std::string("none")); }
+
+/// Processes of the program whose command line has `mark`: ranks, not their launcher.
+inline std::vector<pid_t> processes_of(const std::string& mark) {
+  std::vector<pid_t> found;
+  std::error_code failed;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", failed)) {
+    const std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    if (std::filesystem::read_symlink(entry.path() / "exe", failed) != std::filesystem::path(NBODY_PATH)) continue;
+    if (has(read_text(entry.path() / "cmdline"), mark)) found.push_back(static_cast<pid_t>(std::stol(name)));
+  }
+  return found;
 }
 
 } // namespace nbody_test
