@@ -16,6 +16,16 @@
 
 namespace tern::mobile::detail {
 
+// What is large goes into memory that the next rank can look into, if it is on this host: it unpacks
+// the object from there.
+byte_buffer migration::pack(const type_record& type, const void* object) {
+  const std::size_t bytes = type.bytes(object);
+  if (bytes < net::detail::shared_pool::least) return type.pack(object);
+  byte_buffer state = node_.memory().take(bytes);
+  type.pack_into(object, state.bytes());
+  return state;
+}
+
 // Right behind the object, in order.
 void migration::send_after(net::node& here, int to, invocation_list& following) noexcept {
   try {
@@ -44,7 +54,7 @@ void migration::depart(entry& e, std::unique_ptr<invocation> request) {
         throw error(errc::invalid_state, "object " + to_string(e.id) + " is pinned", "unpin it before it moves");
       if (!e.type->pack)
         throw error(errc::unsupported, "objects of class " + e.type->name + " cannot move", how_to_serialize);
-      state = e.type->pack(e.object);
+      state = pack(*e.type, e.object);
     }
   } catch (...) {
     here.reply_error(origin, reply, std::current_exception(), context());

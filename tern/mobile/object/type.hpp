@@ -40,6 +40,8 @@ struct type_record {
     void* (*cast)(void* object);
   };
   std::vector<base> bases; ///< those that a mobile_ptr is converted to anywhere; entered before `main`
+  /// As `pack`, into as many bytes as `bytes` gave; null as that.
+  void (*pack_into)(const void* object, std::span<std::byte> room) = nullptr;
 };
 
 /// The object as a `wanted`, directly or through several bases; null: it is none.
@@ -77,6 +79,15 @@ template <class T> T* unpack_new(std::span<const std::byte> bytes) {
   }
   ar.finish();
   return object.release();
+}
+
+/// \throws as `pack`; error(invalid_data) also if the object has changed since its bytes were counted.
+template <class T> void pack_exactly(std::span<std::byte> room, const T& x) {
+  output_archive ar(room);
+  ar(x);
+  if (ar.position() != room.size()) [[unlikely]]
+    static_cast<void>(pack(x)); // finds the culprit
+  ar.finish();
 }
 
 template <class T> const net::handler_record* arrival_of();
@@ -118,12 +129,14 @@ template <class T> type_record& type_of() {
                   workload_of<T>(),
                   migration_cost_of<T>(),
                   called_of<T>(),
-                  {}};
+                  {},
+                  nullptr};
     if constexpr (can_move<T>) {
       r.pack = [](const void* p) { return pack(*static_cast<const T*>(p)); };
       r.unpack = [](std::span<const std::byte> bytes) -> void* { return unpack_new<T>(bytes); };
       r.arrival = &arrival_of<T>;
       r.bytes = [](const void* p) { return packed_size(*static_cast<const T*>(p)); };
+      r.pack_into = [](const void* p, std::span<std::byte> room) { pack_exactly(room, *static_cast<const T*>(p)); };
     }
     return r;
   }();
