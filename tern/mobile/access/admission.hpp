@@ -81,6 +81,16 @@ private:
   void* admit_at_once(const invocable& what, const net::wire_header& header, const address& to, int source, entry*& e);
   bool admits_next(entry& e, const address& to, int source);
   bool finish_at_once(entry& e, bool exclusive) noexcept;
+  /// `admits_next` for one that this rank has sent straight to the object, if that is as simple as it usually is.
+  bool admits_next_near(entry& e) noexcept {
+    const std::lock_guard hold(objects_.shard_of(e.id).lock);
+    if (e.at != entry::place::here || e.own_open || e.not_begun > 0 || e.coming > 0 || !e.waiting.empty() || e.travel)
+        [[unlikely]]
+      return false;
+    e.under_way -= e.under_way > 0;
+    ++e.runs;
+    return true;
+  }
   void finish_examined(entry& e, bool exclusive, bool watched);
   bool takes_series(const net::wire_header& header) noexcept;
   bool defers(const invocable& what) const noexcept {
@@ -133,6 +143,13 @@ public:
     if (of_ && of_->id == to.object && admission_.admits_next(*of_, to, source_)) return object_;
     return admit_anew(to, header);
   }
+  /// The same for one that this rank has sent straight to the object.
+  void* admit_near(object_id id, const net::wire_header& header) {
+    if (of_ && of_->id == id && admission_.admits_next_near(*of_)) [[likely]]
+      return object_;
+    return admit({id, source_}, header);
+  }
+  bool is_of(object_id id) const noexcept { return of_ && of_->id == id; }
   /// Of the object that it runs on.
   running_invocation frame() const noexcept { return {admission_, *of_, what_.what}; }
   const type_record& type() const noexcept { return *of_->type; }

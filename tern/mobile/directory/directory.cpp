@@ -58,6 +58,7 @@ directory::directory()
 directory::~directory() {
   node_.forget_part(*this);
   mail().clear();
+  line().clear();
   objects_.clear();
 }
 

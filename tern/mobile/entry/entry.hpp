@@ -131,6 +131,7 @@ struct entry {
   bool own_open = false; ///< this rank numbers what it sends to the object
   bool own_closing = false;
   bool own_closed = false;                   ///< the entry is forgotten when nothing is under way
+  bool lined = false;                        ///< what is under way is in the rank's `own_line`
   bool used = false;                         ///< since the clock came by, of those elsewhere or of those here
   bool confirmed = true;                     ///< the home knows that it is here
   bool offered = false;                      ///< the balancer knows that an invocation may begin

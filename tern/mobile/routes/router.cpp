@@ -45,7 +45,8 @@ inline void router::choose(shard& s, entry* e, destination& d) {
     }
   } else if (is_own(e)) {
     d.where = rank_;
-    d.as = destination::kind::self;
+    e->lined = e->lined && e->under_way > 0; // one way at a time: so they stay in order
+    d.as = e->lined ? destination::kind::lined : destination::kind::self;
     ++e->under_way;
   } else {
     d.where = e->where;
@@ -54,6 +55,24 @@ inline void router::choose(shard& s, entry* e, destination& d) {
     d.to.stream = rank_;
     d.to.number = e->sent++;
   }
+}
+
+std::byte* router::place(object_id id, near_function run, std::size_t arguments, std::size_t message) noexcept {
+  if (!line_.in_use() || arguments > own_line::most_near || tern::detail::this_worker_head()->causal ||
+      (objects_.attends() & rank_objects::to_contacts) != 0) [[unlikely]]
+    return nullptr;
+  shard& s = objects_.shard_of(id);
+  const std::lock_guard hold(s.lock);
+  entry* const e = s.entries.find(id);
+  if (!is_own(e) || (e->under_way > 0 && !e->lined) || !node_.try_line_up()) return nullptr;
+  std::byte* const at = line_.place(id, run, arguments, message);
+  if (!at) [[unlikely]] {
+    node_.leave_line();
+    return nullptr;
+  }
+  ++e->under_way;
+  e->lined = true;
+  return at;
 }
 
 inline destination router::deliver_or_find(object_id id, outgoing_mail& message) {
@@ -136,6 +155,7 @@ void router::not_sent(const destination& d) {
     return posted_to_home(d);
   case destination::kind::numbered:
     return post_skip(node_, d.where, d.to); // else what follows would wait for ever
+  case destination::kind::lined:
   case destination::kind::self: {
     shard& s = objects_.shard_of(d.to.object);
     const std::lock_guard hold(s.lock);
@@ -164,7 +184,12 @@ void router::return_credit(object_id id, std::uint64_t credit) noexcept {
     }
     const destination d = find_destination(id);
     try {
-      net::detail::post_packed(node_, d.where, h, {}, d.to, std::as_const(credit));
+      if (d.is_lined()) {
+        const byte_buffer message = pack(h, d.to, credit);
+        line_.put(id, message.bytes(), {});
+      } else {
+        net::detail::post_packed(node_, d.where, h, {}, d.to, std::as_const(credit));
+      }
     } catch (...) {
       failed(d);
       throw;
