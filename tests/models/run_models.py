@@ -61,6 +61,8 @@ RIGHT = [
     ("mobile", "-DMESSAGES=1 -DDESTROYER=1"),
     ("followers", ""),
     ("copies_home", ""),
+    ("shared_body", "-DLIVES=3"),
+    ("shared_body", "-DDIES"),
 ]
 # What must be found out: each of these breaks the model.
 BROKEN = [
@@ -86,6 +88,8 @@ BROKEN = [
     ("mobile", "-DMESSAGES=1 -DMOVES=3", "LANDS_AT_ONCE"),
     ("mobile", "-DMESSAGES=1 -DDESTROYER=1", "GONE_DROPPED"),
     ("followers", "", "ANY_GIVEN SEEN_AGAIN KEEP_COUNT READY_TOO END_EARLY ENDED_LAST FREE_BIAS"),
+    ("shared_body", "", "LEND_LATE FREE_EARLY BACK_EARLY BACK_TWICE KEEPS_LENT NO_SECOND"),
+    ("shared_body", "-DDIES", "WAITS"),
     ("copies_home", "", "NO_ORDER ENDS_EARLY NOT_AGAIN AGAIN_AT_ONCE TWO_AT_ONCE SKIPPED_DONE FREE_READER"),
 ]
 
