@@ -209,7 +209,6 @@ template <auto F> void take_near(line_delivery& from) {
     }
     typename sig::arguments args;
     net::detail::read_plain(plain.data(), args);
-    const auto frame = run.frame();
     try {
       static_cast<void>(std::apply(
           [&](auto&&... a) { return std::invoke(F, *static_cast<object*>(target), std::forward<decltype(a)>(a)...); },

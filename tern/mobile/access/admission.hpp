@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 
 #include <tern/mobile/access/running_invocation.hpp>
 #include <tern/mobile/entry/rank_objects.hpp>
@@ -135,7 +136,10 @@ class invocation_series {
 public:
   invocation_series(admission& a, const invocable& what, int source) noexcept
       : admission_(a), what_(what), source_(source) {}
-  ~invocation_series() { end(); }
+  ~invocation_series() {
+    frame_.reset();
+    end();
+  }
   invocation_series(const invocation_series&) = delete;
   invocation_series& operator=(const invocation_series&) = delete;
   /// \return the object, on which the invocation may run here and now; null: nothing has been done.
@@ -143,13 +147,16 @@ public:
     if (of_ && of_->id == to.object && admission_.admits_next(*of_, to, source_)) return object_;
     return admit_anew(to, header);
   }
-  /// The same for one that this rank has sent straight to the object.
+  /// The same for one that this rank has sent straight to the object, with a frame that the
+  /// invocations of one object have together.
   void* admit_near(object_id id, const net::wire_header& header) {
     if (of_ && of_->id == id && admission_.admits_next_near(*of_)) [[likely]]
       return object_;
-    return admit({id, source_}, header);
+    frame_.reset();
+    void* const object = admit({id, source_}, header);
+    if (object) frame_.emplace(admission_, *of_, what_.what);
+    return object;
   }
-  bool is_of(object_id id) const noexcept { return of_ && of_->id == id; }
   /// Of the object that it runs on.
   running_invocation frame() const noexcept { return {admission_, *of_, what_.what}; }
   const type_record& type() const noexcept { return *of_->type; }
@@ -163,6 +170,7 @@ private:
   const int source_;
   entry* of_ = nullptr;
   void* object_ = nullptr;
+  std::optional<running_invocation> frame_;
 };
 
 } // namespace detail

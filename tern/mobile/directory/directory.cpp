@@ -115,7 +115,7 @@ bool directory::lives(object_id id) const {
   const detail::shard& s = objects_.shard_of(id);
   const std::lock_guard hold(s.lock);
   const entry* const e = s.entries.find(id);
-  return e && e->at != entry::place::gone;
+  return e ? e->at != entry::place::gone : s.entries.number(id).has_value();
 }
 
 void directory::send(object_id id, detail::outgoing_mail& message, bool invokes) {
@@ -236,6 +236,7 @@ void directory::end_object(entry& e, int origin, std::uint64_t reply) {
     ++s.of(*e.type).destroyed;
     copy = objects_.discount(e);
     late = std::move(e.waiting);
+    if (e.one_stream) knows.push_back(e.where);
     if (e.travel) {
       travel_state& t = *e.travel;
       late.append(std::move(t.held));

@@ -139,8 +139,7 @@ inline bool line_delivery::goes_on() noexcept {
   // The clock costs as much as a small handler: looked at after as many as take little time, as is
   // whether other fibers want to run.
   const std::int64_t now = tern::detail::ticks();
-  between_looks_ =
-      now - looked_ < line_.slice_ / 16 ? std::min(2 * between_looks_, most_between_clocks) : 1;
+  between_looks_ = now - looked_ < line_.slice_ / 16 ? std::min(2 * between_looks_, most_between_clocks) : 1;
   until_look_ = between_looks_;
   looked_ = now;
   over_ = now - begun_ > line_.slice_ || worker_.has_ready_fiber() || worker_.after_poll;
@@ -162,7 +161,8 @@ bool line_delivery::deliver_mail() noexcept {
     std::memcpy(&h, m->message().data(), sizeof h);
     const net::handler_record& handler = net::handler_table::at(h.handler);
     // One that is not urgent gets a fiber of its priority.
-    const net::handler_entry direct = m->level > static_cast<std::uint8_t>(priority::normal) ? nullptr : handler.direct();
+    const net::handler_entry direct =
+        m->level > static_cast<std::uint8_t>(priority::normal) ? nullptr : handler.direct();
     try {
       net::payload message;
       if (m->size > 0)

@@ -30,7 +30,7 @@ using near_function = void (*)(line_delivery& from);
 struct near_record {
   near_function run; ///< null: the argument is a `mail*`, a message of any kind
   object_id object;
-  std::uint32_t bytes; ///< with the arguments, and what fills up to the next record
+  std::uint32_t bytes;   ///< with the arguments, and what fills up to the next record
   std::uint32_t message; ///< bytes that it would have as a message
   std::byte* arguments() noexcept { return reinterpret_cast<std::byte*>(this + 1); }
 };
@@ -60,8 +60,8 @@ public:
     const std::size_t bytes = sizeof(near_record) + ((arguments + 7) & ~std::size_t{7});
     if (static_cast<std::size_t>(end_ - write_) < bytes && !grow()) [[unlikely]]
       return nullptr;
-    auto* const r = ::new (write_)
-        near_record{run, object, static_cast<std::uint32_t>(bytes), static_cast<std::uint32_t>(message)};
+    auto* const r =
+        ::new (write_) near_record{run, object, static_cast<std::uint32_t>(bytes), static_cast<std::uint32_t>(message)};
     write_ += bytes;
     ++waiting_;
     ++fresh_;
@@ -123,7 +123,7 @@ private:
   std::uint32_t fresh_ = 0; ///< that are to be counted as received
   std::uint32_t done_ = 0;  ///< of those delivered, what is to be counted as handled
   std::size_t fresh_bytes_ = 0;
-  std::vector<std::unique_ptr<chunk>> chunks_;  ///< from that which is read to that which is written
+  std::vector<std::unique_ptr<chunk>> chunks_; ///< from that which is read to that which is written
   std::vector<std::unique_ptr<chunk>> spare_;
   line_ticket ticket_;
 };

@@ -128,6 +128,7 @@ void migration::depart(entry& e, std::unique_ptr<invocation> request) {
   deferred_actions then(&e);
   std::vector<std::pair<int, directory_note>> notes;
   std::unique_ptr<landing> back;
+  std::unique_ptr<entry> reduced;
   {
     shard& s = objects_.shard_of(e.id);
     const std::lock_guard hold(s.lock);
@@ -151,6 +152,7 @@ void migration::depart(entry& e, std::unique_ptr<invocation> request) {
     while (!t->held.empty()) router_.take_in(e, t->held.pop(), then);
     for (auto& [key, one] : t->early) router_.take_in(e, std::move(one), then);
     notes = std::move(t->notes);
+    if (!back && notes.empty()) reduced = s.reduce(e);
   }
   objects_.perform(then);
   for (const auto& [from, n] : notes) router_.take(from, n);
@@ -177,7 +179,7 @@ void migration::land(const type_record& type, int source, const net::wire_header
   {
     shard& s = objects_.shard_of(to.object);
     const std::lock_guard hold(s.lock);
-    e = s.entries.find(to.object);
+    e = s.find_any(to.object);
     if (e && e->at == entry::place::left && !e->travel->returns) {
       e->travel->returns = std::move(one);
       return;
@@ -261,6 +263,7 @@ void migration::unpack(entry& e, std::unique_ptr<landing> one) {
     if (e.coming == 0) {
       router_.release_held(e, then);
       admission_.admit_waiting(e, then);
+      e.settle();
     }
     if (!e.confirmed)
       then.notes.emplace_back(e.id.home(), directory_note{e.id, directory_note::kind::moved, rank_, e.version, 0});

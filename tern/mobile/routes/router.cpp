@@ -35,8 +35,27 @@ destination router::find_destination(object_id id) {
   return d;
 }
 
+// Under the shard's lock, where there is no entry.
+// \return one that has been made; null: none, and the destination is chosen if something is known.
+[[gnu::noinline]] entry* router::choose_far(shard& s, destination& d) {
+  const auto number = s.entries.number(d.to.object);
+  if (!number) return nullptr;
+  far_place f = far_place::of(*number);
+  f.used = true;
+  const std::uint64_t next = f.sent++;
+  if (!f.fits()) return s.find_any(d.to.object);
+  s.entries.put_number(d.to.object, f.number());
+  d.where = f.where;
+  d.as = destination::kind::numbered;
+  d.to.stream = rank_;
+  d.to.number = next;
+  return nullptr;
+}
+
 // Under the shard's lock.
 inline void router::choose(shard& s, entry* e, destination& d) {
+  if (!e && (e = choose_far(s, d), d.as == destination::kind::numbered)) [[unlikely]]
+    return;
   if (!e || e->at == entry::place::gone) {
     d.where = d.to.object.home();
     if (d.where != rank_) {
@@ -169,6 +188,7 @@ int router::last_known(object_id id) const {
   const shard& s = objects_.shard_of(id);
   const std::lock_guard hold(s.lock);
   const entry* const e = s.entries.find(id);
+  if (const auto number = e ? std::nullopt : s.entries.number(id)) return far_place::of(*number).where;
   return !e ? id.home() : e->is_here() ? rank_ : e->where;
 }
 
@@ -208,14 +228,16 @@ void router::arrive_late(std::unique_ptr<invocation> one, bool runs_here) {
   one->on = node_.hold_account();
   if (runs_here) node_.parked(one->header);
   deferred_actions then;
+  std::unique_ptr<entry> reduced;
   {
     shard& s = objects_.shard_of(one->to.object);
     const std::lock_guard hold(s.lock);
-    entry* const e = s.entries.find(one->to.object);
+    entry* const e = s.find_any(one->to.object);
     if (e && e->at != entry::place::gone) {
       if (one->to.stream == address::no_stream && one->source == rank_ && e->under_way > 0) --e->under_way;
       then.of = e;
       take_in(*e, std::move(one), then);
+      reduced = s.reduce(*e);
     }
   }
   if (one) return undeliverable(std::move(one));
@@ -292,10 +314,11 @@ void router::take(int source, const directory_note& n) {
   check_address(address(n.object, source), node_.size());
   if (n.where < 0 || n.where >= node_.size()) bad_rank(n.object, n.where, node_.size());
   deferred_actions then;
+  std::unique_ptr<entry> reduced;
   shard& s = objects_.shard_of(n.object);
   {
     const std::lock_guard hold(s.lock);
-    entry* e = s.entries.find(n.object);
+    entry* e = s.find_any(n.object);
     if (e && e->at == entry::place::gone) e = nullptr;
     then.of = e;
     if (e && e->at == entry::place::left &&
@@ -333,6 +356,7 @@ void router::take(int source, const directory_note& n) {
         e->confirmed = true;
         if (e->travel) notify_closed(*e, then);
         admission_.admit_waiting(*e, then);
+        e->settle();
       }
       break;
     case directory_note::kind::gone:
@@ -341,12 +365,14 @@ void router::take(int source, const directory_note& n) {
           while (!e->travel->after_close.empty())
             then.forwards.push_back({n.object.home(), e->travel->after_close.pop()});
         forget(s, *e, then);
+        e = nullptr;
       }
       break;
     case directory_note::kind::closed:
       if (e && e->own_closing && !e->own_closed) own_stream_closed(*e, then);
       break;
     }
+    if (e) reduced = s.reduce(*e);
   }
   objects_.perform(then);
 }

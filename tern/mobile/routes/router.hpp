@@ -104,6 +104,7 @@ private:
   }
   destination deliver_or_find(object_id id, outgoing_mail& message);
   void choose(shard& s, entry* e, destination& d);
+  entry* choose_far(shard& s, destination& d);
   void posted_to_home(const destination& d);
   void not_sent(const destination& d);
   void accept(entry& e, std::unique_ptr<invocation> one, deferred_actions& then);
