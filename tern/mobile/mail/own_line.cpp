@@ -9,9 +9,12 @@
 #include <string>
 #include <utility>
 
+#include <tern/mobile/mail/mailbox.hpp>
 #include <tern/net/memory/lent_buffer.hpp>
 #include <tern/task/fiber.hpp>
+#include <tern/task/polling/polling_fiber.hpp>
 #include <tern/task/scheduler/scheduler_core.hpp>
+#include <tern/task/worker/activation_queue.hpp>
 
 namespace tern::mobile::detail {
 namespace {
@@ -29,15 +32,19 @@ struct memory_of_line final : byte_lender {
 
 } // namespace
 
-own_line::line_ticket::line_ticket(own_line& l) noexcept
-    : activation([](activation& a) noexcept { static_cast<line_ticket&>(a).of.deliver(); },
-                 [](activation& a) noexcept { static_cast<line_ticket&>(a).of.end_delivery(); }),
-      of(l) {
-  level = static_cast<std::uint8_t>(priority::normal);
-}
+/// Queued, or its fiber delivers: nothing else need be done for what is put.
+struct own_line::line_ticket final : tern::detail::activation {
+  explicit line_ticket(own_line& l) noexcept
+      : activation([](activation& a) noexcept { static_cast<line_ticket&>(a).of.deliver(); },
+                   [](activation& a) noexcept { static_cast<line_ticket&>(a).of.end_delivery(); }),
+        of(l) {
+    level = static_cast<std::uint8_t>(priority::normal);
+  }
+  own_line& of;
+};
 
 own_line::own_line(net::node& here)
-    : node_(here), in_use_(here.may_line_up()), slice_(tern::detail::ticks_in(line_slice_seconds)), ticket_(*this) {}
+    : node_(here), in_use_(here.may_line_up()), slice_(tern::detail::ticks_in(line_slice_seconds)), ticket_(std::make_unique<line_ticket>(*this)) {}
 
 own_line::~own_line() = default; // `clear` comes before
 
@@ -80,7 +87,7 @@ void own_line::pass_chunk() noexcept {
 
 void own_line::start() noexcept {
   queued_ = true;
-  node_.fibers().inside().activations.ready(ticket_, 0, true);
+  node_.fibers().inside().activations.ready(*ticket_, 0, true);
 }
 
 void own_line::put(object_id object, std::span<const std::byte> message, byte_buffer&& body) {
@@ -120,8 +127,22 @@ void own_line::clear() noexcept {
 
 // Delivering ----------------------------------------------------------------------------------------------------------
 
-line_delivery::line_delivery(own_line& from, tern::detail::worker& w) noexcept
-    : line_(from), worker_(w), begun_(w.last_tick), looked_(begun_) {}
+line_delivery::line_delivery(own_line& from, tern::detail::worker& w, tern::detail::activation_fiber& pieces) noexcept
+    : line_(from), worker_(w), pieces_(pieces), begun_(w.last_tick), looked_(begun_) {}
+
+near_record* line_delivery::next(near_function same, const tern::detail::fiber_name& name) noexcept {
+  if (running_ && !end_piece()) return nullptr;
+  near_record* const r = line_.front();
+  if (!r || r->run != same) return nullptr;
+  line_.pop(*r);
+  if (began_ == same) [[likely]]
+    pieces_.repeat(worker_);
+  else
+    pieces_.begin(worker_, name);
+  began_ = same;
+  running_ = true;
+  return r;
+}
 
 // \return whether this fiber still delivers, and another one may run here.
 bool line_delivery::end_piece() noexcept {
@@ -189,7 +210,8 @@ bool line_delivery::deliver_mail() noexcept {
 }
 
 void own_line::deliver() noexcept {
-  line_delivery here(*this, *tern::detail::this_worker());
+  tern::detail::activation_fiber pieces;
+  line_delivery here(*this, *tern::detail::this_worker(), pieces);
   while (near_record* const first = front()) {
     if (first->run)
       first->run(here);

@@ -12,11 +12,13 @@
 #include <vector>
 
 #include <tern/base/bytes.hpp>
-#include <tern/mobile/mail/mailbox.hpp>
 #include <tern/mobile/object_id.hpp>
 #include <tern/net/node.hpp>
-#include <tern/task/polling/polling_fiber.hpp>
-#include <tern/task/worker/activation_queue.hpp>
+
+namespace tern::detail {
+class activation_fiber;
+struct worker;
+} // namespace tern::detail
 
 namespace tern::mobile::detail {
 
@@ -88,11 +90,7 @@ private:
     std::byte* end; ///< of what was written, when the next one was begun
     alignas(8) std::byte data[room];
   };
-  /// Queued, or its fiber delivers: nothing else need be done for what is put.
-  struct line_ticket final : tern::detail::activation {
-    explicit line_ticket(own_line& l) noexcept;
-    own_line& of;
-  };
+  struct line_ticket;
   static constexpr std::uint32_t most_waiting = 16384;
 
   near_record* front() noexcept {
@@ -125,13 +123,13 @@ private:
   std::size_t fresh_bytes_ = 0;
   std::vector<std::unique_ptr<chunk>> chunks_; ///< from that which is read to that which is written
   std::vector<std::unique_ptr<chunk>> spare_;
-  line_ticket ticket_;
+  const std::unique_ptr<line_ticket> ticket_;
 };
 
 /// On the stack of the fiber that delivers.
 class line_delivery {
 public:
-  line_delivery(own_line& from, tern::detail::worker& w) noexcept;
+  line_delivery(own_line& from, tern::detail::worker& w, tern::detail::activation_fiber& pieces) noexcept;
   line_delivery(const line_delivery&) = delete;
   line_delivery& operator=(const line_delivery&) = delete;
 
@@ -139,19 +137,7 @@ public:
   /// The last one has come to its end, the next begins: for every observer, in a fiber of its own.
   /// \return one of that function, which has been taken off the line: to be read before anything
   /// else is done. Null: none may run here and now.
-  near_record* next(near_function same, const tern::detail::fiber_name& name) noexcept {
-    if (running_ && !end_piece()) return nullptr;
-    near_record* const r = line_.front();
-    if (!r || r->run != same) return nullptr;
-    line_.pop(*r);
-    if (began_ == same) [[likely]]
-      pieces_.repeat(worker_);
-    else
-      pieces_.begin(worker_, name);
-    began_ = same;
-    running_ = true;
-    return r;
-  }
+  near_record* next(near_function same, const tern::detail::fiber_name& name) noexcept;
 
 private:
   friend class own_line;
@@ -161,7 +147,7 @@ private:
 
   own_line& line_;
   tern::detail::worker& worker_;
-  tern::detail::activation_fiber pieces_;
+  tern::detail::activation_fiber& pieces_;
   near_function began_ = nullptr; // what the last piece was
   std::int64_t begun_, looked_;   // ticks
   int until_look_ = 1, between_looks_ = 1;

@@ -77,7 +77,7 @@ inline void router::choose(shard& s, entry* e, destination& d) {
 }
 
 std::byte* router::place(object_id id, near_function run, std::size_t arguments, std::size_t message) noexcept {
-  if (!line_.in_use() || arguments > own_line::most_near || tern::detail::this_worker_head()->causal ||
+  if (arguments > own_line::most_near || tern::detail::this_worker_head()->causal ||
       (objects_.attends() & rank_objects::to_contacts) != 0) [[unlikely]]
     return nullptr;
   shard& s = objects_.shard_of(id);

@@ -224,8 +224,8 @@ TEST(foreign_segment, outlives_the_owner_and_whoever_opened_it) {
   EXPECT_TRUE(is_filled(kept, 6));
 }
 
-// A process that is killed with blocks gives none back. Their sender waits for nothing and takes other
-// memory; what another receiver has comes back as ever.
+// A process that is killed with blocks gives none back. Their sender waits for nothing and takes
+// other memory; what another receiver has comes back as ever.
 TEST(foreign_segment, a_receiver_that_is_killed_keeps_what_it_has_and_no_more) {
   shared_pool pool(4);
   byte_buffer first = pool.take(place), second = pool.take(place);

@@ -61,8 +61,9 @@ public:
   /// May messages to this rank be handed over by a layer above, without the transport? They do not
   /// appear in traces. Constant.
   bool may_hand_over() const noexcept { return !single_worker_ && !simulated_ && !recorded_; }
-  /// The same for a rank that is one thread. Constant.
-  bool may_line_up() const noexcept { return one_thread_ && !recorded_; }
+  /// The same for the one rank of a job, if that is one thread. Constant. (With other ranks, what
+  /// comes from them goes before what is a rank's own; a line beside the transport does not.)
+  bool may_line_up() const noexcept { return one_thread_ && size_ == 1 && !recorded_; }
   /// Counts a message that the caller hands over, on a rank that is one thread, as sent; `lined_up`
   /// must follow before it is done. \return false, having done nothing, while the ranks decide
   /// whether the job ends.
