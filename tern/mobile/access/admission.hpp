@@ -82,7 +82,8 @@ private:
   void* admit_at_once(const invocable& what, const net::wire_header& header, const address& to, int source, entry*& e);
   bool admits_next(entry& e, const address& to, int source);
   bool finish_at_once(entry& e, bool exclusive) noexcept;
-  /// `admits_next` for one that this rank has sent straight to the object, if that is as simple as it usually is.
+  /// `admits_next` for one that this rank has sent straight to the object, if that is as simple as
+  /// it usually is.
   bool admits_next_near(entry& e) noexcept {
     const std::lock_guard hold(objects_.shard_of(e.id).lock);
     if (e.at != entry::place::here || e.own_open || e.not_begun > 0 || e.coming > 0 || !e.waiting.empty() || e.travel)

@@ -142,7 +142,8 @@ struct entry {
   std::unique_ptr<travel_state> travel;
   std::unique_ptr<extra_state> extras;
   detail::mailbox* box = nullptr; ///< of this rank's own messages to it; belongs to `mailboxes`
-  /// Of the own stream: the next number. With `one_stream`: of that stream, the number that is expected.
+  /// Of the own stream: the next number. With `one_stream`: of that stream, the number that is
+  /// expected.
   std::uint64_t sent = 0;
   std::uint64_t runs = 0;    ///< invocations that were admitted since it has been here
   std::uint32_t version = 0; ///< how often it has moved

@@ -21,8 +21,8 @@ namespace tern::mobile::detail {
 /// there are no tombstones. A slot has one bit for callers that need nothing else of the entry. It
 /// may have a number of 62 bits instead of an entry.
 ///
-/// An Entry belongs to the caller that inserted it; its address is divisible by four. `Apart`: of ids of one
-/// rank, numbers that differ by two to this power follow each other here, and four of those share a
+/// An Entry belongs to the caller that inserted it; its address is divisible by four. `Apart`: of
+/// ids of one rank, numbers that differ by two to this power follow each other here, and four of those share a
 /// cache line.
 ///
 /// Thread-safety: one thread at a time, but `looks_marked`, which any thread may call at any time.

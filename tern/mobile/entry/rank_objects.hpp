@@ -48,8 +48,8 @@ struct alignas(64) shard {
   /// What is known of it, as an entry. Under the lock. \return null: nothing is known.
   /// \throws std::bad_alloc.
   entry* find_any(object_id id);
-  /// Under the lock, and the last to be done there with an object that may be elsewhere: keeps no entry of it if
-  /// less will do. \return the entry, which is to be destroyed.
+  /// Under the lock, and the last to be done there with an object that may be elsewhere: keeps no
+  /// entry of it if less will do. \return the entry, which is to be destroyed.
   [[nodiscard]] std::unique_ptr<entry> reduce(entry& e) noexcept;
   /// The object is no longer here. Under the lock.
   void add_runs(const type_record& type, entry& e) noexcept;

@@ -44,7 +44,8 @@ struct own_line::line_ticket final : tern::detail::activation {
 };
 
 own_line::own_line(net::node& here)
-    : node_(here), in_use_(here.may_line_up()), slice_(tern::detail::ticks_in(line_slice_seconds)), ticket_(std::make_unique<line_ticket>(*this)) {}
+    : node_(here), in_use_(here.may_line_up()), slice_(tern::detail::ticks_in(line_slice_seconds)),
+      ticket_(std::make_unique<line_ticket>(*this)) {}
 
 own_line::~own_line() = default; // `clear` comes before
 

@@ -16,8 +16,8 @@
 
 namespace tern::mobile::detail {
 
-// What is large goes into memory that the next rank can look into, if it is on this host: it unpacks
-// the object from there.
+// What is large goes into memory that the next rank can look into, if it is on this host: it
+// unpacks the object from there.
 byte_buffer migration::pack(const type_record& type, const void* object) {
   const std::size_t bytes = type.bytes(object);
   if (bytes < net::detail::shared_pool::least) return type.pack(object);

@@ -81,7 +81,8 @@ template <class T> T* unpack_new(std::span<const std::byte> bytes) {
   return object.release();
 }
 
-/// \throws as `pack`; error(invalid_data) also if the object has changed since its bytes were counted.
+/// \throws as `pack`; error(invalid_data) also if the object has changed since its bytes were
+/// counted.
 template <class T> void pack_exactly(std::span<std::byte> room, const T& x) {
   output_archive ar(room);
   ar(x);

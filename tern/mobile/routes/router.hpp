@@ -54,7 +54,8 @@ public:
   destination send(object_id id, outgoing_mail& message);
   mailboxes& mail() noexcept { return mail_; }
   own_line& line() noexcept { return line_; }
-  /// One more invocation of an object that is here, for `own_line::place`, if nothing speaks against it. \pre `line().in_use()`.
+  /// One more invocation of an object that is here, for `own_line::place`, if nothing speaks
+  /// against it. \pre `line().in_use()`.
   /// \return null: it goes as any message.
   std::byte* place(object_id id, near_function run, std::size_t arguments, std::size_t message) noexcept;
   void sent(const destination& d) {
